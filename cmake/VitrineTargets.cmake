@@ -1,0 +1,46 @@
+# The few ways this project makes a target, so that every one gets the same warnings and sanitizers.
+
+# vitrine_flags(target): warnings as errors, and the sanitizers of the preset.
+function(vitrine_flags target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror)
+  if(VITRINE_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${VITRINE_SANITIZE}
+      -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    target_link_options(${target} PRIVATE -fsanitize=${VITRINE_SANITIZE})
+  endif()
+endfunction()
+
+# vitrine_layer(name SOURCES … DEPENDS layer…): one folder under src/ as a static library
+# `vitrine_<name>`. DEPENDS are the layers below it: what is not named cannot be linked.
+function(vitrine_layer name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS;LINK" ${ARGN})
+  add_library(vitrine_${name} STATIC ${arg_SOURCES})
+  vitrine_flags(vitrine_${name})
+  set_target_properties(vitrine_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_include_directories(vitrine_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
+  foreach(layer IN LISTS arg_DEPENDS)
+    target_link_libraries(vitrine_${name} PUBLIC vitrine_${layer})
+  endforeach()
+  target_link_libraries(vitrine_${name} PUBLIC ${arg_LINK})
+endfunction()
+
+# vitrine_test(name SOURCES … LINK …): a GoogleTest program, its cases registered with ctest one by
+# one. TIMEOUT bounds each case.
+function(vitrine_test name)
+  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LINK;DEFINITIONS;DEPENDS;LABELS" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 60)
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  vitrine_flags(${name})
+  target_link_libraries(${name} PRIVATE ${arg_LINK} GTest::gmock GTest::gtest_main)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  if(arg_DEFINITIONS)
+    target_compile_definitions(${name} PRIVATE ${arg_DEFINITIONS})
+  endif()
+  if(arg_DEPENDS)
+    add_dependencies(${name} ${arg_DEPENDS})
+  endif()
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST
+    PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
+endfunction()

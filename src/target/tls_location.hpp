@@ -1,0 +1,47 @@
+// TlsLocation: how the address of a thread-local variable follows from a thread pointer.
+//
+// A TLS variable is resolved once per module, not once per thread. What comes out is one of these
+// small values; user space (tls_location.cpp) and the BPF programs (bpf/tls_location.h) evaluate them
+// alike. Source of the rules: ../shared/spec/labels.md 3.2 to 3.5.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <variant>
+
+#include "base/memory.hpp"
+
+namespace vitrine::target {
+
+/// The instruction set, and with it the TLS variant, of a target.
+enum class Machine : std::uint8_t { x86_64, aarch64 };
+
+/// Whose dynamic thread vector (DTV) layout applies.
+enum class Libc : std::uint8_t { none, glibc, musl };
+
+/// Same offset from the thread pointer in every thread.
+struct StaticTls {
+  std::int64_t offset = 0;  ///< address = TP + offset
+
+  bool operator==(const StaticTls&) const = default;
+};
+
+/// Through the thread's DTV: a block of its own in each thread, perhaps not allocated yet.
+struct DynamicTls {
+  Libc libc = Libc::glibc;
+  std::uint64_t module_id = 0;
+  std::uint64_t offset = 0;           ///< of the variable in the module's block
+  std::uint64_t need_generation = 0;  ///< glibc: an older DTV has never seen this module
+
+  bool operator==(const DynamicTls&) const = default;
+};
+
+using TlsLocation = std::variant<StaticTls, DynamicTls>;
+
+/// The variable's address in the thread whose thread pointer is `tp`; nullopt when that thread has
+/// not allocated it yet (it then has its initial value: null, no labels). Fails when the target's
+/// DTV is not readable or makes no sense.
+Result<std::optional<Address>> evaluate(const TlsLocation& location, Machine machine, Address tp,
+                                        Memory& memory);
+
+}  // namespace vitrine::target
