@@ -9,11 +9,11 @@ namespace vitrine::limits {
 
 /// Bounds on one reading of label sets. Callers may raise them up to the hard caps.
 struct LabelLimits {
-  std::size_t labels_per_set = 256;           ///< hard cap 4,096
-  std::size_t key_bytes = 1024;               ///< hard cap 64 KiB
-  std::size_t value_bytes = 16 * 1024;        ///< hard cap 1 MiB
-  std::size_t bytes_per_thread = 64 * 1024;   ///< hard cap 4 MiB
-  std::size_t bytes_per_snapshot = 64U << 20; ///< hard cap 1 GiB; threads past it are reported
+  std::size_t labels_per_set = 256;            ///< hard cap 4,096
+  std::size_t key_bytes = 1024;                ///< hard cap 64 KiB
+  std::size_t value_bytes = 16 * 1024;         ///< hard cap 1 MiB
+  std::size_t bytes_per_thread = 64 * 1024;    ///< hard cap 4 MiB
+  std::size_t bytes_per_snapshot = 64U << 20;  ///< hard cap 1 GiB; threads past it are reported
 };
 
 inline constexpr LabelLimits hard_label_limits{4096, 64 * 1024, 1U << 20, 4U << 20, 1U << 30};
@@ -27,12 +27,12 @@ inline constexpr std::size_t context_attributes = 1024;         ///< per message
 inline constexpr std::size_t context_nesting = 16;              ///< AnyValue depth
 inline constexpr std::size_t key_map_entries = 256;             ///< key index is one byte
 
-inline constexpr std::size_t modules = 16 * 1024;        ///< link-map nodes of one process
-inline constexpr std::size_t symbols = 1U << 20;         ///< looked at in one module
-inline constexpr std::size_t relocations = 4U << 20;     ///< looked at in one module
-inline constexpr std::size_t program_headers = 1024;     ///< of one module
-inline constexpr std::size_t name_bytes = 4096;          ///< symbol, path and soname strings
-inline constexpr std::size_t threads = 1U << 20;         ///< of one process (kernel: pid_max)
-inline constexpr std::size_t map_lines = 1U << 20;       ///< of /proc/PID/maps
+inline constexpr std::size_t modules = 16 * 1024;     ///< link-map nodes of one process
+inline constexpr std::size_t symbols = 1U << 20;      ///< looked at in one module
+inline constexpr std::size_t relocations = 4U << 20;  ///< looked at in one module
+inline constexpr std::size_t program_headers = 1024;  ///< of one module
+inline constexpr std::size_t name_bytes = 4096;       ///< symbol, path and soname strings
+inline constexpr std::size_t threads = 1U << 20;      ///< of one process (kernel: pid_max)
+inline constexpr std::size_t map_lines = 1U << 20;    ///< of /proc/PID/maps
 
 }  // namespace vitrine::limits

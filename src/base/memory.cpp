@@ -11,6 +11,8 @@ Result<void> Memory::read_exact(Address address, std::span<std::byte> into, cons
                                                 what, into.size(), address, got));
 }
 
-std::string hex(std::uint64_t value) { return fmt::format("{:#x}", value); }
+std::string hex(std::uint64_t value) {
+  return fmt::format("{:#x}", value);
+}
 
 }  // namespace vitrine

@@ -1,7 +1,7 @@
 // Memory: the one question every decoder asks: "which bytes are at this address?".
 //
-// Implementations: target/ (a live process), tests and fuzzers (a byte array). Decoders see only this
-// interface, so they run the same on all of them.
+// Implementations: target/ (a live process), tests and fuzzers (a byte array). Decoders see only
+// this interface, so they run the same on all of them.
 #pragma once
 
 #include <algorithm>

@@ -52,9 +52,9 @@ struct Truncation {
 /// One thread's labels in one format, duplicates already resolved by that format's rule.
 struct LabelSet {
   std::vector<Label> labels;
-  std::optional<TraceContext> trace;   ///< absent, too, when the ids are all zero
-  std::vector<Truncation> truncated;   ///< empty: complete
-  std::vector<std::string> defects;    ///< rules of the format that the publisher broke
+  std::optional<TraceContext> trace;  ///< absent, too, when the ids are all zero
+  std::vector<Truncation> truncated;  ///< empty: complete
+  std::vector<std::string> defects;   ///< rules of the format that the publisher broke
 
   bool operator==(const LabelSet&) const = default;
 };

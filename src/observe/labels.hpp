@@ -53,10 +53,10 @@ struct Snapshot {
 
 struct LabelOptions {
   Mode mode = Mode::snapshot;
-  std::vector<int> tids;             ///< empty: all threads
+  std::vector<int> tids;  ///< empty: all threads
   limits::LabelLimits limits;
-  bool may_stop = false;             ///< snapshot may stop a thread that it cannot prove (ladder)
-  unsigned sample_hz = 99;           ///< ebpf mode
+  bool may_stop = false;    ///< snapshot may stop a thread that it cannot prove (ladder)
+  unsigned sample_hz = 99;  ///< ebpf mode
   std::chrono::milliseconds stop_deadline{10};  ///< ptrace: how long a thread may take to stop
 };
 
