@@ -1,11 +1,13 @@
 // Reading the label sets of a live process: the observing library's main entry.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -58,6 +60,8 @@ struct LabelOptions {
   bool may_stop = false;    ///< snapshot may stop a thread that it cannot prove (ladder)
   unsigned sample_hz = 99;  ///< ebpf mode
   std::chrono::milliseconds stop_deadline{10};  ///< ptrace: how long a thread may take to stop
+  /// When it becomes true, read() finishes what it has in hand and returns early with what it has.
+  const std::atomic<bool>* stop = nullptr;
 };
 
 /// A definition found in the target: where one format's slot is.

@@ -1,0 +1,47 @@
+// Command: one verb of `vitrine`. What CLI11 parses, what --help and the man page say, and what runs
+// live in one object, so that they cannot disagree.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace vitrine::cli {
+
+/// A command line that works as it stands, and what it shows.
+struct Example {
+  std::string line;
+  std::string shows;
+};
+
+struct Manual {
+  std::string name;
+  std::string summary;                  ///< one line, lower case, no full stop
+  std::vector<std::string> paragraphs;  ///< what a user needs to know beyond the options
+  std::vector<Example> examples;
+  std::vector<std::string> see_also;  ///< other commands, or pages as "perf(1)"
+};
+
+class Command {
+ public:
+  Command() = default;
+  Command(const Command&) = delete;
+  Command& operator=(const Command&) = delete;
+  virtual ~Command() = default;
+
+  virtual Manual manual() const = 0;
+  virtual void define(CLI::App& app) = 0;
+  /// Does the work; returns an ExitCode.
+  virtual int run() = 0;
+};
+
+/// Every command, in the order in which help lists them.
+std::vector<std::unique_ptr<Command>> all_commands();
+
+std::unique_ptr<Command> make_ps_command();
+std::unique_ptr<Command> make_labels_command();
+std::unique_ptr<Command> make_context_command();
+std::unique_ptr<Command> make_doctor_command();
+
+}  // namespace vitrine::cli

@@ -1,0 +1,30 @@
+// The NDJSON contract: what each observed value looks like as one object a line. A field, once
+// published, keeps its name and type.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "base/result.hpp"
+#include "observe/labels.hpp"
+
+namespace vitrine::cli {
+
+using Json = nlohmann::ordered_json;
+
+/// Bytes of a target: a string when they are valid UTF-8, else {"base64": "…"}.
+Json json_bytes(std::string_view bytes);
+
+/// Lower-case hex of an id's bytes.
+std::string hex_id(std::span<const std::uint8_t> id);
+
+/// {"pid","tid","comm","format","module","mode","evidence","labels":[{"key","value"}], and when there
+/// are such: "trace_id","span_id","trace_flags","truncated":[{"what","detail"}],"defects":[…]}; for a
+/// thread that could not be read, "error" instead of "evidence" and "labels".
+Json to_json(const observe::ThreadLabels& thread);
+
+/// Writes one object as one line to standard output and flushes it. False when nobody reads any
+/// more: the command then ends.
+[[nodiscard]] bool print_json(const Json& object);
+
+}  // namespace vitrine::cli

@@ -1,0 +1,255 @@
+// vitrine labels: the label sets of a process's threads, once or again and again.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "cli/command.hpp"
+#include "cli/duration.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/interrupt.hpp"
+#include "cli/json.hpp"
+#include "cli/report.hpp"
+#include "cli/text.hpp"
+#include "observe/labels.hpp"
+#include "observe/launch.hpp"
+
+namespace vitrine::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds default_sampling_time{1000};  // ebpf mode sees who runs within it
+
+std::string describe(const format::LabelSet& set, const Style& style) {
+  std::string out;
+  const auto add = [&](const std::string& item) { out += (out.empty() ? "" : " ") + item; };
+  for (const format::Label& label : set.labels)
+    add(style.cyan(quoted(label.key)) + "=" + quoted(label.value));
+  if (set.trace)
+    add(style.dim(
+        fmt::format("trace={}/{}", hex_id(set.trace->trace_id), hex_id(set.trace->span_id))));
+  for (const format::Truncation& cut : set.truncated)
+    add(style.yellow(fmt::format("({} cut: {})", cut.what, printable(cut.detail))));
+  for (const std::string& defect : set.defects)
+    add(style.yellow(fmt::format("(publisher's fault: {})", printable(defect))));
+  return out;
+}
+
+std::string describe(observe::Evidence evidence, const Style& style) {
+  const std::string text(observe::name(evidence));
+  return evidence == observe::Evidence::unproven ? style.yellow(text) : style.green(text);
+}
+
+bool has_something(const observe::ThreadLabels& thread) {
+  return !thread.set || !thread.set->labels.empty() || thread.set->trace ||
+         !thread.set->truncated.empty() || !thread.set->defects.empty();
+}
+
+std::string describe(const observe::Snapshot& snapshot, bool every_thread, const Style& style) {
+  // One block a definition: a process may publish in several formats and modules at once.
+  std::map<std::pair<std::string, std::string>, std::vector<const observe::ThreadLabels*>> blocks;
+  for (const observe::ThreadLabels& thread : snapshot.threads)
+    blocks[{std::string(format::name(thread.format)), thread.module}].push_back(&thread);
+
+  std::string out;
+  for (const auto& [definition, threads] : blocks) {
+    out += fmt::format("{}  {}\n", style.bold(definition.first),
+                       style.dim("from " + printable(definition.second)));
+    Table table;
+    table.row({style.dim("TID"), style.dim("THREAD"), style.dim("EVIDENCE"), style.dim("LABELS")});
+    std::size_t quiet = 0;
+    for (const observe::ThreadLabels* thread : threads) {
+      if (!every_thread && !has_something(*thread)) {
+        ++quiet;
+        continue;
+      }
+      const bool read = thread->set.has_value();
+      table.row({std::to_string(thread->tid), printable(thread->comm),
+                 read ? describe(thread->evidence, style) : "-",
+                 read ? describe(*thread->set, style)
+                      : style.red("not read: " + printable(thread->set.error().message))});
+    }
+    if (quiet < threads.size()) out += table.str(2);
+    if (quiet > 0)
+      out += style.dim(fmt::format("  {} thread{} with no labels in force\n", quiet,
+                                   quiet == 1 ? "" : "s"));
+  }
+  if (snapshot.threads.empty()) out += style.dim("no thread was seen\n");
+  return out;
+}
+
+class LabelsCommand : public Command {
+ public:
+  Manual manual() const override {
+    return {
+        "labels",
+        "read the label sets of a process's threads",
+        {"Shows which labels each thread of a process has in force, in every format that the process "
+         "publishes. Nothing is needed from the process but that it publishes.",
+         "Every line says why it can be believed. proven: the thread ran nothing while it was read. "
+         "serial: the writer's own serial number was the same before and after. stopped: the thread "
+         "was stopped. sampled: read in an interrupt of the thread itself. unproven: the best of "
+         "several reads of a thread that never rested, and may mix two sets.",
+         "snapshot stops no thread and sees all of them. ebpf stops none either, and sees those that "
+         "run on a CPU while it samples. ptrace stops each thread for some microseconds; a system "
+         "call of the target may then end with EINTR."},
+        {{"vitrine labels 4242", "the labels of all threads of process 4242, now"},
+         {"vitrine labels 4242 --watch=500ms --duration 10s", "twice a second, for ten seconds"},
+         {"vitrine labels 4242 --mode ebpf --duration 5s --json",
+          "the labels of every thread seen on a CPU in five seconds, one JSON object a line"},
+         {"vitrine labels --watch --exec -- ./server --port 8080",
+          "start a program, watch it each second, and end when it ends"}},
+        {"ps", "context", "doctor"}};
+  }
+
+  void define(CLI::App& app) override {
+    app.add_option("PID", pid_, "The process to read")->check(CLI::PositiveNumber);
+    app.add_option("TID", options_.tids, "Only these threads of it")->check(CLI::PositiveNumber);
+    app.add_option("--mode", options_.mode, "How to visit threads: snapshot, ebpf or ptrace")
+        ->transform(CLI::CheckedTransformer(
+            std::map<std::string, observe::Mode>{{"snapshot", observe::Mode::snapshot},
+                                                 {"ebpf", observe::Mode::ebpf},
+                                                 {"ptrace", observe::Mode::ptrace}}))
+        ->type_name("MODE");
+    app.add_option("--watch", watch_,
+                   "Read again and again, each INTERVAL (1s when not given): --watch=250ms")
+        ->type_name("[=INTERVAL]");
+    app.add_option("--duration", duration_, "Stop after this long: 500ms, 10s, 2m")
+        ->type_name("TIME");
+    app.add_option("--freq", options_.sample_hz, "Samples a second and CPU in ebpf mode")
+        ->check(CLI::Range(1, 10000))
+        ->capture_default_str()
+        ->type_name("HZ");
+    app.add_flag("--may-stop", options_.may_stop,
+                 "Let snapshot stop a thread for a moment when it cannot be proven otherwise");
+    app.add_flag("--all", every_thread_, "List threads with no labels too (--json always does)");
+    app.add_option("--max-labels", options_.limits.labels_per_set, "Labels kept of one set")
+        ->check(CLI::Range(std::size_t{1}, limits::hard_label_limits.labels_per_set))
+        ->capture_default_str()
+        ->type_name("N");
+    app.add_option("--max-value", options_.limits.value_bytes, "Bytes kept of one value")
+        ->check(CLI::Range(std::size_t{1}, limits::hard_label_limits.value_bytes))
+        ->capture_default_str()
+        ->type_name("BYTES");
+    app.add_flag("--json", json_, "One JSON object a thread and format, one a line");
+    exec_ = app.add_flag("--exec", "Start the command after -- and read it: --exec -- COMMAND...");
+    app.add_option("--exec-word", command_)->group("");  // main() fills it from `--exec -- COMMAND…`
+  }
+
+  int run() override {
+    if (auto valid = take_times(); !valid) return report(valid.error());
+    options_.stop = &interrupted();
+    catch_interrupts();
+    std::optional<observe::Launched> launched;
+    if (exec_->count() > 0) {
+      auto started = observe::Launched::start(command_);
+      if (!started) return report(started.error());
+      launched = std::move(*started);
+      pid_ = launched->pid();
+    } else if (pid_ == 0) {
+      return report({ErrorCode::usage, "which process?",
+                     "give a PID (vitrine ps lists those that publish), or --exec -- COMMAND"});
+    }
+    return watch(launched ? &*launched : nullptr);
+  }
+
+ private:
+  Result<void> take_times() {
+    if (!watch_.empty()) {
+      auto interval = parse_interval(watch_);
+      if (!interval) return tl::unexpected(interval.error());
+      interval_ = *interval;
+    }
+    if (!duration_.empty()) {
+      auto duration = parse_duration(duration_);
+      if (!duration) return tl::unexpected(duration.error());
+      end_ = Clock::now() + *duration;
+      // A duration asks for more than one moment; sampling has a window anyway.
+      if (options_.mode == observe::Mode::ebpf && !interval_) window_ = *duration;
+      if (options_.mode != observe::Mode::ebpf && !interval_) interval_ = milliseconds(1000);
+    }
+    if (interval_) window_ = *interval_;
+    return {};
+  }
+
+  bool repeats() const { return interval_.has_value(); }
+
+  int watch(observe::Launched* launched) {
+    auto reader = observe::LabelReader::open(pid_, options_);
+    if (!reader) return report(reader.error());
+    bool shown = false;
+    for (auto next = Clock::now();;) {
+      if (interval_) next += *interval_;
+      auto snapshot = (*reader)->read(window_);
+      if (!snapshot) {
+        const bool ended = snapshot.error().code == ErrorCode::not_found;
+        if (interrupted()) return exit_interrupted;
+        if (launched != nullptr && launched->ended()) return exit_done;
+        if (ended && shown && repeats()) {
+          note(snapshot.error().message);
+          return exit_done;
+        }
+        // While watching, a program may publish later: a library loaded, a first label set.
+        const bool wait = repeats() && snapshot.error().code == ErrorCode::failed;
+        if (!wait) return report(snapshot.error());
+        if (said_.insert(snapshot.error().message).second)
+          note(snapshot.error().message + "; still watching");
+      } else {
+        shown = true;
+        if (!show(*snapshot)) return exit_done;
+      }
+      if (interrupted()) return exit_interrupted;
+      if (!repeats() || (end_ && next >= *end_)) return exit_done;
+      sleep_until(next);
+      if (interrupted()) return exit_interrupted;
+    }
+  }
+
+  bool show(const observe::Snapshot& snapshot) {
+    for (const std::string& text : snapshot.notes)
+      if (said_.insert(text).second) note(text);
+    if (json_) {
+      for (const observe::ThreadLabels& thread : snapshot.threads)
+        if (!print_json(to_json(thread))) return false;
+      return true;
+    }
+    const Style style = Style::of_stdout();
+    std::string text = describe(snapshot, every_thread_, style);
+    if (repeats()) text = time_of_day() + "  " + text + '\n';
+    return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+  }
+
+  static std::string time_of_day() {
+    const auto now = std::chrono::system_clock::now();
+    const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
+    std::tm local{};
+    localtime_r(&seconds, &local);
+    const auto ms = std::chrono::duration_cast<milliseconds>(now.time_since_epoch()).count() % 1000;
+    return fmt::format("{:02}:{:02}:{:02}.{:03}", local.tm_hour, local.tm_min, local.tm_sec, ms);
+  }
+
+  int pid_ = 0;
+  observe::LabelOptions options_;
+  std::string watch_;
+  std::string duration_;
+  bool every_thread_ = false;
+  bool json_ = false;
+  CLI::Option* exec_ = nullptr;
+  std::vector<std::string> command_;
+
+  std::optional<milliseconds> interval_;
+  std::optional<Clock::time_point> end_;
+  milliseconds window_ = default_sampling_time;
+  std::set<std::string> said_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_labels_command() { return std::make_unique<LabelsCommand>(); }
+
+}  // namespace vitrine::cli

@@ -1,0 +1,88 @@
+// vitrine: what processes put on display, read from outside.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+
+#include "cli/command.hpp"
+#include "cli/duration.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/manual.hpp"
+
+namespace vitrine::cli {
+
+std::vector<std::unique_ptr<Command>> all_commands() {
+  std::vector<std::unique_ptr<Command>> commands;
+  commands.push_back(make_ps_command());
+  commands.push_back(make_labels_command());
+  commands.push_back(make_context_command());
+  commands.push_back(make_doctor_command());
+  return commands;
+}
+
+namespace {
+
+/// `--watch` may stand alone, and CLI11 cannot tell its value from a PID that follows: give it one.
+/// What follows `--exec --` is one command line and not ours to parse: each word becomes a value of
+/// the hidden option that takes it.
+std::vector<std::string> normalise(int argc, char** argv) {
+  std::vector<std::string> args;
+  bool exec = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string arg = argv[i];
+    exec = exec || arg == "--exec";
+    if (exec && arg == "--") {
+      for (++i; i < argc; ++i) args.push_back(std::string("--exec-word=") + argv[i]);
+    } else if (arg == "--watch") {
+      const bool value_follows =
+          i + 1 < argc && std::isdigit(static_cast<unsigned char>(*argv[i + 1])) != 0 &&
+          parse_duration(argv[i + 1]).has_value();
+      args.push_back(std::string("--watch=") + (value_follows ? argv[++i] : "1s"));
+    } else {
+      args.push_back(arg);
+    }
+  }
+  std::reverse(args.begin(), args.end());  // the order in which CLI11 takes a vector
+  return args;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Reads what processes put on display (labels, context), from outside.", "vitrine");
+  app.set_version_flag("--version", "vitrine " VITRINE_VERSION);
+  app.require_subcommand(1);
+  app.footer("\nvitrine COMMAND --help tells more. Start with: vitrine ps");
+  std::string man;
+  app.add_option("--man", man, "Print a manual page as roff, for man(1)")->group("");
+
+  const auto commands = all_commands();
+  std::vector<std::pair<CLI::App*, Command*>> parsers;
+  for (const auto& command : commands) {
+    const Manual manual = command->manual();
+    CLI::App* sub = app.add_subcommand(manual.name, manual.summary);
+    sub->footer(help_footer(manual));
+    command->define(*sub);
+    parsers.emplace_back(sub, command.get());
+  }
+  if (argc == 3 && std::string_view(argv[1]) == "--man") {
+    for (const auto& [sub, command] : parsers)
+      if (command->manual().name == argv[2]) std::fputs(man_page(command->manual(), *sub).c_str(), stdout);
+    if (std::string_view(argv[2]) == "vitrine") std::fputs(man_page(commands).c_str(), stdout);
+    return exit_done;
+  }
+  if (argc == 1) {
+    std::fputs(app.help().c_str(), stdout);
+    return exit_usage;
+  }
+  try {
+    app.parse(normalise(argc, argv));
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? exit_done : exit_usage;
+  }
+  for (const auto& [sub, command] : parsers)
+    if (sub->parsed()) return command->run();
+  return exit_usage;
+}
+
+}  // namespace
+}  // namespace vitrine::cli
+
+int main(int argc, char** argv) { return vitrine::cli::run(argc, argv); }

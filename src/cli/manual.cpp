@@ -1,0 +1,136 @@
+#include "cli/manual.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace vitrine::cli {
+namespace {
+
+constexpr std::size_t columns = 79;
+
+/// Fills `text` to lines of at most `columns`, each with `indent` spaces before it.
+std::string fill(const std::string& text, std::size_t indent) {
+  std::string out(indent, ' ');
+  std::size_t column = indent;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(' ', at), text.size());
+    const std::string word = text.substr(at, end - at);
+    if (column > indent && column + 1 + word.size() > columns) {
+      out += '\n' + std::string(indent, ' ');
+      column = indent;
+    } else if (column > indent) {
+      out += ' ';
+      ++column;
+    }
+    out += word;
+    column += word.size();
+    at = end + 1;
+  }
+  return out + '\n';
+}
+
+/// Text as roff takes it literally: no escapes, no leading control characters, real hyphens.
+std::string roff(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\\') {
+      out += "\\e";
+    } else if (c == '-') {
+      out += "\\-";
+    } else if ((c == '.' || c == '\'') && (out.empty() || out.back() == '\n')) {
+      out += std::string("\\&") + c;
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string header(const std::string& page, const std::string& summary) {
+  return fmt::format(".TH {} 1 \"\" \"vitrine\" \"User Commands\"\n.SH NAME\n{} \\- {}\n",
+                     roff(page), roff(page), roff(summary));
+}
+
+std::string exit_status() {
+  return ".SH EXIT STATUS\n"
+         ".TP\n0\nDone.\n.TP\n1\nThe work failed.\n.TP\n2\nWrong usage.\n.TP\n3\nNot permitted; the "
+         "message names the missing capability.\n.TP\n4\nNo such process or file.\n.TP\n130\n"
+         "Interrupted by the user, after finishing cleanly.\n";
+}
+
+std::string see_also(const std::vector<std::string>& pages) {
+  std::string out = ".SH SEE ALSO\n";
+  for (std::size_t i = 0; i < pages.size(); ++i) {
+    const std::size_t paren = pages[i].find('(');
+    const std::string name =
+        paren == std::string::npos ? "vitrine-" + pages[i] : pages[i].substr(0, paren);
+    const std::string section = paren == std::string::npos ? "(1)" : pages[i].substr(paren);
+    out += fmt::format(".BR {} {}{}\n", roff(name), section, i + 1 < pages.size() ? "," : "");
+  }
+  return out;
+}
+
+std::string option_head(const CLI::Option& option) {
+  std::string head = option.get_positional() ? option.get_name(true) : option.get_name(false, true);
+  std::replace(head.begin(), head.end(), ',', ' ');
+  if (!option.get_positional() && option.get_type_size() > 0 && !option.get_type_name().empty())
+    head += " " + option.get_type_name();
+  return head;
+}
+
+}  // namespace
+
+std::string help_footer(const Manual& manual) {
+  std::string out;
+  for (const std::string& paragraph : manual.paragraphs) out += '\n' + fill(paragraph, 0);
+  if (!manual.examples.empty()) out += "\nExamples:\n";
+  for (const Example& example : manual.examples)
+    out += "  " + example.line + '\n' + fill(example.shows, 6);
+  out += fmt::format("\nman vitrine-{} has the same, and the exit codes.\n", manual.name);
+  return out;
+}
+
+std::string man_page(const Manual& manual, const CLI::App& app) {
+  std::string out = header("vitrine-" + manual.name, manual.summary);
+  out += fmt::format(".SH SYNOPSIS\n.B vitrine {}\n", roff(manual.name));
+  std::string positionals;
+  std::string options;
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string entry = fmt::format(".TP\n.B {}\n{}\n", roff(option_head(*option)),
+                                          roff(option->get_description()));
+    if (option->get_positional()) {
+      out += fmt::format(".I {}{}\n", roff(option->get_name(true)),
+                         option->get_items_expected_max() > 1 ? " ..." : "");
+      positionals += entry;
+    } else {
+      options += entry;
+    }
+  }
+  out += ".RI [ options ]\n.SH DESCRIPTION\n";
+  for (const std::string& paragraph : manual.paragraphs) out += ".PP\n" + roff(paragraph) + '\n';
+  out += ".SH OPTIONS\n" + positionals + options;
+  out += ".SH EXAMPLES\n";
+  for (const Example& example : manual.examples)
+    out += fmt::format(".TP\n.B {}\n{}\n", roff(example.line), roff(example.shows));
+  return out + exit_status() + see_also(manual.see_also);
+}
+
+std::string man_page(const std::vector<std::unique_ptr<Command>>& commands) {
+  std::string out = header("vitrine", "read what processes put on display, from outside");
+  out +=
+      ".SH SYNOPSIS\n.B vitrine\n.I COMMAND\n.RI [ arguments ]\n"
+      ".SH DESCRIPTION\n"
+      "Finds and reads thread labels (Custom Labels ABI v0 and v1, the OpenTelemetry thread context, "
+      "the Elastic record) and the process context in live processes, without their help and, by "
+      "default, without stopping a thread.\n.SH COMMANDS\n";
+  std::vector<std::string> pages;
+  for (const auto& command : commands) {
+    const Manual manual = command->manual();
+    out += fmt::format(".TP\n.B vitrine {}\n{}\n", roff(manual.name), roff(manual.summary));
+    pages.push_back(manual.name);
+  }
+  return out + exit_status() + see_also(pages);
+}
+
+}  // namespace vitrine::cli

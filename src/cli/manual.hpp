@@ -1,0 +1,21 @@
+// Manual pages and help texts, made from the commands themselves.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/command.hpp"
+
+namespace vitrine::cli {
+
+/// The part of --help below the options: notes and examples.
+std::string help_footer(const Manual& manual);
+
+/// A man(7) page for one command. `app` is where its options were defined.
+std::string man_page(const Manual& manual, const CLI::App& app);
+
+/// The man(7) page of `vitrine` itself.
+std::string man_page(const std::vector<std::unique_ptr<Command>>& commands);
+
+}  // namespace vitrine::cli

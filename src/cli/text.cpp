@@ -1,0 +1,139 @@
+#include "cli/text.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
+
+namespace vitrine::cli {
+namespace {
+
+struct CodePoint {
+  char32_t value;
+  std::size_t bytes;
+};
+
+/// The code point at the start of `text`, or nullopt when the bytes are not UTF-8.
+std::optional<CodePoint> first_code_point(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
+  const std::uint8_t lead = byte(0);
+  if (lead < 0x80) return CodePoint{lead, 1};
+  std::size_t length = 0;
+  char32_t value = 0;
+  char32_t smallest = 0;
+  if ((lead & 0xe0) == 0xc0) {
+    length = 2, value = lead & 0x1f, smallest = 0x80;
+  } else if ((lead & 0xf0) == 0xe0) {
+    length = 3, value = lead & 0x0f, smallest = 0x800;
+  } else if ((lead & 0xf8) == 0xf0) {
+    length = 4, value = lead & 0x07, smallest = 0x10000;
+  } else {
+    return std::nullopt;
+  }
+  if (text.size() < length) return std::nullopt;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return std::nullopt;
+    value = (value << 6) | (byte(i) & 0x3f);
+  }
+  const bool surrogate = value >= 0xd800 && value <= 0xdfff;
+  if (value < smallest || value > 0x10ffff || surrogate) return std::nullopt;
+  return CodePoint{value, length};
+}
+
+/// Characters that change how others are shown, or are not shown at all.
+bool is_format(char32_t c) {
+  return (c >= 0x80 && c <= 0x9f) || c == 0xad || c == 0x61c || (c >= 0x200b && c <= 0x200f) ||
+         (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff ||
+         (c >= 0xfff9 && c <= 0xfffb) || (c >= 0xe0000 && c <= 0xe007f);
+}
+
+}  // namespace
+
+bool is_utf8(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const auto point = first_code_point(bytes);
+    if (!point) return false;
+    bytes.remove_prefix(point->bytes);
+  }
+  return true;
+}
+
+std::string printable(std::string_view bytes) {
+  std::string out;
+  out.reserve(bytes.size());
+  while (!bytes.empty()) {
+    const auto point = first_code_point(bytes);
+    const std::size_t length = point ? point->bytes : 1;
+    if (!point || point->value < 0x20 || point->value == 0x7f) {
+      out += fmt::format("\\x{:02x}", static_cast<std::uint8_t>(bytes[0]));
+    } else if (is_format(point->value)) {
+      out += fmt::format("\\u{{{:x}}}", static_cast<std::uint32_t>(point->value));
+    } else if (point->value == '\\') {
+      out += "\\\\";
+    } else {
+      out += bytes.substr(0, length);
+    }
+    bytes.remove_prefix(length);
+  }
+  return out;
+}
+
+std::string quoted(std::string_view bytes) {
+  std::string text = printable(bytes);
+  if (!text.empty() && text.find_first_of(" \"=") == std::string::npos) return text;
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"') out += '\\';
+    out += c;
+  }
+  return out + '"';
+}
+
+Style Style::of_stdout() {
+  const char* no_color = std::getenv("NO_COLOR");
+  const char* term = std::getenv("TERM");
+  const bool dumb = term != nullptr && std::string_view(term) == "dumb";
+  return Style(isatty(STDOUT_FILENO) != 0 && (no_color == nullptr || *no_color == '\0') && !dumb);
+}
+
+std::string Style::wrap(std::string_view code, std::string_view text) const {
+  return coloured_ ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : std::string(text);
+}
+
+std::size_t width(std::string_view text) {
+  std::size_t columns = 0;
+  for (std::size_t i = 0; i < text.size();) {
+    if (text[i] == '\x1b') {
+      i = text.find('m', i);
+      if (i == std::string_view::npos) break;
+      ++i;
+      continue;
+    }
+    columns += (static_cast<std::uint8_t>(text[i]) & 0xc0) != 0x80 ? 1 : 0;
+    ++i;
+  }
+  return columns;
+}
+
+std::string Table::str(std::size_t indent) const {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows_) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i]));
+  }
+  std::string out;
+  for (const auto& row : rows_) {
+    std::string line(indent, ' ');
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      line += row[i];
+      if (i + 1 < row.size()) line.append(widths[i] - width(row[i]) + 2, ' ');
+    }
+    out += line.erase(line.find_last_not_of(' ') + 1) + '\n';
+  }
+  return out;
+}
+
+}  // namespace vitrine::cli

@@ -1,0 +1,56 @@
+// Bytes of a target on a terminal: shown, never obeyed.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vitrine::cli {
+
+/// Whether `bytes` is well-formed UTF-8 (no overlong forms, no surrogates).
+bool is_utf8(std::string_view bytes);
+
+/// `bytes` with everything that could steer a terminal or reorder a line written out: control
+/// characters and invalid UTF-8 as \xNN, bidirectional and invisible format characters as \u{NNNN},
+/// a backslash as \\. What is left is safe to print.
+std::string printable(std::string_view bytes);
+
+/// printable(), in double quotes when it has spaces, quotes or nothing at all, so that where a value
+/// ends is always visible.
+std::string quoted(std::string_view bytes);
+
+/// How text is decorated: ANSI colours on a terminal, nothing elsewhere or under NO_COLOR.
+class Style {
+ public:
+  explicit Style(bool coloured) : coloured_(coloured) {}
+  /// For standard output as it is now.
+  static Style of_stdout();
+
+  std::string bold(std::string_view text) const { return wrap("1", text); }
+  std::string dim(std::string_view text) const { return wrap("2", text); }
+  std::string green(std::string_view text) const { return wrap("32", text); }
+  std::string yellow(std::string_view text) const { return wrap("33", text); }
+  std::string red(std::string_view text) const { return wrap("31", text); }
+  std::string cyan(std::string_view text) const { return wrap("36", text); }
+
+ private:
+  std::string wrap(std::string_view code, std::string_view text) const;
+  bool coloured_;
+};
+
+/// Columns a terminal needs for `text`, colour codes not counted.
+std::size_t width(std::string_view text);
+
+/// Rows of cells, each column as wide as its widest cell; the last column runs free.
+class Table {
+ public:
+  void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  bool empty() const { return rows_.empty(); }
+  /// `indent` spaces before each line, two between columns.
+  std::string str(std::size_t indent = 0) const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+}  // namespace vitrine::cli
