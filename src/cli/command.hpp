@@ -1,5 +1,5 @@
-// Command: one verb of `vitrine`. What CLI11 parses, what --help and the man page say, and what runs
-// live in one object, so that they cannot disagree.
+// Command: one verb of `vitrine`. What CLI11 parses, what --help and the man page say, and what
+// runs live in one object, so that they cannot disagree.
 #pragma once
 
 #include <CLI/CLI.hpp>

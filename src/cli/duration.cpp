@@ -14,7 +14,7 @@ Result<std::chrono::milliseconds> parse(std::string_view text, std::string_view 
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   std::string_view unit(rest, static_cast<std::size_t>(text.data() + text.size() - rest));
   if (unit.empty()) unit = default_unit;
-  const std::int64_t factor = unit == "ms" ? 1
+  const std::int64_t factor = unit == "ms"  ? 1
                               : unit == "s" ? 1000
                               : unit == "m" ? 60 * 1000
                               : unit == "h" ? 3600 * 1000
@@ -29,7 +29,9 @@ Result<std::chrono::milliseconds> parse(std::string_view text, std::string_view 
 
 }  // namespace
 
-Result<std::chrono::milliseconds> parse_duration(std::string_view text) { return parse(text, ""); }
+Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
+  return parse(text, "");
+}
 
 Result<std::chrono::milliseconds> parse_interval(std::string_view text) {
   auto interval = parse(text, "ms");

@@ -16,14 +16,19 @@ enum ExitCode : int {
 
 inline int exit_code(const Error& error) {
   switch (error.code) {
-    case ErrorCode::usage: return exit_usage;
-    case ErrorCode::not_permitted: return exit_not_permitted;
-    case ErrorCode::not_found: return exit_not_found;
-    case ErrorCode::interrupted: return exit_interrupted;
+    case ErrorCode::usage:
+      return exit_usage;
+    case ErrorCode::not_permitted:
+      return exit_not_permitted;
+    case ErrorCode::not_found:
+      return exit_not_found;
+    case ErrorCode::interrupted:
+      return exit_interrupted;
     case ErrorCode::failed:
     case ErrorCode::malformed:
     case ErrorCode::unsupported:
-    case ErrorCode::limit: break;
+    case ErrorCode::limit:
+      break;
   }
   return exit_failed;
 }

@@ -11,7 +11,9 @@ static_assert(std::atomic<bool>::is_always_lock_free, "set in a signal handler")
 
 }  // namespace
 
-const std::atomic<bool>& interrupted() { return flag; }
+const std::atomic<bool>& interrupted() {
+  return flag;
+}
 
 void catch_interrupts() {
   struct sigaction action {};

@@ -6,7 +6,8 @@
 
 namespace vitrine::cli {
 
-/// Set by the first SIGINT, SIGTERM or SIGHUP after catch_interrupts(); a second one kills as usual.
+/// Set by the first SIGINT, SIGTERM or SIGHUP after catch_interrupts(); a second one kills as
+/// usual.
 const std::atomic<bool>& interrupted();
 
 /// Also ignores SIGPIPE: a reader that goes away shows itself as a failed write.

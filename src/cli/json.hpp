@@ -18,9 +18,10 @@ Json json_bytes(std::string_view bytes);
 /// Lower-case hex of an id's bytes.
 std::string hex_id(std::span<const std::uint8_t> id);
 
-/// {"pid","tid","comm","format","module","mode","evidence","labels":[{"key","value"}], and when there
-/// are such: "trace_id","span_id","trace_flags","truncated":[{"what","detail"}],"defects":[…]}; for a
-/// thread that could not be read, "error" instead of "evidence" and "labels".
+/// {"pid","tid","comm","format","module","mode","evidence","labels":[{"key","value"}], and when
+/// there are such:
+/// "trace_id","span_id","trace_flags","truncated":[{"what","detail"}],"defects":[…]}; for a thread
+/// that could not be read, "error" instead of "evidence" and "labels".
 Json to_json(const observe::ThreadLabels& thread);
 
 /// Writes one object as one line to standard output and flushes it. False when nobody reads any

@@ -76,8 +76,8 @@ std::string describe(const observe::Snapshot& snapshot, bool every_thread, const
     }
     if (quiet < threads.size()) out += table.str(2);
     if (quiet > 0)
-      out += style.dim(fmt::format("  {} thread{} with no labels in force\n", quiet,
-                                   quiet == 1 ? "" : "s"));
+      out += style.dim(
+          fmt::format("  {} thread{} with no labels in force\n", quiet, quiet == 1 ? "" : "s"));
   }
   if (snapshot.threads.empty()) out += style.dim("no thread was seen\n");
   return out;
@@ -89,13 +89,17 @@ class LabelsCommand : public Command {
     return {
         "labels",
         "read the label sets of a process's threads",
-        {"Shows which labels each thread of a process has in force, in every format that the process "
+        {"Shows which labels each thread of a process has in force, in every format that the "
+         "process "
          "publishes. Nothing is needed from the process but that it publishes.",
-         "Every line says why it can be believed. proven: the thread ran nothing while it was read. "
-         "serial: the writer's own serial number was the same before and after. stopped: the thread "
+         "Every line says why it can be believed. proven: the thread ran nothing while it was "
+         "read. "
+         "serial: the writer's own serial number was the same before and after. stopped: the "
+         "thread "
          "was stopped. sampled: read in an interrupt of the thread itself. unproven: the best of "
          "several reads of a thread that never rested, and may mix two sets.",
-         "snapshot stops no thread and sees all of them. ebpf stops none either, and sees those that "
+         "snapshot stops no thread and sees all of them. ebpf stops none either, and sees those "
+         "that "
          "run on a CPU while it samples. ptrace stops each thread for some microseconds; a system "
          "call of the target may then end with EINTR."},
         {{"vitrine labels 4242", "the labels of all threads of process 4242, now"},
@@ -138,7 +142,8 @@ class LabelsCommand : public Command {
         ->type_name("BYTES");
     app.add_flag("--json", json_, "One JSON object a thread and format, one a line");
     exec_ = app.add_flag("--exec", "Start the command after -- and read it: --exec -- COMMAND...");
-    app.add_option("--exec-word", command_)->group("");  // main() fills it from `--exec -- COMMAND…`
+    app.add_option("--exec-word", command_)
+        ->group("");  // main() fills it from `--exec -- COMMAND…`
   }
 
   int run() override {
@@ -250,6 +255,8 @@ class LabelsCommand : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_labels_command() { return std::make_unique<LabelsCommand>(); }
+std::unique_ptr<Command> make_labels_command() {
+  return std::make_unique<LabelsCommand>();
+}
 
 }  // namespace vitrine::cli

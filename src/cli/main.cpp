@@ -33,9 +33,9 @@ std::vector<std::string> normalise(int argc, char** argv) {
     if (exec && arg == "--") {
       for (++i; i < argc; ++i) args.push_back(std::string("--exec-word=") + argv[i]);
     } else if (arg == "--watch") {
-      const bool value_follows =
-          i + 1 < argc && std::isdigit(static_cast<unsigned char>(*argv[i + 1])) != 0 &&
-          parse_duration(argv[i + 1]).has_value();
+      const bool value_follows = i + 1 < argc &&
+                                 std::isdigit(static_cast<unsigned char>(*argv[i + 1])) != 0 &&
+                                 parse_duration(argv[i + 1]).has_value();
       args.push_back(std::string("--watch=") + (value_follows ? argv[++i] : "1s"));
     } else {
       args.push_back(arg);
@@ -64,7 +64,8 @@ int run(int argc, char** argv) {
   }
   if (argc == 3 && std::string_view(argv[1]) == "--man") {
     for (const auto& [sub, command] : parsers)
-      if (command->manual().name == argv[2]) std::fputs(man_page(command->manual(), *sub).c_str(), stdout);
+      if (command->manual().name == argv[2])
+        std::fputs(man_page(command->manual(), *sub).c_str(), stdout);
     if (std::string_view(argv[2]) == "vitrine") std::fputs(man_page(commands).c_str(), stdout);
     return exit_done;
   }
@@ -85,4 +86,6 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace vitrine::cli
 
-int main(int argc, char** argv) { return vitrine::cli::run(argc, argv); }
+int main(int argc, char** argv) {
+  return vitrine::cli::run(argc, argv);
+}

@@ -54,7 +54,8 @@ std::string header(const std::string& page, const std::string& summary) {
 
 std::string exit_status() {
   return ".SH EXIT STATUS\n"
-         ".TP\n0\nDone.\n.TP\n1\nThe work failed.\n.TP\n2\nWrong usage.\n.TP\n3\nNot permitted; the "
+         ".TP\n0\nDone.\n.TP\n1\nThe work failed.\n.TP\n2\nWrong usage.\n.TP\n3\nNot permitted; "
+         "the "
          "message names the missing capability.\n.TP\n4\nNo such process or file.\n.TP\n130\n"
          "Interrupted by the user, after finishing cleanly.\n";
 }
@@ -121,7 +122,8 @@ std::string man_page(const std::vector<std::unique_ptr<Command>>& commands) {
   out +=
       ".SH SYNOPSIS\n.B vitrine\n.I COMMAND\n.RI [ arguments ]\n"
       ".SH DESCRIPTION\n"
-      "Finds and reads thread labels (Custom Labels ABI v0 and v1, the OpenTelemetry thread context, "
+      "Finds and reads thread labels (Custom Labels ABI v0 and v1, the OpenTelemetry thread "
+      "context, "
       "the Elastic record) and the process context in live processes, without their help and, by "
       "default, without stopping a thread.\n.SH COMMANDS\n";
   std::vector<std::string> pages;

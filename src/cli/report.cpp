@@ -15,6 +15,8 @@ int report(const Error& error) {
   return exit_code(error);
 }
 
-void note(std::string_view text) { fmt::print(stderr, "vitrine: note: {}\n", printable(text)); }
+void note(std::string_view text) {
+  fmt::print(stderr, "vitrine: note: {}\n", printable(text));
+}
 
 }  // namespace vitrine::cli

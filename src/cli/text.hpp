@@ -15,8 +15,8 @@ bool is_utf8(std::string_view bytes);
 /// a backslash as \\. What is left is safe to print.
 std::string printable(std::string_view bytes);
 
-/// printable(), in double quotes when it has spaces, quotes or nothing at all, so that where a value
-/// ends is always visible.
+/// printable(), in double quotes when it has spaces, quotes or nothing at all, so that where a
+/// value ends is always visible.
 std::string quoted(std::string_view bytes);
 
 /// How text is decorated: ANSI colours on a terminal, nothing elsewhere or under NO_COLOR.

@@ -23,7 +23,8 @@ Error cannot_run(const std::string& program, int error) {
 
 Result<Launched> Launched::start(const std::vector<std::string>& command) {
   if (command.empty())
-    return fail(ErrorCode::usage, "--exec needs a command", "write it after --: --exec -- ./server");
+    return fail(ErrorCode::usage, "--exec needs a command",
+                "write it after --: --exec -- ./server");
   std::vector<char*> argv;
   for (const std::string& arg : command) argv.push_back(const_cast<char*>(arg.c_str()));
   argv.push_back(nullptr);
@@ -68,7 +69,9 @@ Launched& Launched::operator=(Launched&& other) noexcept {
   return *this;
 }
 
-Launched::~Launched() { finish(); }
+Launched::~Launched() {
+  finish();
+}
 
 bool Launched::ended() {
   if (!reaped_ && waitpid(pid_, nullptr, WNOHANG) == pid_) reaped_ = true;
