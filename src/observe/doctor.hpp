@@ -1,0 +1,27 @@
+// What this machine and this user may do, and what would enable the rest.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace vitrine::observe {
+
+/// One fact about this machine or user, found by trying it wherever trying harms nobody.
+struct Finding {
+  enum class Verdict : std::uint8_t {
+    yes,      ///< there
+    no,       ///< not there: `remedy` says what would change that
+    partial,  ///< there with a restriction that `detail` names
+  };
+  std::string topic;  ///< "capabilities", "kernel", "modes"
+  std::string what;   ///< "CAP_BPF", "BTF", "mode snapshot"
+  Verdict verdict = Verdict::no;
+  std::string detail;  ///< what was seen: "perf_event_paranoid is 2"
+  std::string remedy;  ///< empty when there is nothing to do
+};
+
+/// Looks at this machine and user now. Never fails: what cannot be found out is a finding.
+std::vector<Finding> examine();
+
+}  // namespace vitrine::observe

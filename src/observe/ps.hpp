@@ -1,0 +1,33 @@
+// Every process on this machine that publishes anything.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "format/label_set.hpp"
+
+namespace vitrine::observe {
+
+/// One process with something on display.
+struct Publisher {
+  int pid = 0;
+  std::string comm;
+  std::size_t threads = 0;
+  std::vector<format::Format> formats;  ///< label formats it defines, in order of Format, each once
+  bool has_context = false;
+  std::string service;                ///< service.name of its process context, or empty
+  std::vector<std::string> problems;  ///< what of it could not be read
+};
+
+struct PublisherList {
+  std::vector<Publisher> publishers;  ///< by pid
+  std::size_t looked_at = 0;          ///< processes, kernel threads not counted
+  std::size_t not_permitted = 0;      ///< of those, how many we may not look into
+};
+
+/// Looks at every process of this pid namespace. Those that end meanwhile are left out.
+Result<PublisherList> list_publishers();
+
+}  // namespace vitrine::observe
