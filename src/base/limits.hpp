@@ -2,6 +2,7 @@
 // flagged in the result, never dropped silently (labels.md 1.4).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -17,6 +18,15 @@ struct LabelLimits {
 };
 
 inline constexpr LabelLimits hard_label_limits{4096, 64 * 1024, 1U << 20, 4U << 20, 1U << 30};
+
+/// `asked`, but not above the hard caps.
+constexpr LabelLimits within_hard_caps(LabelLimits asked) {
+  constexpr LabelLimits most = hard_label_limits;
+  return {std::min(asked.labels_per_set, most.labels_per_set),
+          std::min(asked.key_bytes, most.key_bytes), std::min(asked.value_bytes, most.value_bytes),
+          std::min(asked.bytes_per_thread, most.bytes_per_thread),
+          std::min(asked.bytes_per_snapshot, most.bytes_per_snapshot)};
+}
 
 /// The lowest address a user mapping can have in practice (vm.mmap_min_addr): below it, a pointer
 /// is a small integer that someone took for a pointer.

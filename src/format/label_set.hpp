@@ -37,6 +37,8 @@ struct TraceContext {
   std::array<std::uint8_t, 16> trace_id{};
   std::array<std::uint8_t, 8> span_id{};
   std::optional<std::uint8_t> trace_flags;  ///< drafts have none
+  /// The first span of this trace in the process: drafts A, B (root span), Elastic (transaction).
+  std::optional<std::array<std::uint8_t, 8>> root_span_id;
 
   bool operator==(const TraceContext&) const = default;
 };

@@ -1,0 +1,182 @@
+#include "format/custom_labels.hpp"
+
+#include <fmt/format.h>
+
+#include "abi/custom_labels.hpp"
+#include "format/set_builder.hpp"
+
+namespace vitrine::format {
+namespace {
+
+namespace layout = abi::custom_labels;
+
+constexpr std::size_t entries_per_read = 256;  // 8 KiB: nearly every set in one read
+
+std::size_t smaller(std::uint64_t length, std::size_t cap) {
+  return static_cast<std::size_t>(std::min<std::uint64_t>(length, cap));
+}
+
+/// A string of the target, on its way here. `into` has the size that is wanted, and after reading
+/// the size that was readable.
+struct StringRead {
+  std::size_t entry;  ///< of the label array, for messages
+  layout::String source;
+  std::size_t wanted;
+  std::string* into;
+};
+
+/// One pass over the label array, chunk by chunk. Keys come in one batch, then the values of those
+/// keys that were new: a duplicate's value is not read.
+class ArrayDecoder {
+ public:
+  ArrayDecoder(Memory& memory, const DecodeContext& context) : memory_(memory), set_(context) {}
+
+  Result<Decoded> run(std::uint64_t storage, std::uint64_t count);
+
+ private:
+  struct Candidate {
+    std::size_t entry;
+    layout::Label label;
+    std::string key;
+  };
+
+  bool decode_chunk(std::size_t first, std::span<const layout::Label> entries);
+  bool gather(std::size_t first, std::span<const layout::Label> entries);
+  void read_strings(std::span<StringRead> strings);
+  bool usable_key(const StringRead& key);
+  void note_cut(const char* what, const StringRead& string);
+
+  Memory& memory_;
+  SetBuilder set_;
+  std::uint64_t count_ = 0;
+  std::vector<Candidate> candidates_;
+};
+
+void ArrayDecoder::read_strings(std::span<StringRead> strings) {
+  std::vector<ReadRequest> requests;
+  requests.reserve(strings.size());
+  for (const StringRead& string : strings) {
+    const Address address = set_.pointer(string.source.buf);
+    const std::size_t length = address < limits::lowest_address ? 0 : string.into->size();
+    requests.push_back(
+        {address, std::as_writable_bytes(std::span(string.into->data(), length)), 0});
+  }
+  memory_.read(requests);
+  for (std::size_t i = 0; i < strings.size(); ++i) strings[i].into->resize(requests[i].got);
+}
+
+void ArrayDecoder::note_cut(const char* what, const StringRead& string) {
+  const std::size_t kept = string.into->size();
+  if (kept == string.source.len) return;
+  set_.cut(what,
+           fmt::format("label {}: kept {} of {} bytes{}", string.entry, kept, string.source.len,
+                       kept < string.wanted ? ", no more is readable" : ""));
+}
+
+/// Collects the entries that are labels, within the byte budgets. False: take no more after these.
+bool ArrayDecoder::gather(std::size_t first, std::span<const layout::Label> entries) {
+  candidates_.clear();
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const layout::Label& entry = entries[i];
+    if (entry.key.buf == 0) continue;
+    if (entry.value.buf == 0) {
+      set_.defect(fmt::format("label {}: its value is a null pointer", first + i));
+      continue;
+    }
+    const std::size_t key_bytes = smaller(entry.key.len, set_.limits().key_bytes);
+    if (!set_.charge(sizeof entry + key_bytes)) return false;
+    candidates_.push_back({first + i, entry, std::string(key_bytes, '\0')});
+  }
+  return true;
+}
+
+bool ArrayDecoder::usable_key(const StringRead& key) {
+  if (key.wanted != 0 && key.into->empty()) {
+    set_.defect(
+        fmt::format("label {}: its key at {} is not readable", key.entry, hex(key.source.buf)));
+    return false;
+  }
+  note_cut("key", key);
+  return true;
+}
+
+bool ArrayDecoder::decode_chunk(std::size_t first, std::span<const layout::Label> entries) {
+  bool more = gather(first, entries);
+
+  std::vector<StringRead> keys;
+  keys.reserve(candidates_.size());
+  for (Candidate& candidate : candidates_)
+    keys.push_back({candidate.entry, candidate.label.key, candidate.key.size(), &candidate.key});
+  read_strings(keys);
+
+  const std::size_t already = set_.size();
+  std::vector<StringRead> values;
+  values.reserve(candidates_.size());
+  for (std::size_t i = 0; i < candidates_.size(); ++i) {
+    Candidate& candidate = candidates_[i];
+    if (!usable_key(keys[i]) || set_.contains(candidate.key)) continue;
+    if (set_.full()) {
+      set_.cut("labels", fmt::format("kept {} of {} entries", set_.size(), count_));
+      more = false;
+      break;
+    }
+    const layout::String& value = candidate.label.value;
+    const std::size_t value_bytes = smaller(value.len, set_.limits().value_bytes);
+    if (!set_.charge(value_bytes)) {
+      more = false;
+      break;
+    }
+    set_.add({std::move(candidate.key), std::string(value_bytes, '\0')});
+    values.push_back({candidate.entry, value, value_bytes, nullptr});
+  }
+  // Only now do the labels stay where they are.
+  for (std::size_t i = 0; i < values.size(); ++i) values[i].into = &set_.label(already + i).value;
+  read_strings(values);
+  for (const StringRead& value : values) note_cut("value", value);
+  return more;
+}
+
+Result<Decoded> ArrayDecoder::run(std::uint64_t storage, std::uint64_t count) {
+  count_ = count;
+  const Address array = set_.pointer(storage);
+  if (array < limits::lowest_address)
+    return fail(ErrorCode::malformed,
+                fmt::format("label array: {} is not an address ({} labels)", hex(storage), count));
+  // No set that we would show in full has more entries; nor has the address space room for more.
+  const std::size_t most =
+      smaller(count, std::min<std::uint64_t>(limits::hard_label_limits.labels_per_set,
+                                             (~array) / sizeof(layout::Label)));
+
+  std::vector<layout::Label> entries;
+  for (std::size_t first = 0; first < most; first += entries_per_read) {
+    const std::size_t wanted = std::min(entries_per_read, most - first);
+    entries.resize(wanted);
+    const std::size_t got = memory_.read_some(array + first * sizeof(layout::Label),
+                                              std::as_writable_bytes(std::span(entries))) /
+                            sizeof(layout::Label);
+    if (first == 0 && got == 0)
+      return fail(ErrorCode::malformed,
+                  fmt::format("label array: {} is not readable ({} labels)", hex(storage), count));
+    const bool more = decode_chunk(first, std::span(entries).first(got));
+    if (!more) return set_.finish();
+    if (got < wanted) {
+      set_.cut("labels",
+               fmt::format("read {} of {} entries, no more is readable", first + got, count));
+      return set_.finish();
+    }
+  }
+  if (count > most) set_.cut("labels", fmt::format("looked at {} of {} entries", most, count));
+  return set_.finish();
+}
+
+}  // namespace
+
+Result<Decoded> decode_custom_labels(Memory& memory, Address set, const DecodeContext& context) {
+  // v1 has a third member, which readers ignore.
+  auto head = memory.read_value<layout::SetV0>(set, "label set");
+  if (!head) return tl::unexpected(std::move(head.error()));
+  if (head->count == 0) return Decoded{};
+  return ArrayDecoder(memory, context).run(head->storage, head->count);
+}
+
+}  // namespace vitrine::format
