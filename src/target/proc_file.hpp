@@ -1,0 +1,54 @@
+// Reading the kernel's text files about a process.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+
+namespace vitrine::target {
+
+/// Closes its descriptor. -1: none.
+class FileDescriptor {
+ public:
+  FileDescriptor() = default;
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  FileDescriptor(FileDescriptor&& other) noexcept;
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  ~FileDescriptor();
+
+  [[nodiscard]] int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+/// Opens `path` below the directory `dir`, close-on-exec. Errors: not_found (also when the process
+/// behind the file is gone), not_permitted, failed.
+Result<FileDescriptor> open_at(int dir, const std::string& path, int flags);
+
+/// The file's content, at most `limit` bytes of it. Errors as open_at.
+Result<std::string> read_file_at(int dir, const std::string& path, std::size_t limit);
+
+/// What we use of /proc/PID/stat and /proc/PID/task/TID/stat.
+struct Stat {
+  std::string comm;              ///< any bytes but NUL, at most 15 of them (kernel threads: more)
+  char state = '?';              ///< R, S, D, Z, T, t, X, …
+  std::uint64_t flags = 0;       ///< PF_* of the kernel
+  std::uint64_t start_time = 0;  ///< clock ticks since boot; with the id, names one thread for ever
+};
+
+/// Parses a stat line. The comm may itself hold ") " and digits, so it ends at the last ')'.
+/// Errors: malformed.
+Result<Stat> parse_stat(std::string_view line);
+
+/// The text after "Name:" of a status file, without leading blanks; nullopt when there is none.
+std::optional<std::string_view> status_field(std::string_view status, std::string_view name);
+
+}  // namespace vitrine::target

@@ -1,0 +1,164 @@
+#include "target/process.hpp"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "target/permission.hpp"
+#include "target/threads.hpp"
+
+namespace vitrine::target {
+namespace {
+
+constexpr std::size_t status_bytes = 16 * 1024;
+constexpr std::size_t auxv_bytes = 16 * 1024;
+constexpr std::uint64_t kernel_thread_flag = 0x00200000;  // PF_KTHREAD of the kernel's sched.h
+
+// A 64-bit program runs on a kernel of its own machine only.
+#if defined(__x86_64__)
+constexpr Machine native_machine = Machine::x86_64;
+#elif defined(__aarch64__)
+constexpr Machine native_machine = Machine::aarch64;
+#else
+#error "vitrine observes x86-64 and aarch64 processes, on the same machine"
+#endif
+
+tl::unexpected<Error> ended(pid_t pid) {
+  return fail(ErrorCode::not_found, fmt::format("process {} has ended", pid));
+}
+
+// How reading a file below /proc/PID failed, told as a fact about the process.
+tl::unexpected<Error> explain(pid_t pid, int proc_dir, Error error) {
+  if (error.code == ErrorCode::not_permitted)
+    return tl::unexpected<Error>(access_refused(pid, proc_dir, "observe"));
+  if (error.code == ErrorCode::not_found) return ended(pid);
+  return fail_while(fmt::format("process {}", pid), std::move(error));
+}
+
+// An address without the bits that hold a tag.
+Address untag_mask(const std::string& status) {
+  if (native_machine == Machine::aarch64) return ~Address{0} >> 8;  // top byte ignore, MTE, HWASan
+  const auto field = status_field(status, "untag_mask");
+  return field ? std::strtoull(std::string(*field).c_str(), nullptr, 16) : ~Address{0};
+}
+
+bool holds(const AuxVector& auxv, std::uint64_t type, std::uint64_t value) {
+  const auto entry = auxv.find(type);
+  return entry != auxv.end() && entry->second == value;
+}
+
+template <class Word>
+AuxVector parse_auxv(const std::string& bytes) {
+  AuxVector auxv;
+  for (std::size_t at = 0; at + 2 * sizeof(Word) <= bytes.size(); at += 2 * sizeof(Word)) {
+    Word pair[2];
+    std::memcpy(pair, bytes.data() + at, sizeof pair);
+    if (pair[0] == AT_NULL) break;
+    auxv[pair[0]] = pair[1];
+  }
+  return auxv;
+}
+
+}  // namespace
+
+Result<Process> Process::open(pid_t pid) {
+  Process process;
+  process.pid_ = pid;
+  const auto none = [&] {
+    return fail(ErrorCode::not_found, fmt::format("there is no process {}", pid),
+                "`vitrine ps` lists what publishes labels or context");
+  };
+  if (pid <= 0) return none();
+  auto directory = open_at(AT_FDCWD, fmt::format("/proc/{}", pid), O_RDONLY | O_DIRECTORY);
+  if (!directory) return none();
+  process.proc_dir_ = std::move(*directory);
+  const int dir = process.proc_dir();
+
+  const auto status = read_file_at(dir, "status", status_bytes);
+  if (!status) return explain(pid, dir, status.error());
+  const auto group = status_field(*status, "Tgid");
+  if (group && *group != std::to_string(pid))
+    return fail(ErrorCode::not_found, fmt::format("{} is a thread of process {}", pid, *group),
+                fmt::format("give the process: {}", *group));
+
+  process.pidfd_ = FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!process.pidfd_)
+    return errno == ESRCH ? Result<Process>(none())
+                          : fail(ErrorCode::unsupported,
+                                 fmt::format("pidfd_open({}): {}", pid, std::strerror(errno)),
+                                 "vitrine needs Linux 5.3 or later");
+
+  const auto line = read_file_at(dir, "stat", status_bytes);
+  if (!line) return explain(pid, dir, line.error());
+  const auto stat = parse_stat(*line);
+  if (!stat) return tl::unexpected<Error>(stat.error());
+  if ((stat->flags & kernel_thread_flag) != 0)
+    return fail(ErrorCode::unsupported, fmt::format("{} ({}) is a kernel thread", pid, stat->comm),
+                "kernel threads have no user memory, so they publish nothing");
+  const auto live = live_thread(dir);
+  if (!live)
+    return fail(ErrorCode::not_found,
+                fmt::format("process {} ({}) has ended: it is a zombie", pid, stat->comm),
+                "nothing is left of its memory; its parent has yet to wait for it");
+
+  // A thread that lives answers for the process, for a leader that exited has no auxv.
+  const auto bytes = read_file_at(dir, fmt::format("task/{}/auxv", *live), auxv_bytes);
+  if (!bytes) return explain(pid, dir, bytes.error());
+  process.auxv_ = parse_auxv<std::uint64_t>(*bytes);
+  if (!holds(process.auxv_, AT_PHENT, sizeof(Elf64_Phdr))) {
+    if (holds(parse_auxv<std::uint32_t>(*bytes), AT_PHENT, sizeof(Elf32_Phdr)))
+      return fail(ErrorCode::unsupported,
+                  fmt::format("process {} ({}) is a 32-bit program", pid, stat->comm),
+                  "the label formats are defined for 64-bit programs only");
+    return fail(ErrorCode::malformed,
+                fmt::format("process {}: its auxiliary vector names no program headers", pid));
+  }
+
+  process.machine_ = native_machine;
+  process.memory_ = std::make_unique<ProcessMemory>(pid, dir, untag_mask(*status));
+  process.identity_.start_time = stat->start_time;
+  process.identity_.random_address = process.auxv_[AT_RANDOM];
+  const auto random = process.memory_->read_exact(process.identity_.random_address,
+                                                  process.identity_.random_bytes, "AT_RANDOM");
+  if (random) return process;
+  switch (process.memory_->refusal()) {
+    case 0:
+      return fail_while(fmt::format("process {}", pid), random.error());
+    case ESRCH:
+      return ended(pid);
+    default:
+      return tl::unexpected<Error>(access_refused(pid, dir, "read the memory of"));
+  }
+}
+
+std::string Process::executable_path() const {
+  std::string path(4096, '\0');
+  const ssize_t n = ::readlinkat(proc_dir(), "exe", path.data(), path.size());
+  path.resize(static_cast<std::size_t>(n < 0 ? 0 : n));
+  return path;
+}
+
+Result<FileDescriptor> Process::open_executable() const {
+  auto file = open_at(proc_dir(), "exe", O_RDONLY | O_NONBLOCK);
+  if (!file) return explain(pid_, proc_dir(), file.error());
+  return file;
+}
+
+Result<void> Process::verify() {
+  pollfd end{pidfd_.get(), POLLIN, 0};
+  if (::poll(&end, 1, 0) > 0) return ended(pid_);
+  std::array<std::byte, 16> bytes{};
+  const std::size_t got = memory_->read_some(identity_.random_address, bytes);
+  if (got == bytes.size() && bytes == identity_.random_bytes) return {};
+  if (memory_->refusal() == ESRCH || ::poll(&end, 1, 0) > 0) return ended(pid_);
+  return fail(ErrorCode::interrupted, fmt::format("process {} has executed another program", pid_));
+}
+
+}  // namespace vitrine::target

@@ -1,0 +1,76 @@
+// Process: a live process under observation, named so that it cannot be mistaken for another.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/result.hpp"
+#include "target/process_memory.hpp"
+#include "target/tls_location.hpp"
+
+namespace vitrine::target {
+
+/// Same identity, same program image: a fork or a reused pid has another start time, an exec has
+/// other random bytes (labels.md 5.4). What was found out about a process is valid for one
+/// identity.
+struct Identity {
+  std::uint64_t start_time = 0;              ///< of the thread group, clock ticks since boot
+  Address random_address = 0;                ///< AT_RANDOM
+  std::array<std::byte, 16> random_bytes{};  ///< what the kernel put there at exec
+
+  bool operator==(const Identity&) const = default;
+};
+
+/// The auxiliary vector: what the kernel told the program at exec. AT_* → value, last one wins.
+using AuxVector = std::map<std::uint64_t, std::uint64_t>;
+
+class Process {
+ public:
+  /// Opens the thread group `pid`.
+  /// Errors: not_found (no such process; it has ended; `pid` is a thread of another),
+  /// not_permitted (see permission.hpp), unsupported (kernel thread; 32-bit program).
+  static Result<Process> open(pid_t pid);
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  [[nodiscard]] int pidfd() const { return pidfd_.get(); }
+
+  /// Descriptor of /proc/PID: paths below it concern this very process, never one that got its pid
+  /// later.
+  [[nodiscard]] int proc_dir() const { return proc_dir_.get(); }
+
+  [[nodiscard]] Machine machine() const { return machine_; }
+  [[nodiscard]] const Identity& identity() const { return identity_; }
+  [[nodiscard]] const AuxVector& auxv() const { return auxv_; }
+
+  /// Lives as long as this Process (also when it is moved).
+  [[nodiscard]] ProcessMemory& memory() const { return *memory_; }
+
+  /// The path of its executable as the kernel tells it (" (deleted)" included); empty if hidden.
+  [[nodiscard]] std::string executable_path() const;
+
+  /// The executable's file, whichever name, mount namespace or fate it has now. Errors: not_found,
+  /// not_permitted.
+  [[nodiscard]] Result<FileDescriptor> open_executable() const;
+
+  /// Checks that this is still the process that was opened. Errors: not_found (it has ended),
+  /// interrupted (it executed another program: open it again).
+  Result<void> verify();
+
+ private:
+  Process() = default;
+
+  pid_t pid_ = 0;
+  FileDescriptor pidfd_;
+  FileDescriptor proc_dir_;
+  Machine machine_ = Machine::x86_64;
+  Identity identity_;
+  AuxVector auxv_;
+  std::unique_ptr<ProcessMemory> memory_;
+};
+
+}  // namespace vitrine::target

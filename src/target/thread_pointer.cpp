@@ -1,0 +1,106 @@
+#include "target/thread_pointer.hpp"
+
+#include <algorithm>
+
+#include "target/glibc_thread.hpp"
+#include "target/musl_thread.hpp"
+#include "target/proc_file.hpp"
+
+namespace vitrine::target {
+namespace {
+
+// A thread's id as the target's own libc knows it: that of the innermost pid namespace.
+class InnerTids {
+ public:
+  explicit InnerTids(int proc_dir) : proc_dir_(proc_dir) {
+    nested_ = innermost("status").value_or("").find_first_of(" \t") != std::string::npos;
+  }
+
+  pid_t of(pid_t tid) const {
+    if (!nested_) return tid;
+    const auto ids = innermost("task/" + std::to_string(tid) + "/status");
+    const auto last = ids ? ids->find_last_of(" \t") : std::string::npos;
+    return last == std::string::npos ? tid : std::atoi(ids->c_str() + last + 1);
+  }
+
+ private:
+  std::optional<std::string> innermost(const std::string& path) const {
+    const auto status = read_file_at(proc_dir_, path, 16 * 1024);
+    const auto field = status ? status_field(*status, "NSpid") : std::nullopt;
+    return field ? std::optional<std::string>(*field) : std::nullopt;
+  }
+
+  int proc_dir_;
+  bool nested_ = false;
+};
+
+}  // namespace
+
+std::vector<Thread> ThreadPointers::unknown(std::span<const Thread> threads) const {
+  std::vector<Thread> rest;
+  std::copy_if(threads.begin(), threads.end(), std::back_inserter(rest),
+               [&](const Thread& thread) { return !known_.contains(thread.id); });
+  return rest;
+}
+
+std::vector<std::optional<Address>> ThreadPointers::find(const Process& process,
+                                                         std::span<const Thread> threads,
+                                                         const ThreadLayout& layout) {
+  if (const auto rest = unknown(threads); !rest.empty()) find_by_robust_list(process, rest, layout);
+  if (const auto rest = unknown(threads); !rest.empty()) find_by_musl_ring(process, rest, layout);
+  std::vector<std::optional<Address>> found;
+  found.reserve(threads.size());
+  for (const Thread& thread : threads) {
+    const auto entry = known_.find(thread.id);
+    found.push_back(entry == known_.end() ? std::nullopt : std::optional(entry->second));
+  }
+  return found;
+}
+
+void ThreadPointers::find_by_robust_list(const Process& process, std::span<const Thread> threads,
+                                         const ThreadLayout& layout) {
+  const InnerTids inner(process.proc_dir());
+  std::vector<RobustThread> candidates;
+  std::vector<ThreadId> ids;
+  for (const Thread& thread : threads) {
+    const auto head = robust_list_head(thread.id.tid);
+    if (!head) continue;
+    candidates.push_back({*head, inner.of(thread.id.tid)});
+    ids.push_back(thread.id);
+  }
+  const auto pointers =
+      glibc_thread_pointers(process.memory(), process.machine(), candidates, layout.glibc);
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    if (pointers[i]) known_[ids[i]] = *pointers[i];
+}
+
+void ThreadPointers::find_by_musl_ring(const Process& process, std::span<const Thread> threads,
+                                       const ThreadLayout& layout) {
+  const InnerTids inner(process.proc_dir());
+  std::map<pid_t, ThreadId> wanted;
+  for (const Thread& thread : threads) wanted[inner.of(thread.id.tid)] = thread.id;
+
+  // One pointer opens the ring: one we have, one in the modules' data, or one on a stack.
+  std::optional<Address> first;
+  if (!known_.empty()) first = known_.begin()->second;
+  for (const auto& range : layout.data)
+    if (!first) first = musl_thread_in(process.memory(), process.machine(), range, wanted);
+  for (const auto& [tid, id] : wanted) {
+    if (first) break;
+    if (const auto stack = blocked_stack(process.proc_dir(), id.tid))
+      first = musl_thread_in(process.memory(), process.machine(), *stack, {{tid, id}});
+  }
+  if (!first) return;
+  for (const auto& [tid, tp] : musl_ring(process.memory(), process.machine(), *first))
+    if (const auto entry = wanted.find(tid); entry != wanted.end()) known_[entry->second] = tp;
+}
+
+void ThreadPointers::keep_only(std::span<const Thread> threads) {
+  std::erase_if(known_, [&](const auto& entry) {
+    return !std::binary_search(
+        threads.begin(), threads.end(), Thread{entry.first, {}, '?'},
+        [](const Thread& left, const Thread& right) { return left.id < right.id; });
+  });
+}
+
+}  // namespace vitrine::target

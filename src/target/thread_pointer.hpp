@@ -1,0 +1,60 @@
+// Thread pointers (x86-64 FS base, aarch64 TPIDR_EL0) of threads that nobody stops.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/memory.hpp"
+#include "target/process.hpp"
+#include "target/threads.hpp"
+
+namespace vitrine::target {
+
+/// What the modules of a process tell about the threads of its C library. All optional.
+struct ThreadLayout {
+  /// glibc on aarch64: where the thread pointer is relative to struct pthread.
+  struct Glibc {
+    std::uint64_t tid_offset = 0;  ///< of `tid` in struct pthread
+    std::uint64_t size = 0;        ///< of struct pthread
+  };
+  struct Range {
+    Address begin = 0;
+    Address end = 0;
+  };
+
+  std::optional<Glibc> glibc;
+  /// musl: writable data of the modules; its main thread's structure usually lies in there.
+  std::vector<Range> data;
+};
+
+/// Finds thread pointers and remembers them: a C library never changes a thread's after its start.
+///
+/// Of itself it knows the way through glibc's robust lists and through musl's ring of threads,
+/// which need no more rights than reading memory (labels.md 3.5, 3.6). Whoever knows better (a BPF
+/// iterator, ptrace) supplies what it knows.
+class ThreadPointers {
+ public:
+  /// Takes the word of a BPF iterator or of ptrace. A pointer of 0 means the thread has none (yet).
+  void supply(ThreadId thread, Address tp) { known_[thread] = tp; }
+
+  /// One answer a thread, in order; nullopt where it cannot be known without more rights.
+  std::vector<std::optional<Address>> find(const Process& process, std::span<const Thread> threads,
+                                           const ThreadLayout& layout = {});
+
+  /// Forgets all but these, which are in ascending order.
+  void keep_only(std::span<const Thread> threads);
+
+ private:
+  void find_by_robust_list(const Process& process, std::span<const Thread> threads,
+                           const ThreadLayout& layout);
+  void find_by_musl_ring(const Process& process, std::span<const Thread> threads,
+                         const ThreadLayout& layout);
+  std::vector<Thread> unknown(std::span<const Thread> threads) const;
+
+  std::map<ThreadId, Address> known_;
+};
+
+}  // namespace vitrine::target

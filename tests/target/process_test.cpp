@@ -1,0 +1,182 @@
+// Opening a process: what it is, and every way it can be refused.
+#include "target/process.hpp"
+
+#include <elf.h>
+#include <gmock/gmock.h>
+#include <grp.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "target/threads.hpp"
+#include "target_subject.hpp"
+
+namespace vitrine::target {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Process, OpensALiveOne) {
+  Subject subject;
+  auto process = Process::open(subject.child.pid());
+  ASSERT_TRUE(process) << process.error().message;
+  EXPECT_EQ(process->pid(), subject.child.pid());
+  EXPECT_EQ(process->executable_path(), TARGET_SUBJECT);
+  EXPECT_TRUE(process->auxv().contains(AT_PHDR));
+  EXPECT_NE(process->identity().start_time, 0U);
+  EXPECT_TRUE(process->open_executable());
+  EXPECT_TRUE(process->verify());
+}
+
+TEST(Process, TwoProcessesOfOneProgramDiffer) {
+  Subject one, two;
+  EXPECT_FALSE(Process::open(one.child.pid())->identity() ==
+               Process::open(two.child.pid())->identity());
+}
+
+TEST(Process, OpensItsOwn) {
+  EXPECT_TRUE(Process::open(::getpid()));
+}
+
+TEST(Process, RefusesWhatIsNotThere) {
+  for (const pid_t pid : {0, -1, 4'194'305}) {
+    const auto process = Process::open(pid);
+    ASSERT_FALSE(process);
+    EXPECT_EQ(process.error().code, ErrorCode::not_found);
+    EXPECT_THAT(process.error().message, HasSubstr("there is no process"));
+  }
+}
+
+TEST(Process, TellsTheGroupOfAThread) {
+  Subject subject;
+  const std::string answer = subject.ask("thread worker");
+  const auto process = Process::open(std::stoi(answer));
+  ASSERT_FALSE(process);
+  EXPECT_EQ(process.error().code, ErrorCode::not_found);
+  EXPECT_THAT(process.error().message,
+              HasSubstr("is a thread of process " + std::to_string(subject.child.pid())));
+}
+
+TEST(Process, RefusesAZombie) {
+  Subject subject;
+  const pid_t child = std::stoi(subject.ask("zombie"));
+  // Not our child: wait until it is a zombie by looking.
+  Result<Process> process = Process::open(child);
+  for (int i = 0; i < 1000 && process; ++i) {
+    ::usleep(1000);
+    process = Process::open(child);
+  }
+  ASSERT_FALSE(process);
+  EXPECT_EQ(process.error().code, ErrorCode::not_found);
+  EXPECT_THAT(process.error().message, HasSubstr("zombie"));
+}
+
+TEST(Process, RefusesAKernelThread) {
+  const auto process = Process::open(2);  // kthreadd
+  ASSERT_FALSE(process);
+  EXPECT_EQ(process.error().code, ErrorCode::unsupported);
+  EXPECT_THAT(process.error().message, HasSubstr("is a kernel thread"));
+}
+
+TEST(Process, RefusesA32BitProgram) {
+  auto child = test::Child::spawn({I386_SUBJECT});
+  ASSERT_EQ(child.read_line(), "ready");
+  const auto process = Process::open(child.pid());
+  ASSERT_FALSE(process);
+  EXPECT_EQ(process.error().code, ErrorCode::unsupported);
+  EXPECT_THAT(process.error().message, HasSubstr("is a 32-bit program"));
+}
+
+TEST(Process, NoticesItsEnd) {
+  Subject subject;
+  auto process = Process::open(subject.child.pid());
+  ASSERT_TRUE(process);
+  subject.child.close_stdin();
+  ASSERT_EQ(subject.child.wait(), 0);
+  const auto same = process->verify();
+  ASSERT_FALSE(same);
+  EXPECT_EQ(same.error().code, ErrorCode::not_found);
+  EXPECT_THAT(same.error().message, HasSubstr("has ended"));
+}
+
+TEST(Process, NoticesExecOfTheSameProgram) {
+  Subject subject;
+  auto process = Process::open(subject.child.pid());
+  ASSERT_TRUE(process);
+  subject.ask(std::string("exec ") + TARGET_SUBJECT);
+  const auto same = process->verify();
+  ASSERT_FALSE(same);
+  EXPECT_EQ(same.error().code, ErrorCode::interrupted);
+  const auto again = Process::open(subject.child.pid());
+  ASSERT_TRUE(again);
+  EXPECT_FALSE(again->identity() == process->identity());
+  EXPECT_EQ(again->identity().start_time, process->identity().start_time);
+}
+
+TEST(Process, ServesAProcessWhoseLeaderHasExited) {
+  Subject subject;
+  const auto page = std::stoull(subject.ask("memory"), nullptr, 16);
+  subject.ask("thread worker");
+  auto opened_before = Process::open(subject.child.pid());
+  ASSERT_TRUE(opened_before);
+  subject.child.write("leader-exit\n");
+  auto opened_after = Process::open(subject.child.pid());
+  for (int i = 0; i < 1000; ++i) {  // until the leader is a zombie
+    if (thread(opened_before->proc_dir(), subject.child.pid())->ended()) break;
+    ::usleep(1000);
+  }
+  opened_after = Process::open(subject.child.pid());
+  ASSERT_TRUE(opened_after) << opened_after.error().message;
+  for (auto* process : {&*opened_before, &*opened_after}) {
+    EXPECT_TRUE(process->verify());
+    const auto value = process->memory().read_value<std::uint32_t>(page, "the pattern");
+    ASSERT_TRUE(value) << value.error().message;
+    EXPECT_EQ(*value, 0x03020100U);
+  }
+}
+
+// What a process of uid 65534 without capabilities is told when it opens `pid`.
+std::string told_to_nobody(pid_t pid) {
+  int pipes[2];
+  if (::pipe(pipes) != 0) return "pipe";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::string text = "cannot become nobody";
+    if (::setgroups(0, nullptr) == 0 && ::setgid(65534) == 0 && ::setuid(65534) == 0) {
+      const auto process = Process::open(pid);
+      text = process ? "opened" : process.error().message + "\n" + process.error().remedy;
+    }
+    const auto written = ::write(pipes[1], text.data(), text.size());
+    ::_exit(written == static_cast<ssize_t>(text.size()) ? 0 : 1);
+  }
+  ::close(pipes[1]);
+  std::string text(4096, '\0');
+  const ssize_t n = ::read(pipes[0], text.data(), text.size());
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+  ::close(pipes[0]);
+  ::waitpid(child, nullptr, 0);
+  return text;
+}
+
+TEST(Process, NamesTheOwnerAndTheCapabilityWhenRefused) {
+  Subject subject;
+  const std::string told = told_to_nobody(subject.child.pid());
+  EXPECT_THAT(told, HasSubstr("not permitted"));
+  EXPECT_THAT(told, HasSubstr("belongs to uid 0, vitrine runs as uid 65534"));
+  EXPECT_THAT(told, HasSubstr("CAP_SYS_PTRACE"));
+}
+
+TEST(Process, NamesDumpabilityWhenTheOwnerIsRefused) {
+  test::ChildOptions options;
+  options.uid = 65534;
+  Subject subject(std::move(options));
+  EXPECT_EQ(told_to_nobody(subject.child.pid()), "opened");
+  ASSERT_EQ(subject.ask("undumpable"), "done");
+  const std::string told = told_to_nobody(subject.child.pid());
+  EXPECT_THAT(told, HasSubstr("not dumpable"));
+  EXPECT_THAT(told, HasSubstr("CAP_SYS_PTRACE"));
+}
+
+}  // namespace
+}  // namespace vitrine::target

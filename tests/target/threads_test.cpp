@@ -1,0 +1,118 @@
+// Threads of a process, and their thread pointers without stopping them.
+#include "target/threads.hpp"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "target/proc_file.hpp"
+#include "target/thread_pointer.hpp"
+#include "target_subject.hpp"
+
+namespace vitrine::target {
+namespace {
+
+struct Truth {
+  pid_t tid = 0;
+  Address tp = 0;
+};
+
+Truth parse(const std::string& line) {
+  Truth truth;
+  std::istringstream words(line);
+  std::string tp;
+  words >> truth.tid >> tp;
+  truth.tp = std::stoull(tp, nullptr, 16);
+  return truth;
+}
+
+TEST(Threads, ListsEachWithItsName) {
+  Subject subject;
+  const auto one = parse(subject.ask("thread alpha"));
+  const auto two = parse(subject.ask("thread beta) R 1 2"));  // names are any bytes
+  const Process process = *Process::open(subject.child.pid());
+  const auto list = threads(process.proc_dir());
+  ASSERT_TRUE(list) << list.error().message;
+  ASSERT_EQ(list->size(), 3U);
+  EXPECT_TRUE(std::is_sorted(list->begin(), list->end(),
+                             [](const auto& a, const auto& b) { return a.id < b.id; }));
+  const auto comm_of = [&](pid_t tid) {
+    for (const Thread& thread : *list)
+      if (thread.id.tid == tid) return thread.comm;
+    return std::string("absent");
+  };
+  EXPECT_EQ(comm_of(one.tid), "alpha");
+  EXPECT_EQ(comm_of(two.tid), "beta) R 1 2");
+}
+
+TEST(Threads, ComeAndGo) {
+  Subject subject;
+  const Process process = *Process::open(subject.child.pid());
+  const auto before = *thread_ids(process.proc_dir());
+  const auto truth = parse(subject.ask("thread late"));
+  const auto during = *thread_ids(process.proc_dir());
+  std::vector<pid_t> born;
+  std::set_difference(during.begin(), during.end(), before.begin(), before.end(),
+                      std::back_inserter(born));
+  EXPECT_THAT(born, testing::ElementsAre(truth.tid));
+  ASSERT_EQ(subject.ask("join"), "joined");
+  EXPECT_FALSE(thread(process.proc_dir(), truth.tid));
+}
+
+TEST(Threads, OfAnEndedProcessAreNotFound) {
+  Subject subject;
+  const Process process = *Process::open(subject.child.pid());
+  subject.child.close_stdin();
+  ASSERT_EQ(subject.child.wait(), 0);
+  const auto list = threads(process.proc_dir());
+  ASSERT_FALSE(list);
+  EXPECT_EQ(list.error().code, ErrorCode::not_found);
+}
+
+TEST(ThreadPointers, AreFoundWithoutStoppingAnyone) {
+  Subject subject;
+  std::vector<Truth> truths{parse(subject.greeting)};
+  for (int i = 0; i < 20; ++i) truths.push_back(parse(subject.ask("thread t")));
+  const Process process = *Process::open(subject.child.pid());
+  const auto list = *threads(process.proc_dir());
+  ThreadPointers pointers;
+  const auto found = pointers.find(process, list);
+  ASSERT_EQ(found.size(), truths.size());
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const auto truth = std::find_if(truths.begin(), truths.end(),
+                                    [&](const Truth& t) { return t.tid == list[i].id.tid; });
+    ASSERT_NE(truth, truths.end());
+    EXPECT_EQ(found[i], truth->tp) << "tid " << truth->tid;
+  }
+}
+
+TEST(ThreadPointers, BelieveWhatIsSupplied) {
+  Subject subject;
+  const Process process = *Process::open(subject.child.pid());
+  const auto list = *threads(process.proc_dir());
+  ThreadPointers pointers;
+  pointers.supply(list[0].id, 0x1234);
+  EXPECT_THAT(pointers.find(process, list), testing::ElementsAre(Address{0x1234}));
+  pointers.keep_only({});
+  EXPECT_EQ(pointers.find(process, list)[0], parse(subject.greeting).tp);
+}
+
+TEST(Stat, TakesTheCommUpToTheLastParenthesis) {
+  const auto stat =
+      parse_stat("7 (a) S 1 (b) ) R 1 7 7 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 123456 0 0\n");
+  ASSERT_TRUE(stat) << stat.error().message;
+  EXPECT_EQ(stat->comm, "a) S 1 (b) ");
+  EXPECT_EQ(stat->state, 'R');
+  EXPECT_EQ(stat->flags, 4194560U);
+  EXPECT_EQ(stat->start_time, 123456U);
+}
+
+TEST(Stat, RefusesWhatIsNone) {
+  for (const char* line : {"", "7", "7 (x", "7 x)", "7 (x) S 1 2", ")(", "7 (x) SS 1 7 7 0 -1 4 0"})
+    EXPECT_FALSE(parse_stat(line)) << line;
+}
+
+}  // namespace
+}  // namespace vitrine::target
