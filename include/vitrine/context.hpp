@@ -1,0 +1,125 @@
+// The process context: who this process is (service, version, instance, environment …), on display
+// for profilers and other readers outside it (OTEP-4719).
+//
+//   if (auto done = vitrine::context::publish({{"service.name", "shop"}, {"service.version",
+//   "7"}});
+//       !done)
+//     std::fprintf(stderr, "%s\n", done.message().c_str());
+//
+// One context per process. Every function may be called from any thread at any time; calls are
+// serialised, and a reader outside sees the context before or after a call, never a mixture.
+// C++17; no exceptions are thrown or needed.
+#pragma once
+
+#include <vitrine/export.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace vitrine::context {
+
+/// An attribute's value: text (UTF-8), a boolean, a 64-bit signed integer, a double, or an array of
+/// one of these. Other types do not compile, unsigned 64-bit integers among them: the format cannot
+/// hold their upper half.
+class Value {
+  template <class T>
+  static constexpr bool is_integer =
+      std::is_integral_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, char> &&
+      !std::is_same_v<T, wchar_t> && !std::is_same_v<T, char16_t> && !std::is_same_v<T, char32_t> &&
+      (std::is_signed_v<T> || sizeof(T) < sizeof(std::int64_t));
+
+ public:
+  using Variant = std::variant<std::string, bool, std::int64_t, double, std::vector<std::string>,
+                               std::vector<bool>, std::vector<std::int64_t>, std::vector<double>>;
+
+  Value(std::string text) : value_(std::move(text)) {}
+  Value(std::string_view text) : value_(std::string(text)) {}
+  Value(const char* text) : value_(std::string(text)) {}
+  Value(std::nullptr_t) = delete;
+  template <class T, std::enable_if_t<std::is_same_v<T, bool>, int> = 0>
+  Value(T flag) : value_(flag) {}
+  template <class T, std::enable_if_t<is_integer<T>, int> = 0>
+  Value(T number) : value_(static_cast<std::int64_t>(number)) {}
+  Value(float number) : value_(static_cast<double>(number)) {}
+  Value(double number) : value_(number) {}
+  Value(std::vector<std::string> texts) : value_(std::move(texts)) {}
+  Value(std::vector<bool> flags) : value_(std::move(flags)) {}
+  Value(std::vector<std::int64_t> numbers) : value_(std::move(numbers)) {}
+  Value(std::vector<double> numbers) : value_(std::move(numbers)) {}
+
+  const Variant& get() const { return value_; }
+  bool operator==(const Value& other) const { return value_ == other.value_; }
+
+ private:
+  Variant value_;
+};
+
+/// A key (1 to 4,096 bytes of UTF-8) and its value. Names: OpenTelemetry semantic conventions.
+struct Attribute {
+  std::string key;
+  Value value;
+};
+
+enum class Errc : std::uint8_t {
+  none,               ///< done
+  invalid_attribute,  ///< an empty key, or text that is not UTF-8
+  too_large,          ///< a limit of the format: strings 4,096 bytes, resource 16,383, all 64 KiB
+  unsupported,        ///< the kernel, or a seccomp filter, refuses what publishing needs
+  shared_memory,      ///< a vfork child, whose memory is its parent's: publishing there would lie
+};
+
+/// What became of a call. On an error nothing has changed on display.
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(Errc code, std::string message) : code_(code), message_(std::move(message)) {}
+
+  explicit operator bool() const { return code_ == Errc::none; }
+  Errc code() const { return code_; }
+
+  /// What failed and why, as a sentence without a full stop. When nothing failed: empty, or what
+  /// was left out (an environment variable that breaks its own syntax).
+  const std::string& message() const { return message_; }
+
+ private:
+  Errc code_ = Errc::none;
+  std::string message_;
+};
+
+/// What a fork child does. It never shows its parent's context: the kernel does not hand it on.
+enum class AtFork : std::uint8_t {
+  republish,  ///< publishes at once: new process.pid, new service.instance.id if we made that up
+  drop,       ///< shows nothing until it calls publish() or update(), or uses a new label key
+};
+
+struct Options {
+  /// Said about the process, beside its resource (ProcessContext.attributes).
+  std::vector<Attribute> attributes = {};
+  /// Take OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME into account.
+  bool environment = true;
+  AtFork at_fork = AtFork::republish;
+};
+
+/// Puts the context on display, replacing all of the one before. The resource consists of, from
+/// weak to strong (the stronger one wins where keys are equal):
+/// - defaults: service.name ("unknown_service:" and the executable's name), service.instance.id (a
+///   random UUID, the same for the life of the process), process.pid, telemetry.sdk.name,
+///   telemetry.sdk.language, telemetry.sdk.version
+/// - OTEL_RESOURCE_ATTRIBUTES, then OTEL_SERVICE_NAME
+/// - `resource`
+VITRINE_EXPORT Status publish(std::vector<Attribute> resource = {}, Options options = {});
+
+/// Adds these resource attributes to those on display, replacing equal keys. With nothing on
+/// display, does what publish() does.
+VITRINE_EXPORT Status update(std::vector<Attribute> resource);
+
+/// Takes the context off display and forgets what it said.
+VITRINE_EXPORT void drop();
+
+}  // namespace vitrine::context
