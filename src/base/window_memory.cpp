@@ -14,16 +14,20 @@ std::size_t clipped(Address address, std::size_t length) {
 }  // namespace
 
 WindowMemory::Known WindowMemory::known(Address at) const {
-  if (auto run = inserted_.upper_bound(at); run != inserted_.begin()) {
-    --run;
-    if (const std::uint64_t skip = at - run->first; skip < run->second.size())
-      return {true, std::span(run->second).subspan(static_cast<std::size_t>(skip))};
+  const auto next = inserted_.upper_bound(at);
+  if (next != inserted_.begin()) {
+    const auto& [start, bytes] = *std::prev(next);
+    if (const std::uint64_t skip = at - start; skip < bytes.size())
+      return {true, std::span(bytes).subspan(static_cast<std::size_t>(skip))};
   }
   const auto window = windows_.find(at / window_bytes);
   if (window == windows_.end()) return {};
   const std::size_t skip = at % window_bytes;
   const std::size_t got = window->second.got;
-  return {true, std::span(window->second.bytes).subspan(skip, got > skip ? got - skip : 0)};
+  std::size_t size = got > skip ? got - skip : 0;
+  if (next != inserted_.end())
+    size = static_cast<std::size_t>(std::min<std::uint64_t>(size, next->first - at));
+  return {true, std::span(window->second.bytes).subspan(skip, size)};
 }
 
 void WindowMemory::want(AddressRange range, std::vector<std::uint64_t>& missing) const {
