@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace vitrine::observe {
@@ -20,6 +21,9 @@ struct Finding {
   std::string detail;  ///< what was seen: "perf_event_paranoid is 2"
   std::string remedy;  ///< empty when there is nothing to do
 };
+
+/// "yes", "no", "partly".
+std::string_view name(Finding::Verdict verdict);
 
 /// Looks at this machine and user now. Never fails: what cannot be found out is a finding.
 std::vector<Finding> examine();
