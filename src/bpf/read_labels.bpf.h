@@ -28,12 +28,12 @@ struct label_buffer {
 };
 
 /// Hides a bound from the compiler, which would else prove it away and leave the verifier without.
-#define bounded(value, most)          \
-  ({                                  \
-    __u64 bounded_ = (value);         \
+#define bounded(value, most)           \
+  ({                                   \
+    __u64 bounded_ = (value);          \
     asm volatile("" : "+r"(bounded_)); \
-    bounded_ &= (most) - 1;           \
-    bounded_;                         \
+    bounded_ &= (most)-1;              \
+    bounded_;                          \
   })
 
 static __always_inline void* piece_at(struct label_buffer* out, __u64 offset) {
@@ -83,8 +83,8 @@ static __always_inline int peek(__u64* into, __u64 address) {
 
 /// The slot's address in the thread whose thread pointer is `tp`: target/tls_location.cpp, in the
 /// kernel. Returns a vitrine_slot_state.
-static __always_inline __u32 locate_slot(const struct vitrine_definition* definition,
-                                         __u32 machine, __u64 tp, __u64* address) {
+static __always_inline __u32 locate_slot(const struct vitrine_definition* definition, __u32 machine,
+                                         __u64 tp, __u64* address) {
   if (definition->tls_kind == VITRINE_TLS_STATIC) {
     *address = tp + definition->tls_offset;
     return VITRINE_SLOT_READ;
@@ -125,7 +125,8 @@ static long copy_entry(__u32 index, void* context) {
   if (!entry->key || !entry->value) return 0;
   const __u64 value_length = entry->value_length;
   const __u64 value = entry->value;
-  if (entry->key_length) append_chunk(walk->out, entry->key & walk->address_mask, entry->key_length);
+  if (entry->key_length)
+    append_chunk(walk->out, entry->key & walk->address_mask, entry->key_length);
   if (value_length) append_chunk(walk->out, value & walk->address_mask, value_length);
   return 0;
 }

@@ -28,7 +28,7 @@ Result<std::vector<SampleMemory::Chunk>> parse_chunks(std::span<const std::byte>
     if (!head) return tl::unexpected(head.error());
     const auto content = take_bytes(bytes, head->got);
     if (!content) return tl::unexpected(content.error());
-    bytes = bytes.subspan(std::min(bytes.size(), (8 - head->got % 8) % 8));
+    bytes = bytes.subspan(std::min<std::size_t>(bytes.size(), (8 - head->got % 8) % 8));
     chunks.push_back({head->address, *content});
   }
   return chunks;

@@ -3,10 +3,9 @@
 // interrupt: the thread is suspended by it, which is what the label formats ask for.
 #include "kernel_types.bpf.h"
 // The helpers' declarations want the types above.
-#include <linux/bpf.h>
-
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
+#include <linux/bpf.h>
 
 #include "read_labels.bpf.h"
 #include "wire.h"

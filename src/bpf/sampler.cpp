@@ -107,8 +107,8 @@ class LoadedSampler final : public Sampler {
  private:
   Result<void> attach(perf_event_attr& attr, pid_t tid, int cpu) {
     const KernelLog log;
-    const auto fd = static_cast<int>(
-        ::syscall(SYS_perf_event_open, &attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC));
+    const auto fd =
+        static_cast<int>(::syscall(SYS_perf_event_open, &attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC));
     if (fd < 0) {
       if (errno == ENODEV || errno == ESRCH)
         return fail(ErrorCode::not_found, "no such CPU or thread to sample");
