@@ -1,0 +1,313 @@
+// vitrine/labels.hpp: labels of the running thread, on display for profilers and debuggers.
+//
+//   #include <vitrine/labels.hpp>
+//   namespace labels = vitrine::labels;
+//
+//   static const labels::Key tenant{"tenant"}, route{"route"};       // interned once
+//
+//   void serve(const Request& request) {
+//     labels::Scope scope{{tenant, request.tenant}, {route, request.route}};   // change together
+//     pool.post(labels::bind([] { work(); }));                       // the task carries the set
+//   }                                                                // what was before is back
+//
+// C++17 and later; throws nothing and needs no exceptions. A set in force is never edited: a scope
+// makes a new immutable set in the thread's own arena and puts it in force by one store, so an
+// observer sees the old set or the new one. After a thread's first use nothing here calls malloc
+// or takes a lock, except making a Key of a new name; scopes and captures may be used in signal
+// handlers. Keys are made outside of them.
+//
+// What does not work says so: a scope that could not be made has ok() == false and leaves in force
+// what was.
+#pragma once
+
+#include <vitrine/export.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vitrine/detail/slot.hpp>
+
+namespace vitrine::labels {
+
+namespace detail {
+struct KeyData;  // an interned key
+struct Block;    // an immutable label set
+struct Name {    // custom_labels_string_t
+  std::size_t size;
+  const char* data;
+};
+struct Entry {  // custom_labels_label_t
+  Name key;
+  Name value;
+};
+struct Entries {
+  const Entry* data;
+  std::size_t size;
+};
+VITRINE_EXPORT Entries entries_in_force() noexcept;
+}  // namespace detail
+
+/// Longest value, in bytes. A longer one is refused, not cut.
+inline constexpr std::size_t max_value_bytes = 64 * 1024;
+/// Longest key, in bytes: what observers show of one by default.
+inline constexpr std::size_t max_key_bytes = 1024;
+/// Most labels of one set, those inherited included.
+inline constexpr std::size_t max_labels = 4096;
+
+/// Why a scope or a set could not be made.
+enum class Status : std::uint8_t {
+  ok,
+  bad_key,          ///< a key that is not ok()
+  value_too_large,  ///< over max_value_bytes
+  set_too_large,    ///< over max_labels, or about 250 KiB in all
+  out_of_memory,    ///< the arena could not grow
+  thread_exiting,   ///< the thread's labels were taken down already
+};
+
+/// A label's name: any bytes. Interned when made (may lock and allocate; the name is kept for the
+/// life of the process), then as cheap to copy and to compare as a pointer. Make them once.
+class Key {
+ public:
+  VITRINE_EXPORT explicit Key(std::string_view name) noexcept;
+  explicit Key(std::nullptr_t) = delete;
+
+  /// False: longer than max_key_bytes, or more than 65,000 different keys in this process, or no
+  /// memory.
+  [[nodiscard]] bool ok() const noexcept { return data_ != nullptr; }
+  [[nodiscard]] VITRINE_EXPORT std::string_view name() const noexcept;
+
+  friend bool operator==(Key a, Key b) noexcept { return a.data_ == b.data_; }
+  friend bool operator!=(Key a, Key b) noexcept { return a.data_ != b.data_; }
+
+ private:
+  friend struct Access;
+  const detail::KeyData* data_;
+};
+
+/// A label to be set. The value is any bytes, copied when the scope or set is made.
+struct Label {
+  Label(Key label_key, std::string_view label_value) noexcept
+      : key(label_key), value(label_value) {}
+  Label(Key, std::nullptr_t) = delete;
+
+  Key key;
+  std::string_view value;
+};
+
+/// 16 bytes that name a trace, as W3C Trace Context has them. All zero: no trace.
+struct TraceId {
+  std::array<std::uint8_t, 16> bytes{};
+};
+
+/// 8 bytes that name a span.
+struct SpanId {
+  std::array<std::uint8_t, 8> bytes{};
+};
+
+/// The trace a thread works for. On display as the ids of the OpenTelemetry thread record and as
+/// the labels `trace_id` (32 hex digits) and `span_id` (16).
+struct Trace {
+  Trace() = default;
+  Trace(TraceId trace, SpanId span, std::uint8_t trace_flags = 0) noexcept
+      : trace_id(trace), span_id(span), flags(trace_flags) {}
+
+  TraceId trace_id;
+  SpanId span_id;
+  std::uint8_t flags = 0;
+};
+
+/// An immutable label set, or the empty one. A handle: copies share the set, which lives until the
+/// last of them is gone. Safe to hand to another thread.
+class Set {
+ public:
+  /// The empty set.
+  Set() noexcept = default;
+
+  /// A set of these labels alone, e.g. one prepared at start-up. Of two labels with one key the
+  /// first counts.
+  [[nodiscard]] static Set of(std::initializer_list<Label> labels) noexcept {
+    return make(labels.begin(), labels.size(), nullptr);
+  }
+  [[nodiscard]] static Set of(const Trace& trace,
+                              std::initializer_list<Label> labels = {}) noexcept {
+    return make(labels.begin(), labels.size(), &trace);
+  }
+
+  VITRINE_EXPORT Set(const Set& other) noexcept;
+  Set(Set&& other) noexcept
+      : block_(std::exchange(other.block_, nullptr)), status_(other.status_) {}
+  Set& operator=(Set other) noexcept {
+    std::swap(block_, other.block_);
+    status_ = other.status_;
+    return *this;
+  }
+  ~Set() {
+    if (block_ != nullptr) release();
+  }
+
+  [[nodiscard]] bool ok() const noexcept { return status_ == Status::ok; }
+  [[nodiscard]] Status status() const noexcept { return status_; }
+  [[nodiscard]] bool empty() const noexcept { return size() == 0; }
+  [[nodiscard]] VITRINE_EXPORT std::size_t size() const noexcept;
+  /// The value of a key; valid while this handle, or a copy of it, lives.
+  [[nodiscard]] VITRINE_EXPORT std::optional<std::string_view> get(Key key) const noexcept;
+  /// The words that put it in force: what a hop stores.
+  [[nodiscard]] VITRINE_EXPORT detail::Words words() const noexcept;
+
+ private:
+  friend struct Access;
+  friend class Attach;
+  VITRINE_EXPORT static Set make(const Label* labels, std::size_t count,
+                                 const Trace* trace) noexcept;
+  VITRINE_EXPORT void release() noexcept;
+
+  detail::Block* block_ = nullptr;
+  Status status_ = Status::ok;
+};
+
+/// The set in force on this thread, as a handle to take elsewhere. Not ok() only when memory ran
+/// out or the thread is exiting.
+[[nodiscard]] VITRINE_EXPORT Set capture() noexcept;
+
+/// While it lives, labels are in force on this thread on top of those that were; an inner scope's
+/// value hides an outer one's. Entering the same scope again and again costs a few ns: the set made
+/// last time is used again while it is still there.
+///
+/// Ends on the thread, or in the labelled coroutine, that opened it, and scopes end in reverse
+/// order. A scope that ends out of order leaves in force what is, and whoever would put its set
+/// back later puts back the nearest one whose scope still lives: no label outlives its scope, and
+/// nothing dangles.
+class [[nodiscard]] Scope {
+ public:
+  Scope(Key key, std::string_view value) noexcept : Scope(Label(key, value)) {}
+  Scope(Key, std::nullptr_t) = delete;
+  explicit Scope(const Label& label) noexcept { open(&label, 1, nullptr); }
+  Scope(std::initializer_list<Label> labels) noexcept {
+    open(labels.begin(), labels.size(), nullptr);
+  }
+  explicit Scope(const Trace& trace, std::initializer_list<Label> labels = {}) noexcept {
+    open(labels.begin(), labels.size(), &trace);
+  }
+  Scope(const Label* labels, std::size_t count) noexcept { open(labels, count, nullptr); }
+  Scope(const Trace& trace, const Label* labels, std::size_t count) noexcept {
+    open(labels, count, &trace);
+  }
+
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+  static void* operator new(std::size_t) = delete;
+  static void* operator new[](std::size_t) = delete;
+  ~Scope() {
+    if (block_ != nullptr) close();
+  }
+
+  [[nodiscard]] bool ok() const noexcept { return block_ != nullptr; }
+  [[nodiscard]] Status status() const noexcept {
+    return ok() ? Status::ok : static_cast<Status>(outer_serial_);
+  }
+
+ private:
+  VITRINE_EXPORT void open(const Label* labels, std::size_t count, const Trace* trace) noexcept;
+  VITRINE_EXPORT void close() noexcept;
+
+  detail::Words outer_;
+  std::uint64_t outer_serial_;  // of the set to put back; 0: not one of ours. Not ok: the status
+  detail::Block* block_;
+};
+
+/// While it lives, exactly this set is in force on this thread. One store to put in force, one to
+/// put back what was.
+class [[nodiscard]] Attach {
+ public:
+  explicit Attach(Set set) noexcept : set_(std::move(set)) { open(); }
+  Attach(const Attach&) = delete;
+  Attach& operator=(const Attach&) = delete;
+  static void* operator new(std::size_t) = delete;
+  static void* operator new[](std::size_t) = delete;
+  ~Attach() {
+    if (block_ != nullptr) close();
+  }
+
+  /// False: as status() of a set could say, memory ran out or the thread is exiting.
+  [[nodiscard]] bool ok() const noexcept { return block_ != nullptr; }
+
+ private:
+  VITRINE_EXPORT void open() noexcept;
+  VITRINE_EXPORT void close() noexcept;
+
+  detail::Words outer_;
+  std::uint64_t outer_serial_;
+  Set set_;
+  detail::Block* block_;  // null: not ok
+};
+
+/// Puts a set in force for the life of the returned object.
+[[nodiscard]] inline Attach attach(Set set) noexcept {
+  return Attach(std::move(set));
+}
+/// A set that could not be named cannot be meant.
+Attach attach() = delete;
+
+/// A callable together with a set: each call runs with exactly that set in force.
+template <class F>
+class Bound {
+ public:
+  Bound(Set set, F callable) : set_(std::move(set)), callable_(std::move(callable)) {}
+
+  template <class... Args>
+  decltype(auto) operator()(Args&&... args) {
+    Attach attached(set_);
+    return callable_(std::forward<Args>(args)...);
+  }
+  template <class... Args>
+  decltype(auto) operator()(Args&&... args) const {
+    Attach attached(set_);
+    return callable_(std::forward<Args>(args)...);
+  }
+
+ private:
+  Set set_;
+  F callable_;
+};
+
+/// Binds a callable to the set in force now: for a pool's task, a callback, a new thread's
+/// function.
+template <class F>
+[[nodiscard]] Bound<std::decay_t<F>> bind(F&& callable) {
+  return {capture(), std::forward<F>(callable)};
+}
+template <class F>
+[[nodiscard]] Bound<std::decay_t<F>> bind(Set set, F&& callable) {
+  return {std::move(set), std::forward<F>(callable)};
+}
+
+/// The value in force on this thread for a key. Valid until what is in force changes.
+[[nodiscard]] VITRINE_EXPORT std::optional<std::string_view> get(Key key) noexcept;
+
+/// The trace in force on this thread.
+[[nodiscard]] VITRINE_EXPORT std::optional<Trace> trace() noexcept;
+
+/// Calls `visit(std::string_view key, std::string_view value)` for each label in force.
+template <class F>
+void for_each(F&& visit) {
+  const detail::Entries entries = detail::entries_in_force();
+  for (std::size_t i = 0; i < entries.size; ++i) {
+    const detail::Entry& entry = entries.data[i];
+    if (entry.key.data == nullptr) continue;
+    visit(std::string_view(entry.key.data, entry.key.size),
+          std::string_view(entry.value.data, entry.value.size));
+  }
+}
+
+/// Where observers look on this thread: the address of the public label slot
+/// (custom_labels_current_set, or custom_labels_thread_local_data in the v0 library) and of
+/// otel_thread_ctx_v1 (null when built without it). For self-checks.
+[[nodiscard]] VITRINE_EXPORT const void* slot_address() noexcept;
+[[nodiscard]] VITRINE_EXPORT const void* record_slot_address() noexcept;
+
+}  // namespace vitrine::labels

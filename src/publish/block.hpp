@@ -1,0 +1,94 @@
+// Block: an immutable label set as it lies in an arena, in both formats. The first 56 bytes are the
+// ABI's set and the trailer by which observers validate a copy (labels.md 4.3); everything the set
+// refers to is inside the block, which one read of 1 KiB usually gets whole:
+//
+//   Block | labels[count] | tags[count] | record, attributes | strings
+//
+// A value that is an attribute of the record is not stored twice: its label points there.
+#pragma once
+
+#include <cstdint>
+#include <vitrine/labels.hpp>
+
+#include "abi/custom_labels.hpp"
+#include "abi/thread_context.hpp"
+#include "publish/arena.hpp"
+
+namespace vitrine::labels::detail {
+
+struct Block {
+  abi::custom_labels::SerialSet head;
+  publish::Page* page;
+  Words words;                  ///< what puts this set in force
+  Block* parent;                ///< the set it was made from; null: none, or not one of ours
+  std::uint64_t parent_serial;  ///< which incarnation of it
+  std::uint16_t own;            ///< the first so many labels were asked for, the rest inherited
+  std::atomic<bool> spliced;    ///< `parent` was replaced: the scope below it ended out of order
+  std::uint32_t record_at;      ///< bytes from the block's start
+
+  [[nodiscard]] std::uint64_t serial() const noexcept {
+    return __atomic_load_n(&head.trailer.serial, __ATOMIC_ACQUIRE);
+  }
+  [[nodiscard]] std::size_t count() const noexcept { return head.set.count; }
+  [[nodiscard]] const Entry* entries() const noexcept {
+    return reinterpret_cast<const Entry*>(this + 1);
+  }
+  [[nodiscard]] const abi::thread_context::Record& record() const noexcept {
+    return *reinterpret_cast<const abi::thread_context::Record*>(
+        reinterpret_cast<const char*>(this) + record_at);
+  }
+};
+static_assert(sizeof(Block) == 112 && alignof(Block) <= 64);
+
+/// What readers do not need of a label: its key's place in the tables.
+struct Tag {
+  std::uint16_t id;   ///< of the interned key; 0: not interned
+  std::int16_t otel;  ///< index in the OpenTelemetry key map; -1: not there
+};
+
+inline const Tag* tags(const Block& block) noexcept {
+  return reinterpret_cast<const Tag*>(block.entries() + block.count());
+}
+
+}  // namespace vitrine::labels::detail
+
+namespace vitrine::publish {
+
+using labels::detail::Block;
+using labels::detail::Entry;
+using labels::detail::Tag;
+using labels::detail::Words;
+
+/// The block that `words` put in force, or null when they are empty or another writer's set.
+inline Block* block_of(Words words) noexcept {
+#if VITRINE_PUBLISH_ABI == 0
+  if (words[0] == 0) return nullptr;
+  return reinterpret_cast<Block*>(words[0] - sizeof(Block));
+#else
+  const std::uint64_t address = words[1];
+  // Blocks are aligned to 64 bytes, so the look at the trailer stays within the page of a foreign
+  // set's first byte.
+  if (address == 0 || address % 64 != 0) return nullptr;
+  auto* block = reinterpret_cast<Block*>(address);
+  const abi::custom_labels::SerialTrailer& trailer = block->head.trailer;
+  return trailer.magic == abi::custom_labels::serial_magic && trailer.self == address ? block
+                                                                                      : nullptr;
+#endif
+}
+
+/// The labels that `words` put in force, whoever wrote them.
+inline labels::detail::Entries entries_of(Words words) noexcept {
+#if VITRINE_PUBLISH_ABI == 0
+  return {reinterpret_cast<const Entry*>(words[0]), words[1]};
+#else
+  const auto* set = reinterpret_cast<const abi::custom_labels::SetV1*>(words[1]);
+  if (set == nullptr) return {nullptr, 0};
+  return {reinterpret_cast<const Entry*>(set->storage), set->count};
+#endif
+}
+
+inline bool same(Words a, Words b) noexcept {
+  return a[0] == b[0] && a[1] == b[1];
+}
+
+}  // namespace vitrine::publish

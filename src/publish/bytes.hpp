@@ -1,0 +1,103 @@
+// Moving the few bytes that labels are made of, without the price of a call for each.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+namespace vitrine::publish {
+
+template <class T>
+inline T load(const char* from) noexcept {
+  T value;
+  std::memcpy(&value, from, sizeof(T));
+  return value;
+}
+
+template <class T>
+inline void store(char* to, T value) noexcept {
+  std::memcpy(to, &value, sizeof(T));
+}
+
+/// Copies `size` bytes; short runs by two overlapping moves.
+inline void copy_bytes(char* to, const char* from, std::size_t size) noexcept {
+  struct Sixteen {
+    std::uint64_t words[2];
+  };
+  if (size > 32) {
+    std::memcpy(to, from, size);
+  } else if (size >= 16) {
+    const auto tail = load<Sixteen>(from + size - 16);
+    store(to, load<Sixteen>(from));
+    store(to + size - 16, tail);
+  } else if (size >= 8) {
+    const auto tail = load<std::uint64_t>(from + size - 8);
+    store(to, load<std::uint64_t>(from));
+    store(to + size - 8, tail);
+  } else if (size >= 4) {
+    const auto tail = load<std::uint32_t>(from + size - 4);
+    store(to, load<std::uint32_t>(from));
+    store(to + size - 4, tail);
+  } else if (size != 0) {
+    const char middle = from[size / 2], last = from[size - 1];
+    to[0] = from[0];
+    to[size / 2] = middle;
+    to[size - 1] = last;
+  }
+}
+
+inline bool equal_bytes(const char* a, const char* b, std::size_t size) noexcept {
+  if (size > 16) return std::memcmp(a, b, size) == 0;
+  if (size >= 8) {
+    return ((load<std::uint64_t>(a) ^ load<std::uint64_t>(b)) |
+            (load<std::uint64_t>(a + size - 8) ^ load<std::uint64_t>(b + size - 8))) == 0;
+  }
+  if (size >= 4) {
+    return ((load<std::uint32_t>(a) ^ load<std::uint32_t>(b)) |
+            (load<std::uint32_t>(a + size - 4) ^ load<std::uint32_t>(b + size - 4))) == 0;
+  }
+  return size == 0 || (a[0] == b[0] && a[size / 2] == b[size / 2] && a[size - 1] == b[size - 1]);
+}
+
+/// A value to spread equal runs by: their length, first and last bytes.
+inline std::uint64_t digest(const char* bytes, std::size_t size) noexcept {
+  if (size >= 8)
+    return load<std::uint64_t>(bytes) ^ (load<std::uint64_t>(bytes + size - 8) << 1) ^ size;
+  if (size >= 4) {
+    return load<std::uint32_t>(bytes) |
+           (std::uint64_t{load<std::uint32_t>(bytes + size - 4)} << 32 ^ size);
+  }
+  if (size == 0) return 0;
+  const auto byte = [&](std::size_t at) {
+    return std::uint64_t{static_cast<unsigned char>(bytes[at])};
+  };
+  return byte(0) | byte(size / 2) << 8 | byte(size - 1) << 16 | std::uint64_t{size} << 24;
+}
+
+/// Writes two lower-case hex digits for each of `count` bytes (a multiple of 4).
+inline void to_hex(char* to, const std::uint8_t* from, std::size_t count) noexcept {
+  for (std::size_t i = 0; i < count; i += 4) {
+    // Four bytes, each in a lane of two; then its digits, the high one first in memory.
+    std::uint64_t v = load<std::uint32_t>(reinterpret_cast<const char*>(from + i));
+    v = (v << 16 | v) & 0x0000ffff0000ffff;
+    v = (v << 8 | v) & 0x00ff00ff00ff00ff;
+    v = (v >> 4 & 0x000f000f000f000f) | (v & 0x000f000f000f000f) << 8;
+    const std::uint64_t letters = (v + 0x0606060606060606) >> 4 & 0x0101010101010101;
+    store(to + 2 * i, v + 0x3030303030303030 + letters * ('a' - '0' - 10));
+  }
+}
+
+/// The longest prefix of at most `limit` bytes that does not end inside a UTF-8 sequence.
+inline std::size_t utf8_prefix(std::string_view text, std::size_t limit) noexcept {
+  if (text.size() <= limit) return text.size();
+  std::size_t end = limit;
+  // A continuation byte right after the cut means that it splits a sequence of up to four bytes.
+  for (int back = 0; back < 3 && end > 0; ++back) {
+    if ((static_cast<unsigned char>(text[end]) & 0xc0) != 0x80) return end;
+    --end;
+  }
+  return (static_cast<unsigned char>(text[end]) & 0xc0) != 0x80 ? end : limit;
+}
+
+}  // namespace vitrine::publish

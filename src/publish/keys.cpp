@@ -1,0 +1,102 @@
+#include "publish/keys.hpp"
+
+#include <pthread.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#if VITRINE_PUBLISH_OTEL
+#include "publish/key_map.hpp"
+#endif
+
+namespace vitrine::publish {
+namespace {
+
+constexpr std::size_t buckets = 1024;
+constexpr std::uint32_t max_id = 65'000;
+
+std::atomic<KeyData*> table[buckets];
+pthread_mutex_t table_mutex = PTHREAD_MUTEX_INITIALIZER;
+std::uint32_t last_id = span_id_tag;
+
+std::atomic<KeyData*>& bucket_of(std::string_view name) noexcept {
+  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return table[hash % buckets];
+}
+
+KeyData* find_in(const std::atomic<KeyData*>& bucket, std::string_view name) noexcept {
+  KeyData* key = bucket.load(std::memory_order_acquire);
+  while (key != nullptr && key->name() != name) key = key->next;
+  return key;
+}
+
+/// A trace shows as two labels of fixed names; in the record it has fields of its own.
+std::uint16_t reserved_id(std::string_view name) noexcept {
+  if (name == trace_id_key) return trace_id_tag;
+  if (name == span_id_key) return span_id_tag;
+  return 0;
+}
+
+std::int16_t otel_index(std::string_view name) noexcept {
+#if VITRINE_PUBLISH_OTEL
+  if (const auto index = otel_key_index(name)) return *index;
+#else
+  (void)name;
+#endif
+  return -1;
+}
+
+}  // namespace
+
+const KeyData* find_key(std::string_view name) noexcept {
+  return find_in(bucket_of(name), name);
+}
+
+const KeyData* intern(std::string_view name) noexcept {
+  if (name.size() > labels::max_key_bytes) return nullptr;
+  std::atomic<KeyData*>& bucket = bucket_of(name);
+  if (const KeyData* known = find_in(bucket, name)) return known;
+
+  const std::uint16_t reserved = reserved_id(name);
+  // Before our lock is taken: the key map has one of its own.
+  const std::int16_t otel = reserved == 0 ? otel_index(name) : std::int16_t{-1};
+  void* memory = std::calloc(1, sizeof(KeyData) + name.size());
+  if (memory == nullptr) return nullptr;
+
+  pthread_mutex_lock(&table_mutex);
+  KeyData* key = find_in(bucket, name);
+  if (key == nullptr && last_id < max_id) {
+    key = new (memory) KeyData();
+    memory = nullptr;
+    key->next = bucket.load(std::memory_order_relaxed);
+    key->tag = {reserved != 0 ? reserved : static_cast<std::uint16_t>(++last_id), otel};
+    key->size = static_cast<std::uint32_t>(name.size());
+    if (!name.empty()) std::memcpy(key->bytes, name.data(), name.size());
+    bucket.store(key, std::memory_order_release);
+  }
+  pthread_mutex_unlock(&table_mutex);
+  std::free(memory);
+  return key;
+}
+
+void lock_keys() noexcept {
+  pthread_mutex_lock(&table_mutex);
+}
+
+void unlock_keys() noexcept {
+  pthread_mutex_unlock(&table_mutex);
+}
+
+}  // namespace vitrine::publish
+
+namespace vitrine::labels {
+
+Key::Key(std::string_view name) noexcept : data_(publish::intern(name)) {}
+
+std::string_view Key::name() const noexcept {
+  return data_ == nullptr ? std::string_view() : data_->name();
+}
+
+}  // namespace vitrine::labels

@@ -1,0 +1,60 @@
+// Interned keys: one object for each name, kept for the life of the process.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vitrine/labels.hpp>
+
+#include "publish/block.hpp"
+
+namespace vitrine::labels::detail {
+
+struct KeyData {
+  KeyData* next;  ///< in its bucket
+  Tag tag;
+  std::uint32_t size;
+  /// Followed by at least 16 readable bytes, so that short names can be copied whole.
+  char bytes[16];
+
+  [[nodiscard]] std::string_view name() const noexcept { return {bytes, size}; }
+};
+
+}  // namespace vitrine::labels::detail
+
+namespace vitrine::labels {
+
+/// The library's way into the public types.
+struct Access {
+  static const detail::KeyData* data(Key key) noexcept { return key.data_; }
+  static detail::Block* block(const Set& set) noexcept { return set.block_; }
+  /// Takes over one pin of the block's page.
+  static Set adopt(detail::Block* block, Status status) noexcept {
+    Set set;
+    set.block_ = block;
+    set.status_ = status;
+    return set;
+  }
+};
+
+}  // namespace vitrine::labels
+
+namespace vitrine::publish {
+
+using labels::detail::KeyData;
+
+/// The key, made if need be; null as Key::ok() says. Locks; may allocate.
+const KeyData* intern(std::string_view name) noexcept;
+/// The key if it was interned before, or null. No lock.
+const KeyData* find_key(std::string_view name) noexcept;
+
+/// Held by the forking thread across fork(), so that the child finds the table whole.
+void lock_keys() noexcept;
+void unlock_keys() noexcept;
+
+/// The labels under which a trace shows in the label formats, and their ids.
+inline constexpr std::uint16_t trace_id_tag = 1;
+inline constexpr std::uint16_t span_id_tag = 2;
+inline constexpr std::string_view trace_id_key = "trace_id";
+inline constexpr std::string_view span_id_key = "span_id";
+
+}  // namespace vitrine::publish

@@ -1,0 +1,149 @@
+// Scopes, captured sets, and what is in force: the C++ interface.
+#include <vitrine/labels.hpp>
+
+#include "publish/in_force.hpp"
+#include "publish/keys.hpp"
+#include "publish/memo.hpp"
+#include "publish/set_builder.hpp"
+#include "publish/thread.hpp"
+
+namespace vitrine::labels {
+namespace {
+
+using publish::Arena;
+using publish::Block;
+using publish::Thread;
+using publish::Words;
+
+Status why_no_arena(const Thread& self) noexcept {
+  return publish::exiting(self) ? Status::thread_exiting : Status::out_of_memory;
+}
+
+std::optional<std::string_view> find(detail::Entries entries, std::string_view key) noexcept {
+  for (std::size_t i = 0; i < entries.size; ++i) {
+    const detail::Entry& entry = entries.data[i];
+    if (entry.key.data != nullptr && std::string_view(entry.key.data, entry.key.size) == key)
+      return std::string_view(entry.value.data, entry.value.size);
+  }
+  return std::nullopt;
+}
+
+/// A new set with one pin and no live scope.
+Set build_pinned(Words base, const publish::Change& change) noexcept {
+  Thread& self = publish::thread();
+  Arena* arena = publish::arena_of(self);
+  if (arena == nullptr) return Access::adopt(nullptr, why_no_arena(self));
+  const publish::Built built = publish::build(*arena, base, change);
+  if (built.block != nullptr) {
+    built.block->page->pin();
+    publish::close_use(*built.block->page, arena);
+  }
+  return Access::adopt(built.block, built.status);
+}
+
+}  // namespace
+
+void Scope::open(const Label* labels, std::size_t count, const Trace* trace) noexcept {
+  Thread& self = publish::thread();
+  Arena* arena = publish::arena_of(self);
+  block_ = nullptr;
+  if (__builtin_expect(arena == nullptr, 0)) {
+    outer_serial_ = static_cast<std::uint64_t>(why_no_arena(self));
+    return;
+  }
+  const Words outer = detail::in_force(self);
+  const publish::Built built = publish::build_or_recall(*arena, outer, {labels, count, trace});
+  if (__builtin_expect(built.block == nullptr, 0)) {
+    outer_serial_ = static_cast<std::uint64_t>(built.status);
+    return;
+  }
+  block_ = built.block;
+  outer_ = outer;
+  outer_serial_ = built.block->parent_serial;
+  detail::put_in_force(self, built.block->words);
+}
+
+void Scope::close() noexcept {
+  Thread& self = publish::thread();
+  publish::take_out_of_force(self, block_->words, outer_, outer_serial_, *block_);
+  publish::close_use(*block_->page, self.arena);
+}
+
+Set Set::make(const Label* labels, std::size_t count, const Trace* trace) noexcept {
+  return build_pinned(Words{0, 0}, {labels, count, trace});
+}
+
+Set::Set(const Set& other) noexcept : block_(other.block_), status_(other.status_) {
+  if (block_ != nullptr) block_->page->pin();
+}
+
+void Set::release() noexcept {
+  block_->page->unpin();
+}
+
+std::size_t Set::size() const noexcept {
+  return block_ == nullptr ? 0 : block_->count();
+}
+
+std::optional<std::string_view> Set::get(Key key) const noexcept {
+  if (block_ == nullptr || !key.ok()) return std::nullopt;
+  return find({block_->entries(), block_->count()}, key.name());
+}
+
+Words Set::words() const noexcept {
+  return block_ == nullptr ? Words{0, 0} : block_->words;
+}
+
+Set capture() noexcept {
+  const Words words = detail::in_force(publish::thread());
+  if (Block* block = publish::block_of(words)) {
+    block->page->pin();
+    return Access::adopt(block, Status::ok);
+  }
+  if (publish::entries_of(words).size == 0) return {};
+  return build_pinned(words, {nullptr, 0, nullptr});  // another writer's: a copy
+}
+
+void Attach::open() noexcept {
+  // The empty set, too, gets a block: whether it is still in force must be plain when this ends.
+  if (Access::block(set_) == nullptr) set_ = Set::make(nullptr, 0, nullptr);
+  block_ = Access::block(set_);
+  if (block_ == nullptr) return;
+  Thread& self = publish::thread();
+  if (publish::arena_of(self) == nullptr) {  // without one, nothing clears the slot at thread exit
+    block_ = nullptr;
+    return;
+  }
+  outer_ = detail::in_force(self);
+  const Block* outer = publish::block_of(outer_);
+  outer_serial_ = outer == nullptr ? 0 : outer->serial();
+  detail::put_in_force(self, block_->words);
+}
+
+void Attach::close() noexcept {
+  publish::take_out_of_force(publish::thread(), block_->words, outer_, outer_serial_, *block_);
+}
+
+std::optional<std::string_view> get(Key key) noexcept {
+  if (!key.ok()) return std::nullopt;
+  return find(detail::entries_in_force(), key.name());
+}
+
+std::optional<Trace> trace() noexcept {
+  const Block* block = publish::block_of(detail::in_force(publish::thread()));
+  if (block == nullptr) return std::nullopt;
+  const abi::thread_context::Record& record = block->record();
+  Trace trace;
+  std::uint8_t any = 0;
+  for (std::size_t i = 0; i < 16; ++i) any |= trace.trace_id.bytes[i] = record.trace_id[i];
+  for (std::size_t i = 0; i < 8; ++i) any |= trace.span_id.bytes[i] = record.span_id[i];
+  trace.flags = record.trace_flags;
+  if (any == 0) return std::nullopt;
+  return trace;
+}
+
+detail::Entries detail::entries_in_force() noexcept {
+  return publish::entries_of(in_force(publish::thread()));
+}
+
+}  // namespace vitrine::labels

@@ -1,0 +1,27 @@
+// Builds an immutable label set in a thread's arena.
+#pragma once
+
+#include <vitrine/labels.hpp>
+
+#include "publish/block.hpp"
+
+namespace vitrine::publish {
+
+/// What goes on top of `base`.
+struct Change {
+  const labels::Label* labels;
+  std::size_t count;
+  const labels::Trace* trace;  ///< null: as in the base
+};
+
+struct Built {
+  Block* block;  ///< its page counts it as one live scope of this thread's arena
+  labels::Status status;
+};
+
+/// Makes the set of `change` and whatever of `base` (words in force, anyone's set) it does not
+/// replace. The set is whole before this returns, and no observer can find it before its words are
+/// put in force.
+Built build(Arena& arena, Words base, const Change& change) noexcept;
+
+}  // namespace vitrine::publish

@@ -1,0 +1,117 @@
+// The OpenTelemetry thread record that a scope puts in force together with its labels.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vitrine/labels.hpp>
+
+#include "publish/key_map.hpp"
+#include "publish/own_slot.hpp"
+
+namespace vitrine {
+namespace {
+
+using labels::Key;
+using labels::Scope;
+using labels::SpanId;
+using labels::Trace;
+using labels::TraceId;
+using test::Labels;
+
+const Key tenant{"tenant"}, route{"route"};
+
+constexpr TraceId trace_id{{0x0a, 0xf7, 0x65, 0x19, 0x16, 0xcd, 0x43, 0xdd, 0x84, 0x48, 0xeb, 0x21,
+                            0x1c, 0x80, 0x31, 0x9c}};
+constexpr SpanId span_id{{0xb7, 0xad, 0x6b, 0x71, 0x69, 0x20, 0x33, 0x31}};
+
+std::uint8_t index_of(std::string_view name) {
+  return publish::otel_key_index(name).value();
+}
+
+TEST(Record, HasTheLabelsAsAttributes) {
+  Scope outer{tenant, "acme"};
+  Scope inner{route, "/cart"};
+  const auto record = test::own_record();
+  ASSERT_TRUE(record.has_value());
+  EXPECT_EQ(test::attribute(*record, index_of("tenant")), "acme");
+  EXPECT_EQ(test::attribute(*record, index_of("route")), "/cart");
+  EXPECT_EQ(record->attributes.size(), 2U);
+  EXPECT_EQ(reinterpret_cast<std::uint64_t>(otel_thread_ctx_v1) % 2, 0U);
+}
+
+TEST(Record, ATraceShowsInBothFormats) {
+  Scope scope{Trace{trace_id, span_id, 1}, {{tenant, "acme"}}};
+  const auto record = test::own_record();
+  ASSERT_TRUE(record.has_value());
+  EXPECT_EQ(record->trace_id, "0af7651916cd43dd8448eb211c80319c");
+  EXPECT_EQ(record->span_id, "b7ad6b7169203331");
+  EXPECT_EQ(record->flags, 1);
+  EXPECT_EQ(record->attributes.size(), 1U) << "the ids are no attributes";
+  EXPECT_EQ(test::v1_labels(), (Labels{{"tenant", "acme"},
+                                       {"trace_id", "0af7651916cd43dd8448eb211c80319c"},
+                                       {"span_id", "b7ad6b7169203331"}}));
+  const auto trace = labels::trace();
+  ASSERT_TRUE(trace.has_value());
+  EXPECT_EQ(trace->trace_id.bytes, trace_id.bytes);
+  EXPECT_EQ(trace->span_id.bytes, span_id.bytes);
+  EXPECT_EQ(trace->flags, 1);
+}
+
+TEST(Record, ATraceIsInheritedReplacedAndTakenOff) {
+  Scope outer{Trace{trace_id, span_id, 1}};
+  {
+    Scope inner{tenant, "acme"};
+    EXPECT_EQ(test::own_record()->trace_id, "0af7651916cd43dd8448eb211c80319c");
+    EXPECT_EQ(test::own_record()->flags, 1);
+    EXPECT_EQ(test::v1_labels().size(), 3U);
+  }
+  {
+    Scope child{Trace{trace_id, SpanId{{1, 2, 3, 4, 5, 6, 7, 8}}, 0}};
+    EXPECT_EQ(test::own_record()->span_id, "0102030405060708");
+    EXPECT_EQ(test::own_record()->flags, 0);
+    EXPECT_EQ(test::v1_labels().at("span_id"), "0102030405060708");
+    EXPECT_EQ(custom_labels_current_set->count, 2U);
+  }
+  {
+    Scope none{Trace{}, {{tenant, "acme"}}};
+    EXPECT_EQ(test::own_record()->trace_id, std::string(32, '0'));
+    EXPECT_EQ(test::v1_labels(), (Labels{{"tenant", "acme"}}));
+    EXPECT_EQ(labels::trace(), std::nullopt);
+  }
+  EXPECT_EQ(test::own_record()->span_id, "b7ad6b7169203331");
+}
+
+TEST(Record, LongValuesAreCutBetweenCharacters) {
+  std::string value(254, 'a');
+  value += "\xc3\xa4 and more";  // a two-byte character across byte 255
+  Scope scope{tenant, value};
+  EXPECT_EQ(test::attribute(*test::own_record(), index_of("tenant")), std::string(254, 'a'));
+  EXPECT_EQ(test::v1_labels().at("tenant"), value) << "only the record has the limit";
+  Scope exact{tenant, std::string(255, 'b')};
+  EXPECT_EQ(test::attribute(*test::own_record(), index_of("tenant")), std::string(255, 'b'));
+}
+
+TEST(Record, StaysWithinTheRecommendedSize) {
+  const std::string long_value(200, 'v');
+  const Key a{"a"}, b{"b"}, c{"c"}, d{"d"}, e{"e"};
+  Scope scope{{a, long_value}, {b, long_value}, {c, long_value}, {d, long_value}, {e, "fits"}};
+  EXPECT_LE(sizeof(abi::thread_context::Record) + otel_thread_ctx_v1->attrs_size,
+            abi::thread_context::recommended_record_max);
+  const auto record = *test::own_record();
+  EXPECT_EQ(test::attribute(record, index_of("c")), long_value);
+  EXPECT_EQ(test::attribute(record, index_of("d")), std::nullopt);
+  EXPECT_EQ(test::attribute(record, index_of("e")), "fits");
+  EXPECT_EQ(test::v1_labels().size(), 5U);
+}
+
+TEST(Record, ChangesTogetherWithTheLabels) {
+  const auto* v1 = &custom_labels_current_set;
+  const auto* record = &otel_thread_ctx_v1;
+  EXPECT_EQ(labels::slot_address(), v1);
+  EXPECT_EQ(labels::record_slot_address(), record);
+  // The two slots are the halves of one aligned 16-byte word, which one instruction stores.
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(record) % 16, 0U);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(v1), reinterpret_cast<std::uintptr_t>(record) + 8);
+}
+
+}  // namespace
+}  // namespace vitrine
