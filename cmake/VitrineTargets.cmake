@@ -44,3 +44,16 @@ function(vitrine_test name)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST
     PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
 endfunction()
+
+# vitrine_check_published(target VERSION v SLOTS name:bytes… [SONAME name]): fails the build when the
+# file produced for `target` lacks what readers of labels depend on.
+function(vitrine_check_published target)
+  cmake_parse_arguments(arg "" "VERSION;SONAME" "SLOTS" ${ARGN})
+  list(JOIN arg_SLOTS "," slots)
+  set(script ${vitrine_SOURCE_DIR}/cmake/CheckPublishedSymbols.cmake)
+  add_custom_command(TARGET ${target} POST_BUILD VERBATIM
+    COMMAND ${CMAKE_COMMAND} -DFILE=$<TARGET_FILE:${target}> -DREADELF=${CMAKE_READELF}
+            -DVERSION=${arg_VERSION} -DSLOTS=${slots} -DSONAME=${arg_SONAME} -P ${script}
+    COMMENT "Checking what readers depend on in ${target}")
+  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${script})
+endfunction()

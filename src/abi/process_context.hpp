@@ -10,6 +10,7 @@ namespace vitrine::abi::process_context {
 inline constexpr const char* mapping_name = "OTEL_CTX";
 inline constexpr char signature[8] = {'O', 'T', 'E', 'L', '_', 'C', 'T', 'X'};
 inline constexpr std::uint32_t version = 2;
+inline constexpr std::uint32_t version_1 = 1;  ///< development: HeaderV1
 
 struct Header {
   char signature[8];

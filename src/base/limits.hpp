@@ -35,6 +35,7 @@ inline constexpr std::uint64_t lowest_address = 64 * 1024;
 inline constexpr std::size_t context_payload_bytes = 1U << 20;  ///< eBPF profiler takes 64 KiB
 inline constexpr std::size_t context_attributes = 1024;         ///< per message list
 inline constexpr std::size_t context_nesting = 16;              ///< AnyValue depth
+inline constexpr std::size_t context_mappings = 64;             ///< looked at in one process
 inline constexpr std::size_t key_map_entries = 256;             ///< key index is one byte
 
 inline constexpr std::size_t modules = 16 * 1024;     ///< link-map nodes of one process

@@ -25,6 +25,7 @@ class Bytes {
 
   std::size_t size() const { return bytes_.size(); }
   operator std::vector<std::byte>() const { return bytes_; }
+  operator std::span<const std::byte>() const { return bytes_; }
   std::vector<std::byte> first(std::size_t count) const {
     return {bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(count)};
   }

@@ -266,7 +266,8 @@ TEST_F(ProcessContext, ShowsNoMixtureWhileThreadsPublish) {
   const auto value_bytes = [](const std::string& payload, const std::string& key) {
     const auto at = payload.find(key);
     EXPECT_NE(at, std::string::npos);
-    return payload.substr(at + key.size(), 2 + 2 + payload[at + key.size() + 3]);
+    const auto text_size = static_cast<std::size_t>(payload[at + key.size() + 3]);
+    return payload.substr(at + key.size(), 4 + text_size);
   };
   int reads = 0;
   while (running > 0 || reads == 0) {

@@ -1,0 +1,11 @@
+// Whether this build and this kernel can run BPF programs of ours at all.
+#pragma once
+
+namespace vitrine::bpf {
+
+inline constexpr const char* kernel_btf = "/sys/kernel/btf/vmlinux";
+
+/// False when this vitrine was built without clang, bpftool or libbpf.
+bool built_in();
+
+}  // namespace vitrine::bpf

@@ -1,0 +1,34 @@
+// What libbpf says while it works, turned into our errors instead of lines on standard error.
+#pragma once
+
+#include <string>
+
+#include "base/result.hpp"
+
+namespace vitrine::bpf {
+
+/// Collects libbpf's warnings of this thread while it lives. libbpf has one print function for the
+/// whole process: the first KernelLog installs ours, which drops what no KernelLog waits for.
+class KernelLog {
+ public:
+  KernelLog();
+  KernelLog(const KernelLog&) = delete;
+  KernelLog& operator=(const KernelLog&) = delete;
+  ~KernelLog();
+
+  /// The error for "`doing`" after libbpf gave `error` (an errno value, either sign): not_permitted
+  /// naming the capabilities, unsupported when the kernel lacks what is asked for, else failed with
+  /// libbpf's own last words.
+  [[nodiscard]] Error error(const std::string& doing, int error) const;
+
+  void add(const char* text) { text_ += text; }
+
+ private:
+  std::string text_;
+  KernelLog* outer_;
+};
+
+/// CO-RE programs need the running kernel's type information. Error: unsupported.
+Result<void> require_btf();
+
+}  // namespace vitrine::bpf

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+// The kernel types that our programs look into, with only the members they use. CO-RE relocates
+// every access to where the running kernel has the member, so order and size do not matter here.
+#pragma once
+
+#include <linux/types.h>
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct pid_namespace;
+
+struct upid {
+  int nr;
+  struct pid_namespace* ns;
+};
+
+struct pid {
+  unsigned int level;
+  struct upid numbers[1];
+};
+
+struct thread_struct {
+#if defined(__TARGET_ARCH_x86)
+  unsigned long fsbase;
+#elif defined(__TARGET_ARCH_arm64)
+  struct {
+    unsigned long tp_value;
+  } uw;
+#else
+#error "no thread pointer known for this machine"
+#endif
+};
+
+struct task_struct {
+  int on_cpu;
+  int tgid;
+  unsigned long nvcsw;
+  unsigned long nivcsw;
+  __u64 start_boottime;
+  struct pid* thread_pid;
+  char comm[16];
+  struct thread_struct thread;
+};
+
+struct seq_file;
+
+struct bpf_iter_meta {
+  struct seq_file* seq;
+};
+
+struct bpf_iter__task {
+  struct bpf_iter_meta* meta;
+  struct task_struct* task;
+};
+
+#pragma clang attribute pop

@@ -1,0 +1,153 @@
+#include "bpf/sampler.hpp"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <linux/perf_event.h>
+#include <sampler.skel.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <numeric>
+#include <vector>
+
+#include "bpf/availability.hpp"
+#include "bpf/kernel_log.hpp"
+
+namespace vitrine::bpf {
+namespace {
+
+using Sink = std::function<void(std::span<const std::byte>)>;
+
+int hand_over(void* context, void* data, std::size_t size) {
+  const auto& sink = **static_cast<const Sink**>(context);
+  sink({static_cast<const std::byte*>(data), size});
+  return 0;
+}
+
+perf_event_attr cpu_clock() {
+  perf_event_attr attr{};
+  attr.size = sizeof attr;
+  attr.type = PERF_TYPE_SOFTWARE;
+  attr.config = PERF_COUNT_SW_CPU_CLOCK;
+  attr.exclude_idle = 1;
+  return attr;
+}
+
+class LoadedSampler final : public Sampler {
+ public:
+  ~LoadedSampler() override {
+    stop();
+    ring_buffer__free(ring_);
+    vitrine_sampler::destroy(program_);
+  }
+
+  Result<void> load() {
+    const KernelLog log;
+    program_ = vitrine_sampler::open_and_load();
+    if (program_ == nullptr) return tl::unexpected(log.error("load the sampler", errno));
+    ring_ = ring_buffer__new(bpf_map__fd(program_->maps.samples), hand_over, &sink_, nullptr);
+    if (ring_ == nullptr) return tl::unexpected(log.error("map the sampler's buffer", errno));
+    return {};
+  }
+
+  Result<void> want(pid_t kernel_tgid, const vitrine_target& target) override {
+    const KernelLog log;
+    if (const int error =
+            bpf_map_update_elem(bpf_map__fd(program_->maps.targets), &kernel_tgid, &target, 0))
+      return tl::unexpected(log.error("tell the sampler what to read", error));
+    return {};
+  }
+
+  void forget(pid_t kernel_tgid) override {
+    bpf_map_delete_elem(bpf_map__fd(program_->maps.targets), &kernel_tgid);
+  }
+
+  Result<void> start(unsigned hz) override {
+    perf_event_attr attr = cpu_clock();
+    attr.freq = 1;
+    attr.sample_freq = hz;
+    const int cpus = libbpf_num_possible_cpus();
+    for (int cpu = 0; cpu < cpus; ++cpu) {
+      auto begun = attach(attr, -1, cpu);
+      if (!begun && begun.error().code != ErrorCode::not_found) {  // an offline CPU is not there
+        stop();
+        return begun;
+      }
+    }
+    return {};
+  }
+
+  Result<void> start(pid_t tid, std::chrono::microseconds period) override {
+    perf_event_attr attr = cpu_clock();
+    attr.sample_period =
+        static_cast<__u64>(std::chrono::duration_cast<std::chrono::nanoseconds>(period).count());
+    return attach(attr, tid, -1);
+  }
+
+  void stop() override {
+    for (bpf_link* link : links_) bpf_link__destroy(link);  // closes the event with it
+    links_.clear();
+  }
+
+  Result<void> poll(std::chrono::milliseconds timeout, const Sink& sink) override {
+    const KernelLog log;
+    sink_ = &sink;
+    const int got = ring_buffer__poll(ring_, static_cast<int>(timeout.count()));
+    sink_ = nullptr;
+    if (got < 0 && got != -EINTR) return tl::unexpected(log.error("read samples", got));
+    return {};
+  }
+
+  SamplerCounters counters() const override {
+    return {counter(VITRINE_SAMPLES), counter(VITRINE_LOST), counter(VITRINE_CUT),
+            counter(VITRINE_FAULTS)};
+  }
+
+ private:
+  Result<void> attach(perf_event_attr& attr, pid_t tid, int cpu) {
+    const KernelLog log;
+    const auto fd =
+        static_cast<int>(::syscall(SYS_perf_event_open, &attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC));
+    if (fd < 0) {
+      if (errno == ENODEV || errno == ESRCH)
+        return fail(ErrorCode::not_found, "no such CPU or thread to sample");
+      return tl::unexpected(log.error("open a CPU-clock event", errno));
+    }
+    bpf_link* link = bpf_program__attach_perf_event(program_->progs.sample, fd);
+    if (link == nullptr) {
+      const int error = errno;
+      ::close(fd);
+      return tl::unexpected(log.error("attach the sampler to a CPU-clock event", error));
+    }
+    links_.push_back(link);
+    return {};
+  }
+
+  std::uint64_t counter(__u32 which) const {
+    std::vector<std::uint64_t> per_cpu(static_cast<std::size_t>(libbpf_num_possible_cpus()));
+    if (bpf_map_lookup_elem(bpf_map__fd(program_->maps.counters), &which, per_cpu.data()) != 0)
+      return 0;
+    return std::accumulate(per_cpu.begin(), per_cpu.end(), std::uint64_t{0});
+  }
+
+  vitrine_sampler* program_ = nullptr;
+  ring_buffer* ring_ = nullptr;
+  std::vector<bpf_link*> links_;
+  const Sink* sink_ = nullptr;  // during poll()
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Sampler>> Sampler::open() {
+  if (auto btf = require_btf(); !btf) return tl::unexpected(btf.error());
+  auto sampler = std::make_unique<LoadedSampler>();
+  if (auto loaded = sampler->load(); !loaded) return tl::unexpected(loaded.error());
+  return sampler;
+}
+
+bool built_in() {
+  return true;
+}
+
+}  // namespace vitrine::bpf

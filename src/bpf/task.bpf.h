@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+// Facts about a task that several programs want. Included after kernel_types.bpf.h and libbpf's
+// helpers.
+#pragma once
+
+/// x86-64 FS base, aarch64 TPIDR_EL0, as of when the thread was last switched out: a C library
+/// never changes it after a thread's start.
+static __always_inline __u64 thread_pointer_of(const struct task_struct* task) {
+#if defined(__TARGET_ARCH_x86)
+  return BPF_CORE_READ(task, thread.fsbase);
+#else
+  return BPF_CORE_READ(task, thread.uw.tp_value);
+#endif
+}
+
+/// How deep the pid namespace of this task is below the initial one.
+static __always_inline __u32 pid_level_of(const struct task_struct* task) {
+  return BPF_CORE_READ(task, thread_pid, level);
+}
+
+/// What the pid namespace at `level` calls this thread; 0 when it is not visible there.
+static __always_inline int tid_at_level(const struct task_struct* task, __u32 level) {
+  const char* pid = (const char*)BPF_CORE_READ(task, thread_pid);
+  if (!pid || level > pid_level_of(task)) return 0;
+  // An index that is not a constant cannot be relocated, so the two offsets are, one by one.
+  const char* number = pid + bpf_core_field_offset(struct pid, numbers) +
+                       level * bpf_core_type_size(struct upid) +
+                       bpf_core_field_offset(struct upid, nr);
+  int nr = 0;
+  bpf_probe_read_kernel(&nr, sizeof nr, number);
+  return nr;
+}

@@ -1,0 +1,25 @@
+// ThreadIterator: the threads of a process, told by the kernel in one pass.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/result.hpp"
+#include "bpf/wire.h"
+
+namespace vitrine::bpf {
+
+class ThreadIterator {
+ public:
+  /// Loads the program and binds it to the process behind `pidfd`. Errors: not_permitted (names the
+  /// capabilities), unsupported (built without BPF; no BTF; Linux before 6.1), failed.
+  static Result<std::unique_ptr<ThreadIterator>> open(int pidfd);
+
+  virtual ~ThreadIterator() = default;
+
+  /// All threads now, in no particular order, those that have ended but are not reaped included.
+  /// Replaces the content of `into`. Empty when the process is gone.
+  virtual Result<void> read(std::vector<vitrine_thread>& into) = 0;
+};
+
+}  // namespace vitrine::bpf

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+// The threads of a process, in one pass in the kernel: who is at rest, how often each was switched
+// out, and its thread pointer. Two such passes around a read prove which threads ran nothing
+// meanwhile (labels.md 4.3).
+#include "kernel_types.bpf.h"
+// The helpers' declarations want the types above.
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <linux/bpf.h>
+
+#include "task.bpf.h"
+#include "wire.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+static __always_inline __u64 switches_of(const struct task_struct* task) {
+  return *(const volatile unsigned long*)&task->nvcsw +
+         *(const volatile unsigned long*)&task->nivcsw;
+}
+
+SEC("iter/task")
+int threads(struct bpf_iter__task* ctx) {
+  struct task_struct* task = ctx->task;
+  if (!task) return 0;
+
+  struct vitrine_thread out = {};
+  // The count is raised before a thread leaves its CPU. Equal on both sides of "on no CPU", it
+  // cannot have been raised by a run that the look at on_cpu fell into.
+  out.switches = switches_of(task);
+  const int on_cpu = *(const volatile int*)&task->on_cpu;
+  out.at_rest = on_cpu == 0 && switches_of(task) == out.switches;
+
+  out.start_time_ns = task->start_boottime;
+  out.thread_pointer = thread_pointer_of(task);
+  out.kernel_tgid = task->tgid;
+  // Called in the reader's own context: what it may call this thread is what we emit.
+  out.pid_level = pid_level_of((struct task_struct*)bpf_get_current_task());
+  out.tid = tid_at_level(task, out.pid_level);
+  BPF_CORE_READ_STR_INTO(&out.comm, task, comm);
+  bpf_seq_write(ctx->meta->seq, &out, sizeof out);
+  return 0;
+}

@@ -1,0 +1,28 @@
+// Stands in for the loaders in a build without clang, bpftool or libbpf.
+#include "bpf/availability.hpp"
+#include "bpf/sampler.hpp"
+#include "bpf/thread_iterator.hpp"
+
+namespace vitrine::bpf {
+namespace {
+
+tl::unexpected<Error> not_built() {
+  return fail(ErrorCode::unsupported, "this vitrine was built without its BPF programs",
+              "install clang, bpftool and libbpf-dev, and build it again");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ThreadIterator>> ThreadIterator::open(int) {
+  return not_built();
+}
+
+Result<std::unique_ptr<Sampler>> Sampler::open() {
+  return not_built();
+}
+
+bool built_in() {
+  return false;
+}
+
+}  // namespace vitrine::bpf

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What the programs in the kernel and their loaders tell each other. Read by a C compiler for BPF
+ * and by the C++ compiler: plain C, same layout in both. */
+#pragma once
+
+#include <linux/types.h>
+
+/* One thread as the iterator saw it. */
+struct vitrine_thread {
+  __u64 start_time_ns; /* since boot */
+  __u64 switches;      /* how often it was switched out, of its own will or not */
+  __u64 thread_pointer;
+  __s32 tid;         /* in the reader's pid namespace */
+  __s32 kernel_tgid; /* of its process, in the initial pid namespace */
+  __u32 pid_level;   /* how deep the reader's pid namespace is */
+  __u32 at_rest;     /* it was on no CPU, and `switches` stood still around that look */
+  char comm[16];
+};
+
+/* target/tls_location.hpp in the kernel's terms. */
+enum vitrine_tls_kind { VITRINE_TLS_STATIC, VITRINE_TLS_GLIBC_DTV, VITRINE_TLS_MUSL_DTV };
+
+enum vitrine_machine { VITRINE_X86_64, VITRINE_AARCH64 };
+
+/* What a slot leads to: enough of a format to know which bytes a decoder will want. */
+enum vitrine_shape {
+  VITRINE_LABEL_ARRAY_IN_SLOT, /* custom-labels v0 */
+  VITRINE_LABEL_ARRAY,         /* custom-labels v1 */
+  VITRINE_SIZED_RECORD,        /* OTEP-4947 and drafts C, D: a header that tells the size */
+  VITRINE_COUNTED_RECORD,      /* drafts A, B: a header that tells the number of attributes */
+  VITRINE_FIXED_RECORD,        /* Elastic */
+};
+
+struct vitrine_definition {
+  __u32 shape;
+  __u32 tls_kind;
+  __s64 tls_offset;
+  __u64 tls_module_id;
+  __u64 tls_need_generation;
+};
+
+#define VITRINE_DEFINITIONS 16 /* of one process */
+
+/* A process whose threads' labels are wanted. */
+struct vitrine_target {
+  __u32 definition_count;
+  __u32 machine;
+  __u32 pid_level;
+  __u32 reserved;
+  __u64 address_mask; /* bits of a pointer that are its address */
+  struct vitrine_definition definitions[VITRINE_DEFINITIONS];
+};
+
+/* A sample: this, then `sets` times a vitrine_set and its chunks. */
+struct vitrine_sample {
+  __u64 time_ns; /* CLOCK_MONOTONIC */
+  __u64 start_time_ns;
+  __s32 tid;
+  __s32 kernel_tgid;
+  __u32 cpu;
+  __u32 sets;
+  char comm[16];
+};
+
+enum vitrine_slot_state {
+  VITRINE_SLOT_READ,
+  VITRINE_SLOT_UNALLOCATED, /* this thread has no block for the variable yet */
+  VITRINE_SLOT_UNREADABLE,  /* a page on the way to it was not resident */
+};
+
+/* One definition in one sample, followed by `bytes` bytes of chunks. */
+struct vitrine_set {
+  __u32 definition;
+  __u32 state;
+  __u64 slot_address;
+  __u64 slot; /* its first 8 bytes */
+  __u32 bytes;
+  __u32 reserved;
+};
+
+/* Bytes of the target, followed by `got` of them and padding to a multiple of 8. */
+struct vitrine_chunk {
+  __u64 address;
+  __u32 wanted;
+  __u32 got; /* 0 or `wanted`: an interrupt cannot wait for a page */
+};
+
+/* How often things went wrong, per CPU. */
+enum vitrine_counter {
+  VITRINE_SAMPLES, /* of a wanted process */
+  VITRINE_LOST,    /* no room in the ring buffer */
+  VITRINE_CUT,     /* more to copy than one sample holds */
+  VITRINE_FAULTS,  /* not resident, so not read */
+  VITRINE_COUNTERS,
+};

@@ -1,0 +1,85 @@
+#include "format/context_header.hpp"
+
+#include <fmt/format.h>
+
+#include "abi/process_context.hpp"
+#include "base/limits.hpp"
+
+namespace vitrine::format {
+namespace {
+
+namespace layout = abi::process_context;
+using Outcome = ContextAttempt::Outcome;
+
+using HeaderBytes = std::array<std::byte, sizeof(layout::Header)>;
+
+Result<ContextHeader> parse(const HeaderBytes& bytes, std::size_t got, Address at) {
+  layout::HeaderV1 old;
+  std::memcpy(&old, bytes.data(), sizeof old);
+  if (got < sizeof old || std::memcmp(old.signature, layout::signature, sizeof old.signature) != 0)
+    return fail(ErrorCode::malformed,
+                fmt::format("process context at {}: {}", hex(at),
+                            got < sizeof old ? "its header is not readable" : "no signature"));
+  if (old.version == layout::version_1)
+    return ContextHeader{old.version, old.payload_size, 0, old.payload};
+  if (old.version != layout::version)
+    return fail(ErrorCode::unsupported,
+                fmt::format("process context at {}: version {} is not known, only 1 and 2", hex(at),
+                            old.version));
+  layout::Header header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  if (got < sizeof header)
+    return fail(ErrorCode::malformed,
+                fmt::format("process context at {}: its header is not readable", hex(at)));
+  return ContextHeader{header.version, header.payload_size, header.published_at_ns, header.payload};
+}
+
+/// A payload that no publisher means. Torn headers can show one, too.
+Result<void> check_payload(const ContextHeader& header, Address at) {
+  if (header.payload < limits::lowest_address)
+    return fail(ErrorCode::malformed, fmt::format("process context at {}: payload address {}",
+                                                  hex(at), hex(header.payload)));
+  if (header.payload_size == 0)
+    return fail(ErrorCode::malformed,
+                fmt::format("process context at {}: its payload is empty", hex(at)));
+  if (header.payload_size > limits::context_payload_bytes)
+    return fail(ErrorCode::limit,
+                fmt::format("process context at {}: payload of {} bytes, {} is the limit", hex(at),
+                            header.payload_size, limits::context_payload_bytes));
+  return {};
+}
+
+}  // namespace
+
+Result<ContextHeader> read_context_header(Memory& memory, Address at) {
+  HeaderBytes bytes{};
+  const std::size_t got = memory.read_some(at, bytes);
+  return parse(bytes, got, at);
+}
+
+Result<ContextAttempt> attempt_context(Memory& memory, Address at, std::uint64_t known_stamp) {
+  HeaderBytes before{}, after{};
+  auto header = parse(before, memory.read_some(at, before), at);
+  if (!header) return tl::unexpected(std::move(header.error()));
+  ContextAttempt attempt{Outcome::complete, *header, {}};
+  if (header->version == layout::version) {
+    if (header->stamp == 0) attempt.outcome = Outcome::updating;
+    if (header->stamp != 0 && header->stamp == known_stamp) attempt.outcome = Outcome::unchanged;
+    if (attempt.outcome != Outcome::complete) return attempt;
+  }
+
+  const auto sound = check_payload(*header, at);
+  if (sound) attempt.payload.resize(header->payload_size);
+  ReadRequest requests[] = {{header->payload, attempt.payload, 0}, {at, after, 0}};
+  memory.read(requests);
+  // The bytes of one copy have no order, so any difference counts, not the stamp's alone.
+  if (before != after)
+    attempt.outcome = Outcome::changed;
+  else if (!sound)
+    return tl::unexpected(sound.error());
+  else if (!requests[0].complete())
+    attempt.outcome = Outcome::changed;  // the payload was just freed, or never was there
+  return attempt;
+}
+
+}  // namespace vitrine::format

@@ -1,0 +1,75 @@
+// The mappings of a process: the text of /proc/PID/maps, and finding the process context among
+// them. Source: labels.md 2.2 and 2.6; proc_pid_maps(5).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/memory.hpp"
+#include "base/result.hpp"
+
+namespace vitrine::target {
+
+struct Mapping {
+  Address start = 0;
+  Address end = 0;  ///< one past the last byte
+  bool readable = false;
+  bool writable = false;
+  bool executable = false;
+  bool shared = false;
+  std::uint64_t offset = 0;  ///< in the file, bytes
+  std::uint64_t inode = 0;   ///< 0: no file
+  /// Path with newlines as they are, " (deleted)" included; "[stack]", "[anon:NAME]"; or empty.
+  std::string name;
+
+  bool operator==(const Mapping&) const = default;
+};
+
+/// One line of maps, without its newline. nullopt: not such a line.
+std::optional<Mapping> parse_mapping(std::string_view line);
+
+/// Cuts text that arrives in pieces into lines. A line longer than any the kernel writes is
+/// dropped, so that memory stays bounded.
+class LineCutter {
+ public:
+  /// Calls `each(std::string_view line)` for every line that `piece` completes.
+  template <class Each>
+  void feed(std::string_view piece, Each each) {
+    for (std::size_t end; (end = piece.find('\n')) != piece.npos; piece.remove_prefix(end + 1)) {
+      if (carry_.empty() && !dropping_) {
+        each(piece.substr(0, end));
+      } else {
+        if (keep(piece.substr(0, end))) each(std::string_view(carry_));
+        carry_.clear();
+        dropping_ = false;
+      }
+    }
+    keep(piece);
+  }
+
+ private:
+  bool keep(std::string_view part);
+
+  std::string carry_;  ///< the line that is not complete yet
+  bool dropping_ = false;
+};
+
+/// Whether a mapping may hold a process context, by its name and permissions. Its signature
+/// decides.
+bool may_be_context(const Mapping& mapping);
+
+struct ContextMappings {
+  std::vector<Mapping> mappings;  ///< by address
+  bool truncated = false;         ///< limits::context_mappings or limits::map_lines was hit
+};
+
+/// The mappings of a process that may hold its context. `proc_dir`: descriptor of /proc/PID.
+/// Where the kernel can (Linux 6.11) it is asked for file mappings alone, which leaves most out;
+/// the text of maps is read where it cannot, or where a context might be anonymous memory with a
+/// name. Errors: not_found (the process is gone), not_permitted.
+Result<ContextMappings> context_mappings(int proc_dir);
+
+}  // namespace vitrine::target

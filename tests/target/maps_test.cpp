@@ -1,0 +1,164 @@
+// Mappings: lines of /proc/PID/maps, and the search for a process context in a real process.
+#include "target/maps.hpp"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <thread>
+
+#include "target/proc_file.hpp"
+
+namespace vitrine::target {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+TEST(Maps, LineWithAPath) {
+  const auto mapping = parse_mapping(
+      "7f0123456000-7f0123458000 r-xp 00002000 fd:01 1234567                    /usr/lib/a b.so");
+  ASSERT_TRUE(mapping);
+  EXPECT_EQ(*mapping, (Mapping{0x7f0123456000, 0x7f0123458000, true, false, true, false, 0x2000,
+                               1234567, "/usr/lib/a b.so"}));
+}
+
+TEST(Maps, LineWithoutAName) {
+  const auto mapping = parse_mapping("00400000-00401000 ---s 00000000 00:00 0 ");
+  ASSERT_TRUE(mapping);
+  EXPECT_EQ(*mapping, (Mapping{0x400000, 0x401000, false, false, false, true, 0, 0, ""}));
+  EXPECT_TRUE(parse_mapping("00400000-00401000 ---s 00000000 00:00 0"));
+}
+
+TEST(Maps, HighestAddressOfTheMachine) {
+  const auto mapping =
+      parse_mapping("ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0   [vsyscall]");
+  ASSERT_TRUE(mapping);
+  EXPECT_EQ(mapping->start, 0xffffffffff600000);
+  EXPECT_EQ(mapping->name, "[vsyscall]");
+}
+
+TEST(Maps, NewlineInAPathIsUnescapedAndNothingElse) {
+  const auto mapping = parse_mapping("1000-2000 r--p 0 0:0 5 /tmp/two\\012lines\\040and\\0123");
+  ASSERT_TRUE(mapping);
+  EXPECT_EQ(mapping->name, "/tmp/two\nlines\\040and\n3");
+}
+
+TEST(Maps, WhatIsNotALineIsRefused) {
+  for (const char* line :
+       {"", "-", "1000", "1000-2000", "1000-2000 r--p", "2000-1000 r--p 0 0:0 0",
+        "1000-1000 r--p 0 0:0 0", "x000-2000 r--p 0 0:0 0", "1000-2000 r--pp 0 0:0 0",
+        "1000-2000 r--p 0 00 0", "1000-2000 r--p 0 0:0 ", "1000-2000 r--p 0 0:0 x /a",
+        "10000000000000000-20000000000000000 r--p 0 0:0 0", "1000 -2000 r--p 0 0:0 0"})
+    EXPECT_FALSE(parse_mapping(line)) << line;
+}
+
+TEST(Maps, PiecesAreCutIntoLines) {
+  LineCutter cutter;
+  std::vector<std::string> lines;
+  const auto keep = [&](std::string_view line) { lines.emplace_back(line); };
+  cutter.feed("one\ntw", keep);
+  cutter.feed("o\n", keep);
+  cutter.feed("\nthree", keep);
+  cutter.feed("", keep);
+  cutter.feed("\nunfinished", keep);
+  EXPECT_THAT(lines, ElementsAre("one", "two", "", "three"));
+}
+
+TEST(Maps, EndlessLineIsDroppedAndTheNextOneRead) {
+  LineCutter cutter;
+  std::vector<std::string> lines;
+  const auto keep = [&](std::string_view line) { lines.emplace_back(line); };
+  const std::string part(10'000, 'x');
+  for (int i = 0; i < 100; ++i) cutter.feed(part, keep);
+  cutter.feed("tail\nnext\n", keep);
+  EXPECT_THAT(lines, ElementsAre("next"));
+}
+
+TEST(Maps, EveryLineOfThisProcessIsUnderstood) {
+  std::ifstream maps("/proc/self/maps");
+  std::string line;
+  std::size_t count = 0;
+  while (std::getline(maps, line)) {
+    EXPECT_TRUE(parse_mapping(line)) << line;
+    ++count;
+  }
+  EXPECT_GT(count, 10u);
+}
+
+TEST(ContextMappings, NamesThatMayHoldAContext) {
+  const auto named = [](const char* name) {
+    return may_be_context({0x1000, 0x2000, true, true, false, false, 0, 0, name});
+  };
+  EXPECT_TRUE(named("[anon_shmem:OTEL_CTX]"));
+  EXPECT_TRUE(named("[anon:OTEL_CTX]"));
+  EXPECT_TRUE(named("/memfd:OTEL_CTX (deleted)"));
+  EXPECT_TRUE(named("/memfd:OTEL_CTX"));
+  EXPECT_TRUE(named("/memfd:OTEL_CTX_BACKUP (deleted)")) << "its signature decides";
+  EXPECT_FALSE(named("/tmp/OTEL_CTX"));
+  EXPECT_FALSE(named("[anon:MY_OTEL_CTX]"));
+  EXPECT_FALSE(named(""));
+}
+
+TEST(ContextMappings, ExecutableAndUnreadableOnesAreLeftOut) {
+  EXPECT_FALSE(may_be_context({0x1000, 0x2000, true, false, true, false, 0, 0, "[anon:OTEL_CTX]"}));
+  EXPECT_FALSE(
+      may_be_context({0x1000, 0x2000, false, true, false, false, 0, 0, "[anon:OTEL_CTX]"}));
+}
+
+/// A memfd of this process, mapped.
+class Memfd {
+ public:
+  Memfd(const char* name, int protection) {
+    const int fd = memfd_create(name, MFD_CLOEXEC);
+    EXPECT_EQ(ftruncate(fd, 4096), 0);
+    address_ = mmap(nullptr, 4096, protection, MAP_PRIVATE, fd, 0);
+    EXPECT_NE(address_, MAP_FAILED);
+    ::close(fd);
+  }
+  ~Memfd() { munmap(address_, 4096); }
+  Address address() const { return reinterpret_cast<std::uintptr_t>(address_); }
+
+ private:
+  void* address_;
+};
+
+FileDescriptor own_proc() {
+  return std::move(*open_at(AT_FDCWD, "/proc/self", O_RDONLY | O_DIRECTORY));
+}
+
+std::vector<Address> found_here() {
+  const auto found = context_mappings(own_proc().get());
+  EXPECT_TRUE(found) << found.error().message;
+  std::vector<Address> addresses;
+  for (const Mapping& mapping : found->mappings) addresses.push_back(mapping.start);
+  return addresses;
+}
+
+TEST(ContextMappings, FoundInALiveProcess) {
+  EXPECT_THAT(found_here(), IsEmpty());
+  const Memfd context("OTEL_CTX", PROT_READ | PROT_WRITE);
+  const Memfd other("SOMETHING", PROT_READ);
+  const Memfd hidden("OTEL_CTX", PROT_NONE);
+  const Memfd code("OTEL_CTX", PROT_READ | PROT_EXEC);
+  EXPECT_THAT(found_here(), ElementsAre(context.address()));
+  const auto found = context_mappings(own_proc().get());
+  EXPECT_EQ(found->mappings[0].end, context.address() + 4096);
+  EXPECT_EQ(found->mappings[0].name.rfind("/memfd:OTEL_CTX", 0), 0u);
+}
+
+TEST(ContextMappings, TooManyAreCutAndFlagged) {
+  std::vector<std::unique_ptr<Memfd>> many;
+  for (int i = 0; i < 70; ++i)
+    many.push_back(std::make_unique<Memfd>("OTEL_CTX", i % 2 ? PROT_READ : PROT_READ | PROT_WRITE));
+  const auto found = context_mappings(own_proc().get());
+  ASSERT_TRUE(found);
+  EXPECT_THAT(found->mappings, SizeIs(64));
+  EXPECT_TRUE(found->truncated);
+}
+
+}  // namespace
+}  // namespace vitrine::target
