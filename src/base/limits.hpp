@@ -38,12 +38,13 @@ inline constexpr std::size_t context_nesting = 16;              ///< AnyValue de
 inline constexpr std::size_t context_mappings = 64;             ///< looked at in one process
 inline constexpr std::size_t key_map_entries = 256;             ///< key index is one byte
 
-inline constexpr std::size_t modules = 16 * 1024;     ///< link-map nodes of one process
-inline constexpr std::size_t symbols = 1U << 20;      ///< looked at in one module
-inline constexpr std::size_t relocations = 4U << 20;  ///< looked at in one module
-inline constexpr std::size_t program_headers = 1024;  ///< of one module
-inline constexpr std::size_t name_bytes = 4096;       ///< symbol, path and soname strings
-inline constexpr std::size_t threads = 1U << 20;      ///< of one process (kernel: pid_max)
-inline constexpr std::size_t map_lines = 1U << 20;    ///< of /proc/PID/maps
+inline constexpr std::size_t modules = 16 * 1024;             ///< link-map nodes of one process
+inline constexpr std::size_t symbols = 1U << 20;              ///< looked at in one module
+inline constexpr std::size_t relocations = 4U << 20;          ///< looked at in one module
+inline constexpr std::size_t symbol_name_table = 256U << 20;  ///< bytes of .strtab searched
+inline constexpr std::size_t program_headers = 1024;          ///< of one module
+inline constexpr std::size_t name_bytes = 4096;               ///< symbol, path and soname strings
+inline constexpr std::size_t threads = 1U << 20;              ///< of one process (kernel: pid_max)
+inline constexpr std::size_t map_lines = 1U << 20;            ///< of /proc/PID/maps
 
 }  // namespace vitrine::limits

@@ -138,6 +138,14 @@ Result<Process> Process::open(pid_t pid) {
   }
 }
 
+ProgramHeaders Process::program_headers() const {
+  const auto entry = [&](std::uint64_t type) {
+    const auto found = auxv_.find(type);
+    return found == auxv_.end() ? 0 : found->second;
+  };
+  return {entry(AT_PHDR), entry(AT_PHNUM), entry(AT_BASE)};
+}
+
 std::string Process::executable_path() const {
   std::string path(4096, '\0');
   const ssize_t n = ::readlinkat(proc_dir(), "exe", path.data(), path.size());

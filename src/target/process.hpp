@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/result.hpp"
+#include "target/modules.hpp"
 #include "target/process_memory.hpp"
 #include "target/tls_location.hpp"
 
@@ -49,6 +50,9 @@ class Process {
 
   /// Lives as long as this Process (also when it is moved).
   [[nodiscard]] ProcessMemory& memory() const { return *memory_; }
+
+  /// Where its modules begin: for Modules.
+  [[nodiscard]] ProgramHeaders program_headers() const;
 
   /// The path of its executable as the kernel tells it (" (deleted)" included); empty if hidden.
   [[nodiscard]] std::string executable_path() const;

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <variant>
 
 #include "base/memory.hpp"
@@ -43,5 +44,8 @@ using TlsLocation = std::variant<StaticTls, DynamicTls>;
 /// DTV is not readable or makes no sense.
 Result<std::optional<Address>> evaluate(const TlsLocation& location, Machine machine, Address tp,
                                         Memory& memory);
+
+/// "TP-0x8", "module 3 + 0x10 through the DTV (glibc)": for people.
+std::string describe(const TlsLocation& location);
 
 }  // namespace vitrine::target

@@ -1,0 +1,105 @@
+#include "elf/file_symbols.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/limits.hpp"
+
+namespace vitrine::elf {
+namespace {
+
+constexpr std::size_t chunk_bytes = 256 * 1024;
+constexpr std::size_t sections_max = 64 * 1024;
+constexpr std::size_t occurrences_max = 4096;  // a linker writes each name once
+
+Result<std::vector<Elf64_Shdr>> read_sections(Memory& file) {
+  const auto header = read_header(file, 0);
+  if (!header) return tl::unexpected<Error>(header.error());
+  if (header->e_shoff == 0) return std::vector<Elf64_Shdr>();
+  if (header->e_shentsize != sizeof(Elf64_Shdr))
+    return fail(ErrorCode::malformed,
+                fmt::format("section headers of {} bytes", header->e_shentsize));
+  std::uint64_t count = header->e_shnum;
+  if (count == 0) {  // too many for 16 bits: told by the first one
+    const auto first = file.read_value<Elf64_Shdr>(header->e_shoff, "the first section header");
+    if (!first) return tl::unexpected<Error>(first.error());
+    count = first->sh_size;
+  }
+  if (count > sections_max) return fail(ErrorCode::limit, fmt::format("{} sections", count));
+  std::vector<Elf64_Shdr> sections(static_cast<std::size_t>(count));
+  if (auto done = file.read_exact(header->e_shoff, std::as_writable_bytes(std::span(sections)),
+                                  "section headers");
+      !done)
+    return tl::unexpected<Error>(std::move(done.error()));
+  return sections;
+}
+
+// Where in the string table each of `names` occurs: st_name → index in `names`. A name may also be
+// the tail of a longer one.
+Result<std::map<std::uint64_t, std::size_t>> find_strings(Memory& file, const Elf64_Shdr& strings,
+                                                          std::span<const std::string_view> names) {
+  if (strings.sh_size > limits::symbol_name_table)
+    return fail(ErrorCode::limit, fmt::format("{} bytes of symbol names", strings.sh_size));
+  std::size_t overlap = 0;
+  for (const std::string_view name : names) overlap = std::max(overlap, name.size());
+  std::map<std::uint64_t, std::size_t> found;
+  std::string chunk(chunk_bytes + overlap, '\0');
+  for (std::uint64_t first = 0; first < strings.sh_size; first += chunk_bytes) {
+    const std::size_t size =
+        static_cast<std::size_t>(std::min<std::uint64_t>(chunk.size(), strings.sh_size - first));
+    const auto bytes = std::span(chunk).first(size);
+    if (auto done =
+            file.read_exact(strings.sh_offset + first, std::as_writable_bytes(bytes), ".strtab");
+        !done)
+      return tl::unexpected<Error>(std::move(done.error()));
+    const std::string_view text(bytes.data(), bytes.size());
+    for (std::size_t i = 0; i < names.size(); ++i)
+      for (auto at = text.find(names[i]); at != std::string_view::npos;
+           at = text.find(names[i], at + 1))
+        if (at + names[i].size() < text.size() && text[at + names[i].size()] == '\0' &&
+            found.size() < occurrences_max)
+          found[first + at] = i;
+  }
+  return found;
+}
+
+}  // namespace
+
+Result<std::vector<std::optional<Symbol>>> find_file_symbols(
+    Memory& file, std::span<const std::string_view> names) {
+  const auto sections = read_sections(file);
+  if (!sections) return tl::unexpected<Error>(sections.error());
+  const auto table =
+      std::find_if(sections->begin(), sections->end(),
+                   [](const Elf64_Shdr& section) { return section.sh_type == SHT_SYMTAB; });
+  if (table == sections->end()) return fail(ErrorCode::not_found, "the file has no .symtab");
+  if (table->sh_link >= sections->size())
+    return fail(ErrorCode::malformed, fmt::format(".symtab links to section {}", table->sh_link));
+  const auto strings = find_strings(file, (*sections)[table->sh_link], names);
+  if (!strings) return tl::unexpected<Error>(strings.error());
+
+  const std::uint64_t count = table->sh_size / sizeof(Elf64_Sym);
+  if (count > limits::symbols) return fail(ErrorCode::limit, fmt::format("{} symbols", count));
+  std::vector<std::optional<Symbol>> found(names.size());
+  std::vector<Elf64_Sym> chunk(chunk_bytes / sizeof(Elf64_Sym));
+  for (std::uint64_t first = 0; first < count && !strings->empty(); first += chunk.size()) {
+    const auto part = std::span(chunk).first(
+        static_cast<std::size_t>(std::min<std::uint64_t>(chunk.size(), count - first)));
+    if (auto done = file.read_exact(table->sh_offset + first * sizeof(Elf64_Sym),
+                                    std::as_writable_bytes(part), ".symtab");
+        !done)
+      return tl::unexpected<Error>(std::move(done.error()));
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      const auto name = strings->find(part[i].st_name);
+      if (name == strings->end()) continue;
+      const Symbol symbol = make_symbol(static_cast<std::uint32_t>(first + i), part[i]);
+      auto& slot = found[name->second];
+      if (symbol.defined() && (!slot || slot->binding == STB_LOCAL)) slot = symbol;
+    }
+  }
+  return found;
+}
+
+}  // namespace vitrine::elf

@@ -1,0 +1,21 @@
+// Notes of a module: small named records in its PT_NOTE segments.
+#pragma once
+
+#include "elf/image.hpp"
+
+namespace vitrine::elf {
+
+struct Note {
+  std::string name;  ///< "GNU", "stapsdt", …
+  std::uint32_t type = 0;
+  Address description = 0;  ///< runtime address
+  std::uint32_t size = 0;   ///< of the description, bytes
+};
+
+/// All notes, up to the first broken one of each segment.
+std::vector<Note> read_notes(Memory& memory, const Image& image);
+
+/// The GNU build id, 1 to 64 bytes; empty when the module has none.
+std::vector<std::byte> build_id(Memory& memory, const Image& image);
+
+}  // namespace vitrine::elf

@@ -1,0 +1,39 @@
+// Dynamic symbols of a module, looked up as the dynamic linker does: by hash.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "elf/dynamic.hpp"
+
+namespace vitrine::elf {
+
+struct Symbol {
+  std::uint32_t index = 0;    ///< in its table: what relocations refer to
+  std::uint64_t value = 0;    ///< st_value: an address without bias; for TLS an offset in the block
+  std::uint64_t size = 0;     ///< st_size
+  std::uint8_t type = 0;      ///< STT_*
+  std::uint8_t binding = 0;   ///< STB_*
+  std::uint16_t section = 0;  ///< st_shndx
+
+  [[nodiscard]] bool defined() const { return section != SHN_UNDEF; }
+  bool operator==(const Symbol&) const = default;
+};
+
+/// What of an Elf64_Sym matters.
+Symbol make_symbol(std::uint32_t index, const Elf64_Sym& raw);
+
+/// The definitions a module exports under `names`, in their order; nullopt for one it does not.
+/// Absent names cost one word of the Bloom filter each, all read in one batch. Errors: malformed
+/// (hash table), not_found (the module has no hash table).
+Result<std::vector<std::optional<Symbol>>> find_symbols(Memory& memory, const Dynamic& dynamic,
+                                                        std::span<const std::string_view> names);
+
+/// find_symbols of one name.
+Result<std::optional<Symbol>> find_symbol(Memory& memory, const Dynamic& dynamic,
+                                          std::string_view name);
+
+/// Whether the symbol at `index` (defined or not) has this name.
+bool has_name(Memory& memory, const Dynamic& dynamic, std::uint32_t index, std::string_view name);
+
+}  // namespace vitrine::elf

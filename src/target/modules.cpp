@@ -1,0 +1,210 @@
+#include "target/modules.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <string_view>
+
+#include "base/limits.hpp"
+#include "elf/symbols.hpp"
+
+namespace vitrine::target {
+namespace {
+
+constexpr int namespaces_max = 64;  // glibc's DL_NNS is 16
+constexpr std::size_t debug_v1_bytes = 40;
+constexpr std::uint64_t page_bytes = 4096;
+constexpr std::uint64_t image_search_bytes = 256ULL << 20;
+
+template <class T>
+bool same_bytes(const T& left, const T& right) {
+  return std::memcmp(&left, &right, sizeof(T)) == 0;
+}
+
+bool has_dynamic_at(const elf::Image& image, Address dynamic) {
+  const Elf64_Phdr* segment = image.find(PT_DYNAMIC);
+  return segment != nullptr && image.bias + segment->p_vaddr == dynamic;
+}
+
+// A module's image, found by its dynamic section. As a rule its ELF header is at its bias; a module
+// linked to another address has it somewhere before its dynamic section.
+Result<elf::Image> image_with(Memory& memory, Address bias, Address dynamic) {
+  auto image = elf::read_image(memory, bias);
+  if (image && has_dynamic_at(*image, dynamic)) return image;
+  constexpr std::size_t batch = 512;
+  std::vector<std::uint32_t> magic(batch);
+  std::vector<ReadRequest> requests(batch);
+  std::uint32_t wanted = 0;
+  std::memcpy(&wanted, ELFMAG, SELFMAG);
+  const Address last = dynamic / page_bytes * page_bytes;
+  for (std::uint64_t back = 0; back < image_search_bytes; back += batch * page_bytes) {
+    for (std::size_t i = 0; i < batch; ++i)
+      requests[i] = {last - back - i * page_bytes, std::as_writable_bytes(std::span(&magic[i], 1)),
+                     0};
+    memory.read(requests);
+    for (std::size_t i = 0; i < batch; ++i) {
+      if (!requests[i].complete() || magic[i] != wanted) continue;
+      image = elf::read_image(memory, requests[i].address);
+      if (image && has_dynamic_at(*image, dynamic)) return image;
+    }
+    if (last < back + 2 * batch * page_bytes) break;
+  }
+  return fail(ErrorCode::malformed,
+              fmt::format("no ELF header belongs to the dynamic section at {:#x}", dynamic));
+}
+
+}  // namespace
+
+Result<bool> Modules::refresh(Memory& memory) {
+  if (known_ && unchanged(memory)) return false;
+  auto image = elf::read_image_by_headers(memory, program_.address, program_.count);
+  if (!image) return tl::unexpected<Error>(std::move(image.error()));
+  modules_.clear();
+  debugs_.clear();
+  nodes_.clear();
+  notes_.clear();
+  stable_ = true;
+  read_executable(memory, std::move(*image));
+  if (const Address debug = find_debug(memory)) walk_namespaces(memory, debug);
+  known_ = true;
+  return true;
+}
+
+bool Modules::unchanged(Memory& memory) {
+  // A dynamic executable whose linker has not yet told where its list is: look again.
+  if (debugs_.empty()) return !modules_.empty() && !modules_.front().dynamic;
+  std::vector<Debug> debugs(debugs_.size());
+  std::vector<Node> nodes(nodes_.size());
+  std::vector<ReadRequest> requests;
+  requests.reserve(debugs.size() + nodes.size());
+  for (std::size_t i = 0; i < debugs.size(); ++i) {
+    const std::size_t size = debugs_[i].second.version >= 2 ? sizeof(Debug) : debug_v1_bytes;
+    requests.push_back(
+        {debugs_[i].first, std::as_writable_bytes(std::span(&debugs[i], 1)).first(size), 0});
+  }
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    requests.push_back({nodes_[i].first, std::as_writable_bytes(std::span(&nodes[i], 1)), 0});
+  memory.read(requests);
+  if (!std::all_of(requests.begin(), requests.end(),
+                   [](const ReadRequest& request) { return request.complete(); }))
+    return false;
+  for (std::size_t i = 0; i < debugs.size(); ++i)
+    if (!same_bytes(debugs[i], debugs_[i].second)) return false;
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    if (!same_bytes(nodes[i], nodes_[i].second)) return false;
+  return stable_;
+}
+
+void Modules::read_executable(Memory& memory, elf::Image image) {
+  Module module;
+  module.path = executable_path_;
+  module.executable = true;
+  module.image = std::move(image);
+  auto dynamic = elf::read_dynamic(memory, module.image);
+  if (dynamic)
+    module.dynamic = *dynamic;
+  else if (dynamic.error().code != ErrorCode::not_found)
+    notes_.push_back(fmt::format("{}: {}", module.path, dynamic.error().message));
+  modules_.push_back(std::move(module));
+}
+
+// struct r_debug: named by DT_DEBUG of the executable; failing that, by the dynamic linker's own
+// symbols: `_r_debug` is the structure in glibc, `_dl_debug_addr` points at it in musl. A linker
+// that was called as a command is itself what the kernel started.
+Address Modules::find_debug(Memory& memory) const {
+  const Module& executable = modules_.front();
+  if (executable.dynamic && executable.dynamic->debug != 0) return executable.dynamic->debug;
+  const auto linker = program_.interpreter != 0 ? elf::read_image(memory, program_.interpreter)
+                                                : Result<elf::Image>(executable.image);
+  if (!linker) return 0;
+  const auto dynamic = elf::read_dynamic(memory, *linker);
+  if (!dynamic) return 0;
+  constexpr std::array<std::string_view, 2> names{"_r_debug", "_dl_debug_addr"};
+  const auto symbols = elf::find_symbols(memory, *dynamic, names);
+  if (!symbols) return 0;
+  if (const auto& structure = (*symbols)[0]) return linker->bias + structure->value;
+  if (const auto& pointer = (*symbols)[1])
+    return memory.read_value<Address>(linker->bias + pointer->value, "_dl_debug_addr").value_or(0);
+  return 0;
+}
+
+void Modules::walk_namespaces(Memory& memory, Address debug) {
+  for (int link_namespace = 0; debug != 0 && link_namespace < namespaces_max; ++link_namespace) {
+    Debug raw{};
+    auto bytes = std::as_writable_bytes(std::span(&raw, 1));
+    if (memory.read_some(debug, bytes) < debug_v1_bytes) {
+      notes_.push_back(fmt::format("the dynamic linker's r_debug at {:#x} is not readable", debug));
+      return;
+    }
+    if (raw.version < 2) raw.next = 0;
+    for (const auto& seen : debugs_)
+      if (seen.first == debug) return;
+    debugs_.emplace_back(debug, raw);
+    if (raw.state != 0) stable_ = false;  // RT_ADD or RT_DELETE: it is changing the list
+    walk_list(memory, raw.map, link_namespace);
+    debug = raw.next;
+  }
+}
+
+void Modules::walk_list(Memory& memory, Address first, int link_namespace) {
+  std::set<Address> seen;
+  for (Address at = first; at != 0;) {
+    if (nodes_.size() == limits::modules) {
+      notes_.push_back(fmt::format("only the first {} modules were looked at", limits::modules));
+      return;
+    }
+    if (!seen.insert(at).second) {
+      notes_.push_back(fmt::format("the list of modules runs in a circle at {:#x}", at));
+      return;
+    }
+    const auto node = memory.read_value<Node>(at, "a node of the list of modules");
+    if (!node) {
+      notes_.push_back(node.error().message);
+      return;
+    }
+    nodes_.emplace_back(at, *node);
+    if (link_namespace == 0 && at == first) {
+      take_first(memory, at, *node);
+    } else if (auto module = read_library(memory, at, *node)) {
+      module->link_namespace = link_namespace;
+      modules_.push_back(std::move(*module));
+    } else {
+      notes_.push_back(module.error().message);
+    }
+    at = node->next;
+  }
+}
+
+// The first of the list is the executable, which we have from the kernel, unless the kernel was
+// told to start the dynamic linker, and that to load the executable.
+void Modules::take_first(Memory& memory, Address link_map, const Node& node) {
+  Module& front = modules_.front();
+  if (!has_dynamic_at(front.image, node.dynamic)) {
+    auto module = read_library(memory, link_map, node);
+    if (!module) {
+      notes_.push_back(module.error().message);
+      return;
+    }
+    front = std::move(*module);
+    front.executable = true;
+  }
+  front.link_map = link_map;
+}
+
+Result<Module> Modules::read_library(Memory& memory, Address link_map, const Node& node) const {
+  Module module;
+  module.path = elf::read_string(memory, node.name, limits::name_bytes, "a module's name")
+                    .value_or(fmt::format("module at {:#x}", node.bias));
+  module.link_map = link_map;
+  auto image = image_with(memory, node.bias, node.dynamic);
+  if (!image) return fail_while(module.path, std::move(image.error()));
+  module.image = std::move(*image);
+  auto dynamic = elf::read_dynamic(memory, module.image);
+  if (!dynamic) return fail_while(module.path, std::move(dynamic.error()));
+  module.dynamic = *dynamic;
+  return module;
+}
+
+}  // namespace vitrine::target

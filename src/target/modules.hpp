@@ -1,0 +1,91 @@
+// The modules of a live process (executable and libraries), as its dynamic linker lists them.
+//
+// Everything comes from the target's memory, so mount namespaces, chroots and deleted or replaced
+// files do not matter (labels.md 3.1).
+#pragma once
+
+#include <array>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/memory.hpp"
+#include "elf/dynamic.hpp"
+#include "elf/image.hpp"
+#include "target/tls_location.hpp"
+
+namespace vitrine::target {
+
+struct Module {
+  std::string path;  ///< as the target names it; of the executable, as the caller does
+  elf::Image image;
+  std::optional<elf::Dynamic> dynamic;  ///< none: a static executable
+  bool executable = false;
+  Address link_map = 0;    ///< the dynamic linker's own record of it; 0 when it has none
+  int link_namespace = 0;  ///< 0: the main one; others come from dlmopen
+};
+
+/// What Modules needs to know of the process: the auxiliary vector's entries.
+struct ProgramHeaders {
+  Address address = 0;      ///< AT_PHDR
+  std::uint64_t count = 0;  ///< AT_PHNUM
+  Address interpreter = 0;  ///< AT_BASE: where the dynamic linker is; 0 when there is none
+};
+
+class Modules {
+ public:
+  explicit Modules(ProgramHeaders program, std::string executable_path)
+      : program_(program), executable_path_(std::move(executable_path)) {}
+
+  /// Looks whether the list has changed, by one batched read of the dynamic linker's records; reads
+  /// it anew if it has. Returns whether it did. Errors: malformed (the executable's own headers).
+  ///
+  /// While the target is inside dlopen or dlclose its list may be half done: what could be read is
+  /// there, stable() is false, and the next refresh() looks again.
+  Result<bool> refresh(Memory& memory);
+
+  [[nodiscard]] std::span<const Module> all() const { return modules_; }
+  [[nodiscard]] bool stable() const { return stable_; }
+
+  /// What could not be read, and why; each once.
+  [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  /// struct r_debug; `next` is there from version 2 on.
+  struct Debug {
+    std::int32_t version;
+    std::int32_t padding;
+    Address map, breakpoint;
+    std::int32_t state;
+    std::int32_t padding2;
+    Address linker_base;
+    Address next;
+  };
+  /// The first members of struct link_map: the same in glibc and musl.
+  struct Node {
+    Address bias, name, dynamic, next, previous;
+  };
+  template <class T>
+  using ByAddress = std::vector<std::pair<Address, T>>;
+
+  bool unchanged(Memory& memory);
+  void read_executable(Memory& memory, elf::Image image);
+  Address find_debug(Memory& memory) const;
+  void walk_namespaces(Memory& memory, Address debug);
+  void walk_list(Memory& memory, Address first, int link_namespace);
+  Result<Module> read_library(Memory& memory, Address link_map, const Node& node) const;
+  void take_first(Memory& memory, Address link_map, const Node& node);
+
+  ProgramHeaders program_;
+  std::string executable_path_;
+  std::vector<Module> modules_;
+  ByAddress<Debug> debugs_;
+  ByAddress<Node> nodes_;
+  std::vector<std::string> notes_;
+  bool known_ = false;
+  bool stable_ = true;
+};
+
+}  // namespace vitrine::target
