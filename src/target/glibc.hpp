@@ -8,7 +8,7 @@
 #include <span>
 
 #include "target/modules.hpp"
-#include "target/thread_pointer.hpp"
+#include "target/thread_layout.hpp"
 
 namespace vitrine::target {
 

@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "base/memory.hpp"
-#include "target/thread_pointer.hpp"
+#include "target/thread_layout.hpp"
+#include "target/tls_location.hpp"
 
 namespace vitrine::target {
 

@@ -7,7 +7,9 @@
 #include <optional>
 
 #include "base/memory.hpp"
-#include "target/thread_pointer.hpp"
+#include "target/thread_layout.hpp"
+#include "target/threads.hpp"
+#include "target/tls_location.hpp"
 
 namespace vitrine::target {
 

@@ -86,7 +86,8 @@ void ThreadPointers::find_by_musl_ring(const Process& process, std::span<const T
   for (const auto& range : layout.data)
     if (!first) first = musl_thread_in(process.memory(), process.machine(), range, wanted);
   for (const auto& [tid, id] : wanted) {
-    if (first) break;
+    if (first || stack_searches_left_ == 0) break;
+    --stack_searches_left_;
     if (const auto stack = blocked_stack(process.proc_dir(), id.tid))
       first = musl_thread_in(process.memory(), process.machine(), *stack, {{tid, id}});
   }

@@ -9,26 +9,10 @@
 
 #include "base/memory.hpp"
 #include "target/process.hpp"
+#include "target/thread_layout.hpp"
 #include "target/threads.hpp"
 
 namespace vitrine::target {
-
-/// What the modules of a process tell about the threads of its C library. All optional.
-struct ThreadLayout {
-  /// glibc on aarch64: where the thread pointer is relative to struct pthread.
-  struct Glibc {
-    std::uint64_t tid_offset = 0;  ///< of `tid` in struct pthread
-    std::uint64_t size = 0;        ///< of struct pthread
-  };
-  struct Range {
-    Address begin = 0;
-    Address end = 0;
-  };
-
-  std::optional<Glibc> glibc;
-  /// musl: writable data of the modules; its main thread's structure usually lies in there.
-  std::vector<Range> data;
-};
 
 /// Finds thread pointers and remembers them: a C library never changes a thread's after its start.
 ///
@@ -55,6 +39,7 @@ class ThreadPointers {
   std::vector<Thread> unknown(std::span<const Thread> threads) const;
 
   std::map<ThreadId, Address> known_;
+  int stack_searches_left_ = 8;  ///< a program without a C library must not cost us a search a tick
 };
 
 }  // namespace vitrine::target

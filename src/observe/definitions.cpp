@@ -1,0 +1,229 @@
+#include "observe/definitions.hpp"
+
+#include <elf.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string_view>
+
+#include "abi/custom_labels.hpp"
+#include "abi/elastic.hpp"
+#include "abi/thread_context.hpp"
+#include "elf/file_symbols.hpp"
+#include "elf/symbols.hpp"
+#include "target/file_memory.hpp"
+
+namespace vitrine::observe {
+namespace {
+
+using format::Format;
+
+enum Name : std::size_t {
+  version,
+  v0_slot,
+  v1_slot,
+  v2_slot,
+  v2_reference,
+  otel_slot,
+  elastic_slot,
+  name_count,
+};
+
+constexpr std::array<std::string_view, name_count> names{
+    abi::custom_labels::version_symbol,
+    abi::custom_labels::v0_slot_symbol,
+    abi::custom_labels::v1_slot_symbol,
+    abi::thread_context::draft_slot_symbol,
+    abi::thread_context::draft_a_ref_symbol,
+    abi::thread_context::slot_symbol,
+    abi::elastic::slot_symbol,
+};
+
+bool is_slot(const std::optional<elf::Symbol>& symbol) {
+  return symbol && symbol->type == STT_TLS;
+}
+
+}  // namespace
+
+/// By Name. What a module defines of the symbols we know.
+struct DefinitionFinder::Symbols {
+  std::vector<std::optional<elf::Symbol>> by_name =
+      std::vector<std::optional<elf::Symbol>>(name_count);
+
+  const std::optional<elf::Symbol>& operator[](Name name) const { return by_name[name]; }
+};
+
+DefinitionFinder::DefinitionFinder(target::Process& process)
+    : process_(process), modules_(process.program_headers(), process.executable_path()) {}
+
+Result<bool> DefinitionFinder::refresh(const std::optional<format::ThreadSchema>& schema) {
+  const auto list_changed = modules_.refresh(process_.memory());
+  if (!list_changed) return tl::unexpected<Error>(list_changed.error());
+  if (!*list_changed && schema == schema_ && !target::any_changed(process_.memory(), watched_))
+    return false;
+  search(schema);
+  schema_ = schema;
+  return true;
+}
+
+void DefinitionFinder::search(const std::optional<format::ThreadSchema>& schema) {
+  definitions_.clear();
+  watched_.clear();
+  notes_ = modules_.notes();
+  executable_is_static_ = !modules_.all().front().dynamic;
+  executable_is_stripped_ = false;
+  target::TlsResolver resolver(process_.memory(), process_.machine(), modules_.all());
+  thread_layout_ =
+      target::thread_layout(modules_.all(), resolver.glibc() ? &*resolver.glibc() : nullptr);
+  for (const target::Module& module : modules_.all()) {
+    if (module.image.find(PT_TLS) == nullptr) continue;  // no thread-local variable at all
+    if (const auto symbols = symbols_of(module)) define(module, *symbols, schema, resolver);
+  }
+}
+
+std::optional<DefinitionFinder::Symbols> DefinitionFinder::symbols_of(
+    const target::Module& module) {
+  Symbols symbols;
+  if (module.dynamic) {
+    auto found = elf::find_symbols(process_.memory(), *module.dynamic, names);
+    if (found)
+      symbols.by_name = std::move(*found);
+    else if (found.error().code != ErrorCode::not_found)
+      note(fmt::format("{}: {}", module.path, found.error().message));
+  }
+  if (module.executable) complete_from_file(module, symbols);
+  return symbols;
+}
+
+// An executable need not export its symbols to have them: its file may still have .symtab.
+void DefinitionFinder::complete_from_file(const target::Module& module, Symbols& symbols) {
+  auto file = process_.open_executable().and_then(
+      [](target::FileDescriptor fd) { return target::FileMemory::from(std::move(fd)); });
+  if (!file) {
+    note(fmt::format("{}: {}", module.path, file.error().message));
+    return;
+  }
+  // Not the program itself when it was started through the dynamic linker as a command.
+  const auto image = elf::read_image(**file, 0);
+  if (!image || image->segments.size() != module.image.segments.size() ||
+      std::memcmp(image->segments.data(), module.image.segments.data(),
+                  image->segments.size() * sizeof(Elf64_Phdr)) != 0)
+    return;
+  auto found = elf::find_file_symbols(**file, names);
+  if (!found) {
+    executable_is_stripped_ = found.error().code == ErrorCode::not_found;
+    if (!executable_is_stripped_) note(fmt::format("{}: {}", module.path, found.error().message));
+    return;
+  }
+  for (std::size_t i = 0; i < name_count; ++i) {
+    if (symbols.by_name[i] || !(*found)[i]) continue;
+    symbols.by_name[i] = (*found)[i];
+    symbols.by_name[i]->index = 0;  // an index of .symtab means nothing to dynamic relocations
+  }
+}
+
+void DefinitionFinder::define(const target::Module& module, const Symbols& symbols,
+                              const std::optional<format::ThreadSchema>& schema,
+                              target::TlsResolver& resolver) {
+  using namespace abi;
+  if (is_slot(symbols[v0_slot]) && version_is(module, symbols, 0, custom_labels::v0_slot_symbol))
+    add(module, Format::custom_labels_v0, *symbols[v0_slot], custom_labels::v0_slot_symbol,
+        resolver);
+  if (is_slot(symbols[v1_slot]) && version_is(module, symbols, 1, custom_labels::v1_slot_symbol))
+    add(module, Format::custom_labels_v1, *symbols[v1_slot], custom_labels::v1_slot_symbol,
+        resolver);
+  if (is_slot(symbols[v2_slot])) {
+    std::optional<target::TlsLocation> reference;
+    if (is_slot(symbols[v2_reference])) {
+      auto place =
+          resolver.resolve(module, *symbols[v2_reference], thread_context::draft_a_ref_symbol);
+      if (place) reference = place->location;
+    }
+    const auto draft = format::draft_behind_v2_symbol(schema, reference.has_value());
+    if (draft)
+      add(module, *draft, *symbols[v2_slot], thread_context::draft_slot_symbol, resolver,
+          reference);
+    else
+      note(
+          fmt::format("{}: {} has had two layouts, and neither {} nor a process context with {} "
+                      "tells which this is: not read",
+                      module.path, thread_context::draft_slot_symbol,
+                      thread_context::draft_a_ref_symbol, thread_context::schema_version_key));
+  }
+  if (is_slot(symbols[otel_slot]))
+    add(module, Format::otel_thread_ctx_v1, *symbols[otel_slot], thread_context::slot_symbol,
+        resolver);
+  if (is_slot(symbols[elastic_slot]))
+    add(module, Format::elastic_v1, *symbols[elastic_slot], elastic::slot_symbol, resolver);
+}
+
+// The version is read from memory: it may lie in .data, where the file's offset is not its address,
+// or in .bss, of which the file has nothing.
+bool DefinitionFinder::version_is(const target::Module& module, const Symbols& symbols,
+                                  std::uint32_t wanted, const char* slot) {
+  const auto refuse = [&](const std::string& reason) {
+    note(fmt::format("{}: {} is there, but {} {}: not read", module.path, slot, names[version],
+                     reason));
+    return false;
+  };
+  const auto& symbol = symbols[version];
+  if (!symbol) return refuse("is not");
+  if (symbol->type != STT_OBJECT || symbol->size != abi::custom_labels::version_size)
+    return refuse(fmt::format("is no object of {} bytes", abi::custom_labels::version_size));
+  const auto value = process_.memory().read_value<std::uint32_t>(
+      module.image.bias + symbol->value, abi::custom_labels::version_symbol);
+  if (!value) return refuse("is not readable");
+  if (*value != wanted) return refuse(fmt::format("is {} and not {}", *value, wanted));
+  return true;
+}
+
+void DefinitionFinder::add(const target::Module& module, Format format, const elf::Symbol& slot,
+                           const char* slot_name, target::TlsResolver& resolver,
+                           std::optional<target::TlsLocation> reference) {
+  auto resolved = resolver.resolve(module, slot, slot_name);
+  if (!resolved) {
+    note(fmt::format("{}: {}: {}", module.path, slot_name, resolved.error().message));
+    return;
+  }
+  watched_.insert(watched_.end(), resolved->watched.begin(), resolved->watched.end());
+  const bool known =
+      std::any_of(definitions_.begin(), definitions_.end(), [&](const Definition& other) {
+        return other.format == format && other.location == resolved->location;
+      });
+  if (!known)
+    definitions_.push_back(
+        {format, module.path, resolved->location, resolved->evidence, reference});
+}
+
+void DefinitionFinder::note(std::string text) {
+  if (std::find(notes_.begin(), notes_.end(), text) == notes_.end())
+    notes_.push_back(std::move(text));
+}
+
+Error DefinitionFinder::why_none() const {
+  std::string message = fmt::format(
+      "process {} publishes no labels: none of its {} modules defines {}, {}, {}, {} or {}",
+      process_.pid(), modules_.all().size(), names[v1_slot], names[otel_slot], names[v0_slot],
+      names[v2_slot], names[elastic_slot]);
+  if (!notes_.empty()) message += fmt::format("; {}", fmt::join(notes_, "; "));
+  std::string remedy;
+  if (executable_is_static_ && executable_is_stripped_)
+    remedy =
+        "the executable is static and stripped, so it has no symbol table at all: link it with "
+        "-static-pie and --export-dynamic-symbol, or do not strip it";
+  else if (executable_is_stripped_)
+    remedy =
+        "if the labels are compiled into the executable, its slots must be exported "
+        "(-Wl,--export-dynamic-symbol=" +
+        std::string(names[v1_slot]) + "), because it is stripped";
+  else
+    remedy =
+        "the process may not have loaded its label library yet (use --watch), or not link it at "
+        "all";
+  return {ErrorCode::failed, std::move(message), std::move(remedy)};
+}
+
+}  // namespace vitrine::observe

@@ -1,0 +1,84 @@
+// Which label formats a process defines, and where their slots are.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "format/label_set.hpp"
+#include "format/thread_schema.hpp"
+#include "target/modules.hpp"
+#include "target/process.hpp"
+#include "target/thread_layout.hpp"
+#include "target/tls_resolver.hpp"
+
+namespace vitrine::observe {
+
+/// One thread-local variable in which the threads of a process display labels in one format.
+struct Definition {
+  format::Format format{};
+  std::string module;  ///< path of the module that defines it, as the target names it
+  target::TlsLocation location;
+  target::TlsEvidence evidence{};
+  /// Draft A: the variable through which its key table is found (custom_labels_current_ref_v2).
+  std::optional<target::TlsLocation> reference;
+};
+
+/// Finds the definitions of one process and keeps them up to date.
+class DefinitionFinder {
+ public:
+  /// `process` must outlive this.
+  explicit DefinitionFinder(target::Process& process);
+
+  /// Brings everything up to date. When nothing has changed this costs one batched read of the
+  /// dynamic linker's records and the words that the locations were derived from.
+  ///
+  /// `schema`: what the process context says of thread records (format::schema_of), if there is
+  /// one. Returns whether anything may have changed. Errors: malformed (the executable's headers).
+  Result<bool> refresh(const std::optional<format::ThreadSchema>& schema);
+
+  /// In the order of the modules; variables that two modules share are listed once.
+  [[nodiscard]] std::span<const Definition> all() const { return definitions_; }
+
+  /// What was there but cannot be used, and why; each once.
+  [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
+
+  /// For a process without definitions: what was looked for, what was there instead, and the likely
+  /// causes.
+  [[nodiscard]] Error why_none() const;
+
+  /// For target::ThreadPointers::find.
+  [[nodiscard]] const target::ThreadLayout& thread_layout() const { return thread_layout_; }
+
+  [[nodiscard]] std::span<const target::Module> modules() const { return modules_.all(); }
+
+ private:
+  struct Symbols;
+  using V2Format = std::optional<format::Format>;
+
+  void search(const std::optional<format::ThreadSchema>& schema);
+  std::optional<Symbols> symbols_of(const target::Module& module);
+  void complete_from_file(const target::Module& module, Symbols& symbols);
+  void define(const target::Module& module, const Symbols& symbols,
+              const std::optional<format::ThreadSchema>& schema, target::TlsResolver& resolver);
+  bool version_is(const target::Module& module, const Symbols& symbols, std::uint32_t version,
+                  const char* slot);
+  void add(const target::Module& module, format::Format format, const elf::Symbol& slot,
+           const char* name, target::TlsResolver& resolver,
+           std::optional<target::TlsLocation> reference = std::nullopt);
+  void note(std::string text);
+
+  target::Process& process_;
+  target::Modules modules_;
+  target::ThreadLayout thread_layout_;
+  std::vector<Definition> definitions_;
+  std::vector<target::WatchedWord> watched_;
+  std::vector<std::string> notes_;
+  std::optional<format::ThreadSchema> schema_;
+  bool executable_is_static_ = false;
+  bool executable_is_stripped_ = false;
+};
+
+}  // namespace vitrine::observe
