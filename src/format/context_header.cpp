@@ -78,7 +78,7 @@ Result<ContextAttempt> attempt_context(Memory& memory, Address at, std::uint64_t
   else if (!sound)
     return tl::unexpected(sound.error());
   else if (!requests[0].complete())
-    attempt.outcome = Outcome::changed;  // the payload was just freed, or never was there
+    attempt.outcome = Outcome::unreadable;
   return attempt;
 }
 

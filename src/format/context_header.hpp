@@ -25,10 +25,11 @@ Result<ContextHeader> read_context_header(Memory& memory, Address at);
 
 struct ContextAttempt {
   enum class Outcome : std::uint8_t {
-    complete,   ///< `payload` belongs to `header`
-    unchanged,  ///< the stamp is the one already known
-    updating,   ///< the publisher is changing it; try again
-    changed,    ///< it changed while it was being read; try again
+    complete,    ///< `payload` belongs to `header`
+    unchanged,   ///< the stamp is the one already known
+    updating,    ///< the publisher is changing it; try again
+    changed,     ///< it changed while it was being read; try again
+    unreadable,  ///< the payload was just freed, or is nowhere; try again
   };
   Outcome outcome = Outcome::complete;
   ContextHeader header;
