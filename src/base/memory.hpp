@@ -19,6 +19,12 @@ namespace vitrine {
 /// An address in the target. Wide enough for every machine we read; never dereferenced here.
 using Address = std::uint64_t;
 
+/// How much of a range of `length` bytes lies below the end of the address space.
+constexpr std::size_t before_end(Address address, std::size_t length) {
+  if (address == 0) return length;
+  return static_cast<std::size_t>(std::min<std::uint64_t>(length, 0 - address));
+}
+
 /// One element of a batched read. `got` is how many bytes, from the start of `into`, were readable.
 struct ReadRequest {
   Address address = 0;
@@ -37,7 +43,8 @@ class Memory {
 
   /// Fills each request in array order: the bytes of one element are all copied before those of the
   /// next (the seqlock readers depend on it). A request that meets an unreadable page gets the
-  /// readable prefix, down to 0 bytes; the others are still served.
+  /// readable prefix, down to 0 bytes; the others are still served. Nothing follows the highest
+  /// address: reads do not wrap.
   virtual void read(std::span<ReadRequest> requests) = 0;
 
   /// Reads one run of bytes. Returns how many, from the start, were readable.

@@ -5,12 +5,6 @@ namespace {
 
 constexpr std::size_t most_cached_request = 16 * WindowMemory::window_bytes;
 
-/// How much of a range lies below the end of the address space.
-std::size_t clipped(Address address, std::size_t length) {
-  if (address == 0) return length;
-  return static_cast<std::size_t>(std::min<std::uint64_t>(length, 0 - address));
-}
-
 }  // namespace
 
 WindowMemory::Known WindowMemory::known(Address at) const {
@@ -31,7 +25,7 @@ WindowMemory::Known WindowMemory::known(Address at) const {
 }
 
 void WindowMemory::want(AddressRange range, std::vector<std::uint64_t>& missing) const {
-  const std::size_t length = clipped(range.address, std::min(range.length, most_cached_request));
+  const std::size_t length = before_end(range.address, std::min(range.length, most_cached_request));
   for (std::size_t done = 0; done < length;) {
     const Address at = range.address + done;
     const Known have = known(at);
@@ -55,7 +49,7 @@ void WindowMemory::fetch(std::vector<std::uint64_t>& missing) {
 }
 
 void WindowMemory::serve(ReadRequest& request) {
-  const std::size_t length = clipped(request.address, request.into.size());
+  const std::size_t length = before_end(request.address, request.into.size());
   while (request.got < length) {
     const Address at = request.address + request.got;
     const auto bytes = known(at).bytes;

@@ -142,10 +142,8 @@ Result<Decoded> ArrayDecoder::run(std::uint64_t storage, std::uint64_t count) {
   if (array < limits::lowest_address)
     return fail(ErrorCode::malformed,
                 fmt::format("label array: {} is not an address ({} labels)", hex(storage), count));
-  // No set that we would show in full has more entries; nor has the address space room for more.
-  const std::size_t most =
-      smaller(count, std::min<std::uint64_t>(limits::hard_label_limits.labels_per_set,
-                                             (~array) / sizeof(layout::Label)));
+  // No set that we would show in full has more entries.
+  const std::size_t most = smaller(count, limits::hard_label_limits.labels_per_set);
 
   std::vector<layout::Label> entries;
   for (std::size_t first = 0; first < most; first += entries_per_read) {
@@ -154,7 +152,7 @@ Result<Decoded> ArrayDecoder::run(std::uint64_t storage, std::uint64_t count) {
     const std::size_t got = memory_.read_some(array + first * sizeof(layout::Label),
                                               std::as_writable_bytes(std::span(entries))) /
                             sizeof(layout::Label);
-    if (first == 0 && got == 0)
+    if (first + got == 0)
       return fail(ErrorCode::malformed,
                   fmt::format("label array: {} is not readable ({} labels)", hex(storage), count));
     const bool more = decode_chunk(first, std::span(entries).first(got));

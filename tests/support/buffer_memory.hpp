@@ -30,7 +30,8 @@ class BufferMemory : public Memory {
  private:
   std::size_t copy(const ReadRequest& request) const {
     std::size_t done = 0;
-    while (done < request.into.size()) {
+    const std::size_t size = before_end(request.address, request.into.size());
+    while (done < size) {
       const Address at = request.address + done;
       auto region = regions_.upper_bound(at);
       if (region == regions_.begin()) break;
@@ -38,7 +39,7 @@ class BufferMemory : public Memory {
       const std::uint64_t skip = at - region->first;
       if (skip >= region->second.size()) break;
       const std::size_t n = std::min<std::size_t>(
-          region->second.size() - static_cast<std::size_t>(skip), request.into.size() - done);
+          region->second.size() - static_cast<std::size_t>(skip), size - done);
       std::memcpy(request.into.data() + done, region->second.data() + skip, n);
       done += n;
     }
