@@ -1,8 +1,10 @@
 # The few ways this project makes a target, so that every one gets the same warnings and sanitizers.
 
-# vitrine_flags(target): warnings as errors, and the sanitizers of the preset.
+# vitrine_flags(target): warnings, as errors unless this is part of another project (whose compiler
+# may be newer than any we know), and the sanitizers of the preset.
 function(vitrine_flags target)
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+    $<$<BOOL:${vitrine_IS_TOP_LEVEL}>:-Werror>)
   if(VITRINE_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${VITRINE_SANITIZE}
       -fno-sanitize-recover=all -fno-omit-frame-pointer)
@@ -17,7 +19,7 @@ function(vitrine_layer name)
   add_library(vitrine_${name} STATIC ${arg_SOURCES})
   vitrine_flags(vitrine_${name})
   set_target_properties(vitrine_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
-  target_include_directories(vitrine_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
+  target_include_directories(vitrine_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>)
   foreach(layer IN LISTS arg_DEPENDS)
     target_link_libraries(vitrine_${name} PUBLIC vitrine_${layer})
   endforeach()

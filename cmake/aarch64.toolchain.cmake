@@ -6,4 +6,6 @@ set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
 set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(ENV{PKG_CONFIG_LIBDIR} /usr/lib/aarch64-linux-gnu/pkgconfig:/usr/share/pkgconfig)
-set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -L /usr/aarch64-linux-gnu)
+# Against the arm64 loader and libc of Debian's multiarch packages, which belong together; with -L
+# /usr/aarch64-linux-gnu the cross packages' loader would meet the multiarch libc.
+set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64)

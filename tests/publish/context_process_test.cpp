@@ -174,8 +174,6 @@ TEST(ContextFork, NeverDeadlocksWhileThreadsPublish) {
   });
 }
 
-#ifdef VITRINE_TEST_SECCOMP
-
 /// From here on, system call `number` is answered with `action`, where the word of its argument
 /// `argument` has all bits of `mask` set.
 void answer(long number, std::uint32_t action, unsigned argument = 0, std::uint32_t mask = 0) {
@@ -287,8 +285,6 @@ TEST(ContextKernel, AnnouncesEveryChangeWhenItIsComplete) {
     EXPECT_TRUE(has_again(announcements[1]));
   });
 }
-
-#endif
 
 }  // namespace
 }  // namespace vitrine

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Builds and installs the publishing side alone, then uses it from a project outside: through
+# find_package, pkg-config, and FetchContent. Each program runs, and is checked for what readers of
+# its labels depend on.
+#   run.sh SOURCE-DIR
+set -euo pipefail
+source=$(realpath "$1")
+project=$source/tests/install/project
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+quiet() { "$@" >"$work/log" 2>&1 || { echo "FAILED: $*"; cat "$work/log"; exit 1; }; }
+
+check() {  # check PROGRAM VERSION [SLOT…]: it runs, and exports these symbols
+  local program=$1 version=$2 said
+  shift 2
+  said=$("$program")
+  [ "$said" = "tenant=acme" ] || { echo "$program said: $said"; exit 1; }
+  [ $# = 0 ] || quiet cmake "-DFILE=$program" -DREADELF=readelf "-DVERSION=$version" \
+    "-DSLOTS=$(IFS=,; echo "$*")" -P "$source/cmake/CheckPublishedSymbols.cmake"
+  echo "ok: ${program#"$work/"}"
+}
+
+check_all() {  # check_all DIRECTORY OF PROGRAMS
+  check "$1/with_publish" 1 custom_labels_current_set:8 otel_thread_ctx_v1:8
+  check "$1/with_customlabels" 1
+  check "$1/with_customlabels_v0" 0
+}
+
+# Nothing but a compiler: no library may be looked for that the publishing side does not need.
+quiet cmake -S "$source" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DVITRINE_OBSERVE=OFF \
+  -DVITRINE_TESTS=OFF -DVITRINE_BENCH=OFF -DVITRINE_DEMO=OFF
+if found=$(grep -E '^[A-Za-z0-9_-]+_DIR:PATH=.*cmake' "$work/build/CMakeCache.txt"); then
+  echo "the publishing side looked for: $found"; exit 1
+fi
+quiet cmake --build "$work/build"
+quiet cmake --install "$work/build" --prefix "$work/moved/from"
+mv "$work/moved/from" "$work/prefix"  # an installed tree may be moved
+
+quiet cmake -S "$project" -B "$work/find_package" -G Ninja "-DCMAKE_PREFIX_PATH=$work/prefix"
+quiet cmake --build "$work/find_package"
+check_all "$work/find_package"
+
+pkgconfig=$(dirname "$(find "$work/prefix" -name vitrine-publish.pc)")
+mkdir "$work/make"
+quiet env "PKG_CONFIG_PATH=$pkgconfig" make -C "$project" "OUT=$work/make"
+LD_LIBRARY_PATH=$(dirname "$pkgconfig") check_all "$work/make"
+
+quiet cmake -S "$project" -B "$work/subproject" -G Ninja "-DVITRINE_SOURCE=$source"
+quiet cmake --build "$work/subproject"
+check_all "$work/subproject"
+[ ! -e "$work/subproject/_deps/vitrine-build/src/cli" ] || { echo "it built more than asked"; exit 1; }
