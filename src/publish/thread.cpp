@@ -3,6 +3,9 @@
 #include <pthread.h>
 
 #include "publish/keys.hpp"
+#if VITRINE_PUBLISH_ABI == 1
+#include "publish/handle.hpp"
+#endif
 #include "publish/local_atomic.hpp"
 
 namespace vitrine::publish {
@@ -14,9 +17,19 @@ void* const gone = reinterpret_cast<void*>(1);
 pthread_key_t exit_key;
 bool exit_key_made = false;
 
+void take_down(Thread& self) noexcept {
+  const Words last = in_force(self);
+  put_in_force(self, Words{0, 0});
+#if VITRINE_PUBLISH_ABI == 1
+  let_go(last);
+#else
+  (void)last;
+#endif
+}
+
 void on_thread_exit(void* arena) {
   Thread& self = thread();
-  put_in_force(self, Words{0, 0});
+  take_down(self);
   self.arena = gone;
   local_fence();
   retire_arena(static_cast<Arena*>(arena));
@@ -25,7 +38,7 @@ void on_thread_exit(void* arena) {
 /// The child has one thread, and it is not working for whoever the parent's thread worked for.
 /// Scopes that were open find that their set is not in force when they end, and put nothing back.
 void on_fork_child() {
-  put_in_force(thread(), Words{0, 0});
+  take_down(thread());
   reset_quarantine();
   unlock_keys();
 }

@@ -12,16 +12,12 @@
 #include "abi/custom_labels.hpp"
 #include "abi/thread_context.hpp"
 
-extern "C" {
-extern __thread const vitrine::abi::custom_labels::SetV1* custom_labels_current_set
-    __attribute__((weak));
-extern __thread const vitrine::abi::thread_context::Record* otel_thread_ctx_v1
-    __attribute__((weak));
-extern __thread vitrine::abi::custom_labels::SetV0 custom_labels_thread_local_data
-    __attribute__((weak));
-}
-
 namespace vitrine::test {
+
+// The published variables, by their assembler names: <customlabels.h> declares one of them opaque.
+extern __thread const abi::custom_labels::SetV1* v1_slot __asm__("custom_labels_current_set");
+extern __thread const abi::thread_context::Record* record_slot __asm__("otel_thread_ctx_v1");
+extern __thread abi::custom_labels::SetV0 v0_slot __asm__("custom_labels_thread_local_data");
 
 using Labels = std::map<std::string, std::string>;
 
@@ -43,12 +39,12 @@ inline Labels labels_at(std::uint64_t storage, std::uint64_t count) {
 }
 
 inline Labels v1_labels() {
-  const auto* set = custom_labels_current_set;
+  const auto* set = v1_slot;
   return set == nullptr ? Labels{} : labels_at(set->storage, set->count);
 }
 
 inline Labels v0_labels() {
-  return labels_at(custom_labels_thread_local_data.storage, custom_labels_thread_local_data.count);
+  return labels_at(v0_slot.storage, v0_slot.count);
 }
 
 struct Attribute {
@@ -74,7 +70,7 @@ inline std::string hex_of(const std::uint8_t* bytes, std::size_t size) {
 }
 
 inline std::optional<OwnRecord> own_record() {
-  const auto* record = otel_thread_ctx_v1;
+  const auto* record = record_slot;
   if (record == nullptr || record->valid != 1) return std::nullopt;
   OwnRecord own;
   own.trace_id = hex_of(record->trace_id, 16);

@@ -35,7 +35,7 @@ TEST(Record, HasTheLabelsAsAttributes) {
   EXPECT_EQ(test::attribute(*record, index_of("tenant")), "acme");
   EXPECT_EQ(test::attribute(*record, index_of("route")), "/cart");
   EXPECT_EQ(record->attributes.size(), 2U);
-  EXPECT_EQ(reinterpret_cast<std::uint64_t>(otel_thread_ctx_v1) % 2, 0U);
+  EXPECT_EQ(reinterpret_cast<std::uint64_t>(test::record_slot) % 2, 0U);
 }
 
 TEST(Record, ATraceShowsInBothFormats) {
@@ -69,7 +69,7 @@ TEST(Record, ATraceIsInheritedReplacedAndTakenOff) {
     EXPECT_EQ(test::own_record()->span_id, "0102030405060708");
     EXPECT_EQ(test::own_record()->flags, 0);
     EXPECT_EQ(test::v1_labels().at("span_id"), "0102030405060708");
-    EXPECT_EQ(custom_labels_current_set->count, 2U);
+    EXPECT_EQ(test::v1_slot->count, 2U);
   }
   {
     Scope none{Trace{}, {{tenant, "acme"}}};
@@ -94,7 +94,7 @@ TEST(Record, StaysWithinTheRecommendedSize) {
   const std::string long_value(200, 'v');
   const Key a{"a"}, b{"b"}, c{"c"}, d{"d"}, e{"e"};
   Scope scope{{a, long_value}, {b, long_value}, {c, long_value}, {d, long_value}, {e, "fits"}};
-  EXPECT_LE(sizeof(abi::thread_context::Record) + otel_thread_ctx_v1->attrs_size,
+  EXPECT_LE(sizeof(abi::thread_context::Record) + test::record_slot->attrs_size,
             abi::thread_context::recommended_record_max);
   const auto record = *test::own_record();
   EXPECT_EQ(test::attribute(record, index_of("c")), long_value);
@@ -104,8 +104,8 @@ TEST(Record, StaysWithinTheRecommendedSize) {
 }
 
 TEST(Record, ChangesTogetherWithTheLabels) {
-  const auto* v1 = &custom_labels_current_set;
-  const auto* record = &otel_thread_ctx_v1;
+  const auto* v1 = &test::v1_slot;
+  const auto* record = &test::record_slot;
   EXPECT_EQ(labels::slot_address(), v1);
   EXPECT_EQ(labels::record_slot_address(), record);
   // The two slots are the halves of one aligned 16-byte word, which one instruction stores.

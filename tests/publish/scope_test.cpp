@@ -20,14 +20,14 @@ using test::Labels;
 const Key tenant{"tenant"}, route{"route"}, user{"user"};
 
 TEST(Scope, PutsALabelInForceAndTakesItAway) {
-  EXPECT_EQ(custom_labels_current_set, nullptr);
+  EXPECT_EQ(test::v1_slot, nullptr);
   {
     Scope scope{tenant, "acme"};
     ASSERT_TRUE(scope.ok());
     EXPECT_EQ(test::v1_labels(), (Labels{{"tenant", "acme"}}));
   }
-  EXPECT_EQ(custom_labels_current_set, nullptr);
-  EXPECT_EQ(otel_thread_ctx_v1, nullptr);
+  EXPECT_EQ(test::v1_slot, nullptr);
+  EXPECT_EQ(test::record_slot, nullptr);
 }
 
 TEST(Scope, SeveralLabelsShareOneSet) {
@@ -37,20 +37,20 @@ TEST(Scope, SeveralLabelsShareOneSet) {
 
 TEST(Scope, InnerInheritsAndHides) {
   Scope outer{{tenant, "acme"}, {route, "/cart"}};
-  const void* before = custom_labels_current_set;
+  const void* before = test::v1_slot;
   {
     Scope inner{{route, "/pay"}, {user, "7"}};
     EXPECT_EQ(test::v1_labels(), (Labels{{"tenant", "acme"}, {"route", "/pay"}, {"user", "7"}}));
-    EXPECT_EQ(custom_labels_current_set->count, 3U) << "a hidden label must not be carried on";
+    EXPECT_EQ(test::v1_slot->count, 3U) << "a hidden label must not be carried on";
   }
-  EXPECT_EQ(custom_labels_current_set, before);
+  EXPECT_EQ(test::v1_slot, before);
   EXPECT_EQ(test::v1_labels(), (Labels{{"tenant", "acme"}, {"route", "/cart"}}));
 }
 
 TEST(Scope, OfTwoLabelsWithOneKeyTheFirstCounts) {
   Scope scope{{tenant, "first"}, {tenant, "second"}};
   EXPECT_EQ(test::v1_labels(), (Labels{{"tenant", "first"}}));
-  EXPECT_EQ(custom_labels_current_set->count, 1U);
+  EXPECT_EQ(test::v1_slot->count, 1U);
 }
 
 TEST(Scope, ValuesAreAnyBytes) {
@@ -63,9 +63,8 @@ TEST(Scope, ValuesAreAnyBytes) {
 
 TEST(Scope, AnEmptyValueIsNotAnAbsentOne) {
   Scope scope{tenant, std::string_view()};
-  ASSERT_EQ(custom_labels_current_set->count, 1U);
-  const auto* label =
-      reinterpret_cast<const abi::custom_labels::Label*>(custom_labels_current_set->storage);
+  ASSERT_EQ(test::v1_slot->count, 1U);
+  const auto* label = reinterpret_cast<const abi::custom_labels::Label*>(test::v1_slot->storage);
   EXPECT_EQ(label->value.len, 0U);
   EXPECT_NE(label->value.buf, 0U);
 }
@@ -106,7 +105,7 @@ TEST(Scope, RefusesABadKey) {
   EXPECT_FALSE(bad.ok());
   Scope scope{{tenant, "acme"}, {bad, "x"}};
   EXPECT_EQ(scope.status(), Status::bad_key);
-  EXPECT_EQ(custom_labels_current_set, nullptr);
+  EXPECT_EQ(test::v1_slot, nullptr);
 }
 
 TEST(Scope, HundredsOfLabels) {
@@ -131,8 +130,7 @@ TEST(Scope, HundredsOfLabels) {
 TEST(Scope, TheSetCarriesTheProofOfItsWholeness) {
   Scope outer{tenant, "acme"};
   Scope inner{{route, "/cart"}, {user, "seven"}};
-  const auto* set =
-      reinterpret_cast<const abi::custom_labels::SerialSet*>(custom_labels_current_set);
+  const auto* set = reinterpret_cast<const abi::custom_labels::SerialSet*>(test::v1_slot);
   EXPECT_EQ(set->trailer.magic, abi::custom_labels::serial_magic);
   EXPECT_NE(set->trailer.serial, 0U);
   EXPECT_EQ(set->trailer.self, reinterpret_cast<std::uint64_t>(set));
@@ -152,13 +150,13 @@ TEST(Scope, EnteringAgainTakesTheSameSetAgain) {
   const void* first = nullptr;
   for (int i = 0; i < 3; ++i) {
     Scope scope{tenant, "again"};
-    if (i == 0) first = custom_labels_current_set;
-    EXPECT_EQ(custom_labels_current_set, first);
+    if (i == 0) first = test::v1_slot;
+    EXPECT_EQ(test::v1_slot, first);
     EXPECT_EQ(test::v1_labels(), (Labels{{"tenant", "again"}}));
   }
   Scope outer{route, "/"};
   Scope scope{tenant, "again"};
-  EXPECT_NE(custom_labels_current_set, first) << "another parent, another set";
+  EXPECT_NE(test::v1_slot, first) << "another parent, another set";
   EXPECT_EQ(test::v1_labels(), (Labels{{"tenant", "again"}, {"route", "/"}}));
 }
 

@@ -24,15 +24,15 @@ TEST(Set, ACaptureOutlivesItsScope) {
     Scope scope{{tenant, "acme"}, {route, "/cart"}};
     set = labels::capture();
   }
-  EXPECT_EQ(custom_labels_current_set, nullptr);
+  EXPECT_EQ(test::v1_slot, nullptr);
   // Enough scopes to have used every page of the arena again.
   for (int i = 0; i < 20'000; ++i) Scope scope{tenant, std::to_string(i)};
   {
     auto attached = labels::attach(set);
     EXPECT_EQ(test::v1_labels(), (Labels{{"tenant", "acme"}, {"route", "/cart"}}));
-    EXPECT_NE(otel_thread_ctx_v1, nullptr);
+    EXPECT_NE(test::record_slot, nullptr);
   }
-  EXPECT_EQ(custom_labels_current_set, nullptr);
+  EXPECT_EQ(test::v1_slot, nullptr);
   EXPECT_EQ(set.get(tenant), "acme");
   EXPECT_EQ(set.size(), 2U);
 }
@@ -96,7 +96,7 @@ TEST(Set, BindCarriesLabelsWithACallable) {
   auto result = std::async(std::launch::async, task, 7);
   EXPECT_EQ(result.get(), (Labels{{"tenant", "acme"}, {"n", "7"}}));
   EXPECT_EQ(task(8), (Labels{{"tenant", "acme"}, {"n", "8"}}));
-  EXPECT_EQ(custom_labels_current_set, nullptr);
+  EXPECT_EQ(test::v1_slot, nullptr);
 }
 
 TEST(Set, BindTakesCallablesThatOnlyMove) {

@@ -1,0 +1,146 @@
+/* customlabels.h: labels of the running thread, on display for profilers and debuggers.
+ *
+ *   #include <customlabels.h>                         // link with -lcustomlabels
+ *
+ *   custom_labels_labelset_t *set = custom_labels_new(8);
+ *   custom_labels_labelset_t *before = custom_labels_replace(set);
+ *   custom_labels_set(set, (custom_labels_string_t){6, (const unsigned char *)"tenant"},
+ *                          (custom_labels_string_t){4, (const unsigned char *)"acme"}, NULL);
+ *   …                                                 // work on behalf of the tenant
+ *   custom_labels_replace(before);
+ *   custom_labels_free(set);
+ *
+ * C99 and C++. Call-compatible with the C library of the Custom Labels ABI v1. Calls copy what they
+ * are given.
+ *
+ * A set is a handle that stays valid while its labels change. Each change is one store, so whoever
+ * interrupts the thread sees the labels from before or from after; a change never touches bytes
+ * that an observer may be reading. All functions may be called in signal handlers, also on a set
+ * that the interrupted code is changing: both changes take effect. They allocate no memory with
+ * malloc, except for what they hand out to be freed by the caller. A set may be in force on several
+ * threads; changing it from several at once is the caller's to serialise.
+ *
+ * Keys and values are any bytes, up to 65,536 each. An empty value may have a null `buf`; a key may
+ * not.
+ *
+ * int results are 0 or an errno value:
+ *   EINVAL    a null set, a key with a null `buf`, a value with a null `buf` and a length, n < 0
+ *   EMSGSIZE  a key or value that is too long, more than 4,096 labels, or about 250 KiB of them
+ *   ENOMEM    no memory, or the thread's labels were taken down because it is exiting
+ *   EROFS     the set belongs to a C++ scope (<vitrine/labels.hpp>): those never change
+ * When a call fails, the set is as it was.
+ *
+ * Sets of C++ scopes can be read, cloned, put in force and used with custom_labels_run_with.
+ * Observers of the OpenTelemetry thread record see C++ scopes only: while a set of this interface
+ * is in force, the thread has no record.
+ */
+#ifndef CUSTOMLABELS_H
+#define CUSTOMLABELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define CUSTOM_LABELS_EXPORT __attribute__((visibility("default")))
+#else
+#define CUSTOM_LABELS_EXPORT
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Bytes. A null `buf`: no value. */
+typedef struct {
+  size_t len;
+  const unsigned char* buf;
+} custom_labels_string_t;
+
+typedef struct {
+  custom_labels_string_t key;
+  custom_labels_string_t value;
+} custom_labels_label_t;
+
+typedef struct custom_labels_labelset custom_labels_labelset_t;
+
+/* The ABI that the variables below follow. */
+CUSTOM_LABELS_EXPORT extern const uint32_t custom_labels_abi_version;
+
+/* The set in force on this thread, or null. Programs may assign to it: to a set of this interface
+ * or null. */
+CUSTOM_LABELS_EXPORT extern __thread custom_labels_labelset_t* custom_labels_current_set;
+
+/* The set in force on this thread, or null. */
+CUSTOM_LABELS_EXPORT custom_labels_labelset_t* custom_labels_current(void);
+
+/* The label with this key, or null. Valid until the set changes. */
+CUSTOM_LABELS_EXPORT const custom_labels_label_t* custom_labels_get(custom_labels_labelset_t* set,
+                                                                    custom_labels_string_t key);
+
+/* Adds a label or replaces its value. If `old_value_out` is not null it gets a copy of the value
+ * from before, which the caller frees with free(old_value_out->buf); a null `buf` if there was
+ * none. */
+CUSTOM_LABELS_EXPORT int custom_labels_set(custom_labels_labelset_t* set,
+                                           custom_labels_string_t key, custom_labels_string_t value,
+                                           custom_labels_string_t* old_value_out);
+
+/* Removes the label with this key, if there is one. A set that cannot be changed stays as it is,
+ * with the reason in errno. */
+CUSTOM_LABELS_EXPORT void custom_labels_delete(custom_labels_labelset_t* set,
+                                               custom_labels_string_t key);
+
+/* A new, empty set with room for `capacity` labels before it has to grow. Null, with the reason in
+ * errno, when there is no memory for it. */
+CUSTOM_LABELS_EXPORT custom_labels_labelset_t* custom_labels_new(size_t capacity);
+
+/* Ends a set made by custom_labels_new or a clone; null is ignored. It should not be in force. If
+ * it is in force on this thread it is taken out of force first; if on another, its labels stay
+ * until that thread replaces it or ends. */
+CUSTOM_LABELS_EXPORT void custom_labels_free(custom_labels_labelset_t* set);
+
+/* Puts a set, or null, in force on this thread. Returns the one before. */
+CUSTOM_LABELS_EXPORT custom_labels_labelset_t* custom_labels_replace(custom_labels_labelset_t* set);
+
+/* A copy, with room for `capacity` labels at least. Of null: an empty set. Null, with the reason in
+ * errno, when there is no memory for it. */
+CUSTOM_LABELS_EXPORT custom_labels_labelset_t* custom_labels_clone(
+    const custom_labels_labelset_t* set);
+CUSTOM_LABELS_EXPORT custom_labels_labelset_t* custom_labels_clone_with_capacity(
+    const custom_labels_labelset_t* set, size_t capacity);
+
+/* Number of labels. Of null: 0. */
+CUSTOM_LABELS_EXPORT size_t custom_labels_count(custom_labels_labelset_t* set);
+
+/* Calls `callback(data)` with `n` labels added to the set, all at once, and then undoes exactly
+ * that: labels that were there have their old values, the others are gone. Other labels that the
+ * callback changed stay changed. `*out`, if `out` is not null, gets what the callback returned. If
+ * the set cannot be changed the callback is not called.
+ *
+ * `set` may belong to a C++ scope, or be null, if it is what is in force on this thread (then the
+ * callback runs in a scope of its own on top of it). */
+CUSTOM_LABELS_EXPORT int custom_labels_run_with(custom_labels_labelset_t* set,
+                                                custom_labels_label_t* labels, int n,
+                                                void* (*callback)(void*), void* data, void** out);
+
+/* A text of the form {key: value, key: value}, with a NUL after its `len` bytes. The caller frees
+ * out->buf. */
+CUSTOM_LABELS_EXPORT int custom_labels_debug_string(const custom_labels_labelset_t* set,
+                                                    custom_labels_string_t* out);
+
+/* For a set in force. Here there is no difference: every change is careful. */
+CUSTOM_LABELS_EXPORT int custom_labels_careful_set(custom_labels_labelset_t* set,
+                                                   custom_labels_string_t key,
+                                                   custom_labels_string_t value,
+                                                   custom_labels_string_t* old_value_out);
+CUSTOM_LABELS_EXPORT void custom_labels_careful_delete(custom_labels_labelset_t* set,
+                                                       custom_labels_string_t key);
+CUSTOM_LABELS_EXPORT int custom_labels_careful_run_with(custom_labels_labelset_t* set,
+                                                        custom_labels_label_t* labels, int n,
+                                                        void* (*callback)(void*), void* data,
+                                                        void** out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

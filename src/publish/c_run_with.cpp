@@ -1,0 +1,148 @@
+// custom_labels_run_with: the part of the C interface that calls back. Built with exceptions, so
+// that one thrown by a callback leaves the labels as they were, too.
+#include <customlabels.h>
+
+#include <cerrno>
+#include <new>
+#include <optional>
+#include <string_view>
+
+#include "publish/handle.hpp"
+#include "publish/keys.hpp"
+#include "publish/thread.hpp"
+
+namespace vitrine::publish {
+namespace {
+
+/// Undoes an edit when the callback is over, however it is.
+class Undo {
+ public:
+  Undo(Handle& handle, const Edited& edited, Edit change)
+      : handle_(handle), edited_(edited), change_(change) {}
+  Undo(const Undo&) = delete;
+  Undo& operator=(const Undo&) = delete;
+  ~Undo() { now(); }
+
+  /// 0, or why labels could not be put back.
+  int now() noexcept {
+    if (done_) return 0;
+    done_ = true;
+    int error = 0;
+    if (!put_back(handle_, edited_)) error = one_by_one();
+    edited_.done();
+    return error;
+  }
+
+ private:
+  /// The callback, or a handler, changed the set: only our labels go back.
+  int one_by_one() noexcept {
+    for (std::size_t i = 0; i < change_.count; ++i) {
+      Label label{change_.labels[i].key, {0, removed}};
+      if (const Label* old = find_label(edited_.before->labels(), edited_.before->slots, label.key))
+        label.value = old->value;
+      const Edited undone = edit(handle_, {&label, 1});
+      if (undone.error != 0) return undone.error;
+      undone.done();
+    }
+    return 0;
+  }
+
+  Handle& handle_;
+  Edited edited_;
+  Edit change_;
+  bool done_ = false;
+};
+
+int run_on_handle(Handle& handle, Edit change, void* (*callback)(void*), void* data, void** out) {
+  const Edited edited = edit(handle, change);
+  if (edited.error != 0) return edited.error;
+  Undo undo(handle, edited, change);
+  void* result = callback(data);
+  if (out != nullptr) *out = result;
+  return undo.now();
+}
+
+/// Room in the thread's arena for as long as this lives.
+class Scratch {
+ public:
+  explicit Scratch(std::size_t bytes) noexcept {
+    arena_ = arena_of(thread());
+    if (arena_ != nullptr) claim_ = claim(*arena_, bytes);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() {
+    if (claim_.memory != nullptr) close_use(*claim_.page, thread().arena);
+  }
+  void* memory() const noexcept { return claim_.memory; }
+
+ private:
+  Arena* arena_;
+  Claim claim_{nullptr, nullptr};
+};
+
+int errno_of(labels::Status status) noexcept {
+  switch (status) {
+    case labels::Status::ok:
+      return 0;
+    case labels::Status::value_too_large:
+    case labels::Status::set_too_large:
+      return EMSGSIZE;
+    default:
+      return ENOMEM;
+  }
+}
+
+/// What is in force never changes: a scope on top of it has the labels.
+int run_in_scope(Edit change, void* (*callback)(void*), void* data, void** out) {
+  void* result = nullptr;
+  {
+    std::optional<labels::Scope> scope;
+    {
+      Scratch scratch((change.count + 1) * sizeof(labels::Label));
+      auto* own = static_cast<labels::Label*>(scratch.memory());
+      if (own == nullptr) return ENOMEM;
+      // The last of two with one key counts here, the first in a scope.
+      for (std::size_t i = 0; i < change.count; ++i) {
+        const Label& label = change.labels[change.count - 1 - i];
+        const auto text = [](String string) {
+          return std::string_view(reinterpret_cast<const char*>(string.buf), string.len);
+        };
+        const labels::Key key(text(label.key));
+        if (!key.ok()) return label.key.len > labels::max_key_bytes ? EMSGSIZE : ENOMEM;
+        ::new (static_cast<void*>(own + i)) labels::Label(key, text(label.value));
+      }
+      scope.emplace(own, change.count);
+    }
+    if (!scope->ok()) return errno_of(scope->status());
+    result = callback(data);
+  }
+  if (out != nullptr) *out = result;
+  return 0;
+}
+
+}  // namespace
+}  // namespace vitrine::publish
+
+extern "C" {
+
+int custom_labels_run_with(custom_labels_labelset_t* set, custom_labels_label_t* labels, int n,
+                           void* (*callback)(void*), void* data, void** out) {
+  using namespace vitrine::publish;  // NOLINT: one function
+  if (n < 0 || (n > 0 && labels == nullptr) || callback == nullptr) return EINVAL;
+  for (int i = 0; i < n; ++i) {
+    if (const int error = check_key(labels[i].key)) return error;
+    if (const int error = check_value(labels[i].value)) return error;
+  }
+  const Edit change{labels, static_cast<std::size_t>(n)};
+  if (Handle* handle = handle_of(set)) return run_on_handle(*handle, change, callback, data, out);
+  if (set == custom_labels_current()) return run_in_scope(change, callback, data, out);
+  return set == nullptr ? EINVAL : EROFS;
+}
+
+int custom_labels_careful_run_with(custom_labels_labelset_t* set, custom_labels_label_t* labels,
+                                   int n, void* (*callback)(void*), void* data, void** out) {
+  return custom_labels_run_with(set, labels, n, callback, data, out);
+}
+
+}  // extern "C"
