@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <string>
-#include <vector>
 
 #include "base/limits.hpp"
+#include "target/maps.hpp"
 #include "target/proc_file.hpp"
 
 namespace vitrine::target {
@@ -15,11 +14,11 @@ namespace {
 
 // musl 1.1.23 and later. `bias`: thread pointer minus address of struct pthread.
 struct Layout {
-  std::uint64_t bias, previous, next, tid;
+  std::uint64_t bias, previous, next, tid, dtv;
 };
 
 constexpr Layout layout_of(Machine machine) {
-  return machine == Machine::x86_64 ? Layout{0, 16, 24, 48} : Layout{200, 8, 16, 32};
+  return machine == Machine::x86_64 ? Layout{0, 16, 24, 48, 8} : Layout{200, 8, 16, 32, 192};
 }
 
 constexpr std::size_t header_bytes = 56;  // up to and with the tid, on both machines
@@ -47,8 +46,18 @@ std::optional<Header> read_header(Memory& memory, const Layout& layout, Address 
   return header.self == pthread ? std::optional(header) : std::nullopt;
 }
 
+bool has_dtv(Memory& memory, Address at, std::uint64_t tls_modules) {
+  const auto dtv = memory.read_value<Address>(at, "the DTV pointer");
+  const auto count =
+      dtv ? memory.read_value<std::uint64_t>(*dtv, "the head of a DTV") : Result<std::uint64_t>(0);
+  return count && *count >= tls_modules;
+}
+
 constexpr std::size_t chunk_bytes = 64 * 1024;
-constexpr std::size_t search_bytes = 1U << 20;  // of one range
+constexpr std::size_t first_part = 1U << 20;     // searched of a mapping
+constexpr std::size_t last_part = 64 * 1024;     // a stack has the thread structure at its end
+constexpr std::size_t memory_bytes = 64U << 20;  // searched of a process
+constexpr std::size_t maps_bytes = 8U << 20;     // of text
 
 }  // namespace
 
@@ -65,19 +74,45 @@ std::map<pid_t, Address> musl_ring(Memory& memory, Machine machine, Address tp) 
   return found;
 }
 
-std::optional<Address> musl_thread_in(Memory& memory, Machine machine, ThreadLayout::Range range,
-                                      const std::map<pid_t, ThreadId>& wanted) {
+std::vector<Range> thread_memory(int proc_dir) {
+  std::vector<Range> ranges;
+  const auto live = live_thread(proc_dir);  // a leader that has exited shows no mappings
+  if (!live) return ranges;
+  const auto text = read_file_at(proc_dir, "task/" + std::to_string(*live) + "/maps", maps_bytes);
+  if (!text) return ranges;
+  std::size_t total = 0;
+  LineCutter cutter;
+  cutter.feed(*text, [&](std::string_view line) {
+    const auto mapping = parse_mapping(line);
+    if (!mapping || !mapping->readable || !mapping->writable || mapping->shared ||
+        total >= memory_bytes)
+      return;
+    const std::uint64_t size = mapping->end - mapping->start;
+    if (size <= first_part + last_part) {
+      ranges.push_back({mapping->start, mapping->end});
+    } else {
+      ranges.push_back({mapping->end - last_part, mapping->end});
+      ranges.push_back({mapping->start, mapping->start + first_part});
+    }
+    total += std::min<std::size_t>(size, first_part + last_part);
+  });
+  return ranges;
+}
+
+std::optional<Address> musl_thread_in(Memory& memory, Machine machine, Range range,
+                                      const std::map<pid_t, ThreadId>& wanted,
+                                      std::uint64_t tls_modules) {
   const Layout layout = layout_of(machine);
   const auto is_thread = [&](Address at, const Header& header) {
     if (!wanted.contains(header.tid)) return false;
     const auto next = read_header(memory, layout, header.next);
-    return next && next->previous == at;
+    return next && next->previous == at && has_dtv(memory, at + layout.dtv, tls_modules);
   };
   std::vector<std::byte> bytes(chunk_bytes);
   Address at = range.begin / sizeof(Address) * sizeof(Address);
-  const Address end = std::min(range.end, at + search_bytes);
-  while (at < end) {
-    const std::size_t want = std::min<std::size_t>(chunk_bytes, static_cast<std::size_t>(end - at));
+  while (at < range.end) {
+    const std::size_t want =
+        std::min<std::size_t>(chunk_bytes, static_cast<std::size_t>(range.end - at));
     const std::size_t got = memory.read_some(at, std::span(bytes).first(want));
     if (got < header_bytes) return std::nullopt;
     std::size_t i = 0;
@@ -91,17 +126,6 @@ std::optional<Address> musl_thread_in(Memory& memory, Machine machine, ThreadLay
     at += i;
   }
   return std::nullopt;
-}
-
-std::optional<ThreadLayout::Range> blocked_stack(int proc_dir, pid_t tid) {
-  const auto line = read_file_at(proc_dir, "task/" + std::to_string(tid) + "/syscall", 512);
-  // "NR args… SP PC", or "-1 SP PC", or "running"
-  const auto last = line ? line->find_last_of(' ') : std::string::npos;
-  if (last == std::string::npos || last == 0) return std::nullopt;
-  const auto before = line->find_last_of(' ', last - 1);
-  if (before == std::string::npos) return std::nullopt;
-  const Address sp = std::strtoull(line->c_str() + before + 1, nullptr, 16);
-  return ThreadLayout::Range{sp, sp + search_bytes};
 }
 
 }  // namespace vitrine::target

@@ -5,9 +5,9 @@
 
 #include <map>
 #include <optional>
+#include <vector>
 
 #include "base/memory.hpp"
-#include "target/thread_layout.hpp"
 #include "target/threads.hpp"
 #include "target/tls_location.hpp"
 
@@ -17,13 +17,20 @@ namespace vitrine::target {
 /// broken or longer than limits::threads ends where it breaks.
 std::map<pid_t, Address> musl_ring(Memory& memory, Machine machine, Address tp);
 
-/// The first thread structure of one of `wanted` (by tid) that lies in `range`, told by its
-/// reference to itself, its tid and its place in the ring.
-std::optional<Address> musl_thread_in(Memory& memory, Machine machine, ThreadLayout::Range range,
-                                      const std::map<pid_t, ThreadId>& wanted);
+/// Part of a process's memory.
+struct Range {
+  Address begin = 0;
+  Address end = 0;
+};
 
-/// Where a thread that is blocked in the kernel has its stack: from its stack pointer on, as far as
-/// a structure at the end of the stack may be. nullopt while the thread runs.
-std::optional<ThreadLayout::Range> blocked_stack(int proc_dir, pid_t tid);
+/// The writable private memory of a process in which its C library may keep a thread structure:
+/// stacks, heap, data of modules. Of a large mapping its first and its last part. Bounded.
+std::vector<Range> thread_memory(int proc_dir);
+
+/// The thread pointer of the first of `wanted` (by tid) whose thread structure lies in `range`:
+/// told by its reference to itself, its tid, its place in the ring and a DTV for `tls_modules`.
+std::optional<Address> musl_thread_in(Memory& memory, Machine machine, Range range,
+                                      const std::map<pid_t, ThreadId>& wanted,
+                                      std::uint64_t tls_modules);
 
 }  // namespace vitrine::target

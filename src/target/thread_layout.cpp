@@ -8,15 +8,9 @@ namespace vitrine::target {
 
 ThreadLayout thread_layout(std::span<const Module> modules, const Glibc* glibc) {
   ThreadLayout layout;
-  if (glibc != nullptr) {
-    layout.glibc = glibc->thread();
-    return layout;
-  }
+  if (glibc != nullptr) layout.glibc = glibc->thread();
   for (const Module& module : modules)
-    for (const Elf64_Phdr& segment : module.image.segments)
-      if (segment.p_type == PT_LOAD && (segment.p_flags & PF_W) != 0)
-        layout.data.push_back({module.image.bias + segment.p_vaddr,
-                               module.image.bias + segment.p_vaddr + segment.p_memsz});
+    if (module.image.find(PT_TLS) != nullptr) ++layout.tls_modules;
   return layout;
 }
 

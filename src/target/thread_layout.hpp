@@ -19,14 +19,10 @@ struct ThreadLayout {
     std::uint64_t tid_offset = 0;  ///< of `tid` in struct pthread
     std::uint64_t size = 0;        ///< of struct pthread
   };
-  struct Range {
-    Address begin = 0;
-    Address end = 0;
-  };
-
   std::optional<Glibc> glibc;
-  /// musl: writable data of the modules; its main thread's structure usually lies in there.
-  std::vector<Range> data;
+  /// Modules with thread-local storage. A thread structure of musl whose DTV knows fewer of them is
+  /// one that musl used while it was starting and then left behind.
+  std::uint64_t tls_modules = 0;
 };
 
 /// `glibc`: null when the process has none.

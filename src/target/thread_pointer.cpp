@@ -80,16 +80,17 @@ void ThreadPointers::find_by_musl_ring(const Process& process, std::span<const T
   std::map<pid_t, ThreadId> wanted;
   for (const Thread& thread : threads) wanted[inner.of(thread.id.tid)] = thread.id;
 
-  // One pointer opens the ring: one we have, one in the modules' data, or one on a stack.
+  // One pointer opens the ring: one we have, else one that must be looked for.
   std::optional<Address> first;
-  if (!known_.empty()) first = known_.begin()->second;
-  for (const auto& range : layout.data)
-    if (!first) first = musl_thread_in(process.memory(), process.machine(), range, wanted);
-  for (const auto& [tid, id] : wanted) {
-    if (first || stack_searches_left_ == 0) break;
-    --stack_searches_left_;
-    if (const auto stack = blocked_stack(process.proc_dir(), id.tid))
-      first = musl_thread_in(process.memory(), process.machine(), *stack, {{tid, id}});
+  if (!known_.empty()) {
+    first = known_.begin()->second;
+  } else if (searches_left_ > 0) {
+    --searches_left_;
+    for (const Range range : thread_memory(process.proc_dir())) {
+      first =
+          musl_thread_in(process.memory(), process.machine(), range, wanted, layout.tls_modules);
+      if (first) break;
+    }
   }
   if (!first) return;
   for (const auto& [tid, tp] : musl_ring(process.memory(), process.machine(), *first))

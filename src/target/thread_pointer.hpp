@@ -39,7 +39,7 @@ class ThreadPointers {
   std::vector<Thread> unknown(std::span<const Thread> threads) const;
 
   std::map<ThreadId, Address> known_;
-  int stack_searches_left_ = 8;  ///< a program without a C library must not cost us a search a tick
+  int searches_left_ = 4;  ///< a program without a C library must not cost us a search a tick
 };
 
 }  // namespace vitrine::target
