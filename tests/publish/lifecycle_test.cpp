@@ -1,0 +1,235 @@
+// Threads that end, processes that fork, memory that runs out.
+#include <customlabels.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <thread>
+#include <vector>
+#include <vitrine/labels.hpp>
+
+#include "publish/own_slot.hpp"
+
+namespace vitrine {
+namespace {
+
+using labels::Key;
+using labels::Scope;
+using test::Labels;
+
+const Key tenant{"tenant"}, route{"route"};
+
+custom_labels_string_t str(std::string_view text) {
+  return {text.size(), reinterpret_cast<const unsigned char*>(text.data())};
+}
+
+/// Runs in a forked child; the result is whether every `expect` held.
+class InChild {
+ public:
+  template <class F>
+  static bool run(F&& body) {
+    const pid_t child = fork();
+    if (child == 0) {
+      InChild check;
+      body(check);
+      _exit(check.failed_ ? 1 : 0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  }
+  void expect(bool held, const char* what) {
+    if (held) return;
+    failed_ = true;
+    (void)!write(2, what, std::strlen(what));
+    (void)!write(2, "\n", 1);
+  }
+
+ private:
+  bool failed_ = false;
+};
+
+// Upstream defect 9: the child shows the labels of the thread that forked.
+TEST(Fork, TheChildStartsWithoutLabelsAndCanUseThem) {
+  Scope outer{tenant, "acme"};
+  Scope inner{route, "/"};
+  EXPECT_TRUE(InChild::run([](InChild& child) {
+    child.expect(test::v1_slot == nullptr, "labels of the parent are in force");
+    child.expect(test::record_slot == nullptr, "the record of the parent is in force");
+    {
+      Scope scope{tenant, "child"};
+      child.expect(test::v1_labels() == Labels{{"tenant", "child"}}, "no labels of its own");
+    }
+    child.expect(test::v1_slot == nullptr, "a scope's end brought the parent's labels back");
+    child.expect(Key{"a new one"}.ok(), "no new key");
+    std::thread([&] {
+      Scope scope{tenant, "thread"};
+      child.expect(test::v1_labels() == Labels{{"tenant", "thread"}}, "no labels on a new thread");
+    }).join();
+  }));
+  EXPECT_EQ(test::v1_labels(), (Labels{{"tenant", "acme"}, {"route", "/"}}));
+}
+
+TEST(Fork, ScopesOpenAcrossItBringNothingBackInTheChild) {
+  Scope outer{tenant, "acme"};
+  EXPECT_TRUE(InChild::run([](InChild& child) {
+    // As in a child that returns from the functions it was forked in.
+    { Scope scope{route, "mine"}; }
+    child.expect(test::v1_slot == nullptr, "labels came back");
+  }));
+  {
+    Scope inner{route, "/"};
+    const pid_t pid = fork();
+    if (pid != 0) {
+      int status = 0;
+      waitpid(pid, &status, 0);
+      EXPECT_EQ(status, 0);
+    } else {
+      inner.~Scope();
+      _exit(test::v1_slot == nullptr ? 0 : 1);
+    }
+  }
+}
+
+TEST(Fork, ManyThreadsAtWorkMeanwhile) {
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&stop, t] {
+      for (int i = 0; !stop; ++i) {
+        Scope scope{tenant, std::to_string(i)};
+        if (i % 64 == 0) (void)Key{"fork." + std::to_string(t) + "." + std::to_string(i % 640)};
+        if (i % 256 == 0) std::thread([] { Scope short_lived{route, "/"}; }).join();
+      }
+    });
+  }
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_TRUE(InChild::run([i](InChild& child) {
+      alarm(20);
+      child.expect(Key{"in child " + std::to_string(i)}.ok(), "no key");
+      Scope scope{tenant, "child"};
+      child.expect(scope.ok(), "no scope");
+    }));
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Fork, VforkIsHarmless) {
+  Scope scope{tenant, "acme"};
+  const pid_t pid = vfork();
+  if (pid == 0) {
+    execl("/bin/true", "true", nullptr);
+    _exit(127);
+  }
+  int status = 0;
+  waitpid(pid, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(test::v1_labels(), (Labels{{"tenant", "acme"}}));
+}
+
+pthread_key_t later;
+const void* slot_at_end;
+labels::Status status_at_end;
+
+// Upstream defect 8: the slot of a thread that ends is left as it is.
+TEST(ThreadExit, TakesTheLabelsDownFirst) {
+  slot_at_end = &later;
+  // Runs after the library's own, being made later.
+  pthread_key_create(&later, [](void*) {
+    slot_at_end = test::v1_slot;
+    Scope scope{tenant, "too late"};
+    status_at_end = scope.status();
+  });
+  std::thread([] {
+    pthread_setspecific(later, &later);
+    Scope before{tenant, "acme"};
+    // Never put back: as a program does that leaves a set in force.
+    custom_labels_replace(custom_labels_clone(custom_labels_current()));
+    EXPECT_NE(test::v1_slot, nullptr);
+  }).join();
+  EXPECT_EQ(slot_at_end, nullptr);
+  EXPECT_EQ(status_at_end, labels::Status::thread_exiting);
+  pthread_key_delete(later);
+}
+
+// Upstream defect 8, too: whoever frees a set leaves it dangling where it is in force.
+TEST(ThreadExit, ASetFreedByAnotherThreadStaysWholeWhileInForce) {
+  custom_labels_labelset_t* set = custom_labels_new(0);
+  ASSERT_EQ(custom_labels_set(set, str("tenant"), str("acme"), nullptr), 0);
+  std::thread([&] {
+    custom_labels_replace(set);
+    std::thread([&] {
+      custom_labels_free(set);
+      // Use up what can be used again.
+      for (int i = 0; i < 50'000; ++i) Scope scope{tenant, std::to_string(i)};
+    }).join();
+    for (int i = 0; i < 50'000; ++i) {
+      custom_labels_labelset_t* other = custom_labels_clone(nullptr);
+      custom_labels_set(other, str("tenant"), str("other"), nullptr);
+      custom_labels_free(other);
+    }
+    EXPECT_EQ(test::v1_labels(), (Labels{{"tenant", "acme"}}));
+  }).join();
+}
+
+// Sanitizers need the memory themselves.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+
+/// Lets the process have no more memory than it has now.
+void stop_memory() {
+  const rlimit none{0, 0};
+  setrlimit(RLIMIT_AS, &none);
+}
+
+// Upstream defect 7: when memory runs out a set loses its storage.
+TEST(OutOfMemory, ChangesNothing) {
+  EXPECT_TRUE(InChild::run([](InChild& child) {
+    custom_labels_labelset_t* set = custom_labels_new(0);
+    custom_labels_set(set, str("first"), str("label"), nullptr);
+    custom_labels_replace(set);
+    static std::string large(60'000, 'x');
+    stop_memory();
+    // Sets held for good, until the arena cannot grow.
+    static custom_labels_labelset_t* held[4096];
+    int count = 0;
+    while (count < 4096 && (held[count] = custom_labels_clone(set)) != nullptr) ++count;
+    child.expect(count > 0 && count < 4096, "memory did not run out");
+    child.expect(errno == ENOMEM, "errno of a clone");
+    int error = 0;
+    for (int i = 0; i < 100 && error == 0; ++i) {
+      char key[2] = {static_cast<char>('a' + i % 26), static_cast<char>('a' + i / 26)};
+      error =
+          custom_labels_set(set, {2, reinterpret_cast<unsigned char*>(key)}, str(large), nullptr);
+    }
+    child.expect(error == ENOMEM || error == EMSGSIZE, "a large set did not fail");
+    const auto* label = custom_labels_get(set, str("first"));
+    child.expect(label != nullptr && label->value.len == 5, "the set lost a label");
+    const auto* before = test::v1_slot;
+    bool failed = false;
+    for (int i = 0; i < 4096 && !failed; ++i) {
+      const labels::Set one = labels::Set::of({{tenant, std::string_view(large).substr(0, 1500)}});
+      static labels::Set keep[4096];
+      keep[i] = one;
+      Scope scope{tenant, large};
+      failed = !scope.ok();
+      if (failed) {
+        child.expect(scope.status() == labels::Status::out_of_memory, "status of a scope");
+        child.expect(test::v1_slot == before, "a scope that failed changed what is in force");
+      }
+    }
+    child.expect(failed, "scopes never failed");
+    for (int i = 0; i < count; ++i) custom_labels_free(held[i]);
+    Scope again{tenant, "acme"};
+    child.expect(again.ok(), "memory that was given back was not found");
+  }));
+}
+
+#endif
+
+}  // namespace
+}  // namespace vitrine
