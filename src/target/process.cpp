@@ -19,7 +19,6 @@ namespace {
 
 constexpr std::size_t status_bytes = 16 * 1024;
 constexpr std::size_t auxv_bytes = 16 * 1024;
-constexpr std::uint64_t kernel_thread_flag = 0x00200000;  // PF_KTHREAD of the kernel's sched.h
 
 // A 64-bit program runs on a kernel of its own machine only.
 #if defined(__x86_64__)
@@ -99,7 +98,7 @@ Result<Process> Process::open(pid_t pid) {
   if (!line) return explain(pid, dir, line.error());
   const auto stat = parse_stat(*line);
   if (!stat) return tl::unexpected<Error>(stat.error());
-  if ((stat->flags & kernel_thread_flag) != 0)
+  if (stat->kernel_thread())
     return fail(ErrorCode::unsupported, fmt::format("{} ({}) is a kernel thread", pid, stat->comm),
                 "kernel threads have no user memory, so they publish nothing");
   const auto live = live_thread(dir);

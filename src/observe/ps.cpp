@@ -1,0 +1,170 @@
+#include "observe/ps.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "format/thread_schema.hpp"
+#include "observe/context.hpp"
+#include "observe/definitions.hpp"
+#include "target/proc_file.hpp"
+#include "target/process.hpp"
+#include "target/threads.hpp"
+
+namespace vitrine::observe {
+namespace {
+
+constexpr std::size_t proc_file_bytes = 16 * 1024;
+
+/// A publisher, and what tells whether its memory is another's, too.
+struct Found {
+  Publisher publisher;
+  target::Identity identity;
+  pid_t parent = 0;
+  Address context_header = 0;
+  std::uint64_t context_stamp = 0;
+};
+
+Result<std::vector<pid_t>> processes() {
+  struct Close {
+    void operator()(DIR* directory) const { ::closedir(directory); }
+  };
+  const std::unique_ptr<DIR, Close> directory(::opendir("/proc"));
+  if (!directory)
+    return fail(ErrorCode::failed, fmt::format("cannot read /proc: {}", std::strerror(errno)));
+  std::vector<pid_t> pids;
+  while (const dirent* entry = ::readdir(directory.get())) {
+    pid_t pid = 0;
+    const char* end = entry->d_name + std::strlen(entry->d_name);
+    if (std::from_chars(entry->d_name, end, pid).ptr == end) pids.push_back(pid);
+  }
+  std::sort(pids.begin(), pids.end());
+  return pids;
+}
+
+pid_t parent_of(int proc_dir) {
+  const auto status = target::read_file_at(proc_dir, "status", proc_file_bytes);
+  const auto field = status ? target::status_field(*status, "PPid") : std::nullopt;
+  pid_t parent = 0;
+  if (field) std::from_chars(field->data(), field->data() + field->size(), parent);
+  return parent;
+}
+
+/// The context's part: also what it says of thread records.
+void look_at_context(target::Process& process, Found& found,
+                     std::optional<format::ThreadSchema>& schema) {
+  const auto reader = ContextReader::of(process);
+  auto state = reader->refresh();
+  if (!state) {
+    const ErrorCode code = state.error().code;
+    if (code != ErrorCode::not_found && code != ErrorCode::not_permitted)
+      found.publisher.problems.push_back(std::move(state.error().message));
+    return;
+  }
+  if (!*state) return;
+  const ContextState& context = **state;
+  found.publisher.has_context = true;
+  found.context_header = context.header;
+  found.context_stamp = context.context.published_at_ns;
+  if (const auto* service = format::find_text(context.context.resource, "service.name"))
+    found.publisher.service = *service;
+  schema = format::schema_of(context.context);
+}
+
+void look_at_labels(target::Process& process, Found& found,
+                    const std::optional<format::ThreadSchema>& schema) {
+  DefinitionFinder finder(process);
+  // Fails when the program's headers make no sense: then it is no publisher of labels.
+  if (!finder.refresh(schema)) return;
+  auto& formats = found.publisher.formats;
+  for (const Definition& definition : finder.all()) formats.push_back(definition.format);
+  std::sort(formats.begin(), formats.end());
+  formats.erase(std::unique(formats.begin(), formats.end()), formats.end());
+  auto& problems = found.publisher.problems;
+  if (!formats.empty())
+    problems.insert(problems.end(), finder.notes().begin(), finder.notes().end());
+}
+
+/// Whether one process runs in the memory of its parent: a child of vfork or posix_spawn shows its
+/// parent's labels until it executes another program.
+bool shares_memory(const Found& child, const Found& parent) {
+  constexpr int kcmp_vm = 1;  // KCMP_VM of linux/kcmp.h
+  const long order =
+      ::syscall(SYS_kcmp, child.publisher.pid, parent.publisher.pid, kcmp_vm, 0UL, 0UL);
+  if (order >= 0) return order == 0;
+  // Not available: a forked child has its parent's random bytes, but never its very context.
+  return child.identity.random_address == parent.identity.random_address &&
+         child.identity.random_bytes == parent.identity.random_bytes && child.context_header != 0 &&
+         child.context_header == parent.context_header &&
+         child.context_stamp == parent.context_stamp;
+}
+
+void drop_borrowers(std::vector<Found>& found) {
+  std::map<pid_t, const Found*> by_pid;
+  for (const Found& one : found) by_pid[one.publisher.pid] = &one;
+  std::vector<pid_t> borrowers;
+  for (const Found& one : found) {
+    const auto parent = by_pid.find(one.parent);
+    if (parent != by_pid.end() && shares_memory(one, *parent->second))
+      borrowers.push_back(one.publisher.pid);
+  }
+  const auto borrows = [&](const Found& one) {
+    return std::binary_search(borrowers.begin(), borrowers.end(), one.publisher.pid);
+  };
+  found.erase(std::remove_if(found.begin(), found.end(), borrows), found.end());
+}
+
+/// What one process has on display; nullopt: nothing. Errors: as Process::open.
+Result<std::optional<Found>> look_at(pid_t pid, std::string comm) {
+  auto process = target::Process::open(pid);
+  if (!process) return tl::unexpected(std::move(process.error()));
+  Found found;
+  std::optional<format::ThreadSchema> schema;
+  look_at_context(*process, found, schema);
+  look_at_labels(*process, found, schema);
+  const Publisher& publisher = found.publisher;
+  if (publisher.formats.empty() && !publisher.has_context && publisher.problems.empty())
+    return std::nullopt;
+  const auto tids = target::thread_ids(process->proc_dir());
+  if (!tids) return tl::unexpected(tids.error());
+  found.publisher.pid = pid;
+  found.publisher.comm = std::move(comm);
+  found.publisher.threads = tids->size();
+  found.identity = process->identity();
+  found.parent = parent_of(process->proc_dir());
+  return found;
+}
+
+}  // namespace
+
+Result<PublisherList> list_publishers() {
+  const auto pids = processes();
+  if (!pids) return tl::unexpected(pids.error());
+  PublisherList list;
+  std::vector<Found> found;
+  for (const pid_t pid : *pids) {
+    const auto line =
+        target::read_file_at(AT_FDCWD, fmt::format("/proc/{}/stat", pid), proc_file_bytes);
+    const auto stat = line ? target::parse_stat(*line) : tl::unexpected(line.error());
+    if (!stat || stat->kernel_thread()) continue;
+    auto looked = look_at(pid, stat->comm);
+    if (!looked && looked.error().code == ErrorCode::not_found) continue;  // it has ended
+    ++list.looked_at;
+    if (looked && *looked) found.push_back(std::move(**looked));
+    if (!looked && looked.error().code == ErrorCode::not_permitted) ++list.not_permitted;
+  }
+  drop_borrowers(found);
+  for (Found& one : found) list.publishers.push_back(std::move(one.publisher));
+  return list;
+}
+
+}  // namespace vitrine::observe
