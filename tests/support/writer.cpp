@@ -111,8 +111,13 @@ Writer Writer::start(const WriterSpec& spec) {
 }
 
 void Writer::command(const std::string& line) {
+  std::istringstream words(line);
+  std::string verb, name;
+  words >> verb >> name >> library_;
   child_.write(line + "\n");
   take_answer();
+  if (verb == "close")
+    std::erase_if(slots_, [&](const auto& slot) { return slot.second.library == name; });
 }
 
 void Writer::take_answer() {
@@ -146,7 +151,7 @@ void Writer::take(const std::string& line) {
   const std::uint64_t at = std::stoull(address, nullptr, 16);
   SlotTruth& slot = slots_[{tid, at}];
   if (what == "slot") {
-    slot = {tid, format, at, {}, std::nullopt};
+    slot = {tid, format, at, library_, {}, std::nullopt};
   } else if (what == "label") {
     std::string key, value;
     words >> key >> value;

@@ -24,6 +24,7 @@ struct SlotTruth {
   pid_t tid = 0;
   std::string format;  ///< "custom-labels-v1": format::name()
   std::uint64_t address = 0;
+  std::string library;                                      ///< the path that its `publish` named
   std::vector<std::pair<std::string, std::string>> labels;  ///< key and value, any bytes
   std::optional<TraceTruth> trace;
 };
@@ -83,6 +84,7 @@ class Writer {
   void take_answer();
 
   Child child_;
+  std::string library_;  ///< named by the command in hand
   std::vector<ThreadTruth> threads_;
   std::map<std::pair<pid_t, std::uint64_t>, SlotTruth> slots_;
 };
