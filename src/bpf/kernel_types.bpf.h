@@ -33,6 +33,7 @@ struct thread_struct {
 
 struct task_struct {
   int on_cpu;
+  int exit_state;
   int tgid;
   unsigned long nvcsw;
   unsigned long nivcsw;

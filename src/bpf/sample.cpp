@@ -21,8 +21,8 @@ Result<std::span<const std::byte>> take_bytes(std::span<const std::byte>& bytes,
   return taken;
 }
 
-Result<std::vector<SampleMemory::Chunk>> parse_chunks(std::span<const std::byte> bytes) {
-  std::vector<SampleMemory::Chunk> chunks;
+Result<std::vector<ChunkMemory::Chunk>> parse_chunks(std::span<const std::byte> bytes) {
+  std::vector<ChunkMemory::Chunk> chunks;
   while (!bytes.empty()) {
     const auto head = take<vitrine_chunk>(bytes);
     if (!head) return tl::unexpected(head.error());
@@ -35,27 +35,6 @@ Result<std::vector<SampleMemory::Chunk>> parse_chunks(std::span<const std::byte>
 }
 
 }  // namespace
-
-void SampleMemory::read(std::span<ReadRequest> requests) {
-  for (ReadRequest& request : requests) {
-    request.got = 0;
-    // Chunks may continue one another, so the next may have what this one lacks.
-    for (bool more = true; more && !request.complete();) {
-      more = false;
-      for (const Chunk& chunk : chunks_) {
-        const std::uint64_t skip = request.address + request.got - chunk.address;
-        if (skip >= chunk.bytes.size()) continue;
-        const auto from = chunk.bytes.subspan(static_cast<std::size_t>(skip));
-        const std::size_t n = std::min(from.size(), request.into.size() - request.got);
-        std::memcpy(request.into.data() + request.got, from.data(), n);
-        request.got += n;
-        more = true;
-        break;
-      }
-    }
-    if (!request.complete()) missed_.push_back(request.address + request.got);
-  }
-}
 
 std::string Sample::comm() const {
   return {head.comm, ::strnlen(head.comm, sizeof head.comm)};

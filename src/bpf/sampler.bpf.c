@@ -60,6 +60,7 @@ int sample(void* ctx) {
   const struct task_struct* task = (struct task_struct*)bpf_get_current_task();
   head->time_ns = bpf_ktime_get_ns();
   head->start_time_ns = BPF_CORE_READ(task, start_boottime);
+  head->thread_pointer = thread_pointer_of(task);
   head->tid = tid_at_level(task, target->pid_level);
   head->kernel_tgid = (int)tgid;
   head->cpu = bpf_get_smp_processor_id();

@@ -17,8 +17,8 @@ class ThreadIterator {
 
   virtual ~ThreadIterator() = default;
 
-  /// All threads now, in no particular order, those that have ended but are not reaped included.
-  /// Replaces the content of `into`. Empty when the process is gone.
+  /// All threads that have not ended, in no particular order. Replaces the content of `into`. Empty
+  /// when the process is gone.
   virtual Result<void> read(std::vector<vitrine_thread>& into) = 0;
 };
 

@@ -21,7 +21,7 @@ static __always_inline __u64 switches_of(const struct task_struct* task) {
 SEC("iter/task")
 int threads(struct bpf_iter__task* ctx) {
   struct task_struct* task = ctx->task;
-  if (!task) return 0;
+  if (!task || task->exit_state) return 0;  // a leader may have ended before its threads
 
   struct vitrine_thread out = {};
   // The count is raised before a thread leaves its CPU. Equal on both sides of "on no CPU", it

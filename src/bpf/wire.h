@@ -55,6 +55,7 @@ struct vitrine_target {
 struct vitrine_sample {
   __u64 time_ns; /* CLOCK_MONOTONIC */
   __u64 start_time_ns;
+  __u64 thread_pointer;
   __s32 tid;
   __s32 kernel_tgid;
   __u32 cpu;

@@ -1,0 +1,85 @@
+#include "base/batch_memory.hpp"
+
+namespace vitrine {
+namespace {
+
+constexpr std::size_t windows_per_page = 4096 / BatchMemory::window_bytes;
+
+}  // namespace
+
+void BatchMemory::want(Address address, std::size_t length) {
+  if (length == 0) return;
+  const Address last = address + length - 1;
+  if (last < address) return;
+  for (std::uint64_t number = address / window_bytes; number <= last / window_bytes; ++number)
+    if (windows_.find(number) == windows_.end()) wanted_.push_back(number);
+}
+
+std::size_t BatchMemory::serve(Address address, std::span<std::byte> into) {
+  std::size_t done = 0;
+  while (done < into.size()) {
+    const Address at = address + done;
+    const auto window = windows_.find(at / window_bytes);
+    if (window == windows_.end()) {
+      want(at, into.size() - done);
+      break;
+    }
+    const std::size_t skip = at % window_bytes;
+    if (skip >= window->second.got) break;
+    const std::size_t n = std::min(window->second.got - skip, into.size() - done);
+    std::memcpy(into.data() + done, window->second.bytes + skip, n);
+    done += n;
+    if (skip + n < window_bytes && done < into.size()) break;  // the readable part ends here
+  }
+  return done;
+}
+
+void BatchMemory::read(std::span<ReadRequest> requests) {
+  for (ReadRequest& request : requests) request.got = serve(request.address, request.into);
+}
+
+std::byte* BatchMemory::room(std::size_t size) {
+  if (blocks_used_ == blocks_.size()) blocks_.emplace_back();
+  Block& block = blocks_[blocks_used_++];
+  if (block.size < size) block = {std::unique_ptr<std::byte[]>(new std::byte[size]), size};
+  return block.bytes.get();
+}
+
+bool BatchMemory::fetch() {
+  std::sort(wanted_.begin(), wanted_.end());
+  wanted_.erase(std::unique(wanted_.begin(), wanted_.end()), wanted_.end());
+  const bool all = windows_.size() + wanted_.size() <= most_windows_;
+  if (!all) wanted_.resize(most_windows_ - windows_.size());
+
+  std::byte* const begin = room(wanted_.size() * window_bytes);
+  // Neighbours in a page come in one request: they lie next to each other here too.
+  std::vector<ReadRequest> requests;
+  requests.reserve(wanted_.size());
+  for (std::size_t i = 0; i < wanted_.size(); ++i) {
+    const std::span<std::byte> into(begin + i * window_bytes, window_bytes);
+    const bool joined = i > 0 && wanted_[i] == wanted_[i - 1] + 1 && wanted_[i] % windows_per_page;
+    if (joined) {
+      ReadRequest& run = requests.back();
+      run.into = {run.into.data(), run.into.size() + window_bytes};
+    } else {
+      requests.push_back({wanted_[i] * window_bytes, into, 0});
+    }
+  }
+  source_.read(requests);
+
+  std::size_t at = 0;
+  for (const ReadRequest& request : requests)
+    for (std::size_t skip = 0; skip < request.into.size(); skip += window_bytes, ++at)
+      windows_[wanted_[at]] = {begin + at * window_bytes,
+                               std::min(window_bytes, request.got > skip ? request.got - skip : 0)};
+  wanted_.clear();
+  return all;
+}
+
+void BatchMemory::clear() {
+  windows_.clear();
+  blocks_used_ = 0;
+  wanted_.clear();
+}
+
+}  // namespace vitrine

@@ -1,0 +1,85 @@
+// BatchMemory: a cache that fetches nothing by itself, so that many decoders can share one fetch.
+//
+// Label sets are pointer chases. Done one set after another, each step costs a system call a set.
+// Here the decoders of thousands of sets run until they need bytes that are not here, then all of
+// those bytes are fetched in one batch, and the decoders run again.
+#pragma once
+
+#include <memory>
+#include <numeric>
+#include <unordered_map>
+#include <vector>
+
+#include "base/memory.hpp"
+
+namespace vitrine {
+
+class BatchMemory final : public Memory {
+ public:
+  /// Bytes come in aligned windows of this size, which never cross a page.
+  static constexpr std::size_t window_bytes = 512;
+  /// A set is three steps deep: set, array, strings; a large array takes some more.
+  static constexpr std::size_t most_rounds = 32;
+
+  /// `source` must outlive this. Holds at most `most_windows`.
+  explicit BatchMemory(Memory& source, std::size_t most_windows = 128 * 1024)
+      : source_(source), most_windows_(most_windows) {}
+
+  /// Serves what has been fetched. What has not counts as unreadable and is remembered as wanted.
+  void read(std::span<ReadRequest> requests) override;
+
+  /// Remembers that these bytes will be wanted.
+  void want(Address address, std::size_t length);
+
+  /// How many windows are wanted. A decoder after whose run this has grown must run again, after a
+  /// fetch().
+  [[nodiscard]] std::size_t wanted() const { return wanted_.size(); }
+
+  /// Fetches all that is wanted in one read of the source. False when not all of it fits.
+  bool fetch();
+
+  /// Runs `step(job)` for each job from 0 to `jobs - 1`, again for those that lacked bytes, after a
+  /// fetch of what all of them lacked, until none does. Returns those for which that did not end:
+  /// too much was wanted, or in too many steps, as only a hostile target makes it.
+  template <class Step>
+  std::vector<std::size_t> run(std::size_t jobs, Step step) {
+    std::vector<std::size_t> open(jobs);
+    std::iota(open.begin(), open.end(), std::size_t{0});
+    for (std::size_t round = 0; round < most_rounds && !open.empty(); ++round) {
+      std::vector<std::size_t> lacking;
+      for (const std::size_t job : open) {
+        const std::size_t before = wanted_.size();
+        step(job);
+        if (wanted_.size() != before) lacking.push_back(job);
+      }
+      open = std::move(lacking);
+      if (!open.empty() && !fetch()) break;
+    }
+    return open;
+  }
+
+  /// Forgets everything, but keeps its room for the next time. Call between readings.
+  void clear();
+
+ private:
+  struct Block {
+    std::unique_ptr<std::byte[]> bytes;
+    std::size_t size = 0;
+  };
+  struct Window {
+    const std::byte* bytes = nullptr;
+    std::size_t got = 0;
+  };
+
+  std::size_t serve(Address address, std::span<std::byte> into);
+  std::byte* room(std::size_t size);
+
+  Memory& source_;
+  std::size_t most_windows_;
+  std::unordered_map<std::uint64_t, Window> windows_;  // by address / window_bytes
+  std::vector<Block> blocks_;                          // one a fetch
+  std::size_t blocks_used_ = 0;
+  std::vector<std::uint64_t> wanted_;
+};
+
+}  // namespace vitrine

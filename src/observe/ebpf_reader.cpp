@@ -1,0 +1,135 @@
+#include "observe/ebpf_reader.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "observe/thread_labels.hpp"
+
+namespace vitrine::observe {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds longest_wait{100};  // between two looks at whether to stop
+
+}  // namespace
+
+Result<std::unique_ptr<LabelReader>> EbpfReader::open(int pid, LabelOptions options) {
+  auto subject = Subject::open(pid, options.limits);
+  if (!subject) return tl::unexpected(std::move(subject.error()));
+  std::unique_ptr<EbpfReader> reader(new EbpfReader(std::move(*subject), std::move(options)));
+  if (auto begun = reader->begin_program(); !begun) return tl::unexpected(begun.error());
+  return std::unique_ptr<LabelReader>(std::move(reader));
+}
+
+Result<void> EbpfReader::begin_program() {
+  auto sampler = SubjectSampler::open(*subject_);
+  if (!sampler) return tl::unexpected(std::move(sampler.error()));
+  sampler_ = std::move(*sampler);
+  counted_ = {};
+  return sampler_->sampler().start(options_.sample_hz);
+}
+
+std::vector<DefinitionInfo> EbpfReader::definitions() const {
+  return describe(subject_->definitions());
+}
+
+Result<Snapshot> EbpfReader::read(milliseconds window) {
+  auto change = subject_->refresh();
+  if (!change) return tl::unexpected(std::move(change.error()));
+  if (*change == Change::program) {
+    if (auto begun = begin_program(); !begun) return tl::unexpected(begun.error());
+  }
+  if (subject_->definitions().empty()) return tl::unexpected(subject_->why_none());
+  if (auto told = sampler_->tell_definitions(); !told) return tl::unexpected(told.error());
+
+  auto sightings = gather(window);
+  if (!sightings) return tl::unexpected(std::move(sightings.error()));
+
+  Snapshot snapshot;
+  snapshot.notes = subject_->notes();
+  report_losses(snapshot);
+  for (auto& [id, sighting] : *sightings) {
+    SeenThread thread;
+    thread.id.tid = id.first;
+    thread.set_name(sighting.comm);
+    for (auto& [definition, reading] : sighting.sets) {
+      ThreadLabels& labels =
+          snapshot.threads.emplace_back(labels_of(*subject_, Mode::ebpf, thread, definition));
+      labels.evidence = reading.complete ? Evidence::sampled : Evidence::unproven;
+      labels.set = std::move(reading.set);
+    }
+  }
+  // Samples that were taken with knowledge that no longer held show whatever lay there.
+  change = subject_->refresh();
+  if (change && *change == Change::none) return snapshot;
+  if (!change && change.error().code == ErrorCode::not_found) return snapshot;  // to its very end
+  if (!change) return tl::unexpected(std::move(change.error()));
+  if (*change == Change::program) {
+    if (auto begun = begin_program(); !begun) return tl::unexpected(begun.error());
+  }
+  snapshot.threads.clear();
+  snapshot.notes.push_back(
+      "the process changed its libraries or its program: the samples of that time are left out");
+  return snapshot;
+}
+
+Result<EbpfReader::Sightings> EbpfReader::gather(milliseconds window) {
+  Sightings sightings;
+  std::size_t bytes_left = limits::within_hard_caps(options_.limits).bytes_per_snapshot;
+  const auto begin = Clock::now();
+  const auto begin_ns = static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(begin.time_since_epoch()).count());
+  for (auto now = begin; now < begin + window; now = Clock::now()) {
+    if (options_.stop != nullptr && options_.stop->load()) break;
+    const auto left = std::chrono::ceil<milliseconds>(begin + window - now);
+    auto polled = sampler_->sampler().poll(
+        std::min(left, longest_wait), [&](std::span<const std::byte> bytes) {
+          const auto sample = bpf::parse_sample(bytes);
+          // Older ones lay in the buffer since the last reading.
+          if (sample && sampler_->concerns(*sample) && sample->head.time_ns >= begin_ns)
+            take(*sample, sightings, bytes_left);
+        });
+    if (!polled) return tl::unexpected(std::move(polled.error()));
+  }
+  return sightings;
+}
+
+void EbpfReader::take(const bpf::Sample& sample, Sightings& into, std::size_t& bytes_left) {
+  if (!wanted(options_, sample.head.tid)) return;
+  const auto [entry, first] = into.try_emplace({sample.head.tid, sample.head.start_time_ns});
+  Sighting& sighting = entry->second;
+  sighting.comm = sample.comm();
+  // A later sample takes the place of one that has been paid for.
+  std::size_t replacing = bytes_left;
+  std::size_t& budget = first ? bytes_left : replacing;
+  for (const bpf::SampledSet& set : sample.sets) {
+    if (set.head.definition >= subject_->definitions().size()) continue;
+    auto reading = sampler_->decode(set, sample.head.thread_pointer, &budget);
+    const auto before = sighting.sets.find(set.head.definition);
+    if (before != sighting.sets.end() && before->second.complete && !reading.complete) continue;
+    sighting.sets.insert_or_assign(set.head.definition, std::move(reading));
+  }
+}
+
+void EbpfReader::report_losses(Snapshot& snapshot) {
+  const bpf::SamplerCounters now = sampler_->sampler().counters();
+  const auto since = [&](std::uint64_t bpf::SamplerCounters::*counter) {
+    return now.*counter - counted_.*counter;
+  };
+  if (const auto lost = since(&bpf::SamplerCounters::lost))
+    snapshot.notes.push_back(
+        fmt::format("{} of {} samples were lost: they came faster than they "
+                    "could be taken",
+                    lost, since(&bpf::SamplerCounters::samples)));
+  if (const auto cut = since(&bpf::SamplerCounters::cut))
+    snapshot.notes.push_back(fmt::format("{} pieces of labels had no room in their sample", cut));
+  if (const auto faults = since(&bpf::SamplerCounters::faults))
+    snapshot.notes.push_back(
+        fmt::format("{} pieces of labels were not resident when they were sampled", faults));
+  counted_ = now;
+}
+
+}  // namespace vitrine::observe

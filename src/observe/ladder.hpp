@@ -1,0 +1,60 @@
+// Ladder: what is done about a thread that ran while it was read (labels.md 4.4).
+//
+// Read it again and try to prove it; else catch it in an interrupt of its own; else stop it, if the
+// user allows that; else give the best there is and say that it is unproven.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "observe/sampled_reading.hpp"
+#include "observe/subject.hpp"
+#include "target/rest_watch.hpp"
+
+namespace vitrine::observe {
+
+/// One definition in one thread whose reading could not be proven.
+struct Unproven {
+  SeenThread thread;
+  std::size_t definition = 0;
+  /// Other threads that had the same set of a foreign writer in force: any of them may edit it.
+  std::vector<pid_t> sharers;
+};
+
+struct Climbed {
+  Evidence evidence = Evidence::unproven;
+  Result<format::LabelSet> set;
+};
+
+/// Valid for one program of the subject, like SlotReader.
+class Ladder {
+ public:
+  Ladder(Subject& subject, const LabelOptions& options);
+
+  /// One result for each of `unproven`. Adds to `notes` what could not be tried.
+  std::vector<Climbed> climb(std::span<const Unproven> unproven, std::size_t& bytes_left,
+                             std::vector<std::string>& notes);
+
+ private:
+  struct Work;
+
+  void retry(Work& work);
+  bool prove_once(const Unproven& unproven, Climbed& into, std::size_t& bytes_left);
+  void sample(Work& work);
+  void stop(Work& work);
+  void settle(Work& work);
+  bool cancelled() const;
+
+  Subject& subject_;
+  const LabelOptions& options_;
+  target::RestWatch rest_;
+  std::unique_ptr<SubjectSampler> sampler_;
+  std::string without_sampler_;  ///< why, if so
+  std::minstd_rand random_{std::random_device{}()};
+};
+
+}  // namespace vitrine::observe

@@ -1,0 +1,77 @@
+// What the slots of threads hold, and the label sets behind them: one batched reading of a process
+// (labels.md 7.1, steps 4 to 6). It says nothing of whether a thread ran meanwhile.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "base/batch_memory.hpp"
+#include "format/serial_set.hpp"
+#include "observe/subject.hpp"
+
+namespace vitrine::observe {
+
+/// One definition in one thread.
+struct SlotReading {
+  static constexpr std::size_t no_content = ~std::size_t{0};
+
+  std::size_t thread = 0;      ///< index of the thread list
+  std::size_t definition = 0;  ///< index of Subject::definitions()
+  Address record = 0;          ///< tag bits removed; 0: no set in force in this thread
+  std::size_t content = no_content;
+  std::optional<Error> error;  ///< the slot itself could not be read
+};
+
+/// A record that one or more slots lead to: read and decoded once.
+struct Content {
+  std::size_t definition = 0;
+  Address record = 0;
+  Address thread_pointer = 0;  ///< of one thread that has it
+  Result<format::LabelSet> set;
+  bool needs_keys = false;
+  /// Our own writer's: immutable as long as a slot holds it.
+  std::optional<format::SerialMark> mark;
+  /// It is the very incarnation whose decoded labels were remembered, and still was when the slots
+  /// had been read.
+  bool unchanged = false;
+};
+
+struct Readings {
+  std::vector<SlotReading> slots;  ///< by thread, then by definition
+  std::vector<Content> contents;
+};
+
+/// Remembers the sets of our own writer from one reading to the next. Valid for one program of the
+/// subject: after an exec make another.
+class SlotReader {
+ public:
+  explicit SlotReader(Subject& subject);
+
+  /// Reads all definitions in all `threads`. Those without a thread pointer get an error.
+  Readings read(std::span<const SeenThread> threads, std::size_t& bytes_left);
+
+  /// Remembers the contents that are `trusted`: their bytes belong together.
+  void remember(const Readings& readings, const std::vector<bool>& trusted);
+
+ private:
+  struct Remembered {
+    format::SerialMark mark;
+    format::LabelSet set;
+  };
+
+  void locate(std::span<const SeenThread> threads, Readings& readings,
+              std::vector<Address>& addresses);
+  void read_slots(Readings& readings, std::span<const Address> addresses);
+  void gather_contents(std::span<const SeenThread> threads, Readings& readings);
+  void recall(Readings& readings);
+  void decode(Readings& readings, std::size_t& bytes_left);
+  void decode_one(Content& content, Memory& memory, std::size_t& bytes_left);
+
+  Subject& subject_;
+  BatchMemory memory_;
+  std::unordered_map<Address, Remembered> remembered_;
+};
+
+}  // namespace vitrine::observe

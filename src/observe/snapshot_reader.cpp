@@ -1,0 +1,116 @@
+#include "observe/snapshot_reader.hpp"
+
+#include <algorithm>
+
+#include "observe/thread_labels.hpp"
+
+namespace vitrine::observe {
+namespace {
+
+/// A process that changes its libraries or its program each time we look is given up on.
+constexpr int most_attempts = 5;
+
+}  // namespace
+
+Result<std::unique_ptr<LabelReader>> SnapshotReader::open(int pid, LabelOptions options) {
+  auto subject = Subject::open(pid, options.limits);
+  if (!subject) return tl::unexpected(std::move(subject.error()));
+  return std::unique_ptr<LabelReader>(new SnapshotReader(std::move(*subject), std::move(options)));
+}
+
+void SnapshotReader::begin_program() {
+  auto source = bpf_thread_source(subject_->process());
+  without_bpf_ = source ? "" : source.error().message;
+  source_ = source ? std::move(*source) : proc_thread_source(subject_->process());
+  slots_ = std::make_unique<SlotReader>(*subject_);
+  ladder_ = std::make_unique<Ladder>(*subject_, options_);
+}
+
+std::vector<DefinitionInfo> SnapshotReader::definitions() const {
+  return describe(subject_->definitions());
+}
+
+Result<std::vector<SeenThread>> SnapshotReader::list() {
+  auto threads = source_->list();
+  if (threads) subject_->complete_thread_pointers(*threads);
+  return threads;
+}
+
+Result<Snapshot> SnapshotReader::read(std::chrono::milliseconds) {
+  auto change = subject_->refresh();
+  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+    if (!change) return tl::unexpected(std::move(change.error()));
+    if (*change == Change::program) begin_program();
+    if (subject_->definitions().empty()) return tl::unexpected(subject_->why_none());
+
+    auto threads = list();
+    if (!threads) return tl::unexpected(std::move(threads.error()));
+    std::size_t bytes_left = limits::within_hard_caps(options_.limits).bytes_per_snapshot;
+    Readings readings = slots_->read(*threads, bytes_left);
+    const auto since = source_->since_listed();
+    if (!since) return tl::unexpected(std::move(since.error()));
+    Snapshot snapshot = assemble(*threads, readings, *since, bytes_left);
+
+    // What was found out before the reading must have held to its end.
+    change = subject_->refresh();
+    if (change && *change == Change::none) return snapshot;
+  }
+  return fail(ErrorCode::interrupted,
+              "the process changed its libraries or its program during each of several readings",
+              "try again");
+}
+
+Snapshot SnapshotReader::assemble(std::span<const SeenThread> threads, Readings& readings,
+                                  std::span<const Since> since, std::size_t& bytes_left) {
+  // A set of a foreign writer may be edited by any thread that has it in force.
+  std::vector<bool> trusted(readings.contents.size(), true);
+  std::vector<std::vector<pid_t>> sharers(readings.contents.size());
+  for (const SlotReading& slot : readings.slots) {
+    if (slot.content == SlotReading::no_content) continue;
+    if (since[slot.thread] != Since::rested) trusted[slot.content] = false;
+    if (!readings.contents[slot.content].mark)
+      sharers[slot.content].push_back(threads[slot.thread].id.tid);
+  }
+
+  Snapshot snapshot;
+  snapshot.notes = subject_->notes();
+  if (!without_bpf_.empty()) snapshot.notes.push_back("reading by /proc alone: " + without_bpf_);
+  snapshot.threads.reserve(readings.slots.size());
+  std::vector<Unproven> unproven;
+  std::vector<std::size_t> places;  // of the unproven, in snapshot.threads
+  for (SlotReading& slot : readings.slots) {
+    const SeenThread& thread = threads[slot.thread];
+    if (since[slot.thread] == Since::ended) continue;
+    if (!wanted(options_, thread.id.tid)) continue;
+    ThreadLabels& labels = snapshot.threads.emplace_back(
+        labels_of(*subject_, Mode::snapshot, thread, slot.definition));
+    const Content* content =
+        slot.content == SlotReading::no_content ? nullptr : &readings.contents[slot.content];
+    const bool rested = since[slot.thread] == Since::rested;
+    const bool whole = content == nullptr || content->mark || trusted[slot.content];
+    if (slot.error)
+      labels.set = tl::unexpected<Error>(*slot.error);
+    else if (content != nullptr)
+      labels.set = content->set;
+    if (rested && whole) {
+      labels.evidence = Evidence::proven;
+    } else if (content != nullptr && content->unchanged) {
+      labels.evidence = Evidence::serial;
+    } else if (thread.thread_pointer != 0) {
+      Unproven& item = unproven.emplace_back(Unproven{thread, slot.definition, {}});
+      if (content != nullptr && sharers[slot.content].size() > 1)
+        item.sharers = sharers[slot.content];
+      places.push_back(snapshot.threads.size() - 1);
+    }
+  }
+  slots_->remember(readings, trusted);
+
+  auto climbed = ladder_->climb(unproven, bytes_left, snapshot.notes);
+  for (std::size_t i = 0; i < climbed.size(); ++i) {
+    snapshot.threads[places[i]].evidence = climbed[i].evidence;
+    snapshot.threads[places[i]].set = std::move(climbed[i].set);
+  }
+  return snapshot;
+}
+
+}  // namespace vitrine::observe

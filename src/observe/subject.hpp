@@ -1,0 +1,79 @@
+// Subject: the process that is read again and again, and what was found out about it so far.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "format/decode.hpp"
+#include "observe/context.hpp"
+#include "observe/definitions.hpp"
+#include "observe/labels.hpp"
+#include "observe/seen_thread.hpp"
+#include "target/process.hpp"
+#include "target/thread_pointer.hpp"
+
+namespace vitrine::observe {
+
+/// What a refresh found changed; each includes those before it.
+enum class Change : std::uint8_t {
+  none,
+  definitions,  ///< libraries came or went: what was read with the old ones may be wrong
+  program,      ///< it executed another program: nothing known about it holds
+};
+
+class Subject {
+ public:
+  /// Errors: as LabelReader::open.
+  static Result<std::unique_ptr<Subject>> open(int pid, const limits::LabelLimits& limits);
+
+  /// Brings everything up to date: the program, its libraries, its context. Before a reading, and
+  /// after it to learn whether it was made with knowledge that held. Errors: not_found (it has
+  /// ended), malformed, and those of open() after an exec.
+  Result<Change> refresh();
+
+  [[nodiscard]] target::Process& process() { return state_->process; }
+  /// At most limits::definitions.
+  [[nodiscard]] std::span<const Definition> definitions() const;
+  [[nodiscard]] Error why_none() const { return state_->finder.why_none(); }
+
+  /// What of the process could not be used, and why.
+  [[nodiscard]] std::vector<std::string> notes() const;
+
+  /// Fills in the thread pointers that `threads` (ascending) lack, as far as they can be known.
+  void complete_thread_pointers(std::span<SeenThread> threads);
+
+  /// What the decoder of a definition's records needs to know. `bytes_left` as in DecodeContext.
+  format::DecodeContext decode_context(const Definition& definition, std::size_t* bytes_left);
+
+  /// Reads the key map again: a record had an index that it lacks. `thread_pointer`: of a thread
+  /// that has such a record (draft A).
+  void refresh_keys(const Definition& definition, Address thread_pointer);
+
+ private:
+  /// What holds for one program image. Everything refers to `process`, so it stays where it is.
+  struct State {
+    explicit State(target::Process opened)
+        : process(std::move(opened)), finder(process), context(ContextReader::of(process)) {}
+
+    target::Process process;
+    DefinitionFinder finder;
+    std::unique_ptr<ContextReader> context;
+    std::optional<format::ThreadSchema> schema;
+    std::string context_problem;
+    target::ThreadPointers pointers;
+    std::map<const Definition*, format::KeyMap> draft_a_keys;
+  };
+
+  explicit Subject(const limits::LabelLimits& limits) : limits_(limits) {}
+  Result<void> reopen(int pid);
+  void refresh_schema();
+
+  limits::LabelLimits limits_;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace vitrine::observe

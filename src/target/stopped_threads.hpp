@@ -1,0 +1,40 @@
+// Stopping threads for a moment, by ptrace, so that nothing is left behind however it ends.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <span>
+
+#include "base/memory.hpp"
+#include "base/result.hpp"
+#include "target/process.hpp"
+
+namespace vitrine::target {
+
+/// What a visitor learns of one thread: its thread pointer while it stands still, or why it could
+/// not be stopped: not_found (it has ended), not_permitted (also: another tracer has it), failed
+/// (it did not stop in time: blocked in vfork, say, or in uninterruptible sleep).
+using StoppedVisitor =
+    std::function<void(std::size_t index, const Result<Address>& thread_pointer)>;
+
+/// Stops each of `tids` (of `process`), one after the other, calls `visit` with its index while it
+/// stands still, and lets it go on. Returns when all are done; ends early when `cancel` becomes
+/// true.
+///
+/// PTRACE_SEIZE and PTRACE_INTERRUPT, never SIGSTOP or PTRACE_ATTACH, and no wait without a
+/// deadline. A signal that arrives at the wrong moment is delivered when the thread goes on; a
+/// process that was stopped (job control) stays so. What cannot be prevented: some system calls
+/// (epoll_wait, semop, …) of a thread that was stopped in them return EINTR (labels.md 4.2).
+///
+/// The work happens in a thread of its own, on which `visit` is called. When a tracing thread ends,
+/// the kernel lets go of everything it traces, stopped or not, with its signals: so a thread that
+/// did not stop in time is not traced any longer than this call lasts, and neither is any thread
+/// when this process is killed.
+void visit_stopped(const Process& process, std::span<const pid_t> tids,
+                   std::chrono::milliseconds deadline, const std::atomic<bool>* cancel,
+                   const StoppedVisitor& visit);
+
+}  // namespace vitrine::target
