@@ -1,0 +1,48 @@
+// An ELF module: in memory by its dynamic section, and as a file by its section headers.
+#include <array>
+#include <string_view>
+
+#include "elf/dynamic.hpp"
+#include "elf/file_symbols.hpp"
+#include "elf/notes.hpp"
+#include "elf/relocations.hpp"
+#include "elf/symbols.hpp"
+#include "input.hpp"
+
+using namespace vitrine;
+
+namespace {
+
+constexpr std::array<std::string_view, 3> names{"custom_labels_abi_version",
+                                                "custom_labels_current_set", "otel_thread_ctx_v1"};
+constexpr std::array<std::uint32_t, 4> types{16, 17, 18, 36};  // the TLS relocations of x86-64
+
+void module_in_memory(Memory& memory) {
+  const auto image = elf::read_image(memory, fuzz::base);
+  if (!image) return;
+  (void)elf::tls_segment(*image);
+  (void)elf::interpreter(memory, *image);
+  (void)elf::read_notes(memory, *image);
+  fuzz::require(elf::build_id(memory, *image).size() <= 64);
+  const auto dynamic = elf::read_dynamic(memory, *image);
+  if (!dynamic) return;
+  (void)elf::soname(memory, *dynamic);
+  const auto symbols = elf::find_symbols(memory, *dynamic, names);
+  fuzz::require(!symbols || symbols->size() == names.size());
+  const auto relocations = elf::find_relocations(memory, *image, *dynamic, types);
+  if (!relocations) return;
+  for (const elf::Relocation& relocation : *relocations) {
+    fuzz::require(image->holds(relocation.where, 8));
+    (void)elf::has_name(memory, *dynamic, relocation.symbol, names[1]);
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  fuzz::RegionMemory memory(fuzz::base, fuzz::bytes(data, size));
+  module_in_memory(memory);
+  fuzz::RegionMemory file(0, fuzz::bytes(data, size));
+  (void)elf::find_file_symbols(file, names);
+  return 0;
+}
