@@ -8,4 +8,8 @@ inline constexpr const char* kernel_btf = "/sys/kernel/btf/vmlinux";
 /// False when this vitrine was built without clang, bpftool or libbpf.
 bool built_in();
 
+/// Whether the running kernel, by its own description, has a structure of this name. False, too,
+/// when it does not describe its types.
+bool kernel_has_struct(const char* name);
+
 }  // namespace vitrine::bpf

@@ -1,5 +1,6 @@
 #include "bpf/kernel_log.hpp"
 
+#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -64,6 +65,18 @@ Result<void> require_btf() {
   return fail(ErrorCode::unsupported,
               fmt::format("this kernel does not describe its types: no {}", kernel_btf),
               "run a kernel built with CONFIG_DEBUG_INFO_BTF");
+}
+
+bool built_in() {
+  return true;
+}
+
+bool kernel_has_struct(const char* name) {
+  const KernelLog log;
+  btf* types = btf__load_vmlinux_btf();
+  const bool has = types != nullptr && btf__find_by_name_kind(types, name, BTF_KIND_STRUCT) > 0;
+  btf__free(types);
+  return has;
 }
 
 }  // namespace vitrine::bpf

@@ -11,7 +11,6 @@
 #include <numeric>
 #include <vector>
 
-#include "bpf/availability.hpp"
 #include "bpf/kernel_log.hpp"
 
 namespace vitrine::bpf {
@@ -144,10 +143,6 @@ Result<std::unique_ptr<Sampler>> Sampler::open() {
   auto sampler = std::make_unique<LoadedSampler>();
   if (auto loaded = sampler->load(); !loaded) return tl::unexpected(loaded.error());
   return sampler;
-}
-
-bool built_in() {
-  return true;
 }
 
 }  // namespace vitrine::bpf

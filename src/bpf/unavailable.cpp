@@ -25,4 +25,8 @@ bool built_in() {
   return false;
 }
 
+bool kernel_has_struct(const char*) {
+  return false;
+}
+
 }  // namespace vitrine::bpf

@@ -167,4 +167,10 @@ Result<ContextMappings> context_mappings(int proc_dir) {
   return search(proc_dir, fmt::format("task/{}/maps", *live));
 }
 
+bool kernel_has_procmap_query() {
+  const auto maps = open_at(AT_FDCWD, "/proc/self/maps", O_RDONLY);
+  Mapping first;
+  return maps && query(maps->get(), 0, first);
+}
+
 }  // namespace vitrine::target

@@ -57,6 +57,9 @@ class LineCutter {
   bool dropping_ = false;
 };
 
+/// Whether this kernel answers PROCMAP_QUERY (Linux 6.11), which saves reading the text.
+bool kernel_has_procmap_query();
+
 /// Whether a mapping may hold a process context, by its name and permissions. Its signature
 /// decides.
 bool may_be_context(const Mapping& mapping);
