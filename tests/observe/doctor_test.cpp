@@ -3,12 +3,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-
 #include "bpf/availability.hpp"
+#include "support/child.hpp"
 
 namespace vitrine::observe {
 namespace {
@@ -39,20 +37,13 @@ TEST(Doctor, SaysHowToEnableWhatIsNotThere) {
 }
 
 TEST(Doctor, SeesWhatAnOrdinaryUserMayNot) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    if (::setgid(65534) != 0 || ::setuid(65534) != 0) ::_exit(2);
-    const auto findings = examine();
-    const bool ok = find(findings, "CAP_BPF").verdict == Verdict::no &&
-                    find(findings, "ebpf").verdict == Verdict::no &&
-                    !find(findings, "ebpf").remedy.empty() &&
-                    find(findings, "snapshot").verdict == Verdict::partial &&
-                    find(findings, "ptrace").verdict == Verdict::partial;
-    ::_exit(ok ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+  test::ChildOptions nobody;
+  nobody.uid = 65534;
+  const test::Outcome outcome = test::run({OBSERVE_READER, "doctor"}, nobody);
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  for (const char* line : {"CAP_BPF no", "CAP_PERFMON no", "CAP_SYS_PTRACE no", "ebpf no",
+                           "snapshot partly", "ptrace partly"})
+    EXPECT_THAT(outcome.out, testing::HasSubstr(std::string(line) + "\n"));
 }
 
 }  // namespace

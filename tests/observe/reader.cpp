@@ -1,6 +1,7 @@
 // A reader as a program of its own, so that tests can kill it, or run it with fewer rights.
 //
 //   observe_reader MODE PID [READINGS [WINDOW_MS]]     READINGS 0: for ever
+//   observe_reader doctor
 //
 // Prints each thread of each reading: tid, format, evidence, labels or error; then "note TEXT"
 // lines and "reading". Ends with the exit code of its error: 3 not permitted, 4 not found, else 1.
@@ -8,6 +9,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "observe/doctor.hpp"
 #include "observe/labels.hpp"
 
 using namespace vitrine;
@@ -33,6 +35,12 @@ void print(const observe::ThreadLabels& thread) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 2) {
+    for (const observe::Finding& finding : observe::examine())
+      std::printf("%s %s\n", finding.what.c_str(),
+                  std::string(observe::name(finding.verdict)).c_str());
+    return 0;
+  }
   if (argc < 3) return 2;
   observe::LabelOptions options;
   const std::string mode = argv[1];
