@@ -67,7 +67,11 @@ class Observer {
     std::set<std::pair<pid_t, Address>> expected;
     for (const test::SlotTruth& slot : slots) expected.emplace(slot.tid, slot.address);
     EXPECT_EQ(found, expected) << testing::PrintToString(finder_.notes());
+    displayed_ = std::move(found);
   }
+
+  /// Whether the last agreement found this thread to display something there.
+  bool displays(pid_t tid, Address at) const { return displayed_.contains({tid, at}); }
 
  private:
   const test::ThreadTruth& truth_of(pid_t tid) const {
@@ -92,6 +96,7 @@ class Observer {
   target::Process process_;
   DefinitionFinder finder_;
   target::ThreadPointers pointers_;
+  std::set<std::pair<pid_t, Address>> displayed_;
 };
 
 }  // namespace vitrine::observe
