@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Cross-builds for aarch64 and runs tests there, by qemu-user.
 #   run.sh SOURCE-DIR publish     the publishing side: its libraries and all of its tests
-#   run.sh SOURCE-DIR observe     the observing side: all of it, and its tests that need no kernel
+#   run.sh SOURCE-DIR observe     the observing side: all of it, and its tests that observe no other process
 set -euo pipefail
 cd "$1"
 log=$(mktemp)
@@ -19,5 +19,10 @@ case $2 in
   publish)
     build customlabels customlabels_v0 tests/publish/all
     tests_in publish -E OutOfMemory  # qemu-user has no RLIMIT_AS
+    ;;
+  observe)
+    build src/all tests/format/all tests/target/all
+    tests_in format
+    tests_in target
     ;;
 esac
