@@ -30,7 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   const auto format = static_cast<format::Format>(data[0] % 8);
   fuzz::RegionMemory memory(fuzz::base, fuzz::bytes(data + 1, size - 1));
-  WindowMemory windows(memory);
+  WindowMemory windows(memory, 1000);
 
   format::DecodeContext context;
   context.keys = &keys;

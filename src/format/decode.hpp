@@ -19,9 +19,6 @@ struct DecodeContext {
   std::size_t* bytes_left = nullptr;
 };
 
-inline constexpr Address x86_64_address_mask = ~(Address{0x3f} << 57);   ///< LAM_U57: bits 62:57
-inline constexpr Address aarch64_address_mask = ~(Address{0xff} << 56);  ///< TBI: bits 63:56
-
 struct Decoded {
   LabelSet set;
   /// An attribute's index lies outside the key map. The map only grows: read it again, once, and

@@ -86,9 +86,7 @@ format::DecodeContext Subject::decode_context(const Definition& definition,
   format::DecodeContext context;
   context.limits = limits_;
   context.bytes_left = bytes_left;
-  context.address_mask = process().machine() == target::Machine::x86_64
-                             ? format::x86_64_address_mask
-                             : format::aarch64_address_mask;
+  context.address_mask = process().memory().untag(~Address{0});
   if (definition.reference)
     context.keys = &state_->draft_a_keys[&definition];
   else if (state_->schema)

@@ -127,7 +127,7 @@ TEST(HostileLength, StringThatWrapsTheAddressSpace) {
   image.build(memory);
   memory.place(huge - 3, bytes_of("tail"));
   memory.place(0, bytes_of("head"));
-  WindowMemory windows(memory);
+  WindowMemory windows(memory, 1000);
   for (Memory* view : {static_cast<Memory*>(&memory), static_cast<Memory*>(&windows)}) {
     auto decoded = decode(Format::custom_labels_v1, *view, slot_at, {});
     ASSERT_TRUE(decoded);

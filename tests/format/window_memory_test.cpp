@@ -32,7 +32,7 @@ TEST(WindowMemory, AnswersAsItsSourceDoes) {
   CountingMemory source;
   const auto all = pattern(64 * 1024);
   source.place(0x10'0000, all);
-  WindowMemory windows(source);
+  WindowMemory windows(source, 1000);
   for (const auto& [offset, length] : {std::pair<std::size_t, std::size_t>{0, 1},
                                        {1000, 100},
                                        {1023, 2},
@@ -53,7 +53,7 @@ TEST(WindowMemory, AnswersAsItsSourceDoes) {
 TEST(WindowMemory, OneQuestionForAWholeBatchAndNoneForNeighbours) {
   CountingMemory source;
   source.place(0x10'0000, pattern(8192));
-  WindowMemory windows(source);
+  WindowMemory windows(source, 1000);
   std::uint64_t a = 0, b = 0;
   ReadRequest requests[] = {{0x10'0000, std::as_writable_bytes(std::span(&a, 1)), 0},
                             {0x10'1000, std::as_writable_bytes(std::span(&b, 1)), 0}};
@@ -62,43 +62,12 @@ TEST(WindowMemory, OneQuestionForAWholeBatchAndNoneForNeighbours) {
   EXPECT_EQ(source.largest_batch, 2u);
   EXPECT_TRUE(windows.read_value<std::uint64_t>(0x10'0100, "x"));
   EXPECT_EQ(source.calls, 1u);
-  EXPECT_EQ(windows.misses(), 1u);
-  windows.clear();
-  EXPECT_TRUE(windows.read_value<std::uint64_t>(0x10'0100, "x"));
-  EXPECT_EQ(source.calls, 2u);
-}
-
-TEST(WindowMemory, PreloadedWindowsAreNoMisses) {
-  CountingMemory source;
-  source.place(0x10'0000, pattern(8192));
-  WindowMemory windows(source);
-  const AddressRange ranges[] = {{0x10'0000, 8}, {0x10'03fc, 8}, {0x10'1000, 2048}};
-  windows.preload(ranges);
-  EXPECT_EQ(source.calls, 1u);
-  EXPECT_EQ(source.largest_batch, 4u);
-  std::vector<std::byte> bytes(2048);
-  EXPECT_EQ(windows.read_some(0x10'0000, bytes), 2048u);
-  EXPECT_EQ(source.calls, 1u);
-  EXPECT_EQ(windows.misses(), 0u);
-}
-
-TEST(WindowMemory, InsertedBytesComeFirst) {
-  CountingMemory source;
-  source.place(0x10'0000, pattern(4096));
-  WindowMemory windows(source);
-  windows.insert(0x10'0010, bytes_of("inserted"));
-  std::vector<std::byte> got(24);
-  ASSERT_EQ(windows.read_some(0x10'0008, got), 24u);
-  const auto all = pattern(4096);
-  EXPECT_TRUE(std::equal(got.begin(), got.begin() + 8, all.begin() + 8));
-  EXPECT_EQ(std::memcmp(got.data() + 8, "inserted", 8), 0);
-  EXPECT_TRUE(std::equal(got.begin() + 16, got.end(), all.begin() + 24));
 }
 
 TEST(WindowMemory, UnreadableIsTheReadablePrefix) {
   CountingMemory source;
   source.place(0x10'0c00, pattern(0x400));  // ends with its page
-  WindowMemory windows(source);
+  WindowMemory windows(source, 1000);
   std::vector<std::byte> got(64);
   EXPECT_EQ(windows.read_some(0x10'0fe0, got), 32u);
   EXPECT_EQ(windows.read_some(0x20'0000, got), 0u);
@@ -107,7 +76,7 @@ TEST(WindowMemory, UnreadableIsTheReadablePrefix) {
 TEST(WindowMemory, ReadableBytesThatBeginInsideAWindowAreFound) {
   CountingMemory source;
   source.place(0x10'0123, pattern(50));
-  WindowMemory windows(source);
+  WindowMemory windows(source, 1000);
   std::vector<std::byte> got(50);
   EXPECT_EQ(windows.read_some(0x10'0123, got), 50u);
 }
@@ -116,7 +85,7 @@ TEST(WindowMemory, EndOfTheAddressSpaceDoesNotWrap) {
   CountingMemory source;
   source.place(0, pattern(100));
   source.place(~Address{0} - 99, pattern(100));
-  WindowMemory windows(source);
+  WindowMemory windows(source, 1000);
   std::vector<std::byte> got(64);
   EXPECT_EQ(windows.read_some(~Address{0} - 15, got), 16u);
 }
