@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "process_context.h"
@@ -16,8 +17,8 @@
 enum { threads_max = 64, libraries_max = 64, path_max = 512 };
 
 struct job {
-  const struct writer_slot* slots;
-  int round;
+  const struct writer_slot* slots; /* null: spin */
+  int round;                       /* or for how many milliseconds */
 };
 
 struct thread {
@@ -106,6 +107,16 @@ static void introduce(const char* name) {
   pthread_mutex_unlock(&output);
 }
 
+/* Keeps a CPU busy. */
+static void spin(int milliseconds) {
+  struct timespec begin, now;
+  clock_gettime(CLOCK_MONOTONIC, &begin);
+  do {
+    clock_gettime(CLOCK_MONOTONIC, &now);
+  } while ((now.tv_sec - begin.tv_sec) * 1000 + (now.tv_nsec - begin.tv_nsec) / 1000000 <
+           milliseconds);
+}
+
 static void* serve(void* argument) {
   struct thread* self = argument;
   struct job job;
@@ -113,6 +124,10 @@ static void* serve(void* argument) {
   introduce(self->name);
   if (write(self->done[1], "", 1) != 1) abort();
   while (read(self->jobs[0], &job, sizeof job) == (ssize_t)sizeof job) {
+    if (job.slots == NULL) {
+      spin(job.round);
+      continue;
+    }
     publish_all(job);
     if (write(self->done[1], "", 1) != 1) abort();
   }
@@ -245,6 +260,16 @@ static void let_publish(const char* name, const char* path) {
   await(thread);
 }
 
+/* All threads; the main one after it has answered. */
+static int spin_main;
+
+static void spin_all(int milliseconds) {
+  const struct job job = {NULL, milliseconds};
+  for (int i = 0; i < threads_max; ++i)
+    if (threads[i].name[0] != '\0' && write(threads[i].jobs[1], &job, sizeof job) < 0) abort();
+  spin_main = milliseconds;
+}
+
 static void obey(char* line) {
   char* rest = NULL;
   const char* command = strtok_r(line, " \n", &rest);
@@ -257,6 +282,8 @@ static void obey(char* line) {
     end(first);
   else if (strcmp(command, "publish") == 0 && second != NULL)
     let_publish(first, second);
+  else if (strcmp(command, "spin") == 0)
+    spin_all(atoi(first));
   else if (strcmp(command, "close") == 0)
     close_library(first);
   else
@@ -272,6 +299,8 @@ int main(void) {
     obey(line);
     puts("ready");
     fflush(stdout);
+    spin(spin_main);
+    spin_main = 0;
   }
   return 0;
 }
