@@ -50,6 +50,17 @@ VITRINE_DEFINE_TLS_ACCESSOR(otel_thread_ctx_v1);
 
 namespace vitrine::labels {
 
+#if VITRINE_PUBLISH_STATIC
+
+const void* slot_address() noexcept {
+  return reinterpret_cast<const unsigned long long*>(&detail::vitrine_labels_thread) + 1;
+}
+const void* record_slot_address() noexcept {
+  return VITRINE_PUBLISH_OTEL ? &detail::vitrine_labels_thread : nullptr;
+}
+
+#else
+
 // By the public names, so that a library has the TLS descriptors for them that observers look for.
 const void* slot_address() noexcept {
 #if VITRINE_PUBLISH_ABI == 0
@@ -66,5 +77,7 @@ const void* record_slot_address() noexcept {
   return nullptr;
 #endif
 }
+
+#endif
 
 }  // namespace vitrine::labels

@@ -45,6 +45,15 @@ mkdir "$work/make"
 quiet env "PKG_CONFIG_PATH=$pkgconfig" make -C "$project" "OUT=$work/make"
 LD_LIBRARY_PATH=$(dirname "$pkgconfig") check_all "$work/make"
 
+# The link options must do with every linker, and against what else strips unused symbols.
+for flags in -fuse-ld=gold -fuse-ld=lld -fuse-ld=mold -no-pie -static-pie -flto \
+  "-ffunction-sections -Wl,--gc-sections -s"; do
+  quiet env "PKG_CONFIG_PATH=$pkgconfig" make -B -C "$project" "OUT=$work/make" \
+    "CXXFLAGS=-O2 $flags" with_publish
+  check "$work/make/with_publish" 1 custom_labels_current_set:8 otel_thread_ctx_v1:8
+  echo "    $flags"
+done
+
 quiet cmake -S "$project" -B "$work/subproject" -G Ninja "-DVITRINE_SOURCE=$source"
 quiet cmake --build "$work/subproject"
 check_all "$work/subproject"
