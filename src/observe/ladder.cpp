@@ -20,7 +20,7 @@ constexpr std::size_t most_sharers = 64;  // more are too many to prove at once
 
 // A thread that keeps a CPU busy is caught within a period. How many at once: each costs an event.
 constexpr auto sample_period = 100us;
-constexpr auto sample_deadline = 20ms;
+constexpr auto sample_deadline = 40ms;
 constexpr std::size_t most_sampled = 64;
 
 }  // namespace
