@@ -38,10 +38,16 @@ inline constexpr std::size_t context_nesting = 16;              ///< AnyValue de
 inline constexpr std::size_t context_mappings = 64;             ///< looked at in one process
 inline constexpr std::size_t key_map_entries = 256;             ///< key index is one byte
 
-inline constexpr std::size_t definitions = 16;        ///< label slots of one process; two are usual
-inline constexpr std::size_t modules = 16 * 1024;     ///< link-map nodes of one process
-inline constexpr std::size_t symbols = 1U << 20;      ///< looked at in one module
-inline constexpr std::size_t relocations = 4U << 20;  ///< looked at in one module
+inline constexpr std::size_t definitions = 16;  ///< label slots of one process; two are usual
+/// What one search of a process for its modules and definitions may read: seconds, where an honest
+/// process with hundreds of libraries takes milliseconds.
+inline constexpr std::uint64_t search_requests = 2U << 20;
+inline constexpr std::uint64_t search_bytes = 2ULL << 30;
+inline constexpr std::size_t search_notes = 64;  ///< complaints kept about one process
+
+inline constexpr std::size_t modules = 16 * 1024;             ///< link-map nodes of one process
+inline constexpr std::size_t symbols = 1U << 20;              ///< looked at in one module
+inline constexpr std::size_t relocations = 4U << 20;          ///< looked at in one module
 inline constexpr std::size_t symbol_name_table = 256U << 20;  ///< bytes of .strtab searched
 inline constexpr std::size_t program_headers = 1024;          ///< of one module
 inline constexpr std::size_t name_bytes = 4096;               ///< symbol, path and soname strings

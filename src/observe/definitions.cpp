@@ -12,6 +12,8 @@
 #include "abi/custom_labels.hpp"
 #include "abi/elastic.hpp"
 #include "abi/thread_context.hpp"
+#include "base/bounded_memory.hpp"
+#include "base/limits.hpp"
 #include "elf/file_symbols.hpp"
 #include "elf/symbols.hpp"
 #include "target/file_memory.hpp"
@@ -60,35 +62,37 @@ DefinitionFinder::DefinitionFinder(target::Process& process)
     : process_(process), modules_(process.program_headers(), process.executable_path()) {}
 
 Result<bool> DefinitionFinder::refresh(const std::optional<format::ThreadSchema>& schema) {
-  const auto list_changed = modules_.refresh(process_.memory());
+  BoundedMemory memory(process_.memory(), limits::search_requests, limits::search_bytes);
+  const auto list_changed = modules_.refresh(memory);
   if (!list_changed) return tl::unexpected<Error>(list_changed.error());
-  if (!*list_changed && schema == schema_ && !target::any_changed(process_.memory(), watched_))
-    return false;
-  search(schema);
+  if (!*list_changed && schema == schema_ && !target::any_changed(memory, watched_)) return false;
+  search(memory, schema);
+  if (memory.exhausted())
+    note("its modules are so many, or so contrived, that the search was given up");
   schema_ = schema;
   return true;
 }
 
-void DefinitionFinder::search(const std::optional<format::ThreadSchema>& schema) {
+void DefinitionFinder::search(Memory& memory, const std::optional<format::ThreadSchema>& schema) {
   definitions_.clear();
   watched_.clear();
-  notes_ = modules_.notes();
+  notes_.clear();
+  for (const std::string& text : modules_.notes()) note(text);
   executable_is_static_ = !modules_.all().front().dynamic;
   executable_is_stripped_ = false;
-  target::TlsResolver resolver(process_.memory(), process_.machine(), modules_.all());
+  target::TlsResolver resolver(memory, process_.machine(), modules_.all());
   thread_layout_ =
       target::thread_layout(modules_.all(), resolver.glibc() ? &*resolver.glibc() : nullptr);
-  for (const target::Module& module : modules_.all()) {
-    if (module.image.find(PT_TLS) == nullptr) continue;  // no thread-local variable at all
-    if (const auto symbols = symbols_of(module)) define(module, *symbols, schema, resolver);
-  }
+  for (const target::Module& module : modules_.all())
+    if (module.image.find(PT_TLS) != nullptr)  // else it has no thread-local variable at all
+      define({memory, resolver, schema}, module, symbols_of(memory, module));
 }
 
-std::optional<DefinitionFinder::Symbols> DefinitionFinder::symbols_of(
-    const target::Module& module) {
+DefinitionFinder::Symbols DefinitionFinder::symbols_of(Memory& memory,
+                                                       const target::Module& module) {
   Symbols symbols;
   if (module.dynamic) {
-    auto found = elf::find_symbols(process_.memory(), *module.dynamic, names);
+    auto found = elf::find_symbols(memory, *module.dynamic, names);
     if (found)
       symbols.by_name = std::move(*found);
     else if (found.error().code != ErrorCode::not_found)
@@ -125,45 +129,46 @@ void DefinitionFinder::complete_from_file(const target::Module& module, Symbols&
   }
 }
 
-void DefinitionFinder::define(const target::Module& module, const Symbols& symbols,
-                              const std::optional<format::ThreadSchema>& schema,
-                              target::TlsResolver& resolver) {
+void DefinitionFinder::define(const Search& search, const target::Module& module,
+                              const Symbols& symbols) {
   using namespace abi;
-  if (is_slot(symbols[v0_slot]) && version_is(module, symbols, 0, custom_labels::v0_slot_symbol))
-    add(module, Format::custom_labels_v0, *symbols[v0_slot], custom_labels::v0_slot_symbol,
-        resolver);
-  if (is_slot(symbols[v1_slot]) && version_is(module, symbols, 1, custom_labels::v1_slot_symbol))
-    add(module, Format::custom_labels_v1, *symbols[v1_slot], custom_labels::v1_slot_symbol,
-        resolver);
-  if (is_slot(symbols[v2_slot])) {
-    std::optional<target::TlsLocation> reference;
-    if (is_slot(symbols[v2_reference])) {
-      auto place =
-          resolver.resolve(module, *symbols[v2_reference], thread_context::draft_a_ref_symbol);
-      if (place) reference = place->location;
-    }
-    const auto draft = format::draft_behind_v2_symbol(schema, reference.has_value());
-    if (draft)
-      add(module, *draft, *symbols[v2_slot], thread_context::draft_slot_symbol, resolver,
-          reference);
-    else
-      note(
-          fmt::format("{}: {} has had two layouts, and neither {} nor a process context with {} "
-                      "tells which this is: not read",
-                      module.path, thread_context::draft_slot_symbol,
-                      thread_context::draft_a_ref_symbol, thread_context::schema_version_key));
-  }
+  if (is_slot(symbols[v0_slot]) &&
+      version_is(search.memory, module, symbols, 0, custom_labels::v0_slot_symbol))
+    add(search, module, Format::custom_labels_v0, *symbols[v0_slot], custom_labels::v0_slot_symbol);
+  if (is_slot(symbols[v1_slot]) &&
+      version_is(search.memory, module, symbols, 1, custom_labels::v1_slot_symbol))
+    add(search, module, Format::custom_labels_v1, *symbols[v1_slot], custom_labels::v1_slot_symbol);
+  if (is_slot(symbols[v2_slot])) define_draft(search, module, symbols);
   if (is_slot(symbols[otel_slot]))
-    add(module, Format::otel_thread_ctx_v1, *symbols[otel_slot], thread_context::slot_symbol,
-        resolver);
+    add(search, module, Format::otel_thread_ctx_v1, *symbols[otel_slot],
+        thread_context::slot_symbol);
   if (is_slot(symbols[elastic_slot]))
-    add(module, Format::elastic_v1, *symbols[elastic_slot], elastic::slot_symbol, resolver);
+    add(search, module, Format::elastic_v1, *symbols[elastic_slot], elastic::slot_symbol);
+}
+
+void DefinitionFinder::define_draft(const Search& search, const target::Module& module,
+                                    const Symbols& symbols) {
+  using namespace abi;
+  std::optional<target::TlsLocation> reference;
+  if (is_slot(symbols[v2_reference]))
+    if (const auto place = search.resolver.resolve(module, *symbols[v2_reference],
+                                                   thread_context::draft_a_ref_symbol))
+      reference = place->location;
+  const auto draft = format::draft_behind_v2_symbol(search.schema, reference.has_value());
+  if (draft)
+    add(search, module, *draft, *symbols[v2_slot], thread_context::draft_slot_symbol, reference);
+  else
+    note(
+        fmt::format("{}: {} has had two layouts, and neither {} nor a process context with {} "
+                    "tells which this is: not read",
+                    module.path, thread_context::draft_slot_symbol,
+                    thread_context::draft_a_ref_symbol, thread_context::schema_version_key));
 }
 
 // The version is read from memory: it may lie in .data, where the file's offset is not its address,
 // or in .bss, of which the file has nothing.
-bool DefinitionFinder::version_is(const target::Module& module, const Symbols& symbols,
-                                  std::uint32_t wanted, const char* slot) {
+bool DefinitionFinder::version_is(Memory& memory, const target::Module& module,
+                                  const Symbols& symbols, std::uint32_t wanted, const char* slot) {
   const auto refuse = [&](const std::string& reason) {
     note(fmt::format("{}: {} is there, but {} {}: not read", module.path, slot, names[version],
                      reason));
@@ -173,17 +178,17 @@ bool DefinitionFinder::version_is(const target::Module& module, const Symbols& s
   if (!symbol) return refuse("is not");
   if (symbol->type != STT_OBJECT || symbol->size != abi::custom_labels::version_size)
     return refuse(fmt::format("is no object of {} bytes", abi::custom_labels::version_size));
-  const auto value = process_.memory().read_value<std::uint32_t>(
-      module.image.bias + symbol->value, abi::custom_labels::version_symbol);
+  const auto value = memory.read_value<std::uint32_t>(module.image.bias + symbol->value,
+                                                      abi::custom_labels::version_symbol);
   if (!value) return refuse("is not readable");
   if (*value != wanted) return refuse(fmt::format("is {} and not {}", *value, wanted));
   return true;
 }
 
-void DefinitionFinder::add(const target::Module& module, Format format, const elf::Symbol& slot,
-                           const char* slot_name, target::TlsResolver& resolver,
+void DefinitionFinder::add(const Search& search, const target::Module& module, Format format,
+                           const elf::Symbol& slot, const char* slot_name,
                            std::optional<target::TlsLocation> reference) {
-  auto resolved = resolver.resolve(module, slot, slot_name);
+  auto resolved = search.resolver.resolve(module, slot, slot_name);
   if (!resolved) {
     note(fmt::format("{}: {}: {}", module.path, slot_name, resolved.error().message));
     return;
@@ -199,7 +204,8 @@ void DefinitionFinder::add(const target::Module& module, Format format, const el
 }
 
 void DefinitionFinder::note(std::string text) {
-  if (std::find(notes_.begin(), notes_.end(), text) == notes_.end())
+  if (notes_.size() < limits::search_notes &&
+      std::find(notes_.begin(), notes_.end(), text) == notes_.end())
     notes_.push_back(std::move(text));
 }
 

@@ -56,17 +56,23 @@ class DefinitionFinder {
 
  private:
   struct Symbols;
-  using V2Format = std::optional<format::Format>;
 
-  void search(const std::optional<format::ThreadSchema>& schema);
-  std::optional<Symbols> symbols_of(const target::Module& module);
+  /// What a search works on.
+  struct Search {
+    Memory& memory;
+    target::TlsResolver& resolver;
+    const std::optional<format::ThreadSchema>& schema;
+  };
+
+  void search(Memory& memory, const std::optional<format::ThreadSchema>& schema);
+  Symbols symbols_of(Memory& memory, const target::Module& module);
   void complete_from_file(const target::Module& module, Symbols& symbols);
-  void define(const target::Module& module, const Symbols& symbols,
-              const std::optional<format::ThreadSchema>& schema, target::TlsResolver& resolver);
-  bool version_is(const target::Module& module, const Symbols& symbols, std::uint32_t version,
-                  const char* slot);
-  void add(const target::Module& module, format::Format format, const elf::Symbol& slot,
-           const char* name, target::TlsResolver& resolver,
+  void define(const Search& search, const target::Module& module, const Symbols& symbols);
+  void define_draft(const Search& search, const target::Module& module, const Symbols& symbols);
+  bool version_is(Memory& memory, const target::Module& module, const Symbols& symbols,
+                  std::uint32_t version, const char* slot);
+  void add(const Search& search, const target::Module& module, format::Format format,
+           const elf::Symbol& slot, const char* name,
            std::optional<target::TlsLocation> reference = std::nullopt);
   void note(std::string text);
 
