@@ -106,7 +106,7 @@ void Modules::read_executable(Memory& memory, elf::Image image) {
   if (dynamic)
     module.dynamic = *dynamic;
   else if (dynamic.error().code != ErrorCode::not_found)
-    notes_.push_back(fmt::format("{}: {}", module.path, dynamic.error().message));
+    note(fmt::format("{}: {}", module.path, dynamic.error().message));
   modules_.push_back(std::move(module));
 }
 
@@ -135,7 +135,7 @@ void Modules::walk_namespaces(Memory& memory, Address debug) {
     Debug raw{};
     auto bytes = std::as_writable_bytes(std::span(&raw, 1));
     if (memory.read_some(debug, bytes) < debug_v1_bytes) {
-      notes_.push_back(fmt::format("the dynamic linker's r_debug at {:#x} is not readable", debug));
+      note(fmt::format("the dynamic linker's r_debug at {:#x} is not readable", debug));
       return;
     }
     if (raw.version < 2) raw.next = 0;
@@ -152,16 +152,16 @@ void Modules::walk_list(Memory& memory, Address first, int link_namespace) {
   std::set<Address> seen;
   for (Address at = first; at != 0;) {
     if (nodes_.size() == limits::modules) {
-      notes_.push_back(fmt::format("only the first {} modules were looked at", limits::modules));
+      note(fmt::format("only the first {} modules were looked at", limits::modules));
       return;
     }
     if (!seen.insert(at).second) {
-      notes_.push_back(fmt::format("the list of modules runs in a circle at {:#x}", at));
+      note(fmt::format("the list of modules runs in a circle at {:#x}", at));
       return;
     }
     const auto node = memory.read_value<Node>(at, "a node of the list of modules");
     if (!node) {
-      notes_.push_back(node.error().message);
+      note(node.error().message);
       return;
     }
     nodes_.emplace_back(at, *node);
@@ -171,7 +171,7 @@ void Modules::walk_list(Memory& memory, Address first, int link_namespace) {
       module->link_namespace = link_namespace;
       modules_.push_back(std::move(*module));
     } else {
-      notes_.push_back(module.error().message);
+      note(module.error().message);
     }
     at = node->next;
   }
@@ -184,7 +184,7 @@ void Modules::take_first(Memory& memory, Address link_map, const Node& node) {
   if (!has_dynamic_at(front.image, node.dynamic)) {
     auto module = read_library(memory, link_map, node);
     if (!module) {
-      notes_.push_back(module.error().message);
+      note(module.error().message);
       return;
     }
     front = std::move(*module);
@@ -205,6 +205,10 @@ Result<Module> Modules::read_library(Memory& memory, Address link_map, const Nod
   if (!dynamic) return fail_while(module.path, std::move(dynamic.error()));
   module.dynamic = *dynamic;
   return module;
+}
+
+void Modules::note(std::string text) {
+  if (notes_.size() < limits::search_notes) notes_.push_back(std::move(text));
 }
 
 }  // namespace vitrine::target

@@ -76,6 +76,7 @@ class Modules {
   void walk_namespaces(Memory& memory, Address debug);
   void walk_list(Memory& memory, Address first, int link_namespace);
   Result<Module> read_library(Memory& memory, Address link_map, const Node& node) const;
+  void note(std::string text);
   void take_first(Memory& memory, Address link_map, const Node& node);
 
   ProgramHeaders program_;
