@@ -101,7 +101,7 @@ enum class AtFork : std::uint8_t {
 struct Options {
   /// Said about the process, beside its resource (ProcessContext.attributes).
   std::vector<Attribute> attributes = {};
-  /// Take OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME into account.
+  /// Take OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME into account, as they are at publish().
   bool environment = true;
   AtFork at_fork = AtFork::republish;
 };

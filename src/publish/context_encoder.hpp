@@ -11,9 +11,9 @@
 
 namespace vitrine::context {
 
-inline constexpr std::size_t string_max = 4096;        ///< bytes of a key or of one text
-inline constexpr std::size_t resource_max = 16'383;    ///< bytes of the encoded Resource
-inline constexpr std::size_t payload_max = 64 * 1024;  ///< bytes in all: what common readers take
+inline constexpr std::size_t string_max = 4096;      ///< bytes of a key or of one text
+inline constexpr std::size_t resource_max = 16'383;  ///< bytes of the encoded Resource
+inline constexpr std::size_t payload_max = 65'536;   ///< bytes in all: what common readers take
 
 /// Encodes ProcessContext{resource, attributes} into `payload`, unless a limit above is exceeded, a
 /// key is empty, or a string is not UTF-8 (`payload` is then unspecified).

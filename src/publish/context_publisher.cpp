@@ -30,68 +30,73 @@ Publisher::Publisher() : pid_(getpid()) {
 
 Status Publisher::publish(std::vector<Attribute> resource, Options options) {
   const std::lock_guard lock(mutex_);
-  return show({std::move(resource), std::move(options), content_.thread_keys});
+  return show(make_content(std::move(resource), std::move(options)), thread_keys_);
 }
 
 Status Publisher::update(std::vector<Attribute> resource) {
   const std::lock_guard lock(mutex_);
-  Content content = content_;
+  Content content = content_ ? *content_ : make_content({}, {});
   for (Attribute& attribute : resource) set_attribute(content.resource, std::move(attribute));
-  return show(std::move(content));
+  return show(std::move(content), thread_keys_);
 }
 
 void Publisher::drop() {
   const std::lock_guard lock(mutex_);
   if (!notice_fork()) return;
   mapping_.remove();
-  content_ = {{}, {}, std::move(content_.thread_keys)};
+  content_.reset();
   dropped_ = true;
 }
 
 std::optional<std::uint8_t> Publisher::key_index(std::string_view name) {
   const std::lock_guard lock(mutex_);
-  const auto& keys = content_.thread_keys;
-  const auto known = std::find(keys.begin(), keys.end(), name);
-  if (known != keys.end()) return static_cast<std::uint8_t>(known - keys.begin());
-  if (keys.size() == thread_keys_max || name.empty() || name.size() > string_max || !is_utf8(name))
+  const auto known = std::find(thread_keys_.begin(), thread_keys_.end(), name);
+  const auto index = static_cast<std::uint8_t>(known - thread_keys_.begin());
+  if (known != thread_keys_.end()) return index;
+  if (thread_keys_.size() == thread_keys_max || name.empty() || name.size() > string_max ||
+      !is_utf8(name))
     return std::nullopt;
 
-  const auto index = static_cast<std::uint8_t>(keys.size());
-  if (dropped_) {
-    content_.thread_keys.emplace_back(name);  // shown by the next publish()
-    return index;
-  }
-  Content content = content_;
-  content.thread_keys.emplace_back(name);
-  if (!show(std::move(content))) return std::nullopt;
+  std::vector<std::string> keys = thread_keys_;
+  keys.emplace_back(name);
+  if (dropped_)
+    thread_keys_ = std::move(keys);  // shown by the next publish()
+  else if (!show(content_ ? *content_ : make_content({}, {}), std::move(keys)))
+    return std::nullopt;
   return index;
 }
 
-Status Publisher::show(Content content) {
+Publisher::Content Publisher::make_content(std::vector<Attribute> resource, Options options) {
+  Content content;
+  if (options.environment) content.environment = resource_from_environment(content.discarded);
+  content.resource = std::move(resource);
+  content.options = std::move(options);
+  return content;
+}
+
+Status Publisher::show(Content content, std::vector<std::string> thread_keys) {
   if (Status refused = notice_fork(); !refused) return refused;
   if (instance_id_.empty()) instance_id_ = random_uuid();
 
-  std::string discarded;
   std::vector<Attribute> resource = default_resource(instance_id_);
-  if (content.options.environment)
-    for (Attribute& attribute : resource_from_environment(discarded))
-      set_attribute(resource, std::move(attribute));
+  for (const Attribute& attribute : content.environment) set_attribute(resource, attribute);
   for (const Attribute& attribute : content.resource) set_attribute(resource, attribute);
 
   std::vector<Attribute> attributes;
   for (const Attribute& attribute : content.options.attributes)
     set_attribute(attributes, attribute);
-  if (!content.thread_keys.empty()) {
+  if (!thread_keys.empty()) {
     set_attribute(attributes, {abi::schema_version_key, abi::schema_version_final});
-    set_attribute(attributes, {abi::key_map_key, content.thread_keys});
+    set_attribute(attributes, {abi::key_map_key, thread_keys});
   }
 
   std::string payload;
   if (Status bad = encode(resource, attributes, payload); !bad) return bad;
   if (Status failed = mapping_.show(std::move(payload)); !failed) return failed;
   content_ = std::move(content);
+  thread_keys_ = std::move(thread_keys);
   dropped_ = false;
-  return {Errc::none, std::move(discarded)};
+  return {Errc::none, content_->discarded};
 }
 
 /// Forks that run no handlers (the bare system call) are seen here, at the next use.
@@ -121,10 +126,11 @@ void Publisher::after_fork_in_parent() {
 
 void Publisher::after_fork_in_child() {
   Publisher& publisher = instance();
-  const bool published = publisher.mapping_.present();
+  const bool shown = publisher.mapping_.present();
   publisher.become_child();
-  if (published && publisher.content_.options.at_fork == AtFork::republish)
-    static_cast<void>(publisher.show(publisher.content_));  // nobody to tell: the next call will
+  if (shown &&
+      publisher.content_->options.at_fork == AtFork::republish)  // a failure: nobody to tell
+    static_cast<void>(publisher.show(*publisher.content_, publisher.thread_keys_));
   publisher.mutex_.unlock();
 }
 

@@ -29,15 +29,19 @@ class Publisher {
   std::optional<std::uint8_t> key_index(std::string_view name);
 
  private:
-  /// What the application said.
+  /// What there is to say of this process, but for what defaults and the key map add.
   struct Content {
     std::vector<Attribute> resource;
     Options options;
-    std::vector<std::string> thread_keys;  ///< position = key index: appended to, never reordered
+    /// Read once for each publish(): whoever changes the environment later changes it without us,
+    /// and reading it meanwhile would not be safe.
+    std::vector<Attribute> environment;
+    std::string discarded;  ///< what was wrong with a variable that is left out
   };
 
   Publisher();
-  Status show(Content content);
+  static Content make_content(std::vector<Attribute> resource, Options options);
+  Status show(Content content, std::vector<std::string> thread_keys);
   Status notice_fork();
   void become_child();
 
@@ -47,9 +51,10 @@ class Publisher {
 
   std::mutex mutex_;
   Mapping mapping_;
-  Content content_;          ///< on display, unless dropped
-  std::string instance_id_;  ///< made up for this process; empty: none yet
-  pid_t pid_;                ///< of the process that all of this describes
+  std::optional<Content> content_;        ///< none: nothing published yet, or dropped
+  std::vector<std::string> thread_keys_;  ///< position = key index: appended to, never reordered
+  std::string instance_id_;               ///< made up for this process; empty: none yet
+  pid_t pid_;                             ///< of the process that all of this describes
   bool dropped_ = false;
 };
 
