@@ -46,20 +46,27 @@ class Hopper {
   /// The coroutine goes on, on this thread.
   VITRINE_HOP void enter() noexcept {
     Thread& here = vitrine_labels_thread;
-    resumer_ = in_force(here);
+    remember(resumer_, here);
     put_in_force(here, mine_);
     running_ = true;
   }
   /// The coroutine stops running on this thread.
   VITRINE_HOP void leave() noexcept {
     Thread& here = vitrine_labels_thread;
-    mine_ = in_force(here);
+    remember(mine_, here);
     running_ = false;
     put_in_force(here, resumer_);
   }
   bool running() const noexcept { return running_; }
 
  private:
+  /// Mostly it is known already. Comparing does not make the next hop wait for this one's loads.
+  static void remember(Words& words, const Thread& here) noexcept {
+    const auto* now = reinterpret_cast<const volatile std::uint64_t*>(&here.slot);
+    const std::uint64_t first = now[0], second = now[1];
+    if (words[0] != first || words[1] != second) words = Words{first, second};
+  }
+
   Set set_;  // keeps alive what it started with; its scopes keep alive what they made
   Words mine_;
   Words resumer_{0, 0};

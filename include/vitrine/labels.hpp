@@ -184,9 +184,9 @@ class Set {
 /// nothing dangles.
 class [[nodiscard]] Scope {
  public:
-  Scope(Key key, std::string_view value) noexcept : Scope(Label(key, value)) {}
+  Scope(Key key, std::string_view value) noexcept { open_one(key, value); }
   Scope(Key, std::nullptr_t) = delete;
-  explicit Scope(const Label& label) noexcept { open(&label, 1, nullptr); }
+  explicit Scope(const Label& label) noexcept { open_one(label.key, label.value); }
   Scope(std::initializer_list<Label> labels) noexcept {
     open(labels.begin(), labels.size(), nullptr);
   }
@@ -213,7 +213,11 @@ class [[nodiscard]] Scope {
 
  private:
   VITRINE_EXPORT void open(const Label* labels, std::size_t count, const Trace* trace) noexcept;
+  VITRINE_EXPORT void open_one(Key key, std::string_view value) noexcept;
   VITRINE_EXPORT void close() noexcept;
+  void open_new(Key key, std::string_view value) noexcept;
+  void close_unusual() noexcept;
+  void enter(detail::Thread& thread, const detail::Words& outer, detail::Block* block) noexcept;
 
   detail::Words outer_;
   std::uint64_t outer_serial_;  // of the set to put back; 0: not one of ours. Not ok: the status

@@ -5,23 +5,20 @@
 
 #include <new>
 
-#include "publish/local_atomic.hpp"
-
 namespace vitrine::publish {
 namespace {
 
-constexpr std::uint64_t quiet_ms = 50;
+constexpr std::uint32_t quiet_ms = 50;
 constexpr std::size_t arena_bytes = 256 * 1024;
 constexpr std::size_t chunk_pages = 8;
 
 /// Every set of the process gets its serial from here, a page's worth at a time.
 std::atomic<std::uint64_t> next_serial{1};
 
-std::uint64_t now_ms() noexcept {
+std::uint32_t now_ms() noexcept {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1000 +
-         static_cast<std::uint64_t>(now.tv_nsec) / 1'000'000;
+  return static_cast<std::uint32_t>(now.tv_sec * 1000 + now.tv_nsec / 1'000'000);
 }
 
 /// `bytes` of zeroes, aligned to `alignment`; both are multiples of the system's page.
@@ -37,10 +34,6 @@ char* map(std::size_t bytes, std::size_t alignment) noexcept {
   return start + before;
 }
 
-Page* page_of(const Ring& ring, std::uint64_t cursor) noexcept {
-  return reinterpret_cast<Page*>(cursor & ~(std::uint64_t{ring.page_bytes} - 1));
-}
-
 /// Forgets the sets of a page that nothing refers to. Their serials go to 0 before anything else is
 /// written over them, so a copy that was begun before cannot pass for a whole set.
 void clean(Page& page) noexcept {
@@ -52,7 +45,8 @@ void clean(Page& page) noexcept {
     }
     page.starts[word] = 0;
   }
-  page.live = 0;
+  page.opened = 0;
+  page.closed = 0;
   page.closed_elsewhere.store(0, std::memory_order_relaxed);
 }
 
@@ -73,78 +67,86 @@ Page* new_page(Arena& arena, Ring& ring) noexcept {
   return page;
 }
 
-void link_after(Page* where, Page* page) noexcept {
-  page->next = where->next;
-  where->next = page;
+/// From now on the page grows old.
+void leave(Page& page, std::uint32_t now) noexcept {
+  page.touched.store(false, std::memory_order_relaxed);
+  page.seen = static_cast<std::uint16_t>(page.ended());
+  page.left_ms = now;
 }
 
-void park(Ring& ring, Page* page) noexcept {
+void push(Queue& queue, Page* page) noexcept {
   page->next = nullptr;
-  (ring.parked == nullptr ? ring.parked : ring.parked_last->next) = page;
-  ring.parked_last = page;
+  (queue.first == nullptr ? queue.first : queue.last->next) = page;
+  queue.last = page;
 }
 
-/// Puts parked pages that fell quiet back into the ring. A few a turn: what a turn costs stays the
+Page* pop(Queue& queue) noexcept {
+  Page* page = queue.first;
+  queue.first = page->next;
+  return page;
+}
+
+/// Puts parked pages that fell quiet back into the queue. A few a turn: what a turn costs stays the
 /// same however many sets are held for long.
-void unpark(Ring& ring, Page* current, std::uint64_t now) noexcept {
-  for (int looked = 0; ring.parked != nullptr && looked < 4; ++looked) {
-    Page* page = ring.parked;
-    ring.parked = page->next;
-    if (page->quiescent()) {
-      page->left_ms = now;
-      link_after(current, page);
-    } else {
-      park(ring, page);
-    }
+void unpark(Ring& ring, std::uint32_t now) noexcept {
+  for (int looked = 0; ring.parked.first != nullptr && looked < 4; ++looked) {
+    Page* page = pop(ring.parked);
+    const bool quiet = page->quiescent();
+    if (quiet) leave(*page, now);
+    push(quiet ? ring.left : ring.parked, page);
   }
 }
 
-/// The oldest page that nothing refers to, or null.
-Page* oldest_quiet(Ring& ring, Page* current, std::uint64_t now) noexcept {
-  while (current->next != current) {
-    Page* page = current->next;
+/// The page left longest ago that nothing refers to, still in the queue; or null.
+Page* oldest_quiet(Ring& ring, std::uint32_t now) noexcept {
+  while (Page* page = ring.left.first) {
     if (page->quiescent()) {
-      if (page->touched.exchange(false, std::memory_order_relaxed)) page->left_ms = now;
+      if (page->touched.load(std::memory_order_relaxed) ||
+          page->seen != static_cast<std::uint16_t>(page->ended()))
+        leave(*page, now);
       return page;
     }
-    current->next = page->next;
-    park(ring, page);
+    push(ring.parked, pop(ring.left));
   }
   return nullptr;
 }
 
+/// The page to fill next, in order of preference: one left 50 ms ago; a new one, up to the bound;
+/// the one left last (its lines are still in the cache: a thread that gets here makes sets so fast
+/// that none would grow old enough); whichever there is.
 Page* next_page(Arena& arena, Ring& ring, Page* current) noexcept {
-  if (current == nullptr) {
-    Page* page = new_page(arena, ring);
-    if (page != nullptr) page->next = page;
-    return page;
+  if (current == nullptr) return new_page(arena, ring);
+  const std::uint32_t now = now_ms();
+  leave(*current, now);
+  unpark(ring, now);
+  Page* oldest = oldest_quiet(ring, now);
+  Page* next = nullptr;
+  if (oldest != nullptr && now - oldest->left_ms >= quiet_ms) {
+    next = pop(ring.left);
+  } else if (ring.pages < ring.wanted) {
+    next = new_page(arena, ring);
   }
-  const std::uint64_t now = now_ms();
-  current->left_ms = now;
-  unpark(ring, current, now);
-  Page* oldest = oldest_quiet(ring, current, now);
-  if (oldest != nullptr && (ring.pages >= ring.wanted || now - oldest->left_ms >= quiet_ms)) {
-    clean(*oldest);
-    return oldest;
+  if (next == nullptr) {
+    next = ring.hot != nullptr && ring.hot->quiescent() ? ring.hot
+           : oldest != nullptr                          ? pop(ring.left)
+                                                        : new_page(arena, ring);
+    if (next == nullptr) return nullptr;
+    if (ring.hot != nullptr && ring.hot != next) push(ring.left, ring.hot);
+    ring.hot = current;
+  } else {
+    push(ring.left, current);
   }
-  Page* page = new_page(arena, ring);
-  if (page != nullptr) {
-    link_after(current, page);
-  } else if (oldest != nullptr) {
-    clean(*oldest);
-    page = oldest;
-  }
-  return page;
+  clean(*next);
+  return next;
 }
 
 bool turn_page(Arena& arena, Ring& ring) noexcept {
   ring.turning = true;
   local_fence();
-  Page* page = next_page(arena, ring, page_of(ring, ring.cursor));
+  Page* page = next_page(arena, ring, page_at(ring.cursor, ring.page_bytes));
   if (page != nullptr) {
     page->first_serial =
         next_serial.fetch_add(ring.page_bytes >> ring.unit_shift, std::memory_order_relaxed);
-    page->touched.store(true, std::memory_order_relaxed);
     local_fence();
     // Unit 0 is the page's own header.
     local_store(ring.cursor, reinterpret_cast<std::uint64_t>(page) + 1);
@@ -159,19 +161,14 @@ Claim claim_from(Arena& arena, Ring& ring, std::size_t bytes) noexcept {
   const std::size_t page_units = ring.page_bytes >> ring.unit_shift;
   while (!ring.turning) {
     const std::uint64_t cursor = local_load(ring.cursor);
-    Page* page = page_of(ring, cursor);
+    Page* page = page_at(cursor, ring.page_bytes);
     const std::size_t unit = cursor & (ring.page_bytes - 1);
     if (page == nullptr || unit + units > page_units) {
       if (!turn_page(arena, ring)) break;
       continue;
     }
-    ++page->live;  // first, so that no handler turns to this page from here on
-    local_fence();
-    if (local_compare_exchange(ring.cursor, cursor, cursor + units)) {
-      local_or(page->starts[unit / 64], std::uint64_t{1} << (unit % 64));
+    if (claim_at(ring.cursor, cursor, *page, unit, units))
       return {reinterpret_cast<char*>(page) + (unit << ring.unit_shift), page};
-    }
-    --page->live;
   }
   return {nullptr, nullptr};
 }
@@ -204,7 +201,7 @@ Arena* new_arena() noexcept {
 
 /// Arenas of threads that ended, oldest first. Each waits a second: an observer may still follow a
 /// pointer it read before.
-constexpr std::uint64_t quarantine_ms = 1000;
+constexpr std::uint32_t quarantine_ms = 1000;
 std::atomic_flag quarantine_busy = ATOMIC_FLAG_INIT;
 Arena* quarantine_first = nullptr;
 Arena* quarantine_last = nullptr;

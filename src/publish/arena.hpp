@@ -11,6 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "publish/local_atomic.hpp"
+
 namespace vitrine::labels::detail {
 struct Block;
 }
@@ -21,20 +23,26 @@ struct Arena;
 
 /// At the start of its own memory, which is aligned to its size (a power of two).
 struct alignas(64) Page {
-  Page* next;                  ///< in the ring, oldest first
-  Arena* owner;                ///< who may claim from it and count in `live`
+  Page* next;                  ///< in its queue
+  Arena* owner;                ///< who may claim from it and count in `opened`
   std::uint64_t first_serial;  ///< a set's serial is this plus the number of its first unit
-  std::uint64_t left_ms;       ///< when it was last known to be in use; coarse clock
   std::uint64_t starts[2];     ///< one bit per unit: a set begins here
-  std::uint32_t live;          ///< scopes opened by the owner's thread less those closed by it
+  /// Uses begun and ended by the owner's thread. Two counters that only grow: one that goes up and
+  /// down would make every scope wait for the one before.
+  std::uint32_t opened;
+  std::uint32_t closed;
   std::atomic<std::uint32_t> closed_elsewhere;  ///< scopes closed by other threads
   std::atomic<std::uint32_t> pins;              ///< handles, on whatever thread
   std::uint8_t unit_shift;
-  std::atomic<bool> touched;  ///< in use since `left_ms`
+  std::atomic<bool> touched;  ///< unpinned since `left_ms`
+  std::uint16_t seen;         ///< the low bits of `ended()` at `left_ms`
+  std::uint32_t left_ms;      ///< when it was last known to be in use; coarse clock
 
   [[nodiscard]] bool quiescent() const noexcept {
-    return pins.load(std::memory_order_acquire) == 0 &&
-           live == closed_elsewhere.load(std::memory_order_acquire);
+    return pins.load(std::memory_order_acquire) == 0 && opened == ended();
+  }
+  [[nodiscard]] std::uint32_t ended() const noexcept {
+    return closed + closed_elsewhere.load(std::memory_order_acquire);
   }
   [[nodiscard]] std::size_t unit_of(const void* address) const noexcept {
     return static_cast<std::size_t>(static_cast<const char*>(address) -
@@ -57,16 +65,22 @@ struct alignas(64) Page {
 };
 static_assert(sizeof(Page) == 64);
 
-/// Pages of one size in the order in which they were left.
+struct Queue {
+  Page* first;
+  Page* last;  ///< if `first` is not null
+};
+
+/// Pages of one size.
 struct Ring {
   std::uint64_t cursor;  ///< address of the page being filled, plus the next free unit; 0: none yet
   std::uint32_t page_bytes;
   std::uint32_t unit_shift;
-  std::uint32_t pages;   ///< in the ring or parked
+  std::uint32_t pages;   ///< all of them
   std::uint32_t wanted;  ///< up to here, taking a new page is better than reusing one too early
-  Page* parked;          ///< found in use when their turn came; looked at again from time to time
-  Page* parked_last;
-  char* fresh;  ///< memory for pages not used yet
+  Queue left;            ///< in the order in which they were left
+  Queue parked;          ///< found in use when their turn came; looked at again from time to time
+  Page* hot;             ///< left last, in neither queue; null: none
+  char* fresh;           ///< memory for pages not used yet
   char* fresh_end;
   bool turning;  ///< a page is being turned: a handler that sees this takes the next ring
 };
@@ -79,18 +93,28 @@ inline constexpr std::size_t large_unit_bytes = 4 * 1024;
 inline constexpr std::size_t large_block_max = large_page_bytes - large_unit_bytes;
 inline constexpr std::size_t memo_entries = 64;
 
+/// A set made before, and what it was made of (memo.cpp).
+struct alignas(64) Recall {
+  std::uint32_t version;        ///< odd while it is being written: a handler leaves it alone
+  std::uint32_t size;           ///< of the one value; many: more than one label
+  std::uint64_t parent_serial;  ///< of the set it was made from; 0: the empty one
+  const void* key;              ///< of the one label
+  std::uint64_t head, tail;     ///< of the one value: all of it, up to 16 bytes; many: a hash
+  labels::detail::Block* block;
+  std::uint64_t page_serial;  ///< of the block's page, as long as that was not turned
+
+  static constexpr std::uint32_t many = ~std::uint32_t{0};
+};
+
 struct Arena {
   Ring small[3];
   Ring large[2];
-  /// The set made last for some (parent, labels); checked against the set itself on use, so a
-  /// handler may change an entry at any time.
-  labels::detail::Block* memo[memo_entries];
+  Recall memo[memo_entries];
   Arena* next;  ///< in the quarantine
-  std::uint64_t retired_ms;
+  std::uint32_t retired_ms;
 };
 
-/// A claimed run of units; its page counts one more live scope, and cannot be used again before
-/// `give_up_claim`, or the closing of a scope, takes that back.
+/// A claimed run of units; its page counts one more use, and is not turned before `close_use`.
 struct Claim {
   void* memory;
   Page* page;
@@ -99,11 +123,42 @@ struct Claim {
 /// Claims `bytes` (64-byte aligned; at most large_block_max). Null memory: none to be had.
 Claim claim(Arena& arena, std::size_t bytes) noexcept;
 
-/// Ends one use that `claim`, or ++live, began. `here`: the arena of the running thread.
+/// The page that a ring's cursor points into, and the unit of it.
+inline Page* page_at(std::uint64_t cursor, std::size_t page_bytes) noexcept {
+  return reinterpret_cast<Page*>(cursor & ~(std::uint64_t{page_bytes} - 1));
+}
+
+/// Claims `units` of a page at `cursor`, where they fit. False: a handler moved the cursor.
+inline bool claim_at(std::uint64_t& ring_cursor, std::uint64_t cursor, Page& page, std::size_t unit,
+                     std::size_t units) noexcept {
+  local_increment(page.opened);  // first, so that no handler turns to this page from here on
+  local_fence();
+  if (!local_compare_exchange(ring_cursor, cursor, cursor + units)) {
+    local_increment(page.closed);
+    return false;
+  }
+  local_or(page.starts[unit / 64], std::uint64_t{1} << (unit % 64));
+  return true;
+}
+
+/// `claim` for at most small_block_max bytes.
+inline Claim claim_small(Arena& arena, std::size_t bytes) noexcept {
+  const std::size_t units = (bytes + 63) >> small_unit_shift;
+  Ring& ring = arena.small[0];
+  const std::uint64_t cursor = local_load(ring.cursor);
+  Page* page = page_at(cursor, small_page_bytes);
+  const std::size_t unit = cursor & (small_page_bytes - 1);
+  if (page != nullptr && unit + units <= small_page_bytes >> small_unit_shift && !ring.turning &&
+      claim_at(ring.cursor, cursor, *page, unit, units))
+    return {reinterpret_cast<char*>(page) + (unit << small_unit_shift), page};
+  return claim(arena, bytes);
+}
+
+/// Ends one use that `claim`, or an increment of `opened`, began. `here`: the arena of the running
+/// thread.
 inline void close_use(Page& page, const void* here) noexcept {
-  page.touched.store(true, std::memory_order_relaxed);
   if (page.owner == here)
-    --page.live;
+    local_increment(page.closed);
   else
     page.closed_elsewhere.fetch_add(1, std::memory_order_release);
 }

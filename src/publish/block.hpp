@@ -59,25 +59,36 @@ using labels::detail::Entry;
 using labels::detail::Tag;
 using labels::detail::Words;
 
-/// The block that `words` put in force, or null when they are empty or another writer's set.
-inline Block* block_of(Words words) noexcept {
+/// The word of `Words` that no other set has.
+inline constexpr int identity = VITRINE_PUBLISH_ABI == 0 ? 0 : 1;
+
+inline std::uint64_t identity_of(const Words& words) noexcept {
+  return reinterpret_cast<const std::uint64_t*>(&words)[identity];
+}
+
+/// The block of that identity; null: none, or another writer's set.
+inline Block* block_of(std::uint64_t identity_word) noexcept {
 #if VITRINE_PUBLISH_ABI == 0
-  if (words[0] == 0) return nullptr;
-  return reinterpret_cast<Block*>(words[0] - sizeof(Block));
+  return identity_word == 0 ? nullptr : reinterpret_cast<Block*>(identity_word - sizeof(Block));
 #else
-  const std::uint64_t address = words[1];
   // Blocks are aligned to 64 bytes, so the look at the trailer stays within the page of a foreign
   // set's first byte.
-  if (address == 0 || address % 64 != 0) return nullptr;
-  auto* block = reinterpret_cast<Block*>(address);
+  if (identity_word == 0 || identity_word % 64 != 0) return nullptr;
+  auto* block = reinterpret_cast<Block*>(identity_word);
   const abi::custom_labels::SerialTrailer& trailer = block->head.trailer;
-  return trailer.magic == abi::custom_labels::serial_magic && trailer.self == address ? block
-                                                                                      : nullptr;
+  return trailer.magic == abi::custom_labels::serial_magic && trailer.self == identity_word
+             ? block
+             : nullptr;
 #endif
 }
 
+/// The block that `words` put in force, or null when they are empty or another writer's set.
+inline Block* block_of(const Words& words) noexcept {
+  return block_of(identity_of(words));
+}
+
 /// The labels that `words` put in force, whoever wrote them.
-inline labels::detail::Entries entries_of(Words words) noexcept {
+inline labels::detail::Entries entries_of(const Words& words) noexcept {
 #if VITRINE_PUBLISH_ABI == 0
   return {reinterpret_cast<const Entry*>(words[0]), words[1]};
 #else
@@ -87,7 +98,7 @@ inline labels::detail::Entries entries_of(Words words) noexcept {
 #endif
 }
 
-inline bool same(Words a, Words b) noexcept {
+inline bool same(const Words& a, const Words& b) noexcept {
   return a[0] == b[0] && a[1] == b[1];
 }
 

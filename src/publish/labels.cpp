@@ -28,7 +28,7 @@ std::optional<std::string_view> find(detail::Entries entries, std::string_view k
   return std::nullopt;
 }
 
-/// A new set with one pin and no live scope.
+/// A new set with one pin and no other use.
 Set build_pinned(Words base, const publish::Change& change) noexcept {
   Thread& self = publish::thread();
   Arena* arena = publish::arena_of(self);
@@ -42,32 +42,6 @@ Set build_pinned(Words base, const publish::Change& change) noexcept {
 }
 
 }  // namespace
-
-void Scope::open(const Label* labels, std::size_t count, const Trace* trace) noexcept {
-  Thread& self = publish::thread();
-  Arena* arena = publish::arena_of(self);
-  block_ = nullptr;
-  if (__builtin_expect(arena == nullptr, 0)) {
-    outer_serial_ = static_cast<std::uint64_t>(why_no_arena(self));
-    return;
-  }
-  const Words outer = detail::in_force(self);
-  const publish::Built built = publish::build_or_recall(*arena, outer, {labels, count, trace});
-  if (__builtin_expect(built.block == nullptr, 0)) {
-    outer_serial_ = static_cast<std::uint64_t>(built.status);
-    return;
-  }
-  block_ = built.block;
-  outer_ = outer;
-  outer_serial_ = built.block->parent_serial;
-  detail::put_in_force(self, built.block->words);
-}
-
-void Scope::close() noexcept {
-  Thread& self = publish::thread();
-  publish::take_out_of_force(self, block_->words, outer_, outer_serial_, *block_);
-  publish::close_use(*block_->page, self.arena);
-}
 
 Set Set::make(const Label* labels, std::size_t count, const Trace* trace) noexcept {
   return build_pinned(Words{0, 0}, {labels, count, trace});
@@ -121,7 +95,7 @@ void Attach::open() noexcept {
 }
 
 void Attach::close() noexcept {
-  publish::take_out_of_force(publish::thread(), block_->words, outer_, outer_serial_, *block_);
+  publish::take_out_of_force(publish::thread(), outer_, outer_serial_, *block_);
 }
 
 std::optional<std::string_view> get(Key key) noexcept {

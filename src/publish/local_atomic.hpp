@@ -43,4 +43,12 @@ inline void local_or(std::uint64_t& word, std::uint64_t bits) noexcept {
 #endif
 }
 
+inline void local_increment(std::uint32_t& word) noexcept {
+#if defined(__x86_64__)
+  __asm__ volatile("incl %0" : "+m"(word) : : "cc");
+#else
+  __atomic_fetch_add(&word, 1, __ATOMIC_RELAXED);
+#endif
+}
+
 }  // namespace vitrine::publish

@@ -1,8 +1,6 @@
 #include "publish/memo.hpp"
 
-#include "publish/bytes.hpp"
-#include "publish/keys.hpp"
-#include "publish/local_atomic.hpp"
+#include "publish/append.hpp"
 
 namespace vitrine::publish {
 namespace {
@@ -10,11 +8,30 @@ namespace {
 /// Comparing more labels than this would cost as much as making the set.
 constexpr std::size_t max_recalled = 8;
 
-bool made_for(const Block& block, const Block* base, const Change& change) noexcept {
-  if (block.parent != base || block.own != change.count ||
-      block.spliced.load(std::memory_order_relaxed))
-    return false;
-  if (block.parent_serial != (base == nullptr ? 0 : base->serial())) return false;
+bool can_be_asked_for(const Change& change) noexcept {
+  if (change.trace != nullptr || change.count - 1 >= max_recalled) return false;
+  for (std::size_t i = 0; i < change.count; ++i) {
+    if (!change.labels[i].key.ok() || change.labels[i].value.size() > labels::max_value_bytes)
+      return false;
+  }
+  return true;
+}
+
+/// Several labels, or a long one: by a hash, and then a look at the set.
+Question question_for(std::uint64_t parent_serial, const Change& change) noexcept {
+  std::uint64_t hash = parent_serial;
+  for (std::size_t i = 0; i < change.count; ++i) {
+    const labels::Label& label = change.labels[i];
+    const Ends ends = ends_of(label.value.data(), label.value.size());
+    hash = (hash ^ reinterpret_cast<std::uintptr_t>(labels::Access::data(label.key)) ^ ends.head ^
+            ends.tail * Question::mixer ^ label.value.size()) *
+           Question::mixer;
+  }
+  return {parent_serial, &max_recalled, Recall::many, {hash, change.count}};
+}
+
+bool has_labels_of(const Block& block, const Change& change) noexcept {
+  if (block.own != change.count) return false;
   const Tag* tag = tags(block);
   for (std::size_t i = 0; i < change.count; ++i) {
     const labels::Label& label = change.labels[i];
@@ -26,46 +43,37 @@ bool made_for(const Block& block, const Block* base, const Change& change) noexc
   return true;
 }
 
-/// The set, counted as one more live scope; null when it was overwritten or is not the one wanted.
-Block* recall(Block* block, const Block* base, const Change& change) noexcept {
-  if (block == nullptr) return nullptr;
-  auto* page = reinterpret_cast<Page*>(reinterpret_cast<std::uintptr_t>(block) &
-                                       ~std::uintptr_t{small_page_bytes - 1});
-  ++page->live;  // first, so that no handler can turn to the page while we look
-  local_fence();
-  if (page->starts_at(block) && block->serial() == page->serial_of(block) &&
-      made_for(*block, base, change))
-    return block;
-  --page->live;
-  return nullptr;
-}
-
-std::size_t slot_for(const Block* base, const Change& change) noexcept {
-  std::uint64_t hash = reinterpret_cast<std::uintptr_t>(base) >> 6;
-  for (std::size_t i = 0; i < change.count; ++i) {
-    const labels::Label& label = change.labels[i];
-    hash ^= labels::Access::data(label.key)->tag.id;
-    hash = (hash ^ digest(label.value.data(), label.value.size())) * 0x9e3779b97f4a7c15;
-  }
-  return hash >> 58;
-}
-static_assert(memo_entries == 64);
-
 }  // namespace
 
-Built build_or_recall(Arena& arena, Words base, const Change& change) noexcept {
-  const Block* parent = block_of(base);
-  bool may_recall = change.trace == nullptr && change.count - 1 < max_recalled &&
-                    (parent != nullptr || same(base, Words{0, 0}));
-  for (std::size_t i = 0; may_recall && i < change.count; ++i)
-    may_recall = change.labels[i].key.ok();
-  if (!may_recall) return build(arena, base, change);
+void remember(Recall& entry, const Question& question, Block* block) noexcept {
+  const std::uint32_t version = entry.version;
+  if (version % 2 != 0) return;  // this is a handler, and interrupted `remember`
+  if (block->page->unit_shift != small_unit_shift) return;
+  entry.version = version + 1;
+  local_fence();
+  entry.size = question.size;
+  entry.parent_serial = question.parent_serial;
+  entry.key = question.key;
+  entry.head = question.ends.head;
+  entry.tail = question.ends.tail;
+  entry.block = block;
+  entry.page_serial = block->page->first_serial;
+  local_fence();
+  entry.version = version + 2;
+}
 
-  Block*& remembered = arena.memo[slot_for(parent, change)];
-  if (Block* block = recall(remembered, parent, change)) return {block, labels::Status::ok};
-  const Built built = build(arena, base, change);
-  if (built.block != nullptr && built.block->page->unit_shift == small_unit_shift)
-    remembered = built.block;
+Built recall_or_build(Arena& arena, Words base, const Block* parent,
+                      const Change& change) noexcept {
+  if (!can_be_asked_for(change)) return build(arena, base, change);
+  const Question question = question_for(parent == nullptr ? 0 : parent->serial(), change);
+  Recall& entry = question.entry(arena);
+  if (Block* block = recall(entry, question)) {
+    if (has_labels_of(*block, change)) return {block, labels::Status::ok};
+    local_increment(block->page->closed);
+  }
+  Built built{append(arena, parent, change.labels, change.count), labels::Status::ok};
+  if (built.block == nullptr) built = build(arena, base, change);
+  if (built.block != nullptr) remember(entry, question, built.block);
   return built;
 }
 

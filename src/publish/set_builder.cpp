@@ -1,8 +1,6 @@
 #include "publish/set_builder.hpp"
 
-#include <algorithm>
-#include <new>
-
+#include "publish/block_layout.hpp"
 #include "publish/bytes.hpp"
 #include "publish/keys.hpp"
 
@@ -10,9 +8,6 @@ namespace vitrine::publish {
 namespace {
 
 namespace record_abi = abi::thread_context;
-
-constexpr std::size_t attributes_max =
-    record_abi::recommended_record_max - sizeof(record_abi::Record);
 
 struct TraceText {
   char trace_id[32];
@@ -93,11 +88,7 @@ class Walk {
 
 /// Where the bytes of each label go. A value is an attribute of the record, if its key is in the
 /// key map and the record has room; it is also a string if the attribute had to cut it.
-struct Sizes {
-  std::size_t labels = 0;
-  std::size_t attributes = 0;
-  std::size_t strings = 0;
-
+struct Sizes : Layout {
   struct Place {
     std::size_t attribute;  ///< bytes of the value in the record
     bool in_record;
@@ -116,14 +107,6 @@ struct Sizes {
     strings += key.size() + (place.in_strings ? value.size() : 0);
     return place;
   }
-
-  [[nodiscard]] std::size_t record_at() const noexcept {
-    return sizeof(Block) + labels * (sizeof(Entry) + sizeof(Tag));
-  }
-  [[nodiscard]] std::size_t strings_at() const noexcept {
-    return record_at() + sizeof(record_abi::Record) + attributes;
-  }
-  [[nodiscard]] std::size_t total() const noexcept { return strings_at() + strings; }
 };
 
 class Filler {
@@ -131,7 +114,7 @@ class Filler {
   Filler(char* block, const Sizes& sizes) noexcept
       : entry_(reinterpret_cast<Entry*>(block + sizeof(Block))),
         tag_(reinterpret_cast<Tag*>(entry_ + sizes.labels)),
-        attribute_(block + sizes.record_at() + sizeof(record_abi::Record)),
+        attribute_(block + sizes.attributes_at()),
         string_(block + sizes.strings_at()) {}
 
   void add(std::string_view key, std::string_view value, Tag tag) noexcept {
@@ -174,33 +157,6 @@ labels::Status check(const Change& change) noexcept {
   return labels::Status::ok;
 }
 
-void fill_record(char* at, const Change& change, const Block* base,
-                 std::size_t attributes) noexcept {
-  record_abi::Record record{};
-  if (change.trace != nullptr) {
-    std::memcpy(record.trace_id, change.trace->trace_id.bytes.data(), sizeof record.trace_id);
-    std::memcpy(record.span_id, change.trace->span_id.bytes.data(), sizeof record.span_id);
-    record.trace_flags = change.trace->flags;
-  } else if (base != nullptr) {
-    record = base->record();
-  }
-  record.valid = 1;
-  record.attrs_size = static_cast<std::uint16_t>(attributes);
-  std::memcpy(at, &record, sizeof record);
-}
-
-Words words_for(const char* block, const Sizes& sizes) noexcept {
-  const auto address = reinterpret_cast<std::uint64_t>(block);
-#if VITRINE_PUBLISH_ABI == 0
-  return Words{address + sizeof(Block), sizes.labels};
-#elif VITRINE_PUBLISH_OTEL
-  return Words{address + sizes.record_at(), address};
-#else
-  (void)sizes;
-  return Words{0, address};
-#endif
-}
-
 }  // namespace
 
 Built build(Arena& arena, Words base, const Change& change) noexcept {
@@ -222,34 +178,15 @@ Built build(Arena& arena, Words base, const Change& change) noexcept {
   const Claim claimed = claim(arena, sizes.total());
   if (claimed.memory == nullptr) return {nullptr, labels::Status::out_of_memory};
   char* memory = static_cast<char*>(claimed.memory);
-  const auto address = reinterpret_cast<std::uint64_t>(memory);
-
-  auto* block = static_cast<Block*>(claimed.memory);
-  __atomic_store_n(&block->head.trailer.serial, 0, __ATOMIC_RELAXED);
-  labels::detail::store_fence();
-
+  begin_block(memory);
   Filler filler(memory, sizes);
   const auto fill = [&](std::string_view key, std::string_view value, Tag tag) {
     filler.add(key, value, tag);
   };
   walk.own(fill);
   walk.inherited(fill);
-  fill_record(memory + sizes.record_at(), change, walk.block(), sizes.attributes);
-
-  block->head.set = {address + sizeof(Block), sizes.labels, sizes.labels};
-  block->head.trailer.magic = abi::custom_labels::serial_magic;
-  block->head.trailer.total_bytes = static_cast<std::uint32_t>(sizes.total());
-  block->head.trailer.flags = 0;
-  block->head.trailer.self = address;
-  block->page = claimed.page;
-  block->words = words_for(memory, sizes);
-  block->parent = const_cast<Block*>(walk.block());
-  block->parent_serial = walk.block() != nullptr ? walk.block()->head.trailer.serial : 0;
-  block->own = static_cast<std::uint16_t>(own);
-  block->spliced.store(false, std::memory_order_relaxed);
-  block->record_at = static_cast<std::uint32_t>(sizes.record_at());
-  __atomic_store_n(&block->head.trailer.serial, claimed.page->serial_of(memory), __ATOMIC_RELEASE);
-  return {block, labels::Status::ok};
+  fill_record(memory, sizes, change.trace, walk.block());
+  return {finish_block(claimed, sizes, own, walk.block()), labels::Status::ok};
 }
 
 }  // namespace vitrine::publish

@@ -15,7 +15,7 @@ struct Change {
 };
 
 struct Built {
-  Block* block;  ///< its page counts it as one live scope of this thread's arena
+  Block* block;  ///< its page counts one more use, which ends by `close_use`
   labels::Status status;
 };
 

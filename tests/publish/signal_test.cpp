@@ -56,19 +56,15 @@ class Interrupter {
 // What the handler saw; it must not use anything that allocates.
 std::atomic<long> handled, mixed, lost;
 
-constexpr long enough = 300;  // handled signals
+constexpr long enough = 500;
 
-/// Steps for a while, and on until enough signals came: on a busy machine they are slow to.
+/// Until the handler came often enough.
 template <class F>
-long repeat(F&& step) {
-  const auto start = std::chrono::steady_clock::now();
-  const auto passed = [&] { return std::chrono::steady_clock::now() - start; };
-  long steps = 0;
-  while (passed() < std::chrono::milliseconds(700) ||
-         (handled <= enough && passed() < std::chrono::seconds(30))) {
-    for (int i = 0; i < 64; ++i) step(steps++);
+void repeat(F&& step) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  for (long i = 0; handled < enough && std::chrono::steady_clock::now() < until; ++i) {
+    for (int j = 0; j < 64; ++j) step(i * 64 + j);
   }
-  return steps;
 }
 
 bool equal(const abi::custom_labels::String& a, const abi::custom_labels::String& b) {
@@ -105,7 +101,7 @@ TEST(Signals, NoMixedPairInAScope) {
       Scope scope{{pair_a, value}, {pair_b, value}};
     });
   }
-  EXPECT_GT(handled, enough);
+  EXPECT_GE(handled, enough);
   EXPECT_EQ(mixed, 0);
 }
 
@@ -123,7 +119,7 @@ TEST(Signals, NoMixedPairInRunWith) {
           set, labels, 2, [](void*) -> void* { return nullptr; }, nullptr, nullptr);
     });
   }
-  EXPECT_GT(handled, enough);
+  EXPECT_GE(handled, enough);
   EXPECT_EQ(mixed, 0);
   custom_labels_replace(nullptr);
   custom_labels_free(set);
@@ -158,7 +154,7 @@ TEST(Signals, HandlersOpenScopesWhileSetsAreMade) {
         ++wrong;
     });
   }
-  EXPECT_GT(handled, enough);
+  EXPECT_GE(handled, enough);
   EXPECT_EQ(lost, 0);
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(test::v1_slot, nullptr);
@@ -207,7 +203,7 @@ TEST(Signals, HandlersChangeTheSetThatIsBeingChanged) {
       if (i % 7 == 0) custom_labels_delete(shared_set, str(key));
     });
   }
-  EXPECT_GT(handled, enough);
+  EXPECT_GE(handled, enough);
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(lost, 0);
   EXPECT_EQ(handler_errors, 0);

@@ -1,0 +1,91 @@
+// Where things are in a block, from how many of them there are; and its header.
+#pragma once
+
+#include <algorithm>
+#include <vitrine/labels.hpp>
+
+#include "publish/block.hpp"
+#include "publish/bytes.hpp"
+
+namespace vitrine::publish {
+
+inline constexpr std::size_t attributes_max =
+    abi::thread_context::recommended_record_max - sizeof(abi::thread_context::Record);
+
+struct Layout {
+  std::size_t labels = 0;
+  std::size_t attributes = 0;  ///< bytes in the record, after its header
+  std::size_t strings = 0;     ///< bytes
+
+  [[nodiscard]] std::size_t record_at() const noexcept {
+    return sizeof(Block) + labels * (sizeof(Entry) + sizeof(Tag));
+  }
+  [[nodiscard]] std::size_t attributes_at() const noexcept {
+    return record_at() + sizeof(abi::thread_context::Record);
+  }
+  [[nodiscard]] std::size_t strings_at() const noexcept { return attributes_at() + attributes; }
+  [[nodiscard]] std::size_t total() const noexcept { return strings_at() + strings; }
+};
+
+/// Says that the block is being written: until `finish_block`, no copy of it passes for a set.
+inline void begin_block(void* memory) noexcept {
+  __atomic_store_n(&static_cast<Block*>(memory)->head.trailer.serial, 0, __ATOMIC_RELAXED);
+  labels::detail::store_fence();
+}
+
+/// The ids and flags of a record.
+inline void fill_record(char* block, const Layout& layout, const labels::Trace* trace,
+                        const Block* base) noexcept {
+  using Record = abi::thread_context::Record;
+  char* at = block + layout.record_at();
+  const auto fill_ids = [at](const void* trace_id, const void* span_id, std::uint8_t flags) {
+    std::memcpy(at + offsetof(Record, trace_id), trace_id, 16);
+    std::memcpy(at + offsetof(Record, span_id), span_id, 8);
+    at[offsetof(Record, trace_flags)] = static_cast<char>(flags);
+  };
+  if (trace != nullptr) {
+    fill_ids(trace->trace_id.bytes.data(), trace->span_id.bytes.data(), trace->flags);
+  } else if (base != nullptr) {
+    const Record& record = base->record();
+    fill_ids(record.trace_id, record.span_id, record.trace_flags);
+  } else {
+    std::memset(at, 0, sizeof(Record));
+  }
+  at[offsetof(Record, valid)] = 1;
+  store(at + offsetof(Record, attrs_size), static_cast<std::uint16_t>(layout.attributes));
+}
+
+inline Words words_for(const char* block, const Layout& layout) noexcept {
+  const auto address = reinterpret_cast<std::uint64_t>(block);
+#if VITRINE_PUBLISH_ABI == 0
+  return Words{address + sizeof(Block), layout.labels};
+#elif VITRINE_PUBLISH_OTEL
+  return Words{address + layout.record_at(), address};
+#else
+  (void)layout;
+  return Words{0, address};
+#endif
+}
+
+/// Writes the header, and with its serial makes the block a set.
+inline Block* finish_block(const Claim& claimed, const Layout& layout, std::size_t own,
+                           const Block* base) noexcept {
+  auto* block = static_cast<Block*>(claimed.memory);
+  const auto address = reinterpret_cast<std::uint64_t>(block);
+  block->head.set = {address + sizeof(Block), layout.labels, layout.labels};
+  block->head.trailer.magic = abi::custom_labels::serial_magic;
+  block->head.trailer.total_bytes = static_cast<std::uint32_t>(layout.total());
+  block->head.trailer.flags = 0;
+  block->head.trailer.self = address;
+  block->page = claimed.page;
+  block->words = words_for(static_cast<const char*>(claimed.memory), layout);
+  block->parent = const_cast<Block*>(base);
+  block->parent_serial = base != nullptr ? base->head.trailer.serial : 0;
+  block->own = static_cast<std::uint16_t>(own);
+  block->spliced.store(false, std::memory_order_relaxed);
+  block->record_at = static_cast<std::uint32_t>(layout.record_at());
+  __atomic_store_n(&block->head.trailer.serial, claimed.page->serial_of(block), __ATOMIC_RELEASE);
+  return block;
+}
+
+}  // namespace vitrine::publish
