@@ -6,7 +6,9 @@
 #include <string_view>
 
 #include "base/result.hpp"
+#include "observe/doctor.hpp"
 #include "observe/labels.hpp"
+#include "observe/ps.hpp"
 
 namespace vitrine::cli {
 
@@ -23,6 +25,12 @@ std::string hex_id(std::span<const std::uint8_t> id);
 /// "trace_id","span_id","trace_flags","truncated":[{"what","detail"}],"defects":[…]}; for a thread
 /// that could not be read, "error" instead of "evidence" and "labels".
 Json to_json(const observe::ThreadLabels& thread);
+
+/// {"pid","comm","threads","formats":[…],"context":bool, "service" and "problems" when there are such}.
+Json to_json(const observe::Publisher& publisher);
+
+/// {"topic","what","verdict":"yes|no|partly","detail", "remedy" when there is one}.
+Json to_json(const observe::Finding& finding);
 
 /// Writes one object as one line to standard output and flushes it. False when nobody reads any
 /// more: the command then ends.

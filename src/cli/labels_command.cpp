@@ -29,7 +29,7 @@ std::string describe(const format::LabelSet& set, const Style& style) {
   std::string out;
   const auto add = [&](const std::string& item) { out += (out.empty() ? "" : " ") + item; };
   for (const format::Label& label : set.labels)
-    add(style.cyan(quoted(label.key)) + "=" + quoted(label.value));
+    add(style.cyan(delimited(label.key)) + "=" + delimited(label.value));
   if (set.trace)
     add(style.dim(
         fmt::format("trace={}/{}", hex_id(set.trace->trace_id), hex_id(set.trace->span_id))));

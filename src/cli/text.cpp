@@ -81,7 +81,7 @@ std::string printable(std::string_view bytes) {
   return out;
 }
 
-std::string quoted(std::string_view bytes) {
+std::string delimited(std::string_view bytes) {
   std::string text = printable(bytes);
   if (!text.empty() && text.find_first_of(" \"=") == std::string::npos) return text;
   std::string out = "\"";

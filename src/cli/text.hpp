@@ -17,7 +17,7 @@ std::string printable(std::string_view bytes);
 
 /// printable(), in double quotes when it has spaces, quotes or nothing at all, so that where a
 /// value ends is always visible.
-std::string quoted(std::string_view bytes);
+std::string delimited(std::string_view bytes);
 
 /// How text is decorated: ANSI colours on a terminal, nothing elsewhere or under NO_COLOR.
 class Style {

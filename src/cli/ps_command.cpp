@@ -1,0 +1,98 @@
+// vitrine ps: every process that publishes anything.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cli/command.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/json.hpp"
+#include "cli/report.hpp"
+#include "cli/text.hpp"
+#include "observe/ps.hpp"
+
+namespace vitrine::cli {
+namespace {
+
+std::vector<std::string_view> format_names(const observe::Publisher& publisher) {
+  std::vector<std::string_view> names;
+  for (const format::Format format : publisher.formats) names.push_back(format::name(format));
+  return names;
+}
+
+std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
+
+class PsCommand : public Command {
+ public:
+  Manual manual() const override {
+    return {"ps",
+            "list the processes that publish anything",
+            {"Looks at every process for label sets in any known format and for a process context. "
+             "Nothing is stopped, and nothing is needed from the processes. Processes of other users "
+             "can be looked into with CAP_SYS_PTRACE; how many were not is said at the end."},
+            {{"vitrine ps", "a table: pid, threads, service, formats"},
+             {"vitrine ps --json", "one JSON object a process"}},
+            {"labels", "context", "doctor"}};
+  }
+
+  void define(CLI::App& app) override {
+    app.add_flag("--json", json_, "One JSON object a process, one a line");
+  }
+
+  int run() override {
+    const auto list = observe::list_publishers();
+    if (!list) return report(list.error());
+    if (json_) {
+      for (const observe::Publisher& publisher : list->publishers)
+        if (!print_json(to_json(publisher))) return exit_done;
+    } else {
+      show(*list);
+    }
+    if (list->not_permitted > 0)
+      note(fmt::format("{} of {} processes could not be looked into; run as root or with "
+                       "CAP_SYS_PTRACE to see them",
+                       list->not_permitted, list->looked_at));
+    return exit_done;
+  }
+
+ private:
+  static void show(const observe::PublisherList& list) {
+    const Style style = Style::of_stdout();
+    if (list.publishers.empty()) {
+      fmt::print("none of {} processes publishes labels or a process context\n", list.looked_at);
+      return;
+    }
+    Table table;
+    table.row({style.dim("PID"), style.dim("COMMAND"), style.dim("THREADS"), style.dim("SERVICE"),
+               style.dim("CONTEXT"), style.dim("LABEL FORMATS")});
+    for (const observe::Publisher& publisher : list.publishers) {
+      std::string formats = fmt::format("{}", fmt::join(format_names(publisher), ", "));
+      for (const std::string& problem : publisher.problems)
+        formats += (formats.empty() ? "" : " ") + style.yellow("(" + printable(problem) + ")");
+      table.row({style.bold(std::to_string(publisher.pid)), printable(publisher.comm),
+                 std::to_string(publisher.threads), or_dash(printable(publisher.service)),
+                 publisher.has_context ? "yes" : "-", or_dash(formats)});
+    }
+    fmt::print("{}", table.str());
+  }
+
+  bool json_ = false;
+};
+
+}  // namespace
+
+Json to_json(const observe::Publisher& publisher) {
+  Json object = {{"pid", publisher.pid},
+                 {"comm", json_bytes(publisher.comm)},
+                 {"threads", publisher.threads},
+                 {"formats", format_names(publisher)},
+                 {"context", publisher.has_context}};
+  if (!publisher.service.empty()) object["service"] = json_bytes(publisher.service);
+  if (!publisher.problems.empty()) {
+    Json& problems = object["problems"] = Json::array();
+    for (const std::string& problem : publisher.problems) problems.push_back(json_bytes(problem));
+  }
+  return object;
+}
+
+std::unique_ptr<Command> make_ps_command() { return std::make_unique<PsCommand>(); }
+
+}  // namespace vitrine::cli

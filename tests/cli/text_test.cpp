@@ -1,0 +1,58 @@
+#include "cli/text.hpp"
+
+#include <gtest/gtest.h>
+
+namespace vitrine::cli {
+namespace {
+
+TEST(Utf8, AcceptsWhatTheStandardCallsWellFormed) {
+  EXPECT_TRUE(is_utf8(""));
+  EXPECT_TRUE(is_utf8("plain"));
+  EXPECT_TRUE(is_utf8("caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"));
+}
+
+TEST(Utf8, RefusesOverlongSurrogateCutAndStrayBytes) {
+  EXPECT_FALSE(is_utf8("\xc0\xaf"));
+  EXPECT_FALSE(is_utf8("\xe0\x80\xaf"));
+  EXPECT_FALSE(is_utf8("\xed\xa0\x80"));
+  EXPECT_FALSE(is_utf8("\xf4\x90\x80\x80"));
+  EXPECT_FALSE(is_utf8("\xe2\x82"));
+  EXPECT_FALSE(is_utf8("\x80"));
+}
+
+TEST(Printable, WritesOutWhatWouldSteerATerminal) {
+  EXPECT_EQ(printable("a\x1b[2Jb"), "a\\x1b[2Jb");
+  EXPECT_EQ(printable("line\nline\r\t\x7f"), "line\\x0aline\\x0d\\x09\\x7f");
+  EXPECT_EQ(printable(std::string_view("nul\0", 4)), "nul\\x00");
+  EXPECT_EQ(printable("\xc2\x9b" "31m"), "\\u{9b}31m");                // C1 CSI
+  EXPECT_EQ(printable("\xe2\x80\xae" "evil"), "\\u{202e}evil");        // right-to-left override
+  EXPECT_EQ(printable("back\\slash"), "back\\\\slash");
+  EXPECT_EQ(printable("\xff\xfe"), "\\xff\\xfe");
+}
+
+TEST(Printable, LeavesReadableTextAlone) {
+  EXPECT_EQ(printable("Zürich 東京"), "Zürich 東京");
+}
+
+TEST(Delimited, ShowsWhereAValueEnds) {
+  EXPECT_EQ(delimited("acme"), "acme");
+  EXPECT_EQ(delimited(""), "\"\"");
+  EXPECT_EQ(delimited("two words"), "\"two words\"");
+  EXPECT_EQ(delimited("say \"hi\""), "\"say \\\"hi\\\"\"");
+  EXPECT_EQ(delimited("a=b"), "\"a=b\"");
+}
+
+TEST(Table, AlignsByWhatIsSeenNotByBytes) {
+  const Style colour(true);
+  Table table;
+  table.row({"é", "x"});
+  table.row({colour.red("abc"), "y"});
+  EXPECT_EQ(table.str(1), " é    x\n \x1b[31mabc\x1b[0m  y\n");
+}
+
+TEST(Style, IsPlainWhenColourIsOff) {
+  EXPECT_EQ(Style(false).bold("text"), "text");
+}
+
+}  // namespace
+}  // namespace vitrine::cli
