@@ -141,7 +141,7 @@ class LabelsCommand : public Command {
         ->capture_default_str()
         ->type_name("BYTES");
     app.add_flag("--json", json_, "One JSON object a thread and format, one a line");
-    exec_ = app.add_flag("--exec", "Start the command after -- and read it: --exec -- COMMAND...");
+    app.add_flag("--exec", exec_, "Start the command after -- and read it: --exec -- COMMAND...");
     app.add_option("--exec-word", command_)
         ->group("");  // main() fills it from `--exec -- COMMAND…`
   }
@@ -151,7 +151,7 @@ class LabelsCommand : public Command {
     options_.stop = &interrupted();
     catch_interrupts();
     std::optional<observe::Launched> launched;
-    if (exec_->count() > 0) {
+    if (exec_) {
       auto started = observe::Launched::start(command_);
       if (!started) return report(started.error());
       launched = std::move(*started);
@@ -244,7 +244,7 @@ class LabelsCommand : public Command {
   std::string duration_;
   bool every_thread_ = false;
   bool json_ = false;
-  CLI::Option* exec_ = nullptr;
+  bool exec_ = false;
   std::vector<std::string> command_;
 
   std::optional<milliseconds> interval_;
