@@ -6,8 +6,14 @@ namespace vitrine::cli {
 namespace {
 
 observe::ThreadLabels thread(Result<format::LabelSet> set) {
-  return {1,  2, "worker", format::Format::custom_labels_v1, "/bin/app", observe::Mode::snapshot,
-          observe::Evidence::proven, std::move(set)};
+  return {1,
+          2,
+          "worker",
+          format::Format::custom_labels_v1,
+          "/bin/app",
+          observe::Mode::snapshot,
+          observe::Evidence::proven,
+          std::move(set)};
 }
 
 TEST(LabelsJson, IsTheContract) {
@@ -20,7 +26,8 @@ TEST(LabelsJson, IsTheContract) {
 
 TEST(LabelsJson, CarriesAnyBytes) {
   format::LabelSet set;
-  set.labels = {{std::string("\xff\x00\x01", 3), "\x80"}, {"ctrl", "\x1b\n"}, {"four", "\xfe\xfe\xfe\xfe"}};
+  set.labels = {
+      {std::string("\xff\x00\x01", 3), "\x80"}, {"ctrl", "\x1b\n"}, {"four", "\xfe\xfe\xfe\xfe"}};
   EXPECT_EQ(to_json(thread(set))["labels"].dump(),
             R"([{"key":{"base64":"/wAB"},"value":{"base64":"gA=="}},)"
             R"({"key":"ctrl","value":"\u001b\n"},{"key":"four","value":{"base64":"/v7+/g=="}}])");

@@ -24,8 +24,12 @@ TEST(Printable, WritesOutWhatWouldSteerATerminal) {
   EXPECT_EQ(printable("a\x1b[2Jb"), "a\\x1b[2Jb");
   EXPECT_EQ(printable("line\nline\r\t\x7f"), "line\\x0aline\\x0d\\x09\\x7f");
   EXPECT_EQ(printable(std::string_view("nul\0", 4)), "nul\\x00");
-  EXPECT_EQ(printable("\xc2\x9b" "31m"), "\\u{9b}31m");                // C1 CSI
-  EXPECT_EQ(printable("\xe2\x80\xae" "evil"), "\\u{202e}evil");        // right-to-left override
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "31m"),
+            "\\u{9b}31m");  // C1 CSI
+  EXPECT_EQ(printable("\xe2\x80\xae"
+                      "evil"),
+            "\\u{202e}evil");  // right-to-left override
   EXPECT_EQ(printable("back\\slash"), "back\\\\slash");
   EXPECT_EQ(printable("\xff\xfe"), "\\xff\\xfe");
 }

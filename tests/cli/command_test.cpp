@@ -1,0 +1,276 @@
+// The command as a user meets it: real invocations, their output, their exit codes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "support/child.hpp"
+
+namespace vitrine::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+Outcome vitrine(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), VITRINE);
+  return run(std::move(arguments));
+}
+
+std::vector<nlohmann::json> json_lines(const std::string& text) {
+  std::vector<nlohmann::json> objects;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) objects.push_back(nlohmann::json::parse(line));
+  return objects;
+}
+
+const std::vector<std::string> commands = {"ps", "labels", "context", "doctor"};
+
+// ---- help -------------------------------------------------------------------------------------
+
+TEST(Help, OfEachCommandHasAnExampleAndNamesItsManualPage) {
+  for (const std::string& command : commands) {
+    const Outcome help = vitrine({command, "--help"});
+    EXPECT_EQ(help.status, 0);
+    EXPECT_THAT(help.out, HasSubstr("Examples:\n  vitrine " + command));
+    EXPECT_THAT(help.out, HasSubstr("man vitrine-" + command));
+    EXPECT_EQ(help.err, "");
+  }
+}
+
+TEST(Help, FitsEightyColumns) {
+  for (const std::string& command : commands) {
+    std::istringstream lines(vitrine({command, "--help"}).out);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
+  }
+}
+
+TEST(Help, WithoutACommandShowsHelpAndFailsAsUsage) {
+  const Outcome none = vitrine({});
+  EXPECT_EQ(none.status, 2);
+  EXPECT_THAT(none.out, HasSubstr("labels"));
+}
+
+TEST(Manual, PagesOfAllCommandsPassTheLint) {
+  std::vector<std::string> pages = {"vitrine"};
+  for (const std::string& command : commands) pages.push_back("vitrine-" + command);
+  for (const std::string& page : pages) {
+    const std::string file = std::string(MAN_DIR) + "/" + page + ".1";
+    ASSERT_TRUE(std::ifstream(file).good()) << file;
+    const Outcome lint = run({"mandoc", "-T", "lint", "-W", "warning", file});
+    EXPECT_EQ(lint.status, 0) << lint.out;
+    const Outcome text = run({"mandoc", "-T", "ascii", file});
+    EXPECT_THAT(text.out, HasSubstr("EXIT STATUS"));
+  }
+}
+
+// ---- wrong usage ------------------------------------------------------------------------------
+
+TEST(Usage, ErrorsExitWithTwoAndSayWhatIsWrong) {
+  const std::vector<std::vector<std::string>> wrong = {
+      {"no-such-command"},
+      {"labels"},
+      {"labels", "abc"},
+      {"labels", "-5"},
+      {"labels", "1", "--mode", "magic"},
+      {"labels", "1", "--duration", "5"},
+      {"labels", "1", "--watch=0"},
+      {"labels", "1", "--no-such-option"},
+      {"labels", "--exec"},
+      {"context"},
+      {"labels", "1", "--max-labels", "0"},
+  };
+  for (const auto& arguments : wrong) {
+    const Outcome outcome = vitrine(arguments);
+    EXPECT_EQ(outcome.status, 2) << arguments.back() << ": " << outcome.err;
+    EXPECT_NE(outcome.err, "") << arguments.back();
+    EXPECT_EQ(outcome.out, "") << arguments.back();
+  }
+}
+
+// ---- targets that cannot be read --------------------------------------------------------------
+
+TEST(BadTarget, NoSuchProcessExitsWithFour) {
+  for (const char* command : {"labels", "context"}) {
+    const Outcome outcome = vitrine({command, "4194300"});
+    EXPECT_EQ(outcome.status, 4);
+    EXPECT_THAT(outcome.err, HasSubstr("4194300"));
+  }
+}
+
+TEST(BadTarget, AKernelThreadIsToldApart) {
+  const Outcome outcome = vitrine({"labels", "2"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("kernel thread"));
+}
+
+TEST(BadTarget, AZombieHasEnded) {
+  Child child = Child::spawn({"true"});
+  child.rest_of_output();  // ends when it has exited; nobody has waited for it yet
+  const Outcome outcome = vitrine({"labels", std::to_string(child.pid())});
+  EXPECT_EQ(outcome.status, 4);
+  EXPECT_THAT(outcome.err, HasSubstr(std::to_string(child.pid())));
+}
+
+TEST(BadTarget, A32BitProcessIsToldApart) {
+  Child child = Child::spawn({PROGRAM_32BIT});
+  ASSERT_EQ(child.read_line(), "ready");
+  const Outcome outcome = vitrine({"labels", std::to_string(child.pid())});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("32-bit"));
+}
+
+TEST(BadTarget, APublisherOfNothingIsToldWhatWasLookedForAndWhy) {
+  Child child = Child::spawn({"sleep", "100"});
+  const Outcome labels = vitrine({"labels", std::to_string(child.pid())});
+  EXPECT_EQ(labels.status, 1);
+  EXPECT_EQ(labels.out, "");
+  EXPECT_THAT(labels.err, HasSubstr("custom_labels_current_set"));
+  EXPECT_THAT(labels.err, HasSubstr("otel_thread_ctx_v1"));
+  const Outcome context = vitrine({"context", std::to_string(child.pid())});
+  EXPECT_EQ(context.status, 1);
+  EXPECT_THAT(context.err, HasSubstr("OTEL_CTX"));
+}
+
+TEST(BadTarget, ForeignProcessesNeedACapabilityAndTheMessageNamesIt) {
+  Child child = Child::spawn({"sleep", "100"});
+  ChildOptions nobody;
+  nobody.uid = 65534;
+  for (const char* command : {"labels", "context"}) {
+    const Outcome outcome = run({VITRINE, command, std::to_string(child.pid())}, nobody);
+    EXPECT_EQ(outcome.status, 3) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("CAP_SYS_PTRACE"));
+  }
+}
+
+TEST(BadTarget, AProgramThatCannotBeStartedIsNamed) {
+  const Outcome outcome = vitrine({"labels", "--exec", "--", "/no/such/program"});
+  EXPECT_EQ(outcome.status, 4);
+  EXPECT_THAT(outcome.err, HasSubstr("/no/such/program"));
+}
+
+// ---- what works -------------------------------------------------------------------------------
+
+class Service : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto line = service_.read_line();
+    ASSERT_TRUE(line.has_value());
+  }
+  std::string pid() const { return std::to_string(service_.pid()); }
+
+  Child service_ = Child::spawn({DEMO_SERVICE, "--seconds", "60"});
+};
+
+TEST_F(Service, IsListedByPs) {
+  const Outcome ps = vitrine({"ps", "--json"});
+  ASSERT_EQ(ps.status, 0) << ps.err;
+  bool found = false;
+  for (const auto& object : json_lines(ps.out)) {
+    if (object["pid"] != service_.pid()) continue;
+    found = true;
+    EXPECT_EQ(object["service"], "shop");
+    EXPECT_EQ(object["context"], true);
+    EXPECT_EQ(object["formats"], nlohmann::json({"custom-labels-v1", "otel-thread-ctx-v1"}));
+    EXPECT_GE(object["threads"], 2);
+  }
+  EXPECT_TRUE(found);
+  EXPECT_THAT(vitrine({"ps"}).out, HasSubstr("shop"));
+}
+
+TEST_F(Service, ShowsItsContext) {
+  const Outcome context = vitrine({"context", pid(), "--json"});
+  ASSERT_EQ(context.status, 0) << context.err;
+  const auto objects = json_lines(context.out);
+  ASSERT_EQ(objects.size(), 1U);
+  EXPECT_EQ(objects[0]["pid"], service_.pid());
+  EXPECT_EQ(objects[0]["version"], 2);
+  bool named = false;
+  for (const auto& attribute : objects[0]["resource"])
+    named = named || (attribute["key"] == "service.name" && attribute["value"] == "shop");
+  EXPECT_TRUE(named);
+  EXPECT_THAT(vitrine({"context", pid()}).out, HasSubstr("service.name"));
+}
+
+TEST_F(Service, ShowsLabelsInEveryMode) {
+  for (const std::string mode : {"snapshot", "ebpf", "ptrace"}) {
+    bool tenant_seen = false;
+    // The workers rest between requests: a single moment may find them all idle.
+    const Outcome labels =
+        vitrine({"labels", pid(), "--mode", mode, "--watch=100ms", "--duration", "2s", "--json"});
+    ASSERT_EQ(labels.status, 0) << labels.err;
+    for (const auto& thread : json_lines(labels.out)) {
+      EXPECT_EQ(thread["mode"], mode);
+      ASSERT_FALSE(thread.contains("error")) << thread;
+      for (const auto& label : thread["labels"]) {
+        if (label["key"] != "tenant") continue;
+        tenant_seen = true;
+        EXPECT_THAT((std::vector<std::string>{"acme", "globex", "initech"}),
+                    testing::Contains(label["value"].get<std::string>()));
+      }
+    }
+    EXPECT_TRUE(tenant_seen) << mode;
+  }
+}
+
+TEST_F(Service, HumanOutputHasNoColourInAPipe) {
+  const Outcome labels = vitrine({"labels", pid(), "--all"});
+  EXPECT_EQ(labels.status, 0);
+  EXPECT_EQ(labels.out.find('\x1b'), std::string::npos);
+  EXPECT_THAT(labels.out, HasSubstr("custom-labels-v1"));
+}
+
+TEST_F(Service, AWatchEndsCleanlyWhenTheUserInterrupts) {
+  for (const std::string mode : {"snapshot", "ebpf", "ptrace"}) {
+    Child watch =
+        Child::spawn({VITRINE, "labels", pid(), "--mode", mode, "--watch=50ms", "--json"});
+    ASSERT_TRUE(watch.read_line().has_value());
+    watch.signal(SIGINT);
+    watch.rest_of_output();
+    EXPECT_EQ(watch.wait(), 130) << mode;
+  }
+}
+
+TEST_F(Service, AWatchEndsWhenTheProcessDoes) {
+  Child watch = Child::spawn({VITRINE, "labels", pid(), "--watch=50ms", "--json"});
+  ASSERT_TRUE(watch.read_line().has_value());
+  service_.signal(SIGTERM);
+  ASSERT_TRUE(service_.wait().has_value());
+  watch.rest_of_output();
+  EXPECT_EQ(watch.wait(), 0);
+  EXPECT_THAT(watch.rest_of_errors(), HasSubstr(pid()));
+}
+
+TEST(Exec, StartsAProgramWatchesItAndEndsWithIt) {
+  const Outcome outcome =
+      vitrine({"labels", "--watch=50ms", "--json", "--exec", "--", DEMO_SERVICE, "--seconds", "1"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("tenant"));
+}
+
+TEST(Doctor, SaysWhichModesWorkHere) {
+  const Outcome doctor = vitrine({"doctor", "--json"});
+  ASSERT_EQ(doctor.status, 0);
+  std::map<std::string, std::string> verdicts;
+  for (const auto& finding : json_lines(doctor.out))
+    verdicts[finding["what"].get<std::string>()] = finding["verdict"];
+  for (const char* mode : {"mode snapshot", "mode ebpf", "mode ptrace"})
+    EXPECT_EQ(verdicts[mode], "yes") << mode;
+}
+
+TEST(Doctor, TellsAPlainUserWhatWouldEnableTheRest) {
+  ChildOptions nobody;
+  nobody.uid = 65534;
+  const Outcome doctor = run({VITRINE, "doctor", "--json"}, nobody);
+  ASSERT_EQ(doctor.status, 0);
+  bool remedy = false;
+  for (const auto& finding : json_lines(doctor.out))
+    remedy = remedy || (finding["what"] == "mode ebpf" && finding["verdict"] != "yes" &&
+                        finding["remedy"].get<std::string>().find("CAP_BPF") != std::string::npos);
+  EXPECT_TRUE(remedy) << doctor.out;
+}
+
+}  // namespace
+}  // namespace vitrine::test
