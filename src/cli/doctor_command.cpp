@@ -12,35 +12,30 @@ namespace {
 
 using Verdict = observe::Finding::Verdict;
 
-std::string_view word(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::yes: return "yes";
-    case Verdict::no: return "no";
-    case Verdict::partial: return "partly";
-  }
-  return "no";
-}
-
 std::string coloured(Verdict verdict, const Style& style) {
   switch (verdict) {
-    case Verdict::yes: return style.green(word(verdict));
-    case Verdict::partial: return style.yellow(word(verdict));
-    case Verdict::no: break;
+    case Verdict::yes:
+      return style.green(observe::name(verdict));
+    case Verdict::partial:
+      return style.yellow(observe::name(verdict));
+    case Verdict::no:
+      break;
   }
-  return style.red(word(verdict));
+  return style.red(observe::name(verdict));
 }
 
 class DoctorCommand : public Command {
  public:
   Manual manual() const override {
-    return {"doctor",
-            "say what this machine and user may do, and what would enable the rest",
-            {"Tries each kernel feature and permission that the other commands use, harming nobody, "
-             "and tells which reading modes work here. For what does not, the line below says what "
-             "would change it."},
-            {{"vitrine doctor", "capabilities, kernel features, reading modes"},
-             {"vitrine doctor --json", "one JSON object a finding"}},
-            {"labels", "capabilities(7)"}};
+    return {
+        "doctor",
+        "say what this machine and user may do, and what would enable the rest",
+        {"Tries each kernel feature and permission that the other commands use, harming nobody, "
+         "and tells which reading modes work here. For what does not, the line below says what "
+         "would change it."},
+        {{"vitrine doctor", "capabilities, kernel features, reading modes"},
+         {"vitrine doctor --json", "one JSON object a finding"}},
+        {"labels", "capabilities(7)"}};
   }
 
   void define(CLI::App& app) override {
@@ -78,15 +73,8 @@ class DoctorCommand : public Command {
 
 }  // namespace
 
-Json to_json(const observe::Finding& finding) {
-  Json object = {{"topic", finding.topic},
-                 {"what", finding.what},
-                 {"verdict", word(finding.verdict)},
-                 {"detail", json_bytes(finding.detail)}};
-  if (!finding.remedy.empty()) object["remedy"] = finding.remedy;
-  return object;
+std::unique_ptr<Command> make_doctor_command() {
+  return std::make_unique<DoctorCommand>();
 }
-
-std::unique_ptr<Command> make_doctor_command() { return std::make_unique<DoctorCommand>(); }
 
 }  // namespace vitrine::cli

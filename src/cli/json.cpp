@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 
@@ -25,6 +26,44 @@ std::string base64(std::string_view bytes) {
   }
   return out;
 }
+
+/// Adds what a limit cut and what the publisher broke, when there is such.
+void add_flaws(Json& object, const std::vector<format::Truncation>& truncated,
+               const std::vector<std::string>& defects) {
+  for (const format::Truncation& cut : truncated)
+    object["truncated"].push_back({{"what", cut.what}, {"detail", json_bytes(cut.detail)}});
+  for (const std::string& defect : defects) object["defects"].push_back(json_bytes(defect));
+}
+
+Json json_list(const format::KeyValueList& list) {
+  Json out = Json::array();
+  for (const format::KeyValue& item : list)
+    out.push_back({{"key", json_bytes(item.key)}, {"value", json_value(item.value)}});
+  return out;
+}
+
+/// The JSON form of each alternative of AnyValue.
+struct ValueToJson {
+  Json operator()(std::monostate) const { return nullptr; }
+  Json operator()(const std::string& text) const { return json_bytes(text); }
+  Json operator()(bool truth) const { return truth; }
+  Json operator()(std::int64_t number) const {
+    constexpr std::int64_t exact = std::int64_t{1} << 53;  // a double holds no larger one exactly
+    if (number > exact || number < -exact) return std::to_string(number);
+    return number;
+  }
+  Json operator()(double number) const {
+    if (!std::isfinite(number)) return fmt::format("{}", number);
+    return number;
+  }
+  Json operator()(const format::ValueArray& array) const {
+    Json out = Json::array();
+    for (const format::AnyValue& value : array) out.push_back(json_value(value));
+    return out;
+  }
+  Json operator()(const format::KeyValueList& list) const { return json_list(list); }
+  Json operator()(const format::Blob& blob) const { return {{"base64", base64(blob.bytes)}}; }
+};
 
 }  // namespace
 
@@ -60,15 +99,48 @@ Json to_json(const observe::ThreadLabels& thread) {
     object["span_id"] = hex_id(set.trace->span_id);
     if (set.trace->trace_flags) object["trace_flags"] = *set.trace->trace_flags;
   }
-  if (!set.truncated.empty()) {
-    Json& truncated = object["truncated"] = Json::array();
-    for (const format::Truncation& cut : set.truncated)
-      truncated.push_back({{"what", cut.what}, {"detail", json_bytes(cut.detail)}});
+  add_flaws(object, set.truncated, set.defects);
+  return object;
+}
+
+Json json_value(const format::AnyValue& value) {
+  return std::visit(ValueToJson{}, value.data);
+}
+
+Json to_json(int pid, const observe::ContextState& state) {
+  const format::ProcessContext& context = state.context;
+  Json object = {{"pid", pid},
+                 {"version", context.version},
+                 {"published_at_ns", std::to_string(context.published_at_ns)},
+                 {"resource", json_list(context.resource)},
+                 {"attributes", json_list(context.attributes)}};
+  if (!state.stale.empty()) object["stale"] = json_bytes(state.stale);
+  add_flaws(object, context.truncated, context.defects);
+  return object;
+}
+
+Json to_json(const observe::Publisher& publisher) {
+  Json object = {{"pid", publisher.pid},
+                 {"comm", json_bytes(publisher.comm)},
+                 {"threads", publisher.threads},
+                 {"formats", Json::array()},
+                 {"context", publisher.has_context}};
+  for (const format::Format format : publisher.formats)
+    object["formats"].push_back(format::name(format));
+  if (!publisher.service.empty()) object["service"] = json_bytes(publisher.service);
+  if (!publisher.problems.empty()) {
+    Json& problems = object["problems"] = Json::array();
+    for (const std::string& problem : publisher.problems) problems.push_back(json_bytes(problem));
   }
-  if (!set.defects.empty()) {
-    Json& defects = object["defects"] = Json::array();
-    for (const std::string& defect : set.defects) defects.push_back(json_bytes(defect));
-  }
+  return object;
+}
+
+Json to_json(const observe::Finding& finding) {
+  Json object = {{"topic", finding.topic},
+                 {"what", finding.what},
+                 {"verdict", observe::name(finding.verdict)},
+                 {"detail", json_bytes(finding.detail)}};
+  if (!finding.remedy.empty()) object["remedy"] = finding.remedy;
   return object;
 }
 

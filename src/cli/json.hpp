@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/result.hpp"
+#include "observe/context.hpp"
 #include "observe/doctor.hpp"
 #include "observe/labels.hpp"
 #include "observe/ps.hpp"
@@ -26,11 +27,20 @@ std::string hex_id(std::span<const std::uint8_t> id);
 /// that could not be read, "error" instead of "evidence" and "labels".
 Json to_json(const observe::ThreadLabels& thread);
 
-/// {"pid","comm","threads","formats":[…],"context":bool, "service" and "problems" when there are such}.
+/// {"pid","comm","threads","formats":[…],"context":bool, "service" and "problems" when there are
+/// such}.
 Json to_json(const observe::Publisher& publisher);
 
 /// {"topic","what","verdict":"yes|no|partly","detail", "remedy" when there is one}.
 Json to_json(const observe::Finding& finding);
+
+/// text as json_bytes(), bool, numbers (integers beyond 2^53 and what JSON lacks as strings),
+/// arrays, lists as [{"key","value"}], bytes as {"base64": "…"}, null when no value was set.
+Json json_value(const format::AnyValue& value);
+
+/// {"pid","version","published_at_ns","resource":[{"key","value"}],"attributes":[…], and when there
+/// are such: "stale","truncated","defects"}.
+Json to_json(int pid, const observe::ContextState& state);
 
 /// Writes one object as one line to standard output and flushes it. False when nobody reads any
 /// more: the command then ends.

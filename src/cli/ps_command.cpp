@@ -18,19 +18,22 @@ std::vector<std::string_view> format_names(const observe::Publisher& publisher) 
   return names;
 }
 
-std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
+std::string or_dash(const std::string& text) {
+  return text.empty() ? "-" : text;
+}
 
 class PsCommand : public Command {
  public:
   Manual manual() const override {
-    return {"ps",
-            "list the processes that publish anything",
-            {"Looks at every process for label sets in any known format and for a process context. "
-             "Nothing is stopped, and nothing is needed from the processes. Processes of other users "
-             "can be looked into with CAP_SYS_PTRACE; how many were not is said at the end."},
-            {{"vitrine ps", "a table: pid, threads, service, formats"},
-             {"vitrine ps --json", "one JSON object a process"}},
-            {"labels", "context", "doctor"}};
+    return {
+        "ps",
+        "list the processes that publish anything",
+        {"Looks at every process for label sets in any known format and for a process context. "
+         "Nothing is stopped, and nothing is needed from the processes. Processes of other users "
+         "can be looked into with CAP_SYS_PTRACE; how many were not is said at the end."},
+        {{"vitrine ps", "a table: pid, threads, service, formats"},
+         {"vitrine ps --json", "one JSON object a process"}},
+        {"labels", "context", "doctor"}};
   }
 
   void define(CLI::App& app) override {
@@ -47,9 +50,10 @@ class PsCommand : public Command {
       show(*list);
     }
     if (list->not_permitted > 0)
-      note(fmt::format("{} of {} processes could not be looked into; run as root or with "
-                       "CAP_SYS_PTRACE to see them",
-                       list->not_permitted, list->looked_at));
+      note(
+          fmt::format("{} of {} processes could not be looked into; run as root or with "
+                      "CAP_SYS_PTRACE to see them",
+                      list->not_permitted, list->looked_at));
     return exit_done;
   }
 
@@ -79,20 +83,8 @@ class PsCommand : public Command {
 
 }  // namespace
 
-Json to_json(const observe::Publisher& publisher) {
-  Json object = {{"pid", publisher.pid},
-                 {"comm", json_bytes(publisher.comm)},
-                 {"threads", publisher.threads},
-                 {"formats", format_names(publisher)},
-                 {"context", publisher.has_context}};
-  if (!publisher.service.empty()) object["service"] = json_bytes(publisher.service);
-  if (!publisher.problems.empty()) {
-    Json& problems = object["problems"] = Json::array();
-    for (const std::string& problem : publisher.problems) problems.push_back(json_bytes(problem));
-  }
-  return object;
+std::unique_ptr<Command> make_ps_command() {
+  return std::make_unique<PsCommand>();
 }
-
-std::unique_ptr<Command> make_ps_command() { return std::make_unique<PsCommand>(); }
 
 }  // namespace vitrine::cli

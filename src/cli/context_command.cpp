@@ -1,0 +1,147 @@
+// vitrine context: the process context of a process.
+#include <fmt/format.h>
+
+#include "cli/command.hpp"
+#include "cli/duration.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/interrupt.hpp"
+#include "cli/json.hpp"
+#include "cli/report.hpp"
+#include "cli/text.hpp"
+#include "observe/context.hpp"
+
+namespace vitrine::cli {
+namespace {
+
+/// A value on one line: text as it is, the rest as JSON would write it.
+std::string describe(const format::AnyValue& value) {
+  if (const auto* text = std::get_if<std::string>(&value.data)) return delimited(*text);
+  if (const auto* blob = std::get_if<format::Blob>(&value.data))
+    return fmt::format("{} bytes", blob->bytes.size());
+  return printable(json_value(value).dump());
+}
+
+std::string describe(const std::string& heading, const format::KeyValueList& list,
+                     const Style& style) {
+  if (list.empty()) return {};
+  Table table;
+  for (const format::KeyValue& item : list)
+    table.row({style.cyan(printable(item.key)), describe(item.value)});
+  return style.bold(heading) + '\n' + table.str(2);
+}
+
+std::string describe(const observe::ContextState& state, const Style& style) {
+  const format::ProcessContext& context = state.context;
+  std::string out =
+      style.dim(fmt::format("version {}, published at {} ns, mapping {} at {}\n", context.version,
+                            context.published_at_ns, printable(state.mapping), hex(state.header)));
+  out += describe("resource", context.resource, style);
+  out += describe("attributes", context.attributes, style);
+  for (const format::Truncation& cut : context.truncated)
+    out += style.yellow(fmt::format("cut: {}: {}\n", cut.what, printable(cut.detail)));
+  for (const std::string& defect : context.defects)
+    out += style.yellow(fmt::format("publisher's fault: {}\n", printable(defect)));
+  return out;
+}
+
+Error nothing_published(int pid) {
+  return {ErrorCode::failed, fmt::format("process {} publishes no process context", pid),
+          "looked for a mapping named OTEL_CTX ([anon_shmem:OTEL_CTX], [anon:OTEL_CTX], "
+          "/memfd:OTEL_CTX). Likely causes: no library in it publishes one, it has not done so "
+          "yet, or it is a forked child that has not published anew"};
+}
+
+class ContextCommand : public Command {
+ public:
+  Manual manual() const override {
+    return {"context",
+            "read the process context of a process",
+            {"Shows the resource attributes (service.name and the like) and the extra attributes "
+             "that a process has published as OTEP-4719 says. Nothing is stopped, and nothing is "
+             "needed from the process.",
+             "With --watch, what changes is shown when it changes."},
+            {{"vitrine context 4242", "the context of process 4242"},
+             {"vitrine context 4242 --json", "the same as one JSON object"},
+             {"vitrine context 4242 --watch=1s --json", "one JSON object at each update"}},
+            {"ps", "labels"}};
+  }
+
+  void define(CLI::App& app) override {
+    app.add_option("PID", pid_, "The process to read")->required()->check(CLI::PositiveNumber);
+    app.add_option("--watch", watch_,
+                   "Look again each INTERVAL (1s when not given) and show each update")
+        ->type_name("[=INTERVAL]");
+    app.add_option("--duration", duration_, "Stop after this long: 500ms, 10s, 2m")
+        ->type_name("TIME");
+    app.add_flag("--json", json_, "One JSON object a context, one a line");
+  }
+
+  int run() override {
+    if (!duration_.empty() && watch_.empty()) watch_ = "1s";
+    auto interval = watch_.empty() ? std::chrono::milliseconds(0) : parse_interval(watch_);
+    if (!interval) return report(interval.error());
+    auto duration =
+        duration_.empty() ? std::chrono::milliseconds::max() : parse_duration(duration_);
+    if (!duration) return report(duration.error());
+    catch_interrupts();
+    auto reader = observe::ContextReader::open(pid_);
+    if (!reader) return report(reader.error());
+    return watch_.empty() ? once(**reader) : watch(**reader, *interval, *duration);
+  }
+
+ private:
+  int once(observe::ContextReader& reader) {
+    const auto state = reader.refresh();
+    if (!state) return report(state.error());
+    if (*state == nullptr) return report(nothing_published(pid_));
+    show(**state);
+    return exit_done;
+  }
+
+  int watch(observe::ContextReader& reader, std::chrono::milliseconds interval,
+            std::chrono::milliseconds duration) {
+    using Clock = std::chrono::steady_clock;
+    const auto start = Clock::now();
+    std::optional<format::ProcessContext> last;
+    bool seen = false;
+    for (auto next = start;;) {
+      const auto state = reader.refresh();
+      const bool again = !state && state.error().code == ErrorCode::interrupted;
+      if (!state && !again) {
+        if (!seen || state.error().code != ErrorCode::not_found) return report(state.error());
+        note(state.error().message);
+        return exit_done;
+      }
+      if (!again && *state != nullptr && last != (*state)->context) {
+        last = (*state)->context;
+        seen = true;
+        if (!show(**state)) return exit_done;
+      }
+      next += interval;
+      if (next - start >= duration) return exit_done;
+      sleep_until(next);
+      if (interrupted()) return exit_interrupted;
+    }
+  }
+
+  bool show(const observe::ContextState& state) const {
+    for (const std::string& text : state.notes) note(text);
+    if (!state.stale.empty()) note("shown is the last good reading: " + state.stale);
+    if (json_) return print_json(to_json(pid_, state));
+    const std::string text = describe(state, Style::of_stdout());
+    return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+  }
+
+  int pid_ = 0;
+  std::string watch_;
+  std::string duration_;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_context_command() {
+  return std::make_unique<ContextCommand>();
+}
+
+}  // namespace vitrine::cli
