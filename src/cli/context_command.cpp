@@ -67,12 +67,15 @@ class ContextCommand : public Command {
   }
 
   void define(CLI::App& app) override {
-    app.add_option("PID", pid_, "The process to read")->required()->check(CLI::PositiveNumber);
+    app.add_option("PID", pid_, "The process to read")
+        ->required()
+        ->check(CLI::PositiveNumber)
+        ->option_text(" ");
     app.add_option("--watch", watch_,
                    "Look again each INTERVAL (1s when not given) and show each update")
-        ->type_name("[=INTERVAL]");
+        ->option_text("[=INTERVAL]");
     app.add_option("--duration", duration_, "Stop after this long: 500ms, 10s, 2m")
-        ->type_name("TIME");
+        ->option_text("TIME");
     app.add_flag("--json", json_, "One JSON object a context, one a line");
   }
 

@@ -12,6 +12,7 @@
 #include "cli/exit_code.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/json.hpp"
+#include "cli/labels_text.hpp"
 #include "cli/report.hpp"
 #include "cli/text.hpp"
 #include "observe/labels.hpp"
@@ -24,64 +25,6 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds default_sampling_time{1000};  // ebpf mode sees who runs within it
-
-std::string describe(const format::LabelSet& set, const Style& style) {
-  std::string out;
-  const auto add = [&](const std::string& item) { out += (out.empty() ? "" : " ") + item; };
-  for (const format::Label& label : set.labels)
-    add(style.cyan(delimited(label.key)) + "=" + delimited(label.value));
-  if (set.trace)
-    add(style.dim(
-        fmt::format("trace={}/{}", hex_id(set.trace->trace_id), hex_id(set.trace->span_id))));
-  for (const format::Truncation& cut : set.truncated)
-    add(style.yellow(fmt::format("({} cut: {})", cut.what, printable(cut.detail))));
-  for (const std::string& defect : set.defects)
-    add(style.yellow(fmt::format("(publisher's fault: {})", printable(defect))));
-  return out;
-}
-
-std::string describe(observe::Evidence evidence, const Style& style) {
-  const std::string text(observe::name(evidence));
-  return evidence == observe::Evidence::unproven ? style.yellow(text) : style.green(text);
-}
-
-bool has_something(const observe::ThreadLabels& thread) {
-  return !thread.set || !thread.set->labels.empty() || thread.set->trace ||
-         !thread.set->truncated.empty() || !thread.set->defects.empty();
-}
-
-std::string describe(const observe::Snapshot& snapshot, bool every_thread, const Style& style) {
-  // One block a definition: a process may publish in several formats and modules at once.
-  std::map<std::pair<std::string, std::string>, std::vector<const observe::ThreadLabels*>> blocks;
-  for (const observe::ThreadLabels& thread : snapshot.threads)
-    blocks[{std::string(format::name(thread.format)), thread.module}].push_back(&thread);
-
-  std::string out;
-  for (const auto& [definition, threads] : blocks) {
-    out += fmt::format("{}  {}\n", style.bold(definition.first),
-                       style.dim("from " + printable(definition.second)));
-    Table table;
-    table.row({style.dim("TID"), style.dim("THREAD"), style.dim("EVIDENCE"), style.dim("LABELS")});
-    std::size_t quiet = 0;
-    for (const observe::ThreadLabels* thread : threads) {
-      if (!every_thread && !has_something(*thread)) {
-        ++quiet;
-        continue;
-      }
-      const bool read = thread->set.has_value();
-      table.row({std::to_string(thread->tid), printable(thread->comm),
-                 read ? describe(thread->evidence, style) : "-",
-                 read ? describe(*thread->set, style)
-                      : style.red("not read: " + printable(thread->set.error().message))});
-    }
-    if (quiet < threads.size()) out += table.str(2);
-    if (quiet > 0)
-      out += style.dim(
-          fmt::format("  {} thread{} with no labels in force\n", quiet, quiet == 1 ? "" : "s"));
-  }
-  if (snapshot.threads.empty()) out += style.dim("no thread was seen\n");
-  return out;
-}
 
 class LabelsCommand : public Command {
  public:
@@ -112,34 +55,37 @@ class LabelsCommand : public Command {
   }
 
   void define(CLI::App& app) override {
-    app.add_option("PID", pid_, "The process to read")->check(CLI::PositiveNumber);
-    app.add_option("TID", options_.tids, "Only these threads of it")->check(CLI::PositiveNumber);
-    app.add_option("--mode", options_.mode, "How to visit threads: snapshot, ebpf or ptrace")
+    app.add_option("PID", pid_, "The process to read")
+        ->check(CLI::PositiveNumber)
+        ->option_text(" ");
+    app.add_option("TID", options_.tids, "Only these threads of it")
+        ->check(CLI::PositiveNumber)
+        ->option_text("...");
+    app.add_option("--mode", options_.mode, "How to visit threads (snapshot)")
         ->transform(CLI::CheckedTransformer(
             std::map<std::string, observe::Mode>{{"snapshot", observe::Mode::snapshot},
                                                  {"ebpf", observe::Mode::ebpf},
                                                  {"ptrace", observe::Mode::ptrace}}))
-        ->type_name("MODE");
+        ->option_text("snapshot|ebpf|ptrace");
     app.add_option("--watch", watch_,
                    "Read again and again, each INTERVAL (1s when not given): --watch=250ms")
-        ->type_name("[=INTERVAL]");
+        ->option_text("[=INTERVAL]");
     app.add_option("--duration", duration_, "Stop after this long: 500ms, 10s, 2m")
-        ->type_name("TIME");
-    app.add_option("--freq", options_.sample_hz, "Samples a second and CPU in ebpf mode")
+        ->option_text("TIME");
+    app.add_option("--freq", options_.sample_hz, "Samples a second and CPU in ebpf mode (99)")
         ->check(CLI::Range(1, 10000))
-        ->capture_default_str()
-        ->type_name("HZ");
+        ->option_text("HZ");
     app.add_flag("--may-stop", options_.may_stop,
                  "Let snapshot stop a thread for a moment when it cannot be proven otherwise");
     app.add_flag("--all", every_thread_, "List threads with no labels too (--json always does)");
-    app.add_option("--max-labels", options_.limits.labels_per_set, "Labels kept of one set")
+    app.add_option("--max-labels", options_.limits.labels_per_set,
+                   "Labels kept of one set (256, at most 4096)")
         ->check(CLI::Range(std::size_t{1}, limits::hard_label_limits.labels_per_set))
-        ->capture_default_str()
-        ->type_name("N");
-    app.add_option("--max-value", options_.limits.value_bytes, "Bytes kept of one value")
+        ->option_text("N");
+    app.add_option("--max-value", options_.limits.value_bytes,
+                   "Bytes kept of one value (16384, at most 1048576)")
         ->check(CLI::Range(std::size_t{1}, limits::hard_label_limits.value_bytes))
-        ->capture_default_str()
-        ->type_name("BYTES");
+        ->option_text("BYTES");
     app.add_flag("--json", json_, "One JSON object a thread and format, one a line");
     app.add_flag("--exec", exec_, "Start the command after -- and read it: --exec -- COMMAND...");
     app.add_option("--exec-word", command_)
@@ -224,7 +170,7 @@ class LabelsCommand : public Command {
       return true;
     }
     const Style style = Style::of_stdout();
-    std::string text = describe(snapshot, every_thread_, style);
+    std::string text = labels_text(snapshot, every_thread_, style);
     if (repeats()) text = time_of_day() + "  " + text + '\n';
     return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
   }

@@ -59,6 +59,7 @@ int run(int argc, char** argv) {
     const Manual manual = command->manual();
     CLI::App* sub = app.add_subcommand(manual.name, manual.summary);
     sub->footer(help_footer(manual));
+    sub->formatter(help_formatter());
     command->define(*sub);
     parsers.emplace_back(sub, command.get());
   }

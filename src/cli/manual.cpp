@@ -30,6 +30,26 @@ std::string fill(const std::string& text, std::size_t indent) {
   return out + '\n';
 }
 
+std::string option_head(const CLI::Option& option) {
+  std::string head = option.get_positional() ? option.get_name(true) : option.get_name(false, true);
+  for (std::size_t comma = head.find(','); comma != std::string::npos;
+       comma = head.find(',', comma + 1))
+    head.insert(comma + 1, " ");
+  const std::string value = option.get_option_text();
+  if (value.empty() || value == " ") return head;
+  return head + (value.front() == '[' || value.front() == '.' ? "" : " ") + value;
+}
+
+/// Help as the manual page has it, in 80 columns.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_option(const CLI::Option* option, bool) const override {
+    constexpr std::size_t indent = 8;
+    return "  " + option_head(*option) + '\n' + fill(option->get_description(), indent);
+  }
+  std::string make_footer(const CLI::App* app) const override { return app->get_footer(); }
+};
+
 /// Text as roff takes it literally: no escapes, no leading control characters, real hyphens.
 std::string roff(const std::string& text) {
   std::string out;
@@ -48,7 +68,7 @@ std::string roff(const std::string& text) {
 }
 
 std::string header(const std::string& page, const std::string& summary) {
-  return fmt::format(".TH {} 1 \"\" \"vitrine\" \"User Commands\"\n.SH NAME\n{} \\- {}\n",
+  return fmt::format(".TH {} 1 \"2026-11-21\" \"vitrine\" \"User Commands\"\n.SH NAME\n{} \\- {}\n",
                      roff(page), roff(page), roff(summary));
 }
 
@@ -72,14 +92,6 @@ std::string see_also(const std::vector<std::string>& pages) {
   return out;
 }
 
-std::string option_head(const CLI::Option& option) {
-  std::string head = option.get_positional() ? option.get_name(true) : option.get_name(false, true);
-  std::replace(head.begin(), head.end(), ',', ' ');
-  if (!option.get_positional() && option.get_type_size() > 0 && !option.get_type_name().empty())
-    head += " " + option.get_type_name();
-  return head;
-}
-
 }  // namespace
 
 std::string help_footer(const Manual& manual) {
@@ -92,12 +104,17 @@ std::string help_footer(const Manual& manual) {
   return out;
 }
 
+std::shared_ptr<CLI::FormatterBase> help_formatter() {
+  return std::make_shared<HelpFormatter>();
+}
+
 std::string man_page(const Manual& manual, const CLI::App& app) {
   std::string out = header("vitrine-" + manual.name, manual.summary);
   out += fmt::format(".SH SYNOPSIS\n.B vitrine {}\n", roff(manual.name));
   std::string positionals;
   std::string options;
   for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group().empty()) continue;  // not for users
     const std::string entry = fmt::format(".TP\n.B {}\n{}\n", roff(option_head(*option)),
                                           roff(option->get_description()));
     if (option->get_positional()) {
@@ -109,7 +126,8 @@ std::string man_page(const Manual& manual, const CLI::App& app) {
     }
   }
   out += ".RI [ options ]\n.SH DESCRIPTION\n";
-  for (const std::string& paragraph : manual.paragraphs) out += ".PP\n" + roff(paragraph) + '\n';
+  for (const std::string& paragraph : manual.paragraphs)
+    out += (&paragraph == manual.paragraphs.data() ? "" : ".PP\n") + roff(paragraph) + '\n';
   out += ".SH OPTIONS\n" + positionals + options;
   out += ".SH EXAMPLES\n";
   for (const Example& example : manual.examples)

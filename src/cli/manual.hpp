@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,9 @@ namespace vitrine::cli {
 
 /// The part of --help below the options: notes and examples.
 std::string help_footer(const Manual& manual);
+
+/// How --help lays out a command's options.
+std::shared_ptr<CLI::FormatterBase> help_formatter();
 
 /// A man(7) page for one command. `app` is where its options were defined.
 std::string man_page(const Manual& manual, const CLI::App& app);

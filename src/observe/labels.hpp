@@ -59,7 +59,7 @@ struct LabelOptions {
   limits::LabelLimits limits;
   bool may_stop = false;    ///< snapshot may stop a thread that it cannot prove (ladder)
   unsigned sample_hz = 99;  ///< ebpf mode
-  std::chrono::milliseconds stop_deadline{10};  ///< ptrace: how long a thread may take to stop
+  std::chrono::milliseconds stop_deadline{100};  ///< ptrace: how long a thread may take to stop
   /// When it becomes true, read() finishes what it has in hand and returns early with what it has.
   const std::atomic<bool>* stop = nullptr;
 };
