@@ -43,7 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     check(plain->set, context.limits);
   }
 
-  context.limits = limits::hard_label_limits;
+  context.limits = {};
   context.keys = nullptr;
   (void)format::decode(format, memory, fuzz::base, context);
   (void)format::read_key_table(memory, fuzz::base, ~Address{0});
