@@ -184,17 +184,20 @@ class Set {
 /// nothing dangles.
 class [[nodiscard]] Scope {
  public:
-  Scope(Key key, std::string_view value) noexcept { open_one(key, value); }
+  [[nodiscard]] Scope(Key key, std::string_view value) noexcept { open_one(key, value); }
   Scope(Key, std::nullptr_t) = delete;
-  explicit Scope(const Label& label) noexcept { open_one(label.key, label.value); }
-  Scope(std::initializer_list<Label> labels) noexcept {
+  [[nodiscard]] explicit Scope(const Label& label) noexcept { open_one(label.key, label.value); }
+  [[nodiscard]] Scope(std::initializer_list<Label> labels) noexcept {
     open(labels.begin(), labels.size(), nullptr);
   }
-  explicit Scope(const Trace& trace, std::initializer_list<Label> labels = {}) noexcept {
+  [[nodiscard]] explicit Scope(const Trace& trace,
+                               std::initializer_list<Label> labels = {}) noexcept {
     open(labels.begin(), labels.size(), &trace);
   }
-  Scope(const Label* labels, std::size_t count) noexcept { open(labels, count, nullptr); }
-  Scope(const Trace& trace, const Label* labels, std::size_t count) noexcept {
+  [[nodiscard]] Scope(const Label* labels, std::size_t count) noexcept {
+    open(labels, count, nullptr);
+  }
+  [[nodiscard]] Scope(const Trace& trace, const Label* labels, std::size_t count) noexcept {
     open(labels, count, &trace);
   }
 
@@ -228,7 +231,7 @@ class [[nodiscard]] Scope {
 /// put back what was.
 class [[nodiscard]] Attach {
  public:
-  explicit Attach(Set set) noexcept : set_(std::move(set)) { open(); }
+  [[nodiscard]] explicit Attach(Set set) noexcept : set_(std::move(set)) { open(); }
   Attach(const Attach&) = delete;
   Attach& operator=(const Attach&) = delete;
   static void* operator new(std::size_t) = delete;

@@ -111,17 +111,27 @@ long at_every_instruction(void (*handler)(), F&& round) {
   return met;
 }
 
+/// What a handler leaves behind must not be overwritten by what it interrupted.
+labels::Set left_behind;
+char left_value[12];
+std::size_t left_size;
+
 /// Opens scopes of changing values.
 void open_scopes() {
   static unsigned number = 0;
-  char value[12];
-  std::size_t size = 0;
-  for (unsigned n = ++number; n != 0; n /= 10) value[size++] = static_cast<char>('0' + n % 10);
-  Scope one{inside, std::string_view(value, size)};
-  Scope two{{route, "handler"}, {tenant, std::string_view(value, size)}};
-  if (!one.ok() || !two.ok()) ++wrong;
-  const auto got = labels::get(inside);
-  if (!got || *got != std::string_view(value, size)) ++wrong;
+  left_size = 0;
+  for (unsigned n = ++number; n != 0; n /= 10)
+    left_value[left_size++] = static_cast<char>('0' + n % 10);
+  const std::string_view value(left_value, left_size);
+  Scope one{inside, value};
+  Scope two{{route, "handler"}, {tenant, value}};
+  if (!one.ok() || !two.ok() || labels::get(inside) != value) ++wrong;
+  left_behind = labels::capture();
+}
+
+bool handler_kept_its_set() {
+  const std::string_view value(left_value, left_size);
+  return left_size == 0 || (left_behind.get(inside) == value && left_behind.get(tenant) == value);
 }
 
 bool in_force(std::string_view key, std::string_view value) {
@@ -151,10 +161,12 @@ TEST(EveryInstruction, ScopesOpenedByHandlersDisturbNone) {
       }
       step_off();
       ASSERT_TRUE(in_force("tenant", value));
+      ASSERT_TRUE(handler_kept_its_set());
       step_on();
     }
     step_off();
     ASSERT_EQ(test::v1_slot, nullptr);
+    ASSERT_TRUE(handler_kept_its_set());
   });
   EXPECT_GT(instructions, 200);
 }
@@ -184,6 +196,7 @@ TEST(EveryInstruction, HandlersTurnThePage) {
     }
     step_off();
     ASSERT_EQ(test::v1_slot, nullptr);
+    ASSERT_TRUE(handler_kept_its_set());
   });
   EXPECT_GT(instructions, 200);
 }
