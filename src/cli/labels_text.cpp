@@ -21,7 +21,7 @@ Definition definition_of(const ThreadLabels& thread) {
 }
 
 /// What a reading says, independent of the format that said it: ids that a format can only publish
-/// as labels are the trace, and order means nothing.
+/// as labels are the trace.
 struct Content {
   std::vector<std::pair<std::string, std::string>> labels;
   std::string trace;  ///< "trace id/span id" in hex, or empty
@@ -53,11 +53,16 @@ Content content_of(const ThreadLabels& thread) {
       content.labels.emplace_back(label.key, label.value);
   }
   if (!trace_id.empty() || !span_id.empty()) content.trace = trace_id + "/" + span_id;
-  std::sort(content.labels.begin(), content.labels.end());
   for (const format::Truncation& cut : set.truncated)
     content.remarks.push_back(fmt::format("{} cut: {}", cut.what, cut.detail));
   for (const std::string& defect : set.defects)
     content.remarks.push_back("publisher's fault: " + defect);
+  return content;
+}
+
+/// Order means nothing in a set: it is kept for the eye, and left out of comparisons.
+Content unordered(Content content) {
+  std::sort(content.labels.begin(), content.labels.end());
   return content;
 }
 
@@ -84,6 +89,7 @@ std::string describe(Evidence evidence, const Style& style) {
 
 /// Readings of one thread that say the same.
 struct Line {
+  Content content;  ///< in the order of the first of them
   std::string comm;
   Evidence evidence = Evidence::proven;  ///< the weakest of them
   std::vector<Definition> definitions;
@@ -115,7 +121,9 @@ std::string labels_text(const observe::Snapshot& snapshot, bool every_thread, co
     const Definition definition = definition_of(thread);
     if (std::find(definitions.begin(), definitions.end(), definition) == definitions.end())
       definitions.push_back(definition);
-    Line& line = threads[thread.tid][content_of(thread)];
+    Content content = content_of(thread);
+    Line& line = threads[thread.tid][unordered(content)];
+    if (line.definitions.empty()) line.content = std::move(content);
     line.comm = thread.comm;
     line.evidence = std::max(line.evidence, thread.evidence);
     line.definitions.push_back(definition);
@@ -131,7 +139,8 @@ std::string labels_text(const observe::Snapshot& snapshot, bool every_thread, co
       ++quiet;
       continue;
     }
-    for (const auto& [content, line] : contents) {
+    for (const auto& [key, line] : contents) {
+      const Content& content = line.content;
       if (contents.size() > 1 && is_quiet(content) && !every_thread) continue;
       std::string labels = describe(content, style);
       if (contents.size() > 1)

@@ -1,0 +1,76 @@
+#include "cli/labels_text.hpp"
+
+#include <gtest/gtest.h>
+
+namespace vitrine::cli {
+namespace {
+
+using format::Format;
+using observe::Evidence;
+using observe::ThreadLabels;
+
+ThreadLabels reading(int tid, Format format, std::vector<format::Label> labels,
+                     Evidence evidence = Evidence::proven) {
+  format::LabelSet set;
+  set.labels = std::move(labels);
+  return {1, tid, "worker", format, "/bin/app", observe::Mode::snapshot, evidence, set};
+}
+
+std::string text(std::vector<ThreadLabels> threads, bool every_thread = false) {
+  return labels_text({std::move(threads), {}}, every_thread, Style(false));
+}
+
+TEST(LabelsText, ShowsOnceWhatTwoFormatsSayAlike) {
+  ThreadLabels record =
+      reading(7, Format::otel_thread_ctx_v1, {{"route", "/pay"}, {"tenant", "acme"}});
+  record.set->trace.emplace();
+  record.set->trace->trace_id.fill(0x11);
+  record.set->trace->span_id.fill(0x22);
+  const ThreadLabels set = reading(7, Format::custom_labels_v1,
+                                   {{"tenant", "acme"},
+                                    {"route", "/pay"},
+                                    {"trace_id", std::string(32, '1')},
+                                    {"span_id", std::string(16, '2')}});
+  EXPECT_EQ(text({set, record}),
+            "custom-labels-v1, otel-thread-ctx-v1 from /bin/app\n"
+            "  TID  THREAD  EVIDENCE  LABELS\n"
+            "  7    worker  proven    tenant=acme route=/pay "
+            "trace=11111111111111111111111111111111/2222222222222222\n");
+}
+
+TEST(LabelsText, NamesTheFormatsWhereTheyDiffer) {
+  EXPECT_EQ(text({reading(7, Format::custom_labels_v1, {{"a", "1"}}),
+                  reading(7, Format::otel_thread_ctx_v1, {{"a", "2"}}, Evidence::unproven)}),
+            "custom-labels-v1, otel-thread-ctx-v1 from /bin/app\n"
+            "  TID  THREAD  EVIDENCE  LABELS\n"
+            "  7    worker  proven    a=1 (custom-labels-v1 only)\n"
+            "  7    worker  unproven  a=2 (otel-thread-ctx-v1 only)\n");
+}
+
+TEST(LabelsText, ShowsTheWeakestEvidenceOfWhatItMerges) {
+  EXPECT_NE(text({reading(7, Format::custom_labels_v1, {{"a", "1"}}, Evidence::unproven),
+                  reading(7, Format::otel_thread_ctx_v1, {{"a", "1"}})})
+                .find("unproven"),
+            std::string::npos);
+}
+
+TEST(LabelsText, CountsThreadsWithNothingInForceOrListsThem) {
+  const std::vector<ThreadLabels> threads = {reading(7, Format::custom_labels_v1, {{"a", "1"}}),
+                                             reading(8, Format::custom_labels_v1, {}),
+                                             reading(9, Format::custom_labels_v1, {})};
+  EXPECT_NE(text(threads).find("  2 threads with no labels in force\n"), std::string::npos);
+  EXPECT_NE(text(threads, true).find("  8    worker  proven\n"), std::string::npos);
+}
+
+TEST(LabelsText, SaysWhyAThreadWasNotReadAndWhatWasCut) {
+  ThreadLabels failed = reading(7, Format::custom_labels_v1, {});
+  failed.set = fail(ErrorCode::malformed, "set at 0x10 is not readable");
+  ThreadLabels cut = reading(8, Format::custom_labels_v1, {{"a", "\x1b[2J"}});
+  cut.set->truncated = {{"value", "kept 4 of 9 bytes"}};
+  const std::string shown = text({failed, cut});
+  EXPECT_NE(shown.find("not read: set at 0x10 is not readable"), std::string::npos);
+  EXPECT_NE(shown.find("a=\\x1b[2J (value cut: kept 4 of 9 bytes)"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace vitrine::cli
