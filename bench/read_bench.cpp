@@ -78,6 +78,16 @@ std::uint64_t switches_of(pid_t pid) {
   return sum;
 }
 
+/// CPU time of this process.
+double cpu_seconds() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](timeval t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
 // --- the competitor -----------------------------------------------------------------------------
 
 bool copy_from(pid_t tid, std::uint64_t address, void* into, std::size_t size) {
@@ -140,6 +150,7 @@ void compare(const std::string& kind, std::size_t threads) {
   std::size_t proven = 0, labels = 0;
   const std::uint64_t before = switches_of(target.pid());
   const double first = best_of(1, [&] { read(*reader); });
+  const double cpu_before = cpu_seconds();
   const double snapshot = best_of(rounds, [&] {
     proven = labels = 0;
     for (const observe::ThreadLabels& thread : read(*reader).threads) {
@@ -148,6 +159,7 @@ void compare(const std::string& kind, std::size_t threads) {
       labels += thread.set ? thread.set->labels.size() : 0;
     }
   });
+  const double cpu = (cpu_seconds() - cpu_before) * 1e6 / rounds;
   const std::uint64_t by_snapshot = switches_of(target.pid()) - before;
   std::size_t competitor_labels = 0;
   const double competitor = best_of(
@@ -158,9 +170,9 @@ void compare(const std::string& kind, std::size_t threads) {
   const double n = static_cast<double>(threads);
   const double ratio = competitor / snapshot;
   const char* wanted = threads >= 10'000 ? "20" : threads == 100 ? "10" : "";
-  fmt::print("{:8} {:7} {:9.2f} {:9.2f} {:9.2f} {:8.1f}x {:>6} {:8} {:9}/{}\n", kind, threads,
-             first / n, snapshot / n, competitor / n, ratio, wanted, by_snapshot, proven,
-             threads + 1);
+  fmt::print("{:8} {:7} {:9.2f} {:9.2f} {:9.2f} {:9.2f} {:8.1f}x {:>6} {:8} {:9}/{}\n", kind,
+             threads, first / n, snapshot / n, cpu / n, competitor / n, ratio, wanted, by_snapshot,
+             proven, threads + 1);
   std::fflush(stdout);
 }
 
@@ -181,15 +193,6 @@ ProgramCost cost_of(const std::string& program) {
     if (fd >= 0) ::close(fd);
   }
   return cost;
-}
-
-double cpu_seconds() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](timeval t) {
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 void sample(const std::string& kind, unsigned hz) {
@@ -220,10 +223,14 @@ void sample(const std::string& kind, unsigned hz) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (argc == 3) {  // one row: KIND THREADS
+    compare(argv[1], static_cast<std::size_t>(std::atoi(argv[2])));
+    return 0;
+  }
   fmt::print("Reading the labels of all threads, microseconds a thread (three labels each)\n");
-  fmt::print("{:8} {:>7} {:>9} {:>9} {:>9} {:>9} {:>6} {:>8} {:>9}\n", "writer", "threads", "first",
-             "snapshot", "ptrace", "ratio", "wanted", "switches", "proven");
+  fmt::print("{:8} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>6} {:>8} {:>9}\n", "writer", "threads",
+             "first", "snapshot", "cpu", "ptrace", "ratio", "wanted", "switches", "proven");
   for (const char* kind : {"vitrine", "malloc"})
     for (const std::size_t threads : {10U, 100U, 1'000U, 10'000U}) compare(kind, threads);
   fmt::print("\nebpf mode, two threads that keep a CPU busy each: share of one CPU\n");

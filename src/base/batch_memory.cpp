@@ -12,22 +12,23 @@ void BatchMemory::want(Address address, std::size_t length) {
   const Address last = address + length - 1;
   if (last < address) return;
   for (std::uint64_t number = address / window_bytes; number <= last / window_bytes; ++number)
-    if (windows_.find(number) == windows_.end()) wanted_.push_back(number);
+    if (numbers_.find(number) == FlatIndex::none) wanted_.push_back(number);
 }
 
 std::size_t BatchMemory::serve(Address address, std::span<std::byte> into) {
   std::size_t done = 0;
   while (done < into.size()) {
     const Address at = address + done;
-    const auto window = windows_.find(at / window_bytes);
-    if (window == windows_.end()) {
+    const std::uint32_t position = numbers_.find(at / window_bytes);
+    if (position == FlatIndex::none) {
       want(at, into.size() - done);
       break;
     }
+    const Window& window = windows_[position];
     const std::size_t skip = at % window_bytes;
-    if (skip >= window->second.got) break;
-    const std::size_t n = std::min(window->second.got - skip, into.size() - done);
-    std::memcpy(into.data() + done, window->second.bytes + skip, n);
+    if (skip >= window.got) break;
+    const std::size_t n = std::min(window.got - skip, into.size() - done);
+    std::memcpy(into.data() + done, window.bytes + skip, n);
     done += n;
     if (skip + n < window_bytes && done < into.size()) break;  // the readable part ends here
   }
@@ -69,14 +70,17 @@ bool BatchMemory::fetch() {
 
   std::size_t at = 0;
   for (const ReadRequest& request : requests)
-    for (std::size_t skip = 0; skip < request.into.size(); skip += window_bytes, ++at)
-      windows_[wanted_[at]] = {begin + at * window_bytes,
-                               std::min(window_bytes, request.got > skip ? request.got - skip : 0)};
+    for (std::size_t skip = 0; skip < request.into.size(); skip += window_bytes, ++at) {
+      numbers_.insert(wanted_[at], static_cast<std::uint32_t>(windows_.size()));
+      windows_.push_back({begin + at * window_bytes,
+                          std::min(window_bytes, request.got > skip ? request.got - skip : 0)});
+    }
   wanted_.clear();
   return all;
 }
 
 void BatchMemory::clear() {
+  numbers_.clear();
   windows_.clear();
   blocks_used_ = 0;
   wanted_.clear();

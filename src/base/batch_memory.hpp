@@ -7,9 +7,9 @@
 
 #include <memory>
 #include <numeric>
-#include <unordered_map>
 #include <vector>
 
+#include "base/flat_index.hpp"
 #include "base/memory.hpp"
 
 namespace vitrine {
@@ -17,12 +17,12 @@ namespace vitrine {
 class BatchMemory final : public Memory {
  public:
   /// Bytes come in aligned windows of this size, which never cross a page.
-  static constexpr std::size_t window_bytes = 512;
+  static constexpr std::size_t window_bytes = 128;
   /// A set is three steps deep: set, array, strings; a large array takes some more.
   static constexpr std::size_t most_rounds = 32;
 
   /// `source` must outlive this. Holds at most `most_windows`.
-  explicit BatchMemory(Memory& source, std::size_t most_windows = 128 * 1024)
+  explicit BatchMemory(Memory& source, std::size_t most_windows = 512 * 1024)
       : source_(source), most_windows_(most_windows) {}
 
   /// Serves what has been fetched. What has not counts as unreadable and is remembered as wanted.
@@ -76,8 +76,9 @@ class BatchMemory final : public Memory {
 
   Memory& source_;
   std::size_t most_windows_;
-  std::unordered_map<std::uint64_t, Window> windows_;  // by address / window_bytes
-  std::vector<Block> blocks_;                          // one a fetch
+  FlatIndex numbers_;  // address / window_bytes, to the position in windows_
+  std::vector<Window> windows_;
+  std::vector<Block> blocks_;  // one a fetch
   std::size_t blocks_used_ = 0;
   std::vector<std::uint64_t> wanted_;
 };

@@ -34,6 +34,7 @@ struct thread_struct {
 struct task_struct {
   int on_cpu;
   int exit_state;
+  int pid;
   int tgid;
   unsigned long nvcsw;
   unsigned long nivcsw;

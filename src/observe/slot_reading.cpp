@@ -2,29 +2,29 @@
 
 #include <fmt/format.h>
 
-#include "abi/custom_labels.hpp"
+#include <algorithm>
+#include <array>
 
 namespace vitrine::observe {
 namespace {
 
-using abi::custom_labels::SerialSet;
-
 /// Most records, with what they point at, fit in as much; what does not comes with the next batch.
-constexpr std::size_t speculative_bytes = 256;
+std::size_t speculative_bytes(format::Format format) {
+  return format == format::Format::custom_labels_v0 || format == format::Format::custom_labels_v1
+             ? 256
+             : 128;
+}
 
-/// Slots of one definition that lead to the same address share their content.
-struct ContentKey {
-  Address record;
-  std::size_t definition;
+/// Slots of one thread that lie as close as this come in one request.
+constexpr std::size_t slot_window = 64;
 
-  bool operator==(const ContentKey&) const = default;
-};
+constexpr std::size_t slot_bytes = sizeof(Address);
 
-struct HashContentKey {
-  std::size_t operator()(const ContentKey& key) const {
-    return std::hash<Address>()(key.record ^ (Address{key.definition} << 57));
-  }
-};
+/// Slots of one definition that lead to the same address share their content. Addresses have at
+/// most 57 bits.
+std::uint64_t content_key(Address record, std::size_t definition) {
+  return record ^ (std::uint64_t{definition} << 57);
+}
 
 }  // namespace
 
@@ -37,7 +37,6 @@ Readings SlotReader::read(std::span<const SeenThread> threads, std::size_t& byte
   locate(threads, readings, addresses);
   read_slots(readings, addresses);
   gather_contents(threads, readings);
-  recall(readings);
   decode(readings, bytes_left);
   return readings;
 }
@@ -54,10 +53,9 @@ void SlotReader::locate(std::span<const SeenThread> threads, Readings& readings,
     slot.definition = i % definitions.size();
     const Address tp = threads[slot.thread].thread_pointer;
     if (tp == 0) {
-      slot.error = Error{
-          ErrorCode::unsupported,
-          fmt::format("thread {}: its thread pointer is not known", threads[slot.thread].id.tid),
-          "run vitrine with CAP_BPF and CAP_PERFMON, or in ptrace mode"};
+      slot.error = std::make_unique<Error>(
+          Error{ErrorCode::unsupported, "its thread pointer is not known",
+                "run vitrine with CAP_BPF and CAP_PERFMON, or in ptrace mode"});
       return;
     }
     const auto address = target::evaluate(definitions[slot.definition].location,
@@ -66,7 +64,7 @@ void SlotReader::locate(std::span<const SeenThread> threads, Readings& readings,
     if (address)
       addresses[i] = address->value_or(0);
     else
-      slot.error = address.error();
+      slot.error = std::make_unique<Error>(address.error());
   };
   for (const std::size_t i :
        memory_.run(readings.slots.size(), [&](std::size_t job) { place(job, memory_); }))
@@ -74,71 +72,113 @@ void SlotReader::locate(std::span<const SeenThread> threads, Readings& readings,
 }
 
 void SlotReader::read_slots(Readings& readings, std::span<const Address> addresses) {
-  std::vector<std::uint64_t> values(addresses.size());
-  std::vector<ReadRequest> requests;
-  std::vector<std::size_t> asked;
+  struct Run {
+    std::size_t first, last;  ///< of the slots
+    std::size_t length;
+  };
+  std::vector<Run> runs;
+  std::vector<std::size_t> open;
   const Address mask = subject_.process().memory().untag(~Address{0});
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     SlotReading& slot = readings.slots[i];
     if (addresses[i] == 0 || slot.error) continue;
-    if (!format::slot_is_pointer(subject_.definitions()[slot.definition].format)) {
+    if (!format::slot_is_pointer(subject_.definitions()[slot.definition].format))
       slot.record = addresses[i] & mask;
-      continue;
-    }
-    requests.push_back({addresses[i], std::as_writable_bytes(std::span(&values[i], 1)), 0});
-    asked.push_back(i);
-  }
-  subject_.process().memory().read(requests);
-  for (std::size_t n = 0; n < asked.size(); ++n) {
-    const std::size_t i = asked[n];
-    if (requests[n].complete())
-      readings.slots[i].record = values[i] & mask;
     else
-      readings.slots[i].error =
-          Error{ErrorCode::malformed,
-                fmt::format("its thread-local slot at {} is not readable", hex(addresses[i])),
-                {}};
+      open.push_back(i);
   }
+
+  // Sorted by address within their thread, neighbours make a run.
+  std::sort(open.begin(), open.end(), [&](std::size_t left, std::size_t right) {
+    return std::pair(readings.slots[left].thread, addresses[left]) <
+           std::pair(readings.slots[right].thread, addresses[right]);
+  });
+  for (std::size_t n = 0; n < open.size(); ++n) {
+    const bool joins =
+        !runs.empty() &&
+        readings.slots[open[runs.back().first]].thread == readings.slots[open[n]].thread &&
+        addresses[open[n]] - addresses[open[runs.back().first]] <= slot_window - slot_bytes;
+    if (joins) {
+      runs.back().last = n;
+      runs.back().length =
+          static_cast<std::size_t>(addresses[open[n]] - addresses[open[runs.back().first]]) +
+          slot_bytes;
+    } else {
+      runs.push_back({n, n, slot_bytes});
+    }
+  }
+
+  std::vector<std::array<std::byte, slot_window>> bytes(runs.size());
+  std::vector<ReadRequest> requests;
+  requests.reserve(runs.size());
+  for (std::size_t n = 0; n < runs.size(); ++n)
+    requests.push_back(
+        {addresses[open[runs[n].first]], std::span(bytes[n]).first(runs[n].length), 0});
+  subject_.process().memory().read(requests);
+
+  for (std::size_t n = 0; n < runs.size(); ++n)
+    for (std::size_t at = runs[n].first; at <= runs[n].last; ++at) {
+      const Address address = addresses[open[at]];
+      const auto skip = static_cast<std::size_t>(address - requests[n].address);
+      SlotReading& slot = readings.slots[open[at]];
+      Address value = 0;
+      if (requests[n].got >= skip + slot_bytes) {
+        std::memcpy(&value, bytes[n].data() + skip, slot_bytes);
+        slot.record = value & mask;
+      } else {
+        slot.error = std::make_unique<Error>(
+            Error{ErrorCode::malformed,
+                  fmt::format("its thread-local slot at {} is not readable", hex(address)),
+                  {}});
+      }
+    }
 }
 
 void SlotReader::gather_contents(std::span<const SeenThread> threads, Readings& readings) {
-  std::unordered_map<ContentKey, std::size_t, HashContentKey> known;
-  known.reserve(readings.slots.size());
+  known_.clear();
+  readings.contents.reserve(readings.slots.size());
+  const auto definitions = subject_.definitions();
+  const auto block_of = [&](const SlotReading& slot) -> Address {
+    const std::size_t first = slot.thread * definitions.size();
+    for (std::size_t i = 0; i < definitions.size(); ++i) {
+      const Address set = readings.slots[first + i].record;
+      if (definitions[i].format == format::Format::custom_labels_v1 && set != 0 &&
+          slot.record - set < limits::hard_label_limits.bytes_per_thread)
+        return set;
+    }
+    return 0;
+  };
   for (SlotReading& slot : readings.slots) {
     if (slot.record == 0) continue;
-    const auto [entry, added] =
-        known.try_emplace({slot.record, slot.definition}, readings.contents.size());
-    if (added) {
-      Content& content = readings.contents.emplace_back();
-      content.definition = slot.definition;
-      content.record = slot.record;
-      content.thread_pointer = threads[slot.thread].thread_pointer;
-    }
-    slot.content = entry->second;
+    const auto next = static_cast<std::uint32_t>(readings.contents.size());
+    slot.content = known_.insert(content_key(slot.record, slot.definition), next);
+    if (slot.content != next) continue;
+    Content& content = readings.contents.emplace_back();
+    content.definition = slot.definition;
+    content.record = slot.record;
+    content.thread_pointer = threads[slot.thread].thread_pointer;
+    content.block = block_of(slot);
   }
 }
 
-/// Takes what is remembered of sets that still are the same incarnation (labels.md 7.1 item 6).
-void SlotReader::recall(Readings& readings) {
-  if (remembered_.empty()) return;
-  std::vector<SerialSet> heads(readings.contents.size());
-  std::vector<ReadRequest> requests;
-  std::vector<std::size_t> asked;
-  for (std::size_t i = 0; i < readings.contents.size(); ++i) {
-    const Content& content = readings.contents[i];
-    if (remembered_.find(content.record) == remembered_.end()) continue;
-    requests.push_back({content.record, std::as_writable_bytes(std::span(&heads[i], 1)), 0});
-    asked.push_back(i);
-  }
-  subject_.process().memory().read(requests);
-  for (std::size_t n = 0; n < asked.size(); ++n) {
-    Content& content = readings.contents[asked[n]];
-    const Remembered& before = remembered_.at(content.record);
-    if (!requests[n].complete() || !format::still_stands(before.mark, heads[asked[n]])) continue;
-    content.mark = before.mark;
-    content.set = before.set;
-    content.unchanged = true;
-  }
+/// The serial of the block of our own writer that holds the content; nullopt: a foreign one's.
+std::optional<format::SerialMark> SlotReader::mark_of(const Content& content) {
+  if (content.block == 0) return std::nullopt;
+  auto mark = format::read_serial(memory_, content.block);
+  if (mark && content.record - content.block >= mark->total_bytes) mark.reset();
+  return mark;
+}
+
+/// Takes what is remembered of a set that still is the same incarnation (labels.md 7.1 item 6).
+bool SlotReader::recall(Content& content) {
+  const std::uint32_t position =
+      remembered_index_.find(content_key(content.record, content.definition));
+  if (position == FlatIndex::none) return false;
+  const Remembered& before = remembered_[position];
+  if (mark_of(content) != before.mark) return false;
+  content.mark = before.mark;
+  content.unchanged = &before.set;
+  return true;
 }
 
 void SlotReader::decode_one(Content& content, Memory& memory, std::size_t& bytes_left) {
@@ -155,18 +195,17 @@ void SlotReader::decode_one(Content& content, Memory& memory, std::size_t& bytes
   }
   content.set = std::move(decoded->set);
   content.needs_keys = decoded->needs_key_map_refresh;
-  if (definition.format == format::Format::custom_labels_v1)
-    content.mark = format::read_serial(memory_, content.record);
+  content.mark = mark_of(content);
 }
 
 void SlotReader::decode(Readings& readings, std::size_t& bytes_left) {
   std::vector<Content*> open;
-  for (Content& content : readings.contents) {
-    if (content.unchanged) continue;
-    memory_.want(content.record, speculative_bytes);
-    open.push_back(&content);
-  }
+  for (const Content& content : readings.contents)
+    memory_.want(content.record,
+                 speculative_bytes(subject_.definitions()[content.definition].format));
   memory_.fetch();
+  for (Content& content : readings.contents)
+    if (!recall(content)) open.push_back(&content);
   const auto with = [&](Memory& memory) {
     return [&](std::size_t i) { decode_one(*open[i], memory, bytes_left); };
   };
@@ -185,13 +224,23 @@ void SlotReader::decode(Readings& readings, std::size_t& bytes_left) {
   }
 }
 
-void SlotReader::remember(const Readings& readings, const std::vector<bool>& trusted) {
-  std::unordered_map<Address, Remembered> now;
+void SlotReader::remember(Readings readings, const std::vector<bool>& trusted) {
+  // Most often all is as it was: then there is nothing to do.
+  const bool same = std::all_of(
+      readings.contents.begin(), readings.contents.end(),
+      [](const Content& content) { return content.unchanged != nullptr || !content.mark; });
+  if (same && remembered_.size() <= 2 * readings.contents.size()) return;
+  std::vector<Remembered> now;
+  remembered_index_.clear();
   for (std::size_t i = 0; i < readings.contents.size(); ++i) {
-    const Content& content = readings.contents[i];
-    if (!content.mark || !content.set || !content.set->truncated.empty()) continue;
-    if (trusted[i] || content.unchanged)
-      now.emplace(content.record, Remembered{*content.mark, *content.set});
+    Content& content = readings.contents[i];
+    const bool whole = content.unchanged != nullptr ||
+                       (trusted[i] && content.set && content.set->truncated.empty());
+    if (!content.mark || !whole) continue;
+    remembered_index_.insert(content_key(content.record, content.definition),
+                             static_cast<std::uint32_t>(now.size()));
+    now.push_back({*content.mark,
+                   content.unchanged != nullptr ? *content.unchanged : std::move(*content.set)});
   }
   remembered_ = std::move(now);
 }

@@ -2,12 +2,13 @@
 // (labels.md 7.1, steps 4 to 6). It says nothing of whether a thread ran meanwhile.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "base/batch_memory.hpp"
+#include "base/flat_index.hpp"
 #include "format/serial_set.hpp"
 #include "observe/subject.hpp"
 
@@ -21,7 +22,7 @@ struct SlotReading {
   std::size_t definition = 0;  ///< index of Subject::definitions()
   Address record = 0;          ///< tag bits removed; 0: no set in force in this thread
   std::size_t content = no_content;
-  std::optional<Error> error;  ///< the slot itself could not be read
+  std::unique_ptr<Error> error;  ///< the slot itself could not be read
 };
 
 /// A record that one or more slots lead to: read and decoded once.
@@ -29,13 +30,19 @@ struct Content {
   std::size_t definition = 0;
   Address record = 0;
   Address thread_pointer = 0;  ///< of one thread that has it
+  /// The v1 set of that thread: our own writer has the records of all formats in one block with it.
+  Address block = 0;
   Result<format::LabelSet> set;
   bool needs_keys = false;
   /// Our own writer's: immutable as long as a slot holds it.
   std::optional<format::SerialMark> mark;
-  /// It is the very incarnation whose decoded labels were remembered, and still was when the slots
-  /// had been read.
-  bool unchanged = false;
+  /// The very incarnation that was decoded before was still there after the slots had been read:
+  /// its labels of then, instead of `set`.
+  const format::LabelSet* unchanged = nullptr;
+
+  [[nodiscard]] Result<format::LabelSet> labels() const {
+    return unchanged != nullptr ? Result<format::LabelSet>(*unchanged) : set;
+  }
 };
 
 struct Readings {
@@ -52,8 +59,9 @@ class SlotReader {
   /// Reads all definitions in all `threads`. Those without a thread pointer get an error.
   Readings read(std::span<const SeenThread> threads, std::size_t& bytes_left);
 
-  /// Remembers the contents that are `trusted`: their bytes belong together.
-  void remember(const Readings& readings, const std::vector<bool>& trusted);
+  /// Remembers the contents that are `trusted`: their bytes belong together. The readings' own
+  /// references to what was remembered end here.
+  void remember(Readings readings, const std::vector<bool>& trusted);
 
  private:
   struct Remembered {
@@ -65,13 +73,16 @@ class SlotReader {
               std::vector<Address>& addresses);
   void read_slots(Readings& readings, std::span<const Address> addresses);
   void gather_contents(std::span<const SeenThread> threads, Readings& readings);
-  void recall(Readings& readings);
   void decode(Readings& readings, std::size_t& bytes_left);
   void decode_one(Content& content, Memory& memory, std::size_t& bytes_left);
+  bool recall(Content& content);
+  std::optional<format::SerialMark> mark_of(const Content& content);
 
   Subject& subject_;
   BatchMemory memory_;
-  std::unordered_map<Address, Remembered> remembered_;
+  FlatIndex known_;  // contents by record, while gathering
+  FlatIndex remembered_index_;
+  std::vector<Remembered> remembered_;
 };
 
 }  // namespace vitrine::observe

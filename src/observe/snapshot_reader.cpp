@@ -49,7 +49,7 @@ Result<Snapshot> SnapshotReader::read(std::chrono::milliseconds) {
     Readings readings = slots_->read(*threads, bytes_left);
     const auto since = source_->since_listed();
     if (!since) return tl::unexpected(std::move(since.error()));
-    Snapshot snapshot = assemble(*threads, readings, *since, bytes_left);
+    Snapshot snapshot = assemble(*threads, std::move(readings), *since, bytes_left);
 
     // What was found out before the reading must have held to its end.
     change = subject_->refresh();
@@ -60,7 +60,7 @@ Result<Snapshot> SnapshotReader::read(std::chrono::milliseconds) {
               "try again");
 }
 
-Snapshot SnapshotReader::assemble(std::span<const SeenThread> threads, Readings& readings,
+Snapshot SnapshotReader::assemble(std::span<const SeenThread> threads, Readings readings,
                                   std::span<const Since> since, std::size_t& bytes_left) {
   // A set of a foreign writer may be edited by any thread that has it in force.
   std::vector<bool> trusted(readings.contents.size(), true);
@@ -91,10 +91,10 @@ Snapshot SnapshotReader::assemble(std::span<const SeenThread> threads, Readings&
     if (slot.error)
       labels.set = tl::unexpected<Error>(*slot.error);
     else if (content != nullptr)
-      labels.set = content->set;
+      labels.set = content->labels();
     if (rested && whole) {
       labels.evidence = Evidence::proven;
-    } else if (content != nullptr && content->unchanged) {
+    } else if (content != nullptr && content->unchanged != nullptr) {
       labels.evidence = Evidence::serial;
     } else if (thread.thread_pointer != 0) {
       Unproven& item = unproven.emplace_back(Unproven{thread, slot.definition, {}});
@@ -103,7 +103,7 @@ Snapshot SnapshotReader::assemble(std::span<const SeenThread> threads, Readings&
       places.push_back(snapshot.threads.size() - 1);
     }
   }
-  slots_->remember(readings, trusted);
+  slots_->remember(std::move(readings), trusted);
 
   auto climbed = ladder_->climb(unproven, bytes_left, snapshot.notes);
   for (std::size_t i = 0; i < climbed.size(); ++i) {

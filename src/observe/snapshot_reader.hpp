@@ -23,7 +23,7 @@ class SnapshotReader final : public LabelReader {
 
   void begin_program();
   Result<std::vector<SeenThread>> list();
-  Snapshot assemble(std::span<const SeenThread> threads, Readings& readings,
+  Snapshot assemble(std::span<const SeenThread> threads, Readings readings,
                     std::span<const Since> since, std::size_t& bytes_left);
 
   std::unique_ptr<Subject> subject_;
