@@ -1,8 +1,7 @@
 // A program outside this repository that publishes labels and a process context.
+#include <cstdio>
 #include <vitrine/context.hpp>
 #include <vitrine/labels.hpp>
-
-#include <cstdio>
 
 int main() {
   static const vitrine::labels::Key tenant("tenant");

@@ -2,7 +2,7 @@
 # Builds and installs the publishing side alone, then uses it from a project outside: through
 # find_package, pkg-config, and FetchContent. Each program runs, and is checked for what readers of
 # its labels depend on.
-#   run.sh SOURCE-DIR
+#   publish.sh SOURCE-DIR
 set -euo pipefail
 source=$(realpath "$1")
 project=$source/tests/install/project
