@@ -77,7 +77,7 @@ Result<Image> read_image(Memory& memory, Address at) {
   if (!header) return tl::unexpected<Error>(header.error());
   auto segments = read_segments(memory, at + header->e_phoff, header->e_phnum);
   if (!segments) return tl::unexpected<Error>(std::move(segments.error()));
-  Image image{0, std::move(*segments)};
+  Image image{0, std::move(*segments), at + header->e_phoff};
   const Elf64_Phdr* first = image.find(PT_LOAD);
   if (first == nullptr)
     return fail(ErrorCode::malformed, fmt::format("the module at {:#x} loads nothing", at));
@@ -88,7 +88,7 @@ Result<Image> read_image(Memory& memory, Address at) {
 Result<Image> read_image_by_headers(Memory& memory, Address at, std::uint64_t count) {
   auto segments = read_segments(memory, at, count);
   if (!segments) return tl::unexpected<Error>(std::move(segments.error()));
-  Image image{0, std::move(*segments)};
+  Image image{0, std::move(*segments), at};
   if (const Elf64_Phdr* self = image.find(PT_PHDR)) {
     image.bias = at - self->p_vaddr;
     return image;

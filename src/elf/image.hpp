@@ -20,6 +20,7 @@ namespace vitrine::elf {
 struct Image {
   Address bias = 0;                  ///< runtime address minus p_vaddr
   std::vector<Elf64_Phdr> segments;  ///< all program headers, in file order
+  Address headers = 0;               ///< where they are in memory
 
   /// The first segment of a type (PT_DYNAMIC, PT_TLS, …); null when there is none.
   [[nodiscard]] const Elf64_Phdr* find(std::uint32_t type) const;

@@ -44,15 +44,19 @@ std::vector<Note> read_notes(Memory& memory, const Image& image) {
   return notes;
 }
 
+std::optional<Note> build_id_note(Memory& memory, const Image& image) {
+  for (Note& note : read_notes(memory, image))
+    if (note.name == "GNU" && note.type == NT_GNU_BUILD_ID && note.size > 0 &&
+        note.size <= build_id_max)
+      return std::move(note);
+  return std::nullopt;
+}
+
 std::vector<std::byte> build_id(Memory& memory, const Image& image) {
-  for (const Note& note : read_notes(memory, image)) {
-    if (note.name != "GNU" || note.type != NT_GNU_BUILD_ID || note.size == 0 ||
-        note.size > build_id_max)
-      continue;
-    std::vector<std::byte> id(note.size);
-    if (memory.read_exact(note.description, id, "the build id")) return id;
-  }
-  return {};
+  const auto note = build_id_note(memory, image);
+  std::vector<std::byte> id(note ? note->size : 0);
+  if (!note || !memory.read_exact(note->description, id, "the build id")) id.clear();
+  return id;
 }
 
 }  // namespace vitrine::elf

@@ -15,7 +15,10 @@ struct Note {
 /// All notes, up to the first broken one of each segment.
 std::vector<Note> read_notes(Memory& memory, const Image& image);
 
-/// The GNU build id, 1 to 64 bytes; empty when the module has none.
+/// The note of the GNU build id, whose description has 1 to 64 bytes; nullopt when there is none.
+std::optional<Note> build_id_note(Memory& memory, const Image& image);
+
+/// The GNU build id; empty when the module has none.
 std::vector<std::byte> build_id(Memory& memory, const Image& image);
 
 }  // namespace vitrine::elf

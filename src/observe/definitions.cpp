@@ -65,7 +65,7 @@ Result<bool> DefinitionFinder::refresh(const std::optional<format::ThreadSchema>
   BoundedMemory memory(process_.memory(), limits::search_requests, limits::search_bytes);
   const auto list_changed = modules_.refresh(memory);
   if (!list_changed) return tl::unexpected<Error>(list_changed.error());
-  if (!*list_changed && schema == schema_ && !target::any_changed(memory, watched_)) return false;
+  if (!*list_changed && schema == schema_ && !watched_.changed(memory)) return false;
   search(memory, schema);
   if (memory.exhausted())
     note("its modules are so many, or so contrived, that the search was given up");
@@ -193,7 +193,7 @@ void DefinitionFinder::add(const Search& search, const target::Module& module, F
     note(fmt::format("{}: {}: {}", module.path, slot_name, resolved.error().message));
     return;
   }
-  watched_.insert(watched_.end(), resolved->watched.begin(), resolved->watched.end());
+  watched_.add_all(resolved->watched);
   const bool known =
       std::any_of(definitions_.begin(), definitions_.end(), [&](const Definition& other) {
         return other.format == format && other.location == resolved->location;

@@ -80,7 +80,7 @@ class DefinitionFinder {
   target::Modules modules_;
   target::ThreadLayout thread_layout_;
   std::vector<Definition> definitions_;
-  std::vector<target::WatchedWord> watched_;
+  target::WatchedMemory watched_;
   std::vector<std::string> notes_;
   std::optional<format::ThreadSchema> schema_;
   bool executable_is_static_ = false;

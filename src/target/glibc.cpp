@@ -137,7 +137,7 @@ Result<Glibc::Slot> Glibc::slot(Memory& memory, std::uint64_t module_id) const {
       const auto map = memory.read_value<Address>(entry + slot_map_, "a slotinfo entry");
       if (!generation) return tl::unexpected<Error>(generation.error());
       if (!map) return tl::unexpected<Error>(map.error());
-      return Slot{entry, *generation, *map};
+      return Slot{*generation, entry + slot_generation_, *map};
     }
     index -= *length;
     list = memory.read_value<Address>(*list + list_next_, "a slotinfo list");

@@ -35,9 +35,9 @@ class Glibc {
 
   /// A module's entry in the dynamic linker's list of TLS modules.
   struct Slot {
-    Address address = 0;           ///< of the entry
     std::uint64_t generation = 0;  ///< of the DTV, from which on it holds this module's block
-    Address link_map = 0;          ///< the module that has this id now
+    Address generation_address = 0;
+    Address link_map = 0;  ///< the module that has this id now
   };
   /// Errors: malformed; not_found (no such entry, or ld.so does not export _rtld_global).
   Result<Slot> slot(Memory& memory, std::uint64_t module_id) const;

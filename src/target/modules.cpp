@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/limits.hpp"
+#include "elf/notes.hpp"
 #include "elf/symbols.hpp"
 
 namespace vitrine::target {
@@ -17,11 +18,6 @@ constexpr int namespaces_max = 64;  // glibc's DL_NNS is 16
 constexpr std::size_t debug_v1_bytes = 40;
 constexpr std::uint64_t page_bytes = 4096;
 constexpr std::uint64_t image_search_bytes = 256ULL << 20;
-
-template <class T>
-bool same_bytes(const T& left, const T& right) {
-  return std::memcmp(&left, &right, sizeof(T)) == 0;
-}
 
 bool has_dynamic_at(const elf::Image& image, Address dynamic) {
   const Elf64_Phdr* segment = image.find(PT_DYNAMIC);
@@ -58,43 +54,19 @@ Result<elf::Image> image_with(Memory& memory, Address bias, Address dynamic) {
 }  // namespace
 
 Result<bool> Modules::refresh(Memory& memory) {
-  if (known_ && unchanged(memory)) return false;
+  if (complete_ && stable_ && !watched_.changed(memory)) return false;
   auto image = elf::read_image_by_headers(memory, program_.address, program_.count);
   if (!image) return tl::unexpected<Error>(std::move(image.error()));
   modules_.clear();
-  debugs_.clear();
-  nodes_.clear();
+  watched_.clear();
   notes_.clear();
   stable_ = true;
   read_executable(memory, std::move(*image));
-  if (const Address debug = find_debug(memory)) walk_namespaces(memory, debug);
-  known_ = true;
-  return true;
-}
-
-bool Modules::unchanged(Memory& memory) {
+  const Address debug = find_debug(memory);
+  if (debug != 0) walk_namespaces(memory, debug);
   // A dynamic executable whose linker has not yet told where its list is: look again.
-  if (debugs_.empty()) return !modules_.empty() && !modules_.front().dynamic;
-  std::vector<Debug> debugs(debugs_.size());
-  std::vector<Node> nodes(nodes_.size());
-  std::vector<ReadRequest> requests;
-  requests.reserve(debugs.size() + nodes.size());
-  for (std::size_t i = 0; i < debugs.size(); ++i) {
-    const std::size_t size = debugs_[i].second.version >= 2 ? sizeof(Debug) : debug_v1_bytes;
-    requests.push_back(
-        {debugs_[i].first, std::as_writable_bytes(std::span(&debugs[i], 1)).first(size), 0});
-  }
-  for (std::size_t i = 0; i < nodes.size(); ++i)
-    requests.push_back({nodes_[i].first, std::as_writable_bytes(std::span(&nodes[i], 1)), 0});
-  memory.read(requests);
-  if (!std::all_of(requests.begin(), requests.end(),
-                   [](const ReadRequest& request) { return request.complete(); }))
-    return false;
-  for (std::size_t i = 0; i < debugs.size(); ++i)
-    if (!same_bytes(debugs[i], debugs_[i].second)) return false;
-  for (std::size_t i = 0; i < nodes.size(); ++i)
-    if (!same_bytes(nodes[i], nodes_[i].second)) return false;
-  return stable_;
+  complete_ = debug != 0 || !modules_.front().dynamic;
+  return true;
 }
 
 void Modules::read_executable(Memory& memory, elf::Image image) {
@@ -131,7 +103,9 @@ Address Modules::find_debug(Memory& memory) const {
 }
 
 void Modules::walk_namespaces(Memory& memory, Address debug) {
+  std::set<Address> seen;
   for (int link_namespace = 0; debug != 0 && link_namespace < namespaces_max; ++link_namespace) {
+    if (!seen.insert(debug).second) return;
     Debug raw{};
     auto bytes = std::as_writable_bytes(std::span(&raw, 1));
     if (memory.read_some(debug, bytes) < debug_v1_bytes) {
@@ -139,9 +113,7 @@ void Modules::walk_namespaces(Memory& memory, Address debug) {
       return;
     }
     if (raw.version < 2) raw.next = 0;
-    for (const auto& seen : debugs_)
-      if (seen.first == debug) return;
-    debugs_.emplace_back(debug, raw);
+    watched_.add(debug, bytes.first(raw.version < 2 ? debug_v1_bytes : sizeof raw));
     if (raw.state != 0) stable_ = false;  // RT_ADD or RT_DELETE: it is changing the list
     walk_list(memory, raw.map, link_namespace);
     debug = raw.next;
@@ -151,7 +123,7 @@ void Modules::walk_namespaces(Memory& memory, Address debug) {
 void Modules::walk_list(Memory& memory, Address first, int link_namespace) {
   std::set<Address> seen;
   for (Address at = first; at != 0;) {
-    if (nodes_.size() == limits::modules) {
+    if (seen.size() == limits::modules) {
       note(fmt::format("only the first {} modules were looked at", limits::modules));
       return;
     }
@@ -164,11 +136,12 @@ void Modules::walk_list(Memory& memory, Address first, int link_namespace) {
       note(node.error().message);
       return;
     }
-    nodes_.emplace_back(at, *node);
+    watched_.add_value(at, *node);
     if (link_namespace == 0 && at == first) {
       take_first(memory, at, *node);
     } else if (auto module = read_library(memory, at, *node)) {
       module->link_namespace = link_namespace;
+      watch(memory, *module, *node);
       modules_.push_back(std::move(*module));
     } else {
       note(module.error().message);
@@ -205,6 +178,18 @@ Result<Module> Modules::read_library(Memory& memory, Address link_map, const Nod
   if (!dynamic) return fail_while(module.path, std::move(dynamic.error()));
   module.dynamic = *dynamic;
   return module;
+}
+
+// A library that is unloaded may be followed by another at the same place, whose record is the same
+// byte for byte.
+void Modules::watch(Memory& memory, const Module& module, const Node& node) {
+  if (const auto name = elf::read_string(memory, node.name, limits::name_bytes, "a module's name"))
+    watched_.add(node.name, std::as_bytes(std::span(name->c_str(), name->size() + 1)));
+  watched_.add(module.image.headers, std::as_bytes(std::span(module.image.segments)));
+  const auto note = elf::build_id_note(memory, module.image);
+  std::vector<std::byte> id(note ? note->size : 0);
+  if (note && memory.read_exact(note->description, id, "the build id"))
+    watched_.add(note->description, id);
 }
 
 void Modules::note(std::string text) {

@@ -4,8 +4,6 @@
 // files do not matter (labels.md 3.1).
 #pragma once
 
-#include <array>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +13,7 @@
 #include "elf/dynamic.hpp"
 #include "elf/image.hpp"
 #include "target/tls_location.hpp"
+#include "target/watched_memory.hpp"
 
 namespace vitrine::target {
 
@@ -39,8 +38,9 @@ class Modules {
   explicit Modules(ProgramHeaders program, std::string executable_path)
       : program_(program), executable_path_(std::move(executable_path)) {}
 
-  /// Looks whether the list has changed, by one batched read of the dynamic linker's records; reads
-  /// it anew if it has. Returns whether it did. Errors: malformed (the executable's own headers).
+  /// Looks whether the list has changed, by one batched read of the dynamic linker's records and of
+  /// what tells one module from another at the same place; reads it anew if it has. Returns whether
+  /// it did. Errors: malformed (the executable's own headers).
   ///
   /// While the target is inside dlopen or dlclose its list may be half done: what could be read is
   /// there, stable() is false, and the next refresh() looks again.
@@ -67,25 +67,21 @@ class Modules {
   struct Node {
     Address bias, name, dynamic, next, previous;
   };
-  template <class T>
-  using ByAddress = std::vector<std::pair<Address, T>>;
-
-  bool unchanged(Memory& memory);
   void read_executable(Memory& memory, elf::Image image);
   Address find_debug(Memory& memory) const;
   void walk_namespaces(Memory& memory, Address debug);
   void walk_list(Memory& memory, Address first, int link_namespace);
   Result<Module> read_library(Memory& memory, Address link_map, const Node& node) const;
+  void watch(Memory& memory, const Module& module, const Node& node);
   void note(std::string text);
   void take_first(Memory& memory, Address link_map, const Node& node);
 
   ProgramHeaders program_;
   std::string executable_path_;
   std::vector<Module> modules_;
-  ByAddress<Debug> debugs_;
-  ByAddress<Node> nodes_;
+  WatchedMemory watched_;
   std::vector<std::string> notes_;
-  bool known_ = false;
+  bool complete_ = false;  ///< nothing but what is watched can change the list
   bool stable_ = true;
 };
 

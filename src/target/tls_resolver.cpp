@@ -42,10 +42,6 @@ Libc libc_of(Memory& memory, std::span<const Module> modules, bool has_glibc) {
   return Libc::none;
 }
 
-std::vector<WatchedWord> watch(Address at, const Words& words) {
-  return {{at, words.first}, {at + 8, words.second}};
-}
-
 }  // namespace
 
 std::string_view name(TlsEvidence evidence) {
@@ -62,18 +58,6 @@ std::string_view name(TlsEvidence evidence) {
       return "link_map";
   }
   return "unknown";
-}
-
-bool any_changed(Memory& memory, std::span<const WatchedWord> words) {
-  std::vector<std::uint64_t> now(words.size());
-  std::vector<ReadRequest> requests;
-  requests.reserve(words.size());
-  for (std::size_t i = 0; i < words.size(); ++i)
-    requests.push_back({words[i].address, std::as_writable_bytes(std::span(&now[i], 1)), 0});
-  memory.read(requests);
-  for (std::size_t i = 0; i < words.size(); ++i)
-    if (!requests[i].complete() || now[i] != words[i].value) return true;
-  return false;
 }
 
 TlsResolver::TlsResolver(Memory& memory, Machine machine, std::span<const Module> modules)
@@ -145,9 +129,12 @@ TlsResolver::Attempt TlsResolver::by_descriptor(const Module& module, Address go
   // Not relocated yet, or (glibc before 2.34) still leading to the lazy stub in the module itself:
   // nobody has used the variable through it.
   if (words->first == 0 || module.image.holds(words->first, 1)) return std::nullopt;
-  if (is_static_entry(words->first, words->second))
-    return ResolvedTls{StaticTls{static_cast<std::int64_t>(words->second)}, TlsEvidence::descriptor,
-                       watch(got, *words)};
+  if (is_static_entry(words->first, words->second)) {
+    ResolvedTls fixed{
+        StaticTls{static_cast<std::int64_t>(words->second)}, TlsEvidence::descriptor, {}};
+    fixed.watched.add_value(got, *words);
+    return fixed;
+  }
 
   struct Argument {
     std::uint64_t module_id, offset, generation;
@@ -162,8 +149,7 @@ TlsResolver::Attempt TlsResolver::by_descriptor(const Module& module, Address go
   auto found = in_module(argument.module_id, argument.offset, argument.generation);
   if (!found) return tl::unexpected<Error>(std::move(found.error()));
   found->evidence = TlsEvidence::descriptor;
-  const auto more = watch(got, *words);
-  found->watched.insert(found->watched.end(), more.begin(), more.end());
+  found->watched.add_value(got, *words);
   return std::move(*found);
 }
 
@@ -198,8 +184,7 @@ TlsResolver::Attempt TlsResolver::by_module_words(Address got) {
   auto found = in_module(words->first, words->second, std::nullopt);
   if (!found) return tl::unexpected<Error>(std::move(found.error()));
   found->evidence = TlsEvidence::general_dynamic;
-  const auto more = watch(got, *words);
-  found->watched.insert(found->watched.end(), more.begin(), more.end());
+  found->watched.add_value(got, *words);
   return std::move(*found);
 }
 
@@ -207,8 +192,9 @@ TlsResolver::Attempt TlsResolver::by_offset_word(Address got) {
   const auto offset = memory_.read_value<std::uint64_t>(got, "a TLS offset");
   if (!offset) return tl::unexpected<Error>(offset.error());
   if (*offset == 0) return std::nullopt;  // no variable is at the thread pointer itself
-  return ResolvedTls{
-      StaticTls{static_cast<std::int64_t>(*offset)}, TlsEvidence::initial_exec, {{got, *offset}}};
+  ResolvedTls found{StaticTls{static_cast<std::int64_t>(*offset)}, TlsEvidence::initial_exec, {}};
+  found.watched.add_value(got, *offset);
+  return found;
 }
 
 // Byte `offset` of the block of the module with this id. Where glibc has reserved a block at a
@@ -238,8 +224,11 @@ Result<ResolvedTls> TlsResolver::in_module(std::uint64_t module_id, std::uint64_
                   fmt::format("TLS module {} is {} to its link_map but not to the dynamic linker",
                               module_id, module.path));
     const std::uint64_t generation = need_generation.value_or(slot->generation);
-    return ResolvedTls{
-        DynamicTls{Libc::glibc, module_id, offset, generation}, {}, {{place, *reserved}}};
+    ResolvedTls found{DynamicTls{Libc::glibc, module_id, offset, generation}, {}, {}};
+    found.watched.add_value(place, *reserved);  // a block may yet be reserved
+    // The same library loaded again gets the same id, and maybe the same place in memory.
+    found.watched.add_value(slot->generation_address, slot->generation);
+    return found;
   }
   return fail(ErrorCode::malformed, fmt::format("no module has the TLS module id {}", module_id));
 }

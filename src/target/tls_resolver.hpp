@@ -16,6 +16,7 @@
 #include "target/glibc.hpp"
 #include "target/modules.hpp"
 #include "target/tls_location.hpp"
+#include "target/watched_memory.hpp"
 
 namespace vitrine::target {
 
@@ -31,22 +32,11 @@ enum class TlsEvidence : std::uint8_t {
 /// "TLSDESC", "GD", "IE", "LE", "link_map".
 std::string_view name(TlsEvidence evidence);
 
-/// A word of the target that a location was derived from: when it changes, resolve again.
-struct WatchedWord {
-  Address address = 0;
-  std::uint64_t value = 0;
-
-  bool operator==(const WatchedWord&) const = default;
-};
-
 struct ResolvedTls {
   TlsLocation location;
   TlsEvidence evidence{};
-  std::vector<WatchedWord> watched;
+  WatchedMemory watched;  ///< when any of it changes, resolve again
 };
-
-/// Whether any of the words has changed (or cannot be read any more): one batched read.
-bool any_changed(Memory& memory, std::span<const WatchedWord> words);
 
 /// Valid for one state of the module list.
 class TlsResolver {

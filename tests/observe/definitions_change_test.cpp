@@ -110,6 +110,22 @@ TEST(Reuse, OfTheSameLibraryAtTheSamePlaceIsNoticed) {
   }
 }
 
+// As above, but nobody looks between the unloading and the loading.
+TEST(Reuse, OfTheSameLibraryUnseenDoesNotShowStaleBlocks) {
+  Writer writer = Writer::start_bare(bare("writer_glibc_plain"));
+  Observer observer(writer);
+  const std::string library = Writer::slot_library("gd-a8");
+  writer.command("thread early");
+  writer.command("open " + library);
+  writer.command("publish early " + library);
+  observer.expect_agreement();
+  writer.command("close " + library);
+  writer.command("open " + library);
+  observer.expect_agreement();
+  writer.command("publish main " + library);
+  observer.expect_agreement();
+}
+
 class Model : public testing::TestWithParam<const char*> {
  protected:
   std::string library() const { return Writer::slot_library(GetParam() + std::string("-a16")); }

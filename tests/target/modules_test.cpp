@@ -135,6 +135,14 @@ TEST(Modules, AreListedAndWatched) {
   EXPECT_TRUE(*modules.refresh(process.memory));
   EXPECT_EQ(modules.all().size(), 2U);
   EXPECT_FALSE(*modules.refresh(process.memory));
+
+  // Unloaded, and followed by another in the same place: the list is the same byte for byte.
+  ElfImage other = library.elf;
+  other.put(sizeof(Elf64_Ehdr) + sizeof(Elf64_Phdr) + offsetof(Elf64_Phdr, p_memsz),
+            std::uint64_t{128});
+  process.memory.place(library_at, other.bytes());
+  EXPECT_TRUE(*modules.refresh(process.memory));
+  EXPECT_EQ(modules.all()[1].image.find(PT_TLS)->p_memsz, 128U);
 }
 
 TEST(Modules, AreUnstableWhileTheLinkerChangesThem) {
@@ -217,16 +225,19 @@ TEST(Resolution, OfAnOffsetWord) {
   ASSERT_TRUE(found) << found.error().message;
   EXPECT_EQ(found->location, TlsLocation(StaticTls{-0x98}));
   EXPECT_EQ(found->evidence, TlsEvidence::initial_exec);
-  EXPECT_EQ(found->watched.size(), 1U);
+  EXPECT_FALSE(found->watched.changed(process.memory));
 }
 
 TEST(Resolution, OfModuleWords) {
   FakeProcess process;
-  const auto found = resolve(process, FakeLibrary(R_X86_64_DTPMOD64, 2, 0x18));
+  FakeLibrary library(R_X86_64_DTPMOD64, 2, 0x18);
+  const auto found = resolve(process, library);
   ASSERT_TRUE(found) << found.error().message;
   EXPECT_EQ(found->location, TlsLocation(DynamicTls{Libc::musl, 2, 0x18, 0}));
-  EXPECT_TRUE(any_changed(process.memory, std::vector<WatchedWord>{{library_at, 1}}));
-  EXPECT_FALSE(any_changed(process.memory, found->watched));
+  EXPECT_FALSE(found->watched.changed(process.memory));
+  library.elf.put(library.got, Address{3});
+  process.memory.place(library_at, library.elf.bytes());
+  EXPECT_TRUE(found->watched.changed(process.memory));
 }
 
 struct Code {
