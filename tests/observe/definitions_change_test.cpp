@@ -191,6 +191,32 @@ TEST(Namespaces, OfTheDynamicLinkerAreAllSearched) {
   EXPECT_EQ(observer.finder().all().size(), 4U);
 }
 
+// In another pid namespace the target's libc knows its threads by other ids than we do.
+TEST(Namespaces, OfPidsDoNotHideThreadPointers) {
+  for (const std::string libc : {"glibc", "musl"}) {
+    SCOPED_TRACE(libc);
+    Writer writer = Writer::start_bare(bare("writer_" + libc + "_plain"),
+                                       {"unshare", "--pid", "--fork", "--kill-child"});
+    writer.command("thread one");
+    writer.command("thread two");
+    const std::string unshare = std::to_string(writer.pid());
+    pid_t pid = 0;
+    std::ifstream("/proc/" + unshare + "/task/" + unshare + "/children") >> pid;
+    ASSERT_NE(pid, 0);
+    Observer observer(writer, pid);
+    ASSERT_TRUE(observer.finder().refresh(std::nullopt));
+    const auto threads = *target::threads(observer.process().proc_dir());
+    target::ThreadPointers pointers;
+    std::set<Address> found, expected;
+    for (const auto& tp :
+         pointers.find(observer.process(), threads, observer.finder().thread_layout()))
+      found.insert(tp.value_or(0));
+    for (const auto& thread : writer.threads()) expected.insert(thread.tp);
+    EXPECT_EQ(found, expected);
+    EXPECT_EQ(writer.thread("main").tid, 1);
+  }
+}
+
 TEST(Files, MayBeDeletedOrReplaced) {
   const TemporaryDirectory directory;
   const fs::path library = directory.path() / "libcustomlabels_moved.so";
