@@ -9,6 +9,8 @@
 namespace vitrine::target {
 namespace {
 
+constexpr std::size_t rings_tried = 8;
+
 // A thread's id as the target's own libc knows it: that of the innermost pid namespace.
 class InnerTids {
  public:
@@ -76,25 +78,33 @@ void ThreadPointers::find_by_robust_list(const Process& process, std::span<const
 
 void ThreadPointers::find_by_musl_ring(const Process& process, std::span<const Thread> threads,
                                        const ThreadLayout& layout) {
+  if (layout.glibc) return;
   const InnerTids inner(process.proc_dir());
   std::map<pid_t, ThreadId> wanted;
   for (const Thread& thread : threads) wanted[inner.of(thread.id.tid)] = thread.id;
+  const auto take = [&](Address member) {
+    bool taken = false;
+    for (const auto& [tid, tp] : musl_ring(process.memory(), process.machine(), member))
+      if (const auto entry = wanted.find(tid); entry != wanted.end()) {
+        known_[entry->second] = tp;
+        taken = true;
+      }
+    return taken;
+  };
 
-  // One pointer opens the ring: one we have, else one that must be looked for.
-  std::optional<Address> first;
-  if (!known_.empty()) {
-    first = known_.begin()->second;
-  } else if (searches_left_ > 0) {
-    --searches_left_;
-    for (const Range range : thread_memory(process.proc_dir())) {
-      first =
-          musl_thread_in(process.memory(), process.machine(), range, wanted, layout.tls_modules);
-      if (first) break;
+  // Any pointer opens the ring: one of those we have, unless their threads have ended, or one that
+  // must be looked for.
+  std::vector<Address> members;
+  for (const auto& [thread, tp] : known_)
+    if (members.size() < rings_tried) members.push_back(tp);
+  if (std::any_of(members.begin(), members.end(), take) || searches_left_ == 0) return;
+  --searches_left_;
+  for (const Range range : thread_memory(process.proc_dir()))
+    if (const auto member = musl_thread_in(process.memory(), process.machine(), range, wanted,
+                                           layout.tls_modules)) {
+      take(*member);
+      return;
     }
-  }
-  if (!first) return;
-  for (const auto& [tid, tp] : musl_ring(process.memory(), process.machine(), *first))
-    if (const auto entry = wanted.find(tid); entry != wanted.end()) known_[entry->second] = tp;
 }
 
 void ThreadPointers::keep_only(std::span<const Thread> threads) {
