@@ -185,8 +185,10 @@ class Ratios : public benchmark::ConsoleReporter {
       std::printf("%-36s %10.2f %14.1f %16.2f\n", name.c_str(), ns, ns / store, ns / usual);
     std::printf("\n%-36s %10.2f   (wanted: at most 0.25)\n", "scope of one / 2 malloc + 2 free",
                 times_.at("scope_of_one") / usual);
-    std::printf("%-36s %10.2f   (wanted: at most 2)\n", "one hop / bare store",
-                times_.at("coroutine_hops") / 2 / store);
+    // What labels add to resuming a coroutine and suspending it again: two hops.
+    const double added = times_.at("labelled_coroutine_resume_suspend") -
+                         times_.at("plain_coroutine_resume_suspend");
+    std::printf("%-36s %10.2f   (wanted: at most 2)\n", "one hop / bare store", added / 2 / store);
   }
 
  private:

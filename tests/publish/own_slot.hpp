@@ -16,7 +16,11 @@ namespace vitrine::test {
 
 // The published variables, by their assembler names: <customlabels.h> declares one of them opaque.
 extern __thread const abi::custom_labels::SetV1* v1_slot __asm__("custom_labels_current_set");
+#if VITRINE_TEST_OTEL
 extern __thread const abi::thread_context::Record* record_slot __asm__("otel_thread_ctx_v1");
+#else
+inline const abi::thread_context::Record* const record_slot = nullptr;  // built without
+#endif
 extern __thread abi::custom_labels::SetV0 v0_slot __asm__("custom_labels_thread_local_data");
 
 using Labels = std::map<std::string, std::string>;
