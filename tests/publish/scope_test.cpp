@@ -147,6 +147,7 @@ TEST(Scope, TheSetCarriesTheProofOfItsWholeness) {
 }
 
 TEST(Scope, EnteringAgainTakesTheSameSetAgain) {
+  { Scope first_use_of_this_thread{user, "7"}; }  // makes the arena, and remembers nothing
   const void* first = nullptr;
   for (int i = 0; i < 3; ++i) {
     Scope scope{tenant, "again"};
