@@ -177,6 +177,12 @@ struct Detached {
   };
 };
 
+/// Not inlined, nor taken for constant: as below.
+__attribute__((noinline)) std::thread::id this_thread_now() {
+  __asm__ volatile("" ::: "memory");
+  return std::this_thread::get_id();
+}
+
 /// Not inlined: clang 14 keeps the address of a thread-local variable across a suspension.
 __attribute__((noinline)) void expect_labels(const Labels& expected) {
   EXPECT_EQ(test::v1_labels(), expected);
@@ -189,9 +195,9 @@ Task hopping(Executor& executor, std::string name) {
   mine["tenant"] = name;
   for (int i = 0; i < 20; ++i) {
     expect_labels(mine);
-    const auto before = std::this_thread::get_id();
+    const auto before = this_thread_now();
     co_await executor.elsewhere();
-    EXPECT_NE(std::this_thread::get_id(), before);
+    EXPECT_NE(this_thread_now(), before);
     expect_labels(mine);
     Scope inner{step, std::to_string(i)};
     co_await executor.elsewhere();
