@@ -64,7 +64,8 @@ class Hopper {
   static void remember(Words& words, const Thread& here) noexcept {
     const auto* now = reinterpret_cast<const volatile std::uint64_t*>(&here.slot);
     const std::uint64_t first = now[0], second = now[1];
-    if (words[0] != first || words[1] != second) words = Words{first, second};
+    if (__builtin_expect(((words[0] ^ first) | (words[1] ^ second)) != 0, 0))
+      words = Words{first, second};
   }
 
   Set set_;  // keeps alive what it started with; its scopes keep alive what they made
