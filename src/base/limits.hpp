@@ -43,7 +43,8 @@ inline constexpr std::size_t definitions = 16;  ///< label slots of one process;
 /// process with hundreds of libraries takes milliseconds.
 inline constexpr std::uint64_t search_requests = 2U << 20;
 inline constexpr std::uint64_t search_bytes = 2ULL << 30;
-inline constexpr std::size_t search_notes = 64;  ///< complaints kept about one process
+inline constexpr std::size_t search_windows = 8 * 1024;  ///< KiB of it kept meanwhile
+inline constexpr std::size_t search_notes = 64;          ///< complaints kept about one process
 
 inline constexpr std::size_t modules = 16 * 1024;             ///< link-map nodes of one process
 inline constexpr std::size_t symbols = 1U << 20;              ///< looked at in one module

@@ -14,6 +14,7 @@
 #include "abi/thread_context.hpp"
 #include "base/bounded_memory.hpp"
 #include "base/limits.hpp"
+#include "base/window_memory.hpp"
 #include "elf/file_symbols.hpp"
 #include "elf/symbols.hpp"
 #include "target/file_memory.hpp"
@@ -66,7 +67,9 @@ Result<bool> DefinitionFinder::refresh(const std::optional<format::ThreadSchema>
   const auto list_changed = modules_.refresh(memory);
   if (!list_changed) return tl::unexpected<Error>(list_changed.error());
   if (!*list_changed && schema == schema_ && !watched_.changed(memory)) return false;
-  search(memory, schema);
+  // Symbol tables are read a few bytes here and there, which windows make half the system calls.
+  WindowMemory windows(memory, limits::search_windows);
+  search(windows, schema);
   if (memory.exhausted())
     note("its modules are so many, or so contrived, that the search was given up");
   schema_ = schema;
