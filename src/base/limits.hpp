@@ -53,6 +53,8 @@ inline constexpr std::size_t symbol_name_table = 256U << 20;  ///< bytes of .str
 inline constexpr std::size_t program_headers = 1024;          ///< of one module
 inline constexpr std::size_t name_bytes = 4096;               ///< symbol, path and soname strings
 inline constexpr std::size_t threads = 1U << 20;              ///< of one process (kernel: pid_max)
-inline constexpr std::size_t map_lines = 1U << 20;            ///< of /proc/PID/maps
+inline constexpr std::size_t stack_reads =
+    2048;  ///< pages of arguments (6 MiB at most) passed over
+inline constexpr std::size_t map_lines = 1U << 20;  ///< of /proc/PID/maps
 
 }  // namespace vitrine::limits

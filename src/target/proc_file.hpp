@@ -42,6 +42,8 @@ struct Stat {
   char state = '?';              ///< R, S, D, Z, T, t, X, …
   std::uint64_t flags = 0;       ///< PF_* of the kernel
   std::uint64_t start_time = 0;  ///< clock ticks since boot; with the id, names one thread for ever
+  /// Where the kernel put argc, the arguments and the auxiliary vector; 0: not for us to know.
+  std::uint64_t stack_start = 0;
 
   /// A thread of the kernel: it has no user memory.
   [[nodiscard]] bool kernel_thread() const { return (flags & 0x00200000) != 0; }  // PF_KTHREAD

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "target/permission.hpp"
+#include "target/stack_auxv.hpp"
 #include "target/threads.hpp"
 
 namespace vitrine::target {
@@ -51,6 +52,17 @@ Address untag_mask(const std::string& status) {
 bool holds(const AuxVector& auxv, std::uint64_t type, std::uint64_t value) {
   const auto entry = auxv.find(type);
   return entry != auxv.end() && entry->second == value;
+}
+
+// From the file, or, as CAP_SYS_PTRACE does not open another user's, from the stack.
+Result<std::string> read_auxv(int proc_dir, pid_t live, ProcessMemory& memory) {
+  auto bytes = read_file_at(proc_dir, fmt::format("task/{}/auxv", live), auxv_bytes);
+  if (bytes || bytes.error().code != ErrorCode::not_permitted) return bytes;
+  const auto line = read_file_at(proc_dir, fmt::format("task/{}/stat", live), status_bytes);
+  const auto stat = line ? parse_stat(*line) : Result<Stat>(tl::unexpected(line.error()));
+  if (!stat) return bytes;
+  auto on_stack = auxv_on_stack(memory, stat->stack_start);
+  return on_stack ? on_stack : bytes;
 }
 
 template <class Word>
@@ -108,7 +120,8 @@ Result<Process> Process::open(pid_t pid) {
                 "nothing is left of its memory; its parent has yet to wait for it");
 
   // A thread that lives answers for the process, for a leader that exited has no auxv.
-  const auto bytes = read_file_at(dir, fmt::format("task/{}/auxv", *live), auxv_bytes);
+  process.memory_ = std::make_unique<ProcessMemory>(pid, dir, untag_mask(*status));
+  const auto bytes = read_auxv(dir, *live, *process.memory_);
   if (!bytes) return explain(pid, dir, bytes.error());
   process.auxv_ = parse_auxv<std::uint64_t>(*bytes);
   if (!holds(process.auxv_, AT_PHENT, sizeof(Elf64_Phdr))) {
@@ -121,7 +134,6 @@ Result<Process> Process::open(pid_t pid) {
   }
 
   process.machine_ = native_machine;
-  process.memory_ = std::make_unique<ProcessMemory>(pid, dir, untag_mask(*status));
   process.identity_.start_time = stat->start_time;
   process.identity_.random_address = process.auxv_[AT_RANDOM];
   const auto random = process.memory_->read_exact(process.identity_.random_address,

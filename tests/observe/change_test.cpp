@@ -1,0 +1,107 @@
+// Targets that change under the reader: threads that come and go, exec, exit.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <optional>
+
+#include "observe/observe_subject.hpp"
+
+namespace vitrine::observe {
+namespace {
+
+using namespace std::chrono_literals;
+using test::ask;
+using test::start_subject;
+
+class Change : public testing::TestWithParam<Mode> {};
+
+TEST_P(Change, ThreadsThatComeAndGoAreNeverMixedUp) {
+  test::Child target = start_subject("churn");
+  auto reader = test::open_reader(target.pid(), GetParam());
+  ASSERT_TRUE(reader);
+  const long before = ask(target).at(0);
+  const auto begin = std::chrono::steady_clock::now();
+  std::size_t labelled = 0, errors = 0;
+  while (std::chrono::steady_clock::now() - begin < 3s) {
+    auto snapshot = reader->read(20ms);
+    ASSERT_TRUE(snapshot) << snapshot.error().message;
+    for (const ThreadLabels& thread : snapshot->threads) {
+      if (!thread.set) {
+        ++errors;
+        continue;
+      }
+      if (thread.evidence == Evidence::unproven || thread.set->labels.empty()) continue;
+      EXPECT_EQ(test::value_of(thread, "tid"), std::to_string(thread.tid)) << name(thread.evidence);
+      ++labelled;
+    }
+  }
+  fmt::print("{}: {} threads a second, {} label sets, {} errors\n", name(GetParam()),
+             (ask(target).at(0) - before) / 3, labelled, errors);
+  EXPECT_GT(labelled, 0u);
+  test::expect_unharmed(target.pid());
+}
+
+/// The labels of the main thread, once it has any.
+std::optional<format::LabelSet> main_labels(LabelReader& reader, pid_t pid) {
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    auto snapshot = reader.read(20ms);
+    if (!snapshot) {
+      EXPECT_NE(snapshot.error().code, ErrorCode::not_found) << snapshot.error().message;
+      continue;
+    }
+    for (const ThreadLabels& thread : snapshot->threads)
+      if (thread.tid == pid && thread.set && !thread.set->labels.empty()) return *thread.set;
+  }
+  return std::nullopt;
+}
+
+TEST_P(Change, ExecIsFollowed) {
+  if (GetParam() == Mode::ebpf) {
+    // Its one thread sleeps, so there is nothing to sample: reading must go on without an error.
+    test::Child target = start_subject("exec");
+    auto reader = test::open_reader(target.pid(), GetParam());
+    ASSERT_TRUE(reader);
+    target.write("\n");
+    ASSERT_EQ(target.read_line(), "ready");
+    for (int i = 0; i < 5; ++i) EXPECT_TRUE(reader->read(20ms));
+    return;
+  }
+  test::Child target = start_subject("exec");
+  auto reader = test::open_reader(target.pid(), GetParam());
+  ASSERT_TRUE(reader);
+  auto first = main_labels(*reader, target.pid());
+  ASSERT_TRUE(first);
+  EXPECT_THAT(first->labels,
+              testing::ElementsAre(format::Label{"tid", std::to_string(target.pid())}));
+  target.write("\n");
+  ASSERT_EQ(target.read_line(), "ready");
+  auto second = main_labels(*reader, target.pid());
+  ASSERT_TRUE(second);
+  EXPECT_THAT(second->labels, testing::ElementsAre(format::Label{"generation", "2"}));
+}
+
+TEST_P(Change, EndInTheMidstOfReadingIsNotFound) {
+  for (int round = 0; round < 20; ++round) {
+    test::Child target = start_subject(round % 2 == 0 ? "work" : "churn");
+    auto reader = test::open_reader(target.pid(), GetParam());
+    ASSERT_TRUE(reader);
+    std::thread killer([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5 + round));
+      target.signal(SIGKILL);
+    });
+    std::optional<Error> end;
+    const auto deadline = std::chrono::steady_clock::now() + 10s;
+    while (!end && std::chrono::steady_clock::now() < deadline)
+      if (auto snapshot = reader->read(5ms); !snapshot) end = snapshot.error();
+    killer.join();
+    ASSERT_TRUE(end) << "reading goes on after the end";
+    EXPECT_EQ(end->code, ErrorCode::not_found) << end->message;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, Change, testing::Values(Mode::snapshot, Mode::ebpf, Mode::ptrace),
+                         [](const auto& row) { return std::string(name(row.param)); });
+
+}  // namespace
+}  // namespace vitrine::observe
