@@ -110,7 +110,48 @@ TEST(Reuse, OfTheSameLibraryAtTheSamePlaceIsNoticed) {
   }
 }
 
-// As above, but nobody looks between the unloading and the loading.
+// The dynamic linker's list is caught in every state; what is found is found whole or not at all.
+TEST(Unrest, OfLibrariesIsSurvived) {
+  Writer writer = Writer::start_bare(bare("writer_glibc_plain"));
+  Observer observer(writer);
+  const std::string stays = Writer::slot_library("tlsdesc-a64");
+  writer.command("local " + stays);
+  writer.command("loop " + Writer::slot_library("gd-a8"));
+  std::set<std::size_t> counts;
+  for (int i = 0; i < 300; ++i) {
+    const auto changed = observer.finder().refresh(std::nullopt);
+    ASSERT_TRUE(changed) << changed.error().message;
+    counts.insert(observer.finder().all().size());
+    EXPECT_TRUE(observer.process().verify());
+  }
+  // The library that stays is always there; the other's two slots now and then.
+  EXPECT_THAT(counts, testing::IsSubsetOf({2U, 3U, 4U}));
+}
+
+TEST(Unrest, OfThreadsIsSurvived) {
+  for (const std::string libc : {"glibc", "musl"}) {
+    SCOPED_TRACE(libc);
+    Writer writer = Writer::start_bare(bare("writer_" + libc + "_plain"));
+    Observer observer(writer);
+    ASSERT_TRUE(observer.finder().refresh(std::nullopt));
+    writer.command("storm threads");
+    target::ThreadPointers pointers;
+    for (int i = 0; i < 200; ++i) {
+      const auto threads = target::threads(observer.process().proc_dir());
+      ASSERT_TRUE(threads) << threads.error().message;
+      const auto found =
+          pointers.find(observer.process(), *threads, observer.finder().thread_layout());
+      pointers.keep_only(*threads);
+      for (std::size_t n = 0; n < threads->size(); ++n) {
+        if ((*threads)[n].id.tid == writer.pid()) {
+          ASSERT_EQ(found[n], writer.thread("main").tp);
+        }
+      }
+    }
+  }
+}
+
+// Loaded again without anyone having looked in between.
 TEST(Reuse, OfTheSameLibraryUnseenDoesNotShowStaleBlocks) {
   Writer writer = Writer::start_bare(bare("writer_glibc_plain"));
   Observer observer(writer);

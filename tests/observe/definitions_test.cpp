@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "observe/observer.hpp"
@@ -31,6 +32,52 @@ TEST_P(TlsMatrix, AddressesEqualTheTruth) {
 std::string row_name(const testing::TestParamInfo<WriterSpec>& row) {
   return row.param.name;
 }
+
+struct Claim {
+  const char* row;
+  target::TlsEvidence evidence;
+  bool is_dynamic;
+
+  friend void PrintTo(const Claim& claim, std::ostream* out) { *out << claim.row; }
+};
+
+class Rows : public testing::TestWithParam<Claim> {};
+
+// That a row is where it says it is: else the matrix would be one place tested many times.
+TEST_P(Rows, AreWhatTheyClaim) {
+  const auto rows = test::location_matrix();
+  const auto row = std::find_if(rows.begin(), rows.end(), [&](const WriterSpec& spec) {
+    return spec.name == GetParam().row;
+  });
+  ASSERT_NE(row, rows.end());
+  const Writer writer = Writer::start(*row);
+  Observer observer(writer);
+  observer.expect_agreement();
+  for (const Definition& definition : observer.finder().all()) {
+    EXPECT_EQ(target::name(definition.evidence), target::name(GetParam().evidence));
+    EXPECT_EQ(std::holds_alternative<target::DynamicTls>(definition.location),
+              GetParam().is_dynamic)
+        << target::describe(definition.location);
+  }
+}
+
+using target::TlsEvidence;
+INSTANTIATE_TEST_SUITE_P(
+    Places, Rows,
+    testing::Values(Claim{"glibc_exe_static_a64", TlsEvidence::executable, false},
+                    Claim{"musl_exe_nopie_a64", TlsEvidence::executable, false},
+                    Claim{"glibc_needed_tlsdesc_a8", TlsEvidence::descriptor, false},
+                    Claim{"glibc_needed_gd_a8", TlsEvidence::general_dynamic, false},
+                    Claim{"glibc_needed_ie_a8", TlsEvidence::initial_exec, false},
+                    Claim{"glibc_dlopen_tlsdesc_a8", TlsEvidence::descriptor, false},
+                    Claim{"glibc_dlopen_gd_a8", TlsEvidence::general_dynamic, true},
+                    Claim{"glibc_exhausted_tlsdesc_a8", TlsEvidence::descriptor, true},
+                    Claim{"glibc_exhausted_ie_a8", TlsEvidence::initial_exec, false},
+                    Claim{"glibc_many_gd_a8", TlsEvidence::general_dynamic, true},
+                    Claim{"musl_needed_tlsdesc_a8", TlsEvidence::descriptor, false},
+                    Claim{"musl_dlopen_tlsdesc_a8", TlsEvidence::descriptor, true},
+                    Claim{"musl_dlopen_gd_a8", TlsEvidence::general_dynamic, true}),
+    [](const auto& row) { return std::string(row.param.row); });
 
 INSTANTIATE_TEST_SUITE_P(Locations, TlsMatrix, testing::ValuesIn(test::location_matrix()),
                          row_name);

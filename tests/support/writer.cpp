@@ -46,7 +46,7 @@ std::vector<WriterSpec> location_matrix() {
         if (model == "ie" && align == "4096")
           continue;  // no room is reserved for that: refused too
         rows.push_back({libc + "_dlopen" + suffix, plain, "", {}, slots});
-        rows.push_back({libc + "_exhausted" + suffix, plain, "", numbered("filler", 8), slots});
+        rows.push_back({libc + "_exhausted" + suffix, plain, "", numbered("filler", 7), slots});
         rows.push_back({libc + "_many" + suffix, plain, "", numbered("extra", 20), slots});
       }
   }
@@ -101,7 +101,8 @@ Writer Writer::start(const WriterSpec& spec) {
   const std::string slots = spec.library.empty() ? "-" : slot_library(spec.library);
   writer.command("thread early");
   writer.command("thread early-idle");
-  for (const auto& filler : spec.fillers) writer.command("open " + path("slots/" + filler));
+  // Local: they all name their variable alike, and each is to use its own.
+  for (const auto& filler : spec.fillers) writer.command("local " + path("slots/" + filler));
   if (!spec.library.empty()) writer.command("open " + slots);
   writer.command("thread late");
   writer.command("thread late-idle");

@@ -1,9 +1,11 @@
 // Reading a live process: order, prefixes, bad addresses in a batch, batches of any size.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <vector>
 
+#include "target/file_memory.hpp"
 #include "target/process.hpp"
 #include "target_subject.hpp"
 
@@ -97,6 +99,23 @@ TEST(ProcessMemoryTags, AreStrippedByTheMaskOfTheProcess) {
   ASSERT_TRUE(value) << value.error().message;
   EXPECT_EQ(*value, 3);
   EXPECT_EQ(tagged.untag(page | Address{1} << 60), page);
+}
+
+TEST(FileMemory, RefusesWhatCouldMakeUsWait) {
+  int pipes[2];
+  ASSERT_EQ(::pipe(pipes), 0);
+  const FileDescriptor writing(pipes[1]);
+  const auto memory = FileMemory::from(FileDescriptor(pipes[0]));
+  ASSERT_FALSE(memory);
+  EXPECT_EQ(memory.error().code, ErrorCode::unsupported);
+}
+
+TEST(FileMemory, ReadsByOffset) {
+  const auto memory = FileMemory::from(*open_at(AT_FDCWD, "/proc/self/exe", O_RDONLY));
+  ASSERT_TRUE(memory);
+  EXPECT_EQ(*(*memory)->read_value<std::uint32_t>(0, "the magic"), 0x464c'457fU);
+  std::byte byte{};
+  EXPECT_EQ((*memory)->read_some(~Address{0} - 8, std::span(&byte, 1)), 0U);
 }
 
 }  // namespace

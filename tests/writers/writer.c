@@ -177,7 +177,7 @@ static void end(const char* name) {
 #ifndef WRITER_NO_DLOPEN
 static struct library {
   char path[path_max];
-  void *handle;
+  void* handle;
 } libraries[libraries_max];
 
 static void remember(const char* path, void* handle) {
@@ -216,7 +216,24 @@ static const struct writer_slot* slots_of_library(const char* path) {
   struct library* library = find_library(path);
   return library == NULL ? NULL : dlsym(library->handle, "writer_slots");
 }
+/* Until the program ends. */
+static void* open_and_close(void* path) {
+  for (;;) {
+    void* handle = dlopen(path, RTLD_NOW);
+    if (handle != NULL) dlclose(handle);
+  }
+  return NULL;
+}
+
+static void loop(const char* path) {
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, open_and_close, strdup(path)) != 0) failed("cannot loop");
+}
 #else
+static void loop(const char* path) {
+  failed("a static program cannot loop %s", path);
+}
+
 static void open_library(const char* how, const char* path) {
   failed("a static program cannot %s %s", how, path);
 }
@@ -270,6 +287,23 @@ static void spin_all(int milliseconds) {
   spin_main = milliseconds;
 }
 
+static void* end_at_once(void* argument) {
+  return argument;
+}
+
+static void* start_and_end(void* argument) {
+  for (;;) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, end_at_once, argument) == 0) pthread_join(thread, NULL);
+  }
+  return NULL;
+}
+
+static void storm(void) {
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, start_and_end, NULL) != 0) failed("cannot storm");
+}
+
 static void obey(char* line) {
   char* rest = NULL;
   const char* command = strtok_r(line, " \n", &rest);
@@ -286,6 +320,10 @@ static void obey(char* line) {
     spin_all(atoi(first));
   else if (strcmp(command, "close") == 0)
     close_library(first);
+  else if (strcmp(command, "loop") == 0)
+    loop(first);
+  else if (strcmp(command, "storm") == 0)
+    storm();
   else
     open_library(command, first);
 }
