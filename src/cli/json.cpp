@@ -98,6 +98,7 @@ Json to_json(const observe::ThreadLabels& thread) {
     object["trace_id"] = hex_id(set.trace->trace_id);
     object["span_id"] = hex_id(set.trace->span_id);
     if (set.trace->trace_flags) object["trace_flags"] = *set.trace->trace_flags;
+    if (set.trace->root_span_id) object["root_span_id"] = hex_id(*set.trace->root_span_id);
   }
   add_flaws(object, set.truncated, set.defects);
   return object;

@@ -23,8 +23,8 @@ std::string hex_id(std::span<const std::uint8_t> id);
 
 /// {"pid","tid","comm","format","module","mode","evidence","labels":[{"key","value"}], and when
 /// there are such:
-/// "trace_id","span_id","trace_flags","truncated":[{"what","detail"}],"defects":[…]}; for a thread
-/// that could not be read, "error" instead of "evidence" and "labels".
+/// "trace_id","span_id","trace_flags","root_span_id","truncated":[{"what","detail"}],"defects":[…]};
+/// for a thread that could not be read, "error" instead of "evidence" and "labels".
 Json to_json(const observe::ThreadLabels& thread);
 
 /// {"pid","comm","threads","formats":[…],"context":bool, "service" and "problems" when there are

@@ -43,6 +43,9 @@ TEST(LabelsJson, AddsTheTraceContextInLowerCaseHex) {
   EXPECT_EQ(object["trace_id"], "ab010000000000000000000000000000");
   EXPECT_EQ(object["span_id"], "00cd000000000000");
   EXPECT_EQ(object["trace_flags"], 1);
+  EXPECT_FALSE(object.contains("root_span_id"));
+  set.trace->root_span_id = std::array<std::uint8_t, 8>{7};
+  EXPECT_EQ(to_json(thread(set))["root_span_id"], "0700000000000000");
   set.trace->trace_flags.reset();
   EXPECT_FALSE(to_json(thread(set)).contains("trace_flags"));
 }
