@@ -15,7 +15,6 @@
 #include "base/bounded_memory.hpp"
 #include "base/limits.hpp"
 #include "base/window_memory.hpp"
-#include "elf/file_symbols.hpp"
 #include "elf/symbols.hpp"
 #include "target/file_memory.hpp"
 
@@ -59,8 +58,10 @@ struct DefinitionFinder::Symbols {
   const std::optional<elf::Symbol>& operator[](Name name) const { return by_name[name]; }
 };
 
-DefinitionFinder::DefinitionFinder(target::Process& process)
-    : process_(process), modules_(process.program_headers(), process.executable_path()) {}
+DefinitionFinder::DefinitionFinder(target::Process& process, ExecutableSymbols* executables)
+    : process_(process),
+      executables_(executables != nullptr ? *executables : own_executable_),
+      modules_(process.program_headers(), process.executable_path()) {}
 
 Result<bool> DefinitionFinder::refresh(const std::optional<format::ThreadSchema>& schema) {
   BoundedMemory memory(process_.memory(), limits::search_requests, limits::search_bytes);
@@ -119,7 +120,7 @@ void DefinitionFinder::complete_from_file(const target::Module& module, Symbols&
       std::memcmp(image->segments.data(), module.image.segments.data(),
                   image->segments.size() * sizeof(Elf64_Phdr)) != 0)
     return;
-  auto found = elf::find_file_symbols(**file, names);
+  auto found = executables_.find(**file, names);
   if (!found) {
     executable_is_stripped_ = found.error().code == ErrorCode::not_found;
     if (!executable_is_stripped_) note(fmt::format("{}: {}", module.path, found.error().message));

@@ -9,6 +9,7 @@
 #include "base/result.hpp"
 #include "format/label_set.hpp"
 #include "format/thread_schema.hpp"
+#include "observe/executable_symbols.hpp"
 #include "target/modules.hpp"
 #include "target/process.hpp"
 #include "target/thread_layout.hpp"
@@ -29,8 +30,9 @@ struct Definition {
 /// Finds the definitions of one process and keeps them up to date.
 class DefinitionFinder {
  public:
-  /// `process` must outlive this.
-  explicit DefinitionFinder(target::Process& process);
+  /// `process` must outlive this, and so must `executables`, which finders of several processes may
+  /// share.
+  explicit DefinitionFinder(target::Process& process, ExecutableSymbols* executables = nullptr);
 
   /// Brings everything up to date. When nothing has changed this costs one batched read of the
   /// dynamic linker's records and the words that the locations were derived from.
@@ -77,6 +79,8 @@ class DefinitionFinder {
   void note(std::string text);
 
   target::Process& process_;
+  ExecutableSymbols own_executable_;
+  ExecutableSymbols& executables_;
   target::Modules modules_;
   target::ThreadLayout thread_layout_;
   std::vector<Definition> definitions_;

@@ -81,8 +81,9 @@ void look_at_context(target::Process& process, Found& found,
 }
 
 void look_at_labels(target::Process& process, Found& found,
-                    const std::optional<format::ThreadSchema>& schema) {
-  DefinitionFinder finder(process);
+                    const std::optional<format::ThreadSchema>& schema,
+                    ExecutableSymbols& executables) {
+  DefinitionFinder finder(process, &executables);
   // Fails when the program's headers make no sense: then it is no publisher of labels.
   if (!finder.refresh(schema)) return;
   auto& formats = found.publisher.formats;
@@ -124,13 +125,13 @@ void drop_borrowers(std::vector<Found>& found) {
 }
 
 /// What one process has on display; nullopt: nothing. Errors: as Process::open.
-Result<std::optional<Found>> look_at(pid_t pid, std::string comm) {
+Result<std::optional<Found>> look_at(pid_t pid, std::string comm, ExecutableSymbols& executables) {
   auto process = target::Process::open(pid);
   if (!process) return tl::unexpected(std::move(process.error()));
   Found found;
   std::optional<format::ThreadSchema> schema;
   look_at_context(*process, found, schema);
-  look_at_labels(*process, found, schema);
+  look_at_labels(*process, found, schema, executables);
   const Publisher& publisher = found.publisher;
   if (publisher.formats.empty() && !publisher.has_context && publisher.problems.empty())
     return std::nullopt;
@@ -151,12 +152,13 @@ Result<PublisherList> list_publishers() {
   if (!pids) return tl::unexpected(pids.error());
   PublisherList list;
   std::vector<Found> found;
+  ExecutableSymbols executables;
   for (const pid_t pid : *pids) {
     const auto line =
         target::read_file_at(AT_FDCWD, fmt::format("/proc/{}/stat", pid), proc_file_bytes);
     const auto stat = line ? target::parse_stat(*line) : tl::unexpected(line.error());
     if (!stat || stat->kernel_thread()) continue;
-    auto looked = look_at(pid, stat->comm);
+    auto looked = look_at(pid, stat->comm, executables);
     if (!looked && looked.error().code == ErrorCode::not_found) continue;  // it has ended
     ++list.looked_at;
     if (looked && *looked) found.push_back(std::move(**looked));

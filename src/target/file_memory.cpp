@@ -9,7 +9,9 @@ Result<std::unique_ptr<FileMemory>> FileMemory::from(FileDescriptor file) {
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return fail(ErrorCode::failed, "cannot examine the file");
   if (!S_ISREG(status.st_mode)) return fail(ErrorCode::unsupported, "it is not a regular file");
-  return std::unique_ptr<FileMemory>(new FileMemory(std::move(file)));
+  const FileIdentity identity{status.st_dev, status.st_ino, status.st_size,
+                              status.st_ctim.tv_sec * 1'000'000'000 + status.st_ctim.tv_nsec};
+  return std::unique_ptr<FileMemory>(new FileMemory(std::move(file), identity));
 }
 
 void FileMemory::read(std::span<ReadRequest> requests) {

@@ -1,6 +1,8 @@
 // FileMemory: a file's bytes as a Memory; the address is the offset.
 #pragma once
 
+#include <compare>
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -8,6 +10,16 @@
 #include "target/proc_file.hpp"
 
 namespace vitrine::target {
+
+/// Tells a file from every other, and from what it was before it changed.
+struct FileIdentity {
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  std::int64_t size = 0;
+  std::int64_t changed_ns = 0;
+
+  auto operator<=>(const FileIdentity&) const = default;
+};
 
 class FileMemory final : public Memory {
  public:
@@ -17,10 +29,15 @@ class FileMemory final : public Memory {
 
   void read(std::span<ReadRequest> requests) override;
 
+  /// As it was when it was opened.
+  [[nodiscard]] const FileIdentity& identity() const { return identity_; }
+
  private:
-  explicit FileMemory(FileDescriptor file) : file_(std::move(file)) {}
+  FileMemory(FileDescriptor file, const FileIdentity& identity)
+      : file_(std::move(file)), identity_(identity) {}
 
   FileDescriptor file_;
+  FileIdentity identity_;
 };
 
 }  // namespace vitrine::target
