@@ -49,10 +49,11 @@ class PsCommand : public Command {
     } else {
       show(*list);
     }
+    std::fflush(stdout);
     if (list->not_permitted > 0)
       note(
-          fmt::format("{} of {} processes could not be looked into; run as root or with "
-                      "CAP_SYS_PTRACE to see them",
+          fmt::format("{} of {} processes could not be looked into: they belong to other users "
+                      "(CAP_SYS_PTRACE helps) or have more privileges than vitrine has",
                       list->not_permitted, list->looked_at));
     return exit_done;
   }
