@@ -11,8 +11,12 @@ void BatchMemory::want(Address address, std::size_t length) {
   if (length == 0) return;
   const Address last = address + length - 1;
   if (last < address) return;
-  for (std::uint64_t number = address / window_bytes; number <= last / window_bytes; ++number)
-    if (numbers_.find(number) == FlatIndex::none) wanted_.push_back(number);
+  for (std::uint64_t number = address / window_bytes; number <= last / window_bytes; ++number) {
+    const auto next = static_cast<std::uint32_t>(windows_.size());
+    if (numbers_.insert(number, next) != next) continue;
+    windows_.emplace_back();
+    wanted_.push_back({number, next});
+  }
 }
 
 std::size_t BatchMemory::serve(Address address, std::span<std::byte> into) {
@@ -20,8 +24,9 @@ std::size_t BatchMemory::serve(Address address, std::span<std::byte> into) {
   while (done < into.size()) {
     const Address at = address + done;
     const std::uint32_t position = numbers_.find(at / window_bytes);
-    if (position == FlatIndex::none) {
+    if (position == FlatIndex::none || windows_[position].bytes == nullptr) {
       want(at, into.size() - done);
+      ++misses_;
       break;
     }
     const Window& window = windows_[position];
@@ -47,34 +52,35 @@ std::byte* BatchMemory::room(std::size_t size) {
 }
 
 bool BatchMemory::fetch() {
-  std::sort(wanted_.begin(), wanted_.end());
-  wanted_.erase(std::unique(wanted_.begin(), wanted_.end()), wanted_.end());
-  const bool all = windows_.size() + wanted_.size() <= most_windows_;
-  if (!all) wanted_.resize(most_windows_ - windows_.size());
+  if (wanted_.empty()) return true;
+  const bool all = windows_.size() <= most_windows_;
+  const std::size_t fetched = windows_.size() - wanted_.size();
+  if (!all) wanted_.resize(most_windows_ - std::min(most_windows_, fetched));
+  std::sort(wanted_.begin(), wanted_.end(),
+            [](const Wanted& left, const Wanted& right) { return left.number < right.number; });
 
-  std::byte* const begin = room(wanted_.size() * window_bytes);
   // Neighbours in a page come in one request: they lie next to each other here too.
+  std::byte* const begin = room(wanted_.size() * window_bytes);
   std::vector<ReadRequest> requests;
   requests.reserve(wanted_.size());
   for (std::size_t i = 0; i < wanted_.size(); ++i) {
+    const std::uint64_t number = wanted_[i].number;
     const std::span<std::byte> into(begin + i * window_bytes, window_bytes);
-    const bool joined = i > 0 && wanted_[i] == wanted_[i - 1] + 1 && wanted_[i] % windows_per_page;
-    if (joined) {
+    if (i > 0 && number == wanted_[i - 1].number + 1 && number % windows_per_page != 0) {
       ReadRequest& run = requests.back();
       run.into = {run.into.data(), run.into.size() + window_bytes};
     } else {
-      requests.push_back({wanted_[i] * window_bytes, into, 0});
+      requests.push_back({number * window_bytes, into, 0});
     }
   }
   source_.read(requests);
 
   std::size_t at = 0;
   for (const ReadRequest& request : requests)
-    for (std::size_t skip = 0; skip < request.into.size(); skip += window_bytes, ++at) {
-      numbers_.insert(wanted_[at], static_cast<std::uint32_t>(windows_.size()));
-      windows_.push_back({begin + at * window_bytes,
-                          std::min(window_bytes, request.got > skip ? request.got - skip : 0)});
-    }
+    for (std::size_t skip = 0; skip < request.into.size(); skip += window_bytes, ++at)
+      windows_[wanted_[at].position] = {
+          begin + at * window_bytes,
+          std::min(window_bytes, request.got > skip ? request.got - skip : 0)};
   wanted_.clear();
   return all;
 }

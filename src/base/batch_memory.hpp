@@ -31,9 +31,9 @@ class BatchMemory final : public Memory {
   /// Remembers that these bytes will be wanted.
   void want(Address address, std::size_t length);
 
-  /// How many windows are wanted. A decoder after whose run this has grown must run again, after a
-  /// fetch().
-  [[nodiscard]] std::size_t wanted() const { return wanted_.size(); }
+  /// How many reads have met bytes that are not here. A decoder after whose run this has grown must
+  /// run again, after a fetch().
+  [[nodiscard]] std::size_t misses() const { return misses_; }
 
   /// Fetches all that is wanted in one read of the source. False when not all of it fits.
   bool fetch();
@@ -48,9 +48,9 @@ class BatchMemory final : public Memory {
     for (std::size_t round = 0; round < most_rounds && !open.empty(); ++round) {
       std::vector<std::size_t> lacking;
       for (const std::size_t job : open) {
-        const std::size_t before = wanted_.size();
+        const std::size_t before = misses_;
         step(job);
-        if (wanted_.size() != before) lacking.push_back(job);
+        if (misses_ != before) lacking.push_back(job);
       }
       open = std::move(lacking);
       if (!open.empty() && !fetch()) break;
@@ -67,8 +67,12 @@ class BatchMemory final : public Memory {
     std::size_t size = 0;
   };
   struct Window {
-    const std::byte* bytes = nullptr;
+    const std::byte* bytes = nullptr;  ///< null: wanted, not here yet
     std::size_t got = 0;
+  };
+  struct Wanted {
+    std::uint64_t number = 0;
+    std::uint32_t position = 0;  ///< in windows_
   };
 
   std::size_t serve(Address address, std::span<std::byte> into);
@@ -80,7 +84,8 @@ class BatchMemory final : public Memory {
   std::vector<Window> windows_;
   std::vector<Block> blocks_;  // one a fetch
   std::size_t blocks_used_ = 0;
-  std::vector<std::uint64_t> wanted_;
+  std::vector<Wanted> wanted_;
+  std::size_t misses_ = 0;
 };
 
 }  // namespace vitrine

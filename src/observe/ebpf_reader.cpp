@@ -63,7 +63,7 @@ Result<Snapshot> EbpfReader::read(milliseconds window) {
     }
   }
   // Samples that were taken with knowledge that no longer held show whatever lay there.
-  change = subject_->refresh();
+  change = subject_->refresh_definitions();
   if (change && *change == Change::none) return snapshot;
   if (!change && change.error().code == ErrorCode::not_found) return snapshot;  // to its very end
   if (!change) return tl::unexpected(std::move(change.error()));

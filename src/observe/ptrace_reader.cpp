@@ -28,7 +28,7 @@ Result<Snapshot> PtraceReader::read(std::chrono::milliseconds) {
     if (subject_->definitions().empty()) return tl::unexpected(subject_->why_none());
     auto snapshot = visit_threads();
     if (!snapshot) return snapshot;
-    change = subject_->refresh();
+    change = subject_->refresh_definitions();
     if (change && *change == Change::none) return snapshot;
   }
   return fail(ErrorCode::interrupted,

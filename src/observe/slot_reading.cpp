@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "abi/custom_labels.hpp"
+
 namespace vitrine::observe {
 namespace {
 
@@ -14,6 +16,10 @@ std::size_t speculative_bytes(format::Format format) {
              ? 256
              : 128;
 }
+
+/// Of a label array, and of each of its strings. Few have more, and those come in further batches.
+constexpr std::size_t prefetched_labels = 16;
+constexpr std::size_t prefetched_bytes = 256;
 
 /// Slots of one thread that lie as close as this come in one request.
 constexpr std::size_t slot_window = 64;
@@ -152,8 +158,9 @@ void SlotReader::gather_contents(std::span<const SeenThread> threads, Readings& 
     if (slot.record == 0) continue;
     const auto next = static_cast<std::uint32_t>(readings.contents.size());
     slot.content = known_.insert(content_key(slot.record, slot.definition), next);
-    if (slot.content != next) continue;
-    Content& content = readings.contents.emplace_back();
+    if (slot.content == next) readings.contents.emplace_back();
+    Content& content = readings.contents[slot.content];
+    if (content.slots++ > 0) continue;
     content.definition = slot.definition;
     content.record = slot.record;
     content.thread_pointer = threads[slot.thread].thread_pointer;
@@ -184,10 +191,10 @@ bool SlotReader::recall(Content& content) {
 void SlotReader::decode_one(Content& content, Memory& memory, std::size_t& bytes_left) {
   const Definition& definition = subject_.definitions()[content.definition];
   std::size_t left = bytes_left;
-  const std::size_t wanted = memory_.wanted();
+  const std::size_t misses = memory_.misses();
   auto decoded = format::decode_record(definition.format, memory, content.record,
                                        subject_.decode_context(definition, &left));
-  if (memory_.wanted() != wanted) return;  // it will run again
+  if (memory_.misses() != misses) return;  // it will run again
   bytes_left = left;
   if (!decoded) {
     content.set = tl::unexpected<Error>(std::move(decoded.error()));
@@ -198,6 +205,37 @@ void SlotReader::decode_one(Content& content, Memory& memory, std::size_t& bytes
   content.mark = mark_of(content);
 }
 
+/// Fetches what label arrays point at, so that their decoders need not try in vain to learn it.
+void SlotReader::prefetch(std::span<Content* const> contents) {
+  namespace layout = abi::custom_labels;
+  struct Array {
+    Address address;
+    std::size_t count;
+  };
+  std::vector<Array> arrays;
+  for (const Content* content : contents) {
+    const format::Format format = subject_.definitions()[content->definition].format;
+    if (format != format::Format::custom_labels_v0 && format != format::Format::custom_labels_v1)
+      continue;
+    const auto head = memory_.read_value<layout::SetV0>(content->record, "label set");
+    if (!head) continue;
+    arrays.push_back({head->storage, std::min<std::uint64_t>(head->count, prefetched_labels)});
+    memory_.want(head->storage, arrays.back().count * sizeof(layout::Label));
+  }
+  memory_.fetch();
+  std::array<layout::Label, prefetched_labels> labels{};
+  for (const Array& array : arrays) {
+    const auto into = std::as_writable_bytes(std::span(labels).first(array.count));
+    const std::size_t got = memory_.read_some(array.address, into) / sizeof(layout::Label);
+    for (const layout::Label& label : std::span(labels).first(got)) {
+      if (label.key.buf == 0) continue;
+      memory_.want(label.key.buf, std::min<std::uint64_t>(label.key.len, prefetched_bytes));
+      memory_.want(label.value.buf, std::min<std::uint64_t>(label.value.len, prefetched_bytes));
+    }
+  }
+  memory_.fetch();
+}
+
 void SlotReader::decode(Readings& readings, std::size_t& bytes_left) {
   std::vector<Content*> open;
   for (const Content& content : readings.contents)
@@ -206,6 +244,7 @@ void SlotReader::decode(Readings& readings, std::size_t& bytes_left) {
   memory_.fetch();
   for (Content& content : readings.contents)
     if (!recall(content)) open.push_back(&content);
+  prefetch(open);
   const auto with = [&](Memory& memory) {
     return [&](std::size_t i) { decode_one(*open[i], memory, bytes_left); };
   };

@@ -40,9 +40,7 @@ struct Content {
   /// its labels of then, instead of `set`.
   const format::LabelSet* unchanged = nullptr;
 
-  [[nodiscard]] Result<format::LabelSet> labels() const {
-    return unchanged != nullptr ? Result<format::LabelSet>(*unchanged) : set;
-  }
+  std::uint32_t slots = 0;  ///< how many lead here
 };
 
 struct Readings {
@@ -73,6 +71,7 @@ class SlotReader {
               std::vector<Address>& addresses);
   void read_slots(Readings& readings, std::span<const Address> addresses);
   void gather_contents(std::span<const SeenThread> threads, Readings& readings);
+  void prefetch(std::span<Content* const> contents);
   void decode(Readings& readings, std::size_t& bytes_left);
   void decode_one(Content& content, Memory& memory, std::size_t& bytes_left);
   bool recall(Content& content);

@@ -1,6 +1,6 @@
 #include "observe/snapshot_reader.hpp"
 
-#include <algorithm>
+#include <map>
 
 #include "observe/thread_labels.hpp"
 
@@ -9,6 +9,24 @@ namespace {
 
 /// A process that changes its libraries or its program each time we look is given up on.
 constexpr int most_attempts = 5;
+
+/// Which contents no thread can have changed while they were read: a set of a foreign writer may be
+/// edited by any thread that has it in force.
+std::vector<bool> trusted_contents(const Readings& readings, std::span<const Since> since) {
+  std::vector<bool> trusted(readings.contents.size(), true);
+  for (const SlotReading& slot : readings.slots)
+    if (slot.content != SlotReading::no_content && since[slot.thread] != Since::rested)
+      trusted[slot.content] = false;
+  return trusted;
+}
+
+/// The labels of one slot. A set of a foreign writer that no other slot leads to need not be
+/// copied.
+Result<format::LabelSet> take_labels(Content& content) {
+  if (content.unchanged != nullptr) return *content.unchanged;
+  if (content.slots == 1 && !content.mark) return std::move(content.set);
+  return content.set;
+}
 
 }  // namespace
 
@@ -52,7 +70,7 @@ Result<Snapshot> SnapshotReader::read(std::chrono::milliseconds) {
     Snapshot snapshot = assemble(*threads, std::move(readings), *since, bytes_left);
 
     // What was found out before the reading must have held to its end.
-    change = subject_->refresh();
+    change = subject_->refresh_definitions();
     if (change && *change == Change::none) return snapshot;
   }
   return fail(ErrorCode::interrupted,
@@ -62,47 +80,43 @@ Result<Snapshot> SnapshotReader::read(std::chrono::milliseconds) {
 
 Snapshot SnapshotReader::assemble(std::span<const SeenThread> threads, Readings readings,
                                   std::span<const Since> since, std::size_t& bytes_left) {
-  // A set of a foreign writer may be edited by any thread that has it in force.
-  std::vector<bool> trusted(readings.contents.size(), true);
-  std::vector<std::vector<pid_t>> sharers(readings.contents.size());
-  for (const SlotReading& slot : readings.slots) {
-    if (slot.content == SlotReading::no_content) continue;
-    if (since[slot.thread] != Since::rested) trusted[slot.content] = false;
-    if (!readings.contents[slot.content].mark)
-      sharers[slot.content].push_back(threads[slot.thread].id.tid);
-  }
-
+  const std::vector<bool> trusted = trusted_contents(readings, since);
   Snapshot snapshot;
   snapshot.notes = subject_->notes();
   if (!without_bpf_.empty()) snapshot.notes.push_back("reading by /proc alone: " + without_bpf_);
   snapshot.threads.reserve(readings.slots.size());
   std::vector<Unproven> unproven;
-  std::vector<std::size_t> places;  // of the unproven, in snapshot.threads
+  std::vector<std::size_t> places;                         // of the unproven, in snapshot.threads
+  std::map<std::size_t, std::vector<std::size_t>> shared;  // content to unproven
   for (SlotReading& slot : readings.slots) {
     const SeenThread& thread = threads[slot.thread];
     if (since[slot.thread] == Since::ended) continue;
     if (!wanted(options_, thread.id.tid)) continue;
     ThreadLabels& labels = snapshot.threads.emplace_back(
         labels_of(*subject_, Mode::snapshot, thread, slot.definition));
-    const Content* content =
+    Content* content =
         slot.content == SlotReading::no_content ? nullptr : &readings.contents[slot.content];
     const bool rested = since[slot.thread] == Since::rested;
     const bool whole = content == nullptr || content->mark || trusted[slot.content];
     if (slot.error)
       labels.set = tl::unexpected<Error>(*slot.error);
     else if (content != nullptr)
-      labels.set = content->labels();
+      labels.set = take_labels(*content);
     if (rested && whole) {
       labels.evidence = Evidence::proven;
     } else if (content != nullptr && content->unchanged != nullptr) {
       labels.evidence = Evidence::serial;
     } else if (thread.thread_pointer != 0) {
-      Unproven& item = unproven.emplace_back(Unproven{thread, slot.definition, {}});
-      if (content != nullptr && sharers[slot.content].size() > 1)
-        item.sharers = sharers[slot.content];
+      unproven.push_back({thread, slot.definition, {}});
+      if (content != nullptr && !content->mark && content->slots > 1)
+        shared[slot.content].push_back(unproven.size() - 1);
       places.push_back(snapshot.threads.size() - 1);
     }
   }
+  for (const SlotReading& slot : readings.slots)
+    if (const auto items = shared.find(slot.content); items != shared.end())
+      for (const std::size_t item : items->second)
+        unproven[item].sharers.push_back(threads[slot.thread].id.tid);
   slots_->remember(std::move(readings), trusted);
 
   auto climbed = ladder_->climb(unproven, bytes_left, snapshot.notes);

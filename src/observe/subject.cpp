@@ -5,6 +5,11 @@
 #include <algorithm>
 
 namespace vitrine::observe {
+namespace {
+
+constexpr std::chrono::seconds search_interval{1};
+
+}  // namespace
 
 Result<std::unique_ptr<Subject>> Subject::open(int pid, const limits::LabelLimits& limits) {
   std::unique_ptr<Subject> subject(new Subject(limits));
@@ -23,12 +28,16 @@ Result<void> Subject::reopen(int pid) {
 }
 
 Result<Change> Subject::refresh() {
+  refresh_schema();
+  return refresh_definitions();
+}
+
+Result<Change> Subject::refresh_definitions() {
   if (auto same = process().verify(); !same) {
     if (same.error().code != ErrorCode::interrupted) return tl::unexpected(same.error());
     if (auto opened = reopen(process().pid()); !opened) return tl::unexpected(opened.error());
     return Change::program;
   }
-  refresh_schema();
   auto changed = state_->finder.refresh(state_->schema);
   if (!changed) {
     // Its headers went away under us: the process did, or executed another program, since verify().
@@ -41,7 +50,14 @@ Result<Change> Subject::refresh() {
   return Change::definitions;
 }
 
+/// A known context costs one small read. To look for one goes through all mappings, of which a
+/// process with many threads has many: not for each of many readings a second.
 void Subject::refresh_schema() {
+  if (state_->schema || std::chrono::steady_clock::now() >= state_->context_search) search_schema();
+}
+
+void Subject::search_schema() {
+  state_->context_search = std::chrono::steady_clock::now() + search_interval;
   state_->context_problem.clear();
   auto context = state_->context->refresh();
   if (!context) {
@@ -96,7 +112,7 @@ format::DecodeContext Subject::decode_context(const Definition& definition,
 
 void Subject::refresh_keys(const Definition& definition, Address thread_pointer) {
   if (!definition.reference) {
-    refresh_schema();
+    search_schema();
     return;
   }
   Memory& memory = process().memory();

@@ -1,6 +1,7 @@
 // Subject: the process that is read again and again, and what was found out about it so far.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -30,10 +31,13 @@ class Subject {
   /// Errors: as LabelReader::open.
   static Result<std::unique_ptr<Subject>> open(int pid, const limits::LabelLimits& limits);
 
-  /// Brings everything up to date: the program, its libraries, its context. Before a reading, and
-  /// after it to learn whether it was made with knowledge that held. Errors: not_found (it has
-  /// ended), malformed, and those of open() after an exec.
+  /// Brings everything up to date before a reading: the program, its context, its libraries.
+  /// Errors: not_found (it has ended), malformed, and those of open() after an exec.
   Result<Change> refresh();
+
+  /// The same after a reading, to learn whether it was made with knowledge that held: all but the
+  /// context, whose key map only grows.
+  Result<Change> refresh_definitions();
 
   [[nodiscard]] target::Process& process() { return state_->process; }
   /// At most limits::definitions.
@@ -64,6 +68,7 @@ class Subject {
     std::unique_ptr<ContextReader> context;
     std::optional<format::ThreadSchema> schema;
     std::string context_problem;
+    std::chrono::steady_clock::time_point context_search{};  ///< when to look for one again
     target::ThreadPointers pointers;
     std::map<const Definition*, format::KeyMap> draft_a_keys;
   };
@@ -71,6 +76,7 @@ class Subject {
   explicit Subject(const limits::LabelLimits& limits) : limits_(limits) {}
   Result<void> reopen(int pid);
   void refresh_schema();
+  void search_schema();
 
   limits::LabelLimits limits_;
   std::unique_ptr<State> state_;
