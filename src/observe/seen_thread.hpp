@@ -15,6 +15,8 @@ struct SeenThread {
   target::ThreadId id;
   std::array<char, 16> comm{};
   Address thread_pointer = 0;  ///< 0: not known
+  bool at_rest = false;        ///< it was on no CPU
+  std::uint64_t runs = 0;      ///< how often it has run: equal at two rests, it ran nothing between
 
   [[nodiscard]] std::string name() const {
     return {comm.data(), ::strnlen(comm.data(), comm.size())};

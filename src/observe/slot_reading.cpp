@@ -40,6 +40,7 @@ Readings SlotReader::read(std::span<const SeenThread> threads, std::size_t& byte
   memory_.clear();
   Readings readings;
   std::vector<Address> addresses;
+  stand(threads, readings);
   locate(threads, readings, addresses);
   read_slots(readings, addresses);
   gather_contents(threads, readings);
@@ -47,16 +48,38 @@ Readings SlotReader::read(std::span<const SeenThread> threads, std::size_t& byte
   return readings;
 }
 
+/// Lays out the slots, and takes over those of threads that have run nothing since the last
+/// reading.
+void SlotReader::stand(std::span<const SeenThread> threads, Readings& readings) const {
+  const std::size_t width = subject_.definitions().size();
+  readings.slots.resize(threads.size() * width);
+  auto last = last_.begin();
+  for (std::size_t thread = 0; thread < threads.size(); ++thread) {
+    const SeenThread& seen = threads[thread];
+    while (last != last_.end() && last->id < seen.id) ++last;
+    const bool still =
+        last != last_.end() && last->id == seen.id && seen.at_rest && last->runs == seen.runs;
+    const LastSlot* before =
+        still ? &last_slots_[static_cast<std::size_t>(last - last_.begin()) * width] : nullptr;
+    for (std::size_t definition = 0; definition < width; ++definition) {
+      SlotReading& slot = readings.slots[thread * width + definition];
+      slot.thread = thread;
+      slot.definition = definition;
+      if (!still || !before[definition].may_stand) continue;
+      slot.standing = true;
+      slot.record = before[definition].record;
+    }
+  }
+}
+
 /// Where the slots are. 0: not allocated in that thread, which then has no labels.
 void SlotReader::locate(std::span<const SeenThread> threads, Readings& readings,
                         std::vector<Address>& addresses) {
   const auto definitions = subject_.definitions();
-  readings.slots.resize(threads.size() * definitions.size());
   addresses.resize(readings.slots.size());
   const auto place = [&](std::size_t i, Memory& memory) {
     SlotReading& slot = readings.slots[i];
-    slot.thread = i / definitions.size();
-    slot.definition = i % definitions.size();
+    if (slot.standing) return;
     const Address tp = threads[slot.thread].thread_pointer;
     if (tp == 0) {
       slot.error = std::make_unique<Error>(
@@ -160,6 +183,7 @@ void SlotReader::gather_contents(std::span<const SeenThread> threads, Readings& 
     slot.content = known_.insert(content_key(slot.record, slot.definition), next);
     if (slot.content == next) readings.contents.emplace_back();
     Content& content = readings.contents[slot.content];
+    content.standing = content.standing || slot.standing;
     if (content.slots++ > 0) continue;
     content.definition = slot.definition;
     content.record = slot.record;
@@ -176,15 +200,17 @@ std::optional<format::SerialMark> SlotReader::mark_of(const Content& content) {
   return mark;
 }
 
-/// Takes what is remembered of a set that still is the same incarnation (labels.md 7.1 item 6).
+/// Takes what is remembered of a set that still is the same incarnation (labels.md 7.1 item 6): by
+/// its serial, or because a slot that holds it stands.
 bool SlotReader::recall(Content& content) {
+  if (content.unchanged()) return true;
   const std::uint32_t position =
       remembered_index_.find(content_key(content.record, content.definition));
   if (position == FlatIndex::none) return false;
-  const Remembered& before = remembered_[position];
-  if (mark_of(content) != before.mark) return false;
-  content.mark = before.mark;
-  content.unchanged = &before.set;
+  const format::SerialMark& before = remembered_[position].mark;
+  if (!content.standing && mark_of(content) != before) return false;
+  content.mark = before;
+  content.remembered = position;
   return true;
 }
 
@@ -238,9 +264,10 @@ void SlotReader::prefetch(std::span<Content* const> contents) {
 
 void SlotReader::decode(Readings& readings, std::size_t& bytes_left) {
   std::vector<Content*> open;
-  for (const Content& content : readings.contents)
-    memory_.want(content.record,
-                 speculative_bytes(subject_.definitions()[content.definition].format));
+  for (Content& content : readings.contents)
+    if (!content.standing || !recall(content))
+      memory_.want(content.record,
+                   speculative_bytes(subject_.definitions()[content.definition].format));
   memory_.fetch();
   for (Content& content : readings.contents)
     if (!recall(content)) open.push_back(&content);
@@ -263,23 +290,45 @@ void SlotReader::decode(Readings& readings, std::size_t& bytes_left) {
   }
 }
 
-void SlotReader::remember(Readings readings, const std::vector<bool>& trusted) {
-  // Most often all is as it was: then there is nothing to do.
-  const bool same = std::all_of(
-      readings.contents.begin(), readings.contents.end(),
-      [](const Content& content) { return content.unchanged != nullptr || !content.mark; });
-  if (same && remembered_.size() <= 2 * readings.contents.size()) return;
+Result<format::LabelSet> SlotReader::take_labels(Content& content) {
+  if (content.unchanged()) return remembered_[content.remembered].set;
+  if (content.slots == 1 && !content.mark) return std::move(content.set);
+  return content.set;
+}
+
+void SlotReader::remember(std::span<const SeenThread> threads, Readings readings,
+                          const std::vector<bool>& rested, const std::vector<bool>& trusted) {
+  std::vector<bool> whole(readings.contents.size());
+  bool changed = remembered_.size() > 2 * readings.contents.size();
+  for (std::size_t i = 0; i < readings.contents.size(); ++i) {
+    const Content& content = readings.contents[i];
+    whole[i] =
+        content.unchanged() || (content.mark && trusted[i] && content.set &&
+                                content.set->truncated.empty() && content.set->defects.empty());
+    changed = changed || (whole[i] && !content.unchanged());
+  }
+
+  last_.clear();
+  for (const SeenThread& thread : threads) last_.push_back({thread.id, thread.runs});
+  last_slots_.clear();
+  for (const SlotReading& slot : readings.slots) {
+    const bool proven = slot.standing || (rested[slot.thread] && !slot.error);
+    const bool constant = slot.content == SlotReading::no_content || whole[slot.content];
+    last_slots_.push_back({slot.record, proven && constant});
+  }
+
+  if (!changed) return;  // as most often
   std::vector<Remembered> now;
   remembered_index_.clear();
   for (std::size_t i = 0; i < readings.contents.size(); ++i) {
+    if (!whole[i]) continue;
     Content& content = readings.contents[i];
-    const bool whole = content.unchanged != nullptr ||
-                       (trusted[i] && content.set && content.set->truncated.empty());
-    if (!content.mark || !whole) continue;
     remembered_index_.insert(content_key(content.record, content.definition),
                              static_cast<std::uint32_t>(now.size()));
-    now.push_back({*content.mark,
-                   content.unchanged != nullptr ? *content.unchanged : std::move(*content.set)});
+    if (content.unchanged())
+      now.push_back(std::move(remembered_[content.remembered]));
+    else
+      now.push_back({*content.mark, std::move(*content.set)});
   }
   remembered_ = std::move(now);
 }

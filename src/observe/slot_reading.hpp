@@ -23,6 +23,9 @@ struct SlotReading {
   Address record = 0;          ///< tag bits removed; 0: no set in force in this thread
   std::size_t content = no_content;
   std::unique_ptr<Error> error;  ///< the slot itself could not be read
+  /// As it was in the last reading, since when its thread has run nothing and its set, if any,
+  /// cannot have changed. Proven without reading a byte.
+  bool standing = false;
 };
 
 /// A record that one or more slots lead to: read and decoded once.
@@ -36,11 +39,13 @@ struct Content {
   bool needs_keys = false;
   /// Our own writer's: immutable as long as a slot holds it.
   std::optional<format::SerialMark> mark;
-  /// The very incarnation that was decoded before was still there after the slots had been read:
-  /// its labels of then, instead of `set`.
-  const format::LabelSet* unchanged = nullptr;
-
+  /// Position of what is remembered, instead of `set`: the very incarnation that was decoded before
+  /// was still there after the slots had been read.
+  std::uint32_t remembered = FlatIndex::none;
   std::uint32_t slots = 0;  ///< how many lead here
+  bool standing = false;    ///< one of those is
+
+  [[nodiscard]] bool unchanged() const { return remembered != FlatIndex::none; }
 };
 
 struct Readings {
@@ -48,8 +53,8 @@ struct Readings {
   std::vector<Content> contents;
 };
 
-/// Remembers the sets of our own writer from one reading to the next. Valid for one program of the
-/// subject: after an exec make another.
+/// Remembers the sets of our own writer from one reading to the next. Valid for one state of the
+/// subject's definitions: when they change make another.
 class SlotReader {
  public:
   explicit SlotReader(Subject& subject);
@@ -57,9 +62,13 @@ class SlotReader {
   /// Reads all definitions in all `threads`. Those without a thread pointer get an error.
   Readings read(std::span<const SeenThread> threads, std::size_t& bytes_left);
 
-  /// Remembers the contents that are `trusted`: their bytes belong together. The readings' own
-  /// references to what was remembered end here.
-  void remember(Readings readings, const std::vector<bool>& trusted);
+  /// The labels of a content. Of a foreign writer's set that one slot leads to they are moved out.
+  Result<format::LabelSet> take_labels(Content& content);
+
+  /// Ends a reading. `rested`, by thread: it ran nothing during it. `trusted`, by content: its
+  /// bytes belong together.
+  void remember(std::span<const SeenThread> threads, Readings readings,
+                const std::vector<bool>& rested, const std::vector<bool>& trusted);
 
  private:
   struct Remembered {
@@ -67,6 +76,17 @@ class SlotReader {
     format::LabelSet set;
   };
 
+  /// A thread of the last reading, and its slots in it.
+  struct Last {
+    target::ThreadId id;
+    std::uint64_t runs = 0;
+  };
+  struct LastSlot {
+    Address record = 0;
+    bool may_stand = false;
+  };
+
+  void stand(std::span<const SeenThread> threads, Readings& readings) const;
   void locate(std::span<const SeenThread> threads, Readings& readings,
               std::vector<Address>& addresses);
   void read_slots(Readings& readings, std::span<const Address> addresses);
@@ -82,6 +102,8 @@ class SlotReader {
   FlatIndex known_;  // contents by record, while gathering
   FlatIndex remembered_index_;
   std::vector<Remembered> remembered_;
+  std::vector<Last> last_;
+  std::vector<LastSlot> last_slots_;  // by thread of last_, then by definition
 };
 
 }  // namespace vitrine::observe

@@ -1,5 +1,6 @@
 #include "observe/snapshot_reader.hpp"
 
+#include <algorithm>
 #include <map>
 
 #include "observe/thread_labels.hpp"
@@ -12,20 +13,12 @@ constexpr int most_attempts = 5;
 
 /// Which contents no thread can have changed while they were read: a set of a foreign writer may be
 /// edited by any thread that has it in force.
-std::vector<bool> trusted_contents(const Readings& readings, std::span<const Since> since) {
+std::vector<bool> trusted_contents(const Readings& readings, const std::vector<bool>& rested) {
   std::vector<bool> trusted(readings.contents.size(), true);
   for (const SlotReading& slot : readings.slots)
-    if (slot.content != SlotReading::no_content && since[slot.thread] != Since::rested)
+    if (slot.content != SlotReading::no_content && !rested[slot.thread])
       trusted[slot.content] = false;
   return trusted;
-}
-
-/// The labels of one slot. A set of a foreign writer that no other slot leads to need not be
-/// copied.
-Result<format::LabelSet> take_labels(Content& content) {
-  if (content.unchanged != nullptr) return *content.unchanged;
-  if (content.slots == 1 && !content.mark) return std::move(content.set);
-  return content.set;
 }
 
 }  // namespace
@@ -54,18 +47,29 @@ Result<std::vector<SeenThread>> SnapshotReader::list() {
   return threads;
 }
 
+/// What became of the threads. One whose slots all stand was at rest, as it had been before, when
+/// it was listed: if all are so, nothing need be asked.
+Result<std::vector<Since>> SnapshotReader::since_listed(std::span<const SeenThread> threads,
+                                                        const Readings& readings) {
+  const bool all_stand = std::all_of(readings.slots.begin(), readings.slots.end(),
+                                     [](const SlotReading& slot) { return slot.standing; });
+  if (all_stand) return std::vector<Since>(threads.size(), Since::rested);
+  return source_->since_listed();
+}
+
 Result<Snapshot> SnapshotReader::read(std::chrono::milliseconds) {
   auto change = subject_->refresh();
   for (int attempt = 0; attempt < most_attempts; ++attempt) {
     if (!change) return tl::unexpected(std::move(change.error()));
     if (*change == Change::program) begin_program();
+    if (*change != Change::none) slots_ = std::make_unique<SlotReader>(*subject_);
     if (subject_->definitions().empty()) return tl::unexpected(subject_->why_none());
 
     auto threads = list();
     if (!threads) return tl::unexpected(std::move(threads.error()));
     std::size_t bytes_left = limits::within_hard_caps(options_.limits).bytes_per_snapshot;
     Readings readings = slots_->read(*threads, bytes_left);
-    const auto since = source_->since_listed();
+    const auto since = since_listed(*threads, readings);
     if (!since) return tl::unexpected(std::move(since.error()));
     Snapshot snapshot = assemble(*threads, std::move(readings), *since, bytes_left);
 
@@ -80,7 +84,9 @@ Result<Snapshot> SnapshotReader::read(std::chrono::milliseconds) {
 
 Snapshot SnapshotReader::assemble(std::span<const SeenThread> threads, Readings readings,
                                   std::span<const Since> since, std::size_t& bytes_left) {
-  const std::vector<bool> trusted = trusted_contents(readings, since);
+  std::vector<bool> rested;
+  for (const Since what : since) rested.push_back(what == Since::rested);
+  const std::vector<bool> trusted = trusted_contents(readings, rested);
   Snapshot snapshot;
   snapshot.notes = subject_->notes();
   if (!without_bpf_.empty()) snapshot.notes.push_back("reading by /proc alone: " + without_bpf_);
@@ -96,15 +102,14 @@ Snapshot SnapshotReader::assemble(std::span<const SeenThread> threads, Readings 
         labels_of(*subject_, Mode::snapshot, thread, slot.definition));
     Content* content =
         slot.content == SlotReading::no_content ? nullptr : &readings.contents[slot.content];
-    const bool rested = since[slot.thread] == Since::rested;
     const bool whole = content == nullptr || content->mark || trusted[slot.content];
     if (slot.error)
       labels.set = tl::unexpected<Error>(*slot.error);
     else if (content != nullptr)
-      labels.set = take_labels(*content);
-    if (rested && whole) {
+      labels.set = slots_->take_labels(*content);
+    if (slot.standing || (rested[slot.thread] && whole)) {
       labels.evidence = Evidence::proven;
-    } else if (content != nullptr && content->unchanged != nullptr) {
+    } else if (content != nullptr && content->unchanged()) {
       labels.evidence = Evidence::serial;
     } else if (thread.thread_pointer != 0) {
       unproven.push_back({thread, slot.definition, {}});
@@ -117,7 +122,7 @@ Snapshot SnapshotReader::assemble(std::span<const SeenThread> threads, Readings 
     if (const auto items = shared.find(slot.content); items != shared.end())
       for (const std::size_t item : items->second)
         unproven[item].sharers.push_back(threads[slot.thread].id.tid);
-  slots_->remember(std::move(readings), trusted);
+  slots_->remember(threads, std::move(readings), rested, trusted);
 
   auto climbed = ladder_->climb(unproven, bytes_left, snapshot.notes);
   for (std::size_t i = 0; i < climbed.size(); ++i) {

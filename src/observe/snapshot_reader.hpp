@@ -23,6 +23,8 @@ class SnapshotReader final : public LabelReader {
 
   void begin_program();
   Result<std::vector<SeenThread>> list();
+  Result<std::vector<Since>> since_listed(std::span<const SeenThread> threads,
+                                          const Readings& readings);
   Snapshot assemble(std::span<const SeenThread> threads, Readings readings,
                     std::span<const Since> since, std::size_t& bytes_left);
 

@@ -36,6 +36,8 @@ class BpfSource final : public ThreadSource {
       seen.id = {thread.tid, clock_ticks(thread.start_time_ns)};
       std::copy_n(thread.comm, sizeof thread.comm, seen.comm.begin());
       seen.thread_pointer = thread.thread_pointer;
+      seen.at_rest = thread.at_rest != 0;
+      seen.runs = thread.switches;
     }
     return threads;
   }
@@ -86,6 +88,8 @@ class ProcSource final : public ThreadSource {
       seen.set_name(thread.comm);
       tids_.push_back(thread.id.tid);
       runs_.push_back(watch_.begin(thread.id.tid));
+      seen.at_rest = runs_.back().has_value();
+      seen.runs = runs_.back().value_or(0);
     }
     watch_.keep_only(tids_.begin(), tids_.end());
     return threads;
