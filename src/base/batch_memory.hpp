@@ -17,12 +17,12 @@ namespace vitrine {
 class BatchMemory final : public Memory {
  public:
   /// Bytes come in aligned windows of this size, which never cross a page.
-  static constexpr std::size_t window_bytes = 128;
+  static constexpr std::size_t window_bytes = 256;
   /// A set is three steps deep: set, array, strings; a large array takes some more.
   static constexpr std::size_t most_rounds = 32;
 
   /// `source` must outlive this. Holds at most `most_windows`.
-  explicit BatchMemory(Memory& source, std::size_t most_windows = 512 * 1024)
+  explicit BatchMemory(Memory& source, std::size_t most_windows = 256 * 1024)
       : source_(source), most_windows_(most_windows) {}
 
   /// Serves what has been fetched. What has not counts as unreadable and is remembered as wanted.
