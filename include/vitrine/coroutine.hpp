@@ -24,14 +24,6 @@
 #include <utility>
 #include <vitrine/labels.hpp>
 
-// clang before 17 keeps the address of a thread-local variable across a suspension, after which the
-// thread may be another. There the hop is a function of its own.
-#if defined(__clang__) && __clang_major__ < 17
-#define VITRINE_HOP __attribute__((noinline))
-#else
-#define VITRINE_HOP inline __attribute__((always_inline))
-#endif
-
 namespace vitrine::labels {
 
 namespace detail {
@@ -44,14 +36,14 @@ class Hopper {
   Hopper& operator=(const Hopper&) = delete;
 
   /// The coroutine goes on, on this thread.
-  VITRINE_HOP void enter() noexcept {
+  VITRINE_ON_THREAD void enter() noexcept {
     Thread& here = vitrine_labels_thread;
     remember(resumer_, here);
     put_in_force(here, mine_);
     running_ = true;
   }
   /// The coroutine stops running on this thread.
-  VITRINE_HOP void leave() noexcept {
+  VITRINE_ON_THREAD void leave() noexcept {
     Thread& here = vitrine_labels_thread;
     remember(mine_, here);
     running_ = false;

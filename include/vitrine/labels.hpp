@@ -30,6 +30,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vitrine/detail/memo.hpp>
 #include <vitrine/detail/slot.hpp>
 
 namespace vitrine::labels {
@@ -86,6 +87,7 @@ class Key {
 
  private:
   friend struct Access;
+  friend class Scope;
   const detail::KeyData* data_;
 };
 
@@ -184,48 +186,90 @@ class Set {
 /// nothing dangles.
 class [[nodiscard]] Scope {
  public:
-  [[nodiscard]] Scope(Key key, std::string_view value) noexcept { open_one(key, value); }
+  [[nodiscard]] VITRINE_ALWAYS_INLINE Scope(Key key, std::string_view value) noexcept
+      : in_(open_one(key, value)) {}
   Scope(Key, std::nullptr_t) = delete;
-  [[nodiscard]] explicit Scope(const Label& label) noexcept { open_one(label.key, label.value); }
-  [[nodiscard]] Scope(std::initializer_list<Label> labels) noexcept {
-    open(labels.begin(), labels.size(), nullptr);
-  }
+  [[nodiscard]] VITRINE_ALWAYS_INLINE explicit Scope(const Label& label) noexcept
+      : in_(open_one(label.key, label.value)) {}
+  [[nodiscard]] Scope(std::initializer_list<Label> labels) noexcept
+      : in_(open(labels.begin(), labels.size(), nullptr)) {}
   [[nodiscard]] explicit Scope(const Trace& trace,
-                               std::initializer_list<Label> labels = {}) noexcept {
-    open(labels.begin(), labels.size(), &trace);
-  }
-  [[nodiscard]] Scope(const Label* labels, std::size_t count) noexcept {
-    open(labels, count, nullptr);
-  }
-  [[nodiscard]] Scope(const Trace& trace, const Label* labels, std::size_t count) noexcept {
-    open(labels, count, &trace);
-  }
+                               std::initializer_list<Label> labels = {}) noexcept
+      : in_(open(labels.begin(), labels.size(), &trace)) {}
+  [[nodiscard]] Scope(const Label* labels, std::size_t count) noexcept
+      : in_(open(labels, count, nullptr)) {}
+  [[nodiscard]] Scope(const Trace& trace, const Label* labels, std::size_t count) noexcept
+      : in_(open(labels, count, &trace)) {}
 
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
   static void* operator new(std::size_t) = delete;
   static void* operator new[](std::size_t) = delete;
-  ~Scope() {
-    if (block_ != nullptr) close();
+  VITRINE_ALWAYS_INLINE ~Scope() {
+    if (__builtin_expect(in_.block != nullptr, 1)) close(in_);
   }
 
-  [[nodiscard]] bool ok() const noexcept { return block_ != nullptr; }
+  [[nodiscard]] bool ok() const noexcept { return in_.block != nullptr; }
   [[nodiscard]] Status status() const noexcept {
-    return ok() ? Status::ok : static_cast<Status>(outer_serial_);
+    return ok() ? Status::ok : static_cast<Status>(in_.outer_serial);
   }
 
  private:
-  VITRINE_EXPORT void open(const Label* labels, std::size_t count, const Trace* trace) noexcept;
-  VITRINE_EXPORT void open_one(Key key, std::string_view value) noexcept;
-  VITRINE_EXPORT void close() noexcept;
-  void open_new(Key key, std::string_view value) noexcept;
-  void close_unusual() noexcept;
-  void enter(detail::Thread& thread, const detail::Words& outer, detail::Block* block) noexcept;
+  /// What was put in force, and on top of what. A value, so that the compiler can keep it in
+  /// registers.
+  struct Entered {
+    detail::Words outer;
+    std::uint64_t outer_serial;  // of the set to put back; 0: not one of ours. Not ok: the status
+    detail::Block* block;        // null: not ok
+  };
 
-  detail::Words outer_;
-  std::uint64_t outer_serial_;  // of the set to put back; 0: not one of ours. Not ok: the status
-  detail::Block* block_;
+  VITRINE_EXPORT static Entered open(const Label* labels, std::size_t count,
+                                     const Trace* trace) noexcept;
+  VITRINE_EXPORT static Entered open_new(Key key, std::string_view value) noexcept;
+  VITRINE_EXPORT static void close_unusual(Entered in) noexcept;
+  VITRINE_ON_THREAD static Entered open_one(Key key, std::string_view value) noexcept;
+  VITRINE_ON_THREAD static void close(const Entered& in) noexcept;
+  static Entered failed(Status status) noexcept;
+  static Entered enter(detail::Thread& thread, const detail::Words& outer,
+                       detail::Block* block) noexcept;
+
+  Entered in_;
 };
+
+inline Scope::Entered Scope::enter(detail::Thread& thread, const detail::Words& outer,
+                                   detail::Block* block) noexcept {
+  const detail::Links& links = detail::Links::of(block);
+  detail::put_in_force(thread, links.words);
+  return {outer, links.parent_serial, block};
+}
+
+Scope::Entered Scope::open_one(Key key, std::string_view value) noexcept {
+  detail::Thread& thread = detail::vitrine_labels_thread;
+  if (value.size() <= detail::Ends::all && detail::has_arena(thread)) {
+    const volatile std::uint64_t* outer = detail::words_in_force(thread);
+    const detail::Question question{{outer[0], outer[1]},
+                                    key.data_,
+                                    value.size(),
+                                    detail::Ends::of(value.data(), value.size())};
+    const auto& known = static_cast<const detail::Recall*>(thread.arena)[question.entry()];
+    const detail::Recall::Answer answer = known.answer(question);
+    if (answer.block != nullptr) return enter(thread, answer.outer, answer.block);
+  }
+  return open_new(key, value);
+}
+
+void Scope::close(const Entered& in) noexcept {
+  detail::Thread& thread = detail::vitrine_labels_thread;
+  const detail::Links& links = detail::Links::of(in.block);
+  const volatile std::uint64_t* now = detail::words_in_force(thread);
+  if (__builtin_expect(now[0] != links.words[0] || now[1] != links.words[1] || links.is_spliced() ||
+                           links.page->owner != thread.arena,
+                       0) ||
+      !links.parent_is_there())
+    return close_unusual(in);
+  detail::put_in_force(thread, in.outer);
+  detail::local_increment(links.page->closed);
+}
 
 /// While it lives, exactly this set is in force on this thread. One store to put in force, one to
 /// put back what was.

@@ -10,27 +10,18 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <vitrine/detail/memo.hpp>
 
 #include "publish/local_atomic.hpp"
-
-namespace vitrine::labels::detail {
-struct Block;
-}
 
 namespace vitrine::publish {
 
 struct Arena;
 
 /// At the start of its own memory, which is aligned to its size (a power of two).
-struct alignas(64) Page {
-  Page* next;                  ///< in its queue
-  Arena* owner;                ///< who may claim from it and count in `opened`
-  std::uint64_t first_serial;  ///< a set's serial is this plus the number of its first unit
-  std::uint64_t starts[2];     ///< one bit per unit: a set begins here
-  /// Uses begun and ended by the owner's thread. Two counters that only grow: one that goes up and
-  /// down would make every scope wait for the one before.
-  std::uint32_t opened;
-  std::uint32_t closed;
+struct alignas(64) Page : labels::detail::PageHead {
+  Page* next;                                   ///< in its queue
+  std::uint64_t starts[2];                      ///< one bit per unit: a set begins here
   std::atomic<std::uint32_t> closed_elsewhere;  ///< scopes closed by other threads
   std::atomic<std::uint32_t> pins;              ///< handles, on whatever thread
   std::uint8_t unit_shift;
@@ -85,7 +76,7 @@ struct Ring {
   bool turning;  ///< a page is being turned: a handler that sees this takes the next ring
 };
 
-inline constexpr std::size_t small_page_bytes = 8 * 1024;
+using labels::detail::small_page_bytes;
 inline constexpr std::size_t small_unit_shift = 6;
 inline constexpr std::size_t small_block_max = 2 * 1024;
 inline constexpr std::size_t large_page_bytes = 256 * 1024;
@@ -93,23 +84,10 @@ inline constexpr std::size_t large_unit_bytes = 4 * 1024;
 inline constexpr std::size_t large_block_max = large_page_bytes - large_unit_bytes;
 inline constexpr std::size_t memo_entries = 64;
 
-/// A set made before, and what it was made of (memo.cpp).
-struct alignas(64) Recall {
-  std::uint32_t version;        ///< odd while it is being written: a handler leaves it alone
-  std::uint32_t size;           ///< of the one value; many: more than one label
-  std::uint64_t parent_serial;  ///< of the set it was made from; 0: the empty one
-  const void* key;              ///< of the one label
-  std::uint64_t head, tail;     ///< of the one value: all of it, up to 16 bytes; many: a hash
-  labels::detail::Block* block;
-  std::uint64_t page_serial;  ///< of the block's page, as long as that was not turned
-
-  static constexpr std::uint32_t many = ~std::uint32_t{0};
-};
-
 struct Arena {
+  labels::detail::Recall memo[memo_entries];  // first: scopes look here without a call
   Ring small[3];
   Ring large[2];
-  Recall memo[memo_entries];
   Arena* next;  ///< in the quarantine
   std::uint32_t retired_ms;
 };

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vitrine/detail/memo.hpp>
 #include <vitrine/labels.hpp>
 
 #include "abi/custom_labels.hpp"
@@ -18,13 +19,7 @@ namespace vitrine::labels::detail {
 
 struct Block {
   abi::custom_labels::SerialSet head;
-  publish::Page* page;
-  Words words;                  ///< what puts this set in force
-  Block* parent;                ///< the set it was made from; null: none, or not one of ours
-  std::uint64_t parent_serial;  ///< which incarnation of it
-  std::uint16_t own;            ///< the first so many labels were asked for, the rest inherited
-  std::atomic<bool> spliced;    ///< `parent` was replaced: the scope below it ended out of order
-  std::uint32_t record_at;      ///< bytes from the block's start
+  Links links;
 
   [[nodiscard]] std::uint64_t serial() const noexcept {
     return __atomic_load_n(&head.trailer.serial, __ATOMIC_ACQUIRE);
@@ -35,10 +30,15 @@ struct Block {
   }
   [[nodiscard]] const abi::thread_context::Record& record() const noexcept {
     return *reinterpret_cast<const abi::thread_context::Record*>(
-        reinterpret_cast<const char*>(this) + record_at);
+        reinterpret_cast<const char*>(this) + links.record_at);
+  }
+  [[nodiscard]] publish::Page& page() const noexcept {
+    return *static_cast<publish::Page*>(links.page);
   }
 };
 static_assert(sizeof(Block) == 112 && alignof(Block) <= 64);
+static_assert(offsetof(Block, links) == Links::at &&
+              offsetof(Block, head.trailer.serial) == Links::serial_at);
 
 /// What readers do not need of a label: its key's place in the tables.
 struct Tag {

@@ -60,22 +60,6 @@ inline bool equal_bytes(const char* a, const char* b, std::size_t size) noexcept
   return size == 0 || (a[0] == b[0] && a[size / 2] == b[size / 2] && a[size - 1] == b[size - 1]);
 }
 
-/// The first and the last bytes: all there is of up to 16, given the size.
-struct Ends {
-  std::uint64_t head;
-  std::uint64_t tail;
-};
-
-inline Ends ends_of(const char* bytes, std::size_t size) noexcept {
-  if (size >= 8) return {load<std::uint64_t>(bytes), load<std::uint64_t>(bytes + size - 8)};
-  if (size >= 4) return {load<std::uint32_t>(bytes), load<std::uint32_t>(bytes + size - 4)};
-  if (size == 0) return {0, 0};
-  const auto byte = [&](std::size_t at) {
-    return std::uint64_t{static_cast<unsigned char>(bytes[at])};
-  };
-  return {byte(0), byte(size / 2) << 8 | byte(size - 1)};
-}
-
 /// Writes two lower-case hex digits for each of `count` bytes (a multiple of 4).
 inline void to_hex(char* to, const std::uint8_t* from, std::size_t count) noexcept {
   for (std::size_t i = 0; i < count; i += 4) {

@@ -16,7 +16,7 @@ using Set = custom_labels_labelset_t;
 Words words_of(Set* set) noexcept {
   const Words plain{0, reinterpret_cast<std::uint64_t>(set)};
   const Block* block = block_of(plain);
-  return block != nullptr ? block->words : plain;
+  return block != nullptr ? block->links.words : plain;
 }
 
 labels::detail::Entries entries_of_set(const Set* set) noexcept {

@@ -9,12 +9,12 @@ void end_out_of_order(Block* above, const Block& block, const Words& outer,
                       std::uint64_t outer_serial) noexcept {
   constexpr int deepest = 256;
   for (int depth = 0; above != nullptr && depth < deepest; ++depth) {
-    Block* below = above->parent;
-    if (below == nullptr || below->serial() != above->parent_serial) return;
+    Block* below = above->links.parent;
+    if (below == nullptr || below->serial() != above->links.parent_serial) return;
     if (below == &block) {
-      above->parent = block_of(outer);
-      above->parent_serial = above->parent == nullptr ? 0 : outer_serial;
-      above->spliced.store(true, std::memory_order_relaxed);
+      above->links.parent = block_of(outer);
+      above->links.parent_serial = above->links.parent == nullptr ? 0 : outer_serial;
+      __atomic_store_n(&above->links.spliced, true, __ATOMIC_RELAXED);
       return;
     }
     above = below;
@@ -26,11 +26,12 @@ void end_out_of_order(Block* above, const Block& block, const Words& outer,
 void take_out_of_force(Thread& self, const Words& outer, std::uint64_t outer_serial,
                        const Block& block) noexcept {
   const std::uint64_t now = identity_in_force(self);
-  if (now != identity_of(block.words)) {
+  if (now != identity_of(block.links.words)) {
     end_out_of_order(block_of(now), block, outer, outer_serial);
-  } else if (block.spliced.load(std::memory_order_relaxed)) {
-    const Words below = block.parent == nullptr ? Words{0, 0} : block.parent->words;
-    labels::detail::put_in_force(self, still_there(below, block.parent_serial));
+  } else if (block.links.is_spliced()) {
+    const Words below =
+        block.links.parent == nullptr ? Words{0, 0} : block.links.parent->links.words;
+    labels::detail::put_in_force(self, still_there(below, block.links.parent_serial));
   } else {
     labels::detail::put_in_force(self, still_there(outer, outer_serial));
   }

@@ -10,15 +10,12 @@ inline std::uint64_t identity_in_force(const Thread& self) noexcept {
   return reinterpret_cast<const volatile std::uint64_t*>(&self.slot)[identity];
 }
 
-/// By words of eight bytes: both halves are at hand right after the store of the whole.
-inline bool is_nothing(const volatile std::uint64_t* words) noexcept {
-  return (words[0] | words[1]) == 0;
-}
-inline bool is_nothing(const Words& words) noexcept {
-  return is_nothing(reinterpret_cast<const volatile std::uint64_t*>(&words));
-}
-inline bool nothing_in_force(const Thread& self) noexcept {
-  return is_nothing(reinterpret_cast<const volatile std::uint64_t*>(&self.slot));
+/// What is in force, to be put back later. That it is nothing is decided by a branch and not read
+/// from memory: otherwise each scope would wait for the one before it.
+inline Words outer_words(const Thread& self) noexcept {
+  const volatile std::uint64_t* now = labels::detail::words_in_force(self);
+  if ((now[0] | now[1]) == 0) return Words{0, 0};
+  return labels::detail::in_force(self);
 }
 
 /// `outer`, unless it was one of our sets (`serial` not 0) and its memory holds another by now.

@@ -35,8 +35,8 @@ Set build_pinned(Words base, const publish::Change& change) noexcept {
   if (arena == nullptr) return Access::adopt(nullptr, why_no_arena(self));
   const publish::Built built = publish::build(*arena, base, change);
   if (built.block != nullptr) {
-    built.block->page->pin();
-    publish::close_use(*built.block->page, arena);
+    built.block->page().pin();
+    publish::close_use(built.block->page(), arena);
   }
   return Access::adopt(built.block, built.status);
 }
@@ -48,11 +48,11 @@ Set Set::make(const Label* labels, std::size_t count, const Trace* trace) noexce
 }
 
 Set::Set(const Set& other) noexcept : block_(other.block_), status_(other.status_) {
-  if (block_ != nullptr) block_->page->pin();
+  if (block_ != nullptr) block_->page().pin();
 }
 
 void Set::release() noexcept {
-  block_->page->unpin();
+  block_->page().unpin();
 }
 
 std::size_t Set::size() const noexcept {
@@ -65,13 +65,13 @@ std::optional<std::string_view> Set::get(Key key) const noexcept {
 }
 
 Words Set::words() const noexcept {
-  return block_ == nullptr ? Words{0, 0} : block_->words;
+  return block_ == nullptr ? Words{0, 0} : block_->links.words;
 }
 
 Set capture() noexcept {
   const Words words = detail::in_force(publish::thread());
   if (Block* block = publish::block_of(words)) {
-    block->page->pin();
+    block->page().pin();
     return Access::adopt(block, Status::ok);
   }
   if (publish::entries_of(words).size == 0) return {};
@@ -88,10 +88,10 @@ void Attach::open() noexcept {
     block_ = nullptr;
     return;
   }
-  outer_ = detail::in_force(self);
+  outer_ = publish::outer_words(self);
   const Block* outer = publish::block_of(outer_);
   outer_serial_ = outer == nullptr ? 0 : outer->serial();
-  detail::put_in_force(self, block_->words);
+  detail::put_in_force(self, block_->links.words);
 }
 
 void Attach::close() noexcept {

@@ -4,13 +4,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <vitrine/detail/memo.hpp>
 
 namespace vitrine::publish {
 
-/// The compiler moves no memory access across.
-inline void local_fence() noexcept {
-  __asm__ volatile("" ::: "memory");
-}
+using labels::detail::local_fence;
+using labels::detail::local_increment;
 
 inline std::uint64_t local_load(const std::uint64_t& word) noexcept {
   return __atomic_load_n(&word, __ATOMIC_RELAXED);
@@ -40,14 +39,6 @@ inline void local_or(std::uint64_t& word, std::uint64_t bits) noexcept {
   __asm__ volatile("orq %1, %0" : "+m"(word) : "r"(bits) : "memory", "cc");
 #else
   __atomic_fetch_or(&word, bits, __ATOMIC_RELAXED);
-#endif
-}
-
-inline void local_increment(std::uint32_t& word) noexcept {
-#if defined(__x86_64__)
-  __asm__ volatile("incl %0" : "+m"(word) : : "cc");
-#else
-  __atomic_fetch_add(&word, 1, __ATOMIC_RELAXED);
 #endif
 }
 

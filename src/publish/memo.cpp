@@ -1,6 +1,6 @@
 #include "publish/memo.hpp"
 
-#include "publish/append.hpp"
+#include "publish/bytes.hpp"
 
 namespace vitrine::publish {
 namespace {
@@ -8,36 +8,15 @@ namespace {
 /// Comparing more labels than this would cost as much as making the set.
 constexpr std::size_t max_recalled = 8;
 
-bool can_be_asked_for(const Change& change) noexcept {
-  if (change.trace != nullptr || change.count - 1 >= max_recalled) return false;
-  for (std::size_t i = 0; i < change.count; ++i) {
-    if (!change.labels[i].key.ok() || change.labels[i].value.size() > labels::max_value_bytes)
-      return false;
-  }
-  return true;
-}
-
-/// Several labels, or a long one: by a hash, and then a look at the set.
-Question question_for(std::uint64_t parent_serial, const Change& change) noexcept {
-  std::uint64_t hash = parent_serial;
-  for (std::size_t i = 0; i < change.count; ++i) {
-    const labels::Label& label = change.labels[i];
-    const Ends ends = ends_of(label.value.data(), label.value.size());
-    hash = (hash ^ reinterpret_cast<std::uintptr_t>(labels::Access::data(label.key)) ^ ends.head ^
-            ends.tail * Question::mixer ^ label.value.size()) *
-           Question::mixer;
-  }
-  return {parent_serial, &max_recalled, Recall::many, {hash, change.count}};
-}
-
 bool has_labels_of(const Block& block, const Change& change) noexcept {
-  if (block.own != change.count) return false;
+  if (block.links.own != change.count) return false;
   const Tag* tag = tags(block);
+  const Entry* entry = block.entries();
   for (std::size_t i = 0; i < change.count; ++i) {
     const labels::Label& label = change.labels[i];
-    const labels::detail::Name& value = block.entries()[i].value;
-    if (tag[i].id != labels::Access::data(label.key)->tag.id || value.size != label.value.size() ||
-        !equal_bytes(value.data, label.value.data(), value.size))
+    if (tag[i].id != labels::Access::data(label.key)->tag.id ||
+        entry[i].value.size != label.value.size() ||
+        !equal_bytes(entry[i].value.data, label.value.data(), label.value.size()))
       return false;
   }
   return true;
@@ -45,36 +24,34 @@ bool has_labels_of(const Block& block, const Change& change) noexcept {
 
 }  // namespace
 
-void remember(Recall& entry, const Question& question, Block* block) noexcept {
-  const std::uint32_t version = entry.version;
-  if (version % 2 != 0) return;  // this is a handler, and interrupted `remember`
-  if (block->page->unit_shift != small_unit_shift) return;
-  entry.version = version + 1;
-  local_fence();
-  entry.size = question.size;
-  entry.parent_serial = question.parent_serial;
-  entry.key = question.key;
-  entry.head = question.ends.head;
-  entry.tail = question.ends.tail;
-  entry.block = block;
-  entry.page_serial = block->page->first_serial;
-  local_fence();
-  entry.version = version + 2;
+bool ask(Question& question, const Thread& thread, const Change& change) noexcept {
+  if (change.trace != nullptr || change.count - 1 >= max_recalled) return false;
+  std::uint64_t head = 0, tail = 0;
+  for (std::size_t i = 0; i < change.count; ++i) {
+    const labels::Label& label = change.labels[i];
+    if (!label.key.ok() || label.value.size() > labels::max_value_bytes) return false;
+    const Ends ends = Ends::of(label.value.data(), label.value.size());
+    // Two sums at once: multiplications that do not wait for each other.
+    head = (head + ends.head + reinterpret_cast<std::uintptr_t>(labels::Access::data(label.key))) *
+           Question::mixer;
+    tail = (tail + ends.tail + label.value.size()) * Question::mixer;
+  }
+  const volatile std::uint64_t* outer = labels::detail::words_in_force(thread);
+  question.outer[0] = outer[0];
+  question.outer[1] = outer[1];
+  question.key = &max_recalled;
+  question.size = change.count;
+  question.ends.head = head;
+  question.ends.tail = tail;
+  return true;
 }
 
-Built recall_or_build(Arena& arena, Words base, const Block* parent,
+Recall::Answer recall(const Recall& entry, const Question& question,
                       const Change& change) noexcept {
-  if (!can_be_asked_for(change)) return build(arena, base, change);
-  const Question question = question_for(parent == nullptr ? 0 : parent->serial(), change);
-  Recall& entry = question.entry(arena);
-  if (Block* block = recall(entry, question)) {
-    if (has_labels_of(*block, change)) return {block, labels::Status::ok};
-    local_increment(block->page->closed);
-  }
-  Built built{append(arena, parent, change.labels, change.count), labels::Status::ok};
-  if (built.block == nullptr) built = build(arena, base, change);
-  if (built.block != nullptr) remember(entry, question, built.block);
-  return built;
+  const Recall::Answer known = entry.answer(question);
+  if (known.block == nullptr || has_labels_of(*known.block, change)) return known;
+  local_increment(known.block->links.page->closed);
+  return {nullptr, known.outer};
 }
 
 }  // namespace vitrine::publish

@@ -8,6 +8,7 @@
 
 namespace vitrine::publish {
 
+using labels::detail::has_arena;
 using labels::detail::Thread;
 using labels::detail::vitrine_labels_thread;
 using labels::detail::Words;
@@ -21,10 +22,6 @@ Arena* first_use(Thread& thread) noexcept;
 
 /// Whether the thread's labels were taken down because it ends.
 bool exiting(const Thread& thread) noexcept;
-
-inline bool has_arena(const Thread& thread) noexcept {
-  return reinterpret_cast<std::uintptr_t>(thread.arena) > 1;
-}
 
 /// The arena of the running thread, or null as `first_use` says.
 inline Arena* arena_of(Thread& thread) noexcept {

@@ -108,6 +108,16 @@ TEST(Scope, RefusesABadKey) {
   EXPECT_EQ(test::v1_slot, nullptr);
 }
 
+TEST(Scope, RefusesABadKeyWhereNothingWasRemembered) {
+  std::thread([] {
+    const Key bad{std::string(labels::max_key_bytes + 1, 'k')};
+    { Scope first{tenant, "acme"}; }
+    Scope scope{bad, ""};
+    EXPECT_EQ(scope.status(), Status::bad_key);
+    EXPECT_EQ(test::v1_slot, nullptr);
+  }).join();
+}
+
 TEST(Scope, HundredsOfLabels) {
   std::vector<labels::Label> many;
   Labels expected;

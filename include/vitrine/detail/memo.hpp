@@ -1,0 +1,173 @@
+// Scopes entered before: the set made then is found again and put in force without a call.
+//
+// Not an interface: what <vitrine/labels.hpp> is made of.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vitrine/detail/slot.hpp>
+
+namespace vitrine::labels::detail {
+
+struct Block;
+struct KeyData;
+
+/// The compiler moves no memory access across.
+inline void local_fence() noexcept {
+  __asm__ volatile("" ::: "memory");
+}
+
+/// Atomic towards signal handlers of the same thread, and no more: one instruction without the lock
+/// prefix (20 times cheaper).
+inline void local_increment(std::uint32_t& word) noexcept {
+#if defined(__x86_64__)
+  __asm__ volatile("incl %0" : "+m"(word) : : "cc");
+#else
+  __atomic_fetch_add(&word, 1, __ATOMIC_RELAXED);
+#endif
+}
+
+/// What a page of sets begins with.
+struct PageHead {
+  std::uint64_t first_serial;  ///< a set's serial is this plus the number of its first unit
+  const void* owner;           ///< the arena that may claim from it; its thread counts below
+  /// Uses begun and ended by that thread. Two counters that only grow: one that goes up and down
+  /// would make every scope wait for the one before.
+  std::uint32_t opened;
+  std::uint32_t closed;
+};
+inline constexpr std::size_t small_page_bytes = 8 * 1024;
+
+/// What a set of ours has beside what observers see of it.
+struct Links {
+  Words words;  ///< what puts this set in force
+  PageHead* page;
+  Block* parent;                ///< the set it was made from; null: none, or not one of ours
+  std::uint64_t parent_serial;  ///< which incarnation of it
+  std::uint16_t own;            ///< the first so many labels were asked for, the rest inherited
+  bool spliced;                 ///< `parent` was replaced: the scope below it ended out of order
+  std::uint32_t record_at;      ///< bytes from the block's start
+
+  static constexpr std::size_t at = 64;         ///< where a block has its links,
+  static constexpr std::size_t serial_at = 32;  ///< and its serial
+
+  static Links& of(Block* block) noexcept {
+    return *reinterpret_cast<Links*>(reinterpret_cast<char*>(block) + at);
+  }
+  static const Links& of(const Block* block) noexcept { return of(const_cast<Block*>(block)); }
+
+  [[nodiscard]] bool is_spliced() const noexcept {
+    return __atomic_load_n(&spliced, __ATOMIC_RELAXED);
+  }
+  /// The set below is still what it was, or there is none.
+  [[nodiscard]] bool parent_is_there() const noexcept {
+    return parent == nullptr ||
+           __atomic_load_n(reinterpret_cast<const std::uint64_t*>(
+                               reinterpret_cast<const char*>(parent) + serial_at),
+                           __ATOMIC_ACQUIRE) == parent_serial;
+  }
+};
+static_assert(sizeof(Links) == 48);
+
+/// The first and the last bytes: all there is of up to 16, given the size.
+struct Ends {
+  std::uint64_t head;
+  std::uint64_t tail;
+
+  static constexpr std::size_t all = 16;
+
+  static Ends of(const char* bytes, std::size_t size) noexcept {
+    if (size >= 8) return {load<std::uint64_t>(bytes), load<std::uint64_t>(bytes + size - 8)};
+    if (size >= 4) return {load<std::uint32_t>(bytes), load<std::uint32_t>(bytes + size - 4)};
+    if (size == 0) return {0, 0};
+    return {load<std::uint8_t>(bytes), std::uint64_t{load<std::uint8_t>(bytes + size / 2)} << 8 |
+                                           load<std::uint8_t>(bytes + size - 1)};
+  }
+
+ private:
+  template <class T>
+  static T load(const char* from) noexcept {
+    T value;
+    std::memcpy(&value, from, sizeof(T));
+    return value;
+  }
+};
+
+/// What a set is looked up by.
+struct Question {
+  std::uint64_t outer[2];  ///< the words in force
+  const void* key;         ///< of the one label; or that there are several
+  std::uint64_t size;      ///< of the one value; or how many there are
+  Ends ends;               ///< of the one value; or a hash of all
+
+  static constexpr std::uint64_t mixer = 0x9e3779b97f4a7c15;
+
+  [[nodiscard]] VITRINE_ALWAYS_INLINE std::size_t entry() const noexcept {
+    // That nothing is in force is decided by a branch, as far as where to look goes: otherwise each
+    // scope would wait for the one before it to be put out of force.
+    std::uint64_t below = outer[0] ^ outer[1];
+    if (__builtin_expect(below == 0, 1)) __asm__ volatile("" : "=r"(below) : "0"(std::uint64_t{0}));
+    return (ends.head + (ends.tail ^ below) * 3 + reinterpret_cast<std::uintptr_t>(key)) * mixer >>
+           58;
+  }
+};
+
+/// A set made before, and what it was made of. A thread has 64, at the start of its arena.
+struct alignas(64) Recall {
+  Words outer;
+  const void* key;
+  std::uint64_t size = none;  ///< `writing`: leave it alone
+  Ends ends;
+  Block* block;         ///< in a small page
+  std::uint64_t stamp;  ///< first_serial of the block's page: changes when the page is turned
+
+  /// Sizes that nobody asks for.
+  static constexpr std::uint64_t none = ~std::uint64_t{0}, writing = none - 1;
+
+  struct Answer {
+    Block* block;  ///< null: not known
+    /// What is in force, but read from here: if what is put back came from what was put in force
+    /// before, each scope would wait for the one before it.
+    Words outer;
+  };
+
+  /// The set, counted as one more use of its page.
+  VITRINE_ALWAYS_INLINE Answer answer(const Question& asked) const noexcept {
+    // A handler that comes in between may note another question here, but then the block is
+    // another one, or the stamp does not fit.
+    const Answer found{block, outer};
+    const std::uint64_t found_stamp = stamp;
+    local_fence();
+    // One branch, for what differs in nearly no case.
+    const std::uint64_t different = (ends.head ^ asked.ends.head) | (ends.tail ^ asked.ends.tail) |
+                                    (outer[0] ^ asked.outer[0]) | (outer[1] ^ asked.outer[1]);
+    if (__builtin_expect(different != 0, 0) || key != asked.key || size != asked.size)
+      return {nullptr, found.outer};
+    local_fence();
+    if (__builtin_expect(block != found.block, 0)) return {nullptr, found.outer};
+    auto* page = reinterpret_cast<PageHead*>(reinterpret_cast<std::uintptr_t>(found.block) &
+                                             ~std::uintptr_t{small_page_bytes - 1});
+    local_increment(page->opened);  // first, so that no handler can turn to the page while we look
+    local_fence();
+    const Links& links = Links::of(found.block);
+    if (__builtin_expect(page->first_serial == found_stamp && !links.is_spliced(), 1) &&
+        links.parent_is_there())
+      return found;
+    local_increment(page->closed);
+    return {nullptr, found.outer};
+  }
+};
+static_assert(sizeof(Recall) == 64);
+
+/// False: first use, or the thread's labels were taken down because it ends.
+inline bool has_arena(const Thread& thread) noexcept {
+  return reinterpret_cast<std::uintptr_t>(thread.arena) > 1;
+}
+
+/// The words in force, one by one: both are at hand right after the store of the whole.
+inline const volatile std::uint64_t* words_in_force(const Thread& thread) noexcept {
+  return reinterpret_cast<const volatile std::uint64_t*>(&thread.slot);
+}
+
+}  // namespace vitrine::labels::detail
