@@ -33,7 +33,7 @@ struct thread_struct {
 
 struct task_struct {
   int on_cpu;
-  int exit_state;
+  unsigned int flags;
   int pid;
   int tgid;
   unsigned long nvcsw;

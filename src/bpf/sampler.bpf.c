@@ -48,6 +48,8 @@ int sample(void* ctx) {
   const __u32 tgid = bpf_get_current_pid_tgid() >> 32;
   const struct vitrine_target* target = bpf_map_lookup_elem(&targets, &tgid);
   if (!target) return 0;
+  const struct task_struct* task = (struct task_struct*)bpf_get_current_task();
+  if (is_exiting(BPF_CORE_READ(task, flags))) return 0;
   const __u32 first = 0;
   struct label_buffer* out = bpf_map_lookup_elem(&buffers, &first);
   if (!out) return 0;
@@ -57,7 +59,6 @@ int sample(void* ctx) {
 
   struct vitrine_sample* head = append(out, sizeof *head);
   if (!head) return 0;
-  const struct task_struct* task = (struct task_struct*)bpf_get_current_task();
   head->time_ns = bpf_ktime_get_ns();
   head->start_time_ns = BPF_CORE_READ(task, start_boottime);
   head->thread_pointer = thread_pointer_of(task);

@@ -30,7 +30,7 @@ static __always_inline __u64 thread_pointer_of_iterated(const struct task_struct
 SEC("iter/task")
 int threads(struct bpf_iter__task* ctx) {
   struct task_struct* task = ctx->task;
-  if (!task || task->exit_state) return 0;  // a leader may have ended before its threads
+  if (!task || is_exiting(task->flags)) return 0;  // a leader may end before its threads
 
   struct vitrine_thread out = {};
   // The count is raised before a thread leaves its CPU. Equal on both sides of "on no CPU", it

@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <charconv>
+#include <cstdlib>
 #include <string_view>
 #include <utility>
 
@@ -35,10 +37,12 @@ std::optional<std::uint64_t> runs_of(int schedstat) {
   return runs;
 }
 
-/// "running", or the number of a system call and its arguments.
+/// "running", or the number of a system call and its arguments. Not counted as blocked: who is in
+/// the call that ends a thread, whose memory may be another thread's already.
 bool is_blocked(int syscall) {
-  char first = 0;
-  return ::pread(syscall, &first, 1, 0) == 1 && first != 'r';
+  char text[16] = {};
+  if (::pread(syscall, text, sizeof text - 1, 0) < 1 || text[0] == 'r') return false;
+  return std::strtol(text, nullptr, 10) != SYS_exit;
 }
 
 }  // namespace
