@@ -18,7 +18,9 @@ static __always_inline __u64 thread_pointer_of(const struct task_struct* task) {
 /// Whether a thread with these flags has run its last user code. Its memory may be another thread's
 /// by now: pthread_join returns, and the next thread gets the stack and what is thread-local on it,
 /// before the kernel is done with the old one.
-static __always_inline int is_exiting(unsigned int flags) { return (flags & PF_EXITING) != 0; }
+static __always_inline int is_exiting(unsigned int flags) {
+  return (flags & PF_EXITING) != 0;
+}
 
 /// How deep the pid namespace of this task is below the initial one.
 static __always_inline __u32 pid_level_of(const struct task_struct* task) {
