@@ -116,7 +116,9 @@ TEST_P(Harm, NoSignalIsLostAndNoRestartableCallInterrupted) {
   EXPECT_EQ(seen[0], sent);
   EXPECT_EQ(seen[1], 0) << "read, nanosleep and poll are restarted by the kernel";
   // epoll_wait is not: that a stop ends it with EINTR cannot be prevented (signal(7)).
-  if (GetParam() != Mode::ptrace) { EXPECT_EQ(seen[2], 0); }
+  if (GetParam() != Mode::ptrace) {
+    EXPECT_EQ(seen[2], 0);
+  }
   fmt::print("{}: {} of {} signals, {} epoll_wait calls ended with EINTR\n", name(GetParam()),
              seen[0], sent, seen[2]);
   expect_unharmed(target.pid());

@@ -56,7 +56,9 @@ TEST_P(Permission, WithoutThemOnesOwnProcessesAreReadAsFarAsThatGoes) {
   }
   EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr(evidence_in(GetParam())));
-  if (GetParam() == Mode::snapshot) { EXPECT_THAT(outcome.out, HasSubstr("by /proc alone")); }
+  if (GetParam() == Mode::snapshot) {
+    EXPECT_THAT(outcome.out, HasSubstr("by /proc alone"));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, Permission,

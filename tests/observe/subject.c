@@ -6,11 +6,12 @@
  * byte table), so labels of another thread show. Prints "ready"; then, for each line it is sent, a
  * line.
  *
- *   signals   counts the SIGRTMIN it gets, and the calls of its threads that end with EINTR; a
- * line: "COUNT RESTARTABLE OTHER": of read, nanosleep, poll; of epoll_wait vfork     a thread waits
- * for its vfork child, which sleeps; a line: whether it has come back churn     threads start and
- * end all the time; a line: how many have exec      a line: executes itself as `exec2`, whose label
- * is generation=2 work      four threads count; a line: the counts
+ *   signals   counts the SIGRTMIN it gets, and the calls of its threads that end with EINTR;
+ *             a line: "COUNT RESTARTABLE OTHER": of read, nanosleep, poll; of epoll_wait
+ *   vfork     a thread waits for its vfork child, which sleeps; a line: whether it has come back
+ *   churn     threads start and end all the time; a line: how many have
+ *   exec      a line: executes itself as `exec2`, whose label is generation=2
+ *   work      four threads count; a line: the counts
  */
 #define _GNU_SOURCE
 #include <errno.h>

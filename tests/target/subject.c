@@ -25,8 +25,8 @@ static int threads;
 static int wake[threads_max][2];
 static char name[16];
 
-static void *wait_in_thread(void *argument) {
-  int *pipes = argument;
+static void* wait_in_thread(void* argument) {
+  int* pipes = argument;
   char byte;
   prctl(PR_SET_NAME, name);
   printf("%d %p\n", (int)syscall(SYS_gettid), __builtin_thread_pointer());
@@ -36,7 +36,7 @@ static void *wait_in_thread(void *argument) {
   return NULL;
 }
 
-static void start_thread(const char *wanted) {
+static void start_thread(const char* wanted) {
   snprintf(name, sizeof name, "%s", wanted);
   if (threads == threads_max || pipe(wake[threads]) != 0) exit(2);
   if (pthread_create(&thread[threads], NULL, wait_in_thread, wake[threads]) != 0) exit(2);
@@ -51,10 +51,11 @@ static void join(void) {
 }
 
 static void map_pattern(void) {
-  unsigned char *at = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  unsigned char* at =
+      mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   for (int i = 0; i < page; ++i) at[i] = (unsigned char)i;
   munmap(at + page, page);
-  printf("%p\n", (void *)at);
+  printf("%p\n", (void*)at);
 }
 
 static void make_zombie(void) {
@@ -69,14 +70,14 @@ int main(void) {
   fflush(stdout);
   while (fgets(line, sizeof line, stdin) != NULL) {
     line[strcspn(line, "\n")] = '\0';
-    char *argument = strchr(line, ' ');
+    char* argument = strchr(line, ' ');
     if (argument != NULL) *argument++ = '\0';
     if (strcmp(line, "memory") == 0) map_pattern();
     if (strcmp(line, "thread") == 0) start_thread(argument);
     if (strcmp(line, "join") == 0) join();
     if (strcmp(line, "zombie") == 0) make_zombie();
     if (strcmp(line, "leader-exit") == 0) pthread_exit(NULL);
-    if (strcmp(line, "exec") == 0) execl(argument, argument, (char *)NULL);
+    if (strcmp(line, "exec") == 0) execl(argument, argument, (char*)NULL);
     if (strcmp(line, "undumpable") == 0) {
       prctl(PR_SET_DUMPABLE, 0);
       puts("done");
