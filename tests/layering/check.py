@@ -14,10 +14,12 @@ ALLOWED = {
     "publish": {"abi"},
     "format": {"abi", "base"},
     "elf": {"abi", "base"},
+    "probe": {"abi", "base", "elf"},
+    "query": {"base", "probe"},
     "target": {"abi", "base", "format", "elf"},
-    "bpf": {"abi", "base", "format", "target"},
-    "observe": {"abi", "base", "format", "elf", "target", "bpf"},
-    "cli": {"base", "format", "observe"},
+    "bpf": {"abi", "base", "format", "probe", "query", "target"},
+    "observe": {"abi", "base", "format", "elf", "probe", "query", "target", "bpf"},
+    "cli": {"base", "format", "observe", "probe", "query"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([a-z_]+)/')
 

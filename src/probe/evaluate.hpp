@@ -1,0 +1,60 @@
+// Evaluating operands in user space: what the kernel side does at a fire, on any registers and
+// memory; and making a typed value of what either of them got.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/memory.hpp"
+#include "probe/operand.h"
+#include "probe/probe.hpp"
+
+namespace vitrine::probe {
+
+/// Registers by their number in operand.h.
+struct Registers {
+  std::array<std::uint64_t, 64> words{};
+};
+
+struct PointerValue {
+  std::uint64_t address = 0;
+  bool operator==(const PointerValue&) const = default;
+};
+struct EnumeratorValue {
+  std::int64_t value = 0;
+  std::string name;  ///< empty: none of those listed
+  bool operator==(const EnumeratorValue&) const = default;
+};
+struct BytesValue {
+  std::vector<std::byte> bytes;
+  bool truncated = false;
+  bool operator==(const BytesValue&) const = default;
+};
+struct StringValue {
+  std::string text;  ///< any bytes
+  bool truncated = false;
+  bool operator==(const StringValue&) const = default;
+};
+struct ValueError {
+  std::string message;
+  bool operator==(const ValueError&) const = default;
+};
+
+/// A fired argument, ready to be shown.
+using Value = std::variant<std::int64_t, std::uint64_t, double, bool, PointerValue, EnumeratorValue,
+                           StringValue, BytesValue, ValueError>;
+
+/// The operand's bytes, `size` of them in the target's (little-endian) order. Error: not readable.
+Result<std::vector<std::byte>> evaluate(const vitrine_operand& operand, const Registers& registers,
+                                        Memory& memory);
+
+/// A number of the operand's bytes; `type`, where known, decides between pointer, bool and
+/// enumerator. Strings are not followed here. 10-byte and 16-byte floats are converted to double.
+Value make_value(const vitrine_operand& operand, std::span<const std::byte> bytes,
+                 const ArgumentType* type);
+
+}  // namespace vitrine::probe

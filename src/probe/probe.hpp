@@ -1,0 +1,74 @@
+// Probe: what an application offers to fire, whatever format announced it (design.md 2).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/memory.hpp"
+
+namespace vitrine::probe {
+
+/// Where a probe was announced: a stapsdt note, or a DTrace object (DOF).
+enum class Kind : std::uint8_t { sdt, dof };
+
+/// The processor a file is for: decides the grammar of its arguments.
+enum class Machine : std::uint8_t {
+  x86_64,
+  i386,
+  aarch64,
+  arm,
+  ppc64,
+  s390x,
+  riscv64,
+  loongarch64,
+  other
+};
+
+/// What an argument is, beyond its size.
+enum class ValueKind : std::uint8_t {
+  integer,
+  floating,
+  boolean,
+  pointer,
+  c_string,     ///< the argument is the address of NUL-terminated bytes
+  string_view,  ///< this argument is the address, `length_argument` the number of bytes
+  enumeration,
+  bytes,  ///< as string_view, but not text
+};
+
+struct Enumerator {
+  std::int64_t value = 0;
+  std::string name;
+};
+
+/// One argument as its probe describes it: from our typed note, or a DOF prototype.
+struct ArgumentType {
+  std::string name;  ///< empty: not told
+  std::string type;  ///< as a programmer writes it: "int", "const char *", "Colour"
+  ValueKind kind = ValueKind::integer;
+  std::uint32_t argument = 0;                    ///< index in the site's argument list
+  std::optional<std::uint32_t> length_argument;  ///< string_view, bytes
+  std::vector<Enumerator> enumerators;
+};
+
+/// One address at which a probe can fire.
+struct Site {
+  Address address = 0;                            ///< adjusted, in the file's own address space
+  std::optional<std::uint64_t> file_offset;       ///< where a uprobe goes; none: `problem` says why
+  Address semaphore = 0;                          ///< 0: none
+  std::optional<std::uint64_t> semaphore_offset;  ///< in the file; even, in a writable segment
+  std::vector<std::string> arguments;             ///< the note's own strings, one an argument
+  std::vector<ArgumentType> types;                ///< empty: not described
+  std::vector<std::string> problems;              ///< what is wrong with it; each a sentence
+};
+
+struct Probe {
+  Kind kind = Kind::sdt;
+  std::string provider;
+  std::string name;
+  std::vector<Site> sites;
+};
+
+}  // namespace vitrine::probe
