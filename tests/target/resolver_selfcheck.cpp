@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <sys/auxv.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -55,7 +56,8 @@ class OwnMemory final : public Memory {
         const auto rest = request.into.subspan(request.got);
         const std::size_t in_page = 4096 - static_cast<std::size_t>(at % 4096);
         const std::size_t size = std::min(rest.size(), in_page);
-        const ssize_t n = ::write(pipe_[1], reinterpret_cast<const void*>(at), size);
+        // The bare system call: a sanitizer that stands in for write() would judge the address.
+        const auto n = ::syscall(SYS_write, pipe_[1], at, size);
         if (n <= 0 || ::read(pipe_[0], rest.data(), static_cast<std::size_t>(n)) != n) break;
         request.got += static_cast<std::size_t>(n);
       }
