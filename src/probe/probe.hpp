@@ -61,7 +61,8 @@ struct Site {
   std::optional<std::uint64_t> semaphore_offset;  ///< in the file; even, in a writable segment
   std::vector<std::string> arguments;             ///< the note's own strings, one an argument
   std::vector<ArgumentType> types;                ///< empty: not described
-  std::vector<std::string> problems;              ///< what is wrong with it; each a sentence
+  std::string function;               ///< around it, as symbol tables spell it; empty: not known
+  std::vector<std::string> problems;  ///< what is wrong with it; each a sentence
 };
 
 struct Probe {

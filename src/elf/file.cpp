@@ -1,0 +1,201 @@
+#include "elf/file.hpp"
+
+#include <elf.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "base/limits.hpp"
+
+namespace vitrine::elf {
+namespace {
+
+/// Where the fields of the tables are, by class.
+struct Layout {
+  std::size_t header, segment, section;
+
+  static Layout of(const Encoding& encoding) {
+    if (encoding.wide) return {sizeof(Elf64_Ehdr), sizeof(Elf64_Phdr), sizeof(Elf64_Shdr)};
+    return {sizeof(Elf32_Ehdr), sizeof(Elf32_Phdr), sizeof(Elf32_Shdr)};
+  }
+};
+
+/// What of the header is needed once.
+struct Tables {
+  std::uint64_t segments_at, sections_at;
+  std::uint64_t segment_count, section_count;
+  std::uint16_t segment_bytes, section_bytes;
+  std::uint32_t names;
+};
+
+#define AT(field) (at + (encoding.wide ? offsetof(Elf64_Ehdr, field) : offsetof(Elf32_Ehdr, field)))
+Tables decode_header(const Encoding& encoding, const std::byte* at) {
+  return {encoding.address(AT(e_phoff)), encoding.address(AT(e_shoff)),
+          encoding.u16(AT(e_phnum)),     encoding.u16(AT(e_shnum)),
+          encoding.u16(AT(e_phentsize)), encoding.u16(AT(e_shentsize)),
+          encoding.u16(AT(e_shstrndx))};
+}
+#undef AT
+
+#define AT(field) (at + (encoding.wide ? offsetof(Elf64_Phdr, field) : offsetof(Elf32_Phdr, field)))
+Segment decode_segment(const Encoding& encoding, const std::byte* at) {
+  return {encoding.u32(AT(p_type)),       encoding.u32(AT(p_flags)),
+          encoding.address(AT(p_offset)), encoding.address(AT(p_vaddr)),
+          encoding.address(AT(p_filesz)), encoding.address(AT(p_memsz))};
+}
+#undef AT
+
+#define AT(field) (at + (encoding.wide ? offsetof(Elf64_Shdr, field) : offsetof(Elf32_Shdr, field)))
+Section decode_section(const Encoding& encoding, const std::byte* at) {
+  return {encoding.u32(AT(sh_name)),       encoding.u32(AT(sh_type)),
+          encoding.address(AT(sh_flags)),  encoding.address(AT(sh_addr)),
+          encoding.address(AT(sh_offset)), encoding.address(AT(sh_size)),
+          encoding.u32(AT(sh_link)),       encoding.address(AT(sh_addralign)),
+          encoding.address(AT(sh_entsize))};
+}
+#undef AT
+
+/// Up to `count` entries of `size` bytes. Complains in `problems` about those that are not there.
+std::vector<std::byte> read_table(Memory& file, std::uint64_t at, std::uint64_t count,
+                                  std::size_t size, const char* what,
+                                  std::vector<std::string>& problems) {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(count) * size);
+  const std::size_t whole = file.read_some(at, bytes) / size;
+  if (whole < count)
+    problems.push_back(fmt::format("the file ends after {} of its {} {}", whole, count, what));
+  bytes.resize(whole * size);
+  return bytes;
+}
+
+class Reader {
+ public:
+  Reader(Memory& file, File& into, const Tables& tables)
+      : file_(file), into_(into), tables_(tables), layout_(Layout::of(into.encoding)) {}
+
+  void read() {
+    extend();
+    read_sections();
+    read_section_names();
+    read_segments();
+  }
+
+ private:
+  /// Counts that do not fit into 16 bits are in the first section header.
+  void extend() {
+    const bool more = tables_.section_count == 0 || tables_.segment_count == PN_XNUM ||
+                      tables_.names == SHN_XINDEX;
+    if (!more || tables_.sections_at == 0 || tables_.section_bytes != layout_.section) return;
+    std::array<std::byte, sizeof(Elf64_Shdr)> bytes{};
+    if (file_.read_some(tables_.sections_at, std::span(bytes).first(layout_.section)) <
+        layout_.section)
+      return;
+    const Section first = decode_section(into_.encoding, bytes.data());
+    const std::size_t info =
+        into_.encoding.wide ? offsetof(Elf64_Shdr, sh_info) : offsetof(Elf32_Shdr, sh_info);
+    if (tables_.section_count == 0) tables_.section_count = first.size;
+    if (tables_.segment_count == PN_XNUM)
+      tables_.segment_count = into_.encoding.u32(bytes.data() + info);
+    if (tables_.names == SHN_XINDEX) tables_.names = first.link;
+  }
+
+  void read_sections() {
+    if (tables_.sections_at == 0 || tables_.section_count == 0) return;
+    const std::uint64_t count = usable(tables_.section_count, tables_.section_bytes,
+                                       layout_.section, limits::sections, "section headers");
+    const auto bytes = read_table(file_, tables_.sections_at, count, layout_.section,
+                                  "section headers", into_.problems);
+    into_.sections.reserve(bytes.size() / layout_.section);
+    for (std::size_t at = 0; at < bytes.size(); at += layout_.section)
+      into_.sections.push_back(decode_section(into_.encoding, bytes.data() + at));
+  }
+
+  void read_section_names() {
+    if (into_.sections.empty()) return;
+    if (tables_.names == SHN_UNDEF || tables_.names >= into_.sections.size()) {
+      problem("its sections have no names: the table of names is section {} of {}", tables_.names,
+              into_.sections.size());
+      return;
+    }
+    const Section& table = into_.sections[tables_.names];
+    if (table.type == SHT_NOBITS) return;  // a separate debug file with nothing of its own
+    std::string& names = into_.section_names;
+    names.resize(
+        static_cast<std::size_t>(std::min<std::uint64_t>(table.size, limits::section_names)));
+    names.resize(file_.read_some(table.offset, std::as_writable_bytes(std::span(names))));
+    if (names.size() < table.size)
+      problem("only {} of the {} bytes of its section names could be read", names.size(),
+              table.size);
+  }
+
+  void read_segments() {
+    if (tables_.segments_at == 0 || tables_.segment_count == 0) return;
+    const std::uint64_t count = usable(tables_.segment_count, tables_.segment_bytes,
+                                       layout_.segment, limits::file_segments, "program headers");
+    const auto bytes = read_table(file_, tables_.segments_at, count, layout_.segment,
+                                  "program headers", into_.problems);
+    into_.segments.reserve(bytes.size() / layout_.segment);
+    for (std::size_t at = 0; at < bytes.size(); at += layout_.segment)
+      into_.segments.push_back(decode_segment(into_.encoding, bytes.data() + at));
+  }
+
+  /// How many entries of a table to read.
+  std::uint64_t usable(std::uint64_t count, std::size_t bytes, std::size_t expected,
+                       std::uint64_t most, const char* what) {
+    if (bytes != expected) {
+      problem("its {} are of {} bytes instead of {}: not read", what, bytes, expected);
+      return 0;
+    }
+    if (count > most) problem("it has {} {}: only the first {} are read", count, what, most);
+    return std::min(count, most);
+  }
+
+  template <class... Args>
+  void problem(fmt::format_string<Args...> text, Args&&... args) {
+    into_.problems.push_back(fmt::format(text, std::forward<Args>(args)...));
+  }
+
+  Memory& file_;
+  File& into_;
+  Tables tables_;
+  Layout layout_;
+};
+
+}  // namespace
+
+std::string_view File::name(const Section& section) const {
+  const std::string_view names = section_names;
+  if (section.name >= names.size()) return {};
+  const auto rest = names.substr(section.name);
+  return rest.substr(0, rest.find('\0'));
+}
+
+const Section* File::find(std::string_view wanted) const {
+  for (const Section& section : sections)
+    if (name(section) == wanted) return &section;
+  return nullptr;
+}
+
+Result<File> read_file(Memory& file) {
+  std::array<std::byte, sizeof(Elf64_Ehdr)> bytes{};
+  const std::size_t got = file.read_some(0, bytes);
+  const auto ident = [&](std::size_t i) { return std::to_integer<unsigned char>(bytes[i]); };
+  if (got < SELFMAG || std::memcmp(bytes.data(), ELFMAG, SELFMAG) != 0)
+    return fail(ErrorCode::malformed, "it is not an ELF file");
+  File elf;
+  if ((ident(EI_CLASS) != ELFCLASS32 && ident(EI_CLASS) != ELFCLASS64) ||
+      (ident(EI_DATA) != ELFDATA2LSB && ident(EI_DATA) != ELFDATA2MSB))
+    return fail(ErrorCode::malformed, fmt::format("its ELF header has the class {} and encoding {}",
+                                                  ident(EI_CLASS), ident(EI_DATA)));
+  elf.encoding = {ident(EI_CLASS) == ELFCLASS64, ident(EI_DATA) == ELFDATA2MSB};
+  if (got < Layout::of(elf.encoding).header)
+    return fail(ErrorCode::malformed, "it ends within its ELF header");
+  // At the same place in both classes.
+  elf.type = elf.encoding.u16(bytes.data() + offsetof(Elf64_Ehdr, e_type));
+  elf.machine = elf.encoding.u16(bytes.data() + offsetof(Elf64_Ehdr, e_machine));
+  Reader(file, elf, decode_header(elf.encoding, bytes.data())).read();
+  return elf;
+}
+
+}  // namespace vitrine::elf

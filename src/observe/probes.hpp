@@ -1,0 +1,74 @@
+// The probes of files and of live processes: what `vitrine probes` lists and `vitrine trace`
+// attaches to.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "elf/encoding.hpp"
+#include "probe/probe.hpp"
+#include "target/file_memory.hpp"
+
+namespace vitrine::observe {
+
+/// A file, and the probes it offers.
+struct ProbeFile {
+  std::string path;                          ///< as the user, or the target, names it
+  std::shared_ptr<target::FileMemory> file;  ///< open, whatever becomes of its name
+  std::string build_id;                      ///< lower-case hex; empty: it has none
+  elf::Encoding encoding;
+  probe::Machine machine = probe::Machine::other;
+  std::vector<probe::Probe> probes;   ///< by provider and name; sites by address
+  std::size_t tombstones = 0;         ///< notes whose code the linker has left out: not listed
+  std::vector<std::string> problems;  ///< what could not be used, and why; each a sentence
+
+  /// A path by which the kernel reaches exactly this file, in any mount namespace, deleted or not;
+  /// good as long as this object lives.
+  [[nodiscard]] std::string attach_path() const;
+};
+
+/// A file with probes, as a process has it in memory.
+struct ProbeModule {
+  std::shared_ptr<const ProbeFile> file;
+  Address bias = 0;  ///< added to the addresses of its sites: where they are in the process
+};
+
+struct ProcessProbes {
+  std::vector<ProbeModule> modules;   ///< those with probes, by address
+  std::size_t files = 0;              ///< how many were looked into
+  std::vector<std::string> problems;  ///< files that could not be looked into, and why
+};
+
+/// What to find out beyond what tracing needs.
+struct ProbeDetail {
+  bool functions = false;  ///< Site::function: reads symbol tables
+};
+
+/// Files that were looked into already: each is read once, however many processes map it.
+class ProbeFiles {
+ public:
+  explicit ProbeFiles(ProbeDetail detail = {}) : detail_(detail) {}
+
+  /// The probes of the file at `path`. Errors: not_found, not_permitted, malformed (no ELF file),
+  /// unsupported (no regular file).
+  Result<std::shared_ptr<const ProbeFile>> open(const std::string& path);
+
+  /// The same of an open file, which `path` names.
+  Result<std::shared_ptr<const ProbeFile>> take(target::FileDescriptor file,
+                                                const std::string& path);
+
+  /// The probes of all that a process maps to be executed: its program, libraries, and what else
+  /// it loaded. Call again to see what came since. Errors: not_found (no such process),
+  /// not_permitted.
+  Result<ProcessProbes> of_process(int pid);
+
+ private:
+  ProbeDetail detail_;
+  std::map<target::FileIdentity, Result<std::shared_ptr<const ProbeFile>>> known_;
+};
+
+}  // namespace vitrine::observe

@@ -1,0 +1,33 @@
+#include "probe/pattern.hpp"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+
+namespace vitrine::probe {
+namespace {
+
+/// C strings end at the first NUL, and names of probes are C strings in their notes.
+bool glob(const std::string& pattern, const std::string& text) {
+  return ::fnmatch(pattern.c_str(), text.c_str(), 0) == 0;
+}
+
+}  // namespace
+
+Pattern::Pattern(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  provider_ = colon == text.npos ? "*" : text.substr(0, colon);
+  name_ = colon == text.npos ? text : text.substr(colon + 1);
+}
+
+bool Pattern::matches(const Probe& probe) const {
+  return glob(provider_, probe.provider) && glob(name_, probe.name);
+}
+
+bool selected(const Probe& probe, std::span<const Pattern> patterns) {
+  return patterns.empty() ||
+         std::any_of(patterns.begin(), patterns.end(),
+                     [&](const Pattern& pattern) { return pattern.matches(probe); });
+}
+
+}  // namespace vitrine::probe
