@@ -3,13 +3,17 @@
 #pragma once
 
 #include "../probe/operand.h"
+#include "../query/buckets.h"
+#include "../query/keyed_hash.h"
 #include "../query/predicate.h"
 #include "wire.h"
 
 #define VITRINE_CAPTURES 24        /* arguments of one site; the header's macros reach 12 */
-#define VITRINE_SELECTED_LABELS 4  /* keys of --by and --where together */
 #define VITRINE_GROUP_ARGUMENTS 4  /* arguments of --by */
 #define VITRINE_CAPTURE_BYTES 4096 /* most of one string */
+#define VITRINE_KEY_BYTES 64       /* most of a selected label's key */
+
+/* ---- What is asked for ---- */
 
 enum vitrine_capture_form {
   VITRINE_CAPTURE_VALUE,
@@ -30,22 +34,168 @@ enum vitrine_role {
   VITRINE_COUNT,         /* the rest: added up in the kernel */
   VITRINE_HISTOGRAM,     /* of capture `value` */
   VITRINE_SUM,           /* of capture `value` */
-  VITRINE_LATENCY_START, /* remembers the time, by thread or by capture `match` */
-  VITRINE_LATENCY_END,
+  VITRINE_LATENCY_START, /* remembers the time, by thread or by capture `match` of the process */
+  VITRINE_LATENCY_END,   /* a histogram of nanoseconds; groups by its own labels and arguments */
 };
 
 #define VITRINE_NO_CAPTURE 255
 
-/* One probe with one argument list: many sites share it. The cookie of a site is
- * (program index << 32) | site number. */
+/* One probe with one argument list: many sites share it. */
 struct vitrine_site_program {
-  __u32 probe; /* user space's number of it */
+  __u32 probe; /* user space's number of it: reductions have rows of their own for each number; the
+                  start and the end of a latency have the same */
   __u32 role;
   __u8 captures;
-  __u8 value;  /* capture, or VITRINE_NO_CAPTURE */
-  __u8 match;  /* capture, or VITRINE_NO_CAPTURE: by thread */
-  __u8 groups; /* how many of `group` */
-  __u8 group[VITRINE_GROUP_ARGUMENTS];
+  __u8 value;                          /* capture, or VITRINE_NO_CAPTURE */
+  __u8 match;                          /* capture, or VITRINE_NO_CAPTURE: by thread */
+  __u8 groups;                         /* how many of `group` */
+  __u8 group[VITRINE_GROUP_ARGUMENTS]; /* captures */
   struct vitrine_capture capture[VITRINE_CAPTURES];
   struct vitrine_predicate where;
+};
+
+/* A site's cookie: (index of its program << 32) | the caller's number of the site, and: */
+#define VITRINE_COOKIE_SECOND_BYTE (1ULL << 63) /* the uprobe is one byte behind the site */
+
+/* Keys whose values are looked up in the kernel, for --by and --where. */
+enum vitrine_selected_kind {
+  VITRINE_SELECT_NONE,
+  VITRINE_SELECT_LABEL,    /* by `key`; in records, by vitrine_definition.selected_key */
+  VITRINE_SELECT_TRACE_ID, /* 16 bytes of a thread record */
+  VITRINE_SELECT_SPAN_ID,  /* 8 */
+};
+
+struct vitrine_selected_label {
+  __u32 kind;
+  __u32 length;
+  __u8 key[VITRINE_KEY_BYTES];
+};
+
+struct vitrine_trace_config {
+  struct vitrine_hash_key hash_key;
+  __u64 wake_bytes; /* a fill of the ring buffer that wakes the reader */
+  __u32 pid_level;  /* of the reader's pid namespace */
+  __u32 epoch;      /* raised to have every label set sent anew */
+  __u32 only_known; /* processes without a target, and not forked from one, are passed over */
+  __u32 labels;     /* events carry label sets */
+  __u32 stacks;     /* events carry the user stack */
+  __u32 selected_labels;
+  struct vitrine_selected_label selected[VITRINE_SELECTED_LABELS];
+};
+
+/* ---- What is told: records of the ring buffer ---- */
+
+enum vitrine_record_kind {
+  VITRINE_RECORD_FIRE,
+  VITRINE_RECORD_PROCESS, /* no fire: a process of which nothing is known has fired a probe that
+                             is added up. The head alone. */
+};
+
+enum vitrine_fire_flag {
+  VITRINE_FIRE_UNKNOWN = 1,   /* nothing is known of the process: no labels were read */
+  VITRINE_FIRE_INHERITED = 2, /* read by what is known of the process that it was forked from */
+  VITRINE_FIRE_CUT = 4,       /* something had no room in the record */
+};
+
+/* Followed by `captures` vitrine_captured, `sets` vitrine_fire_set, and `stack_bytes` of return
+ * addresses, each with its own bytes, all padded to multiples of 8. */
+struct vitrine_fire {
+  __u64 time_ns;          /* CLOCK_MONOTONIC */
+  __u64 process_start_ns; /* since boot: with kernel_tgid, which process */
+  __u64 address;          /* of the site, where it fired */
+  __u32 kind;
+  __u32 flags;
+  __u32 program; /* of the site's cookie */
+  __u32 site;
+  __s32 pid; /* in the reader's pid namespace; 0: not visible there */
+  __s32 tid;
+  __s32 kernel_tgid; /* in the initial pid namespace */
+  __u32 cpu;
+  __u32 epoch; /* of the ids of its label sets */
+  __u16 captures;
+  __u16 sets;
+  __u32 stack_bytes;
+  __u32 reserved;
+  char comm[16];
+};
+
+enum vitrine_captured_state {
+  VITRINE_CAPTURED,
+  VITRINE_CAPTURE_NO_OPERAND,  /* it was not asked for */
+  VITRINE_CAPTURE_UNAVAILABLE, /* in a register that the kernel does not show us */
+  VITRINE_CAPTURE_UNREADABLE,  /* memory could not be read: `value` is the address */
+  VITRINE_CAPTURE_NO_ROOM,     /* the record was full */
+};
+
+/* One capture, followed by `bytes` bytes and padding to a multiple of 8. */
+struct vitrine_captured {
+  __u64 value; /* a value of at most 8 bytes, extended to 64 bits; else the address of the bytes */
+  __u32 bytes; /* of a string without its NUL, or of a value of more than 8 bytes */
+  __u8 state;
+  __u8 cut; /* there was more */
+  __u16 reserved;
+};
+
+/* One label set, followed by `fresh_bytes` and then `kept_bytes` of vitrine_chunk and their bytes
+ * (wire.h). Both together are what a decoder needs. Those kept are named by `id`, and are left out
+ * when this epoch's records have carried them before; the fresh ones (the trace ids of a thread
+ * record) come every time. An id of 0: nothing is kept. */
+struct vitrine_fire_set {
+  __u64 id;
+  __u64 slot_address;
+  __u64 slot; /* its first 8 bytes */
+  __u32 definition;
+  __u32 state; /* enum vitrine_slot_state */
+  __u32 fresh_bytes;
+  __u32 kept_bytes;
+};
+
+/* ---- What is added up ---- */
+
+/* Label parts are hashes of values (query/string_hash.hpp), 0: not set. Argument parts are numbers,
+ * or hashes of captured strings. */
+struct vitrine_group {
+  __u64 label[VITRINE_SELECTED_LABELS];
+  __u64 argument[VITRINE_GROUP_ARGUMENTS];
+  __u32 probe;
+  __u32 reserved;
+};
+
+struct vitrine_aggregate {
+  __u64 count;
+  __u64 sum; /* wraps */
+  __u64 least;
+  __u64 most; /* of signed values: least and most by signed comparison */
+};
+
+/* A bucket of one group: its counts are in a map of their own, as most stay empty. */
+struct vitrine_group_bucket {
+  __u64 group; /* keyed hash of the vitrine_group */
+  __s32 bucket;
+  __u32 reserved;
+};
+
+/* What a hash in a group stands for. */
+struct vitrine_name {
+  __u32 length; /* kept here */
+  __u32 whole;  /* the value's own */
+  __u8 bytes[VITRINE_NAME_BYTES];
+};
+
+/* How often things happened, per CPU. */
+enum vitrine_trace_counter {
+  VITRINE_TRACE_FIRES,          /* of probes that are emitted, after the condition */
+  VITRINE_TRACE_LOST,           /* of those: no room in the ring buffer */
+  VITRINE_TRACE_BUSY,           /* fires of any role lost: too many at once on one CPU */
+  VITRINE_TRACE_CUT,            /* pieces of records that had no room in theirs */
+  VITRINE_TRACE_FAULTS,         /* pieces of labels that were not resident */
+  VITRINE_TRACE_UNKNOWN,        /* fires of processes of which nothing was known yet */
+  VITRINE_TRACE_GROUPS_FULL,    /* fires not added up: no room for another group */
+  VITRINE_TRACE_BUCKETS_FULL,   /* values not in a histogram: no room for another bucket */
+  VITRINE_TRACE_NAMES_FULL,     /* values of groups whose text had no room */
+  VITRINE_TRACE_NAMES_CUT,      /* values of groups longer than VITRINE_NAME_BYTES */
+  VITRINE_TRACE_UNREADABLE,     /* fires not added up: the value could not be read */
+  VITRINE_TRACE_STARTS_LOST,    /* of latencies: started again before they ended, or no room */
+  VITRINE_TRACE_ENDS_UNMATCHED, /* of latencies: no start is known */
+  VITRINE_TRACE_COUNTERS,
 };

@@ -2,6 +2,7 @@
 #include "bpf/availability.hpp"
 #include "bpf/sampler.hpp"
 #include "bpf/thread_iterator.hpp"
+#include "bpf/tracer.hpp"
 
 namespace vitrine::bpf {
 namespace {
@@ -18,6 +19,10 @@ Result<std::unique_ptr<ThreadIterator>> ThreadIterator::open(int) {
 }
 
 Result<std::unique_ptr<Sampler>> Sampler::open() {
+  return not_built();
+}
+
+Result<std::unique_ptr<Tracer>> Tracer::open(TracerOptions) {
   return not_built();
 }
 

@@ -31,12 +31,16 @@ enum vitrine_shape {
   VITRINE_FIXED_RECORD,        /* Elastic */
 };
 
+#define VITRINE_SELECTED_LABELS 4 /* keys that the kernel looks up: of --by and --where together */
+
 struct vitrine_definition {
   __u32 shape;
   __u32 tls_kind;
   __s64 tls_offset;
   __u64 tls_module_id;
   __u64 tls_need_generation;
+  /* Where a record names keys by number: that of each selected label, plus one; 0: it has none. */
+  __u16 selected_key[VITRINE_SELECTED_LABELS];
 };
 
 #define VITRINE_DEFINITIONS 16 /* of one process */
@@ -48,6 +52,7 @@ struct vitrine_target {
   __u32 pid_level;
   __u32 reserved;
   __u64 address_mask; /* bits of a pointer that are its address */
+  __u64 program_mark; /* 0; the tracer notes here which program it first saw in the process */
   struct vitrine_definition definitions[VITRINE_DEFINITIONS];
 };
 

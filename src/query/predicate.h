@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* A condition on a fired probe, compiled for the kernel: tests in postfix order over a stack of
  * truth values. Plain C, same layout in both. Strings are compared by a keyed hash, so that no test
- * needs more than 8 bytes (predicate_hash). */
+ * needs more than 8 bytes (query/string_hash.hpp). */
 #pragma once
 
 #include <linux/types.h>

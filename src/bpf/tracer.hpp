@@ -1,0 +1,155 @@
+// Tracer: the kernel's side of a trace. It attaches to probes, and hands over fires or sums.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "bpf/fire.hpp"
+#include "bpf/nop_policy.hpp"
+#include "bpf/trace_wire.h"
+
+namespace vitrine::bpf {
+
+/// How uprobes are made.
+enum class Attaching : std::uint8_t {
+  best,          ///< uprobe_multi where the kernel has it, else perf events
+  uprobe_multi,  ///< one link for many sites: Linux 6.6, CAP_BPF and CAP_PERFMON
+  perf_event,    ///< one event a site: needs CAP_SYS_ADMIN, and takes 0.1 s a site to close
+};
+
+/// A label whose value the kernel looks up. Index in TracerOptions::selected = index in
+/// vitrine_group::label, vitrine_test::index and vitrine_definition::selected_key.
+struct SelectedLabel {
+  vitrine_selected_kind kind = VITRINE_SELECT_LABEL;
+  std::string key;  ///< of VITRINE_SELECT_LABEL; at most VITRINE_KEY_BYTES
+};
+
+struct TracerOptions {
+  Attaching attaching = Attaching::best;
+  std::size_t ring_bytes = 16U << 20;       ///< made a power of two
+  std::uint32_t programs = 1024;            ///< most of set_program
+  std::uint32_t groups = 16 * 1024;         ///< most of one session; as many names
+  std::uint32_t buckets = 256 * 1024;       ///< of all histograms together
+  std::uint32_t starts = 64 * 1024;         ///< latencies under way; the oldest go first
+  bool reductions = false;                  ///< any role but VITRINE_EMIT will be used
+  bool labels = true;                       ///< events carry label sets
+  bool stacks = false;                      ///< events carry the user stack
+  bool only_known = false;                  ///< only processes with a target, and their forks, fire
+  std::vector<SelectedLabel> selected;      ///< at most VITRINE_SELECTED_LABELS
+  std::size_t kept_sets_bytes = 64U << 20;  ///< label sets kept by id, before all are sent anew
+};
+
+/// One place to attach to.
+struct AttachSite {
+  std::uint64_t file_offset = 0;       ///< of the site itself
+  std::uint64_t semaphore_offset = 0;  ///< in the file; 0: none
+  std::uint32_t program = 0;           ///< index given to set_program; below 2^31
+  std::uint32_t site = 0;              ///< the caller's number, told with each fire
+  unsigned skip = 0;                   ///< SitePlan::skip
+};
+
+struct AttachFailure {
+  std::size_t site = 0;  ///< index in the span given to attach()
+  Error error;
+};
+
+/// Uprobes in force. Destroying it takes them away; so does the end of this process, however it
+/// ends. Semaphores are counted up and down by the kernel alone.
+class Attachment {
+ public:
+  Attachment() = default;
+  Attachment(Attachment&& other) noexcept { *this = std::move(other); }
+  Attachment& operator=(Attachment&& other) noexcept;
+  Attachment(const Attachment&) = delete;
+  Attachment& operator=(const Attachment&) = delete;
+  ~Attachment() { detach(); }
+
+  void detach() noexcept;
+
+  std::vector<int> links;               ///< file descriptors; ours to close
+  std::vector<AttachFailure> failures;  ///< sites that were left out; the others are attached
+};
+
+/// Since the tracer was opened (enum vitrine_trace_counter).
+using TracerCounters = std::array<std::uint64_t, VITRINE_TRACE_COUNTERS>;
+
+/// One row of what was added up.
+struct ReductionRow {
+  struct Argument {
+    std::uint64_t value = 0;          ///< a number, or a hash
+    std::optional<std::string> text;  ///< of a captured string
+  };
+  /// One label's value. `text` is nullopt when the table of names was full.
+  struct Label {
+    std::optional<std::string> text;
+    bool cut = false;  ///< it was longer than VITRINE_NAME_BYTES
+  };
+
+  std::uint32_t probe = 0;                   ///< vitrine_site_program::probe
+  std::vector<std::optional<Label>> labels;  ///< one a selected label; nullopt: not set
+  std::vector<Argument> arguments;           ///< VITRINE_GROUP_ARGUMENTS; of those in use
+  std::uint64_t count = 0;
+  std::uint64_t sum = 0;    ///< of VITRINE_SUM, HISTOGRAM, LATENCY_END; wraps
+  std::uint64_t least = 0;  ///< in two's complement, if the value is signed
+  std::uint64_t most = 0;
+  std::map<std::int32_t, std::uint64_t> buckets;  ///< query/buckets.h
+};
+
+class Tracer {
+ public:
+  /// Called with each record; what it is given lives until it returns.
+  using Sink = std::function<void(const Fire&)>;
+
+  /// Loads the programs; nothing is attached yet. Errors: not_permitted (names the capabilities),
+  /// unsupported (built without BPF, no BTF, a forced way of attaching that the kernel lacks),
+  /// usage (options), failed.
+  static Result<std::unique_ptr<Tracer>> open(TracerOptions options = {});
+
+  virtual ~Tracer() = default;
+
+  /// The way of attaching in use; never `best`.
+  [[nodiscard]] virtual Attaching attaching() const = 0;
+
+  /// What conditions (vitrine_predicate) must be compiled with: query::string_hash.
+  [[nodiscard]] virtual const vitrine_hash_key& hash_key() const = 0;
+
+  /// Says what fires of sites with this program index lead to. Before the first attach() that names
+  /// it. Errors: usage (index beyond TracerOptions::programs, too many captures).
+  virtual Result<void> set_program(std::uint32_t index, const vitrine_site_program& program) = 0;
+
+  /// Attaches to sites of one file, given by any descriptor of it (opened with O_RDONLY; the
+  /// kernel's uprobes are of its inode). `pid`, as we see it: this process alone, without those it
+  /// forks; all attachments of one tracer have a pid, or none has. A site that the kernel refuses
+  /// is in `failures`, the others are attached. Errors: not_permitted, not_found (no such process),
+  /// usage, unsupported, failed: then nothing is attached.
+  virtual Result<Attachment> attach(int file, std::span<const AttachSite> sites,
+                                    std::optional<pid_t> pid = std::nullopt) = 0;
+
+  /// How labels are found in a process (its id as the initial pid namespace has it: Fire's
+  /// kernel_tgid, or a vitrine_thread's). Replaces what was told before. Error: limit (65,536
+  /// processes).
+  virtual Result<void> want(pid_t kernel_tgid, const vitrine_target& target) = 0;
+  virtual void forget(pid_t kernel_tgid) = 0;
+
+  /// Hands over what has come in, waiting for it at most `timeout`; ends, at the latest, after
+  /// about `timeout` and one record. Returns how many records there were.
+  virtual Result<std::size_t> poll(std::chrono::milliseconds timeout, const Sink& sink) = 0;
+
+  /// What was added up since the start, in no particular order. Does not disturb the adding.
+  virtual Result<std::vector<ReductionRow>> read_reductions() = 0;
+
+  [[nodiscard]] virtual TracerCounters counters() const = 0;
+};
+
+}  // namespace vitrine::bpf
