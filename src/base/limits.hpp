@@ -61,4 +61,9 @@ inline constexpr std::size_t stack_reads =
     2048;  ///< pages of arguments (6 MiB at most) passed over
 inline constexpr std::size_t map_lines = 1U << 20;  ///< of /proc/PID/maps
 
+inline constexpr std::size_t note_problems = 256;        ///< told of one section; others counted
+inline constexpr std::size_t probe_notes = 1U << 20;     ///< of one section; libjvm has 566
+inline constexpr std::size_t argument_text = 64 * 1024;  ///< bytes of one site's argument list
+inline constexpr std::size_t argument_depth = 32;  ///< parentheses in one operand; compilers: 2
+
 }  // namespace vitrine::limits
