@@ -32,6 +32,8 @@ class FileMemory final : public Memory {
   /// As it was when it was opened.
   [[nodiscard]] const FileIdentity& identity() const { return identity_; }
 
+  [[nodiscard]] int descriptor() const { return file_.get(); }
+
  private:
   FileMemory(FileDescriptor file, const FileIdentity& identity)
       : file_(std::move(file)), identity_(identity) {}

@@ -1,5 +1,7 @@
 #include "target/maps.hpp"
 
+#include <sys/sysmacros.h>
+
 #include <charconv>
 
 #include "abi/process_context.hpp"
@@ -53,6 +55,7 @@ std::optional<Mapping> parse_mapping(std::string_view line) {
   std::uint64_t major = 0, minor = 0;
   if (!number(take(line, ':'), 16, major) || !number(take(line, ' '), 16, minor))
     return std::nullopt;
+  mapping.device = makedev(static_cast<unsigned>(major), static_cast<unsigned>(minor));
   // The inode ends the line when there is no name; otherwise blanks pad up to the name.
   const std::size_t digits = std::min(line.find(' '), line.size());
   if (!number(line.substr(0, digits), 10, mapping.inode)) return std::nullopt;

@@ -24,6 +24,7 @@ struct Mapping {
   std::uint64_t inode = 0;   ///< 0: no file
   /// Path with newlines as they are, " (deleted)" included; "[stack]", "[anon:NAME]"; or empty.
   std::string name;
+  std::uint64_t device = 0;  ///< of the file, as makedev(3) writes it
 
   bool operator==(const Mapping&) const = default;
 };

@@ -34,6 +34,11 @@ tl::unexpected<Error> ended(pid_t pid) {
   return fail(ErrorCode::not_found, fmt::format("process {} has ended", pid));
 }
 
+tl::unexpected<Error> none(pid_t pid) {
+  return fail(ErrorCode::not_found, fmt::format("there is no process {}", pid),
+              "`vitrine ps` lists what publishes labels or context");
+}
+
 // How reading a file below /proc/PID failed, told as a fact about the process.
 tl::unexpected<Error> explain(pid_t pid, int proc_dir, Error error) {
   if (error.code == ErrorCode::not_permitted)
@@ -79,29 +84,30 @@ AuxVector parse_auxv(const std::string& bytes) {
 
 }  // namespace
 
-Result<Process> Process::open(pid_t pid) {
-  Process process;
-  process.pid_ = pid;
-  const auto none = [&] {
-    return fail(ErrorCode::not_found, fmt::format("there is no process {}", pid),
-                "`vitrine ps` lists what publishes labels or context");
-  };
-  if (pid <= 0) return none();
-  auto directory = open_at(AT_FDCWD, fmt::format("/proc/{}", pid), O_RDONLY | O_DIRECTORY);
-  if (!directory) return none();
-  process.proc_dir_ = std::move(*directory);
-  const int dir = process.proc_dir();
-
-  const auto status = read_file_at(dir, "status", status_bytes);
-  if (!status) return explain(pid, dir, status.error());
+Result<ProcessDirectory> ProcessDirectory::open(pid_t pid) {
+  if (pid <= 0) return none(pid);
+  auto fd = open_at(AT_FDCWD, fmt::format("/proc/{}", pid), O_RDONLY | O_DIRECTORY);
+  if (!fd) return none(pid);
+  auto status = read_file_at(fd->get(), "status", status_bytes);
+  if (!status) return explain(pid, fd->get(), status.error());
   const auto group = status_field(*status, "Tgid");
   if (group && *group != std::to_string(pid))
     return fail(ErrorCode::not_found, fmt::format("{} is a thread of process {}", pid, *group),
                 fmt::format("give the process: {}", *group));
+  return ProcessDirectory{std::move(*fd), std::move(*status)};
+}
+
+Result<Process> Process::open(pid_t pid) {
+  auto directory = ProcessDirectory::open(pid);
+  if (!directory) return tl::unexpected<Error>(std::move(directory.error()));
+  Process process;
+  process.pid_ = pid;
+  process.proc_dir_ = std::move(directory->fd);
+  const int dir = process.proc_dir();
 
   process.pidfd_ = FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!process.pidfd_)
-    return errno == ESRCH ? Result<Process>(none())
+    return errno == ESRCH ? Result<Process>(none(pid))
                           : fail(ErrorCode::unsupported,
                                  fmt::format("pidfd_open({}): {}", pid, std::strerror(errno)),
                                  "vitrine needs Linux 5.3 or later");
@@ -120,7 +126,7 @@ Result<Process> Process::open(pid_t pid) {
                 "nothing is left of its memory; its parent has yet to wait for it");
 
   // A thread that lives answers for the process, for a leader that exited has no auxv.
-  process.memory_ = std::make_unique<ProcessMemory>(pid, dir, untag_mask(*status));
+  process.memory_ = std::make_unique<ProcessMemory>(pid, dir, untag_mask(directory->status));
   const auto bytes = read_auxv(dir, *live, *process.memory_);
   if (!bytes) return explain(pid, dir, bytes.error());
   process.auxv_ = parse_auxv<std::uint64_t>(*bytes);

@@ -27,6 +27,16 @@ struct Identity {
   bool operator==(const Identity&) const = default;
 };
 
+/// A process by its directory in /proc: paths below it concern this very process, never one that
+/// got its pid later.
+struct ProcessDirectory {
+  FileDescriptor fd;
+  std::string status;  ///< the text of /proc/PID/status
+
+  /// Errors: not_found (no such process; `pid` is a thread of another), not_permitted.
+  static Result<ProcessDirectory> open(pid_t pid);
+};
+
 /// The auxiliary vector: what the kernel told the program at exec. AT_* → value, last one wins.
 using AuxVector = std::map<std::uint64_t, std::uint64_t>;
 

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/mman.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -23,7 +24,7 @@ TEST(Maps, LineWithAPath) {
       "7f0123456000-7f0123458000 r-xp 00002000 fd:01 1234567                    /usr/lib/a b.so");
   ASSERT_TRUE(mapping);
   EXPECT_EQ(*mapping, (Mapping{0x7f0123456000, 0x7f0123458000, true, false, true, false, 0x2000,
-                               1234567, "/usr/lib/a b.so"}));
+                               1234567, "/usr/lib/a b.so", makedev(0xfd, 1)}));
 }
 
 TEST(Maps, LineWithoutAName) {

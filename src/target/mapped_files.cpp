@@ -1,0 +1,124 @@
+#include "target/mapped_files.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+
+#include "base/limits.hpp"
+#include "target/map_query.hpp"
+#include "target/regular_file.hpp"
+#include "target/threads.hpp"
+
+namespace vitrine::target {
+namespace {
+
+class Collector {
+ public:
+  void add(Mapping mapping) {
+    if (!mapping.executable || mapping.inode == 0) return;
+    const auto [known, is_new] =
+        positions_.emplace(std::pair(mapping.device, mapping.inode), files_.size());
+    if (is_new) files_.push_back({mapping.device, mapping.inode, mapping.name, {}});
+    files_[known->second].parts.push_back(std::move(mapping));
+  }
+  std::vector<MappedFile> take() { return std::move(files_); }
+
+ private:
+  std::vector<MappedFile> files_;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> positions_;
+};
+
+/// Both return 0, or errno.
+int by_query(int maps, Collector& into) {
+  Address address = 0;
+  for (std::size_t n = 0; n < limits::map_lines; ++n) {
+    Mapping mapping;
+    if (!query_mapping(maps, address, QueryFilter::executable, mapping))
+      return errno == ENOENT ? 0 : errno;
+    if (mapping.end <= address) break;
+    address = mapping.end;
+    into.add(std::move(mapping));
+  }
+  return 0;
+}
+
+int by_text(int maps, Collector& into) {
+  LineCutter lines;
+  std::size_t count = 0;
+  std::string chunk(64 * 1024, '\0');
+  while (count <= limits::map_lines) {
+    const ssize_t n = ::read(maps, chunk.data(), chunk.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno;
+    if (n == 0) return count == 0 ? ESRCH : 0;
+    lines.feed({chunk.data(), static_cast<std::size_t>(n)}, [&](std::string_view line) {
+      if (auto mapping = parse_mapping(line); ++count <= limits::map_lines && mapping)
+        into.add(std::move(*mapping));
+    });
+  }
+  return 0;
+}
+
+Result<std::vector<MappedFile>> collect(int proc_dir, const std::string& path) {
+  const auto maps = open_at(proc_dir, path, O_RDONLY);
+  if (!maps) return tl::unexpected<Error>(maps.error());
+  Collector collector;
+  int error = by_query(maps->get(), collector);
+  if (error == ENOTTY || error == EINVAL) error = by_text(maps->get(), collector);
+  if (error == ESRCH)
+    return fail(ErrorCode::not_found, fmt::format("{}: the process has ended", path));
+  if (error != 0) return fail(ErrorCode::failed, fmt::format("{}: {}", path, std::strerror(error)));
+  return collector.take();
+}
+
+/// Files that are not what is mapped are refused by their inode. Devices are not compared: on btrfs
+/// and overlayfs stat(2) tells another one than maps does.
+bool is_mapped_file(int fd, const MappedFile& file) {
+  struct stat status {};
+  return ::fstat(fd, &status) == 0 && status.st_ino == file.inode;
+}
+
+}  // namespace
+
+Result<std::vector<MappedFile>> executable_files(int proc_dir) {
+  auto files = collect(proc_dir, "maps");
+  if (files || files.error().code != ErrorCode::not_found) return files;
+  // The leader may have exited: its maps are empty, those of its threads are not.
+  const auto live = live_thread(proc_dir);
+  if (!live) return tl::unexpected<Error>(live.error());
+  return collect(proc_dir, fmt::format("task/{}/maps", *live));
+}
+
+Result<FileDescriptor> open_mapped(int proc_dir, const MappedFile& file) {
+  // The kernel's own link to the mapped file; it wants CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE.
+  for (const Mapping& part : file.parts) {
+    auto opened =
+        open_regular_at(proc_dir, fmt::format("map_files/{:x}-{:x}", part.start, part.end));
+    if (opened || opened.error().code == ErrorCode::unsupported) return opened;
+    if (opened.error().code == ErrorCode::not_permitted) break;
+  }
+  // Else by what else leads there: the link to the executable, and its path in the process's root.
+  // A leader that has exited has neither, its threads do.
+  const auto live = live_thread(proc_dir);
+  if (!live) return tl::unexpected<Error>(live.error());
+  if (auto opened = open_regular_at(proc_dir, fmt::format("task/{}/exe", *live));
+      opened && is_mapped_file(opened->get(), file))
+    return opened;
+  const auto root = open_at(proc_dir, fmt::format("task/{}/root", *live), O_PATH);
+  if (!root) return tl::unexpected<Error>(root.error());
+  auto opened = open_regular_below(root->get(), file.path);
+  if (!opened) return opened;
+  if (is_mapped_file(opened->get(), file)) return opened;
+  return fail(ErrorCode::not_found,
+              fmt::format("{} is another file now than the one that is mapped", file.path),
+              "vitrine reaches files that were replaced or deleted with CAP_SYS_ADMIN or "
+              "CAP_CHECKPOINT_RESTORE");
+}
+
+}  // namespace vitrine::target

@@ -1,0 +1,60 @@
+#include "target/regular_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace vitrine::target {
+namespace {
+
+const char* kind(mode_t mode) {
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISFIFO(mode)) return "a pipe";
+  if (S_ISSOCK(mode)) return "a socket";
+  if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
+  return "no regular file";
+}
+
+/// `handle` (O_PATH) has not been opened yet as far as the file is concerned.
+Result<FileDescriptor> reopen(const FileDescriptor& handle, const std::string& path) {
+  struct stat status {};
+  if (::fstat(handle.get(), &status) != 0)
+    return fail(ErrorCode::failed,
+                fmt::format("cannot examine {}: {}", path, std::strerror(errno)));
+  if (!S_ISREG(status.st_mode))
+    return fail(ErrorCode::unsupported, fmt::format("{} is {}", path, kind(status.st_mode)));
+  auto file = open_at(AT_FDCWD, fmt::format("/proc/self/fd/{}", handle.get()), O_RDONLY);
+  if (!file)
+    return fail(file.error().code, fmt::format("cannot open {}: {}", path, std::strerror(errno)));
+  return file;
+}
+
+}  // namespace
+
+Result<FileDescriptor> open_regular_at(int dir, const std::string& path) {
+  const auto handle = open_at(dir, path, O_PATH);
+  if (!handle) return tl::unexpected<Error>(handle.error());
+  return reopen(*handle, path);
+}
+
+Result<FileDescriptor> open_regular_below(int root, const std::string& path) {
+  open_how how{};
+  how.flags = O_PATH | O_CLOEXEC;
+  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+  const FileDescriptor handle(
+      static_cast<int>(::syscall(SYS_openat2, root, path.c_str(), &how, sizeof how)));
+  if (handle) return reopen(handle, path);
+  const ErrorCode code = errno == ENOENT || errno == ENOTDIR ? ErrorCode::not_found
+                         : errno == EACCES || errno == EPERM ? ErrorCode::not_permitted
+                         : errno == ENOSYS                   ? ErrorCode::unsupported
+                                                             : ErrorCode::failed;
+  return fail(code, fmt::format("cannot open {}: {}", path, std::strerror(errno)));
+}
+
+}  // namespace vitrine::target
