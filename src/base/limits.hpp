@@ -66,4 +66,10 @@ inline constexpr std::size_t probe_notes = 1U << 20;     ///< of one section; li
 inline constexpr std::size_t argument_text = 64 * 1024;  ///< bytes of one site's argument list
 inline constexpr std::size_t argument_depth = 32;  ///< parentheses in one operand; compilers: 2
 
+inline constexpr std::size_t query_bytes = 4096;          ///< of one condition or list
+inline constexpr std::size_t query_steps = 256;           ///< comparisons and their connectives
+inline constexpr std::size_t query_nesting = 64;          ///< parentheses and negations
+inline constexpr std::size_t groups = 10'000;             ///< rows of a reduction; the rest are one
+inline constexpr std::size_t pending_starts = 64 * 1024;  ///< latencies under way
+
 }  // namespace vitrine::limits

@@ -1,1 +1,2 @@
-#include "query/predicate.h"
+#include "query/expression.hpp"
+#include "query/reduction.hpp"

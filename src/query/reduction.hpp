@@ -1,0 +1,106 @@
+// Reductions: many fires added up by group. The table is the same whether the kernel or user space
+// did the adding; Reducer is the latter.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/limits.hpp"
+#include "base/result.hpp"
+#include "query/histogram.hpp"
+#include "query/number.hpp"
+#include "query/show.hpp"
+
+namespace vitrine::query {
+
+enum class ReductionKind : std::uint8_t { count, histogram, sum, latency };
+
+/// What is asked for.
+struct ReductionQuery {
+  ReductionKind kind = ReductionKind::count;
+  std::optional<Item> value;  ///< histogram, sum: of what
+  std::string start;          ///< latency: the probes that begin and end it, as patterns
+  std::string end;
+  std::optional<Item> match;  ///< latency: what a start and its end have in common; else the thread
+  std::vector<Item> by;
+};
+
+/// The two probes of `--latency START,END`, into `query`. Errors: usage.
+Result<void> parse_latency(std::string_view text, ReductionQuery& query);
+
+/// One value of a group's key. Nothing: a label that is not set; ValueError: not readable.
+using Key = std::optional<probe::Value>;
+
+struct ReductionRow {
+  std::string probe;      ///< provider:name; of a latency: the one that ends it
+  std::vector<Key> keys;  ///< one a column of `by`
+  std::uint64_t count = 0;
+  // The rest is of sum, histogram and latency; a latency is in nanoseconds.
+  Number sum = std::int64_t{0};
+  std::optional<Number> least;     ///< nothing: not known
+  std::optional<Number> greatest;  ///< nothing: not known
+  Histogram histogram;             ///< not of sum
+
+  bool operator==(const ReductionRow&) const = default;
+};
+
+struct ReductionTable {
+  ReductionKind kind = ReductionKind::count;
+  std::string value;              ///< title of what is added up; empty for count and latency
+  Format format = Format::plain;  ///< of that
+  std::vector<std::string> by;    ///< titles of the columns
+  std::vector<ReductionRow> rows;
+  /// What groups past the limit have together; its keys are empty. count 0: there were none.
+  ReductionRow others;
+  std::uint64_t unread = 0;         ///< fires whose value could not be read: in no row
+  std::uint64_t without_start = 0;  ///< ends that had no start
+  std::uint64_t without_end = 0;    ///< starts forgotten: another followed, or too many waited
+  std::uint64_t lost = 0;           ///< fires that could not be added up
+};
+
+/// Sorts rows: the largest first (by count; sums by sum, latencies by their total).
+void sort_rows(ReductionTable& table);
+
+/// What a fire of a site means to a reduction.
+struct BoundReduction {
+  enum class Role : std::uint8_t { measure, start, end };
+  Role role = Role::measure;
+  std::optional<Bound> value;
+  std::optional<Bound> match;
+  std::vector<Bound> by;
+};
+
+/// Only what `role` needs is captured: a start needs no groups, for those of the end count.
+BoundReduction bind(const ReductionQuery& query, BoundReduction::Role role, const Arguments& site,
+                    std::vector<Capture>& captures);
+
+/// Adds up fires in user space.
+class Reducer {
+ public:
+  explicit Reducer(const ReductionQuery& query, std::size_t most_groups = limits::groups,
+                   std::size_t most_starts = limits::pending_starts);
+
+  /// `fire` has passed the condition, or is a start, to which none applies.
+  void add(const Fire& fire, const BoundReduction& site);
+
+  /// What was added up so far, sorted.
+  ReductionTable table() const;
+
+ private:
+  ReductionRow& row_of(const Fire& fire, const BoundReduction& site);
+  void measure(const Fire& fire, const BoundReduction& site, const Number& value);
+  std::string match_of(const Fire& fire, const BoundReduction& site) const;
+
+  ReductionTable table_;
+  std::size_t most_groups_;
+  std::size_t most_starts_;
+  std::unordered_map<std::string, std::size_t> row_index_;
+  std::unordered_map<std::string, std::uint64_t> starts_;  ///< times, by what matches
+};
+
+}  // namespace vitrine::query

@@ -1,0 +1,46 @@
+// Lists of what to show or to group by: the language of --show, --by, --hist, --sum and --match
+// (docs/tracing.md).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "query/subject.hpp"
+
+namespace vitrine::query {
+
+/// How a value is printed.
+enum class Format : std::uint8_t {
+  plain,    ///< as its type says
+  hex,      ///< hex(arg0)
+  decimal,  ///< dec(arg0): a number, even if it is a pointer or has a name
+  duration  ///< ns(arg0): nanoseconds, printed with a fitting unit
+};
+
+/// One item of a list: `hex(arg0)`, `str(arg1) as path`, `label.tenant`.
+struct Item {
+  Subject subject;
+  Format format = Format::plain;
+  std::string title;  ///< after `as`, or else the item as it was written
+};
+
+/// Errors: usage, with the text and a caret under the place where it stops making sense.
+Result<std::vector<Item>> parse_items(std::string_view text);
+
+/// As parse_items(), of exactly one item.
+Result<Item> parse_item(std::string_view text);
+
+/// An item at one site: what to ask value_of() for.
+struct BoundItem {
+  Bound subject;
+  Format format = Format::plain;
+  std::string title;
+};
+
+std::vector<BoundItem> bind(const std::vector<Item>& items, const Arguments& site,
+                            std::vector<Capture>& captures);
+
+}  // namespace vitrine::query

@@ -1,0 +1,137 @@
+// Subjects: what a condition, a list of things to show or a grouping speaks of. Written once for
+// many sites, bound to each site before the first fire.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "probe/evaluate.hpp"
+#include "probe/operand.h"
+#include "probe/probe.hpp"
+
+namespace vitrine::query {
+
+/// How an argument is taken.
+enum class Form : std::uint8_t {
+  natural,  ///< as its type says: the text a string points to; a number where no type is known
+  number,   ///< the argument itself, as it was passed
+  text,     ///< the text that the argument points to
+  bytes     ///< the bytes that the argument points to
+};
+
+/// A subject as it was written.
+struct Subject {
+  enum class Kind : std::uint8_t {
+    argument,        ///< argN, N in `index`
+    named_argument,  ///< arg.NAME
+    word,            ///< a bare word: an argument's name, or else a label's key
+    label,           ///< label.KEY, label["KEY"]
+    pid,
+    tid,
+    cpu,
+    comm,
+    probe,  ///< provider:name
+    trace_id,
+    span_id
+  };
+  Kind kind = Kind::word;
+  std::uint32_t index = 0;
+  std::string name;                              ///< word, named_argument, label
+  Form form = Form::natural;                     ///< of an argument
+  std::uint32_t length = 0;                      ///< bytes(arg1, 16); 0: not given
+  std::optional<std::uint32_t> length_argument;  ///< bytes(arg1, arg2)
+  std::size_t at = 0;                            ///< where in the text, for messages
+};
+
+/// One thing to be captured at each fire of a site.
+struct Capture {
+  std::uint32_t argument = 0;
+  Form form = Form::number;  ///< never natural
+  /// Of text and bytes: how long; neither: up to the NUL. At most one is given.
+  std::uint32_t length = 0;
+  std::optional<std::uint32_t> length_argument;
+
+  bool operator==(const Capture&) const = default;
+};
+
+/// What is known of the arguments of a site.
+struct Arguments {
+  std::span<const vitrine_operand> operands;  ///< one an argument; VITRINE_NO_OPERAND: not decoded
+  std::span<const probe::ArgumentType> types;
+};
+
+/// The type of argument `index`, or null.
+const probe::ArgumentType* type_of(const Arguments& site, std::uint32_t index);
+
+/// Argument `index` as `form` asks for it: natural becomes number, text or bytes, and a length that
+/// the type knows is filled in.
+Capture capture_of(const Arguments& site, std::uint32_t index, Form form = Form::natural);
+
+/// The slot of `wanted` in `captures`, added at the end when it is not there yet.
+std::uint32_t slot_of(const Capture& wanted, std::vector<Capture>& captures);
+
+/// A subject at one site.
+struct Bound {
+  enum class Kind : std::uint8_t {
+    nothing,  ///< the site has no such argument
+    capture,
+    label,
+    pid,
+    tid,
+    cpu,
+    comm,
+    probe,
+    trace_id,
+    span_id
+  };
+  Kind kind = Kind::nothing;
+  std::uint32_t slot = 0;  ///< capture
+  std::string key;         ///< label
+};
+
+/// Finds out what `subject` is at a site; what must be captured for it is added to `captures`.
+Bound bind(const Subject& subject, const Arguments& site, std::vector<Capture>& captures);
+
+/// What belongs to the thread that fired, and must be looked up in its label sets.
+struct Selected {
+  enum class Kind : std::uint8_t { label, trace_id, span_id };
+  Kind kind = Kind::label;
+  std::string key;  ///< label
+
+  bool operator==(const Selected&) const = default;
+};
+
+/// Adds what `subject` needs looked up, if anything, once.
+void select(const Bound& subject, std::vector<Selected>& selected);
+
+/// The labels of the thread that fired.
+class Labels {
+ public:
+  virtual ~Labels() = default;
+  virtual std::optional<std::string_view> value(std::string_view key) const = 0;
+};
+
+/// A fire, as conditions and reductions look at it.
+struct Fire {
+  std::string_view probe;                ///< provider:name
+  std::span<const probe::Value> values;  ///< one a capture of its site
+  const Labels* labels = nullptr;        ///< null: none
+  std::string_view comm;
+  std::string_view trace_id;  ///< lower-case hex; empty: none
+  std::string_view span_id;
+  std::uint64_t time_ns = 0;  ///< of any clock that does not jump
+  std::int32_t pid = 0;
+  std::int32_t tid = 0;
+  std::uint32_t cpu = 0;
+};
+
+/// What `subject` is at this fire. Nothing: it is not there (no such label, no such argument);
+/// ValueError: it is, but could not be read.
+std::optional<probe::Value> value_of(const Bound& subject, const Fire& fire);
+
+}  // namespace vitrine::query
