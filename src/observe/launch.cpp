@@ -22,6 +22,14 @@ Error cannot_run(const std::string& program, int error) {
 }  // namespace
 
 Result<Launched> Launched::start(const std::vector<std::string>& command) {
+  return launch(command, false);
+}
+
+Result<Launched> Launched::hold(const std::vector<std::string>& command) {
+  return launch(command, true);
+}
+
+Result<Launched> Launched::launch(const std::vector<std::string>& command, bool hold) {
   if (command.empty())
     return fail(ErrorCode::usage, "--exec needs a command",
                 "write it after --: --exec -- ./server");
@@ -29,42 +37,77 @@ Result<Launched> Launched::start(const std::vector<std::string>& command) {
   for (const std::string& arg : command) argv.push_back(const_cast<char*>(arg.c_str()));
   argv.push_back(nullptr);
 
-  // The write end closes by itself at a successful exec; else it carries the errno.
-  int channel[2];
-  if (pipe2(channel, O_CLOEXEC) != 0)
+  // Each way one message: we say "go", once it is seized if it is to be held; it says the errno of
+  // an exec that failed, or closes its end by executing.
+  int go[2];
+  int failure[2];
+  if (pipe2(go, O_CLOEXEC) != 0 || pipe2(failure, O_CLOEXEC) != 0)
     return fail(ErrorCode::failed, std::string("pipe2: ") + std::strerror(errno));
   const pid_t pid = fork();
   if (pid == 0) {
+    close(go[1]);
+    char word = 0;
+    if (read(go[0], &word, 1) != 1) _exit(127);
     execvp(argv[0], argv.data());
     const int error = errno;
-    [[maybe_unused]] const ssize_t sent = write(channel[1], &error, sizeof error);
+    [[maybe_unused]] const ssize_t sent = write(failure[1], &error, sizeof error);
     _exit(127);
   }
   const int fork_error = errno;
-  close(channel[1]);
+  close(go[0]);
+  close(failure[1]);
+  if (pid < 0) {
+    close(go[1]);
+    close(failure[0]);
+    return fail(ErrorCode::failed, std::string("fork: ") + std::strerror(fork_error));
+  }
+  Launched launched(pid);
+  Result<void> held{};
+  if (hold) {
+    if (auto seized = target::HeldProgram::seize(pid))
+      launched.held_.emplace(std::move(*seized));
+    else
+      held = tl::unexpected(seized.error());
+  }
+  if (held) [[maybe_unused]]
+    const ssize_t sent = write(go[1], "", 1);
+  close(go[1]);
+  if (held && hold) held = launched.held_->wait_for_exec();
+  // An exec that is held has closed its end of the pipe, too.
   int error = 0;
   ssize_t got = -1;
-  if (pid > 0) {
-    do got = read(channel[0], &error, sizeof error);
-    while (got < 0 && errno == EINTR);
+  do got = read(failure[0], &error, sizeof error);
+  while (got < 0 && errno == EINTR);
+  close(failure[0]);
+  if (held && got != sizeof error) return launched;
+  if (held || !hold || held.error().code != ErrorCode::not_found) waitpid(pid, nullptr, 0);
+  launched.reaped_ = true;
+  if (got == sizeof error) return tl::unexpected(cannot_run(command[0], error));
+  return tl::unexpected(held.error());
+}
+
+Result<void> Launched::run_to_libraries(const std::atomic<bool>* stop) {
+  auto there = held_->run_to_libraries(stop);
+  if (!there) {
+    reaped_ = true;
+    held_.reset();
   }
-  close(channel[0]);
-  if (pid < 0) return fail(ErrorCode::failed, std::string("fork: ") + std::strerror(fork_error));
-  if (got == sizeof error) {
-    waitpid(pid, nullptr, 0);
-    return tl::unexpected(cannot_run(command[0], error));
-  }
-  return Launched(pid);
+  return there;
 }
 
 Launched::Launched(Launched&& other) noexcept
-    : pid_(std::exchange(other.pid_, -1)), reaped_(other.reaped_) {}
+    : pid_(std::exchange(other.pid_, -1)), reaped_(other.reaped_), held_(std::move(other.held_)) {
+  other.held_.reset();
+}
 
 Launched& Launched::operator=(Launched&& other) noexcept {
   if (this != &other) {
     finish();
     pid_ = std::exchange(other.pid_, -1);
     reaped_ = other.reaped_;
+    held_.reset();
+    if (other.held_) held_.emplace(std::move(*other.held_));
+    other.held_.reset();
   }
   return *this;
 }
@@ -79,6 +122,7 @@ bool Launched::ended() {
 }
 
 void Launched::finish() noexcept {
+  release();
   if (pid_ < 0 || ended()) return;
   kill(pid_, SIGTERM);
   while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {

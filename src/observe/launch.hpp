@@ -3,11 +3,13 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.hpp"
+#include "target/held_program.hpp"
 
 namespace vitrine::observe {
 
@@ -16,6 +18,14 @@ class Launched {
   /// Starts `command` (its program searched in PATH) with our standard streams, and returns once it
   /// runs its own code. Errors: usage (no command), not_found or not_permitted (cannot be run).
   static Result<Launched> start(const std::vector<std::string>& command);
+
+  /// The same, but it is held before its first instruction until release(). Errors: also failed
+  /// (it cannot be held).
+  static Result<Launched> hold(const std::vector<std::string>& command);
+
+  /// Of a program that is held: as target::HeldProgram.
+  Result<void> run_to_libraries(const std::atomic<bool>* stop);
+  void release() noexcept { held_.reset(); }
 
   Launched(Launched&& other) noexcept;
   Launched& operator=(Launched&& other) noexcept;
@@ -29,10 +39,12 @@ class Launched {
 
  private:
   explicit Launched(pid_t pid) : pid_(pid) {}
+  static Result<Launched> launch(const std::vector<std::string>& command, bool hold);
   void finish() noexcept;
 
   pid_t pid_ = -1;
   bool reaped_ = false;
+  std::optional<target::HeldProgram> held_;
 };
 
 }  // namespace vitrine::observe

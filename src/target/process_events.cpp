@@ -1,0 +1,236 @@
+#include "target/process_events.hpp"
+
+#include <fmt/format.h>
+#include <linux/perf_event.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <span>
+
+#include "target/proc_file.hpp"
+
+namespace vitrine::target {
+namespace {
+
+constexpr std::size_t ring_pages = 16;  // a power of two: some 500 records a CPU
+
+/// At the end of every record but samples, as asked for by sample_id_all.
+struct SampleId {
+  std::uint32_t pid, tid;
+  std::uint64_t time;
+};
+
+struct TaskRecord {  // PERF_RECORD_FORK, PERF_RECORD_EXIT
+  perf_event_header header;
+  std::uint32_t pid, parent_pid;
+  std::uint32_t tid, parent_tid;
+  std::uint64_t time;
+};
+
+struct CommRecord {
+  perf_event_header header;
+  std::uint32_t pid, tid;
+};
+
+struct Mmap2Record {
+  perf_event_header header;
+  std::uint32_t pid, tid;
+  std::uint64_t address, length, offset;
+  std::uint32_t major, minor;
+  std::uint64_t inode;
+};
+
+struct LostRecord {
+  perf_event_header header;
+  std::uint64_t id, lost;
+};
+
+template <class Record>
+Record as(std::span<const std::byte> bytes) {
+  Record record{};
+  std::memcpy(&record, bytes.data(), std::min(bytes.size(), sizeof record));
+  return record;
+}
+
+/// One CPU's records.
+class Ring {
+ public:
+  Ring(FileDescriptor file, void* memory, std::size_t page)
+      : file_(std::move(file)), memory_(memory), page_(page) {}
+  Ring(Ring&& other) noexcept
+      : file_(std::move(other.file_)),
+        memory_(std::exchange(other.memory_, nullptr)),
+        page_(other.page_) {}
+  Ring& operator=(Ring&&) = delete;
+  ~Ring() {
+    if (memory_ != nullptr) ::munmap(memory_, (ring_pages + 1) * page_);
+  }
+
+  [[nodiscard]] int fd() const { return file_.get(); }
+
+  template <class Sink>
+  void take(Sink sink) {
+    auto* control = static_cast<perf_event_mmap_page*>(memory_);
+    const std::uint64_t size = ring_pages * page_;
+    const std::uint64_t head = std::atomic_ref(control->data_head).load(std::memory_order_acquire);
+    std::uint64_t tail = control->data_tail;
+    while (tail + sizeof(perf_event_header) <= head) {
+      const auto header = as<perf_event_header>(copy(tail, sizeof(perf_event_header)));
+      if (header.size < sizeof header || header.size > head - tail) break;
+      sink(copy(tail, header.size));
+      tail += header.size;
+    }
+    if (tail > head || head - tail > size) tail = head;  // not as documented: begin anew
+    std::atomic_ref(control->data_tail).store(tail, std::memory_order_release);
+  }
+
+ private:
+  /// Records may run over the end of the ring.
+  std::span<const std::byte> copy(std::uint64_t at, std::size_t length) {
+    const auto* data = static_cast<const std::byte*>(memory_) + page_;
+    const std::uint64_t size = ring_pages * page_;
+    const std::uint64_t begin = at % size;
+    const std::size_t first = std::min<std::uint64_t>(length, size - begin);
+    record_.resize(length);
+    std::memcpy(record_.data(), data + begin, first);
+    std::memcpy(record_.data() + first, data, length - first);
+    return record_;
+  }
+
+  FileDescriptor file_;
+  void* memory_;
+  std::size_t page_;
+  std::vector<std::byte> record_;
+};
+
+perf_event_attr process_records() {
+  perf_event_attr attr{};
+  attr.size = sizeof attr;
+  attr.type = PERF_TYPE_SOFTWARE;
+  attr.config = PERF_COUNT_SW_DUMMY;
+  attr.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
+  attr.sample_id_all = 1;
+  attr.mmap = 1;
+  attr.mmap2 = 1;
+  attr.comm = 1;
+  attr.comm_exec = 1;
+  attr.task = 1;
+  attr.exclude_kernel = 1;
+  attr.exclude_hv = 1;
+  attr.use_clockid = 1;
+  attr.clockid = CLOCK_MONOTONIC;
+  attr.watermark = 1;
+  attr.wakeup_watermark = 1;
+  return attr;
+}
+
+class PerfProcessEvents final : public ProcessEvents {
+ public:
+  Result<void> begin() {
+    epoll_ = FileDescriptor(::epoll_create1(EPOLL_CLOEXEC));
+    if (!epoll_) return failed("epoll_create1", errno);
+    const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    const long cpus = ::sysconf(_SC_NPROCESSORS_CONF);
+    for (int cpu = 0; cpu < cpus; ++cpu) {
+      perf_event_attr attr = process_records();
+      FileDescriptor file(static_cast<int>(
+          ::syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC)));
+      if (!file && errno == ENODEV) continue;  // offline
+      if (!file) return failed("perf_event_open", errno);
+      void* memory = ::mmap(nullptr, (ring_pages + 1) * page, PROT_READ | PROT_WRITE, MAP_SHARED,
+                            file.get(), 0);
+      if (memory == MAP_FAILED) return failed("map the kernel's records of processes", errno);
+      rings_.emplace_back(std::move(file), memory, page);
+      epoll_event event{};
+      event.events = EPOLLIN;
+      if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, rings_.back().fd(), &event) != 0)
+        return failed("epoll_ctl", errno);
+    }
+    return {};
+  }
+
+  [[nodiscard]] int fd() const override { return epoll_.get(); }
+  [[nodiscard]] std::uint64_t lost() const override { return lost_; }
+
+  std::vector<ProcessEvent> take() override {
+    std::vector<ProcessEvent> events;
+    for (Ring& ring : rings_)
+      ring.take([&](std::span<const std::byte> record) { add(record, events); });
+    std::stable_sort(events.begin(), events.end(),
+                     [](const auto& a, const auto& b) { return a.time_ns < b.time_ns; });
+    return events;
+  }
+
+ private:
+  static tl::unexpected<Error> failed(const char* what, int error) {
+    if (error == EACCES || error == EPERM)
+      return fail(ErrorCode::not_permitted,
+                  "not permitted to follow processes as they fork, execute and map files",
+                  "run as root, or with CAP_PERFMON");
+    return fail(ErrorCode::failed, fmt::format("{}: {}", what, std::strerror(error)));
+  }
+
+  void add(std::span<const std::byte> record, std::vector<ProcessEvent>& events) {
+    const auto header = as<perf_event_header>(record);
+    ProcessEvent event;
+    if (record.size() >= sizeof header + sizeof(SampleId))
+      event.time_ns = as<SampleId>(record.last(sizeof(SampleId))).time;
+    switch (header.type) {
+      case PERF_RECORD_FORK:
+      case PERF_RECORD_EXIT: {
+        const auto task = as<TaskRecord>(record);
+        event.pid = static_cast<pid_t>(task.pid);
+        event.parent = static_cast<pid_t>(task.parent_pid);
+        event.kind = header.type == PERF_RECORD_FORK ? ProcessEvent::Kind::forked
+                                                     : ProcessEvent::Kind::exited;
+        // A thread that comes is no process. One that ends may be the last: only /proc knows, and
+        // whoever cares asks.
+        if (header.type == PERF_RECORD_FORK && task.pid == task.parent_pid) return;
+        if (header.type == PERF_RECORD_EXIT && task.pid != task.tid) return;
+        break;
+      }
+      case PERF_RECORD_COMM: {
+        if ((header.misc & PERF_RECORD_MISC_COMM_EXEC) == 0) return;
+        event.pid = static_cast<pid_t>(as<CommRecord>(record).pid);
+        event.kind = ProcessEvent::Kind::executed;
+        break;
+      }
+      case PERF_RECORD_MMAP2: {
+        const auto mapping = as<Mmap2Record>(record);
+        event.pid = static_cast<pid_t>(mapping.pid);
+        event.kind = ProcessEvent::Kind::mapped;
+        event.device_major = mapping.major;
+        event.device_minor = mapping.minor;
+        event.inode = mapping.inode;
+        break;
+      }
+      case PERF_RECORD_LOST:
+        lost_ += as<LostRecord>(record).lost;
+        return;
+      default:
+        return;
+    }
+    if (event.pid > 0) events.push_back(event);  // else: of another pid namespace
+  }
+
+  FileDescriptor epoll_;
+  std::vector<Ring> rings_;
+  std::uint64_t lost_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ProcessEvents>> ProcessEvents::open() {
+  auto events = std::make_unique<PerfProcessEvents>();
+  if (auto begun = events->begin(); !begun) return tl::unexpected(begun.error());
+  return events;
+}
+
+}  // namespace vitrine::target

@@ -1,0 +1,56 @@
+// ProcessEvents: what happens to processes, told by the kernel as it happens.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace vitrine::target {
+
+/// Each is a reason to look at the process, no more: records of several CPUs are merged by time, but
+/// what they tell may be over when they are read.
+struct ProcessEvent {
+  enum class Kind : std::uint8_t {
+    forked,    ///< `pid` is a new process of `parent` (new threads are not told)
+    executed,  ///< it runs another program
+    mapped,    ///< it has mapped executable pages of a file
+    exited,    ///< its first thread has ended, and as a rule all of it
+  };
+  Kind kind{};
+  pid_t pid = 0;     ///< in our pid namespace
+  pid_t parent = 0;  ///< of forked
+  std::uint64_t time_ns = 0;
+  // Of mapped:
+  std::uint32_t device_major = 0;
+  std::uint32_t device_minor = 0;
+  std::uint64_t inode = 0;
+
+  bool operator==(const ProcessEvent&) const = default;
+};
+
+/// Of the whole machine: a process may be interesting before we have seen it. Costs the kernel one
+/// small record for each.
+class ProcessEvents {
+ public:
+  /// Errors: not_permitted (CAP_PERFMON, or a low enough perf_event_paranoid), failed.
+  static Result<std::unique_ptr<ProcessEvents>> open();
+
+  virtual ~ProcessEvents() = default;
+
+  /// Readable when something has happened: for poll(2) among others.
+  [[nodiscard]] virtual int fd() const = 0;
+
+  /// What has happened since the last call, in order of time. Does not wait.
+  virtual std::vector<ProcessEvent> take() = 0;
+
+  /// Records that the kernel had no room for, in all: whoever depends on them looks for himself
+  /// when the number has grown.
+  [[nodiscard]] virtual std::uint64_t lost() const = 0;
+};
+
+}  // namespace vitrine::target
