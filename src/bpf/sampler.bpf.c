@@ -69,7 +69,7 @@ int sample(void* ctx) {
   head->sets = read_labels(out, target);
 
   count(VITRINE_SAMPLES, 1);
-  count(VITRINE_CUT, out->cut);
+  count(VITRINE_SAMPLES_CUT, out->cut);
   count(VITRINE_FAULTS, out->faults);
   const __u64 size = bounded(out->used, 2 * LABEL_BUFFER_BYTES);
   if (size > LABEL_BUFFER_BYTES) return 0;

@@ -99,7 +99,7 @@ class LoadedSampler final : public Sampler {
   }
 
   SamplerCounters counters() const override {
-    return {counter(VITRINE_SAMPLES), counter(VITRINE_LOST), counter(VITRINE_CUT),
+    return {counter(VITRINE_SAMPLES), counter(VITRINE_LOST), counter(VITRINE_SAMPLES_CUT),
             counter(VITRINE_FAULTS)};
   }
 

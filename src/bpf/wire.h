@@ -95,7 +95,7 @@ struct vitrine_chunk {
 enum vitrine_counter {
   VITRINE_SAMPLES, /* of a wanted process */
   VITRINE_LOST,    /* no room in the ring buffer */
-  VITRINE_CUT,     /* more to copy than one sample holds */
+  VITRINE_SAMPLES_CUT, /* more to copy than one sample holds */
   VITRINE_FAULTS,  /* not resident, so not read */
   VITRINE_COUNTERS,
 };
