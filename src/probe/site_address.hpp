@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 
+#include "elf/file.hpp"
 #include "probe/probe.hpp"
 #include "probe/stapsdt_note.hpp"
 
@@ -15,19 +16,19 @@ namespace vitrine::probe {
 /// What of an ELF file decides where its probes are. All of it is of the file that runs: of a
 /// separate debug file only the notes (and `stapsdt_base`) are to be trusted.
 struct FileLayout {
-  std::uint16_t type = ET_DYN;           ///< e_type
-  std::span<const Elf64_Phdr> segments;  ///< those of 32-bit files widened; in any order
-  std::uint64_t file_size = UINT64_MAX;  ///< bytes; nothing can be probed beyond
-  std::optional<Address> stapsdt_base;   ///< sh_addr of `.stapsdt.base`
+  std::uint16_t type = ET_DYN;             ///< e_type
+  std::span<const elf::Segment> segments;  ///< in any order
+  std::uint64_t file_size = UINT64_MAX;    ///< bytes; nothing can be probed beyond
+  std::optional<Address> stapsdt_base;     ///< sh_addr of `.stapsdt.base`
 };
 
 /// The site of a note, with its arguments split. What keeps it from being probed, and what is wrong
-/// with its semaphore, is told in `problems`.
-Site make_site(const StapsdtNote& note, const FileLayout& layout);
+/// with its semaphore, is told in `problems`. Nullopt: a tombstone, whose code the linker left out.
+std::optional<Site> make_site(const StapsdtNote& note, const FileLayout& layout);
 
 /// The file offset of `size` bytes at an address of the file's own address space, where one segment
 /// with all of `flags` (PF_*) has them in the file.
-std::optional<std::uint64_t> file_offset(std::span<const Elf64_Phdr> segments, Address address,
+std::optional<std::uint64_t> file_offset(std::span<const elf::Segment> segments, Address address,
                                          std::uint64_t size, std::uint32_t flags);
 
 }  // namespace vitrine::probe

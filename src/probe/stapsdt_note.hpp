@@ -10,14 +10,9 @@
 #include <vector>
 
 #include "base/memory.hpp"
+#include "elf/encoding.hpp"
 
 namespace vitrine::probe {
-
-/// How numbers of a file are written: EI_CLASS and EI_DATA.
-struct Encoding {
-  bool wide = true;         ///< 8-byte addresses; else 4
-  bool big_endian = false;  ///< most significant byte first
-};
 
 /// One note as it is written. Addresses are the linker's: not adjusted, and not checked at all
 /// (site_address.hpp does). The strings are any bytes but NUL, and live as long as the section's.
@@ -44,6 +39,6 @@ struct StapsdtNotes {
 
 /// Decodes a section of notes. Notes of other vendors and of older versions are passed over. What
 /// cannot be decoded becomes a problem; the notes after it are found again where a size lied.
-StapsdtNotes decode_stapsdt_notes(std::span<const std::byte> section, Encoding encoding);
+StapsdtNotes decode_stapsdt_notes(std::span<const std::byte> section, elf::Encoding encoding);
 
 }  // namespace vitrine::probe
