@@ -211,16 +211,15 @@ class [[nodiscard]] Scope {
 
   [[nodiscard]] bool ok() const noexcept { return in_.block != nullptr; }
   [[nodiscard]] Status status() const noexcept {
-    return ok() ? Status::ok : static_cast<Status>(in_.outer_serial);
+    return ok() ? Status::ok : static_cast<Status>(in_.outer[0]);
   }
 
  private:
   /// What was put in force, and on top of what. A value, so that the compiler can keep it in
   /// registers.
   struct Entered {
-    detail::Words outer;
-    std::uint64_t outer_serial;  // of the set to put back; 0: not one of ours. Not ok: the status
-    detail::Block* block;        // null: not ok
+    detail::Words outer;   // not ok: the status
+    detail::Block* block;  // null: not ok
   };
 
   VITRINE_EXPORT static Entered open(const Label* labels, std::size_t count,
@@ -238,22 +237,21 @@ class [[nodiscard]] Scope {
 
 inline Scope::Entered Scope::enter(detail::Thread& thread, const detail::Words& outer,
                                    detail::Block* block) noexcept {
-  const detail::Links& links = detail::Links::of(block);
-  detail::put_in_force(thread, links.words);
-  return {outer, links.parent_serial, block};
+  detail::put_in_force(thread, detail::Links::of(block).words);
+  return {outer, block};
 }
 
 Scope::Entered Scope::open_one(Key key, std::string_view value) noexcept {
   detail::Thread& thread = detail::vitrine_labels_thread;
-  if (value.size() <= detail::Ends::all && detail::has_arena(thread)) {
+  if (__builtin_expect(value.size() <= detail::Ends::all && detail::has_arena(thread), 1)) {
     const volatile std::uint64_t* outer = detail::words_in_force(thread);
     const detail::Question question{{outer[0], outer[1]},
-                                    key.data_,
-                                    value.size(),
+                                    detail::Question::one(key.data_, value.size()),
                                     detail::Ends::of(value.data(), value.size())};
     const auto& known = static_cast<const detail::Recall*>(thread.arena)[question.entry()];
     const detail::Recall::Answer answer = known.answer(question);
-    if (answer.block != nullptr) return enter(thread, answer.outer, answer.block);
+    if (__builtin_expect(answer.block != nullptr, 1))
+      return enter(thread, answer.outer, answer.block);
   }
   return open_new(key, value);
 }
@@ -261,14 +259,15 @@ Scope::Entered Scope::open_one(Key key, std::string_view value) noexcept {
 void Scope::close(const Entered& in) noexcept {
   detail::Thread& thread = detail::vitrine_labels_thread;
   const detail::Links& links = detail::Links::of(in.block);
+  detail::PageHead* page = links.page;
   const volatile std::uint64_t* now = detail::words_in_force(thread);
-  if (__builtin_expect(now[0] != links.words[0] || now[1] != links.words[1] || links.is_spliced() ||
-                           links.page->owner != thread.arena,
-                       0) ||
-      !links.parent_is_there())
+  if (__builtin_expect(now[0] != links.words[0], 0) ||
+      __builtin_expect(now[1] != links.words[1], 0) ||
+      __builtin_expect(page->owner != thread.arena, 0) ||
+      (__builtin_expect(!links.stands_alone(), 0) && !links.is_in_order()))
     return close_unusual(in);
   detail::put_in_force(thread, in.outer);
-  detail::local_increment(links.page->closed);
+  detail::local_increment(page->closed);
 }
 
 /// While it lives, exactly this set is in force on this thread. One store to put in force, one to

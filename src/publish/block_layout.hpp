@@ -79,10 +79,9 @@ inline Block* finish_block(const Claim& claimed, const Layout& layout, std::size
   block->head.trailer.self = address;
   block->links.words = words_for(static_cast<const char*>(claimed.memory), layout);
   block->links.page = claimed.page;
-  block->links.parent = const_cast<Block*>(base);
-  block->links.parent_serial = base != nullptr ? base->head.trailer.serial : 0;
+  block->links.below = reinterpret_cast<std::uintptr_t>(base);
+  block->links.below_serial = base != nullptr ? base->head.trailer.serial : 0;
   block->links.own = static_cast<std::uint16_t>(own);
-  block->links.spliced = false;
   block->links.record_at = static_cast<std::uint32_t>(layout.record_at());
   __atomic_store_n(&block->head.trailer.serial, claimed.page->serial_of(block), __ATOMIC_RELEASE);
   return block;

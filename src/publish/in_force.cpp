@@ -1,6 +1,9 @@
 #include "publish/in_force.hpp"
 
 namespace vitrine::publish {
+
+using labels::detail::Links;
+
 namespace {
 
 /// The holder of `block` ends while another set is in force. If that was made, by way of others,
@@ -9,12 +12,12 @@ void end_out_of_order(Block* above, const Block& block, const Words& outer,
                       std::uint64_t outer_serial) noexcept {
   constexpr int deepest = 256;
   for (int depth = 0; above != nullptr && depth < deepest; ++depth) {
-    Block* below = above->links.parent;
-    if (below == nullptr || below->serial() != above->links.parent_serial) return;
+    Block* below = above->links.parent();
+    if (below == nullptr || below->serial() != above->links.below_serial) return;
     if (below == &block) {
-      above->links.parent = block_of(outer);
-      above->links.parent_serial = above->links.parent == nullptr ? 0 : outer_serial;
-      __atomic_store_n(&above->links.spliced, true, __ATOMIC_RELAXED);
+      const auto set = reinterpret_cast<std::uintptr_t>(block_of(outer));
+      __atomic_store_n(&above->links.below, set | Links::spliced, __ATOMIC_RELAXED);
+      above->links.below_serial = set == 0 ? 0 : outer_serial;
       return;
     }
     above = below;
@@ -29,9 +32,9 @@ void take_out_of_force(Thread& self, const Words& outer, std::uint64_t outer_ser
   if (now != identity_of(block.links.words)) {
     end_out_of_order(block_of(now), block, outer, outer_serial);
   } else if (block.links.is_spliced()) {
-    const Words below =
-        block.links.parent == nullptr ? Words{0, 0} : block.links.parent->links.words;
-    labels::detail::put_in_force(self, still_there(below, block.links.parent_serial));
+    const Block* parent = block.links.parent();
+    const Words below = parent == nullptr ? Words{0, 0} : parent->links.words;
+    labels::detail::put_in_force(self, still_there(below, block.links.below_serial));
   } else {
     labels::detail::put_in_force(self, still_there(outer, outer_serial));
   }

@@ -62,8 +62,11 @@ const KeyData* intern(std::string_view name) noexcept {
   const std::uint16_t reserved = reserved_id(name);
   // Before our lock is taken: the key map has one of its own.
   const std::int16_t otel = reserved == 0 ? otel_index(name) : std::int16_t{-1};
-  void* memory = std::calloc(1, sizeof(KeyData) + name.size());
+  constexpr std::size_t unit = alignof(KeyData);
+  const std::size_t bytes = sizeof(KeyData) + (name.size() + unit - 1) / unit * unit;
+  void* memory = std::aligned_alloc(unit, bytes);
   if (memory == nullptr) return nullptr;
+  std::memset(memory, 0, bytes);
 
   pthread_mutex_lock(&table_mutex);
   KeyData* key = find_in(bucket, name);

@@ -9,7 +9,8 @@
 
 namespace vitrine::labels::detail {
 
-struct KeyData {
+/// Aligned so that its address plus the size of a short value names both (Question::one).
+struct alignas(32) KeyData {
   KeyData* next;  ///< in its bucket
   Tag tag;
   std::uint32_t size;
@@ -18,6 +19,8 @@ struct KeyData {
 
   [[nodiscard]] std::string_view name() const noexcept { return {bytes, size}; }
 };
+
+static_assert(alignof(KeyData) > Ends::all);
 
 }  // namespace vitrine::labels::detail
 

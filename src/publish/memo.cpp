@@ -26,6 +26,7 @@ bool has_labels_of(const Block& block, const Change& change) noexcept {
 
 bool ask(Question& question, const Thread& thread, const Change& change) noexcept {
   if (change.trace != nullptr || change.count - 1 >= max_recalled) return false;
+  constexpr std::uint64_t mixer = 0x9e3779b97f4a7c15;
   std::uint64_t head = 0, tail = 0;
   for (std::size_t i = 0; i < change.count; ++i) {
     const labels::Label& label = change.labels[i];
@@ -33,14 +34,13 @@ bool ask(Question& question, const Thread& thread, const Change& change) noexcep
     const Ends ends = Ends::of(label.value.data(), label.value.size());
     // Two sums at once: multiplications that do not wait for each other.
     head = (head + ends.head + reinterpret_cast<std::uintptr_t>(labels::Access::data(label.key))) *
-           Question::mixer;
-    tail = (tail + ends.tail + label.value.size()) * Question::mixer;
+           mixer;
+    tail = (tail + ends.tail + label.value.size()) * mixer;
   }
   const volatile std::uint64_t* outer = labels::detail::words_in_force(thread);
   question.outer[0] = outer[0];
   question.outer[1] = outer[1];
-  question.key = &max_recalled;
-  question.size = change.count;
+  question.what = Question::several(change.count);
   question.ends.head = head;
   question.ends.tail = tail;
   return true;
@@ -51,7 +51,7 @@ Recall::Answer recall(const Recall& entry, const Question& question,
   const Recall::Answer known = entry.answer(question);
   if (known.block == nullptr || has_labels_of(*known.block, change)) return known;
   local_increment(known.block->links.page->closed);
-  return {nullptr, known.outer};
+  return {nullptr, Words{0, 0}};
 }
 
 }  // namespace vitrine::publish

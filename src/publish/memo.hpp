@@ -25,20 +25,19 @@ Recall::Answer recall(const Recall& entry, const Question& question, const Chang
 inline void remember(Arena& arena, const Words& outer, const Question& question,
                      Block* block) noexcept {
   // On top of nothing or of an immutable set only. And blocks of small pages only.
-  if (block->links.parent == nullptr && (outer[0] | outer[1]) != 0) return;
+  if (block->links.below == 0 && (outer[0] | outer[1]) != 0) return;
   if (block->page().unit_shift != small_unit_shift) return;
   Recall& entry = arena.memo[question.entry()];
-  if (entry.size == Recall::writing) return;  // this is a handler, and interrupted `remember`
-  entry.size = Recall::writing;
+  if (entry.what == Recall::writing) return;  // this is a handler, and interrupted `remember`
+  entry.what = Recall::writing;
   local_fence();
-  entry.outer = outer;
-  entry.key = question.key;
+  entry.below = question.below();
   entry.ends.head = question.ends.head;  // each by itself, as they were written just now
   entry.ends.tail = question.ends.tail;
   entry.block = block;
   entry.stamp = block->page().first_serial;
   local_fence();
-  entry.size = question.size;
+  entry.what = question.what;
 }
 
 }  // namespace vitrine::publish

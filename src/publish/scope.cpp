@@ -14,7 +14,7 @@ using publish::Thread;
 using publish::Words;
 
 Scope::Entered Scope::failed(Status status) noexcept {
-  return {Words{0, 0}, static_cast<std::uint64_t>(status), nullptr};
+  return {Words{static_cast<std::uint64_t>(status), 0}, nullptr};
 }
 
 Scope::Entered Scope::open(const Label* labels, std::size_t count, const Trace* trace) noexcept {
@@ -61,8 +61,7 @@ Scope::Entered Scope::open_new(Key key, std::string_view value) noexcept {
   if (block == nullptr) return open(&label, 1, nullptr);
   publish::remember(arena, outer,
                     {{outer[0], outer[1]},
-                     Access::data(key),
-                     value.size(),
+                     detail::Question::one(Access::data(key), value.size()),
                      detail::Ends::of(value.data(), value.size())},
                     block);
   return enter(self, outer, block);
@@ -70,7 +69,11 @@ Scope::Entered Scope::open_new(Key key, std::string_view value) noexcept {
 
 void Scope::close_unusual(Entered in) noexcept {
   Thread& self = publish::thread();
-  publish::take_out_of_force(self, in.outer, in.outer_serial, *in.block);
+  const detail::Links& links = in.block->links;
+  Words outer = in.outer;
+  if (links.is_spliced())
+    outer = links.parent() == nullptr ? Words{0, 0} : links.parent()->links.words;
+  publish::take_out_of_force(self, outer, links.below_serial, *in.block);
   publish::close_use(in.block->page(), self.arena);
 }
 

@@ -43,14 +43,16 @@ inline constexpr std::size_t small_page_bytes = 8 * 1024;
 struct Links {
   Words words;  ///< what puts this set in force
   PageHead* page;
-  Block* parent;                ///< the set it was made from; null: none, or not one of ours
-  std::uint64_t parent_serial;  ///< which incarnation of it
-  std::uint16_t own;            ///< the first so many labels were asked for, the rest inherited
-  bool spliced;                 ///< `parent` was replaced: the scope below it ended out of order
-  std::uint32_t record_at;      ///< bytes from the block's start
+  /// The set it was made from; 0: none, or not one of ours. With `spliced`: another one took its
+  /// place, because the scope below ended out of order.
+  std::uintptr_t below;
+  std::uint64_t below_serial;  ///< which incarnation of it
+  std::uint16_t own;           ///< the first so many labels were asked for, the rest inherited
+  std::uint32_t record_at;     ///< bytes from the block's start
 
   static constexpr std::size_t at = 64;         ///< where a block has its links,
   static constexpr std::size_t serial_at = 32;  ///< and its serial
+  static constexpr std::uintptr_t spliced = 1;  ///< a bit that no block's address has
 
   static Links& of(Block* block) noexcept {
     return *reinterpret_cast<Links*>(reinterpret_cast<char*>(block) + at);
@@ -58,14 +60,20 @@ struct Links {
   static const Links& of(const Block* block) noexcept { return of(const_cast<Block*>(block)); }
 
   [[nodiscard]] bool is_spliced() const noexcept {
-    return __atomic_load_n(&spliced, __ATOMIC_RELAXED);
+    return (__atomic_load_n(&below, __ATOMIC_RELAXED) & spliced) != 0;
   }
-  /// The set below is still what it was, or there is none.
-  [[nodiscard]] bool parent_is_there() const noexcept {
-    return parent == nullptr ||
-           __atomic_load_n(reinterpret_cast<const std::uint64_t*>(
-                               reinterpret_cast<const char*>(parent) + serial_at),
-                           __ATOMIC_ACQUIRE) == parent_serial;
+  [[nodiscard]] Block* parent() const noexcept {
+    return reinterpret_cast<Block*>(below & ~spliced);
+  }
+  /// Made from none of our sets, so that none can have gone: the common case, and one comparison.
+  [[nodiscard]] bool stands_alone() const noexcept {
+    return __atomic_load_n(&below, __ATOMIC_RELAXED) == 0;
+  }
+  /// The set below is still what it was. To be asked where there is one.
+  [[nodiscard]] bool is_in_order() const noexcept {
+    return !is_spliced() &&
+           __atomic_load_n(reinterpret_cast<const std::uint64_t*>(below + serial_at),
+                           __ATOMIC_ACQUIRE) == below_serial;
   }
 };
 static_assert(sizeof(Links) == 48);
@@ -97,37 +105,46 @@ struct Ends {
 /// What a set is looked up by.
 struct Question {
   std::uint64_t outer[2];  ///< the words in force
-  const void* key;         ///< of the one label; or that there are several
-  std::uint64_t size;      ///< of the one value; or how many there are
+  std::uint64_t what;      ///< `one`, or `several`
   Ends ends;               ///< of the one value; or a hash of all
 
-  static constexpr std::uint64_t mixer = 0x9e3779b97f4a7c15;
+  /// One label with a value of at most Ends::all bytes: keys are aligned to 32, so the sum says both.
+  static std::uint64_t one(const KeyData* key, std::size_t size) noexcept {
+    return reinterpret_cast<std::uintptr_t>(key) + size;
+  }
+  /// More of them, or a longer value. No key has such an address, and neither has none.
+  static std::uint64_t several(std::size_t count) noexcept { return 64 + count; }
+
+  /// 0: nothing is in force. Otherwise it does not name what is, quite.
+  [[nodiscard]] std::uint64_t below() const noexcept { return outer[0] + outer[1]; }
 
   [[nodiscard]] VITRINE_ALWAYS_INLINE std::size_t entry() const noexcept {
+    constexpr std::uint64_t mixer = 0x9e3779b97f4a7c15;
+    std::uint64_t sum = ends.head + ends.tail * 3 + what;
     // That nothing is in force is decided by a branch, as far as where to look goes: otherwise each
     // scope would wait for the one before it to be put out of force.
-    std::uint64_t below = outer[0] ^ outer[1];
-    if (__builtin_expect(below == 0, 1)) __asm__ volatile("" : "=r"(below) : "0"(std::uint64_t{0}));
-    return (ends.head + (ends.tail ^ below) * 3 + reinterpret_cast<std::uintptr_t>(key)) * mixer >>
-           58;
+    if (__builtin_expect(below() != 0, 0)) {
+      sum += below() * 3;
+      __asm__ volatile("" : "+r"(sum));
+    }
+    return sum * mixer >> 58;
   }
 };
 
 /// A set made before, and what it was made of. A thread has 64, at the start of its arena.
 struct alignas(64) Recall {
-  Words outer;
-  const void* key;
-  std::uint64_t size = none;  ///< `writing`: leave it alone
+  std::uint64_t below;
+  std::uint64_t what = none;  ///< `writing`: leave it alone
   Ends ends;
-  Block* block;         ///< in a small page
+  Block* block;  ///< in a small page; made from one of our sets, or where nothing was in force
   std::uint64_t stamp;  ///< first_serial of the block's page: changes when the page is turned
 
-  /// Sizes that nobody asks for.
+  /// What nobody asks for.
   static constexpr std::uint64_t none = ~std::uint64_t{0}, writing = none - 1;
 
   struct Answer {
     Block* block;  ///< null: not known
-    /// What is in force, but read from here: if what is put back came from what was put in force
+    /// What is in force. Not read from there: if what is put back came from what was put in force
     /// before, each scope would wait for the one before it.
     Words outer;
   };
@@ -136,26 +153,34 @@ struct alignas(64) Recall {
   VITRINE_ALWAYS_INLINE Answer answer(const Question& asked) const noexcept {
     // A handler that comes in between may note another question here, but then the block is
     // another one, or the stamp does not fit.
-    const Answer found{block, outer};
+    const Answer found{block, Words{0, 0}};
     const std::uint64_t found_stamp = stamp;
     local_fence();
-    // One branch, for what differs in nearly no case.
-    const std::uint64_t different = (ends.head ^ asked.ends.head) | (ends.tail ^ asked.ends.tail) |
-                                    (outer[0] ^ asked.outer[0]) | (outer[1] ^ asked.outer[1]);
-    if (__builtin_expect(different != 0, 0) || key != asked.key || size != asked.size)
-      return {nullptr, found.outer};
+    // A comparison and its branch are one operation to a CPU; gathering differences is two for each.
+    if (__builtin_expect(ends.head != asked.ends.head, 0) ||
+        __builtin_expect(ends.tail != asked.ends.tail, 0) ||
+        __builtin_expect(what != asked.what, 0) || __builtin_expect(below != asked.below(), 0))
+      return {nullptr, Words{0, 0}};
     local_fence();
-    if (__builtin_expect(block != found.block, 0)) return {nullptr, found.outer};
+    if (__builtin_expect(block != found.block, 0)) return {nullptr, Words{0, 0}};
+    if (found.block == nullptr)
+      __builtin_unreachable();  // what was asked for was noted, with its block
     auto* page = reinterpret_cast<PageHead*>(reinterpret_cast<std::uintptr_t>(found.block) &
                                              ~std::uintptr_t{small_page_bytes - 1});
     local_increment(page->opened);  // first, so that no handler can turn to the page while we look
     local_fence();
-    const Links& links = Links::of(found.block);
-    if (__builtin_expect(page->first_serial == found_stamp && !links.is_spliced(), 1) &&
-        links.parent_is_there())
-      return found;
+    if (__builtin_expect(page->first_serial == found_stamp, 1)) {
+      const Links& links = Links::of(found.block);
+      if (__builtin_expect(links.stands_alone(), 1)) return found;
+      // `below` may be the sum of another set's words, too.
+      if (links.is_in_order()) {
+        const Words& outer = Links::of(links.parent()).words;
+        if (outer[0] == asked.outer[0] && outer[1] == asked.outer[1])
+          return {found.block, Words{asked.outer[0], asked.outer[1]}};
+      }
+    }
     local_increment(page->closed);
-    return {nullptr, found.outer};
+    return {nullptr, Words{0, 0}};
   }
 };
 static_assert(sizeof(Recall) == 64);
