@@ -6,52 +6,30 @@
 #include <map>
 
 #include "base/limits.hpp"
+#include "elf/file.hpp"
 
 namespace vitrine::elf {
 namespace {
 
 constexpr std::size_t chunk_bytes = 256 * 1024;
-constexpr std::size_t sections_max = 64 * 1024;
 constexpr std::size_t occurrences_max = 4096;  // a linker writes each name once
-
-Result<std::vector<Elf64_Shdr>> read_sections(Memory& file) {
-  const auto header = read_header(file, 0);
-  if (!header) return tl::unexpected<Error>(header.error());
-  if (header->e_shoff == 0) return std::vector<Elf64_Shdr>();
-  if (header->e_shentsize != sizeof(Elf64_Shdr))
-    return fail(ErrorCode::malformed,
-                fmt::format("section headers of {} bytes", header->e_shentsize));
-  std::uint64_t count = header->e_shnum;
-  if (count == 0) {  // too many for 16 bits: told by the first one
-    const auto first = file.read_value<Elf64_Shdr>(header->e_shoff, "the first section header");
-    if (!first) return tl::unexpected<Error>(first.error());
-    count = first->sh_size;
-  }
-  if (count > sections_max) return fail(ErrorCode::limit, fmt::format("{} sections", count));
-  std::vector<Elf64_Shdr> sections(static_cast<std::size_t>(count));
-  if (auto done = file.read_exact(header->e_shoff, std::as_writable_bytes(std::span(sections)),
-                                  "section headers");
-      !done)
-    return tl::unexpected<Error>(std::move(done.error()));
-  return sections;
-}
 
 // Where in the string table each of `names` occurs: st_name → index in `names`. A name may also be
 // the tail of a longer one.
-Result<std::map<std::uint64_t, std::size_t>> find_strings(Memory& file, const Elf64_Shdr& strings,
+Result<std::map<std::uint64_t, std::size_t>> find_strings(Memory& file, const Section& strings,
                                                           std::span<const std::string_view> names) {
-  if (strings.sh_size > limits::symbol_name_table)
-    return fail(ErrorCode::limit, fmt::format("{} bytes of symbol names", strings.sh_size));
+  if (strings.size > limits::symbol_name_table)
+    return fail(ErrorCode::limit, fmt::format("{} bytes of symbol names", strings.size));
   std::size_t overlap = 0;
   for (const std::string_view name : names) overlap = std::max(overlap, name.size());
   std::map<std::uint64_t, std::size_t> found;
   std::string chunk(chunk_bytes + overlap, '\0');
-  for (std::uint64_t first = 0; first < strings.sh_size; first += chunk_bytes) {
+  for (std::uint64_t first = 0; first < strings.size; first += chunk_bytes) {
     const std::size_t size =
-        static_cast<std::size_t>(std::min<std::uint64_t>(chunk.size(), strings.sh_size - first));
+        static_cast<std::size_t>(std::min<std::uint64_t>(chunk.size(), strings.size - first));
     const auto bytes = std::span(chunk).first(size);
     if (auto done =
-            file.read_exact(strings.sh_offset + first, std::as_writable_bytes(bytes), ".strtab");
+            file.read_exact(strings.offset + first, std::as_writable_bytes(bytes), ".strtab");
         !done)
       return tl::unexpected<Error>(std::move(done.error()));
     const std::string_view text(bytes.data(), bytes.size());
@@ -69,25 +47,32 @@ Result<std::map<std::uint64_t, std::size_t>> find_strings(Memory& file, const El
 
 Result<std::vector<std::optional<Symbol>>> find_file_symbols(
     Memory& file, std::span<const std::string_view> names) {
-  const auto sections = read_sections(file);
-  if (!sections) return tl::unexpected<Error>(sections.error());
-  const auto table =
-      std::find_if(sections->begin(), sections->end(),
-                   [](const Elf64_Shdr& section) { return section.sh_type == SHT_SYMTAB; });
-  if (table == sections->end()) return fail(ErrorCode::not_found, "the file has no .symtab");
-  if (table->sh_link >= sections->size())
-    return fail(ErrorCode::malformed, fmt::format(".symtab links to section {}", table->sh_link));
-  const auto strings = find_strings(file, (*sections)[table->sh_link], names);
+  const auto header = read_header(file, 0);
+  if (!header) return tl::unexpected<Error>(header.error());
+  const auto elf = read_file(file);
+  if (!elf) return tl::unexpected<Error>(elf.error());
+  const auto& sections = elf->sections;
+  const auto table = std::find_if(sections.begin(), sections.end(), [](const Section& section) {
+    return section.type == SHT_SYMTAB;
+  });
+  if (table == sections.end()) {
+    if (sections.empty() && !elf->problems.empty())
+      return fail(ErrorCode::malformed, elf->problems.front());
+    return fail(ErrorCode::not_found, "the file has no .symtab");
+  }
+  if (table->link >= sections.size())
+    return fail(ErrorCode::malformed, fmt::format(".symtab links to section {}", table->link));
+  const auto strings = find_strings(file, sections[table->link], names);
   if (!strings) return tl::unexpected<Error>(strings.error());
 
-  const std::uint64_t count = table->sh_size / sizeof(Elf64_Sym);
+  const std::uint64_t count = table->size / sizeof(Elf64_Sym);
   if (count > limits::symbols) return fail(ErrorCode::limit, fmt::format("{} symbols", count));
   std::vector<std::optional<Symbol>> found(names.size());
   std::vector<Elf64_Sym> chunk(chunk_bytes / sizeof(Elf64_Sym));
   for (std::uint64_t first = 0; first < count && !strings->empty(); first += chunk.size()) {
     const auto part = std::span(chunk).first(
         static_cast<std::size_t>(std::min<std::uint64_t>(chunk.size(), count - first)));
-    if (auto done = file.read_exact(table->sh_offset + first * sizeof(Elf64_Sym),
+    if (auto done = file.read_exact(table->offset + first * sizeof(Elf64_Sym),
                                     std::as_writable_bytes(part), ".symtab");
         !done)
       return tl::unexpected<Error>(std::move(done.error()));

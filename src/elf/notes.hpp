@@ -1,6 +1,10 @@
-// Notes of a module: small named records in its PT_NOTE segments.
+// Notes: small named records, in the PT_NOTE segments of modules and the SHT_NOTE sections of files.
 #pragma once
 
+#include <span>
+#include <string_view>
+
+#include "elf/file.hpp"
 #include "elf/image.hpp"
 
 namespace vitrine::elf {
@@ -12,6 +16,19 @@ struct Note {
   std::uint32_t size = 0;   ///< of the description, bytes
 };
 
+/// A note among bytes; `name` lives as long as they do.
+struct NoteView {
+  std::string_view name;
+  std::uint32_t type = 0;
+  std::size_t description = 0;  ///< where it begins
+  std::uint32_t size = 0;       ///< of the description, bytes
+};
+
+/// The notes that follow each other in `bytes`, up to the first broken one. `alignment`: of the
+/// segment or section; 8 is taken as such, all else as 4.
+std::vector<NoteView> walk_notes(std::span<const std::byte> bytes, const Encoding& encoding,
+                                 std::uint64_t alignment);
+
 /// All notes, up to the first broken one of each segment.
 std::vector<Note> read_notes(Memory& memory, const Image& image);
 
@@ -20,5 +37,8 @@ std::optional<Note> build_id_note(Memory& memory, const Image& image);
 
 /// The GNU build id; empty when the module has none.
 std::vector<std::byte> build_id(Memory& memory, const Image& image);
+
+/// The same of a file, from its sections or, where it has none, its segments.
+std::vector<std::byte> build_id(Memory& file, const File& elf);
 
 }  // namespace vitrine::elf

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "elf/encoding.hpp"
+#include "elf/file.hpp"
 #include "probe/probe.hpp"
 #include "target/file_memory.hpp"
 
@@ -17,11 +17,13 @@ namespace vitrine::observe {
 
 /// A file, and the probes it offers.
 struct ProbeFile {
-  std::string path;                          ///< as the user, or the target, names it
-  std::shared_ptr<target::FileMemory> file;  ///< open, whatever becomes of its name
-  std::string build_id;                      ///< lower-case hex; empty: it has none
+  std::string path;  ///< as the user, or the target, names it
+  /// Open, whatever becomes of its name; null when it offers no probes.
+  std::shared_ptr<target::FileMemory> file;
+  std::string build_id;  ///< lower-case hex; empty: it has none
   elf::Encoding encoding;
   probe::Machine machine = probe::Machine::other;
+  std::vector<elf::Segment> code;     ///< what of it is loaded to be executed
   std::vector<probe::Probe> probes;   ///< by provider and name; sites by address
   std::size_t tombstones = 0;         ///< notes whose code the linker has left out: not listed
   std::vector<std::string> problems;  ///< what could not be used, and why; each a sentence
@@ -57,16 +59,15 @@ class ProbeFiles {
   /// unsupported (no regular file).
   Result<std::shared_ptr<const ProbeFile>> open(const std::string& path);
 
-  /// The same of an open file, which `path` names.
-  Result<std::shared_ptr<const ProbeFile>> take(target::FileDescriptor file,
-                                                const std::string& path);
-
   /// The probes of all that a process maps to be executed: its program, libraries, and what else
   /// it loaded. Call again to see what came since. Errors: not_found (no such process),
   /// not_permitted.
   Result<ProcessProbes> of_process(int pid);
 
  private:
+  Result<std::shared_ptr<const ProbeFile>> take(target::FileDescriptor file,
+                                                const std::string& path, std::vector<int> roots);
+
   ProbeDetail detail_;
   std::map<target::FileIdentity, Result<std::shared_ptr<const ProbeFile>>> known_;
 };

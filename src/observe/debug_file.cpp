@@ -1,0 +1,100 @@
+#include "observe/debug_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include <array>
+
+#include "base/limits.hpp"
+#include "elf/notes.hpp"
+#include "elf/section_bytes.hpp"
+#include "observe/build_id.hpp"
+#include "target/regular_file.hpp"
+
+namespace vitrine::observe {
+namespace {
+
+constexpr const char* debug_root = "/usr/lib/debug";
+
+/// .gnu_debuglink: a file name, padded to 4 bytes, and the CRC-32 of that file.
+struct Link {
+  std::string name;
+  std::uint32_t checksum = 0;
+};
+
+std::optional<Link> read_link(Memory& file, const elf::File& elf) {
+  const elf::Section* section = elf.find(".gnu_debuglink");
+  if (section == nullptr) return std::nullopt;
+  const auto read = elf::read_section(file, elf, *section, limits::name_bytes);
+  if (!read) return std::nullopt;
+  const std::string_view text(reinterpret_cast<const char*>(read->bytes.data()),
+                              read->bytes.size());
+  const std::size_t end = text.find('\0');
+  const std::size_t at = (end + 4) / 4 * 4;
+  // A name alone: it leads to the directories that are searched, and nowhere else.
+  if (end == text.npos || end == 0 || at + 4 > text.size() ||
+      text.substr(0, end).find('/') != text.npos)
+    return std::nullopt;
+  return Link{std::string(text.substr(0, end)), elf.encoding.u32(read->bytes.data() + at)};
+}
+
+std::uint32_t checksum_of(Memory& file) {
+  std::vector<std::byte> chunk(256 * 1024);
+  uLong checksum = ::crc32(0, nullptr, 0);
+  for (std::uint64_t at = 0;; at += chunk.size()) {
+    const std::size_t got = file.read_some(at, chunk);
+    checksum =
+        ::crc32(checksum, reinterpret_cast<const Bytef*>(chunk.data()), static_cast<uInt>(got));
+    if (got < chunk.size()) return static_cast<std::uint32_t>(checksum);
+  }
+}
+
+std::vector<std::string> candidates(const std::string& build_id, const std::optional<Link>& link,
+                                    const std::string& path) {
+  std::vector<std::string> paths;
+  if (build_id.size() > 2)
+    paths.push_back(fmt::format("{}/.build-id/{}/{}.debug", debug_root, build_id.substr(0, 2),
+                                build_id.substr(2)));
+  const std::size_t slash = path.rfind('/');
+  if (link && path.starts_with('/')) {
+    const std::string directory = path.substr(0, slash);
+    paths.push_back(fmt::format("{}/{}", directory, link->name));
+    paths.push_back(fmt::format("{}/.debug/{}", directory, link->name));
+    paths.push_back(fmt::format("{}{}/{}", debug_root, directory, link->name));
+  }
+  return paths;
+}
+
+Result<target::FileDescriptor> open_in(const DebugPlaces& places, std::size_t root,
+                                       const std::string& path) {
+  if (places.roots.empty()) return target::open_regular_at(AT_FDCWD, path);
+  return target::open_regular_below(places.roots[root], path);
+}
+
+}  // namespace
+
+std::unique_ptr<DebugFile> find_debug_file(Memory& file, const elf::File& elf,
+                                           const std::string& build_id, const DebugPlaces& places) {
+  const auto link = read_link(file, elf);
+  const auto paths = candidates(build_id, link, places.path);
+  for (std::size_t root = 0; root < std::max<std::size_t>(places.roots.size(), 1); ++root) {
+    for (const std::string& path : paths) {
+      auto opened = open_in(places, root, path).and_then([](target::FileDescriptor fd) {
+        return target::FileMemory::from(std::move(fd));
+      });
+      if (!opened) continue;
+      auto debug = elf::read_file(**opened);
+      if (!debug || debug->machine != elf.machine || debug->encoding != elf.encoding) continue;
+      const std::string its_id = hex_build_id(**opened, *debug);
+      const bool same = build_id.empty() || its_id.empty()
+                            ? link && checksum_of(**opened) == link->checksum
+                            : its_id == build_id;
+      if (same)
+        return std::make_unique<DebugFile>(DebugFile{std::move(*opened), std::move(*debug)});
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace vitrine::observe

@@ -1,0 +1,30 @@
+// Separate debug files: what was split off a program when it was installed.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "elf/file.hpp"
+#include "target/file_memory.hpp"
+
+namespace vitrine::observe {
+
+/// Where debug files are looked for.
+struct DebugPlaces {
+  std::vector<int> roots;  ///< descriptors of root directories, in order; none: ours alone
+  std::string path;        ///< of the file that runs, as those roots have it
+};
+
+struct DebugFile {
+  std::unique_ptr<target::FileMemory> memory;
+  elf::File elf;
+};
+
+/// The debug file of `elf`: by build id below /usr/lib/debug, else by .gnu_debuglink beside it, in
+/// .debug, and below /usr/lib/debug. It must have the same build id or, where there is none, the
+/// checksum that the link names. Null: there is none.
+std::unique_ptr<DebugFile> find_debug_file(Memory& file, const elf::File& elf,
+                                           const std::string& build_id, const DebugPlaces& places);
+
+}  // namespace vitrine::observe

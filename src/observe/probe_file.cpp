@@ -1,0 +1,190 @@
+#include "observe/probe_file.hpp"
+
+#include <elf.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "base/limits.hpp"
+#include "elf/functions.hpp"
+#include "elf/section_bytes.hpp"
+#include "observe/build_id.hpp"
+#include "probe/site_address.hpp"
+#include "probe/stapsdt_note.hpp"
+
+namespace vitrine::observe {
+namespace {
+
+constexpr std::string_view note_section = ".note.stapsdt";
+
+probe::Machine machine_of(std::uint16_t machine) {
+  switch (machine) {
+    case EM_X86_64:
+      return probe::Machine::x86_64;
+    case EM_386:
+      return probe::Machine::i386;
+    case EM_AARCH64:
+      return probe::Machine::aarch64;
+    case EM_ARM:
+      return probe::Machine::arm;
+    case EM_PPC64:
+      return probe::Machine::ppc64;
+    case EM_S390:
+      return probe::Machine::s390x;
+    case EM_RISCV:
+      return probe::Machine::riscv64;
+    case 258:  // EM_LOONGARCH, younger than Debian's headers
+      return probe::Machine::loongarch64;
+    default:
+      return probe::Machine::other;
+  }
+}
+
+/// Gathers the probes of one file.
+class Reader {
+ public:
+  Reader(ProbeFile& into, const elf::File& elf, const DebugPlaces& places)
+      : into_(into), elf_(elf), places_(places) {}
+
+  void read(const ProbeDetail& detail) {
+    if (!read_notes(*into_.file, elf_) && look_for_debug_file())
+      read_notes(*debug_->memory, debug_->elf);
+    explain_headers();
+    sort();
+    if (detail.functions) name_functions();
+  }
+
+ private:
+  /// False: there is no section for our notes here.
+  bool read_notes(Memory& file, const elf::File& elf) {
+    bool has_section = false;
+    for (const elf::Section& section : elf.sections) {
+      const bool ours = elf.name(section) == note_section;
+      if (section.type != SHT_NOTE && !(ours && section.type != SHT_NOBITS)) continue;
+      auto read = elf::read_section(file, elf, section, limits::note_section);
+      if (!read) {
+        if (ours) problem("{}: {}", note_section, read.error().message);
+        continue;
+      }
+      has_section = has_section || ours;
+      if (ours && !read->problem.empty()) problem("{}: {}", note_section, read->problem);
+      const auto notes = probe::decode_stapsdt_notes(read->bytes, elf.encoding);
+      if (ours || !notes.notes.empty()) add(notes, elf);
+    }
+    return has_section;
+  }
+
+  void add(const probe::StapsdtNotes& notes, const elf::File& notes_from) {
+    for (const probe::NoteProblem& broken : notes.problems)
+      into_.problems.push_back(broken.message);
+    if (notes.problems_left_out > 0)
+      problem("{} more notes could not be decoded", notes.problems_left_out);
+    const elf::Section* base = notes_from.find(".stapsdt.base");
+    probe::FileLayout layout{
+        elf_.type, elf_.segments, static_cast<std::uint64_t>(into_.file->identity().size), {}};
+    if (base != nullptr) layout.stapsdt_base = base->address;
+    for (const probe::StapsdtNote& note : notes.notes) {
+      auto site = probe::make_site(note, layout);
+      if (!site) {
+        ++into_.tombstones;
+        continue;
+      }
+      probe_named(note.provider, note.name).sites.push_back(std::move(*site));
+    }
+  }
+
+  probe::Probe& probe_named(std::string_view provider, std::string_view name) {
+    const auto [known, is_new] = positions_.emplace(
+        std::pair(std::string(provider), std::string(name)), into_.probes.size());
+    if (is_new)
+      into_.probes.push_back({probe::Kind::sdt, std::string(provider), std::string(name), {}});
+    return into_.probes[known->second];
+  }
+
+  bool look_for_debug_file() {
+    debug_ = find_debug_file(*into_.file, elf_, into_.build_id, places_);
+    return debug_ != nullptr;
+  }
+
+  void explain_headers() {
+    for (const std::string& text : elf_.problems) into_.problems.push_back(text);
+    if (elf_.type == ET_CORE)
+      problem("it is a core file: its programs have the probes");
+    else if (elf_.sections.empty() && elf_.problems.empty())
+      problem(
+          "it has no section headers, so its probes cannot be found (sstrip and UPX take them)");
+  }
+
+  /// By name, each with its sites by address. A site that two notes announce alike is one.
+  void sort() {
+    std::sort(into_.probes.begin(), into_.probes.end(), [](const auto& a, const auto& b) {
+      return std::tie(a.provider, a.name) < std::tie(b.provider, b.name);
+    });
+    const auto key = [](const probe::Site& site) {
+      return std::tie(site.address, site.semaphore, site.arguments);
+    };
+    for (probe::Probe& probe : into_.probes) {
+      auto& sites = probe.sites;
+      std::stable_sort(sites.begin(), sites.end(),
+                       [&](const auto& a, const auto& b) { return key(a) < key(b); });
+      if (elf_.type == ET_REL) continue;  // no site has an address yet
+      sites.erase(std::unique(sites.begin(), sites.end(),
+                              [&](const auto& a, const auto& b) { return key(a) == key(b); }),
+                  sites.end());
+    }
+  }
+
+  void name_functions() {
+    std::vector<probe::Site*> sites;
+    std::vector<Address> addresses;
+    for (probe::Probe& probe : into_.probes)
+      for (probe::Site& site : probe.sites) {
+        sites.push_back(&site);
+        addresses.push_back(site.address);
+      }
+    if (sites.empty() || elf_.type == ET_REL) return;
+    take_names(sites, elf::functions_around(*into_.file, elf_, addresses));
+    const bool complete = std::none_of(
+        sites.begin(), sites.end(), [](const probe::Site* site) { return site->function.empty(); });
+    if (complete || (debug_ == nullptr && !look_for_debug_file())) return;
+    take_names(sites, elf::functions_around(*debug_->memory, debug_->elf, addresses));
+  }
+
+  static void take_names(const std::vector<probe::Site*>& sites, std::vector<std::string> names) {
+    for (std::size_t i = 0; i < sites.size(); ++i)
+      if (!names[i].empty()) sites[i]->function = std::move(names[i]);
+  }
+
+  template <class... Args>
+  void problem(fmt::format_string<Args...> text, Args&&... args) {
+    into_.problems.push_back(fmt::format(text, std::forward<Args>(args)...));
+  }
+
+  ProbeFile& into_;
+  const elf::File& elf_;
+  const DebugPlaces& places_;
+  std::unique_ptr<DebugFile> debug_;
+  std::map<std::pair<std::string, std::string>, std::size_t> positions_;
+};
+
+}  // namespace
+
+Result<ProbeFile> read_probe_file(std::shared_ptr<target::FileMemory> file, std::string path,
+                                  const DebugPlaces& places, const ProbeDetail& detail) {
+  const auto elf = elf::read_file(*file);
+  if (!elf) return tl::unexpected<Error>(elf.error());
+  ProbeFile found;
+  found.path = std::move(path);
+  found.file = std::move(file);
+  found.build_id = hex_build_id(*found.file, *elf);
+  found.encoding = elf->encoding;
+  found.machine = machine_of(elf->machine);
+  for (const elf::Segment& segment : elf->segments)
+    if (segment.type == PT_LOAD && (segment.flags & PF_X) != 0) found.code.push_back(segment);
+  Reader(found, *elf, places).read(detail);
+  return found;
+}
+
+}  // namespace vitrine::observe
