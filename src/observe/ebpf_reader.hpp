@@ -21,7 +21,7 @@ class EbpfReader final : public LabelReader {
   /// One thread's last readings, by definition.
   struct Sighting {
     std::string comm;
-    std::map<std::size_t, SampledReading> sets;
+    std::map<std::size_t, KernelReading> sets;
   };
   /// By tid and start time in nanoseconds.
   using Sightings = std::map<std::pair<pid_t, std::uint64_t>, Sighting>;

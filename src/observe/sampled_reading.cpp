@@ -1,82 +1,8 @@
 #include "observe/sampled_reading.hpp"
 
-#include <array>
-
 #include "bpf/thread_iterator.hpp"
-#include "format/serial_set.hpp"
 
 namespace vitrine::observe {
-namespace {
-
-using abi::custom_labels::SerialSet;
-using format::Format;
-
-vitrine_shape shape_of(Format format) {
-  switch (format) {
-    case Format::custom_labels_v0:
-      return VITRINE_LABEL_ARRAY_IN_SLOT;
-    case Format::custom_labels_v1:
-      return VITRINE_LABEL_ARRAY;
-    case Format::v2_draft_a:
-    case Format::v2_draft_b:
-      return VITRINE_COUNTED_RECORD;
-    case Format::v2_draft_c:
-    case Format::v2_draft_d:
-    case Format::otel_thread_ctx_v1:
-      return VITRINE_SIZED_RECORD;
-    case Format::elastic_v1:
-      return VITRINE_FIXED_RECORD;
-  }
-  return VITRINE_FIXED_RECORD;
-}
-
-vitrine_definition wire_definition(const Definition& definition) {
-  vitrine_definition wire{};
-  wire.shape = shape_of(definition.format);
-  if (const auto* fixed = std::get_if<target::StaticTls>(&definition.location)) {
-    wire.tls_kind = VITRINE_TLS_STATIC;
-    wire.tls_offset = fixed->offset;
-    return wire;
-  }
-  const auto& tls = std::get<target::DynamicTls>(definition.location);
-  wire.tls_kind = tls.libc == target::Libc::musl ? VITRINE_TLS_MUSL_DTV : VITRINE_TLS_GLIBC_DTV;
-  wire.tls_offset = static_cast<std::int64_t>(tls.offset);
-  wire.tls_module_id = tls.module_id;
-  wire.tls_need_generation = tls.need_generation;
-  return wire;
-}
-
-/// Whether a decoder got all it needed. Of a draft A or B record it asks for the most that its
-/// attributes can be, and says in the set whether it fell short.
-bool sufficed(const ChunkMemory& bytes, Format format, const Result<format::LabelSet>& set) {
-  if (bytes.missed().empty()) return true;
-  if (format != Format::v2_draft_a && format != Format::v2_draft_b) return false;
-  return set && set->truncated.empty();
-}
-
-/// Makes the page of an address resident, if there is one.
-void touch(Memory& memory, Address address) {
-  std::array<std::byte, 1> one{};
-  memory.read_some(address, one);
-}
-
-/// The whole block of a set of our own writer, if it still is the incarnation that was sampled.
-std::vector<std::byte> rest_of_block(Memory& process, Memory& sampled, Address set) {
-  const auto mark = format::read_serial(sampled, set);
-  if (!mark || mark->total_bytes > limits::hard_label_limits.bytes_per_thread) return {};
-  std::vector<std::byte> block(mark->total_bytes);
-  SerialSet head{};
-  std::array<ReadRequest, 2> in_order{
-      {{set, block, 0}, {set, std::as_writable_bytes(std::span(&head, 1)), 0}}};
-  process.read(in_order);
-  if (!in_order[0].complete() || !in_order[1].complete()) return {};
-  if (!format::still_stands(*mark, head)) return {};
-  return block;
-}
-
-}  // namespace
-
-static_assert(limits::definitions <= VITRINE_DEFINITIONS);
 
 Result<std::unique_ptr<SubjectSampler>> SubjectSampler::open(Subject& subject) {
   auto iterator = bpf::ThreadIterator::open(subject.process().pidfd());
@@ -95,51 +21,15 @@ Result<std::unique_ptr<SubjectSampler>> SubjectSampler::open(Subject& subject) {
 }
 
 Result<void> SubjectSampler::tell_definitions() {
-  vitrine_target target{};
-  target.machine =
-      subject_.process().machine() == target::Machine::aarch64 ? VITRINE_AARCH64 : VITRINE_X86_64;
-  target.pid_level = pid_level_;
-  target.address_mask = subject_.process().memory().untag(~Address{0});
-  for (const Definition& definition : subject_.definitions())
-    target.definitions[target.definition_count++] = wire_definition(definition);
-  return sampler_->want(kernel_tgid_, target);
+  return sampler_->want(kernel_tgid_, wire_target(subject_, pid_level_));
 }
 
-SampledReading SubjectSampler::decode(const bpf::SampledSet& set, Address thread_pointer_hint,
-                                      std::size_t* bytes_left) {
-  const Definition& definition = subject_.definitions()[set.head.definition];
-  Memory& process = subject_.process().memory();
-  if (set.head.state == VITRINE_SLOT_UNALLOCATED) return {format::LabelSet{}, true};
-  if (set.head.state != VITRINE_SLOT_READ) {
-    touch(process, set.head.slot_address);
-    return {fail(ErrorCode::failed, "its thread-local slot was not resident"), false};
-  }
-
-  const Address record = format::slot_is_pointer(definition.format)
-                             ? subject_.process().memory().untag(set.head.slot)
-                             : set.head.slot_address;
-  ChunkMemory sampled(set.chunks);
-  const auto decode_from = [&](Memory& memory) {
-    auto decoded = format::decode_record(definition.format, memory, record,
-                                         subject_.decode_context(definition, bytes_left));
-    if (decoded && decoded->needs_key_map_refresh) {
-      subject_.refresh_keys(definition, thread_pointer_hint);
-      decoded = format::decode_record(definition.format, memory, record,
-                                      subject_.decode_context(definition, bytes_left));
-    }
-    return std::move(decoded).map([](format::Decoded&& done) { return std::move(done.set); });
-  };
-  auto decoded = decode_from(sampled);
-  if (sufficed(sampled, definition.format, decoded)) return {std::move(decoded), true};
-
-  for (const Address address : sampled.missed()) touch(process, address);
-  const auto block = rest_of_block(process, sampled, record);
-  if (!block.empty()) {
-    ChunkMemory whole({{record, block}});
-    auto again = decode_from(whole);
-    if (whole.missed().empty()) return {std::move(again), true};
-  }
-  return {decode_from(process), false};
+KernelReading SubjectSampler::decode(const bpf::SampledSet& set, Address thread_pointer_hint,
+                                     std::size_t* bytes_left) {
+  const KernelSlot slot{set.head.state, set.head.slot_address, set.head.slot, set.chunks,
+                        thread_pointer_hint};
+  return decode_kernel_slot(subject_, subject_.definitions()[set.head.definition], slot,
+                            bytes_left);
 }
 
 }  // namespace vitrine::observe

@@ -6,17 +6,10 @@
 
 #include "bpf/sample.hpp"
 #include "bpf/sampler.hpp"
+#include "observe/kernel_labels.hpp"
 #include "observe/subject.hpp"
 
 namespace vitrine::observe {
-
-/// One definition in one sample.
-struct SampledReading {
-  Result<format::LabelSet> set;
-  /// All bytes are of the moment of the sample. False: some were not resident in the interrupt, and
-  /// came from the process later.
-  bool complete = false;
-};
 
 /// A sampler that knows the subject.
 class SubjectSampler {
@@ -31,8 +24,8 @@ class SubjectSampler {
 
   /// Decodes a sample's reading of one definition. What it lacks is read from the process now, so
   /// that a next sample finds it resident.
-  SampledReading decode(const bpf::SampledSet& set, Address thread_pointer_hint,
-                        std::size_t* bytes_left);
+  KernelReading decode(const bpf::SampledSet& set, Address thread_pointer_hint,
+                       std::size_t* bytes_left);
 
   /// Whether a sample is of the subject.
   [[nodiscard]] bool concerns(const bpf::Sample& sample) const {
