@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "cli/text.hpp"
+#include "observe/demangle.hpp"
 
 namespace vitrine::cli {
 namespace {
@@ -39,6 +40,31 @@ Json json_list(const format::KeyValueList& list) {
   Json out = Json::array();
   for (const format::KeyValue& item : list)
     out.push_back({{"key", json_bytes(item.key)}, {"value", json_value(item.value)}});
+  return out;
+}
+
+/// One entry an argument: what `field` says of it, or null.
+Json json_types(const probe::Site& site, std::string probe::ArgumentType::*field) {
+  Json out(site.arguments.size(), nullptr);
+  for (const probe::ArgumentType& type : site.types)
+    if (type.argument < out.size() && !(type.*field).empty())
+      out[type.argument] = json_bytes(type.*field);
+  return out;
+}
+
+Json json_site(const probe::Site& site, std::optional<Address> bias) {
+  Json out = {{"address", hex(site.address)}};
+  if (bias) out["runtime_address"] = hex(site.address + *bias);
+  out["file_offset"] = site.file_offset ? Json(hex(*site.file_offset)) : Json();
+  out["function"] = site.function.empty() ? Json() : json_bytes(observe::demangled(site.function));
+  Json& arguments = out["args"] = Json::array();
+  for (const std::string& argument : site.arguments) arguments.push_back(json_bytes(argument));
+  if (!site.types.empty()) {
+    out["types"] = json_types(site, &probe::ArgumentType::type);
+    out["arg_names"] = json_types(site, &probe::ArgumentType::name);
+  }
+  out["semaphore"] = site.semaphore == 0 ? Json() : Json(hex(site.semaphore));
+  for (const std::string& problem : site.problems) out["problems"].push_back(json_bytes(problem));
   return out;
 }
 
@@ -133,6 +159,19 @@ Json to_json(const observe::Publisher& publisher) {
     Json& problems = object["problems"] = Json::array();
     for (const std::string& problem : publisher.problems) problems.push_back(json_bytes(problem));
   }
+  return object;
+}
+
+Json to_json(const observe::ProbeFile& file, const probe::Probe& probe, std::optional<Address> bias,
+             int pid) {
+  Json object = {{"kind", probe.kind == probe::Kind::sdt ? "sdt" : "dof"},
+                 {"provider", json_bytes(probe.provider)},
+                 {"name", json_bytes(probe.name)},
+                 {"module", json_bytes(file.path)},
+                 {"build_id", file.build_id.empty() ? Json() : Json(file.build_id)}};
+  if (bias) object["pid"] = pid;
+  Json& sites = object["sites"] = Json::array();
+  for (const probe::Site& site : probe.sites) sites.push_back(json_site(site, bias));
   return object;
 }
 

@@ -9,6 +9,7 @@
 #include "observe/context.hpp"
 #include "observe/doctor.hpp"
 #include "observe/labels.hpp"
+#include "observe/probes.hpp"
 #include "observe/ps.hpp"
 
 namespace vitrine::cli {
@@ -30,6 +31,13 @@ Json to_json(const observe::ThreadLabels& thread);
 /// {"pid","comm","threads","formats":[…],"context":bool, "service" and "problems" when there are
 /// such}.
 Json to_json(const observe::Publisher& publisher);
+
+/// {"kind","provider","name","module","build_id","sites":[{"address","file_offset","function","args",
+/// "types" and "arg_names" where told (null for an argument that is not), "semaphore", "problems"
+/// when there are such}]}. Of a process `pid`, whose code lies at `bias`: "pid", and in each site
+/// "runtime_address".
+Json to_json(const observe::ProbeFile& file, const probe::Probe& probe, std::optional<Address> bias,
+             int pid);
 
 /// {"topic","what","verdict":"yes|no|partly","detail", "remedy" when there is one}.
 Json to_json(const observe::Finding& finding);

@@ -15,6 +15,7 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   commands.push_back(make_ps_command());
   commands.push_back(make_labels_command());
   commands.push_back(make_context_command());
+  commands.push_back(make_probes_command());
   commands.push_back(make_doctor_command());
   return commands;
 }
@@ -46,7 +47,8 @@ std::vector<std::string> normalise(int argc, char** argv) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("Reads what processes put on display (labels, context), from outside.", "vitrine");
+  CLI::App app("Reads what processes put on display (labels, context, probes), from outside.",
+               "vitrine");
   app.set_version_flag("--version", "vitrine " VITRINE_VERSION);
   app.require_subcommand(1);
   app.footer("\nvitrine COMMAND --help tells more. Start with: vitrine ps");

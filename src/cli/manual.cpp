@@ -143,7 +143,8 @@ std::string man_page(const std::vector<std::unique_ptr<Command>>& commands) {
       "Finds and reads thread labels (Custom Labels ABI v0 and v1, the OpenTelemetry thread "
       "context, "
       "the Elastic record) and the process context in live processes, without their help and, by "
-      "default, without stopping a thread.\n.SH COMMANDS\n";
+      "default, without stopping a thread; and the static probes of processes and files.\n.SH "
+      "COMMANDS\n";
   std::vector<std::string> pages;
   for (const auto& command : commands) {
     const Manual manual = command->manual();

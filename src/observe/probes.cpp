@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,6 +25,13 @@ std::string path_of(const target::FileMemory& file) {
   const ssize_t n = ::readlink(link.c_str(), path.data(), path.size());
   path.resize(static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
   return path;
+}
+
+bool same_file(int a, int b) {
+  struct stat one {
+  }, other{};
+  return ::fstat(a, &one) == 0 && ::fstat(b, &other) == 0 && one.st_dev == other.st_dev &&
+         one.st_ino == other.st_ino;
 }
 
 /// The biases that explain how a file's code lies in memory; as a rule one.
@@ -83,8 +91,9 @@ Result<ProcessProbes> ProbeFiles::of_process(int pid) {
   const auto its_root = target::open_at(dir, "root", O_PATH);
   const auto our_root = target::open_at(AT_FDCWD, "/", O_PATH);
   std::vector<int> roots;
-  for (const auto* root : {&its_root, &our_root})
-    if (*root) roots.push_back((*root)->get());
+  if (its_root) roots.push_back(its_root->get());
+  if (our_root && !(its_root && same_file(its_root->get(), our_root->get())))
+    roots.push_back(our_root->get());
 
   ProcessProbes found;
   for (const target::MappedFile& mapped : *files) {

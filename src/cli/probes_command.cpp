@@ -1,0 +1,135 @@
+// vitrine probes: the static probes of files and processes.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "cli/command.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/json.hpp"
+#include "cli/probe_target.hpp"
+#include "cli/probes_text.hpp"
+#include "cli/report.hpp"
+#include "observe/probes.hpp"
+#include "probe/pattern.hpp"
+
+namespace vitrine::cli {
+namespace {
+
+class ProbesCommand : public Command {
+ public:
+  Manual manual() const override {
+    return {
+        "probes",
+        "list the static probes of files and processes",
+        {"Lists the probes (SystemTap SDT, also called USDT) that files offer, of any machine and "
+         "byte order, or those of all that a process has loaded: its program, libraries, plug-ins, "
+         "deleted files and those of containers included. Notes that were split off into a "
+         "separate debug file are found by build id and .gnu_debuglink.",
+         "A target is a process id or a path; a name without a slash is looked for here, then in "
+         "PATH. PATTERNs choose probes: PROVIDER:NAME, each with the wildcards of the shell (quote "
+         "them), or a wildcard without a colon for the name alone. With patterns, to find nothing "
+         "is a failure.",
+         "Each line shows how many sites a probe has (it may have been inlined many times), "
+         "whether semaphores guard it, and its arguments: their names and types where the probe "
+         "tells them, else where the compiler put them. --sites shows every site."},
+        {{"vitrine probes /usr/bin/stap", "the probes of a program"},
+         {"vitrine probes 4242 'libstdcxx:*'", "those of one provider in process 4242"},
+         {"vitrine probes --sites 4242", "addresses, functions, semaphores and arguments"},
+         {"vitrine probes --json 4242 | jq -r .name", "one JSON object a probe"}},
+        {"ps", "readelf(1)"}};
+  }
+
+  void define(CLI::App& app) override {
+    app.add_option("TARGET", words_, "Process ids and files; and patterns of probes")
+        ->required()
+        ->option_text("... [PATTERN...]");
+    app.add_flag("--sites", sites_, "Show every site of every probe");
+    app.add_flag("--json", json_, "One JSON object a probe, one a line");
+  }
+
+  int run() override {
+    auto targets = parse_targets(words_);
+    if (!targets) return report(targets.error());
+    patterns_ = std::move(targets->patterns);
+    observe::ProbeFiles files({.functions = sites_ || json_});
+    for (const ProbeTarget& target : targets->targets)
+      if (!show(files, target)) return exit_done;  // nobody reads any more
+    std::fflush(stdout);
+    if (status_ == exit_done && shown_ == 0 && !patterns_.empty())
+      return report({ErrorCode::failed, "no probe matches", "without a pattern all are listed"});
+    return status_;
+  }
+
+ private:
+  bool show(observe::ProbeFiles& files, const ProbeTarget& target) {
+    if (target.pid != 0) return show_process(files, target.pid);
+    const auto file = files.open(target.path);
+    if (!file) return fail_with(file.error());
+    tell(**file);
+    if ((*file)->probes.empty() && !json_ && patterns_.empty())
+      fmt::print("{}: no probes\n", printable(target.path));
+    return show(**file, std::nullopt, 0);
+  }
+
+  bool show_process(observe::ProbeFiles& files, int pid) {
+    const auto found = files.of_process(pid);
+    if (!found) return fail_with(found.error());
+    for (const std::string& problem : found->problems) note(problem);
+    std::size_t probes = 0;
+    for (const observe::ProbeModule& module : found->modules) {
+      tell(*module.file);
+      probes += module.file->probes.size();
+      if (!show(*module.file, module.bias, pid)) return false;
+    }
+    if (probes == 0 && !json_ && patterns_.empty())
+      fmt::print("process {}: no probes in any of its {} files\n", pid, found->files);
+    return true;
+  }
+
+  /// False when nobody reads any more.
+  bool show(const observe::ProbeFile& file, std::optional<Address> bias, int pid) {
+    ShownProbes shown{&file, bias, {}};
+    for (const probe::Probe& probe : file.probes)
+      if (probe::selected(probe, patterns_)) shown.probes.push_back(&probe);
+    shown_ += shown.probes.size();
+    if (shown.probes.empty()) return true;
+    if (!json_) {
+      const Style style = Style::of_stdout();
+      const std::string text = sites_ ? sites_text(shown, style) : probes_text(shown, style);
+      return std::fputs(text.c_str(), stdout) >= 0;
+    }
+    return std::all_of(shown.probes.begin(), shown.probes.end(), [&](const probe::Probe* probe) {
+      return print_json(to_json(file, *probe, bias, pid));
+    });
+  }
+
+  void tell(const observe::ProbeFile& file) const {
+    for (const std::string& problem : file.problems) note(file.path + ": " + problem);
+    if (file.tombstones > 0 && sites_)
+      note(fmt::format("{}: {} notes are left out: the linker dropped their code", file.path,
+                       file.tombstones));
+  }
+
+  bool fail_with(const Error& error) {
+    const int code = report(error);
+    if (status_ == exit_done) status_ = code;
+    return true;
+  }
+
+  std::vector<std::string> words_;
+  bool sites_ = false;
+  bool json_ = false;
+  std::vector<probe::Pattern> patterns_;
+  std::size_t shown_ = 0;
+  int status_ = exit_done;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_probes_command() {
+  return std::make_unique<ProbesCommand>();
+}
+
+}  // namespace vitrine::cli
