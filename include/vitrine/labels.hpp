@@ -228,6 +228,8 @@ class [[nodiscard]] Scope {
   VITRINE_EXPORT static void close_unusual(Entered in) noexcept;
   VITRINE_ON_THREAD static Entered open_one(Key key, std::string_view value) noexcept;
   VITRINE_ON_THREAD static void close(const Entered& in) noexcept;
+  static Entered open_unasked(const Label* labels, std::size_t count, const Trace* trace) noexcept;
+  static Entered open_other(Key key, std::string_view value) noexcept;
   static Entered failed(Status status) noexcept;
   static Entered enter(detail::Thread& thread, const detail::Words& outer,
                        detail::Block* block) noexcept;

@@ -16,7 +16,7 @@ __attribute__((always_inline)) inline Block* append(Arena& arena, const Block* b
   const Tag* base_tags = base != nullptr ? tags(*base) : nullptr;
   Layout base_layout{inherited, 0, 0};
   if (base != nullptr) {
-    base_layout.attributes = base->record().attrs_size;
+    base_layout.attributes = record(*base).attrs_size;
     base_layout.strings = base->head.trailer.total_bytes - base_layout.strings_at();
   }
   Layout layout{inherited + count, base_layout.attributes, base_layout.strings};
@@ -37,9 +37,8 @@ __attribute__((always_inline)) inline Block* append(Arena& arena, const Block* b
   }
   if (layout.attributes > attributes_max || layout.total() > small_block_max) return nullptr;
 
-  const Claim claimed = claim_small(arena, layout.total());
-  if (claimed.memory == nullptr) return nullptr;
-  char* block = static_cast<char*>(claimed.memory);
+  char* block = claim_small(arena, layout.total());
+  if (block == nullptr) return nullptr;
   begin_block(block);
   auto* entry = reinterpret_cast<Entry*>(block + sizeof(Block));
   auto* tag = reinterpret_cast<Tag*>(entry + layout.labels);
@@ -80,7 +79,7 @@ __attribute__((always_inline)) inline Block* append(Arena& arena, const Block* b
     }
   }
   fill_record(block, layout, nullptr, base);
-  return finish_block(claimed, layout, count, base);
+  return finish_block(block, small_page_of(block), small_unit_shift, layout, count, base);
 }
 
 }  // namespace vitrine::publish

@@ -119,17 +119,24 @@ inline bool claim_at(std::uint64_t& ring_cursor, std::uint64_t cursor, Page& pag
   return true;
 }
 
-/// `claim` for at most small_block_max bytes.
-inline Claim claim_small(Arena& arena, std::size_t bytes) noexcept {
+/// The small page that a block is in.
+inline Page& small_page_of(void* block) noexcept {
+  return *reinterpret_cast<Page*>(reinterpret_cast<std::uintptr_t>(block) &
+                                  ~std::uintptr_t{small_page_bytes - 1});
+}
+
+/// `claim` for at most small_block_max bytes, which are in a small page. Null: none to be had.
+inline char* claim_small(Arena& arena, std::size_t bytes) noexcept {
   const std::size_t units = (bytes + 63) >> small_unit_shift;
   Ring& ring = arena.small[0];
   const std::uint64_t cursor = local_load(ring.cursor);
   Page* page = page_at(cursor, small_page_bytes);
   const std::size_t unit = cursor & (small_page_bytes - 1);
-  if (page != nullptr && unit + units <= small_page_bytes >> small_unit_shift && !ring.turning &&
-      claim_at(ring.cursor, cursor, *page, unit, units))
-    return {reinterpret_cast<char*>(page) + (unit << small_unit_shift), page};
-  return claim(arena, bytes);
+  if (__builtin_expect(page != nullptr && unit + units <= small_page_bytes >> small_unit_shift &&
+                           !ring.turning && claim_at(ring.cursor, cursor, *page, unit, units),
+                       1))
+    return reinterpret_cast<char*>(page) + (unit << small_unit_shift);
+  return static_cast<char*>(claim(arena, bytes).memory);
 }
 
 /// Ends one use that `claim`, or an increment of `opened`, began. `here`: the arena of the running

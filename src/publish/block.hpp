@@ -28,15 +28,13 @@ struct Block {
   [[nodiscard]] const Entry* entries() const noexcept {
     return reinterpret_cast<const Entry*>(this + 1);
   }
-  [[nodiscard]] const abi::thread_context::Record& record() const noexcept {
-    return *reinterpret_cast<const abi::thread_context::Record*>(
-        reinterpret_cast<const char*>(this) + links.record_at);
-  }
+  /// The first so many labels were asked for, the rest inherited. (The ABI leaves the field to us.)
+  [[nodiscard]] std::size_t own() const noexcept { return head.set.capacity; }
   [[nodiscard]] publish::Page& page() const noexcept {
     return *static_cast<publish::Page*>(links.page);
   }
 };
-static_assert(sizeof(Block) == 112 && alignof(Block) <= 64);
+static_assert(sizeof(Block) == 96 && alignof(Block) <= 64);
 static_assert(offsetof(Block, links) == Links::at &&
               offsetof(Block, head.trailer.serial) == Links::serial_at);
 
@@ -48,6 +46,10 @@ struct Tag {
 
 inline const Tag* tags(const Block& block) noexcept {
   return reinterpret_cast<const Tag*>(block.entries() + block.count());
+}
+
+inline const abi::thread_context::Record& record(const Block& block) noexcept {
+  return *reinterpret_cast<const abi::thread_context::Record*>(tags(block) + block.count());
 }
 
 }  // namespace vitrine::labels::detail

@@ -38,21 +38,25 @@ inline void fill_record(char* block, const Layout& layout, const labels::Trace* 
                         const Block* base) noexcept {
   using Record = abi::thread_context::Record;
   char* at = block + layout.record_at();
-  const auto fill_ids = [at](const void* trace_id, const void* span_id, std::uint8_t flags) {
+  std::uint8_t flags = 0;
+  const auto fill_ids = [&](const void* trace_id, const void* span_id, std::uint8_t trace_flags) {
     std::memcpy(at + offsetof(Record, trace_id), trace_id, 16);
     std::memcpy(at + offsetof(Record, span_id), span_id, 8);
-    at[offsetof(Record, trace_flags)] = static_cast<char>(flags);
+    flags = trace_flags;
   };
   if (trace != nullptr) {
     fill_ids(trace->trace_id.bytes.data(), trace->span_id.bytes.data(), trace->flags);
   } else if (base != nullptr) {
-    const Record& record = base->record();
+    const Record& record = labels::detail::record(*base);
     fill_ids(record.trace_id, record.span_id, record.trace_flags);
   } else {
-    std::memset(at, 0, sizeof(Record));
+    std::memset(at, 0, offsetof(Record, valid));
   }
-  at[offsetof(Record, valid)] = 1;
-  store(at + offsetof(Record, attrs_size), static_cast<std::uint16_t>(layout.attributes));
+  // One store for the last three fields, little-endian as the ABI is.
+  static_assert(offsetof(Record, trace_flags) == offsetof(Record, valid) + 1 &&
+                offsetof(Record, attrs_size) == offsetof(Record, valid) + 2);
+  store(at + offsetof(Record, valid), std::uint32_t{1} | std::uint32_t{flags} << 8 |
+                                          static_cast<std::uint32_t>(layout.attributes) << 16);
 }
 
 inline Words words_for(const char* block, const Layout& layout) noexcept {
@@ -68,22 +72,21 @@ inline Words words_for(const char* block, const Layout& layout) noexcept {
 }
 
 /// Writes the header, and with its serial makes the block a set.
-inline Block* finish_block(const Claim& claimed, const Layout& layout, std::size_t own,
-                           const Block* base) noexcept {
-  auto* block = static_cast<Block*>(claimed.memory);
+inline Block* finish_block(char* memory, Page& page, std::size_t unit_shift, const Layout& layout,
+                           std::size_t own, const Block* base) noexcept {
+  auto* block = reinterpret_cast<Block*>(memory);
   const auto address = reinterpret_cast<std::uint64_t>(block);
-  block->head.set = {address + sizeof(Block), layout.labels, layout.labels};
+  block->head.set = {address + sizeof(Block), layout.labels, own};
   block->head.trailer.magic = abi::custom_labels::serial_magic;
   block->head.trailer.total_bytes = static_cast<std::uint32_t>(layout.total());
   block->head.trailer.flags = 0;
   block->head.trailer.self = address;
-  block->links.words = words_for(static_cast<const char*>(claimed.memory), layout);
-  block->links.page = claimed.page;
-  block->links.below = reinterpret_cast<std::uintptr_t>(base);
   block->links.below_serial = base != nullptr ? base->head.trailer.serial : 0;
-  block->links.own = static_cast<std::uint16_t>(own);
-  block->links.record_at = static_cast<std::uint32_t>(layout.record_at());
-  __atomic_store_n(&block->head.trailer.serial, claimed.page->serial_of(block), __ATOMIC_RELEASE);
+  block->links.words = words_for(memory, layout);
+  block->links.page = &page;
+  block->links.below = reinterpret_cast<std::uintptr_t>(base);
+  const std::uint64_t unit = (address - reinterpret_cast<std::uint64_t>(&page)) >> unit_shift;
+  __atomic_store_n(&block->head.trailer.serial, page.first_serial + unit, __ATOMIC_RELEASE);
   return block;
 }
 

@@ -106,7 +106,7 @@ std::optional<std::string_view> get(Key key) noexcept {
 std::optional<Trace> trace() noexcept {
   const Block* block = publish::block_of(detail::in_force(publish::thread()));
   if (block == nullptr) return std::nullopt;
-  const abi::thread_context::Record& record = block->record();
+  const abi::thread_context::Record& record = detail::record(*block);
   Trace trace;
   std::uint8_t any = 0;
   for (std::size_t i = 0; i < 16; ++i) any |= trace.trace_id.bytes[i] = record.trace_id[i];

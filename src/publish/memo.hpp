@@ -4,6 +4,7 @@
 #pragma once
 
 #include "publish/block.hpp"
+#include "publish/bytes.hpp"
 #include "publish/keys.hpp"
 #include "publish/local_atomic.hpp"
 #include "publish/set_builder.hpp"
@@ -15,18 +16,46 @@ using labels::detail::Ends;
 using labels::detail::Question;
 using labels::detail::Recall;
 
+/// Comparing more labels than this would cost as much as making the set.
+inline constexpr std::size_t max_recalled = 8;
+
 /// Says what to look the set of `change` up by. False: not worth it, or not valid.
-bool ask(Question& question, const Thread& thread, const Change& change) noexcept;
+inline bool ask(Question& question, const Thread& thread, const Change& change) noexcept {
+  if (change.trace != nullptr || change.count - 1 >= max_recalled) return false;
+  constexpr std::uint64_t mixer = 0x9e3779b97f4a7c15;
+  std::uint64_t head = 0, tail = 0;
+  for (std::size_t i = 0; i < change.count; ++i) {
+    const labels::Label& label = change.labels[i];
+    if (!label.key.ok() || label.value.size() > labels::max_value_bytes) return false;
+    const Ends ends = Ends::of(label.value.data(), label.value.size());
+    // Two sums at once: multiplications that do not wait for each other.
+    head = (head + ends.head + reinterpret_cast<std::uintptr_t>(labels::Access::data(label.key))) *
+           mixer;
+    tail = (tail + ends.tail + label.value.size()) * mixer;
+  }
+  const volatile std::uint64_t* outer = labels::detail::words_in_force(thread);
+  question = {{outer[0], outer[1]}, Question::several(change.count), {head, tail}};
+  return true;
+}
 
-/// The set that `entry` has for the question about several labels or a long one.
-Recall::Answer recall(const Recall& entry, const Question& question, const Change& change) noexcept;
+/// Whether a block found by a question that `ask` made has those labels: it compared a hash.
+inline bool has_labels_of(const Block& block, const Change& change) noexcept {
+  if (block.own() != change.count) return false;
+  const Tag* tag = tags(block);
+  const Entry* entry = block.entries();
+  for (std::size_t i = 0; i < change.count; ++i) {
+    const labels::Label& label = change.labels[i];
+    if (tag[i].id != labels::Access::data(label.key)->tag.id ||
+        entry[i].value.size != label.value.size() ||
+        !equal_bytes(entry[i].value.data, label.value.data(), label.value.size()))
+      return false;
+  }
+  return true;
+}
 
-/// Notes that `block`, made on top of `outer`, answers the question.
-inline void remember(Arena& arena, const Words& outer, const Question& question,
-                     Block* block) noexcept {
-  // On top of nothing or of an immutable set only. And blocks of small pages only.
-  if (block->links.below == 0 && (outer[0] | outer[1]) != 0) return;
-  if (block->page().unit_shift != small_unit_shift) return;
+/// Notes that `block`, of a small page, answers the question. It was made on top of nothing or of
+/// one of our sets: what another writer has in force may change.
+inline void remember(Arena& arena, const Question& question, Block* block) noexcept {
   Recall& entry = arena.memo[question.entry()];
   if (entry.what == Recall::writing) return;  // this is a handler, and interrupted `remember`
   entry.what = Recall::writing;
@@ -35,7 +64,7 @@ inline void remember(Arena& arena, const Words& outer, const Question& question,
   entry.ends.head = question.ends.head;  // each by itself, as they were written just now
   entry.ends.tail = question.ends.tail;
   entry.block = block;
-  entry.stamp = block->page().first_serial;
+  entry.stamp = small_page_of(block).first_serial;
   local_fence();
   entry.what = question.what;
 }

@@ -13,6 +13,16 @@ using publish::Block;
 using publish::Thread;
 using publish::Words;
 
+namespace {
+
+/// A function of its own, so that its callers save no registers for it.
+__attribute__((noinline)) Block* append_to(Arena& arena, const Block* parent, const Label* labels,
+                                           std::size_t count) noexcept {
+  return publish::append(arena, parent, labels, count);
+}
+
+}  // namespace
+
 Scope::Entered Scope::failed(Status status) noexcept {
   return {Words{static_cast<std::uint64_t>(status), 0}, nullptr};
 }
@@ -20,50 +30,74 @@ Scope::Entered Scope::failed(Status status) noexcept {
 Scope::Entered Scope::open(const Label* labels, std::size_t count, const Trace* trace) noexcept {
   const publish::Change change{labels, count, trace};
   Thread& self = publish::thread();
-  Arena* arena = publish::arena_of(self);
-  if (arena == nullptr)
-    return failed(publish::exiting(self) ? Status::thread_exiting : Status::out_of_memory);
-
   detail::Question question;
-  const bool asked = publish::ask(question, self, change);
-  if (asked) {
-    const detail::Recall::Answer known =
-        publish::recall(arena->memo[question.entry()], question, change);
-    if (known.block != nullptr) return enter(self, known.outer, known.block);
-  }
+  if (!detail::has_arena(self) || !publish::ask(question, self, change))
+    return open_unasked(labels, count, trace);
 
+  auto& arena = *static_cast<Arena*>(self.arena);
+  const detail::Recall::Answer known = arena.memo[question.entry()].answer(question);
+  if (known.block != nullptr) {
+    if (publish::has_labels_of(*known.block, change)) return enter(self, known.outer, known.block);
+    detail::local_increment(known.block->links.page->closed);
+  }
   const Words outer = publish::outer_words(self);
   const Block* parent = publish::block_of(outer);
-  Block* block = nullptr;
-  if (asked && (parent != nullptr || publish::entries_of(outer).size == 0))
-    block = publish::append(*arena, parent, labels, count);
+  if (parent == nullptr && publish::entries_of(outer).size != 0)
+    return open_unasked(labels, count, trace);
+  Block* block = append_to(arena, parent, labels, count);
   if (block == nullptr) {
-    const publish::Built built = publish::build(*arena, outer, change);
+    const publish::Built built = publish::build(arena, outer, change);
     if (built.block == nullptr) return failed(built.status);
     block = built.block;
   }
-  if (asked) publish::remember(*arena, outer, question, block);
+  // Another writer's empty set may fill; and only blocks of small pages are remembered.
+  if ((parent != nullptr || question.below() == 0) &&
+      block->page().unit_shift == publish::small_unit_shift)
+    publish::remember(arena, question, block);
   return enter(self, outer, block);
 }
 
-Scope::Entered Scope::open_new(Key key, std::string_view value) noexcept {
+Scope::Entered Scope::open_unasked(const Label* labels, std::size_t count,
+                                   const Trace* trace) noexcept {
+  Thread& self = publish::thread();
+  Arena* arena = publish::arena_of(self);
+  if (arena == nullptr)
+    return failed(publish::exiting(self) ? Status::thread_exiting : Status::out_of_memory);
+  const Words outer = publish::outer_words(self);
+  const publish::Built built = publish::build(*arena, outer, {labels, count, trace});
+  if (built.block == nullptr) return failed(built.status);
+  return enter(self, outer, built.block);
+}
+
+__attribute__((noinline)) Scope::Entered Scope::open_other(Key key,
+                                                           std::string_view value) noexcept {
   const Label label(key, value);
+  return open(&label, 1, nullptr);
+}
+
+Scope::Entered Scope::open_new(Key key, std::string_view value) noexcept {
   Thread& self = publish::thread();
   if (!detail::has_arena(self) || !key.ok() || value.size() > detail::Ends::all)
-    return open(&label, 1, nullptr);
-  const Words outer = publish::outer_words(self);
-  const Block* parent = publish::block_of(outer);
-  if (parent == nullptr && publish::entries_of(outer).size != 0) return open(&label, 1, nullptr);
-
+    return open_other(key, value);
+  const volatile std::uint64_t* now = detail::words_in_force(self);
+  const detail::Question question{{now[0], now[1]},
+                                  detail::Question::one(Access::data(key), value.size()),
+                                  detail::Ends::of(value.data(), value.size())};
   auto& arena = *static_cast<Arena*>(self.arena);
-  Block* block = parent == nullptr ? publish::append(arena, nullptr, &label, 1)
-                                   : publish::append(arena, parent, &label, 1);
-  if (block == nullptr) return open(&label, 1, nullptr);
-  publish::remember(arena, outer,
-                    {{outer[0], outer[1]},
-                     detail::Question::one(Access::data(key), value.size()),
-                     detail::Ends::of(value.data(), value.size())},
-                    block);
+  Words outer{0, 0};
+  Block* block = nullptr;
+  if (__builtin_expect(question.below() == 0, 1)) {
+    const Label label(key, value);
+    block = publish::append(arena, nullptr, &label, 1);
+  } else {
+    outer = detail::in_force(self);
+    if (const Block* parent = publish::block_of(outer)) {
+      const Label label(key, value);
+      block = append_to(arena, parent, &label, 1);
+    }
+  }
+  if (block == nullptr) return open_other(key, value);
+  publish::remember(arena, question, block);
   return enter(self, outer, block);
 }
 

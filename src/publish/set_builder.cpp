@@ -186,7 +186,8 @@ Built build(Arena& arena, Words base, const Change& change) noexcept {
   walk.own(fill);
   walk.inherited(fill);
   fill_record(memory, sizes, change.trace, walk.block());
-  return {finish_block(claimed, sizes, own, walk.block()), labels::Status::ok};
+  return {finish_block(memory, *claimed.page, claimed.page->unit_shift, sizes, own, walk.block()),
+          labels::Status::ok};
 }
 
 }  // namespace vitrine::publish

@@ -41,16 +41,17 @@ inline constexpr std::size_t small_page_bytes = 8 * 1024;
 
 /// What a set of ours has beside what observers see of it.
 struct Links {
-  Words words;  ///< what puts this set in force
+  /// As Words, which a block has aligned, too.
+  using StoredWords = unsigned long long __attribute__((vector_size(16), aligned(8)));
+
+  std::uint64_t below_serial;  ///< which incarnation of `below`; 0: there is none
+  StoredWords words;           ///< what puts this set in force
   PageHead* page;
   /// The set it was made from; 0: none, or not one of ours. With `spliced`: another one took its
   /// place, because the scope below ended out of order.
   std::uintptr_t below;
-  std::uint64_t below_serial;  ///< which incarnation of it
-  std::uint16_t own;           ///< the first so many labels were asked for, the rest inherited
-  std::uint32_t record_at;     ///< bytes from the block's start
 
-  static constexpr std::size_t at = 64;         ///< where a block has its links,
+  static constexpr std::size_t at = 56;         ///< where a block has its links,
   static constexpr std::size_t serial_at = 32;  ///< and its serial
   static constexpr std::uintptr_t spliced = 1;  ///< a bit that no block's address has
 
@@ -76,7 +77,7 @@ struct Links {
                            __ATOMIC_ACQUIRE) == below_serial;
   }
 };
-static_assert(sizeof(Links) == 48);
+static_assert(sizeof(Links) == 40 && (Links::at + offsetof(Links, words)) % sizeof(Words) == 0);
 
 /// The first and the last bytes: all there is of up to 16, given the size.
 struct Ends {
@@ -174,7 +175,7 @@ struct alignas(64) Recall {
       if (__builtin_expect(links.stands_alone(), 1)) return found;
       // `below` may be the sum of another set's words, too.
       if (links.is_in_order()) {
-        const Words& outer = Links::of(links.parent()).words;
+        const Words outer = Links::of(links.parent()).words;
         if (outer[0] == asked.outer[0] && outer[1] == asked.outer[1])
           return {found.block, Words{asked.outer[0], asked.outer[1]}};
       }
