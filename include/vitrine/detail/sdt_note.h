@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The v3 note of a probe ("stapsdt", sdt.md 1) and what comes with it: the instruction, the base
+ * section, the semaphore. One text for C, C++ and assembler files. */
+#ifndef VITRINE_DETAIL_SDT_NOTE_H
+#define VITRINE_DETAIL_SDT_NOTE_H
+
+#pragma GCC system_header
+
+#include "sdt_macros.h"
+
+#ifndef __ELF__
+#error "probes are described in ELF notes: this target has none"
+#endif
+
+/* One line of assembler: a string in C, the line itself in a .S file. */
+#ifdef __ASSEMBLER__
+#define VITRINE_ASM(...) __VA_ARGS__;
+#else
+#define VITRINE_ASM(...) VITRINE_ASM_(__VA_ARGS__)
+#define VITRINE_ASM_(...) #__VA_ARGS__ "\n"
+#endif
+
+#ifdef __LP64__
+#define VITRINE_ASM_ADDRESS .8byte
+#else
+#define VITRINE_ASM_ADDRESS .4byte
+#endif
+
+/* VITRINE_SDT_NOP: 10 (x86-64 alone), or 1 for the plain nop of <sys/sdt.h>.
+ *
+ * The note always names a one-byte nop, which every kernel emulates. On x86-64 a ten-byte nop follows:
+ * kernels that can replace it by a call (the "nop10" class) are attached there, at a fraction of the
+ * cost. A five-byte nop would be optimised by Linux 6.18, but that overwrites the red zone, and forked
+ * children crash (sdt.md 0, 1.5). */
+#ifndef VITRINE_SDT_NOP
+#ifdef __x86_64__
+#define VITRINE_SDT_NOP 10
+#else
+#define VITRINE_SDT_NOP 1
+#endif
+#endif
+/* clang-format off */
+#if VITRINE_SDT_NOP == 10
+#define VITRINE_ASM_NOP \
+  VITRINE_ASM(990: nop) \
+  VITRINE_ASM(.byte 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0)
+#elif defined __s390__ || defined __s390x__ || defined __ia64__
+#define VITRINE_ASM_NOP VITRINE_ASM(990: nop 0)
+#else
+#define VITRINE_ASM_NOP VITRINE_ASM(990: nop)
+#endif
+
+/* VITRINE_SDT_RETAIN: 1 where sections can be marked so that no --gc-sections drops them
+ * (SHF_GNU_RETAIN: binutils 2.36, clang 13). Without it gold, lld and mold drop the base section. */
+#ifndef VITRINE_SDT_RETAIN
+#ifdef __has_attribute
+#if __has_attribute(retain)
+#define VITRINE_SDT_RETAIN 1
+#endif
+#endif
+#endif
+#ifndef VITRINE_SDT_RETAIN
+#define VITRINE_SDT_RETAIN 0
+#endif
+#if VITRINE_SDT_RETAIN
+#define VITRINE_ASM_BASE_FLAGS "aGR"
+#define VITRINE_ASM_SEMAPHORE_FLAGS "awGR"
+#else
+#define VITRINE_ASM_BASE_FLAGS "aG"
+#define VITRINE_ASM_SEMAPHORE_FLAGS "awG"
+#endif
+
+/* The head of a note. It is in the group of the code around it ("?"): inline functions and templates
+ * are kept or dropped together with their notes. Labels are numeric, because compilers copy asm. */
+#define VITRINE_ASM_NOTE(section, owner, type)         \
+  VITRINE_ASM(.pushsection section, "?", "note")       \
+  VITRINE_ASM(.balign 4)                               \
+  VITRINE_ASM(.4byte 992f - 991f, 994f - 993f, type)   \
+  VITRINE_ASM(991: .asciz owner)                       \
+  VITRINE_ASM(992: .balign 4)                          \
+  VITRINE_ASM(993:)
+#define VITRINE_ASM_NOTE_END      \
+  VITRINE_ASM(994: .balign 4)     \
+  VITRINE_ASM(.popsection)
+
+/* The instruction and its note. provider, name: string literals; semaphore: a symbol, or 0;
+ * arguments: lines that write the argument string without its end. */
+#define VITRINE_ASM_PROBE(provider, name, semaphore, arguments)   \
+  VITRINE_ASM_NOP                                                 \
+  VITRINE_ASM_NOTE(.note.stapsdt, "stapsdt", 3)                   \
+  VITRINE_ASM(VITRINE_ASM_ADDRESS 990b)                           \
+  VITRINE_ASM(VITRINE_ASM_ADDRESS _.stapsdt.base)                 \
+  VITRINE_ASM(VITRINE_ASM_ADDRESS semaphore)                      \
+  VITRINE_ASM(.asciz provider)                                    \
+  VITRINE_ASM(.asciz name)                                        \
+  arguments                                                       \
+  VITRINE_ASM(.byte 0)                                            \
+  VITRINE_ASM_NOTE_END
+
+/* By which readers see that prelink moved the file. Once a module. */
+#define VITRINE_ASM_BASE                                                                \
+  VITRINE_ASM(.ifndef _.stapsdt.base)                                                   \
+  VITRINE_ASM(.pushsection .stapsdt.base, VITRINE_ASM_BASE_FLAGS, "progbits",           \
+              .stapsdt.base, comdat)                                                    \
+  VITRINE_ASM(.weak _.stapsdt.base)                                                     \
+  VITRINE_ASM(.hidden _.stapsdt.base)                                                   \
+  VITRINE_ASM(_.stapsdt.base: .space 1)                                                 \
+  VITRINE_ASM(.size _.stapsdt.base, 1)                                                  \
+  VITRINE_ASM(.popsection)                                                              \
+  VITRINE_ASM(.endif)
+
+/* A semaphore that needs no definition elsewhere: one a module, hidden (another module's of the same
+ * name must not take its place), weak (a definition by `dtrace -G` comes first), in the file (the
+ * kernel counts in a page of the file: never .bss). */
+#define VITRINE_ASM_SEMAPHORE(symbol)                                                   \
+  VITRINE_ASM(.ifndef symbol)                                                           \
+  VITRINE_ASM(.pushsection .probes, VITRINE_ASM_SEMAPHORE_FLAGS, "progbits",            \
+              symbol, comdat)                                                           \
+  VITRINE_ASM(.balign 2)                                                                \
+  VITRINE_ASM(.weak symbol)                                                             \
+  VITRINE_ASM(.hidden symbol)                                                           \
+  VITRINE_ASM(.type symbol, "object")                                                   \
+  VITRINE_ASM(.size symbol, 2)                                                          \
+  VITRINE_ASM(symbol: .2byte 0)                                                         \
+  VITRINE_ASM(.popsection)                                                              \
+  VITRINE_ASM(.endif)
+/* clang-format on */
+
+/* The symbol that tools expect for it (the systemtap ABI). */
+#define VITRINE_SEMAPHORE_SYMBOL(provider, name) VITRINE_SEMAPHORE_SYMBOL_(provider, name)
+#define VITRINE_SEMAPHORE_SYMBOL_(provider, name) provider##_##name##_semaphore
+
+#endif
