@@ -1,10 +1,12 @@
 // A shop that serves three tenants: coroutines on a thread pool, under a load of its own making.
-// Every request says who it is for: `vitrine labels --watch PID` shows it from outside.
+// Every request says who it is for, and has probes: `vitrine labels --watch PID` and
+// `vitrine trace PID 'shop:*'` show it from outside.
 //
 //   vitrine-demo-service [--seconds N]     prints its pid; ends on SIGTERM, ^C, or after N seconds
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
+#include <vitrine/sdt.h>
 
 #include <array>
 #include <atomic>
@@ -12,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <random>
+#include <string>
 #include <string_view>
 #include <vitrine/context.hpp>
 #include <vitrine/coroutine.hpp>
@@ -30,11 +33,22 @@ namespace labels = vitrine::labels;
 
 const labels::Key tenant("tenant"), route("route"), step("step");
 
+enum class Status : std::uint8_t { ok, declined };
+VITRINE_ENUMERATORS(Status, ok, declined);
+
 struct Request {
+  std::uint64_t id;
   std::string_view tenant;
   std::string_view path;
   labels::Trace trace;
 };
+
+struct Goods {
+  std::string_view name;
+  double price;
+};
+constexpr std::array<Goods, 4> shelf = {
+    {{"kettle", 24.5}, {"teapot", 39.0}, {"cup", 6.25}, {"tea, 100 g", 8.9}}};
 
 /// Work that needs a CPU.
 void compute(std::chrono::nanoseconds amount) {
@@ -53,14 +67,20 @@ void wait_for(std::chrono::nanoseconds amount) {
   std::this_thread::sleep_for(amount);
 }
 
-Task pay(Pool& pool) {
+Task pay(Pool& pool, std::uint64_t request, Status& status) {
   const labels::Scope scope(step, "charge-card");
+  const Goods& goods = shelf[request % shelf.size()];
+  VITRINE_LAZY_TYPED_PROBE(shop, order, (id, request), (item, goods.name), (price, goods.price));
   compute(1ms);
   co_await pool.after(8ms);  // goes on on any thread, with all its labels
   wait_for(25ms);
+  if (request % 10 == 9) status = Status::declined;
 }
 
-Task search(Pool& pool) {
+Task search(Pool& pool, std::uint64_t request) {
+  if (request % 3 == 0)
+    VITRINE_LAZY_TYPED_PROBE(shop, cache_miss,
+                             (key, "search:" + std::string(shelf[request % 4].name)));
   compute(700us);
   co_await pool.after(3ms);
   compute(300us);
@@ -76,9 +96,13 @@ Task report(Pool&) {
 /// What a service of its own would add: one scope a request.
 Task serve(Pool& pool, Request request) {
   const labels::Scope scope(request.trace, {{tenant, request.tenant}, {route, request.path}});
-  if (request.path == "/pay") co_await pay(pool);
-  if (request.path == "/search") co_await search(pool);
+  Status status = Status::ok;
+  VITRINE_LAZY_TYPED_PROBE(shop, request_start, (id, request.id), (path, request.path));
+  if (request.path == "/pay") co_await pay(pool, request.id, status);
+  if (request.path == "/search") co_await search(pool, request.id);
   if (request.path == "/report") co_await report(pool);
+  VITRINE_LAZY_TYPED_PROBE(shop, request_end, (id, request.id),
+                           VITRINE_ENUM(status, status, Status));
 }
 
 template <class Id>
@@ -92,12 +116,13 @@ Id random_id(std::mt19937_64& random) {
 Job customer(Pool& pool, std::string_view of_tenant, unsigned seed, const std::atomic<bool>& open) {
   constexpr std::array<std::string_view, 6> habits = {"/search", "/search", "/search",
                                                       "/pay",    "/pay",    "/report"};
+  static std::atomic<std::uint64_t> requests{0};
   std::mt19937_64 random(seed);
   while (open) {
     co_await pool.after(std::chrono::milliseconds(random() % 40));
     const labels::Trace trace(random_id<labels::TraceId>(random), random_id<labels::SpanId>(random),
                               1);
-    co_await serve(pool, {of_tenant, habits[random() % habits.size()], trace});
+    co_await serve(pool, {++requests, of_tenant, habits[random() % habits.size()], trace});
   }
 }
 

@@ -61,20 +61,19 @@
 #define VITRINE_ASM_KIND_10 "(%c[vitrine_k1] >> 12)"
 #define VITRINE_ASM_KIND_11 "(%c[vitrine_k1] >> 16)"
 #define VITRINE_ASM_KIND_12 "(%c[vitrine_k1] >> 20)"
-#define VITRINE_KIND_BITS(word, n, kind) (((n) > 6) == (word) ? (kind) << ((n) - 1) % 6 * 4 : 0)
+#define VITRINE_KIND_BITS(word, n, kind) (((n) > 6) == (word) ? (kind) << ((n)-1) % 6 * 4 : 0)
 
 /* "-4@%eax" and the like for argument n: its size, negative if it has a sign, is an operand. */
 #define VITRINE_SIZE_TEXT(n) ".ascii \"%c[vitrine_s" #n "]\"\n"
 #define VITRINE_VALUE_TEXT(n) ".ascii \"@" VITRINE_OPERAND("vitrine_a" #n) "\"\n"
-#define VITRINE_ARGUMENT_TEXT(n)           \
-  VITRINE_SIZE_TEXT(n)                     \
-  ".if " VITRINE_ASM_KIND(n) " == 2\n"     \
-  ".ascii \"f\"\n"                         \
-  ".endif\n" VITRINE_VALUE_TEXT(n)
+#define VITRINE_ARGUMENT_TEXT(n)              \
+  VITRINE_SIZE_TEXT(n)                        \
+  ".if " VITRINE_ASM_KIND(n) " == 2\n"        \
+                             ".ascii \"f\"\n" \
+                             ".endif\n" VITRINE_VALUE_TEXT(n)
 #define VITRINE_BLANK() ".ascii \" \"\n"
-#define VITRINE_ARGUMENT(n, x)                        \
-  [vitrine_s##n] "n"(VITRINE_SIGNED_SIZE(x)), \
-      [vitrine_a##n] VITRINE_CONSTRAINT(VITRINE_VALUE(x))
+#define VITRINE_ARGUMENT(n, x) \
+  [vitrine_s##n] "n"(VITRINE_SIGNED_SIZE(x)), [vitrine_a##n] VITRINE_CONSTRAINT(VITRINE_VALUE(x))
 
 /* clang-format off */
 /* The argument string and the operands for plain arguments: of (name, a, b, …). */

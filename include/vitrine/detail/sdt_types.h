@@ -14,9 +14,9 @@
   (VITRINE_CLASS(x) == 5 || VITRINE_CLASS(x) == 10 || VITRINE_CLASS(x) == 14)
 
 #define VITRINE_DECAYED(x) __typeof__(((void)0, (x)))
-#define VITRINE_HAS_SIGN(x)                                                         \
-  (VITRINE_IS_INTEGER(x) &&                                                         \
-   (VITRINE_DECAYED(__builtin_choose_expr(VITRINE_IS_INTEGER(x), (x), 0U))) - 1 <   \
+#define VITRINE_HAS_SIGN(x)                                                       \
+  (VITRINE_IS_INTEGER(x) &&                                                       \
+   (VITRINE_DECAYED(__builtin_choose_expr(VITRINE_IS_INTEGER(x), (x), 0U))) - 1 < \
        (VITRINE_DECAYED(__builtin_choose_expr(VITRINE_IS_INTEGER(x), (x), 0U)))1)
 
 /* Bytes that are passed; negative for an integer with a sign. */
@@ -25,15 +25,15 @@
 #define VITRINE_VALUE(x) (x)
 
 #define VITRINE_IS_TYPE(x, type) __builtin_types_compatible_p(VITRINE_DECAYED(x), type)
-#define VITRINE_IS_C_STRING(x) (VITRINE_IS_TYPE(x, char *) || VITRINE_IS_TYPE(x, const char *))
+#define VITRINE_IS_C_STRING(x) (VITRINE_IS_TYPE(x, char*) || VITRINE_IS_TYPE(x, const char*))
 
 /* enum vitrine_note_kind of the typed note. C takes an enumeration for an integer. */
-#define VITRINE_KIND(x)                      \
-  (VITRINE_IS_TYPE(x, _Bool)  ? 3            \
-   : VITRINE_IS_FLOATING(x)   ? 2            \
-   : VITRINE_IS_C_STRING(x)   ? 5            \
-   : VITRINE_IS_ADDRESS(x)    ? 4            \
-   : VITRINE_IS_INTEGER(x)    ? 1            \
-                              : 0)
+#define VITRINE_KIND(x)          \
+  (VITRINE_IS_TYPE(x, _Bool) ? 3 \
+   : VITRINE_IS_FLOATING(x)  ? 2 \
+   : VITRINE_IS_C_STRING(x)  ? 5 \
+   : VITRINE_IS_ADDRESS(x)   ? 4 \
+   : VITRINE_IS_INTEGER(x)   ? 1 \
+                             : 0)
 
 #endif
