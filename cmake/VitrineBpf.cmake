@@ -32,7 +32,7 @@ function(vitrine_bpf_skeletons target)
     add_custom_command(
       OUTPUT ${out}/${name}.skel.h
       BYPRODUCTS ${out}/${name}.bpf.o
-      COMMAND ${VITRINE_BPF_CLANG} -target bpf -std=gnu11 -O2 -g -Wall -Wextra -Werror
+      COMMAND ${VITRINE_BPF_CLANG} -target bpf -std=gnu11 -O2 -g -mcpu=v3 -Wall -Wextra -Werror
         -Wno-unused-parameter -D__TARGET_ARCH_${machine}
         -idirafter /usr/include/${CMAKE_LIBRARY_ARCHITECTURE}
         -MD -MF ${out}/${name}.d -MT ${out}/${name}.skel.h

@@ -20,15 +20,13 @@ struct Captured {
   [[nodiscard]] bool ok() const { return head.state == VITRINE_CAPTURED; }
 };
 
-/// One definition's label set, as the firing thread displayed it.
+/// One definition's label set, as the firing thread displayed it. Sets of one epoch with the same
+/// head.id (other than 0) have the same kept chunks: a key to keep decoded labels by.
 struct FireSet {
   vitrine_fire_set head{};
   std::vector<ChunkMemory::Chunk> chunks;  ///< the fresh ones, then the kept ones
   std::span<const std::byte> kept;         ///< the kept ones, as they came; empty: sent before
   bool forgotten = false;                  ///< sent before, and no longer known here
-
-  /// The same for all sets whose kept chunks are the same: a key to keep decoded labels by.
-  [[nodiscard]] bool has_identity() const { return head.id != 0; }
 };
 
 /// A record of the ring buffer. Its views live as long as the bytes it was parsed from.

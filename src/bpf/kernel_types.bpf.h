@@ -8,6 +8,7 @@
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct pid_namespace;
+struct file;
 
 struct upid {
   int nr;
@@ -31,6 +32,10 @@ struct thread_struct {
 #endif
 };
 
+struct mm_struct {
+  struct file* exe_file;
+};
+
 struct task_struct {
   int on_cpu;
   unsigned int flags;
@@ -39,6 +44,9 @@ struct task_struct {
   unsigned long nvcsw;
   unsigned long nivcsw;
   __u64 start_boottime;
+  struct mm_struct* mm;
+  struct task_struct* real_parent;
+  struct task_struct* group_leader;
   struct pid* thread_pid;
   char comm[16];
   struct thread_struct thread;

@@ -27,6 +27,12 @@ struct label_buffer {
   __u8 bytes[LABEL_BUFFER_BYTES + LABEL_CHUNK_BYTES + sizeof(struct vitrine_chunk)];
 };
 
+/// How bytes of the target are read: an interrupt cannot wait for a page. A program that can may
+/// define another way before it includes this.
+#ifndef READ_USER
+#define READ_USER(into, size, address) bpf_probe_read_user(into, size, (const void*)(address))
+#endif
+
 /// Hides a bound from the compiler, which would else prove it away and leave the verifier without.
 #define bounded(value, most)           \
   ({                                   \
@@ -51,6 +57,13 @@ static __always_inline void* append(struct label_buffer* out, __u64 size) {
   return piece_at(out, at);
 }
 
+/// Clears what pads bytes from `offset`, `length` of them, to a multiple of 8.
+static __always_inline void clear_padding(struct label_buffer* out, __u64 offset, __u64 length) {
+  if ((length & 7) == 0) return;
+  __u64* last = piece_at(out, offset + (length & ~7ULL));
+  *last &= (1ULL << (length & 7) * 8) - 1;
+}
+
 /// Appends `wanted` bytes of the target (at most LABEL_CHUNK_BYTES) as one chunk. Returns the
 /// offset of its first byte in the buffer; 0 when they are not there.
 static __always_inline __u64 append_chunk(struct label_buffer* out, __u64 address, __u64 wanted) {
@@ -66,19 +79,20 @@ static __always_inline __u64 append_chunk(struct label_buffer* out, __u64 addres
   chunk->got = 0;
   const __u64 length = bounded(wanted, 2 * LABEL_CHUNK_BYTES);
   if (length > LABEL_CHUNK_BYTES) return 0;
-  if (bpf_probe_read_user(chunk + 1, length, (const void*)address)) {
+  if (READ_USER(chunk + 1, length, address)) {
     out->faults++;
     out->used = at + sizeof *chunk;
     return 0;
   }
   chunk->got = wanted;
+  clear_padding(out, at + sizeof *chunk, wanted);
   out->used = at + sizeof *chunk + ((wanted + 7) & ~7ULL);
   return at + sizeof *chunk;
 }
 
 /// One value of the target, kept nowhere.
 static __always_inline int peek(__u64* into, __u64 address) {
-  return bpf_probe_read_user(into, sizeof *into, (const void*)address);
+  return READ_USER(into, sizeof *into, address);
 }
 
 /// The slot's address in the thread whose thread pointer is `tp`: target/tls_location.cpp, in the
@@ -144,23 +158,35 @@ static __always_inline void copy_entries(struct label_buffer* out, __u64 storage
   if (walk.entries) bpf_loop(count, copy_entry, &walk, 0);
 }
 
-/// A v1 set. Our own writer's is one block, which its trailer measures; it comes in one piece.
-static __always_inline void copy_label_array(struct label_buffer* out, __u64 set,
-                                             __u64 address_mask) {
-  struct {
-    __u64 storage, count, capacity;
-    __u64 magic, serial;
-    __u32 total_bytes, flags;
-    __u64 self;
-  } head = {};
-  if (!bpf_probe_read_user(&head, sizeof head, (const void*)set) && head.magic == SERIAL_MAGIC &&
-      head.self == set && head.total_bytes >= sizeof head &&
-      append_chunk(out, set, head.total_bytes))
-    return;
+/// The start of a v1 set of our own writer (abi/custom_labels.hpp SerialSet).
+struct serial_head {
+  __u64 storage, count, capacity;
+  __u64 magic, serial;
+  __u32 total_bytes, flags;
+  __u64 self;
+};
+
+/// False when the set at this address is a foreign writer's, or is being rewritten.
+static __always_inline int read_serial_head(struct serial_head* head, __u64 set) {
+  return !READ_USER(head, sizeof *head, set) && head->magic == SERIAL_MAGIC && head->self == set &&
+         head->serial != 0 && head->total_bytes >= sizeof *head;
+}
+
+/// A v1 set of any writer, each piece from where it is.
+static __always_inline void copy_foreign_array(struct label_buffer* out, __u64 set,
+                                               __u64 address_mask) {
   const __u64 at = append_chunk(out, set, 24);
   if (!at) return;
   const __u64* copy = piece_at(out, at);
   copy_entries(out, copy[0], copy[1], address_mask);
+}
+
+/// A v1 set. Our own writer's is one block, which its trailer measures; it comes in one piece.
+static __always_inline void copy_label_array(struct label_buffer* out, __u64 set,
+                                             __u64 address_mask) {
+  struct serial_head head = {};
+  if (read_serial_head(&head, set) && append_chunk(out, set, head.total_bytes)) return;
+  copy_foreign_array(out, set, address_mask);
 }
 
 /// A record whose attributes follow it: as much as can be of what they may be.
@@ -177,7 +203,7 @@ static __always_inline void copy_counted_record(struct label_buffer* out, __u64 
 static __always_inline void copy_sized_record(struct label_buffer* out, __u64 record) {
   const __u64 header = 28;
   __u16 attributes = 0;
-  if (bpf_probe_read_user(&attributes, sizeof attributes, (const void*)(record + 26))) {
+  if (READ_USER(&attributes, sizeof attributes, record + 26)) {
     append_chunk(out, record, header);
     return;
   }
@@ -189,70 +215,43 @@ static __always_inline void copy_sized_record(struct label_buffer* out, __u64 re
   append_chunk(out, record, size);
 }
 
-/// Reads one definition. False when the buffer is full.
-static __always_inline int read_definition(struct label_buffer* out, __u32 index,
-                                           const struct vitrine_target* target, __u64 tp) {
-  const struct vitrine_definition* definition =
-      &target->definitions[bounded(index, VITRINE_DEFINITIONS)];
-  const __u64 mask = target->address_mask;
-  const __u64 begin = out->used;
-  struct vitrine_set* set = append(out, sizeof *set);
-  if (!set) return 0;
-  set->definition = index;
-  set->slot_address = 0;
-  set->slot = 0;
-  set->reserved = 0;
+/// Where one definition's slot leads in one thread.
+struct slot_place {
+  __u32 state;   /* enum vitrine_slot_state */
+  __u64 address; /* of the slot */
+  __u64 slot;    /* its first 8 bytes */
+  __u64 record;  /* what it points to, as an address */
+};
 
+static __always_inline void find_slot(struct slot_place* place,
+                                      const struct vitrine_definition* definition,
+                                      const struct vitrine_target* target, __u64 tp) {
+  const __u64 mask = target->address_mask;
   __u64 address = 0, slot = 0;
   __u32 state = locate_slot(definition, target->machine, tp & mask, &address);
   address &= mask;
   if (state == VITRINE_SLOT_READ && peek(&slot, address)) state = VITRINE_SLOT_UNREADABLE;
-  if (state == VITRINE_SLOT_UNREADABLE) out->faults++;
-  if (state == VITRINE_SLOT_READ) {
-    const __u64 record = slot & mask;
-    if (definition->shape == VITRINE_LABEL_ARRAY_IN_SLOT) {
-      const __u64 at = append_chunk(out, address, 16);
-      const __u64* copy = at ? piece_at(out, at) : 0;
-      if (copy) copy_entries(out, copy[0], copy[1], mask);
-    } else if (!record) {
-    } else if (definition->shape == VITRINE_LABEL_ARRAY) {
-      copy_label_array(out, record, mask);
-    } else if (definition->shape == VITRINE_SIZED_RECORD) {
-      copy_sized_record(out, record);
-    } else if (definition->shape == VITRINE_COUNTED_RECORD) {
-      copy_counted_record(out, record);
-    } else {
-      append_chunk(out, record, 37);
-    }
+  place->state = state;
+  place->address = address;
+  place->slot = slot;
+  place->record = slot & mask;
+}
+
+/// Copies the set that a slot of this shape leads to.
+static __always_inline void copy_set(struct label_buffer* out, __u32 shape,
+                                     const struct slot_place* place, __u64 mask) {
+  if (shape == VITRINE_LABEL_ARRAY_IN_SLOT) {
+    const __u64 at = append_chunk(out, place->address, 16);
+    const __u64* copy = at ? piece_at(out, at) : 0;
+    if (copy) copy_entries(out, copy[0], copy[1], mask);
+  } else if (!place->record) {
+  } else if (shape == VITRINE_LABEL_ARRAY) {
+    copy_label_array(out, place->record, mask);
+  } else if (shape == VITRINE_SIZED_RECORD) {
+    copy_sized_record(out, place->record);
+  } else if (shape == VITRINE_COUNTED_RECORD) {
+    copy_counted_record(out, place->record);
+  } else {
+    append_chunk(out, place->record, 37);
   }
-  set = piece_at(out, begin);
-  set->state = state;
-  set->slot_address = address;
-  set->slot = slot;
-  set->bytes = out->used - begin - sizeof *set;
-  return 1;
-}
-
-struct definition_walk {
-  struct label_buffer* out;
-  const struct vitrine_target* target;
-  __u64 tp;
-  __u32 sets;
-};
-
-static long read_next_definition(__u32 index, void* context) {
-  struct definition_walk* walk = context;
-  if (!read_definition(walk->out, index, walk->target, walk->tp)) return 1;
-  walk->sets++;
-  return 0;
-}
-
-/// Appends a vitrine_set for each definition of `target`, read in the current thread. Returns how
-/// many there are.
-static __always_inline __u32 read_labels(struct label_buffer* out,
-                                         const struct vitrine_target* target) {
-  struct definition_walk walk = {.out = out, .target = target};
-  walk.tp = thread_pointer_of((struct task_struct*)bpf_get_current_task());
-  bpf_loop(target->definition_count, read_next_definition, &walk, 0);
-  return walk.sets;
 }

@@ -43,6 +43,53 @@ static __always_inline void count(__u32 counter, __u64 more) {
   if (value) *value += more;
 }
 
+/// Reads one definition. False when the buffer is full.
+static __always_inline int read_definition(struct label_buffer* out, __u32 index,
+                                           const struct vitrine_target* target, __u64 tp) {
+  const struct vitrine_definition* definition =
+      &target->definitions[bounded(index, VITRINE_DEFINITIONS)];
+  const __u64 begin = out->used;
+  struct vitrine_set* set = append(out, sizeof *set);
+  if (!set) return 0;
+  struct slot_place place = {};
+  find_slot(&place, definition, target, tp);
+  if (place.state == VITRINE_SLOT_UNREADABLE) out->faults++;
+  if (place.state == VITRINE_SLOT_READ)
+    copy_set(out, definition->shape, &place, target->address_mask);
+  set = piece_at(out, begin);
+  set->definition = index;
+  set->state = place.state;
+  set->slot_address = place.address;
+  set->slot = place.slot;
+  set->bytes = out->used - begin - sizeof *set;
+  set->reserved = 0;
+  return 1;
+}
+
+struct definition_walk {
+  struct label_buffer* out;
+  const struct vitrine_target* target;
+  __u64 tp;
+  __u32 sets;
+};
+
+static long read_next_definition(__u32 index, void* context) {
+  struct definition_walk* walk = context;
+  if (!read_definition(walk->out, index, walk->target, walk->tp)) return 1;
+  walk->sets++;
+  return 0;
+}
+
+/// Appends a vitrine_set for each definition of `target`, read in the current thread. Returns how
+/// many there are.
+static __always_inline __u32 read_labels(struct label_buffer* out,
+                                         const struct vitrine_target* target) {
+  struct definition_walk walk = {.out = out, .target = target};
+  walk.tp = thread_pointer_of((struct task_struct*)bpf_get_current_task());
+  bpf_loop(target->definition_count, read_next_definition, &walk, 0);
+  return walk.sets;
+}
+
 SEC("perf_event")
 int sample(void* ctx) {
   const __u32 tgid = bpf_get_current_pid_tgid() >> 32;

@@ -50,6 +50,10 @@ struct vitrine_site_program {
   __u8 match;                          /* capture, or VITRINE_NO_CAPTURE: by thread */
   __u8 groups;                         /* how many of `group` */
   __u8 group[VITRINE_GROUP_ARGUMENTS]; /* captures */
+  __u8 group_labels;                   /* bit i: selected label i is part of the group */
+  __u8 needed_labels;                  /* those, and the ones of `where`; the tracer fills it in */
+  __u16 reserved;
+  __u32 reserved2;
   struct vitrine_capture capture[VITRINE_CAPTURES];
   struct vitrine_predicate where;
 };

@@ -1,9 +1,356 @@
 #include "bpf/tracer.hpp"
 
-namespace vitrine::bpf {
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <fmt/format.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
 
-Result<std::unique_ptr<Tracer>> Tracer::open(TracerOptions) {
-  return fail(ErrorCode::unsupported, "this vitrine does not trace yet");
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <numeric>
+
+#include "bpf/kept_sets.hpp"
+#include "bpf/kernel_log.hpp"
+#include "bpf/reduction_rows.hpp"
+#include "bpf/thread_iterator.hpp"
+#include "bpf/uprobes.hpp"
+
+// After the structures it names.
+#include <tracer.skel.h>
+
+namespace vitrine::bpf {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr std::uint32_t scratches_per_cpu = 4;  // SCRATCHES_PER_CPU of trace_state.bpf.h
+constexpr milliseconds shortest_wait{1};
+constexpr milliseconds longest_wait{10};
+
+/// What the initial pid namespace calls a process, and how deep ours is.
+Result<vitrine_thread> kernel_view_of(pid_t pid) {
+  const auto pidfd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+  if (pidfd < 0) return fail(ErrorCode::not_found, fmt::format("no process {}", pid));
+  std::vector<vitrine_thread> threads;
+  Result<void> read;
+  if (auto iterator = ThreadIterator::open(pidfd))
+    read = (*iterator)->read(threads);
+  else
+    read = tl::unexpected(iterator.error());
+  ::close(pidfd);
+  if (!read) return tl::unexpected(read.error());
+  if (threads.empty()) return fail(ErrorCode::not_found, fmt::format("process {} has ended", pid));
+  return threads.front();
+}
+
+Result<void> check(const TracerOptions& options) {
+  if (options.selected.size() > VITRINE_SELECTED_LABELS)
+    return fail(ErrorCode::usage,
+                fmt::format("at most {} label keys can be looked up in the kernel, not {}",
+                            VITRINE_SELECTED_LABELS, options.selected.size()));
+  for (const SelectedLabel& label : options.selected)
+    if (label.key.size() > VITRINE_KEY_BYTES)
+      return fail(ErrorCode::usage,
+                  fmt::format("the label key \"{}…\" has {} bytes; the kernel looks for at most {}",
+                              label.key.substr(0, 20), label.key.size(), VITRINE_KEY_BYTES));
+  return {};
+}
+
+void fill(vitrine_trace_config& config, const TracerOptions& options) {
+  config.labels = options.labels;
+  config.stacks = options.stacks;
+  config.only_known = options.only_known;
+  config.selected_labels = static_cast<__u32>(options.selected.size());
+  for (std::size_t i = 0; i < options.selected.size(); ++i) {
+    const SelectedLabel& label = options.selected[i];
+    vitrine_selected_label& wire = config.selected[i];
+    wire.kind = label.kind;
+    wire.length = static_cast<__u32>(label.key.size());
+    std::memcpy(wire.key, label.key.data(), label.key.size());
+  }
+}
+
+class LoadedTracer final : public Tracer {
+ public:
+  explicit LoadedTracer(TracerOptions options)
+      : options_(std::move(options)), kept_(options_.kept_sets_bytes) {}
+
+  ~LoadedTracer() override {
+    if (wake_ >= 0) ::close(wake_);
+    ring_buffer__free(ring_);
+    vitrine_tracer::destroy(program_);
+  }
+
+  Result<void> load() {
+    if (auto chosen = choose_attaching(); !chosen) return chosen;
+    auto self = kernel_view_of(::getpid());
+    if (!self) return tl::unexpected(self.error());
+    if (::getrandom(&hash_key_, sizeof hash_key_, 0) != sizeof hash_key_)
+      return fail(ErrorCode::failed, "the kernel gave no random numbers");
+
+    const KernelLog log;
+    if (const int error = load_program())
+      return tl::unexpected(log.error("load the tracer", error));
+
+    vitrine_trace_config& config = program_->bss->config;
+    fill(config, options_);
+    config.hash_key = hash_key_;
+    config.pid_level = self->pid_level;
+    config.epoch = kept_.epoch();
+    config.wake_bytes = ring_bytes() / 4;
+    return open_ring();
+  }
+
+  [[nodiscard]] Attaching attaching() const override { return options_.attaching; }
+  [[nodiscard]] const vitrine_hash_key& hash_key() const override { return hash_key_; }
+
+  Result<void> set_program(std::uint32_t index, const vitrine_site_program& program) override {
+    vitrine_site_program wire = program;
+    if (auto checked = check_program(index, wire); !checked) return checked;
+    wire.needed_labels = wire.group_labels;
+    for (std::uint32_t i = 0; i < wire.where.count; ++i)
+      if (wire.where.tests[i].subject == VITRINE_ON_LABEL)
+        wire.needed_labels =
+            static_cast<__u8>(wire.needed_labels | 1U << wire.where.tests[i].index);
+    const KernelLog log;
+    if (bpf_map_update_elem(fd(program_->maps.programs), &index, &wire, BPF_ANY) != 0)
+      return tl::unexpected(log.error("tell the tracer what to do at a probe", errno));
+    if (wire.role != VITRINE_EMIT && wire.role != VITRINE_LATENCY_START) note_shape(index, wire);
+    return {};
+  }
+
+  Result<Attachment> attach(int file, std::span<const AttachSite> sites,
+                            std::optional<pid_t> pid) override {
+    for (const AttachSite& site : sites)
+      if (site.program >= options_.programs)
+        return fail(ErrorCode::usage, "a site names a program that the tracer does not have");
+    if (sites.empty()) return Attachment{};
+    std::optional<pid_t> filter = pid;
+    if (pid && options_.attaching == Attaching::uprobe_multi && filter_of_threads_) {
+      if (auto known = pass_only(*pid); !known) return tl::unexpected(known.error());
+      filter.reset();
+    }
+    const int program = bpf_program__fd(program_->progs.trace);
+    return options_.attaching == Attaching::uprobe_multi
+               ? attach_uprobe_multi(program, file, sites, filter)
+               : attach_perf_uprobes(program, file, sites, filter);
+  }
+
+  Result<void> want(pid_t kernel_tgid, const vitrine_target& target) override {
+    return tell(kernel_tgid, target, BPF_ANY);
+  }
+
+  void forget(pid_t kernel_tgid) override {
+    bpf_map_delete_elem(fd(program_->maps.targets), &kernel_tgid);
+  }
+
+  Result<std::size_t> poll(milliseconds timeout, const Sink& sink) override {
+    const auto end = Clock::now() + timeout;
+    handed_over_ = 0;
+    last_moment_ = end + longest_wait;
+    sink_ = &sink;
+    Result<std::size_t> result = poll_until(end);
+    sink_ = nullptr;
+    return result;
+  }
+
+  Result<std::vector<ReductionRow>> read_reductions() override {
+    return read_reduction_rows({fd(program_->maps.plain_counts), fd(program_->maps.groups),
+                                fd(program_->maps.buckets), fd(program_->maps.names)},
+                               hash_key_, shapes_, options_.selected.size());
+  }
+
+  [[nodiscard]] TracerCounters counters() const override {
+    TracerCounters out{};
+    std::vector<std::uint64_t> per_cpu(static_cast<std::size_t>(libbpf_num_possible_cpus()));
+    for (__u32 i = 0; i < out.size(); ++i)
+      if (bpf_map_lookup_elem(fd(program_->maps.counters), &i, per_cpu.data()) == 0)
+        out[i] = std::accumulate(per_cpu.begin(), per_cpu.end(), std::uint64_t{0});
+    return out;
+  }
+
+ private:
+  static int fd(const bpf_map* map) { return bpf_map__fd(map); }
+
+  [[nodiscard]] std::size_t ring_bytes() const {
+    return std::bit_ceil(std::clamp<std::size_t>(options_.ring_bytes, 64 * 1024, 1U << 30));
+  }
+
+  Result<void> choose_attaching() {
+    utsname kernel{};
+    filter_of_threads_ = ::uname(&kernel) == 0 && pid_filter_is_of_threads(kernel.release);
+    if (options_.attaching == Attaching::perf_event) return {};
+    const KernelLog log;
+    const auto has_multi = has_uprobe_multi();
+    if (!has_multi) return tl::unexpected(has_multi.error());
+    if (!*has_multi && options_.attaching == Attaching::uprobe_multi)
+      return fail(ErrorCode::unsupported, "this kernel has no uprobe_multi links",
+                  "this needs Linux 6.6 or later; without it, perf events serve");
+    options_.attaching = *has_multi ? Attaching::uprobe_multi : Attaching::perf_event;
+    return {};
+  }
+
+  /// Returns an errno.
+  int load_program() {
+    program_ = vitrine_tracer::open();
+    if (program_ == nullptr) return errno;
+    const auto cpus = static_cast<__u32>(libbpf_num_possible_cpus());
+    program_->rodata->adds_up = options_.reductions;
+    program_->rodata->scratch_count = cpus * scratches_per_cpu;
+    bpf_program* trace = program_->progs.trace;
+    if (options_.attaching == Attaching::uprobe_multi)
+      bpf_program__set_expected_attach_type(trace,
+                                            static_cast<bpf_attach_type>(uprobe_multi_attach_type));
+    bpf_program__set_flags(trace, BPF_F_SLEEPABLE);
+
+    auto& maps = program_->maps;
+    bpf_map__set_max_entries(maps.scratches, cpus * scratches_per_cpu);
+    bpf_map__set_max_entries(maps.programs, options_.programs);
+    bpf_map__set_max_entries(maps.events, static_cast<__u32>(ring_bytes()));
+    if (options_.reductions) {
+      bpf_map__set_max_entries(maps.plain_counts, options_.programs);
+      bpf_map__set_max_entries(maps.groups, options_.groups);
+      bpf_map__set_max_entries(maps.names, options_.groups);
+      bpf_map__set_max_entries(maps.buckets, options_.buckets);
+      bpf_map__set_max_entries(maps.starts, options_.starts);
+    }
+    return std::abs(vitrine_tracer::load(program_));
+  }
+
+  Result<void> open_ring() {
+    const KernelLog log;
+    ring_ = ring_buffer__new(fd(program_->maps.events), hand_over, this, nullptr);
+    if (ring_ == nullptr) return tl::unexpected(log.error("map the tracer's buffer", errno));
+    // Edge-triggered: only a wake-up ends a wait, not that there is something to read.
+    wake_ = ::epoll_create1(EPOLL_CLOEXEC);
+    epoll_event event{};
+    event.events = EPOLLIN | EPOLLET;
+    if (wake_ < 0 || ::epoll_ctl(wake_, EPOLL_CTL_ADD, fd(program_->maps.events), &event) != 0)
+      return tl::unexpected(log.error("wait for the tracer's buffer", errno));
+    return {};
+  }
+
+  Result<void> check_program(std::uint32_t index, const vitrine_site_program& program) const {
+    const auto is_capture = [&](std::uint8_t number) { return number < program.captures; };
+    if (index >= options_.programs)
+      return fail(ErrorCode::usage,
+                  fmt::format("program {} of at most {}", index, options_.programs));
+    if (program.captures > VITRINE_CAPTURES || program.groups > VITRINE_GROUP_ARGUMENTS ||
+        program.where.count > VITRINE_TESTS || program.role > VITRINE_LATENCY_END)
+      return fail(ErrorCode::usage, "a probe's program asks for more than there can be");
+    for (std::size_t i = 0; i < program.groups; ++i)
+      if (!is_capture(program.group[i]))
+        return fail(ErrorCode::usage, "a probe's fires are grouped by an argument it has not");
+    for (std::size_t i = 0; i < program.where.count; ++i)
+      if (program.where.tests[i].subject == VITRINE_ON_LABEL &&
+          program.where.tests[i].index >= options_.selected.size())
+        return fail(ErrorCode::usage, "a condition names a label that is not selected");
+    if (program.role == VITRINE_EMIT) return {};
+    if (!options_.reductions)
+      return fail(ErrorCode::usage, "this tracer was opened without reductions");
+    if (program.role != VITRINE_HISTOGRAM && program.role != VITRINE_SUM) return {};
+    if (!is_capture(program.value))
+      return fail(ErrorCode::usage, "what is to be added up is no argument of the probe");
+    const vitrine_capture& value = program.capture[program.value];
+    if (value.form != VITRINE_CAPTURE_VALUE || (value.operand.flags & VITRINE_FLOAT) != 0 ||
+        value.operand.size > 8)
+      return fail(ErrorCode::unsupported, "only integers can be added up in the kernel");
+    return {};
+  }
+
+  void note_shape(std::uint32_t index, const vitrine_site_program& program) {
+    std::erase_if(shapes_, [&](const ReductionShape& old) { return old.program == index; });
+    ReductionShape shape{index, program.probe, false, {}};
+    if (program.role == VITRINE_HISTOGRAM || program.role == VITRINE_SUM)
+      shape.is_signed = (program.capture[program.value].operand.flags & VITRINE_SIGNED) != 0;
+    for (std::size_t i = 0; i < program.groups; ++i)
+      shape.argument_is_text.push_back(program.capture[program.group[i]].form !=
+                                       VITRINE_CAPTURE_VALUE);
+    shapes_.push_back(std::move(shape));
+  }
+
+  Result<void> tell(pid_t kernel_tgid, const vitrine_target& target, std::uint64_t flags) {
+    const KernelLog log;
+    if (bpf_map_update_elem(fd(program_->maps.targets), &kernel_tgid, &target, flags) == 0 ||
+        errno == EEXIST)
+      return {};
+    if (errno == E2BIG)
+      return fail(ErrorCode::limit, "labels of more processes than the tracer has room for");
+    return tl::unexpected(log.error("tell the tracer what to read", errno));
+  }
+
+  /// The pid filter that the kernel lacks.
+  Result<void> pass_only(pid_t pid) {
+    const auto process = kernel_view_of(pid);
+    if (!process) return tl::unexpected(process.error());
+    vitrine_target nothing{};
+    nothing.address_mask = ~0ULL;
+    if (auto told = tell(process->kernel_tgid, nothing, BPF_NOEXIST); !told) return told;
+    program_->bss->config.only_known = 1;
+    return {};
+  }
+
+  Result<std::size_t> poll_until(Clock::time_point end) {
+    const KernelLog log;
+    for (;;) {
+      const auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
+      if (left > milliseconds{0}) {
+        program_->bss->reader_waits = 1;
+        epoll_event event{};
+        ::epoll_wait(wake_, &event, 1, static_cast<int>(std::min(left, wait_).count()));
+      }
+      const int got = ring_buffer__consume(ring_);
+      if (got < 0 && got != -ECANCELED) return tl::unexpected(log.error("read events", got));
+      wait_ = handed_over_ != 0 ? shortest_wait : std::min(wait_ * 2, longest_wait);
+      if (handed_over_ != 0 || Clock::now() >= end) return handed_over_;
+    }
+  }
+
+  static int hand_over(void* context, void* data, std::size_t size) {
+    return static_cast<LoadedTracer*>(context)->take({static_cast<const std::byte*>(data), size});
+  }
+
+  int take(std::span<const std::byte> record) {
+    constexpr std::size_t between_looks = 64;
+    if (++handed_over_ % between_looks == 0 && Clock::now() > last_moment_) return -ECANCELED;
+    if (!parse_fire(record, fire_)) return 0;  // our own program writes none that does not parse
+    kept_.complete(fire_);
+    program_->bss->config.epoch = kept_.epoch();
+    (*sink_)(fire_);
+    return 0;
+  }
+
+  TracerOptions options_;
+  KeptSets kept_;
+  vitrine_hash_key hash_key_{};
+  bool filter_of_threads_ = false;
+  vitrine_tracer* program_ = nullptr;
+  ring_buffer* ring_ = nullptr;
+  int wake_ = -1;
+  std::vector<ReductionShape> shapes_;
+  milliseconds wait_ = longest_wait;
+  Fire fire_;
+  // During poll().
+  const Sink* sink_ = nullptr;
+  std::size_t handed_over_ = 0;
+  Clock::time_point last_moment_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Tracer>> Tracer::open(TracerOptions options) {
+  if (auto btf = require_btf(); !btf) return tl::unexpected(btf.error());
+  if (auto checked = check(options); !checked) return tl::unexpected(checked.error());
+  auto tracer = std::make_unique<LoadedTracer>(std::move(options));
+  if (auto loaded = tracer->load(); !loaded) return tl::unexpected(loaded.error());
+  return tracer;
 }
 
 }  // namespace vitrine::bpf

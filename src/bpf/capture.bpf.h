@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+// Arguments of a fire: operands evaluated on the registers and the memory of the thread that fired
+// (probe/operand.h; probe/evaluate.cpp is the same in user space).
+#pragma once
+
+#include "task.bpf.h"
+#include "trace_state.bpf.h"
+
+#if defined(__TARGET_ARCH_x86)
+#define REGISTER_WORDS 21
+#define INSTRUCTION_POINTER 16
+#else
+#define REGISTER_WORDS 34
+#define INSTRUCTION_POINTER 32
+#endif
+
+/// `site_behind`: how many bytes the uprobe is behind its site.
+static __always_inline void take_registers(struct scratch* s, const __u64* ctx, __u64 site_behind) {
+#pragma unroll
+  for (int i = 0; i < REGISTER_WORDS; ++i) s->registers[i] = ctx[i];
+  s->registers[VITRINE_PROBE_ADDRESS] = ctx[INSTRUCTION_POINTER] - site_behind;
+  s->registers[VITRINE_THREAD_POINTER] =
+      thread_pointer_of((struct task_struct*)bpf_get_current_task());
+  s->registers[VITRINE_NO_REGISTER] = 0;
+  s->shown = ((1ULL << REGISTER_WORDS) - 1) | 1ULL << VITRINE_PROBE_ADDRESS |
+             1ULL << VITRINE_THREAD_POINTER | 1ULL << VITRINE_NO_REGISTER;
+}
+
+static __always_inline int has_register(const struct scratch* s, __u8 number) {
+  return number < 64 && (s->shown >> number & 1);
+}
+
+static __always_inline __u64 register_value(const struct scratch* s, __u8 number) {
+  return s->registers[bounded(number, 64)];
+}
+
+static __always_inline __u64 effective_address(const struct scratch* s,
+                                               const struct vitrine_operand* operand) {
+  __u64 index = register_value(s, operand->index);
+  if (operand->extend == VITRINE_EXTEND_U32) index = (__u32)index;
+  if (operand->extend == VITRINE_EXTEND_S32) index = (__s64)(__s32)index;
+  const __u64 address =
+      register_value(s, operand->base) + (index << (operand->scale & 63)) + operand->displacement;
+  return operand->flags & VITRINE_ADDRESS_32 ? (__u32)address : address;
+}
+
+/// Cut to its size, and extended.
+static __always_inline __u64 fit(__u64 raw, const struct vitrine_operand* operand) {
+  if (operand->size >= 8) return raw;
+  const __u32 unused = 64 - operand->size * 8;
+  raw <<= unused & 63;
+  return operand->flags & VITRINE_SIGNED ? (__u64)((__s64)raw >> (unused & 63))
+                                         : raw >> (unused & 63);
+}
+
+/// The lowest 8 bytes at most. Returns a vitrine_captured_state; unreadable: `value` is where.
+static __always_inline __u32 evaluate(const struct scratch* s,
+                                      const struct vitrine_operand* operand, __u64* value) {
+  *value = 0;
+  if (operand->kind == VITRINE_NO_OPERAND) return VITRINE_CAPTURE_NO_OPERAND;
+  if (operand->kind == VITRINE_CONSTANT) {
+    *value = fit(operand->displacement, operand);
+    return VITRINE_CAPTURED;
+  }
+  if (!has_register(s, operand->base)) return VITRINE_CAPTURE_UNAVAILABLE;
+  if (operand->kind == VITRINE_REGISTER) {
+    *value = fit(register_value(s, operand->base) >> (operand->shift & 63), operand);
+    return VITRINE_CAPTURED;
+  }
+  if (!has_register(s, operand->index)) return VITRINE_CAPTURE_UNAVAILABLE;
+  const __u64 address = effective_address(s, operand);
+  __u64 raw = 0;
+  const __u64 size = bounded(operand->size > 8 ? 8 : operand->size, 16);
+  if (size == 0 || size > 8 || read_user(&raw, size, address)) {
+    *value = address;
+    return VITRINE_CAPTURE_UNREADABLE;
+  }
+  *value = fit(raw, operand);
+  return VITRINE_CAPTURED;
+}
+
+/// Room for up to `most` bytes behind what is in the record, without taking it: 0 when it is full.
+static __always_inline __u64 room_for(const struct label_buffer* out, __u64 most) {
+  const __u64 used = out->used;
+  if (used >= LABEL_BUFFER_BYTES) return 0;
+  const __u64 left = LABEL_BUFFER_BYTES - used;
+  return left < most ? left : most;
+}
+
+/// Takes `length` bytes that were written behind what is in the record.
+static __always_inline void take_text(struct scratch* s, __u32 capture, __u64 length) {
+  const __u64 at = s->out.used;
+  clear_padding(&s->out, at, length);
+  s->text_at[capture & 31] = at;
+  s->text_length[capture & 31] = length;
+  s->out.used = at + ((length + 7) & ~7ULL);
+}
+
+/// Makes the page of an address resident.
+static __always_inline void touch(__u64 address) {
+  __u8 byte;
+  bpf_copy_from_user(&byte, 1, (const void*)address);
+}
+
+/// A NUL-terminated string at `address`, without its NUL.
+static __always_inline void capture_string(struct scratch* s, __u32 capture, __u64 address,
+                                           __u64 most, struct vitrine_captured* head) {
+  const __u64 room =
+      room_for(&s->out, most + 2);  // its NUL, and one more to see that there is more
+  __u64 size = bounded(room, 2 * LABEL_CHUNK_BYTES);
+  if (size < 2 || size > LABEL_CHUNK_BYTES + 2) {
+    head->state = VITRINE_CAPTURE_NO_ROOM;
+    return;
+  }
+  void* into = piece_at(&s->out, s->out.used);
+  long got = bpf_probe_read_user_str(into, size, (const void*)address);
+  if (got < 0) {  // it may begin in a page that is not resident, or go on in one
+    touch(address);
+    touch((address | 4095) + 1);
+    got = bpf_probe_read_user_str(into, size, (const void*)address);
+  }
+  if (got <= 0) {
+    head->state = VITRINE_CAPTURE_UNREADABLE;
+    return;
+  }
+  __u64 length = got - 1;
+  if (length > size - 2) {
+    length = size - 2;
+    head->cut = 1;
+  }
+  head->bytes = length;
+  take_text(s, capture, length);
+}
+
+/// `length` bytes at `address`; no more than `most`.
+static __always_inline void capture_bytes(struct scratch* s, __u32 capture, __u64 address,
+                                          __u64 length, __u64 most, struct vitrine_captured* head) {
+  const __u64 room = room_for(&s->out, most);
+  if (length > room) {
+    length = room;
+    head->cut = 1;
+  }
+  const __u64 size = bounded(length, 2 * LABEL_CHUNK_BYTES);
+  if (size > LABEL_CHUNK_BYTES) return;
+  if (size && read_user(piece_at(&s->out, s->out.used), size, address)) {
+    head->state = VITRINE_CAPTURE_UNREADABLE;
+    return;
+  }
+  head->bytes = size;
+  take_text(s, capture, size);
+}
+
+/// A value of more than 8 bytes: a structure in memory, or two registers.
+static __always_inline void capture_wide(struct scratch* s, __u32 capture,
+                                         const struct vitrine_operand* operand,
+                                         struct vitrine_captured* head) {
+  if (operand->kind == VITRINE_MEMORY) {
+    const __u64 address = effective_address(s, operand);
+    head->value = address;
+    capture_bytes(s, capture, address, operand->size, VITRINE_OPERAND_BYTES, head);
+    return;
+  }
+  const __u64 low =
+      operand->kind == VITRINE_CONSTANT ? operand->displacement : register_value(s, operand->base);
+  const __u64 extension =
+      operand->flags & VITRINE_SIGNED ? (__u64)((__s64)operand->displacement >> 63) : 0;
+  if (operand->kind == VITRINE_REGISTER && !has_register(s, operand->index)) {
+    head->state = VITRINE_CAPTURE_UNAVAILABLE;
+    return;
+  }
+  if (room_for(&s->out, 16) < 16) {
+    head->state = VITRINE_CAPTURE_NO_ROOM;
+    return;
+  }
+  __u64* words = piece_at(&s->out, s->out.used);
+  words[0] = low;
+  words[1] = operand->kind == VITRINE_CONSTANT ? extension : register_value(s, operand->index);
+  head->value = low;
+  head->bytes = 16;
+  take_text(s, capture, 16);
+}
+
+struct capture_walk {
+  struct scratch* s;
+  const struct vitrine_site_program* program;
+  __u32 done;
+};
+
+static long capture_next(__u32 index, void* context) {
+  struct capture_walk* walk = context;
+  struct scratch* s = walk->s;
+  if (index >= VITRINE_CAPTURES) return 1;
+  const struct vitrine_capture* capture = &walk->program->capture[index];
+  const __u64 head_at = s->out.used;
+  if (!append(&s->out, sizeof(struct vitrine_captured))) return 1;
+  struct vitrine_captured head = {};
+  __u64 value = 0;
+  head.state = evaluate(s, &capture->operand, &value);
+  head.value = value;
+  s->text_at[index & 31] = 0;
+  s->text_length[index & 31] = 0;
+  const __u64 most = capture->most > VITRINE_CAPTURE_BYTES ? VITRINE_CAPTURE_BYTES : capture->most;
+  if (head.state == VITRINE_CAPTURED) {
+    if (capture->form == VITRINE_CAPTURE_STRING) {
+      capture_string(s, index, value, most, &head);
+    } else if (capture->form == VITRINE_CAPTURE_BYTES_AT) {
+      __u64 length = 0;
+      head.state = evaluate(s, &capture->length, &length);
+      if (head.state == VITRINE_CAPTURED) capture_bytes(s, index, value, length, most, &head);
+    } else if (capture->operand.size > 8) {
+      capture_wide(s, index, &capture->operand, &head);
+    }
+  }
+  s->value[index & 31] = value;
+  s->state[index & 31] = head.state;
+  struct vitrine_captured* out = piece_at(&s->out, head_at);
+  *out = head;
+  walk->done++;
+  return 0;
+}
+
+/// Appends a vitrine_captured for each capture. Returns how many had room.
+VERIFIED_ALONE __u32 capture_all(struct scratch* s, const struct vitrine_site_program* program) {
+  if (!s || !program) return 0;
+  struct capture_walk walk = {.s = s, .program = program};
+  __u64* states = (__u64*)s->state;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) states[i] = 0x0101010101010101ULL * VITRINE_CAPTURE_NO_ROOM;
+  bpf_loop(program->captures, capture_next, &walk, 0);
+  return walk.done;
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+// Fires that are added up: counts, sums, histograms and latencies, in groups.
+#pragma once
+
+#include "names.bpf.h"
+#include "where.bpf.h"
+
+/// Counts without groups, by program.
+struct {
+  __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, __u32);
+  __type(value, __u64);
+} plain_counts SEC(".maps");
+
+/// Zeros add nothing, so a CPU's part needs no making.
+struct {
+  __uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+  __uint(max_entries, 1);
+  __type(key, struct vitrine_group);
+  __type(value, struct vitrine_aggregate);
+} groups SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(max_entries, 1);
+  __type(key, struct vitrine_group_bucket);
+  __type(value, __u64);
+} buckets SEC(".maps");
+
+struct start_key {
+  __u64 match; /* a captured value, or the thread */
+  __u32 tgid;
+  __u32 probe;
+};
+
+struct {
+  __uint(type, BPF_MAP_TYPE_LRU_HASH);
+  __uint(max_entries, 1);
+  __type(key, struct start_key);
+  __type(value, __u64);
+} starts SEC(".maps");
+
+static __always_inline void count_plainly(__u32 program) {
+  __u64* value = bpf_map_lookup_elem(&plain_counts, &program);
+  if (value) __sync_fetch_and_add(value, 1);
+}
+
+/// By number, or by text.
+static __always_inline __u64 group_part(struct scratch* s,
+                                        const struct vitrine_site_program* program, __u32 capture) {
+  if (capture >= VITRINE_CAPTURES || s->state[capture & 31] != VITRINE_CAPTURED) return 0;
+  if (program->capture[capture].form == VITRINE_CAPTURE_VALUE) return s->value[capture & 31];
+  const __u64 at = s->text_at[capture & 31];
+  if (!at) return 0;
+  return name_of_copy(s, offsetof(struct scratch, out.bytes) + at, s->text_length[capture & 31]);
+}
+
+static __always_inline void fill_group(struct scratch* s,
+                                       const struct vitrine_site_program* program) {
+  struct vitrine_group* group = &s->group;
+  group->probe = program->probe;
+  group->reserved = 0;
+  for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i)
+    group->label[i] = program->group_labels >> i & 1 ? s->label[i] : 0;
+  for (int i = 0; i < VITRINE_GROUP_ARGUMENTS; ++i)
+    group->argument[i] = i < program->groups ? group_part(s, program, program->group[i]) : 0;
+}
+
+static __always_inline struct vitrine_aggregate* aggregate_of(const struct vitrine_group* group) {
+  struct vitrine_aggregate* found = bpf_map_lookup_elem(&groups, group);
+  if (found) return found;
+  const struct vitrine_aggregate none = {};
+  bpf_map_update_elem(&groups, group, &none, BPF_NOEXIST);
+  return bpf_map_lookup_elem(&groups, group);
+}
+
+#define RAISE_TRIES 8 /* each lost one is another fire on this CPU */
+
+static __always_inline void raise(__u64* most, __u64 value) {
+  for (int i = 0; i < RAISE_TRIES; ++i) {
+    const __u64 seen = *(volatile __u64*)most;
+    if (value <= seen || __sync_val_compare_and_swap(most, seen, value) == seen) return;
+  }
+}
+
+static __always_inline void add_to_bucket(const struct vitrine_group* group, __s32 number) {
+  struct vitrine_hash_state state;
+  vitrine_hash_begin(&state, &config.hash_key);
+  const __u64* words = (const __u64*)group;
+#pragma unroll
+  for (__u32 i = 0; i < sizeof *group / 8; ++i) vitrine_hash_word(&state, words[i]);
+  const struct vitrine_group_bucket bucket = {.group = vitrine_hash_end(&state, 0, sizeof *group),
+                                              .bucket = number};
+  __u64* value = bpf_map_lookup_elem(&buckets, &bucket);
+  if (!value) {
+    const __u64 none = 0;
+    bpf_map_update_elem(&buckets, &bucket, &none, BPF_NOEXIST);
+    value = bpf_map_lookup_elem(&buckets, &bucket);
+  }
+  if (value)
+    __sync_fetch_and_add(value, 1);
+  else
+    count(VITRINE_TRACE_BUCKETS_FULL, 1);
+}
+
+/// Adds one fire to its group; `value` unless it is a plain count.
+static __always_inline void add_up(struct scratch* s, const struct vitrine_site_program* program,
+                                   __u64 value, int is_signed) {
+  fill_group(s, program);
+  struct vitrine_aggregate* sum = aggregate_of(&s->group);
+  if (!sum) {
+    count(VITRINE_TRACE_GROUPS_FULL, 1);
+    return;
+  }
+  __sync_fetch_and_add(&sum->count, 1);
+  if (program->role == VITRINE_COUNT) return;
+  const __u64 ordered = is_signed ? value ^ 1ULL << 63 : value;
+  __sync_fetch_and_add(&sum->sum, value);
+  raise(&sum->most, ordered);
+  raise(&sum->least, ~ordered);
+  if (program->role != VITRINE_SUM) add_to_bucket(&s->group, vitrine_bucket_of(value, is_signed));
+}
+
+static __always_inline int start_key_of(struct scratch* s,
+                                        const struct vitrine_site_program* program,
+                                        struct start_key* key) {
+  const __u64 pid_tgid = bpf_get_current_pid_tgid();
+  key->match = (__u32)pid_tgid;
+  key->tgid = pid_tgid >> 32;
+  key->probe = program->probe;
+  const __u32 match = program->match;
+  if (match >= VITRINE_CAPTURES) return 1;
+  if (s->state[match & 31] != VITRINE_CAPTURED) return 0;
+  key->match = program->capture[match].form == VITRINE_CAPTURE_VALUE ? s->value[match & 31]
+                                                                     : captured_hash(s, match);
+  return 1;
+}
+
+VERIFIED_ALONE int reduce(struct scratch* s, const struct vitrine_site_program* program,
+                          __u64 now) {
+  if (!s || !program) return 0;
+  if (program->role == VITRINE_COUNT) {
+    add_up(s, program, 0, 0);
+    return 0;
+  }
+  if (program->role == VITRINE_HISTOGRAM || program->role == VITRINE_SUM) {
+    const __u32 from = program->value;
+    if (from >= VITRINE_CAPTURES || s->state[from & 31] != VITRINE_CAPTURED) {
+      count(VITRINE_TRACE_UNREADABLE, 1);
+      return 0;
+    }
+    add_up(s, program, s->value[from & 31],
+           program->capture[from].operand.flags & VITRINE_SIGNED ? 1 : 0);
+    return 0;
+  }
+  struct start_key key = {};
+  if (!start_key_of(s, program, &key)) {
+    count(VITRINE_TRACE_UNREADABLE, 1);
+    return 0;
+  }
+  const __u64* start = bpf_map_lookup_elem(&starts, &key);
+  if (program->role == VITRINE_LATENCY_START) {
+    if (start) count(VITRINE_TRACE_STARTS_LOST, 1);
+    if (bpf_map_update_elem(&starts, &key, &now, BPF_ANY)) count(VITRINE_TRACE_STARTS_LOST, 1);
+    return 0;
+  }
+  if (!start) {
+    count(VITRINE_TRACE_ENDS_UNMATCHED, 1);
+    return 0;
+  }
+  const __u64 spent = now > *start ? now - *start : 0;
+  bpf_map_delete_elem(&starts, &key);
+  add_up(s, program, spent, 0);
+  return 0;
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+// Label sets on events: a set that a record has carried before is sent as its id alone.
+#pragma once
+
+#include "hash.bpf.h"
+#include "task.bpf.h"
+#include "trace_process.bpf.h"
+
+#define RECORD_HEADER 28 /* abi/thread_context.hpp Record: ids and flags change with every span */
+
+static __always_inline int was_sent(__u64 id) {
+  const __u32* epoch = bpf_map_lookup_elem(&sent, &id);
+  return epoch && *epoch == config.epoch;
+}
+
+/// Names an incarnation of a set of our own writer, without looking at its labels.
+static __always_inline __u64 own_set_id(__u32 tgid, __u64 set, __u64 serial) {
+  struct vitrine_hash_state state;
+  vitrine_hash_begin(&state, &config.hash_key);
+  vitrine_hash_word(&state, set);
+  vitrine_hash_word(&state, serial);
+  return vitrine_hash_end(&state, tgid, 24) | 1;
+}
+
+struct set_walk {
+  struct scratch* s;
+  __u32 tgid;
+  const struct vitrine_target* target;
+  __u64 tp;
+  __u32 sets;
+};
+
+/// The set's content behind its head. Returns the id of what is kept of it.
+static __always_inline __u64 append_content(struct scratch* s, __u32 tgid, __u32 shape,
+                                            const struct slot_place* place, __u64 mask,
+                                            __u64* kept_at) {
+  struct label_buffer* out = &s->out;
+  const __u64 trouble = out->cut + out->faults;
+  *kept_at = out->used;
+  __u64 id = 0;
+  if (shape == VITRINE_SIZED_RECORD) {
+    const __u64 at = place->record ? append_chunk(out, place->record, RECORD_HEADER) : 0;
+    if (!at) return 0;
+    const __u8* header = piece_at(out, at);
+    const __u64 attributes = *(const __u16*)(header + 26);
+    *kept_at = out->used;
+    if (attributes)
+      append_chunk(out, place->record + RECORD_HEADER,
+                   attributes > LABEL_CHUNK_BYTES ? LABEL_CHUNK_BYTES : attributes);
+  } else if (shape == VITRINE_LABEL_ARRAY && place->record) {
+    struct serial_head head = {};
+    if (read_serial_head(&head, place->record)) {
+      id = own_set_id(tgid, place->record, head.serial);
+      if (was_sent(id)) return id;
+      if (!append_chunk(out, place->record, head.total_bytes)) return 0;
+    } else {
+      copy_foreign_array(out, place->record, mask);
+    }
+  } else {
+    copy_set(out, shape, place, mask);
+  }
+  const __u64 length = out->used - *kept_at;
+  // What is not whole now may be the next time.
+  if (length == 0 || out->cut + out->faults != trouble) return 0;
+  if (id) return id;
+  id = hash_chunks(out, *kept_at, length, tgid);
+  if (was_sent(id)) out->used = *kept_at;
+  return id;
+}
+
+static long append_set(__u32 index, void* context) {
+  struct set_walk* walk = context;
+  struct scratch* s = walk->s;
+  const struct vitrine_definition* definition =
+      &walk->target->definitions[bounded(index, VITRINE_DEFINITIONS)];
+  struct label_buffer* out = &s->out;
+  const __u64 head_at = out->used;
+  if (!append(out, sizeof(struct vitrine_fire_set))) return 1;
+  struct slot_place place = {};
+  find_slot(&place, definition, walk->target, walk->tp);
+  if (place.state == VITRINE_SLOT_UNREADABLE) out->faults++;
+  const __u64 fresh_at = out->used;
+  __u64 kept_at = fresh_at, id = 0;
+  if (place.state == VITRINE_SLOT_READ)
+    id = append_content(s, walk->tgid, definition->shape, &place, walk->target->address_mask,
+                        &kept_at);
+  if (id && out->used != kept_at) {
+    s->new_set[bounded(s->new_sets, VITRINE_DEFINITIONS)] = id;
+    s->new_sets++;
+  }
+  struct vitrine_fire_set* head = piece_at(out, head_at);
+  head->id = id;
+  head->slot_address = place.address;
+  head->slot = place.slot;
+  head->definition = index;
+  head->state = place.state;
+  head->fresh_bytes = kept_at - fresh_at;
+  head->kept_bytes = out->used - kept_at;
+  walk->sets++;
+  return 0;
+}
+
+/// Appends a vitrine_fire_set for each definition of the process. Returns how many had room.
+VERIFIED_ALONE __u32 append_sets(struct scratch* s, const struct vitrine_target* target,
+                                 __u32 tgid) {
+  if (!s || !target) return 0;
+  struct set_walk walk = {.s = s, .tgid = tgid, .target = target};
+  walk.tp = thread_pointer_of((struct task_struct*)bpf_get_current_task());
+  bpf_loop(walk.target->definition_count, append_set, &walk, 0);
+  return walk.sets;
+}
+
+static long note_sent(__u32 index, void* context) {
+  struct scratch* s = *(struct scratch**)context;
+  const __u64 id = s->new_set[bounded(index, VITRINE_DEFINITIONS)];
+  const __u32 epoch = config.epoch;
+  bpf_map_update_elem(&sent, &id, &epoch, BPF_ANY);
+  return 0;
+}
+
+/// Once the record that carries them can no longer be lost.
+static __always_inline void note_all_sent(struct scratch* s) {
+  if (s->new_sets) bpf_loop(s->new_sets, note_sent, &s, 0);
+}

@@ -1,0 +1,276 @@
+#include "bpf/uprobes.hpp"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <fmt/format.h>
+#include <linux/perf_event.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <string>
+
+namespace vitrine::bpf {
+namespace {
+
+constexpr int kernel_enotsupp = 524;  // ENOTSUPP of linux/errno.h, which user space has no name for
+constexpr std::size_t most_sites = 1U << 20;  // of one link
+constexpr std::size_t most_failures = 256;  // looked for one by one; then the rest counts as failed
+
+/// The start of union bpf_attr for BPF_LINK_CREATE with BPF_TRACE_UPROBE_MULTI, which the headers of
+/// Linux 6.1 do not have.
+struct LinkCreate {
+  std::uint32_t program;
+  std::uint32_t target;
+  std::uint32_t attach_type;
+  std::uint32_t flags;
+  std::uint64_t path;
+  std::uint64_t offsets;
+  std::uint64_t ref_ctr_offsets;
+  std::uint64_t cookies;
+  std::uint32_t count;
+  std::uint32_t multi_flags;
+  std::uint32_t pid;
+  std::uint32_t padding;
+};
+static_assert(sizeof(LinkCreate) == 64);
+
+constexpr int link_create_command = 28;  // BPF_LINK_CREATE
+
+int create_link(LinkCreate& attributes) {
+  return static_cast<int>(::syscall(SYS_bpf, link_create_command, &attributes, sizeof attributes));
+}
+
+std::uint64_t pointer(const void* address) {
+  return reinterpret_cast<std::uint64_t>(address);
+}
+
+std::string path_of(int file) {
+  return fmt::format("/proc/self/fd/{}", file);
+}
+
+Error not_permitted(std::string_view capabilities, int error) {
+  return {ErrorCode::not_permitted,
+          fmt::format("not permitted to attach to probes: {}", std::strerror(error)),
+          fmt::format("give vitrine {} (or run it as root)", capabilities)};
+}
+
+/// What an errno of attaching one site means.
+Error explain(int error, const AttachSite& site) {
+  const auto at = fmt::format("at file offset {:#x}", site.file_offset);
+  switch (error) {
+    case EINVAL:
+      if (site.semaphore_offset % 2 != 0)
+        return {ErrorCode::malformed,
+                fmt::format("the semaphore of the probe {} is at an odd offset ({:#x})", at,
+                            site.semaphore_offset),
+                ""};
+      return {
+          ErrorCode::failed,
+          fmt::format("the kernel refuses to attach {}: another tracer is attached there that "
+                      "gave another semaphore or none, or the file ends before it",
+                      at),
+          "end the other tracer (bpftrace, perf), or see dmesg for \"ref_ctr_offset mismatch\""};
+    case kernel_enotsupp:
+    case EOPNOTSUPP:
+      return {ErrorCode::unsupported,
+              fmt::format("the kernel cannot put a uprobe on the instruction {}", at), ""};
+    case EIO:
+      return {ErrorCode::unsupported,
+              fmt::format("the kernel cannot read the file's instruction {}", at), ""};
+    default:
+      return {ErrorCode::failed, fmt::format("cannot attach {}: {}", at, std::strerror(error)), ""};
+  }
+}
+
+/// Errors that no other choice of sites would change; nullopt: it may be one site's own.
+std::optional<Error> general_error(int error, std::string_view capabilities,
+                                   std::optional<pid_t> pid) {
+  switch (error) {
+    case EPERM:
+    case EACCES:
+      return not_permitted(capabilities, error);
+    case ESRCH:
+      return Error{ErrorCode::not_found, fmt::format("no process {}", pid.value_or(0)), ""};
+    case EBADF:
+    case EISDIR:
+      return Error{ErrorCode::usage, "what is to be attached to is not a regular file", ""};
+    case EMFILE:
+    case ENFILE:
+      return Error{ErrorCode::limit, "too many files are open to attach to all sites",
+                   "raise the limit (ulimit -n), or choose fewer probes"};
+    case ENOMEM:
+      return Error{ErrorCode::failed, "the kernel has no memory to attach to all sites", ""};
+    default:
+      return std::nullopt;
+  }
+}
+
+/// Attaches parts of the sites, halving what the kernel refuses until it is one site.
+class MultiAttacher {
+ public:
+  MultiAttacher(int program, int file, std::span<const AttachSite> sites, std::optional<pid_t> pid)
+      : program_(program), path_(path_of(file)), sites_(sites), pid_(pid) {
+    offsets_.reserve(sites.size());
+    for (const AttachSite& site : sites) {
+      offsets_.push_back(site.file_offset + site.skip);
+      semaphores_.push_back(site.semaphore_offset);
+      cookies_.push_back(cookie_of(site));
+      any_semaphore_ = any_semaphore_ || site.semaphore_offset != 0;
+    }
+  }
+
+  Result<Attachment> run() {
+    for (std::size_t first = 0; first < sites_.size(); first += most_sites)
+      if (auto done = attach(first, std::min(most_sites, sites_.size() - first)); !done)
+        return tl::unexpected(std::move(done.error()));
+    return std::move(attachment_);
+  }
+
+ private:
+  Result<void> attach(std::size_t first, std::size_t count) {
+    LinkCreate attributes{};
+    attributes.program = static_cast<std::uint32_t>(program_);
+    attributes.attach_type = uprobe_multi_attach_type;
+    attributes.path = pointer(path_.c_str());
+    attributes.offsets = pointer(offsets_.data() + first);
+    attributes.ref_ctr_offsets = any_semaphore_ ? pointer(semaphores_.data() + first) : 0;
+    attributes.cookies = pointer(cookies_.data() + first);
+    attributes.count = static_cast<std::uint32_t>(count);
+    attributes.pid = static_cast<std::uint32_t>(pid_.value_or(0));
+    const int link = create_link(attributes);
+    if (link >= 0) {
+      attachment_.links.push_back(link);
+      return {};
+    }
+    const int error = errno;
+    if (auto general = general_error(error, "CAP_BPF and CAP_PERFMON", pid_))
+      return tl::unexpected(std::move(*general));
+    if (count == 1 || attachment_.failures.size() >= most_failures) {
+      for (std::size_t i = first; i < first + count; ++i)
+        attachment_.failures.push_back({i, explain(error, sites_[i])});
+      return {};
+    }
+    if (auto half = attach(first, count / 2); !half) return half;
+    return attach(first + count / 2, count - count / 2);
+  }
+
+  int program_;
+  std::string path_;
+  std::span<const AttachSite> sites_;
+  std::optional<pid_t> pid_;
+  std::vector<std::uint64_t> offsets_, semaphores_, cookies_;
+  bool any_semaphore_ = false;
+  Attachment attachment_;
+};
+
+Result<std::uint32_t> perf_type_of_uprobes() {
+  std::ifstream file("/sys/bus/event_source/devices/uprobe/type");
+  std::uint32_t type = 0;
+  if (file >> type) return type;
+  return fail(ErrorCode::unsupported, "this kernel has no uprobes (no perf event source for them)",
+              "run a kernel built with CONFIG_UPROBE_EVENTS");
+}
+
+/// Returns the link's descriptor, or minus an errno.
+int attach_perf_uprobe(int program, std::uint32_t type, const char* path, const AttachSite& site,
+                       std::optional<pid_t> pid) {
+  perf_event_attr attributes{};
+  attributes.size = sizeof attributes;
+  attributes.type = type;
+  attributes.config = site.semaphore_offset << 32;
+  attributes.config1 = pointer(path);
+  attributes.config2 = site.file_offset + site.skip;
+  const int event = static_cast<int>(::syscall(SYS_perf_event_open, &attributes, pid.value_or(-1),
+                                               pid ? -1 : 0, -1, PERF_FLAG_FD_CLOEXEC));
+  if (event < 0) return -errno;
+  bpf_link_create_opts options{};
+  options.sz = sizeof options;
+  options.perf_event.bpf_cookie = cookie_of(site);
+  const int link = bpf_link_create(program, event, BPF_PERF_EVENT, &options);
+  const int error = errno;
+  ::close(event);  // the link has it
+  return link >= 0 ? link : -error;
+}
+
+}  // namespace
+
+std::uint64_t cookie_of(const AttachSite& site) {
+  return (site.skip != 0 ? VITRINE_COOKIE_SECOND_BYTE : 0) |
+         static_cast<std::uint64_t>(site.program) << 32 | site.site;
+}
+
+Result<bool> has_uprobe_multi() {
+  const std::array<bpf_insn, 2> nothing{
+      {{BPF_ALU64 | BPF_MOV | BPF_K, 0, 0, 0, 0}, {BPF_JMP | BPF_EXIT, 0, 0, 0, 0}}};
+  bpf_prog_load_opts options{};
+  options.sz = sizeof options;
+  options.expected_attach_type = static_cast<bpf_attach_type>(uprobe_multi_attach_type);
+  const int program = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "vitrine_probe", "GPL", nothing.data(),
+                                    nothing.size(), &options);
+  if (program < 0) {
+    if (errno == EPERM || errno == EACCES)
+      return tl::unexpected(not_permitted("CAP_BPF and CAP_PERFMON", errno));
+    return false;
+  }
+  // A directory is refused by name of what it is, if the kernel looks that far.
+  const std::uint64_t offset = 0;
+  LinkCreate attributes{};
+  attributes.program = static_cast<std::uint32_t>(program);
+  attributes.attach_type = uprobe_multi_attach_type;
+  attributes.path = pointer("/");
+  attributes.offsets = pointer(&offset);
+  attributes.count = 1;
+  const int link = create_link(attributes);
+  const int error = errno;
+  if (link >= 0) ::close(link);
+  ::close(program);
+  return link < 0 && error == EBADF;
+}
+
+bool pid_filter_is_of_threads(std::string_view kernel_release) {
+  int major = 0, minor = 0;
+  const char* end = kernel_release.data() + kernel_release.size();
+  const auto first = std::from_chars(kernel_release.data(), end, major);
+  if (first.ec != std::errc{} || first.ptr == end || *first.ptr != '.') return false;
+  if (std::from_chars(first.ptr + 1, end, minor).ec != std::errc{}) return false;
+  return major == 6 && minor >= 6 && minor <= 9;
+}
+
+Result<Attachment> attach_uprobe_multi(int program, int file, std::span<const AttachSite> sites,
+                                       std::optional<pid_t> pid) {
+  return MultiAttacher(program, file, sites, pid).run();
+}
+
+Result<Attachment> attach_perf_uprobes(int program, int file, std::span<const AttachSite> sites,
+                                       std::optional<pid_t> pid) {
+  const auto type = perf_type_of_uprobes();
+  if (!type) return tl::unexpected(type.error());
+  const std::string path = path_of(file);
+  Attachment attachment;
+  for (std::size_t i = 0; i < sites.size(); ++i) {
+    const AttachSite& site = sites[i];
+    if (site.semaphore_offset >> 32 != 0) {
+      attachment.failures.push_back(
+          {i,
+           {ErrorCode::unsupported, "its semaphore is too far into the file for a perf event",
+            ""}});
+      continue;
+    }
+    const int link = attach_perf_uprobe(program, *type, path.c_str(), site, pid);
+    if (link >= 0) {
+      attachment.links.push_back(link);
+      continue;
+    }
+    if (auto general = general_error(-link, "CAP_SYS_ADMIN and CAP_BPF", pid))
+      return tl::unexpected(std::move(*general));
+    attachment.failures.push_back({i, explain(-link, site)});
+  }
+  return attachment;
+}
+
+}  // namespace vitrine::bpf

@@ -1,0 +1,4 @@
+// Records of the trace, right and wrong, and the sets kept from them.
+#include "bpf/fire.hpp"
+
+#include <gtest/gtest.h>

@@ -1,0 +1,3 @@
+#include "bpf/nop_policy.hpp"
+
+#include <gtest/gtest.h>
