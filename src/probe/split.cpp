@@ -90,29 +90,42 @@ bool has_sizes(std::string_view text) {
   return false;
 }
 
+/// Decides which blanks of a list are between two arguments.
+class Boundaries {
+ public:
+  explicit Boundaries(std::string_view list) : list_(list) {}
+
+  /// Whether the blanks [end, next) end the argument that begins at `begin`.
+  bool between(std::size_t begin, std::size_t end, std::size_t next) {
+    const auto before = list_.substr(begin, end - begin), after = list_.substr(next);
+    if (begins_with_size(after)) return true;  // what compilers write ends here
+    if (enclosed_.empty()) {
+      enclosed_ = find_enclosed(list_);
+      sized_ = has_sizes(list_);
+    }
+    return !enclosed_[end] && !goes_on(before, after) && (!sized_ || begins_with_operand(after));
+  }
+
+ private:
+  std::string_view list_;
+  std::vector<bool> enclosed_;
+  bool sized_ = false;
+};
+
 }  // namespace
 
 std::vector<std::string> split_arguments(std::string_view text) {
   std::vector<std::string> arguments;
   if (text.starts_with(':')) return arguments;  // how "none" is written where "" is not possible
   text = text.substr(0, limits::argument_text);
-  const bool sized = has_sizes(text);
-  const std::vector<bool> enclosed = find_enclosed(text);
-  std::size_t begin = text.find_first_not_of(blanks);
-  while (begin < text.size()) {
-    std::size_t end = begin, next = text.size();
-    for (std::size_t at = text.find_first_of(blanks, begin);;
-         at = text.find_first_of(blanks, next)) {
-      end = std::min(at, text.size());
-      next = std::min(text.find_first_not_of(blanks, end), text.size());
-      if (next == text.size()) break;
-      const auto before = text.substr(begin, end - begin), after = text.substr(next);
-      if (begins_with_size(after)) break;
-      if (!enclosed[end] && !goes_on(before, after) && (!sized || begins_with_operand(after)))
-        break;
-    }
+  Boundaries boundaries(text);
+  std::size_t begin = std::min(text.find_first_not_of(blanks), text.size());
+  for (std::size_t at = begin; at < text.size();) {
+    const std::size_t end = std::min(text.find_first_of(blanks, at), text.size());
+    at = std::min(text.find_first_not_of(blanks, end), text.size());
+    if (at < text.size() && !boundaries.between(begin, end, at)) continue;
     arguments.emplace_back(text.substr(begin, end - begin));
-    begin = next;
+    begin = at;
   }
   return arguments;
 }

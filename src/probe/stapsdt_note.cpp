@@ -25,6 +25,8 @@ class Decoder {
       : bytes_(section), encoding_(encoding) {}
 
   StapsdtNotes decode() {
+    constexpr std::size_t usual_bytes = 72;
+    found_.notes.reserve(std::min(bytes_.size() / usual_bytes, limits::probe_notes));
     std::size_t at = 0;
     while (bytes_.size() - at >= header_bytes) {
       if (found_.notes.size() >= limits::probe_notes) {
