@@ -10,7 +10,7 @@
 
 #include "elf/encoding.hpp"
 
-namespace vitrine::testing {
+namespace vitrine::test {
 
 /// What a note says. The sizes that are given replace the true ones.
 struct NoteText {
@@ -76,4 +76,4 @@ class NoteSection {
   std::vector<std::byte> bytes_;
 };
 
-}  // namespace vitrine::testing
+}  // namespace vitrine::test

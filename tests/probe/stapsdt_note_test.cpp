@@ -12,10 +12,10 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-using vitrine::testing::note;
-using vitrine::testing::note_of;
-using vitrine::testing::NoteSection;
-using vitrine::testing::NoteText;
+using vitrine::test::note;
+using vitrine::test::note_of;
+using vitrine::test::NoteSection;
+using vitrine::test::NoteText;
 
 StapsdtNotes decode(NoteSection& section, elf::Encoding encoding = {}) {
   return decode_stapsdt_notes(section.bytes(), encoding);

@@ -1,0 +1,153 @@
+#include <fmt/format.h>
+
+#include "probe/grammar/expression.hpp"
+#include "probe/grammar/machines.hpp"
+
+namespace vitrine::probe {
+namespace {
+
+constexpr std::uint8_t stack_pointer = 31;
+
+bool is_vector_register(std::string_view name) {
+  if (name.size() < 2 || std::string_view("vqdshbzp").find(name[0]) == name.npos) return false;
+  const auto plain = name.substr(0, name.find('.'));  // v0.4s
+  return numbered_register(plain, name.substr(0, 1), 31, 16).has_value();
+}
+
+struct Named {
+  std::string_view name;
+  Register found;
+};
+constexpr Named named[] = {{"sp", {stack_pointer, 8}},
+                           {"wsp", {stack_pointer, 4}},
+                           {"lr", {30, 8}},
+                           {"fp", {29, 8}},
+                           {"ip0", {16, 8}},
+                           {"ip1", {17, 8}}};
+
+std::optional<Register> find_register(std::string_view name) {
+  for (const Named& one : named)
+    if (one.name == name) return one.found;
+  const auto wide = numbered_register(name, "x", 30, 8);
+  return wide ? wide : numbered_register(name, "w", 30, 4);
+}
+
+class Aarch64 {
+ public:
+  explicit Aarch64(std::string_view text) : cursor_(text) {}
+
+  Parsed<OperandText> parse() {
+    return complete(cursor_.take("[") ? parse_memory() : parse_value(), cursor_);
+  }
+
+ private:
+  Parsed<OperandText> parse_value() {
+    Cursor ahead = cursor_;
+    const std::string_view name = ahead.take_name();
+    OperandText operand;
+    if (const auto found = find_register(name)) {
+      cursor_ = ahead;
+      operand.kind = OperandText::Kind::value;
+      operand.base = *found;
+      return operand;
+    }
+    if (is_vector_register(name))
+      return unsupported(
+          fmt::format("{} is a vector register: the kernel does not show it to a probe", name));
+    if (name == "xzr" || name == "wzr") {
+      cursor_ = ahead;
+      return operand;
+    }
+    return parse_constant(cursor_);
+  }
+
+  Parsed<OperandText> parse_memory() {
+    OperandText operand;
+    operand.kind = OperandText::Kind::memory;
+    const std::string_view name = cursor_.take_name();
+    const auto base = find_register(name);
+    if (!base || base->bytes != 8)
+      return syntax_error(
+          fmt::format("an address that begins with {}, no 64-bit register", quoted(name)));
+    operand.base = *base;
+    if (cursor_.take(",")) {
+      if (auto done = parse_index(operand); !done)
+        return tl::unexpected<ArgumentError>(done.error());
+    }
+    if (!cursor_.take("]")) return syntax_error("a bracket is not closed");
+    cursor_.take("!");  // the register is not written back until the instruction, which is none
+    return operand;
+  }
+
+  Parsed<void> parse_index(OperandText& operand) {
+    cursor_.take("#");
+    if (cursor_.take(":")) return parse_low_part(operand);
+    Cursor ahead = cursor_;
+    const auto index = find_register(ahead.take_name());
+    if (!index) {
+      const auto sum = take_expression(cursor_);
+      if (!sum) return tl::unexpected<ArgumentError>(sum.error());
+      if (sum->symbol) return unsupported("a symbol added to a register");
+      operand.sum = *sum;
+      return {};
+    }
+    cursor_ = ahead;
+    operand.index = *index;
+    if (!cursor_.take(",")) {
+      if (index->bytes != 8) return syntax_error("a 32-bit index without its extension");
+      return {};
+    }
+    return parse_extension(operand);
+  }
+
+  Parsed<void> parse_extension(OperandText& operand) {
+    const std::string_view name = cursor_.take_name();
+    const bool narrow = operand.index->bytes == 4;
+    if (name == "uxtw" && narrow)
+      operand.extend = VITRINE_EXTEND_U32;
+    else if (name == "sxtw" && narrow)
+      operand.extend = VITRINE_EXTEND_S32;
+    else if ((name != "lsl" && name != "sxtx" && name != "uxtx") || narrow)
+      return syntax_error(fmt::format("{} is no extension of this index", quoted(name)));
+    cursor_.take("#");
+    if (cursor_.skip_blanks().peek() == ']') return {};
+    const auto shift = take_number(cursor_);
+    if (!shift) return tl::unexpected<ArgumentError>(shift.error());
+    if (*shift > 4) return syntax_error(fmt::format("an index shifted by {}", *shift));
+    operand.scale = static_cast<std::uint8_t>(*shift);
+    return {};
+  }
+
+  /// `:lo12:x`: the register has the page of x, from an instruction before.
+  Parsed<void> parse_low_part(OperandText& operand) {
+    const std::string_view part = cursor_.take_name();
+    if (!cursor_.take(":")) return syntax_error("a relocation without its end");
+    const auto sum = take_expression(cursor_);
+    if (!sum) return tl::unexpected<ArgumentError>(sum.error());
+    operand.sum = *sum;
+    if (!operand.sum.symbol) return syntax_error(fmt::format(":{}: of no symbol", quoted(part)));
+    operand.base.reset();
+    if (part == "lo12") {
+      operand.symbol_is_place = true;
+    } else if (part == "got_lo12") {
+      operand.symbol_is_place = true;
+      operand.sum.symbol->part = SymbolPart::got_slot;
+    } else if (part == "tprel_lo12" || part == "tprel_lo12_nc") {
+      operand.thread_pointer = true;
+      operand.sum.symbol->part = SymbolPart::thread_offset;
+    } else {
+      return unsupported(fmt::format("the relocation {}", quoted(part)));
+    }
+    return {};
+  }
+
+  Cursor cursor_;
+};
+
+}  // namespace
+
+Parsed<OperandText> parse_aarch64(std::string_view text) {
+  return Aarch64(text).parse();
+}
+
+}  // namespace vitrine::probe

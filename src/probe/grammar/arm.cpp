@@ -1,0 +1,100 @@
+#include <fmt/format.h>
+
+#include "probe/grammar/expression.hpp"
+#include "probe/grammar/machines.hpp"
+
+namespace vitrine::probe {
+namespace {
+
+std::optional<Register> find_register(std::string_view name) {
+  constexpr std::pair<std::string_view, std::uint8_t> named[] = {
+      {"fp", 11}, {"ip", 12}, {"sp", 13}, {"lr", 14}, {"pc", 15}, {"sl", 10}, {"sb", 9}};
+  for (const auto& [alias, number] : named)
+    if (alias == name) return Register{number, 4};
+  return numbered_register(name, "r", 15, 4);
+}
+
+bool is_vector_register(std::string_view name) {
+  return numbered_register(name, "d", 31, 8) || numbered_register(name, "q", 15, 16) ||
+         numbered_register(name, "s", 31, 4);
+}
+
+class Arm {
+ public:
+  explicit Arm(std::string_view text) : cursor_(text) {}
+
+  Parsed<OperandText> parse() {
+    return complete(cursor_.take("[") ? parse_memory() : parse_value(), cursor_);
+  }
+
+ private:
+  Parsed<OperandText> parse_value() {
+    if (cursor_.skip_blanks().peek() == '#') return parse_constant(cursor_);
+    Cursor ahead = cursor_;
+    const std::string_view name = ahead.take_name();
+    OperandText operand;
+    if (const auto found = find_register(name)) {
+      cursor_ = ahead;
+      operand.kind = OperandText::Kind::value;
+      operand.base = *found;
+      return operand;
+    }
+    if (is_vector_register(name))
+      return unsupported(fmt::format("{} is a vector register: the kernel does not show it", name));
+    // Without # a label: memory near the code.
+    const auto sum = take_expression(cursor_);
+    if (!sum) return tl::unexpected<ArgumentError>(sum.error());
+    if (!sum->symbol) return syntax_error("a number without #");
+    operand.kind = OperandText::Kind::memory;
+    operand.sum = *sum;
+    operand.symbol_is_place = true;
+    return operand;
+  }
+
+  Parsed<OperandText> parse_memory() {
+    OperandText operand;
+    operand.kind = OperandText::Kind::memory;
+    const std::string_view name = cursor_.take_name();
+    operand.base = find_register(name);
+    if (!operand.base)
+      return syntax_error(fmt::format("an address that begins with {}, no register", quoted(name)));
+    if (cursor_.take(",")) {
+      if (auto done = parse_index(operand); !done)
+        return tl::unexpected<ArgumentError>(done.error());
+    }
+    if (!cursor_.take("]")) return syntax_error("a bracket is not closed");
+    cursor_.take("!");
+    return operand;
+  }
+
+  Parsed<void> parse_index(OperandText& operand) {
+    if (cursor_.take("#")) {
+      const auto sum = take_expression(cursor_);
+      if (!sum) return tl::unexpected<ArgumentError>(sum.error());
+      operand.sum = *sum;
+      return {};
+    }
+    if (cursor_.take("-")) return unsupported("an index that is subtracted");
+    const std::string_view name = cursor_.take_name();
+    operand.index = find_register(name);
+    if (!operand.index) return syntax_error(fmt::format("{} is no register", quoted(name)));
+    if (!cursor_.take(",")) return {};
+    if (!cursor_.take_word("lsl") || !cursor_.take("#"))
+      return unsupported("an index that is not shifted to the left");
+    const auto shift = take_number(cursor_);
+    if (!shift) return tl::unexpected<ArgumentError>(shift.error());
+    if (*shift > 4) return unsupported(fmt::format("an index shifted by {}", *shift));
+    operand.scale = static_cast<std::uint8_t>(*shift);
+    return {};
+  }
+
+  Cursor cursor_;
+};
+
+}  // namespace
+
+Parsed<OperandText> parse_arm(std::string_view text) {
+  return Arm(text).parse();
+}
+
+}  // namespace vitrine::probe
