@@ -55,12 +55,20 @@ int run(int argc, char** argv) {
   std::string man;
   app.add_option("--man", man, "Print a manual page as roff, for man(1)")->group("");
 
-  const auto commands = all_commands();
+  auto commands = all_commands();
+  // The others would take longer to define than many a command takes to run.
+  const auto named = std::find_if(commands.begin(), commands.end(), [&](const auto& command) {
+    return argc > 1 && command->manual().name == argv[1];
+  });
+  if (named != commands.end()) {
+    std::swap(*named, commands.front());
+    commands.resize(1);
+  }
   std::vector<std::pair<CLI::App*, Command*>> parsers;
   for (const auto& command : commands) {
     const Manual manual = command->manual();
     CLI::App* sub = app.add_subcommand(manual.name, manual.summary);
-    sub->footer(help_footer(manual));
+    sub->footer([&command] { return help_footer(command->manual()); });
     sub->formatter(help_formatter());
     command->define(*sub);
     parsers.emplace_back(sub, command.get());

@@ -2,8 +2,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/capability.h>
 #include <signal.h>
-#include <sys/capability.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
@@ -19,6 +19,7 @@
 #include "bpf/sampler.hpp"
 #include "bpf/thread_iterator.hpp"
 #include "target/maps.hpp"
+#include "target/permission.hpp"
 #include "target/process.hpp"
 #include "target/stopped_threads.hpp"
 
@@ -45,7 +46,7 @@ Finding present(std::string what, bool there, std::string detail, std::string re
 // --- capabilities -------------------------------------------------------------------------------
 
 struct Capability {
-  cap_value_t value;
+  int value;
   const char* name;
   const char* gives;
 };
@@ -56,14 +57,6 @@ constexpr std::array known_capabilities{
     Capability{CAP_PERFMON, "CAP_PERFMON", "snapshot at full speed, and ebpf mode"},
 };
 
-bool effective(cap_value_t capability) {
-  cap_t set = cap_get_proc();
-  cap_flag_value_t value = CAP_CLEAR;
-  if (set != nullptr) cap_get_flag(set, capability, CAP_EFFECTIVE, &value);
-  cap_free(set);
-  return value == CAP_SET;
-}
-
 std::string setcap(const char* name) {
   std::string lower(name);
   for (char& c : lower) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
@@ -72,7 +65,7 @@ std::string setcap(const char* name) {
 
 void examine_capabilities(std::vector<Finding>& into) {
   for (const Capability& capability : known_capabilities) {
-    const bool has = effective(capability.value);
+    const bool has = target::effective_capability(capability.value);
     into.push_back({capabilities, capability.name, has ? Verdict::yes : Verdict::no,
                     fmt::format("for {}", capability.gives), has ? "" : setcap(capability.name)});
   }
@@ -106,7 +99,8 @@ Finding paranoia() {
   Finding finding{kernel, "perf_event_paranoid", Verdict::no, "no perf events in this kernel",
                   "a kernel with CONFIG_PERF_EVENTS"};
   if (!level) return finding;
-  finding.verdict = *level <= 0 || effective(CAP_PERFMON) ? Verdict::yes : Verdict::partial;
+  finding.verdict =
+      *level <= 0 || target::effective_capability(CAP_PERFMON) ? Verdict::yes : Verdict::partial;
   finding.detail = fmt::format("it is {}", *level);
   finding.remedy =
       finding.verdict == Verdict::yes ? "" : "CAP_PERFMON, or: sysctl kernel.perf_event_paranoid=0";
@@ -192,7 +186,8 @@ Result<void> try_ptrace() {
 
 /// A mode that works works for one's own processes; for those of others it takes one more right.
 Finding limited_to_own(Finding finding) {
-  if (finding.verdict != Verdict::yes || effective(CAP_SYS_PTRACE)) return finding;
+  if (finding.verdict != Verdict::yes || target::effective_capability(CAP_SYS_PTRACE))
+    return finding;
   finding.verdict = Verdict::partial;
   finding.detail += ", for processes of your own";
   finding.remedy = setcap("CAP_SYS_PTRACE");
@@ -209,7 +204,8 @@ void examine_modes(std::vector<Finding>& into) {
   if (!iterator && schedstat_counts()) {
     snapshot.verdict = Verdict::partial;
     snapshot.detail = fmt::format("proves by /proc alone: {}", iterator.error().message);
-    if (!effective(CAP_SYS_PTRACE)) snapshot.detail += "; for processes of your own";
+    if (!target::effective_capability(CAP_SYS_PTRACE))
+      snapshot.detail += "; for processes of your own";
   }
   into.push_back(limited_to_own(std::move(snapshot)));
   into.push_back(limited_to_own(of(modes, "ebpf", sampler, "sees running threads")));

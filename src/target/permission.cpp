@@ -2,7 +2,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/capability.h>
+#include <linux/capability.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -16,14 +17,6 @@ namespace {
 constexpr const char* yama_path = "/proc/sys/kernel/yama/ptrace_scope";
 constexpr const char* grant =
     "give vitrine CAP_SYS_PTRACE (run it as root, or: setcap cap_sys_ptrace+ep vitrine)";
-
-bool may_trace_all() {
-  cap_t set = cap_get_proc();
-  cap_flag_value_t value = CAP_CLEAR;
-  if (set != nullptr) cap_get_flag(set, CAP_SYS_PTRACE, CAP_EFFECTIVE, &value);
-  cap_free(set);
-  return value == CAP_SET;
-}
 
 int yama_scope() {
   const auto text = read_file_at(AT_FDCWD, yama_path, 16);
@@ -42,6 +35,13 @@ std::optional<uid_t> owner_of(int proc_dir) {
 
 }  // namespace
 
+bool effective_capability(int capability) {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {};
+  return ::syscall(SYS_capget, &header, data) == 0 &&
+         (data[CAP_TO_INDEX(capability)].effective & CAP_TO_MASK(capability)) != 0;
+}
+
 Error access_refused(pid_t pid, int proc_dir, const char* doing) {
   Error error{ErrorCode::not_permitted, {}, {}};
   const auto because = [&](const std::string& reason, std::string remedy) {
@@ -54,7 +54,7 @@ Error access_refused(pid_t pid, int proc_dir, const char* doing) {
   if (scope == 3)
     return because("kernel.yama.ptrace_scope is 3, which forbids it to everybody",
                    fmt::format("{} can only be lowered by a reboot", yama_path));
-  if (may_trace_all())
+  if (effective_capability(CAP_SYS_PTRACE))
     return because("refused in spite of CAP_SYS_PTRACE",
                    "a security module forbids it, or the process is in another user namespace: run "
                    "vitrine in that namespace, or in the initial one");

@@ -12,4 +12,7 @@ namespace vitrine::target {
 /// descriptor of /proc/PID.
 Error access_refused(pid_t pid, int proc_dir, const char* doing);
 
+/// Whether we have a capability (CAP_* of linux/capability.h) in effect.
+bool effective_capability(int capability);
+
 }  // namespace vitrine::target

@@ -1,0 +1,21 @@
+// The library fmt, compiled in where its version is the one we know: the command then starts without
+// loading it. Of any other version nothing is here, and libfmt.so serves as usual.
+//
+// What fmt's own src/format.cc instantiates, which its development package does not have.
+#include <fmt/core.h>
+
+#if FMT_VERSION / 10000 == 9
+#include <fmt/format-inl.h>
+
+FMT_BEGIN_NAMESPACE
+namespace detail {
+template FMT_API auto dragonbox::to_decimal(float) noexcept -> dragonbox::decimal_fp<float>;
+template FMT_API auto dragonbox::to_decimal(double) noexcept -> dragonbox::decimal_fp<double>;
+template FMT_API auto thousands_sep_impl(locale_ref) -> thousands_sep_result<char>;
+template FMT_API auto decimal_point_impl(locale_ref) -> char;
+template FMT_API void buffer<char>::append(const char*, const char*);
+template FMT_API void vformat_to(buffer<char>&, string_view,
+                                 basic_format_args<buffer_context<char>>, locale_ref);
+}  // namespace detail
+FMT_END_NAMESPACE
+#endif
