@@ -70,7 +70,7 @@
 #define VITRINE_SEMAPHORE_DECLARE(symbol) \
   VITRINE_C_LINKAGE unsigned short symbol __attribute__((visibility("hidden")))
 #define VITRINE_SEMAPHORE_ENABLED(symbol) \
-  __builtin_expect(*(const volatile unsigned short *)&symbol != 0, 0)
+  (__builtin_expect(*(const volatile unsigned short *)&symbol, 0) != 0)
 #define VITRINE_SHARED_PROBE(semaphore, provider, ...) \
   VITRINE_PROBE_(#provider, semaphore, , __VA_ARGS__)
 #define VITRINE_SHARED_TYPED_PROBE(semaphore, provider, ...) \
@@ -119,7 +119,7 @@
   (__extension__({ \
     type vitrine_enabled; \
     VITRINE_ASM_STATEMENT(instructions VITRINE_ASM_SEMAPHORE(symbol) : constraint(vitrine_enabled)); \
-    __builtin_expect(vitrine_enabled != 0, 0); \
+    __builtin_expect(vitrine_enabled, 0) != 0; \
   }))
 
 #ifdef __cplusplus

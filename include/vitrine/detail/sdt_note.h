@@ -70,6 +70,19 @@
 #define VITRINE_ASM_SEMAPHORE_FLAGS "awG"
 #endif
 
+/* VITRINE_SDT_KEEP: 1 keeps all code with probes whatever --gc-sections does, for a byte each. With
+ * gold it must be set if functions with probes may be dropped: gold refuses notes of dropped code,
+ * where ld.bfd keeps the code, and lld and mold leave notes without an address. */
+#if defined VITRINE_SDT_KEEP && VITRINE_SDT_KEEP
+#define VITRINE_ASM_KEEP                                           \
+  VITRINE_ASM(.pushsection .vitrine.keep, "aR?", "progbits")       \
+  VITRINE_ASM(.byte 0)                                             \
+  VITRINE_ASM(.reloc 0, BFD_RELOC_NONE, 990b)                      \
+  VITRINE_ASM(.popsection)
+#else
+#define VITRINE_ASM_KEEP
+#endif
+
 /* The head of a note. It is in the group of the code around it ("?"): inline functions and templates
  * are kept or dropped together with their notes. Labels are numeric, because compilers copy asm. */
 #define VITRINE_ASM_NOTE(section, owner, type)         \
@@ -95,7 +108,8 @@
   VITRINE_ASM(.asciz name)                                        \
   arguments                                                       \
   VITRINE_ASM(.byte 0)                                            \
-  VITRINE_ASM_NOTE_END
+  VITRINE_ASM_NOTE_END                                            \
+  VITRINE_ASM_KEEP
 
 /* By which readers see that prelink moved the file. Once a module. */
 #define VITRINE_ASM_BASE                                                                \
