@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <tuple>
+#include <unordered_map>
 
 #include "base/limits.hpp"
 #include "elf/functions.hpp"
@@ -85,22 +85,34 @@ class Reader {
     probe::FileLayout layout{
         elf_.type, elf_.segments, static_cast<std::uint64_t>(into_.file->identity().size), {}};
     if (base != nullptr) layout.stapsdt_base = base->address;
+    // All sites of a probe are counted before the first is made: large files have thousands.
+    std::vector<std::size_t> positions;
+    std::vector<std::size_t> counts;
+    positions.reserve(notes.notes.size());
     for (const probe::StapsdtNote& note : notes.notes) {
-      auto site = probe::make_site(note, layout);
-      if (!site) {
+      positions.push_back(position_of(note.provider, note.name));
+      counts.resize(into_.probes.size());
+      ++counts[positions.back()];
+    }
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      auto& sites = into_.probes[i].sites;
+      sites.reserve(sites.size() + counts[i]);
+    }
+    for (std::size_t i = 0; i < positions.size(); ++i) {
+      if (auto site = probe::make_site(notes.notes[i], layout))
+        into_.probes[positions[i]].sites.push_back(std::move(*site));
+      else
         ++into_.tombstones;
-        continue;
-      }
-      probe_named(note.provider, note.name).sites.push_back(std::move(*site));
     }
   }
 
-  probe::Probe& probe_named(std::string_view provider, std::string_view name) {
-    const auto [known, is_new] = positions_.emplace(
-        std::pair(std::string(provider), std::string(name)), into_.probes.size());
+  std::size_t position_of(std::string_view provider, std::string_view name) {
+    std::string key(provider);
+    key.append(1, '\0').append(name);  // which neither has
+    const auto [known, is_new] = positions_.try_emplace(std::move(key), into_.probes.size());
     if (is_new)
       into_.probes.push_back({probe::Kind::sdt, std::string(provider), std::string(name), {}});
-    return into_.probes[known->second];
+    return known->second;
   }
 
   bool look_for_debug_file() {
@@ -119,16 +131,21 @@ class Reader {
 
   /// By name, each with its sites by address. A site that two notes announce alike is one.
   void sort() {
-    std::sort(into_.probes.begin(), into_.probes.end(), [](const auto& a, const auto& b) {
+    auto& probes = into_.probes;
+    probes.erase(std::remove_if(probes.begin(), probes.end(),
+                                [](const probe::Probe& probe) { return probe.sites.empty(); }),
+                 probes.end());
+    std::sort(probes.begin(), probes.end(), [](const auto& a, const auto& b) {
       return std::tie(a.provider, a.name) < std::tie(b.provider, b.name);
     });
     const auto key = [](const probe::Site& site) {
       return std::tie(site.address, site.semaphore, site.arguments);
     };
-    for (probe::Probe& probe : into_.probes) {
+    const auto before = [&](const auto& a, const auto& b) { return key(a) < key(b); };
+    for (probe::Probe& probe : probes) {
       auto& sites = probe.sites;
-      std::stable_sort(sites.begin(), sites.end(),
-                       [&](const auto& a, const auto& b) { return key(a) < key(b); });
+      if (!std::is_sorted(sites.begin(), sites.end(), before))
+        std::sort(sites.begin(), sites.end(), before);
       if (elf_.type == ET_REL) continue;  // no site has an address yet
       sites.erase(std::unique(sites.begin(), sites.end(),
                               [&](const auto& a, const auto& b) { return key(a) == key(b); }),
@@ -166,7 +183,7 @@ class Reader {
   const elf::File& elf_;
   const DebugPlaces& places_;
   std::unique_ptr<DebugFile> debug_;
-  std::map<std::pair<std::string, std::string>, std::size_t> positions_;
+  std::unordered_map<std::string, std::size_t> positions_;  // of provider, NUL, name
 };
 
 }  // namespace
