@@ -1,13 +1,15 @@
 # The few ways this project makes a target, so that every one gets the same warnings and sanitizers.
 
-# vitrine_flags(target): warnings, as errors unless this is part of another project (whose compiler
-# may be newer than any we know), and the sanitizers of the preset.
+# vitrine_flags(target [FOREIGN]): warnings, as errors unless this is part of another project (whose compiler
+# may be newer than any we know), and the sanitizers of the preset. A FOREIGN program stands
+# for one that we only observe: ThreadSanitizer would add a thread to it and turn its vfork into fork.
 function(vitrine_flags target)
+  cmake_parse_arguments(arg "FOREIGN" "" "" ${ARGN})
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
     $<$<BOOL:${vitrine_IS_TOP_LEVEL}>:-Werror>
     # g++ 12 sees overlapping copies in std::string at -O3 (GCC bug 105651).
     $<$<AND:$<CXX_COMPILER_ID:GNU>,$<COMPILE_LANGUAGE:CXX>>:-Wno-restrict>)
-  if(VITRINE_SANITIZE)
+  if(VITRINE_SANITIZE AND NOT (arg_FOREIGN AND VITRINE_SANITIZE STREQUAL "thread"))
     target_compile_options(${target} PRIVATE -fsanitize=${VITRINE_SANITIZE}
       -fno-sanitize-recover=all -fno-omit-frame-pointer)
     target_link_options(${target} PRIVATE -fsanitize=${VITRINE_SANITIZE})

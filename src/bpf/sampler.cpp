@@ -7,7 +7,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <numeric>
 #include <vector>
 
@@ -18,11 +20,22 @@ namespace {
 
 using Sink = std::function<void(std::span<const std::byte>)>;
 
+using Clock = std::chrono::steady_clock;
+
+/// One poll(): who gets the samples, and until when. Where samples come faster than they are taken,
+/// the buffer is never empty.
+struct Handover {
+  const Sink* sink = nullptr;
+  Clock::time_point end;
+};
+
 int hand_over(void* context, void* data, std::size_t size) {
-  const auto& sink = **static_cast<const Sink**>(context);
-  sink({static_cast<const std::byte*>(data), size});
-  return 0;
+  const auto& handover = *static_cast<const Handover*>(context);
+  (*handover.sink)({static_cast<const std::byte*>(data), size});
+  return Clock::now() < handover.end ? 0 : -ECANCELED;  // libbpf stops after this sample
 }
+
+constexpr std::chrono::milliseconds shortest_handover{1};  // also of a poll() that does not wait
 
 perf_event_attr cpu_clock() {
   perf_event_attr attr{};
@@ -45,7 +58,7 @@ class LoadedSampler final : public Sampler {
     const KernelLog log;
     program_ = vitrine_sampler::open_and_load();
     if (program_ == nullptr) return tl::unexpected(log.error("load the sampler", errno));
-    ring_ = ring_buffer__new(bpf_map__fd(program_->maps.samples), hand_over, &sink_, nullptr);
+    ring_ = ring_buffer__new(bpf_map__fd(program_->maps.samples), hand_over, &handover_, nullptr);
     if (ring_ == nullptr) return tl::unexpected(log.error("map the sampler's buffer", errno));
     return {};
   }
@@ -91,10 +104,10 @@ class LoadedSampler final : public Sampler {
 
   Result<void> poll(std::chrono::milliseconds timeout, const Sink& sink) override {
     const KernelLog log;
-    sink_ = &sink;
+    handover_ = {&sink, Clock::now() + std::max(timeout, shortest_handover)};
     const int got = ring_buffer__poll(ring_, static_cast<int>(timeout.count()));
-    sink_ = nullptr;
-    if (got < 0 && got != -EINTR) return tl::unexpected(log.error("read samples", got));
+    if (got < 0 && got != -EINTR && got != -ECANCELED)
+      return tl::unexpected(log.error("read samples", got));
     return {};
   }
 
@@ -133,7 +146,7 @@ class LoadedSampler final : public Sampler {
   vitrine_sampler* program_ = nullptr;
   ring_buffer* ring_ = nullptr;
   std::vector<bpf_link*> links_;
-  const Sink* sink_ = nullptr;  // during poll()
+  Handover handover_;  // of the poll() in hand
 };
 
 }  // namespace

@@ -319,12 +319,13 @@ class LoadedTracer final : public Tracer {
 
   int take(std::span<const std::byte> record) {
     constexpr std::size_t between_looks = 64;
-    if (++handed_over_ % between_looks == 0 && Clock::now() > last_moment_) return -ECANCELED;
-    if (!parse_fire(record, fire_)) return 0;  // our own program writes none that does not parse
-    kept_.complete(fire_);
-    program_->bss->config.epoch = kept_.epoch();
-    (*sink_)(fire_);
-    return 0;
+    const bool late = ++handed_over_ % between_looks == 0 && Clock::now() > last_moment_;
+    if (parse_fire(record, fire_)) {  // our own program writes none that does not parse
+      kept_.complete(fire_);
+      program_->bss->config.epoch = kept_.epoch();
+      (*sink_)(fire_);
+    }
+    return late ? -ECANCELED : 0;  // libbpf stops after this record, which counts as taken
   }
 
   TracerOptions options_;
