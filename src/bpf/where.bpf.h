@@ -81,9 +81,11 @@ static long run_test(__u32 index, void* context) {
       truth = hash && compares(hash, test);
       break;
     }
-    case VITRINE_ON_LABEL:
-      truth = compares(s->label[test->index & (VITRINE_SELECTED_LABELS - 1)], test);
+    case VITRINE_ON_LABEL: {
+      const __u64 hash = s->label[test->index & (VITRINE_SELECTED_LABELS - 1)];
+      truth = hash && compares(hash, test);
       break;
+    }
     case VITRINE_ON_PID:
       truth = compares((__u32)walk->pid, test);
       break;

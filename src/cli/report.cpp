@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "cli/exit_code.hpp"
@@ -11,7 +12,12 @@ namespace vitrine::cli {
 
 int report(const Error& error) {
   fmt::print(stderr, "vitrine: {}\n", printable(error.message));
-  if (!error.remedy.empty()) fmt::print(stderr, "  {}\n", printable(error.remedy));
+  std::string_view rest = error.remedy;  // of several lines where it points at a place in a text
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    fmt::print(stderr, "  {}\n", printable(rest.substr(0, end)));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
   return exit_code(error);
 }
 

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -34,6 +35,7 @@ struct Step {
   Term left;           ///< compare, present
   Term right;          ///< compare
   std::size_t at = 0;  ///< where in the text
+  std::size_t end = 0;
 };
 
 /// A condition as it was written.

@@ -19,6 +19,9 @@ std::partial_ordering compare(const Number& left, const Number& right);
 /// Exact while 64 bits hold it, then as a double.
 Number add(const Number& left, const Number& right);
 
+/// As int64_t where that holds it: numbers are equal as Number only in one type.
+Number narrowest(std::uint64_t number);
+
 double to_double(const Number& number);
 
 /// All of `text` as a number: 17, -3, 0x1f, 2.5, 1e9. Digits may be parted: 1_000_000.

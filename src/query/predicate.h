@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* A condition on a fired probe, compiled for the kernel: tests in postfix order over a stack of
  * truth values. Plain C, same layout in both. Strings are compared by a keyed hash, so that no test
- * needs more than 8 bytes (query/string_hash.hpp). */
+ * needs more than 8 bytes (query/string_hash.hpp). A test of something that is not there is false,
+ * whatever its comparison, VITRINE_NE too. */
 #pragma once
 
 #include <linux/types.h>
 
 enum vitrine_subject {
   VITRINE_ON_ARGUMENT,        /* number in capture `index`; false when it could not be read */
-  VITRINE_ON_ARGUMENT_STRING, /* hash of the string in capture `index` */
+  VITRINE_ON_ARGUMENT_STRING, /* hash of the string in capture `index`; 0: not there */
   VITRINE_ON_LABEL,           /* hash of the value of selected label `index`; 0: not set */
   VITRINE_ON_PID,
   VITRINE_ON_TID,

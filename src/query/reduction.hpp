@@ -93,8 +93,10 @@ class Reducer {
 
  private:
   ReductionRow& row_of(const Fire& fire, const BoundReduction& site);
+  void add_latency(const Fire& fire, const BoundReduction& site);
   void measure(const Fire& fire, const BoundReduction& site, const Number& value);
-  std::string match_of(const Fire& fire, const BoundReduction& site) const;
+  /// What a start and its end have in common; empty when it cannot be read.
+  static std::string match_of(const Fire& fire, const BoundReduction& site);
 
   ReductionTable table_;
   std::size_t most_groups_;

@@ -39,13 +39,18 @@ struct Subject {
     trace_id,
     span_id
   };
+  /// Of text and bytes: how many. An argument by number, one by name, a number, or nothing.
+  struct Length {
+    std::optional<std::uint32_t> argument;
+    std::string name;
+    std::uint32_t constant = 0;
+  };
   Kind kind = Kind::word;
   std::uint32_t index = 0;
-  std::string name;                              ///< word, named_argument, label
-  Form form = Form::natural;                     ///< of an argument
-  std::uint32_t length = 0;                      ///< bytes(arg1, 16); 0: not given
-  std::optional<std::uint32_t> length_argument;  ///< bytes(arg1, arg2)
-  std::size_t at = 0;                            ///< where in the text, for messages
+  std::string name;           ///< word, named_argument, label
+  Form form = Form::natural;  ///< of an argument
+  Length length;              ///< bytes(arg1, arg2), bytes(arg1, size), bytes(arg1, 16)
+  std::size_t at = 0;         ///< where in the text, for messages
 };
 
 /// One thing to be captured at each fire of a site.
@@ -67,6 +72,9 @@ struct Arguments {
 
 /// The type of argument `index`, or null.
 const probe::ArgumentType* type_of(const Arguments& site, std::uint32_t index);
+
+/// The argument that is called `name`, if one is.
+std::optional<std::uint32_t> argument_named(const Arguments& site, std::string_view name);
 
 /// Argument `index` as `form` asks for it: natural becomes number, text or bytes, and a length that
 /// the type knows is filled in.
@@ -92,7 +100,12 @@ struct Bound {
   Kind kind = Kind::nothing;
   std::uint32_t slot = 0;  ///< capture
   std::string key;         ///< label
+
+  bool operator==(const Bound&) const = default;
 };
+
+/// The argument that a subject speaks of, if it speaks of one that the site has.
+std::optional<std::uint32_t> argument_of(const Subject& subject, const Arguments& site);
 
 /// Finds out what `subject` is at a site; what must be captured for it is added to `captures`.
 Bound bind(const Subject& subject, const Arguments& site, std::vector<Capture>& captures);

@@ -1,0 +1,183 @@
+#include "query/expression.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "base/limits.hpp"
+#include "query/lexer.hpp"
+#include "query/parse_subject.hpp"
+
+namespace vitrine::query {
+namespace {
+
+struct Operator {
+  std::string_view symbol;
+  Comparison comparison;
+};
+constexpr std::array<Operator, 8> operators{{{"==", Comparison::eq},
+                                             {"!=", Comparison::ne},
+                                             {"<", Comparison::lt},
+                                             {"<=", Comparison::le},
+                                             {">", Comparison::gt},
+                                             {">=", Comparison::ge},
+                                             {"~", Comparison::like},
+                                             {"!~", Comparison::unlike}}};
+
+/// Recursive descent, as deep as limits::query_nesting; what comes out is postfix.
+class Parser {
+ public:
+  explicit Parser(Lexer lexer) : lexer_(std::move(lexer)) {}
+
+  Result<std::vector<Step>> parse() {
+    if (lexer_.peek().kind == Token::Kind::end)
+      return lexer_.error("the condition is empty", R"(price > 2 and tenant == "acme")");
+    if (auto whole = either(); !whole) return tl::unexpected(whole.error());
+    if (lexer_.peek().kind == Token::Kind::end) return std::move(steps_);
+    return unexpected_end_of_comparison();
+  }
+
+ private:
+  using Done = Result<void>;
+
+  Done either() {
+    if (auto first = both(); !first) return first;
+    while (lexer_.peek().is("||") || lexer_.peek().is_word("or"))
+      if (auto done = connective(Step::Kind::either, &Parser::both); !done) return done;
+    return {};
+  }
+
+  Done both() {
+    if (auto first = negation(); !first) return first;
+    while (lexer_.peek().is("&&") || lexer_.peek().is_word("and"))
+      if (auto done = connective(Step::Kind::both, &Parser::negation); !done) return done;
+    return {};
+  }
+
+  Done connective(Step::Kind kind, Done (Parser::*operand)()) {
+    const auto token = lexer_.take();
+    if (!token) return tl::unexpected(token.error());
+    if (auto right = (this->*operand)(); !right) return right;
+    return add(
+        {.kind = kind, .comparison = {}, .left = {}, .right = {}, .at = token->at, .end = 0});
+  }
+
+  Done negation() {
+    if (depth_ == limits::query_nesting)
+      return lexer_.error("nested too deeply",
+                          fmt::format("at most {} levels", limits::query_nesting));
+    ++depth_;
+    auto done = negation_within();
+    --depth_;
+    return done;
+  }
+
+  Done negation_within() {
+    if (lexer_.peek().is("!") || lexer_.peek().is_word("not"))
+      return connective(Step::Kind::negate, &Parser::negation);
+    if (!lexer_.peek().is("(")) return comparison();
+    const auto open = lexer_.take();
+    if (!open) return tl::unexpected(open.error());
+    if (auto inner = either(); !inner) return inner;
+    if (!lexer_.peek().is(")")) {
+      if (lexer_.peek().kind == Token::Kind::end)
+        return syntax_error(lexer_.text(), open->at, "a parenthesis is never closed",
+                            "close it with )");
+      return unexpected_end_of_comparison();
+    }
+    if (auto close = lexer_.take(); !close) return tl::unexpected(close.error());
+    return {};
+  }
+
+  Done comparison() {
+    Step step;
+    step.at = lexer_.peek().at;
+    auto left = term("a condition");
+    if (!left) return tl::unexpected(left.error());
+    step.left = std::move(*left);
+    const auto comparison = comparison_ahead();
+    if (!comparison) return tl::unexpected(comparison.error());
+    if (!*comparison) {
+      if (std::holds_alternative<Literal>(step.left) && !is_truth_)
+        return lexer_.error(fmt::format("nothing is compared here, before {}", lexer_.ahead()),
+                            "a comparison: == != < <= > >= ~ !~");
+      return add(std::move(step));
+    }
+    step.kind = Step::Kind::compare;
+    step.comparison = **comparison;
+    auto right = term("what is compared with");
+    if (!right) return tl::unexpected(right.error());
+    step.right = std::move(*right);
+    return add(std::move(step));
+  }
+
+  /// Takes the comparison ahead, if there is one.
+  Result<std::optional<Comparison>> comparison_ahead() {
+    const Token& token = lexer_.peek();
+    if (token.is("=")) return lexer_.error("`=` compares nothing", "equality is ==");
+    if (token.is("=~"))
+      return lexer_.error("`=~` is not known", R"(globs are compared by ~: name ~ "a*")");
+    for (const Operator& known : operators) {
+      if (!token.is(known.symbol)) continue;
+      if (auto taken = lexer_.take(); !taken) return tl::unexpected(taken.error());
+      return known.comparison;
+    }
+    return std::nullopt;
+  }
+
+  Result<Term> term(std::string_view role) {
+    const Token& ahead = lexer_.peek();
+    is_truth_ = ahead.is_word("true") || ahead.is_word("false");
+    if (is_truth_) {
+      auto word = lexer_.take();
+      if (!word) return tl::unexpected(word.error());
+      return Literal(Number(std::int64_t{word->text == "true"}));
+    }
+    if (ahead.kind == Token::Kind::number || ahead.kind == Token::Kind::text) {
+      auto literal = lexer_.take();
+      if (!literal) return tl::unexpected(literal.error());
+      if (literal->kind == Token::Kind::number) return Literal(literal->number);
+      return Literal(std::move(literal->text));
+    }
+    if (ahead.kind != Token::Kind::word)
+      return lexer_.error(fmt::format("{} is missing before {}", role, lexer_.ahead()),
+                          R"(an argument, a label, a number or "text")");
+    auto written = take_subject(lexer_);
+    if (!written) return tl::unexpected(written.error());
+    return std::move(written->subject);
+  }
+
+  Done add(Step step) {
+    if (steps_.size() == limits::query_steps)
+      return lexer_.error("the condition has too many parts",
+                          fmt::format("at most {}", limits::query_steps));
+    step.end = lexer_.last_end();
+    steps_.push_back(std::move(step));
+    return {};
+  }
+
+  tl::unexpected<Error> unexpected_end_of_comparison() const {
+    return lexer_.error(fmt::format("{} does not fit here", lexer_.ahead()),
+                        "`and` or `or` connects conditions");
+  }
+
+  Lexer lexer_;
+  std::vector<Step> steps_;
+  std::size_t depth_ = 0;
+  bool is_truth_ = false;  ///< the last term was true or false
+};
+
+}  // namespace
+
+Result<Expression> Expression::parse(std::string_view text) {
+  Expression expression;
+  expression.text_ = text;
+  auto lexer = Lexer::open(expression.text_);
+  if (!lexer) return tl::unexpected(lexer.error());
+  auto steps = Parser(std::move(*lexer)).parse();
+  if (!steps) return tl::unexpected(steps.error());
+  expression.steps_ = std::move(*steps);
+  return expression;
+}
+
+}  // namespace vitrine::query

@@ -1,0 +1,185 @@
+#include "query/lexer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/limits.hpp"
+
+namespace vitrine::query {
+namespace {
+
+bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+bool in_word(char c) {
+  return is_letter(c) || is_digit(c) || c == '.';
+}
+bool continues_code_point(char c) {
+  return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
+}
+
+/// Columns of UTF-8 text.
+std::size_t columns(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return !continues_code_point(c); }));
+}
+
+int hex_digit(char c) {
+  if (is_digit(c)) return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+}  // namespace
+
+tl::unexpected<Error> syntax_error(std::string_view text, std::size_t at, std::string message,
+                                   std::string_view next) {
+  constexpr std::size_t before = 40, after = 30;  // what fits a line beside the caret
+  at = std::min(at, text.size());
+  std::size_t from = at > before ? at - before : 0;
+  while (from > 0 && from < at && continues_code_point(text[from])) ++from;
+  std::size_t to = std::min(text.size(), at + after);
+  while (to < text.size() && continues_code_point(text[to])) ++to;
+  std::string excerpt(text.substr(from, to - from));
+  for (char& c : excerpt)
+    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
+  std::size_t column = columns(std::string_view(excerpt).substr(0, at - from));
+  if (from > 0) {
+    excerpt = "… " + excerpt;
+    column += 2;
+  }
+  if (to < text.size()) excerpt += " …";
+  return fail(ErrorCode::usage, std::move(message),
+              fmt::format("{}\n{}^ {}", excerpt, std::string(column, ' '), next));
+}
+
+Result<Lexer> Lexer::open(std::string_view text) {
+  if (text.size() > limits::query_bytes)
+    return fail(ErrorCode::usage,
+                fmt::format("{} bytes are too long for a condition or a list", text.size()),
+                fmt::format("at most {} bytes", limits::query_bytes));
+  Lexer lexer(text);
+  auto first = lexer.scan(0);
+  if (!first) return tl::unexpected(first.error());
+  lexer.token_ = std::move(*first);
+  return lexer;
+}
+
+Result<Token> Lexer::take() {
+  auto next = scan(token_.end);
+  if (!next) return next;
+  last_end_ = token_.end;
+  return std::exchange(token_, std::move(*next));
+}
+
+Result<bool> Lexer::skip(std::string_view symbol) {
+  if (!token_.is(symbol)) return false;
+  if (auto taken = take(); !taken) return tl::unexpected(taken.error());
+  return true;
+}
+
+std::string Lexer::ahead() const {
+  if (token_.kind == Token::Kind::end) return "the end";
+  return fmt::format("`{}`", text_.substr(token_.at, token_.end - token_.at));
+}
+
+Result<Token> Lexer::scan(std::size_t from) const {
+  while (from < text_.size() && (text_[from] == ' ' || text_[from] == '\t' || text_[from] == '\n'))
+    ++from;
+  Token token;
+  token.at = token.end = from;
+  if (from == text_.size()) return token;
+  const char first = text_[from];
+  if (first == '"' || first == '\'') return scan_text(from);
+  const bool negative = first == '-' && from + 1 < text_.size() && is_digit(text_[from + 1]);
+  if (is_digit(first) || negative) return scan_number(from);
+  if (is_letter(first)) {
+    while (token.end < text_.size() && in_word(text_[token.end])) ++token.end;
+    token.kind = Token::Kind::word;
+    token.text = text_.substr(from, token.end - from);
+    if (token.text.ends_with('.') || token.text.find("..") != std::string::npos)
+      return syntax_error(text_, from + std::min(token.text.find(".."), token.text.size() - 1),
+                          fmt::format("`{}` is no name", token.text),
+                          R"(quote a key with dots at odd places: label["..."])");
+    return token;
+  }
+  static constexpr std::array<std::string_view, 18> symbols{"==", "!=", "<=", ">=", "&&", "||",
+                                                            "!~", "=~", "<",  ">",  "~",  "!",
+                                                            "(",  ")",  "[",  "]",  ",",  "="};
+  for (const std::string_view symbol : symbols) {
+    if (!text_.substr(from).starts_with(symbol)) continue;
+    token.kind = Token::Kind::symbol;
+    token.text = symbol;
+    token.end = from + symbol.size();
+    return token;
+  }
+  if (first == '-' || first == '/' || first == ':' || first == '@')
+    return syntax_error(text_, from, fmt::format("`{}` cannot stand in a name", first),
+                        R"(quote text: "my-value"; and keys: label["my-key"])");
+  return syntax_error(text_, from, "this cannot be read", R"(quote text: "...")");
+}
+
+Result<Token> Lexer::scan_text(std::size_t from) const {
+  const char quote = text_[from];
+  Token token;
+  token.kind = Token::Kind::text;
+  token.at = from;
+  for (std::size_t i = from + 1; i < text_.size(); ++i) {
+    if (text_[i] == quote) {
+      token.end = i + 1;
+      return token;
+    }
+    if (text_[i] != '\\') {
+      token.text += text_[i];
+      continue;
+    }
+    const std::size_t escape = i++;
+    const char c = i < text_.size() ? text_[i] : '\0';
+    if (c == 'n') {
+      token.text += '\n';
+    } else if (c == 't') {
+      token.text += '\t';
+    } else if (c == '\\' || c == '"' || c == '\'') {
+      token.text += c;
+    } else if (c == 'x' && i + 2 < text_.size() && hex_digit(text_[i + 1]) >= 0 &&
+               hex_digit(text_[i + 2]) >= 0) {
+      token.text += static_cast<char>(hex_digit(text_[i + 1]) * 16 + hex_digit(text_[i + 2]));
+      i += 2;
+    } else {
+      return syntax_error(text_, escape, "an escape that does not exist",
+                          R"(\n \t \\ \" \' \x41, or a backslash as \\)");
+    }
+  }
+  return syntax_error(text_, from, "text without its closing quote",
+                      fmt::format("close it with {}", quote));
+}
+
+Result<Token> Lexer::scan_number(std::size_t from) const {
+  Token token;
+  token.kind = Token::Kind::number;
+  token.at = from;
+  std::size_t end = from + 1;
+  while (end < text_.size()) {
+    const bool exponent_sign = (text_[end] == '-' || text_[end] == '+') &&
+                               (text_[end - 1] == 'e' || text_[end - 1] == 'E') &&
+                               text_.substr(from, 2) != "0x";
+    if (!in_word(text_[end]) && !exponent_sign) break;
+    ++end;
+  }
+  token.end = end;
+  token.text = text_.substr(from, end - from);
+  const auto number = parse_number(token.text);
+  if (!number)
+    return syntax_error(text_, from, fmt::format("`{}` is no number of 64 bits", token.text),
+                        R"(17, -3, 0x1f, 2.5, 1e9, 1_000_000; text in quotes: "4bf9")");
+  token.number = *number;
+  return token;
+}
+
+}  // namespace vitrine::query

@@ -1,2 +1,0 @@
-#include "query/expression.hpp"
-#include "query/reduction.hpp"

@@ -1,0 +1,210 @@
+#include "query/reduction.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "query/lexer.hpp"
+
+namespace vitrine::query {
+namespace {
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view blank = " \t\n";
+  const std::size_t first = text.find_first_not_of(blank);
+  if (first == text.npos) return {};
+  return text.substr(first, text.find_last_not_of(blank) - first + 1);
+}
+
+/// Appends what tells one value from all others: its type, its length, its bytes.
+void append_key(std::string& key, const std::optional<probe::Value>& value) {
+  const auto part = [&](char tag, std::string_view bytes) {
+    const std::uint64_t size = bytes.size();
+    key += tag;
+    key.append(reinterpret_cast<const char*>(&size), sizeof size);
+    key += bytes;
+  };
+  const auto bits = [&](char tag, const auto& number) {
+    part(tag, {reinterpret_cast<const char*>(&number), sizeof number});
+  };
+  if (!value) return part('-', {});
+  struct Visitor {
+    const decltype(part)& text;
+    const decltype(bits)& raw;
+    void operator()(std::int64_t number) const { raw('i', number); }
+    void operator()(std::uint64_t number) const { raw('u', number); }
+    void operator()(double number) const { raw('d', number); }
+    void operator()(bool truth) const { raw('b', truth); }
+    void operator()(const probe::PointerValue& pointer) const { raw('p', pointer.address); }
+    void operator()(const probe::EnumeratorValue& enumerator) const { raw('e', enumerator.value); }
+    void operator()(const probe::StringValue& string) const {
+      text(string.truncated ? 'S' : 's', string.text);
+    }
+    void operator()(const probe::BytesValue& bytes) const {
+      text(bytes.truncated ? 'Y' : 'y',
+           {reinterpret_cast<const char*>(bytes.bytes.data()), bytes.bytes.size()});
+    }
+    // Whatever the reason, it is one group.
+    void operator()(const probe::ValueError&) const { text('!', {}); }
+  };
+  std::visit(Visitor{part, bits}, *value);
+}
+
+const Number& lesser(const Number& a, const Number& b) {
+  return compare(b, a) < 0 ? b : a;
+}
+const Number& greater(const Number& a, const Number& b) {
+  return compare(b, a) > 0 ? b : a;
+}
+
+}  // namespace
+
+Result<void> parse_latency(std::string_view text, ReductionQuery& query) {
+  const std::size_t comma = text.find(',');
+  if (comma == text.npos || text.find(',', comma + 1) != text.npos ||
+      trimmed(text.substr(0, comma)).empty() || trimmed(text.substr(comma + 1)).empty())
+    return syntax_error(text, comma == text.npos ? text.size() : comma,
+                        "a latency is between two probes",
+                        "START,END: app:request_start,app:request_end");
+  query.kind = ReductionKind::latency;
+  query.start = trimmed(text.substr(0, comma));
+  query.end = trimmed(text.substr(comma + 1));
+  return {};
+}
+
+void sort_rows(ReductionTable& table) {
+  const bool by_sum = table.kind == ReductionKind::sum || table.kind == ReductionKind::latency;
+  std::stable_sort(table.rows.begin(), table.rows.end(),
+                   [&](const ReductionRow& left, const ReductionRow& right) {
+                     if (by_sum)
+                       if (const auto order = compare(left.sum, right.sum); order != 0)
+                         return order > 0;
+                     if (left.count != right.count) return left.count > right.count;
+                     return left.probe < right.probe;
+                   });
+}
+
+BoundReduction bind(const ReductionQuery& query, BoundReduction::Role role, const Arguments& site,
+                    std::vector<Capture>& captures) {
+  BoundReduction bound;
+  bound.role = role;
+  if (query.value && role == BoundReduction::Role::measure)
+    bound.value = bind(query.value->subject, site, captures);
+  if (query.match && role != BoundReduction::Role::measure)
+    bound.match = bind(query.match->subject, site, captures);
+  if (role == BoundReduction::Role::start) return bound;
+  for (const Item& item : query.by) bound.by.push_back(bind(item.subject, site, captures));
+  return bound;
+}
+
+Reducer::Reducer(const ReductionQuery& query, std::size_t most_groups, std::size_t most_starts)
+    : most_groups_(most_groups), most_starts_(most_starts) {
+  table_.kind = query.kind;
+  if (query.value) {
+    table_.value = query.value->title;
+    table_.format = query.value->format;
+  }
+  for (const Item& item : query.by) table_.by.push_back(item.title);
+}
+
+void Reducer::add(const Fire& fire, const BoundReduction& site) {
+  using Role = BoundReduction::Role;
+  if (site.role == Role::start || site.role == Role::end) return add_latency(fire, site);
+  if (table_.kind == ReductionKind::count) {
+    ++row_of(fire, site).count;
+    return;
+  }
+  const auto value = site.value ? value_of(*site.value, fire) : std::nullopt;
+  const auto number = value ? number_of(*value) : std::nullopt;
+  if (!number) {
+    ++table_.unread;
+    return;
+  }
+  measure(fire, site, *number);
+}
+
+void Reducer::add_latency(const Fire& fire, const BoundReduction& site) {
+  std::string what = match_of(fire, site);
+  if (what.empty()) {
+    ++table_.unread;
+    return;
+  }
+  const auto started = starts_.find(what);
+  if (site.role == BoundReduction::Role::end) {
+    if (started == starts_.end()) {
+      ++table_.without_start;
+      return;
+    }
+    const std::uint64_t from = started->second;
+    starts_.erase(started);
+    // On two CPUs, clocks may differ by less than they take to read.
+    measure(fire, site, narrowest(fire.time_ns > from ? fire.time_ns - from : 0));
+    return;
+  }
+  if (started != starts_.end()) {
+    ++table_.without_end;
+    started->second = fire.time_ns;
+  } else if (starts_.size() >= most_starts_) {
+    ++table_.without_end;
+  } else {
+    starts_.emplace(std::move(what), fire.time_ns);
+  }
+}
+
+std::string Reducer::match_of(const Fire& fire, const BoundReduction& site) {
+  std::string key;
+  append_key(key, std::int64_t{fire.pid});  // what another process calls the same is not the same
+  if (!site.match) {
+    append_key(key, std::int64_t{fire.tid});
+    return key;
+  }
+  const auto value = value_of(*site.match, fire);
+  if (!value || std::holds_alternative<probe::ValueError>(*value)) return {};
+  // The same id may be an int at its start and a long at its end.
+  const auto number = number_of(*value);
+  if (!number) {
+    append_key(key, value);
+  } else if (const auto* whole = std::get_if<std::uint64_t>(&*number)) {
+    const Number same = narrowest(*whole);
+    append_key(key, std::visit([](auto same_number) { return probe::Value(same_number); }, same));
+  } else {
+    append_key(key,
+               std::visit([](auto same_number) { return probe::Value(same_number); }, *number));
+  }
+  return key;
+}
+
+ReductionRow& Reducer::row_of(const Fire& fire, const BoundReduction& site) {
+  std::vector<Key> keys;
+  keys.reserve(site.by.size());
+  std::string index;
+  append_key(index, probe::StringValue{std::string(fire.probe), false});
+  for (const Bound& subject : site.by)
+    append_key(index, keys.emplace_back(value_of(subject, fire)));
+  const auto known = row_index_.find(index);
+  if (known != row_index_.end()) return table_.rows[known->second];
+  if (table_.rows.size() >= most_groups_) return table_.others;
+  row_index_.emplace(std::move(index), table_.rows.size());
+  ReductionRow row;
+  row.probe = fire.probe;
+  row.keys = std::move(keys);
+  return table_.rows.emplace_back(std::move(row));
+}
+
+void Reducer::measure(const Fire& fire, const BoundReduction& site, const Number& value) {
+  ReductionRow& row = row_of(fire, site);
+  ++row.count;
+  row.sum = query::add(row.sum, value);
+  row.least = row.least ? lesser(*row.least, value) : value;
+  row.greatest = row.greatest ? greater(*row.greatest, value) : value;
+  if (table_.kind != ReductionKind::sum) row.histogram.add(value);
+}
+
+ReductionTable Reducer::table() const {
+  ReductionTable table = table_;
+  sort_rows(table);
+  return table;
+}
+
+}  // namespace vitrine::query

@@ -1,0 +1,100 @@
+// What conditions may look like, and what is said of those that make no sense.
+#include "query/expression.hpp"
+
+#include <gmock/gmock.h>
+
+#include "base/limits.hpp"
+
+namespace vitrine::query {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+struct Wrong {
+  std::string text;
+  std::string message;
+  std::string remedy;  ///< its beginning
+};
+
+TEST(Expression, PointsAtWhatMakesNoSense) {
+  const Wrong wrong[] = {
+      {"", "the condition is empty", "\n^ "},
+      {"price >", "what is compared with is missing before the end", "price >\n       ^ "},
+      {"price > > 2", "is missing before `>`", "price > > 2\n        ^ "},
+      {"price = 2", "`=` compares nothing", "price = 2\n      ^ equality is =="},
+      {"a =~ 'x'", "`=~` is not known", "a =~ 'x'\n  ^ globs"},
+      {"(a == 1", "a parenthesis is never closed", "(a == 1\n^ close"},
+      {"a == 1)", "`)` does not fit here", "a == 1)\n      ^ "},
+      {"a == 1 b == 2", "`b` does not fit here", "a == 1 b == 2\n       ^ `and`"},
+      {"1 < a < 3", "`<` does not fit here", "1 < a < 3\n      ^ "},
+      {"a == \"x", "text without its closing quote", "a == \"x\n     ^ "},
+      {"a == '\\q'", "an escape that does not exist", "a == '\\q'\n      ^ "},
+      {"a == 4bf9", "`4bf9` is no number", "a == 4bf9\n     ^ 17"},
+      {"a-b == 1", "`-` cannot stand in a name", "a-b == 1\n ^ quote"},
+      {"tenant ~ acme*", "this cannot be read", "tenant ~ acme*\n             ^ quote"},
+      {"17", "nothing is compared here, before the end", "17\n  ^ a comparison"},
+      {"'x' and a", "nothing is compared here, before `and`", "'x' and a\n    ^ "},
+      {"and == 1", "not `and`", "and == 1\n^ a label of that name: label[\"and\"]"},
+      {"strlen(arg0) == 1", "there is no function `strlen`", "strlen(arg0) == 1\n^ str()"},
+      {"str(pid) == 'x'", "str() reads what an argument points to", "str(pid) == 'x'\n    ^ str"},
+      {"str(arg0 == 1", "`)` belongs here", "str(arg0 == 1\n         ^ "},
+      {"hex(arg0, 4) == 1", "hex() takes one argument", "hex(arg0, 4) == 1\n          ^ "},
+      {"bytes(arg0, 5000) == 'x'", "this many bytes cannot be had",
+       "bytes(arg0, 5000) == 'x'\n            ^ 1 to 4096"},
+      {"label[tenant] == 1", "a label's key in quotes belongs here, not `tenant`",
+       "label[tenant] == 1\n      ^ "},
+      {"a. == 1", "`a.` is no name", "a. == 1\n ^ "},
+      {"a == \x01", "this cannot be read", "a ==  \n     ^ "},
+  };
+  for (const Wrong& each : wrong) {
+    const auto parsed = Expression::parse(each.text);
+    ASSERT_FALSE(parsed) << each.text;
+    EXPECT_EQ(parsed.error().code, ErrorCode::usage);
+    EXPECT_THAT(parsed.error().message, HasSubstr(each.message)) << each.text;
+    EXPECT_THAT(parsed.error().remedy, StartsWith(each.remedy)) << each.text;
+  }
+}
+
+TEST(Expression, PointsIntoLongTextsToo) {
+  const std::string padding(200, ' ');
+  const auto parsed = Expression::parse("a == 1 and " + padding + "'é' = 2 and x == 3" + padding);
+  ASSERT_FALSE(parsed);
+  const std::string& remedy = parsed.error().remedy;
+  const std::size_t line = remedy.find('\n');
+  EXPECT_THAT(remedy, StartsWith("… "));
+  // The caret is as many columns in as `=`: é has one more byte than columns, … has two.
+  EXPECT_EQ(remedy.find('^') - line - 1, remedy.find('=') - 1 - 2);
+  EXPECT_LT(line, 100U);
+}
+
+TEST(Expression, BoundsLengthDepthAndParts) {
+  EXPECT_FALSE(Expression::parse(std::string(limits::query_bytes + 1, ' ')));
+  const auto nested = [](std::size_t depth) {
+    return std::string(depth, '(') + "a" + std::string(depth, ')');
+  };
+  EXPECT_TRUE(Expression::parse(nested(limits::query_nesting - 1)));
+  EXPECT_THAT(Expression::parse(nested(limits::query_nesting)).error().message,
+              HasSubstr("nested too deeply"));
+  EXPECT_FALSE(Expression::parse(std::string(4000, '!') + "a"));
+  std::string many = "a";
+  for (int i = 0; i < 127; ++i) many += " or a";
+  EXPECT_TRUE(Expression::parse(many));
+  many += " or a";
+  EXPECT_THAT(Expression::parse(many).error().message, HasSubstr("too many parts"));
+}
+
+TEST(Expression, ReadsEscapesAndNumbers) {
+  const auto literal = [](std::string_view text) {
+    return std::get<Literal>(Expression::parse(text).value().steps().at(0).right);
+  };
+  EXPECT_EQ(literal(R"(a == "\x41\n\t\\\"'")"), Literal(std::string("A\n\t\\\"'")));
+  EXPECT_EQ(literal("a == -5"), Literal(Number(std::int64_t{-5})));
+  EXPECT_EQ(literal("a == 0xff"), Literal(Number(std::int64_t{255})));
+  EXPECT_EQ(literal("a == 18446744073709551615"), Literal(Number(~std::uint64_t{0})));
+  EXPECT_EQ(literal("a == 1_000"), Literal(Number(std::int64_t{1000})));
+  EXPECT_EQ(literal("a == 1e-3"), Literal(Number(0.001)));
+}
+
+}  // namespace
+}  // namespace vitrine::query
