@@ -53,18 +53,33 @@ static __always_inline __u64 fit(__u64 raw, const struct vitrine_operand* operan
                                          : raw >> (unused & 63);
 }
 
+static __always_inline __u64 constant(const struct scratch* s,
+                                      const struct vitrine_operand* operand) {
+  const __u64 from =
+      operand->base == VITRINE_PROBE_ADDRESS ? s->registers[VITRINE_PROBE_ADDRESS] : 0;
+  return from + operand->displacement;
+}
+
+/// Two registers of a 32-bit program together.
+static __always_inline int is_short_pair(const struct vitrine_operand* operand) {
+  return operand->flags & VITRINE_ADDRESS_32 && operand->size > 4 &&
+         operand->index < VITRINE_PROBE_ADDRESS;
+}
+
 /// The lowest 8 bytes at most. Returns a vitrine_captured_state; unreadable: `value` is where.
 static __always_inline __u32 evaluate(const struct scratch* s,
                                       const struct vitrine_operand* operand, __u64* value) {
   *value = 0;
   if (operand->kind == VITRINE_NO_OPERAND) return VITRINE_CAPTURE_NO_OPERAND;
   if (operand->kind == VITRINE_CONSTANT) {
-    *value = fit(operand->displacement, operand);
+    *value = fit(constant(s, operand), operand);
     return VITRINE_CAPTURED;
   }
   if (!has_register(s, operand->base)) return VITRINE_CAPTURE_UNAVAILABLE;
   if (operand->kind == VITRINE_REGISTER) {
-    *value = fit(register_value(s, operand->base) >> (operand->shift & 63), operand);
+    __u64 raw = register_value(s, operand->base) >> (operand->shift & 63);
+    if (is_short_pair(operand)) raw = (__u32)raw | register_value(s, operand->index) << 32;
+    *value = fit(raw, operand);
     return VITRINE_CAPTURED;
   }
   if (!has_register(s, operand->index)) return VITRINE_CAPTURE_UNAVAILABLE;
@@ -160,10 +175,9 @@ static __always_inline void capture_wide(struct scratch* s, __u32 capture,
     capture_bytes(s, capture, address, operand->size, VITRINE_OPERAND_BYTES, head);
     return;
   }
-  const __u64 low =
-      operand->kind == VITRINE_CONSTANT ? operand->displacement : register_value(s, operand->base);
-  const __u64 extension =
-      operand->flags & VITRINE_SIGNED ? (__u64)((__s64)operand->displacement >> 63) : 0;
+  const int is_constant = operand->kind == VITRINE_CONSTANT;
+  const __u64 low = is_constant ? constant(s, operand) : register_value(s, operand->base);
+  const __u64 high = is_constant ? (__u64)((__s64)low >> 63) : register_value(s, operand->index);
   if (operand->kind == VITRINE_REGISTER && !has_register(s, operand->index)) {
     head->state = VITRINE_CAPTURE_UNAVAILABLE;
     return;
@@ -174,10 +188,11 @@ static __always_inline void capture_wide(struct scratch* s, __u32 capture,
   }
   __u64* words = piece_at(&s->out, s->out.used);
   words[0] = low;
-  words[1] = operand->kind == VITRINE_CONSTANT ? extension : register_value(s, operand->index);
+  words[1] = high;
   head->value = low;
-  head->bytes = 16;
-  take_text(s, capture, 16);
+  head->bytes = operand->size > 16 ? 16 : operand->size;
+  head->cut |= operand->size > 16;
+  take_text(s, capture, head->bytes);
 }
 
 struct capture_walk {
@@ -209,6 +224,7 @@ static long capture_next(__u32 index, void* context) {
       if (head.state == VITRINE_CAPTURED) capture_bytes(s, index, value, length, most, &head);
     } else if (capture->operand.size > 8) {
       capture_wide(s, index, &capture->operand, &head);
+      head.cut |= capture->operand.flags & VITRINE_CUT ? 1 : 0;
     }
   }
   s->value[index & 31] = value;

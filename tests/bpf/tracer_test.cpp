@@ -1,121 +1,403 @@
-// The tracer on probes of this very process.
+// The tracer on probes of this very process: fires, arguments, conditions.
 #include "bpf/tracer.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-#include "bpf/own_site.hpp"
+#include <atomic>
+#include <cstring>
+#include <thread>
 
-extern "C" {
-// fire(a, b, c): a nop, at which rdi, rsi and rdx hold the arguments.
-extern const char vitrine_test_site[];
-void vitrine_test_fire(std::uint64_t a, std::uint64_t b, std::uint64_t c);
-}
-asm(R"(
-  .pushsection .text
-  .globl vitrine_test_fire
-  .type vitrine_test_fire, @function
-vitrine_test_fire:
-  .globl vitrine_test_site
-vitrine_test_site:
-  nop
-  ret
-  .size vitrine_test_fire, . - vitrine_test_fire
-  .popsection
-)");
+#include "bpf/own_probe.hpp"
+#include "query/string_hash.hpp"
 
 namespace vitrine::bpf {
 namespace {
 
 using namespace std::chrono_literals;
+using namespace vitrine::test;
 
-constexpr std::uint8_t rdi = 14, rsi = 13, rdx = 12;
+std::string name_of(const testing::TestParamInfo<Attaching>& row) {
+  return row.param == Attaching::perf_event ? "perf_event" : "uprobe_multi";
+}
 
-vitrine_operand in_register(std::uint8_t number, std::uint8_t size, std::uint8_t flags = 0) {
-  vitrine_operand operand{};
-  operand.kind = VITRINE_REGISTER;
-  operand.flags = flags;
-  operand.size = size;
-  operand.base = number;
-  operand.index = VITRINE_NO_REGISTER;
+class Ways : public testing::TestWithParam<Attaching> {
+ protected:
+  static TracerOptions options() {
+    TracerOptions out;
+    out.attaching = GetParam();
+    return out;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Tracer, Ways,
+                         testing::Values(Attaching::uprobe_multi, Attaching::perf_event), name_of);
+
+TEST_P(Ways, TellEveryFireWithItsArguments) {
+  OwnTracer own(options());
+  own.trace(
+      vitrine_test_site,
+      program(VITRINE_EMIT, {value(in_register(rdi)), value(in_register(rsi, 4, VITRINE_SIGNED)),
+                             value(in_register(rdx, 1))}),
+      3);
+  constexpr std::uint64_t fires = 1000;
+  for (std::uint64_t i = 0; i < fires; ++i) vitrine_test_fire(i, 0 - i, 0x100 + i);
+  const auto seen = own.take(fires);
+  ASSERT_EQ(seen.size(), fires);
+  for (std::uint64_t i = 0; i < fires; ++i) {
+    const Fire& fire = seen[i];
+    EXPECT_EQ(fire.head.program, 3u);
+    EXPECT_EQ(fire.head.pid, ::getpid());
+    EXPECT_EQ(fire.head.tid, ::gettid());
+    EXPECT_EQ(fire.head.address, reinterpret_cast<std::uint64_t>(vitrine_test_site));
+    ASSERT_EQ(fire.captures.size(), 3u);
+    EXPECT_EQ(fire.captures[0].head.value, i);
+    EXPECT_EQ(fire.captures[1].head.value, 0 - i);
+    EXPECT_EQ(fire.captures[2].head.value, i & 0xff);
+  }
+  own.attachment.detach();
+  vitrine_test_fire(0);
+  EXPECT_EQ(own.tracer->poll(20ms, [](const Fire&) { FAIL(); }), 0u);
+  EXPECT_EQ(own.tracer->counters()[VITRINE_TRACE_LOST], 0u);
+  EXPECT_EQ(own.tracer->counters()[VITRINE_TRACE_FIRES], fires);
+}
+
+TEST_P(Ways, TwoTracersSeeEachFire) {
+  OwnTracer one(options()), two(options());
+  const auto what = program(VITRINE_EMIT, {value(in_register(rdi))});
+  one.trace(vitrine_test_site, what);
+  two.trace(vitrine_test_site, what);
+  for (std::uint64_t i = 0; i < 100; ++i) vitrine_test_fire(i);
+  EXPECT_EQ(one.take(100).size(), 100u);
+  one.attachment.detach();
+  for (std::uint64_t i = 0; i < 50; ++i) vitrine_test_fire(i);
+  EXPECT_EQ(two.take(150).size(), 150u);
+}
+
+// sdt.md 10, by the operands that those arguments compile to.
+struct Vector {
+  const char* argument;
+  vitrine_operand operand;
+  std::uint64_t expected;
+};
+
+vitrine_operand shifted(vitrine_operand operand, std::uint8_t by) {
+  operand.shift = by;
   return operand;
 }
 
-vitrine_capture value(const vitrine_operand& operand) {
-  vitrine_capture capture{};
-  capture.operand = operand;
-  return capture;
-}
+TEST(Tracer, EvaluatesTheVectorsOfTheSpecification) {
+  struct {
+    std::uint8_t red_zone[256];
+    std::uint64_t words[16];
+  } stack{};
+  stack.words[0] = 0x1122334455667788;
+  stack.words[1] = static_cast<std::uint32_t>(-42);
+  stack.words[2] = 77;  // 12 bytes up, below
+  std::memcpy(reinterpret_cast<std::uint8_t*>(&stack.words[1]) + 4, "\x4d\0\0\0", 4);
+  const std::uint64_t frame[2] = {0x1122334455667788, 0};
+  const std::int64_t words[5] = {1, 2, -3, 4, 5};
+  static const std::int32_t garr[4] = {10, -20, 30, 40};
+  static thread_local std::int32_t tl = 55;
+  std::array<std::uint64_t, 21> at{};
+  at[rax] = 0x400921fb54442d18;
+  at[rbx] = reinterpret_cast<std::uint64_t>(words);
+  at[rcx] = 2;
+  at[rdi] = 0xffffffff80000001;
+  at[r12] = 0xfedcba9876543210;
+  at[r13] = static_cast<std::uint64_t>(-3);
+  at[rbp] = reinterpret_cast<std::uint64_t>(&frame[1]);
+  at[rsp] = reinterpret_cast<std::uint64_t>(stack.words);
+  tl = 55;
+  const auto to_garr =
+      static_cast<std::int64_t>(reinterpret_cast<std::uint64_t>(garr) -
+                                reinterpret_cast<std::uint64_t>(vitrine_test_site_with));
+  const auto to_tl =
+      static_cast<std::int64_t>(reinterpret_cast<std::uint64_t>(&tl) -
+                                reinterpret_cast<std::uint64_t>(__builtin_thread_pointer()));
+  vitrine_operand address_of_garr = constant(static_cast<std::uint64_t>(to_garr) + 4);
+  address_of_garr.base = VITRINE_PROBE_ADDRESS;
 
-vitrine_site_program emitting(std::initializer_list<vitrine_capture> captures) {
-  vitrine_site_program program{};
-  program.value = program.match = VITRINE_NO_CAPTURE;
-  for (const vitrine_capture& capture : captures) program.capture[program.captures++] = capture;
-  return program;
-}
-
-AttachSite own_site() {
-  AttachSite site;
-  site.file_offset = test::file_offset_of(vitrine_test_site);
-  site.site = 7;
-  return site;
-}
-
-class OwnProbe : public testing::TestWithParam<Attaching> {
- protected:
-  std::unique_ptr<Tracer> open(TracerOptions options = {}) {
-    options.attaching = GetParam();
-    auto tracer = Tracer::open(options);
-    EXPECT_TRUE(tracer) << tracer.error().message;
-    return tracer ? std::move(*tracer) : nullptr;
+  const Vector vectors[] = {
+      {"-4@$5", constant(5, 4, VITRINE_SIGNED), 5},
+      {"8@$-1", constant(~0ULL), ~0ULL},
+      {"-1@$200", constant(200, 1, VITRINE_SIGNED), static_cast<std::uint64_t>(-56)},
+      {"-4@%edi", in_register(rdi, 4, VITRINE_SIGNED), static_cast<std::uint64_t>(-2147483647LL)},
+      {"4@%edi", in_register(rdi, 4), 2147483649},
+      {"-1@%dil", in_register(rdi, 1, VITRINE_SIGNED), 1},
+      {"-1@%al", in_register(rax, 1, VITRINE_SIGNED), 24},
+      {"1@%ah", shifted(in_register(rax, 1), 8), 45},
+      {"8@%r12", in_register(r12), 0xfedcba9876543210},
+      {"4@%r12", in_register(r12, 4), 0x76543210},
+      {"-2@%r13w", in_register(r13, 2, VITRINE_SIGNED), static_cast<std::uint64_t>(-3)},
+      {"%rdi", in_register(rdi), 0xffffffff80000001},
+      {"8@(%rsp)", in_memory(rsp, 0, 8), 0x1122334455667788},
+      {"-4@8(%rsp)", in_memory(rsp, 8, 4, VITRINE_SIGNED), static_cast<std::uint64_t>(-42)},
+      {"-4@8+4(%rsp)", in_memory(rsp, 12, 4, VITRINE_SIGNED), 77},
+      {"8@-8(%rbp)", in_memory(rbp, -8, 8), 0x1122334455667788},
+      {"8@(%rbx,%rcx,8)", indexed(rbx, rcx, 3, 0, 8), static_cast<std::uint64_t>(-3)},
+      {"4@4(%rbx,%rcx,4)", indexed(rbx, rcx, 2, 4, 4), 0},
+      {"-4@garr(,%rcx,4)", indexed(VITRINE_PROBE_ADDRESS, rcx, 2, to_garr, 4, VITRINE_SIGNED), 30},
+      {"-4@garr+4(%rip)", in_memory(VITRINE_PROBE_ADDRESS, to_garr + 4, 4, VITRINE_SIGNED),
+       static_cast<std::uint64_t>(-20)},
+      {"8@$garr+4", address_of_garr, reinterpret_cast<std::uint64_t>(garr) + 4},
+      {"-4@%fs:tl@tpoff", in_memory(VITRINE_THREAD_POINTER, to_tl, 4, VITRINE_SIGNED), 55},
+      {"8f@%rax", in_register(rax, 8, VITRINE_FLOAT), 0x400921fb54442d18},
+      {"8@%rip", in_register(VITRINE_PROBE_ADDRESS),
+       reinterpret_cast<std::uint64_t>(vitrine_test_site_with)},
+  };
+  for (const Vector& vector : vectors) {
+    OwnTracer own;
+    own.trace(vitrine_test_site_with, program(VITRINE_EMIT, {value(vector.operand)}));
+    vitrine_test_fire_with(at.data());
+    const auto fires = own.take(1);
+    ASSERT_EQ(fires.size(), 1u) << vector.argument;
+    EXPECT_EQ(fires[0].captures[0].head.state, VITRINE_CAPTURED) << vector.argument;
+    EXPECT_EQ(fires[0].captures[0].head.value, vector.expected) << vector.argument;
   }
-  test::File self_{"/proc/self/exe"};
-};
+}
 
-TEST_P(OwnProbe, TellsEveryFireWithItsArguments) {
-  auto tracer = open();
-  ASSERT_TRUE(tracer);
-  ASSERT_TRUE(tracer->set_program(
-      3, emitting({value(in_register(rdi, 8)), value(in_register(rsi, 4, VITRINE_SIGNED)),
-                   value(in_register(rdx, 1))})));
-  AttachSite site = own_site();
-  site.program = 3;
-  auto attached = tracer->attach(self_.fd(), std::span(&site, 1), ::getpid());
-  ASSERT_TRUE(attached) << attached.error().message;
-  ASSERT_THAT(attached->failures, testing::IsEmpty());
+TEST(Tracer, TellsWhatCannotBeHadAndGoesOn) {
+  OwnTracer own;
+  vitrine_operand short_address = in_memory(rdi, 0, 4, VITRINE_ADDRESS_32);
+  own.trace(vitrine_test_site,
+            program(VITRINE_EMIT, {value({}), value(in_register(40)), value(in_memory(rdi, 0, 8)),
+                                   value(short_address), string(in_register(rsi)),
+                                   bytes(in_register(rdi), constant(8)), value(in_register(rdx))}));
+  vitrine_test_fire(0xffff000000000010, 0, 5);
+  const auto fires = own.take(1);
+  ASSERT_EQ(fires.size(), 1u);
+  const auto& captures = fires[0].captures;
+  ASSERT_EQ(captures.size(), 7u);
+  EXPECT_EQ(captures[0].head.state, VITRINE_CAPTURE_NO_OPERAND);
+  EXPECT_EQ(captures[1].head.state, VITRINE_CAPTURE_UNAVAILABLE);
+  EXPECT_EQ(captures[2].head.state, VITRINE_CAPTURE_UNREADABLE);
+  EXPECT_EQ(captures[2].head.value, 0xffff000000000010u);
+  EXPECT_EQ(captures[3].head.state, VITRINE_CAPTURE_UNREADABLE);
+  EXPECT_EQ(captures[3].head.value, 0x10u) << "cut to 32 bits";
+  EXPECT_EQ(captures[4].head.state, VITRINE_CAPTURE_UNREADABLE) << "a null pointer";
+  EXPECT_EQ(captures[5].head.state, VITRINE_CAPTURE_UNREADABLE);
+  EXPECT_EQ(captures[6].head.value, 5u);
+}
 
-  constexpr std::uint64_t fires = 1000;
-  for (std::uint64_t i = 0; i < fires; ++i) vitrine_test_fire(i, 0 - i, 0x100 + i);
+TEST(Tracer, CopiesStringsAndBytes) {
+  OwnTracer own;
+  own.trace(vitrine_test_site,
+            program(VITRINE_EMIT, {string(in_register(rdi), 10), string(in_register(rdi), 4096),
+                                   bytes(in_register(rdi), in_register(rdx)),
+                                   bytes(in_register(rdi), in_register(rdx), 4)}));
+  const auto fire = [&](const std::string& text) {
+    vitrine_test_fire(reinterpret_cast<std::uint64_t>(text.c_str()), 0, text.size());
+    auto fires = own.take(1);
+    EXPECT_EQ(fires.size(), 1u);
+    return std::move(fires.at(0).captures);
+  };
+  const std::string lengths[] = {
+      "", "seven77", "eight888", "ten-1234567", std::string(10, 'x'), std::string(5000, 'y')};
+  for (const std::string& text : lengths) {
+    const auto captures = fire(text);
+    EXPECT_EQ(text_of(captures[0]), text.substr(0, 10));
+    EXPECT_EQ(captures[0].head.cut, text.size() > 10);
+    EXPECT_EQ(text_of(captures[1]), text.substr(0, 4096));
+    EXPECT_EQ(captures[1].head.cut, text.size() > 4096);
+    EXPECT_EQ(text_of(captures[2]), text.substr(0, 256));
+    EXPECT_EQ(text_of(captures[3]), text.substr(0, 4));
+    EXPECT_EQ(captures[3].head.cut, text.size() > 4);
+  }
+}
+
+TEST(Tracer, CopiesWideValues) {
+  OwnTracer own;
+  const std::uint64_t structure[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+  vitrine_operand pair = in_register(rsi, 16);
+  pair.index = rdx;
+  own.trace(vitrine_test_site,
+            program(VITRINE_EMIT, {value(in_memory(rdi, 0, 24)), value(in_memory(rdi, 0, 64)),
+                                   value(pair), value(constant(~0ULL, 16))}));
+  vitrine_test_fire(reinterpret_cast<std::uint64_t>(structure), 11, 12);
+  const auto fires = own.take(1);
+  ASSERT_EQ(fires.size(), 1u);
+  const auto words = [&](std::size_t i) {
+    const auto view = fires[0].captures[i].bytes;
+    std::vector<std::uint64_t> out(view.size() / 8);
+    std::memcpy(out.data(), view.data(), view.size());
+    return out;
+  };
+  EXPECT_THAT(words(0), testing::ElementsAre(1, 2, 3));
+  EXPECT_THAT(words(1), testing::ElementsAreArray(structure));
+  EXPECT_THAT(words(2), testing::ElementsAre(11, 12));
+  EXPECT_THAT(words(3), testing::ElementsAre(~0ULL, ~0ULL));
+}
+
+TEST(Tracer, BringsInStringsThatAreNotResident) {
+  // Pages of a file that this process has never touched, the text across two of them.
+  const int file = ::memfd_create("strings", MFD_CLOEXEC);
+  const std::string text(6000, 's');
+  ASSERT_EQ(::pwrite(file, text.c_str(), text.size() + 1, 0),
+            static_cast<ssize_t>(text.size() + 1));
+  OwnTracer own;
+  own.trace(vitrine_test_site, program(VITRINE_EMIT, {string(in_register(rdi), 4096)}));
+  for (int round = 0; round < 10; ++round) {
+    auto* pages = static_cast<char*>(::mmap(nullptr, 8192, PROT_READ, MAP_PRIVATE, file, 0));
+    ASSERT_NE(pages, MAP_FAILED);
+    vitrine_test_fire(reinterpret_cast<std::uint64_t>(pages) + 3000);
+    const auto fires = own.take(1);
+    ASSERT_EQ(fires.size(), 1u);
+    EXPECT_EQ(text_of(fires[0].captures[0]), text.substr(3000));
+    ::munmap(pages, 8192);
+  }
+  ::close(file);
+}
+
+TEST(Tracer, TellsTheStack) {
+  TracerOptions options;
+  options.stacks = true;
+  OwnTracer own(options);
+  own.trace(vitrine_test_site, program(VITRINE_EMIT, {}));
+  vitrine_test_fire(0);
+  const auto fires = own.take(1);
+  ASSERT_EQ(fires.size(), 1u);
+  ASSERT_GE(fires[0].stack.size(), 2u);
+  EXPECT_EQ(fires[0].stack[0], reinterpret_cast<std::uint64_t>(vitrine_test_site));
+}
+
+vitrine_test test_of(vitrine_subject subject, vitrine_comparison comparison, std::uint64_t operand,
+                     std::uint8_t index = 0, bool is_signed = false) {
+  vitrine_test test{};
+  test.subject = static_cast<__u8>(subject);
+  test.comparison = static_cast<__u8>(comparison);
+  test.is_signed = is_signed;
+  test.index = index;
+  test.operand = operand;
+  return test;
+}
+
+void add(vitrine_site_program& to, const vitrine_test& test) {
+  to.where.tests[to.where.count++] = test;
+}
+
+TEST(Tracer, TellsOnlyWhereTheConditionHolds) {
+  OwnTracer own;
+  const std::string kettle = "kettle", teapot = "teapot", long_name(200, 'k');
+  auto what = program(VITRINE_EMIT, {value(in_register(rdi, 8, VITRINE_SIGNED)),
+                                     string(in_register(rsi)), value(in_register(rdx))});
+  // (-5 <= arg0 and arg0 < 5 and arg1 == "kettle") or not (arg2 != 7), of this thread
+  const auto& key = own.tracer->hash_key();
+  add(what, test_of(VITRINE_ON_ARGUMENT, VITRINE_GE, static_cast<std::uint64_t>(-5), 0, true));
+  add(what, test_of(VITRINE_ON_ARGUMENT, VITRINE_LT, 5, 0, true));
+  add(what, test_of(VITRINE_AND, VITRINE_EQ, 0));
+  add(what, test_of(VITRINE_ON_ARGUMENT_STRING, VITRINE_EQ, query::string_hash(key, kettle), 1));
+  add(what, test_of(VITRINE_AND, VITRINE_EQ, 0));
+  add(what, test_of(VITRINE_ON_ARGUMENT, VITRINE_NE, 7, 2));
+  add(what, test_of(VITRINE_NOT, VITRINE_EQ, 0));
+  add(what, test_of(VITRINE_OR, VITRINE_EQ, 0));
+  add(what, test_of(VITRINE_ON_TID, VITRINE_EQ, static_cast<std::uint64_t>(::gettid())));
+  add(what, test_of(VITRINE_ON_PID, VITRINE_EQ, static_cast<std::uint64_t>(::getpid())));
+  add(what, test_of(VITRINE_AND, VITRINE_EQ, 0));
+  add(what, test_of(VITRINE_AND, VITRINE_EQ, 0));
+  own.trace(vitrine_test_site, what);
+
+  std::vector<std::tuple<std::int64_t, std::string, std::uint64_t>> expected;
+  const auto fire = [&](std::int64_t a, const std::string& b, std::uint64_t c) {
+    vitrine_test_fire(static_cast<std::uint64_t>(a), reinterpret_cast<std::uint64_t>(b.c_str()), c);
+    if ((a >= -5 && a < 5 && b == kettle) || c == 7) expected.emplace_back(a, b, c);
+  };
+  for (std::int64_t a = -10; a < 10; ++a)
+    for (const std::string* b : {&kettle, &teapot, &long_name})
+      for (std::uint64_t c = 6; c < 9; ++c) fire(a, *b, c);
+  std::thread([&] { vitrine_test_fire(0, 0, 7); }).join();
+
+  const auto fires = own.take(expected.size() + 1);
+  ASSERT_EQ(fires.size(), expected.size());
+  for (std::size_t i = 0; i < fires.size(); ++i) {
+    const auto& captures = fires[i].captures;
+    EXPECT_EQ(std::make_tuple(static_cast<std::int64_t>(captures[0].head.value),
+                              text_of(captures[1]), captures[2].head.value),
+              expected[i]);
+  }
+}
+
+TEST(Tracer, ComparesTheThreadsName) {
+  OwnTracer own;
+  auto what = program(VITRINE_EMIT, {value(in_register(rdi))});
+  add(what, test_of(VITRINE_ON_COMM, VITRINE_EQ,
+                    query::string_hash(own.tracer->hash_key(), "fifteen-letters")));
+  add(what,
+      test_of(VITRINE_ON_COMM, VITRINE_EQ, query::string_hash(own.tracer->hash_key(), "eight888")));
+  add(what, test_of(VITRINE_OR, VITRINE_EQ, 0));
+  own.trace(vitrine_test_site, what);
+  std::uint64_t number = 0;
+  for (const char* name : {"fifteen-letters", "other", "eight888", "eight88"}) {
+    std::thread([&] {
+      ::pthread_setname_np(::pthread_self(), name);
+      vitrine_test_fire(number++);
+    }).join();
+  }
+  const auto fires = own.take(3);
+  ASSERT_EQ(fires.size(), 2u);
+  EXPECT_EQ(fires[0].captures[0].head.value, 0u);
+  EXPECT_EQ(fires[1].captures[0].head.value, 2u);
+  EXPECT_EQ(fires[0].comm(), "fifteen-letters");
+}
+
+TEST(Tracer, CountsWhatHadNoRoomInTheBuffer) {
+  TracerOptions options;
+  options.ring_bytes = 64 * 1024;
+  OwnTracer own(options);
+  own.trace(vitrine_test_site, program(VITRINE_EMIT, {string(in_register(rdi), 4000)}));
+  const std::string text(4000, 't');
+  for (int i = 0; i < 100; ++i) vitrine_test_fire(reinterpret_cast<std::uint64_t>(text.c_str()));
+  const std::size_t seen = own.take(100).size();
+  const auto counters = own.tracer->counters();
+  EXPECT_EQ(counters[VITRINE_TRACE_FIRES], 100u);
+  EXPECT_EQ(counters[VITRINE_TRACE_LOST] + seen, 100u);
+  EXPECT_GT(counters[VITRINE_TRACE_LOST], 0u);
+  vitrine_test_fire(reinterpret_cast<std::uint64_t>(text.c_str()));
+  EXPECT_EQ(own.take(1).size(), 1u) << "there is room again";
+}
+
+TEST(Tracer, LosesNothingWhenThreadsFireAtOnce) {
+  OwnTracer own;
+  own.trace(vitrine_test_site,
+            program(VITRINE_EMIT, {value(in_register(rdi)), value(in_register(rsi))}));
+  constexpr std::uint64_t threads = 8, each = 5000;
+  std::vector<std::thread> running;
+  for (std::uint64_t t = 0; t < threads; ++t)
+    running.emplace_back([t] {
+      for (std::uint64_t i = 0; i < each; ++i) vitrine_test_fire(t, i);
+    });
+  std::vector<std::uint64_t> next(threads);
   std::uint64_t seen = 0;
-  while (seen < fires) {
-    auto polled = tracer->poll(1s, [&](const Fire& fire) {
-      EXPECT_EQ(fire.head.program, 3u);
-      EXPECT_EQ(fire.head.site, 7u);
-      EXPECT_EQ(fire.head.pid, ::getpid());
-      EXPECT_EQ(fire.head.tid, ::gettid());
-      EXPECT_EQ(fire.head.address, reinterpret_cast<std::uint64_t>(vitrine_test_site));
-      ASSERT_EQ(fire.captures.size(), 3u);
-      EXPECT_EQ(fire.captures[0].head.value, seen);
-      EXPECT_EQ(fire.captures[1].head.value, 0 - seen);
-      EXPECT_EQ(fire.captures[2].head.value, seen & 0xff);
+  while (seen < threads * each) {
+    auto polled = own.tracer->poll(2s, [&](const Fire& fire) {
+      const std::uint64_t thread = fire.captures.at(0).head.value;
+      ASSERT_LT(thread, threads);
+      EXPECT_EQ(fire.captures.at(1).head.value, next[thread]++);
       ++seen;
     });
-    ASSERT_TRUE(polled) << polled.error().message;
-    ASSERT_GT(*polled, 0u);
+    ASSERT_TRUE(polled);
+    if (*polled == 0) break;
   }
-  attached->detach();
-  vitrine_test_fire(0, 0, 0);
-  ASSERT_EQ(tracer->poll(20ms, [](const Fire&) { FAIL(); }), 0u);
-  EXPECT_EQ(tracer->counters()[VITRINE_TRACE_LOST], 0u);
-  EXPECT_EQ(tracer->counters()[VITRINE_TRACE_FIRES], fires);
+  for (std::thread& thread : running) thread.join();
+  EXPECT_EQ(seen, threads * each);
+  EXPECT_EQ(own.tracer->counters()[VITRINE_TRACE_BUSY], 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, OwnProbe,
-                         testing::Values(Attaching::uprobe_multi, Attaching::perf_event),
-                         [](const auto& row) {
-                           return row.param == Attaching::perf_event ? "perf_event"
-                                                                     : "uprobe_multi";
-                         });
+TEST(Tracer, RefusesProgramsThatMakeNoSense) {
+  OwnTracer own;
+  const auto refused = [&](const vitrine_site_program& what) {
+    return !own.tracer->set_program(0, what);
+  };
+  auto many = program(VITRINE_EMIT, {});
+  many.captures = VITRINE_CAPTURES + 1;
+  EXPECT_TRUE(refused(many));
+  auto unselected = program(VITRINE_EMIT, {});
+  add(unselected, test_of(VITRINE_ON_LABEL, VITRINE_EQ, 1));
+  EXPECT_TRUE(refused(unselected));
+  EXPECT_TRUE(refused(program(VITRINE_COUNT, {}))) << "opened without reductions";
+  EXPECT_FALSE(own.tracer->set_program(1U << 20, program(VITRINE_EMIT, {})));
+}
 
 }  // namespace
 }  // namespace vitrine::bpf
