@@ -162,13 +162,14 @@ OwnTracer::OwnTracer(const bpf::TracerOptions& options) {
   if (opened) tracer = std::move(*opened);
 }
 
-void OwnTracer::trace(const char* site, const vitrine_site_program& program, std::uint32_t index) {
+void OwnTracer::trace(const char* site, const vitrine_site_program& program, std::uint32_t index,
+                      std::optional<pid_t> pid) {
   ASSERT_TRUE(tracer);
   auto told = tracer->set_program(index, program);
   ASSERT_TRUE(told) << told.error().message;
   const bpf::AttachSite where = own_site(site, index);
   const int self = ::open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-  auto attached = tracer->attach(self, std::span(&where, 1), ::getpid());
+  auto attached = tracer->attach(self, std::span(&where, 1), pid);
   ::close(self);
   ASSERT_TRUE(attached) << attached.error().message;
   ASSERT_TRUE(attached->failures.empty()) << attached->failures.front().error.message;

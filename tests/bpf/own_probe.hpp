@@ -3,6 +3,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdint>
@@ -55,8 +56,10 @@ struct OwnTracer {
   /// Opens it. Fails the test when it cannot.
   explicit OwnTracer(const bpf::TracerOptions& options = {});
 
-  /// Has fires at `site` lead to `program`. Fails the test when it cannot.
-  void trace(const char* site, const vitrine_site_program& program, std::uint32_t index = 0);
+  /// Has fires at `site` lead to `program`; without `pid`, those of children too. Fails the test
+  /// when it cannot.
+  void trace(const char* site, const vitrine_site_program& program, std::uint32_t index = 0,
+             std::optional<pid_t> pid = ::getpid());
 
   /// The next `count` fires, copied. Fewer when no more come.
   std::vector<bpf::Fire> take(std::size_t count);

@@ -147,14 +147,18 @@ TEST(Tracer, EvaluatesTheVectorsOfTheSpecification) {
       {"8@%rip", in_register(VITRINE_PROBE_ADDRESS),
        reinterpret_cast<std::uint64_t>(vitrine_test_site_with)},
   };
-  for (const Vector& vector : vectors) {
-    OwnTracer own;
-    own.trace(vitrine_test_site_with, program(VITRINE_EMIT, {value(vector.operand)}));
-    vitrine_test_fire_with(at.data());
-    const auto fires = own.take(1);
-    ASSERT_EQ(fires.size(), 1u) << vector.argument;
-    EXPECT_EQ(fires[0].captures[0].head.state, VITRINE_CAPTURED) << vector.argument;
-    EXPECT_EQ(fires[0].captures[0].head.value, vector.expected) << vector.argument;
+  ASSERT_LE(std::size(vectors), std::size_t{VITRINE_CAPTURES});
+  auto what = program(VITRINE_EMIT, {});
+  for (const Vector& vector : vectors) what.capture[what.captures++] = value(vector.operand);
+  OwnTracer own;
+  own.trace(vitrine_test_site_with, what);
+  vitrine_test_fire_with(at.data());
+  const auto fires = own.take(1);
+  ASSERT_EQ(fires.size(), 1u);
+  ASSERT_EQ(fires[0].captures.size(), std::size(vectors));
+  for (std::size_t i = 0; i < std::size(vectors); ++i) {
+    EXPECT_EQ(fires[0].captures[i].head.state, VITRINE_CAPTURED) << vectors[i].argument;
+    EXPECT_EQ(fires[0].captures[i].head.value, vectors[i].expected) << vectors[i].argument;
   }
 }
 

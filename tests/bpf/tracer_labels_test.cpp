@@ -1,0 +1,353 @@
+// Labels on fires: read in the kernel, sent once, and told apart when they differ.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <thread>
+
+#include "abi/custom_labels.hpp"
+#include "abi/thread_context.hpp"
+#include "bpf/own_probe.hpp"
+#include "format/decode.hpp"
+#include "query/string_hash.hpp"
+
+namespace vitrine::bpf {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace vitrine::test;
+using testing::ElementsAre;
+using testing::IsEmpty;
+namespace layout = abi::custom_labels;
+
+using Labels = std::vector<std::pair<std::string, std::string>>;
+
+/// What the thread displays: a slot of each kind.
+struct Slots {
+  std::uint64_t v1 = 0;
+  layout::SetV0 v0{};
+  std::uint64_t record = 0;
+};
+thread_local Slots slots;
+
+enum Definitions { v1, v0, otel };
+
+std::uint64_t address_of(const void* at) {
+  return reinterpret_cast<std::uint64_t>(at);
+}
+
+vitrine_target own_target() {
+  vitrine_target target{};
+  target.address_mask = ~0ULL;
+  const auto add = [&](vitrine_shape shape, const void* slot) {
+    vitrine_definition& definition = target.definitions[target.definition_count++];
+    definition.shape = shape;
+    definition.tls_kind = VITRINE_TLS_STATIC;
+    definition.tls_offset =
+        static_cast<std::int64_t>(address_of(slot) - address_of(__builtin_thread_pointer()));
+  };
+  add(VITRINE_LABEL_ARRAY, &slots.v1);
+  add(VITRINE_LABEL_ARRAY_IN_SLOT, &slots.v0);
+  add(VITRINE_SIZED_RECORD, &slots.record);
+  return target;
+}
+
+layout::Label label(const std::string& key, const std::string& value) {
+  return {{key.size(), address_of(key.data())}, {value.size(), address_of(value.data())}};
+}
+
+/// A set as a foreign writer has it: its parts anywhere.
+struct ForeignSet {
+  Labels text;
+  std::vector<layout::Label> entries;
+  layout::SetV1 set{};
+
+  explicit ForeignSet(Labels labels) : text(std::move(labels)) {
+    for (const auto& [key, value] : text) entries.push_back(label(key, value));
+    set = {address_of(entries.data()), entries.size(), entries.size()};
+  }
+  ForeignSet(const ForeignSet&) = delete;
+};
+
+/// A set as our own writer has it: one block, with a serial number.
+struct OwnSet {
+  alignas(8) std::byte block[4096]{};
+
+  void put(const Labels& labels, std::uint64_t serial) {
+    std::size_t at = sizeof(layout::SerialSet) + labels.size() * sizeof(layout::Label);
+    std::vector<layout::Label> entries;
+    const auto store = [&](const std::string& text) {
+      std::memcpy(block + at, text.data(), text.size());
+      const layout::String out{text.size(), address_of(block + at)};
+      at += text.size();
+      return out;
+    };
+    for (const auto& [key, value] : labels) entries.push_back({store(key), store(value)});
+    std::memcpy(block + sizeof(layout::SerialSet), entries.data(),
+                entries.size() * sizeof(layout::Label));
+    const layout::SerialSet head{
+        {address_of(block + sizeof(layout::SerialSet)), labels.size(), labels.size()},
+        {layout::serial_magic, serial, static_cast<std::uint32_t>(at), 0, address_of(block)}};
+    std::memcpy(block, &head, sizeof head);
+  }
+};
+
+struct Record {
+  alignas(8) std::byte bytes[1024]{};
+
+  void put(std::uint8_t trace, std::uint8_t span, const std::vector<std::string>& values) {
+    abi::thread_context::Record head{};
+    std::memset(head.trace_id, trace, sizeof head.trace_id);
+    std::memset(head.span_id, span, sizeof head.span_id);
+    head.valid = 1;
+    std::size_t at = sizeof head;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      bytes[at++] = static_cast<std::byte>(i);
+      bytes[at++] = static_cast<std::byte>(values[i].size());
+      std::memcpy(bytes + at, values[i].data(), values[i].size());
+      at += values[i].size();
+    }
+    head.attrs_size = static_cast<std::uint16_t>(at - sizeof head);
+    std::memcpy(bytes, &head, sizeof head);
+  }
+};
+
+const format::KeyMap key_map{{{"http.route"}, {"tenant"}}};
+
+format::LabelSet decoded(const FireSet& set, Definitions definition) {
+  constexpr format::Format formats[] = {format::Format::custom_labels_v1,
+                                        format::Format::custom_labels_v0,
+                                        format::Format::otel_thread_ctx_v1};
+  EXPECT_EQ(set.head.definition, definition);
+  EXPECT_EQ(set.head.state, VITRINE_SLOT_READ);
+  EXPECT_FALSE(set.forgotten);
+  ChunkMemory memory(set.chunks);
+  format::DecodeContext context;
+  context.keys = &key_map;
+  const std::uint64_t record = definition == v0 ? set.head.slot_address : set.head.slot;
+  if (record == 0) return {};
+  auto done = format::decode_record(formats[definition], memory, record, context);
+  EXPECT_TRUE(done) << done.error().message;
+  EXPECT_THAT(memory.missed(), IsEmpty());
+  return done ? done->set : format::LabelSet{};
+}
+
+Labels labels_of(const Fire& fire, Definitions definition) {
+  if (fire.sets.size() <= definition) {
+    ADD_FAILURE() << "no set " << definition;
+    return {};
+  }
+  Labels out;
+  for (const auto& got : decoded(fire.sets[definition], definition).labels)
+    out.emplace_back(got.key, got.value);
+  return out;
+}
+
+class TracerLabels : public testing::Test {
+ protected:
+  void SetUp() override {
+    slots = {};
+    own.trace(vitrine_test_site, program(VITRINE_EMIT, {value(in_register(rdi))}));
+    ASSERT_TRUE(own.tracer->want(::getpid(), own_target()));
+  }
+  Fire one() {
+    auto fires = own.take(1);
+    EXPECT_EQ(fires.size(), 1u);
+    return fires.empty() ? Fire{} : fires[0];
+  }
+  OwnTracer own;
+};
+
+TEST_F(TracerLabels, NoneAreInForce) {
+  vitrine_test_fire(0);
+  const Fire fire = one();
+  EXPECT_EQ(fire.head.flags, 0u);
+  ASSERT_EQ(fire.sets.size(), 3u);
+  EXPECT_THAT(labels_of(fire, v1), IsEmpty());
+  EXPECT_THAT(labels_of(fire, v0), IsEmpty());
+  EXPECT_THAT(labels_of(fire, otel), IsEmpty());
+}
+
+TEST_F(TracerLabels, OfAForeignWriterComeOnceWhileTheyStayTheSame) {
+  const ForeignSet one_set({{"tenant", "acme"}, {"empty", ""}, {"odd", "seven77"}});
+  const ForeignSet other(Labels{{"tenant", "other"}});
+  for (int round = 0; round < 3; ++round)
+    for (const ForeignSet* set : {&one_set, &other}) {
+      slots.v1 = address_of(&set->set);
+      vitrine_test_fire(0);
+      const Fire fire = one();
+      EXPECT_EQ(labels_of(fire, v1), set->text);
+      EXPECT_NE(fire.sets[v1].head.id, 0u);
+      EXPECT_EQ(fire.sets[v1].head.kept_bytes != 0, round == 0);
+    }
+}
+
+TEST_F(TracerLabels, OfAForeignWriterAreSentAgainWhenTheirTextChanges) {
+  ForeignSet set(Labels{{"tenant", "acme"}});
+  slots.v1 = address_of(&set.set);
+  vitrine_test_fire(0);
+  set.text[0].second[0] = 'A';  // in place: no pointer changes
+  vitrine_test_fire(0);
+  const auto fires = own.take(2);
+  ASSERT_EQ(fires.size(), 2u);
+  EXPECT_THAT(labels_of(fires[0], v1), ElementsAre(std::pair("tenant", "acme")));
+  EXPECT_THAT(labels_of(fires[1], v1), ElementsAre(std::pair("tenant", "Acme")));
+}
+
+TEST_F(TracerLabels, OfOurWriterComeOnceForEachSerial) {
+  OwnSet set;
+  slots.v1 = address_of(set.block);
+  for (std::uint64_t serial = 1; serial <= 3; ++serial) {
+    const Labels labels{{"tenant", "acme-" + std::to_string(serial)}, {"n", "2"}};
+    set.put(labels, serial);
+    for (int round = 0; round < 3; ++round) {
+      vitrine_test_fire(0);
+      const Fire fire = one();
+      EXPECT_EQ(labels_of(fire, v1), labels);
+      EXPECT_EQ(fire.sets[v1].head.kept_bytes != 0, round == 0);
+    }
+  }
+}
+
+TEST_F(TracerLabels, OfVersion0) {
+  const ForeignSet set({{"tenant", "acme"}, {"route", "/orders"}});
+  slots.v0 = {set.set.storage, set.set.count};
+  for (int round = 0; round < 2; ++round) {
+    vitrine_test_fire(0);
+    const Fire fire = one();
+    EXPECT_EQ(labels_of(fire, v0), set.text);
+    EXPECT_EQ(fire.sets[v0].head.kept_bytes != 0, round == 0);
+  }
+}
+
+TEST_F(TracerLabels, OfAThreadRecordComeOnceThoughItsSpansChange) {
+  Record record;
+  slots.record = address_of(record.bytes);
+  for (std::uint8_t span = 1; span <= 4; ++span) {
+    record.put(9, span, {"/orders", "acme"});
+    vitrine_test_fire(0);
+    const Fire fire = one();
+    const auto set = decoded(fire.sets.at(otel), otel);
+    ASSERT_TRUE(set.trace);
+    EXPECT_EQ(set.trace->trace_id[0], 9);
+    EXPECT_EQ(set.trace->span_id[7], span);
+    EXPECT_THAT(labels_of(fire, otel),
+                ElementsAre(std::pair("http.route", "/orders"), std::pair("tenant", "acme")));
+    EXPECT_EQ(fire.sets[otel].head.kept_bytes != 0, span == 1);
+  }
+}
+
+TEST_F(TracerLabels, ThatCannotBeReadAreTold) {
+  slots.v1 = 0x10;
+  vitrine_test_fire(0);
+  const Fire fire = one();
+  ASSERT_EQ(fire.sets.size(), 3u);
+  EXPECT_EQ(fire.sets[v1].head.id, 0u);
+  EXPECT_EQ(fire.sets[v1].head.slot, 0x10u);
+  EXPECT_EQ(fire.sets[v1].chunks.at(0).bytes.size(), 0u);
+  EXPECT_GT(own.tracer->counters()[VITRINE_TRACE_FAULTS], 0u);
+}
+
+TEST_F(TracerLabels, AreSentAgainWhenTheRecordThatCarriedThemWasLost) {
+  TracerOptions options;
+  options.ring_bytes = 64 * 1024;
+  OwnTracer small(options);
+  small.trace(vitrine_test_end_site, program(VITRINE_EMIT, {string(in_register(rdi), 4000)}));
+  ASSERT_TRUE(small.tracer->want(::getpid(), own_target()));
+  const std::string text(4000, 't');
+  for (int i = 0; i < 30; ++i) vitrine_test_end(address_of(text.c_str()));
+  const ForeignSet set(Labels{{"tenant", "acme"}});
+  slots.v1 = address_of(&set.set);
+  vitrine_test_end(address_of(text.c_str()));  // lost
+  ASSERT_GT(small.tracer->counters()[VITRINE_TRACE_LOST], 10u);
+  small.take(30);
+  vitrine_test_end(address_of(text.c_str()));
+  const auto fires = small.take(1);
+  ASSERT_EQ(fires.size(), 1u);
+  EXPECT_EQ(labels_of(fires[0], v1), set.text);
+}
+
+TEST_F(TracerLabels, StayKnownHoweverManyThereAre) {
+  TracerOptions options;
+  options.kept_sets_bytes = 4096;
+  OwnTracer little(options);
+  little.trace(vitrine_test_end_site, program(VITRINE_EMIT, {}));
+  ASSERT_TRUE(little.tracer->want(::getpid(), own_target()));
+  OwnSet set;
+  slots.v1 = address_of(set.block);
+  for (std::uint64_t serial = 1; serial <= 200; ++serial) {
+    const Labels labels{{"serial", std::to_string(serial)}};
+    set.put(labels, serial);
+    for (int round = 0; round < 3; ++round) {
+      vitrine_test_end(0);
+      const auto fires = little.take(1);
+      ASSERT_EQ(fires.size(), 1u);
+      EXPECT_EQ(labels_of(fires[0], v1), labels);
+    }
+  }
+}
+
+TEST_F(TracerLabels, OfAProcessThatIsNotKnownAreMissingAndItIsSaid) {
+  own.tracer->forget(::getpid());
+  vitrine_test_fire(1);
+  const Fire fire = one();
+  EXPECT_EQ(fire.head.flags, static_cast<std::uint32_t>(VITRINE_FIRE_UNKNOWN));
+  EXPECT_THAT(fire.sets, IsEmpty());
+  EXPECT_EQ(own.tracer->counters()[VITRINE_TRACE_UNKNOWN], 1u);
+}
+
+/// Runs `body` in a child and waits for its end.
+template <class Body>
+void in_child(Body body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    body();
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(TracerProcesses, ForkedFromAKnownOneAreReadAsThatOneIs) {
+  slots = {};
+  OwnTracer own;
+  own.trace(vitrine_test_site, program(VITRINE_EMIT, {value(in_register(rdi))}), 0, std::nullopt);
+  ASSERT_TRUE(own.tracer->want(::getpid(), own_target()));
+  vitrine_test_fire(0);
+  const ForeignSet set(Labels{{"tenant", "child"}});
+  in_child([&] {
+    slots.v1 = address_of(&set.set);
+    vitrine_test_fire(1);
+    in_child([] { vitrine_test_fire(2); });
+  });
+  const auto fires = own.take(3);
+  ASSERT_EQ(fires.size(), 3u);
+  EXPECT_EQ(fires[0].head.flags, 0u);
+  for (int i = 1; i < 3; ++i) {
+    EXPECT_EQ(fires[static_cast<std::size_t>(i)].head.flags,
+              static_cast<std::uint32_t>(VITRINE_FIRE_INHERITED));
+    EXPECT_EQ(labels_of(fires[static_cast<std::size_t>(i)], v1), set.text);
+  }
+}
+
+TEST(TracerProcesses, OthersAreLeftOutWhenOnlyTheKnownAreWanted) {
+  TracerOptions options;
+  options.only_known = true;
+  OwnTracer own(options);
+  own.trace(vitrine_test_site, program(VITRINE_EMIT, {value(in_register(rdi))}), 0, std::nullopt);
+  in_child([] { vitrine_test_fire(1); });
+  vitrine_test_fire(2);
+  ASSERT_TRUE(own.tracer->want(::getpid(), own_target()));
+  in_child([] { vitrine_test_fire(3); });
+  vitrine_test_fire(4);
+  const auto fires = own.take(3);
+  ASSERT_EQ(fires.size(), 2u);
+  EXPECT_EQ(fires[0].captures[0].head.value, 3u);
+  EXPECT_EQ(fires[1].captures[0].head.value, 4u);
+}
+
+}  // namespace
+}  // namespace vitrine::bpf
