@@ -1,0 +1,335 @@
+// What is added up in the kernel equals what was fired.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <map>
+#include <thread>
+
+#include "abi/custom_labels.hpp"
+#include "bpf/own_probe.hpp"
+#include "query/buckets.h"
+
+namespace vitrine::bpf {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace vitrine::test;
+using testing::ElementsAre;
+using testing::Pair;
+using testing::UnorderedElementsAre;
+namespace layout = abi::custom_labels;
+
+std::uint64_t address_of(const void* at) {
+  return reinterpret_cast<std::uint64_t>(at);
+}
+
+TracerOptions adding_up() {
+  TracerOptions options;
+  options.reductions = true;
+  options.labels = false;
+  return options;
+}
+
+std::vector<ReductionRow> rows_of(OwnTracer& own) {
+  auto rows = own.tracer->read_reductions();
+  EXPECT_TRUE(rows) << rows.error().message;
+  return rows ? *rows : std::vector<ReductionRow>{};
+}
+
+TEST(Reductions, CountExactlyFromManyThreads) {
+  OwnTracer own(adding_up());
+  auto what = program(VITRINE_COUNT, {});
+  what.probe = 5;
+  own.trace(vitrine_test_site, what, 1);
+  constexpr std::uint64_t threads = 8, each = 20000;
+  std::vector<std::thread> running;
+  for (std::uint64_t t = 0; t < threads; ++t)
+    running.emplace_back([] {
+      for (std::uint64_t i = 0; i < each; ++i) vitrine_test_fire(i);
+    });
+  for (std::thread& thread : running) thread.join();
+  const auto rows = rows_of(own);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].probe, 5u);
+  EXPECT_EQ(rows[0].count, threads * each);
+}
+
+TEST(Reductions, CountInGroupsOfArguments) {
+  OwnTracer own(adding_up());
+  auto what = program(VITRINE_COUNT, {value(in_register(rdi)), string(in_register(rsi))});
+  what.groups = 2;
+  what.group[0] = 0;
+  what.group[1] = 1;
+  own.trace(vitrine_test_site, what);
+  std::map<std::pair<std::uint64_t, std::string>, std::uint64_t> expected;
+  const std::string names[] = {"kettle", "teapot", "", std::string(128, 'x')};
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    const std::string& name = names[i % 4];
+    vitrine_test_fire(i % 3, address_of(name.c_str()));
+    ++expected[{i % 3, name}];
+  }
+  std::map<std::pair<std::uint64_t, std::string>, std::uint64_t> seen;
+  for (const ReductionRow& row : rows_of(own)) {
+    ASSERT_EQ(row.arguments.size(), 2u);
+    ASSERT_TRUE(row.arguments[1].text);
+    seen[{row.arguments[0].value, *row.arguments[1].text}] = row.count;
+  }
+  EXPECT_EQ(seen, expected);
+}
+
+TEST(Reductions, SumAndHistogramOfSignedAndUnsigned) {
+  for (const bool is_signed : {false, true}) {
+    OwnTracer own(adding_up());
+    auto what =
+        program(VITRINE_HISTOGRAM, {value(in_register(rdi, 8, is_signed ? VITRINE_SIGNED : 0))});
+    what.value = 0;
+    own.trace(vitrine_test_site, what);
+    std::uint64_t sum = 0;
+    std::map<std::int32_t, std::uint64_t> buckets;
+    const std::int64_t from = is_signed ? -1000 : 0;
+    for (std::int64_t i = from; i < 5000; i += 7) {
+      const auto word = static_cast<std::uint64_t>(i);
+      vitrine_test_fire(word);
+      sum += word;
+      ++buckets[vitrine_bucket_of(word, is_signed)];
+    }
+    const auto rows = rows_of(own);
+    ASSERT_EQ(rows.size(), 1u);
+    EXPECT_EQ(rows[0].sum, sum);
+    EXPECT_EQ(static_cast<std::int64_t>(rows[0].least), from);
+    EXPECT_EQ(rows[0].most, is_signed ? 4999u : 4998u);
+    EXPECT_EQ(rows[0].buckets, buckets);
+  }
+}
+
+TEST(Reductions, RefuseFloatingPointAndTellWhatCouldNotBeRead) {
+  OwnTracer own(adding_up());
+  auto what = program(VITRINE_SUM, {value(in_register(rdi, 8, VITRINE_FLOAT))});
+  what.value = 0;
+  EXPECT_FALSE(own.tracer->set_program(0, what));
+  what = program(VITRINE_SUM, {value(in_memory(rdi, 0, 8))});
+  what.value = 0;
+  own.trace(vitrine_test_site, what);
+  const std::uint64_t five = 5;
+  vitrine_test_fire(address_of(&five));
+  vitrine_test_fire(0x10);
+  const auto rows = rows_of(own);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].count, 1u);
+  EXPECT_EQ(rows[0].sum, 5u);
+  EXPECT_EQ(own.tracer->counters()[VITRINE_TRACE_UNREADABLE], 1u);
+}
+
+TEST(Reductions, LatencyOfEachThread) {
+  OwnTracer own(adding_up());
+  own.trace(vitrine_test_site, program(VITRINE_LATENCY_START, {}), 0);
+  own.trace(vitrine_test_end_site, program(VITRINE_LATENCY_END, {}), 1);
+  const auto spend = [](std::chrono::milliseconds time) {
+    vitrine_test_fire(0);
+    std::this_thread::sleep_for(time);
+    vitrine_test_end(0);
+  };
+  std::thread other([&] { spend(80ms); });
+  spend(10ms);
+  spend(10ms);
+  other.join();
+  vitrine_test_end(0);   // never begun
+  vitrine_test_fire(0);  // begun twice
+  vitrine_test_fire(0);
+  const auto rows = rows_of(own);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].count, 3u);
+  EXPECT_GE(rows[0].least, 10'000'000u);
+  EXPECT_GE(rows[0].most, 80'000'000u);
+  EXPECT_GE(rows[0].sum, 100'000'000u);
+  const auto counters = own.tracer->counters();
+  EXPECT_EQ(counters[VITRINE_TRACE_ENDS_UNMATCHED], 1u);
+  EXPECT_EQ(counters[VITRINE_TRACE_STARTS_LOST], 1u);
+}
+
+TEST(Reductions, LatencyMatchedByAnArgumentAcrossThreads) {
+  OwnTracer own(adding_up());
+  auto start = program(VITRINE_LATENCY_START, {value(in_register(rdi))});
+  auto end = program(VITRINE_LATENCY_END, {value(in_register(rdi)), value(in_register(rsi))});
+  start.match = end.match = 0;
+  end.groups = 1;
+  end.group[0] = 1;
+  own.trace(vitrine_test_site, start, 0);
+  own.trace(vitrine_test_end_site, end, 1);
+  for (std::uint64_t i = 0; i < 100; ++i) vitrine_test_fire(i);
+  std::thread([] {
+    for (std::uint64_t i = 0; i < 100; ++i) vitrine_test_end(99 - i, i % 2);
+  }).join();
+  const auto rows = rows_of(own);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].count, 50u);
+  EXPECT_EQ(rows[1].count, 50u);
+}
+
+TEST(Reductions, SayWhenThereIsNoRoomForAnotherGroup) {
+  TracerOptions options = adding_up();
+  options.groups = 16;
+  OwnTracer own(options);
+  auto what = program(VITRINE_COUNT, {value(in_register(rdi))});
+  what.groups = 1;
+  own.trace(vitrine_test_site, what);
+  for (std::uint64_t i = 0; i < 1000; ++i) vitrine_test_fire(i);
+  std::uint64_t total = 0;
+  for (const ReductionRow& row : rows_of(own)) total += row.count;
+  EXPECT_GE(total, 16u);
+  EXPECT_EQ(total + own.tracer->counters()[VITRINE_TRACE_GROUPS_FULL], 1000u);
+}
+
+thread_local std::uint64_t v1_slot = 0;
+thread_local std::uint64_t record_slot = 0;
+
+vitrine_target target_with(std::uint16_t tenant_index) {
+  vitrine_target target{};
+  target.address_mask = ~0ULL;
+  target.definition_count = 2;
+  const auto offset = [](const void* slot) {
+    return static_cast<std::int64_t>(address_of(slot) - address_of(__builtin_thread_pointer()));
+  };
+  target.definitions[0].shape = VITRINE_LABEL_ARRAY;
+  target.definitions[0].tls_offset = offset(&v1_slot);
+  target.definitions[1].shape = VITRINE_SIZED_RECORD;
+  target.definitions[1].tls_offset = offset(&record_slot);
+  target.definitions[1].selected_key[0] = static_cast<__u16>(tenant_index + 1);
+  return target;
+}
+
+using Count = std::pair<std::vector<std::string>, std::uint64_t>;
+
+std::vector<Count> counts_by_label(OwnTracer& own) {
+  std::vector<Count> out;
+  for (const ReductionRow& row : rows_of(own)) {
+    std::vector<std::string> values;
+    for (const auto& label : row.labels)
+      values.push_back(!label ? "(not set)" : label->text.value_or("(forgotten)"));
+    out.emplace_back(values, row.count);
+  }
+  return out;
+}
+
+class ByLabel : public testing::Test {
+ protected:
+  void SetUp() override {
+    v1_slot = record_slot = 0;
+    what = program(VITRINE_COUNT, {});
+    what.group_labels = 1;
+  }
+  static TracerOptions options() {
+    TracerOptions out = adding_up();
+    out.selected = {{VITRINE_SELECT_LABEL, "tenant"}};
+    return out;
+  }
+  vitrine_site_program what{};
+};
+
+TEST_F(ByLabel, OfForeignSets) {
+  OwnTracer own(options());
+  own.trace(vitrine_test_site, what);
+  ASSERT_TRUE(own.tracer->want(::getpid(), target_with(0)));
+  const std::string keys[] = {"route!", "tenant", "tenant"}, values[] = {"/a", "acme", "later"};
+  layout::Label entries[3];
+  for (std::size_t i = 0; i < 3; ++i)
+    entries[i] = {{keys[i].size(), address_of(keys[i].data())},
+                  {values[i].size(), address_of(values[i].data())}};
+  const layout::SetV1 set{address_of(entries), 3, 3};
+  const layout::SetV1 without{address_of(entries), 1, 3};
+  vitrine_test_fire(0);
+  v1_slot = address_of(&set);
+  for (int i = 0; i < 3; ++i) vitrine_test_fire(0);
+  v1_slot = address_of(&without);
+  for (int i = 0; i < 2; ++i) vitrine_test_fire(0);
+  EXPECT_THAT(counts_by_label(own), UnorderedElementsAre(Pair(ElementsAre("acme"), 3),
+                                                         Pair(ElementsAre("(not set)"), 3)));
+}
+
+TEST_F(ByLabel, OfOurWritersSetsThatAreLookedAtOnce) {
+  OwnTracer own(options());
+  own.trace(vitrine_test_site, what);
+  ASSERT_TRUE(own.tracer->want(::getpid(), target_with(0)));
+  struct {
+    layout::SerialSet head;
+    layout::Label entry;
+    char text[16] = "tenantacme";
+  } block{};
+  for (std::uint64_t serial = 1; serial <= 3; ++serial) {
+    block.text[9] = static_cast<char>('0' + serial);
+    block.entry = {{6, address_of(block.text)}, {4, address_of(block.text + 6)}};
+    block.head = {{address_of(&block.entry), 1, 1},
+                  {layout::serial_magic, serial, sizeof block, 0, address_of(&block)}};
+    v1_slot = address_of(&block);
+    for (std::uint64_t i = 0; i < serial; ++i) vitrine_test_fire(0);
+    block.text[9] = '!';  // unseen: the serial says that it is the set that was looked at
+    vitrine_test_fire(0);
+  }
+  EXPECT_THAT(counts_by_label(own),
+              UnorderedElementsAre(Pair(ElementsAre("acm1"), 2), Pair(ElementsAre("acm2"), 3),
+                                   Pair(ElementsAre("acm3"), 4)));
+}
+
+TEST_F(ByLabel, OfThreadRecordsAndTheirTraceIds) {
+  TracerOptions with_ids = options();
+  with_ids.selected.push_back({VITRINE_SELECT_TRACE_ID, {}});
+  with_ids.selected.push_back({VITRINE_SELECT_SPAN_ID, {}});
+  OwnTracer own(with_ids);
+  what.group_labels = 7;
+  own.trace(vitrine_test_site, what);
+  ASSERT_TRUE(own.tracer->want(::getpid(), target_with(4)));
+  // trace id, span id, valid, flags, size; {3, "x"}, {4, "old"}, {4, "acme"}: the last one counts
+  const std::string attributes(
+      "\x03\x01x\x04\x03old\x04\x04"
+      "acme",
+      14);
+  alignas(8) char record[64]{};
+  std::memset(record, 7, 16);
+  std::memset(record + 16, 8, 8);
+  record[24] = 1;
+  record[26] = static_cast<char>(attributes.size());
+  std::memcpy(record + 28, attributes.data(), attributes.size());
+  record_slot = address_of(record);
+  vitrine_test_fire(0);
+  record[24] = 0;  // being written
+  vitrine_test_fire(0);
+  const std::string trace_id(16, '\x07'), span_id(8, '\x08'), none = "(not set)";
+  EXPECT_THAT(counts_by_label(own),
+              UnorderedElementsAre(Pair(ElementsAre("acme", trace_id, span_id), 1),
+                                   Pair(ElementsAre(none, none, none), 1)));
+}
+
+TEST_F(ByLabel, LongValuesAreCutAndCounted) {
+  OwnTracer own(options());
+  own.trace(vitrine_test_site, what);
+  ASSERT_TRUE(own.tracer->want(::getpid(), target_with(0)));
+  const std::string key = "tenant", value(300, 'v');
+  const layout::Label entry{{key.size(), address_of(key.data())},
+                            {value.size(), address_of(value.data())}};
+  const layout::SetV1 set{address_of(&entry), 1, 1};
+  v1_slot = address_of(&set);
+  vitrine_test_fire(0);
+  const auto rows = rows_of(own);
+  ASSERT_EQ(rows.size(), 1u);
+  ASSERT_TRUE(rows[0].labels.at(0));
+  EXPECT_EQ(rows[0].labels[0]->text, value.substr(0, VITRINE_NAME_BYTES));
+  EXPECT_TRUE(rows[0].labels[0]->cut);
+  EXPECT_EQ(own.tracer->counters()[VITRINE_TRACE_NAMES_CUT], 1u);
+}
+
+TEST_F(ByLabel, AnUnknownProcessIsToldOnce) {
+  OwnTracer own(options());
+  own.trace(vitrine_test_site, what);
+  for (int i = 0; i < 5; ++i) vitrine_test_fire(0);
+  const auto told = own.take(2);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].head.kind, static_cast<std::uint32_t>(VITRINE_RECORD_PROCESS));
+  EXPECT_EQ(told[0].head.pid, ::getpid());
+  EXPECT_THAT(counts_by_label(own), ElementsAre(Pair(ElementsAre("(not set)"), 5)));
+  EXPECT_EQ(own.tracer->counters()[VITRINE_TRACE_UNKNOWN], 5u);
+}
+
+}  // namespace
+}  // namespace vitrine::bpf
