@@ -64,6 +64,7 @@ inline constexpr std::size_t map_lines = 1U << 20;  ///< of /proc/PID/maps
 
 inline constexpr std::size_t note_problems = 256;        ///< told of one section; others counted
 inline constexpr std::size_t probe_notes = 1U << 20;     ///< of one section; libjvm has 566
+inline constexpr std::size_t enumerators = 256 * 1024;    ///< given to the probes of one file
 inline constexpr std::size_t argument_text = 64 * 1024;  ///< bytes of one site's argument list
 inline constexpr std::size_t argument_depth = 32;  ///< parentheses in one operand; compilers: 2
 

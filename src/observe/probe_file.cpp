@@ -77,10 +77,10 @@ class Reader {
   }
 
   void add(const probe::StapsdtNotes& notes, const elf::File& notes_from) {
-    for (const probe::NoteProblem& broken : notes.problems)
+    for (const probe::NoteProblem& broken : notes.problems.told)
       into_.problems.push_back(broken.message);
-    if (notes.problems_left_out > 0)
-      problem("{} more notes could not be decoded", notes.problems_left_out);
+    if (notes.problems.left_out > 0)
+      problem("{} more notes could not be decoded", notes.problems.left_out);
     const elf::Section* base = notes_from.find(".stapsdt.base");
     probe::FileLayout layout{
         elf_.type, elf_.segments, static_cast<std::uint64_t>(into_.file->identity().size), {}};

@@ -5,12 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/memory.hpp"
 #include "elf/encoding.hpp"
+#include "probe/note_reader.hpp"
 
 namespace vitrine::probe {
 
@@ -26,15 +26,9 @@ struct StapsdtNote {
   std::string_view arguments;  ///< all of them: split_arguments() knows where each ends
 };
 
-struct NoteProblem {
-  std::uint64_t offset = 0;  ///< of the note in its section
-  std::string message;       ///< a sentence without a full stop, which names the offset
-};
-
 struct StapsdtNotes {
-  std::vector<StapsdtNote> notes;     ///< in the section's order
-  std::vector<NoteProblem> problems;  ///< at most limits::note_problems
-  std::uint64_t problems_left_out = 0;
+  std::vector<StapsdtNote> notes;  ///< in the section's order
+  NoteProblems problems;
 };
 
 /// Decodes a section of notes. Notes of other vendors and of older versions are passed over. What

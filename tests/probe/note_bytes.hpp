@@ -56,6 +56,18 @@ class NoteSection {
     return *this;
   }
 
+  /// A note of any owner and type.
+  NoteSection& add(std::string_view owner, std::uint32_t type,
+                   const std::vector<std::byte>& description) {
+    number(owner.size(), 4);
+    number(description.size(), 4);
+    number(type, 4);
+    text(owner);
+    bytes_.insert(bytes_.end(), description.begin(), description.end());
+    text("");
+    return *this;
+  }
+
   /// `size` bytes of `value`, in the file's order.
   void number(std::uint64_t value, std::size_t size) {
     for (std::size_t i = 0; i < size; ++i)
@@ -65,8 +77,13 @@ class NoteSection {
 
   /// Any bytes, and zeroes up to the next multiple of 4.
   void text(std::string_view bytes) {
-    for (const char byte : bytes) bytes_.push_back(static_cast<std::byte>(byte));
+    raw(bytes);
     while (bytes_.size() % 4 != 0) bytes_.push_back(std::byte{0});
+  }
+
+  NoteSection& raw(std::string_view bytes) {
+    for (const char byte : bytes) bytes_.push_back(static_cast<std::byte>(byte));
+    return *this;
   }
 
   std::vector<std::byte>& bytes() { return bytes_; }

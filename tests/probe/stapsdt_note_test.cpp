@@ -34,7 +34,7 @@ TEST(StapsdtNote, DecodesTheSpecificationsExample) {
       "\x42\x40\0\0\0\0\0\0t\0p\0-4@%edi\0";
   const auto found =
       decode_stapsdt_notes(std::as_bytes(std::span(bytes, sizeof bytes - 1)), elf::Encoding{});
-  ASSERT_THAT(found.problems, IsEmpty());
+  ASSERT_THAT(found.problems.told, IsEmpty());
   ASSERT_THAT(found.notes, SizeIs(1));
   EXPECT_EQ(found.notes[0].address, 0x1280);
   EXPECT_EQ(found.notes[0].base, 0x2017);
@@ -55,7 +55,7 @@ TEST(StapsdtNote, DecodesEveryClassAndByteOrder) {
       section.add(first);
       section.add(note(wide ? 0xffffffff80001000 : 0x80001000, "q", "r", ""));
       const auto found = decode(section, encoding);
-      EXPECT_THAT(found.problems, IsEmpty());
+      EXPECT_THAT(found.problems.told, IsEmpty());
       ASSERT_THAT(found.notes, SizeIs(2));
       EXPECT_EQ(found.notes[0].address, 0x1234567);
       EXPECT_EQ(found.notes[0].base, 0x89);
@@ -79,7 +79,7 @@ TEST(StapsdtNote, PassesOverOtherNotesAndPadding) {
   section.add(note(4, "p", "last", ""));
   section.text(std::string_view("\0\0\0\0", 4));
   const auto found = decode(section);
-  EXPECT_THAT(found.problems, IsEmpty());
+  EXPECT_THAT(found.problems.told, IsEmpty());
   EXPECT_THAT(names(found), ::testing::ElementsAre("first", "last"));
 }
 
@@ -94,7 +94,7 @@ TEST(StapsdtNote, FindsTheNotesAfterOneThatLiesAboutItsSize) {
     section.add(note(3, "p", "after", "8@%rax"));
     section.add(note(4, "p", "last", "8@%rax"));
     const auto found = decode(section);
-    EXPECT_THAT(found.problems, Not(IsEmpty())) << size;
+    EXPECT_THAT(found.problems.told, Not(IsEmpty())) << size;
     const auto all = names(found);
     EXPECT_EQ(all.front(), "first") << size;
     EXPECT_THAT(all, ::testing::IsSupersetOf({"after", "last"})) << size;
@@ -127,8 +127,8 @@ TEST(StapsdtNote, SaysWhatIsWrongWithStringsAndKeepsTheRest) {
     section.add(note(32, "p", "after", ""));
     const auto found = decode(section);
     EXPECT_THAT(names(found), ::testing::ElementsAre("after"));
-    ASSERT_THAT(found.problems, SizeIs(1)) << message;
-    EXPECT_THAT(found.problems[0].message, HasSubstr(message));
+    ASSERT_THAT(found.problems.told, SizeIs(1)) << message;
+    EXPECT_THAT(found.problems.told[0].message, HasSubstr(message));
   }
 }
 
@@ -141,8 +141,8 @@ TEST(StapsdtNote, TakesArgumentsWithoutAnEndAndSaysSo) {
   const auto found = decode(section);
   ASSERT_THAT(found.notes, SizeIs(1));
   EXPECT_EQ(found.notes[0].arguments, "8@%rax");
-  ASSERT_THAT(found.problems, SizeIs(1));
-  EXPECT_THAT(found.problems[0].message, HasSubstr("have no end"));
+  ASSERT_THAT(found.problems.told, SizeIs(1));
+  EXPECT_THAT(found.problems.told[0].message, HasSubstr("have no end"));
 }
 
 TEST(StapsdtNote, KeepsAnyBytesInNames) {
@@ -162,7 +162,7 @@ TEST(StapsdtNote, CutsArgumentsOfAMegabyte) {
   const auto found = decode(section);
   ASSERT_THAT(found.notes, SizeIs(2));
   EXPECT_EQ(found.notes[0].arguments.size(), limits::argument_text);
-  EXPECT_THAT(found.problems, SizeIs(1));
+  EXPECT_THAT(found.problems.told, SizeIs(1));
 }
 
 TEST(StapsdtNote, IsRightWhereverTheSectionIsCut) {
@@ -177,7 +177,7 @@ TEST(StapsdtNote, IsRightWhereverTheSectionIsCut) {
     const auto found = decode_stapsdt_notes(cut, {});
     // Only the padding after a note may be missing: each of these has one byte of it.
     const bool one = size + 1 == first || size == first, both = size + 1 >= all;
-    EXPECT_EQ(found.problems.empty(), size == 0 || one || both) << size;
+    EXPECT_EQ(found.problems.told.empty(), size == 0 || one || both) << size;
     EXPECT_EQ(found.notes.size(), both ? 2 : size + 1 >= first ? 1 : 0) << size;
   }
 }
@@ -192,14 +192,14 @@ TEST(StapsdtNote, BoundsNotesAndComplaints) {
     many.insert(many.end(), one.bytes().begin(), one.bytes().end());
   const auto found = decode_stapsdt_notes(many, {});
   EXPECT_EQ(found.notes.size(), limits::probe_notes);
-  ASSERT_THAT(found.problems, SizeIs(1));
-  EXPECT_THAT(found.problems[0].message, HasSubstr("more than"));
+  ASSERT_THAT(found.problems.told, SizeIs(1));
+  EXPECT_THAT(found.problems.told[0].message, HasSubstr("more than"));
 
   NoteSection broken;
   for (std::size_t i = 0; i < limits::note_problems + 5; ++i) broken.add(note_of(16, "aaaa"));
   const auto complaints = decode(broken);
-  EXPECT_EQ(complaints.problems.size(), limits::note_problems);
-  EXPECT_EQ(complaints.problems_left_out, 5);
+  EXPECT_EQ(complaints.problems.told.size(), limits::note_problems);
+  EXPECT_EQ(complaints.problems.left_out, 5);
 }
 
 }  // namespace

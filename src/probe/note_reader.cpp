@@ -1,0 +1,105 @@
+#include "probe/note_reader.hpp"
+
+#include <algorithm>
+
+namespace vitrine::probe {
+namespace {
+
+constexpr std::size_t header_bytes = 12;  // namesz, descsz, type
+constexpr std::size_t alignment = 4;      // of name and description, in both classes
+
+constexpr std::uint64_t padded(std::uint64_t size) {
+  return (size + alignment - 1) / alignment * alignment;
+}
+
+std::string_view text(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace
+
+std::uint32_t NoteReader::u32(std::size_t at) const {
+  return encoding_.u32(bytes_.data() + at);
+}
+
+bool NoteReader::is_ours(std::size_t at) const {
+  const std::uint32_t type = u32(at + 8);
+  return type >= first_type_ && type <= last_type_ &&
+         text(bytes_.subspan(at + header_bytes)).starts_with(owner_);
+}
+
+std::optional<NoteFrame> NoteReader::next() {
+  while (bytes_.size() - at_ >= header_bytes)
+    if (const auto note = read_note()) return note;
+  check_rest();
+  return std::nullopt;
+}
+
+std::optional<NoteFrame> NoteReader::read_note() {
+  const std::size_t at = at_;
+  std::uint64_t name_size = u32(at);
+  const std::uint64_t size = u32(at + 4);
+  if (name_size == 0 && size == 0 && u32(at + 8) == 0) {  // padding
+    at_ += alignment;
+    return std::nullopt;
+  }
+  const bool ours = is_ours(at);
+  if (ours && name_size != owner_.size()) {
+    problems_.add(at, "the note at offset {:#x} says that its name has {} bytes", at, name_size);
+    name_size = owner_.size();
+  }
+  const std::uint64_t description = at + header_bytes + padded(name_size);
+  const std::uint64_t end = description + size;
+  if (description > bytes_.size() || end > bytes_.size()) {
+    problems_.add(at,
+                  "the note at offset {:#x} says that its name has {} bytes and its description "
+                  "{}, but the section ends {} bytes after its header",
+                  at, name_size, size, bytes_.size() - at - header_bytes);
+    at_ = find_note(at + alignment, bytes_.size());
+    return std::nullopt;
+  }
+  // The padding of the last note may be missing.
+  at_ = static_cast<std::size_t>(std::min<std::uint64_t>(padded(end), bytes_.size()));
+  if (!ours) return std::nullopt;
+  return NoteFrame{
+      at, u32(at + 8),
+      bytes_.subspan(static_cast<std::size_t>(description), static_cast<std::size_t>(size))};
+}
+
+void NoteReader::end_of_content(const NoteFrame& note, std::string_view left) {
+  // Some writers count the padding as the description's.
+  if (left.size() < 8 && left.find_first_not_of('\0') == std::string_view::npos) return;
+  problems_.add(note.offset, "the note at offset {:#x} has {} bytes after its content", note.offset,
+                left.size());
+  const auto content_end = static_cast<std::size_t>(left.data() - text(bytes_).data());
+  at_ = find_note(static_cast<std::size_t>(padded(content_end)), at_);
+}
+
+// The first place in [from, until) that begins as a note of ours does; else `until`.
+std::size_t NoteReader::find_note(std::size_t from, std::size_t until) const {
+  const std::string_view all = text(bytes_.first(until));
+  for (std::size_t found = all.find(owner_, from); found != std::string_view::npos;
+       found = all.find(owner_, found + 1)) {
+    if (found < from + header_bytes || found % alignment != 0) continue;
+    const std::size_t header = found - header_bytes;
+    if (u32(header) == owner_.size() && is_ours(header)) return header;
+  }
+  return until;
+}
+
+// Alignment leaves up to 7 bytes, all zero.
+void NoteReader::check_rest() {
+  const auto rest = bytes_.subspan(at_);
+  if (std::any_of(rest.begin(), rest.end(), [](std::byte byte) { return byte != std::byte{0}; }))
+    problems_.add(at_, "the {} bytes at offset {:#x} are too few for a note", rest.size(), at_);
+}
+
+std::optional<std::string_view> take_string(std::string_view& rest) {
+  const std::size_t end = rest.find('\0');
+  if (end == std::string_view::npos) return std::nullopt;
+  const std::string_view taken = rest.substr(0, end);
+  rest.remove_prefix(end + 1);
+  return taken;
+}
+
+}  // namespace vitrine::probe
