@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "abi/custom_labels.hpp"
 #include "format/set_builder.hpp"
 
@@ -42,7 +44,7 @@ class ArrayDecoder {
 
   bool decode_chunk(std::size_t first, std::span<const layout::Label> entries);
   bool gather(std::size_t first, std::span<const layout::Label> entries);
-  void read_strings(std::span<StringRead> strings);
+  void read_strings();
   bool usable_key(const StringRead& key);
   void note_cut(const char* what, const StringRead& string);
 
@@ -50,19 +52,21 @@ class ArrayDecoder {
   SetBuilder set_;
   std::uint64_t count_ = 0;
   std::vector<Candidate> candidates_;
+  std::vector<StringRead> strings_;  ///< the chunk's keys, then its values
+  std::vector<ReadRequest> requests_;
 };
 
-void ArrayDecoder::read_strings(std::span<StringRead> strings) {
-  std::vector<ReadRequest> requests;
-  requests.reserve(strings.size());
-  for (const StringRead& string : strings) {
+void ArrayDecoder::read_strings() {
+  requests_.clear();
+  requests_.reserve(strings_.size());
+  for (const StringRead& string : strings_) {
     const Address address = set_.pointer(string.source.buf);
     const std::size_t length = address < limits::lowest_address ? 0 : string.into->size();
-    requests.push_back(
+    requests_.push_back(
         {address, std::as_writable_bytes(std::span(string.into->data(), length)), 0});
   }
-  memory_.read(requests);
-  for (std::size_t i = 0; i < strings.size(); ++i) strings[i].into->resize(requests[i].got);
+  memory_.read(requests_);
+  for (std::size_t i = 0; i < strings_.size(); ++i) strings_[i].into->resize(requests_[i].got);
 }
 
 void ArrayDecoder::note_cut(const char* what, const StringRead& string) {
@@ -103,18 +107,19 @@ bool ArrayDecoder::usable_key(const StringRead& key) {
 bool ArrayDecoder::decode_chunk(std::size_t first, std::span<const layout::Label> entries) {
   bool more = gather(first, entries);
 
-  std::vector<StringRead> keys;
-  keys.reserve(candidates_.size());
+  strings_.clear();
+  strings_.reserve(candidates_.size());
   for (Candidate& candidate : candidates_)
-    keys.push_back({candidate.entry, candidate.label.key, candidate.key.size(), &candidate.key});
-  read_strings(keys);
+    strings_.push_back(
+        {candidate.entry, candidate.label.key, candidate.key.size(), &candidate.key});
+  read_strings();
 
   const std::size_t already = set_.size();
-  std::vector<StringRead> values;
-  values.reserve(candidates_.size());
+  set_.expect(candidates_.size());
+  std::size_t values = 0;  // they take the places of keys that were looked at
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     Candidate& candidate = candidates_[i];
-    if (!usable_key(keys[i]) || set_.contains(candidate.key)) continue;
+    if (!usable_key(strings_[i]) || set_.contains(candidate.key)) continue;
     if (set_.full()) {
       set_.cut("labels", fmt::format("kept {} of {} entries", set_.size(), count_));
       more = false;
@@ -127,12 +132,13 @@ bool ArrayDecoder::decode_chunk(std::size_t first, std::span<const layout::Label
       break;
     }
     set_.add({std::move(candidate.key), std::string(value_bytes, '\0')});
-    values.push_back({candidate.entry, value, value_bytes, nullptr});
+    strings_[values++] = {candidate.entry, value, value_bytes, nullptr};
   }
+  strings_.resize(values);
   // Only now do the labels stay where they are.
-  for (std::size_t i = 0; i < values.size(); ++i) values[i].into = &set_.label(already + i).value;
-  read_strings(values);
-  for (const StringRead& value : values) note_cut("value", value);
+  for (std::size_t i = 0; i < values; ++i) strings_[i].into = &set_.label(already + i).value;
+  read_strings();
+  for (const StringRead& value : strings_) note_cut("value", value);
   return more;
 }
 
@@ -145,13 +151,13 @@ Result<Decoded> ArrayDecoder::run(std::uint64_t storage, std::uint64_t count) {
   // No set that we would show in full has more entries.
   const std::size_t most = smaller(count, limits::hard_label_limits.labels_per_set);
 
-  std::vector<layout::Label> entries;
+  std::array<layout::Label, entries_per_read> entries;  // not cleared: nearly all of it is unused
   for (std::size_t first = 0; first < most; first += entries_per_read) {
     const std::size_t wanted = std::min(entries_per_read, most - first);
-    entries.resize(wanted);
-    const std::size_t got = memory_.read_some(array + first * sizeof(layout::Label),
-                                              std::as_writable_bytes(std::span(entries))) /
-                            sizeof(layout::Label);
+    const std::size_t got =
+        memory_.read_some(array + first * sizeof(layout::Label),
+                          std::as_writable_bytes(std::span(entries).first(wanted))) /
+        sizeof(layout::Label);
     if (first + got == 0)
       return fail(ErrorCode::malformed,
                   fmt::format("label array: {} is not readable ({} labels)", hex(storage), count));

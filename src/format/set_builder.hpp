@@ -1,6 +1,7 @@
 // SetBuilder: collects one thread's labels within the limits, and says what they cut.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <unordered_set>
 
@@ -24,6 +25,10 @@ class SetBuilder {
   bool charge(std::size_t bytes);
 
   bool contains(const std::string& key);
+  /// That many more labels may come, within what is allowed.
+  void expect(std::size_t labels) {
+    result_.set.labels.reserve(std::min(size() + labels, limits_.labels_per_set));
+  }
   void add(Label label) { result_.set.labels.push_back(std::move(label)); }
   Label& label(std::size_t index) { return result_.set.labels[index]; }
 

@@ -10,10 +10,12 @@
 namespace vitrine::observe {
 namespace {
 
-/// Most records, with what they point at, fit in as much; what does not comes with the next batch.
+/// Most records, with what they point at, fit in as much: allocators lay out side by side what is
+/// allocated together. What does not fit comes with the next batch, which costs more than reading
+/// some hundred bytes in vain.
 std::size_t speculative_bytes(format::Format format) {
   return format == format::Format::custom_labels_v0 || format == format::Format::custom_labels_v1
-             ? 256
+             ? 768
              : 128;
 }
 
@@ -25,6 +27,10 @@ constexpr std::size_t prefetched_bytes = 256;
 constexpr std::size_t slot_window = 64;
 
 constexpr std::size_t slot_bytes = sizeof(Address);
+
+/// Contents are fetched and decoded so many at a time: their bytes are still in the CPU's cache
+/// when they are decoded.
+constexpr std::size_t contents_at_once = 512;
 
 /// Slots of one definition that lead to the same address share their content. Addresses have at
 /// most 57 bits.
@@ -44,12 +50,18 @@ Readings SlotReader::read(std::span<const SeenThread> threads, std::size_t& byte
   locate(threads, readings, addresses);
   read_slots(readings, addresses);
   gather_contents(threads, readings);
-  decode(readings, bytes_left);
+  std::vector<bool> refreshed(subject_.definitions().size());
+  for (std::span<Content> left(readings.contents); !left.empty();) {
+    const auto some = left.first(std::min(left.size(), contents_at_once));
+    memory_.clear();
+    decode(some, refreshed, bytes_left);
+    left = left.subspan(some.size());
+  }
   return readings;
 }
 
-/// Lays out the slots, and takes over those of threads that have run nothing since the last
-/// reading.
+/// Lays out the slots, and takes over what threads that have run nothing since the last reading
+/// had in theirs.
 void SlotReader::stand(std::span<const SeenThread> threads, Readings& readings) const {
   const std::size_t width = subject_.definitions().size();
   readings.slots.resize(threads.size() * width);
@@ -65,8 +77,9 @@ void SlotReader::stand(std::span<const SeenThread> threads, Readings& readings) 
       SlotReading& slot = readings.slots[thread * width + definition];
       slot.thread = thread;
       slot.definition = definition;
-      if (!still || !before[definition].may_stand) continue;
-      slot.standing = true;
+      if (!still || !before[definition].proven) continue;
+      slot.known = true;
+      slot.standing = before[definition].constant;
       slot.record = before[definition].record;
     }
   }
@@ -79,7 +92,7 @@ void SlotReader::locate(std::span<const SeenThread> threads, Readings& readings,
   addresses.resize(readings.slots.size());
   const auto place = [&](std::size_t i, Memory& memory) {
     SlotReading& slot = readings.slots[i];
-    if (slot.standing) return;
+    if (slot.known) return;
     const Address tp = threads[slot.thread].thread_pointer;
     if (tp == 0) {
       slot.error = std::make_unique<Error>(
@@ -262,14 +275,15 @@ void SlotReader::prefetch(std::span<Content* const> contents) {
   memory_.fetch();
 }
 
-void SlotReader::decode(Readings& readings, std::size_t& bytes_left) {
+void SlotReader::decode(std::span<Content> contents, std::vector<bool>& refreshed,
+                        std::size_t& bytes_left) {
   std::vector<Content*> open;
-  for (Content& content : readings.contents)
+  for (Content& content : contents)
     if (!content.standing || !recall(content))
       memory_.want(content.record,
                    speculative_bytes(subject_.definitions()[content.definition].format));
   memory_.fetch();
-  for (Content& content : readings.contents)
+  for (Content& content : contents)
     if (!recall(content)) open.push_back(&content);
   prefetch(open);
   const auto with = [&](Memory& memory) {
@@ -279,7 +293,6 @@ void SlotReader::decode(Readings& readings, std::size_t& bytes_left) {
     decode_one(*open[i], subject_.process().memory(), bytes_left);
 
   // A key map grows. Read it once more, and decode those that need it from the same bytes.
-  std::vector<bool> refreshed(subject_.definitions().size());
   for (Content* content : open) {
     if (!content->needs_keys) continue;
     if (!refreshed[content->definition]) {
@@ -314,7 +327,7 @@ void SlotReader::remember(std::span<const SeenThread> threads, Readings readings
   for (const SlotReading& slot : readings.slots) {
     const bool proven = slot.standing || (rested[slot.thread] && !slot.error);
     const bool constant = slot.content == SlotReading::no_content || whole[slot.content];
-    last_slots_.push_back({slot.record, proven && constant});
+    last_slots_.push_back({slot.record, proven, constant});
   }
 
   if (!changed) return;  // as most often

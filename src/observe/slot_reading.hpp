@@ -23,8 +23,9 @@ struct SlotReading {
   Address record = 0;          ///< tag bits removed; 0: no set in force in this thread
   std::size_t content = no_content;
   std::unique_ptr<Error> error;  ///< the slot itself could not be read
-  /// As it was in the last reading, since when its thread has run nothing and its set, if any,
-  /// cannot have changed. Proven without reading a byte.
+  /// `record` is that of the last reading, which was proven: its thread has run nothing since.
+  bool known = false;
+  /// And its set, if any, cannot have changed. Proven without reading a byte.
   bool standing = false;
 };
 
@@ -83,7 +84,8 @@ class SlotReader {
   };
   struct LastSlot {
     Address record = 0;
-    bool may_stand = false;
+    bool proven = false;
+    bool constant = false;  ///< what it leads to, as long as the slot is as it is
   };
 
   void stand(std::span<const SeenThread> threads, Readings& readings) const;
@@ -92,7 +94,8 @@ class SlotReader {
   void read_slots(Readings& readings, std::span<const Address> addresses);
   void gather_contents(std::span<const SeenThread> threads, Readings& readings);
   void prefetch(std::span<Content* const> contents);
-  void decode(Readings& readings, std::size_t& bytes_left);
+  /// `refreshed`, by definition: its key map was read again during this reading.
+  void decode(std::span<Content> contents, std::vector<bool>& refreshed, std::size_t& bytes_left);
   void decode_one(Content& content, Memory& memory, std::size_t& bytes_left);
   bool recall(Content& content);
   std::optional<format::SerialMark> mark_of(const Content& content);
