@@ -46,7 +46,7 @@ struct Passed {
 
 #define VITRINE_IS_FLOATING(x) (__builtin_classify_type(x) == 8)
 #define VITRINE_SIGNED_SIZE(x) (::vitrine::sdt::Passed<decltype((x))>::signed_size)
-#define VITRINE_VALUE(x) (static_cast<::vitrine::sdt::Passed<decltype((x))>::operand>(x))
+#define VITRINE_VALUE(x) (static_cast<typename ::vitrine::sdt::Passed<decltype((x))>::operand>(x))
 
 /// The kind of a typed note for an element of a container: text, bytes, or neither.
 template <class T>

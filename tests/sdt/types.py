@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""Every kind of argument, standard and machine: sizes, signs, names and kinds in the notes; no warnings;
+each note's address is that of its probe; lazy arguments are computed only when somebody looks.
+
+usage: types.py SOURCE_ROOT
+"""
+import pathlib
+import re
+import sys
+import tempfile
+
+from build import INCLUDE, SDT, STRICT, Failure, cases, run
+from notes import Elf
+
+INTEGER, FLOATING, BOOLEAN, POINTER, C_STRING, ENUMERATION, TEXT, BYTES = 1, 2, 3, 4, 5, 6, 8, 9
+ADDRESS, WORD = "address", "word"  # their size depends on the machine
+SIZES = {
+    "numbers_1": ["-1", "1", "-2", "2"],
+    "numbers_2": ["-4", "4", "4f", "8f"],
+    "numbers_3": ["-word", WORD],
+    "addresses": [ADDRESS] * 4,
+    "others": ["1", "4", "-4", "wide"],
+    "constants": ["-4", "4", "-4", "-4"],  # 'c' and == are ints in C
+    "twelve": ["-4"] * 12,
+    "none": [],
+}
+TYPED = {
+    "typed_numbers_1": [("-1", INTEGER, "a"), ("1", INTEGER, "b"), ("-2", INTEGER, "c"), ("2", INTEGER, "d")],
+    "typed_numbers_2": [("-4", INTEGER, "e"), ("4", INTEGER, "f"), ("4f", FLOATING, "i"), ("8f", FLOATING, "j")],
+    "typed_addresses": [(ADDRESS, POINTER, "pointer"), (ADDRESS, C_STRING, "array"),
+                        (ADDRESS, C_STRING, "literal"), (ADDRESS, POINTER, "price"),
+                        (ADDRESS, C_STRING, "thing->name")],
+    "typed_others": [("1", BOOLEAN, "yes"), ("-4", ENUMERATION, "negative", "signed_enum")],
+    "texts": [(ADDRESS, TEXT, "text", "", "-4"), (ADDRESS, BYTES, "bytes", "", WORD)],
+    "members": [("-4", INTEGER, "thing->id"), ("8f", FLOATING, "price")],
+    "typed_none": [],
+    "typed_constant": [("-4", INTEGER, "five")],
+    "typed_nine": [("-4", INTEGER, name) for name in "abcdefghi"],
+    "lazy": [("-4", INTEGER, "cost")],
+}
+SIZES_CPP = {"constants": ["-4", "4", "-1", "1"], "scoped": ["-1", ADDRESS, "4f"]}
+TYPED_CPP = {
+    "containers": [("-4", INTEGER, "id"), (ADDRESS, TEXT, "item", "", WORD),
+                   (ADDRESS, TEXT, "name", "", WORD), (ADDRESS, BYTES, "bytes", "", WORD)],
+    "temporary": [(ADDRESS, TEXT, "text", "", WORD)],
+    "typed_scoped": [("-1", ENUMERATION, "status", "shop::Status"), ("-1", ENUMERATION, "bare"),
+                     (ADDRESS, POINTER, "null"), ("4f", FLOATING, "number")],
+    "in_lambda": [(ADDRESS, TEXT, "item", "", WORD)],
+    "view": [(ADDRESS, TEXT, "view", "", WORD)],
+}
+ENUMERATORS = {"signed_enum": {-1: "MINUS", 1: "PLUS"}}
+ENUMERATORS_CPP = {"shop::Status": {-2: "bad", 1: "good"}}
+HERE = {"none": 0, "typed_none": 1, "constants": 2}
+NOP = {"x86_64": b"\x90\x66\x2e\x0f\x1f\x84\0\0\0\0\0", "i386": b"\x90", "aarch64": b"\x1f\x20\x03\xd5"}
+
+
+def split(arguments):
+    """The sizes of an argument string, and whether each has an operand."""
+    if not arguments:
+        return []
+    return re.findall(r"(?:^| )(-?\d+f?)@\S", arguments)
+
+
+def check(path, language, machine):
+    elf = Elf(path)
+    word = "8" if elf.wide else "4"
+
+    def size(text):
+        wide = "4" if machine == "aarch64" else "-4"  # wchar_t
+        return {ADDRESS: word, WORD: word, "-word": "-" + word, "wide": wide}.get(text, text)
+
+    sizes = {**SIZES, **(SIZES_CPP if language == "c++" else {})}
+    if machine == "aarch64" and language == "c++":
+        sizes["constants"] = ["-4", "4", "1", "1"]  # char has no sign there
+    typed = {**TYPED, **(TYPED_CPP if language == "c++" else {})}
+    probes = elf.probes()
+    described, enumerators = elf.typed()
+    by_pc = {(t.pc, t.name): t for t in described}
+    symbols = elf.symbols()
+    seen = set()
+    for probe in probes:
+        what = f"{probe.name} at {probe.pc:#x}, {probe.arguments!r}"
+        assert probe.provider == "types", what
+        seen.add(probe.name)
+        note = by_pc.pop((probe.pc, probe.name), None)
+        if note is None:
+            wanted = ["-4"] if probe.name == "lazy" else [size(s) for s in sizes[probe.name]]
+        else:
+            seen.add("typed " + probe.name)
+            wanted, kinds = [], []
+            for entry in typed[probe.name]:
+                wanted += [size(entry[0])] + [size(s) for s in entry[4:5]]
+                kinds.append((entry[1], entry[2], (*entry, "")[3]))
+            assert note.arguments == kinds, f"{what}: described as {note.arguments}"
+        assert split(probe.arguments) == wanted, f"{what}: sizes should be {wanted}"
+        text, = [s for s in elf.sections if s.flags & 4 and s.address <= probe.pc < s.address + s.size]
+        code = elf.bytes(text)[probe.pc - text.address:]
+        assert code.startswith(NOP[machine]), f"{what}: the code is {code[:12].hex()}"
+        if probe.name in HERE:
+            label = symbols[f"types_here_{HERE[probe.name]}"][0]
+            assert label == probe.pc, f"{what}: it is at {label:#x}"
+    assert not by_pc, f"typed notes without a v3 note: {by_pc}"
+    assert seen == set(sizes) | set(typed) | {"typed " + t for t in typed}, f"only {sorted(seen)}"
+    assert enumerators == {**ENUMERATORS, **(ENUMERATORS_CPP if language == "c++" else {})}, enumerators
+
+
+def subject(folder, command, language, machine, runner):
+    path = pathlib.Path(folder) / "subject"
+    compile_and_check = [*command, *STRICT, INCLUDE, SDT / "types" / ("types.cpp" if language == "c++" else "types.c"),
+                         "-o", path]
+    run(*compile_and_check)
+    check(path, language, machine)
+    run(*runner, path)
+
+
+def native(folder):
+    for compiler, language, standards in (
+            ("gcc", "c", ["c99", "gnu99", "c11", "c17", "c2x"]),
+            ("clang", "c", ["c99", "gnu99", "c11", "c17", "c2x"]),
+            ("g++", "c++", ["c++11", "gnu++11", "c++14", "c++17", "c++20"]),
+            ("clang++", "c++", ["c++11", "gnu++11", "c++14", "c++17", "c++20"])):
+        for standard in standards:
+            for level in ("-O0", "-O2"):
+                yield (f"{compiler} {standard} {level}", subject, folder,
+                       [compiler, f"-std={standard}", level], language, "x86_64", [])
+
+
+def machines(folder):
+    for compiler, language, machine, runner in (
+            ("aarch64-linux-gnu-gcc", "c", "aarch64", ["qemu-aarch64"]),
+            ("aarch64-linux-gnu-g++", "c++", "aarch64", ["qemu-aarch64"]),
+            ("i686-linux-gnu-gcc", "c", "i386", [])):
+        for flags in (["-O0"], ["-O2"], ["-O2", "-fPIE", "-static-pie"]):
+            link = [] if "-static-pie" in flags else ["-static"]
+            yield (f"{compiler} {' '.join(flags)}", subject, folder, [compiler, *flags, *link], language,
+                   machine, runner)
+
+
+def everything(folder):
+    """clang's every warning, but for those that the subject itself gives."""
+    own = ["-Wno-missing-variable-declarations", "-Wno-padded", "-Wno-c++98-compat",
+           "-Wno-c++98-compat-pedantic", "-Wno-declaration-after-statement", "-Wno-unused-macros",
+           "-Wno-old-style-cast"]
+    for compiler, language in (("clang", "c"), ("clang++", "c++")):
+        yield (f"{compiler} -Weverything", subject, folder, [compiler, "-O1", "-Weverything", *own],
+               language, "x86_64", [])
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        return cases(lambda: native(folder), lambda: machines(folder), lambda: everything(folder))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
