@@ -7,12 +7,14 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "abi/typed_note.h"
 #include "base/limits.hpp"
 #include "elf/functions.hpp"
 #include "elf/section_bytes.hpp"
 #include "observe/build_id.hpp"
 #include "probe/site_address.hpp"
 #include "probe/stapsdt_note.hpp"
+#include "probe/typed_note.hpp"
 
 namespace vitrine::observe {
 namespace {
@@ -60,6 +62,7 @@ class Reader {
   /// False: there is no section for our notes here.
   bool read_notes(Memory& file, const elf::File& elf) {
     bool has_section = false;
+    read_descriptions(file, elf);
     for (const elf::Section& section : elf.sections) {
       const bool ours = elf.name(section) == note_section;
       if (section.type != SHT_NOTE && !(ours && section.type != SHT_NOBITS)) continue;
@@ -76,11 +79,29 @@ class Reader {
     return has_section;
   }
 
+  void read_descriptions(Memory& file, const elf::File& elf) {
+    for (const elf::Section& section : elf.sections) {
+      if (elf.name(section) != VITRINE_NOTE_SECTION || section.type == SHT_NOBITS) continue;
+      auto read = elf::read_section(file, elf, section, limits::note_section);
+      if (!read) {
+        problem("{}: {}", VITRINE_NOTE_SECTION, read.error().message);
+        continue;
+      }
+      if (!read->problem.empty()) problem("{}: {}", VITRINE_NOTE_SECTION, read->problem);
+      const auto& bytes = described_.emplace_back(std::move(read->bytes));
+      const auto notes = probe::decode_typed_notes(bytes, elf.encoding);
+      report(notes.problems);
+      descriptions_.add(notes);
+    }
+  }
+
+  void report(const probe::NoteProblems& problems) {
+    for (const probe::NoteProblem& broken : problems.told) into_.problems.push_back(broken.message);
+    if (problems.left_out > 0) problem("{} more notes could not be decoded", problems.left_out);
+  }
+
   void add(const probe::StapsdtNotes& notes, const elf::File& notes_from) {
-    for (const probe::NoteProblem& broken : notes.problems.told)
-      into_.problems.push_back(broken.message);
-    if (notes.problems.left_out > 0)
-      problem("{} more notes could not be decoded", notes.problems.left_out);
+    report(notes.problems);
     const elf::Section* base = notes_from.find(".stapsdt.base");
     probe::FileLayout layout{
         elf_.type, elf_.segments, static_cast<std::uint64_t>(into_.file->identity().size), {}};
@@ -98,12 +119,17 @@ class Reader {
       auto& sites = into_.probes[i].sites;
       sites.reserve(sites.size() + counts[i]);
     }
+    probe::NoteProblems problems;
     for (std::size_t i = 0; i < positions.size(); ++i) {
-      if (auto site = probe::make_site(notes.notes[i], layout))
-        into_.probes[positions[i]].sites.push_back(std::move(*site));
-      else
+      auto site = probe::make_site(notes.notes[i], layout);
+      if (!site) {
         ++into_.tombstones;
+        continue;
+      }
+      site->types = descriptions_.of(notes.notes[i], site->arguments.size(), problems);
+      into_.probes[positions[i]].sites.push_back(std::move(*site));
     }
+    report(problems);
   }
 
   std::size_t position_of(std::string_view provider, std::string_view name) {
@@ -183,6 +209,8 @@ class Reader {
   const elf::File& elf_;
   const DebugPlaces& places_;
   std::unique_ptr<DebugFile> debug_;
+  std::vector<std::vector<std::byte>> described_;  ///< what `descriptions_` refers to
+  probe::TypedProbes descriptions_;
   std::unordered_map<std::string, std::size_t> positions_;  // of provider, NUL, name
 };
 
