@@ -1,0 +1,78 @@
+// FireLabels: the labels of threads that fire. It tells the kernel how to find them in each process,
+// and makes label sets of what comes.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "bpf/fire.hpp"
+#include "bpf/tracer.hpp"
+#include "observe/kernel_labels.hpp"
+#include "observe/subject.hpp"
+#include "query/subject.hpp"
+
+namespace vitrine::observe {
+
+/// What the firing thread had on display, in all formats together.
+struct FiredLabels {
+  format::LabelSet set;
+  std::string error;  ///< why (some of) it could not be read; empty: it was
+};
+
+class FireLabels {
+ public:
+  /// `tracer` must outlive this. `selected`: what the kernel looks up itself, in the tracer's order.
+  FireLabels(bpf::Tracer& tracer, limits::LabelLimits limits,
+             std::vector<query::Selected> selected);
+  ~FireLabels();
+
+  /// Finds out how a process displays labels, and tells the kernel; again when that may have
+  /// changed.
+  void look_at(pid_t pid);
+
+  /// The child is like its parent until it is looked at.
+  void forked(pid_t parent, pid_t child);
+  void exited(pid_t pid) { processes_.erase(pid); }
+
+  [[nodiscard]] bool knows(pid_t pid) const { return processes_.contains(pid); }
+
+  /// Of a fire; looks at its process if that has not happened yet. Good until the next call.
+  const FiredLabels& of(const bpf::Fire& fire);
+
+  /// Of a process that has fired without a record: look at it, the kernel knows nothing of it.
+  void introduce(const bpf::Fire& fire);
+
+  /// What could not be done since the last call.
+  std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
+
+ private:
+  struct Known;
+  using SetKey = std::pair<std::uint64_t, std::uint32_t>;  ///< its id, and its definition
+  struct SetKeyHash {
+    std::size_t operator()(const SetKey& key) const { return key.first ^ key.second; }
+  };
+
+  std::shared_ptr<Known> look_at(pid_t pid, pid_t kernel_tgid);
+  void tell(Known& known);
+  void add(Known& known, const bpf::Fire& fire, const bpf::FireSet& set);
+  void merge(const format::LabelSet& set);
+  void complain(std::string error);
+
+  bpf::Tracer& tracer_;
+  limits::LabelLimits limits_;
+  std::vector<query::Selected> selected_;
+  std::map<pid_t, std::shared_ptr<Known>> processes_;
+  /// Decoded sets that the kernel sends once, and names by their ids afterwards.
+  std::unordered_map<SetKey, format::LabelSet, SetKeyHash> kept_;
+  std::uint32_t epoch_ = 0;  ///< of kept_
+  std::vector<std::string> notes_;
+  FiredLabels fired_;
+};
+
+}  // namespace vitrine::observe

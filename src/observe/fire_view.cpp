@@ -1,0 +1,71 @@
+#include "observe/fire_view.hpp"
+
+#include <span>
+
+namespace vitrine::observe {
+namespace {
+
+std::string hex_of(std::span<const std::uint8_t> id) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text;
+  for (const std::uint8_t byte : id) {
+    text += digits[byte >> 4];
+    text += digits[byte & 15];
+  }
+  return text;
+}
+
+}  // namespace
+
+std::optional<std::string_view> FireView::Labels::value(std::string_view key) const {
+  for (const format::Label& label : set_.labels)
+    if (label.key == key) return label.value;
+  return std::nullopt;
+}
+
+FireView::FireView(const bpf::Fire& fire, const TraceProgram& program, const FiredLabels& labels)
+    : fire_(fire),
+      fired_(labels),
+      labels_(labels.set),
+      values_(program.values(fire)),
+      comm_(fire.comm()) {
+  if (labels.set.trace) {
+    trace_id_ = hex_of(labels.set.trace->trace_id);
+    span_id_ = hex_of(labels.set.trace->span_id);
+  }
+  query_.probe = program.probe();
+  query_.values = values_;
+  query_.labels = &labels_;
+  query_.comm = comm_;
+  query_.trace_id = trace_id_;
+  query_.span_id = span_id_;
+  query_.time_ns = fire.head.time_ns;
+  query_.pid = fire.head.pid;
+  query_.tid = fire.head.tid;
+  query_.cpu = fire.head.cpu;
+}
+
+TraceEvent FireView::event(const TraceProgram& program, const ProbeFile& file, Address site) const {
+  TraceEvent event;
+  event.time_ns = fire_.head.time_ns;
+  event.pid = fire_.head.pid;
+  event.tid = fire_.head.tid;
+  event.cpu = fire_.head.cpu;
+  event.comm = comm_;
+  event.probe = program.probe();
+  event.module = file.path;
+  event.site = site;
+  event.address = fire_.head.address;
+  for (const ShownArgument& shown : program.shown())
+    if (auto value = query::value_of(shown.subject, query_))
+      event.arguments.push_back({shown.name, shown.format, std::move(*value)});
+    else
+      event.arguments.push_back({shown.name, shown.format, std::nullopt});
+  event.labels = &fired_.set;
+  event.labels_error = fired_.error;
+  event.cut = (fire_.head.flags & VITRINE_FIRE_CUT) != 0;
+  event.stack = fire_.stack;
+  return event;
+}
+
+}  // namespace vitrine::observe

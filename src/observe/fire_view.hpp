@@ -1,0 +1,41 @@
+// FireView: a fire with its values and labels, as conditions, reductions and users look at it.
+#pragma once
+
+#include "observe/fire_labels.hpp"
+#include "observe/probes.hpp"
+#include "observe/trace.hpp"
+#include "observe/trace_program.hpp"
+
+namespace vitrine::observe {
+
+/// Good as long as what it is made of.
+class FireView {
+ public:
+  FireView(const bpf::Fire& fire, const TraceProgram& program, const FiredLabels& labels);
+  FireView(const FireView&) = delete;
+  FireView& operator=(const FireView&) = delete;
+
+  [[nodiscard]] const query::Fire& query() const { return query_; }
+
+  [[nodiscard]] TraceEvent event(const TraceProgram& program, const ProbeFile& file,
+                                 Address site) const;
+
+ private:
+  class Labels final : public query::Labels {
+   public:
+    explicit Labels(const format::LabelSet& set) : set_(set) {}
+    std::optional<std::string_view> value(std::string_view key) const override;
+
+   private:
+    const format::LabelSet& set_;
+  };
+
+  const bpf::Fire& fire_;
+  const FiredLabels& fired_;
+  Labels labels_;
+  std::vector<probe::Value> values_;
+  std::string comm_, trace_id_, span_id_;
+  query::Fire query_;
+};
+
+}  // namespace vitrine::observe

@@ -1,0 +1,369 @@
+#include "observe/trace.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "observe/fire_labels.hpp"
+#include "observe/fire_view.hpp"
+#include "observe/launch.hpp"
+#include "observe/no_such_probe.hpp"
+#include "observe/trace_plan.hpp"
+#include "observe/traced_processes.hpp"
+#include "target/process_events.hpp"
+
+namespace vitrine::observe {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+/// Between two looks at what processes have done: a library that is loaded fires before that unseen.
+constexpr milliseconds watch_interval{5};
+/// The dynamic linker is at work for some time after it has mapped a library.
+constexpr std::array<milliseconds, 4> second_looks{milliseconds(2), milliseconds(20),
+                                                   milliseconds(200), milliseconds(1000)};
+
+class LiveTrace final : public Trace {
+ public:
+  explicit LiveTrace(TraceOptions options)
+      : options_(std::move(options)),
+        plan_(options_.probes, options_.query, options_.force),
+        selected_(selected_labels(options_.query)) {}
+
+  Result<void> begin();
+
+  Result<void> poll(milliseconds timeout, const Sink& sink) override;
+  bool ended() override;
+  Result<query::ReductionTable> reduction() override;
+  [[nodiscard]] TraceCounters counters() const override;
+  [[nodiscard]] std::vector<std::string> probes() const override;
+  [[nodiscard]] std::size_t sites() const override { return plan_.sites(); }
+  std::vector<std::string> take_notes() override;
+
+ private:
+  [[nodiscard]] bool by_file() const { return !options_.target.files.empty(); }
+  /// Whether the kernel shows us one process alone; else we choose.
+  [[nodiscard]] std::optional<pid_t> only_process() const {
+    if (by_file() || options_.follow || processes_.all().size() != 1) return std::nullopt;
+    return processes_.all().front();
+  }
+
+  Result<void> check() const;
+  Result<void> find_targets();
+  Result<void> open_tracer();
+  Result<void> run_to_libraries();
+  Result<void> attach_process(pid_t pid);
+  Result<void> attach_file(const std::shared_ptr<const ProbeFile>& file);
+  Result<void> attach(const ProbeFile& file, std::vector<bpf::AttachSite> sites);
+  Result<void> require_sites();
+  Result<void> tell_programs();
+
+  void watch_processes();
+  void handle(const target::ProcessEvent& event);
+  void second_look();
+  void note(std::string text);
+  void note_all(std::vector<std::string> texts);
+  void show(const bpf::Fire& fire, const Sink& sink);
+
+  TraceOptions options_;
+  TracePlan plan_;
+  std::vector<query::Selected> selected_;
+  ProbeFiles files_;
+  std::optional<Launched> launched_;
+  TracedProcesses processes_;
+  std::set<std::uint64_t> inodes_;  ///< of the files that are traced
+  std::unique_ptr<bpf::Tracer> tracer_;
+  std::vector<bpf::Attachment> attachments_;
+  std::size_t programs_told_ = 0;
+  std::vector<bool> asked_again_;  ///< by program: the kernel tests only a part of the condition
+  std::optional<FireLabels> labels_;
+  std::unique_ptr<target::ProcessEvents> events_;
+  std::uint64_t events_lost_ = 0;
+  /// Processes to look at once more, and how often they have been.
+  std::map<pid_t, std::pair<Clock::time_point, std::size_t>> to_look_at_;
+  std::set<std::string> said_;
+  std::vector<std::string> notes_;
+  std::optional<query::Reducer> reducer_;
+};
+
+Result<void> LiveTrace::begin() {
+  if (auto valid = check(); !valid) return valid;
+  // Before anything is looked at, so that what happens meanwhile is not missed.
+  if (auto events = target::ProcessEvents::open())
+    events_ = std::move(*events);
+  else
+    note(events.error().message + ": libraries that are loaded later are not noticed");
+  if (options_.query.reduction) reducer_.emplace(*options_.query.reduction);
+  if (auto found = find_targets(); !found) return found;
+  if (auto opened = open_tracer(); !opened) return opened;
+  for (const pid_t pid : processes_.all())
+    if (auto attached = attach_process(pid); !attached) return attached;
+  for (const std::string& path : options_.target.files) {
+    auto file = files_.open(path);
+    if (!file) return tl::unexpected(std::move(file.error()));
+    if (auto attached = attach_file(*file); !attached) return attached;
+  }
+  if (launched_) return run_to_libraries();
+  return require_sites();
+}
+
+Result<void> LiveTrace::check() const {
+  const TraceTarget& target = options_.target;
+  const int kinds = static_cast<int>(!target.pids.empty()) +
+                    static_cast<int>(!target.files.empty()) +
+                    static_cast<int>(!target.command.empty());
+  if (kinds == 0)
+    return fail(ErrorCode::usage, "what is to be traced?",
+                "give a PID, a file, or --exec -- COMMAND");
+  if (kinds > 1)
+    return fail(ErrorCode::usage, "processes, files and a command cannot be traced in one go");
+  const auto& reduction = options_.query.reduction;
+  const bool latency = reduction && reduction->kind == query::ReductionKind::latency;
+  if (options_.probes.empty() && !latency)
+    return fail(ErrorCode::usage, "which probes?",
+                "name them as provider:name, '*' for all; `vitrine probes` lists them");
+  return {};
+}
+
+Result<void> LiveTrace::find_targets() {
+  for (const pid_t pid : options_.target.pids)
+    if (auto added = processes_.add(pid); !added) return added;
+  if (options_.target.command.empty()) return {};
+  auto held = Launched::hold(options_.target.command);
+  if (!held && held.error().code == ErrorCode::not_permitted) {
+    note(held.error().message + ": its first fires may be missed");
+    held = Launched::start(options_.target.command);
+  }
+  if (!held) return tl::unexpected(std::move(held.error()));
+  launched_ = std::move(*held);
+  return processes_.add(launched_->pid());
+}
+
+Result<void> LiveTrace::open_tracer() {
+  bpf::TracerOptions options;
+  options.stacks = options_.stacks;
+  options.only_known = !by_file() && !only_process();
+  for (const query::Selected& selected : selected_) {
+    const auto kind = selected.kind == query::Selected::Kind::label      ? VITRINE_SELECT_LABEL
+                      : selected.kind == query::Selected::Kind::trace_id ? VITRINE_SELECT_TRACE_ID
+                                                                         : VITRINE_SELECT_SPAN_ID;
+    options.selected.push_back({kind, selected.key});
+  }
+  auto tracer = bpf::Tracer::open(std::move(options));
+  if (!tracer) return tl::unexpected(std::move(tracer.error()));
+  tracer_ = std::move(*tracer);
+  labels_.emplace(*tracer_, options_.limits, selected_);
+  return {};
+}
+
+/// Attaches to the libraries that the command starts with before it runs any of their code.
+Result<void> LiveTrace::run_to_libraries() {
+  const pid_t pid = launched_->pid();
+  if (auto there = launched_->run_to_libraries(options_.stop); !there) return there;
+  if (auto attached = attach_process(pid); !attached) return attached;
+  if (plan_.sites() == 0)
+    note(no_such_probe(options_, plan_.seen()).message +
+         "; waiting for libraries that are loaded later");
+  launched_->release();
+  to_look_at_[pid] = {Clock::now() + second_looks[0], 0};
+  return {};
+}
+
+Result<void> LiveTrace::require_sites() {
+  if (plan_.sites() != 0) return {};
+  if (!notes_.empty())  // why what was found cannot be attached to
+    return fail(ErrorCode::failed, fmt::format("nothing to trace: {}", fmt::join(notes_, "; ")));
+  return tl::unexpected(no_such_probe(options_, plan_.seen()));
+}
+
+Result<void> LiveTrace::attach_process(pid_t pid) {
+  labels_->look_at(pid);
+  auto found = files_.of_process(pid);
+  if (!found) return tl::unexpected(std::move(found.error()));
+  note_all(std::move(found->problems));
+  for (const ProbeModule& module : found->modules)
+    if (auto attached = attach_file(module.file); !attached) return attached;
+  return {};
+}
+
+Result<void> LiveTrace::attach_file(const std::shared_ptr<const ProbeFile>& file) {
+  if (file->file != nullptr) inodes_.insert(file->file->identity().inode);
+  std::vector<std::string> notes;
+  auto sites = plan_.add(file, notes);
+  note_all(std::move(notes));
+  if (sites.empty()) return {};
+  return attach(*file, std::move(sites));
+}
+
+Result<void> LiveTrace::attach(const ProbeFile& file, std::vector<bpf::AttachSite> sites) {
+  if (auto told = tell_programs(); !told) return told;
+  auto attachment = tracer_->attach(file.file->descriptor(), sites, only_process());
+  if (!attachment) return fail_while("attaching to " + file.path, std::move(attachment.error()));
+  for (const bpf::AttachFailure& failure : attachment->failures) {
+    const TracedSite& site = plan_.site(sites[failure.site].site);
+    note(fmt::format("{} at {} of {}: not attached to: {}", plan_.programs()[site.program]->probe(),
+                     hex(site.address), file.path, failure.error.message));
+  }
+  attachments_.push_back(std::move(*attachment));
+  return {};
+}
+
+Result<void> LiveTrace::tell_programs() {
+  for (; programs_told_ < plan_.programs().size(); ++programs_told_) {
+    const TraceProgram& program = *plan_.programs()[programs_told_];
+    auto compiled = program.compile_condition(selected_, tracer_->hash_key());
+    for (const std::string& complaint : program.condition().complaints())
+      note(program.probe() + ": " + complaint);
+    for (const std::string& problem : program.problems()) note(program.probe() + ": " + problem);
+    vitrine_site_program wire = program.wire();
+    wire.probe = static_cast<__u32>(programs_told_);
+    wire.where = compiled.predicate;
+    asked_again_.push_back(!compiled.left_over.empty());
+    if (auto told = tracer_->set_program(static_cast<std::uint32_t>(programs_told_), wire); !told)
+      return told;
+  }
+  return {};
+}
+
+Result<void> LiveTrace::poll(milliseconds timeout, const Sink& sink) {
+  const auto end = Clock::now() + timeout;
+  do {
+    watch_processes();
+    const auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
+    auto polled = tracer_->poll(std::clamp(left, milliseconds(0), watch_interval),
+                                [&](const bpf::Fire& fire) { show(fire, sink); });
+    if (!polled) return tl::unexpected(std::move(polled.error()));
+    if (options_.stop != nullptr && options_.stop->load()) break;
+  } while (Clock::now() < end);
+  return {};
+}
+
+void LiveTrace::watch_processes() {
+  if (events_) {
+    for (const target::ProcessEvent& event : events_->take()) handle(event);
+    if (events_->lost() != events_lost_) {
+      events_lost_ = events_->lost();
+      for (const pid_t pid : processes_.all()) to_look_at_[pid] = {Clock::now(), 0};
+    }
+  }
+  second_look();
+}
+
+void LiveTrace::handle(const target::ProcessEvent& event) {
+  using Kind = target::ProcessEvent::Kind;
+  const pid_t pid = event.pid;
+  switch (event.kind) {
+    case Kind::forked:
+      labels_->forked(event.parent, pid);
+      if (options_.follow && processes_.has(event.parent)) (void)processes_.add(pid);
+      return;
+    case Kind::exited:
+      return;  // its last fires may still be in the buffer: second_look() forgets it
+    case Kind::executed:
+    case Kind::mapped: {
+      const bool ours = processes_.has(pid);
+      if (!ours && !labels_->knows(pid) && !(by_file() && inodes_.contains(event.inode))) return;
+      if (ours)
+        if (auto attached = attach_process(pid); !attached) {
+          if (attached.error().code != ErrorCode::not_found) note(attached.error().message);
+        }
+      to_look_at_[pid] = {Clock::now() + second_looks[0], 0};
+      return;
+    }
+  }
+}
+
+void LiveTrace::second_look() {
+  const auto now = Clock::now();
+  for (auto at = to_look_at_.begin(); at != to_look_at_.end();) {
+    auto& [when, count] = at->second;
+    if (when > now) {
+      ++at;
+      continue;
+    }
+    if (processes_.has(at->first)) {
+      if (auto attached = attach_process(at->first); !attached) {
+        if (attached.error().code != ErrorCode::not_found) note(attached.error().message);
+      }
+    } else {
+      labels_->look_at(at->first);
+    }
+    if (++count < second_looks.size()) {
+      when = now + second_looks[count];
+      ++at;
+    } else {
+      at = to_look_at_.erase(at);
+    }
+  }
+}
+
+void LiveTrace::show(const bpf::Fire& fire, const Sink& sink) {
+  if (fire.head.kind == VITRINE_RECORD_PROCESS) {
+    labels_->introduce(fire);
+    return;
+  }
+  if (fire.head.program >= plan_.programs().size() || fire.head.site >= plan_.sites()) return;
+  const TraceProgram& program = *plan_.programs()[fire.head.program];
+  const TracedSite& site = plan_.site(fire.head.site);
+  const FireView view(fire, program, labels_->of(fire));
+  if (asked_again_[fire.head.program] && !program.condition().holds(view.query())) return;
+  if (program.reduction() != nullptr) {
+    reducer_->add(view.query(), *program.reduction());
+    return;
+  }
+  sink(view.event(program, *site.file, site.address));
+}
+
+bool LiveTrace::ended() {
+  if (by_file()) return false;
+  for (const pid_t pid : processes_.take_ended()) {
+    labels_->exited(pid);
+    to_look_at_.erase(pid);
+  }
+  return processes_.empty();
+}
+
+Result<query::ReductionTable> LiveTrace::reduction() {
+  if (!reducer_) return query::ReductionTable{};
+  return reducer_->table();
+}
+
+TraceCounters LiveTrace::counters() const {
+  const bpf::TracerCounters counters = tracer_->counters();
+  return {counters[VITRINE_TRACE_FIRES],
+          counters[VITRINE_TRACE_LOST] + counters[VITRINE_TRACE_BUSY]};
+}
+
+std::vector<std::string> LiveTrace::probes() const {
+  std::set<std::string> names;
+  for (const auto& program : plan_.programs()) names.insert(program->probe());
+  return {names.begin(), names.end()};
+}
+
+std::vector<std::string> LiveTrace::take_notes() {
+  if (labels_) note_all(labels_->take_notes());
+  return std::exchange(notes_, {});
+}
+
+void LiveTrace::note(std::string text) {
+  if (said_.size() < limits::search_notes && said_.insert(text).second)
+    notes_.push_back(std::move(text));
+}
+
+void LiveTrace::note_all(std::vector<std::string> texts) {
+  for (std::string& text : texts) note(std::move(text));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Trace>> Trace::open(TraceOptions options) {
+  auto trace = std::make_unique<LiveTrace>(std::move(options));
+  if (auto begun = trace->begin(); !begun) return tl::unexpected(std::move(begun.error()));
+  return trace;
+}
+
+}  // namespace vitrine::observe

@@ -1,0 +1,211 @@
+#include "observe/trace_program.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/memory.hpp"
+
+namespace vitrine::observe {
+namespace {
+
+using probe::Value;
+using probe::ValueError;
+using query::Form;
+
+vitrine_operand constant(std::uint64_t value) {
+  vitrine_operand operand{};
+  operand.kind = VITRINE_CONSTANT;
+  operand.size = sizeof value;
+  operand.base = VITRINE_NO_REGISTER;
+  operand.index = VITRINE_NO_REGISTER;
+  operand.displacement = value;
+  return operand;
+}
+
+bool has_length(const query::Capture& capture) {
+  return capture.length != 0 || capture.length_argument.has_value();
+}
+
+/// What tells the types of one site from those of another.
+std::string identity_of(const std::vector<probe::ArgumentType>& types) {
+  std::string text;
+  for (const probe::ArgumentType& type : types)
+    text += fmt::format("{} {} {} {} {}\n", type.name, type.type, static_cast<int>(type.kind),
+                        type.argument, type.length_argument.value_or(~0U));
+  return text;
+}
+
+/// Of a capture whose bytes did not come.
+std::string reason(std::uint8_t state, std::uint64_t address) {
+  switch (state) {
+    case VITRINE_CAPTURE_UNAVAILABLE:
+      return "it is in a register that the kernel does not show";
+    case VITRINE_CAPTURE_UNREADABLE:
+      return fmt::format("memory at {} could not be read", hex(address));
+    case VITRINE_CAPTURE_NO_ROOM:
+      return "the event was full";
+    default:
+      return "it was not captured";
+  }
+}
+
+void add_label(std::vector<query::Selected>& selected, query::Selected wanted) {
+  if (selected.size() < VITRINE_SELECTED_LABELS &&
+      std::find(selected.begin(), selected.end(), wanted) == selected.end())
+    selected.push_back(std::move(wanted));
+}
+
+}  // namespace
+
+std::vector<query::Selected> selected_labels(const TraceQuery& query) {
+  using Kind = query::Subject::Kind;
+  std::vector<query::Subject> subjects;
+  if (query.where)
+    for (const query::Step& step : query.where->steps())
+      for (const query::Term* term : {&step.left, &step.right})
+        if (const auto* subject = std::get_if<query::Subject>(term)) subjects.push_back(*subject);
+  if (query.reduction)
+    for (const query::Item& item : query.reduction->by) subjects.push_back(item.subject);
+
+  std::vector<query::Selected> selected;
+  for (const query::Subject& subject : subjects) {
+    if (subject.kind == Kind::label)
+      add_label(selected, {query::Selected::Kind::label, subject.name});
+    else if (subject.kind == Kind::trace_id)
+      add_label(selected, {query::Selected::Kind::trace_id, {}});
+    else if (subject.kind == Kind::span_id)
+      add_label(selected, {query::Selected::Kind::span_id, {}});
+  }
+  // A bare word is a label only where the probe has no argument of that name.
+  for (const query::Subject& subject : subjects)
+    if (subject.kind == Kind::word)
+      add_label(selected, {query::Selected::Kind::label, subject.name});
+  return selected;
+}
+
+TraceProgram::TraceProgram(std::string probe, const probe::Site& site, probe::Machine machine,
+                           probe::OperandSymbols* symbols, const TraceQuery& query, Role role)
+    : probe_(std::move(probe)),
+      role_(role),
+      texts_(site.arguments),
+      types_(site.types),
+      string_bytes_(std::min<std::size_t>(query.string_bytes, VITRINE_CAPTURE_BYTES)) {
+  for (const std::string& text : texts_) {
+    auto operand = probe::compile_argument(text, machine, site.address, symbols);
+    operands_.push_back(operand ? *operand : vitrine_operand{});
+    errors_.push_back(operand ? std::string() : operand.error().message);
+  }
+  bind(query);
+  identity_ = fmt::format("{}\n{}\n{}", probe_, static_cast<int>(role_), identity_of(types_));
+  identity_.append(reinterpret_cast<const char*>(operands_.data()),
+                   operands_.size() * sizeof(vitrine_operand));
+  for (std::size_t i = 0; i < errors_.size(); ++i)
+    if (!errors_[i].empty()) identity_ += texts_[i] + '\n';
+}
+
+void TraceProgram::bind(const TraceQuery& query) {
+  const query::Arguments site = arguments();
+  if (query.reduction)
+    reduction_ = query::bind(*query.reduction, role_, site, captures_);
+  else if (!query.show.empty())
+    for (query::BoundItem& item : query::bind(query.show, site, captures_))
+      shown_.push_back({std::move(item.title), std::move(item.subject), item.format});
+  else
+    for (std::uint32_t i = 0; i < texts_.size(); ++i) {
+      const probe::ArgumentType* type = query::type_of(site, i);
+      // The length of a string is no argument to its reader.
+      const bool is_length =
+          type == nullptr && std::any_of(types_.begin(), types_.end(), [&](const auto& other) {
+            return other.length_argument == i;
+          });
+      if (is_length) continue;
+      const auto slot = query::slot_of(query::capture_of(site, i), captures_);
+      shown_.push_back({type != nullptr ? type->name : std::string(),
+                        {query::Bound::Kind::capture, slot, {}},
+                        query::Format::plain});
+    }
+  if (query.where && role_ != Role::start) condition_ = query::bind(*query.where, site, captures_);
+}
+
+std::vector<std::string> TraceProgram::problems() const {
+  std::vector<std::string> problems;
+  for (std::size_t i = 0; i < errors_.size(); ++i)
+    if (!errors_[i].empty())
+      problems.push_back(fmt::format("argument {} ({}): {}", i, texts_[i], errors_[i]));
+  return problems;
+}
+
+vitrine_site_program TraceProgram::wire() const {
+  vitrine_site_program program{};
+  program.role = VITRINE_EMIT;
+  program.value = VITRINE_NO_CAPTURE;
+  program.match = VITRINE_NO_CAPTURE;
+  program.captures = static_cast<__u8>(std::min<std::size_t>(captures_.size(), VITRINE_CAPTURES));
+  for (std::size_t i = 0; i < program.captures; ++i) {
+    const query::Capture& wanted = captures_[i];
+    vitrine_capture& capture = program.capture[i];
+    if (wanted.argument >= operands_.size()) continue;
+    capture.operand = operands_[wanted.argument];
+    capture.form = VITRINE_CAPTURE_VALUE;
+    if (wanted.form == Form::number || wanted.form == Form::natural) continue;
+    capture.most = static_cast<__u32>(string_bytes_);
+    capture.form = VITRINE_CAPTURE_STRING;
+    if (!has_length(wanted)) continue;
+    capture.form = VITRINE_CAPTURE_BYTES_AT;
+    if (!wanted.length_argument)
+      capture.length = constant(wanted.length);
+    else if (*wanted.length_argument < operands_.size())
+      capture.length = operands_[*wanted.length_argument];
+    if (capture.length.kind == VITRINE_NO_OPERAND) capture.operand = {};
+  }
+  return program;
+}
+
+query::Compiled TraceProgram::compile_condition(std::span<const query::Selected> selected,
+                                                const vitrine_hash_key& key) const {
+  return query::compile(condition_, arguments(), captures_, selected, key);
+}
+
+std::vector<Value> TraceProgram::values(const bpf::Fire& fire) const {
+  std::vector<Value> values;
+  values.reserve(captures_.size());
+  for (std::size_t i = 0; i < captures_.size(); ++i)
+    values.push_back(i < fire.captures.size() ? value(captures_[i], fire.captures[i])
+                                              : ValueError{"too many arguments are asked for"});
+  return values;
+}
+
+Value TraceProgram::value(const query::Capture& capture, const bpf::Captured& captured) const {
+  if (!captured.ok()) return unread(capture, captured);
+  if (capture.form == Form::text)
+    return probe::StringValue{
+        {reinterpret_cast<const char*>(captured.bytes.data()), captured.bytes.size()},
+        captured.head.cut != 0};
+  if (capture.form == Form::bytes)
+    return probe::BytesValue{{captured.bytes.begin(), captured.bytes.end()},
+                             captured.head.cut != 0};
+  const vitrine_operand& operand = operands_[capture.argument];
+  const probe::ArgumentType* type = query::type_of(arguments(), capture.argument);
+  if (operand.size > sizeof captured.head.value)
+    return probe::make_value(operand, captured.bytes, type);
+  const auto bytes = std::as_bytes(std::span(&captured.head.value, 1));
+  return probe::make_value(operand, bytes.first(operand.size), type);
+}
+
+Value TraceProgram::unread(const query::Capture& capture, const bpf::Captured& captured) const {
+  if (capture.argument >= operands_.size())
+    return ValueError{fmt::format("the probe has {} arguments here", operands_.size())};
+  if (!errors_[capture.argument].empty()) return ValueError{errors_[capture.argument]};
+  if (capture.length_argument && *capture.length_argument < errors_.size() &&
+      !errors_[*capture.length_argument].empty())
+    return ValueError{"its length: " + errors_[*capture.length_argument]};
+  // No string is not one that could not be read.
+  const bool follows = capture.form == Form::text || capture.form == Form::bytes;
+  if (follows && captured.head.state == VITRINE_CAPTURE_UNREADABLE && captured.head.value == 0)
+    return probe::PointerValue{0};
+  return ValueError{reason(captured.head.state, captured.head.value)};
+}
+
+}  // namespace vitrine::observe

@@ -1,0 +1,92 @@
+// TraceProgram: what fires of sites with one argument list mean, told to the kernel and read back.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bpf/fire.hpp"
+#include "bpf/trace_wire.h"
+#include "probe/argument.hpp"
+#include "probe/evaluate.hpp"
+#include "query/expression.hpp"
+#include "query/reduction.hpp"
+#include "query/show.hpp"
+
+namespace vitrine::observe {
+
+/// What is asked of every fire.
+struct TraceQuery {
+  std::optional<query::Expression> where;
+  std::vector<query::Item> show;  ///< empty: all arguments, as their types say
+  std::optional<query::ReductionQuery> reduction;
+  std::size_t string_bytes = 256;  ///< kept of one string; at most VITRINE_CAPTURE_BYTES
+};
+
+/// Labels that `query` may ask for, by explicit name first; at most VITRINE_SELECTED_LABELS.
+std::vector<query::Selected> selected_labels(const TraceQuery& query);
+
+/// What is shown of a fire.
+struct ShownArgument {
+  std::string name;  ///< empty: not told
+  query::Bound subject;
+  query::Format format = query::Format::plain;
+};
+
+class TraceProgram {
+ public:
+  using Role = query::BoundReduction::Role;
+
+  /// `probe`: "provider:name". `symbols` may be null.
+  TraceProgram(std::string probe, const probe::Site& site, probe::Machine machine,
+               probe::OperandSymbols* symbols, const TraceQuery& query, Role role);
+  TraceProgram(const TraceProgram&) = delete;
+  TraceProgram& operator=(const TraceProgram&) = delete;
+
+  /// Equal for sites that one program serves.
+  [[nodiscard]] const std::string& identity() const { return identity_; }
+
+  [[nodiscard]] const std::string& probe() const { return probe_; }
+  [[nodiscard]] const std::vector<ShownArgument>& shown() const { return shown_; }
+  [[nodiscard]] const query::Condition& condition() const { return condition_; }
+  [[nodiscard]] const query::BoundReduction* reduction() const {
+    return reduction_ ? &*reduction_ : nullptr;
+  }
+  [[nodiscard]] Role role() const { return role_; }
+
+  /// Arguments that cannot be decoded, and why: "argument 2 (%xmm0): …".
+  [[nodiscard]] std::vector<std::string> problems() const;
+
+  /// In the kernel's terms, as an event: number 0, no condition.
+  [[nodiscard]] vitrine_site_program wire() const;
+
+  /// The condition for the kernel.
+  [[nodiscard]] query::Compiled compile_condition(std::span<const query::Selected> selected,
+                                                  const vitrine_hash_key& key) const;
+
+  /// One value a capture.
+  [[nodiscard]] std::vector<probe::Value> values(const bpf::Fire& fire) const;
+
+ private:
+  [[nodiscard]] query::Arguments arguments() const { return {operands_, types_}; }
+  void bind(const TraceQuery& query);
+  [[nodiscard]] probe::Value value(const query::Capture& capture,
+                                   const bpf::Captured& captured) const;
+  [[nodiscard]] probe::Value unread(const query::Capture& capture,
+                                    const bpf::Captured& captured) const;
+
+  std::string probe_;
+  Role role_;
+  std::vector<std::string> texts_;         ///< of the arguments
+  std::vector<vitrine_operand> operands_;  ///< one each; VITRINE_NO_OPERAND: not decoded
+  std::vector<std::string> errors_;        ///< one each: why not
+  std::vector<probe::ArgumentType> types_;
+  std::size_t string_bytes_;
+  std::vector<query::Capture> captures_;
+  std::vector<ShownArgument> shown_;
+  query::Condition condition_;
+  std::optional<query::BoundReduction> reduction_;
+  std::string identity_;
+};
+
+}  // namespace vitrine::observe
