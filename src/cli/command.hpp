@@ -44,5 +44,6 @@ std::unique_ptr<Command> make_labels_command();
 std::unique_ptr<Command> make_context_command();
 std::unique_ptr<Command> make_doctor_command();
 std::unique_ptr<Command> make_probes_command();
+std::unique_ptr<Command> make_trace_command();
 
 }  // namespace vitrine::cli

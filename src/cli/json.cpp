@@ -68,20 +68,29 @@ Json json_site(const probe::Site& site, std::optional<Address> bias) {
   return out;
 }
 
+/// Numbers that a double does not hold exactly are strings, as are those that JSON lacks.
+constexpr std::int64_t exact = std::int64_t{1} << 53;
+
+Json json_number(std::int64_t number) {
+  if (number > exact || number < -exact) return std::to_string(number);
+  return number;
+}
+Json json_number(std::uint64_t number) {
+  if (number > static_cast<std::uint64_t>(exact)) return std::to_string(number);
+  return number;
+}
+Json json_number(double number) {
+  if (!std::isfinite(number)) return fmt::format("{}", number);
+  return number;
+}
+
 /// The JSON form of each alternative of AnyValue.
 struct ValueToJson {
   Json operator()(std::monostate) const { return nullptr; }
   Json operator()(const std::string& text) const { return json_bytes(text); }
   Json operator()(bool truth) const { return truth; }
-  Json operator()(std::int64_t number) const {
-    constexpr std::int64_t exact = std::int64_t{1} << 53;  // a double holds no larger one exactly
-    if (number > exact || number < -exact) return std::to_string(number);
-    return number;
-  }
-  Json operator()(double number) const {
-    if (!std::isfinite(number)) return fmt::format("{}", number);
-    return number;
-  }
+  Json operator()(std::int64_t number) const { return json_number(number); }
+  Json operator()(double number) const { return json_number(number); }
   Json operator()(const format::ValueArray& array) const {
     Json out = Json::array();
     for (const format::AnyValue& value : array) out.push_back(json_value(value));
@@ -90,6 +99,43 @@ struct ValueToJson {
   Json operator()(const format::KeyValueList& list) const { return json_list(list); }
   Json operator()(const format::Blob& blob) const { return {{"base64", base64(blob.bytes)}}; }
 };
+
+/// The JSON form of each alternative of a fired value.
+struct FiredToJson {
+  Json operator()(std::int64_t number) const { return json_number(number); }
+  Json operator()(std::uint64_t number) const { return json_number(number); }
+  Json operator()(double number) const { return json_number(number); }
+  Json operator()(bool truth) const { return truth; }
+  Json operator()(const probe::PointerValue& pointer) const { return hex(pointer.address); }
+  Json operator()(const probe::EnumeratorValue& value) const {
+    return value.name.empty() ? json_number(value.value) : json_bytes(value.name);
+  }
+  Json operator()(const probe::StringValue& value) const { return json_bytes(value.text); }
+  Json operator()(const probe::BytesValue& value) const {
+    return {{"base64",
+             base64({reinterpret_cast<const char*>(value.bytes.data()), value.bytes.size()})}};
+  }
+  Json operator()(const probe::ValueError& error) const {
+    return {{"error", json_bytes(error.message)}};
+  }
+};
+
+bool is_cut(const probe::Value& value) {
+  if (const auto* text = std::get_if<probe::StringValue>(&value)) return text->truncated;
+  const auto* bytes = std::get_if<probe::BytesValue>(&value);
+  return bytes != nullptr && bytes->truncated;
+}
+
+void add_labels(Json& object, const format::LabelSet& set) {
+  Json& labels = object["labels"] = Json::array();
+  for (const format::Label& label : set.labels)
+    labels.push_back({{"key", json_bytes(label.key)}, {"value", json_bytes(label.value)}});
+  if (!set.trace) return;
+  object["trace_id"] = hex_id(set.trace->trace_id);
+  object["span_id"] = hex_id(set.trace->span_id);
+  if (set.trace->trace_flags) object["trace_flags"] = *set.trace->trace_flags;
+  if (set.trace->root_span_id) object["root_span_id"] = hex_id(*set.trace->root_span_id);
+}
 
 }  // namespace
 
@@ -117,16 +163,39 @@ Json to_json(const observe::ThreadLabels& thread) {
   }
   const format::LabelSet& set = *thread.set;
   object["evidence"] = observe::name(thread.evidence);
-  Json& labels = object["labels"] = Json::array();
-  for (const format::Label& label : set.labels)
-    labels.push_back({{"key", json_bytes(label.key)}, {"value", json_bytes(label.value)}});
-  if (set.trace) {
-    object["trace_id"] = hex_id(set.trace->trace_id);
-    object["span_id"] = hex_id(set.trace->span_id);
-    if (set.trace->trace_flags) object["trace_flags"] = *set.trace->trace_flags;
-    if (set.trace->root_span_id) object["root_span_id"] = hex_id(*set.trace->root_span_id);
-  }
+  add_labels(object, set);
   add_flaws(object, set.truncated, set.defects);
+  return object;
+}
+
+Json to_json(const observe::TraceEvent& event, std::int64_t wall_clock_offset_ns) {
+  Json object = {
+      {"ts_ns", std::to_string(static_cast<std::int64_t>(event.time_ns) + wall_clock_offset_ns)},
+      {"pid", event.pid},
+      {"tid", event.tid},
+      {"cpu", event.cpu},
+      {"comm", json_bytes(event.comm)},
+      {"probe", json_bytes(event.probe)},
+      {"module", json_bytes(event.module)},
+      {"site", hex(event.site)},
+      {"args", Json::array()}};
+  std::vector<format::Truncation> truncated = event.labels->truncated;
+  bool named = false;
+  for (std::size_t i = 0; i < event.arguments.size(); ++i) {
+    const observe::FiredArgument& argument = event.arguments[i];
+    named = named || !argument.name.empty();
+    object["args"].push_back(argument.value ? std::visit(FiredToJson{}, *argument.value) : Json());
+    if (argument.value && is_cut(*argument.value))
+      truncated.push_back({fmt::format("args[{}]", i), "there was more of it"});
+  }
+  if (named)
+    for (const observe::FiredArgument& argument : event.arguments)
+      object["arg_names"].push_back(argument.name.empty() ? Json() : json_bytes(argument.name));
+  add_labels(object, *event.labels);
+  if (!event.labels_error.empty()) object["labels_error"] = json_bytes(event.labels_error);
+  for (const std::uint64_t address : event.stack) object["stack"].push_back(hex(address));
+  if (event.cut) truncated.push_back({"event", "it was full"});
+  add_flaws(object, truncated, event.labels->defects);
   return object;
 }
 

@@ -11,6 +11,7 @@
 #include "observe/labels.hpp"
 #include "observe/probes.hpp"
 #include "observe/ps.hpp"
+#include "observe/trace.hpp"
 
 namespace vitrine::cli {
 
@@ -27,6 +28,11 @@ std::string hex_id(std::span<const std::uint8_t> id);
 /// "trace_id","span_id","trace_flags","root_span_id","truncated":[{"what","detail"}],"defects":[…]};
 /// for a thread that could not be read, "error" instead of "evidence" and "labels".
 Json to_json(const observe::ThreadLabels& thread);
+
+/// {"ts_ns","pid","tid","cpu","comm","probe","module","site","args":[…],"labels":[…], and when there
+/// are such: "arg_names","trace_id","span_id","trace_flags","labels_error","stack","truncated",
+/// "defects"}. `wall_clock_offset_ns`: what the event's clock lacks to the time since 1970.
+Json to_json(const observe::TraceEvent& event, std::int64_t wall_clock_offset_ns);
 
 /// {"pid","comm","threads","formats":[…],"context":bool, "service" and "problems" when there are
 /// such}.

@@ -1,0 +1,208 @@
+// vitrine trace: probes as they fire, with arguments and labels; or sums of them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+#include "cli/command.hpp"
+#include "cli/duration.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/interrupt.hpp"
+#include "cli/json.hpp"
+#include "cli/probe_target.hpp"
+#include "cli/report.hpp"
+#include "cli/text.hpp"
+#include "cli/trace_text.hpp"
+#include "observe/trace.hpp"
+
+namespace vitrine::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds poll_time{100};
+constexpr std::size_t most_string_bytes = 4096;
+
+class TraceCommand : public Command {
+ public:
+  Manual manual() const override {
+    return {
+        "trace",
+        "show probes as they fire, with arguments and labels",
+        {"Attaches to static probes of a process, of a file in every process that runs or loads "
+         "it, now or later, or of a command from its first instruction, and shows each fire: when, "
+         "which thread, the arguments, and the labels and trace context that this thread had in "
+         "force at that moment, in every format that the process publishes. Nothing is stopped, "
+         "and nothing is left behind, however vitrine ends.",
+         "TARGET is a process id or a file (or a program in PATH). A PROBE is PROVIDER:NAME, or "
+         "NAME alone, each with the wildcards of the shell (quote them); `vitrine probes` lists "
+         "what there is.",
+         "Probes that describe themselves (<vitrine/sdt.h>) show names, strings and enumerators; "
+         "of others the compiler left only numbers: --show 'str(arg1)' follows a pointer.",
+         "Fires that came faster than they could be taken are counted and told, never waited for: "
+         "a traced program does not slow down because its output is slow."},
+        {{"vitrine trace 4242 'shop:*'", "every probe of the provider shop in process 4242"},
+         {"vitrine trace ./server 'request__*' --duration 10s --json",
+          "in every process that runs ./server, as JSON, for ten seconds"},
+         {"vitrine trace --exec -- ./server --port 8080", "all probes, from the first instruction"},
+         {"vitrine trace 4242 shop:order --where 'price > 100 && tenant == \"acme\"'",
+          "only some of them: arguments and labels by their names"},
+         {"vitrine trace 4242 python:function__entry --show 'str(arg0), str(arg1), arg2'",
+          "strings behind plain pointers"}},
+        {"probes", "labels", "doctor"}};
+  }
+
+  void define(CLI::App& app) override {
+    app.add_option("TARGET", words_, "A process id or a file; then the probes to trace")
+        ->option_text("PROBE...");
+    app.add_option("--where", where_, "Only fires of which this is true")->option_text("CONDITION");
+    app.add_option("--show", show_, "Show these instead of all arguments")->option_text("ITEM,...");
+    app.add_flag("--follow", options_.follow, "Trace the processes that it forks, too");
+    app.add_flag("--stack", options_.stacks, "Show the stack of the thread, as return addresses");
+    app.add_option("--duration", duration_, "Stop after this long: 500ms, 10s, 2m")
+        ->option_text("TIME");
+    app.add_option("--limit", limit_, "Stop after this many fires")
+        ->check(CLI::PositiveNumber)
+        ->option_text("N");
+    app.add_option("--max-string", options_.query.string_bytes,
+                   "Bytes kept of one string (256, at most 4096)")
+        ->check(CLI::Range(std::size_t{1}, most_string_bytes))
+        ->option_text("BYTES");
+    app.add_flag("--force", options_.force,
+                 "Attach even where this kernel is known to harm the program that is traced");
+    app.add_flag("--json", json_, "One JSON object a fire, one a line");
+    app.add_flag("--exec", exec_, "Start the command after -- and trace it: --exec -- COMMAND...");
+    app.add_option("--exec-word", options_.target.command)
+        ->group("");  // main() fills it from `--exec -- COMMAND…`
+  }
+
+  int run() override {
+    catch_interrupts();
+    options_.stop = &interrupted();
+    if (auto taken = take_words().and_then([&] { return take_query(); }); !taken)
+      return report(taken.error());
+    auto trace = observe::Trace::open(options_);
+    if (!trace) return interrupted() ? exit_interrupted : report(trace.error());
+    const int status = watch(**trace);
+    tell(**trace);
+    return status;
+  }
+
+ private:
+  Result<void> take_words() {
+    if (exec_) {
+      options_.probes = words_.empty() ? std::vector<std::string>{"*"} : words_;
+      if (!options_.target.command.empty()) return {};
+      return fail(ErrorCode::usage, "--exec needs a command",
+                  "write it after --: --exec -- ./server");
+    }
+    if (words_.empty())
+      return fail(ErrorCode::usage, "what is to be traced?",
+                  "give a PID or a file, and the probes: vitrine trace 4242 'shop:*'");
+    const auto target = parse_targets(std::span(words_).first(1));
+    if (!target) return tl::unexpected(target.error());
+    if (target->targets[0].pid != 0)
+      options_.target.pids.push_back(target->targets[0].pid);
+    else
+      options_.target.files.push_back(target->targets[0].path);
+    options_.probes.assign(words_.begin() + 1, words_.end());
+    return {};
+  }
+
+  Result<void> take_query() {
+    if (!where_.empty()) {
+      auto where = query::Expression::parse(where_);
+      if (!where) return tl::unexpected(where.error());
+      options_.query.where = std::move(*where);
+    }
+    if (!show_.empty()) {
+      auto show = query::parse_items(show_);
+      if (!show) return tl::unexpected(show.error());
+      options_.query.show = std::move(*show);
+    }
+    if (!duration_.empty()) {
+      auto duration = parse_duration(duration_);
+      if (!duration) return tl::unexpected(duration.error());
+      end_ = Clock::now() + *duration;
+    }
+    return {};
+  }
+
+  int watch(observe::Trace& trace) {
+    tell(trace);
+    announce(trace);
+    TraceText text(Style::of_stdout());
+    const std::int64_t wall_clock = wall_clock_offset_ns();
+    bool reader_there = true;
+    const auto sink = [&](const observe::TraceEvent& event) {
+      if (!reader_there || done()) return;
+      ++shown_;
+      reader_there = json_ ? print_json(to_json(event, wall_clock)) : print(text.line(event));
+    };
+    for (;;) {
+      // All that has fired by then is still in the buffer when it has ended.
+      const bool ended = trace.ended();
+      if (auto polled = trace.poll(time_left(), sink); !polled) return report(polled.error());
+      tell(trace);
+      if (!report_losses(trace)) return exit_done;
+      if (!reader_there || done() || ended) return exit_done;
+      if (interrupted()) return exit_interrupted;
+      if (end_ && Clock::now() >= *end_) return exit_done;
+    }
+  }
+
+  bool done() const { return limit_ != 0 && shown_ >= limit_; }
+
+  milliseconds time_left() const {
+    if (!end_) return poll_time;
+    const auto left = std::chrono::ceil<milliseconds>(*end_ - Clock::now());
+    return std::clamp(left, milliseconds(0), poll_time);
+  }
+
+  static bool print(const std::string& text) {
+    return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+  }
+
+  void announce(const observe::Trace& trace) const {
+    const std::size_t probes = trace.probes().size();
+    if (probes == 0) return;  // a note says what it waits for
+    fmt::print(stderr, "vitrine: tracing {} probe{} at {} site{}\n", probes, probes == 1 ? "" : "s",
+               trace.sites(), trace.sites() == 1 ? "" : "s");
+  }
+
+  static void tell(observe::Trace& trace) {
+    for (const std::string& text : trace.take_notes()) note(text);
+  }
+
+  /// False when nobody reads any more.
+  bool report_losses(const observe::Trace& trace) {
+    const std::uint64_t lost = trace.counters().lost;
+    const std::uint64_t more = lost - std::exchange(lost_, lost);
+    if (more == 0) return true;
+    if (json_) return print_json({{"lost", more}});
+    note(fmt::format("{} fires were lost: they came faster than they could be taken", more));
+    return true;
+  }
+
+  std::vector<std::string> words_;
+  std::string where_;
+  std::string show_;
+  std::string duration_;
+  std::size_t limit_ = 0;
+  bool json_ = false;
+  bool exec_ = false;
+  observe::TraceOptions options_;
+  std::optional<Clock::time_point> end_;
+  std::size_t shown_ = 0;
+  std::uint64_t lost_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_trace_command() {
+  return std::make_unique<TraceCommand>();
+}
+
+}  // namespace vitrine::cli
