@@ -1,6 +1,7 @@
 // Encoding: how an ELF file writes its numbers.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -15,25 +16,24 @@ struct Encoding {
 
   [[nodiscard]] std::size_t address_bytes() const { return wide ? 8 : 4; }
 
-  [[nodiscard]] std::uint16_t u16(const std::byte* at) const {
-    return static_cast<std::uint16_t>(number(at, 2));
-  }
-  [[nodiscard]] std::uint32_t u32(const std::byte* at) const {
-    return static_cast<std::uint32_t>(number(at, 4));
-  }
-  [[nodiscard]] std::uint64_t u64(const std::byte* at) const { return number(at, 8); }
+  [[nodiscard]] std::uint16_t u16(const std::byte* at) const { return number<std::uint16_t>(at); }
+  [[nodiscard]] std::uint32_t u32(const std::byte* at) const { return number<std::uint32_t>(at); }
+  [[nodiscard]] std::uint64_t u64(const std::byte* at) const { return number<std::uint64_t>(at); }
   [[nodiscard]] std::uint64_t address(const std::byte* at) const {
-    return number(at, address_bytes());
+    return wide ? u64(at) : u32(at);
   }
 
   bool operator==(const Encoding&) const = default;
 
  private:
-  [[nodiscard]] std::uint64_t number(const std::byte* at, std::size_t bytes) const {
-    std::uint64_t value = 0;
-    for (std::size_t i = 0; i < bytes; ++i)
-      value = value << 8 | std::to_integer<std::uint64_t>(at[big_endian ? i : bytes - 1 - i]);
-    return value;
+  template <class T>
+  [[nodiscard]] T number(const std::byte* at) const {
+    T value = 0;
+    std::memcpy(&value, at, sizeof value);
+    if (big_endian == (std::endian::native == std::endian::big)) return value;
+    if constexpr (sizeof value == 2) return __builtin_bswap16(value);
+    if constexpr (sizeof value == 4) return __builtin_bswap32(value);
+    if constexpr (sizeof value == 8) return __builtin_bswap64(value);
   }
 };
 

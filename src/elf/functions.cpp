@@ -3,16 +3,18 @@
 #include <elf.h>
 
 #include <algorithm>
-#include <map>
 #include <numeric>
+#include <unordered_map>
 
 #include "base/limits.hpp"
+#include "base/window_memory.hpp"
 #include "elf/image.hpp"
 
 namespace vitrine::elf {
 namespace {
 
 constexpr std::size_t chunk_entries = 16 * 1024;
+constexpr std::size_t name_windows = 4096;  // 4 MiB
 /// Functions that all lie around all addresses would make this quadratic: no honest file has more
 /// than a few around one.
 constexpr std::size_t candidates_per_address = 64;
@@ -108,15 +110,16 @@ std::vector<std::string> functions_around(Memory& file, const File& elf,
   search_table(file, elf, *table, search);
 
   const Section& strings = elf.sections[table->link];
-  std::map<std::uint32_t, std::string> known;
+  WindowMemory windows(file, name_windows);  // names of neighbours are neighbours
+  std::unordered_map<std::uint32_t, std::string> known;
   for (std::size_t i = 0; i < order.size(); ++i) {
     const Function& function = search.found()[i];
     if (!function.is_function || function.name >= strings.size) continue;
     const auto [name, is_new] = known.emplace(function.name, std::string());
     if (is_new)
-      name->second =
-          read_string(file, strings.offset + function.name, limits::name_bytes, "a symbol's name")
-              .value_or(std::string());
+      name->second = read_string(windows, strings.offset + function.name, limits::name_bytes,
+                                 "a symbol's name")
+                         .value_or(std::string());
     names[order[i]] = name->second;
   }
   return names;
