@@ -20,6 +20,7 @@ namespace vitrine::observe {
 namespace {
 
 constexpr std::string_view note_section = ".note.stapsdt";
+constexpr std::string_view description_section = VITRINE_NOTE_SECTION;
 
 probe::Machine machine_of(std::uint16_t machine) {
   switch (machine) {
@@ -59,49 +60,41 @@ class Reader {
   }
 
  private:
-  /// False: there is no section for our notes here.
+  /// False: there is no section for notes of probes here.
   bool read_notes(Memory& file, const elf::File& elf) {
-    bool has_section = false;
-    read_descriptions(file, elf);
-    for (const elf::Section& section : elf.sections) {
-      const bool ours = elf.name(section) == note_section;
-      if (section.type != SHT_NOTE && !(ours && section.type != SHT_NOBITS)) continue;
-      auto read = elf::read_section(file, elf, section, limits::note_section);
-      if (!read) {
-        if (ours) problem("{}: {}", note_section, read.error().message);
-        continue;
-      }
-      has_section = has_section || ours;
-      if (ours && !read->problem.empty()) problem("{}: {}", note_section, read->problem);
-      const auto notes = probe::decode_stapsdt_notes(read->bytes, elf.encoding);
-      if (ours || !notes.notes.empty()) add(notes, elf);
-    }
-    return has_section;
-  }
-
-  void read_descriptions(Memory& file, const elf::File& elf) {
-    for (const elf::Section& section : elf.sections) {
-      if (elf.name(section) != VITRINE_NOTE_SECTION || section.type == SHT_NOBITS) continue;
-      auto read = elf::read_section(file, elf, section, limits::note_section);
-      if (!read) {
-        problem("{}: {}", VITRINE_NOTE_SECTION, read.error().message);
-        continue;
-      }
-      if (!read->problem.empty()) problem("{}: {}", VITRINE_NOTE_SECTION, read->problem);
-      const auto& bytes = described_.emplace_back(std::move(read->bytes));
+    probe::TypedProbes descriptions;
+    const auto described = read_sections(file, elf, description_section);
+    for (const auto& bytes : described) {
       const auto notes = probe::decode_typed_notes(bytes, elf.encoding);
-      report(notes.problems);
-      descriptions_.add(notes);
+      tell(notes.problems);
+      descriptions.add(notes);
     }
+    const auto announced = read_sections(file, elf, note_section);
+    for (const auto& bytes : announced) {
+      const auto notes = probe::decode_stapsdt_notes(bytes, elf.encoding);
+      tell(notes.problems);
+      add(notes, elf, descriptions);
+    }
+    return !announced.empty();
   }
 
-  void report(const probe::NoteProblems& problems) {
-    for (const probe::NoteProblem& broken : problems.told) into_.problems.push_back(broken.message);
-    if (problems.left_out > 0) problem("{} more notes could not be decoded", problems.left_out);
+  /// The content of all sections of a name that have any.
+  std::vector<std::vector<std::byte>> read_sections(Memory& file, const elf::File& elf,
+                                                    std::string_view name) {
+    std::vector<std::vector<std::byte>> contents;
+    for (const elf::Section& section : elf.sections) {
+      if (section.type == SHT_NOBITS || elf.name(section) != name) continue;
+      auto read = elf::read_section(file, elf, section, limits::note_section);
+      if (!read || !read->problem.empty())
+        problem("{}: {}", name, read ? read->problem : read.error().message);
+      if (read) contents.push_back(std::move(read->bytes));
+    }
+    return contents;
   }
 
-  void add(const probe::StapsdtNotes& notes, const elf::File& notes_from) {
-    report(notes.problems);
+  void add(const probe::StapsdtNotes& notes, const elf::File& notes_from,
+           probe::TypedProbes& descriptions) {
+    probe::NoteProblems problems;
     const elf::Section* base = notes_from.find(".stapsdt.base");
     probe::FileLayout layout{
         elf_.type, elf_.segments, static_cast<std::uint64_t>(into_.file->identity().size), {}};
@@ -119,17 +112,21 @@ class Reader {
       auto& sites = into_.probes[i].sites;
       sites.reserve(sites.size() + counts[i]);
     }
-    probe::NoteProblems problems;
     for (std::size_t i = 0; i < positions.size(); ++i) {
       auto site = probe::make_site(notes.notes[i], layout);
       if (!site) {
         ++into_.tombstones;
         continue;
       }
-      site->types = descriptions_.of(notes.notes[i], site->arguments.size(), problems);
+      site->types = descriptions.of(notes.notes[i], site->arguments.size(), problems);
       into_.probes[positions[i]].sites.push_back(std::move(*site));
     }
-    report(problems);
+    tell(problems);
+  }
+
+  void tell(const probe::NoteProblems& problems) {
+    for (const probe::NoteProblem& one : problems.told) into_.problems.push_back(one.message);
+    if (problems.left_out > 0) problem("{} more notes are wrong", problems.left_out);
   }
 
   std::size_t position_of(std::string_view provider, std::string_view name) {
@@ -209,8 +206,6 @@ class Reader {
   const elf::File& elf_;
   const DebugPlaces& places_;
   std::unique_ptr<DebugFile> debug_;
-  std::vector<std::vector<std::byte>> described_;  ///< what `descriptions_` refers to
-  probe::TypedProbes descriptions_;
   std::unordered_map<std::string, std::size_t> positions_;  // of provider, NUL, name
 };
 
