@@ -8,6 +8,7 @@
 
 #include "cli/text.hpp"
 #include "observe/demangle.hpp"
+#include "probe/type_name.hpp"
 
 namespace vitrine::cli {
 namespace {
@@ -43,12 +44,15 @@ Json json_list(const format::KeyValueList& list) {
   return out;
 }
 
-/// One entry an argument: what `field` says of it, or null.
-Json json_types(const probe::Site& site, std::string probe::ArgumentType::*field) {
+/// One entry an argument: what `tell` says of its description, null for one without.
+template <class Tell>
+Json json_described(const probe::Site& site, Tell tell) {
   Json out(site.arguments.size(), nullptr);
-  for (const probe::ArgumentType& type : site.types)
-    if (type.argument < out.size() && !(type.*field).empty())
-      out[type.argument] = json_bytes(type.*field);
+  for (const probe::ArgumentType& type : site.types) {
+    if (type.argument >= out.size()) continue;
+    const std::string text = tell(type, site.arguments[type.argument]);
+    if (!text.empty()) out[type.argument] = json_bytes(text);
+  }
   return out;
 }
 
@@ -60,8 +64,9 @@ Json json_site(const probe::Site& site, std::optional<Address> bias) {
   Json& arguments = out["args"] = Json::array();
   for (const std::string& argument : site.arguments) arguments.push_back(json_bytes(argument));
   if (!site.types.empty()) {
-    out["types"] = json_types(site, &probe::ArgumentType::type);
-    out["arg_names"] = json_types(site, &probe::ArgumentType::name);
+    out["types"] = json_described(site, probe::type_name);
+    out["arg_names"] =
+        json_described(site, [](const auto& type, const std::string&) { return type.name; });
   }
   out["semaphore"] = site.semaphore == 0 ? Json() : Json(hex(site.semaphore));
   for (const std::string& problem : site.problems) out["problems"].push_back(json_bytes(problem));

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "observe/demangle.hpp"
+#include "probe/type_name.hpp"
 
 namespace vitrine::cli {
 namespace {
@@ -17,9 +18,12 @@ std::string title(const probe::Probe& probe) {
 /// "id: int, item: const char *" where a probe describes itself, else as the note has them.
 std::string arguments(const probe::Site& site) {
   std::vector<std::string> texts;
-  for (const probe::ArgumentType& type : site.types)
-    texts.push_back(type.name.empty() ? printable(type.type)
-                                      : printable(type.name) + ": " + printable(type.type));
+  for (const probe::ArgumentType& type : site.types) {
+    const std::string name = type.argument < site.arguments.size()
+                                 ? printable(probe::type_name(type, site.arguments[type.argument]))
+                                 : printable(type.type);
+    texts.push_back(type.name.empty() ? name : printable(type.name) + ": " + name);
+  }
   if (!texts.empty()) return fmt::format("{}", fmt::join(texts, ", "));
   for (const std::string& argument : site.arguments) texts.push_back(printable(argument));
   return fmt::format("{}", fmt::join(texts, " "));
