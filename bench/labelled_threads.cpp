@@ -2,7 +2,8 @@
 //
 // Each thread has three labels in force and sleeps for ever; with `spin` it keeps a CPU busy. KIND
 // `vitrine`: published by our own library; `malloc`: as the usual writer does it, every set, array,
-// key and value a malloc of its own.
+// key and value a malloc of its own; `live`: that, and a thread without labels that wakes a thousand
+// times a second, so that no reading finds that nothing ran since the last.
 #include <pthread.h>
 #include <unistd.h>
 
@@ -44,6 +45,10 @@ String copy(const std::string& text) {
 
 extern "C" __thread void* custom_labels_current_set;
 
+void* tick(void*) {
+  for (;;) ::usleep(1000);
+}
+
 void* run(void* argument) {
   const std::string id = std::to_string(reinterpret_cast<std::uintptr_t>(argument));
   const std::string tenant = "tenant-" + id, route = "/route/" + id, worker = "worker-" + id;
@@ -66,7 +71,8 @@ void* run(void* argument) {
 
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
-  by_malloc = std::strcmp(argv[1], "malloc") == 0;
+  const bool live = std::strcmp(argv[1], "live") == 0;
+  by_malloc = live || std::strcmp(argv[1], "malloc") == 0;
   const auto count = static_cast<unsigned>(std::atoi(argv[2]));
   spin = argc > 3;
   pthread_barrier_init(&all_labelled, nullptr, count + 1);
@@ -79,6 +85,7 @@ int main(int argc, char** argv) {
       return 1;
   }
   pthread_barrier_wait(&all_labelled);
+  if (pthread_t thread; live && pthread_create(&thread, &small, tick, nullptr) != 0) return 1;
   std::puts("ready");
   std::fflush(stdout);
   std::getchar();

@@ -231,7 +231,7 @@ int main(int argc, char** argv) {
   fmt::print("Reading the labels of all threads, microseconds a thread (three labels each)\n");
   fmt::print("{:8} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>6} {:>8} {:>9}\n", "writer", "threads",
              "first", "snapshot", "cpu", "ptrace", "ratio", "wanted", "switches", "proven");
-  for (const char* kind : {"vitrine", "malloc"})
+  for (const char* kind : {"vitrine", "malloc", "live"})
     for (const std::size_t threads : {10U, 100U, 1'000U, 10'000U}) compare(kind, threads);
   fmt::print("\nebpf mode, two threads that keep a CPU busy each: share of one CPU\n");
   for (const char* kind : {"vitrine", "malloc"})

@@ -60,11 +60,22 @@ Readings SlotReader::read(std::span<const SeenThread> threads, std::size_t& byte
   return readings;
 }
 
+/// Whether the process has the threads of the last reading, and none has run anything since. Then
+/// nothing in its memory has changed, whoever may write to it.
+bool SlotReader::nothing_ran(std::span<const SeenThread> threads) const {
+  return threads.size() == last_.size() && std::equal(threads.begin(), threads.end(), last_.begin(),
+                                                      [](const SeenThread& seen, const Last& last) {
+                                                        return seen.id == last.id && seen.at_rest &&
+                                                               seen.runs == last.runs;
+                                                      });
+}
+
 /// Lays out the slots, and takes over what threads that have run nothing since the last reading
 /// had in theirs.
 void SlotReader::stand(std::span<const SeenThread> threads, Readings& readings) const {
   const std::size_t width = subject_.definitions().size();
   readings.slots.resize(threads.size() * width);
+  const bool all_stand = all_remembered_ && nothing_ran(threads);
   auto last = last_.begin();
   for (std::size_t thread = 0; thread < threads.size(); ++thread) {
     const SeenThread& seen = threads[thread];
@@ -79,7 +90,7 @@ void SlotReader::stand(std::span<const SeenThread> threads, Readings& readings) 
       slot.definition = definition;
       if (!still || !before[definition].proven) continue;
       slot.known = true;
-      slot.standing = before[definition].constant;
+      slot.standing = all_stand || before[definition].constant;
       slot.record = before[definition].record;
     }
   }
@@ -220,8 +231,8 @@ bool SlotReader::recall(Content& content) {
   const std::uint32_t position =
       remembered_index_.find(content_key(content.record, content.definition));
   if (position == FlatIndex::none) return false;
-  const format::SerialMark& before = remembered_[position].mark;
-  if (!content.standing && mark_of(content) != before) return false;
+  const std::optional<format::SerialMark>& before = remembered_[position].mark;
+  if (!content.standing && (!before || mark_of(content) != before)) return false;
   content.mark = before;
   content.remembered = position;
   return true;
@@ -303,31 +314,38 @@ void SlotReader::decode(std::span<Content> contents, std::vector<bool>& refreshe
   }
 }
 
-Result<format::LabelSet> SlotReader::take_labels(Content& content) {
+Result<format::LabelSet> SlotReader::take_labels(Content& content, bool all_rested) {
   if (content.unchanged()) return remembered_[content.remembered].set;
-  if (content.slots == 1 && !content.mark) return std::move(content.set);
+  if (content.slots == 1 && !content.mark && !all_rested) return std::move(content.set);
   return content.set;
 }
 
 void SlotReader::remember(std::span<const SeenThread> threads, Readings readings,
                           const std::vector<bool>& rested, const std::vector<bool>& trusted) {
+  const bool all_rested = std::find(rested.begin(), rested.end(), false) == rested.end();
   std::vector<bool> whole(readings.contents.size());
+  std::size_t wholes = 0;
   bool changed = remembered_.size() > 2 * readings.contents.size();
   for (std::size_t i = 0; i < readings.contents.size(); ++i) {
     const Content& content = readings.contents[i];
+    const bool constant = content.mark || all_rested;
     whole[i] =
-        content.unchanged() || (content.mark && trusted[i] && content.set &&
+        content.unchanged() || (constant && trusted[i] && content.set &&
                                 content.set->truncated.empty() && content.set->defects.empty());
+    wholes += whole[i];
     changed = changed || (whole[i] && !content.unchanged());
   }
 
   last_.clear();
   for (const SeenThread& thread : threads) last_.push_back({thread.id, thread.runs});
   last_slots_.clear();
+  all_remembered_ = all_rested && wholes == readings.contents.size();
   for (const SlotReading& slot : readings.slots) {
     const bool proven = slot.standing || (rested[slot.thread] && !slot.error);
-    const bool constant = slot.content == SlotReading::no_content || whole[slot.content];
+    const bool constant = slot.content == SlotReading::no_content ||
+                          (whole[slot.content] && readings.contents[slot.content].mark);
     last_slots_.push_back({slot.record, proven, constant});
+    all_remembered_ = all_remembered_ && proven;
   }
 
   if (!changed) return;  // as most often
@@ -341,7 +359,7 @@ void SlotReader::remember(std::span<const SeenThread> threads, Readings readings
     if (content.unchanged())
       now.push_back(std::move(remembered_[content.remembered]));
     else
-      now.push_back({*content.mark, std::move(*content.set)});
+      now.push_back({content.mark, std::move(*content.set)});
   }
   remembered_ = std::move(now);
 }

@@ -54,8 +54,9 @@ struct Readings {
   std::vector<Content> contents;
 };
 
-/// Remembers the sets of our own writer from one reading to the next. Valid for one state of the
-/// subject's definitions: when they change make another.
+/// Remembers the sets of our own writer from one reading to the next, and those of other writers as
+/// long as nothing of the process runs. Valid for one state of the subject's definitions: when they
+/// change make another.
 class SlotReader {
  public:
   explicit SlotReader(Subject& subject);
@@ -63,8 +64,9 @@ class SlotReader {
   /// Reads all definitions in all `threads`. Those without a thread pointer get an error.
   Readings read(std::span<const SeenThread> threads, std::size_t& bytes_left);
 
-  /// The labels of a content. Of a foreign writer's set that one slot leads to they are moved out.
-  Result<format::LabelSet> take_labels(Content& content);
+  /// The labels of a content. Of a foreign writer's set that one slot leads to they are moved out,
+  /// unless all threads `rested`: then `remember` wants them.
+  Result<format::LabelSet> take_labels(Content& content, bool all_rested);
 
   /// Ends a reading. `rested`, by thread: it ran nothing during it. `trusted`, by content: its
   /// bytes belong together.
@@ -73,7 +75,7 @@ class SlotReader {
 
  private:
   struct Remembered {
-    format::SerialMark mark;
+    std::optional<format::SerialMark> mark;  ///< none: a foreign writer's
     format::LabelSet set;
   };
 
@@ -88,6 +90,7 @@ class SlotReader {
     bool constant = false;  ///< what it leads to, as long as the slot is as it is
   };
 
+  bool nothing_ran(std::span<const SeenThread> threads) const;
   void stand(std::span<const SeenThread> threads, Readings& readings) const;
   void locate(std::span<const SeenThread> threads, Readings& readings,
               std::vector<Address>& addresses);
@@ -107,6 +110,7 @@ class SlotReader {
   std::vector<Remembered> remembered_;
   std::vector<Last> last_;
   std::vector<LastSlot> last_slots_;  // by thread of last_, then by definition
+  bool all_remembered_ = false;       // all of it was proven, and its contents are in remembered_
 };
 
 }  // namespace vitrine::observe

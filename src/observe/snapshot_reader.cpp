@@ -86,6 +86,7 @@ Snapshot SnapshotReader::assemble(std::span<const SeenThread> threads, Readings 
                                   std::span<const Since> since, std::size_t& bytes_left) {
   std::vector<bool> rested;
   for (const Since what : since) rested.push_back(what == Since::rested);
+  const bool all_rested = std::find(rested.begin(), rested.end(), false) == rested.end();
   const std::vector<bool> trusted = trusted_contents(readings, rested);
   Snapshot snapshot;
   snapshot.notes = subject_->notes();
@@ -106,7 +107,7 @@ Snapshot SnapshotReader::assemble(std::span<const SeenThread> threads, Readings 
     if (slot.error)
       labels.set = tl::unexpected<Error>(*slot.error);
     else if (content != nullptr)
-      labels.set = slots_->take_labels(*content);
+      labels.set = slots_->take_labels(*content, all_rested);
     if (slot.standing || (rested[slot.thread] && whole)) {
       labels.evidence = Evidence::proven;
     } else if (content != nullptr && content->unchanged()) {

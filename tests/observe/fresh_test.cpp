@@ -43,6 +43,19 @@ TEST_P(Fresh, EachChangeShowsInTheNextReading) {
   }
 }
 
+// The thread that shows the label runs nothing, so its slot stands; what it leads to does not.
+TEST_P(Fresh, AnEditByAnotherThreadShowsInTheNextReading) {
+  test::Child target = test::start_subject("edit");
+  auto reader = test::open_reader(target.pid(), GetParam());
+  ASSERT_TRUE(reader);
+  std::vector<std::string> expected{"0"};
+  for (int change = 0; change < 50; ++change) {
+    for (int again = 0; again < 3; ++again)
+      ASSERT_EQ(shown(*reader, target.pid()), expected) << change << ", reading " << again;
+    expected = {std::to_string(test::ask(target).at(0))};
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Modes, Fresh, testing::Values(Mode::snapshot, Mode::ptrace),
                          [](const auto& row) { return std::string(name(row.param)); });
 

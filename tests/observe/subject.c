@@ -12,6 +12,8 @@
  *   churn     threads start and end all the time; a line: how many have
  *   exec      a line: executes itself as `exec2`, whose label is generation=2
  *   work      four threads count; a line: the counts
+ *   edit      a thread sleeps with the label n=0 in force; a line: the main thread, which does not
+ *             have that set in force, counts n up in place, and says what it is now
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -186,6 +188,17 @@ static void* works(void* counter) {
   return counter;
 }
 
+/* --- edit */
+static char* volatile edited;
+
+static void* shows_n(void* argument) {
+  put_in_force("n", "0");
+  edited = own.value;
+  atomic_fetch_add(&labelled, 1);
+  for (;;) pause();
+  return argument;
+}
+
 int main(int argc, char** argv) {
   char line[64];
   const char* kind = argc > 1 ? argv[1] : "";
@@ -194,6 +207,7 @@ int main(int argc, char** argv) {
   if (strcmp(kind, "vfork") == 0) start(vforks, NULL);
   if (strcmp(kind, "churn") == 0) start(churns, NULL);
   if (strcmp(kind, "exec2") == 0) put_in_force("generation", "2");
+  if (strcmp(kind, "edit") == 0) start(shows_n, NULL);
   if (strcmp(kind, "work") == 0)
     for (int i = 0; i < 4; ++i) start(works, &counts[i]);
   puts("ready");
@@ -215,6 +229,10 @@ int main(int argc, char** argv) {
     if (strcmp(kind, "churn") == 0) printf("%ld\n", atomic_load(&ended));
     if (strcmp(kind, "work") == 0)
       printf("%ld %ld %ld %ld\n", counts[0], counts[1], counts[2], counts[3]);
+    if (strcmp(kind, "edit") == 0) {
+      edited[0] = edited[0] == '9' ? '0' : (char)(edited[0] + 1);
+      printf("%c\n", edited[0]);
+    }
     fflush(stdout);
   }
 }
