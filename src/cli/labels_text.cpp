@@ -97,6 +97,7 @@ struct Line {
 
 std::string names(const std::vector<Definition>& definitions) {
   std::vector<std::string_view> formats;
+  formats.reserve(definitions.size());
   for (const Definition& definition : definitions)
     formats.push_back(format::name(definition.first));
   return fmt::format("{}", fmt::join(formats, ", "));
