@@ -20,10 +20,25 @@ check() {  # check PROGRAM VERSION [SLOT…]: it runs, and exports these symbols
   echo "ok: ${program#"$work/"}"
 }
 
+check_probe() {  # check_probe PROGRAM: it has its probe, with the nops of our header
+  local notes at
+  notes=$(readelf --wide -n "$1")
+  at=$(sed -n 's/.*Location: 0x0*\([0-9a-f]*\),.*/\1/p' <<<"$notes")
+  [[ $notes == *"Provider: outsider"*"Name: fire"*"Arguments: -4@"*" 8@"* ]] ||
+    { echo "$1 has the notes: $notes"; exit 1; }
+  [ "$(uname -m)" != x86_64 ] ||
+    objdump -d --start-address="0x$at" "$1" | grep -A1 "^ *$at:" | grep -q 'cs nopw' ||
+    { echo "$1 was not built with our header"; exit 1; }
+  "$1"
+  echo "ok: ${1#"$work/"}"
+}
+
 check_all() {  # check_all DIRECTORY OF PROGRAMS
   check "$1/with_publish" 1 custom_labels_current_set:8 otel_thread_ctx_v1:8
   check "$1/with_customlabels" 1
   check "$1/with_customlabels_v0" 0
+  check_probe "$1/with_sdt"
+  check_probe "$1/with_sdt_compat"
 }
 
 # Nothing but a compiler: no library may be looked for that the publishing side does not need.
