@@ -125,6 +125,18 @@ def native(folder):
                        [compiler, f"-std={standard}", level], language, "x86_64", [])
 
 
+def flags(folder):
+    """Options that change what the compiler does with asm."""
+    for compiler, options in (
+            ("g++", "-fsanitize=address,undefined"), ("clang++", "-fsanitize=address,undefined"),
+            ("g++", "-O2 -fsanitize=thread"), ("g++", "-O2 -flto"), ("clang++", "-O2 -flto=thin -fuse-ld=lld"),
+            ("g++", "-O2 -masm=intel"), ("clang++", "-O2 -masm=intel"), ("clang++", "-O2 -fno-integrated-as"),
+            ("g++", "-O3 -funroll-loops -march=native"), ("g++", "-Og -g3 -fPIC -fno-inline"),
+            ("g++", "-O2 -DVITRINE_SDT_RETAIN=0"), ("g++", "-O2 -fcf-protection=full -pg")):
+        yield (f"{compiler} {options}", subject, folder, [compiler, *options.split()], "c++", "x86_64", [])
+    yield ("musl-gcc", subject, folder, ["musl-gcc", "-O2"], "c", "x86_64", [])
+
+
 def machines(folder):
     for compiler, language, machine, runner in (
             ("aarch64-linux-gnu-gcc", "c", "aarch64", ["qemu-aarch64"]),
@@ -148,7 +160,7 @@ def everything(folder):
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        return cases(lambda: native(folder), lambda: machines(folder), lambda: everything(folder))
+        return cases(lambda: native(folder), lambda: flags(folder), lambda: machines(folder), lambda: everything(folder))
 
 
 if __name__ == "__main__":
