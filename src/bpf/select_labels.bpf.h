@@ -6,10 +6,6 @@
 #include "task.bpf.h"
 #include "trace_labels.bpf.h"
 
-struct selected_values {
-  __u64 hash[VITRINE_SELECTED_LABELS]; /* 0: not set */
-};
-
 /// What was found in sets of our own writer, by own_set_id.
 struct {
   __uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -22,8 +18,6 @@ struct selection {
   struct scratch* s;
   const struct vitrine_definition* definition;
   __u64 mask;
-  __u64 at, end; /* in a record's attributes */
-  struct selected_values found;
 };
 
 static __always_inline int key_is(struct scratch* s, const struct vitrine_selected_label* wanted,
@@ -52,8 +46,8 @@ static long select_from_entry(__u32 index, void* context) {
   const __u64 value = entry->value & selection->mask, value_length = entry->value_length;
   if (!key || !value) return 0;
   for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i)
-    if (!selection->found.hash[i] && key_is(s, &config.selected[i], key, key_length))
-      selection->found.hash[i] = name_of_user(s, value, value_length);
+    if (!s->found.hash[i] && key_is(s, &config.selected[i], key, key_length))
+      s->found.hash[i] = name_of_user(s, value, value_length);
   return 0;
 }
 
@@ -72,13 +66,18 @@ static __always_inline void select_from_array(struct selection* selection, __u64
   bpf_loop(entries, select_from_entry, selection, 0);
 }
 
+/// Notes whether the set is one of our own writer.
 static __always_inline void select_from_set(struct selection* selection, __u32 tgid, __u64 set) {
+  struct own_block* block = &selection->s->own;
   struct serial_head head = {};
   const int own = read_serial_head(&head, set);
   const __u64 id = own ? own_set_id(tgid, set, head.serial) : 0;
+  block->id = id;
+  block->begin = set;
+  block->end = set + head.total_bytes;
   const struct selected_values* before = own ? bpf_map_lookup_elem(&found_before, &id) : 0;
   if (before) {
-    selection->found = *before;
+    selection->s->found = *before;
     return;
   }
   if (!own && READ_USER(&head, 24, set)) {
@@ -86,24 +85,24 @@ static __always_inline void select_from_set(struct selection* selection, __u32 t
     return;
   }
   select_from_array(selection, head.storage, head.count);
-  if (own) bpf_map_update_elem(&found_before, &id, &selection->found, BPF_ANY);
+  if (own) bpf_map_update_elem(&found_before, &id, &selection->s->found, BPF_ANY);
 }
 
 /// An attribute of a thread record: the last one of a key counts.
 static long select_from_attribute(__u32 index, void* context) {
   struct selection* selection = context;
   struct scratch* s = selection->s;
-  const __u64 at = selection->at;
-  if (at + 2 > selection->end) return 1;
+  const __u64 at = s->attribute;
+  if (at + 2 > s->attributes_end) return 1;
   const __u8* attribute = s->work + bounded(at, WORK_BYTES);
   const __u32 number = attribute[0];
   const __u64 length = attribute[1];
-  if (at + 2 + length > selection->end) return 1;
+  if (at + 2 + length > s->attributes_end) return 1;
   for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i)
     if (config.selected[i].kind == VITRINE_SELECT_LABEL &&
         selection->definition->selected_key[i] == number + 1)
-      selection->found.hash[i] = name_of_copy(s, offsetof(struct scratch, work) + at + 2, length);
-  selection->at = at + 2 + length;
+      s->found.hash[i] = name_of_copy(s, offsetof(struct scratch, work) + at + 2, length);
+  s->attribute = at + 2 + length;
   return 0;
 }
 
@@ -117,9 +116,9 @@ static __always_inline void select_ids(struct selection* selection, __u32 trace,
   if (!present) return;
   for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i) {
     if (config.selected[i].kind == VITRINE_SELECT_TRACE_ID)
-      selection->found.hash[i] = name_of_copy(s, work + trace, 16);
+      s->found.hash[i] = name_of_copy(s, work + trace, 16);
     if (config.selected[i].kind == VITRINE_SELECT_SPAN_ID)
-      selection->found.hash[i] = name_of_copy(s, work + span, 8);
+      s->found.hash[i] = name_of_copy(s, work + span, 8);
   }
 }
 
@@ -159,28 +158,37 @@ static __always_inline void select_from_record(struct selection* selection, __u3
     count(VITRINE_TRACE_FAULTS, 1);
     return;
   }
-  selection->at = 0;
-  selection->end = size;
+  s->attribute = 0;
+  s->attributes_end = size;
   bpf_loop(most, select_from_attribute, selection, 0);
 }
 
-struct selection_walk {
-  struct scratch* s;
-  __u32 tgid;
-  const struct vitrine_target* target;
-  __u64 tp;
-};
+/// The same once for all fires with our own writer's block in force.
+static __always_inline void select_from_record_in(struct selection* selection,
+                                                  const struct own_block* block, __u32 shape,
+                                                  __u64 record) {
+  const __u64 id = block->id - 1;  // even, where those of sets are odd
+  const struct selected_values* before = bpf_map_lookup_elem(&found_before, &id);
+  if (before) {
+    selection->s->found = *before;
+    return;
+  }
+  select_from_record(selection, shape, record);
+  bpf_map_update_elem(&found_before, &id, &selection->s->found, BPF_ANY);
+}
 
-static long select_from_definition(__u32 index, void* context) {
-  struct selection_walk* walk = context;
-  struct scratch* s = walk->s;
-  struct selection selection = {.s = s, .mask = walk->target->address_mask};
-  selection.definition = &walk->target->definitions[bounded(index, VITRINE_DEFINITIONS)];
+/// Returns whether every selected label has been found by now.
+VERIFIED_ALONE int select_from_definition(struct scratch* s, const struct vitrine_target* target,
+                                          __u32 tgid, __u32 index) {
+  if (!s || !target) return 0;
+  struct selection selection = {.s = s, .mask = target->address_mask};
+  selection.definition = &target->definitions[bounded(index, VITRINE_DEFINITIONS)];
+  const __u32 shape = selection.definition->shape;
+  for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i) s->found.hash[i] = 0;
   struct slot_place place = {};
-  find_slot(&place, selection.definition, walk->target, walk->tp);
+  find_slot(&place, selection.definition, target, s->registers[VITRINE_THREAD_POINTER]);
   if (place.state == VITRINE_SLOT_UNREADABLE) count(VITRINE_TRACE_FAULTS, 1);
   if (place.state != VITRINE_SLOT_READ) return 0;
-  const __u32 shape = selection.definition->shape;
   if (shape == VITRINE_LABEL_ARRAY_IN_SLOT) {
     __u64 entries = 0;
     if (peek(&entries, place.address + 8)) return 0;
@@ -188,21 +196,33 @@ static long select_from_definition(__u32 index, void* context) {
   } else if (!place.record) {
     return 0;
   } else if (shape == VITRINE_LABEL_ARRAY) {
-    select_from_set(&selection, walk->tgid, place.record);
+    select_from_set(&selection, tgid, place.record);
+  } else if (shape == VITRINE_SIZED_RECORD && is_in(&s->own, place.record)) {
+    select_from_record_in(&selection, &s->own, shape, place.record);
   } else {
     select_from_record(&selection, shape, place.record);
   }
-  for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i)
-    if (!s->label[i]) s->label[i] = selection.found.hash[i];
-  return 0;
+  int missing = 0;
+  for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i) {
+    if (!s->label[i]) s->label[i] = s->found.hash[i];
+    if (!s->label[i] && config.selected[i].kind != VITRINE_SELECT_NONE) missing = 1;
+  }
+  return !missing;
 }
 
-/// Fills s->label.
-VERIFIED_ALONE int select_labels(struct scratch* s, const struct vitrine_target* target,
-                                 __u32 tgid) {
-  if (!s || !target) return 0;
-  struct selection_walk walk = {.s = s, .tgid = tgid, .target = target};
-  walk.tp = thread_pointer_of((struct task_struct*)bpf_get_current_task());
-  bpf_loop(target->definition_count, select_from_definition, &walk, 0);
-  return 0;
+static long select_from_definition_of_pass(__u32 index, void* context) {
+  struct definition_pass* pass = context;
+  if (!is_of_pass(pass, index)) return 0;
+  pass->done = select_from_definition(pass->s, pass->target, pass->tgid, index);
+  return pass->done != 0;
+}
+
+/// Fills s->label, which is all zeros.
+static __always_inline void select_labels(struct scratch* s, const struct vitrine_target* target,
+                                          __u32 tgid) {
+  s->own.id = 0;
+  struct definition_pass pass = {.s = s, .target = target, .tgid = tgid, .arrays = 1};
+  bpf_loop(target->definition_count, select_from_definition_of_pass, &pass, 0);
+  pass.arrays = 0;
+  if (!pass.done) bpf_loop(target->definition_count, select_from_definition_of_pass, &pass, 0);
 }

@@ -18,15 +18,6 @@ static __always_inline __u64 switches_of(const struct task_struct* task) {
          *(const volatile unsigned long*)&task->nivcsw;
 }
 
-/// Direct loads, which the verifier allows on an iterator's task, take a fraction of a probe read.
-static __always_inline __u64 thread_pointer_of_iterated(const struct task_struct* task) {
-#if defined(__TARGET_ARCH_x86)
-  return task->thread.fsbase;
-#else
-  return task->thread.uw.tp_value;
-#endif
-}
-
 SEC("iter/task")
 int threads(struct bpf_iter__task* ctx) {
   struct task_struct* task = ctx->task;
@@ -40,7 +31,7 @@ int threads(struct bpf_iter__task* ctx) {
   out.at_rest = on_cpu == 0 && switches_of(task) == out.switches;
 
   out.start_time_ns = task->start_boottime;
-  out.thread_pointer = thread_pointer_of_iterated(task);
+  out.thread_pointer = thread_pointer_of_trusted(task);
   out.kernel_tgid = task->tgid;
   // Called in the reader's own context: what it may call this thread is what we emit.
   out.pid_level = bpf_get_current_task_btf()->thread_pid->level;

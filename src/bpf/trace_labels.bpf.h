@@ -22,22 +22,18 @@ static __always_inline __u64 own_set_id(__u32 tgid, __u64 set, __u64 serial) {
   return vitrine_hash_end(&state, tgid, 24) | 1;
 }
 
-struct set_walk {
-  struct scratch* s;
-  __u32 tgid;
-  const struct vitrine_target* target;
-  __u64 tp;
-  __u32 sets;
-};
+static __always_inline int is_in(const struct own_block* block, __u64 record) {
+  return block->id && record >= block->begin && record < block->end;
+}
 
 /// The set's content behind its head. Returns the id of what is kept of it.
-static __always_inline __u64 append_content(struct scratch* s, __u32 tgid, __u32 shape,
-                                            const struct slot_place* place, __u64 mask,
-                                            __u64* kept_at) {
+static __always_inline __u64 append_content(struct scratch* s, __u32 tgid, __u32 shape, __u64 mask,
+                                            const struct slot_place* place, __u64* kept_at) {
   struct label_buffer* out = &s->out;
   const __u64 trouble = out->cut + out->faults;
   *kept_at = out->used;
   __u64 id = 0;
+  if (shape == VITRINE_SIZED_RECORD && is_in(&s->own, place->record)) return s->own.id;
   if (shape == VITRINE_SIZED_RECORD) {
     const __u64 at = place->record ? append_chunk(out, place->record, RECORD_HEADER) : 0;
     if (!at) return 0;
@@ -50,9 +46,18 @@ static __always_inline __u64 append_content(struct scratch* s, __u32 tgid, __u32
   } else if (shape == VITRINE_LABEL_ARRAY && place->record) {
     struct serial_head head = {};
     if (read_serial_head(&head, place->record)) {
+      const int whole = head.total_bytes <= LABEL_CHUNK_BYTES;
       id = own_set_id(tgid, place->record, head.serial);
+      if (whole) {
+        s->own.begin = place->record;
+        s->own.end = place->record + head.total_bytes;
+        s->own.id = id;
+      }
       if (was_sent(id)) return id;
-      if (!append_chunk(out, place->record, head.total_bytes)) return 0;
+      if (whole)
+        append_chunk(out, place->record, head.total_bytes);
+      else
+        copy_foreign_array(out, place->record, mask);
     } else {
       copy_foreign_array(out, place->record, mask);
     }
@@ -61,29 +66,32 @@ static __always_inline __u64 append_content(struct scratch* s, __u32 tgid, __u32
   }
   const __u64 length = out->used - *kept_at;
   // What is not whole now may be the next time.
-  if (length == 0 || out->cut + out->faults != trouble) return 0;
+  if (length == 0 || out->cut + out->faults != trouble) {
+    if (id) s->own.id = 0;
+    return 0;
+  }
   if (id) return id;
   id = hash_chunks(out, *kept_at, length, tgid);
   if (was_sent(id)) out->used = *kept_at;
   return id;
 }
 
-static long append_set(__u32 index, void* context) {
-  struct set_walk* walk = context;
-  struct scratch* s = walk->s;
+/// Returns 0 when there is no room.
+VERIFIED_ALONE int append_set(struct scratch* s, const struct vitrine_target* target, __u32 tgid,
+                              __u32 index) {
+  if (!s || !target) return 0;
   const struct vitrine_definition* definition =
-      &walk->target->definitions[bounded(index, VITRINE_DEFINITIONS)];
+      &target->definitions[bounded(index, VITRINE_DEFINITIONS)];
   struct label_buffer* out = &s->out;
   const __u64 head_at = out->used;
-  if (!append(out, sizeof(struct vitrine_fire_set))) return 1;
+  if (!append(out, sizeof(struct vitrine_fire_set))) return 0;
   struct slot_place place = {};
-  find_slot(&place, definition, walk->target, walk->tp);
+  find_slot(&place, definition, target, s->registers[VITRINE_THREAD_POINTER]);
   if (place.state == VITRINE_SLOT_UNREADABLE) out->faults++;
   const __u64 fresh_at = out->used;
   __u64 kept_at = fresh_at, id = 0;
   if (place.state == VITRINE_SLOT_READ)
-    id = append_content(s, walk->tgid, definition->shape, &place, walk->target->address_mask,
-                        &kept_at);
+    id = append_content(s, tgid, definition->shape, target->address_mask, &place, &kept_at);
   if (id && out->used != kept_at) {
     s->new_set[bounded(s->new_sets, VITRINE_DEFINITIONS)] = id;
     s->new_sets++;
@@ -96,18 +104,41 @@ static long append_set(__u32 index, void* context) {
   head->state = place.state;
   head->fresh_bytes = kept_at - fresh_at;
   head->kept_bytes = out->used - kept_at;
-  walk->sets++;
+  return 1;
+}
+
+/// A pass through a process's definitions: label arrays first, as one of them may be a block of our
+/// own writer; then the rest.
+struct definition_pass {
+  struct scratch* s;
+  const struct vitrine_target* target;
+  __u32 tgid;
+  __u32 arrays;
+  __u32 done;
+};
+
+static __always_inline int is_of_pass(const struct definition_pass* pass, __u32 index) {
+  const __u32 shape = pass->target->definitions[bounded(index, VITRINE_DEFINITIONS)].shape;
+  return (shape == VITRINE_LABEL_ARRAY) == pass->arrays;
+}
+
+static long append_set_of_pass(__u32 index, void* context) {
+  struct definition_pass* pass = context;
+  if (!is_of_pass(pass, index)) return 0;
+  if (!append_set(pass->s, pass->target, pass->tgid, index)) return 1;
+  pass->done++;
   return 0;
 }
 
 /// Appends a vitrine_fire_set for each definition of the process. Returns how many had room.
-VERIFIED_ALONE __u32 append_sets(struct scratch* s, const struct vitrine_target* target,
-                                 __u32 tgid) {
-  if (!s || !target) return 0;
-  struct set_walk walk = {.s = s, .tgid = tgid, .target = target};
-  walk.tp = thread_pointer_of((struct task_struct*)bpf_get_current_task());
-  bpf_loop(walk.target->definition_count, append_set, &walk, 0);
-  return walk.sets;
+static __always_inline __u32 append_sets(struct scratch* s, const struct vitrine_target* target,
+                                         __u32 tgid) {
+  s->own.id = 0;
+  struct definition_pass pass = {.s = s, .target = target, .tgid = tgid, .arrays = 1};
+  bpf_loop(target->definition_count, append_set_of_pass, &pass, 0);
+  pass.arrays = 0;
+  bpf_loop(target->definition_count, append_set_of_pass, &pass, 0);
+  return pass.done;
 }
 
 static long note_sent(__u32 index, void* context) {

@@ -36,12 +36,13 @@ static __always_inline void inherit(struct process* process, const struct task_s
   }
 }
 
-static __always_inline void find_process(struct process* process, struct task_struct* task) {
+/// `task`: the current one.
+static __always_inline void find_process(struct process* process, const struct task_struct* task) {
   process->tgid = bpf_get_current_pid_tgid() >> 32;
   process->flags = 0;
   process->target = 0;
   struct vitrine_target* target = bpf_map_lookup_elem(&targets, &process->tgid);
-  const __u64 image = image_of(task);
+  const __u64 image = task->mm ? (__u64)task->mm->exe_file : 0;
   if (target && (target->program_mark == 0 || target->program_mark == image)) {
     target->program_mark = image;
     process->target = target;

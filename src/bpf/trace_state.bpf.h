@@ -27,6 +27,17 @@ static __always_inline long read_user(void* into, __u32 size, __u64 address) {
 
 #define WORK_BYTES (LABEL_ENTRIES * 32)
 
+struct selected_values {
+  __u64 hash[VITRINE_SELECTED_LABELS]; /* 0: not set */
+};
+
+/// The block of our own writer's set in force. Its thread record is in it too, and as immutable: it
+/// needs no look.
+struct own_block {
+  __u64 id; /* 0: there is none */
+  __u64 begin, end;
+};
+
 /// A function that the verifier looks at once, by itself, whatever calls it: what it is given may be
 /// null, for all it knows.
 #define VERIFIED_ALONE __attribute__((noinline))
@@ -44,6 +55,10 @@ struct scratch {
   __u8 state[32]; /* enum vitrine_captured_state */
   __u64 new_set[VITRINE_DEFINITIONS];
   __u64 label[VITRINE_SELECTED_LABELS];
+  struct own_block own;
+  /* Of a search through one set: here, not on the stack, where the verifier would follow it. */
+  struct selected_values found;
+  __u64 attribute, attributes_end; /* in `work` */
   struct vitrine_group group;
   struct vitrine_name name;
   __u8 key[VITRINE_KEY_BYTES];

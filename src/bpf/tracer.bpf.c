@@ -21,7 +21,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 struct fire {
   const __u64* ctx;
   const struct vitrine_site_program* program;
-  struct task_struct* task;
+  const struct task_struct* task;
   __u64 cookie;
   __u64 now;
   struct process process;
@@ -31,7 +31,7 @@ static __always_inline void fill_head(struct scratch* s, const struct fire* fire
                                       struct vitrine_fire* head) {
   const struct task_struct* task = fire->task;  // a relocation takes in the whole expression
   head->time_ns = fire->now;
-  head->process_start_ns = BPF_CORE_READ(task, group_leader, start_boottime);
+  head->process_start_ns = task->group_leader->start_boottime;
   head->address = s->registers[VITRINE_PROBE_ADDRESS];
   head->kind = VITRINE_RECORD_FIRE;
   head->flags = fire->process.flags;
@@ -45,13 +45,16 @@ static __always_inline void fill_head(struct scratch* s, const struct fire* fire
   head->stack_bytes = 0;
   head->reserved = 0;
   bpf_get_current_comm(head->comm, sizeof head->comm);
+}
+
+static __always_inline void fill_ids(const struct fire* fire, struct vitrine_fire* head) {
   const __u64 pid_tgid = bpf_get_current_pid_tgid();
   head->pid = pid_tgid >> 32;
   head->tid = (__u32)pid_tgid;
-  if (config.pid_level) {
-    head->tid = tid_at_level(task, config.pid_level);
-    head->pid = tid_at_level(BPF_CORE_READ(task, group_leader), config.pid_level);
-  }
+  if (!config.pid_level) return;
+  const struct task_struct* task = fire->task;
+  head->tid = tid_at_level(task, config.pid_level);
+  head->pid = tid_at_level(task->group_leader, config.pid_level);
 }
 
 static __always_inline __u32 append_stack(struct scratch* s, const struct fire* fire) {
@@ -115,7 +118,9 @@ static __always_inline void run(struct scratch* s, struct fire* fire) {
   take_registers(s, fire->ctx, fire->cookie >> 63);
   struct vitrine_fire* head = append(&s->out, sizeof *head);
   if (!head) return;
-  fill_head(s, fire, head);
+  // What is only added up has no use for the rest of it.
+  if (program->role == VITRINE_EMIT || fire->process.flags) fill_head(s, fire, head);
+  if (program->role == VITRINE_EMIT || program->where.count) fill_ids(fire, head);
   head->captures = capture_all(s, program);
   if (program->needed_labels) {
     for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i) s->label[i] = 0;
@@ -128,7 +133,10 @@ static __always_inline void run(struct scratch* s, struct fire* fire) {
     return;
   }
   reduce(s, program, fire->now);
-  if (program->needed_labels && fire->process.flags) tell_of_process(s, fire);
+  if (program->needed_labels && fire->process.flags) {
+    fill_ids(fire, head);
+    tell_of_process(s, fire);
+  }
 }
 
 static __always_inline int is_plain_count(const struct vitrine_site_program* program) {
@@ -148,7 +156,7 @@ int trace(const __u64* ctx) {
     count_plainly(index);
     return 0;
   }
-  fire.task = (struct task_struct*)bpf_get_current_task();
+  fire.task = bpf_get_current_task_btf();
   if (config.only_known || config.labels || fire.program->needed_labels) {
     find_process(&fire.process, fire.task);
     if (config.only_known && !fire.process.target) return 0;
