@@ -53,7 +53,11 @@
 /* VITRINE_SDT_RETAIN: 1 where sections can be marked so that no --gc-sections drops them
  * (SHF_GNU_RETAIN: binutils 2.36, clang 13). Without it gold, lld and mold drop the base section. */
 #ifndef VITRINE_SDT_RETAIN
-#ifdef __has_attribute
+#if defined __ASSEMBLER__ && !defined __clang__
+#if __GNUC__ >= 11 /* which came with the assembler that has it; gcc knows no attributes here */
+#define VITRINE_SDT_RETAIN 1
+#endif
+#elif defined __has_attribute
 #if __has_attribute(retain)
 #define VITRINE_SDT_RETAIN 1
 #endif
