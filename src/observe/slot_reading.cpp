@@ -63,11 +63,11 @@ Readings SlotReader::read(std::span<const SeenThread> threads, std::size_t& byte
 /// Whether the process has the threads of the last reading, and none has run anything since. Then
 /// nothing in its memory has changed, whoever may write to it.
 bool SlotReader::nothing_ran(std::span<const SeenThread> threads) const {
-  return threads.size() == last_.size() && std::equal(threads.begin(), threads.end(), last_.begin(),
-                                                      [](const SeenThread& seen, const Last& last) {
-                                                        return seen.id == last.id && seen.at_rest &&
-                                                               seen.runs == last.runs;
-                                                      });
+  const auto as_before = [](const SeenThread& seen, const Last& last) {
+    return seen.id == last.id && seen.at_rest && seen.runs == last.runs;
+  };
+  return threads.size() == last_.size() &&
+         std::equal(threads.begin(), threads.end(), last_.begin(), as_before);
 }
 
 /// Lays out the slots, and takes over what threads that have run nothing since the last reading
