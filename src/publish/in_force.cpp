@@ -29,7 +29,8 @@ void end_out_of_order(Block* above, const Block& block, const Words& outer,
 void take_out_of_force(Thread& self, const Words& outer, std::uint64_t outer_serial,
                        const Block& block) noexcept {
   const std::uint64_t now = identity_in_force(self);
-  if (now != identity_of(block.links.words)) {
+  const Words mine = block.links.words;
+  if (now != identity_of(mine)) {
     end_out_of_order(block_of(now), block, outer, outer_serial);
   } else if (block.links.is_spliced()) {
     const Block* parent = block.links.parent();

@@ -41,8 +41,8 @@ inline constexpr std::size_t small_page_bytes = 8 * 1024;
 
 /// What a set of ours has beside what observers see of it.
 struct Links {
-  /// As Words, which a block has aligned, too.
-  using StoredWords = unsigned long long __attribute__((vector_size(16), aligned(8)));
+  /// As Words, and in a block aligned as they are. (A typedef: clang does not align an alias less.)
+  typedef unsigned long long StoredWords __attribute__((vector_size(16), aligned(8)));
 
   std::uint64_t below_serial;  ///< which incarnation of `below`; 0: there is none
   StoredWords words;           ///< what puts this set in force
