@@ -43,7 +43,8 @@ Tables decode_header(const Encoding& encoding, const std::byte* at) {
 Segment decode_segment(const Encoding& encoding, const std::byte* at) {
   return {encoding.u32(AT(p_type)),       encoding.u32(AT(p_flags)),
           encoding.address(AT(p_offset)), encoding.address(AT(p_vaddr)),
-          encoding.address(AT(p_filesz)), encoding.address(AT(p_memsz))};
+          encoding.address(AT(p_filesz)), encoding.address(AT(p_memsz)),
+          encoding.address(AT(p_align))};
 }
 #undef AT
 

@@ -23,6 +23,7 @@ struct Segment {
   Address address = 0;            ///< p_vaddr
   std::uint64_t file_size = 0;    ///< bytes of it in the file
   std::uint64_t memory_size = 0;  ///< bytes of it in memory
+  std::uint64_t alignment = 0;    ///< p_align
 };
 
 /// A section header (SHT_*, SHF_*), in one shape for both classes.

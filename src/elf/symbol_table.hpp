@@ -1,0 +1,52 @@
+// A symbol table of an ELF file, of any class and byte order: every definition of a name in it.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "elf/file.hpp"
+
+namespace vitrine::elf {
+
+/// A symbol as its table has it (STT_*, STB_*, SHN_*).
+struct TableSymbol {
+  std::uint32_t name = 0;  ///< offset in the table of strings
+  std::uint64_t value = 0;
+  std::uint64_t size = 0;
+  std::uint8_t type = 0;
+  std::uint8_t binding = 0;
+  std::uint16_t section = 0;
+};
+
+class SymbolTable {
+ public:
+  /// Reads the first table of `type` (SHT_SYMTAB, SHT_DYNSYM), with its strings. Errors: not_found
+  /// (the file has none), malformed, limit (more than limits::file_symbols, or strings beyond
+  /// limits::symbol_name_table).
+  static Result<SymbolTable> read(Memory& file, const File& elf, std::uint32_t type);
+
+  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] TableSymbol at(std::size_t index) const;  ///< `index` below size()
+
+  /// Empty when the name is outside of the table of strings, or not terminated there.
+  [[nodiscard]] std::string_view name(const TableSymbol& symbol) const;
+
+  /// The indexes of all symbols of this name, ascending.
+  [[nodiscard]] std::vector<std::size_t> find(std::string_view name) const;
+
+ private:
+  struct Entry {
+    std::uint32_t hash = 0, index = 0;
+    auto operator<=>(const Entry&) const = default;
+  };
+
+  void make_index();
+
+  Encoding encoding_;
+  std::vector<std::byte> symbols_, strings_;
+  std::size_t entry_bytes_ = 0, size_ = 0;
+  std::vector<Entry> index_;  ///< ascending
+};
+
+}  // namespace vitrine::elf
