@@ -67,7 +67,7 @@ class Search {
 };
 
 const Section* symbol_table(const File& elf) {
-  for (const std::uint32_t type : {SHT_SYMTAB, SHT_DYNSYM})
+  for (const auto type : {std::uint32_t{SHT_SYMTAB}, std::uint32_t{SHT_DYNSYM}})
     for (const Section& section : elf.sections)
       if (section.type == type && section.link < elf.sections.size()) return &section;
   return nullptr;
