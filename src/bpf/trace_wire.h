@@ -91,8 +91,8 @@ struct vitrine_trace_config {
 
 enum vitrine_record_kind {
   VITRINE_RECORD_FIRE,
-  VITRINE_RECORD_PROCESS, /* no fire: a process of which nothing is known has fired a probe that
-                             is added up. The head alone. */
+  VITRINE_RECORD_PROCESS, /* no fire: a process of which nothing is known has fired a probe whose
+                             condition or group wants its labels. The head alone. */
 };
 
 enum vitrine_fire_flag {

@@ -97,19 +97,23 @@ static __always_inline void emit(struct scratch* s, const struct fire* fire) {
     count(VITRINE_TRACE_LOST, 1);
 }
 
-/// Has the reader look at a process whose fires are added up without labels.
-static __always_inline void tell_of_process(struct scratch* s, const struct fire* fire) {
-  struct vitrine_fire* head = (struct vitrine_fire*)s->out.bytes;
-  count(VITRINE_TRACE_UNKNOWN, 1);
+/// Has the reader look at a process whose fires may lead to no event: without its labels a condition
+/// on them never holds, and a group of them is none.
+static __always_inline void tell_of_process(struct scratch* s, const struct fire* fire,
+                                            struct vitrine_fire* head) {
+  const __u64 used = s->out.used;
   if (!announce(&fire->process, head->process_start_ns)) return;
+  fill_ids(fire, head);
   head->kind = VITRINE_RECORD_PROCESS;
-  head->captures = 0;
   s->out.used = sizeof *head;
   submit(s, 1);
+  head->kind = VITRINE_RECORD_FIRE;
+  s->out.used = used;
 }
 
 static __always_inline void run(struct scratch* s, struct fire* fire) {
   const struct vitrine_site_program* program = fire->program;
+  const int emits = program->role == VITRINE_EMIT;
   fire->now = bpf_ktime_get_ns();
   s->out.used = 0;
   s->out.cut = 0;
@@ -119,24 +123,20 @@ static __always_inline void run(struct scratch* s, struct fire* fire) {
   struct vitrine_fire* head = append(&s->out, sizeof *head);
   if (!head) return;
   // What is only added up has no use for the rest of it.
-  if (program->role == VITRINE_EMIT || fire->process.flags) fill_head(s, fire, head);
-  if (program->role == VITRINE_EMIT || program->where.count) fill_ids(fire, head);
-  head->captures = capture_all(s, program);
+  if (emits || fire->process.flags) fill_head(s, fire, head);
+  if (emits || program->where.count) fill_ids(fire, head);
   if (program->needed_labels) {
     for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i) s->label[i] = 0;
     if (fire->process.target) select_labels(s, fire->process.target, fire->process.tgid);
+    if (fire->process.flags) tell_of_process(s, fire, head);
   }
+  if (fire->process.flags & VITRINE_FIRE_UNKNOWN) count(VITRINE_TRACE_UNKNOWN, 1);
+  head->captures = capture_all(s, program);
   if (program->where.count && !holds(s, &program->where, head->pid, head->tid)) return;
-  if (program->role == VITRINE_EMIT) {
-    if (fire->process.flags & VITRINE_FIRE_UNKNOWN) count(VITRINE_TRACE_UNKNOWN, 1);
+  if (emits)
     emit(s, fire);
-    return;
-  }
-  reduce(s, program, fire->now);
-  if (program->needed_labels && fire->process.flags) {
-    fill_ids(fire, head);
-    tell_of_process(s, fire);
-  }
+  else
+    reduce(s, program, fire->now);
 }
 
 static __always_inline int is_plain_count(const struct vitrine_site_program* program) {

@@ -10,6 +10,7 @@
 #include "abi/custom_labels.hpp"
 #include "bpf/own_probe.hpp"
 #include "query/buckets.h"
+#include "query/string_hash.hpp"
 
 namespace vitrine::bpf {
 namespace {
@@ -329,6 +330,24 @@ TEST_F(ByLabel, AnUnknownProcessIsToldOnce) {
   EXPECT_EQ(told[0].head.pid, ::getpid());
   EXPECT_THAT(counts_by_label(own), ElementsAre(Pair(ElementsAre("(not set)"), 5)));
   EXPECT_EQ(own.tracer->counters()[VITRINE_TRACE_UNKNOWN], 5u);
+}
+
+TEST_F(ByLabel, AConditionOnLabelsOfAnUnknownProcessHasItToldToo) {
+  for (const vitrine_role role : {VITRINE_COUNT, VITRINE_EMIT}) {
+    OwnTracer own(options());
+    what.role = role;
+    what.where.count = 1;
+    what.where.tests[0].subject = VITRINE_ON_LABEL;
+    what.where.tests[0].comparison = VITRINE_EQ;
+    what.where.tests[0].operand = query::string_hash(own.tracer->hash_key(), "acme");
+    own.trace(vitrine_test_site, what);
+    for (int i = 0; i < 3; ++i) vitrine_test_fire(0);
+    const auto told = own.take(2);
+    ASSERT_EQ(told.size(), 1u);
+    EXPECT_EQ(told[0].head.kind, static_cast<std::uint32_t>(VITRINE_RECORD_PROCESS));
+    EXPECT_EQ(told[0].head.pid, ::getpid());
+    EXPECT_EQ(told[0].captures.size(), 0u);
+  }
 }
 
 }  // namespace
