@@ -225,7 +225,8 @@ Json to_json(const observe::Publisher& publisher) {
                  {"comm", json_bytes(publisher.comm)},
                  {"threads", publisher.threads},
                  {"formats", Json::array()},
-                 {"context", publisher.has_context}};
+                 {"context", publisher.has_context},
+                 {"probes", publisher.probes}};
   for (const format::Format format : publisher.formats)
     object["formats"].push_back(format::name(format));
   if (!publisher.service.empty()) object["service"] = json_bytes(publisher.service);

@@ -34,7 +34,7 @@ Json to_json(const observe::ThreadLabels& thread);
 /// "defects"}. `wall_clock_offset_ns`: what the event's clock lacks to the time since 1970.
 Json to_json(const observe::TraceEvent& event, std::int64_t wall_clock_offset_ns);
 
-/// {"pid","comm","threads","formats":[…],"context":bool, "service" and "problems" when there are
+/// {"pid","comm","threads","formats":[…],"context":bool,"probes":count, "service" and "problems" when there are
 /// such}.
 Json to_json(const observe::Publisher& publisher);
 

@@ -30,18 +30,22 @@ class PsCommand : public Command {
         "list the processes that publish anything",
         {"Looks at every process for label sets in any known format and for a process context. "
          "Nothing is stopped, and nothing is needed from the processes. Processes of other users "
-         "can be looked into with CAP_SYS_PTRACE; how many were not is said at the end."},
-        {{"vitrine ps", "a table: pid, threads, service, formats"},
+         "can be looked into with CAP_SYS_PTRACE; how many were not is said at the end.",
+         "Each has the number of its static probes beside it. As every program in C++ has some, "
+         "those that have nothing else are listed with --probes only."},
+        {{"vitrine ps", "a table: pid, threads, service, probes, formats"},
+         {"vitrine ps --probes", "those that can be traced, too"},
          {"vitrine ps --json", "one JSON object a process"}},
-        {"labels", "context", "doctor"}};
+        {"labels", "context", "probes", "doctor"}};
   }
 
   void define(CLI::App& app) override {
+    app.add_flag("--probes", probes_, "List processes that offer static probes alone, too");
     app.add_flag("--json", json_, "One JSON object a process, one a line");
   }
 
   int run() override {
-    const auto list = observe::list_publishers();
+    const auto list = observe::list_publishers({.with_probes = probes_});
     if (!list) return report(list.error());
     if (json_) {
       for (const observe::Publisher& publisher : list->publishers)
@@ -67,18 +71,20 @@ class PsCommand : public Command {
     }
     Table table;
     table.row({style.dim("PID"), style.dim("COMMAND"), style.dim("THREADS"), style.dim("SERVICE"),
-               style.dim("CONTEXT"), style.dim("LABEL FORMATS")});
+               style.dim("CONTEXT"), style.dim("PROBES"), style.dim("LABEL FORMATS")});
     for (const observe::Publisher& publisher : list.publishers) {
       std::string formats = fmt::format("{}", fmt::join(format_names(publisher), ", "));
       for (const std::string& problem : publisher.problems)
         formats += (formats.empty() ? "" : " ") + style.yellow("(" + printable(problem) + ")");
       table.row({style.bold(std::to_string(publisher.pid)), printable(publisher.comm),
                  std::to_string(publisher.threads), or_dash(printable(publisher.service)),
-                 publisher.has_context ? "yes" : "-", or_dash(formats)});
+                 publisher.has_context ? "yes" : "-",
+                 publisher.probes == 0 ? "-" : std::to_string(publisher.probes), or_dash(formats)});
     }
     fmt::print("{}", table.str());
   }
 
+  bool probes_ = false;
   bool json_ = false;
 };
 

@@ -12,10 +12,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "format/thread_schema.hpp"
 #include "observe/context.hpp"
 #include "observe/definitions.hpp"
+#include "observe/probes.hpp"
 #include "target/proc_file.hpp"
 #include "target/process.hpp"
 #include "target/threads.hpp"
@@ -124,17 +126,37 @@ void drop_borrowers(std::vector<Found>& found) {
   found.erase(std::remove_if(found.begin(), found.end(), borrows), found.end());
 }
 
+/// A program with a plug-in that has probes, and the plug-in in another process, are files to be
+/// read once: what was looked into is kept from process to process.
+struct Known {
+  ExecutableSymbols executables;
+  ProbeFiles probes;
+};
+
+std::size_t count_probes(pid_t pid, ProbeFiles& files) {
+  const auto found = files.of_process(pid);
+  std::size_t count = 0;
+  std::set<const ProbeFile*> counted;
+  if (found)
+    for (const ProbeModule& module : found->modules)
+      if (counted.insert(module.file.get()).second) count += module.file->probes.size();
+  return count;
+}
+
 /// What one process has on display; nullopt: nothing. Errors: as Process::open.
-Result<std::optional<Found>> look_at(pid_t pid, std::string comm, ExecutableSymbols& executables) {
+Result<std::optional<Found>> look_at(pid_t pid, std::string comm, const ListOptions& options,
+                                     Known& known) {
   auto process = target::Process::open(pid);
   if (!process) return tl::unexpected(std::move(process.error()));
   Found found;
   std::optional<format::ThreadSchema> schema;
   look_at_context(*process, found, schema);
-  look_at_labels(*process, found, schema, executables);
+  look_at_labels(*process, found, schema, known.executables);
   const Publisher& publisher = found.publisher;
-  if (publisher.formats.empty() && !publisher.has_context && publisher.problems.empty())
-    return std::nullopt;
+  const bool publishes =
+      !publisher.formats.empty() || publisher.has_context || !publisher.problems.empty();
+  if (publishes || options.with_probes) found.publisher.probes = count_probes(pid, known.probes);
+  if (!publishes && publisher.probes == 0) return std::nullopt;
   const auto tids = target::thread_ids(process->proc_dir());
   if (!tids) return tl::unexpected(tids.error());
   found.publisher.pid = pid;
@@ -147,18 +169,18 @@ Result<std::optional<Found>> look_at(pid_t pid, std::string comm, ExecutableSymb
 
 }  // namespace
 
-Result<PublisherList> list_publishers() {
+Result<PublisherList> list_publishers(const ListOptions& options) {
   const auto pids = processes();
   if (!pids) return tl::unexpected(pids.error());
   PublisherList list;
   std::vector<Found> found;
-  ExecutableSymbols executables;
+  Known known;
   for (const pid_t pid : *pids) {
     const auto line =
         target::read_file_at(AT_FDCWD, fmt::format("/proc/{}/stat", pid), proc_file_bytes);
     const auto stat = line ? target::parse_stat(*line) : tl::unexpected(line.error());
     if (!stat || stat->kernel_thread()) continue;
-    auto looked = look_at(pid, stat->comm, executables);
+    auto looked = look_at(pid, stat->comm, options, known);
     if (!looked && looked.error().code == ErrorCode::not_found) continue;  // it has ended
     ++list.looked_at;
     if (looked && *looked) found.push_back(std::move(**looked));

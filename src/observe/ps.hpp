@@ -17,6 +17,7 @@ struct Publisher {
   std::size_t threads = 0;
   std::vector<format::Format> formats;  ///< label formats it defines, in order of Format, each once
   bool has_context = false;
+  std::size_t probes = 0;             ///< static probes in what it executes, by name
   std::string service;                ///< service.name of its process context, or empty
   std::vector<std::string> problems;  ///< what of it could not be read
 };
@@ -27,7 +28,12 @@ struct PublisherList {
   std::size_t not_permitted = 0;      ///< of those, how many we may not look into
 };
 
+/// Whom to list.
+struct ListOptions {
+  bool with_probes = false;  ///< also those that offer probes and nothing else
+};
+
 /// Looks at every process of this pid namespace. Those that end meanwhile are left out.
-Result<PublisherList> list_publishers();
+Result<PublisherList> list_publishers(const ListOptions& options = {});
 
 }  // namespace vitrine::observe

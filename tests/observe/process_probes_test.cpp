@@ -8,6 +8,7 @@
 
 #include "observe/probe_listing.hpp"
 #include "observe/probes.hpp"
+#include "observe/ps.hpp"
 
 namespace vitrine::observe {
 namespace {
@@ -147,6 +148,19 @@ TEST(ProcessProbes, OfAFileReadOnceAreKeptForItsOtherProcesses) {
   const auto a = modules_named(*one, "probe_subject"), b = modules_named(*two, "probe_subject");
   ASSERT_TRUE(a.size() == 1 && b.size() == 1);
   EXPECT_EQ(a[0].file, b[0].file);
+}
+
+TEST(ProcessProbes, AreCountedByPs) {
+  const Child child = started({PROBE_SUBJECT});
+  const auto count = [&](const ListOptions& options) -> std::size_t {
+    const auto list = list_publishers(options);
+    EXPECT_TRUE(list);
+    for (const Publisher& publisher : list->publishers)
+      if (publisher.pid == child.pid()) return publisher.probes;
+    return 0;
+  };
+  EXPECT_EQ(count({.with_probes = true}), 3U);
+  EXPECT_EQ(count({}), 0U) << "probes alone are not listed unless asked for";
 }
 
 /// What the listing says when it runs with the rights of another user.

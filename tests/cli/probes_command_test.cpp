@@ -1,0 +1,153 @@
+// `vitrine probes` as a user meets it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "support/child.hpp"
+
+namespace vitrine::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+Outcome probes(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {VITRINE, "probes"});
+  return run(std::move(arguments));
+}
+
+std::vector<nlohmann::json> objects(const Outcome& outcome) {
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  std::vector<nlohmann::json> all;
+  std::istringstream lines(outcome.out);
+  for (std::string line; std::getline(lines, line);) all.push_back(nlohmann::json::parse(line));
+  return all;
+}
+
+TEST(Probes, OfAFileAreATable) {
+  const Outcome outcome = probes({PROBE_SUBJECT});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(outcome.err, "");
+  std::istringstream lines(outcome.out);
+  std::string line;
+  std::getline(lines, line);
+  EXPECT_EQ(line, PROBE_SUBJECT);
+  std::getline(lines, line);
+  EXPECT_EQ(line.substr(0, 42), "  PROBE            SITES  SEMAPHORE  ARGUM");
+  std::getline(lines, line);
+  EXPECT_EQ(line, "  subject:bare     1      yes");
+  std::getline(lines, line);
+  EXPECT_THAT(line, HasSubstr("  subject:guarded  1      yes        -4@%"));
+  std::getline(lines, line);
+  EXPECT_THAT(line, HasSubstr("  subject:inlined  2      yes        -4@%"));
+}
+
+TEST(Probes, WithSitesShowWhereTheyAre) {
+  const Outcome outcome = probes({"--sites", PROBE_SUBJECT, "inlined*"});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 4) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("build id "));
+  EXPECT_THAT(outcome.out, HasSubstr("  work  semaphore 0x"));
+}
+
+TEST(Probes, AsJsonKeepTheContract) {
+  const auto all = objects(probes({"--json", PROBE_SUBJECT}));
+  ASSERT_EQ(all.size(), 3U);
+  const auto& inlined = all[2];
+  EXPECT_EQ(inlined["kind"], "sdt");
+  EXPECT_EQ(inlined["provider"], "subject");
+  EXPECT_EQ(inlined["name"], "inlined");
+  EXPECT_EQ(inlined["module"], PROBE_SUBJECT);
+  EXPECT_EQ(inlined["build_id"].get<std::string>().size(), 40U);
+  EXPECT_FALSE(inlined.contains("pid"));
+  ASSERT_EQ(inlined["sites"].size(), 2U);
+  const auto& site = inlined["sites"][0];
+  EXPECT_EQ(site["address"].get<std::string>().substr(0, 2), "0x");
+  EXPECT_EQ(site["file_offset"].get<std::string>().substr(0, 2), "0x");
+  EXPECT_EQ(site["function"], "work");
+  EXPECT_EQ(site["args"].size(), 2U);
+  EXPECT_EQ(site["semaphore"].get<std::string>().substr(0, 2), "0x");
+  EXPECT_FALSE(site.contains("runtime_address"));
+  EXPECT_FALSE(site.contains("problems"));
+  EXPECT_EQ(all[0]["sites"][0]["args"].size(), 0U);
+}
+
+TEST(Probes, OfAProcessHaveRuntimeAddresses) {
+  Child child = Child::spawn({PROBE_SUBJECT});
+  child.read_until("ready");
+  const std::string pid = std::to_string(child.pid());
+  const auto all = objects(probes({"--json", pid, "subject:*"}));
+  const auto of_file = objects(probes({"--json", PROBE_SUBJECT}));
+  ASSERT_EQ(all.size(), of_file.size());
+  const auto number = [](const nlohmann::json& text) {
+    return std::stoull(text.get<std::string>(), nullptr, 16);
+  };
+  const auto bias =
+      number(all[0]["sites"][0]["runtime_address"]) - number(of_file[0]["sites"][0]["address"]);
+  EXPECT_GT(bias, 0U) << "a position-independent executable";
+  EXPECT_EQ(bias % 4096, 0U);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    for (std::size_t k = 0; k < all[i]["sites"].size(); ++k) {
+      EXPECT_EQ(all[i]["pid"], child.pid());
+      EXPECT_EQ(number(all[i]["sites"][k]["runtime_address"]),
+                number(of_file[i]["sites"][k]["address"]) + bias);
+    }
+  const Outcome text = probes({pid});
+  EXPECT_THAT(text.out, HasSubstr("subject:guarded"));
+}
+
+TEST(Probes, ArePickedByPatterns) {
+  const auto names = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"--json", PROBE_SUBJECT});
+    std::vector<std::string> all;
+    for (const auto& object : objects(probes(arguments))) all.push_back(object["name"]);
+    return all;
+  };
+  EXPECT_THAT(names({"subject:*"}), ElementsAre("bare", "guarded", "inlined"));
+  EXPECT_THAT(names({"s*:[bg]*"}), ElementsAre("bare", "guarded"));
+  EXPECT_THAT(names({"*:bare", "*:inlined"}), ElementsAre("bare", "inlined"));
+  EXPECT_THAT(names({"?are"}), ElementsAre("bare"));
+  const Outcome none = probes({PROBE_SUBJECT, "subject:nothing*"});
+  EXPECT_EQ(none.status, 1);
+  EXPECT_EQ(none.out, "");
+  EXPECT_THAT(none.err, HasSubstr("no probe matches"));
+}
+
+TEST(Probes, OfABadTargetDoNotKeepBackTheOthers) {
+  const Outcome outcome = probes({"/etc/passwd", PROBE_SUBJECT});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("/etc/passwd: it is not an ELF file"));
+  EXPECT_THAT(outcome.out, HasSubstr("subject:bare"));
+}
+
+TEST(Probes, OfNothingExitAsTheContractSays) {
+  EXPECT_EQ(probes({"/nowhere"}).status, 4);
+  EXPECT_EQ(probes({"no-such-program"}).status, 4);
+  EXPECT_EQ(probes({"4194300"}).status, 4);
+  EXPECT_EQ(probes({"*:*"}).status, 2);
+  EXPECT_EQ(probes({}).status, 2);
+  EXPECT_EQ(probes({"/dev/zero"}).status, 1);
+  const Outcome none = probes({"cat"});  // found in PATH
+  EXPECT_EQ(none.status, 0);
+  EXPECT_THAT(none.out, HasSubstr("/cat: no probes"));
+}
+
+TEST(Probes, NamesOfFilesAreShownAndNotObeyed) {
+  char name[] = "/tmp/vitrine-probes-XXXXXX";
+  const std::string directory = ::mkdtemp(name);
+  const std::string odd = directory + "/\x1b[31mred";
+  std::filesystem::copy_file(PROBE_SUBJECT, odd);
+  const Outcome text = probes({odd});
+  EXPECT_THAT(text.out, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(text.out, HasSubstr("\\x1b[31mred"));
+  std::filesystem::remove_all(directory);
+}
+
+}  // namespace
+}  // namespace vitrine::test
