@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""A traced program's arguments are what the program says they are: every type, from every place that
+compilers keep values in, by `vitrine trace`.
+
+usage: values.py SOURCE_ROOT VITRINE
+"""
+import itertools
+import json
+import pathlib
+import sys
+import tempfile
+
+from build import INCLUDE, SDT, cases, run
+
+VITRINE = sys.argv[2]
+
+
+def number(value):
+    """Numbers beyond 2^53 are shown as decimal strings."""
+    return int(value) if isinstance(value, str) and value.lstrip("-").isdigit() else value
+
+
+def traced(folder, command):
+    path = pathlib.Path(folder) / "subject"
+    said_path = pathlib.Path(folder) / "said"
+    run(*command, INCLUDE, SDT / "values/values.c", "-o", path)
+    shown = run(VITRINE, "trace", "values:*", "--json", "--exec", "--", path, said_path).splitlines()
+    said = [json.loads(line) for line in said_path.read_text().splitlines()]
+    shown = [json.loads(line) for line in shown]
+    assert len(said) >= 17, said
+    for fired, event in itertools.zip_longest(said, shown):
+        assert fired and event and event["probe"] == fired["probe"], f"fired {fired}, shown {event}"
+        arguments = [number(a) for a in event["args"]]
+        assert arguments == fired["args"], f"{fired['probe']}: fired with {fired['args']}, shown {event['args']}"
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        def programs():
+            for compiler, level, kind in itertools.product(
+                    ("gcc", "clang", "g++", "clang++"), ("-O0", "-O1", "-O2", "-O3"), ("-pie", "-no-pie")):
+                if kind == "-no-pie" and level in ("-O1", "-O3"):
+                    continue
+                code = ["-fPIE", "-pie"] if kind == "-pie" else ["-fno-pie", "-no-pie"]
+                language = ["-x", "c++"] if "++" in compiler else []
+                yield (f"{compiler} {level} {kind}", traced, folder, [compiler, level, *code, *language])
+
+        return cases(programs)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
