@@ -68,7 +68,7 @@ static __attribute__((noinline)) int costly(int n) {
 #ifdef __cplusplus
 extern "C" {
 #endif
-extern unsigned short types_lazy_semaphore __attribute__((visibility("hidden")));
+extern volatile unsigned short types_lazy_semaphore __attribute__((visibility("hidden")));
 #ifdef __cplusplus
 }
 #endif
