@@ -280,6 +280,7 @@ TEST(Argument, CompilesOtherMachines) {
   expect(ppc, "8@8(0)", in_memory(8, none, 8));
   refuse(ppc, "8f@%f1", ArgumentError::Kind::unsupported, "floating-point register");
   refuse(ppc, "16f@0(9)", ArgumentError::Kind::unsupported, "16 bytes");
+  refuse(ppc, "8@%r0(%r3)", ArgumentError::Kind::syntax, "displacement");
   refuse(ppc, "8@77", ArgumentError::Kind::syntax, "register");
 
   expect(s390, "-4@5", constant(4, 5, VITRINE_SIGNED));

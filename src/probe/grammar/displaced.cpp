@@ -125,7 +125,11 @@ Parsed<OperandText> parse_ppc64(std::string_view text) {
   ahead.take("%");
   const auto first = ppc64_register(ahead.take_name());
   if (!first || ahead.skip_blanks().peek() == '(') {
-    if (cursor.peek() == '%') return tl::unexpected(take_register(cursor, ppc64_register).error());
+    if (cursor.peek() == '%') {
+      const auto found = take_register(cursor, ppc64_register);
+      if (!found) return tl::unexpected<ArgumentError>(found.error());
+      return syntax_error("a register for a displacement");
+    }
     auto operand = take_displaced(cursor, ppc64_register, true);
     if (operand && operand->kind == OperandText::Kind::constant && !operand->sum.symbol)
       return syntax_error("there is no register of that number");
