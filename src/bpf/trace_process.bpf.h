@@ -10,6 +10,8 @@ struct process {
   const struct vitrine_target* target; /* null: not known */
   __u32 tgid;
   __u32 flags; /* enum vitrine_fire_flag */
+  __u32
+      ours; /* it, or one that it was forked from, was told of, whatever they have executed since */
 };
 
 /// Tells one execution of a program from another: a fork shares the open file of its parent's
@@ -22,17 +24,20 @@ static __always_inline __u64 image_of(const struct task_struct* task) {
 /// where its parent's were.
 static __always_inline void inherit(struct process* process, const struct task_struct* task,
                                     __u64 image) {
+  int same_image = 1;
   for (int i = 0; i < ANCESTORS; ++i) {
     task = BPF_CORE_READ(task, real_parent);
     if (!task) return;
     const __u32 tgid = BPF_CORE_READ(task, tgid);
     const struct vitrine_target* target = bpf_map_lookup_elem(&targets, &tgid);
-    if (image_of(task) != image) return;
-    if (target && (target->program_mark == 0 || target->program_mark == image)) {
+    if (image_of(task) != image) same_image = 0;
+    if (!target) continue;
+    process->ours = 1;
+    if (same_image && (target->program_mark == 0 || target->program_mark == image)) {
       process->target = target;
       process->flags = VITRINE_FIRE_INHERITED;
-      return;
     }
+    return;
   }
 }
 
@@ -41,8 +46,10 @@ static __always_inline void find_process(struct process* process, const struct t
   process->tgid = bpf_get_current_pid_tgid() >> 32;
   process->flags = 0;
   process->target = 0;
+  process->ours = 0;
   struct vitrine_target* target = bpf_map_lookup_elem(&targets, &process->tgid);
   const __u64 image = task->mm ? (__u64)task->mm->exe_file : 0;
+  if (target) process->ours = 1;
   if (target && (target->program_mark == 0 || target->program_mark == image)) {
     target->program_mark = image;
     process->target = target;

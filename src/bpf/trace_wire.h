@@ -80,7 +80,7 @@ struct vitrine_trace_config {
   __u64 wake_bytes; /* a fill of the ring buffer that wakes the reader */
   __u32 pid_level;  /* of the reader's pid namespace */
   __u32 epoch;      /* raised to have every label set sent anew */
-  __u32 only_known; /* processes without a target, and not forked from one, are passed over */
+  __u32 only_known; /* processes without a target, and not started by one, are passed over */
   __u32 labels;     /* events carry label sets */
   __u32 stacks;     /* events carry the user stack */
   __u32 selected_labels;

@@ -159,7 +159,7 @@ int trace(const __u64* ctx) {
   fire.task = bpf_get_current_task_btf();
   if (config.only_known || config.labels || fire.program->needed_labels) {
     find_process(&fire.process, fire.task);
-    if (config.only_known && !fire.process.target) return 0;
+    if (config.only_known && !fire.process.ours) return 0;
   } else {
     fire.process.tgid = bpf_get_current_pid_tgid() >> 32;
   }

@@ -37,16 +37,16 @@ struct SelectedLabel {
 
 struct TracerOptions {
   Attaching attaching = Attaching::best;
-  std::size_t ring_bytes = 16U << 20;       ///< made a power of two
-  std::uint32_t programs = 1024;            ///< most of set_program
-  std::uint32_t groups = 16 * 1024;         ///< most of one session; as many names
-  std::uint32_t buckets = 256 * 1024;       ///< of all histograms together
-  std::uint32_t starts = 64 * 1024;         ///< latencies under way; the oldest go first
-  bool reductions = false;                  ///< any role but VITRINE_EMIT will be used
-  bool labels = true;                       ///< events carry label sets
-  bool stacks = false;                      ///< events carry the user stack
-  bool only_known = false;                  ///< only processes with a target, and their forks, fire
-  std::vector<SelectedLabel> selected;      ///< at most VITRINE_SELECTED_LABELS
+  std::size_t ring_bytes = 16U << 20;   ///< made a power of two
+  std::uint32_t programs = 1024;        ///< most of set_program
+  std::uint32_t groups = 16 * 1024;     ///< most of one session; as many names
+  std::uint32_t buckets = 256 * 1024;   ///< of all histograms together
+  std::uint32_t starts = 64 * 1024;     ///< latencies under way; the oldest go first
+  bool reductions = false;              ///< any role but VITRINE_EMIT will be used
+  bool labels = true;                   ///< events carry label sets
+  bool stacks = false;                  ///< events carry the user stack
+  bool only_known = false;              ///< only processes with a target, and what they start, fire
+  std::vector<SelectedLabel> selected;  ///< at most VITRINE_SELECTED_LABELS
   std::size_t kept_sets_bytes = 64U << 20;  ///< label sets kept by id, before all are sent anew
 };
 

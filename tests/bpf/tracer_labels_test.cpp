@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -347,6 +348,32 @@ TEST(TracerProcesses, OthersAreLeftOutWhenOnlyTheKnownAreWanted) {
   ASSERT_EQ(fires.size(), 2u);
   EXPECT_EQ(fires[0].captures[0].head.value, 3u);
   EXPECT_EQ(fires[1].captures[0].head.value, 4u);
+}
+
+TEST(TracerProcesses, WhatAKnownOneExecutesFiresToo) {
+  if (const char* number = std::getenv("VITRINE_FIRE")) {  // the child, below
+    vitrine_test_fire(std::strtoull(number, nullptr, 10));
+    std::_Exit(0);
+  }
+  TracerOptions options;
+  options.only_known = true;
+  OwnTracer own(options);
+  own.trace(vitrine_test_site, program(VITRINE_EMIT, {value(in_register(rdi))}), 0, std::nullopt);
+  const auto execute = [](const char* number) {
+    in_child([&] {
+      ::setenv("VITRINE_FIRE", number, 1);
+      ::execl("/proc/self/exe", "bpf_tracer_test",
+              "--gtest_filter=TracerProcesses.WhatAKnownOneExecutesFiresToo", nullptr);
+      ::_exit(1);
+    });
+  };
+  execute("1");
+  ASSERT_TRUE(own.tracer->want(::getpid(), own_target()));
+  execute("2");
+  const auto fires = own.take(2);
+  ASSERT_EQ(fires.size(), 1u);
+  EXPECT_EQ(fires[0].captures[0].head.value, 2u);
+  EXPECT_EQ(fires[0].head.flags, static_cast<std::uint32_t>(VITRINE_FIRE_UNKNOWN));
 }
 
 }  // namespace
