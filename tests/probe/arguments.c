@@ -13,6 +13,12 @@ static void show_bytes(const void *at, size_t size) {
   printf(" ");
   for (size_t i = 0; i < size && i < 64; ++i) printf("%02x", bytes[i]);
 }
+static void show_number(const void *at, size_t size) {
+  uint64_t number = 0; /* whatever is not wider than a word is one to a tracer */
+  memcpy(&number, at, size);
+  show_u(number);
+}
+#define show_n(value) show_number(&(value), sizeof(value))
 #define show_p(value) show_u((uint64_t)(uintptr_t)(value))
 #define show_b(value) show_bytes(&(value), sizeof(value))
 
@@ -80,7 +86,7 @@ __attribute__((noinline)) static void globals(int i) {
   FIRE3(globals, i, global_int, f, global_double, i, static_long);
   FIRE3(elements, f, static_floats[i & 1], u, global_array[2], p, &global_int);
   FIRE3(threads, i, thread_int, i, thread_long, p, &thread_int);
-  FIRE3(functions, p, globals, p, &static_long, i, opaque);
+  FIRE3(functions, p, &globals, p, &static_long, i, opaque);
 }
 __attribute__((noinline)) static void constants(void) {
   FIRE3(integers, i, 5, i, -7, i, 1234567890123L);
@@ -92,13 +98,8 @@ __attribute__((noinline)) static void structures(struct thing *one, struct sixte
   struct hundred more;
   memset(&four, n, sizeof four);
   memset(&more, n + 1, sizeof more);
-#ifdef STRUCTURES
-  FIRE3(structures, b, one->colour, b, two, b, four);
+  FIRE3(structures, n, one->colour, b, two, b, four);
   FIRE1(hundred, b, more);
-#else
-  FIRE3(structures, u, one->colour.r, i, two.b, i, four.a[3]);
-  FIRE1(hundred, i, more.text[n]);
-#endif
 }
 static inline int inlined(int n) {
   FIRE3(inlined, i, n, i, n * 3, i, n - opaque);

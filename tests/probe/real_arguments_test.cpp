@@ -21,6 +21,10 @@ struct Build {
   std::string name;
 };
 
+void PrintTo(const Build& build, std::ostream* out) {
+  *out << build.name;
+}
+
 std::vector<Build> builds() {
   std::vector<Build> all;
   for (const char* compiler : {"gcc", "g++", "clang", "clang++"})
@@ -57,6 +61,9 @@ class RealArguments : public ::testing::TestWithParam<Build> {
                                      "-w",
                                      fmt::format("-DSDT_HEADER={}", build.header),
                                      "-I" VITRINE_SOURCE "/include"};
+    // clang keeps arguments in registers by our header, which long doubles and structures do not fit.
+    if (std::string(build.compiler).starts_with("clang") && build.header[0] == '"')
+      command.emplace_back("-DSTAP_SDT_ARG_CONSTRAINT=nor");
     const bool cxx = std::string(build.compiler).ends_with("++");
     command.insert(command.end(),
                    {"-x", cxx ? "c++" : "c", VITRINE_SOURCE "/tests/probe/arguments.c"});
