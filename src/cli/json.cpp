@@ -149,6 +149,10 @@ Json json_bytes(std::string_view bytes) {
   return {{"base64", base64(bytes)}};
 }
 
+Json json_base64(std::string_view bytes) {
+  return {{"base64", base64(bytes)}};
+}
+
 std::string hex_id(std::span<const std::uint8_t> id) {
   std::string out;
   for (const std::uint8_t byte : id) out += fmt::format("{:02x}", byte);

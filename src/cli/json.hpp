@@ -20,6 +20,9 @@ using Json = nlohmann::ordered_json;
 /// Bytes of a target: a string when they are valid UTF-8, else {"base64": "…"}.
 Json json_bytes(std::string_view bytes);
 
+/// {"base64": "…"} of bytes that are no text.
+Json json_base64(std::string_view bytes);
+
 /// Lower-case hex of an id's bytes.
 std::string hex_id(std::span<const std::uint8_t> id);
 

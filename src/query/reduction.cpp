@@ -105,7 +105,10 @@ Reducer::Reducer(const ReductionQuery& query, std::size_t most_groups, std::size
     table_.value = query.value->title;
     table_.format = query.value->format;
   }
-  for (const Item& item : query.by) table_.by.push_back(item.title);
+  for (const Item& item : query.by) {
+    table_.by.push_back(item.title);
+    table_.by_formats.push_back(item.format);
+  }
 }
 
 void Reducer::add(const Fire& fire, const BoundReduction& site) {

@@ -51,9 +51,10 @@ struct ReductionRow {
 
 struct ReductionTable {
   ReductionKind kind = ReductionKind::count;
-  std::string value;              ///< title of what is added up; empty for count and latency
-  Format format = Format::plain;  ///< of that
-  std::vector<std::string> by;    ///< titles of the columns
+  std::string value;               ///< title of what is added up; empty for count and latency
+  Format format = Format::plain;   ///< of that
+  std::vector<std::string> by;     ///< titles of the columns
+  std::vector<Format> by_formats;  ///< of the columns; plain, where there is none
   std::vector<ReductionRow> rows;
   /// What groups past the limit have together; its keys are empty. count 0: there were none.
   ReductionRow others;

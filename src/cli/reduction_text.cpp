@@ -1,0 +1,339 @@
+#include "cli/reduction_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <vector>
+
+#include "cli/histogram_text.hpp"
+#include "cli/units.hpp"
+
+namespace vitrine::cli {
+namespace {
+
+using query::Number;
+using query::ReductionKind;
+using query::ReductionRow;
+using query::ReductionTable;
+
+constexpr std::size_t narrowest_key = 8;  // a column of keys is never cut below
+constexpr std::size_t widest_share = 20;
+
+std::string plural(std::uint64_t count, std::string_view one) {
+  return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
+}
+
+/// At most `columns` of a text without colours, the last of them an ellipsis where it is cut.
+std::string shortened(const std::string& text, std::size_t columns, bool utf8) {
+  if (width(text) <= columns) return text;
+  std::size_t end = 0, seen = 0;
+  while (end < text.size()) {
+    const bool begins = (static_cast<unsigned char>(text[end]) & 0xc0) != 0x80;
+    if (begins && ++seen == columns) break;
+    ++end;
+  }
+  return text.substr(0, end) + (utf8 ? "…" : "~");
+}
+
+std::string padded(const std::string& text, std::size_t columns, bool right) {
+  const std::string space(columns - std::min(columns, width(text)), ' ');
+  return right ? space + text : text + space;
+}
+
+/// Rows of cells: keys to the left, numbers to the right, bars last.
+class Grid {
+ public:
+  Grid(std::vector<std::string> keys, std::vector<std::string> numbers)
+      : keys_(keys.size()), head_(std::move(keys)) {
+    for (std::string& title : numbers) head_.push_back(std::move(title));
+  }
+
+  struct Row {
+    std::vector<std::string> cells;
+    double share = 0;  ///< length of its bar
+  };
+  void add(Row row) { rows_.push_back(std::move(row)); }
+
+  std::string str(const Style& style, const ReductionLook& look) const {
+    std::vector<std::size_t> widths;
+    for (const std::string& title : head_) widths.push_back(width(title));
+    for (const Row& row : rows_)
+      for (std::size_t i = 0; i < row.cells.size(); ++i)
+        widths[i] = std::max(widths[i], width(row.cells[i]));
+    fit(widths, look.columns);
+    std::size_t used = 2;
+    for (const std::size_t column : widths) used += column + 2;
+    const std::size_t left = look.columns > used ? look.columns - used : 0;
+    const std::size_t bars = left < 4 ? 0 : std::min(left, widest_share);
+
+    std::string out = style.dim(line(head_, widths, look)) + '\n';
+    for (const Row& row : rows_) {
+      std::string text = line(row.cells, widths, look);
+      if (bars > 0 && row.share > 0) text += "  " + style.cyan(bar(row.share, bars, look.utf8));
+      out += text + '\n';
+    }
+    return out;
+  }
+
+ private:
+  /// Takes from the widest columns of keys what the line has too much.
+  void fit(std::vector<std::size_t>& widths, std::size_t columns) const {
+    std::size_t used = 2;
+    for (const std::size_t column : widths) used += column + 2;
+    while (used > columns + 2 && keys_ > 0) {
+      const auto widest =
+          std::max_element(widths.begin(), widths.begin() + static_cast<std::ptrdiff_t>(keys_));
+      if (*widest <= narrowest_key) break;
+      --*widest;
+      --used;
+    }
+  }
+
+  std::string line(const std::vector<std::string>& cells, const std::vector<std::size_t>& widths,
+                   const ReductionLook& look) const {
+    std::string out = "  ";
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      if (i > 0) out += "  ";
+      out += padded(shortened(cells[i], widths[i], look.utf8), widths[i], i >= keys_);
+    }
+    return out;
+  }
+
+  std::size_t keys_;
+  std::vector<std::string> head_;
+  std::vector<Row> rows_;
+};
+
+std::string upper(std::string_view title) {
+  std::string out = printable(title);
+  // A word of the user's becomes a heading; what is spelled otherwise stays as it is.
+  const bool plain = std::all_of(out.begin(), out.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+  });
+  if (plain)
+    std::transform(out.begin(), out.end(), out.begin(), [](char c) {
+      return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+    });
+  return out;
+}
+
+/// The words in which numbers of this table are written.
+class Spelling {
+ public:
+  Spelling(const ReductionTable& table, bool utf8)
+      : duration_(table.kind == ReductionKind::latency || table.format == query::Format::duration),
+        hex_(table.format == query::Format::hex),
+        utf8_(utf8) {}
+
+  std::string operator()(const Number& number) const {
+    if (duration_) return duration_text(query::to_double(number), utf8_);
+    const auto* whole = std::get_if<std::uint64_t>(&number);
+    const auto* with_sign = std::get_if<std::int64_t>(&number);
+    if (hex_ && whole != nullptr) return fmt::format("{:#x}", *whole);
+    if (hex_ && with_sign != nullptr && *with_sign >= 0) return fmt::format("{:#x}", *with_sign);
+    return number_text(number);
+  }
+  std::string operator()(const std::optional<Number>& number) const {
+    return number ? (*this)(*number) : "-";
+  }
+  std::string average(const ReductionRow& row) const {
+    if (row.count == 0) return "-";
+    return between(query::to_double(row.sum) / static_cast<double>(row.count));
+  }
+  /// Of the histogram, but not beyond the least and the greatest.
+  std::string percentile(const ReductionRow& row, double share) const {
+    double value = row.histogram.percentile(share);
+    if (row.greatest) value = std::min(value, query::to_double(*row.greatest));
+    if (row.least) value = std::max(value, query::to_double(*row.least));
+    return between(value);
+  }
+
+ private:
+  /// What lies between the values themselves: from three digits on without a fraction.
+  std::string between(double value) const {
+    return (*this)(Number(std::abs(value) < 100 ? value : std::round(value)));
+  }
+
+  bool duration_;
+  bool hex_;
+  bool utf8_;
+};
+
+std::vector<std::string> number_titles(ReductionKind kind) {
+  switch (kind) {
+    case ReductionKind::count:
+      return {"COUNT"};
+    case ReductionKind::sum:
+      return {"COUNT", "SUM", "AVG", "MIN", "MAX"};
+    default:
+      return {"COUNT", "AVG", "P50", "P90", "P99", "MAX"};
+  }
+}
+
+std::vector<std::string> numbers(const ReductionRow& row, ReductionKind kind,
+                                 const Spelling& spell) {
+  const std::string count = std::to_string(row.count);
+  switch (kind) {
+    case ReductionKind::count:
+      return {count};
+    case ReductionKind::sum:
+      return {count, spell(row.sum), spell.average(row), spell(row.least), spell(row.greatest)};
+    default:
+      return {count,
+              spell.average(row),
+              spell.percentile(row, 0.5),
+              spell.percentile(row, 0.9),
+              spell.percentile(row, 0.99),
+              spell(row.greatest)};
+  }
+}
+
+double weight(const ReductionRow& row, ReductionKind kind) {
+  const bool by_sum = kind == ReductionKind::sum || kind == ReductionKind::latency;
+  return by_sum ? query::to_double(row.sum) : static_cast<double>(row.count);
+}
+
+bool tells_probes(const ReductionTable& table) {
+  std::set<std::string_view> probes;
+  for (const ReductionRow& row : table.rows) probes.insert(row.probe);
+  return probes.size() > 1 || table.by.empty();
+}
+
+/// The rows that are shown: the first `most`, then the others.
+std::vector<const ReductionRow*> shown_rows(const ReductionTable& table, std::size_t most) {
+  std::vector<const ReductionRow*> rows;
+  for (const ReductionRow& row : table.rows) {
+    if (rows.size() == most) break;
+    rows.push_back(&row);
+  }
+  if (table.others.count > 0) rows.push_back(&table.others);
+  return rows;
+}
+
+std::string key_cell(const ReductionTable& table, const ReductionRow& row, std::size_t column) {
+  if (column >= row.keys.size()) return "-";
+  const bool has_format = column < table.by_formats.size();
+  return key_text(row.keys[column], has_format ? table.by_formats[column] : query::Format::plain);
+}
+
+std::vector<std::string> keys_of(const ReductionTable& table, const ReductionRow& row,
+                                 bool with_probe) {
+  const bool is_others = &row == &table.others;
+  std::vector<std::string> keys;
+  if (with_probe) keys.push_back(is_others ? "(others)" : printable(row.probe));
+  for (std::size_t i = 0; i < table.by.size(); ++i)
+    keys.push_back(!is_others ? key_cell(table, row, i) : keys.empty() ? "(others)" : "");
+  return keys;
+}
+
+std::string grid_text(const ReductionTable& table, const Style& style, const ReductionLook& look) {
+  const bool with_probe = tells_probes(table);
+  std::vector<std::string> titles;
+  if (with_probe) titles.push_back("PROBE");
+  for (const std::string& title : table.by) titles.push_back(upper(title));
+  Grid grid(std::move(titles), number_titles(table.kind));
+  const auto rows = shown_rows(table, look.most_rows);
+  const Spelling spell(table, look.utf8);
+  double most = 0;
+  for (const ReductionRow* row : rows) most = std::max(most, weight(*row, table.kind));
+  for (const ReductionRow* row : rows) {
+    Grid::Row cells{keys_of(table, *row, with_probe), 0};
+    for (std::string& number : numbers(*row, table.kind, spell))
+      cells.cells.push_back(std::move(number));
+    if (most > 0 && rows.size() > 1) cells.share = weight(*row, table.kind) / most;
+    grid.add(std::move(cells));
+  }
+  return grid.str(style, look);
+}
+
+std::string bars_text(const ReductionTable& table, const ReductionRow& row, const Style& style,
+                      const ReductionLook& look) {
+  const Spelling spell(table, look.utf8);
+  return histogram_text(row.histogram, [&](const Number& number) { return spell(number); }, style,
+                        {look.utf8, look.columns});
+}
+
+/// Of each group of a histogram: who it is, its numbers, its bars.
+std::string histograms_text(const ReductionTable& table, const Style& style,
+                            const ReductionLook& look) {
+  const Spelling spell(table, look.utf8);
+  const bool with_probe = tells_probes(table);
+  std::string out;
+  for (const ReductionRow* row : shown_rows(table, look.most_rows)) {
+    std::string head = "  " + style.bold(printable(table.value));
+    if (row == &table.others) head += " (others)";
+    if (with_probe && row != &table.others) head += " of " + printable(row->probe);
+    for (std::size_t i = 0; i < std::min(table.by.size(), row->keys.size()); ++i)
+      head += fmt::format("{}{}={}", i == 0 ? "  " : " ", style.cyan(delimited(table.by[i])),
+                          key_cell(table, *row, i));
+    out += head + '\n';
+    out += style.dim(fmt::format("    count {}  avg {}  p50 {}  p90 {}  p99 {}  max {}", row->count,
+                                 spell.average(*row), spell.percentile(*row, 0.5),
+                                 spell.percentile(*row, 0.9), spell.percentile(*row, 0.99),
+                                 spell(row->greatest))) +
+           '\n';
+    out += bars_text(table, *row, style, look);
+  }
+  return out;
+}
+
+std::string remarks(const ReductionTable& table, const ReductionLook& look) {
+  std::string out;
+  const auto say = [&](std::uint64_t count, std::string_view one, std::string_view rest) {
+    if (count > 0) out += fmt::format("  {} {}\n", plural(count, one), rest);
+  };
+  const std::size_t rows = table.rows.size();
+  if (rows > look.most_rows) say(rows - look.most_rows, "group", "more, each smaller");
+  say(table.unread, "fire", "in no row: what is added up could not be read");
+  say(table.without_start, "end", "in no row: no start was seen");
+  say(table.without_end, "start", "without an end: another start followed, or too many waited");
+  say(table.lost, "fire", "lost: there was no room to add them up");
+  return out;
+}
+
+}  // namespace
+
+std::string key_text(const query::Key& key, query::Format format) {
+  if (!key) return "-";
+  if (std::holds_alternative<probe::ValueError>(*key)) return "?";
+  if (const auto* string = std::get_if<probe::StringValue>(&*key))
+    return delimited(string->text) + (string->truncated ? "…" : "");
+  if (const auto* bytes = std::get_if<probe::BytesValue>(&*key)) {
+    std::string out;
+    for (const std::byte byte : bytes->bytes)
+      out += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
+    return out + (bytes->truncated ? "…" : "");
+  }
+  if (const auto* truth = std::get_if<bool>(&*key)) return *truth ? "true" : "false";
+  const auto* enumerator = std::get_if<probe::EnumeratorValue>(&*key);
+  if (enumerator != nullptr && !enumerator->name.empty() && format == query::Format::plain)
+    return printable(enumerator->name);
+  const auto number = query::number_of(*key);
+  if (!number) return "?";
+  const bool is_pointer = std::holds_alternative<probe::PointerValue>(*key);
+  const bool as_hex =
+      format == query::Format::hex || (is_pointer && format == query::Format::plain);
+  if (as_hex && !std::holds_alternative<double>(*number))
+    return std::visit([](auto n) { return fmt::format("{:#x}", static_cast<std::uint64_t>(n)); },
+                      *number);
+  if (format == query::Format::duration)
+    return duration_text(query::to_double(*number), shows_utf8());
+  return number_text(*number);
+}
+
+std::string reduction_text(const ReductionTable& table, const Style& style,
+                           const ReductionLook& look) {
+  if (table.rows.empty() && table.others.count == 0)
+    return style.dim("  nothing has fired yet") + '\n' + remarks(table, look);
+  if (table.kind == ReductionKind::histogram)
+    return histograms_text(table, style, look) + remarks(table, look);
+  std::string out = grid_text(table, style, look);
+  // The spread of a single latency has room below it.
+  if (table.kind == ReductionKind::latency && table.rows.size() == 1)
+    out += bars_text(table, table.rows[0], style, look);
+  return out + remarks(table, look);
+}
+
+}  // namespace vitrine::cli
