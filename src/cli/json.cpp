@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <cstdint>
 #include <cstdio>
 
 #include "cli/text.hpp"
+#include "cli/value_json.hpp"
 #include "observe/demangle.hpp"
 #include "probe/type_name.hpp"
 
@@ -73,22 +73,6 @@ Json json_site(const probe::Site& site, std::optional<Address> bias) {
   return out;
 }
 
-/// Numbers that a double does not hold exactly are strings, as are those that JSON lacks.
-constexpr std::int64_t exact = std::int64_t{1} << 53;
-
-Json json_number(std::int64_t number) {
-  if (number > exact || number < -exact) return std::to_string(number);
-  return number;
-}
-Json json_number(std::uint64_t number) {
-  if (number > static_cast<std::uint64_t>(exact)) return std::to_string(number);
-  return number;
-}
-Json json_number(double number) {
-  if (!std::isfinite(number)) return fmt::format("{}", number);
-  return number;
-}
-
 /// The JSON form of each alternative of AnyValue.
 struct ValueToJson {
   Json operator()(std::monostate) const { return nullptr; }
@@ -102,27 +86,7 @@ struct ValueToJson {
     return out;
   }
   Json operator()(const format::KeyValueList& list) const { return json_list(list); }
-  Json operator()(const format::Blob& blob) const { return {{"base64", base64(blob.bytes)}}; }
-};
-
-/// The JSON form of each alternative of a fired value.
-struct FiredToJson {
-  Json operator()(std::int64_t number) const { return json_number(number); }
-  Json operator()(std::uint64_t number) const { return json_number(number); }
-  Json operator()(double number) const { return json_number(number); }
-  Json operator()(bool truth) const { return truth; }
-  Json operator()(const probe::PointerValue& pointer) const { return hex(pointer.address); }
-  Json operator()(const probe::EnumeratorValue& value) const {
-    return value.name.empty() ? json_number(value.value) : json_bytes(value.name);
-  }
-  Json operator()(const probe::StringValue& value) const { return json_bytes(value.text); }
-  Json operator()(const probe::BytesValue& value) const {
-    return {{"base64",
-             base64({reinterpret_cast<const char*>(value.bytes.data()), value.bytes.size()})}};
-  }
-  Json operator()(const probe::ValueError& error) const {
-    return {{"error", json_bytes(error.message)}};
-  }
+  Json operator()(const format::Blob& blob) const { return json_base64(blob.bytes); }
 };
 
 bool is_cut(const probe::Value& value) {
@@ -146,7 +110,7 @@ void add_labels(Json& object, const format::LabelSet& set) {
 
 Json json_bytes(std::string_view bytes) {
   if (is_utf8(bytes)) return bytes;
-  return {{"base64", base64(bytes)}};
+  return json_base64(bytes);
 }
 
 Json json_base64(std::string_view bytes) {
@@ -193,7 +157,7 @@ Json to_json(const observe::TraceEvent& event, std::int64_t wall_clock_offset_ns
   for (std::size_t i = 0; i < event.arguments.size(); ++i) {
     const observe::FiredArgument& argument = event.arguments[i];
     named = named || !argument.name.empty();
-    object["args"].push_back(argument.value ? std::visit(FiredToJson{}, *argument.value) : Json());
+    object["args"].push_back(argument.value ? json_value(*argument.value) : Json());
     if (argument.value && is_cut(*argument.value))
       truncated.push_back({fmt::format("args[{}]", i), "there was more of it"});
   }

@@ -25,6 +25,9 @@ class LiveText {
   /// The last text, whole.
   [[nodiscard]] bool finish(std::string_view text);
 
+  /// What is shown stays, and the next text goes below the cursor.
+  void leave() { lines_ = 0; }
+
  private:
   bool replace(std::string_view text);
   std::size_t lines_ = 0;  ///< shown, and above the cursor

@@ -35,12 +35,12 @@ Json json_or_null(const std::optional<query::Number>& number) {
   return number ? json_number(*number) : Json();
 }
 
-void add_histogram(Json& object, const query::Histogram& histogram) {
-  object["p50"] = histogram.percentile(0.5);
-  object["p90"] = histogram.percentile(0.9);
-  object["p99"] = histogram.percentile(0.99);
+void add_histogram(Json& object, const ReductionRow& row) {
+  object["p50"] = query::percentile(row, 0.5);
+  object["p90"] = query::percentile(row, 0.9);
+  object["p99"] = query::percentile(row, 0.99);
   Json& buckets = object["buckets"] = Json::array();
-  for (const query::Histogram::Bucket& bucket : histogram.buckets()) {
+  for (const query::Histogram::Bucket& bucket : row.histogram.buckets()) {
     const query::BucketRange range = query::range_of(bucket.index);
     buckets.push_back({json_number(range.low), json_number(range.high), bucket.count});
   }
@@ -63,7 +63,7 @@ Json row_to_json(const ReductionTable& table, const ReductionRow& row) {
   object["sum"] = json_number(row.sum);
   object["min"] = json_or_null(row.least);
   object["max"] = json_or_null(row.greatest);
-  if (table.kind != ReductionKind::sum) add_histogram(object, row.histogram);
+  if (table.kind != ReductionKind::sum) add_histogram(object, row);
   return object;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/histogram_text.hpp"
+#include "cli/trace_text.hpp"
 #include "cli/units.hpp"
 
 namespace vitrine::cli {
@@ -142,12 +143,8 @@ class Spelling {
     if (row.count == 0) return "-";
     return between(query::to_double(row.sum) / static_cast<double>(row.count));
   }
-  /// Of the histogram, but not beyond the least and the greatest.
   std::string percentile(const ReductionRow& row, double share) const {
-    double value = row.histogram.percentile(share);
-    if (row.greatest) value = std::min(value, query::to_double(*row.greatest));
-    if (row.least) value = std::max(value, query::to_double(*row.least));
-    return between(value);
+    return between(query::percentile(row, share));
   }
 
  private:
@@ -287,7 +284,8 @@ std::string remarks(const ReductionTable& table, const ReductionLook& look) {
   const std::size_t rows = table.rows.size();
   if (rows > look.most_rows) say(rows - look.most_rows, "group", "more, each smaller");
   say(table.unread, "fire", "in no row: what is added up could not be read");
-  say(table.without_start, "end", "in no row: no start was seen");
+  say(table.without_start, "end",
+      "in no row: no start was seen (--match ARG follows from thread to thread)");
   say(table.without_end, "start", "without an end: another start followed, or too many waited");
   say(table.lost, "fire", "lost: there was no room to add them up");
   return out;
@@ -300,27 +298,7 @@ std::string key_text(const query::Key& key, query::Format format) {
   if (std::holds_alternative<probe::ValueError>(*key)) return "?";
   if (const auto* string = std::get_if<probe::StringValue>(&*key))
     return delimited(string->text) + (string->truncated ? "…" : "");
-  if (const auto* bytes = std::get_if<probe::BytesValue>(&*key)) {
-    std::string out;
-    for (const std::byte byte : bytes->bytes)
-      out += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
-    return out + (bytes->truncated ? "…" : "");
-  }
-  if (const auto* truth = std::get_if<bool>(&*key)) return *truth ? "true" : "false";
-  const auto* enumerator = std::get_if<probe::EnumeratorValue>(&*key);
-  if (enumerator != nullptr && !enumerator->name.empty() && format == query::Format::plain)
-    return printable(enumerator->name);
-  const auto number = query::number_of(*key);
-  if (!number) return "?";
-  const bool is_pointer = std::holds_alternative<probe::PointerValue>(*key);
-  const bool as_hex =
-      format == query::Format::hex || (is_pointer && format == query::Format::plain);
-  if (as_hex && !std::holds_alternative<double>(*number))
-    return std::visit([](auto n) { return fmt::format("{:#x}", static_cast<std::uint64_t>(n)); },
-                      *number);
-  if (format == query::Format::duration)
-    return duration_text(query::to_double(*number), shows_utf8());
-  return number_text(*number);
+  return value_text(*key, format);
 }
 
 std::string reduction_text(const ReductionTable& table, const Style& style,

@@ -11,6 +11,8 @@
 #include "cli/interrupt.hpp"
 #include "cli/json.hpp"
 #include "cli/probe_target.hpp"
+#include "cli/reduction_options.hpp"
+#include "cli/reduction_view.hpp"
 #include "cli/report.hpp"
 #include "cli/text.hpp"
 #include "cli/trace_text.hpp"
@@ -50,7 +52,10 @@ class TraceCommand : public Command {
          {"vitrine trace 4242 shop:order --where 'price > 100 && tenant == \"acme\"'",
           "only some of them: arguments and labels by their names"},
          {"vitrine trace 4242 python:function__entry --show 'str(arg0), str(arg1), arg2'",
-          "strings behind plain pointers"}},
+          "strings behind plain pointers"},
+         {"vitrine trace 4242 'shop:*' --count --by tenant", "how often, for which tenant"},
+         {"vitrine trace 4242 --latency shop:request_start,shop:request_end --by tenant",
+          "how long requests take, by tenant; refreshed each second on a terminal"}},
         {"probes", "labels", "doctor"}};
   }
 
@@ -59,6 +64,7 @@ class TraceCommand : public Command {
         ->option_text("PROBE...");
     app.add_option("--where", where_, "Only fires of which this is true")->option_text("CONDITION");
     app.add_option("--show", show_, "Show these instead of all arguments")->option_text("ITEM,...");
+    reduction_.define(app);
     app.add_flag("--follow", options_.follow, "Trace the processes that it forks, too");
     app.add_flag("--stack", options_.stacks, "Show the stack of the thread, as return addresses");
     app.add_option("--duration", duration_, "Stop after this long: 500ms, 10s, 2m")
@@ -83,10 +89,15 @@ class TraceCommand : public Command {
     options_.stop = &interrupted();
     if (auto taken = take_words().and_then([&] { return take_query(); }); !taken)
       return report(taken.error());
+    if (options_.query.reduction) view_.emplace(json_);
     auto trace = observe::Trace::open(options_);
     if (!trace) return interrupted() ? exit_interrupted : report(trace.error());
     const int status = watch(**trace);
     tell(**trace);
+    if (!options_.query.reduction) return status;
+    auto table = (*trace)->reduction();
+    if (!table) return report(table.error());
+    (void)view_->finish(*table);
     return status;
   }
 
@@ -122,6 +133,12 @@ class TraceCommand : public Command {
       if (!show) return tl::unexpected(show.error());
       options_.query.show = std::move(*show);
     }
+    auto reduction = reduction_.take();
+    if (!reduction) return tl::unexpected(reduction.error());
+    options_.query.reduction = std::move(*reduction);
+    if (options_.query.reduction && (!show_.empty() || options_.stacks || limit_ != 0))
+      return fail(ErrorCode::usage, "--show, --stack and --limit are about single fires",
+                  "leave them out, or what adds fires up");
     if (!duration_.empty()) {
       auto duration = parse_duration(duration_);
       if (!duration) return tl::unexpected(duration.error());
@@ -146,11 +163,18 @@ class TraceCommand : public Command {
       const bool ended = trace.ended();
       if (auto polled = trace.poll(time_left(), sink); !polled) return report(polled.error());
       tell(trace);
-      if (!report_losses(trace)) return exit_done;
+      if (!report_losses(trace) || !refresh(trace)) return exit_done;
       if (!reader_there || done() || ended) return exit_done;
       if (interrupted()) return exit_interrupted;
       if (end_ && Clock::now() >= *end_) return exit_done;
     }
+  }
+
+  /// The table so far, when it is time. False when nobody reads any more.
+  bool refresh(observe::Trace& trace) {
+    if (!options_.query.reduction || !view_->is_due()) return true;
+    const auto table = trace.reduction();
+    return !table || view_->refresh(*table);
   }
 
   bool done() const { return limit_ != 0 && shown_ >= limit_; }
@@ -172,8 +196,11 @@ class TraceCommand : public Command {
                trace.sites(), trace.sites() == 1 ? "" : "s");
   }
 
-  static void tell(observe::Trace& trace) {
-    for (const std::string& text : trace.take_notes()) note(text);
+  void tell(observe::Trace& trace) { say(trace.take_notes()); }
+
+  void say(const std::vector<std::string>& texts) {
+    if (!texts.empty() && view_) view_->leave_as_is();
+    for (const std::string& text : texts) note(text);
   }
 
   /// False when nobody reads any more.
@@ -182,7 +209,7 @@ class TraceCommand : public Command {
     const std::uint64_t more = lost - std::exchange(lost_, lost);
     if (more == 0) return true;
     if (json_) return print_json({{"lost", more}});
-    note(fmt::format("{} fires were lost: they came faster than they could be taken", more));
+    say({fmt::format("{} fires were lost: they came faster than they could be taken", more)});
     return true;
   }
 
@@ -193,6 +220,8 @@ class TraceCommand : public Command {
   std::size_t limit_ = 0;
   bool json_ = false;
   bool exec_ = false;
+  ReductionOptions reduction_;
+  std::optional<ReductionView> view_;
   observe::TraceOptions options_;
   std::optional<Clock::time_point> end_;
   std::size_t shown_ = 0;

@@ -4,9 +4,9 @@
 #include <time.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "cli/json.hpp"
+#include "cli/units.hpp"
 
 namespace vitrine::cli {
 namespace {
@@ -35,14 +35,6 @@ std::string bytes_text(const probe::BytesValue& value) {
   for (const std::byte byte : value.bytes)
     out += fmt::format("{}{:02x}", out.empty() ? "" : " ", static_cast<unsigned>(byte));
   return '[' + out + (value.truncated ? " …]" : "]");
-}
-
-std::string duration_text(double ns) {
-  const double size = std::abs(ns);
-  if (size < 1e3) return fmt::format("{:.0f}ns", ns);
-  if (size < 1e6) return fmt::format("{:.3g}us", ns / 1e3);
-  if (size < 1e9) return fmt::format("{:.3g}ms", ns / 1e6);
-  return fmt::format("{:.3f}s", ns / 1e9);
 }
 
 struct PlainText {
@@ -99,7 +91,8 @@ std::string padded(const std::string& text, std::size_t& widest, std::size_t mos
 
 std::string value_text(const probe::Value& value, query::Format format) {
   const auto number = query::number_of(value);
-  if (number && format == query::Format::duration) return duration_text(query::to_double(*number));
+  if (number && format == query::Format::duration)
+    return duration_text(query::to_double(*number), shows_utf8());
   if (number && format == query::Format::hex)
     return std::visit(
         [](auto n) {

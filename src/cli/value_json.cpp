@@ -29,9 +29,7 @@ struct ValueToJson {
   Json operator()(std::uint64_t number) const { return NumberToJson{}(number); }
   Json operator()(double number) const { return NumberToJson{}(number); }
   Json operator()(bool truth) const { return truth; }
-  Json operator()(const probe::PointerValue& pointer) const {
-    return fmt::format("{:#x}", pointer.address);
-  }
+  Json operator()(const probe::PointerValue& pointer) const { return hex(pointer.address); }
   Json operator()(const probe::EnumeratorValue& enumerator) const {
     return enumerator.name.empty() ? NumberToJson{}(enumerator.value) : json_bytes(enumerator.name);
   }

@@ -73,6 +73,13 @@ Result<void> parse_latency(std::string_view text, ReductionQuery& query) {
   return {};
 }
 
+double percentile(const ReductionRow& row, double share) {
+  double value = row.histogram.percentile(share);
+  if (row.greatest) value = std::min(value, to_double(*row.greatest));
+  if (row.least) value = std::max(value, to_double(*row.least));
+  return value;
+}
+
 void sort_rows(ReductionTable& table) {
   const bool by_sum = table.kind == ReductionKind::sum || table.kind == ReductionKind::latency;
   std::stable_sort(table.rows.begin(), table.rows.end(),

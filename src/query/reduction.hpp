@@ -49,6 +49,10 @@ struct ReductionRow {
   bool operator==(const ReductionRow&) const = default;
 };
 
+/// The value that a share of a row's values (0 to 1) do not exceed: of its histogram, but never
+/// beyond its least and greatest.
+double percentile(const ReductionRow& row, double share);
+
 struct ReductionTable {
   ReductionKind kind = ReductionKind::count;
   std::string value;               ///< title of what is added up; empty for count and latency

@@ -229,6 +229,7 @@ TEST(ReductionJson, HasAnObjectARow) {
   EXPECT_EQ(row["count"], 1000);
   EXPECT_EQ(row["sum"], 1'001'000'000);
   EXPECT_EQ(row["max"], 2'000'000);
+  EXPECT_LE(row["p99"], row["max"]);
   std::uint64_t sum = 0;
   for (const Json& bucket : row["buckets"]) {
     EXPECT_LE(bucket[0], bucket[1]);
