@@ -56,7 +56,8 @@ Json json_described(const probe::Site& site, Tell tell) {
   return out;
 }
 
-Json json_site(const probe::Site& site, std::optional<Address> bias) {
+Json json_site(const probe::Site& site, observe::ArgumentErrors& errors,
+               std::optional<Address> bias) {
   Json out = {{"address", hex(site.address)}};
   if (bias) out["runtime_address"] = hex(site.address + *bias);
   out["file_offset"] = site.file_offset ? Json(hex(*site.file_offset)) : Json();
@@ -69,6 +70,10 @@ Json json_site(const probe::Site& site, std::optional<Address> bias) {
         json_described(site, [](const auto& type, const std::string&) { return type.name; });
   }
   out["semaphore"] = site.semaphore == 0 ? Json() : Json(hex(site.semaphore));
+  for (const auto& error : errors.of(site))
+    out["arg_errors"].push_back(
+        error ? Json{{"kind", probe::name(error->kind)}, {"message", json_bytes(error->message)}}
+              : Json());
   for (const std::string& problem : site.problems) out["problems"].push_back(json_bytes(problem));
   return out;
 }
@@ -205,8 +210,8 @@ Json to_json(const observe::Publisher& publisher) {
   return object;
 }
 
-Json to_json(const observe::ProbeFile& file, const probe::Probe& probe, std::optional<Address> bias,
-             int pid) {
+Json to_json(const observe::ProbeFile& file, const probe::Probe& probe,
+             observe::ArgumentErrors& errors, std::optional<Address> bias, int pid) {
   Json object = {{"kind", probe.kind == probe::Kind::sdt ? "sdt" : "dof"},
                  {"provider", json_bytes(probe.provider)},
                  {"name", json_bytes(probe.name)},
@@ -214,7 +219,7 @@ Json to_json(const observe::ProbeFile& file, const probe::Probe& probe, std::opt
                  {"build_id", file.build_id.empty() ? Json() : Json(file.build_id)}};
   if (bias) object["pid"] = pid;
   Json& sites = object["sites"] = Json::array();
-  for (const probe::Site& site : probe.sites) sites.push_back(json_site(site, bias));
+  for (const probe::Site& site : probe.sites) sites.push_back(json_site(site, errors, bias));
   return object;
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/result.hpp"
+#include "observe/argument_errors.hpp"
 #include "observe/context.hpp"
 #include "observe/doctor.hpp"
 #include "observe/labels.hpp"
@@ -42,11 +43,11 @@ Json to_json(const observe::TraceEvent& event, std::int64_t wall_clock_offset_ns
 Json to_json(const observe::Publisher& publisher);
 
 /// {"kind","provider","name","module","build_id","sites":[{"address","file_offset","function","args",
-/// "types" and "arg_names" where told (null for an argument that is not), "semaphore", "problems"
-/// when there are such}]}. Of a process `pid`, whose code lies at `bias`: "pid", and in each site
+/// "types" and "arg_names" where told (null for an argument that is not), "semaphore", and when there
+/// are such "arg_errors":[null or {"kind","message"}] and "problems"}]}. Of a process `pid`, whose code lies at `bias`: "pid", and in each site
 /// "runtime_address".
-Json to_json(const observe::ProbeFile& file, const probe::Probe& probe, std::optional<Address> bias,
-             int pid);
+Json to_json(const observe::ProbeFile& file, const probe::Probe& probe,
+             observe::ArgumentErrors& errors, std::optional<Address> bias, int pid);
 
 /// {"topic","what","verdict":"yes|no|partly","detail", "remedy" when there is one}.
 Json to_json(const observe::Finding& finding);

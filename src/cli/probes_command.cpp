@@ -100,8 +100,9 @@ class ProbesCommand : public Command {
       const std::string text = sites_ ? sites_text(shown, style) : probes_text(shown, style);
       return std::fputs(text.c_str(), stdout) >= 0;
     }
+    observe::ArgumentErrors errors(file);
     return std::all_of(shown.probes.begin(), shown.probes.end(), [&](const probe::Probe* probe) {
-      return print_json(to_json(file, *probe, bias, pid));
+      return print_json(to_json(file, *probe, errors, bias, pid));
     });
   }
 

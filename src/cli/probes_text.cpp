@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "observe/argument_errors.hpp"
 #include "observe/demangle.hpp"
 #include "probe/type_name.hpp"
 
@@ -65,6 +66,7 @@ std::string sites_text(const ShownProbes& shown, const Style& style) {
   std::string out = style.bold(printable(shown.file->path));
   if (!shown.file->build_id.empty())
     out += style.dim(fmt::format("  build id {}", shown.file->build_id));
+  observe::ArgumentErrors errors(*shown.file);
   if (shown.bias) out += style.dim(fmt::format("  loaded at {}", hex(*shown.bias)));
   out += '\n';
   for (const probe::Probe* probe : shown.probes) {
@@ -75,11 +77,14 @@ std::string sites_text(const ShownProbes& shown, const Style& style) {
       if (!site.types.empty() && !site.arguments.empty())
         rest += style.dim(
             fmt::format("  {}", printable(fmt::format("{}", fmt::join(site.arguments, " ")))));
+      for (const auto& error : errors.of(site))
+        if (error) rest += style.yellow(" (" + printable(error->message) + ")");
       for (const std::string& problem : site.problems)
         rest += style.yellow(" (" + printable(problem) + ")");
-      table.row({where(site, shown),
-                 site.function.empty() ? "-" : printable(observe::demangled(site.function)),
-                 site.semaphore == 0 ? "-" : "semaphore " + hex(site.semaphore), rest});
+      if (!site.function.empty())
+        rest += style.dim("  in " + printable(observe::demangled(site.function)));
+      table.row({where(site, shown), site.semaphore == 0 ? "-" : "semaphore " + hex(site.semaphore),
+                 rest});
     }
     out += table.str(4);
   }

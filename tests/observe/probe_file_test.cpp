@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "observe/argument_errors.hpp"
 #include "observe/probe_listing.hpp"
 #include "observe/probes.hpp"
 #include "probe/note_bytes.hpp"
@@ -280,6 +281,43 @@ TEST_P(Image, TombstonesAreCountedAndDuplicatesAreOne) {
   const auto file = read(dead);
   EXPECT_EQ(file->tombstones, 2U);
   EXPECT_THAT(listing(*file), testing::ElementsAre(listed("made", "twice", 0x41010, 0, "8@%rax")));
+}
+
+TEST(ArgumentErrors, NameEachArgumentThatCannotBeDecodedAndNoOther) {
+  const Directory directory;
+  ProbeImage image;
+  NoteSection notes;
+  notes.add(note(0x41010, "made", "bad", "8@%rax 8@.LC0(%rip) 8@(%rbx,%rcx,3) -4@$7"));
+  notes.add(note(0x41020, "made", "good", "8@%rax -4@8(%rsp)"));
+  image.sections.push_back({".note.stapsdt", SHT_NOTE, 0, 0, notes.bytes()});
+  image.write(directory / "image");
+  const auto file = opened(directory / "image");
+  ASSERT_THAT(file->probes, SizeIs(2));
+  ArgumentErrors errors(*file);
+  const auto bad = errors.of(file->probes[0].sites.at(0));
+  ASSERT_THAT(bad, SizeIs(4));
+  EXPECT_FALSE(bad[0] || bad[3]);
+  ASSERT_TRUE(bad[1] && bad[2]);
+  EXPECT_EQ(bad[1]->kind, probe::ArgumentError::Kind::unresolved);
+  EXPECT_EQ(bad[2]->kind, probe::ArgumentError::Kind::syntax);
+  EXPECT_THAT(errors.of(file->probes[1].sites.at(0)), IsEmpty());
+}
+
+TEST(ArgumentErrors, ThereAreNoneInThisMachinesFiles) {
+  ProbeFiles files;
+  std::size_t arguments = 0;
+  for (const char* path : {"/usr/bin/stap", "/usr/bin/staprun", "/usr/bin/python3.11",
+                           "/usr/lib/x86_64-linux-gnu/libstdc++.so.6"}) {
+    const auto file = files.open(path);
+    if (!file || (*file)->probes.empty()) continue;
+    ArgumentErrors errors(**file);
+    for (const probe::Probe& probe : (*file)->probes)
+      for (const probe::Site& site : probe.sites) {
+        EXPECT_THAT(errors.of(site), IsEmpty()) << path << " " << probe.name;
+        arguments += site.arguments.size();
+      }
+  }
+  EXPECT_GE(arguments, 6U) << "libstdc++ has that many everywhere";
 }
 
 // ---- what is no such file ---------------------------------------------------------------------
