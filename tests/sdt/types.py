@@ -148,6 +148,20 @@ def machines(folder):
                    machine, runner)
 
 
+def two_modules(folder, compiler, linker):
+    library, program = (pathlib.Path(folder) / name for name in ("libmodule.so", "program"))
+    common = [compiler, f"-fuse-ld={linker}", "-O2", *STRICT, INCLUDE]
+    run(*common, "-fPIC", "-shared", SDT / "modules/library.c", "-o", library)
+    run(*common, "-rdynamic", SDT / "modules/program.c", library, f"-Wl,-rpath,{folder}", "-o", program)
+    run(program)
+
+
+def modules(folder):
+    for compiler in ("gcc", "clang"):
+        for linker in ("bfd", "gold", "lld", "mold"):
+            yield (f"semaphores of two modules, {compiler}, {linker}", two_modules, folder, compiler, linker)
+
+
 def everything(folder):
     """clang's every warning, but for those that the subject itself gives."""
     own = ["-Wno-missing-variable-declarations", "-Wno-padded", "-Wno-c++98-compat",
@@ -160,7 +174,7 @@ def everything(folder):
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        return cases(lambda: native(folder), lambda: flags(folder), lambda: machines(folder), lambda: everything(folder))
+        return cases(lambda: native(folder), lambda: flags(folder), lambda: machines(folder), lambda: modules(folder), lambda: everything(folder))
 
 
 if __name__ == "__main__":
