@@ -205,7 +205,7 @@ std::vector<std::string> tracing(const Target& target, bool alone, int fires) {
 TEST(UprobesEnd, WithTheirTracerHoweverItIsKilled) {
   Target target;
   std::mt19937 random(3);
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < 100; ++round) {
     auto tracer = test::Child::spawn(tracing(target, round % 2 == 0, 0));
     // From before it attaches to long after.
     if (round % 3 != 0) {
