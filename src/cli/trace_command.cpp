@@ -142,12 +142,13 @@ class TraceCommand : public Command {
     if (!duration_.empty()) {
       auto duration = parse_duration(duration_);
       if (!duration) return tl::unexpected(duration.error());
-      end_ = Clock::now() + *duration;
+      time_ = *duration;
     }
     return {};
   }
 
   int watch(observe::Trace& trace) {
+    if (time_) end_ = Clock::now() + *time_;  // attaching has taken its own time
     tell(trace);
     announce(trace);
     TraceText text(Style::of_stdout());
@@ -223,6 +224,7 @@ class TraceCommand : public Command {
   ReductionOptions reduction_;
   std::optional<ReductionView> view_;
   observe::TraceOptions options_;
+  std::optional<milliseconds> time_;
   std::optional<Clock::time_point> end_;
   std::size_t shown_ = 0;
   std::uint64_t lost_ = 0;

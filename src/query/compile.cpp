@@ -20,7 +20,6 @@ constexpr std::size_t longest_text = VITRINE_NAME_BYTES - 1;
 
 constexpr std::int64_t int64_min = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t int64_max = std::numeric_limits<std::int64_t>::max();
-constexpr std::uint64_t uint64_max = std::numeric_limits<std::uint64_t>::max();
 
 vitrine_test test(vitrine_subject subject, Comparison comparison, std::uint64_t operand,
                   bool is_signed = false, std::uint32_t index = 0) {
