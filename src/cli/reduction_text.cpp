@@ -285,7 +285,7 @@ std::string remarks(const ReductionTable& table, const ReductionLook& look) {
   if (rows > look.most_rows) say(rows - look.most_rows, "group", "more, each smaller");
   say(table.unread, "fire", "in no row: what is added up could not be read");
   say(table.without_start, "end",
-      "in no row: no start was seen (--match ARG follows from thread to thread)");
+      "in no row: no start was seen (it was before, or without --match on another thread)");
   say(table.without_end, "start", "without an end: another start followed, or too many waited");
   say(table.lost, "fire", "lost: there was no room to add them up");
   return out;
