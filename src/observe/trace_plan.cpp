@@ -33,6 +33,7 @@ std::vector<bpf::AttachSite> TracePlan::add(const std::shared_ptr<const ProbeFil
                                             std::vector<std::string>& notes) {
   std::vector<bpf::AttachSite> sites;
   if (file->file == nullptr || !known_.insert(file->file->identity()).second) return sites;
+  ProbeSymbols symbols(*file);
   for (const probe::Probe& probe : file->probes) {
     std::string name = probe.provider + ":" + probe.name;
     seen_.insert(name);
@@ -50,8 +51,8 @@ std::vector<bpf::AttachSite> TracePlan::add(const std::shared_ptr<const ProbeFil
       attach.semaphore_offset = site.semaphore_offset.value_or(0);
       attach.skip = *skip;
       attach.site = static_cast<std::uint32_t>(sites_.size());
-      attach.program = program_of(
-          std::make_unique<TraceProgram>(name, site, file->machine, nullptr, query_, *role));
+      attach.program =
+          program_of(std::make_unique<TraceProgram>(name, site, symbols, query_, *role));
       sites_.push_back({file.get(), site.address, attach.program});
       sites.push_back(attach);
     }

@@ -85,15 +85,15 @@ std::vector<query::Selected> selected_labels(const TraceQuery& query) {
   return selected;
 }
 
-TraceProgram::TraceProgram(std::string probe, const probe::Site& site, probe::Machine machine,
-                           probe::OperandSymbols* symbols, const TraceQuery& query, Role role)
+TraceProgram::TraceProgram(std::string probe, const probe::Site& site, ProbeSymbols& symbols,
+                           const TraceQuery& query, Role role)
     : probe_(std::move(probe)),
       role_(role),
       texts_(site.arguments),
       types_(site.types),
       string_bytes_(std::min<std::size_t>(query.string_bytes, VITRINE_CAPTURE_BYTES)) {
   for (const std::string& text : texts_) {
-    auto operand = probe::compile_argument(text, machine, site.address, symbols);
+    auto operand = symbols.compile(text, site);
     operands_.push_back(operand ? *operand : vitrine_operand{});
     errors_.push_back(operand ? std::string() : operand.error().message);
   }

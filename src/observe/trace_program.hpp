@@ -7,7 +7,7 @@
 
 #include "bpf/fire.hpp"
 #include "bpf/trace_wire.h"
-#include "probe/argument.hpp"
+#include "observe/probe_symbols.hpp"
 #include "probe/evaluate.hpp"
 #include "query/expression.hpp"
 #include "query/reduction.hpp"
@@ -37,9 +37,9 @@ class TraceProgram {
  public:
   using Role = query::BoundReduction::Role;
 
-  /// `probe`: "provider:name". `symbols` may be null.
-  TraceProgram(std::string probe, const probe::Site& site, probe::Machine machine,
-               probe::OperandSymbols* symbols, const TraceQuery& query, Role role);
+  /// `probe`: "provider:name". `symbols`: of the site's file.
+  TraceProgram(std::string probe, const probe::Site& site, ProbeSymbols& symbols,
+               const TraceQuery& query, Role role);
   TraceProgram(const TraceProgram&) = delete;
   TraceProgram& operator=(const TraceProgram&) = delete;
 
