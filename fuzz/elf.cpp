@@ -1,11 +1,14 @@
 // An ELF module: in memory by its dynamic section, and as a file by its section headers.
+#include <algorithm>
 #include <array>
 #include <string_view>
 
 #include "elf/dynamic.hpp"
 #include "elf/file_symbols.hpp"
+#include "elf/functions.hpp"
 #include "elf/notes.hpp"
 #include "elf/relocations.hpp"
+#include "elf/section_bytes.hpp"
 #include "elf/symbols.hpp"
 #include "input.hpp"
 
@@ -37,6 +40,20 @@ void module_in_memory(Memory& memory) {
   }
 }
 
+void file_of_any_shape(Memory& file) {
+  constexpr std::uint64_t most = 1U << 16;
+  const auto elf = elf::read_file(file);
+  if (!elf) return;
+  fuzz::require(elf::build_id(file, *elf).size() <= 64);
+  for (std::size_t i = 0; i < std::min<std::size_t>(elf->sections.size(), 64); ++i) {
+    const elf::Section& section = elf->sections[i];
+    const auto content = elf::read_section(file, *elf, section, most);
+    fuzz::require(!content || content->bytes.size() <= most);
+  }
+  constexpr std::array<Address, 3> addresses{0, 0x1180, ~Address{0}};
+  fuzz::require(elf::functions_around(file, *elf, addresses).size() == addresses.size());
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -44,5 +61,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   module_in_memory(memory);
   fuzz::RegionMemory file(0, fuzz::bytes(data, size));
   (void)elf::find_file_symbols(file, names);
+  file_of_any_shape(file);
   return 0;
 }

@@ -12,6 +12,8 @@
 namespace vitrine::elf {
 namespace {
 
+constexpr std::size_t names_piece = 64 * 1024;
+
 /// Where the fields of the tables are, by class.
 struct Layout {
   std::size_t header, segment, section;
@@ -122,9 +124,16 @@ class Reader {
     const Section& table = into_.sections[tables_.names];
     if (table.type == SHT_NOBITS) return;  // a separate debug file with nothing of its own
     std::string& names = into_.section_names;
-    names.resize(
-        static_cast<std::size_t>(std::min<std::uint64_t>(table.size, limits::section_names)));
-    names.resize(file_.read_some(table.offset, std::as_writable_bytes(std::span(names))));
+    const std::uint64_t want = std::min<std::uint64_t>(table.size, limits::section_names);
+    while (names.size() < want) {  // a lie about the size costs no more than one piece
+      const std::size_t have = names.size();
+      names.resize(static_cast<std::size_t>(std::min<std::uint64_t>(have + names_piece, want)));
+      const std::size_t asked = names.size() - have;
+      const std::size_t got = file_.read_some(
+          table.offset + have, std::as_writable_bytes(std::span(names)).subspan(have));
+      names.resize(have + got);
+      if (got < asked) break;
+    }
     if (names.size() < table.size)
       problem("only {} of the {} bytes of its section names could be read", names.size(),
               table.size);

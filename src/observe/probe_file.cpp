@@ -84,10 +84,13 @@ class Reader {
     std::vector<std::vector<std::byte>> contents;
     for (const elf::Section& section : elf.sections) {
       if (section.type == SHT_NOBITS || elf.name(section) != name) continue;
-      auto read = elf::read_section(file, elf, section, limits::note_section);
+      if (bytes_left_ == 0) break;  // sections of one name may be many, all of the same bytes
+      auto read = elf::read_section(file, elf, section, bytes_left_);
       if (!read || !read->problem.empty())
         problem("{}: {}", name, read ? read->problem : read.error().message);
-      if (read) contents.push_back(std::move(read->bytes));
+      if (!read) continue;
+      bytes_left_ -= std::min<std::uint64_t>(bytes_left_, read->bytes.size() + 1);
+      contents.push_back(std::move(read->bytes));
     }
     return contents;
   }
@@ -125,7 +128,7 @@ class Reader {
   }
 
   void tell(const probe::NoteProblems& problems) {
-    for (const probe::NoteProblem& one : problems.told) into_.problems.push_back(one.message);
+    for (const probe::NoteProblem& one : problems.told) problem("{}", one.message);
     if (problems.left_out > 0) problem("{} more notes are wrong", problems.left_out);
   }
 
@@ -199,13 +202,15 @@ class Reader {
 
   template <class... Args>
   void problem(fmt::format_string<Args...> text, Args&&... args) {
-    into_.problems.push_back(fmt::format(text, std::forward<Args>(args)...));
+    if (into_.problems.size() < limits::search_notes)
+      into_.problems.push_back(fmt::format(text, std::forward<Args>(args)...));
   }
 
   ProbeFile& into_;
   const elf::File& elf_;
   const DebugPlaces& places_;
   std::unique_ptr<DebugFile> debug_;
+  std::uint64_t bytes_left_ = limits::note_section;  // to read of notes, of all sections together
   std::unordered_map<std::string, std::size_t> positions_;  // of provider, NUL, name
 };
 
