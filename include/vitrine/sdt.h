@@ -138,7 +138,7 @@
   __attribute__((used, unused)) static void VITRINE_PASTE(vitrine_enumerators_, __LINE__)(void) { \
     VITRINE_MAP(VITRINE_ENUMERATOR, VITRINE_NOTHING, __VA_ARGS__) \
   } \
-  extern int vitrine_semicolon
+  struct vitrine_semicolon
 /* clang-format on */
 
 #endif

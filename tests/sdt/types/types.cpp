@@ -8,7 +8,9 @@
 
 namespace shop {
 enum class Status : signed char { bad = -2, good = 1 };
+namespace {
 VITRINE_ENUMERATORS(shop::Status, bad, good);
+}
 
 struct Order {
   int id;
