@@ -52,7 +52,7 @@ static __always_inline int read_definition(struct label_buffer* out, __u32 index
   struct vitrine_set* set = append(out, sizeof *set);
   if (!set) return 0;
   struct slot_place place = {};
-  find_slot(&place, definition, target, tp);
+  find_slot(&place, definition, target, tp, 0);
   if (place.state == VITRINE_SLOT_UNREADABLE) out->faults++;
   if (place.state == VITRINE_SLOT_READ)
     copy_set(out, definition->shape, &place, target->address_mask);

@@ -186,7 +186,7 @@ VERIFIED_ALONE int select_from_definition(struct scratch* s, const struct vitrin
   const __u32 shape = selection.definition->shape;
   for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i) s->found.hash[i] = 0;
   struct slot_place place = {};
-  find_slot(&place, selection.definition, target, s->registers[VITRINE_THREAD_POINTER]);
+  find_slot(&place, selection.definition, target, s->registers[VITRINE_THREAD_POINTER], &s->before);
   if (place.state == VITRINE_SLOT_UNREADABLE) count(VITRINE_TRACE_FAULTS, 1);
   if (place.state != VITRINE_SLOT_READ) return 0;
   if (shape == VITRINE_LABEL_ARRAY_IN_SLOT) {
@@ -221,6 +221,7 @@ static long select_from_definition_of_pass(__u32 index, void* context) {
 static __always_inline void select_labels(struct scratch* s, const struct vitrine_target* target,
                                           __u32 tgid) {
   s->own.id = 0;
+  s->before.address = 0;
   struct definition_pass pass = {.s = s, .target = target, .tgid = tgid, .arrays = 1};
   bpf_loop(target->definition_count, select_from_definition_of_pass, &pass, 0);
   pass.arrays = 0;

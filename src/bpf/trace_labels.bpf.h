@@ -86,7 +86,7 @@ VERIFIED_ALONE int append_set(struct scratch* s, const struct vitrine_target* ta
   const __u64 head_at = out->used;
   if (!append(out, sizeof(struct vitrine_fire_set))) return 0;
   struct slot_place place = {};
-  find_slot(&place, definition, target, s->registers[VITRINE_THREAD_POINTER]);
+  find_slot(&place, definition, target, s->registers[VITRINE_THREAD_POINTER], &s->before);
   if (place.state == VITRINE_SLOT_UNREADABLE) out->faults++;
   const __u64 fresh_at = out->used;
   __u64 kept_at = fresh_at, id = 0;
@@ -134,6 +134,7 @@ static long append_set_of_pass(__u32 index, void* context) {
 static __always_inline __u32 append_sets(struct scratch* s, const struct vitrine_target* target,
                                          __u32 tgid) {
   s->own.id = 0;
+  s->before.address = 0;
   struct definition_pass pass = {.s = s, .target = target, .tgid = tgid, .arrays = 1};
   bpf_loop(target->definition_count, append_set_of_pass, &pass, 0);
   pass.arrays = 0;

@@ -56,6 +56,7 @@ struct scratch {
   __u64 new_set[VITRINE_DEFINITIONS];
   __u64 label[VITRINE_SELECTED_LABELS];
   struct own_block own;
+  struct slot_before before;
   /* Of a search through one set: here, not on the stack, where the verifier would follow it. */
   struct selected_values found;
   __u64 attribute, attributes_end; /* in `work` */
