@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -27,9 +28,9 @@ using Labels = std::vector<std::pair<std::string, std::string>>;
 
 /// What the thread displays: a slot of each kind.
 struct Slots {
+  std::uint64_t record = 0;  // before the other, as our own writer has the two
   std::uint64_t v1 = 0;
   layout::SetV0 v0{};
-  std::uint64_t record = 0;
 };
 thread_local Slots slots;
 
@@ -208,6 +209,34 @@ TEST_F(TracerLabels, OfOurWriterComeOnceForEachSerial) {
       const Fire fire = one();
       EXPECT_EQ(labels_of(fire, v1), labels);
       EXPECT_EQ(fire.sets[v1].head.kept_bytes != 0, round == 0);
+    }
+  }
+}
+
+TEST_F(TracerLabels, OfTheRecordInOurWritersBlockNeedNoLookOfTheirOwn) {
+  OwnSet set;
+  Record record;
+  for (std::uint8_t serial = 1; serial <= 3; ++serial) {
+    record.put(9, serial, {"/orders", "acme"});
+    set.put({{"tenant", "acme"}}, serial);
+    auto& head = *reinterpret_cast<layout::SerialSet*>(set.block);
+    const std::size_t at = (head.trailer.total_bytes + 7) / 8 * 8;
+    std::memcpy(set.block + at, record.bytes, 256);
+    head.trailer.total_bytes = static_cast<std::uint32_t>(at + 256);
+    slots.v1 = address_of(set.block);
+    slots.record = address_of(set.block + at);
+    for (int round = 0; round < 2; ++round) {
+      vitrine_test_fire(0);
+      Fire fire = one();
+      ASSERT_EQ(fire.sets.size(), 3u);
+      std::sort(fire.sets.begin(), fire.sets.end(), [](const FireSet& a, const FireSet& b) {
+        return a.head.definition < b.head.definition;
+      });
+      EXPECT_THAT(labels_of(fire, v1), ElementsAre(std::pair("tenant", "acme")));
+      EXPECT_THAT(labels_of(fire, otel),
+                  ElementsAre(std::pair("http.route", "/orders"), std::pair("tenant", "acme")));
+      EXPECT_EQ(decoded(fire.sets[otel], otel).trace->span_id[0], serial);
+      EXPECT_EQ(fire.sets[otel].head.fresh_bytes + fire.sets[otel].head.kept_bytes, 0u);
     }
   }
 }
