@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <exception>
 
 #include "cli/command.hpp"
 #include "cli/duration.hpp"
@@ -98,6 +99,9 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace vitrine::cli
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   return vitrine::cli::run(argc, argv);
+} catch (const std::exception& failure) {  // no memory, mostly: our own errors are values
+  std::fprintf(stderr, "vitrine: %s\n", failure.what());
+  return vitrine::cli::exit_failed;
 }

@@ -35,7 +35,7 @@ std::string option_head(const CLI::Option& option) {
   for (std::size_t comma = head.find(','); comma != std::string::npos;
        comma = head.find(',', comma + 1))
     head.insert(comma + 1, " ");
-  const std::string value = option.get_option_text();
+  const std::string& value = option.get_option_text();
   if (value.empty() || value == " ") return head;
   return head + (value.front() == '[' || value.front() == '.' ? "" : " ") + value;
 }

@@ -16,9 +16,9 @@ struct Types {
 std::optional<Types> types_of(std::uint16_t machine) {
   switch (machine) {
     case EM_X86_64:
-      return Types{R_X86_64_GLOB_DAT, R_X86_64_RELATIVE};
     case EM_386:
-      return Types{R_386_GLOB_DAT, R_386_RELATIVE};
+      static_assert(R_386_GLOB_DAT == R_X86_64_GLOB_DAT && R_386_RELATIVE == R_X86_64_RELATIVE);
+      return Types{R_X86_64_GLOB_DAT, R_X86_64_RELATIVE};
     case EM_AARCH64:
       return Types{R_AARCH64_GLOB_DAT, R_AARCH64_RELATIVE};
     case EM_ARM:
