@@ -12,6 +12,7 @@
 #include "observe/launch.hpp"
 #include "observe/no_such_probe.hpp"
 #include "observe/trace_plan.hpp"
+#include "observe/trace_reduction.hpp"
 #include "observe/traced_processes.hpp"
 #include "target/process_events.hpp"
 
@@ -87,7 +88,7 @@ class LiveTrace final : public Trace {
   std::map<pid_t, std::pair<Clock::time_point, std::size_t>> to_look_at_;
   std::set<std::string> said_;
   std::vector<std::string> notes_;
-  std::optional<query::Reducer> reducer_;
+  std::optional<TraceReduction> reduction_;
 };
 
 Result<void> LiveTrace::begin() {
@@ -97,7 +98,8 @@ Result<void> LiveTrace::begin() {
     events_ = std::move(*events);
   else
     note(events.error().message + ": libraries that are loaded later are not noticed");
-  if (options_.query.reduction) reducer_.emplace(*options_.query.reduction);
+  if (options_.query.reduction)
+    reduction_.emplace(*options_.query.reduction, options_.query.where.has_value(), selected_);
   if (auto found = find_targets(); !found) return found;
   if (auto opened = open_tracer(); !opened) return opened;
   for (const pid_t pid : processes_.all())
@@ -146,6 +148,8 @@ Result<void> LiveTrace::find_targets() {
 Result<void> LiveTrace::open_tracer() {
   bpf::TracerOptions options;
   options.stacks = options_.stacks;
+  options.reductions = reduction_.has_value();
+  options.labels = !reduction_ || !selected_.empty();
   options.only_known = !by_file() && !only_process();
   for (const query::Selected& selected : selected_) {
     const auto kind = selected.kind == query::Selected::Kind::label      ? VITRINE_SELECT_LABEL
@@ -220,8 +224,8 @@ Result<void> LiveTrace::tell_programs() {
       note(program.probe() + ": " + complaint);
     for (const std::string& problem : program.problems()) note(program.probe() + ": " + problem);
     vitrine_site_program wire = program.wire();
-    wire.probe = static_cast<__u32>(programs_told_);
     wire.where = compiled.predicate;
+    if (reduction_) reduction_->tell(program, compiled, wire);
     asked_again_.push_back(!compiled.left_over.empty());
     if (auto told = tracer_->set_program(static_cast<std::uint32_t>(programs_told_), wire); !told)
       return told;
@@ -312,7 +316,7 @@ void LiveTrace::show(const bpf::Fire& fire, const Sink& sink) {
   const FireView view(fire, program, labels_->of(fire));
   if (asked_again_[fire.head.program] && !program.condition().holds(view.query())) return;
   if (program.reduction() != nullptr) {
-    reducer_->add(view.query(), *program.reduction());
+    reduction_->add(view.query(), *program.reduction());
     return;
   }
   sink(view.event(program, *site.file, site.address));
@@ -328,8 +332,8 @@ bool LiveTrace::ended() {
 }
 
 Result<query::ReductionTable> LiveTrace::reduction() {
-  if (!reducer_) return query::ReductionTable{};
-  return reducer_->table();
+  if (!reduction_) return query::ReductionTable{};
+  return reduction_->table(*tracer_);
 }
 
 TraceCounters LiveTrace::counters() const {

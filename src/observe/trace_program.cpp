@@ -168,6 +168,31 @@ query::Compiled TraceProgram::compile_condition(std::span<const query::Selected>
   return query::compile(condition_, arguments(), captures_, selected, key);
 }
 
+bool TraceProgram::is_integer(std::uint32_t slot) const {
+  const query::Capture& capture = captures_[slot];
+  if (capture.form != Form::number || capture.argument >= operands_.size()) return false;
+  const vitrine_operand& operand = operands_[capture.argument];
+  return operand.kind != VITRINE_NO_OPERAND && (operand.flags & VITRINE_FLOAT) == 0 &&
+         operand.size <= sizeof(std::uint64_t);
+}
+
+bool TraceProgram::is_key(std::uint32_t slot) const {
+  return captures_[slot].form == Form::text || is_integer(slot);
+}
+
+bool TraceProgram::is_signed(std::uint32_t slot) const {
+  return (operands_[captures_[slot].argument].flags & VITRINE_SIGNED) != 0;
+}
+
+Value TraceProgram::key(std::uint32_t slot, std::uint64_t bits) const {
+  const query::Capture& capture = captures_[slot];
+  if (capture.form != Form::number) return ValueError{"it could not be read, or had no room"};
+  const vitrine_operand& operand = operands_[capture.argument];
+  const auto bytes = std::as_bytes(std::span(&bits, 1));
+  return probe::make_value(operand, bytes.first(operand.size),
+                           query::type_of(arguments(), capture.argument));
+}
+
 std::vector<Value> TraceProgram::values(const bpf::Fire& fire) const {
   std::vector<Value> values;
   values.reserve(captures_.size());

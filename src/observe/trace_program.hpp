@@ -64,6 +64,13 @@ class TraceProgram {
   [[nodiscard]] query::Compiled compile_condition(std::span<const query::Selected> selected,
                                                   const vitrine_hash_key& key) const;
 
+  // Of a capture:
+  [[nodiscard]] bool is_integer(std::uint32_t slot) const;  ///< a number of at most 64 bits
+  [[nodiscard]] bool is_key(std::uint32_t slot) const;      ///< that, or text
+  [[nodiscard]] bool is_signed(std::uint32_t slot) const;
+  /// The value that 64 bits of it are.
+  [[nodiscard]] probe::Value key(std::uint32_t slot, std::uint64_t bits) const;
+
   /// One value a capture.
   [[nodiscard]] std::vector<probe::Value> values(const bpf::Fire& fire) const;
 

@@ -1,0 +1,171 @@
+#include "observe/trace_reduction.hpp"
+
+#include <algorithm>
+
+namespace vitrine::observe {
+namespace {
+
+using query::Bound;
+using query::ReductionKind;
+using Role = TraceProgram::Role;
+
+/// What the kernel can tell groups apart by.
+bool is_groupable(const query::Item& item) {
+  using Kind = query::Subject::Kind;
+  switch (item.subject.kind) {
+    case Kind::pid:
+    case Kind::tid:
+    case Kind::cpu:
+    case Kind::comm:
+      return false;
+    default:
+      return true;
+  }
+}
+
+__u32 role_of(ReductionKind kind, Role role) {
+  switch (kind) {
+    case ReductionKind::count:
+      return VITRINE_COUNT;
+    case ReductionKind::histogram:
+      return VITRINE_HISTOGRAM;
+    case ReductionKind::sum:
+      return VITRINE_SUM;
+    case ReductionKind::latency:
+      return role == Role::start ? VITRINE_LATENCY_START : VITRINE_LATENCY_END;
+  }
+  return VITRINE_COUNT;
+}
+
+query::Number number_in(std::uint64_t bits, bool is_signed) {
+  if (is_signed) return static_cast<std::int64_t>(bits);
+  return bits;
+}
+
+}  // namespace
+
+TraceReduction::TraceReduction(const query::ReductionQuery& query, bool has_condition,
+                               std::span<const query::Selected> selected)
+    : query_(query), selected_(selected), here_(query) {
+  // A start and its end must be added up in the same place, whichever is seen first.
+  latency_here_ = has_condition || !std::all_of(query.by.begin(), query.by.end(), is_groupable);
+}
+
+std::optional<std::size_t> TraceReduction::selected_index(const Bound& subject) const {
+  std::vector<query::Selected> wanted;
+  query::select(subject, wanted);
+  if (wanted.empty()) return std::nullopt;
+  const auto found = std::find(selected_.begin(), selected_.end(), wanted.front());
+  if (found == selected_.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - selected_.begin());
+}
+
+bool TraceReduction::fits_kernel(const TraceProgram& program,
+                                 const query::Compiled& condition) const {
+  const query::BoundReduction& reduction = *program.reduction();
+  const auto is_number = [&](const std::optional<Bound>& subject) {
+    return subject && subject->kind == Bound::Kind::capture && subject->slot < VITRINE_CAPTURES &&
+           program.is_integer(subject->slot);
+  };
+  if (query_.kind == ReductionKind::latency) {
+    if (latency_here_) return false;
+    if (query_.match && !is_number(reduction.match)) return false;
+  }
+  if (!condition.left_over.empty()) return false;
+  const bool valued = query_.kind == ReductionKind::histogram || query_.kind == ReductionKind::sum;
+  if (valued && !is_number(reduction.value)) return false;
+  std::size_t arguments = 0;
+  for (const Bound& subject : reduction.by) {
+    if (subject.kind == Bound::Kind::capture && subject.slot < VITRINE_CAPTURES &&
+        program.is_key(subject.slot))
+      ++arguments;
+    else if (subject.kind != Bound::Kind::nothing && subject.kind != Bound::Kind::probe &&
+             !selected_index(subject))
+      return false;
+  }
+  return arguments <= VITRINE_GROUP_ARGUMENTS;
+}
+
+/// One a probe; the starts and ends of a latency share theirs.
+std::uint32_t TraceReduction::number_of(const TraceProgram& program) {
+  const bool latency = query_.kind == ReductionKind::latency;
+  const auto same = std::find_if(numbered_.begin(), numbered_.end(), [&](const auto* other) {
+    return latency || other->probe() == program.probe();
+  });
+  if (same == numbered_.end()) {
+    numbered_.push_back(&program);
+    return static_cast<std::uint32_t>(numbered_.size() - 1);
+  }
+  if (program.role() != Role::start && (*same)->role() == Role::start) *same = &program;
+  return static_cast<std::uint32_t>(same - numbered_.begin());
+}
+
+void TraceReduction::tell(const TraceProgram& program, const query::Compiled& condition,
+                          vitrine_site_program& wire) {
+  if (!fits_kernel(program, condition)) return;
+  const query::BoundReduction& reduction = *program.reduction();
+  wire.role = role_of(query_.kind, program.role());
+  wire.probe = number_of(program);
+  if (reduction.value) wire.value = static_cast<__u8>(reduction.value->slot);
+  if (reduction.match) wire.match = static_cast<__u8>(reduction.match->slot);
+  for (const Bound& subject : reduction.by) {
+    if (subject.kind == Bound::Kind::capture)
+      wire.group[wire.groups++] = static_cast<__u8>(subject.slot);
+    else if (const auto index = selected_index(subject))
+      wire.group_labels = static_cast<__u8>(wire.group_labels | 1U << *index);
+  }
+}
+
+Result<query::ReductionTable> TraceReduction::table(bpf::Tracer& tracer) const {
+  query::ReductionTable table = here_.table();
+  if (numbered_.empty()) return table;
+  auto rows = tracer.read_reductions();
+  if (!rows) return tl::unexpected(std::move(rows.error()));
+  for (const bpf::ReductionRow& row : *rows)
+    if (row.probe < numbered_.size() && row.count != 0) table.rows.push_back(row_of(row));
+  const bpf::TracerCounters counters = tracer.counters();
+  table.unread += counters[VITRINE_TRACE_UNREADABLE];
+  table.without_start += counters[VITRINE_TRACE_ENDS_UNMATCHED];
+  table.without_end += counters[VITRINE_TRACE_STARTS_LOST];
+  table.lost += counters[VITRINE_TRACE_GROUPS_FULL] + counters[VITRINE_TRACE_BUCKETS_FULL] +
+                counters[VITRINE_TRACE_BUSY];
+  query::sort_rows(table);
+  return table;
+}
+
+query::ReductionRow TraceReduction::row_of(const bpf::ReductionRow& raw) const {
+  const TraceProgram& program = *numbered_[raw.probe];
+  const query::BoundReduction& reduction = *program.reduction();
+  query::ReductionRow row;
+  row.probe = program.probe();
+  row.count = raw.count;
+  std::size_t argument = 0;
+  for (const Bound& subject : reduction.by)
+    row.keys.push_back(key_of(program, subject, raw, argument));
+  if (query_.kind == ReductionKind::count) return row;
+  const bool is_signed = reduction.value && program.is_signed(reduction.value->slot);
+  row.sum = number_in(raw.sum, is_signed);
+  row.least = number_in(raw.least, is_signed);
+  row.greatest = number_in(raw.most, is_signed);
+  for (const auto& [bucket, count] : raw.buckets) row.histogram.add(bucket, count);
+  return row;
+}
+
+query::Key TraceReduction::key_of(const TraceProgram& program, const Bound& subject,
+                                  const bpf::ReductionRow& raw, std::size_t& argument) const {
+  if (subject.kind == Bound::Kind::nothing) return std::nullopt;
+  if (subject.kind == Bound::Kind::probe) return probe::StringValue{program.probe(), false};
+  if (subject.kind == Bound::Kind::capture) {
+    if (argument >= raw.arguments.size()) return std::nullopt;
+    const bpf::ReductionRow::Argument& part = raw.arguments[argument++];
+    if (part.text) return probe::StringValue{*part.text, false};
+    return program.key(subject.slot, part.value);
+  }
+  const auto index = selected_index(subject);
+  if (!index || *index >= raw.labels.size() || !raw.labels[*index]) return std::nullopt;
+  const bpf::ReductionRow::Label& label = *raw.labels[*index];
+  if (!label.text) return probe::ValueError{"no room was left for its text"};
+  return probe::StringValue{*label.text, label.cut};
+}
+
+}  // namespace vitrine::observe

@@ -1,0 +1,46 @@
+// TraceReduction: fires added up by group, in the kernel where it can be and else here.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bpf/tracer.hpp"
+#include "observe/trace_program.hpp"
+#include "query/reduction.hpp"
+
+namespace vitrine::observe {
+
+class TraceReduction {
+ public:
+  /// `selected`: the labels that the kernel looks up. Both must outlive this.
+  TraceReduction(const query::ReductionQuery& query, bool has_condition,
+                 std::span<const query::Selected> selected);
+
+  /// Completes what the kernel is told of a program: to add up its fires, or, where it cannot, to
+  /// hand them over for add().
+  void tell(const TraceProgram& program, const query::Compiled& condition,
+            vitrine_site_program& wire);
+
+  void add(const query::Fire& fire, const query::BoundReduction& site) { here_.add(fire, site); }
+
+  /// What was added up so far in both places, sorted.
+  [[nodiscard]] Result<query::ReductionTable> table(bpf::Tracer& tracer) const;
+
+ private:
+  bool fits_kernel(const TraceProgram& program, const query::Compiled& condition) const;
+  std::optional<std::size_t> selected_index(const query::Bound& subject) const;
+  std::uint32_t number_of(const TraceProgram& program);
+  query::ReductionRow row_of(const bpf::ReductionRow& raw) const;
+  query::Key key_of(const TraceProgram& program, const query::Bound& subject,
+                    const bpf::ReductionRow& raw, std::size_t& argument) const;
+
+  const query::ReductionQuery& query_;
+  std::span<const query::Selected> selected_;
+  bool latency_here_ = false;
+  /// By number: a program that ends up in it, and so tells what its rows mean.
+  std::vector<const TraceProgram*> numbered_;
+  query::Reducer here_;
+};
+
+}  // namespace vitrine::observe
