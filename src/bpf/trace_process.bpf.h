@@ -10,8 +10,7 @@ struct process {
   const struct vitrine_target* target; /* null: not known */
   __u32 tgid;
   __u32 flags; /* enum vitrine_fire_flag */
-  __u32
-      ours; /* it, or one that it was forked from, was told of, whatever they have executed since */
+  __u32 ours;  /* it or its ancestor was told of, whatever they have executed since */
 };
 
 /// Tells one execution of a program from another: a fork shares the open file of its parent's

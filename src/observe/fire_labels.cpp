@@ -165,6 +165,14 @@ void FireLabels::forked(pid_t parent, pid_t child) {
   processes_.insert_or_assign(child, std::move(known));
 }
 
+void FireLabels::exited(pid_t pid) {
+  const auto found = processes_.find(pid);
+  if (found == processes_.end()) return;
+  if (found->second->own && found->second->kernel_tgid != 0)
+    tracer_.forget(found->second->kernel_tgid);
+  processes_.erase(found);
+}
+
 void FireLabels::introduce(const bpf::Fire& fire) {
   if (fire.head.pid > 0) look_at(fire.head.pid, fire.head.kernel_tgid);
 }

@@ -38,7 +38,7 @@ class FireLabels {
 
   /// The child is like its parent until it is looked at.
   void forked(pid_t parent, pid_t child);
-  void exited(pid_t pid) { processes_.erase(pid); }
+  void exited(pid_t pid);
 
   [[nodiscard]] bool knows(pid_t pid) const { return processes_.contains(pid); }
 

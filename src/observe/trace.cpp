@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <deque>
 #include <optional>
 #include <set>
 
@@ -27,6 +28,7 @@ constexpr milliseconds watch_interval{5};
 /// The dynamic linker is at work for some time after it has mapped a library.
 constexpr std::array<milliseconds, 4> second_looks{milliseconds(2), milliseconds(20),
                                                    milliseconds(200), milliseconds(1000)};
+constexpr milliseconds time_to_drain{1000};
 
 class LiveTrace final : public Trace {
  public:
@@ -86,6 +88,8 @@ class LiveTrace final : public Trace {
   std::uint64_t events_lost_ = 0;
   /// Processes to look at once more, and how often they have been.
   std::map<pid_t, std::pair<Clock::time_point, std::size_t>> to_look_at_;
+  /// Processes that have ended, and when to forget them.
+  std::deque<std::pair<Clock::time_point, pid_t>> departed_;
   std::set<std::string> said_;
   std::vector<std::string> notes_;
   std::optional<TraceReduction> reduction_;
@@ -266,7 +270,10 @@ void LiveTrace::handle(const target::ProcessEvent& event) {
       if (options_.follow && processes_.has(event.parent)) (void)processes_.add(pid);
       return;
     case Kind::exited:
-      return;  // its last fires may still be in the buffer: second_look() forgets it
+      // Its last fires may still be in the buffer.
+      if (!processes_.has(pid) && labels_->knows(pid))
+        departed_.emplace_back(Clock::now() + time_to_drain, pid);
+      return;
     case Kind::executed:
     case Kind::mapped: {
       const bool ours = processes_.has(pid);
@@ -283,6 +290,8 @@ void LiveTrace::handle(const target::ProcessEvent& event) {
 
 void LiveTrace::second_look() {
   const auto now = Clock::now();
+  for (; !departed_.empty() && departed_.front().first <= now; departed_.pop_front())
+    labels_->exited(departed_.front().second);
   for (auto at = to_look_at_.begin(); at != to_look_at_.end();) {
     auto& [when, count] = at->second;
     if (when > now) {

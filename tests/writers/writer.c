@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+#include <vitrine/sdt.h>
 
 #include "process_context.h"
 #include "slot.h"
@@ -107,9 +108,10 @@ static void introduce(const char* name) {
   pthread_mutex_unlock(&output);
 }
 
-/* Keeps a CPU busy. */
+/* Keeps a CPU busy, after it has fired a probe. */
 static void spin(int milliseconds) {
   struct timespec begin, now;
+  if (milliseconds > 0) VITRINE_PROBE(writer, spin, milliseconds);
   clock_gettime(CLOCK_MONOTONIC, &begin);
   do {
     clock_gettime(CLOCK_MONOTONIC, &now);

@@ -1,0 +1,136 @@
+// A program with probes, which does what it is told by its arguments and then on standard input:
+//   fire N        fires subject:shot N times, at two sites in turn, and subject:guarded
+//   fork N        a child fires N times; the child's pid and how it ended are told
+//   run COMMAND   a child executes this program with that one command
+//   exec COMMAND  it executes itself with that one command, and goes on to read its input
+//   open LIB      loads a library and calls its plugin_call()
+//   rate N        fires as fast as it can, N times
+//   state         tells the semaphore of subject:guarded
+//   crash         ends by a signal
+// Each is answered with a line that begins with its word. At start it tells "ready PID".
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vitrine/sdt.h>
+
+VITRINE_SEMAPHORE(subject_guarded);
+
+__attribute__((noinline)) static void shoot(int number, const char* text) {
+  VITRINE_TYPED_PROBE(subject, shot, (number, number), (text, text), (ratio, number * 0.5));
+}
+
+__attribute__((noinline)) static void shoot_elsewhere(long number, const char* text) {
+  VITRINE_TYPED_PROBE(subject, shot, (number, number), (text, text), (ratio, (double)number * 0.5));
+}
+
+static void fire(int count) {
+  char text[32];
+  for (int i = 0; i < count; ++i) {
+    snprintf(text, sizeof text, "shot %d", i);
+    if (i % 2)
+      shoot_elsewhere(i, text);
+    else
+      shoot(i, text);
+    if (VITRINE_SEMAPHORE_ENABLED(subject_guarded))
+      VITRINE_SHARED_PROBE(subject_guarded, subject, guarded, i);
+  }
+}
+
+static void fork_and_fire(int count) {
+  const pid_t child = fork();
+  if (child == 0) {
+    fire(count);
+    _exit(0);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  printf("fork %d %d\n", child, status);
+}
+
+static void run(char* command) {
+  const pid_t child = fork();
+  if (child == 0) {
+    fclose(stdin);
+    execl("/proc/self/exe", "trace_subject", command, "quit", NULL);
+    _exit(1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  printf("run %d %d\n", child, status);
+}
+
+typedef void plugin_function(int);
+
+static plugin_function* plugin_call_of(void* library) {
+  plugin_function* call = NULL;
+  *(void**)&call = library ? dlsym(library, "plugin_call") : NULL;
+  return call;
+}
+
+static void open_library(const char* path) {
+  plugin_function* call = plugin_call_of(dlopen(path, RTLD_NOW));
+  if (call) call(1);
+  printf("open %s\n", call ? "well" : dlerror());
+}
+
+static void again(const char* path, int count) {
+  plugin_function* call = plugin_call_of(dlopen(path, RTLD_NOW | RTLD_NOLOAD));
+  for (int i = 0; call && i < count; ++i) call(i);
+}
+
+static char library[4096];
+
+static int obey(char* line) {
+  line[strcspn(line, "\n")] = '\0';
+  char* rest = strchr(line, ' ');
+  if (rest) *rest++ = '\0';
+  const int number = rest ? atoi(rest) : 0;
+  if (!strcmp(line, "fire")) {
+    fire(number);
+    puts("fire");
+  } else if (!strcmp(line, "rate")) {
+    for (int i = 0; i < number; ++i) shoot(i, "rate");
+    puts("rate");
+  } else if (!strcmp(line, "fork") && rest) {
+    fork_and_fire(number);
+  } else if (!strcmp(line, "run") && rest) {
+    run(rest);
+  } else if (!strcmp(line, "exec") && rest) {
+    execl("/proc/self/exe", "trace_subject", rest, NULL);
+    return 1;
+  } else if (!strcmp(line, "open") && rest) {
+    snprintf(library, sizeof library, "%s", rest);
+    open_library(library);
+  } else if (!strcmp(line, "again")) {
+    again(library, number);
+    puts("again");
+  } else if (!strcmp(line, "state")) {
+    printf("state %u\n", *(volatile unsigned short*)&subject_guarded);
+  } else if (!strcmp(line, "crash")) {
+    abort();
+  } else if (!strcmp(line, "quit")) {
+    return 0;
+  } else {
+    printf("unknown %s\n", line);
+  }
+  return -1;
+}
+
+// Before main: whoever traces from the first instruction sees it.
+__attribute__((constructor)) static void begin(void) {
+  VITRINE_PROBE(subject, begin);
+}
+
+int main(int argc, char** argv) {
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  printf("ready %d\n", getpid());
+  int status = -1;
+  for (int i = 1; i < argc && status < 0; ++i) status = obey(argv[i]);
+  char line[4096];
+  while (status < 0 && fgets(line, sizeof line, stdin)) status = obey(line);
+  return status < 0 ? 0 : status;
+}

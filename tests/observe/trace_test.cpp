@@ -1,0 +1,287 @@
+// Traces of live processes: which fires are seen, and what they say.
+#include "observe/trace.hpp"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "observe/trace_subject.hpp"
+
+namespace vitrine::test {
+namespace {
+
+using probe::StringValue;
+using probe::Value;
+
+std::map<std::string, int> count_by_probe(const std::vector<SeenFire>& fires) {
+  std::map<std::string, int> counts;
+  for (const SeenFire& fire : fires) ++counts[fire.probe];
+  return counts;
+}
+
+TEST(Trace, EverySiteOfAProbeWithItsNamesAndTypes) {
+  Child child = start_trace_subject();
+  const auto trace = open_trace(of_process(child.pid(), {"subject:shot"}));
+  ASSERT_TRUE(trace);
+  EXPECT_EQ(trace->probes(), std::vector<std::string>{"subject:shot"});
+  EXPECT_EQ(tell(child, "fire 100"), "fire");
+  const auto fires = collect(*trace, 100);
+  ASSERT_EQ(fires.size(), 100U);
+  std::set<Address> sites;
+  for (int i = 0; i < 100; ++i) {
+    const SeenFire& fire = fires[static_cast<std::size_t>(i)];
+    sites.insert(fire.site);
+    EXPECT_EQ(fire.pid, child.pid());
+    EXPECT_EQ(fire.tid, child.pid());
+    EXPECT_EQ(fire.probe, "subject:shot");
+    EXPECT_EQ(fire.names, (std::vector<std::string>{"number", "text", "ratio"}));
+    ASSERT_EQ(fire.values.size(), 3U);
+    EXPECT_EQ(fire.values[0], Value(std::int64_t{i}));
+    EXPECT_EQ(fire.values[1], Value(StringValue{"shot " + std::to_string(i), false}));
+    EXPECT_EQ(fire.values[2], Value(i * 0.5));
+  }
+  EXPECT_GE(sites.size(), 2U);
+  EXPECT_TRUE(collect_rest(*trace).empty());
+  EXPECT_EQ(trace->counters().lost, 0U);
+}
+
+TEST(Trace, SemaphoresOpenWhileItLastsAndCloseAfterwards) {
+  Child child = start_trace_subject();
+  EXPECT_EQ(tell(child, "state"), "state 0");
+  {
+    const auto trace = open_trace(of_process(child.pid(), {"subject:*"}));
+    ASSERT_TRUE(trace);
+    EXPECT_EQ(tell(child, "state"), "state 1");
+    EXPECT_EQ(tell(child, "fire 10"), "fire");
+    EXPECT_EQ(count_by_probe(collect(*trace, 20)),
+              (std::map<std::string, int>{{"subject:guarded", 10}, {"subject:shot", 10}}));
+  }
+  EXPECT_EQ(tell(child, "state"), "state 0");
+}
+
+TEST(Trace, TwoAtOnceSeeTheSame) {
+  Child child = start_trace_subject();
+  const auto one = open_trace(of_process(child.pid(), {"subject:*"}));
+  ASSERT_TRUE(one);
+  {
+    const auto other = open_trace(of_process(child.pid(), {"guarded"}));
+    ASSERT_TRUE(other);
+    EXPECT_EQ(tell(child, "fire 10"), "fire");
+    EXPECT_EQ(collect(*one, 20).size(), 20U);
+    EXPECT_EQ(collect(*other, 10).size(), 10U);
+  }
+  EXPECT_EQ(tell(child, "fire 10"), "fire");
+  EXPECT_EQ(collect(*one, 20).size(), 20U);
+}
+
+TEST(Trace, AFileInEveryProcessThatRunsItNowOrLater) {
+  Child before = start_trace_subject();
+  TraceOptions options;
+  options.target.files = {TRACE_SUBJECT};
+  options.probes = {"subject:*"};
+  const auto trace = open_trace(options);
+  ASSERT_TRUE(trace);
+  EXPECT_EQ(tell(before, "fire 5"), "fire");
+  Child after = start_trace_subject();
+  EXPECT_EQ(tell(after, "fire 7"), "fire");
+  const auto fires = collect(*trace, 2 * 5 + 1 + 2 * 7);
+  std::map<pid_t, int> by_pid;
+  for (const SeenFire& fire : fires) ++by_pid[fire.pid];
+  EXPECT_EQ(by_pid, (std::map<pid_t, int>{{before.pid(), 10}, {after.pid(), 15}}));
+  EXPECT_FALSE(trace->ended());
+}
+
+TEST(Trace, ACommandFromItsFirstInstruction) {
+  TraceOptions options;
+  options.target.command = {TRACE_SUBJECT, "fire 3", "quit"};
+  options.probes = {"subject:*"};
+  const auto trace = open_trace(options);
+  ASSERT_TRUE(trace);
+  const auto fires = collect(*trace, 7);
+  ASSERT_EQ(fires.size(), 7U);
+  EXPECT_EQ(fires[0].probe, "subject:begin");
+  EXPECT_EQ(count_by_probe(fires),
+            (std::map<std::string, int>{
+                {"subject:begin", 1}, {"subject:guarded", 3}, {"subject:shot", 3}}));
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (!trace->ended() && std::chrono::steady_clock::now() < end) collect_rest(*trace);
+  EXPECT_TRUE(trace->ended());
+}
+
+TEST(Trace, LibrariesThatACommandStartsWithBeforeTheirConstructors) {
+  TraceOptions options;
+  options.probes = {"plugin:*", "subject:*"};
+  options.target.command = {TRACE_PRELOADED, "quit"};
+  const auto trace = open_trace(options);
+  ASSERT_TRUE(trace);
+  const auto fires = collect(*trace, 2);
+  ASSERT_EQ(fires.size(), 2U);
+  EXPECT_EQ(fires[0].probe, "plugin:loaded");
+  EXPECT_EQ(fires[1].probe, "subject:begin");
+}
+
+TEST(Trace, LibrariesThatAreLoadedLater) {
+  Child child = start_trace_subject();
+  const auto trace = open_trace(of_process(child.pid(), {"subject:shot", "plugin:called"}));
+  ASSERT_TRUE(trace);
+  EXPECT_EQ(tell(child, std::string("open ") + TRACE_PLUGIN), "open well");
+  // It takes a moment until it is noticed.
+  std::size_t seen_calls = 0;
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (seen_calls == 0 && std::chrono::steady_clock::now() < end) {
+    collect_rest(*trace);
+    EXPECT_EQ(tell(child, "again 1"), "again");
+    seen_calls = collect_rest(*trace).size();
+  }
+  EXPECT_EQ(tell(child, "again 50"), "again");
+  const auto fires = collect(*trace, 50);
+  for (const SeenFire& fire : fires) EXPECT_EQ(fire.probe, "plugin:called");
+  EXPECT_EQ(fires.back().values.at(0), Value(std::int64_t{49}));
+}
+
+TEST(Trace, ForksAreFollowedIfAsked) {
+  Child child = start_trace_subject();
+  {
+    const auto alone = open_trace(of_process(child.pid(), {"subject:shot"}));
+    ASSERT_TRUE(alone);
+    EXPECT_EQ(tell(child, "fork 5").rfind("fork ", 0), 0U);
+    EXPECT_TRUE(collect_rest(*alone).empty());
+  }
+  TraceOptions options = of_process(child.pid(), {"subject:shot"});
+  options.follow = true;
+  const auto trace = open_trace(options);
+  ASSERT_TRUE(trace);
+  Child stranger = start_trace_subject();
+  EXPECT_EQ(tell(stranger, "fire 5"), "fire");
+  const std::string answer = tell(child, "fork 5");
+  const auto fires = collect(*trace, 5);
+  EXPECT_TRUE(collect_rest(*trace).empty());
+  for (const SeenFire& fire : fires)
+    EXPECT_EQ(answer, "fork " + std::to_string(fire.pid) + " 0") << "unharmed, and no other";
+}
+
+TEST(Trace, WhatAChildExecutesIsFollowed) {
+  Child child = start_trace_subject();
+  TraceOptions options = of_process(child.pid(), {"subject:*"});
+  options.follow = true;
+  const auto trace = open_trace(options);
+  ASSERT_TRUE(trace);
+  child.write("run fire 5\n");
+  const auto fires = collect(*trace, 11);
+  EXPECT_EQ(count_by_probe(fires),
+            (std::map<std::string, int>{
+                {"subject:begin", 1}, {"subject:guarded", 5}, {"subject:shot", 5}}));
+}
+
+TEST(Trace, GoesOnWhenTheProcessExecutesAnotherProgram) {
+  Child child = start_trace_subject();
+  const auto trace = open_trace(of_process(child.pid(), {"subject:shot"}));
+  ASSERT_TRUE(trace);
+  child.write("exec fire 5\n");
+  EXPECT_EQ(collect(*trace, 5).size(), 5U);
+  EXPECT_FALSE(trace->ended());
+}
+
+TEST(Trace, EndsWithItsProcess) {
+  Child child = start_trace_subject();
+  const auto trace = open_trace(of_process(child.pid(), {"subject:shot"}));
+  ASSERT_TRUE(trace);
+  EXPECT_EQ(tell(child, "fire 3"), "fire");
+  child.write("crash\n");
+  EXPECT_EQ(child.wait(), 128 + SIGABRT);
+  EXPECT_TRUE(trace->ended());
+  EXPECT_EQ(collect(*trace, 3).size(), 3U) << "what fired before is not lost";
+}
+
+TEST(Trace, ConditionsAreTestedWhereverTheyCanBe) {
+  Child child = start_trace_subject();
+  for (const char* condition :
+       {"number >= 7", "text == \"shot 7\" || arg0 > 7", "ratio >= 3.5", "!(number < 7)"}) {
+    TraceOptions options = of_process(child.pid(), {"subject:shot"});
+    auto where = query::Expression::parse(condition);
+    ASSERT_TRUE(where) << where.error().message;
+    options.query.where = *where;
+    const auto trace = open_trace(options);
+    ASSERT_TRUE(trace);
+    EXPECT_EQ(tell(child, "fire 10"), "fire");
+    const auto fires = collect(*trace, 3);
+    ASSERT_EQ(fires.size(), 3U) << condition;
+    EXPECT_EQ(fires[0].values[0], Value(std::int64_t{7})) << condition;
+    EXPECT_TRUE(collect_rest(*trace).empty()) << condition;
+  }
+}
+
+TEST(Trace, ShowsWhatIsAskedFor) {
+  Child child = start_trace_subject();
+  TraceOptions options = of_process(child.pid(), {"subject:shot"});
+  options.query.show = *query::parse_items("hex(number) as n, str(arg1), comm, arg9");
+  const auto trace = open_trace(options);
+  ASSERT_TRUE(trace);
+  EXPECT_EQ(tell(child, "fire 1"), "fire");
+  const auto fires = collect(*trace, 1);
+  ASSERT_EQ(fires.size(), 1U);
+  EXPECT_EQ(fires[0].names, (std::vector<std::string>{"n", "str(arg1)", "comm", "arg9"}));
+  EXPECT_EQ(fires[0].values[1], Value(StringValue{"shot 0", false}));
+  EXPECT_EQ(fires[0].values[2], Value(StringValue{"trace_subject", false}));
+}
+
+TEST(Trace, StringsAreBounded) {
+  Child child = start_trace_subject();
+  TraceOptions options = of_process(child.pid(), {"subject:shot"});
+  options.query.string_bytes = 4;
+  const auto trace = open_trace(options);
+  ASSERT_TRUE(trace);
+  EXPECT_EQ(tell(child, "fire 1"), "fire");
+  const auto fires = collect(*trace, 1);
+  ASSERT_EQ(fires.size(), 1U);
+  EXPECT_EQ(fires[0].values[1], Value(StringValue{"shot", true}));
+}
+
+TEST(Trace, Stacks) {
+  Child child = start_trace_subject();
+  TraceOptions options = of_process(child.pid(), {"subject:shot"});
+  options.stacks = true;
+  const auto trace = open_trace(options);
+  ASSERT_TRUE(trace);
+  EXPECT_EQ(tell(child, "fire 1"), "fire");
+  const auto fires = collect(*trace, 1);
+  ASSERT_EQ(fires.size(), 1U);
+  EXPECT_FALSE(fires[0].stack.empty());
+}
+
+TEST(Trace, ADeletedExecutable) {
+  const auto copy = std::filesystem::temp_directory_path() / "vitrine_trace_deleted";
+  std::filesystem::copy_file(TRACE_SUBJECT, copy,
+                             std::filesystem::copy_options::overwrite_existing);
+  Child child = start_trace_subject({}, copy);
+  std::filesystem::remove(copy);
+  const auto trace = open_trace(of_process(child.pid(), {"subject:shot"}));
+  ASSERT_TRUE(trace);
+  EXPECT_EQ(tell(child, "fire 3"), "fire");
+  EXPECT_EQ(collect(*trace, 3).size(), 3U);
+}
+
+TEST(Trace, SaysWhatThereIsInstead) {
+  Child child = start_trace_subject();
+  const auto trace = Trace::open(of_process(child.pid(), {"subject:shoot"}));
+  ASSERT_FALSE(trace);
+  EXPECT_EQ(trace.error().code, ErrorCode::failed);
+  EXPECT_THAT(trace.error().message, testing::HasSubstr("has no probe subject:shoot"));
+  EXPECT_THAT(trace.error().message, testing::HasSubstr("subject:shot"));
+  EXPECT_THAT(trace.error().remedy, testing::HasSubstr("vitrine probes"));
+
+  const auto nobody = Trace::open(of_process(0x3ffffffe, {"*"}));
+  ASSERT_FALSE(nobody);
+  EXPECT_EQ(nobody.error().code, ErrorCode::not_found);
+  TraceOptions no_file;
+  no_file.target.files = {"/no/such/file"};
+  no_file.probes = {"*"};
+  EXPECT_EQ(Trace::open(no_file).error().code, ErrorCode::not_found);
+  EXPECT_EQ(Trace::open({}).error().code, ErrorCode::usage);
+}
+
+}  // namespace
+}  // namespace vitrine::test
