@@ -236,8 +236,12 @@ void FireLabels::add(Known& known, const bpf::Fire& fire, const bpf::FireSet& se
   if (now == all.end()) return complain("the process changed its libraries at that moment");
 
   KernelSlot slot{set.head.state, set.head.slot_address, set.head.slot, set.chunks, 0};
-  if (const auto* fixed = std::get_if<target::StaticTls>(&now->location))
-    slot.thread_pointer = slot.address - static_cast<std::uint64_t>(fixed->offset);
+  if (now->reference) {  // what else is found through the thread pointer
+    SeenThread thread;
+    thread.id.tid = fire.head.tid;
+    known.subject->complete_thread_pointers({&thread, 1});
+    slot.thread_pointer = thread.thread_pointer;
+  }
   std::size_t bytes_left = limits::within_hard_caps(limits_).bytes_per_thread;
   const KernelReading reading = decode_kernel_slot(*known.subject, *now, slot, &bytes_left);
   if (!reading.set) return complain(reading.set.error().message);
