@@ -43,6 +43,13 @@ class TraceCommand : public Command {
          "what there is.",
          "Probes that describe themselves (<vitrine/sdt.h>) show names, strings and enumerators; "
          "of others the compiler left only numbers: --show 'str(arg1)' follows a pointer.",
+         "A CONDITION compares arguments (arg0, or by name), labels (tenant, label.route), pid, "
+         "tid, "
+         "comm, cpu, probe, trace_id and span_id with numbers and text: == != < <= > >=, ~ for a "
+         "wildcard, and, or, not. What the kernel can test is tested there. ITEMs are the same "
+         "things, and str(arg1), bytes(arg1, arg2), hex(arg0), ns(arg0), each `as TITLE`.",
+         "With --follow every process that loads a file with the probe takes the cost of a fire, "
+         "as the kernel knows of no process trees.",
          "Fires that came faster than they could be taken are counted and told, never waited for: "
          "a traced program does not slow down because its output is slow."},
         {{"vitrine trace 4242 'shop:*'", "every probe of the provider shop in process 4242"},

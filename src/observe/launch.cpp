@@ -122,6 +122,7 @@ bool Launched::ended() {
 }
 
 void Launched::finish() noexcept {
+  if (held_ && pid_ > 0) kill(pid_, SIGKILL);  // it has done nothing yet
   release();
   if (pid_ < 0 || ended()) return;
   kill(pid_, SIGTERM);

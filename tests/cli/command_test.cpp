@@ -26,7 +26,7 @@ std::vector<nlohmann::json> json_lines(const std::string& text) {
   return objects;
 }
 
-const std::vector<std::string> commands = {"ps", "labels", "context", "probes", "doctor"};
+const std::vector<std::string> commands = {"ps", "labels", "context", "probes", "trace", "doctor"};
 
 // ---- help -------------------------------------------------------------------------------------
 

@@ -1,0 +1,230 @@
+// vitrine trace as a user meets it: lines, objects, exit codes; and what it leaves behind.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+#include <random>
+#include <sstream>
+#include <thread>
+
+#include "support/child.hpp"
+
+namespace vitrine::test {
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+
+constexpr std::chrono::seconds patience{20};
+
+Child start_subject() {
+  Child child = Child::spawn({TRACE_SUBJECT});
+  EXPECT_THAT(child.read_line().value_or(""), HasSubstr("ready"));
+  return child;
+}
+
+std::string tell(Child& child, const std::string& command) {
+  child.write(command + "\n");
+  return child.read_line(patience).value_or("no answer");
+}
+
+Outcome vitrine(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), VITRINE);
+  return run(std::move(arguments));
+}
+
+/// Attached, as it says itself on standard error, when it returns.
+Child start_trace(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {"sh", "-c", "exec \"$@\" 2>&1", "sh", VITRINE, "trace"});
+  Child tracer = Child::spawn(std::move(arguments));
+  const auto line = tracer.read_line(patience);
+  EXPECT_THAT(line.value_or("nothing"), HasSubstr("vitrine: tracing"));
+  return tracer;
+}
+
+std::string pid_of(const Child& child) {
+  return std::to_string(child.pid());
+}
+
+TEST(TraceCommand, AnObjectAFire) {
+  Child child = start_subject();
+  Child tracer = start_trace({pid_of(child), "subject:shot", "--json", "--limit", "2"});
+  EXPECT_EQ(tell(child, "fire 2"), "fire");
+  for (int i = 0; i < 2; ++i) {
+    const json event = json::parse(tracer.read_line(patience).value_or("null"));
+    EXPECT_EQ(event["pid"], child.pid());
+    EXPECT_EQ(event["tid"], child.pid());
+    EXPECT_EQ(event["comm"], "trace_subject");
+    EXPECT_EQ(event["probe"], "subject:shot");
+    EXPECT_EQ(event["module"], TRACE_SUBJECT);
+    EXPECT_TRUE(event["ts_ns"].is_string());
+    EXPECT_TRUE(event["cpu"].is_number());
+    EXPECT_EQ(event["site"].get<std::string>().rfind("0x", 0), 0U);
+    EXPECT_EQ(event["args"], json({i, "shot " + std::to_string(i), i * 0.5}));
+    EXPECT_EQ(event["arg_names"], json({"number", "text", "ratio"}));
+    EXPECT_EQ(event["labels"], json::array());
+  }
+  EXPECT_EQ(tracer.wait(), 0);
+}
+
+TEST(TraceCommand, ALineAFire) {
+  Child child = start_subject();
+  Child tracer = start_trace({pid_of(child), "shot", "--limit", "1"});
+  EXPECT_EQ(tell(child, "fire 1"), "fire");
+  const std::string line = tracer.read_line(patience).value_or("");
+  EXPECT_THAT(line, HasSubstr("  trace_subject " + pid_of(child) +
+                              "  subject:shot(number=0, text=\"shot 0\", ratio=0)"));
+  EXPECT_EQ(line.find('\x1b'), std::string::npos) << "colours are for terminals";
+}
+
+TEST(TraceCommand, ACommand) {
+  const Outcome done =
+      vitrine({"trace", "subject:*", "--json", "--exec", "--", TRACE_SUBJECT, "fire 2", "quit"});
+  EXPECT_EQ(done.status, 0) << done.err;
+  std::vector<std::string> probes;
+  std::istringstream lines(done.out);
+  for (std::string line; std::getline(lines, line);)
+    if (line.front() == '{') probes.push_back(json::parse(line)["probe"]);
+  EXPECT_EQ(probes, (std::vector<std::string>{"subject:begin", "subject:shot", "subject:guarded",
+                                              "subject:shot", "subject:guarded"}));
+}
+
+TEST(TraceCommand, AddsUp) {
+  Child child = start_subject();
+  for (const char* where : {"", "tid > 0 && text ~ \"shot*\""}) {
+    std::vector<std::string> arguments{pid_of(child), "subject:shot", "--json", "--sum",
+                                       "number",      "--by",         "text"};
+    if (*where != '\0') arguments.insert(arguments.end(), {"--where", where});
+    Child tracer = start_trace(arguments);
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(tell(child, "fire 3"), "fire");
+    std::this_thread::sleep_for(milliseconds(300));  // what user space adds up comes in a moment
+    tracer.signal(SIGINT);
+    std::map<std::string, std::pair<int, int>> sums;
+    for (int i = 0; i < 3; ++i) {
+      const json row = json::parse(tracer.read_line(patience).value_or("null"));
+      EXPECT_EQ(row["probe"], "subject:shot");
+      sums[row["by"]["text"]] = {row["count"], row["sum"]};
+    }
+    EXPECT_EQ(sums, (std::map<std::string, std::pair<int, int>>{
+                        {"shot 0", {5, 0}}, {"shot 1", {5, 5}}, {"shot 2", {5, 10}}}))
+        << where;
+    EXPECT_EQ(tracer.wait(), 130);
+  }
+}
+
+TEST(TraceCommand, FailsWithTheCodesOfItsContract) {
+  Child child = start_subject();
+  EXPECT_EQ(vitrine({"trace"}).status, 2);
+  EXPECT_EQ(vitrine({"trace", pid_of(child)}).status, 2);
+  EXPECT_EQ(vitrine({"trace", pid_of(child), "shot", "--where", "number >"}).status, 2);
+  EXPECT_EQ(vitrine({"trace", "--exec"}).status, 2);
+  EXPECT_EQ(vitrine({"trace", "1073741822", "*"}).status, 4);
+  EXPECT_EQ(vitrine({"trace", "/no/such/file", "*"}).status, 4);
+  EXPECT_EQ(vitrine({"trace", "*", "--exec", "--", "/no/such/program"}).status, 4);
+  const Outcome none = vitrine({"trace", pid_of(child), "subject:shoot"});
+  EXPECT_EQ(none.status, 1);
+  EXPECT_THAT(none.err, HasSubstr("subject:shot"));
+  EXPECT_THAT(none.err, HasSubstr("vitrine probes " + pid_of(child)));
+}
+
+TEST(TraceCommand, EndsWhenAskedTo) {
+  Child child = start_subject();
+  for (const int number : {SIGINT, SIGTERM}) {
+    Child tracer = start_trace({pid_of(child), "subject:*"});
+    EXPECT_EQ(tell(child, "state"), "state 1");
+    tracer.signal(number);
+    EXPECT_EQ(tracer.wait(), 130);
+    EXPECT_EQ(tell(child, "state"), "state 0");
+  }
+  EXPECT_EQ(vitrine({"trace", pid_of(child), "subject:*", "--duration", "200ms"}).status, 0);
+}
+
+/// The code of all sites of the process as it is in memory now.
+class Code {
+ public:
+  explicit Code(const Child& child) : pid_(pid_of(child)) {
+    const Outcome listed = vitrine({"probes", "--json", pid_, "subject:*"});
+    std::istringstream lines(listed.out);
+    for (std::string line; std::getline(lines, line);)
+      for (const json& site : json::parse(line)["sites"])
+        sites_.push_back(std::stoull(site["runtime_address"].get<std::string>(), nullptr, 16));
+    EXPECT_GE(sites_.size(), 4U);
+  }
+
+  std::vector<unsigned> now() const {
+    std::vector<unsigned> bytes;
+    const int memory = ::open(("/proc/" + pid_ + "/mem").c_str(), O_RDONLY);
+    for (const std::uint64_t site : sites_) {
+      unsigned char byte = 0;
+      EXPECT_EQ(::pread(memory, &byte, 1, static_cast<off_t>(site)), 1);
+      bytes.push_back(byte);
+    }
+    ::close(memory);
+    return bytes;
+  }
+
+ private:
+  std::string pid_;
+  std::vector<std::uint64_t> sites_;
+};
+
+TEST(TraceCommand, LeavesNothingBehindWhereverItIsKilled) {
+  Child child = start_subject();
+  const Code code(child);
+  const auto clean = code.now();
+  for (const unsigned byte : clean) EXPECT_EQ(byte, 0x90U);
+  std::minstd_rand random(20261121);
+  int attached = 0;
+  for (int round = 0; round < 100; ++round) {
+    Child tracer = Child::spawn({VITRINE, "trace", pid_of(child), "subject:*", "--json"});
+    const auto moment = milliseconds(random() % 400);
+    const auto end = std::chrono::steady_clock::now() + moment;
+    while (std::chrono::steady_clock::now() < end) EXPECT_EQ(tell(child, "fire 5"), "fire");
+    attached += code.now() != clean ? 1 : 0;
+    tracer.signal(SIGKILL);
+    EXPECT_EQ(tracer.wait(), 128 + SIGKILL);
+    // The kernel takes uprobes away a moment after the last descriptor is gone.
+    const auto deadline = std::chrono::steady_clock::now() + patience;
+    while ((code.now() != clean || tell(child, "state") != "state 0") &&
+           std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(milliseconds(5));
+    ASSERT_EQ(code.now(), clean) << "round " << round;
+    ASSERT_EQ(tell(child, "state"), "state 0") << "round " << round;
+  }
+  EXPECT_GT(attached, 10) << "killed too early to mean anything";
+  EXPECT_LT(attached, 100) << "killed too late to mean everything";
+  Child tracer = start_trace({pid_of(child), "shot", "--limit", "3"});
+  EXPECT_EQ(tell(child, "fire 3"), "fire");
+  EXPECT_EQ(tracer.wait(), 0);
+}
+
+TEST(TraceCommand, SeesWhatBpftraceSees) {
+  Child child = start_subject();
+  Child peer = Child::spawn({"bpftrace", "-p", pid_of(child), "-e",
+                             std::string("usdt:") + TRACE_SUBJECT +
+                                 ":subject:guarded { printf(\"%d\\n\", arg0); } "
+                                 "BEGIN { printf(\"begun\\n\"); }"});
+  std::optional<std::string> line;
+  do line = peer.read_line(patience);
+  while (line && *line != "begun");
+  ASSERT_TRUE(line) << peer.rest_of_errors(milliseconds(100));
+  // bpftrace attaches before BEGIN is done printing, or a little later: wait for the semaphore.
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (tell(child, "state") != "state 1" && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(milliseconds(5));
+  Child tracer = start_trace({pid_of(child), "guarded", "--json", "--limit", "500"});
+  EXPECT_EQ(tell(child, "fire 500"), "fire");
+  for (int i = 0; i < 500; ++i) {
+    const json event = json::parse(tracer.read_line(patience).value_or("null"));
+    const std::string theirs = peer.read_line(patience).value_or("nothing");
+    ASSERT_EQ(event["args"], json({i}));
+    ASSERT_EQ(theirs, std::to_string(i));
+  }
+}
+
+}  // namespace
+}  // namespace vitrine::test
