@@ -149,9 +149,11 @@ class Code {
   explicit Code(const Child& child) : pid_(pid_of(child)) {
     const Outcome listed = vitrine({"probes", "--json", pid_, "subject:*"});
     std::istringstream lines(listed.out);
-    for (std::string line; std::getline(lines, line);)
-      for (const json& site : json::parse(line)["sites"])
+    for (std::string line; std::getline(lines, line);) {
+      const json probe = json::parse(line);
+      for (const json& site : probe["sites"])
         sites_.push_back(std::stoull(site["runtime_address"].get<std::string>(), nullptr, 16));
+    }
     EXPECT_GE(sites_.size(), 4U);
   }
 
