@@ -166,15 +166,22 @@ class TraceCommand : public Command {
       ++shown_;
       reader_there = json_ ? print_json(to_json(event, wall_clock)) : print(text.line(event));
     };
+    // What has fired by the end still waits in the buffer, and is shown.
+    std::optional<int> ending;
     for (;;) {
-      // All that has fired by then is still in the buffer when it has ended.
       const bool ended = trace.ended();
-      if (auto polled = trace.poll(time_left(), sink); !polled) return report(polled.error());
+      auto polled = trace.poll(ending ? milliseconds(0) : time_left(), sink);
+      if (!polled) return report(polled.error());
       tell(trace);
       if (!report_losses(trace) || !refresh(trace)) return exit_done;
-      if (!reader_there || done() || ended) return exit_done;
-      if (interrupted()) return exit_interrupted;
-      if (end_ && Clock::now() >= *end_) return exit_done;
+      if (!reader_there || done()) return exit_done;
+      if (ending && *polled == 0) return *ending;
+      if (ending) continue;
+      if (interrupted())
+        ending = exit_interrupted;
+      else if (ended || (end_ && Clock::now() >= *end_))
+        ending = exit_done;
+      if (ending) trace.detach();
     }
   }
 

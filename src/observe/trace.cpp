@@ -39,7 +39,8 @@ class LiveTrace final : public Trace {
 
   Result<void> begin();
 
-  Result<void> poll(milliseconds timeout, const Sink& sink) override;
+  Result<std::size_t> poll(milliseconds timeout, const Sink& sink) override;
+  void detach() override { attachments_.clear(); }
   bool ended() override;
   Result<query::ReductionTable> reduction() override;
   [[nodiscard]] TraceCounters counters() const override;
@@ -237,17 +238,19 @@ Result<void> LiveTrace::tell_programs() {
   return {};
 }
 
-Result<void> LiveTrace::poll(milliseconds timeout, const Sink& sink) {
+Result<std::size_t> LiveTrace::poll(milliseconds timeout, const Sink& sink) {
   const auto end = Clock::now() + timeout;
+  std::size_t taken = 0;
   do {
     watch_processes();
     const auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
     auto polled = tracer_->poll(std::clamp(left, milliseconds(0), watch_interval),
                                 [&](const bpf::Fire& fire) { show(fire, sink); });
     if (!polled) return tl::unexpected(std::move(polled.error()));
+    taken += *polled;
     if (options_.stop != nullptr && options_.stop->load()) break;
   } while (Clock::now() < end);
-  return {};
+  return taken;
 }
 
 void LiveTrace::watch_processes() {

@@ -80,8 +80,12 @@ class Trace {
   virtual ~Trace() = default;
 
   /// Hands over what has fired, waiting for it at most `timeout`; attaches to what has been loaded
-  /// meanwhile. With a reduction nothing is handed over. Errors: as open().
-  virtual Result<void> poll(std::chrono::milliseconds timeout, const Sink& sink) = 0;
+  /// meanwhile. With a reduction nothing is handed over. Returns how much came from the kernel: 0
+  /// when nothing waits any more. Errors: as open().
+  virtual Result<std::size_t> poll(std::chrono::milliseconds timeout, const Sink& sink) = 0;
+
+  /// Takes all probes away; what has fired before is still there to be polled.
+  virtual void detach() = 0;
 
   /// Whether all processes of the target have ended. Never, for files.
   virtual bool ended() = 0;
