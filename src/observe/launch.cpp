@@ -87,6 +87,7 @@ Result<Launched> Launched::launch(const std::vector<std::string>& command, bool 
 }
 
 Result<void> Launched::run_to_libraries(const std::atomic<bool>* stop) {
+  if (!held_) return {};
   auto there = held_->run_to_libraries(stop);
   if (!there) {
     reaped_ = true;
@@ -116,13 +117,26 @@ Launched::~Launched() {
   finish();
 }
 
+bool Launched::executed() {
+  if (!held_) return false;
+  const auto executed = held_->executed();
+  if (executed) return *executed;
+  reaped_ = true;
+  held_.reset();
+  return false;
+}
+
 bool Launched::ended() {
+  if (held_) {  // what stops it is not its end
+    (void)executed();
+    return reaped_;
+  }
   if (!reaped_ && waitpid(pid_, nullptr, WNOHANG) == pid_) reaped_ = true;
   return reaped_;
 }
 
 void Launched::finish() noexcept {
-  if (held_ && pid_ > 0) kill(pid_, SIGKILL);  // it has done nothing yet
+  if (held_ && held_->is_held() && pid_ > 0) kill(pid_, SIGKILL);  // it has done nothing yet
   release();
   if (pid_ < 0 || ended()) return;
   kill(pid_, SIGTERM);

@@ -27,6 +27,15 @@ class Launched {
   Result<void> run_to_libraries(const std::atomic<bool>* stop);
   void release() noexcept { held_.reset(); }
 
+  /// Lets it go on until it executes another program, if it does; a thread that is not its first
+  /// does so unnoticed.
+  void go_on() noexcept {
+    if (held_) held_->go_on();
+  }
+  /// After go_on(), without waiting: whether it is held again, before that program's first
+  /// instruction.
+  bool executed();
+
   Launched(Launched&& other) noexcept;
   Launched& operator=(Launched&& other) noexcept;
   /// Asks a program that still runs to end (SIGTERM) and waits for it.

@@ -59,7 +59,7 @@ class LiveTrace final : public Trace {
   Result<void> check() const;
   Result<void> find_targets();
   Result<void> open_tracer();
-  Result<void> run_to_libraries();
+  Result<void> begin_launched();
   Result<void> attach_process(pid_t pid);
   Result<void> attach_file(const std::shared_ptr<const ProbeFile>& file);
   Result<void> attach(const ProbeFile& file, std::vector<bpf::AttachSite> sites);
@@ -107,6 +107,7 @@ Result<void> LiveTrace::begin() {
     reduction_.emplace(*options_.query.reduction, options_.query.where.has_value(), selected_);
   if (auto found = find_targets(); !found) return found;
   if (auto opened = open_tracer(); !opened) return opened;
+  if (launched_) return begin_launched();
   for (const pid_t pid : processes_.all())
     if (auto attached = attach_process(pid); !attached) return attached;
   for (const std::string& path : options_.target.files) {
@@ -114,7 +115,6 @@ Result<void> LiveTrace::begin() {
     if (!file) return tl::unexpected(std::move(file.error()));
     if (auto attached = attach_file(*file); !attached) return attached;
   }
-  if (launched_) return run_to_libraries();
   return require_sites();
 }
 
@@ -169,15 +169,21 @@ Result<void> LiveTrace::open_tracer() {
   return {};
 }
 
-/// Attaches to the libraries that the command starts with before it runs any of their code.
-Result<void> LiveTrace::run_to_libraries() {
+/// Attaches to the program, and to the libraries that it starts with, before it runs any of their
+/// code. A shell or another launcher, with nothing to trace in it, is held anew where it executes
+/// what it is to launch.
+Result<void> LiveTrace::begin_launched() {
   const pid_t pid = launched_->pid();
+  if (auto attached = attach_process(pid); !attached) return attached;
   if (auto there = launched_->run_to_libraries(options_.stop); !there) return there;
   if (auto attached = attach_process(pid); !attached) return attached;
-  if (plan_.sites() == 0)
+  if (plan_.sites() == 0) {
     note(no_such_probe(options_, plan_.seen()).message +
-         "; waiting for libraries that are loaded later");
-  launched_->release();
+         "; waiting for what it loads or executes later");
+    launched_->go_on();
+  } else {
+    launched_->release();
+  }
   to_look_at_[pid] = {Clock::now() + second_looks[0], 0};
   return {};
 }
@@ -254,6 +260,11 @@ Result<std::size_t> LiveTrace::poll(milliseconds timeout, const Sink& sink) {
 }
 
 void LiveTrace::watch_processes() {
+  if (launched_ && launched_->executed())
+    if (auto begun = begin_launched(); !begun) {
+      note(begun.error().message);
+      launched_->release();
+    }
   if (events_) {
     for (const target::ProcessEvent& event : events_->take()) handle(event);
     if (events_->lost() != events_lost_) {

@@ -107,6 +107,14 @@ bool is_event(int status, int event) {
   return status >> 8 == (SIGTRAP | event << 8);
 }
 
+constexpr long hold_at_exec = PTRACE_O_TRACEEXEC;
+constexpr long die_with_us = PTRACE_O_EXITKILL;  // as long as there may be a breakpoint in it
+
+/// A stop of the whole process (job control), which is to last.
+bool is_group_stop(int status) {
+  return status >> 16 == PTRACE_EVENT_STOP && WSTOPSIG(status) != SIGTRAP;
+}
+
 /// What to pass on when it continues: a signal that was on its way, but not a stop of the tracer's.
 int signal_of(int status) {
   return status >> 16 == 0 && WSTOPSIG(status) != SIGTRAP ? WSTOPSIG(status) : 0;
@@ -115,7 +123,7 @@ int signal_of(int status) {
 }  // namespace
 
 Result<HeldProgram> HeldProgram::seize(pid_t child) {
-  if (::ptrace(PTRACE_SEIZE, child, nullptr, PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL) != 0)
+  if (::ptrace(PTRACE_SEIZE, child, nullptr, hold_at_exec | die_with_us) != 0)
     return fail(
         errno == EPERM ? ErrorCode::not_permitted : ErrorCode::failed,
         fmt::format("cannot hold process {} before it begins: {}", child, std::strerror(errno)));
@@ -195,8 +203,50 @@ Result<bool> HeldProgram::run_to(Address at, const std::atomic<bool>* stop) {
   }
 }
 
+void HeldProgram::go_on() noexcept {
+  if (!std::exchange(held_, false)) return;
+  ::ptrace(PTRACE_SETOPTIONS, pid_, nullptr, hold_at_exec);
+  ::ptrace(PTRACE_CONT, pid_, nullptr, 0);
+}
+
+Result<bool> HeldProgram::executed() {
+  while (pid_ > 0 && !held_) {
+    int status = 0;
+    const pid_t waited = ::waitpid(pid_, &status, __WALL | WNOHANG);
+    if (waited == 0 || (waited < 0 && errno == EINTR)) return false;
+    if (waited < 0 || !WIFSTOPPED(status)) {
+      pid_ = -1;
+      return fail(ErrorCode::not_found, "the program has ended");
+    }
+    if (is_event(status, PTRACE_EVENT_EXEC)) {
+      held_ = true;
+      ::ptrace(PTRACE_SETOPTIONS, pid_, nullptr, hold_at_exec | die_with_us);
+    } else if (is_group_stop(status)) {
+      ::ptrace(PTRACE_LISTEN, pid_, nullptr, 0);
+    } else {
+      ::ptrace(PTRACE_CONT, pid_, nullptr, signal_of(status));
+    }
+  }
+  return held_;
+}
+
 void HeldProgram::release() noexcept {
-  if (std::exchange(held_, false)) ::ptrace(PTRACE_DETACH, pid_, nullptr, 0);
+  int signal = 0;
+  if (pid_ > 0 && !held_ && ::ptrace(PTRACE_INTERRUPT, pid_, nullptr, 0) == 0) {
+    // Only what is stopped can be let go, with the signal that it may have been stopped by. Left
+    // in a stop of the whole process, it stays there. If it has ended, its status is not ours.
+    siginfo_t info{};
+    while (::waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WEXITED | WNOWAIT | __WALL) !=
+               0 &&
+           errno == EINTR) {
+    }
+    int status = 0;
+    if (info.si_code == CLD_TRAPPED || info.si_code == CLD_STOPPED) {
+      held_ = ::waitpid(pid_, &status, __WALL) == pid_ && WIFSTOPPED(status);
+      if (held_) signal = signal_of(status);
+    }
+  }
+  if (std::exchange(held_, false)) ::ptrace(PTRACE_DETACH, pid_, nullptr, signal);
   pid_ = -1;
 }
 

@@ -31,6 +31,16 @@ class HeldProgram {
   /// not_found (it ended), interrupted (`stop` became true: it was killed). Either way it is reaped.
   Result<void> run_to_libraries(const std::atomic<bool>* stop = nullptr);
 
+  /// Lets it go on until it executes another program, if it does: then executed() holds it anew.
+  /// Meanwhile our end is not its end, and signals to its first thread take until executed().
+  void go_on() noexcept;
+
+  /// After go_on(), without waiting: whether it has executed another program, and is held before
+  /// that one's first instruction. Errors: not_found (it has ended, and is reaped).
+  Result<bool> executed();
+
+  [[nodiscard]] bool is_held() const { return held_; }
+
   /// Lets it go on, on its own.
   void release() noexcept;
 

@@ -3,6 +3,7 @@
 //   fork N        a child fires N times; the child's pid and how it ended are told
 //   run COMMAND   a child executes this program with that one command
 //   exec COMMAND  it executes itself with that one command, and goes on to read its input
+//   become FILE   it executes another program, which goes on to read its input
 //   open LIB      loads a library and calls its plugin_call()
 //   rate N        fires as fast as it can, N times
 //   state         tells the semaphore of subject:guarded
@@ -101,6 +102,9 @@ static int obey(char* line) {
     run(rest);
   } else if (!strcmp(line, "exec") && rest) {
     execl("/proc/self/exe", "trace_subject", rest, NULL);
+    return 1;
+  } else if (!strcmp(line, "become") && rest) {
+    execl(rest, "trace_subject", NULL);
     return 1;
   } else if (!strcmp(line, "open") && rest) {
     snprintf(library, sizeof library, "%s", rest);

@@ -111,6 +111,49 @@ TEST(Trace, ACommandFromItsFirstInstruction) {
   EXPECT_TRUE(trace->ended());
 }
 
+TEST(Trace, WhatALauncherExecutesFromItsFirstInstruction) {
+  const std::string subject = TRACE_SUBJECT;
+  // A signal, job control and another launcher come in between.
+  for (const std::string& script :
+       {"exec " + subject + " 'fire 3' quit",
+        "exec sh -c \"trap : USR1; kill -USR1 \\$\\$; exec " + subject + " 'fire 3' quit\"",
+        "(sleep 0.2; kill -CONT $$) & kill -STOP $$; exec " + subject + " 'fire 3' quit"}) {
+    TraceOptions options;
+    options.target.command = {"sh", "-c", script};
+    options.probes = {"subject:*"};
+    const auto trace = open_trace(options);
+    ASSERT_TRUE(trace);
+    const auto fires = collect(*trace, 7);
+    ASSERT_EQ(fires.size(), 7U) << script;
+    EXPECT_EQ(fires[0].probe, "subject:begin") << script;
+    const auto end = std::chrono::steady_clock::now() + patience;
+    while (!trace->ended() && std::chrono::steady_clock::now() < end) collect_rest(*trace);
+    EXPECT_TRUE(trace->ended()) << script;
+  }
+}
+
+TEST(Trace, ALauncherThatLaunchesNothingEndsAsUsual) {
+  TraceOptions options;
+  options.target.command = {"sh", "-c", "kill -TERM $$"};
+  options.probes = {"subject:*"};
+  const auto trace = open_trace(options);
+  ASSERT_TRUE(trace);
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (!trace->ended() && std::chrono::steady_clock::now() < end) collect_rest(*trace);
+  EXPECT_TRUE(trace->ended());
+}
+
+TEST(Trace, ALauncherThatStillRunsIsAskedToEndWithTheTrace) {
+  const auto begun = std::chrono::steady_clock::now();
+  {
+    TraceOptions options;
+    options.target.command = {"sleep", "1000"};
+    options.probes = {"subject:*"};
+    ASSERT_TRUE(open_trace(options));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(500));
+}
+
 TEST(Trace, LibrariesThatACommandStartsWithBeforeTheirConstructors) {
   TraceOptions options;
   options.probes = {"plugin:*", "subject:*"};
@@ -183,6 +226,25 @@ TEST(Trace, GoesOnWhenTheProcessExecutesAnotherProgram) {
   child.write("exec fire 5\n");
   EXPECT_EQ(collect(*trace, 5).size(), 5U);
   EXPECT_FALSE(trace->ended());
+}
+
+TEST(Trace, GoesOnWhenTheProcessExecutesADifferentProgramOfTheSameProvider) {
+  Child child = start_trace_subject();
+  const auto trace = open_trace(of_process(child.pid(), {"subject:shot"}));
+  ASSERT_TRUE(trace);
+  EXPECT_EQ(tell(child, std::string("become ") + TRACE_PRELOADED),
+            "ready " + std::to_string(child.pid()));
+  // It takes a moment until it is noticed.
+  std::size_t seen_fires = 0;
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (seen_fires == 0 && std::chrono::steady_clock::now() < end) {
+    collect_rest(*trace);
+    EXPECT_EQ(tell(child, "fire 1"), "fire");
+    seen_fires = collect_rest(*trace).size();
+  }
+  EXPECT_EQ(tell(child, "fire 5"), "fire");
+  const auto fires = collect(*trace, 5);
+  for (const SeenFire& fire : fires) EXPECT_EQ(fire.module, TRACE_PRELOADED);
 }
 
 TEST(Trace, EndsWithItsProcess) {
