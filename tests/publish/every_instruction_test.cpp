@@ -198,7 +198,7 @@ TEST(EveryInstruction, HandlersTurnThePage) {
     ASSERT_EQ(test::v1_slot, nullptr);
     ASSERT_TRUE(handler_kept_its_set());
   });
-  EXPECT_GT(instructions, 100);
+  EXPECT_GT(instructions, 50);  // that it was stepped through at all
 }
 
 custom_labels_labelset_t* shared_set;
