@@ -69,10 +69,20 @@ bool is_emulated(std::span<const std::byte> code) {
   return first == 0xeb || (first >= 0x50 && first <= 0x57);
 }
 
+/// Every probe is a nop. Where there is none the note may be wrong, and a breakpoint in the middle of
+/// an instruction changes what the program does.
+Result<SitePlan> plan_no_nop(SiteCost cost, bool force) {
+  if (force) return SitePlan{0, cost};
+  return fail(ErrorCode::unsupported,
+              "there is no nop where its note says that it is, and a breakpoint in the middle of "
+              "another instruction would break the program",
+              "use --force if an instruction does begin there");
+}
+
 Result<SitePlan> plan_x86_64(std::span<const std::byte> code, NopClass kernel, bool force) {
   const auto cost = is_emulated(code) ? SiteCost::breakpoint : SiteCost::step;
   const auto nop = nop_at(code);
-  if (!nop) return SitePlan{0, cost};
+  if (!nop) return plan_no_nop(cost, force);
   if (is_nop10(code) && kernel == NopClass::nop10) return SitePlan{0, SiteCost::call};
   if (nop->refused_prefix)
     return fail(ErrorCode::unsupported,
@@ -121,7 +131,7 @@ Result<SitePlan> plan_site(std::span<const std::byte> bytes, probe::Machine mach
   constexpr std::uint8_t aarch64_nop[4] = {0x1f, 0x20, 0x03, 0xd5};
   const bool is_nop = machine == probe::Machine::aarch64 && bytes.size() >= sizeof aarch64_nop &&
                       std::memcmp(bytes.data(), aarch64_nop, sizeof aarch64_nop) == 0;
-  return SitePlan{0, is_nop ? SiteCost::breakpoint : SiteCost::step};
+  return is_nop ? SitePlan{0, SiteCost::breakpoint} : plan_no_nop(SiteCost::step, force);
 }
 
 }  // namespace vitrine::bpf

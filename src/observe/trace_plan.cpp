@@ -89,7 +89,7 @@ std::optional<unsigned> TracePlan::skip_of(const ProbeFile& file, const probe::S
     return std::nullopt;
   }
   if (plan->cost == bpf::SiteCost::step)
-    notes.push_back(where() + ": each fire costs some 10 us, as its instruction is no nop");
+    notes.push_back(where() + ": each fire costs some 10 us, as its instruction is stepped");
   return plan->skip;
 }
 

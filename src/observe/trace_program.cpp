@@ -24,6 +24,9 @@ vitrine_operand constant(std::uint64_t value) {
   return operand;
 }
 
+/// Of an argument's text in a complaint about it.
+constexpr std::size_t told_bytes = 80;
+
 bool has_length(const query::Capture& capture) {
   return capture.length != 0 || capture.length_argument.has_value();
 }
@@ -113,7 +116,8 @@ void TraceProgram::bind(const TraceQuery& query) {
     for (query::BoundItem& item : query::bind(query.show, site, captures_))
       shown_.push_back({std::move(item.title), std::move(item.subject), item.format});
   else
-    for (std::uint32_t i = 0; i < texts_.size(); ++i) {
+    // One more than can be captured says so; a note with 10,000 makes no event of 10,000.
+    for (std::uint32_t i = 0; i < texts_.size() && shown_.size() <= VITRINE_CAPTURES; ++i) {
       const probe::ArgumentType* type = query::type_of(site, i);
       // The length of a string is no argument to its reader.
       const bool is_length =
@@ -133,7 +137,8 @@ std::vector<std::string> TraceProgram::problems() const {
   std::vector<std::string> problems;
   for (std::size_t i = 0; i < errors_.size(); ++i)
     if (!errors_[i].empty())
-      problems.push_back(fmt::format("argument {} ({}): {}", i, texts_[i], errors_[i]));
+      problems.push_back(fmt::format("argument {} ({}{}): {}", i, texts_[i].substr(0, told_bytes),
+                                     texts_[i].size() > told_bytes ? "…" : "", errors_[i]));
   return problems;
 }
 

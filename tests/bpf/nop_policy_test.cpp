@@ -85,7 +85,7 @@ TEST(NopPolicy, TellsWhatIsEmulatedFromWhatIsStepped) {
       {0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0},
   };
   for (const auto& instruction : emulated)
-    EXPECT_EQ(plan(instruction, NopClass::unsafe_nop5), breakpoint) << *instruction.begin();
+    EXPECT_EQ(plan(instruction, NopClass::plain, true), breakpoint) << *instruction.begin();
   const std::initializer_list<int> stepped[] = {
       {0x66, 0x0f, 0x1f, 0x00},
       {0x66, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0},
@@ -94,14 +94,27 @@ TEST(NopPolicy, TellsWhatIsEmulatedFromWhatIsStepped) {
       {0xf3, 0x0f, 0x1e, 0xfa},
   };
   for (const auto& instruction : stepped)
-    EXPECT_EQ(plan(instruction, NopClass::unsafe_nop5), step) << *instruction.begin();
+    EXPECT_EQ(plan(instruction, NopClass::plain, true), step) << *instruction.begin();
+}
+
+TEST(NopPolicy, WhereThereIsNoNopItTakesForce) {
+  for (const auto& instruction :
+       {std::initializer_list<int>{0x48, 0x89, 0xe5}, {0x55}, {0x44, 0x33}})
+    for (const NopClass kernel : every_kernel) {
+      const auto refused = plan(instruction, kernel);
+      ASSERT_FALSE(refused);
+      EXPECT_EQ(refused.error().code, ErrorCode::unsupported);
+      EXPECT_THAT(refused.error().message, testing::HasSubstr("no nop"));
+      EXPECT_THAT(refused.error().remedy, testing::HasSubstr("--force"));
+    }
 }
 
 TEST(NopPolicy, OtherMachinesHaveNoCalls) {
   const auto nop = code({0x1f, 0x20, 0x03, 0xd5});
   EXPECT_EQ(plan_site(nop, Machine::aarch64, NopClass::plain, false), breakpoint);
-  EXPECT_EQ(plan_site(code({0xc0, 0x03, 0x5f, 0xd6}), Machine::aarch64, NopClass::plain, false),
-            step);
+  const auto ret = code({0xc0, 0x03, 0x5f, 0xd6});
+  EXPECT_FALSE(plan_site(ret, Machine::aarch64, NopClass::plain, false));
+  EXPECT_EQ(plan_site(ret, Machine::aarch64, NopClass::plain, true), step);
   EXPECT_EQ(plan_site(code({0x0f, 0x1f, 0x44, 0, 0}), Machine::i386, NopClass::unsafe_nop5, false),
             breakpoint)
       << "only 64-bit programs have their nops turned into calls";
@@ -111,8 +124,9 @@ TEST(NopPolicy, FewBytesOrNone) {
   EXPECT_FALSE(plan_site({}, Machine::x86_64, NopClass::plain, false));
   for (std::size_t length = 1; length < 5; ++length) {
     const auto bytes = code({0x0f, 0x1f, 0x44, 0x00, 0x00});
-    EXPECT_TRUE(
-        plan_site(std::span(bytes).first(length), Machine::x86_64, NopClass::unsafe_nop5, false));
+    EXPECT_FALSE(
+        plan_site(std::span(bytes).first(length), Machine::x86_64, NopClass::unsafe_nop5, false))
+        << "no whole nop";
   }
 }
 
