@@ -29,14 +29,6 @@ std::string base64(std::string_view bytes) {
   return out;
 }
 
-/// Adds what a limit cut and what the publisher broke, when there is such.
-void add_flaws(Json& object, const std::vector<format::Truncation>& truncated,
-               const std::vector<std::string>& defects) {
-  for (const format::Truncation& cut : truncated)
-    object["truncated"].push_back({{"what", cut.what}, {"detail", json_bytes(cut.detail)}});
-  for (const std::string& defect : defects) object["defects"].push_back(json_bytes(defect));
-}
-
 Json json_list(const format::KeyValueList& list) {
   Json out = Json::array();
   for (const format::KeyValue& item : list)
@@ -94,23 +86,6 @@ struct ValueToJson {
   Json operator()(const format::Blob& blob) const { return json_base64(blob.bytes); }
 };
 
-bool is_cut(const probe::Value& value) {
-  if (const auto* text = std::get_if<probe::StringValue>(&value)) return text->truncated;
-  const auto* bytes = std::get_if<probe::BytesValue>(&value);
-  return bytes != nullptr && bytes->truncated;
-}
-
-void add_labels(Json& object, const format::LabelSet& set) {
-  Json& labels = object["labels"] = Json::array();
-  for (const format::Label& label : set.labels)
-    labels.push_back({{"key", json_bytes(label.key)}, {"value", json_bytes(label.value)}});
-  if (!set.trace) return;
-  object["trace_id"] = hex_id(set.trace->trace_id);
-  object["span_id"] = hex_id(set.trace->span_id);
-  if (set.trace->trace_flags) object["trace_flags"] = *set.trace->trace_flags;
-  if (set.trace->root_span_id) object["root_span_id"] = hex_id(*set.trace->root_span_id);
-}
-
 }  // namespace
 
 Json json_bytes(std::string_view bytes) {
@@ -128,6 +103,24 @@ std::string hex_id(std::span<const std::uint8_t> id) {
   return out;
 }
 
+void add_labels(Json& object, const format::LabelSet& set) {
+  Json& labels = object["labels"] = Json::array();
+  for (const format::Label& label : set.labels)
+    labels.push_back({{"key", json_bytes(label.key)}, {"value", json_bytes(label.value)}});
+  if (!set.trace) return;
+  object["trace_id"] = hex_id(set.trace->trace_id);
+  object["span_id"] = hex_id(set.trace->span_id);
+  if (set.trace->trace_flags) object["trace_flags"] = *set.trace->trace_flags;
+  if (set.trace->root_span_id) object["root_span_id"] = hex_id(*set.trace->root_span_id);
+}
+
+void add_flaws(Json& object, const std::vector<format::Truncation>& truncated,
+               const std::vector<std::string>& defects) {
+  for (const format::Truncation& cut : truncated)
+    object["truncated"].push_back({{"what", cut.what}, {"detail", json_bytes(cut.detail)}});
+  for (const std::string& defect : defects) object["defects"].push_back(json_bytes(defect));
+}
+
 Json to_json(const observe::ThreadLabels& thread) {
   Json object = {{"pid", thread.pid},
                  {"tid", thread.tid},
@@ -143,37 +136,6 @@ Json to_json(const observe::ThreadLabels& thread) {
   object["evidence"] = observe::name(thread.evidence);
   add_labels(object, set);
   add_flaws(object, set.truncated, set.defects);
-  return object;
-}
-
-Json to_json(const observe::TraceEvent& event, std::int64_t wall_clock_offset_ns) {
-  Json object = {
-      {"ts_ns", std::to_string(static_cast<std::int64_t>(event.time_ns) + wall_clock_offset_ns)},
-      {"pid", event.pid},
-      {"tid", event.tid},
-      {"cpu", event.cpu},
-      {"comm", json_bytes(event.comm)},
-      {"probe", json_bytes(event.probe)},
-      {"module", json_bytes(event.module)},
-      {"site", hex(event.site)},
-      {"args", Json::array()}};
-  std::vector<format::Truncation> truncated = event.labels->truncated;
-  bool named = false;
-  for (std::size_t i = 0; i < event.arguments.size(); ++i) {
-    const observe::FiredArgument& argument = event.arguments[i];
-    named = named || !argument.name.empty();
-    object["args"].push_back(argument.value ? json_value(*argument.value) : Json());
-    if (argument.value && is_cut(*argument.value))
-      truncated.push_back({fmt::format("args[{}]", i), "there was more of it"});
-  }
-  if (named)
-    for (const observe::FiredArgument& argument : event.arguments)
-      object["arg_names"].push_back(argument.name.empty() ? Json() : json_bytes(argument.name));
-  add_labels(object, *event.labels);
-  if (!event.labels_error.empty()) object["labels_error"] = json_bytes(event.labels_error);
-  for (const std::uint64_t address : event.stack) object["stack"].push_back(hex(address));
-  if (event.cut) truncated.push_back({"event", "it was full"});
-  add_flaws(object, truncated, event.labels->defects);
   return object;
 }
 

@@ -1,4 +1,5 @@
-// The NDJSON contract: what each observed value looks like as one object a line. A field, once
+// The NDJSON contract: what each observed value looks like as one object a line
+// (fires: trace_json.hpp). A field, once
 // published, keeps its name and type.
 #pragma once
 
@@ -12,7 +13,6 @@
 #include "observe/labels.hpp"
 #include "observe/probes.hpp"
 #include "observe/ps.hpp"
-#include "observe/trace.hpp"
 
 namespace vitrine::cli {
 
@@ -27,16 +27,19 @@ Json json_base64(std::string_view bytes);
 /// Lower-case hex of an id's bytes.
 std::string hex_id(std::span<const std::uint8_t> id);
 
+/// Adds "labels":[{"key","value"}], and, when there are ids, "trace_id","span_id","trace_flags",
+/// "root_span_id".
+void add_labels(Json& object, const format::LabelSet& set);
+
+/// Adds what a limit cut and what the publisher broke, "truncated" and "defects", when there is such.
+void add_flaws(Json& object, const std::vector<format::Truncation>& truncated,
+               const std::vector<std::string>& defects);
+
 /// {"pid","tid","comm","format","module","mode","evidence","labels":[{"key","value"}], and when
 /// there are such:
 /// "trace_id","span_id","trace_flags","root_span_id","truncated":[{"what","detail"}],"defects":[…]};
 /// for a thread that could not be read, "error" instead of "evidence" and "labels".
 Json to_json(const observe::ThreadLabels& thread);
-
-/// {"ts_ns","pid","tid","cpu","comm","probe","module","site","args":[…],"labels":[…], and when there
-/// are such: "arg_names","trace_id","span_id","trace_flags","labels_error","stack","truncated",
-/// "defects"}. `wall_clock_offset_ns`: what the event's clock lacks to the time since 1970.
-Json to_json(const observe::TraceEvent& event, std::int64_t wall_clock_offset_ns);
 
 /// {"pid","comm","threads","formats":[…],"context":bool,"probes":count, "service" and "problems" when there are
 /// such}.

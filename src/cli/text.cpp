@@ -62,6 +62,8 @@ bool is_utf8(std::string_view bytes) {
 }
 
 std::string printable(std::string_view bytes) {
+  const auto is_plain = [](char c) { return c >= ' ' && c <= '~' && c != '\\'; };
+  if (std::all_of(bytes.begin(), bytes.end(), is_plain)) return std::string(bytes);  // most are
   std::string out;
   out.reserve(bytes.size());
   while (!bytes.empty()) {

@@ -10,11 +10,13 @@
 #include "cli/exit_code.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/json.hpp"
+#include "cli/line_output.hpp"
 #include "cli/probe_target.hpp"
 #include "cli/reduction_options.hpp"
 #include "cli/reduction_view.hpp"
 #include "cli/report.hpp"
 #include "cli/text.hpp"
+#include "cli/trace_json.hpp"
 #include "cli/trace_text.hpp"
 #include "observe/trace.hpp"
 
@@ -159,22 +161,25 @@ class TraceCommand : public Command {
     tell(trace);
     announce(trace);
     TraceText text(Style::of_stdout());
-    const std::int64_t wall_clock = wall_clock_offset_ns();
-    bool reader_there = true;
+    TraceJson json;
     const auto sink = [&](const observe::TraceEvent& event) {
-      if (!reader_there || done()) return;
+      if (is_over()) return;
       ++shown_;
-      reader_there = json_ ? print_json(to_json(event, wall_clock)) : print(text.line(event));
+      if (json_)
+        json.append(event, output_.text());
+      else
+        text.append(event, output_.text());
+      if (output_.is_full()) flush();
     };
     // What has fired by the end still waits in the buffer, and is shown.
     std::optional<int> ending;
     for (;;) {
       const bool ended = trace.ended();
-      auto polled = trace.poll(ending ? milliseconds(0) : time_left(), sink);
+      const auto polled = take(trace, ending ? milliseconds(0) : time_left(), sink);
       if (!polled) return report(polled.error());
       tell(trace);
       if (!report_losses(trace) || !refresh(trace)) return exit_done;
-      if (!reader_there || done()) return exit_done;
+      if (is_over()) return exit_done;
       if (ending && *polled == 0) return *ending;
       if (ending) continue;
       if (interrupted())
@@ -185,6 +190,21 @@ class TraceCommand : public Command {
     }
   }
 
+  /// Shows what comes in this time, all of one batch in one write. Returns how much came.
+  Result<std::size_t> take(observe::Trace& trace, milliseconds time,
+                           const observe::Trace::Sink& sink) {
+    const auto end = Clock::now() + time;
+    std::size_t taken = 0;
+    do {
+      const auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
+      auto polled = trace.poll(std::max(left, milliseconds(0)), sink);
+      flush();
+      if (!polled) return polled;
+      taken += *polled;
+    } while (!is_over() && !interrupted() && Clock::now() < end);
+    return taken;
+  }
+
   /// The table so far, when it is time. False when nobody reads any more.
   bool refresh(observe::Trace& trace) {
     if (!options_.query.reduction || !view_->is_due()) return true;
@@ -192,16 +212,15 @@ class TraceCommand : public Command {
     return !table || view_->refresh(*table);
   }
 
-  bool done() const { return limit_ != 0 && shown_ >= limit_; }
+  void flush() { reader_there_ = output_.flush() && reader_there_; }
+
+  /// Nothing more is wanted, or nobody reads any more.
+  bool is_over() const { return !reader_there_ || (limit_ != 0 && shown_ >= limit_); }
 
   milliseconds time_left() const {
     if (!end_) return poll_time;
     const auto left = std::chrono::ceil<milliseconds>(*end_ - Clock::now());
     return std::clamp(left, milliseconds(0), poll_time);
-  }
-
-  static bool print(const std::string& text) {
-    return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
   }
 
   void announce(const observe::Trace& trace) const {
@@ -237,6 +256,8 @@ class TraceCommand : public Command {
   bool exec_ = false;
   ReductionOptions reduction_;
   std::optional<ReductionView> view_;
+  LineOutput output_;  ///< of single fires
+  bool reader_there_ = true;
   observe::TraceOptions options_;
   std::optional<milliseconds> time_;
   std::optional<Clock::time_point> end_;

@@ -4,6 +4,8 @@
 #include <time.h>
 
 #include <algorithm>
+#include <concepts>
+#include <utility>
 
 #include "cli/json.hpp"
 #include "cli/units.hpp"
@@ -57,19 +59,30 @@ struct PlainText {
   }
 };
 
-std::string thread_text(const observe::TraceEvent& event) {
-  const std::string ids = event.tid == event.pid ? std::to_string(event.pid)
-                                                 : fmt::format("{}/{}", event.pid, event.tid);
-  return printable(event.comm) + ' ' + ids;
+void append_number(std::string& out, std::integral auto number) {
+  const fmt::format_int text(number);
+  out.append(text.data(), text.size());
 }
 
-std::string probe_text(const observe::TraceEvent& event, const Style& style) {
-  std::string out = style.bold(printable(event.probe)) + '(';
+void append_thread(const observe::TraceEvent& event, std::string& out) {
+  out += printable(event.comm);
+  out += ' ';
+  append_number(out, event.pid);
+  if (event.tid == event.pid) return;
+  out += '/';
+  append_number(out, event.tid);
+}
+
+void append_probe(const observe::TraceEvent& event, const Style& style, std::string& out) {
+  out += style.bold(printable(event.probe));
+  out += '(';
   bool first = true;
   for (const observe::FiredArgument& argument : event.arguments) {
-    if (!first) out += ", ";
-    first = false;
-    if (!argument.name.empty()) out += printable(argument.name) + '=';
+    if (!std::exchange(first, false)) out += ", ";
+    if (!argument.name.empty()) {
+      out += printable(argument.name);
+      out += '=';
+    }
     if (!argument.value) {
       out += '-';
       continue;
@@ -78,13 +91,21 @@ std::string probe_text(const observe::TraceEvent& event, const Style& style) {
     const bool failed = std::holds_alternative<probe::ValueError>(*argument.value);
     out += failed ? style.red(text) : text;
   }
-  return out + ')';
+  out += ')';
 }
 
-std::string padded(const std::string& text, std::size_t& widest, std::size_t most) {
-  const std::size_t columns = width(text);
+/// Fills the column that begins at `begin` up to its width, and two spaces behind it.
+void pad(std::string& out, std::size_t begin, std::size_t& widest, std::size_t most) {
+  const std::size_t columns = width(std::string_view(out).substr(begin));
   widest = std::max(widest, std::min(columns, most));
-  return text + std::string(columns < widest ? widest - columns : 0, ' ');
+  out.append((columns < widest ? widest - columns : 0) + 2, ' ');
+}
+
+std::string six_digits(std::int64_t number) {
+  std::string text(6, '0');
+  for (auto digit = text.rbegin(); digit != text.rend(); ++digit, number /= 10)
+    *digit = static_cast<char>('0' + number % 10);
+  return text;
 }
 
 }  // namespace
@@ -113,40 +134,60 @@ std::int64_t wall_clock_offset_ns() {
 
 TraceText::TraceText(const Style& style) : style_(style), wall_clock_ns_(wall_clock_offset_ns()) {}
 
-std::string TraceText::time(std::uint64_t monotonic_ns) const {
+void TraceText::append_time(std::uint64_t monotonic_ns, std::string& out) {
   const std::int64_t ns = static_cast<std::int64_t>(monotonic_ns) + wall_clock_ns_;
-  const std::time_t seconds = ns / 1'000'000'000;
-  std::tm local{};
-  localtime_r(&seconds, &local);
-  return fmt::format("{:02}:{:02}:{:02}.{:06}", local.tm_hour, local.tm_min, local.tm_sec,
-                     ns / 1000 % 1'000'000);
+  const std::time_t second = ns / 1'000'000'000;
+  if (second != second_) {
+    std::tm local{};
+    localtime_r(&second, &local);
+    second_text_ = fmt::format("{:02}:{:02}:{:02}.", local.tm_hour, local.tm_min, local.tm_sec);
+    second_ = second;
+  }
+  out += style_.dim(second_text_ + six_digits(ns / 1000 % 1'000'000));
 }
 
-std::string TraceText::labels(const observe::TraceEvent& event) const {
+std::string TraceText::set_text(const format::LabelSet& set) const {
   std::string out;
   const auto add = [&](const std::string& item) { out += (out.empty() ? "" : " ") + item; };
-  for (const format::Label& label : event.labels->labels)
+  for (const format::Label& label : set.labels)
     add(style_.cyan(delimited(label.key)) + '=' + delimited(label.value));
-  if (event.labels->trace)
-    add(style_.dim("trace=" + hex_id(event.labels->trace->trace_id) + '/' +
-                   hex_id(event.labels->trace->span_id)));
-  for (const format::Truncation& cut : event.labels->truncated)
+  if (set.trace)
+    add(style_.dim("trace=" + hex_id(set.trace->trace_id) + '/' + hex_id(set.trace->span_id)));
+  for (const format::Truncation& cut : set.truncated)
     add(style_.yellow(fmt::format("({} cut: {})", cut.what, printable(cut.detail))));
+  return out;
+}
+
+/// After the probe, which begins at `begin` of `out`.
+void TraceText::append_labels(const observe::TraceEvent& event, std::size_t begin,
+                              std::string& out) {
+  bool first = true;
+  const auto add = [&](const std::string& item) {
+    if (std::exchange(first, false))
+      pad(out, begin, probe_width_, widest_probe);
+    else
+      out += ' ';
+    out += item;
+  };
+  const std::string& set =
+      labels_.of(event, [&](const format::LabelSet& labels) { return set_text(labels); });
+  if (!set.empty()) add(set);
   if (!event.labels_error.empty())
     add(style_.yellow(fmt::format("(no labels: {})", printable(event.labels_error))));
   if (event.cut) add(style_.yellow("(cut: the event was full)"));
-  return out;
 }
 
-std::string TraceText::line(const observe::TraceEvent& event) {
-  std::string out = style_.dim(time(event.time_ns)) + "  " +
-                    padded(thread_text(event), thread_width_, widest_thread) + "  ";
-  const std::string its_labels = labels(event);
-  const std::string probe = probe_text(event, style_);
-  out += its_labels.empty() ? probe : padded(probe, probe_width_, widest_probe) + "  " + its_labels;
+void TraceText::append(const observe::TraceEvent& event, std::string& out) {
+  append_time(event.time_ns, out);
+  out += "  ";
+  const std::size_t thread = out.size();
+  append_thread(event, out);
+  pad(out, thread, thread_width_, widest_thread);
+  const std::size_t probe = out.size();
+  append_probe(event, style_, out);
+  append_labels(event, probe, out);
   out += '\n';
   for (const std::uint64_t address : event.stack) out += "    " + style_.dim(hex(address)) + '\n';
-  return out;
 }
 
 }  // namespace vitrine::cli

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string>
 
+#include "cli/label_texts.hpp"
 #include "cli/text.hpp"
 #include "observe/trace.hpp"
 
@@ -19,17 +20,21 @@ class TraceText {
   explicit TraceText(const Style& style);
 
   /// "13:05:12.345678  shop 4242/4243  shop:order(id=17, item="kettle")  tenant=acme trace=…", and
-  /// below it the stack, if there is one. Ends with a newline.
-  std::string line(const observe::TraceEvent& event);
+  /// below it the stack, if there is one. Adds it and a newline.
+  void append(const observe::TraceEvent& event, std::string& out);
 
  private:
-  std::string time(std::uint64_t monotonic_ns) const;
-  std::string labels(const observe::TraceEvent& event) const;
+  void append_time(std::uint64_t monotonic_ns, std::string& out);
+  void append_labels(const observe::TraceEvent& event, std::size_t begin, std::string& out);
+  std::string set_text(const format::LabelSet& set) const;
 
   Style style_;
   std::int64_t wall_clock_ns_;  ///< to be added to the clock of events
   std::size_t thread_width_ = 0;
   std::size_t probe_width_ = 0;
+  std::int64_t second_ = -1;  ///< since 1970
+  std::string second_text_;   ///< "13:05:12."
+  LabelTexts labels_;
 };
 
 /// What to add to the clock of events (CLOCK_MONOTONIC) for the time of day, in nanoseconds.

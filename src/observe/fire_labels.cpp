@@ -21,6 +21,11 @@ std::uint64_t monotonic_ns() {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
+/// Its id, in its epoch, says all of it.
+bool is_whole_by_id(const bpf::FireSet& set) {
+  return set.head.id != 0 && set.head.fresh_bytes == 0;
+}
+
 /// Our pid namespace is the one in which the kernel counts.
 bool in_initial_pid_namespace() {
   char name[64] = {};
@@ -178,10 +183,10 @@ void FireLabels::introduce(const bpf::Fire& fire) {
 }
 
 const FiredLabels& FireLabels::of(const bpf::Fire& fire) {
-  fired_.set = {};
-  fired_.error.clear();
+  fired_ = {};
   if (fire.head.epoch != epoch_) {
     kept_.clear();
+    merged_.clear();
     epoch_ = fire.head.epoch;
   }
   if (fire.head.pid <= 0) {
@@ -209,13 +214,29 @@ const FiredLabels& FireLabels::of(const bpf::Fire& fire) {
     return fired_;
   }
   if (!known->problem.empty()) complain(known->problem);
+  const bool again = known->problem.empty() && take_keys(fire);
+  if (again)
+    if (const auto merged = merged_.find(keys_); merged != merged_.end()) return merged->second;
   for (const bpf::FireSet& set : fire.sets) add(*known, fire, set);
-  return fired_;
+  if (!again || !fired_.error.empty()) return fired_;
+  fired_.id = ++last_id_;
+  if (merged_.size() >= kept_sets) merged_.clear();
+  return merged_.emplace(keys_, std::move(fired_)).first->second;
+}
+
+/// Whether the ids of the fire's sets, in keys_, say all of what they hold.
+bool FireLabels::take_keys(const bpf::Fire& fire) {
+  keys_.clear();
+  for (const bpf::FireSet& set : fire.sets) {
+    if (!is_whole_by_id(set)) return false;
+    keys_.emplace_back(set.head.id, set.head.definition);
+  }
+  return true;
 }
 
 void FireLabels::add(Known& known, const bpf::Fire& fire, const bpf::FireSet& set) {
   const SetKey key{set.head.id, set.head.definition};
-  const bool whole_by_id = set.head.id != 0 && set.head.fresh_bytes == 0;
+  const bool whole_by_id = is_whole_by_id(set);
   if (whole_by_id)
     if (const auto kept = kept_.find(key); kept != kept_.end()) return merge(kept->second);
   if (set.forgotten) return complain("they were sent before, and are no longer kept");

@@ -22,7 +22,8 @@ namespace vitrine::observe {
 /// What the firing thread had on display, in all formats together.
 struct FiredLabels {
   format::LabelSet set;
-  std::string error;  ///< why (some of) it could not be read; empty: it was
+  std::string error;     ///< why (some of) it could not be read; empty: it was
+  std::uint64_t id = 0;  ///< TraceEvent::labels_id
 };
 
 class FireLabels {
@@ -60,6 +61,7 @@ class FireLabels {
 
   std::shared_ptr<Known> look_at(pid_t pid, pid_t kernel_tgid);
   void tell(Known& known);
+  bool take_keys(const bpf::Fire& fire);
   void add(Known& known, const bpf::Fire& fire, const bpf::FireSet& set);
   void merge(const format::LabelSet& set);
   void complain(std::string error);
@@ -70,7 +72,11 @@ class FireLabels {
   std::map<pid_t, std::shared_ptr<Known>> processes_;
   /// Decoded sets that the kernel sends once, and names by their ids afterwards.
   std::unordered_map<SetKey, format::LabelSet, SetKeyHash> kept_;
-  std::uint32_t epoch_ = 0;  ///< of kept_
+  /// What fires with these sets, and no others, had on display.
+  std::map<std::vector<SetKey>, FiredLabels> merged_;
+  std::uint32_t epoch_ = 0;  ///< of kept_ and merged_
+  std::uint64_t last_id_ = 0;
+  std::vector<SetKey> keys_;  ///< of the fire at hand
   std::vector<std::string> notes_;
   FiredLabels fired_;
 };

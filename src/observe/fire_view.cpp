@@ -56,12 +56,14 @@ TraceEvent FireView::event(const TraceProgram& program, const ProbeFile& file, A
   event.module = file.path;
   event.site = site;
   event.address = fire_.head.address;
+  event.arguments.reserve(program.shown().size());
   for (const ShownArgument& shown : program.shown())
     if (auto value = query::value_of(shown.subject, query_))
       event.arguments.push_back({shown.name, shown.format, std::move(*value)});
     else
       event.arguments.push_back({shown.name, shown.format, std::nullopt});
   event.labels = &fired_.set;
+  event.labels_id = fired_.id;
   event.labels_error = fired_.error;
   event.cut = (fire_.head.flags & VITRINE_FIRE_CUT) != 0;
   event.stack = fire_.stack;

@@ -255,7 +255,7 @@ Result<std::size_t> LiveTrace::poll(milliseconds timeout, const Sink& sink) {
     if (!polled) return tl::unexpected(std::move(polled.error()));
     taken += *polled;
     if (options_.stop != nullptr && options_.stop->load()) break;
-  } while (Clock::now() < end);
+  } while (taken == 0 && Clock::now() < end);
   return taken;
 }
 

@@ -59,6 +59,7 @@ struct TraceEvent {
   Address address = 0;      ///< where it fired, in the process
   std::vector<FiredArgument> arguments;
   const format::LabelSet* labels = nullptr;
+  std::uint64_t labels_id = 0;  ///< events of one trace with the same have the same labels; 0: none
   std::string_view labels_error;     ///< why (some of) the labels could not be read
   bool cut = false;                  ///< something had no room
   std::vector<std::uint64_t> stack;  ///< return addresses, innermost first
@@ -79,7 +80,7 @@ class Trace {
 
   virtual ~Trace() = default;
 
-  /// Hands over what has fired, waiting for it at most `timeout`; attaches to what has been loaded
+  /// Hands over what has fired, waiting at most `timeout` for the first of it; attaches to what has been loaded
   /// meanwhile. With a reduction nothing is handed over. Returns how much came from the kernel: 0
   /// when nothing waits any more. Errors: as open().
   virtual Result<std::size_t> poll(std::chrono::milliseconds timeout, const Sink& sink) = 0;
