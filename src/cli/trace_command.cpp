@@ -179,7 +179,7 @@ class TraceCommand : public Command {
       if (!polled) return report(polled.error());
       tell(trace);
       if (!report_losses(trace) || !refresh(trace)) return exit_done;
-      if (is_over()) return exit_done;
+      if (is_over()) return !reader_there_ && interrupted() ? exit_interrupted : exit_done;
       if (ending && *polled == 0) return *ending;
       if (ending) continue;
       if (interrupted())

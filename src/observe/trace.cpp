@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "observe/doubtful_words.hpp"
 #include "observe/fire_labels.hpp"
 #include "observe/fire_view.hpp"
 #include "observe/launch.hpp"
@@ -59,6 +60,7 @@ class LiveTrace final : public Trace {
   Result<void> check() const;
   Result<void> find_targets();
   Result<void> open_tracer();
+  Result<void> attach_targets();
   Result<void> begin_launched();
   Result<void> attach_process(pid_t pid);
   Result<void> attach_file(const std::shared_ptr<const ProbeFile>& file);
@@ -107,6 +109,12 @@ Result<void> LiveTrace::begin() {
     reduction_.emplace(*options_.query.reduction, options_.query.where.has_value(), selected_);
   if (auto found = find_targets(); !found) return found;
   if (auto opened = open_tracer(); !opened) return opened;
+  if (auto attached = attach_targets(); !attached) return attached;
+  if (options_.query.where) note_all(doubtful_words(*options_.query.where, plan_.programs()));
+  return {};
+}
+
+Result<void> LiveTrace::attach_targets() {
   if (launched_) return begin_launched();
   for (const pid_t pid : processes_.all())
     if (auto attached = attach_process(pid); !attached) return attached;

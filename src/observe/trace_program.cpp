@@ -133,6 +133,13 @@ void TraceProgram::bind(const TraceQuery& query) {
   if (query.where && role_ != Role::start) condition_ = query::bind(*query.where, site, captures_);
 }
 
+std::vector<std::string> TraceProgram::argument_names() const {
+  std::vector<std::string> names;
+  for (const probe::ArgumentType& type : types_)
+    if (!type.name.empty() && type.argument < operands_.size()) names.push_back(type.name);
+  return names;
+}
+
 std::vector<std::string> TraceProgram::problems() const {
   std::vector<std::string> problems;
   for (std::size_t i = 0; i < errors_.size(); ++i)

@@ -54,6 +54,9 @@ class TraceProgram {
   }
   [[nodiscard]] Role role() const { return role_; }
 
+  /// Of the arguments that have one.
+  [[nodiscard]] std::vector<std::string> argument_names() const;
+
   /// Arguments that cannot be decoded, and why: "argument 2 (%xmm0): …".
   [[nodiscard]] std::vector<std::string> problems() const;
 

@@ -81,6 +81,35 @@ TEST(TraceCommand, ALineAFire) {
   EXPECT_EQ(line.find('\x1b'), std::string::npos) << "colours are for terminals";
 }
 
+TEST(TraceCommand, ObjectsAreWrittenAsJsonWritesThem) {
+  Child child = start_subject();
+  Child tracer = start_trace(
+      {pid_of(child), "subject:*", "--json", "--stack", "--limit", "20", "--max-string", "5"});
+  EXPECT_EQ(tell(child, "fire 10"), "fire");
+  for (int i = 0; i < 20; ++i) {
+    const std::string line = tracer.read_line(patience).value_or("null");
+    const auto event = nlohmann::ordered_json::parse(line);
+    EXPECT_EQ(event.dump(), line);
+    EXPECT_EQ(event.contains("truncated"), event["probe"] == "subject:shot") << line;
+    EXPECT_FALSE(event["stack"].empty());
+  }
+  EXPECT_EQ(tracer.wait(), 0);
+}
+
+TEST(TraceCommand, AsksWhetherAWordWasMeantAsAnArgument) {
+  Child child = start_subject();
+  const auto said = [&](const std::string& condition) {
+    return vitrine(
+               {"trace", pid_of(child), "subject:shot", "--where", condition, "--duration", "1ms"})
+        .err;
+  };
+  EXPECT_THAT(said("nunber == 3"), HasSubstr("'nunber' is no argument of subject:shot (number, "
+                                             "text, ratio); taken for a label"));
+  EXPECT_THAT(said("attempts > 3"), HasSubstr("'attempts' is no argument of subject:shot"));
+  for (const std::string condition : {"tenant == acme", "number > 3", "label.attempts > 3"})
+    EXPECT_THAT(said(condition), testing::Not(HasSubstr("taken for a label"))) << condition;
+}
+
 TEST(TraceCommand, ACommand) {
   const Outcome done =
       vitrine({"trace", "subject:*", "--json", "--exec", "--", TRACE_SUBJECT, "fire 2", "quit"});
