@@ -96,6 +96,7 @@ Result<ProcessProbes> ProbeFiles::of_process(int pid) {
     roots.push_back(our_root->get());
 
   ProcessProbes found;
+  std::size_t refused = 0;
   for (const target::MappedFile& mapped : *files) {
     auto file = target::open_mapped(dir, mapped).and_then([&](target::FileDescriptor fd) {
       return take(std::move(fd), mapped.path, roots);
@@ -104,6 +105,7 @@ Result<ProcessProbes> ProbeFiles::of_process(int pid) {
     if (!file) {
       // Code that is no ELF file (a JIT's, a device's) has no probes, and is no fault.
       const ErrorCode code = file.error().code;
+      if (code == ErrorCode::not_permitted) ++refused;
       if (code != ErrorCode::malformed && code != ErrorCode::unsupported)
         found.problems.push_back(file.error().message);
       continue;
@@ -115,6 +117,9 @@ Result<ProcessProbes> ProbeFiles::of_process(int pid) {
       found.problems.push_back(fmt::format(
           "{}: it is mapped in a way that its program headers do not explain", mapped.path));
   }
+  // CAP_PERFMON shows which files another user's process has mapped, but does not open them.
+  if (refused == found.files)
+    return tl::unexpected<Error>(target::access_refused(pid, dir, "list the probes of"));
   return found;
 }
 

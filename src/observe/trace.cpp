@@ -160,6 +160,7 @@ Result<void> LiveTrace::find_targets() {
 
 Result<void> LiveTrace::open_tracer() {
   bpf::TracerOptions options;
+  options.attaching = options_.attaching;
   options.stacks = options_.stacks;
   options.reductions = reduction_.has_value();
   options.labels = !reduction_ || !selected_.empty();

@@ -14,6 +14,7 @@
 
 #include "base/limits.hpp"
 #include "base/result.hpp"
+#include "bpf/tracer.hpp"
 #include "format/label_set.hpp"
 #include "observe/trace_program.hpp"
 #include "query/reduction.hpp"
@@ -35,6 +36,7 @@ struct TraceOptions {
   bool stacks = false;  ///< return addresses of the thread that fired
   bool force = false;   ///< also where it is known to harm the target (bpf/nop_policy.hpp)
   limits::LabelLimits limits;
+  bpf::Attaching attaching = bpf::Attaching::best;  ///< for tests: as on kernels before 6.6
   /// When it becomes true, calls return early.
   const std::atomic<bool>* stop = nullptr;
 };

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <sstream>
@@ -230,6 +231,111 @@ TEST(TraceCommand, LeavesNothingBehindWhereverItIsKilled) {
   EXPECT_LT(attached, 100) << "killed too late to mean everything";
   Child tracer = start_trace({pid_of(child), "shot", "--limit", "3"});
   EXPECT_EQ(tell(child, "fire 3"), "fire");
+  EXPECT_EQ(tracer.wait(), 0);
+}
+
+TEST(TraceCommand, OneOfTwoIsKilledAndTheOtherGoesOn) {
+  Child child = start_subject();
+  Child one = start_trace({pid_of(child), "subject:guarded", "--json", "--limit", "20"});
+  Child other = start_trace({pid_of(child), "subject:guarded", "--json"});
+  EXPECT_EQ(tell(child, "state"), "state 1");  // counted once a place, not once a tracer
+  EXPECT_EQ(tell(child, "fire 10"), "fire");
+  for (int i = 0; i < 10; ++i)
+    EXPECT_EQ(json::parse(one.read_line(patience).value_or("null"))["args"], json({i}));
+  other.signal(SIGKILL);
+  EXPECT_EQ(other.wait(), 128 + SIGKILL);
+  const auto comes_to = [&](const std::string& state) {
+    const auto deadline = std::chrono::steady_clock::now() + patience;
+    while (tell(child, "state") != state && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(milliseconds(5));
+    return tell(child, "state");
+  };
+  EXPECT_EQ(comes_to("state 1"), "state 1");
+  EXPECT_EQ(tell(child, "fire 10"), "fire");
+  for (int i = 0; i < 10; ++i)
+    EXPECT_EQ(json::parse(one.read_line(patience).value_or("null"))["args"], json({i}));
+  EXPECT_EQ(one.wait(), 0);
+  EXPECT_EQ(comes_to("state 0"), "state 0");
+}
+
+TEST(TraceCommand, ALauncherOutlivesATracerThatIsKilled) {
+  Child tracer = Child::spawn({"sh", "-c", "exec \"$@\" 2>&1", "sh", VITRINE, "trace", "subject:*",
+                               "--exec", "--", "sh", "-c", "read line; echo \"got $line\""});
+  EXPECT_THAT(tracer.read_line(patience).value_or(""), HasSubstr("sh has no probes"));
+  tracer.signal(SIGKILL);
+  EXPECT_EQ(tracer.wait(), 128 + SIGKILL);
+  tracer.write("on\n");
+  EXPECT_EQ(tracer.read_line(patience).value_or("nothing"), "got on");
+}
+
+/// Attached as user nobody, with just these capabilities, to a process or file of root.
+Child start_trace_as_nobody(const std::string& capabilities, const std::string& target) {
+  Child tracer = Child::spawn({"sh", "-c", "exec \"$@\" 2>&1", "sh", "setpriv", "--reuid=65534",
+                               "--regid=65534", "--clear-groups", "--inh-caps=" + capabilities,
+                               "--ambient-caps=" + capabilities, "--", VITRINE, "trace", target,
+                               "subject:shot", "--json", "--limit", "1"});
+  return tracer;
+}
+
+TEST(TraceCommand, CapabilitiesForFilesAndWithPtraceForProcesses) {
+  Child child = start_subject();
+  const auto event_of = [&](Child& tracer) {
+    std::string line;
+    do line = tracer.read_line(patience).value_or("null");
+    while (line.rfind("vitrine: note", 0) == 0);
+    EXPECT_EQ(line.rfind("vitrine: tracing", 0), 0U) << line;
+    EXPECT_EQ(tell(child, "fire 1"), "fire");
+    std::string notes;
+    do {
+      if (line.rfind("vitrine: note", 0) == 0) notes += line;
+      line = tracer.read_line(patience).value_or("null");
+    } while (line != "null" && line.front() != '{');
+    json event = json::parse(line);
+    event["notes"] = notes + tracer.rest_of_output();
+    return event;
+  };
+  Child by_file = start_trace_as_nobody("+bpf,+perfmon", TRACE_SUBJECT);
+  const json of_file = event_of(by_file);
+  EXPECT_EQ(of_file["args"], json({0, "shot 0", 0.0}));
+  EXPECT_TRUE(of_file.contains("labels_error"));
+  EXPECT_THAT(of_file["notes"].get<std::string>(), HasSubstr("CAP_SYS_PTRACE"));
+
+  Child refused = start_trace_as_nobody("+bpf,+perfmon", pid_of(child));
+  EXPECT_THAT(refused.rest_of_output(), HasSubstr("CAP_SYS_PTRACE"));
+  EXPECT_EQ(refused.wait(), 3);
+
+  Child by_process = start_trace_as_nobody("+bpf,+perfmon,+sys_ptrace", pid_of(child));
+  const json of_process = event_of(by_process);
+  EXPECT_EQ(of_process["args"], json({0, "shot 0", 0.0}));
+  EXPECT_FALSE(of_process.contains("labels_error")) << of_process;
+  EXPECT_EQ(of_process["labels"], json::array());
+
+  Child without = start_trace_as_nobody("-all", pid_of(child));
+  EXPECT_THAT(without.rest_of_output(), HasSubstr("CAP_BPF and CAP_PERFMON"));
+  EXPECT_EQ(without.wait(), 3);
+}
+
+TEST(TraceCommand, AProgramThatOnlyItsContainerSees) {
+  Child child =
+      Child::spawn({"unshare", "-m", "-p", "-f", "--kill-child", "--mount-proc", "sh", "-c",
+                    "mount -t tmpfs none /mnt && cp \"$0\" /mnt/inside && "
+                    "exec /mnt/inside",
+                    TRACE_SUBJECT});
+  ASSERT_EQ(child.read_line(patience).value_or("nothing"), "ready 1");
+  ASSERT_NE(::access("/mnt/inside", F_OK), 0);
+  const std::string parent = pid_of(child);
+  std::ifstream children("/proc/" + parent + "/task/" + parent + "/children");
+  std::string pid;
+  ASSERT_TRUE(children >> pid);
+  const Outcome listed = vitrine({"probes", pid, "subject:*"});
+  EXPECT_EQ(listed.status, 0) << listed.err;
+  EXPECT_THAT(listed.out, HasSubstr("subject:shot"));
+  Child tracer = start_trace({pid, "subject:shot", "--json", "--limit", "1"});
+  EXPECT_EQ(tell(child, "fire 1"), "fire");
+  const json event = json::parse(tracer.read_line(patience).value_or("null"));
+  EXPECT_EQ(event["pid"], std::stoi(pid));
+  EXPECT_EQ(event["module"], "/mnt/inside");
+  EXPECT_EQ(event["args"], json({0, "shot 0", 0.0}));
   EXPECT_EQ(tracer.wait(), 0);
 }
 

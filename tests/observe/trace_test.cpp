@@ -77,6 +77,41 @@ TEST(Trace, TwoAtOnceSeeTheSame) {
   EXPECT_EQ(collect(*one, 20).size(), 20U);
 }
 
+TEST(Trace, PerfEventsSeeTheSame) {
+  std::vector<std::vector<SeenFire>> seen_by;
+  for (const auto attaching : {bpf::Attaching::best, bpf::Attaching::perf_event}) {
+    Child child = start_trace_subject();
+    {
+      TraceOptions options = of_process(child.pid(), {"subject:*"});
+      options.attaching = attaching;
+      const auto trace = open_trace(options);
+      ASSERT_TRUE(trace);
+      EXPECT_EQ(tell(child, "state"), "state 1");
+      EXPECT_EQ(tell(child, "fire 20"), "fire");
+      seen_by.push_back(collect(*trace, 40));
+      EXPECT_TRUE(collect_rest(*trace).empty());
+    }
+    EXPECT_EQ(tell(child, "state"), "state 0");
+    EXPECT_EQ(tell(child, "fire 1"), "fire");
+    // Processes that start later, and what a launcher executes.
+    TraceOptions launch;
+    launch.attaching = attaching;
+    launch.probes = {"subject:*"};
+    launch.target.command = {"sh", "-c", std::string("exec ") + TRACE_SUBJECT + " 'fire 3' quit"};
+    const auto trace = open_trace(launch);
+    ASSERT_TRUE(trace);
+    for (SeenFire& fire : collect(*trace, 7)) seen_by.back().push_back(std::move(fire));
+  }
+  ASSERT_EQ(seen_by[0].size(), 47U);
+  ASSERT_EQ(seen_by[1].size(), 47U);
+  for (std::size_t i = 0; i < seen_by[0].size(); ++i) {
+    EXPECT_EQ(seen_by[0][i].probe, seen_by[1][i].probe) << i;
+    EXPECT_EQ(seen_by[0][i].site, seen_by[1][i].site) << i;
+    EXPECT_EQ(seen_by[0][i].names, seen_by[1][i].names) << i;
+    EXPECT_EQ(seen_by[0][i].values, seen_by[1][i].values) << i;
+  }
+}
+
 TEST(Trace, AFileInEveryProcessThatRunsItNowOrLater) {
   Child before = start_trace_subject();
   TraceOptions options;
