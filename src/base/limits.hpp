@@ -68,6 +68,9 @@ inline constexpr std::size_t enumerators = 256 * 1024;    ///< given to the prob
 inline constexpr std::size_t argument_text = 64 * 1024;  ///< bytes of one site's argument list
 inline constexpr std::size_t argument_depth = 32;  ///< parentheses in one operand; compilers: 2
 
+/// Of one file, whose functions are kept: programs fire from hundreds of places.
+inline constexpr std::size_t named_addresses = 64 * 1024;
+
 inline constexpr std::size_t query_bytes = 4096;          ///< of one condition or list
 inline constexpr std::size_t query_steps = 256;           ///< comparisons and their connectives
 inline constexpr std::size_t query_nesting = 64;          ///< parentheses and negations

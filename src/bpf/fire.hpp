@@ -34,7 +34,7 @@ struct Fire {
   vitrine_fire head{};
   std::vector<Captured> captures;
   std::vector<FireSet> sets;
-  std::vector<std::uint64_t> stack;  ///< return addresses, innermost first
+  std::vector<std::uint64_t> stack;  ///< where it fired, then return addresses
 
   [[nodiscard]] std::string comm() const;
 };

@@ -139,6 +139,14 @@ Json to_json(const observe::ThreadLabels& thread) {
   return object;
 }
 
+Json to_json(const observe::StackFrame& frame) {
+  const bool known = !frame.function.empty();
+  return {{"address", hex(frame.address)},
+          {"function", known ? json_bytes(frame.function) : Json()},
+          {"offset", known ? Json(frame.offset) : Json()},
+          {"module", frame.module.empty() ? Json() : json_bytes(frame.module)}};
+}
+
 Json json_value(const format::AnyValue& value) {
   return std::visit(ValueToJson{}, value.data);
 }

@@ -41,6 +41,9 @@ void add_flaws(Json& object, const std::vector<format::Truncation>& truncated,
 /// for a thread that could not be read, "error" instead of "evidence" and "labels".
 Json to_json(const observe::ThreadLabels& thread);
 
+/// {"address","function","offset","module"}: null where not known.
+Json to_json(const observe::StackFrame& frame);
+
 /// {"pid","comm","threads","formats":[…],"context":bool,"probes":count, "service" and "problems" when there are
 /// such}.
 Json to_json(const observe::Publisher& publisher);

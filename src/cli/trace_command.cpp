@@ -52,6 +52,11 @@ class TraceCommand : public Command {
          "things, and str(arg1), bytes(arg1, arg2), hex(arg0), ns(arg0), each `as TITLE`.",
          "With --follow every process that loads a file with the probe takes the cost of a fire, "
          "as the kernel knows of no process trees.",
+         "--stack shows which functions led to the fire, the innermost first, by the symbols of "
+         "the "
+         "files or their debug files. The kernel follows frame pointers: programs and libraries "
+         "built with -fno-omit-frame-pointer give almost whole stacks (a function without a frame "
+         "of its own hides its caller); of others callers are missing.",
          "Fires that came faster than they could be taken are counted and told, never waited for: "
          "a traced program does not slow down because its output is slow."},
         {{"vitrine trace 4242 'shop:*'", "every probe of the provider shop in process 4242"},
@@ -75,7 +80,7 @@ class TraceCommand : public Command {
     app.add_option("--show", show_, "Show these instead of all arguments")->option_text("ITEM,...");
     reduction_.define(app);
     app.add_flag("--follow", options_.follow, "Trace the processes that it forks, too");
-    app.add_flag("--stack", options_.stacks, "Show the stack of the thread, as return addresses");
+    app.add_flag("--stack", options_.stacks, "Show the functions on the stack of the thread");
     app.add_option("--duration", duration_, "Stop after this long: 500ms, 10s, 2m")
         ->option_text("TIME");
     app.add_option("--limit", limit_, "Stop after this many fires")

@@ -97,7 +97,7 @@ Json labels_json(const format::LabelSet& set) {
 Json flaws_json(const observe::TraceEvent& event) {
   Json object;
   if (!event.labels_error.empty()) object["labels_error"] = json_bytes(event.labels_error);
-  for (const std::uint64_t address : event.stack) object["stack"].push_back(hex(address));
+  for (const observe::StackFrame& frame : event.stack) object["stack"].push_back(to_json(frame));
   std::vector<format::Truncation> truncated = event.labels->truncated;
   for (std::size_t i = 0; i < event.arguments.size(); ++i)
     if (const auto& value = event.arguments[i].value; value && is_cut(*value))

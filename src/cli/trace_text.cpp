@@ -94,6 +94,15 @@ void append_probe(const observe::TraceEvent& event, const Style& style, std::str
   out += ')';
 }
 
+/// "shop::pay(Order const&)+0x12  (vitrine-demo-service)".
+std::string frame_text(const observe::StackFrame& frame, const Style& style) {
+  const std::string where = frame.function.empty()
+                                ? hex(frame.address)
+                                : printable(frame.function) + '+' + hex(frame.offset);
+  const std::string file = frame.module.substr(frame.module.rfind('/') + 1);
+  return where + "  " + style.dim('(' + (file.empty() ? "?" : printable(file)) + ')');
+}
+
 /// Fills the column that begins at `begin` up to its width, and two spaces behind it.
 void pad(std::string& out, std::size_t begin, std::size_t& widest, std::size_t most) {
   const std::size_t columns = width(std::string_view(out).substr(begin));
@@ -187,7 +196,8 @@ void TraceText::append(const observe::TraceEvent& event, std::string& out) {
   append_probe(event, style_, out);
   append_labels(event, probe, out);
   out += '\n';
-  for (const std::uint64_t address : event.stack) out += "    " + style_.dim(hex(address)) + '\n';
+  for (const observe::StackFrame& frame : event.stack)
+    out += "    " + frame_text(frame, style_) + '\n';
 }
 
 }  // namespace vitrine::cli

@@ -95,9 +95,9 @@ void search_table(Memory& file, const File& elf, const Section& table, Search& s
 
 }  // namespace
 
-std::vector<std::string> functions_around(Memory& file, const File& elf,
-                                          std::span<const Address> addresses) {
-  std::vector<std::string> names(addresses.size());
+std::vector<NamedFunction> functions_around(Memory& file, const File& elf,
+                                            std::span<const Address> addresses) {
+  std::vector<NamedFunction> names(addresses.size());
   const Section* table = symbol_table(elf);
   if (table == nullptr || addresses.empty()) return names;
   std::vector<std::size_t> order(addresses.size());
@@ -120,7 +120,7 @@ std::vector<std::string> functions_around(Memory& file, const File& elf,
       name->second = read_string(windows, strings.offset + function.name, limits::name_bytes,
                                  "a symbol's name")
                          .value_or(std::string());
-    names[order[i]] = name->second;
+    names[order[i]] = {name->second, function.address};
   }
   return names;
 }

@@ -9,10 +9,15 @@
 
 namespace vitrine::elf {
 
-/// For each address, the name of the innermost function symbol around it as the table spells it;
-/// empty: none. One pass over .symtab, or .dynsym where there is none, for all of them. What is
-/// malformed or beyond limits counts as absent.
-std::vector<std::string> functions_around(Memory& file, const File& elf,
-                                          std::span<const Address> addresses);
+struct NamedFunction {
+  std::string name;   ///< as the table spells it; empty: none
+  Address start = 0;  ///< in the file's own address space
+};
+
+/// For each address, the innermost function symbol around it; one without a name: none. One
+/// pass over .symtab, or .dynsym where there is none, for all of them. What is malformed or beyond
+/// limits counts as absent.
+std::vector<NamedFunction> functions_around(Memory& file, const File& elf,
+                                            std::span<const Address> addresses);
 
 }  // namespace vitrine::elf

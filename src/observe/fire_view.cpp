@@ -66,7 +66,6 @@ TraceEvent FireView::event(const TraceProgram& program, const ProbeFile& file, A
   event.labels_id = fired_.id;
   event.labels_error = fired_.error;
   event.cut = (fire_.head.flags & VITRINE_FIRE_CUT) != 0;
-  event.stack = fire_.stack;
   return event;
 }
 

@@ -195,9 +195,10 @@ class Reader {
     take_names(sites, elf::functions_around(*debug_->memory, debug_->elf, addresses));
   }
 
-  static void take_names(const std::vector<probe::Site*>& sites, std::vector<std::string> names) {
+  static void take_names(const std::vector<probe::Site*>& sites,
+                         std::vector<elf::NamedFunction> found) {
     for (std::size_t i = 0; i < sites.size(); ++i)
-      if (!names[i].empty()) sites[i]->function = std::move(names[i]);
+      if (!found[i].name.empty()) sites[i]->function = std::move(found[i].name);
   }
 
   template <class... Args>

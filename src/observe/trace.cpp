@@ -71,6 +71,7 @@ class LiveTrace final : public Trace {
   void watch_processes();
   void handle(const target::ProcessEvent& event);
   void second_look();
+  void look_at(pid_t pid);
   void note(std::string text);
   void note_all(std::vector<std::string> texts);
   void show(const bpf::Fire& fire, const Sink& sink);
@@ -87,6 +88,7 @@ class LiveTrace final : public Trace {
   std::size_t programs_told_ = 0;
   std::vector<bool> asked_again_;  ///< by program: the kernel tests only a part of the condition
   std::optional<FireLabels> labels_;
+  std::optional<StackNames> stacks_;
   std::unique_ptr<target::ProcessEvents> events_;
   std::uint64_t events_lost_ = 0;
   /// Processes to look at once more, and how often they have been.
@@ -175,6 +177,7 @@ Result<void> LiveTrace::open_tracer() {
   if (!tracer) return tl::unexpected(std::move(tracer.error()));
   tracer_ = std::move(*tracer);
   labels_.emplace(*tracer_, options_.limits, selected_);
+  if (options_.stacks) stacks_.emplace();
   return {};
 }
 
@@ -205,7 +208,7 @@ Result<void> LiveTrace::require_sites() {
 }
 
 Result<void> LiveTrace::attach_process(pid_t pid) {
-  labels_->look_at(pid);
+  look_at(pid);
   auto found = files_.of_process(pid);
   if (!found) return tl::unexpected(std::move(found.error()));
   note_all(std::move(found->problems));
@@ -290,6 +293,7 @@ void LiveTrace::handle(const target::ProcessEvent& event) {
   switch (event.kind) {
     case Kind::forked:
       labels_->forked(event.parent, pid);
+      if (stacks_) stacks_->forked(event.parent, pid);
       if (options_.follow && processes_.has(event.parent)) (void)processes_.add(pid);
       return;
     case Kind::exited:
@@ -301,6 +305,7 @@ void LiveTrace::handle(const target::ProcessEvent& event) {
     case Kind::mapped: {
       const bool ours = processes_.has(pid);
       if (!ours && !labels_->knows(pid) && !(by_file() && inodes_.contains(event.inode))) return;
+      if (stacks_ && !ours) stacks_->look_at(pid);  // addresses have new meanings
       if (ours)
         if (auto attached = attach_process(pid); !attached) {
           if (attached.error().code != ErrorCode::not_found) note(attached.error().message);
@@ -313,8 +318,10 @@ void LiveTrace::handle(const target::ProcessEvent& event) {
 
 void LiveTrace::second_look() {
   const auto now = Clock::now();
-  for (; !departed_.empty() && departed_.front().first <= now; departed_.pop_front())
+  for (; !departed_.empty() && departed_.front().first <= now; departed_.pop_front()) {
     labels_->exited(departed_.front().second);
+    if (stacks_) stacks_->exited(departed_.front().second);
+  }
   for (auto at = to_look_at_.begin(); at != to_look_at_.end();) {
     auto& [when, count] = at->second;
     if (when > now) {
@@ -326,7 +333,7 @@ void LiveTrace::second_look() {
         if (attached.error().code != ErrorCode::not_found) note(attached.error().message);
       }
     } else {
-      labels_->look_at(at->first);
+      look_at(at->first);
     }
     if (++count < second_looks.size()) {
       when = now + second_looks[count];
@@ -335,6 +342,11 @@ void LiveTrace::second_look() {
       at = to_look_at_.erase(at);
     }
   }
+}
+
+void LiveTrace::look_at(pid_t pid) {
+  labels_->look_at(pid);
+  if (stacks_) stacks_->look_at(pid);
 }
 
 void LiveTrace::show(const bpf::Fire& fire, const Sink& sink) {
@@ -351,7 +363,9 @@ void LiveTrace::show(const bpf::Fire& fire, const Sink& sink) {
     reduction_->add(view.query(), *program.reduction());
     return;
   }
-  sink(view.event(program, *site.file, site.address));
+  TraceEvent event = view.event(program, *site.file, site.address);
+  if (stacks_) event.stack = stacks_->name(event.pid, fire.stack);
+  sink(event);
 }
 
 bool LiveTrace::ended() {
@@ -359,6 +373,8 @@ bool LiveTrace::ended() {
   for (const pid_t pid : processes_.take_ended()) {
     labels_->exited(pid);
     to_look_at_.erase(pid);
+    // What it fired last is still to be shown, and its files cannot be found any more.
+    if (stacks_) departed_.emplace_back(Clock::now() + time_to_drain, pid);
   }
   return processes_.empty();
 }

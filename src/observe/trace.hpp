@@ -16,6 +16,7 @@
 #include "base/result.hpp"
 #include "bpf/tracer.hpp"
 #include "format/label_set.hpp"
+#include "observe/stack_names.hpp"
 #include "observe/trace_program.hpp"
 #include "query/reduction.hpp"
 
@@ -33,7 +34,7 @@ struct TraceOptions {
   std::vector<std::string> probes;  ///< patterns (probe/pattern.hpp); of a latency: unused
   TraceQuery query;
   bool follow = false;  ///< processes that the pids or the command fork, too
-  bool stacks = false;  ///< return addresses of the thread that fired
+  bool stacks = false;  ///< of the thread that fired, as far as its frame pointers lead
   bool force = false;   ///< also where it is known to harm the target (bpf/nop_policy.hpp)
   limits::LabelLimits limits;
   bpf::Attaching attaching = bpf::Attaching::best;  ///< for tests: as on kernels before 6.6
@@ -62,9 +63,9 @@ struct TraceEvent {
   std::vector<FiredArgument> arguments;
   const format::LabelSet* labels = nullptr;
   std::uint64_t labels_id = 0;  ///< events of one trace with the same have the same labels; 0: none
-  std::string_view labels_error;     ///< why (some of) the labels could not be read
-  bool cut = false;                  ///< something had no room
-  std::vector<std::uint64_t> stack;  ///< return addresses, innermost first
+  std::string_view labels_error;  ///< why (some of) the labels could not be read
+  bool cut = false;               ///< something had no room
+  std::vector<StackFrame> stack;  ///< innermost first: the probe's own
 };
 
 struct TraceCounters {
