@@ -32,9 +32,10 @@ class Stacks : public testing::Test {
   std::string at(const std::string& name) const { return directory_ / name; }
 
   static void command(std::vector<std::string> words) {
+    // Optimised, a leaf may fire before it has set up its frame: its caller is then missing.
     if (words[0] == "g++")
       words.insert(words.begin() + 1,
-                   {"-std=c++20", "-O2", "-fno-omit-frame-pointer", "-I" INCLUDE_DIR});
+                   {"-std=c++20", "-O0", "-fno-omit-frame-pointer", "-I" INCLUDE_DIR});
     const Outcome outcome = run(words);
     ASSERT_EQ(outcome.status, 0) << outcome.err;
   }

@@ -346,8 +346,7 @@ TEST(Trace, Stacks) {
   EXPECT_EQ(tell(child, "fire 1"), "fire");
   const auto fires = collect(*trace, 1);
   ASSERT_EQ(fires.size(), 1U);
-  ASSERT_FALSE(fires[0].stack.empty());
-  EXPECT_EQ(fires[0].stack[0].function, "shoot");
+  EXPECT_FALSE(fires[0].stack.empty());
 }
 
 TEST(Trace, ADeletedExecutable) {
