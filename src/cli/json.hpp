@@ -13,6 +13,7 @@
 #include "observe/labels.hpp"
 #include "observe/probes.hpp"
 #include "observe/ps.hpp"
+#include "observe/stack_names.hpp"
 
 namespace vitrine::cli {
 
