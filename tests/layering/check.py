@@ -14,12 +14,14 @@ ALLOWED = {
     "publish": {"abi"},
     "format": {"abi", "base"},
     "elf": {"abi", "base"},
-    "probe": {"abi", "base", "elf"},
+    "dof": {"abi", "base"},
+    "usdt": {"abi", "base", "dof", "elf"},
+    "probe": {"abi", "base", "dof", "elf"},
     "query": {"base", "probe"},
     "target": {"abi", "base", "format", "elf"},
     "bpf": {"abi", "base", "format", "probe", "query", "target"},
-    "observe": {"abi", "base", "format", "elf", "probe", "query", "target", "bpf"},
-    "cli": {"base", "format", "observe", "probe", "query"},
+    "observe": {"abi", "base", "dof", "format", "elf", "probe", "query", "target", "bpf"},
+    "cli": {"base", "dof", "format", "observe", "probe", "query", "usdt"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([a-z_]+)/')
 

@@ -1,0 +1,74 @@
+// What a DOF says, as values: providers, their probes, one record a function that has sites.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vitrine::dof {
+
+enum class Model : std::uint8_t { ilp32 = 1, lp64 = 2 };
+
+/// How the address word of a record becomes an address (dof.md 1.5).
+enum class Relocation : std::uint8_t {
+  none,         ///< it is one
+  load_base,    ///< SETX: add the load base
+  own_address,  ///< DOFREL: add the address of the word itself
+};
+
+struct Stability {
+  std::uint8_t name = 1, data = 1, dependency_class = 0;  ///< Private/Private/Unknown
+  bool operator==(const Stability&) const = default;
+};
+
+struct Stabilities {
+  Stability provider, module, function, name, args;
+  bool operator==(const Stabilities&) const = default;
+};
+
+/// What a probe looks like to its callers and to its observers.
+struct Prototype {
+  std::vector<std::string> native;         ///< types of what the program passes
+  std::vector<std::string> translated;     ///< types of what the observer sees
+  std::vector<std::uint8_t> argument_map;  ///< one a translated argument: which native feeds it
+  bool operator==(const Prototype&) const = default;
+};
+
+/// One (probe, function instance).
+struct Record {
+  std::string name;      ///< of the probe, with '-'
+  std::string function;  ///< as symbol tables spell it
+  Prototype prototype;
+  std::vector<std::uint32_t> offsets;          ///< sites, from the function's start
+  std::vector<std::uint32_t> enabled_offsets;  ///< is-enabled sites, likewise
+  std::uint64_t word = 0;                      ///< dofpr_addr as it is written
+  std::uint64_t word_offset = 0;               ///< where that word is, from the DOF's header
+  Relocation relocation = Relocation::none;
+};
+
+/// A counter of observers (abi/dof.h, VITRINE_DOF_SECTION_SEMAPHORES); always relative to the word.
+struct Semaphore {
+  std::string name;  ///< of the probe
+  std::uint64_t word = 0;
+  std::uint64_t word_offset = 0;  ///< from the DOF's header
+};
+
+struct Provider {
+  std::string name;
+  Stabilities stabilities;
+  std::vector<Record> records;
+  std::vector<Semaphore> semaphores;
+};
+
+struct Object {
+  Model model = Model::lp64;
+  std::uint8_t version = 1;         ///< VITRINE_DOF_VERSION_*
+  std::uint64_t offset = 0;         ///< of its header, in the bytes it was read from
+  std::uint64_t loadable_size = 0;  ///< bytes
+  std::uint64_t file_size = 0;      ///< bytes
+  std::vector<Provider> providers;
+  std::vector<std::string> problems;  ///< what of it could not be used; each a sentence
+};
+
+}  // namespace vitrine::dof

@@ -1,0 +1,24 @@
+// Decodes DOF, from any hands (dof.md 1.6: what is checked, and in which order).
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dof/dof.hpp"
+
+namespace vitrine::dof {
+
+struct Objects {
+  std::vector<Object> objects;        ///< in the section's order
+  std::vector<std::string> problems;  ///< what is no DOF, and where; each a sentence
+};
+
+/// Decodes the bytes of a `.SUNW_dof` section: one DOF after another, each 8-aligned, zeros
+/// between. A DOF whose header cannot be trusted ends the reading; what is wrong within one costs
+/// as little of it as can be (a record, a provider), and is told in its `problems`. Never more
+/// memory than a small multiple of the input.
+Objects read(std::span<const std::byte> section);
+
+}  // namespace vitrine::dof

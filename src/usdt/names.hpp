@@ -1,0 +1,17 @@
+// The names that tie a definition, its header and its objects together (dof.md 2.2).
+#pragma once
+
+#include <string>
+
+#include "usdt/definition.hpp"
+
+namespace vitrine::usdt {
+
+std::string probe_symbol(const Provider& provider, const Probe& probe);  ///< __dtrace_p___n
+std::string enabled_symbol(const Provider& provider,
+                           const Probe& probe);  ///< __dtraceenabled_p___n
+std::string semaphore_symbol(const Provider& provider,
+                             const Probe& probe);                      ///< __dtracesemaphore_p___n
+std::string macro_name(const Provider& provider, const Probe& probe);  ///< P_N
+
+}  // namespace vitrine::usdt

@@ -1,0 +1,16 @@
+// Reads provider definition files (`.d`): the part of D that declares providers (dof.md 2.1).
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+#include "usdt/definition.hpp"
+
+namespace vitrine::usdt {
+
+/// Parses `text`; `path` is for messages ("shop.d:12: …"). Errors: malformed, with line, reason and
+/// what to write instead; limit.
+Result<Definition> parse(std::string_view text, const std::string& path);
+
+}  // namespace vitrine::usdt
