@@ -17,11 +17,12 @@ ALLOWED = {
     "dof": {"abi", "base"},
     "usdt": {"abi", "base", "dof", "elf"},
     "probe": {"abi", "base", "dof", "elf"},
+    "profile": {"base"},
     "query": {"base", "probe"},
     "target": {"abi", "base", "format", "elf"},
     "bpf": {"abi", "base", "format", "probe", "query", "target"},
-    "observe": {"abi", "base", "dof", "format", "elf", "probe", "query", "target", "bpf"},
-    "cli": {"base", "dof", "format", "observe", "probe", "query", "usdt"},
+    "observe": {"abi", "base", "dof", "format", "elf", "probe", "profile", "query", "target", "bpf"},
+    "cli": {"base", "dof", "format", "observe", "probe", "profile", "query", "usdt"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([a-z_]+)/')
 
