@@ -10,9 +10,11 @@
 namespace vitrine::usdt {
 
 struct Parameter {
-  std::string type;         ///< normalised: "const char *", "struct foo *", "int"
-  std::string name;         ///< empty: not named
-  std::string declaration;  ///< as C would declare it with the name `%`: "int (*%)(void)"
+  std::string type;  ///< what observers see, normalised: "const char *", "struct foo *", "int"
+  std::string name;  ///< empty: not named
+  /// What the header's extern takes: a pointer is one to const, since a probe writes nothing through
+  /// its arguments and callers have literals; "string" of D is "const char *".
+  std::string c_type;
 };
 
 struct Probe {

@@ -10,7 +10,10 @@ namespace vitrine::usdt {
 
 /// How FOO_BAR_ENABLED() learns that someone looks.
 enum class EnabledProtocol {
-  semaphore,     ///< a 16-bit counter that the kernel keeps: one load, any Linux since 4.20
+  /// A 16-bit counter that the kernel keeps: one load, any Linux since 4.20. The header declares
+  /// `extern volatile unsigned short semaphore_symbol()`, hidden; the probe object of the link step
+  /// defines it (weak, hidden, 0) for every declared probe, whether an object refers to it or not.
+  semaphore,
   return_value,  ///< a call that a tracer makes return 1 (DOF version 2)
   pointer,       ///< a call whose argument a tracer writes to (DOF version 3)
 };

@@ -17,6 +17,9 @@ struct LinkOptions {
   bool strict = false;               ///< no site for a declared probe is an error
   bool registration = false;         ///< add the constructor for hosts with a DTrace helper device
   bool long_nop = false;             ///< one 5-byte nop in place of five of one byte
+  /// Calls of __dtraceenabled_p___n take a pointer (EnabledProtocol::pointer, DOF version 3) instead
+  /// of returning their answer: an object does not say which header it was compiled with.
+  bool enabled_by_pointer = false;
 };
 
 struct LinkReport {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "usdt/definition.hpp"
 
@@ -13,5 +14,8 @@ std::string enabled_symbol(const Provider& provider,
 std::string semaphore_symbol(const Provider& provider,
                              const Probe& probe);                      ///< __dtracesemaphore_p___n
 std::string macro_name(const Provider& provider, const Probe& probe);  ///< P_N
+
+/// What observers call a probe that the file spells `identifier`: each "__", from the left, is '-'.
+std::string probe_name(std::string_view identifier);
 
 }  // namespace vitrine::usdt
