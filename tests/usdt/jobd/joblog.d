@@ -1,0 +1,3 @@
+provider joblog {
+  probe line(const char *text);
+};

@@ -1,0 +1,5 @@
+#include "matrix_subject.h"
+
+int main(void) {
+  return subject();
+}
