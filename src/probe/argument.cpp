@@ -69,6 +69,7 @@ tl::expected<vitrine_operand, ArgumentError> compile_argument(std::string_view t
   const auto size = take_size(cursor.skip_blanks());
   if (!size) return tl::unexpected<ArgumentError>(size.error());
   if (cursor.skip_blanks().done()) return syntax_error("there is no operand");
+  if (cursor.take("?")) return unsupported(std::string(cursor.skip_blanks().rest()));
   const auto operand = parse_operand(cursor.rest(), machine);
   if (!operand) return tl::unexpected<ArgumentError>(operand.error());
   return lower(*operand, *size, machine, address, symbols);
