@@ -64,12 +64,28 @@ inline constexpr std::size_t map_lines = 1U << 20;  ///< of /proc/PID/maps
 
 inline constexpr std::size_t note_problems = 256;        ///< told of one section; others counted
 inline constexpr std::size_t probe_notes = 1U << 20;     ///< of one section; libjvm has 566
-inline constexpr std::size_t enumerators = 256 * 1024;    ///< given to the probes of one file
+inline constexpr std::size_t enumerators = 256 * 1024;   ///< given to the probes of one file
 inline constexpr std::size_t argument_text = 64 * 1024;  ///< bytes of one site's argument list
 inline constexpr std::size_t argument_depth = 32;  ///< parentheses in one operand; compilers: 2
 
 /// Of one file, whose functions are kept: programs fire from hundreds of places.
 inline constexpr std::size_t named_addresses = 64 * 1024;
+
+inline constexpr std::uint64_t dof_bytes = 256U << 20;           ///< of one DOF, as Oracle's parser
+inline constexpr std::uint64_t dof_header_bytes = 4096;          ///< of its header; 64 are usual
+inline constexpr std::uint64_t dof_section_header_bytes = 4096;  ///< 32 are usual
+inline constexpr std::size_t dof_problems = 256;  ///< told of one DOF; others counted
+/// Decoding: a record of 76 bytes may have 255 types of its own, or share them with every other.
+inline constexpr std::uint64_t dof_expansion = 256;               ///< times the DOF's own size,
+inline constexpr std::uint64_t dof_decoded_bytes = 512ULL << 20;  ///< and never more than this
+/// Longest names that DTrace takes. Beyond them illumos and Oracle refuse the whole DOF.
+inline constexpr std::size_t dof_provider_name = 63;
+inline constexpr std::size_t dof_probe_name = 63;
+inline constexpr std::size_t dof_function_name = 127;
+inline constexpr std::size_t dof_read_function_name = 191;  ///< FreeBSD writes as much
+inline constexpr std::size_t dof_type_name = 127;
+inline constexpr std::size_t dof_record_sites = 65'535;  ///< of a kind: a count of 16 bits
+inline constexpr std::size_t dof_arguments = 255;        ///< a count of 8 bits
 
 inline constexpr std::size_t query_bytes = 4096;          ///< of one condition or list
 inline constexpr std::size_t query_steps = 256;           ///< comparisons and their connectives

@@ -16,9 +16,10 @@ struct Objects {
 };
 
 /// Decodes the bytes of a `.SUNW_dof` section: one DOF after another, each 8-aligned, zeros
-/// between. A DOF whose header cannot be trusted ends the reading; what is wrong within one costs
-/// as little of it as can be (a record, a provider), and is told in its `problems`. Never more
-/// memory than a small multiple of the input.
+/// between. What is no DOF, or has a header that cannot be trusted, is told and passed over, up to
+/// the next 8-aligned beginning of one. What is wrong within a DOF costs as little of it as can be
+/// (a record, a provider), and is told in its `problems`. Never more memory than
+/// limits::dof_expansion times the input, and limits::dof_decoded_bytes a DOF.
 Objects read(std::span<const std::byte> section);
 
 }  // namespace vitrine::dof

@@ -1,5 +1,5 @@
 // The instructions that stand where a call of a probe stood: what the object step writes, and what
-// an observer must find before it attaches anything (dof.md 3.3).
+// an observer must find before it attaches anything (dof.md 3.3, 3.6).
 #pragma once
 
 #include <array>
@@ -7,37 +7,45 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string_view>
 
 namespace vitrine::dof {
 
 enum class Machine : std::uint8_t { x86_64, i386, aarch64 };
 
-/// What the site is: a fire, or a question whether anyone looks, by protocol.
+/// What a site is: a fire, or a question whether anyone looks, which the tracer answers in the
+/// register of the return value (DOF version 2). A question of version 3 looks as a fire does: its
+/// first argument is where the answer goes.
 enum class Use : std::uint8_t { fire, enabled_register };
 
-/// What the instruction was that the pattern replaced.
-enum class Instruction : std::uint8_t { call, jump };
+/// What the pattern replaced: a call, a jump in its place, or nothing: a stub is a function of its
+/// own. In a stub and after a jump, the return address is on the stack (x86).
+enum class Instruction : std::uint8_t { call, jump, stub };
 
 /// One pattern. `site` is where in `bytes` a uprobe goes.
 struct SitePattern {
   Machine machine;
   Use use;
   Instruction instruction;
-  bool ours;  ///< what we write; else what other implementations wrote
-  std::array<std::uint8_t, 5> bytes;
-  std::uint8_t length;  ///< of `bytes`: 5 or 4
+  bool ours;      ///< what we write; else what other implementations wrote
+  bool long_nop;  ///< one 5-byte nop: cheaper to probe on kernels that know how, on others not
   std::uint8_t site;
+  std::uint8_t length;  ///< of `bytes`; what replaced an instruction is as long as that
+  std::array<std::uint8_t, 12> bytes;
+
+  [[nodiscard]] std::span<const std::uint8_t> code() const {
+    return std::span(bytes).first(length);
+  }
 };
 
 /// All patterns, ours first.
 std::span<const SitePattern> site_patterns();
 
 /// The pattern to write; none: there is none (aarch64's is-enabled jump takes two instructions: a
-/// stub does it).
-std::optional<SitePattern> pattern_to_write(Machine machine, Use use, Instruction instruction);
+/// stub does it). `long_nop`: where there is such a variant (calls of x86).
+std::optional<SitePattern> pattern_to_write(Machine machine, Use use, Instruction instruction,
+                                            bool long_nop = false);
 
-/// The pattern whose site is at `site` in `code` (the bytes around it): which one stands there.
+/// Which pattern's site is at `site` in `code` (the bytes around it): of several, the longest.
 std::optional<SitePattern> pattern_at(std::span<const std::byte> code, std::size_t site,
                                       Machine machine, Use use);
 

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
@@ -12,7 +14,17 @@ namespace vitrine::dof {
 
 /// Encodes one DOF. Record::word, Semaphore::word are written as they are; their `word_offset` are
 /// set to where they landed, for the caller's ELF relocations. The version is the object's own.
-/// Errors: usage (a name or a type beyond what readers take, base/limits.hpp), limit.
+/// A record with more sites than one can have is replaced, in `object`, by split(record).
+/// Errors: usage (what readers would refuse: a name or a type beyond base/limits.hpp, a record
+/// without sites, is-enabled sites in version 1), limit.
 Result<std::vector<std::byte>> write(Object& object);
+
+/// A record in parts of at most limits::dof_record_sites sites of a kind; mostly there is one. A
+/// caller who has to tell records apart splits them before write() does.
+std::vector<Record> split(Record record);
+
+/// The name by which a DOF calls the function of a symbol: the symbol itself, or, beyond what
+/// readers take, 118 bytes of it, '~' and a hash (dof.md 3.4).
+std::string function_name(std::string_view symbol);
 
 }  // namespace vitrine::dof

@@ -1,0 +1,74 @@
+// What the parts of the decoder share: numbers out of bytes, complaints, and an end to patience.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "base/limits.hpp"
+
+namespace vitrine::dof {
+
+/// The structure at `at`; the caller has seen to it that it lies within `bytes`. DOF is
+/// little-endian, as every machine we run on is.
+template <class T>
+T load(std::span<const std::byte> bytes, std::uint64_t at) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  T value;
+  std::memcpy(&value, bytes.data() + at, sizeof value);
+  return value;
+}
+
+/// What is wrong with a DOF: at most limits::dof_problems sentences, then how many more.
+class Problems {
+ public:
+  explicit Problems(std::vector<std::string>& into) : into_(into) {}
+
+  template <class... Args>
+  void add(fmt::format_string<Args...> text, Args&&... args) {
+    if (into_.size() < limits::dof_problems)
+      into_.push_back(fmt::format(text, std::forward<Args>(args)...));
+    else
+      ++left_out_;
+  }
+
+  void finish() {
+    if (left_out_ > 0) into_.push_back(fmt::format("{} more problems are not told", left_out_));
+    left_out_ = 0;
+  }
+
+ private:
+  std::vector<std::string>& into_;
+  std::size_t left_out_ = 0;
+};
+
+/// What one DOF may cost, decoded, in bytes: its parts may all refer to the same long lists.
+class Budget {
+ public:
+  explicit Budget(std::uint64_t dof_bytes)
+      : total_(std::min(dof_bytes * limits::dof_expansion, limits::dof_decoded_bytes)),
+        left_(total_) {}
+
+  /// False, from then on: too much was asked for.
+  bool take(std::uint64_t bytes) {
+    if (bytes > left_) left_ = 0;
+    exhausted_ = exhausted_ || bytes > left_;
+    if (!exhausted_) left_ -= bytes;
+    return !exhausted_;
+  }
+
+  [[nodiscard]] bool exhausted() const { return exhausted_; }
+  [[nodiscard]] std::uint64_t total() const { return total_; }
+
+ private:
+  std::uint64_t total_, left_;
+  bool exhausted_ = false;
+};
+
+}  // namespace vitrine::dof

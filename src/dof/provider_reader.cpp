@@ -1,0 +1,189 @@
+#include "dof/provider_reader.hpp"
+
+#include <algorithm>
+
+namespace vitrine::dof {
+namespace {
+
+constexpr std::size_t oldest_provider_bytes = 40;  // version 1 had no is-enabled sites to tell of
+
+Stability stability_of(std::uint32_t attributes) {
+  return {static_cast<std::uint8_t>(attributes >> 24), static_cast<std::uint8_t>(attributes >> 16),
+          static_cast<std::uint8_t>(attributes >> 8)};
+}
+
+template <class... Args>
+tl::unexpected<Error> malformed(fmt::format_string<Args...> text, Args&&... args) {
+  return fail(ErrorCode::malformed, fmt::format(text, std::forward<Args>(args)...));
+}
+
+class RecordReader {
+ public:
+  RecordReader(const ProviderSource& source, const vitrine_dof_provider& provider)
+      : source_(source), provider_(provider) {}
+
+  /// Errors: malformed (a table that the provider refers to cannot be used).
+  Result<void> open() {
+    if (auto taken = take(probes_, provider_.probes, VITRINE_DOF_SECTION_PROBES); !taken)
+      return taken;
+    if (auto taken = take(offsets_, provider_.offsets, VITRINE_DOF_SECTION_PROFFS); !taken)
+      return taken;
+    if (auto taken = take(arguments_, provider_.arguments, VITRINE_DOF_SECTION_PRARGS); !taken)
+      return taken;
+    if (provider_.enabled_offsets == 0) return {};  // section 0 is the string table's
+    return take(enabled_offsets_, provider_.enabled_offsets, VITRINE_DOF_SECTION_PRENOFFS);
+  }
+
+  std::vector<Record> read() {
+    const vitrine_dof_section& table = source_.sections.at(provider_.probes);
+    std::vector<Record> records;
+    for (std::uint64_t at = 0; at < probes_.size(); at += table.entry_size) {
+      auto record = read(load<vitrine_dof_probe>(probes_, at), table.offset + at);
+      if (source_.budget.exhausted()) break;
+      if (record)
+        records.push_back(std::move(*record));
+      else
+        source_.problems.add("probe record {} of section {}: {}", at / table.entry_size,
+                             provider_.probes, record.error().message);
+    }
+    return records;
+  }
+
+ private:
+  Result<void> take(std::span<const std::byte>& into, std::uint32_t index, std::uint32_t type) {
+    const auto content = source_.sections.content(index, type);
+    if (!content) return tl::unexpected(content.error());
+    into = *content;
+    return {};
+  }
+
+  Result<Record> read(const vitrine_dof_probe& raw, std::uint64_t word_offset) {
+    Record record;
+    record.word = raw.address;
+    record.word_offset = word_offset;
+    const auto relocation = source_.relocations.of(word_offset);
+    if (!relocation) return malformed("what its relocations say makes no sense");
+    record.relocation = *relocation;
+    const auto name = source_.sections.string(provider_.strings, raw.name, limits::dof_probe_name);
+    if (!name) return malformed("its name {}", name.error().message);
+    if (name->empty()) return malformed("its name is empty");
+    record.name = *name;
+    const auto function =
+        source_.sections.string(provider_.strings, raw.function, limits::dof_read_function_name);
+    if (!function) return malformed("its function's name {}", function.error().message);
+    record.function = *function;
+    if (auto read = read_sites(raw, record); !read) return tl::unexpected(read.error());
+    if (auto read = read_prototype(raw, record.prototype); !read)
+      return tl::unexpected(read.error());
+    source_.budget.take(sizeof record + record.name.size() + record.function.size());
+    return record;
+  }
+
+  Result<void> read_sites(const vitrine_dof_probe& raw, Record& record) {
+    const bool plain = source_.version == VITRINE_DOF_VERSION_PLAIN;
+    if (plain && raw.enabled_offset_count > 0)
+      return malformed("it has {} is-enabled sites, which version 1 does not know",
+                       raw.enabled_offset_count);
+    if (enabled_offsets_.data() == nullptr &&
+        (raw.enabled_offset_count > 0 || raw.enabled_offset_index != 0))
+      return malformed("it has is-enabled sites, and its provider has no table of them");
+    if (raw.offset_count + raw.enabled_offset_count == 0) return malformed("it has no sites");
+    if (auto read = read_offsets(offsets_, raw.offset_index, raw.offset_count, record.offsets);
+        !read)
+      return malformed("its sites {}", read.error().message);
+    if (auto read = read_offsets(enabled_offsets_, raw.enabled_offset_index,
+                                 raw.enabled_offset_count, record.enabled_offsets);
+        !read)
+      return malformed("its is-enabled sites {}", read.error().message);
+    return {};
+  }
+
+  Result<void> read_offsets(std::span<const std::byte> table, std::uint32_t first,
+                            std::uint32_t count, std::vector<std::uint32_t>& into) {
+    // 64 bits: as a product of 32, an index of 0x40000000 would come out as 0.
+    const std::uint64_t entries = table.size() / sizeof(std::uint32_t);
+    if (std::uint64_t{first} + count > entries)
+      return malformed("{} to {} are not in the table of {}", first, std::uint64_t{first} + count,
+                       entries);
+    if (count == 0 || !source_.budget.take(count * sizeof(std::uint32_t))) return {};
+    into.resize(count);
+    std::memcpy(into.data(), table.data() + first * sizeof(std::uint32_t),
+                count * sizeof(std::uint32_t));
+    return {};
+  }
+
+  Result<void> read_prototype(const vitrine_dof_probe& raw, Prototype& prototype) {
+    if (auto read = read_types(raw.native_types, raw.native_count, prototype.native); !read)
+      return malformed("the type of its native argument {}", read.error().message);
+    if (auto read = read_types(raw.translated_types, raw.translated_count, prototype.translated);
+        !read)
+      return malformed("the type of its argument {}", read.error().message);
+    if (raw.translated_count == 0) return {};
+    if (std::uint64_t{raw.argument_index} + raw.translated_count > arguments_.size())
+      return malformed("its arguments {} to {} are not in the table of {}", raw.argument_index,
+                       std::uint64_t{raw.argument_index} + raw.translated_count, arguments_.size());
+    for (std::size_t i = 0; i < raw.translated_count; ++i) {
+      const auto native = load<std::uint8_t>(arguments_, raw.argument_index + i);
+      if (native >= raw.native_count)
+        return malformed("its argument {} comes from native argument {} of {}", i, native,
+                         raw.native_count);
+      prototype.argument_map.push_back(native);
+    }
+    return {};
+  }
+
+  /// `count` strings, one after another. Without any, the offset means nothing.
+  Result<void> read_types(std::uint32_t offset, std::size_t count, std::vector<std::string>& into) {
+    std::uint64_t at = offset;
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto type = source_.sections.string(provider_.strings, at, limits::dof_type_name);
+      if (!type) return malformed("{} {}", i, type.error().message);
+      if (!source_.budget.take(sizeof(std::string) + type->size())) return {};
+      into.emplace_back(*type);
+      at += type->size() + 1;
+    }
+    return {};
+  }
+
+  const ProviderSource& source_;
+  const vitrine_dof_provider& provider_;
+  std::span<const std::byte> probes_, offsets_, enabled_offsets_, arguments_;
+};
+
+}  // namespace
+
+Result<vitrine_dof_provider> read_provider_record(const Sections& sections, std::uint8_t version,
+                                                  std::uint32_t index) {
+  const auto bytes = sections.content(index, VITRINE_DOF_SECTION_PROVIDER);
+  if (!bytes) return tl::unexpected(bytes.error());
+  const std::size_t least =
+      version == VITRINE_DOF_VERSION_PLAIN ? oldest_provider_bytes : sizeof(vitrine_dof_provider);
+  if (bytes->size() < least)
+    return malformed("has {} bytes instead of {}", bytes->size(), sizeof(vitrine_dof_provider));
+  vitrine_dof_provider provider{};
+  std::memcpy(&provider, bytes->data(), std::min(bytes->size(), sizeof provider));
+  // In version 1 nothing says that what follows the 40 bytes is meant.
+  if (version == VITRINE_DOF_VERSION_PLAIN) provider.enabled_offsets = 0;
+  return provider;
+}
+
+Result<Provider> read_provider(const ProviderSource& source, std::uint32_t index) {
+  const auto raw = read_provider_record(source.sections, source.version, index);
+  if (!raw) return tl::unexpected(raw.error());
+  const auto name = source.sections.string(raw->strings, raw->name, limits::dof_provider_name);
+  if (!name) return malformed("its name {}", name.error().message);
+  if (name->empty()) return malformed("its name is empty");
+  Provider provider;
+  provider.name = *name;
+  provider.stabilities = {stability_of(raw->provider_attributes),
+                          stability_of(raw->module_attributes),
+                          stability_of(raw->function_attributes),
+                          stability_of(raw->name_attributes), stability_of(raw->args_attributes)};
+  source.budget.take(sizeof provider);
+  RecordReader records(source, *raw);
+  if (auto opened = records.open(); !opened) return tl::unexpected(opened.error());
+  provider.records = records.read();
+  return provider;
+}
+
+}  // namespace vitrine::dof

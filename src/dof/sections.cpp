@@ -1,0 +1,182 @@
+#include "dof/sections.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+namespace vitrine::dof {
+namespace {
+
+constexpr std::array<const char*, 27> type_names = {
+    "NONE",    "COMMENTS",  "SOURCE",   "ECBDESC",  "PROBEDESC", "ACTDESC", "DIFOHDR",
+    "DIF",     "STRTAB",    "VARTAB",   "RELTAB",   "TYPTAB",    "URELHDR", "KRELHDR",
+    "OPTDESC", "PROVIDER",  "PROBES",   "PRARGS",   "PROFFS",    "INTTAB",  "UTSNAME",
+    "XLTAB",   "XLMEMBERS", "XLIMPORT", "XLEXPORT", "PREXPORT",  "PRENOFFS"};
+
+bool is_loadable_type(std::uint32_t type) {
+  return type > VITRINE_DOF_SECTION_SOURCE && type < type_names.size() &&
+         type != VITRINE_DOF_SECTION_UTSNAME;
+}
+
+template <class... Args>
+tl::unexpected<Error> malformed(fmt::format_string<Args...> text, Args&&... args) {
+  return fail(ErrorCode::malformed, fmt::format(text, std::forward<Args>(args)...));
+}
+
+/// How large the entries of a table must be; 0: it is none.
+std::uint32_t entry_size_of(std::uint32_t type) {
+  switch (type) {
+    case VITRINE_DOF_SECTION_PROBES:
+      return sizeof(vitrine_dof_probe);
+    case VITRINE_DOF_SECTION_RELTAB:
+      return sizeof(vitrine_dof_relocation);
+    case VITRINE_DOF_SECTION_SEMAPHORES:
+      return sizeof(vitrine_dof_semaphore);
+    case VITRINE_DOF_SECTION_PROFFS:
+    case VITRINE_DOF_SECTION_PRENOFFS:
+      return sizeof(std::uint32_t);
+    case VITRINE_DOF_SECTION_PRARGS:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+/// Records may have grown in a later version; numbers have not.
+Result<void> check_entries(const vitrine_dof_section& section) {
+  const std::uint32_t least = entry_size_of(section.type);
+  if (least == 0) return {};
+  const std::uint32_t size = section.entry_size;
+  const bool records = least > sizeof(std::uint32_t);
+  if (records ? size < least || size % 8 != 0 : size != least)
+    return malformed("its entries are of {} bytes instead of {}", size, least);
+  if (section.size % size != 0)
+    return malformed("its {} bytes are no multiple of its entries' {}", section.size, size);
+  return {};
+}
+
+}  // namespace
+
+std::string section_type_name(std::uint32_t type) {
+  if (type == VITRINE_DOF_SECTION_SEMAPHORES) return "SEMAPHORES";
+  if (type >= type_names.size()) return fmt::format("unknown type {:#x}", type);
+  return fmt::format("{} ({})", type_names[type], type);
+}
+
+Result<Sections> Sections::read(std::span<const std::byte> dof, const vitrine_dof_header& header,
+                                Problems& problems) {
+  if (header.section_size < sizeof(vitrine_dof_section) || header.section_size % 8 != 0 ||
+      header.section_size > limits::dof_section_header_bytes)
+    return malformed("its section headers are of {} bytes: no multiple of 8 from {} to {}",
+                     header.section_size, sizeof(vitrine_dof_section),
+                     limits::dof_section_header_bytes);
+  if (header.section_offset % 8 != 0 || header.section_offset < header.header_size)
+    return malformed("its section headers begin at byte {}: no multiple of 8 after its header",
+                     header.section_offset);
+  // Both factors have 32 bits: no overflow.
+  const std::uint64_t table = std::uint64_t{header.section_count} * header.section_size;
+  if (header.section_offset > header.loadable_size ||
+      table > header.loadable_size - header.section_offset)
+    return malformed(
+        "its {} section headers of {} bytes at byte {} go beyond its {} loadable bytes",
+        header.section_count, header.section_size, header.section_offset, header.loadable_size);
+  Sections sections(dof, header);
+  sections.all_.reserve(header.section_count);
+  for (std::uint32_t i = 0; i < header.section_count; ++i) {
+    const auto raw = load<vitrine_dof_section>(
+        dof, header.section_offset + std::uint64_t{i} * header.section_size);
+    const auto checked = sections.check(raw);
+    if (!checked)
+      problems.add("section {}, {}: {}", i, section_type_name(raw.type), checked.error().message);
+    sections.all_.push_back({raw, checked.has_value()});
+  }
+  sections.tell_overlaps(problems);
+  return sections;
+}
+
+Result<void> Sections::check(const vitrine_dof_section& section) const {
+  const bool ours = section.type == VITRINE_DOF_SECTION_SEMAPHORES;
+  if ((section.flags & VITRINE_DOF_SECTION_LOAD) == 0 && !ours) {
+    if (is_loadable_type(section.type)) return malformed("it is not marked as loadable");
+    return {};  // for others
+  }
+  if (auto placed = check_place(section); !placed) return placed;
+  if (auto entries = check_entries(section); !entries) return entries;
+  if (section.type != VITRINE_DOF_SECTION_STRTAB) return {};
+  if (section.size == 0) return malformed("it is empty, and has no string to refer to");
+  if (dof_[section.offset + section.size - 1] != std::byte{0})
+    return malformed("its last string has no end");
+  return {};
+}
+
+Result<void> Sections::check_place(const vitrine_dof_section& section) const {
+  const std::uint64_t end =
+      (section.flags & VITRINE_DOF_SECTION_LOAD) != 0 ? header_.loadable_size : header_.file_size;
+  const std::uint32_t alignment = std::max(section.alignment, 1U);
+  if (!std::has_single_bit(alignment))
+    return malformed("its alignment {} is no power of two", alignment);
+  if (section.offset % alignment != 0)
+    return malformed("it begins at byte {}, which its alignment {} does not divide", section.offset,
+                     alignment);
+  if (section.offset > end || section.size > end - section.offset)
+    return malformed("its {} bytes at byte {} go beyond the {} that there are", section.size,
+                     section.offset, end);
+  const std::uint64_t table_end =
+      header_.section_offset + std::uint64_t{header_.section_count} * header_.section_size;
+  const bool in_header = section.offset < header_.header_size;
+  const bool in_table =
+      section.offset < table_end && section.offset + section.size > header_.section_offset;
+  if (section.size > 0 && (in_header || in_table))
+    return malformed("its {} bytes at byte {} overlap the {}", section.size, section.offset,
+                     in_header ? "header" : "section headers");
+  return {};
+}
+
+/// Harmless to us, who write nowhere, but no honest writer makes them.
+void Sections::tell_overlaps(Problems& problems) const {
+  std::vector<std::uint32_t> order;
+  for (std::uint32_t i = 0; i < count(); ++i) {
+    const bool placed = (at(i).flags & VITRINE_DOF_SECTION_LOAD) != 0 ||
+                        at(i).type == VITRINE_DOF_SECTION_SEMAPHORES;
+    if (usable(i) && placed && at(i).size > 0) order.push_back(i);
+  }
+  std::sort(order.begin(), order.end(), [&](auto a, auto b) {
+    return std::pair(at(a).offset, a) < std::pair(at(b).offset, b);
+  });
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    const vitrine_dof_section& before = at(order[i - 1]);
+    if (at(order[i]).offset < before.offset + before.size)
+      problems.add("sections {} and {} overlap at byte {}", order[i - 1], order[i],
+                   at(order[i]).offset);
+  }
+}
+
+Result<std::span<const std::byte>> Sections::content(std::uint32_t index,
+                                                     std::uint32_t type) const {
+  const std::string wanted = section_type_name(type);
+  if (index >= count())
+    return malformed("refers to section {} as its {}, of {}", index, wanted, count());
+  const vitrine_dof_section& section = at(index);
+  if (section.type != type)
+    return malformed("refers to section {} as its {}, which is {}", index, wanted,
+                     section_type_name(section.type));
+  if (!usable(index))
+    return malformed("refers to section {} as its {}, which is broken", index, wanted);
+  return dof_.subspan(section.offset, section.size);
+}
+
+Result<std::string_view> Sections::string(std::uint32_t table, std::uint64_t offset,
+                                          std::size_t most) const {
+  const auto bytes = content(table, VITRINE_DOF_SECTION_STRTAB);
+  if (!bytes) return tl::unexpected(bytes.error());
+  if (offset >= bytes->size())
+    return malformed("is at byte {} of the {} in string table {}", offset, bytes->size(), table);
+  const auto rest = bytes->subspan(offset);
+  // The table ends in a NUL, so only a long string has none here.
+  const auto* text = reinterpret_cast<const char*>(rest.data());
+  const std::size_t size = strnlen(text, std::min(rest.size(), most + 1));
+  if (size > most) return malformed("has more than {} bytes", most);
+  return std::string_view(text, size);
+}
+
+}  // namespace vitrine::dof
