@@ -1,0 +1,301 @@
+#include "usdt/declarations.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/limits.hpp"
+#include "usdt/base_type.hpp"
+
+namespace vitrine::usdt {
+namespace {
+
+/// Types of D and of the C library that need no declaration in the file.
+constexpr std::array<std::string_view, 19> known_types = {
+    "string",   "size_t",   "ssize_t",   "pid_t",     "uid_t",   "gid_t",    "off_t",
+    "int8_t",   "int16_t",  "int32_t",   "int64_t",   "uint8_t", "uint16_t", "uint32_t",
+    "uint64_t", "intptr_t", "uintptr_t", "ptrdiff_t", "time_t"};
+
+constexpr std::array<std::string_view, 7> storage = {
+    "typedef", "extern", "static", "auto", "_Thread_local", "__thread", "constexpr"};
+
+template <class List>
+bool contains(const List& list, std::string_view word) {
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
+
+bool is_tag(std::string_view word) {
+  return word == "struct" || word == "union" || word == "enum";
+}
+
+/// "const", "volatile", or empty: not a qualifier. Some are passed over.
+std::optional<std::string_view> qualifier(std::string_view word) {
+  if (word == "const" || word == "__const" || word == "__const__") return "const";
+  if (word == "volatile" || word == "__volatile" || word == "__volatile__") return "volatile";
+  return std::nullopt;
+}
+
+void add_qualifier(std::string& list, std::string_view one) {
+  if (list.find(one) != std::string::npos) return;
+  if (one == "const" && !list.empty()) {
+    list = "const " + list;  // in one order, so that equal types are spelled alike
+  } else {
+    list += (list.empty() ? "" : " ") + std::string(one);
+  }
+}
+
+constexpr auto type_advice =
+    "write a type of C: int, unsigned long, const char *, struct request *";
+
+}  // namespace
+
+bool Declarations::is_type(const Token& token) const {
+  if (token.kind != Token::Kind::identifier) return false;
+  const std::string& word = token.text;
+  return BaseType::is_word(word) || is_tag(word) || qualifier(word) ||
+         contains(known_types, word) || types_.contains(word);
+}
+
+bool Declarations::starts_here() const {
+  const Token& token = tokens_.now();
+  if (token.kind != Token::Kind::identifier) return false;
+  return is_type(token) || contains(storage, token.text) || token.text == "_Static_assert" ||
+         token.text.starts_with("__");
+}
+
+/// struct foo, enum bar; with `bodies` also what their braces hold.
+void Declarations::tagged(CType& type, bool bodies) {
+  const std::string tag = tokens_.now().text;
+  type.kind = tag == "enum" ? CType::Kind::integer : CType::Kind::aggregate;
+  type.base = tag;
+  tokens_.advance();
+  if (tokens_.is_identifier()) {
+    type.base += " " + tokens_.now().text;
+    tokens_.advance();
+  } else if (!tokens_.is("{")) {
+    return tokens_.fail(fmt::format("'{}' is followed by {}", tag, tokens_.named()),
+                        fmt::format("name it: {} request", tag));
+  }
+  if (!tokens_.is("{")) return;
+  if (!bodies)
+    return tokens_.fail(fmt::format("a {} is defined among the parameters", tag),
+                        "define it before the provider, and name it here");
+  tokens_.skip_brackets();
+}
+
+CType Declarations::specifiers(bool bodies) {
+  const Location start = tokens_.now().at;
+  CType type;
+  BaseType base;
+  bool named = false;  // by a tag or a typedef
+  std::string words;
+  while (tokens_.is_identifier()) {
+    const std::string& word = tokens_.now().text;
+    if (const auto found = qualifier(word)) {
+      add_qualifier(type.qualifiers, *found);
+      tokens_.advance();
+    } else if (BaseType::is_word(word) && !named) {
+      base.add(word);
+      if (words.size() < limits::definition_type) words += (words.empty() ? "" : " ") + word;
+      tokens_.advance();
+    } else if (contains(storage, word)) {
+      if (!bodies)
+        tokens_.fail(fmt::format("'{}' does not belong to a parameter", word), "remove it");
+      tokens_.advance();
+    } else if (named || !base.empty()) {
+      break;  // the declarator's name
+    } else if (is_tag(word)) {
+      named = true;
+      tagged(type, bodies);
+    } else {
+      named = true;
+      const auto known = types_.find(word);
+      if (word == "string" && known == types_.end()) {
+        type.kind = CType::Kind::string;
+      } else if (known != types_.end()) {
+        type.kind = known->second;
+      }
+      type.base = word;
+      tokens_.advance();
+      if (word == "__typeof__" && tokens_.is("(")) tokens_.skip_brackets();
+    }
+  }
+  if (tokens_.error() || named) return type;
+  if (base.empty()) {
+    tokens_.fail(fmt::format("a type should stand before {}", tokens_.named()), type_advice);
+    return type;
+  }
+  const auto built = base.type();
+  if (!built) {
+    tokens_.fail(start, fmt::format("'{}' is not a type", words), type_advice);
+    return type;
+  }
+  type.kind = built->kind;
+  type.base = built->base;
+  return type;
+}
+
+/// Behind '['. Past ']'.
+std::string Declarations::bound() {
+  std::string text;
+  while (!tokens_.is("]") && !tokens_.at_end()) {
+    if (tokens_.is("[") || tokens_.is("{") || tokens_.is("}") || tokens_.is(";")) break;
+    if (!text.empty() && text.size() < limits::definition_type) text += ' ';
+    if (text.size() < limits::definition_type) text += tokens_.now().text;
+    tokens_.advance();
+  }
+  tokens_.expect("]", "the bound of an array", "write it as in char name[16]");
+  return text;
+}
+
+void Declarations::suffixes(std::vector<Derivation>& into, std::size_t depth) {
+  while (tokens_.is("[") || tokens_.is("(")) {
+    Derivation step;
+    if (tokens_.accept("[")) {
+      step.kind = Derivation::Kind::array;
+      step.bound = bound();
+    } else {
+      step.kind = Derivation::Kind::function;
+      ParameterList list = parameters(depth + 1);
+      step.variadic = list.variadic;
+      for (DeclaredParameter& parameter : list.parameters)
+        step.parameters.push_back(as_parameter(std::move(parameter.type)));
+    }
+    into.push_back(std::move(step));
+    if (into.size() > limits::definition_derivations)
+      tokens_.fail("this declarator has too many brackets", "name a part of it by a typedef");
+  }
+}
+
+void Declarations::declarator(DeclaredParameter& into, std::size_t depth) {
+  if (depth > limits::definition_nesting)
+    return tokens_.fail(
+        fmt::format("parentheses are nested more than {} deep", limits::definition_nesting),
+        "name a part of the type by a typedef");
+  std::vector<Derivation> pointers;
+  while (tokens_.accept("*")) {
+    Derivation pointer;
+    while (tokens_.is_identifier() && qualifier(tokens_.now().text)) {
+      add_qualifier(pointer.qualifiers, *qualifier(tokens_.now().text));
+      tokens_.advance();
+    }
+    pointers.push_back(std::move(pointer));
+    if (pointers.size() > limits::definition_derivations)
+      return tokens_.fail("this declarator has too many stars", "name a part of it by a typedef");
+  }
+  std::vector<Derivation> here;
+  const bool function =
+      tokens_.is("(") && (tokens_.behind().text == ")" || is_type(tokens_.behind()));
+  if (tokens_.is("(") && !function) {
+    tokens_.advance();
+    declarator(into, depth + 1);
+    tokens_.expect(")", "a declarator in parentheses", "close it, as in int (*callback)(int)");
+  } else if (tokens_.is_identifier()) {
+    into.name = tokens_.now().text;
+    into.at = tokens_.now().at;
+    tokens_.advance();
+  }
+  suffixes(here, depth);
+  auto& all = into.type.derivations;
+  std::move(here.begin(), here.end(), std::back_inserter(all));
+  std::move(pointers.rbegin(), pointers.rend(), std::back_inserter(all));
+  if (all.size() > limits::definition_derivations)
+    tokens_.fail("this declarator has too many parts", "name a part of it by a typedef");
+}
+
+DeclaredParameter Declarations::parameter(std::size_t depth) {
+  DeclaredParameter out;
+  out.at = tokens_.now().at;
+  out.type = specifiers(false);
+  declarator(out, depth);
+  return out;
+}
+
+ParameterList Declarations::parameters(std::size_t depth) {
+  ParameterList list;
+  const Location start = tokens_.now().at;
+  if (depth > limits::definition_nesting) {
+    tokens_.fail(
+        fmt::format("parentheses are nested more than {} deep", limits::definition_nesting),
+        "name a part of the type by a typedef");
+    return list;
+  }
+  tokens_.expect("(", "the name", "write its parameters, as in request__start(int id), or ()");
+  if (tokens_.accept(")")) return list;
+  for (;;) {
+    if (tokens_.is("...")) {
+      list.variadic = true;
+      list.variadic_at = tokens_.now().at;
+      tokens_.advance();
+      break;
+    }
+    list.parameters.push_back(parameter(depth));
+    if (tokens_.error()) return list;
+    if (list.parameters.size() > limits::definition_arguments) {
+      tokens_.fail(start,
+                   fmt::format("there are more than {} parameters", limits::definition_arguments),
+                   "pass a pointer to a struct");
+      return list;
+    }
+    if (!tokens_.accept(",")) break;
+  }
+  tokens_.expect(")", "the parameters", "separate them by commas and close the list");
+  const auto is_void = [](const DeclaredParameter& one) {
+    return one.type.kind == CType::Kind::empty && one.type.derivations.empty();
+  };
+  if (list.parameters.size() == 1 && !list.variadic && is_void(list.parameters.front()) &&
+      list.parameters.front().name.empty()) {
+    list.parameters.clear();
+    return list;
+  }
+  for (const DeclaredParameter& one : list.parameters)
+    if (is_void(one))
+      tokens_.fail(one.at, "'void' stands among other parameters, or has a name",
+                   "write (void) alone for none; a pointer to anything is void *");
+  return list;
+}
+
+void Declarations::define_type() {
+  const CType base = specifiers(true);
+  while (!tokens_.error()) {
+    DeclaredParameter one;
+    one.type = base;
+    declarator(one, 0);
+    if (tokens_.error()) return;
+    CType::Kind kind = base.kind;
+    if (!one.type.derivations.empty())
+      kind = one.type.derivations.front().kind == Derivation::Kind::function
+                 ? CType::Kind::function
+                 : CType::Kind::integer;  // a pointer is passed as one; an array becomes one
+    if (!one.name.empty()) types_[one.name] = kind;
+    if (!tokens_.accept(",")) break;
+  }
+  tokens_.expect(";", "a typedef", "end it with ';'");
+}
+
+void Declarations::declaration() {
+  if (tokens_.is("typedef")) return define_type();
+  const Location start = tokens_.now().at;
+  std::string last;
+  while (!tokens_.at_end()) {
+    if (tokens_.accept(";")) return;
+    if (tokens_.is("provider"))
+      return tokens_.fail("';' is missing before 'provider'",
+                          "end the declaration before it with ';'");
+    if (tokens_.now().kind == Token::Kind::string && last == "extern")
+      return tokens_.fail("extern \"C\" is C++", "give declarations of C");
+    const bool body = tokens_.is("{") && last == ")";
+    last = tokens_.now().text;
+    if (!tokens_.is("{") && !tokens_.is("(") && !tokens_.is("[")) {
+      tokens_.advance();
+      continue;
+    }
+    if (last == "(") last = ")";
+    tokens_.skip_brackets();
+    if (body) return;  // of a function
+  }
+  tokens_.fail(start, "the declaration that begins here does not end", "end it with ';'");
+}
+
+}  // namespace vitrine::usdt

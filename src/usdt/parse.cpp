@@ -1,0 +1,259 @@
+#include "usdt/parse.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "base/limits.hpp"
+#include "usdt/declarations.hpp"
+#include "usdt/names.hpp"
+#include "usdt/pragma.hpp"
+#include "usdt/token_stream.hpp"
+
+namespace vitrine::usdt {
+namespace {
+
+constexpr auto provider_advice =
+    "a definition reads: provider shop { probe request__start(int id, const char *path); };";
+
+class Parser {
+ public:
+  Parser(std::string_view text, const std::string& path) : tokens_(text, path), types_(tokens_) {}
+
+  Result<Definition> parse() {
+    while (!tokens_.at_end()) item();
+    if (!tokens_.error() && definition_.providers.empty())
+      tokens_.fail("no provider is declared", provider_advice);
+    if (!tokens_.error()) apply_pragmas(tokens_, definition_.providers);
+    if (tokens_.error()) return tl::unexpected<Error>(*tokens_.error());
+    return std::move(definition_);
+  }
+
+ private:
+  void item() {
+    if (tokens_.accept("provider")) return provider();
+    if (tokens_.accept(";")) return;
+    if (tokens_.is("probe"))
+      return tokens_.fail("this probe stands outside a provider", provider_advice);
+    if (types_.starts_here()) return types_.declaration();
+    if (tokens_.is("translator"))
+      return tokens_.fail("translators belong to D programs, which vitrine does not run",
+                          "move it to a library of D; the provider needs the types alone");
+    if (tokens_.behind().text == ":")
+      return tokens_.fail("clauses belong to D programs, which vitrine does not run",
+                          "keep providers in a file of their own; vitrine trace fires on probes");
+    tokens_.fail(fmt::format("{} begins neither a provider nor a declaration", tokens_.named()),
+                 provider_advice);
+  }
+
+  void provider() {
+    const Location at = tokens_.now().at;
+    const std::string name = identifier("provider");
+    if (tokens_.error()) return;
+    if (name.back() >= '0' && name.back() <= '9')
+      return tokens_.fail(at, fmt::format("the name of provider '{}' ends in a digit", name),
+                          "end it in a letter or '_': observers append the process id");
+    const auto [known, is_new] = providers_.try_emplace(name, definition_.providers.size());
+    if (is_new) {
+      definition_.providers.push_back({name, {}, {}, at.line});
+    }
+    const std::size_t index = known->second;
+    block_ = ++blocks_;
+    tokens_.expect("{", fmt::format("provider {}", name), provider_advice);
+    while (!tokens_.at_end() && !tokens_.is("}")) {
+      if (!tokens_.accept("probe"))
+        return tokens_.fail(fmt::format("{} stands where a probe should be", tokens_.named()),
+                            "write probe name(parameters); or close the provider with };");
+      probe(index);
+    }
+    tokens_.expect("}", fmt::format("the probes of provider {}", name), "close it with };");
+    tokens_.expect(";", fmt::format("the '}}' of provider {}", name), "close it with };");
+  }
+
+  std::string identifier(const char* what) {
+    const Location at = tokens_.now().at;
+    if (!tokens_.is_identifier()) {
+      tokens_.fail(fmt::format("{} stands where the name of a {} should be", tokens_.named(), what),
+                   "a name is made of letters, digits and '_', and begins with no digit");
+      return {};
+    }
+    std::string name = tokens_.now().text;
+    const std::string is = std::string(what) == "probe" ? probe_name(name) : name;
+    if (is.size() > limits::definition_name) {
+      tokens_.fail(at,
+                   fmt::format("the name of {} '{}…' has {} characters", what,
+                               name.substr(0, limits::definition_name), is.size()),
+                   fmt::format("observers take {} at most: shorten it", limits::definition_name));
+      return {};
+    }
+    tokens_.advance();
+    if (tokens_.is("-") || tokens_.is("`") || tokens_.is("."))
+      tokens_.fail(fmt::format("{} in the name of {} '{}'", tokens_.named(), what, name),
+                   "names are identifiers of C; in that of a probe '__' stands for '-'");
+    return name;
+  }
+
+  void probe(std::size_t provider_index) {
+    Probe probe;
+    const Location at = tokens_.now().at;
+    probe.line = at.line;
+    probe.identifier = identifier("probe");
+    probe.name = probe_name(probe.identifier);
+    if (tokens_.error()) return;
+    if (!tokens_.is("("))
+      return tokens_.fail(fmt::format("'(' is missing after probe {}, before {}", probe.identifier,
+                                      tokens_.named()),
+                          fmt::format("write its parameters: probe {}(int id); or probe {}();",
+                                      probe.identifier, probe.identifier));
+    const ParameterList native = types_.parameters();
+    ParameterList translated = native;
+    const bool translates = tokens_.accept(":");
+    if (translates) translated = types_.parameters();
+    tokens_.expect(";", fmt::format("probe {}", probe.identifier),
+                   fmt::format("end it with ';': probe {}(…);", probe.identifier));
+    check(probe, native);
+    check(probe, translated);
+    if (tokens_.error()) return;
+
+    for (const DeclaredParameter& one : native.parameters) {
+      Parameter parameter;
+      parameter.name = one.name;
+      parameter.type = spelling(as_parameter(one.type), Language::d);
+      parameter.c_type = spelling(pointing_to_const(as_parameter(one.type)), Language::c);
+      probe.prototype.native.push_back(parameter.type);
+      probe.parameters.push_back(std::move(parameter));
+    }
+    map(probe, translated, translates);
+    if (!tokens_.error()) add(provider_index, std::move(probe), at);
+  }
+
+  /// What no observer could read.
+  void check(const Probe& probe, const ParameterList& list) {
+    const auto fail = [&](Location at, const std::string& what, const std::string& advice) {
+      tokens_.fail(at, fmt::format("probe {}: {}", probe.identifier, what), advice);
+    };
+    if (list.variadic)
+      return fail(list.variadic_at, "'...' is not a parameter", "declare each of them");
+    std::map<std::string, std::size_t> names;
+    std::size_t number = 0;
+    for (const DeclaredParameter& one : list.parameters) {
+      const CType type = as_parameter(one.type);
+      const std::string spelled = spelling(type, Language::d);
+      const std::string what =
+          fmt::format("parameter {} ({}) ", ++number, spelled.substr(0, limits::definition_type));
+      if (spelled.size() > limits::definition_type)
+        return fail(
+            one.at,
+            what + fmt::format("is spelled in more than {} characters", limits::definition_type),
+            "name the type by a typedef");
+      if (!one.name.empty() && !names.emplace(one.name, number).second)
+        return fail(one.at, fmt::format("two parameters are named '{}'", one.name),
+                    "give each a name of its own");
+      if (!type.derivations.empty()) continue;
+      if (type.kind == CType::Kind::floating)
+        return fail(one.at, what + "goes in a floating-point register, which no observer reads",
+                    "pass a pointer to it, or a scaled integer");
+      if (type.kind == CType::Kind::aggregate)
+        return fail(one.at, what + "is passed by value, where no observer finds it",
+                    "pass a pointer: " + spelled + " *");
+      if (type.kind == CType::Kind::wide_integer)
+        return fail(one.at, what + "takes two registers", "pass two of 64 bits");
+      if (type.kind == CType::Kind::function)
+        return fail(one.at, what + "is a function", "pass a pointer: " + spelled + " *");
+    }
+  }
+
+  void map(Probe& probe, const ParameterList& translated, bool translates) {
+    for (std::size_t i = 0; i < translated.parameters.size(); ++i) {
+      const DeclaredParameter& one = translated.parameters[i];
+      std::size_t native = i;
+      if (translates) {
+        if (one.name.empty())
+          return tokens_.fail(
+              one.at,
+              fmt::format("probe {}: translated parameter {} has no name", probe.identifier, i + 1),
+              "give it the name of the parameter before ':' that it is made of");
+        const auto found = std::find_if(probe.parameters.begin(), probe.parameters.end(),
+                                        [&](const Parameter& of) { return of.name == one.name; });
+        if (found == probe.parameters.end())
+          return tokens_.fail(
+              one.at,
+              fmt::format("probe {}: translated parameter '{}' is not declared in its "
+                          "prototype",
+                          probe.identifier, one.name),
+              "name one of the parameters before ':'");
+        native = static_cast<std::size_t>(found - probe.parameters.begin());
+      }
+      probe.prototype.translated.push_back(spelling(as_parameter(one.type), Language::d));
+      probe.prototype.argument_map.push_back(static_cast<std::uint8_t>(native));
+    }
+  }
+
+  void add(std::size_t provider_index, Probe probe, Location at) {
+    Provider& provider = definition_.providers[provider_index];
+    if (++probe_count_ > limits::definition_probes)
+      return tokens_.fail(at,
+                          fmt::format("there are more than {} probes", limits::definition_probes),
+                          "spread them over several files");
+    // Two spellings can come to one symbol: provider a_ has b, provider a has _b.
+    const auto [known, is_new] = symbols_.try_emplace(
+        probe_symbol(provider, probe), Place{provider_index, provider.probes.size(), at, block_});
+    if (is_new) {
+      provider.probes.push_back(std::move(probe));
+      return;
+    }
+    const Place& first = known->second;
+    const Provider& other = definition_.providers[first.provider];
+    const std::string there = tokens_.place(first.at);
+    if (first.provider != provider_index)
+      return tokens_.fail(at,
+                          fmt::format("probe {} of provider {} has the symbol {}, as probe {} of "
+                                      "provider {} has ({})",
+                                      probe.identifier, provider.name, known->first,
+                                      other.probes[first.probe].identifier, other.name, there),
+                          "rename one of them");
+    if (first.block == block_)
+      return tokens_.fail(at,
+                          fmt::format("probe {} of provider {} is declared twice (first {})",
+                                      probe.identifier, provider.name, there),
+                          "remove one of them");
+    // A provider that is opened again says the same of its probes, as D has it.
+    if (other.probes[first.probe].prototype != probe.prototype)
+      return tokens_.fail(at,
+                          fmt::format("probe {} of provider {} has another prototype than before "
+                                      "(first {})",
+                                      probe.identifier, provider.name, there),
+                          "make both the same, or remove one");
+  }
+
+  struct Place {
+    std::size_t provider, probe;
+    Location at;
+    std::size_t block;
+  };
+
+  TokenStream tokens_;
+  Declarations types_;
+  Definition definition_;
+  std::unordered_map<std::string, std::size_t> providers_;  // index by name
+  std::unordered_map<std::string, Place> symbols_;
+  std::size_t blocks_ = 0, block_ = 0, probe_count_ = 0;
+};
+
+}  // namespace
+
+Result<Definition> parse(std::string_view text, const std::string& path) {
+  if (text.size() > limits::definition_bytes)
+    return fail(ErrorCode::limit,
+                fmt::format("{}: larger than {} MiB", path, limits::definition_bytes >> 20),
+                "give the definition of a provider");
+  if (text.starts_with("\x7f"
+                       "ELF"))
+    return fail(ErrorCode::malformed, path + ": an ELF file, not a provider definition",
+                "give the .d file after -s; objects follow the options");
+  return Parser(text, path).parse();
+}
+
+}  // namespace vitrine::usdt
