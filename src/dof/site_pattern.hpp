@@ -15,6 +15,11 @@ enum class Machine : std::uint8_t { x86_64, i386, aarch64 };
 /// What a site is: a fire, or a question whether anyone looks, which the tracer answers in the
 /// register of the return value (DOF version 2). A question of version 3 looks as a fire does: its
 /// first argument is where the answer goes.
+///
+/// Ours of version 2 on x86 need no tracer that writes registers, which few kernels allow: they load
+/// the answer from an operand of their own instruction, `push $0; pop %eax`. A uprobe on the byte of
+/// that 0 is never hit; but as long as it is there the kernel keeps a breakpoint's 0xcc in the byte,
+/// and the answer is -52. It goes with the last tracer, however that ends.
 enum class Use : std::uint8_t { fire, enabled_register };
 
 /// What the pattern replaced: a call, a jump in its place, or nothing: a stub is a function of its
@@ -31,6 +36,7 @@ struct SitePattern {
   std::uint8_t site;
   std::uint8_t length;  ///< of `bytes`; what replaced an instruction is as long as that
   std::array<std::uint8_t, 12> bytes;
+  std::uint8_t answer = 0;  ///< where in `bytes` a breakpoint makes the answer true; 0: nowhere
 
   [[nodiscard]] std::span<const std::uint8_t> code() const {
     return std::span(bytes).first(length);

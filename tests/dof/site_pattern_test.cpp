@@ -36,13 +36,15 @@ std::vector<Row> rows() {
     out.push_back({x86, fire, jump, true, 0, code({0x90, 0xc3, 0x90, 0x90, 0x90})});
     out.push_back({x86, fire, jump, false, 0, code({0xc3, 0x90, 0x90, 0x90, 0x90})});
     out.push_back({x86, fire, stub, true, 0, code({0x90, 0x90, 0x90, 0x90, 0x90, 0xc3})});
-    out.push_back({x86, enabled_register, jump, true, 2, code({0x31, 0xc0, 0x90, 0xc3, 0x90})});
-    out.push_back({x86, enabled_register, stub, true, 2, code({0x31, 0xc0, 0x90, 0xc3, 0x17})});
+    out.push_back({x86, enabled_register, call, true, 3, code({0x6a, 0x00, 0x58, 0x90, 0x90})});
+    // Its stub has the same bytes.
+    out.push_back({x86, enabled_register, jump, true, 3, code({0x6a, 0x00, 0x58, 0x90, 0xc3})});
+    out.push_back({x86, enabled_register, jump, false, 2, code({0x31, 0xc0, 0x90, 0xc3, 0x90})});
   }
-  out.push_back({x86_64, enabled_register, call, true, 2, code({0x31, 0xc0, 0x90, 0x90, 0x90})});
+  out.push_back({x86_64, enabled_register, call, false, 2, code({0x31, 0xc0, 0x90, 0x90, 0x90})});
   out.push_back({x86_64, enabled_register, call, false, 3, code({0x48, 0x33, 0xc0, 0x90, 0x90})});
   out.push_back({x86_64, enabled_register, jump, false, 3, code({0x48, 0x33, 0xc0, 0xc3, 0x90})});
-  out.push_back({i386, enabled_register, call, true, 2, code({0x33, 0xc0, 0x90, 0x90, 0x90})});
+  out.push_back({i386, enabled_register, call, false, 2, code({0x33, 0xc0, 0x90, 0x90, 0x90})});
   out.push_back({i386, enabled_register, jump, false, 2, code({0x33, 0xc0, 0xc3, 0x90, 0x90})});
   out.push_back({aarch64, fire, call, true, 0, code({0x1f, 0x20, 0x03, 0xd5})});
   out.push_back({aarch64, fire, jump, true, 0, code({0xc0, 0x03, 0x5f, 0xd6})});
@@ -110,6 +112,9 @@ TEST(SitePattern, WritesOurs) {
         // On a nop: never on what the kernel has to single-step. (aarch64 emulates ret.)
         EXPECT_TRUE(machine == aarch64 || pattern->code()[pattern->site] == 0x90);
         EXPECT_TRUE(instruction == stub || pattern->length == (machine == aarch64 ? 4 : 5));
+        // The answer without a register to be written: false as long as no breakpoint is there.
+        EXPECT_EQ(pattern->answer != 0, machine != aarch64 && use == enabled_register);
+        EXPECT_TRUE(pattern->answer == 0 || pattern->code()[pattern->answer] == 0);
       }
   EXPECT_EQ(pattern_to_write(x86_64, fire, call, true)->bytes[0], 0x0f);
   EXPECT_EQ(pattern_to_write(x86_64, fire, jump, true)->bytes[0], 0x90);  // no variant
