@@ -74,6 +74,7 @@ inline constexpr std::size_t named_addresses = 64 * 1024;
 inline constexpr std::uint64_t dof_bytes = 256U << 20;           ///< of one DOF, as Oracle's parser
 inline constexpr std::uint64_t dof_header_bytes = 4096;          ///< of its header; 64 are usual
 inline constexpr std::uint64_t dof_section_header_bytes = 4096;  ///< 32 are usual
+inline constexpr std::uint64_t dof_search_bytes = 1ULL << 30;    ///< of a file without sections
 inline constexpr std::size_t dof_problems = 256;  ///< told of one DOF; others counted
 /// Decoding: a record of 76 bytes may have 255 types of its own, or share them with every other.
 inline constexpr std::uint64_t dof_expansion = 256;               ///< times the DOF's own size,

@@ -48,16 +48,13 @@ class Problems {
   std::size_t left_out_ = 0;
 };
 
-/// What one DOF may cost, decoded, in bytes: its parts may all refer to the same long lists.
+/// What decoding may cost, in bytes: the parts of a DOF may all refer to the same long lists.
 class Budget {
  public:
-  explicit Budget(std::uint64_t dof_bytes)
-      : total_(std::min(dof_bytes * limits::dof_expansion, limits::dof_decoded_bytes)),
-        left_(total_) {}
+  explicit Budget(std::uint64_t bytes) : total_(bytes), left_(bytes) {}
 
   /// False, from then on: too much was asked for.
   bool take(std::uint64_t bytes) {
-    if (bytes > left_) left_ = 0;
     exhausted_ = exhausted_ || bytes > left_;
     if (!exhausted_) left_ -= bytes;
     return !exhausted_;
@@ -65,6 +62,7 @@ class Budget {
 
   [[nodiscard]] bool exhausted() const { return exhausted_; }
   [[nodiscard]] std::uint64_t total() const { return total_; }
+  [[nodiscard]] std::uint64_t taken() const { return total_ - left_; }
 
  private:
   std::uint64_t total_, left_;

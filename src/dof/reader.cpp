@@ -19,7 +19,8 @@ constexpr std::size_t aligned(std::size_t size) {
 }
 
 /// `dof` is all of it and no more.
-Object read_object(std::span<const std::byte> dof, const vitrine_dof_header& header) {
+Object read_object(std::span<const std::byte> dof, const vitrine_dof_header& header,
+                   Budget& budget) {
   Object object;
   object.model = static_cast<Model>(header.model);
   object.version = header.version;
@@ -31,7 +32,6 @@ Object read_object(std::span<const std::byte> dof, const vitrine_dof_header& hea
     problems.add("{}", sections.error().message);
     return object;
   }
-  Budget budget(dof.size());
   const Relocations relocations(*sections, budget, problems);
   std::map<std::uint32_t, std::size_t> provider_at;
   for (std::uint32_t i = 0; i < sections->count() && !budget.exhausted(); ++i) {
@@ -46,7 +46,7 @@ Object read_object(std::span<const std::byte> dof, const vitrine_dof_header& hea
   }
   read_semaphores(*sections, provider_at, object, budget, problems);
   if (budget.exhausted())
-    problems.add("decoded, it has more than {} bytes: what is beyond them is left out",
+    problems.add("decoded, this takes more than {} bytes: what is beyond them is left out",
                  budget.total());
   problems.finish();
   return object;
@@ -65,8 +65,9 @@ bool is_zero(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-Objects read(std::span<const std::byte> section) {
+Objects read(std::span<const std::byte> section, std::uint64_t most) {
   Objects found;
+  Budget budget(std::min(section.size() * limits::dof_expansion, most));
   Problems problems(found.problems);
   bool told = false;  // of the bytes at `at`, by what was wrong before them
   for (std::size_t at = 0; at < section.size();) {
@@ -83,11 +84,14 @@ Objects read(std::span<const std::byte> section) {
       continue;
     }
     told = false;
-    found.objects.push_back(read_object(section.subspan(at, header->file_size), *header));
+    budget.take(sizeof(Object));
+    found.objects.push_back(read_object(section.subspan(at, header->file_size), *header, budget));
     found.objects.back().offset = at;
     at = std::min(section.size(), aligned(at + header->file_size));
+    if (budget.exhausted()) break;  // as its problems say
   }
   problems.finish();
+  found.decoded_bytes = budget.taken();
   return found;
 }
 

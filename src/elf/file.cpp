@@ -52,11 +52,11 @@ Segment decode_segment(const Encoding& encoding, const std::byte* at) {
 
 #define AT(field) (at + (encoding.wide ? offsetof(Elf64_Shdr, field) : offsetof(Elf32_Shdr, field)))
 Section decode_section(const Encoding& encoding, const std::byte* at) {
-  return {encoding.u32(AT(sh_name)),       encoding.u32(AT(sh_type)),
-          encoding.address(AT(sh_flags)),  encoding.address(AT(sh_addr)),
-          encoding.address(AT(sh_offset)), encoding.address(AT(sh_size)),
-          encoding.u32(AT(sh_link)),       encoding.address(AT(sh_addralign)),
-          encoding.address(AT(sh_entsize))};
+  return {encoding.u32(AT(sh_name)),          encoding.u32(AT(sh_type)),
+          encoding.address(AT(sh_flags)),     encoding.address(AT(sh_addr)),
+          encoding.address(AT(sh_offset)),    encoding.address(AT(sh_size)),
+          encoding.u32(AT(sh_link)),          encoding.u32(AT(sh_info)),
+          encoding.address(AT(sh_addralign)), encoding.address(AT(sh_entsize))};
 }
 #undef AT
 
@@ -185,6 +185,19 @@ const Section* File::find(std::string_view wanted) const {
   for (const Section& section : sections)
     if (name(section) == wanted) return &section;
   return nullptr;
+}
+
+std::optional<std::uint64_t> file_offset(std::span<const Segment> segments, Address address,
+                                         std::uint64_t size, std::uint32_t flags) {
+  for (const Segment& segment : segments) {
+    if (segment.type != PT_LOAD || (segment.flags & flags) != flags) continue;
+    const std::uint64_t held = std::min(segment.file_size, segment.memory_size);
+    const std::uint64_t into = address - segment.address;
+    if (address < segment.address || into >= held || held - into < size) continue;
+    if (segment.offset > UINT64_MAX - held) continue;  // a lie
+    return segment.offset + into;
+  }
+  return std::nullopt;
 }
 
 Result<File> read_file(Memory& file) {

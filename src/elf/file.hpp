@@ -5,6 +5,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,7 @@ struct Section {
   std::uint64_t offset = 0;  ///< in the file
   std::uint64_t size = 0;
   std::uint32_t link = 0;
+  std::uint32_t info = 0;
   std::uint64_t alignment = 0;
   std::uint64_t entry_size = 0;
 };
@@ -58,5 +60,10 @@ struct File {
 /// Reads the headers. What is wrong with segments or sections is told in `problems`; the rest is
 /// there. Errors: malformed (not an ELF file, or truncated within its header).
 Result<File> read_file(Memory& file);
+
+/// The file offset of `size` bytes at an address of the file's own address space, where one segment
+/// with all of `flags` (PF_*) has them in the file.
+std::optional<std::uint64_t> file_offset(std::span<const Segment> segments, Address address,
+                                         std::uint64_t size, std::uint32_t flags);
 
 }  // namespace vitrine::elf

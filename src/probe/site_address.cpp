@@ -90,19 +90,6 @@ void place_semaphore(Site& site, const FileLayout& layout) {
 
 }  // namespace
 
-std::optional<std::uint64_t> file_offset(std::span<const elf::Segment> segments, Address address,
-                                         std::uint64_t size, std::uint32_t flags) {
-  for (const elf::Segment& segment : segments) {
-    if (segment.type != PT_LOAD || (segment.flags & flags) != flags) continue;
-    const std::uint64_t held = std::min(segment.file_size, segment.memory_size);
-    const std::uint64_t into = address - segment.address;
-    if (address < segment.address || into >= held || held - into < size) continue;
-    if (segment.offset > UINT64_MAX - held) continue;  // a lie
-    return segment.offset + into;
-  }
-  return std::nullopt;
-}
-
 std::optional<Site> make_site(const StapsdtNote& note, const FileLayout& layout) {
   // The linker's section may have been moved since (prelink); the notes then still say where it
   // was. Without the section there is nothing to go by.

@@ -26,9 +26,4 @@ struct FileLayout {
 /// with its semaphore, is told in `problems`. Nullopt: a tombstone, whose code the linker left out.
 std::optional<Site> make_site(const StapsdtNote& note, const FileLayout& layout);
 
-/// The file offset of `size` bytes at an address of the file's own address space, where one segment
-/// with all of `flags` (PF_*) has them in the file.
-std::optional<std::uint64_t> file_offset(std::span<const elf::Segment> segments, Address address,
-                                         std::uint64_t size, std::uint32_t flags);
-
 }  // namespace vitrine::probe
