@@ -2,8 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -54,20 +52,6 @@ TEST(Help, WithoutACommandShowsHelpAndFailsAsUsage) {
   EXPECT_EQ(none.status, 2);
   EXPECT_THAT(none.out, HasSubstr("labels"));
 }
-
-#if VITRINE_STATIC
-TEST(Command, RunsWhereNothingElseIsInstalled) {
-  char directory[] = "/tmp/vitrine-alone-XXXXXX";
-  ASSERT_NE(::mkdtemp(directory), nullptr);
-  const std::string copy = std::string(directory) + "/vitrine";
-  std::filesystem::copy_file(VITRINE, copy);
-  const Outcome alone =
-      run({"unshare", "--map-root-user", "chroot", directory, "/vitrine", "probes", "--help"});
-  EXPECT_EQ(alone.status, 0) << alone.err;
-  EXPECT_EQ(alone.out, vitrine({"probes", "--help"}).out);
-  std::filesystem::remove_all(directory);
-}
-#endif
 
 TEST(Manual, PagesOfAllCommandsPassTheLint) {
   std::vector<std::string> pages = {"vitrine"};
