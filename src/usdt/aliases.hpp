@@ -1,0 +1,25 @@
+// Names for the functions with sites that the probe object can refer to (dof.md 3.5): the function
+// may be local, or another module's at run time; its alias is neither.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "usdt/containing_function.hpp"
+#include "usdt/object_file.hpp"
+
+namespace vitrine::usdt {
+
+struct Aliases {
+  std::vector<std::string> names;  ///< one a function
+  std::vector<std::size_t> added;  ///< indices of those that the object does not have yet
+};
+
+/// `key` makes the names of this object unlike those of every other. What an earlier run called a
+/// function stays its name.
+Aliases name_functions(const ObjectFile& object, std::span<const Function> functions,
+                       std::uint64_t key);
+
+}  // namespace vitrine::usdt

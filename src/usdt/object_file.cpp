@@ -1,0 +1,305 @@
+#include "usdt/object_file.hpp"
+
+#include <elf.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "base/limits.hpp"
+#include "base/memory.hpp"
+
+namespace vitrine::usdt {
+namespace {
+
+constexpr std::uint32_t sht_crel = 0x40000014;
+
+class BytesMemory final : public Memory {
+ public:
+  explicit BytesMemory(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  void read(std::span<ReadRequest> requests) override {
+    for (ReadRequest& request : requests) {
+      request.got = 0;
+      if (request.address >= bytes_.size()) continue;
+      const auto from = bytes_.subspan(static_cast<std::size_t>(request.address));
+      request.got = std::min(from.size(), request.into.size());
+      std::copy_n(from.begin(), request.got, request.into.begin());
+    }
+  }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+/// The caller has checked that the bytes are there.
+template <class T>
+T at(std::span<const std::byte> bytes, std::size_t offset) {
+  T value;
+  std::memcpy(&value, bytes.data() + offset, sizeof value);
+  return value;
+}
+
+bool starts_with(std::span<const std::byte> bytes, std::string_view magic) {
+  return bytes.size() >= magic.size() &&
+         std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
+}
+
+tl::unexpected<Error> malformed(std::string message) {
+  return fail(ErrorCode::malformed, std::move(message),
+              "compile it anew; if that does not help, the tool that wrote it is at fault");
+}
+
+/// What is no object file, by what it is instead.
+Result<void> check_kind(std::span<const std::byte> bytes) {
+  if (bytes.empty()) return malformed("it is empty");
+  if (starts_with(bytes, "!<arch>\n") || starts_with(bytes, "!<thin>\n"))
+    return fail(ErrorCode::unsupported, "it is an archive, not an object",
+                "give the objects themselves before they are archived, or take them out with ar x");
+  if (starts_with(bytes, "BC\xc0\xde") || starts_with(bytes, "\xde\xc0\x17\x0b"))
+    return fail(ErrorCode::unsupported, "it is LLVM bitcode (-flto): it has no machine code yet",
+                "leave it out, and its probes fire in the functions of the probe object; or make "
+                "native code of it first: ld.lld -r -o native.o FILES");
+  return {};
+}
+
+Result<void> check_type(const elf::File& elf) {
+  if (elf.encoding.big_endian)
+    return fail(ErrorCode::unsupported, "it is for a big-endian machine",
+                fmt::format("objects for {} can be processed", known_machines));
+  if (elf.type == ET_EXEC || elf.type == ET_DYN)
+    return fail(ErrorCode::unsupported,
+                fmt::format("it is {}, not a relocatable object",
+                            elf.type == ET_EXEC ? "an executable" : "a shared object or PIE"),
+                "process the objects before they are linked");
+  if (elf.type != ET_REL)
+    return fail(ErrorCode::unsupported,
+                fmt::format("it is no relocatable object: its ELF type is {}{}", elf.type,
+                            elf.type == ET_CORE ? ", a core dump" : ""));
+  return {};
+}
+
+/// Symbols and relocations of both classes, in one shape.
+struct RawSymbol {
+  std::uint32_t name;
+  std::uint8_t info;
+  std::uint16_t section;
+  std::uint64_t value, size;
+};
+
+template <class T>
+RawSymbol raw_symbol(std::span<const std::byte> bytes, std::size_t offset) {
+  const auto raw = at<T>(bytes, offset);
+  return {raw.st_name, raw.st_info, raw.st_shndx, raw.st_value, raw.st_size};
+}
+
+}  // namespace
+
+std::string_view ObjectFile::section_name(std::uint32_t section) const {
+  return elf_.name(elf_.sections[section]);
+}
+
+std::string ObjectFile::describe(std::uint32_t section) const {
+  if (section >= elf_.sections.size()) return fmt::format("section {}", section);
+  const auto name = section_name(section);
+  if (name.empty()) return fmt::format("section {}", section);
+  return fmt::format("{} (section {})", name.substr(0, 128), section);
+}
+
+std::span<const std::byte> ObjectFile::content(std::uint32_t section) const {
+  const elf::Section& header = elf_.sections[section];
+  if (header.type == SHT_NOBITS || header.type == SHT_NULL) return {};
+  return bytes_.subspan(static_cast<std::size_t>(header.offset),
+                        static_cast<std::size_t>(header.size));
+}
+
+Result<ObjectFile> ObjectFile::read(std::span<const std::byte> bytes) {
+  if (auto done = check_kind(bytes); !done) return tl::unexpected(done.error());
+  BytesMemory memory(bytes);
+  auto elf = elf::read_file(memory);
+  if (!elf) return malformed(elf.error().message);
+  if (auto done = check_type(*elf); !done) return tl::unexpected(done.error());
+  ObjectFile object;
+  object.machine_ = find_machine(elf->machine, elf->encoding.wide);
+  if (object.machine_ == nullptr)
+    return fail(ErrorCode::unsupported,
+                fmt::format("it is for a machine that is not supported (e_machine {}, {} bits)",
+                            elf->machine, elf->encoding.wide ? 64 : 32),
+                fmt::format("objects for {} can be processed", known_machines));
+  if (!elf->problems.empty()) return malformed(elf->problems.front());
+  if (elf->sections.empty()) return malformed("it has no sections");
+  object.bytes_ = bytes;
+  object.elf_ = std::move(*elf);
+  auto done = object.check_sections();
+  if (done) done = object.find_tables();
+  if (done) done = object.read_symbols();
+  if (done) done = object.check_groups();
+  if (done) done = object.check_relocations();
+  if (!done) return tl::unexpected(done.error());
+  return object;
+}
+
+Result<void> ObjectFile::check_sections() {
+  for (std::uint32_t i = 1; i < sections().size(); ++i) {
+    const elf::Section& section = sections()[i];
+    if (section.type == SHT_NOBITS || section.type == SHT_NULL) continue;
+    if (section.offset > bytes_.size() || section.size > bytes_.size() - section.offset)
+      return malformed(fmt::format("{}: its {} bytes at {} reach beyond the end of the file, {}",
+                                   describe(i), section.size, section.offset, bytes_.size()));
+  }
+  return {};
+}
+
+Result<void> ObjectFile::find_tables() {
+  for (std::uint32_t i = 1; i < sections().size(); ++i) {
+    const elf::Section& section = sections()[i];
+    if (section.type == sht_crel)
+      return fail(ErrorCode::unsupported,
+                  describe(i) + ": its relocations are compressed (CREL)",
+                  "compile without -Wa,--crel");
+    if (section.type == SHT_SYMTAB && symbol_table_ != 0)
+      return malformed(fmt::format("it has two symbol tables: {} and {}", describe(symbol_table_),
+                                   describe(i)));
+    if (section.type == SHT_SYMTAB) symbol_table_ = i;
+    if (section.type == SHT_SYMTAB_SHNDX) wide_indices_ = i;
+  }
+  return {};
+}
+
+Result<void> ObjectFile::read_symbols() {
+  if (symbol_table_ == 0) return {};
+  const elf::Section& table = sections()[symbol_table_];
+  const bool wide = machine().wide;
+  const std::size_t entry = wide ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym);
+  if (table.entry_size != entry || table.size % entry != 0 || table.size == 0)
+    return malformed(fmt::format("{}: {} bytes in entries of {}, where they must be of {}",
+                                 describe(symbol_table_), table.size, table.entry_size, entry));
+  const std::uint64_t count = table.size / entry;
+  if (count > limits::file_symbols)
+    return fail(ErrorCode::limit,
+                fmt::format("{}: it has {} symbols; at most {} are read", describe(symbol_table_),
+                            count, limits::file_symbols));
+  if (table.info > count)
+    return malformed(fmt::format("{}: its first global symbol is {} of {}",
+                                 describe(symbol_table_), table.info, count));
+  if (table.link == 0 || table.link >= sections().size() ||
+      sections()[table.link].type != SHT_STRTAB)
+    return malformed(fmt::format("{}: its names are said to be in section {}, no string table",
+                                 describe(symbol_table_), table.link));
+  const auto strings = content(table.link);
+  if (strings.empty() || strings.back() != std::byte{0})
+    return malformed(describe(table.link) + ": the string table does not end with a zero byte");
+  if (wide_indices_ != 0 && (sections()[wide_indices_].link != symbol_table_ ||
+                             sections()[wide_indices_].size != count * sizeof(Elf32_Word)))
+    return malformed(describe(wide_indices_) + ": it does not fit to the symbol table");
+
+  const auto raw = content(symbol_table_);
+  symbols_.reserve(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < count; ++i) {
+    const RawSymbol symbol = wide ? raw_symbol<Elf64_Sym>(raw, i * entry)
+                                  : raw_symbol<Elf32_Sym>(raw, i * entry);
+    if (symbol.name >= strings.size())
+      return malformed(fmt::format("{}: the name of symbol {} is at {} of {} bytes",
+                                   describe(symbol_table_), i, symbol.name, strings.size()));
+    std::uint32_t section = symbol.section;
+    if (section == SHN_XINDEX) {
+      if (wide_indices_ == 0)
+        return malformed(fmt::format("{}: the section of symbol {} is in a table that is missing",
+                                     describe(symbol_table_), i));
+      section = at<Elf32_Word>(content(wide_indices_), i * sizeof(Elf32_Word));
+    } else if (section >= SHN_LORESERVE) {
+      section = 0;  // absolute, common
+    }
+    if (section >= sections().size())
+      return malformed(fmt::format("{}: symbol {} is in section {} of {}", describe(symbol_table_),
+                                   i, section, sections().size()));
+    symbols_.push_back({reinterpret_cast<const char*>(strings.data()) + symbol.name, symbol.value,
+                        symbol.size, section, static_cast<std::uint8_t>(symbol.info & 0xf),
+                        static_cast<std::uint8_t>(symbol.info >> 4)});
+  }
+  return {};
+}
+
+Result<void> ObjectFile::check_groups() const {
+  std::vector<bool> taken(sections().size());
+  for (std::uint32_t i = 1; i < sections().size(); ++i) {
+    const elf::Section& group = sections()[i];
+    if (group.type != SHT_GROUP) continue;
+    const auto words = content(i);
+    if (words.size() < sizeof(Elf32_Word) || words.size() % sizeof(Elf32_Word) != 0 ||
+        group.info >= symbols_.size())
+      return malformed(describe(i) + ": it is no proper group of sections");
+    for (std::size_t w = sizeof(Elf32_Word); w < words.size(); w += sizeof(Elf32_Word)) {
+      const auto member = at<Elf32_Word>(words, w);
+      if (member == 0 || member >= sections().size() || sections()[member].type == SHT_GROUP)
+        return malformed(fmt::format("{}: section {} cannot be in a group", describe(i), member));
+      if (taken[member])
+        return malformed(fmt::format("{}: {} is in two groups", describe(i), describe(member)));
+      taken[member] = true;
+    }
+  }
+  return {};
+}
+
+Result<void> ObjectFile::check_relocations() {
+  for (std::uint32_t i = 1; i < sections().size(); ++i) {
+    const elf::Section& table = sections()[i];
+    if (table.type != SHT_REL && table.type != SHT_RELA) continue;
+    const bool addends = table.type == SHT_RELA;
+    const std::size_t entry = machine().wide
+                                  ? (addends ? sizeof(Elf64_Rela) : sizeof(Elf64_Rel))
+                                  : (addends ? sizeof(Elf32_Rela) : sizeof(Elf32_Rel));
+    if (table.entry_size != entry || table.size % entry != 0)
+      return malformed(fmt::format("{}: {} bytes in entries of {}, where they must be of {}",
+                                   describe(i), table.size, table.entry_size, entry));
+    if (table.link != symbol_table_ || symbol_table_ == 0)
+      return malformed(fmt::format("{}: its symbols are said to be in section {}, not the symbol "
+                                   "table",
+                                   describe(i), table.link));
+    if (table.info == 0 || table.info >= sections().size())
+      return malformed(fmt::format("{}: it is said to be about section {} of {}", describe(i),
+                                   table.info, sections().size()));
+    relocations_.push_back({table.info, addends, static_cast<std::size_t>(table.offset),
+                            static_cast<std::size_t>(table.size / entry)});
+    const std::uint64_t target_size = sections()[table.info].size;
+    for (std::size_t r = 0; r < relocations_.back().count; ++r) {
+      const Relocation one = relocation(relocations_.back(), r);
+      if (one.symbol >= symbols_.size())
+        return malformed(fmt::format("{}: relocation {} is against symbol {} of {}", describe(i), r,
+                                     one.symbol, symbols_.size()));
+      if (one.offset > target_size || (one.offset == target_size && one.type != 0))
+        return malformed(fmt::format("{}: relocation {} is at {} of a section of {} bytes",
+                                     describe(i), r, one.offset, target_size));
+    }
+  }
+  return {};
+}
+
+Relocation ObjectFile::relocation(const RelocationTable& table, std::size_t i) const {
+  Relocation one;
+  if (machine().wide) {
+    const std::size_t from =
+        table.offset + i * (table.addends ? sizeof(Elf64_Rela) : sizeof(Elf64_Rel));
+    const auto raw = at<Elf64_Rel>(bytes_, from);
+    one = {raw.r_offset, static_cast<std::uint32_t>(ELF64_R_TYPE(raw.r_info)),
+           static_cast<std::uint32_t>(ELF64_R_SYM(raw.r_info)), 0,
+           from + offsetof(Elf64_Rel, r_info)};
+    if (table.addends) one.addend = at<Elf64_Rela>(bytes_, from).r_addend;
+  } else {
+    const std::size_t from =
+        table.offset + i * (table.addends ? sizeof(Elf32_Rela) : sizeof(Elf32_Rel));
+    const auto raw = at<Elf32_Rel>(bytes_, from);
+    one = {raw.r_offset, ELF32_R_TYPE(raw.r_info), ELF32_R_SYM(raw.r_info), 0,
+           from + offsetof(Elf32_Rel, r_info)};
+    if (table.addends) one.addend = at<Elf32_Rela>(bytes_, from).r_addend;
+  }
+  if (!table.addends) {
+    const auto code = content(table.target);
+    if (one.offset <= code.size() && code.size() - one.offset >= sizeof(std::int32_t))
+      one.addend = at<std::int32_t>(code, static_cast<std::size_t>(one.offset));
+  }
+  return one;
+}
+
+}  // namespace vitrine::usdt
