@@ -8,30 +8,34 @@
 
 #include "base/result.hpp"
 #include "usdt/definition.hpp"
+#include "usdt/header.hpp"
 
 namespace vitrine::usdt {
 
 struct LinkOptions {
   std::vector<std::string> objects;  ///< ET_REL files, rewritten in place (temporary file, rename)
   std::string output;                ///< the object to write
-  bool strict = false;               ///< no site for a declared probe is an error
-  bool registration = false;         ///< add the constructor for hosts with a DTrace helper device
+  bool strict = false;               ///< a declared probe without a site is an error
+  bool registration = false;         ///< for hosts with a DTrace helper: vitrine/usdt_register.c
   bool long_nop = false;             ///< one 5-byte nop in place of five of one byte
-  /// Calls of __dtraceenabled_p___n take a pointer (EnabledProtocol::pointer, DOF version 3) instead
-  /// of returning their answer: an object does not say which header it was compiled with.
-  bool enabled_by_pointer = false;
+
+  /// The one that the header was written with: an object does not tell whether its questions are
+  /// calls that return an answer (DOF version 2) or that store it (version 3). The semaphore, which
+  /// is no call, goes with return_value.
+  EnabledProtocol enabled = EnabledProtocol::semaphore;
 };
 
 struct LinkReport {
   std::size_t sites = 0;
   std::size_t enabled_sites = 0;
-  std::size_t records = 0;             ///< (probe, function instance)
+  std::size_t records = 0;             ///< (probe, function instance), without those of stubs
   std::vector<std::string> rewritten;  ///< objects that changed
   std::vector<std::string> warnings;
+  std::vector<std::string> notes;      ///< what is as it should be, and good to know
 };
 
-/// Errors: not_found, not_permitted, malformed (names file, section and reason), usage, limit. On an
-/// error every input is byte for byte what it was, and the output is not written.
+/// Errors: not_found, not_permitted, malformed (names file, section and reason), unsupported, usage,
+/// limit. On an error every input is byte for byte what it was, and the output is not written.
 Result<LinkReport> link(const Definition& definition, const LinkOptions& options);
 
 }  // namespace vitrine::usdt

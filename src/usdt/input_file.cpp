@@ -1,0 +1,39 @@
+#include "usdt/input_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+
+#include "base/limits.hpp"
+#include "usdt/descriptor.hpp"
+#include "usdt/staged_file.hpp"
+
+namespace vitrine::usdt {
+
+Result<std::vector<std::byte>> read_whole(const std::string& path) {
+  // A pipe without a writer would hang.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat status {};
+  if (file.get() < 0 || ::fstat(file.get(), &status) != 0) return file_error(path, "read", errno);
+  if (S_ISDIR(status.st_mode)) return fail(ErrorCode::usage, path + " is a directory");
+  if (!S_ISREG(status.st_mode)) return fail(ErrorCode::usage, path + " is not a regular file");
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  if (size > limits::object_file)
+    return fail(ErrorCode::limit, fmt::format("{} has {} bytes; at most {} are read", path, size,
+                                              limits::object_file));
+  std::vector<std::byte> bytes(static_cast<std::size_t>(size));
+  std::size_t have = 0;
+  while (have < bytes.size()) {
+    const ssize_t got = ::read(file.get(), bytes.data() + have, bytes.size() - have);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return file_error(path, "read", errno);
+    if (got == 0) break;  // it became shorter
+    have += static_cast<std::size_t>(got);
+  }
+  bytes.resize(have);
+  return bytes;
+}
+
+}  // namespace vitrine::usdt

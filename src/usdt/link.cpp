@@ -1,0 +1,178 @@
+#include "usdt/link.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <set>
+
+#include "usdt/input_file.hpp"
+#include "usdt/probe_object.hpp"
+#include "usdt/rewrite.hpp"
+#include "usdt/staged_file.hpp"
+
+namespace vitrine::usdt {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string absolute(const std::string& path) {
+  std::error_code ignored;
+  return fs::absolute(path, ignored).lexically_normal().string();
+}
+
+std::string real(const std::string& path) {
+  std::error_code error;
+  const auto found = fs::canonical(path, error);
+  return error ? absolute(path) : found.string();
+}
+
+std::string probe_title(const Definition& definition, std::uint32_t provider, std::uint32_t probe) {
+  const Provider& declared = definition.providers[provider];
+  return declared.name + ":" + declared.probes[probe].name;
+}
+
+class Step {
+ public:
+  Step(const Definition& definition, const LinkOptions& options)
+      : definition_(definition),
+        options_(options),
+        declared_(definition),
+        rules_{options.enabled, options.long_nop} {}
+
+  Result<LinkReport> run() {
+    if (options_.objects.empty()) return fail(ErrorCode::usage, "no objects were given");
+    const std::string output = real(options_.output);
+    for (const std::string& path : options_.objects) {
+      const std::string is = real(path);
+      if (is == output)
+        return fail(ErrorCode::usage, path + " is both an object to process and the output",
+                    "leave it out of the list of objects");
+      if (!seen_.insert(is).second) continue;
+      if (auto done = process(path); !done) return tl::unexpected(done.error());
+    }
+    if (auto done = check_sites(); !done) return tl::unexpected(done.error());
+    auto bytes = probe_object(definition_, std::move(parts_));
+    if (!bytes) return fail_while(options_.output, bytes.error());
+    // Written last: make compares its time with those of the objects.
+    auto staged = StagedFile::write(options_.output, *bytes);
+    if (!staged) return tl::unexpected(staged.error());
+    staged_.push_back(std::move(*staged));
+    if (auto done = put_in_place(); !done) return tl::unexpected(done.error());
+    return std::move(report_);
+  }
+
+ private:
+  Result<void> process(const std::string& path) {
+    const auto bytes = read_whole(path);
+    if (!bytes) return tl::unexpected(bytes.error());
+    auto object = rewrite(*bytes, declared_, rules_, salt(path));
+    if (!object) return fail_while(path, object.error());
+    if (auto done = take(path, *object); !done) return done;
+    if (!object->bytes) return {};
+    auto staged = StagedFile::write(path, *object->bytes);
+    if (!staged) return tl::unexpected(staged.error());
+    staged_.push_back(std::move(*staged));
+    report_.rewritten.push_back(path);
+    return {};
+  }
+
+  /// What tells objects of equal bytes apart, and is the same in every build directory: where the
+  /// object is as seen from the output.
+  [[nodiscard]] std::string salt(const std::string& path) const {
+    const fs::path output = absolute(options_.output);
+    return fs::path(absolute(path)).lexically_relative(output.parent_path()).string() + '\n' +
+           output.filename().string();
+  }
+
+  Result<void> take(const std::string& path, RewrittenObject& object) {
+    if (parts_.machine == nullptr) {
+      parts_.machine = object.machine;
+      parts_.features = object.features;
+      first_ = path;
+    }
+    if (parts_.machine != object.machine)
+      return fail(ErrorCode::usage, fmt::format("{} is for {}, but {} is for {}", path,
+                                                object.machine->name, first_, parts_.machine->name),
+                  "process the objects of each machine on their own");
+    parts_.features &= object.features;
+    const bool asks = options_.enabled == EnabledProtocol::pointer ? object.register_protocol
+                                                                   : object.pointer_protocol;
+    if (asks)
+      return fail(ErrorCode::usage,
+                  path + ": its is-enabled questions were processed for another protocol",
+                  "compile it anew, and give the same protocol to header and link");
+    parts_.pointer_protocol = options_.enabled == EnabledProtocol::pointer;
+    for (FunctionSites& one : object.functions) {
+      report_.sites += one.offsets.size();
+      report_.enabled_sites += one.enabled_offsets.size();
+      ++report_.records;
+      parts_.functions.push_back(std::move(one));
+    }
+    describe(path, object);
+    return {};
+  }
+
+  void describe(const std::string& path, const RewrittenObject& object) {
+    if (object.only_lto)
+      report_.warnings.push_back(
+          path + ": made by gcc -flto, it has no machine code yet; its probes fire in the functions "
+                 "of the probe object. To have them in their places, make native code first: "
+                 "gcc -flto -r -flinker-output=nolto-rel");
+    if (object.fat_lto)
+      report_.warnings.push_back(
+          path + ": made by gcc -flto -ffat-lto-objects; linked with -flto, its probes fire in the "
+                 "functions of the probe object");
+    if (object.left_to_stubs > 0)
+      report_.notes.push_back(fmt::format(
+          "{}: {} uses of probes are no direct calls; they reach the functions of the probe object",
+          path, object.left_to_stubs));
+    for (const std::string& stranger : object.strangers)
+      report_.notes.push_back(fmt::format("{}: {} is of a provider that is not declared here: left "
+                                          "as it is",
+                                          path, stranger));
+  }
+
+  Result<void> check_sites() {
+    std::set<std::pair<std::uint32_t, std::uint32_t>> have;
+    for (const FunctionSites& one : parts_.functions) have.emplace(one.provider, one.probe);
+    if (have.empty() && !options_.strict)
+      report_.warnings.emplace_back("none of the objects calls a declared probe");
+    if (!options_.strict) return {};
+    std::string missing;
+    for (std::uint32_t i = 0; i < definition_.providers.size(); ++i)
+      for (std::uint32_t j = 0; j < definition_.providers[i].probes.size(); ++j)
+        if (!have.contains({i, j}))
+          missing += (missing.empty() ? "" : ", ") + probe_title(definition_, i, j);
+    if (missing.empty()) return {};
+    return fail(ErrorCode::failed, "no object calls these probes: " + missing,
+                "give all objects that use the provider, or link without --strict");
+  }
+
+  Result<void> put_in_place() {
+    for (std::size_t i = 0; i < staged_.size(); ++i) {
+      auto done = staged_[i].put_in_place();
+      if (done) continue;
+      while (i > 0) staged_[--i].put_back();
+      return done;
+    }
+    return {};
+  }
+
+  const Definition& definition_;
+  const LinkOptions& options_;
+  DeclaredProbes declared_;
+  SiteRules rules_;
+  ProbeObjectParts parts_;
+  std::string first_;  ///< object, that decided the machine
+  std::set<std::string> seen_;
+  std::vector<StagedFile> staged_;
+  LinkReport report_;
+};
+
+}  // namespace
+
+Result<LinkReport> link(const Definition& definition, const LinkOptions& options) {
+  return Step(definition, options).run();
+}
+
+}  // namespace vitrine::usdt

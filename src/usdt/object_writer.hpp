@@ -1,0 +1,86 @@
+// Puts a relocatable object file (ET_REL) together from sections and symbols.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "usdt/machine.hpp"
+
+namespace vitrine::usdt {
+
+struct NewSection {
+  std::string name;
+  std::uint32_t type = 0;       ///< SHT_*
+  std::uint64_t flags = 0;      ///< SHF_*
+  std::uint32_t alignment = 1;  ///< bytes
+  std::vector<std::byte> content;
+};
+
+struct DefinedSymbol {
+  std::string name;
+  std::uint32_t section = 0;  ///< 0: undefined
+  std::uint64_t value = 0;    ///< offset in the section
+  std::uint64_t size = 0;     ///< bytes
+  std::uint8_t type = 0;        ///< STT_*
+  std::uint8_t binding = 0;     ///< STB_*
+  std::uint8_t visibility = 0;  ///< STV_*
+};
+
+class ObjectWriter {
+ public:
+  explicit ObjectWriter(const Machine& machine) : machine_(machine) {}
+
+  /// Returns its index.
+  std::uint32_t add(NewSection section);
+
+  /// Returns a handle for relocate() and add_group().
+  std::uint32_t add(DefinedSymbol symbol);
+
+  /// A COMDAT group, of which a link keeps the first one of its symbol. Sections are put into it by
+  /// add_to_group().
+  std::uint32_t add_group(std::uint32_t symbol);
+  void add_to_group(std::uint32_t group, std::uint32_t section);
+
+  void set_content(std::uint32_t section, std::vector<std::byte> content);
+
+  /// Gives the symbol a section once there is one.
+  void define(std::uint32_t symbol, std::uint32_t section);
+
+  /// A relocation without an addend (in the word, where the machine keeps it there).
+  void relocate(std::uint32_t section, std::uint64_t offset, std::uint32_t type,
+                std::uint32_t symbol);
+
+  /// The file. Its OS/ABI is GNU's, without which linkers ignore SHF_GNU_RETAIN (dof.md 3.8).
+  /// Errors: limit (more sections than 16 bits number).
+  Result<std::vector<std::byte>> finish();
+
+ private:
+  struct Relocation {
+    std::uint64_t offset;
+    std::uint32_t type, symbol;
+  };
+  struct Section {
+    NewSection section;
+    std::uint32_t link = 0, info = 0, entry_size = 0;
+    std::vector<Relocation> relocations;
+    bool group = false;
+  };
+
+  void add_relocation_sections(const std::vector<std::uint32_t>& index_of);
+  template <class Elf>
+  std::vector<std::byte> relocation_entries(const Section& section,
+                                            const std::vector<std::uint32_t>& index_of) const;
+  template <class Elf>
+  std::vector<std::byte> write(const std::vector<std::uint32_t>& order);
+  std::uint32_t name(const std::string& text);
+
+  const Machine& machine_;
+  std::vector<Section> sections_{{}};  // the first is none
+  std::vector<DefinedSymbol> symbols_;
+  std::string names_ = std::string(1, '\0');
+};
+
+}  // namespace vitrine::usdt

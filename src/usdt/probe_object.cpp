@@ -1,0 +1,186 @@
+#include "usdt/probe_object.hpp"
+
+#include <elf.h>
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+
+#include "abi/dof.h"
+#include "dof/writer.hpp"
+#include "usdt/gnu_property.hpp"
+#include "usdt/names.hpp"
+#include "usdt/object_writer.hpp"
+#include "usdt/stubs.hpp"
+
+namespace vitrine::usdt {
+namespace {
+
+constexpr std::uint32_t sht_sunw_dof = 0x6ffffff4;
+constexpr std::uint32_t shf_gnu_retain = 1U << 21;
+constexpr std::uint32_t word_bytes = 8;
+
+class Builder {
+ public:
+  Builder(const Definition& definition, ProbeObjectParts parts)
+      : definition_(definition),
+        parts_(std::move(parts)),
+        machine_(*parts_.machine),
+        writer_(machine_) {}
+
+  Result<std::vector<std::byte>> build() {
+    std::ranges::stable_sort(parts_.functions, {}, [](const FunctionSites& one) {
+      return std::pair(one.provider, one.probe);
+    });
+    dof_section_ = writer_.add(
+        NewSection{".SUNW_dof", sht_sunw_dof, SHF_ALLOC | shf_gnu_retain, word_bytes, {}});
+    semaphore_section_ =
+        writer_.add(NewSection{".probes", SHT_PROGBITS, SHF_ALLOC | SHF_WRITE, 2, {}});
+    for (std::uint32_t i = 0; i < definition_.providers.size(); ++i) add_provider(i);
+    auto bytes = dof::write(object_);
+    if (!bytes) return tl::unexpected(bytes.error());
+    place_dof(std::move(*bytes));
+    writer_.set_content(semaphore_section_, std::vector<std::byte>(semaphores_ * 2));
+    add_notes();
+    return writer_.finish();
+  }
+
+ private:
+  void add_provider(std::uint32_t index) {
+    const Provider& declared = definition_.providers[index];
+    if (declared.probes.empty()) return;
+    dof::Provider provider;
+    provider.name = declared.name;
+    provider.stabilities = declared.stabilities;
+    provider_ = &provider;
+    for (std::uint32_t i = 0; i < declared.probes.size(); ++i) {
+      const Probe& probe = declared.probes[i];
+      for (; next_ < parts_.functions.size() && parts_.functions[next_].provider == index &&
+             parts_.functions[next_].probe == i;
+           ++next_) {
+        FunctionSites& in = parts_.functions[next_];
+        add_record(probe, in.function, alias(in.alias), std::move(in.offsets),
+                   std::move(in.enabled_offsets));
+      }
+      add_stub(probe, probe_symbol(declared, probe), false);
+      add_stub(probe, enabled_symbol(declared, probe), true);
+      add_semaphore(probe, semaphore_symbol(declared, probe));
+    }
+    object_.providers.push_back(std::move(provider));
+  }
+
+  void add_record(const Probe& probe, std::string_view function, std::uint32_t symbol,
+                  std::vector<std::uint32_t> offsets, std::vector<std::uint32_t> enabled) {
+    dof::Record record;
+    record.name = probe.name;
+    record.function = dof::function_name(function);
+    record.prototype = probe.prototype;
+    record.offsets = std::move(offsets);
+    record.enabled_offsets = std::move(enabled);
+    record.relocation = dof::Relocation::own_address;
+    for (dof::Record& part : dof::split(std::move(record))) {
+      provider_->records.push_back(std::move(part));
+      record_symbols_.push_back(symbol);
+    }
+  }
+
+  /// The function's name in its own object; where that copy of it did not get into the link (one of
+  /// a discarded group, an archive member nobody wanted), this weak one says so: it is the start of
+  /// the DOF, where no function can be.
+  std::uint32_t alias(const std::string& name) {
+    const auto [at, is_new] = aliases_.try_emplace(name, 0);
+    if (is_new)
+      at->second =
+          writer_.add({name, dof_section_, 0, 0, STT_NOTYPE, STB_WEAK, STV_HIDDEN});
+    return at->second;
+  }
+
+  void add_stub(const Probe& probe, const std::string& name, bool enabled) {
+    const bool asks = enabled && !parts_.pointer_protocol;
+    Stub stub = make_stub(machine_, asks ? dof::Use::enabled_register : dof::Use::fire, name);
+    const std::uint32_t symbol =
+        writer_.add({name, 0, 0, stub.data, STT_FUNC, STB_WEAK, STV_HIDDEN});
+    const std::uint32_t group = writer_.add_group(symbol);
+    const std::uint32_t section = writer_.add(NewSection{
+        ".text." + name, SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, 16, std::move(stub.code)});
+    writer_.add_to_group(group, section);
+    writer_.define(symbol, section);
+    if (machine_.machine == dof::Machine::aarch64) {
+      writer_.add({"$x", section, 0, 0, STT_NOTYPE, STB_LOCAL, STV_DEFAULT});
+      writer_.add({"$d", section, stub.data, 0, STT_NOTYPE, STB_LOCAL, STV_DEFAULT});
+    }
+    std::vector<std::uint32_t> site{stub.site}, none;
+    if (enabled)
+      add_record(probe, name, symbol, std::move(none), std::move(site));
+    else
+      add_record(probe, name, symbol, std::move(site), std::move(none));
+  }
+
+  void add_semaphore(const Probe& probe, const std::string& name) {
+    provider_->semaphores.push_back({probe.name, 0, 0});
+    semaphore_symbols_.push_back(writer_.add(
+        {name, semaphore_section_, 2 * semaphores_++, 2, STT_OBJECT, STB_WEAK, STV_HIDDEN}));
+  }
+
+  void place_dof(std::vector<std::byte> bytes) {
+    const std::uint32_t start = writer_.add(
+        {"__SUNW_dof", dof_section_, 0, bytes.size(), STT_OBJECT, STB_LOCAL, STV_DEFAULT});
+    writer_.set_content(dof_section_, std::move(bytes));
+    std::size_t record_index = 0, semaphore_index = 0;
+    for (const dof::Provider& provider : object_.providers) {
+      for (const dof::Record& record : provider.records)
+        writer_.relocate(dof_section_, record.word_offset, machine_.relative,
+                         record_symbols_[record_index++]);
+      for (const dof::Semaphore& semaphore : provider.semaphores)
+        writer_.relocate(dof_section_, semaphore.word_offset, machine_.relative,
+                         semaphore_symbols_[semaphore_index++]);
+    }
+    if (parts_.registration) add_registration(start);
+  }
+
+  /// The constructor finds the DOFs of a module in this section, by its linker-made bounds.
+  void add_registration(std::uint32_t dof) {
+    const std::uint32_t section = writer_.add(
+        NewSection{"vitrine_usdt_dofs", SHT_PROGBITS, SHF_ALLOC | shf_gnu_retain, word_bytes,
+                   std::vector<std::byte>(word_bytes)});
+    writer_.relocate(section, 0, machine_.relative, dof);
+    const std::uint32_t constructor = writer_.add(
+        {"vitrine_usdt_register", 0, 0, 0, STT_NOTYPE, STB_GLOBAL, STV_HIDDEN});
+    writer_.relocate(section, 0, 0, constructor);  // the link fails without it
+  }
+
+  void add_notes() {
+    if (parts_.features != 0)
+      writer_.add(NewSection{".note.gnu.property", SHT_NOTE, SHF_ALLOC, machine_.wide ? 8U : 4U,
+                             property_note(machine_, parts_.features)});
+    writer_.add(NewSection{".note.GNU-stack", SHT_PROGBITS, 0, 1, {}});
+  }
+
+  const Definition& definition_;
+  ProbeObjectParts parts_;
+  const Machine& machine_;
+  ObjectWriter writer_;
+  dof::Object object_{machine_.wide ? dof::Model::lp64 : dof::Model::ilp32,
+                      static_cast<std::uint8_t>(parts_.pointer_protocol
+                                                    ? VITRINE_DOF_VERSION_ENABLED_POINTER
+                                                    : VITRINE_DOF_VERSION_ENABLED_REGISTER),
+                      0,
+                      0,
+                      0,
+                      {},
+                      {}};
+  dof::Provider* provider_ = nullptr;  ///< the one being added
+  std::uint32_t dof_section_ = 0, semaphore_section_ = 0;
+  std::size_t next_ = 0;  ///< of parts_.functions
+  std::size_t semaphores_ = 0;
+  std::unordered_map<std::string, std::uint32_t> aliases_;
+  std::vector<std::uint32_t> record_symbols_, semaphore_symbols_;  ///< in the DOF's order
+};
+
+}  // namespace
+
+Result<std::vector<std::byte>> probe_object(const Definition& definition, ProbeObjectParts parts) {
+  return Builder(definition, std::move(parts)).build();
+}
+
+}  // namespace vitrine::usdt

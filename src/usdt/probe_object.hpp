@@ -1,0 +1,27 @@
+// The object that goes into the link beside the processed ones: the DOF, the stubs, the counters of
+// observers (dof.md 3.8).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/result.hpp"
+#include "usdt/definition.hpp"
+#include "usdt/machine.hpp"
+#include "usdt/rewrite.hpp"
+
+namespace vitrine::usdt {
+
+struct ProbeObjectParts {
+  const Machine* machine = nullptr;
+  std::vector<FunctionSites> functions;  ///< of all objects
+  std::uint32_t features = 0;            ///< GNU property bits that all objects claim
+  bool pointer_protocol = false;         ///< is-enabled questions take a pointer (DOF version 3)
+  bool registration = false;             ///< for the constructor of vitrine/usdt_register.c
+};
+
+/// The bytes of the file: the same parts give the same bytes. Errors: usage, limit.
+Result<std::vector<std::byte>> probe_object(const Definition& definition, ProbeObjectParts parts);
+
+}  // namespace vitrine::usdt
