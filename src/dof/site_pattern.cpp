@@ -21,32 +21,18 @@ constexpr SitePattern patterns[] = {
     {x86_64, fire, call, ours, short_nops, 0, 5, {0x90, 0x90, 0x90, 0x90, 0x90}},
     {x86_64, fire, call, ours, long_nop, 0, 5, {0x0f, 0x1f, 0x44, 0x00, 0x00}},
     {x86_64, fire, jump, ours, short_nops, 0, 5, {0x90, 0xc3, 0x90, 0x90, 0x90}},
-<<<<<<< HEAD
-    {x86_64, fire, stub, ours, short_nops, 0, 6, {0x90, 0x90, 0x90, 0x90, 0x90, 0xc3}},
+    {x86_64, fire, stub, ours, short_nops, 0, 2, {0x90, 0xc3}},
     {x86_64, enabled_register, call, ours, short_nops, 3, 5, {0x6a, 0x00, 0x58, 0x90, 0x90}, 1},
     {x86_64, enabled_register, jump, ours, short_nops, 3, 5, {0x6a, 0x00, 0x58, 0x90, 0xc3}, 1},
     {x86_64, enabled_register, stub, ours, short_nops, 3, 5, {0x6a, 0x00, 0x58, 0x90, 0xc3}, 1},
-=======
-    {x86_64, fire, stub, ours, short_nops, 0, 2, {0x90, 0xc3}},
-    {x86_64, enabled_register, call, ours, short_nops, 2, 5, {0x31, 0xc0, 0x90, 0x90, 0x90}},
-    {x86_64, enabled_register, jump, ours, short_nops, 2, 5, {0x31, 0xc0, 0x90, 0xc3, 0x90}},
-    {x86_64, enabled_register, stub, ours, short_nops, 2, 4, {0x31, 0xc0, 0x90, 0xc3}},
->>>>>>> 19423be (usdt: the object step (not built yet))
 
     {i386, fire, call, ours, short_nops, 0, 5, {0x90, 0x90, 0x90, 0x90, 0x90}},
     {i386, fire, call, ours, long_nop, 0, 5, {0x0f, 0x1f, 0x44, 0x00, 0x00}},
     {i386, fire, jump, ours, short_nops, 0, 5, {0x90, 0xc3, 0x90, 0x90, 0x90}},
-<<<<<<< HEAD
-    {i386, fire, stub, ours, short_nops, 0, 6, {0x90, 0x90, 0x90, 0x90, 0x90, 0xc3}},
+    {i386, fire, stub, ours, short_nops, 0, 2, {0x90, 0xc3}},
     {i386, enabled_register, call, ours, short_nops, 3, 5, {0x6a, 0x00, 0x58, 0x90, 0x90}, 1},
     {i386, enabled_register, jump, ours, short_nops, 3, 5, {0x6a, 0x00, 0x58, 0x90, 0xc3}, 1},
     {i386, enabled_register, stub, ours, short_nops, 3, 5, {0x6a, 0x00, 0x58, 0x90, 0xc3}, 1},
-=======
-    {i386, fire, stub, ours, short_nops, 0, 2, {0x90, 0xc3}},
-    {i386, enabled_register, call, ours, short_nops, 2, 5, {0x33, 0xc0, 0x90, 0x90, 0x90}},
-    {i386, enabled_register, jump, ours, short_nops, 2, 5, {0x31, 0xc0, 0x90, 0xc3, 0x90}},
-    {i386, enabled_register, stub, ours, short_nops, 2, 4, {0x31, 0xc0, 0x90, 0xc3}},
->>>>>>> 19423be (usdt: the object step (not built yet))
 
     // nop; ret; mov w0, #0
     {aarch64, fire, call, ours, short_nops, 0, 4, {0x1f, 0x20, 0x03, 0xd5}},

@@ -46,8 +46,8 @@ struct SitePattern {
 /// All patterns, ours first.
 std::span<const SitePattern> site_patterns();
 
-/// The pattern to write; none: there is none (aarch64's is-enabled jump takes two instructions: a
-/// stub does it). `long_nop`: where there is such a variant (calls of x86).
+/// The pattern to write; none: there is none (aarch64's question takes two instructions: a stub
+/// asks it). `long_nop`: where there is such a variant (calls of x86).
 std::optional<SitePattern> pattern_to_write(Machine machine, Use use, Instruction instruction,
                                             bool long_nop = false);
 

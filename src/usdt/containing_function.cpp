@@ -57,8 +57,8 @@ class Sweep {
   const Candidate* holding(const Place& place) {
     for (; next_ < candidates_.size() && candidates_[next_].start <= place; ++next_)
       open_.push_back(&candidates_[next_]);
-    while (!open_.empty() && (open_.back()->start.section != place.section ||
-                              open_.back()->end <= place.offset))
+    while (!open_.empty() &&
+           (open_.back()->start.section != place.section || open_.back()->end <= place.offset))
       open_.pop_back();
     return open_.empty() ? nullptr : open_.back();
   }
@@ -81,8 +81,8 @@ std::vector<Function> containing_functions(const ObjectFile& object,
     if (symbol.section == 0 || !wanted.contains(symbol.section) || !is_label(symbol)) continue;
     const Place start{symbol.section, symbol.value};
     if (is_function(symbol) && symbol.size > 0)
-      functions.push_back({start, start.offset + std::min(symbol.size, ~start.offset),
-                           rank_of(symbol), i});
+      functions.push_back(
+          {start, start.offset + std::min(symbol.size, ~start.offset), rank_of(symbol), i});
     labels.push_back({start, ~std::uint64_t{0}, rank_of(symbol), i});
   }
   Sweep in_functions(std::move(functions)), after_labels(std::move(labels));

@@ -43,6 +43,8 @@ std::string_view DeclaredProbes::provider_without(std::string_view symbol) const
   return {};
 }
 
-bool is_probe_symbol(std::string_view symbol) { return !after_prefix(symbol).empty(); }
+bool is_probe_symbol(std::string_view symbol) {
+  return !after_prefix(symbol).empty();
+}
 
 }  // namespace vitrine::usdt

@@ -63,17 +63,17 @@ class Finder {
       return code ? take_patched(section, relocation, *use) : Result<void>{};
     const auto branch = direct_branch(object_.machine(), object_.content(section),
                                       relocation.offset, relocation.type, relocation.addend);
-    const auto pattern = code && branch ? pattern_for(*use, branch->instruction)
-                                        : std::optional<dof::SitePattern>{};
+    const auto pattern =
+        code && branch ? pattern_for(*use, branch->instruction) : std::optional<dof::SitePattern>{};
     if (pattern) {
       found_.sites.push_back({*use, section, branch->start, *pattern, false, relocation.type_at});
       return {};
     }
     if (!takes_address(object_.machine(), relocation.type))
-      return fail(ErrorCode::malformed,
-                  fmt::format("{}: relocation of type {} at {} against {}, a function",
-                              object_.describe(section), relocation.type,
-                              hex(relocation.offset), name));
+      return fail(
+          ErrorCode::malformed,
+          fmt::format("{}: relocation of type {} at {} against {}, a function",
+                      object_.describe(section), relocation.type, hex(relocation.offset), name));
     ++found_.left_to_stubs;
     return {};
   }
@@ -86,12 +86,12 @@ class Finder {
       return {};
     }
     const Place place{section, relocation.offset};
-    return fail(ErrorCode::usage,
-                fmt::format("{}: {} calls {}, but the provider {} declares no such probe",
-                            object_.describe(section),
-                            containing_functions(object_, {&place, 1}).front().name, name,
-                            provider),
-                "declare the probe, or compile the object anew with the header of this definition");
+    return fail(
+        ErrorCode::usage,
+        fmt::format("{}: {} calls {}, but the provider {} declares no such probe",
+                    object_.describe(section),
+                    containing_functions(object_, {&place, 1}).front().name, name, provider),
+        "declare the probe, or compile the object anew with the header of this definition");
   }
 
   Result<void> take_patched(std::uint32_t section, const Relocation& relocation,
@@ -109,11 +109,12 @@ class Finder {
         }
       }
     }
-    return fail(ErrorCode::malformed,
-                fmt::format("{}: the call of {} at {} was patched once, but other code is there now",
-                            object_.describe(section), object_.symbols()[relocation.symbol].name,
-                            hex(start.value_or(0))),
-                "the object was modified after it was processed: compile it anew");
+    return fail(
+        ErrorCode::malformed,
+        fmt::format("{}: the call of {} at {} was patched once, but other code is there now",
+                    object_.describe(section), object_.symbols()[relocation.symbol].name,
+                    hex(start.value_or(0))),
+        "the object was modified after it was processed: compile it anew");
   }
 
   /// A question may stand there in the protocol of an earlier run.

@@ -32,7 +32,7 @@ struct CallSite {
 };
 
 struct FoundSites {
-  std::vector<CallSite> sites;  ///< by section and start
+  std::vector<CallSite> sites;         ///< by section and start
   std::size_t left_to_stubs = 0;       ///< other uses: addresses taken, calls through the GOT, …
   std::vector<std::string> strangers;  ///< symbols of probes that are not declared here
 };

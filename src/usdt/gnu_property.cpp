@@ -9,9 +9,13 @@ namespace {
 
 constexpr std::size_t word = sizeof(Elf32_Word);
 
-std::size_t alignment(const Machine& machine) { return machine.wide ? 8 : 4; }
+std::size_t alignment(const Machine& machine) {
+  return machine.wide ? 8 : 4;
+}
 
-std::size_t up(std::size_t size, std::size_t to) { return (size + to - 1) / to * to; }
+std::size_t up(std::size_t size, std::size_t to) {
+  return (size + to - 1) / to * to;
+}
 
 std::uint32_t word_at(std::span<const std::byte> bytes, std::size_t at) {
   std::uint32_t value = 0;
@@ -46,8 +50,10 @@ Result<std::uint32_t> feature_bits(const ObjectFile& object) {
     const auto note = object.content(i);
     constexpr std::size_t header = sizeof(Elf32_Nhdr) + sizeof ELF_NOTE_GNU;
     if (note.size() < header || word_at(note, 0) != sizeof ELF_NOTE_GNU ||
-        word_at(note, word) > note.size() - header || word_at(note, 2 * word) != NT_GNU_PROPERTY_TYPE_0)
-      return fail(ErrorCode::malformed, object.describe(i) + ": it holds no note of GNU properties");
+        word_at(note, word) > note.size() - header ||
+        word_at(note, 2 * word) != NT_GNU_PROPERTY_TYPE_0)
+      return fail(ErrorCode::malformed,
+                  object.describe(i) + ": it holds no note of GNU properties");
     return bits_of(object.machine(), note.subspan(header, word_at(note, word)));
   }
   return 0U;

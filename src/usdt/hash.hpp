@@ -11,8 +11,7 @@ namespace vitrine::usdt {
 inline constexpr std::uint64_t hash_start = 0xcbf29ce484222325;
 
 inline std::uint64_t hash(std::span<const std::byte> bytes, std::uint64_t from = hash_start) {
-  for (const std::byte one : bytes)
-    from = (from ^ static_cast<std::uint64_t>(one)) * 0x100000001b3;
+  for (const std::byte one : bytes) from = (from ^ static_cast<std::uint64_t>(one)) * 0x100000001b3;
   return from;
 }
 

@@ -91,8 +91,9 @@ class Step {
       first_ = path;
     }
     if (parts_.machine != object.machine)
-      return fail(ErrorCode::usage, fmt::format("{} is for {}, but {} is for {}", path,
-                                                object.machine->name, first_, parts_.machine->name),
+      return fail(ErrorCode::usage,
+                  fmt::format("{} is for {}, but {} is for {}", path, object.machine->name, first_,
+                              parts_.machine->name),
                   "process the objects of each machine on their own");
     parts_.features &= object.features;
     const bool asks = options_.enabled == EnabledProtocol::pointer ? object.register_protocol
@@ -115,21 +116,24 @@ class Step {
   void describe(const std::string& path, const RewrittenObject& object) {
     if (object.only_lto)
       report_.warnings.push_back(
-          path + ": made by gcc -flto, it has no machine code yet; its probes fire in the functions "
-                 "of the probe object. To have them in their places, make native code first: "
-                 "gcc -flto -r -flinker-output=nolto-rel");
+          path +
+          ": made by gcc -flto, it has no machine code yet; its probes fire in the functions "
+          "of the probe object. To have them in their places, make native code first: "
+          "gcc -flto -r -flinker-output=nolto-rel");
     if (object.fat_lto)
       report_.warnings.push_back(
-          path + ": made by gcc -flto -ffat-lto-objects; linked with -flto, its probes fire in the "
-                 "functions of the probe object");
+          path +
+          ": made by gcc -flto -ffat-lto-objects; linked with -flto, its probes fire in the "
+          "functions of the probe object");
     if (object.left_to_stubs > 0)
       report_.notes.push_back(fmt::format(
           "{}: {} uses of probes are no direct calls; they reach the functions of the probe object",
           path, object.left_to_stubs));
     for (const std::string& stranger : object.strangers)
-      report_.notes.push_back(fmt::format("{}: {} is of a provider that is not declared here: left "
-                                          "as it is",
-                                          path, stranger));
+      report_.notes.push_back(
+          fmt::format("{}: {} is of a provider that is not declared here: left "
+                      "as it is",
+                      path, stranger));
   }
 
   Result<void> check_sites() {

@@ -31,7 +31,7 @@ struct LinkReport {
   std::size_t records = 0;             ///< (probe, function instance), without those of stubs
   std::vector<std::string> rewritten;  ///< objects that changed
   std::vector<std::string> warnings;
-  std::vector<std::string> notes;      ///< what is as it should be, and good to know
+  std::vector<std::string> notes;  ///< what is as it should be, and good to know
 };
 
 /// Errors: not_found, not_permitted, malformed (names file, section and reason), unsupported, usage,

@@ -8,7 +8,9 @@
 namespace vitrine::usdt {
 namespace {
 
-constexpr std::byte b(unsigned value) { return static_cast<std::byte>(value); }
+constexpr std::byte b(unsigned value) {
+  return static_cast<std::byte>(value);
+}
 
 constexpr std::array endbr64{b(0xf3), b(0x0f), b(0x1e), b(0xfa)};
 constexpr std::array endbr32{b(0xf3), b(0x0f), b(0x1e), b(0xfb)};

@@ -42,8 +42,7 @@ T at(std::span<const std::byte> bytes, std::size_t offset) {
 }
 
 bool starts_with(std::span<const std::byte> bytes, std::string_view magic) {
-  return bytes.size() >= magic.size() &&
-         std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
+  return bytes.size() >= magic.size() && std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
 }
 
 tl::unexpected<Error> malformed(std::string message) {
@@ -155,12 +154,11 @@ Result<void> ObjectFile::find_tables() {
   for (std::uint32_t i = 1; i < sections().size(); ++i) {
     const elf::Section& section = sections()[i];
     if (section.type == sht_crel)
-      return fail(ErrorCode::unsupported,
-                  describe(i) + ": its relocations are compressed (CREL)",
+      return fail(ErrorCode::unsupported, describe(i) + ": its relocations are compressed (CREL)",
                   "compile without -Wa,--crel");
     if (section.type == SHT_SYMTAB && symbol_table_ != 0)
-      return malformed(fmt::format("it has two symbol tables: {} and {}", describe(symbol_table_),
-                                   describe(i)));
+      return malformed(
+          fmt::format("it has two symbol tables: {} and {}", describe(symbol_table_), describe(i)));
     if (section.type == SHT_SYMTAB) symbol_table_ = i;
     if (section.type == SHT_SYMTAB_SHNDX) wide_indices_ = i;
   }
@@ -181,8 +179,8 @@ Result<void> ObjectFile::read_symbols() {
                 fmt::format("{}: it has {} symbols; at most {} are read", describe(symbol_table_),
                             count, limits::file_symbols));
   if (table.info > count)
-    return malformed(fmt::format("{}: its first global symbol is {} of {}",
-                                 describe(symbol_table_), table.info, count));
+    return malformed(fmt::format("{}: its first global symbol is {} of {}", describe(symbol_table_),
+                                 table.info, count));
   if (table.link == 0 || table.link >= sections().size() ||
       sections()[table.link].type != SHT_STRTAB)
     return malformed(fmt::format("{}: its names are said to be in section {}, no string table",
@@ -197,8 +195,8 @@ Result<void> ObjectFile::read_symbols() {
   const auto raw = content(symbol_table_);
   symbols_.reserve(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < count; ++i) {
-    const RawSymbol symbol = wide ? raw_symbol<Elf64_Sym>(raw, i * entry)
-                                  : raw_symbol<Elf32_Sym>(raw, i * entry);
+    const RawSymbol symbol =
+        wide ? raw_symbol<Elf64_Sym>(raw, i * entry) : raw_symbol<Elf32_Sym>(raw, i * entry);
     if (symbol.name >= strings.size())
       return malformed(fmt::format("{}: the name of symbol {} is at {} of {} bytes",
                                    describe(symbol_table_), i, symbol.name, strings.size()));
@@ -247,16 +245,16 @@ Result<void> ObjectFile::check_relocations() {
     const elf::Section& table = sections()[i];
     if (table.type != SHT_REL && table.type != SHT_RELA) continue;
     const bool addends = table.type == SHT_RELA;
-    const std::size_t entry = machine().wide
-                                  ? (addends ? sizeof(Elf64_Rela) : sizeof(Elf64_Rel))
-                                  : (addends ? sizeof(Elf32_Rela) : sizeof(Elf32_Rel));
+    const std::size_t entry = machine().wide ? (addends ? sizeof(Elf64_Rela) : sizeof(Elf64_Rel))
+                                             : (addends ? sizeof(Elf32_Rela) : sizeof(Elf32_Rel));
     if (table.entry_size != entry || table.size % entry != 0)
       return malformed(fmt::format("{}: {} bytes in entries of {}, where they must be of {}",
                                    describe(i), table.size, table.entry_size, entry));
     if (table.link != symbol_table_ || symbol_table_ == 0)
-      return malformed(fmt::format("{}: its symbols are said to be in section {}, not the symbol "
-                                   "table",
-                                   describe(i), table.link));
+      return malformed(
+          fmt::format("{}: its symbols are said to be in section {}, not the symbol "
+                      "table",
+                      describe(i), table.link));
     if (table.info == 0 || table.info >= sections().size())
       return malformed(fmt::format("{}: it is said to be about section {} of {}", describe(i),
                                    table.info, sections().size()));

@@ -15,27 +15,27 @@ namespace vitrine::usdt {
 
 struct Symbol {
   std::string_view name;
-  std::uint64_t value = 0;     ///< defined: offset in its section
-  std::uint64_t size = 0;      ///< bytes
-  std::uint32_t section = 0;   ///< index; 0: undefined, or in no section
-  std::uint8_t type = 0;       ///< STT_*
-  std::uint8_t binding = 0;    ///< STB_*
+  std::uint64_t value = 0;    ///< defined: offset in its section
+  std::uint64_t size = 0;     ///< bytes
+  std::uint32_t section = 0;  ///< index; 0: undefined, or in no section
+  std::uint8_t type = 0;      ///< STT_*
+  std::uint8_t binding = 0;   ///< STB_*
 };
 
 /// One SHT_REL or SHT_RELA section.
 struct RelocationTable {
-  std::uint32_t target = 0;   ///< index of the section that it is about
-  bool addends = false;       ///< SHT_RELA
-  std::size_t offset = 0;     ///< in the file
+  std::uint32_t target = 0;  ///< index of the section that it is about
+  bool addends = false;      ///< SHT_RELA
+  std::size_t offset = 0;    ///< in the file
   std::size_t count = 0;
 };
 
 struct Relocation {
-  std::uint64_t offset = 0;   ///< in the target section
+  std::uint64_t offset = 0;  ///< in the target section
   std::uint32_t type = 0;
-  std::uint32_t symbol = 0;   ///< index
-  std::int64_t addend = 0;    ///< from the entry, or (SHT_REL) from the four bytes at `offset`
-  std::size_t type_at = 0;    ///< where in the file the entry holds its type
+  std::uint32_t symbol = 0;  ///< index
+  std::int64_t addend = 0;   ///< from the entry, or (SHT_REL) from the four bytes at `offset`
+  std::size_t type_at = 0;   ///< where in the file the entry holds its type
 };
 
 class ObjectFile {

@@ -104,9 +104,9 @@ void ObjectWriter::add_relocation_sections(const std::vector<std::uint32_t>& ind
     auto entries = machine_.wide ? relocation_entries<Elf64>(sections_[i], index_of)
                                  : relocation_entries<Elf32>(sections_[i], index_of);
     const std::uint32_t index =
-        add({(machine_.addends ? ".rela" : ".rel") + sections_[i].section.name,
-             machine_.addends ? SHT_RELA : SHT_REL, SHF_INFO_LINK, machine_.wide ? 8U : 4U,
-             std::move(entries)});
+        add(NewSection{(machine_.addends ? ".rela" : ".rel") + sections_[i].section.name,
+                       machine_.addends ? std::uint32_t{SHT_RELA} : std::uint32_t{SHT_REL},
+                       SHF_INFO_LINK, machine_.wide ? 8U : 4U, std::move(entries)});
     sections_[index].info = i;
     sections_[index].entry_size = machine_.addends ? sizeof(Elf64_Rela) : sizeof(Elf32_Rel);
   }
@@ -129,15 +129,16 @@ std::vector<std::byte> ObjectWriter::write(const std::vector<std::uint32_t>& ord
     append(symbol_table, raw);
     if (symbol.binding == STB_LOCAL) ++locals;
   }
-  const std::uint32_t table = add({".symtab", SHT_SYMTAB, 0, machine_.wide ? 8U : 4U,
-                                   std::move(symbol_table)});
+  const std::uint32_t table =
+      add(NewSection{".symtab", SHT_SYMTAB, 0, machine_.wide ? 8U : 4U, std::move(symbol_table)});
   sections_[table].info = locals;
   sections_[table].entry_size = sizeof(typename Elf::Symbol);
-  const std::uint32_t strings = add({".strtab", SHT_STRTAB, 0, 1, {}});
+  const std::uint32_t strings = add(NewSection{".strtab", SHT_STRTAB, 0, 1, {}});
   sections_[table].link = strings;
 
   std::vector<typename Elf::SectionHeader> headers(sections_.size());
-  for (std::size_t i = 1; i < sections_.size(); ++i) headers[i].sh_name = name(sections_[i].section.name);
+  for (std::size_t i = 1; i < sections_.size(); ++i)
+    headers[i].sh_name = name(sections_[i].section.name);
   const auto names = std::as_bytes(std::span(names_));
   sections_[strings].section.content.assign(names.begin(), names.end());
 
@@ -150,7 +151,8 @@ std::vector<std::byte> ObjectWriter::write(const std::vector<std::uint32_t>& ord
     set(header.sh_flags, one.section.flags);
     set(header.sh_offset, file.size());
     set(header.sh_size, one.section.content.size());
-    const bool about_symbols = one.group || one.section.type == SHT_REL || one.section.type == SHT_RELA;
+    const bool about_symbols =
+        one.group || one.section.type == SHT_REL || one.section.type == SHT_RELA;
     header.sh_link = about_symbols ? table : one.link;
     header.sh_info = one.info;
     header.sh_addralign = one.section.alignment;

@@ -21,9 +21,9 @@ struct NewSection {
 
 struct DefinedSymbol {
   std::string name;
-  std::uint32_t section = 0;  ///< 0: undefined
-  std::uint64_t value = 0;    ///< offset in the section
-  std::uint64_t size = 0;     ///< bytes
+  std::uint32_t section = 0;    ///< 0: undefined
+  std::uint64_t value = 0;      ///< offset in the section
+  std::uint64_t size = 0;       ///< bytes
   std::uint8_t type = 0;        ///< STT_*
   std::uint8_t binding = 0;     ///< STB_*
   std::uint8_t visibility = 0;  ///< STV_*

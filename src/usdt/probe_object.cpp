@@ -91,7 +91,7 @@ class Builder {
     const auto [at, is_new] = aliases_.try_emplace(name, 0);
     if (is_new)
       at->second =
-          writer_.add({name, dof_section_, 0, 0, STT_NOTYPE, STB_WEAK, STV_HIDDEN});
+          writer_.add(DefinedSymbol{name, dof_section_, 0, 0, STT_NOTYPE, STB_WEAK, STV_HIDDEN});
     return at->second;
   }
 
@@ -99,15 +99,15 @@ class Builder {
     const bool asks = enabled && !parts_.pointer_protocol;
     Stub stub = make_stub(machine_, asks ? dof::Use::enabled_register : dof::Use::fire, name);
     const std::uint32_t symbol =
-        writer_.add({name, 0, 0, stub.data, STT_FUNC, STB_WEAK, STV_HIDDEN});
+        writer_.add(DefinedSymbol{name, 0, 0, stub.data, STT_FUNC, STB_WEAK, STV_HIDDEN});
     const std::uint32_t group = writer_.add_group(symbol);
     const std::uint32_t section = writer_.add(NewSection{
         ".text." + name, SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, 16, std::move(stub.code)});
     writer_.add_to_group(group, section);
     writer_.define(symbol, section);
     if (machine_.machine == dof::Machine::aarch64) {
-      writer_.add({"$x", section, 0, 0, STT_NOTYPE, STB_LOCAL, STV_DEFAULT});
-      writer_.add({"$d", section, stub.data, 0, STT_NOTYPE, STB_LOCAL, STV_DEFAULT});
+      writer_.add(DefinedSymbol{"$x", section, 0, 0, STT_NOTYPE, STB_LOCAL, STV_DEFAULT});
+      writer_.add(DefinedSymbol{"$d", section, stub.data, 0, STT_NOTYPE, STB_LOCAL, STV_DEFAULT});
     }
     std::vector<std::uint32_t> site{stub.site}, none;
     if (enabled)
@@ -118,13 +118,13 @@ class Builder {
 
   void add_semaphore(const Probe& probe, const std::string& name) {
     provider_->semaphores.push_back({probe.name, 0, 0});
-    semaphore_symbols_.push_back(writer_.add(
-        {name, semaphore_section_, 2 * semaphores_++, 2, STT_OBJECT, STB_WEAK, STV_HIDDEN}));
+    semaphore_symbols_.push_back(writer_.add(DefinedSymbol{
+        name, semaphore_section_, 2 * semaphores_++, 2, STT_OBJECT, STB_WEAK, STV_HIDDEN}));
   }
 
   void place_dof(std::vector<std::byte> bytes) {
-    const std::uint32_t start = writer_.add(
-        {"__SUNW_dof", dof_section_, 0, bytes.size(), STT_OBJECT, STB_LOCAL, STV_DEFAULT});
+    const std::uint32_t start = writer_.add(DefinedSymbol{
+        "__SUNW_dof", dof_section_, 0, bytes.size(), STT_OBJECT, STB_LOCAL, STV_DEFAULT});
     writer_.set_content(dof_section_, std::move(bytes));
     std::size_t record_index = 0, semaphore_index = 0;
     for (const dof::Provider& provider : object_.providers) {
@@ -140,12 +140,12 @@ class Builder {
 
   /// The constructor finds the DOFs of a module in this section, by its linker-made bounds.
   void add_registration(std::uint32_t dof) {
-    const std::uint32_t section = writer_.add(
-        NewSection{"vitrine_usdt_dofs", SHT_PROGBITS, SHF_ALLOC | shf_gnu_retain, word_bytes,
-                   std::vector<std::byte>(word_bytes)});
+    const std::uint32_t section =
+        writer_.add(NewSection{"vitrine_usdt_dofs", SHT_PROGBITS, SHF_ALLOC | shf_gnu_retain,
+                               word_bytes, std::vector<std::byte>(word_bytes)});
     writer_.relocate(section, 0, machine_.relative, dof);
     const std::uint32_t constructor = writer_.add(
-        {"vitrine_usdt_register", 0, 0, 0, STT_NOTYPE, STB_GLOBAL, STV_HIDDEN});
+        DefinedSymbol{"vitrine_usdt_register", 0, 0, 0, STT_NOTYPE, STB_GLOBAL, STV_HIDDEN});
     writer_.relocate(section, 0, 0, constructor);  // the link fails without it
   }
 
@@ -160,15 +160,15 @@ class Builder {
   ProbeObjectParts parts_;
   const Machine& machine_;
   ObjectWriter writer_;
-  dof::Object object_{machine_.wide ? dof::Model::lp64 : dof::Model::ilp32,
-                      static_cast<std::uint8_t>(parts_.pointer_protocol
-                                                    ? VITRINE_DOF_VERSION_ENABLED_POINTER
-                                                    : VITRINE_DOF_VERSION_ENABLED_REGISTER),
-                      0,
-                      0,
-                      0,
-                      {},
-                      {}};
+  dof::Object object_{
+      machine_.wide ? dof::Model::lp64 : dof::Model::ilp32,
+      static_cast<std::uint8_t>(parts_.pointer_protocol ? VITRINE_DOF_VERSION_ENABLED_POINTER
+                                                        : VITRINE_DOF_VERSION_ENABLED_REGISTER),
+      0,
+      0,
+      0,
+      {},
+      {}};
   dof::Provider* provider_ = nullptr;  ///< the one being added
   std::uint32_t dof_section_ = 0, semaphore_section_ = 0;
   std::size_t next_ = 0;  ///< of parts_.functions

@@ -119,8 +119,7 @@ Result<RewrittenObject> rewrite(std::span<const std::byte> bytes, const Declared
   std::vector<NewSymbol> symbols;
   for (const std::size_t i : aliases.added)
     symbols.push_back({aliases.names[i], where.functions[i].start});
-  if (auto done = append_symbols(out, *object, symbols); !done)
-    return tl::unexpected(done.error());
+  if (auto done = append_symbols(out, *object, symbols); !done) return tl::unexpected(done.error());
   result.bytes = std::move(out);
   return result;
 }

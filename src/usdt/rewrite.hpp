@@ -19,8 +19,8 @@ namespace vitrine::usdt {
 struct FunctionSites {
   std::uint32_t provider = 0, probe = 0;  ///< as in ProbeUse
   std::string function;
-  std::string alias;                            ///< the symbol at the function's start
-  std::vector<std::uint32_t> offsets;           ///< from there, to where a uprobe goes
+  std::string alias;                   ///< the symbol at the function's start
+  std::vector<std::uint32_t> offsets;  ///< from there, to where a uprobe goes
   std::vector<std::uint32_t> enabled_offsets;
 };
 
@@ -34,7 +34,7 @@ struct RewrittenObject {
   bool only_lto = false;                        ///< gcc -flto: no machine code
   bool fat_lto = false;                         ///< code that -flto at link time throws away
   std::size_t left_to_stubs = 0;
-  std::vector<std::string> strangers;           ///< symbols of probes that are not declared here
+  std::vector<std::string> strangers;  ///< symbols of probes that are not declared here
 };
 
 /// `salt` tells apart objects of equal bytes: it goes into the key of their aliases. Errors as

@@ -43,7 +43,7 @@ std::string without_links(const std::string& path) {
   return target;
 }
 
-bool exchange(const std::string& a, const std::string& b) {
+bool swap_files(const std::string& a, const std::string& b) {
   return ::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0;
 }
 
@@ -88,7 +88,7 @@ StagedFile::~StagedFile() {
 }
 
 Result<void> StagedFile::put_in_place() {
-  if (exchange(temporary_, target_)) {
+  if (swap_files(temporary_, target_)) {
     state_ = State::exchanged;  // the old file is where the new one was
     return {};
   }
@@ -99,7 +99,7 @@ Result<void> StagedFile::put_in_place() {
 }
 
 void StagedFile::put_back() noexcept {
-  if (state_ == State::exchanged && exchange(temporary_, target_)) state_ = State::staged;
+  if (state_ == State::exchanged && swap_files(temporary_, target_)) state_ = State::staged;
   if (state_ == State::created && ::unlink(target_.c_str()) == 0) state_ = State::gone;
 }
 
