@@ -6,11 +6,15 @@
 
 #include <cerrno>
 
-#include "base/limits.hpp"
 #include "usdt/descriptor.hpp"
 #include "usdt/staged_file.hpp"
 
 namespace vitrine::usdt {
+namespace {
+
+constexpr std::uint64_t most_bytes = 2ULL << 30;  // offsets in ELF32 end there
+
+}  // namespace
 
 Result<std::vector<std::byte>> read_whole(const std::string& path) {
   // A pipe without a writer would hang.
@@ -20,9 +24,9 @@ Result<std::vector<std::byte>> read_whole(const std::string& path) {
   if (S_ISDIR(status.st_mode)) return fail(ErrorCode::usage, path + " is a directory");
   if (!S_ISREG(status.st_mode)) return fail(ErrorCode::usage, path + " is not a regular file");
   const auto size = static_cast<std::uint64_t>(status.st_size);
-  if (size > limits::object_file)
+  if (size > most_bytes)
     return fail(ErrorCode::limit, fmt::format("{} has {} bytes; at most {} are read", path, size,
-                                              limits::object_file));
+                                              most_bytes));
   std::vector<std::byte> bytes(static_cast<std::size_t>(size));
   std::size_t have = 0;
   while (have < bytes.size()) {

@@ -10,7 +10,7 @@
 namespace vitrine::usdt {
 
 /// Errors: not_found, not_permitted, usage (no regular file: a directory, a pipe), limit
-/// (limits::object_file), failed.
+/// (two gigabytes), failed.
 Result<std::vector<std::byte>> read_whole(const std::string& path);
 
 }  // namespace vitrine::usdt
