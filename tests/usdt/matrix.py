@@ -19,8 +19,9 @@ import subprocess
 import sys
 import tempfile
 
-from dof import PT_GNU_STACK, W, X, LinkedElf
-from step import HERE, LINKERS, MACHINES, MODES, VITRINE, Failure, header, link_step, linker, run, wrong_places
+from checks import sound, wrong_places
+from dof import LinkedElf
+from step import HERE, LINKERS, MACHINES, MODES, VITRINE, Failure, header, link_step, linker, run
 
 COMPILERS = ("gcc", "clang")
 LEVELS = ("-O0", "-O2", "-Os")
@@ -77,26 +78,6 @@ def check(path, machine):
     if theirs != ours:
         yield f"vitrine shows {theirs - ours}, and not {ours - theirs}"
     yield from sound(elf)
-
-
-def sound(elf):
-    """Yields what a linked file has that it must not have."""
-    first, last = elf.dof_range()
-    relocated = [hex(a) for a in elf.dynamic_relocations() if first <= a < last]
-    if relocated:
-        yield f"the dynamic linker relocates the DOF at {relocated}"
-    for _, flags, _, start, size, _ in elf.loads():
-        if flags & W and start < last and first < start + size:
-            yield "the DOF can be written"
-    exported = [n for n in elf.symbols(".dynsym", ".dynstr") if "__dtrace" in n or "$dtrace" in n]
-    if exported:
-        yield f"exports {exported}"
-    if any(kind == PT_GNU_STACK and flags & X for kind, flags, *_ in elf.segments):
-        yield "the stack is executable"
-    undefined = [n for n, (_, section, binding, _) in elf.symbols().items()
-                 if "__dtrace" in n and section == 0 and binding == 1]
-    if undefined:
-        yield f"undefined {undefined}"
 
 
 def control(folder, machine, mode, name, objects):

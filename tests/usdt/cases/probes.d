@@ -1,0 +1,9 @@
+provider cases {
+  probe live(int);
+  probe dead(int);
+  probe other(int);
+  probe called(int);
+  probe start(int);
+  probe done(int);
+  probe tick(int);
+};

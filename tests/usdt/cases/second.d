@@ -1,0 +1,3 @@
+provider second {
+  probe both(int);
+};

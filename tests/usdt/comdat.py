@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Inline functions, templates, lambdas and constructors with probes, in files that are compiled
+differently: of each function the linker keeps one copy, and the records of the others must not name
+a place in it (dof.md 5.2, the first row: elsewhere that ends in instructions cut in two).
+
+usage: comdat.py SOURCE_ROOT VITRINE
+
+All sites are enabled at once; the program ends as without, every site of a kept copy fires, each fire is
+one that the program made, and objdump has an instruction at every site.
+"""
+import collections
+import concurrent.futures
+import itertools
+import json
+import os
+import pathlib
+import re
+import sys
+import tempfile
+
+from checks import sound, wrong_places
+from dof import LinkedElf
+from step import HERE, LINKERS, MACHINES, MODES, VITRINE, cases, header, link_step, linker, run
+
+SOURCES = HERE / "comdat"
+LEVELS = {"one": "-O0", "two": "-O2", "three": "-Os", "main": "-O1"}
+ORDERS = (["one", "two", "three"], ["three", "two", "one"])
+# The deleting destructor: nothing here is deleted.
+NEVER_CALLED = re.compile(r"D0Ev")
+
+
+def objects(folder, machine, compiler, code):
+    folder = folder / "_".join([machine.name, compiler, *code])
+    folder.mkdir()
+    made = {}
+    for source, level in LEVELS.items():
+        made[source] = folder / f"{source}.o"
+        run(*machine.compiler(compiler), "-std=c++17", "-Wall", "-Wextra", "-Werror", level, *code,
+            f"-I{folder.parent}", "-c", SOURCES / f"{source}.cpp", "-o", made[source])
+    made["probes"] = link_step(SOURCES / "comdat.d", folder / "probes.o", list(made.values()))
+    return made
+
+
+def instructions(path, machine):
+    """Where objdump sees instructions begin."""
+    text = run(f"{machine.prefix}objdump", "-d", "--no-show-raw-insn", path)
+    return {int(at, 16) for at in re.findall(r"^ *([0-9a-f]+):\t", text, re.M)}
+
+
+def fires(command):
+    """How often the program says that it fired."""
+    return int(re.fullmatch(r"sum -?\d+, (\d+) fires\n", run(*command))[1])
+
+
+def traced(elf, command, count):
+    """Enables all sites; checks each fire and each site."""
+    events = [json.loads(line) for line in
+              run(VITRINE, "trace", "comdat:*", "--json", "--exec", "--", *command).splitlines()]
+    said = [e for e in events if "probe" in e]
+    assert len(said) == count, f"{len(said)} fires shown, {count} made"
+    by_probe = collections.Counter(e["probe"] for e in said)
+    assert len(by_probe) == 7, f"only {dict(by_probe)}"
+    sites = {s.address: s for s in elf.sites()}
+    fired = collections.Counter(int(e["site"], 16) for e in said)
+    assert set(fired) <= set(sites), f"fires at {[hex(a) for a in set(fired) - set(sites)]}"
+    silent = [s for a, s in sites.items() if a not in fired and not NEVER_CALLED.search(s.function)]
+    assert not silent, f"never fired: {silent}"
+    for event in said:
+        site = sites[int(event["site"], 16)]
+        assert event["probe"] == f"comdat:{site.probe}", f"{event} at {site}"
+
+
+def one(folder, machine, compiler, mode, name, order, made):
+    path = folder / "-".join([machine.name, compiler, mode, name, *order])
+    run(*machine.compiler("g++"), *linker(folder, machine, name), *MODES[mode][1], made["main"],
+        *(made[o] for o in order), made["probes"], "-o", path)
+    elf = LinkedElf(path)
+    sites = elf.sites()
+    problems = wrong_places(elf, machine, elf.labels(), sites) + list(sound(elf))
+    starts = instructions(path, machine)
+    problems += [f"{s} is in the middle of an instruction" for s in sites if s.address not in starts]
+    assert not problems, "\n".join(problems)
+    command = [*machine.runner(mode), path]
+    if mode == "shared":
+        command = [*machine.runner(mode), folder / f"host-{machine.name}", path]
+    count = fires(command)
+    if machine.name == "x86_64":
+        traced(elf, command, count)
+    path.unlink()
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        folder = pathlib.Path(folder)
+        header(SOURCES / "comdat.d", folder)
+        machines = [MACHINES["x86_64"], MACHINES["aarch64"]]
+        made = {}
+        for machine, compiler, (code, _) in itertools.product(machines, ("g++", "clang++"), MODES.values()):
+            key = (machine.name, compiler, *code)
+            if key not in made:
+                made[key] = pool.submit(objects, folder, machine, compiler, code)
+        for machine in machines:
+            run(*machine.compiler("gcc"), HERE / "matrix/host.c", "-o", folder / f"host-{machine.name}")
+        running = []
+        for machine, compiler, mode, name, order in itertools.product(
+                machines, ("g++", "clang++"), MODES, LINKERS, ORDERS):
+            if name == "gold" and mode == "static-pie":
+                continue  # gold knows no --no-dynamic-linker: Usdt.matrix shows it
+            if order != ORDERS[0] and mode not in ("pie", "shared"):
+                continue
+            running.append((f"{machine.name} {compiler} {mode} {name} {' '.join(order)}",
+                            pool.submit(one, folder, machine, compiler, mode, name, order,
+                                        made[(machine.name, compiler, *MODES[mode][0])].result())))
+        return cases(lambda: [(name, done.result) for name, done in running])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

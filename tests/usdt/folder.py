@@ -1,0 +1,68 @@
+"""A folder, and what compiles and links in it, for tests that make one small program after another."""
+import json
+import pathlib
+
+from checks import sound, wrong_places
+from dof import LinkedElf
+from step import HERE, MACHINES, VITRINE, header, link_step, linker, run
+
+NATIVE = MACHINES["x86_64"]
+FILES = HERE / "cases"
+
+
+class Folder:
+    def __init__(self, path, machine=NATIVE):
+        self.path = pathlib.Path(path)
+        self.path.mkdir(exist_ok=True, parents=True)
+        self.machine = machine
+        header(FILES / "probes.d", self.path)
+
+    def compile(self, source, *flags, compiler="gcc", name=None):
+        target = self.path / f"{name or pathlib.Path(source).stem}.o"
+        run(*self.machine.compiler(compiler), "-Wall", "-Wextra", *flags, f"-I{self.path}", "-c", FILES / source,
+            "-o", target)
+        return target
+
+    def step(self, *objects, definition=FILES / "probes.d", output="probes.o"):
+        return link_step(definition, self.path / output, objects)
+
+    def link(self, name, *arguments, ld="bfd", compiler="gcc"):
+        path = self.path / name
+        run(*self.machine.compiler(compiler), *linker(self.path, self.machine, ld), *arguments, "-o", path)
+        return path
+
+    def good(self, path, said=None, labels=True, runner=()):
+        """Checks a linked file, and runs it where `said` says what it should say: its sites."""
+        elf = LinkedElf(path)
+        sites = elf.sites()
+        problems = list(sound(elf))
+        if labels:
+            problems += wrong_places(elf, self.machine, elf.labels(), sites)
+        problems += [f"{s} is not in code" for s in sites if not elf.executable(s.address)]
+        assert not problems, "\n".join(problems)
+        if said is not None:
+            told = run(*runner, path)
+            assert told == said, f"says {told!r}, not {said!r}"
+        return sites
+
+
+def names(sites):
+    return sorted({s.probe for s in sites})
+
+
+def shown(path):
+    """What `vitrine probes` makes of a file."""
+    lines = [json.loads(line) for line in run(VITRINE, "probes", "--json", path).splitlines()]
+    return sorted((p["provider"], p["name"], int(s["address"], 16)) for p in lines for s in p["sites"])
+
+
+def traced(command, *probes):
+    """The fires that `vitrine trace` shows of a command, and what the command printed."""
+    said, fires = [], []
+    for line in run(VITRINE, "trace", *probes, "--json", "--exec", "--", *command).splitlines():
+        if line.startswith('{"ts_ns"'):
+            event = json.loads(line)
+            fires.append((event["probe"], event["args"]))
+        else:
+            said.append(line)
+    return fires, said

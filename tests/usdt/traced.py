@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""A traced program's fires are those that the program makes, with its arguments: every linker and kind of
+output. bpftrace, at the addresses that the DOF names, sees the same ones.
+
+usage: traced.py SOURCE_ROOT VITRINE
+"""
+import collections
+import itertools
+import json
+import pathlib
+import re
+import sys
+import tempfile
+
+from checks import is_stub
+from dof import LinkedElf
+from step import HERE, LINKERS, MACHINES, MODES, VITRINE, cases, header, link_step, linker, run
+
+SUBJECT = HERE / "matrix"
+NATIVE = MACHINES["x86_64"]
+
+
+def build(folder, compiler, level, mode, ld):
+    """The linked subject, and the command that runs it."""
+    code, link = MODES[mode]
+    objects = []
+    for source in ("one", "two", "main"):
+        objects.append(folder / f"{source}.o")
+        run(compiler, level, "-std=gnu11", *code, f"-I{folder}", "-c", SUBJECT / f"{source}.c", "-o", objects[-1])
+    probes = link_step(SUBJECT / "matrix.d", folder / "probes.o", objects)
+    path = folder / "subject"
+    run("gcc", *linker(folder, NATIVE, ld), *link, *objects, probes, "-o", path)
+    if mode != "shared":
+        return path, [path]
+    run("gcc", SUBJECT / "host.c", "-o", folder / "host")
+    return path, [folder / "host", path]
+
+
+def said_fires(said):
+    """The fires that the subject's lines tell of."""
+    found = []
+    for line in said.splitlines():
+        if ":" not in line:
+            continue
+        probe, *arguments = line.split()
+        found.append((probe, [int(a) if re.fullmatch(r"-?\d+", a) else a for a in arguments]))
+    return found
+
+
+def everything(folder, compiler, level, mode, ld):
+    path, command = build(folder, compiler, level, mode, ld)
+    assert "matrix:asked" not in run(*command), "enabled, although nobody traces"
+    shown, said = [], []
+    sites = {s.address: s for s in LinkedElf(path).sites()}
+    for line in run(VITRINE, "trace", "matrix:*", "other:*", "--json", "--exec", "--", *command).splitlines():
+        if line.startswith('{"ts_ns"'):
+            event = json.loads(line)
+            shown.append((event["probe"], event["args"]))
+            site = sites[int(event["site"], 16)]
+            assert event["probe"] == f"{site.provider}:{site.probe}", event
+        else:
+            said.append(line)
+    fires = said_fires("\n".join(said))
+    assert len(fires) >= 14 and any(p == "matrix:asked" for p, _ in fires), fires
+    assert shown == fires, f"shown {shown}\nfired {fires}"
+    assert "matrix:asked" not in run(*command), "still enabled after the trace"
+
+
+def peer(folder, ld):
+    """bpftrace at the same addresses, with the register of the first argument."""
+    path, command = build(folder, "gcc", "-O2", "pie", ld)
+    sites = [s for s in LinkedElf(path).sites() if not is_stub(s) and s.probe not in ("none", "words", "asked")]
+    program = " ".join(f'uprobe:{path}:{s.address:#x} {{ printf("{s.provider}:{s.probe} %d\\n", (int32)reg("di")); }}'
+                       for s in sites)
+    wanted = collections.Counter((p, a[0]) for p, a in said_fires(run(*command))
+                                 if p not in ("matrix:none", "matrix:words", "matrix:asked"))
+    said = run("bpftrace", "-q", "-o", folder / "seen", "-e", program, "-c", " ".join(map(str, command)))
+    seen = collections.Counter()
+    for line in (folder / "seen").read_text().splitlines():
+        found = re.fullmatch(r"(\S+:\S+) (-?\d+)", line)
+        if found:
+            seen[found[1], int(found[2])] += 1
+    assert wanted and seen == wanted, f"bpftrace saw {seen}, fired {wanted}\n{said}"
+
+
+def main():
+    with tempfile.TemporaryDirectory() as place:
+        def programs():
+            for (mode, ld), (compiler, level) in zip(
+                    itertools.product(MODES, LINKERS),
+                    itertools.cycle([("gcc", "-O2"), ("clang", "-O2"), ("gcc", "-O0"), ("clang", "-Os"), ("gcc", "-Os"),
+                                     ("clang", "-O0"), ("gcc", "-O2")])):
+                if (mode, ld) == ("static-pie", "gold"):
+                    continue  # gold knows no --no-dynamic-linker: Usdt.matrix shows it
+                yield (f"{compiler} {level} {mode} {ld}", everything, prepared(place), compiler, level, mode, ld)
+            for ld in LINKERS:
+                yield (f"bpftrace, {ld}", peer, prepared(place), ld)
+
+        return cases(programs)
+
+
+def prepared(place):
+    """A new folder with the subject's header."""
+    folder = pathlib.Path(tempfile.mkdtemp(dir=place))
+    header(SUBJECT / "matrix.d", folder)
+    return folder
+
+
+if __name__ == "__main__":
+    sys.exit(main())
