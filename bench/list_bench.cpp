@@ -1,59 +1,22 @@
 // Listing the probes of a file: `vitrine probes` beside `readelf -n` and `bpftrace -l`, as whole
 // processes, by turns. Of libc (which has none on Debian), libstdc++ (three), and a program of 50 MB
 // with 20,000 sites of 4,000 probes that is made here.
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <optional>
 #include <random>
 #include <string>
 #include <vector>
 
-extern char** environ;
+#include "process.hpp"
 
 namespace {
 
-using Milliseconds = std::chrono::duration<double, std::milli>;
-using Words = std::vector<std::string>;
-
-/// What a process took, milliseconds.
-struct Cost {
-  double elapsed = 0, processor = 0;
-};
-
-double milliseconds(const timeval& time) {
-  return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_usec) / 1e3;
-}
-
-/// Runs a command to its end, its output thrown away. Nullopt: it failed.
-std::optional<Cost> run(const Words& words) {
-  std::vector<char*> argv;
-  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  for (const int fd : {STDOUT_FILENO, STDERR_FILENO})
-    posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_WRONLY, 0);
-  const auto start = std::chrono::steady_clock::now();
-  pid_t pid = 0;
-  int status = -1;
-  rusage usage{};
-  if (posix_spawnp(&pid, argv[0], &actions, nullptr, argv.data(), environ) == 0)
-    wait4(pid, &status, 0, &usage);
-  const Milliseconds took = std::chrono::steady_clock::now() - start;
-  posix_spawn_file_actions_destroy(&actions);
-  if (status != 0) return std::nullopt;
-  return Cost{took.count(), milliseconds(usage.ru_utime) + milliseconds(usage.ru_stime)};
-}
+using bench::median, bench::run, bench::Words;
 
 struct Tool {
   std::string name;
@@ -61,11 +24,6 @@ struct Tool {
   int every = 1;  ///< runs in each n-th round: some take a second
   std::vector<double> elapsed, processor;
 };
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 void compare(const std::string& title, const std::string& file, int rounds) {
   std::vector<Tool> tools{
