@@ -11,9 +11,8 @@ import sys
 import tempfile
 
 from checks import is_stub
-from dof import LinkedElf
-from folder import FILES, NATIVE, Folder, names, traced
-from step import LINKERS, MACHINES, Failure, cases, run
+from folder import NATIVE, Folder, names, traced
+from step import LINKERS, MACHINES, cases, run
 
 SAID = "direct 1\ntail 2\nasked 0 0\n"
 FIRES = [("cases:live", [1]), ("cases:other", [2]), ("cases:done", [4]), ("cases:start", [5])]
@@ -22,8 +21,6 @@ FIRES = [("cases:live", [1]), ("cases:other", [2]), ("cases:done", [4]), ("cases
 def plain_declarations(folder, compiler, level, code, mode, linkers):
     """Direct, tail and conditional calls, through the GOT, by address: each ends at a site."""
     forms = folder.compile("forms.c", level, *code, compiler=compiler)
-    before = folder.path / "before.o"
-    before.write_bytes(forms.read_bytes())
     probes = folder.step(forms)
     runner = folder.machine.runner(mode)
     for ld in linkers:
@@ -85,7 +82,6 @@ def main():
         for compiler, level in itertools.product(("gcc", "clang"), ("-O0", "-O2", "-Os")):
             for code, mode in ((["-fPIE"], "pie"), (["-fno-pie"], "no-pie"), (["-fPIE", "-fno-plt"], "pie"),
                                (["-fno-pie", "-mcmodel=large"], "no-pie"), (["-fPIC", "-mcmodel=large"], "pie")):
-                # Other linkers take no relocation of the large model to a function in position-independent code.
                 case(f"{compiler} {level} {' '.join(code)}", plain_declarations, compiler, level, code, mode, LINKERS)
             for machine in ("i386", "aarch64"):
                 for code in ([], ["-fno-plt", "-fPIE"]):
