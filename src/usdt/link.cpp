@@ -69,7 +69,7 @@ class Step {
     if (!object) return fail_while(path, object.error());
     if (auto done = take(path, *object); !done) return done;
     if (!object->bytes) return {};
-    auto staged = StagedFile::write(path, *object->bytes);
+    auto staged = StagedFile::write(path, *object->bytes, StagedFile::Time::kept);
     if (!staged) return tl::unexpected(staged.error());
     staged_.push_back(std::move(*staged));
     report_.rewritten.push_back(path);

@@ -56,7 +56,8 @@ tl::unexpected<Error> file_error(const std::string& path, const char* what, int 
   return fail(code, fmt::format("{} cannot be {}: {}", path, what, std::strerror(number)));
 }
 
-Result<StagedFile> StagedFile::write(const std::string& path, std::span<const std::byte> bytes) {
+Result<StagedFile> StagedFile::write(const std::string& path, std::span<const std::byte> bytes,
+                                     Time time) {
   struct stat status {};
   const bool exists = ::stat(path.c_str(), &status) == 0;
   if (exists && S_ISDIR(status.st_mode)) return file_error(path, written, EISDIR);
@@ -72,6 +73,9 @@ Result<StagedFile> StagedFile::write(const std::string& path, std::span<const st
       ::fchown(file.get(), status.st_uid, status.st_gid) != 0 && errno != EPERM)
     return file_error(path, written, errno);
   if (::fchmod(file.get(), exists ? status.st_mode & 07777 : new_file_mode()) != 0)
+    return file_error(path, written, errno);
+  const timespec times[] = {{0, UTIME_OMIT}, status.st_mtim};
+  if (exists && time == Time::kept && ::futimens(file.get(), times) != 0)
     return file_error(path, written, errno);
   if (!file.close()) return file_error(path, written, errno);
   return staged;

@@ -13,9 +13,15 @@ namespace vitrine::usdt {
 /// in place is removed.
 class StagedFile {
  public:
+  enum class Time {
+    now,
+    kept,  ///< of a file that exists: Ninja makes again what is not of the time it recorded
+  };
+
   /// A file that exists keeps its permissions, and must be one that the caller may write to; a
   /// symbolic link is followed. Errors: not_found (no such directory), not_permitted, failed.
-  static Result<StagedFile> write(const std::string& path, std::span<const std::byte> bytes);
+  static Result<StagedFile> write(const std::string& path, std::span<const std::byte> bytes,
+                                  Time time = Time::now);
 
   StagedFile(StagedFile&& other) noexcept;
   StagedFile& operator=(StagedFile&&) = delete;
