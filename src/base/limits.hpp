@@ -96,6 +96,19 @@ inline constexpr std::size_t definition_type = 127;     ///< bytes of a type's s
 inline constexpr std::size_t definition_nesting = 32;   ///< parentheses of a declarator; people: 3
 inline constexpr std::size_t definition_derivations = 32;  ///< stars and brackets of one declarator
 
+inline constexpr std::size_t frames = 256;                ///< of one stack; deeper ones are marked
+inline constexpr std::size_t stack_copy = 64 * 1024;      ///< bytes: the kernel copies no more
+inline constexpr std::uint64_t stack_bytes = 1ULL << 30;  ///< of one stack; usual: 8 MiB
+inline constexpr std::uint64_t cfi_section = 1ULL << 30;  ///< bytes; libchdb has 40 MiB
+inline constexpr std::uint64_t cfi_unpacked = 64U << 20;  ///< bytes of .debug_frame, kept
+inline constexpr std::size_t cfi_entries = 4U << 20;      ///< of one file; libchdb has 600,000
+inline constexpr std::size_t cfi_entry_bytes = 256 * 1024;  ///< longest in libLLVM: some 20 KiB
+inline constexpr std::size_t cfi_states = 64;               ///< remembered at once; compilers: 1
+inline constexpr std::size_t cfi_windows = 2048;            ///< KiB of a file's CFI kept
+inline constexpr std::size_t cfi_rows = 1024;  ///< of a file, kept in full: others are compact
+inline constexpr std::size_t expression_steps = 256;  ///< of one DWARF expression; compilers: 12
+inline constexpr std::size_t expression_depth = 32;   ///< of its stack
+
 inline constexpr std::size_t query_bytes = 4096;          ///< of one condition or list
 inline constexpr std::size_t query_steps = 256;           ///< comparisons and their connectives
 inline constexpr std::size_t query_nesting = 64;          ///< parentheses and negations

@@ -43,8 +43,8 @@ enum : std::uint64_t {
 bool query_mapping(int maps, Address address, QueryFilter filter, Mapping& mapping) {
   char name[4096 + 64];
   ProcmapQuery request;
-  request.flags = covering_or_next | file_backed |
-                  (filter == QueryFilter::readable ? vma_readable : vma_executable);
+  request.flags = covering_or_next |
+                  (filter == QueryFilter::readable ? file_backed | vma_readable : +vma_executable);
   request.address = address;
   request.name_size = sizeof name;
   request.name = reinterpret_cast<std::uintptr_t>(name);

@@ -5,7 +5,7 @@
 
 namespace vitrine::target {
 
-/// Which mappings are asked for; of files, all of them.
+/// Which mappings are asked for: readable ones of files, executable ones of all kinds.
 enum class QueryFilter { readable, executable };
 
 /// The first such mapping that ends after `address`. `maps`: descriptor of /proc/PID/maps. False,

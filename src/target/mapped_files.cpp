@@ -18,24 +18,8 @@
 namespace vitrine::target {
 namespace {
 
-class Collector {
- public:
-  void add(Mapping mapping) {
-    if (!mapping.executable || mapping.inode == 0) return;
-    const auto [known, is_new] =
-        positions_.emplace(std::pair(mapping.device, mapping.inode), files_.size());
-    if (is_new) files_.push_back({mapping.device, mapping.inode, mapping.name, {}});
-    files_[known->second].parts.push_back(std::move(mapping));
-  }
-  std::vector<MappedFile> take() { return std::move(files_); }
-
- private:
-  std::vector<MappedFile> files_;
-  std::map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> positions_;
-};
-
 /// Both return 0, or errno.
-int by_query(int maps, Collector& into) {
+int by_query(int maps, std::vector<Mapping>& into) {
   Address address = 0;
   for (std::size_t n = 0; n < limits::map_lines; ++n) {
     Mapping mapping;
@@ -43,12 +27,12 @@ int by_query(int maps, Collector& into) {
       return errno == ENOENT ? 0 : errno;
     if (mapping.end <= address) break;
     address = mapping.end;
-    into.add(std::move(mapping));
+    into.push_back(std::move(mapping));
   }
   return 0;
 }
 
-int by_text(int maps, Collector& into) {
+int by_text(int maps, std::vector<Mapping>& into) {
   LineCutter lines;
   std::size_t count = 0;
   std::string chunk(64 * 1024, '\0');
@@ -58,23 +42,24 @@ int by_text(int maps, Collector& into) {
     if (n < 0) return errno;
     if (n == 0) return count == 0 ? ESRCH : 0;
     lines.feed({chunk.data(), static_cast<std::size_t>(n)}, [&](std::string_view line) {
-      if (auto mapping = parse_mapping(line); ++count <= limits::map_lines && mapping)
-        into.add(std::move(*mapping));
+      if (++count > limits::map_lines) return;
+      if (auto mapping = parse_mapping(line); mapping && mapping->executable)
+        into.push_back(std::move(*mapping));
     });
   }
   return 0;
 }
 
-Result<std::vector<MappedFile>> collect(int proc_dir, const std::string& path) {
+Result<std::vector<Mapping>> collect(int proc_dir, const std::string& path) {
   const auto maps = open_at(proc_dir, path, O_RDONLY);
   if (!maps) return tl::unexpected<Error>(maps.error());
-  Collector collector;
-  int error = by_query(maps->get(), collector);
-  if (error == ENOTTY || error == EINVAL) error = by_text(maps->get(), collector);
+  std::vector<Mapping> mappings;
+  int error = by_query(maps->get(), mappings);
+  if (error == ENOTTY || error == EINVAL) error = by_text(maps->get(), mappings);
   if (error == ESRCH)
     return fail(ErrorCode::not_found, fmt::format("{}: the process has ended", path));
   if (error != 0) return fail(ErrorCode::failed, fmt::format("{}: {}", path, std::strerror(error)));
-  return collector.take();
+  return mappings;
 }
 
 /// Files that are not what is mapped are refused by their inode. Devices are not compared: on btrfs
@@ -86,13 +71,30 @@ bool is_mapped_file(int fd, const MappedFile& file) {
 
 }  // namespace
 
-Result<std::vector<MappedFile>> executable_files(int proc_dir) {
-  auto files = collect(proc_dir, "maps");
-  if (files || files.error().code != ErrorCode::not_found) return files;
+Result<std::vector<Mapping>> executable_mappings(int proc_dir) {
+  auto mappings = collect(proc_dir, "maps");
+  if (mappings || mappings.error().code != ErrorCode::not_found) return mappings;
   // The leader may have exited: its maps are empty, those of its threads are not.
   const auto live = live_thread(proc_dir);
   if (!live) return tl::unexpected<Error>(live.error());
   return collect(proc_dir, fmt::format("task/{}/maps", *live));
+}
+
+std::vector<MappedFile> files_of(const std::vector<Mapping>& mappings) {
+  std::vector<MappedFile> files;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> positions;
+  for (const Mapping& mapping : mappings) {
+    if (mapping.inode == 0) continue;
+    const auto [known, is_new] =
+        positions.emplace(std::pair(mapping.device, mapping.inode), files.size());
+    if (is_new) files.push_back({mapping.device, mapping.inode, mapping.name, {}});
+    files[known->second].parts.push_back(mapping);
+  }
+  return files;
+}
+
+Result<std::vector<MappedFile>> executable_files(int proc_dir) {
+  return executable_mappings(proc_dir).map(files_of);
 }
 
 Result<FileDescriptor> open_mapped(int proc_dir, const MappedFile& file) {

@@ -16,6 +16,13 @@ struct MappedFile {
   std::vector<Mapping> parts;  ///< its executable mappings, by address
 };
 
+/// All executable mappings, those without a file too, by address. `proc_dir`: descriptor of
+/// /proc/PID. Errors: not_found (the process is gone), not_permitted.
+Result<std::vector<Mapping>> executable_mappings(int proc_dir);
+
+/// The files among executable mappings, by the address of their first part.
+std::vector<MappedFile> files_of(const std::vector<Mapping>& mappings);
+
 /// By the address of their first part. `proc_dir`: descriptor of /proc/PID. Errors: not_found (the
 /// process is gone), not_permitted.
 Result<std::vector<MappedFile>> executable_files(int proc_dir);

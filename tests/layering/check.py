@@ -19,9 +19,11 @@ ALLOWED = {
     "probe": {"abi", "base", "dof", "elf"},
     "profile": {"base"},
     "query": {"base", "probe"},
+    "unwind": {"abi", "base", "elf"},
     "target": {"abi", "base", "format", "elf"},
     "bpf": {"abi", "base", "format", "probe", "query", "target"},
-    "observe": {"abi", "base", "dof", "format", "elf", "probe", "profile", "query", "target", "bpf"},
+    "observe": {"abi", "base", "dof", "format", "elf", "probe", "profile", "query", "target", "bpf",
+                "unwind"},
     "cli": {"base", "dof", "format", "observe", "probe", "profile", "query", "usdt"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([a-z_]+)/')

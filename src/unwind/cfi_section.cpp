@@ -1,0 +1,217 @@
+#include "unwind/cfi_section.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include "base/limits.hpp"
+#include "unwind/cfi_pointer.hpp"
+
+namespace vitrine::unwind {
+namespace {
+
+constexpr std::size_t index_chunk = 1U << 20;
+constexpr std::size_t kept_commons = 256;  // of a file; linkers leave a few
+
+/// The letters after 'z', each with its data (LSB 5.0, 10.6.1.1.1). False: an unknown one.
+bool read_augmentation(std::string_view letters, Cursor data, CommonEntry& entry) {
+  for (const char letter : letters.substr(1)) {
+    switch (letter) {
+      case 'R':
+        entry.pointer_encoding = data.u8();
+        break;
+      case 'L':
+        data.u8();
+        break;
+      case 'P': {
+        const std::uint8_t encoding = data.u8();
+        if (encoding != pointer_omitted && !read_number(data, encoding)) return false;
+        break;
+      }
+      case 'S':
+        entry.is_signal = true;
+        break;
+      case 'B':  // aarch64: return addresses are signed with the B key
+      case 'G':  // aarch64: memory tagging of the stack
+        break;
+      default:
+        return false;
+    }
+  }
+  return !data.failed();
+}
+
+}  // namespace
+
+std::vector<std::byte> CfiSection::bytes(std::uint64_t from, std::uint64_t to) {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(to - from));
+  bytes.resize(memory_.read_some(place_.offset + from, bytes));
+  return bytes;
+}
+
+std::optional<CfiSection::Raw> CfiSection::header(std::uint64_t position) {
+  if (position >= place_.size) return std::nullopt;
+  std::byte buffer[20];
+  const std::uint64_t most = std::min<std::uint64_t>(sizeof buffer, place_.size - position);
+  const std::size_t got = memory_.read_some(place_.offset + position,
+                                            std::span(buffer, static_cast<std::size_t>(most)));
+  Cursor cursor(std::span(buffer, got));
+  Raw raw;
+  std::uint64_t length = cursor.number<std::uint32_t>();
+  const bool is_wide = length == 0xffff'ffff;
+  if (is_wide) length = cursor.number<std::uint64_t>();
+  raw.id_at = position + cursor.position();
+  raw.is_end = length == 0;
+  if (cursor.failed() || length > place_.size - raw.id_at) return std::nullopt;
+  raw.next = raw.id_at + length;
+  if (raw.is_end) return raw;
+  // Only .debug_frame has ids as wide as lengths.
+  const bool wide_id = is_wide && place_.is_debug;
+  raw.id = wide_id ? cursor.number<std::uint64_t>() : cursor.number<std::uint32_t>();
+  raw.body_at = position + cursor.position();
+  if (cursor.failed() || raw.body_at > raw.next) return std::nullopt;
+  raw.is_common =
+      place_.is_debug ? raw.id == (wide_id ? ~std::uint64_t{0} : 0xffff'ffff) : raw.id == 0;
+  return raw;
+}
+
+std::optional<CommonEntry> CfiSection::read_common(const Raw& raw) {
+  if (!raw.is_common || raw.next - raw.body_at > limits::cfi_entry_bytes) return std::nullopt;
+  const std::vector<std::byte> body = bytes(raw.body_at, raw.next);
+  Cursor cursor(body);
+  const std::uint8_t version = cursor.u8();
+  if (version != 1 && version != 3 && version != 4) return std::nullopt;
+  const auto* letters = reinterpret_cast<const char*>(body.data()) + cursor.position();
+  std::size_t length = 0;
+  while (cursor.u8() != 0) ++length;
+  if (cursor.failed()) return std::nullopt;
+  const std::string_view augmentation(letters, length);
+  // In version 4, sizes of an address and of a segment selector.
+  if (version == 4 && (cursor.u8() != 8 || cursor.u8() != 0)) return std::nullopt;
+  CommonEntry entry;
+  entry.code_alignment = cursor.uleb();
+  entry.data_alignment = cursor.sleb();
+  entry.result_column = version == 1 ? cursor.u8() : cursor.uleb();
+  if (!augmentation.empty()) {
+    if (augmentation[0] != 'z') return std::nullopt;
+    entry.has_augmentation = true;
+    const std::uint64_t size = cursor.uleb();
+    if (!read_augmentation(augmentation, Cursor(cursor.take(size)), entry)) return std::nullopt;
+  }
+  const auto program = cursor.rest();
+  if (cursor.failed()) return std::nullopt;
+  entry.program.assign(program.begin(), program.end());
+  return entry;
+}
+
+const CommonEntry* CfiSection::common(std::uint64_t position) {
+  auto known = commons_.find(position);
+  if (known == commons_.end()) {
+    if (commons_.size() >= kept_commons) commons_.clear();
+    const auto raw = header(position);
+    known = commons_.emplace(position, raw ? read_common(*raw) : std::nullopt).first;
+  }
+  return known->second ? &*known->second : nullptr;
+}
+
+std::optional<FrameEntry> CfiSection::read_entry(const Raw& raw, bool with_program) {
+  if (raw.is_common || raw.is_end) return std::nullopt;
+  // From .eh_frame it is a distance backwards, in .debug_frame a position.
+  if (!place_.is_debug && raw.id > raw.id_at) return std::nullopt;
+  FrameEntry entry;
+  entry.common = common(place_.is_debug ? raw.id : raw.id_at - raw.id);
+  if (entry.common == nullptr) return std::nullopt;
+  // Two addresses are 20 bytes at most, where LEB128 is not padded.
+  const std::uint64_t size = raw.next - raw.body_at;
+  if (with_program && size > limits::cfi_entry_bytes) return std::nullopt;
+  const std::vector<std::byte> body =
+      bytes(raw.body_at, with_program ? raw.next : raw.body_at + std::min<std::uint64_t>(size, 20));
+  Cursor cursor(body);
+  const std::uint8_t encoding = entry.common->pointer_encoding;
+  const auto start = read_pointer(cursor, encoding, place_.address + raw.body_at);
+  const auto length = read_number(cursor, encoding);
+  if (!start || !length || cursor.failed()) return std::nullopt;
+  entry.start = *start;
+  entry.size = *length;
+  if (!with_program) return entry;
+  if (entry.common->has_augmentation) cursor.take(cursor.uleb());
+  const auto program = cursor.rest();
+  if (cursor.failed()) return std::nullopt;
+  entry.program.assign(program.begin(), program.end());
+  return entry;
+}
+
+void CfiSection::add(Address start, std::uint64_t position) {
+  if (start < lowest_ || start - lowest_ > UINT32_MAX || position > UINT32_MAX) return;
+  index_.push_back(
+      {static_cast<std::uint32_t>(start - lowest_), static_cast<std::uint32_t>(position)});
+}
+
+bool CfiSection::use_index(std::uint64_t offset, std::uint64_t size, Address address) {
+  // Version, then the encodings of: the pointer to .eh_frame, the count, the table.
+  constexpr std::byte known[] = {std::byte{1}, std::byte{0x1b}, std::byte{0x03}, std::byte{0x3b}};
+  std::byte head[12];
+  if (size < sizeof head || memory_.read_some(offset, head) != sizeof head) return false;
+  if (!std::equal(std::begin(known), std::end(known), head)) return false;
+  Cursor cursor{std::span(head).subspan(8)};
+  const std::uint64_t count = std::min<std::uint64_t>(
+      {cursor.number<std::uint32_t>(), (size - sizeof head) / 8, limits::cfi_entries});
+  std::vector<std::byte> chunk;
+  for (std::uint64_t n = 0; n < count;) {
+    const std::uint64_t rows = std::min<std::uint64_t>(count - n, index_chunk / 8);
+    chunk.resize(static_cast<std::size_t>(rows * 8));
+    chunk.resize(memory_.read_some(offset + sizeof head + n * 8, chunk) / 8 * 8);
+    if (chunk.empty()) break;
+    Cursor row(chunk);
+    if (n == 0) {
+      lowest_ = address + static_cast<std::uint64_t>(row.number<std::int32_t>());
+      row = Cursor(chunk);
+      index_.reserve(static_cast<std::size_t>(count));
+    }
+    while (!row.at_end()) {
+      const Address start = address + static_cast<std::uint64_t>(row.number<std::int32_t>());
+      const Address entry = address + static_cast<std::uint64_t>(row.number<std::int32_t>());
+      if (entry - place_.address < place_.size) add(start, entry - place_.address);
+    }
+    n += chunk.size() / 8;
+  }
+  // What is not sorted would be searched in vain.
+  const auto lower = [](const Indexed& a, const Indexed& b) { return a.start < b.start; };
+  if (!std::is_sorted(index_.begin(), index_.end(), lower)) index_.clear();
+  return !index_.empty();
+}
+
+void CfiSection::make_index() {
+  index_.clear();
+  std::vector<std::pair<Address, std::uint64_t>> found;
+  std::uint64_t position = 0;
+  while (found.size() < limits::cfi_entries) {
+    const auto raw = header(position);
+    if (!raw) break;
+    // Only .eh_frame ends with a zero; in .debug_frame it is padding.
+    if (raw->is_end && !place_.is_debug) break;
+    // Functions that the linker dropped are left at 0.
+    if (const auto entry = read_entry(*raw, false); entry && entry->start != 0 && entry->size != 0)
+      found.emplace_back(entry->start, position);
+    position = raw->next;
+  }
+  std::sort(found.begin(), found.end());
+  if (found.empty()) return;
+  lowest_ = found.front().first;
+  index_.reserve(found.size());
+  for (const auto& [start, at] : found) add(start, at);
+}
+
+std::optional<FrameEntry> CfiSection::find(Address address) {
+  if (address < lowest_ || address - lowest_ > UINT32_MAX) return std::nullopt;
+  const auto wanted = static_cast<std::uint32_t>(address - lowest_);
+  const auto after = std::upper_bound(
+      index_.begin(), index_.end(), wanted,
+      [](std::uint32_t start, const Indexed& entry) { return start < entry.start; });
+  if (after == index_.begin()) return std::nullopt;
+  const auto raw = header(std::prev(after)->position);
+  auto entry = raw ? read_entry(*raw, true) : std::nullopt;
+  if (!entry || address - entry->start >= entry->size) return std::nullopt;
+  return entry;
+}
+
+}  // namespace vitrine::unwind

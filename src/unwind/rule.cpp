@@ -1,0 +1,55 @@
+#include "unwind/rule.hpp"
+
+#include <limits>
+
+namespace vitrine::unwind {
+namespace {
+
+using Kind = RegisterRule::Kind;
+
+constexpr bool fits(std::int64_t value) {
+  return value >= std::numeric_limits<std::int32_t>::min() &&
+         value <= std::numeric_limits<std::int32_t>::max();
+}
+
+/// A register's rule as a source and an offset; false: it is neither.
+bool compact(const RegisterRule& rule, Rule::Source& source, std::int32_t& offset) {
+  switch (rule.kind) {
+    case Kind::unspecified:
+    case Kind::same:
+      source = Rule::Source::same;
+      return true;
+    case Kind::undefined:
+      source = Rule::Source::lost;
+      return true;
+    case Kind::at_cfa:
+      source = Rule::Source::at_cfa;
+      offset = static_cast<std::int32_t>(rule.value);
+      return fits(rule.value);
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+Rule compact(const Row& row, Machine machine) {
+  const Roles roles = roles_of(machine);
+  Rule rule;
+  rule.form = Rule::Form::row;
+  if (row.registers[roles.result].kind == Kind::undefined) {
+    rule.form = Rule::Form::outermost;
+    return rule;
+  }
+  if (row.is_signal || row.cfa.kind != Kind::in_register || !fits(row.cfa_offset) ||
+      row.registers[roles.stack].kind != Kind::unspecified)
+    return rule;
+  rule.cfa_register = static_cast<std::uint8_t>(row.cfa.value);
+  rule.cfa_offset = static_cast<std::int32_t>(row.cfa_offset);
+  if (compact(row.registers[roles.frame], rule.frame_pointer, rule.frame_pointer_offset) &&
+      compact(row.registers[roles.result], rule.return_address, rule.return_address_offset))
+    rule.form = Rule::Form::offsets;
+  return rule;
+}
+
+}  // namespace vitrine::unwind

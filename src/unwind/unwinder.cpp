@@ -1,0 +1,204 @@
+#include "unwind/unwinder.hpp"
+
+#include "base/limits.hpp"
+#include "unwind/restore.hpp"
+
+namespace vitrine::unwind {
+namespace {
+
+/// One stack. The usual way restores what the rules are made of: stack pointer, frame pointer and
+/// pc. Few rules (of the dynamic linker, of assembly) go by another register; for a stack with one
+/// of these all is done again, with all registers of each frame.
+class Walk {
+ public:
+  Walk(const CodeMap& code, RuleCache& rules, const Registers& registers, const Stack& stack,
+       std::vector<Frame>& frames)
+      : code_(code),
+        rules_(rules),
+        stack_(stack),
+        frames_(frames),
+        roles_(roles_of(registers.machine)),
+        position_{registers},
+        low_(registers.sp()) {}
+
+  End run(bool with_all_registers) {
+    all_registers_ = with_all_registers;
+    frames_.clear();
+    std::optional<End> end;
+    while (!end) {
+      const Address lookup = pc() - (interrupted_ ? 0 : 1);
+      const RuleCache::Entry* known = rules_.find(lookup);
+      const RuleCache::Entry entry = known != nullptr ? *known : look_up(lookup);
+      if (entry.region == no_region && !interrupted_) return End::bad;
+      if (frames_.size() == limits::frames) return End::limit;
+      frames_.push_back({pc(), entry.region, !interrupted_});
+      end = leave(entry, lookup);
+      if (!end && pc() == 0) end = End::outermost;
+    }
+    return *end;
+  }
+
+  /// The walk ended for want of a register that it had not restored.
+  [[nodiscard]] bool lacked_register() const { return lacked_register_; }
+
+ private:
+  RuleCache::Entry look_up(Address lookup) {
+    RuleCache::Entry entry{lookup, {}, code_.find(lookup)};
+    if (entry.region == no_region) return entry;
+    const Region& region = code_[entry.region];
+    if (region.table != nullptr && region.table->machine() == position_.registers.machine)
+      entry.rule = region.table->rule(lookup - region.bias);
+    rules_.insert(entry);
+    return entry;
+  }
+
+  /// To the caller; an end if there is none.
+  std::optional<End> leave(const RuleCache::Entry& entry, Address lookup) {
+    switch (entry.rule.form) {
+      case Rule::Form::offsets:
+        if (!all_registers_) return by_offsets(entry.rule);
+        [[fallthrough]];
+      case Rule::Form::row: {
+        const Region& region = code_[entry.region];
+        return by_row(region.table->row(lookup - region.bias));
+      }
+      case Rule::Form::outermost:
+        return End::outermost;
+      case Rule::Form::none:
+        break;
+    }
+    return by_convention(entry.region);
+  }
+
+  std::optional<End> by_offsets(const Rule& rule) {
+    if (!position_.knows(rule.cfa_register)) return lack_register();
+    const Address cfa =
+        words()[rule.cfa_register] + static_cast<std::uint64_t>(std::int64_t{rule.cfa_offset});
+    if (goes_back(cfa)) return End::bad;
+    std::uint64_t target = 0;
+    if (rule.return_address == Rule::Source::at_cfa) {
+      const Address at = cfa + static_cast<std::uint64_t>(std::int64_t{rule.return_address_offset});
+      if (!stack_.read(at, target)) return unreadable(at);
+    } else if (roles_.result != roles_.pc && position_.knows(roles_.result)) {
+      target = words()[roles_.result];
+    } else {
+      return End::no_rule;
+    }
+    bool has_frame = rule.frame_pointer == Rule::Source::same && position_.knows(roles_.frame);
+    if (rule.frame_pointer == Rule::Source::at_cfa)
+      has_frame =
+          stack_.read(cfa + static_cast<std::uint64_t>(std::int64_t{rule.frame_pointer_offset}),
+                      words()[roles_.frame]);
+    call_from(target, cfa, has_frame);
+    words()[roles_.stack] = cfa;
+    position_.known |= bit(roles_.stack);
+    return std::nullopt;
+  }
+
+  std::optional<End> by_row(const Row* row) {
+    if (row == nullptr) return End::no_rule;
+    auto next = restore(*row, position_, stack_);
+    if (!next && next.error() == End::no_rule) return lack_register();
+    if (!next) return next.error();
+    // A handler may have had a stack of its own.
+    if (!row->is_signal && goes_back(next->registers.sp())) return End::bad;
+    position_ = *next;
+    low_ = position_.registers.sp();
+    interrupted_ = row->is_signal;
+    return std::nullopt;
+  }
+
+  /// Where no rule is: code that a JIT made, a call to an address that is none, the functions of a C
+  /// library without CFI.
+  std::optional<End> by_convention(std::uint32_t region) {
+    std::uint64_t target = 0, frame = 0;
+    if (region == no_region && roles_.result != roles_.pc) {
+      if (!position_.knows(roles_.result)) return End::no_rule;
+      return call_from(words()[roles_.result], low_, position_.knows(roles_.frame), true);
+    }
+    const Address at = words()[roles_.frame];
+    const bool has_frame =
+        region != no_region && position_.knows(roles_.frame) && at % 8 == 0 && at >= low_;
+    const bool readable = has_frame && stack_.read(at, frame) && stack_.read(at + 8, target);
+    if (readable && is_code(target)) {
+      words()[roles_.frame] = frame;
+      call_from(target, at + 16, true);
+      // On aarch64 the pair may be anywhere in its frame.
+      if (roles_.result == roles_.pc) {
+        words()[roles_.stack] = low_;
+        position_.known |= bit(roles_.stack);
+      }
+      return std::nullopt;
+    }
+    const Address sp = position_.registers.sp();
+    if (interrupted_ && roles_.result == roles_.pc && stack_.read(sp, target) && is_code(target)) {
+      call_from(target, sp + 8, position_.knows(roles_.frame));
+      words()[roles_.stack] = low_;
+      position_.known |= bit(roles_.stack);
+      return std::nullopt;
+    }
+    // The frame pointer of a thread's first function is 0 by the ABI.
+    if (position_.knows(roles_.frame) && (at == 0 || (readable && target == 0)))
+      return End::outermost;
+    if (has_frame && !readable)
+      return unreadable(at) == End::truncated ? End::truncated : End::no_rule;
+    return End::no_rule;
+  }
+
+  /// `keeps_stack`: the stack pointer, too, is as it was.
+  std::optional<End> call_from(std::uint64_t target, Address low, bool has_frame,
+                               bool keeps_stack = false) {
+    words()[roles_.pc] = code_address(position_.registers.machine, target);
+    low_ = low;
+    interrupted_ = false;
+    position_.known = bit(roles_.pc) | (has_frame ? bit(roles_.frame) : 0) |
+                      (keeps_stack ? bit(roles_.stack) : 0);
+    return std::nullopt;
+  }
+
+  /// Stacks grow down: a caller's frame is above. Only a function that was interrupted before it
+  /// took any stack (aarch64) has none.
+  [[nodiscard]] bool goes_back(Address cfa) const {
+    return cfa < low_ || (cfa == low_ && !interrupted_);
+  }
+  [[nodiscard]] End unreadable(Address address) const {
+    return address - stack_.start <= limits::stack_bytes ? End::truncated : End::bad;
+  }
+  End lack_register() {
+    lacked_register_ = true;
+    return End::no_rule;
+  }
+  [[nodiscard]] bool is_code(std::uint64_t word) const {
+    return code_.find(code_address(position_.registers.machine, word) - 1) != no_region;
+  }
+  [[nodiscard]] Address pc() const { return position_.registers.words[roles_.pc]; }
+  std::array<std::uint64_t, register_count>& words() { return position_.registers.words; }
+  static constexpr std::uint64_t bit(std::size_t number) { return std::uint64_t{1} << number; }
+
+  const CodeMap& code_;
+  RuleCache& rules_;
+  const Stack& stack_;
+  std::vector<Frame>& frames_;
+  Roles roles_;
+  Position position_;
+  Address low_;              // no caller's frame ends below
+  bool interrupted_ = true;  // the pc is where the function was, not where a call returns to
+  bool all_registers_ = false;
+  bool lacked_register_ = false;
+};
+
+}  // namespace
+
+void Unwinder::replace(CodeMap code) {
+  code_ = std::move(code);
+  rules_.clear();
+}
+
+End Unwinder::unwind(const Registers& registers, const Stack& stack, std::vector<Frame>& frames) {
+  Walk quick(code_, rules_, registers, stack, frames);
+  const End end = quick.run(false);
+  if (!quick.lacked_register()) return end;
+  return Walk(code_, rules_, registers, stack, frames).run(true);
+}
+
+}  // namespace vitrine::unwind
