@@ -86,7 +86,7 @@ Result<ProcessCode> CodeReader::read(int proc_dir) {
 }
 
 void CodeReader::forget_unused() {
-  std::erase_if(tables_, [](const auto& entry) { return entry.second.use_count() <= 1; });
+  std::erase_if(tables_, [](const auto& entry) { return entry.second.use_count() == 1; });
 }
 
 }  // namespace vitrine::observe

@@ -24,7 +24,7 @@ class CodeReader {
   /// `problems`. Errors: not_found (the process is gone), not_permitted.
   Result<ProcessCode> read(int proc_dir);
 
-  /// Forgets the files that no CodeMap has any more.
+  /// Forgets the tables that no CodeMap has any more.
   void forget_unused();
 
   /// Files without rules, and why; each once, as a sentence.

@@ -40,8 +40,8 @@ inline constexpr std::uint32_t no_region = ~std::uint32_t{0};
 struct Frame {
   Address pc = 0;
   std::uint32_t region = no_region;  ///< position in the CodeMap; no_region: in none
-  /// The pc is where a call will return to, so the call is before it. False for the innermost frame
-  /// and for one that a signal interrupted.
+  /// The pc is where a call will return to, so the call is before it. False for the innermost frame,
+  /// for one that a signal interrupted, and for the trampoline that a handler returns to.
   bool is_return_address = false;
 
   /// An address within the instruction that the frame is at: what to look symbols up by.

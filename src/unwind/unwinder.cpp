@@ -105,6 +105,11 @@ class Walk {
     position_ = *next;
     low_ = position_.registers.sp();
     interrupted_ = row->is_signal;
+    if (row->is_signal) {
+      // The kernel made the handler return to the trampoline's first instruction: no call is before.
+      frames_.back().is_return_address = false;
+      crossed_signal_ = true;
+    }
     return std::nullopt;
   }
 
@@ -162,7 +167,8 @@ class Walk {
     return cfa < low_ || (cfa == low_ && !interrupted_);
   }
   [[nodiscard]] End unreadable(Address address) const {
-    return address - stack_.start <= limits::stack_bytes ? End::truncated : End::bad;
+    const bool beyond = address - stack_.start <= limits::stack_bytes;
+    return beyond || crossed_signal_ ? End::truncated : End::bad;
   }
   End lack_register() {
     lacked_register_ = true;
@@ -181,8 +187,9 @@ class Walk {
   std::vector<Frame>& frames_;
   Roles roles_;
   Position position_;
-  Address low_;              // no caller's frame ends below
-  bool interrupted_ = true;  // the pc is where the function was, not where a call returns to
+  Address low_;                  // no caller's frame ends below
+  bool interrupted_ = true;      // the pc is where the function was, not where a call returns to
+  bool crossed_signal_ = false;  // the stack may be another than the one that was copied
   bool all_registers_ = false;
   bool lacked_register_ = false;
 };
