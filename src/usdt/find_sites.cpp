@@ -74,7 +74,7 @@ class Finder {
           ErrorCode::malformed,
           fmt::format("{}: relocation of type {} at {} against {}, a function",
                       object_.describe(section), relocation.type, hex(relocation.offset), name));
-    ++found_.left_to_stubs;
+    found_.left_to_stubs.push_back(*use);
     return {};
   }
 

@@ -32,9 +32,9 @@ struct CallSite {
 };
 
 struct FoundSites {
-  std::vector<CallSite> sites;         ///< by section and start
-  std::size_t left_to_stubs = 0;       ///< other uses: addresses taken, calls through the GOT, …
-  std::vector<std::string> strangers;  ///< symbols of probes that are not declared here
+  std::vector<CallSite> sites;          ///< by section and start
+  std::vector<ProbeUse> left_to_stubs;  ///< other uses: addresses taken, calls by the GOT, …
+  std::vector<std::string> strangers;   ///< symbols of probes that are not declared here
 };
 
 /// Errors: malformed (a relocation of a probe that makes no sense; a patched call that was changed

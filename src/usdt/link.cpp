@@ -107,6 +107,7 @@ class Step {
       report_.sites += one.offsets.size();
       report_.enabled_sites += one.enabled_offsets.size();
       ++report_.records;
+      have_.emplace(one.provider, one.probe);
       parts_.functions.push_back(std::move(one));
     }
     describe(path, object);
@@ -125,10 +126,12 @@ class Step {
           path +
           ": made by gcc -flto -ffat-lto-objects; linked with -flto, its probes fire in the "
           "functions of the probe object");
-    if (object.left_to_stubs > 0)
+    if (!object.left_to_stubs.empty())
       report_.notes.push_back(fmt::format(
-          "{}: {} uses of probes are no direct calls; they reach the functions of the probe object",
-          path, object.left_to_stubs));
+          "{}: {} uses of probes go through the functions of the probe object (addresses taken, "
+          "calls that are not direct, on aarch64 questions)",
+          path, object.left_to_stubs.size()));
+    for (const ProbeUse& use : object.left_to_stubs) have_.emplace(use.provider, use.probe);
     for (const std::string& stranger : object.strangers)
       report_.notes.push_back(
           fmt::format("{}: {} is of a provider that is not declared here: left "
@@ -137,15 +140,13 @@ class Step {
   }
 
   Result<void> check_sites() {
-    std::set<std::pair<std::uint32_t, std::uint32_t>> have;
-    for (const FunctionSites& one : parts_.functions) have.emplace(one.provider, one.probe);
-    if (have.empty() && !options_.strict)
+    if (have_.empty() && !options_.strict)
       report_.warnings.emplace_back("none of the objects calls a declared probe");
     if (!options_.strict) return {};
     std::string missing;
     for (std::uint32_t i = 0; i < definition_.providers.size(); ++i)
       for (std::uint32_t j = 0; j < definition_.providers[i].probes.size(); ++j)
-        if (!have.contains({i, j}))
+        if (!have_.contains({i, j}))
           missing += (missing.empty() ? "" : ", ") + probe_title(definition_, i, j);
     if (missing.empty()) return {};
     return fail(ErrorCode::failed, "no object calls these probes: " + missing,
@@ -169,6 +170,7 @@ class Step {
   ProbeObjectParts parts_;
   std::string first_;  ///< object, that decided the machine
   std::set<std::string> seen_;
+  std::set<std::pair<std::uint32_t, std::uint32_t>> have_;  ///< provider, probe: used somewhere
   std::vector<StagedFile> staged_;
   LinkReport report_;
 };

@@ -131,6 +131,7 @@ Result<ObjectFile> ObjectFile::read(std::span<const std::byte> bytes) {
   object.bytes_ = bytes;
   object.elf_ = std::move(*elf);
   auto done = object.check_sections();
+  if (done) done = object.check_overlaps();
   if (done) done = object.find_tables();
   if (done) done = object.read_symbols();
   if (done) done = object.check_groups();
@@ -147,6 +148,34 @@ Result<void> ObjectFile::check_sections() {
       return malformed(fmt::format("{}: its {} bytes at {} reach beyond the end of the file, {}",
                                    describe(i), section.size, section.offset, bytes_.size()));
   }
+  return {};
+}
+
+/// A byte that is two things would be changed for the one and spoil the other.
+Result<void> ObjectFile::check_overlaps() const {
+  struct Range {
+    std::uint64_t from, to;
+    std::uint32_t section;  ///< 0: the file's own headers
+  };
+  std::uint64_t headers_at = 0;
+  if (machine().wide)
+    headers_at = at<Elf64_Ehdr>(bytes_, 0).e_shoff;
+  else
+    headers_at = at<Elf32_Ehdr>(bytes_, 0).e_shoff;
+  const std::uint64_t header = machine().wide ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr);
+  std::vector<Range> ranges{{0, machine().wide ? sizeof(Elf64_Ehdr) : sizeof(Elf32_Ehdr), 0},
+                            {headers_at, headers_at + sections().size() * header, 0}};
+  for (std::uint32_t i = 1; i < sections().size(); ++i)
+    if (const auto bytes = content(i); !bytes.empty())
+      ranges.push_back({sections()[i].offset, sections()[i].offset + bytes.size(), i});
+  std::ranges::sort(ranges, {}, [](const Range& one) { return std::pair(one.from, one.to); });
+  for (std::size_t i = 1; i < ranges.size(); ++i)
+    if (ranges[i].from < ranges[i - 1].to)
+      return malformed(fmt::format(
+          "{}: it overlaps {}", describe(std::max(ranges[i].section, ranges[i - 1].section)),
+          ranges[i].section == 0 || ranges[i - 1].section == 0
+              ? "the headers of the file"
+              : describe(std::min(ranges[i].section, ranges[i - 1].section))));
   return {};
 }
 

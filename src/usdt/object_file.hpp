@@ -63,6 +63,7 @@ class ObjectFile {
 
  private:
   Result<void> check_sections();
+  Result<void> check_overlaps() const;
   Result<void> check_groups() const;
   Result<void> find_tables();
   Result<void> read_symbols();

@@ -91,7 +91,7 @@ Result<RewrittenObject> rewrite(std::span<const std::byte> bytes, const Declared
   if (!found) return tl::unexpected(found.error());
   RewrittenObject result;
   result.machine = &object->machine();
-  result.left_to_stubs = found->left_to_stubs;
+  result.left_to_stubs = std::move(found->left_to_stubs);
   result.strangers = std::move(found->strangers);
   look_for_lto(*object, result);
   const auto features = feature_bits(*object);

@@ -33,8 +33,8 @@ struct RewrittenObject {
   bool pointer_protocol = false;                ///< it asks by pointer
   bool only_lto = false;                        ///< gcc -flto: no machine code
   bool fat_lto = false;                         ///< code that -flto at link time throws away
-  std::size_t left_to_stubs = 0;
-  std::vector<std::string> strangers;  ///< symbols of probes that are not declared here
+  std::vector<ProbeUse> left_to_stubs;          ///< one a use that is no direct call
+  std::vector<std::string> strangers;           ///< symbols of probes that are not declared here
 };
 
 /// `salt` tells apart objects of equal bytes: it goes into the key of their aliases. Errors as

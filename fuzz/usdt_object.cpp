@@ -1,0 +1,48 @@
+// The object step on one object: whatever the object says, what comes out can be processed again,
+// and then nothing changes.
+#include <vector>
+
+#include "input.hpp"
+#include "usdt/rewrite.hpp"
+
+using namespace vitrine;
+
+namespace {
+
+usdt::Definition definition() {
+  usdt::Probe start, done;
+  start.name = "order-start";
+  done.name = "done";
+  usdt::Provider shop;
+  shop.name = "shop";
+  shop.probes = {start, done};
+  usdt::Definition all;
+  all.providers = {shop};
+  return all;
+}
+
+bool same(const usdt::FunctionSites& a, const usdt::FunctionSites& b) {
+  return a.provider == b.provider && a.probe == b.probe && a.function == b.function &&
+         a.alias == b.alias && a.offsets == b.offsets && a.enabled_offsets == b.enabled_offsets;
+}
+
+void process(std::span<const std::byte> object, const usdt::DeclaredProbes& declared,
+             const usdt::SiteRules& rules) {
+  const auto first = usdt::rewrite(object, declared, rules, "salt");
+  if (!first || !first->bytes) return;
+  fuzz::require(first->bytes->size() >= object.size());
+  const auto second = usdt::rewrite(*first->bytes, declared, rules, "salt");
+  fuzz::require(second && !second->bytes);
+  fuzz::require(std::equal(first->functions.begin(), first->functions.end(),
+                           second->functions.begin(), second->functions.end(), same));
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const usdt::Definition all = definition();
+  static const usdt::DeclaredProbes declared(all);
+  process(fuzz::bytes(data, size), declared, {usdt::EnabledProtocol::return_value, false});
+  process(fuzz::bytes(data, size), declared, {usdt::EnabledProtocol::pointer, true});
+  return 0;
+}
