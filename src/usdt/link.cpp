@@ -50,6 +50,9 @@ class Step {
       if (!seen_.insert(is).second) continue;
       if (auto done = process(path); !done) return tl::unexpected(done.error());
     }
+    if (parts_.machine == nullptr)
+      return fail(ErrorCode::unsupported, "no object tells what machine it is for: all are bitcode",
+                  "add one that is machine code, be it empty");
     if (auto done = check_sites(); !done) return tl::unexpected(done.error());
     auto bytes = probe_object(definition_, std::move(parts_));
     if (!bytes) return fail_while(options_.output, bytes.error());
@@ -87,10 +90,9 @@ class Step {
   Result<void> take(const std::string& path, RewrittenObject& object) {
     if (parts_.machine == nullptr) {
       parts_.machine = object.machine;
-      parts_.features = object.features;
       first_ = path;
     }
-    if (parts_.machine != object.machine)
+    if (object.machine != nullptr && parts_.machine != object.machine)
       return fail(ErrorCode::usage,
                   fmt::format("{} is for {}, but {} is for {}", path, object.machine->name, first_,
                               parts_.machine->name),
@@ -118,9 +120,9 @@ class Step {
     if (object.only_lto)
       report_.warnings.push_back(
           path +
-          ": made by gcc -flto, it has no machine code yet; its probes fire in the functions "
-          "of the probe object. To have them in their places, make native code first: "
-          "gcc -flto -r -flinker-output=nolto-rel");
+          ": made by -flto, it has no machine code yet; its probes fire in the functions of "
+          "the probe object. To have them in their places, make native code first: "
+          "gcc -flto -r -flinker-output=nolto-rel, or ld.lld -r");
     if (object.fat_lto)
       report_.warnings.push_back(
           path +

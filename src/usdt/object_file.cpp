@@ -56,10 +56,6 @@ Result<void> check_kind(std::span<const std::byte> bytes) {
   if (starts_with(bytes, "!<arch>\n") || starts_with(bytes, "!<thin>\n"))
     return fail(ErrorCode::unsupported, "it is an archive, not an object",
                 "give the objects themselves before they are archived, or take them out with ar x");
-  if (starts_with(bytes, "BC\xc0\xde") || starts_with(bytes, "\xde\xc0\x17\x0b"))
-    return fail(ErrorCode::unsupported, "it is LLVM bitcode (-flto): it has no machine code yet",
-                "leave it out, and its probes fire in the functions of the probe object; or make "
-                "native code of it first: ld.lld -r -o native.o FILES");
   return {};
 }
 

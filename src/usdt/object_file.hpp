@@ -41,7 +41,7 @@ struct Relocation {
 class ObjectFile {
  public:
   /// Checks `bytes`, which must outlive the object. Messages speak of "it". Errors: malformed (with
-  /// the section), unsupported (an archive, bitcode, another machine, …), limit.
+  /// the section), unsupported (an archive, another machine, …), limit.
   static Result<ObjectFile> read(std::span<const std::byte> bytes);
 
   [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }

@@ -19,6 +19,7 @@ namespace {
 constexpr std::uint32_t sht_sunw_dof = 0x6ffffff4;
 constexpr std::uint32_t shf_gnu_retain = 1U << 21;
 constexpr std::uint32_t word_bytes = 8;
+constexpr std::uint32_t own_features = 3;  // of stubs: IBT and SHSTK, or BTI and PAC
 
 class Builder {
  public:
@@ -150,6 +151,7 @@ class Builder {
   }
 
   void add_notes() {
+    parts_.features &= own_features;
     if (parts_.features != 0)
       writer_.add(NewSection{".note.gnu.property", SHT_NOTE, SHF_ALLOC, machine_.wide ? 8U : 4U,
                              property_note(machine_, parts_.features)});

@@ -11,6 +11,7 @@
 
 #include "usdt/aliases.hpp"
 #include "usdt/append_symbols.hpp"
+#include "usdt/bitcode.hpp"
 #include "usdt/containing_function.hpp"
 #include "usdt/gnu_property.hpp"
 #include "usdt/hash.hpp"
@@ -85,18 +86,23 @@ void look_for_lto(const ObjectFile& object, RewrittenObject& result) {
 
 Result<RewrittenObject> rewrite(std::span<const std::byte> bytes, const DeclaredProbes& declared,
                                 const SiteRules& rules, std::string_view salt) {
+  RewrittenObject result;
+  if (is_bitcode(bytes)) {
+    result.machine = bitcode_machine(bytes);
+    result.only_lto = true;
+    return result;
+  }
   const auto object = ObjectFile::read(bytes);
   if (!object) return tl::unexpected(object.error());
   auto found = find_sites(*object, declared, rules);
   if (!found) return tl::unexpected(found.error());
-  RewrittenObject result;
   result.machine = &object->machine();
   result.left_to_stubs = std::move(found->left_to_stubs);
   result.strangers = std::move(found->strangers);
   look_for_lto(*object, result);
   const auto features = feature_bits(*object);
   if (!features) return tl::unexpected(features.error());
-  result.features = *features;
+  if (!result.only_lto) result.features = *features;
   if (found->sites.empty()) return result;
 
   const SiteFunctions where = functions_of(*object, found->sites);
