@@ -5,13 +5,13 @@
 #include "names.bpf.h"
 #include "where.bpf.h"
 
-/// Counts without groups, by program.
+/// Of fires without groups, by program.
 struct {
   __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
   __uint(max_entries, 1);
   __type(key, __u32);
-  __type(value, __u64);
-} plain_counts SEC(".maps");
+  __type(value, struct vitrine_aggregate);
+} ungrouped SEC(".maps");
 
 /// Zeros add nothing, so a CPU's part needs no making.
 struct {
@@ -42,8 +42,8 @@ struct {
 } starts SEC(".maps");
 
 static __always_inline void count_plainly(__u32 program) {
-  __u64* value = bpf_map_lookup_elem(&plain_counts, &program);
-  if (value) __sync_fetch_and_add(value, 1);
+  struct vitrine_aggregate* sum = bpf_map_lookup_elem(&ungrouped, &program);
+  if (sum) __sync_fetch_and_add(&sum->count, 1);
 }
 
 /// By number, or by text.
@@ -54,6 +54,10 @@ static __always_inline __u64 group_part(struct scratch* s,
   const __u64 at = s->text_at[capture & 31];
   if (!at) return 0;
   return name_of_copy(s, offsetof(struct scratch, out.bytes) + at, s->text_length[capture & 31]);
+}
+
+static __always_inline int has_groups(const struct vitrine_site_program* program) {
+  return program->groups != 0 || program->group_labels != 0;
 }
 
 static __always_inline void fill_group(struct scratch* s,
@@ -84,14 +88,25 @@ static __always_inline void raise(__u64* most, __u64 value) {
   }
 }
 
-static __always_inline void add_to_bucket(const struct vitrine_group* group, __s32 number) {
+VERIFIED_ALONE __u64 hash_of_group(const struct vitrine_group* group) {
+  if (!group) return 0;
   struct vitrine_hash_state state;
   vitrine_hash_begin(&state, &config.hash_key);
   const __u64* words = (const __u64*)group;
 #pragma unroll
   for (__u32 i = 0; i < sizeof *group / 8; ++i) vitrine_hash_word(&state, words[i]);
-  const struct vitrine_group_bucket bucket = {.group = vitrine_hash_end(&state, 0, sizeof *group),
-                                              .bucket = number};
+  return vitrine_hash_end(&state, 0, sizeof *group);
+}
+
+/// `sum`: of the group that this fire belongs to.
+static __always_inline void add_to_bucket(struct scratch* s,
+                                          const struct vitrine_site_program* program,
+                                          struct vitrine_aggregate* sum, __s32 number) {
+  if (!sum->hash) {
+    if (!has_groups(program)) fill_group(s, program);
+    sum->hash = hash_of_group(&s->group);
+  }
+  const struct vitrine_group_bucket bucket = {.group = sum->hash, .bucket = number};
   __u64* value = bpf_map_lookup_elem(&buckets, &bucket);
   if (!value) {
     const __u64 none = 0;
@@ -104,11 +119,16 @@ static __always_inline void add_to_bucket(const struct vitrine_group* group, __s
     count(VITRINE_TRACE_BUCKETS_FULL, 1);
 }
 
-/// Adds one fire to its group; `value` unless it is a plain count.
+/// Adds one fire of program `index` to its group; `value` unless it is counted.
 static __always_inline void add_up(struct scratch* s, const struct vitrine_site_program* program,
-                                   __u64 value, int is_signed) {
-  fill_group(s, program);
-  struct vitrine_aggregate* sum = aggregate_of(&s->group);
+                                   __u32 index, __u64 value, int is_signed) {
+  struct vitrine_aggregate* sum;
+  if (has_groups(program)) {
+    fill_group(s, program);
+    sum = aggregate_of(&s->group);
+  } else {
+    sum = bpf_map_lookup_elem(&ungrouped, &index);
+  }
   if (!sum) {
     count(VITRINE_TRACE_GROUPS_FULL, 1);
     return;
@@ -119,7 +139,8 @@ static __always_inline void add_up(struct scratch* s, const struct vitrine_site_
   __sync_fetch_and_add(&sum->sum, value);
   raise(&sum->most, ordered);
   raise(&sum->least, ~ordered);
-  if (program->role != VITRINE_SUM) add_to_bucket(&s->group, vitrine_bucket_of(value, is_signed));
+  if (program->role != VITRINE_SUM)
+    add_to_bucket(s, program, sum, vitrine_bucket_of(value, is_signed));
 }
 
 static __always_inline int start_key_of(struct scratch* s,
@@ -137,11 +158,12 @@ static __always_inline int start_key_of(struct scratch* s,
   return 1;
 }
 
+/// `index`: of the program.
 VERIFIED_ALONE int reduce(struct scratch* s, const struct vitrine_site_program* program,
-                          __u64 now) {
+                          __u32 index, __u64 now) {
   if (!s || !program) return 0;
   if (program->role == VITRINE_COUNT) {
-    add_up(s, program, 0, 0);
+    add_up(s, program, index, 0, 0);
     return 0;
   }
   if (program->role == VITRINE_HISTOGRAM || program->role == VITRINE_SUM) {
@@ -150,7 +172,7 @@ VERIFIED_ALONE int reduce(struct scratch* s, const struct vitrine_site_program* 
       count(VITRINE_TRACE_UNREADABLE, 1);
       return 0;
     }
-    add_up(s, program, s->value[from & 31],
+    add_up(s, program, index, s->value[from & 31],
            program->capture[from].operand.flags & VITRINE_SIGNED ? 1 : 0);
     return 0;
   }
@@ -171,6 +193,6 @@ VERIFIED_ALONE int reduce(struct scratch* s, const struct vitrine_site_program* 
   }
   const __u64 spent = now > *start ? now - *start : 0;
   bpf_map_delete_elem(&starts, &key);
-  add_up(s, program, spent, 0);
+  add_up(s, program, index, spent, 0);
   return 0;
 }

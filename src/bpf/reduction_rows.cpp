@@ -115,14 +115,13 @@ Result<std::vector<ReductionRow>> read_reduction_rows(const ReductionTables& tab
     return row;
   };
 
-  std::vector<std::uint64_t> counts(cpus);
+  std::vector<vitrine_aggregate> of_cpus(cpus);
   for (const ReductionShape& shape : shapes) {
-    if (bpf_map_lookup_elem(tables.plain_counts, &shape.program, counts.data()) != 0) continue;
-    std::uint64_t total = 0;
-    for (const std::uint64_t part : counts) total += part;
+    if (bpf_map_lookup_elem(tables.ungrouped, &shape.program, of_cpus.data()) != 0) continue;
     vitrine_group group{};
     group.probe = shape.probe;
-    if (total != 0) row_of(group).count += total;
+    for (const vitrine_aggregate& part : of_cpus)
+      if (part.count != 0) add(row_of(group), part, shape.is_signed);
   }
 
   auto read = for_each<vitrine_group>(

@@ -11,7 +11,7 @@ namespace vitrine::bpf {
 
 /// The tables, by their descriptors.
 struct ReductionTables {
-  int plain_counts = -1;
+  int ungrouped = -1;
   int groups = -1;
   int buckets = -1;
   int names = -1;

@@ -66,20 +66,29 @@ static __always_inline void select_from_array(struct selection* selection, __u64
   bpf_loop(entries, select_from_entry, selection, 0);
 }
 
+/// Whether the set of our own writer with this id was searched before: s->found is what was found.
+static __always_inline int recall_found(struct scratch* s, __u64 id) {
+  struct last_set* last = &s->last;
+  if (last->found_id != id) {
+    const struct selected_values* before = bpf_map_lookup_elem(&found_before, &id);
+    if (!before) return 0;
+    last->found = *before;
+    last->found_id = id;
+  }
+  s->found = last->found;
+  return 1;
+}
+
 /// Notes whether the set is one of our own writer.
 static __always_inline void select_from_set(struct selection* selection, __u32 tgid, __u64 set) {
   struct own_block* block = &selection->s->own;
   struct serial_head head = {};
   const int own = read_serial_head(&head, set);
-  const __u64 id = own ? own_set_id(tgid, set, head.serial) : 0;
+  const __u64 id = own ? own_set_id(&selection->s->last, tgid, set, head.serial) : 0;
   block->id = id;
   block->begin = set;
   block->end = set + head.total_bytes;
-  const struct selected_values* before = own ? bpf_map_lookup_elem(&found_before, &id) : 0;
-  if (before) {
-    selection->s->found = *before;
-    return;
-  }
+  if (own && recall_found(selection->s, id)) return;
   if (!own && READ_USER(&head, 24, set)) {
     count(VITRINE_TRACE_FAULTS, 1);
     return;

@@ -14,12 +14,28 @@ static __always_inline int was_sent(__u64 id) {
 }
 
 /// Names an incarnation of a set of our own writer, without looking at its labels.
-static __always_inline __u64 own_set_id(__u32 tgid, __u64 set, __u64 serial) {
+static __always_inline __u64 own_set_id(struct last_set* last, __u32 tgid, __u64 set,
+                                        __u64 serial) {
+  if (last->id && last->set == set && last->serial == serial && last->tgid == tgid) return last->id;
   struct vitrine_hash_state state;
   vitrine_hash_begin(&state, &config.hash_key);
   vitrine_hash_word(&state, set);
   vitrine_hash_word(&state, serial);
-  return vitrine_hash_end(&state, tgid, 24) | 1;
+  last->id = vitrine_hash_end(&state, tgid, 24) | 1;
+  last->set = set;
+  last->serial = serial;
+  last->tgid = tgid;
+  last->sent_epoch = 0;
+  return last->id;
+}
+
+/// Of the set whose id was asked for last.
+static __always_inline int last_was_sent(struct last_set* last) {
+  const __u32 epoch = config.epoch;
+  if (last->sent_epoch == epoch) return 1;
+  if (!was_sent(last->id)) return 0;
+  last->sent_epoch = epoch;
+  return 1;
 }
 
 static __always_inline int is_in(const struct own_block* block, __u64 record) {
@@ -47,13 +63,13 @@ static __always_inline __u64 append_content(struct scratch* s, __u32 tgid, __u32
     struct serial_head head = {};
     if (read_serial_head(&head, place->record)) {
       const int whole = head.total_bytes <= LABEL_CHUNK_BYTES;
-      id = own_set_id(tgid, place->record, head.serial);
+      id = own_set_id(&s->last, tgid, place->record, head.serial);
       if (whole) {
         s->own.begin = place->record;
         s->own.end = place->record + head.total_bytes;
         s->own.id = id;
       }
-      if (was_sent(id)) return id;
+      if (last_was_sent(&s->last)) return id;
       if (whole)
         append_chunk(out, place->record, head.total_bytes);
       else

@@ -42,7 +42,7 @@ static __always_inline void inherit(struct process* process, const struct task_s
 
 /// `task`: the current one.
 static __always_inline void find_process(struct process* process, const struct task_struct* task) {
-  process->tgid = bpf_get_current_pid_tgid() >> 32;
+  process->tgid = task->tgid;
   process->flags = 0;
   process->target = 0;
   process->ours = 0;

@@ -38,6 +38,17 @@ struct own_block {
   __u64 begin, end;
 };
 
+/// What the last fire that used this room knew of a set of our own writer: the next is most often
+/// under the same, and spared the hashing and the looking up.
+struct last_set {
+  __u64 set, serial;
+  __u32 tgid;
+  __u32 sent_epoch; /* in which a record has carried it; 0: not known to */
+  __u64 id;         /* of (tgid, set, serial); 0: there is none yet */
+  __u64 found_id;   /* whose selected labels `found` are */
+  struct selected_values found;
+};
+
 /// A function that the verifier looks at once, by itself, whatever calls it: what it is given may be
 /// null, for all it knows.
 #define VERIFIED_ALONE __attribute__((noinline))
@@ -56,6 +67,7 @@ struct scratch {
   __u64 new_set[VITRINE_DEFINITIONS];
   __u64 label[VITRINE_SELECTED_LABELS];
   struct own_block own;
+  struct last_set last; /* outlives the fire */
   struct slot_before before;
   /* Of a search through one set: here, not on the stack, where the verifier would follow it. */
   struct selected_values found;

@@ -170,6 +170,7 @@ struct vitrine_aggregate {
   __u64 sum; /* wraps */
   __u64 least;
   __u64 most; /* of signed values: least and most by signed comparison */
+  __u64 hash; /* of the group, for its buckets; 0 until a fire on this CPU has wanted it */
 };
 
 /* A bucket of one group: its counts are in a map of their own, as most stay empty. */

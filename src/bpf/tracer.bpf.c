@@ -23,6 +23,7 @@ struct fire {
   const struct vitrine_site_program* program;
   const struct task_struct* task;
   __u64 cookie;
+  __u32 index; /* of the program */
   __u64 now;
   struct process process;
 };
@@ -35,7 +36,7 @@ static __always_inline void fill_head(struct scratch* s, const struct fire* fire
   head->address = s->registers[VITRINE_PROBE_ADDRESS];
   head->kind = VITRINE_RECORD_FIRE;
   head->flags = fire->process.flags;
-  head->program = (__u32)(fire->cookie >> 32) & 0x7fffffff;
+  head->program = fire->index;
   head->site = (__u32)fire->cookie;
   head->kernel_tgid = fire->process.tgid;
   head->cpu = bpf_get_smp_processor_id();
@@ -48,11 +49,10 @@ static __always_inline void fill_head(struct scratch* s, const struct fire* fire
 }
 
 static __always_inline void fill_ids(const struct fire* fire, struct vitrine_fire* head) {
-  const __u64 pid_tgid = bpf_get_current_pid_tgid();
-  head->pid = pid_tgid >> 32;
-  head->tid = (__u32)pid_tgid;
-  if (!config.pid_level) return;
   const struct task_struct* task = fire->task;
+  head->pid = task->tgid;
+  head->tid = task->pid;
+  if (!config.pid_level) return;
   head->tid = tid_at_level(task, config.pid_level);
   head->pid = tid_at_level(task->group_leader, config.pid_level);
 }
@@ -114,12 +114,13 @@ static __always_inline void tell_of_process(struct scratch* s, const struct fire
 static __always_inline void run(struct scratch* s, struct fire* fire) {
   const struct vitrine_site_program* program = fire->program;
   const int emits = program->role == VITRINE_EMIT;
-  fire->now = bpf_ktime_get_ns();
+  const int is_timed = program->role >= VITRINE_LATENCY_START;
+  if (emits || is_timed || fire->process.flags) fire->now = bpf_ktime_get_ns();
   s->out.used = 0;
   s->out.cut = 0;
   s->out.faults = 0;
   s->new_sets = 0;
-  take_registers(s, fire->ctx, fire->cookie >> 63);
+  take_registers(s, fire->ctx, fire->task, fire->cookie >> 63);
   struct vitrine_fire* head = append(&s->out, sizeof *head);
   if (!head) return;
   // What is only added up has no use for the rest of it.
@@ -136,24 +137,23 @@ static __always_inline void run(struct scratch* s, struct fire* fire) {
   if (emits)
     emit(s, fire);
   else
-    reduce(s, program, fire->now);
+    reduce(s, program, fire->index, fire->now);
 }
 
 static __always_inline int is_plain_count(const struct vitrine_site_program* program) {
-  return program->role == VITRINE_COUNT && program->where.count == 0 && program->groups == 0 &&
-         program->group_labels == 0;
+  return program->role == VITRINE_COUNT && program->where.count == 0 && !has_groups(program);
 }
 
 SEC("uprobe")
 int trace(const __u64* ctx) {
   struct fire fire = {.ctx = ctx};
   fire.cookie = bpf_get_attach_cookie((void*)ctx);
-  const __u32 index = (__u32)(fire.cookie >> 32) & 0x7fffffff;
-  fire.program = bpf_map_lookup_elem(&programs, &index);
+  fire.index = (__u32)(fire.cookie >> 32) & 0x7fffffff;
+  fire.program = bpf_map_lookup_elem(&programs, &fire.index);
   if (!fire.program) return 0;
   const int plain = is_plain_count(fire.program);
   if (plain && !config.only_known) {
-    count_plainly(index);
+    count_plainly(fire.index);
     return 0;
   }
   fire.task = bpf_get_current_task_btf();
@@ -161,10 +161,10 @@ int trace(const __u64* ctx) {
     find_process(&fire.process, fire.task);
     if (config.only_known && !fire.process.ours) return 0;
   } else {
-    fire.process.tgid = bpf_get_current_pid_tgid() >> 32;
+    fire.process.tgid = fire.task->tgid;
   }
   if (plain) {
-    count_plainly(index);
+    count_plainly(fire.index);
     return 0;
   }
   struct scratch* s = claim_scratch();

@@ -162,7 +162,7 @@ class LoadedTracer final : public Tracer {
   }
 
   Result<std::vector<ReductionRow>> read_reductions() override {
-    return read_reduction_rows({fd(program_->maps.plain_counts), fd(program_->maps.groups),
+    return read_reduction_rows({fd(program_->maps.ungrouped), fd(program_->maps.groups),
                                 fd(program_->maps.buckets), fd(program_->maps.names)},
                                hash_key_, shapes_, options_.selected.size());
   }
@@ -215,7 +215,7 @@ class LoadedTracer final : public Tracer {
     bpf_map__set_max_entries(maps.programs, options_.programs);
     bpf_map__set_max_entries(maps.events, static_cast<__u32>(ring_bytes()));
     if (options_.reductions) {
-      bpf_map__set_max_entries(maps.plain_counts, options_.programs);
+      bpf_map__set_max_entries(maps.ungrouped, options_.programs);
       bpf_map__set_max_entries(maps.groups, options_.groups);
       bpf_map__set_max_entries(maps.names, options_.groups);
       bpf_map__set_max_entries(maps.buckets, options_.buckets);
