@@ -87,13 +87,11 @@ inline constexpr std::size_t dof_read_function_name = 191;  ///< FreeBSD writes 
 inline constexpr std::size_t dof_type_name = 127;
 inline constexpr std::size_t dof_record_sites = 65'535;  ///< of a kind: a count of 16 bits
 inline constexpr std::size_t dof_arguments = 255;        ///< a count of 8 bits
+
 /// Of a provider definition, mostly what the C preprocessor brought along: <windows.h> is 4 MiB.
 inline constexpr std::size_t definition_bytes = 16U << 20;
 inline constexpr std::size_t definition_probes = 64 * 1024;  ///< of one file; the JVM has 500
-inline constexpr std::size_t definition_arguments = 255;     ///< of a probe: the count is one byte
-inline constexpr std::size_t definition_name = 63;  ///< bytes: DTRACE_PROVNAMELEN - 1 (dof.md 1.6)
-inline constexpr std::size_t definition_type = 127;     ///< bytes of a type's spelling (dof.md 1.6)
-inline constexpr std::size_t definition_nesting = 32;   ///< parentheses of a declarator; people: 3
+inline constexpr std::size_t definition_nesting = 32;  ///< parentheses of a declarator; people: 3
 inline constexpr std::size_t definition_derivations = 32;  ///< stars and brackets of one declarator
 
 inline constexpr std::size_t frames = 256;                ///< of one stack; deeper ones are marked

@@ -16,7 +16,7 @@ struct Example {
 };
 
 struct Manual {
-  std::string name;
+  std::string name;                     ///< "probes"; of a command of a command: "usdt header"
   std::string summary;                  ///< one line, lower case, no full stop
   std::vector<std::string> paragraphs;  ///< what a user needs to know beyond the options
   std::vector<Example> examples;
@@ -34,6 +34,8 @@ class Command {
   virtual void define(CLI::App& app) = 0;
   /// Does the work; returns an ExitCode.
   virtual int run() = 0;
+  /// The commands within this one, of which the user gives one: then that runs, not this.
+  virtual std::vector<Command*> parts() { return {}; }
 };
 
 /// Every command, in the order in which help lists them.
@@ -45,5 +47,8 @@ std::unique_ptr<Command> make_context_command();
 std::unique_ptr<Command> make_doctor_command();
 std::unique_ptr<Command> make_probes_command();
 std::unique_ptr<Command> make_trace_command();
+std::unique_ptr<Command> make_usdt_command();
+std::unique_ptr<Command> make_usdt_header_command();
+std::unique_ptr<Command> make_usdt_link_command();
 
 }  // namespace vitrine::cli

@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "cli/command.hpp"
+#include "cli/dtrace_spelling.hpp"
 #include "cli/duration.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/manual.hpp"
@@ -18,6 +19,7 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   commands.push_back(make_context_command());
   commands.push_back(make_probes_command());
   commands.push_back(make_trace_command());
+  commands.push_back(make_usdt_command());
   commands.push_back(make_doctor_command());
   return commands;
 }
@@ -48,6 +50,23 @@ std::vector<std::string> normalise(int argc, char** argv) {
   return args;
 }
 
+using Parsers = std::vector<std::pair<CLI::App*, Command*>>;
+
+/// Defines `command` and what is within it below `above`.
+void add(CLI::App& above, Command& command, Parsers& parsers) {
+  const Manual manual = command.manual();
+  // "usdt header" is the command `header` below `usdt`.
+  const std::string name = manual.name.substr(manual.name.rfind(' ') + 1);
+  CLI::App* app = above.add_subcommand(name, manual.summary);
+  app->footer([&command] { return help_footer(command.manual()); });
+  app->formatter(help_formatter());
+  command.define(*app);
+  parsers.emplace_back(app, &command);
+  const std::vector<Command*> parts = command.parts();
+  if (!parts.empty()) app->require_subcommand(1);
+  for (Command* part : parts) add(*app, *part, parsers);
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Reads what processes put on display (labels, context, probes), from outside.",
                "vitrine");
@@ -66,18 +85,11 @@ int run(int argc, char** argv) {
     std::swap(*named, commands.front());
     commands.resize(1);
   }
-  std::vector<std::pair<CLI::App*, Command*>> parsers;
-  for (const auto& command : commands) {
-    const Manual manual = command->manual();
-    CLI::App* sub = app.add_subcommand(manual.name, manual.summary);
-    sub->footer([&command] { return help_footer(command->manual()); });
-    sub->formatter(help_formatter());
-    command->define(*sub);
-    parsers.emplace_back(sub, command.get());
-  }
+  Parsers parsers;
+  for (const auto& command : commands) add(app, *command, parsers);
   if (argc == 3 && std::string_view(argv[1]) == "--man") {
     for (const auto& [sub, command] : parsers)
-      if (command->manual().name == argv[2])
+      if (page_name(command->manual()) == argv[2])
         std::fputs(man_page(command->manual(), *sub).c_str(), stdout);
     if (std::string_view(argv[2]) == "vitrine") std::fputs(man_page(commands).c_str(), stdout);
     return exit_done;
@@ -92,7 +104,7 @@ int run(int argc, char** argv) {
     return app.exit(error) == 0 ? exit_done : exit_usage;
   }
   for (const auto& [sub, command] : parsers)
-    if (sub->parsed()) return command->run();
+    if (sub->parsed() && command->parts().empty()) return command->run();
   return exit_usage;
 }
 
@@ -100,6 +112,8 @@ int run(int argc, char** argv) {
 }  // namespace vitrine::cli
 
 int main(int argc, char** argv) try {
+  if (argc > 0 && vitrine::cli::is_called_dtrace(argv[0]))
+    return vitrine::cli::run_as_dtrace(argc, argv);
   return vitrine::cli::run(argc, argv);
 } catch (const std::exception& failure) {  // no memory, mostly: our own errors are values
   std::fprintf(stderr, "vitrine: %s\n", failure.what());

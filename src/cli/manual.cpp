@@ -94,13 +94,19 @@ std::string see_also(const std::vector<std::string>& pages) {
 
 }  // namespace
 
+std::string page_name(const Manual& manual) {
+  std::string out = manual.name;
+  std::replace(out.begin(), out.end(), ' ', '-');
+  return out;
+}
+
 std::string help_footer(const Manual& manual) {
   std::string out;
   for (const std::string& paragraph : manual.paragraphs) out += '\n' + fill(paragraph, 0);
   if (!manual.examples.empty()) out += "\nExamples:\n";
   for (const Example& example : manual.examples)
     out += "  " + example.line + '\n' + fill(example.shows, 6);
-  out += fmt::format("\nman vitrine-{} has the same, and the exit codes.\n", manual.name);
+  out += fmt::format("\nman vitrine-{} has the same, and the exit codes.\n", page_name(manual));
   return out;
 }
 
@@ -109,7 +115,7 @@ std::shared_ptr<CLI::FormatterBase> help_formatter() {
 }
 
 std::string man_page(const Manual& manual, const CLI::App& app) {
-  std::string out = header("vitrine-" + manual.name, manual.summary);
+  std::string out = header("vitrine-" + page_name(manual), manual.summary);
   out += fmt::format(".SH SYNOPSIS\n.B vitrine {}\n", roff(manual.name));
   std::string positionals;
   std::string options;
@@ -125,9 +131,15 @@ std::string man_page(const Manual& manual, const CLI::App& app) {
       options += entry;
     }
   }
-  out += ".RI [ options ]\n.SH DESCRIPTION\n";
+  const auto parts = app.get_subcommands([](const CLI::App*) { return true; });
+  out += parts.empty() ? ".RI [ options ]\n" : ".I COMMAND\n.RI [ arguments ]\n";
+  out += ".SH DESCRIPTION\n";
   for (const std::string& paragraph : manual.paragraphs)
     out += (&paragraph == manual.paragraphs.data() ? "" : ".PP\n") + roff(paragraph) + '\n';
+  if (!parts.empty()) out += ".SH COMMANDS\n";
+  for (const CLI::App* part : parts)
+    out += fmt::format(".TP\n.B vitrine {} {}\n{}\n", roff(manual.name), roff(part->get_name()),
+                       roff(part->get_description()));
   out += ".SH OPTIONS\n" + positionals + options;
   out += ".SH EXAMPLES\n";
   for (const Example& example : manual.examples)
@@ -149,7 +161,7 @@ std::string man_page(const std::vector<std::unique_ptr<Command>>& commands) {
   for (const auto& command : commands) {
     const Manual manual = command->manual();
     out += fmt::format(".TP\n.B vitrine {}\n{}\n", roff(manual.name), roff(manual.summary));
-    pages.push_back(manual.name);
+    pages.push_back(page_name(manual));
   }
   return out + exit_status() + see_also(pages);
 }

@@ -10,6 +10,9 @@
 
 namespace vitrine::cli {
 
+/// "usdt-header": what `vitrine --man` and the page of a command are called by.
+std::string page_name(const Manual& manual);
+
 /// The part of --help below the options: notes and examples.
 std::string help_footer(const Manual& manual);
 

@@ -97,7 +97,7 @@ CType Declarations::specifiers(bool bodies) {
       tokens_.advance();
     } else if (BaseType::is_word(word) && !named) {
       base.add(word);
-      if (words.size() < limits::definition_type) words += (words.empty() ? "" : " ") + word;
+      if (words.size() < limits::dof_type_name) words += (words.empty() ? "" : " ") + word;
       tokens_.advance();
     } else if (contains(storage, word)) {
       if (!bodies)
@@ -141,8 +141,8 @@ std::string Declarations::bound() {
   std::string text;
   while (!tokens_.is("]") && !tokens_.at_end()) {
     if (tokens_.is("[") || tokens_.is("{") || tokens_.is("}") || tokens_.is(";")) break;
-    if (!text.empty() && text.size() < limits::definition_type) text += ' ';
-    if (text.size() < limits::definition_type) text += tokens_.now().text;
+    if (!text.empty() && text.size() < limits::dof_type_name) text += ' ';
+    if (text.size() < limits::dof_type_name) text += tokens_.now().text;
     tokens_.advance();
   }
   tokens_.expect("]", "the bound of an array", "write it as in char name[16]");
@@ -232,9 +232,8 @@ ParameterList Declarations::parameters(std::size_t depth) {
     }
     list.parameters.push_back(parameter(depth));
     if (tokens_.error()) return list;
-    if (list.parameters.size() > limits::definition_arguments) {
-      tokens_.fail(start,
-                   fmt::format("there are more than {} parameters", limits::definition_arguments),
+    if (list.parameters.size() > limits::dof_arguments) {
+      tokens_.fail(start, fmt::format("there are more than {} parameters", limits::dof_arguments),
                    "pass a pointer to a struct");
       return list;
     }

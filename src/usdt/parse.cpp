@@ -80,12 +80,14 @@ class Parser {
       return {};
     }
     std::string name = tokens_.now().text;
-    const std::string is = std::string(what) == "probe" ? probe_name(name) : name;
-    if (is.size() > limits::definition_name) {
-      tokens_.fail(at,
-                   fmt::format("the name of {} '{}…' has {} characters", what,
-                               name.substr(0, limits::definition_name), is.size()),
-                   fmt::format("observers take {} at most: shorten it", limits::definition_name));
+    const bool is_probe = std::string_view(what) == "probe";
+    const std::size_t size = is_probe ? probe_name(name).size() : name.size();
+    const std::size_t most = is_probe ? limits::dof_probe_name : limits::dof_provider_name;
+    if (size > most) {
+      tokens_.fail(
+          at,
+          fmt::format("the name of {} '{}…' has {} characters", what, name.substr(0, most), size),
+          fmt::format("observers take {} at most: shorten it", most));
       return {};
     }
     tokens_.advance();
@@ -142,11 +144,11 @@ class Parser {
       const CType type = as_parameter(one.type);
       const std::string spelled = spelling(type, Language::d);
       const std::string what =
-          fmt::format("parameter {} ({}) ", ++number, spelled.substr(0, limits::definition_type));
-      if (spelled.size() > limits::definition_type)
+          fmt::format("parameter {} ({}) ", ++number, spelled.substr(0, limits::dof_type_name));
+      if (spelled.size() > limits::dof_type_name)
         return fail(
             one.at,
-            what + fmt::format("is spelled in more than {} characters", limits::definition_type),
+            what + fmt::format("is spelled in more than {} characters", limits::dof_type_name),
             "name the type by a typedef");
       if (!one.name.empty() && !names.emplace(one.name, number).second)
         return fail(one.at, fmt::format("two parameters are named '{}'", one.name),

@@ -1,0 +1,49 @@
+#include "cli/definition_options.hpp"
+
+#include "cli/report.hpp"
+#include "usdt/definition_file.hpp"
+
+namespace vitrine::cli {
+
+void DefinitionOptions::define(CLI::App& app) {
+  app.add_option("-s", path, "The provider's definition")->required()->option_text("FILE.d");
+  app.add_flag("-C", preprocess, "Run the C preprocessor (cpp) over it first");
+  const auto each = [&](const char* name, std::vector<std::string>& values, const char* text,
+                        const char* value) {
+    app.add_option(name, values, text)->allow_extra_args(false)->option_text(value);
+  };
+  each("-D", defines, "With -C: define a macro", "NAME[=VALUE]");
+  each("-I", includes, "With -C: search this directory for included files", "DIRECTORY");
+}
+
+Result<usdt::Definition> DefinitionOptions::read() const {
+  if (!preprocess && !(defines.empty() && includes.empty()))
+    return fail(ErrorCode::usage, "-D and -I are for the C preprocessor, which is not asked for",
+                "add -C");
+  usdt::DefinitionFile file;
+  file.path = path;
+  file.preprocess = preprocess;
+  for (const std::string& one : defines) file.arguments.push_back("-D" + one);
+  for (const std::string& one : includes) file.arguments.push_back("-I" + one);
+  Result<usdt::Definition> definition = usdt::read_definition(file);
+  if (definition)
+    for (const std::string& warning : definition->warnings) note(warning);
+  return definition;
+}
+
+void define_enabled(CLI::App& app, usdt::EnabledProtocol& protocol) {
+  using usdt::EnabledProtocol;
+  static const std::map<std::string, EnabledProtocol> names = {
+      {"semaphore", EnabledProtocol::semaphore},
+      {"return-value", EnabledProtocol::return_value},
+      {"pointer", EnabledProtocol::pointer}};
+  app.add_option("--enabled", protocol,
+                 "How PROVIDER_PROBE_ENABLED() learns that someone looks: by a counter that the "
+                 "kernel keeps (semaphore), or by a call that the tracer answers, as hosts with "
+                 "DTrace expect")
+      ->transform(CLI::Transformer(names).description(""))
+      ->check(CLI::IsMember(names).description(""))
+      ->option_text("semaphore|return-value|pointer [semaphore]");
+}
+
+}  // namespace vitrine::cli
