@@ -13,32 +13,12 @@
 #include <utility>
 
 #include "base/limits.hpp"
+#include "usdt/descriptor.hpp"
 #include "usdt/parse.hpp"
+#include "usdt/staged_file.hpp"
 
 namespace vitrine::usdt {
 namespace {
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() { close(); }
-  int get() const { return fd_; }
-  void close() {
-    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
-  }
-
- private:
-  int fd_;
-};
-
-tl::unexpected<Error> unreadable(const std::string& path, int number) {
-  ErrorCode code = ErrorCode::failed;
-  if (number == ENOENT || number == ENOTDIR) code = ErrorCode::not_found;
-  if (number == EACCES || number == EPERM) code = ErrorCode::not_permitted;
-  return fail(code, fmt::format("{} cannot be read: {}", path, std::strerror(number)));
-}
 
 /// Until the end, or one byte more than parse() takes.
 Result<std::string> read_all(int fd, const std::string& path) {
@@ -47,7 +27,7 @@ Result<std::string> read_all(int fd, const std::string& path) {
   while (out.size() <= limits::definition_bytes) {
     const ssize_t got = ::read(fd, piece.data(), piece.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return unreadable(path, errno);
+    if (got < 0) return file_error(path, "read", errno);
     if (got == 0) break;
     out.append(piece.data(), static_cast<std::size_t>(got));
   }
@@ -65,7 +45,7 @@ Result<std::string> preprocessed(const DefinitionFile& file) {
   argv.push_back(nullptr);
 
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return unreadable(file.path, errno);
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return file_error(file.path, "read", errno);
   Descriptor from(ends[0]);
   Descriptor to(ends[1]);
   posix_spawn_file_actions_t actions;
@@ -79,9 +59,9 @@ Result<std::string> preprocessed(const DefinitionFile& file) {
                 fmt::format("the C preprocessor {} cannot be run: {}", file.preprocessor,
                             std::strerror(error)),
                 "install it (Debian: cpp), or leave out -C");
-  to.close();
+  if (!to.close()) return file_error(file.path, "read", errno);
   Result<std::string> text = read_all(from.get(), file.path);
-  from.close();  // what writes more than we take, ends now
+  (void)from.close();  // what writes more than we take, ends now
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
@@ -94,7 +74,7 @@ Result<std::string> preprocessed(const DefinitionFile& file) {
 
 Result<std::string> text_of(const DefinitionFile& file) {
   const Descriptor opened(::open(file.path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (opened.get() < 0) return unreadable(file.path, errno);
+  if (opened.get() < 0) return file_error(file.path, "read", errno);
   return file.preprocess ? preprocessed(file) : read_all(opened.get(), file.path);
 }
 
