@@ -41,8 +41,7 @@ void define_enabled(CLI::App& app, usdt::EnabledProtocol& protocol) {
                  "How PROVIDER_PROBE_ENABLED() learns that someone looks: by a counter that the "
                  "kernel keeps (semaphore), or by a call that the tracer answers, as hosts with "
                  "DTrace expect")
-      ->transform(CLI::Transformer(names).description(""))
-      ->check(CLI::IsMember(names).description(""))
+      ->transform(CLI::CheckedTransformer(names).description(""))
       ->option_text("semaphore|return-value|pointer [semaphore]");
 }
 
