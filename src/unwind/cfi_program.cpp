@@ -208,12 +208,21 @@ bool Interpreter::step_extended(Cursor& cursor, std::uint8_t code) {
 }  // namespace
 
 std::optional<Row> row_at(const FrameEntry& entry, Address address, Machine machine) {
-  if (entry.common->result_column != roles_of(machine).result) return std::nullopt;
+  const std::uint64_t column = entry.common->result_column;
+  if (column >= register_count) return std::nullopt;
   Interpreter interpreter(entry, address, machine);
   if (!interpreter.run(entry.common->program)) return std::nullopt;
   interpreter.keep_initial();
   if (!interpreter.run(entry.program)) return std::nullopt;
-  return interpreter.take();
+  Row row = interpreter.take();
+  if (const std::size_t usual = roles_of(machine).result; column != usual) {
+    // A few functions of C libraries are called with the return address elsewhere.
+    RegisterRule rule = row.registers[static_cast<std::size_t>(column)];
+    if (rule.kind == Kind::unspecified || rule.kind == Kind::same)
+      rule = {Kind::in_register, 0, static_cast<std::int64_t>(column)};
+    row.registers[usual] = rule;
+  }
+  return row;
 }
 
 }  // namespace vitrine::unwind
