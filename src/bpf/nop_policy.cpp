@@ -71,18 +71,19 @@ bool is_emulated(std::span<const std::byte> code) {
 
 /// Every probe is a nop. Where there is none the note may be wrong, and a breakpoint in the middle of
 /// an instruction changes what the program does.
-Result<SitePlan> plan_no_nop(SiteCost cost, bool force) {
-  if (force) return SitePlan{0, cost};
+Result<SitePlan> plan_no_nop(SiteCost cost, bool begins) {
+  if (begins) return SitePlan{0, cost};
   return fail(ErrorCode::unsupported,
               "there is no nop where its note says that it is, and a breakpoint in the middle of "
               "another instruction would break the program",
               "use --force if an instruction does begin there");
 }
 
-Result<SitePlan> plan_x86_64(std::span<const std::byte> code, NopClass kernel, bool force) {
+Result<SitePlan> plan_x86_64(std::span<const std::byte> code, NopClass kernel, bool force,
+                             bool verified) {
   const auto cost = is_emulated(code) ? SiteCost::breakpoint : SiteCost::step;
   const auto nop = nop_at(code);
-  if (!nop) return plan_no_nop(cost, force);
+  if (!nop) return plan_no_nop(cost, force || verified);
   if (is_nop10(code) && kernel == NopClass::nop10) return SitePlan{0, SiteCost::call};
   if (nop->refused_prefix)
     return fail(ErrorCode::unsupported,
@@ -120,18 +121,19 @@ NopClass kernel_nop_class() {
 }
 
 Result<SitePlan> plan_site(std::span<const std::byte> bytes, probe::Machine machine,
-                           NopClass kernel, bool force) {
+                           NopClass kernel, bool force, bool verified) {
   if (bytes.empty())
     return fail(ErrorCode::malformed, "there are no bytes of the file where its instruction is");
   if (machine == probe::Machine::x86_64 || machine == probe::Machine::i386) {
     // Only 64-bit tasks have their nops turned into calls.
     const NopClass here = machine == probe::Machine::x86_64 ? kernel : NopClass::plain;
-    return plan_x86_64(bytes.first(std::min(bytes.size(), site_bytes)), here, force);
+    return plan_x86_64(bytes.first(std::min(bytes.size(), site_bytes)), here, force, verified);
   }
   constexpr std::uint8_t aarch64_nop[4] = {0x1f, 0x20, 0x03, 0xd5};
   const bool is_nop = machine == probe::Machine::aarch64 && bytes.size() >= sizeof aarch64_nop &&
                       std::memcmp(bytes.data(), aarch64_nop, sizeof aarch64_nop) == 0;
-  return is_nop ? SitePlan{0, SiteCost::breakpoint} : plan_no_nop(SiteCost::step, force);
+  return is_nop ? SitePlan{0, SiteCost::breakpoint}
+                : plan_no_nop(SiteCost::step, force || verified);
 }
 
 }  // namespace vitrine::bpf

@@ -44,9 +44,10 @@ struct SitePlan {
 };
 
 /// Decides for the bytes of the *file* at a site (as many as there are, up to `site_bytes`).
-/// `force`: attach even where it is known to be unsafe. Errors: unsupported, with the reason (a nop
-/// that this kernel would turn into an unsafe call, an instruction that uprobes refuse).
+/// `force`: attach even where it is known to be unsafe. `verified`: an instruction does begin there,
+/// a nop or not. Errors: unsupported, with the reason (a nop that this kernel would turn into an
+/// unsafe call, an instruction that uprobes refuse).
 Result<SitePlan> plan_site(std::span<const std::byte> bytes, probe::Machine machine,
-                           NopClass kernel, bool force);
+                           NopClass kernel, bool force, bool verified = false);
 
 }  // namespace vitrine::bpf

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "bpf/answers.hpp"
 #include "bpf/kept_sets.hpp"
 #include "bpf/kernel_log.hpp"
 #include "bpf/reduction_rows.hpp"
@@ -137,10 +138,13 @@ class LoadedTracer final : public Tracer {
       if (auto known = pass_only(*pid); !known) return tl::unexpected(known.error());
       filter.reset();
     }
-    const int program = bpf_program__fd(program_->progs.trace);
-    return options_.attaching == Attaching::uprobe_multi
-               ? attach_uprobe_multi(program, file, sites, filter)
-               : attach_perf_uprobes(program, file, sites, filter);
+    Attachment all;
+    // Questions last: they are to be true only when fires are seen.
+    for (const auto use :
+         {probe::SiteUse::fire, probe::SiteUse::enabled_register, probe::SiteUse::enabled_pointer})
+      if (auto attached = attach_those(use, file, sites, filter, all); !attached)
+        return tl::unexpected(std::move(attached.error()));
+    return all;
   }
 
   Result<void> want(pid_t kernel_tgid, const vitrine_target& target) override {
@@ -179,6 +183,39 @@ class LoadedTracer final : public Tracer {
  private:
   static int fd(const bpf_map* map) { return bpf_map__fd(map); }
 
+  /// The program for a site; that of fires is never run by a question's breakpoint.
+  static probe::SiteUse program_for(probe::SiteUse use) {
+    return use == probe::SiteUse::enabled_operand ? probe::SiteUse::fire : use;
+  }
+
+  /// Attaches to those of `sites` that want the program for `use`.
+  Result<void> attach_those(probe::SiteUse use, int file, std::span<const AttachSite> sites,
+                            std::optional<pid_t> pid, Attachment& all) {
+    std::vector<AttachSite> chosen;
+    std::vector<std::size_t> index;
+    for (std::size_t i = 0; i < sites.size(); ++i) {
+      if (program_for(sites[i].use) != use) continue;
+      chosen.push_back(sites[i]);
+      index.push_back(i);
+    }
+    if (chosen.empty()) return {};
+    Result<int> program = bpf_program__fd(program_->progs.trace);
+    if (use != probe::SiteUse::fire) program = answers_->program(use);
+    if (!program) {
+      for (const std::size_t i : index) all.failures.push_back({i, program.error()});
+      return {};
+    }
+    auto attached = options_.attaching == Attaching::uprobe_multi
+                        ? attach_uprobe_multi(*program, file, chosen, pid)
+                        : attach_perf_uprobes(*program, file, chosen, pid);
+    if (!attached) return tl::unexpected(std::move(attached.error()));
+    for (AttachFailure& failure : attached->failures)
+      all.failures.push_back({index[failure.site], std::move(failure.error)});
+    all.links.insert(all.links.end(), attached->links.begin(), attached->links.end());
+    attached->links.clear();
+    return {};
+  }
+
   [[nodiscard]] std::size_t ring_bytes() const {
     return std::bit_ceil(std::clamp<std::size_t>(options_.ring_bytes, 64 * 1024, 1U << 30));
   }
@@ -199,6 +236,7 @@ class LoadedTracer final : public Tracer {
 
   /// Returns an errno.
   int load_program() {
+    answers_.emplace(options_.attaching == Attaching::uprobe_multi);
     program_ = vitrine_tracer::open();
     if (program_ == nullptr) return errno;
     const auto cpus = static_cast<__u32>(libbpf_num_possible_cpus());
@@ -333,6 +371,7 @@ class LoadedTracer final : public Tracer {
   vitrine_hash_key hash_key_{};
   bool filter_of_threads_ = false;
   vitrine_tracer* program_ = nullptr;
+  std::optional<Answers> answers_;
   ring_buffer* ring_ = nullptr;
   int wake_ = -1;
   std::vector<ReductionShape> shapes_;

@@ -8,6 +8,7 @@
 #include "cli/text.hpp"
 #include "cli/value_json.hpp"
 #include "observe/demangle.hpp"
+#include "probe/pattern.hpp"
 #include "probe/type_name.hpp"
 
 namespace vitrine::cli {
@@ -48,12 +49,19 @@ Json json_described(const probe::Site& site, Tell tell) {
   return out;
 }
 
-Json json_site(const probe::Site& site, observe::ArgumentErrors& errors,
-               std::optional<Address> bias) {
+/// Where any site is.
+Json json_place(const probe::Site& site, std::optional<Address> bias) {
   Json out = {{"address", hex(site.address)}};
   if (bias) out["runtime_address"] = hex(site.address + *bias);
   out["file_offset"] = site.file_offset ? Json(hex(*site.file_offset)) : Json();
   out["function"] = site.function.empty() ? Json() : json_bytes(observe::demangled(site.function));
+  for (const std::string& problem : site.problems) out["problems"].push_back(json_bytes(problem));
+  return out;
+}
+
+Json json_site(const probe::Site& site, observe::ArgumentErrors& errors,
+               std::optional<Address> bias) {
+  Json out = json_place(site, bias);
   Json& arguments = out["args"] = Json::array();
   for (const std::string& argument : site.arguments) arguments.push_back(json_bytes(argument));
   if (!site.types.empty()) {
@@ -66,7 +74,12 @@ Json json_site(const probe::Site& site, observe::ArgumentErrors& errors,
     out["arg_errors"].push_back(
         error ? Json{{"kind", probe::name(error->kind)}, {"message", json_bytes(error->message)}}
               : Json());
-  for (const std::string& problem : site.problems) out["problems"].push_back(json_bytes(problem));
+  return out;
+}
+
+Json json_question(const probe::Site& site, std::optional<Address> bias) {
+  Json out = json_place(site, bias);
+  out["protocol"] = probe::protocol_name(site.use);
   return out;
 }
 
@@ -188,8 +201,12 @@ Json to_json(const observe::ProbeFile& file, const probe::Probe& probe,
                  {"module", json_bytes(file.path)},
                  {"build_id", file.build_id.empty() ? Json() : Json(file.build_id)}};
   if (bias) object["pid"] = pid;
+  if (bias && probe.kind == probe::Kind::dof)
+    object["instance"] = json_bytes(probe::instance_name(probe, pid));
   Json& sites = object["sites"] = Json::array();
   for (const probe::Site& site : probe.sites) sites.push_back(json_site(site, errors, bias));
+  for (const probe::Site& site : probe.questions)
+    object["enabled_sites"].push_back(json_question(site, bias));
   return object;
 }
 

@@ -51,8 +51,10 @@ Json to_json(const observe::Publisher& publisher);
 
 /// {"kind","provider","name","module","build_id","sites":[{"address","file_offset","function","args",
 /// "types" and "arg_names" where told (null for an argument that is not), "semaphore", and when there
-/// are such "arg_errors":[null or {"kind","message"}] and "problems"}]}. Of a process `pid`, whose code lies at `bias`: "pid", and in each site
-/// "runtime_address".
+/// are such "arg_errors":[null or {"kind","message"}] and "problems"}]}. Of is-enabled sites, where
+/// there are such: "enabled_sites":[{"address","file_offset","function","protocol", "problems"}], the
+/// protocol "operand", "register" or "pointer". Of a process `pid`, whose code lies at `bias`: "pid",
+/// of a DOF "instance" (the provider's name in this process), and in each site "runtime_address".
 Json to_json(const observe::ProbeFile& file, const probe::Probe& probe,
              observe::ArgumentErrors& errors, std::optional<Address> bias, int pid);
 

@@ -23,14 +23,16 @@ class ProbesCommand : public Command {
     return {
         "probes",
         "list the static probes of files and processes",
-        {"Lists the probes (SystemTap SDT, also called USDT) that files offer, of any machine and "
-         "byte order, or those of all that a process has loaded: its program, libraries, plug-ins, "
+        {"Lists the probes (USDT: SystemTap's notes, and DTrace's DOF) that files offer, of any "
+         "machine and byte order, or those of all that a process has loaded: its program, "
+         "libraries, plug-ins, "
          "deleted files and those of containers included. Notes that were split off into a "
          "separate debug file are found by build id and .gnu_debuglink.",
          "A target is a process id or a path; a name without a slash is looked for here, then in "
          "PATH. PATTERNs choose probes: PROVIDER:NAME, each with the wildcards of the shell (quote "
          "them), or a wildcard without a colon for the name alone. With patterns, to find nothing "
-         "is a failure.",
+         "is a failure. The provider of a DOF is also called by its instance in a process: "
+         "shop4242.",
          "Each line shows how many sites a probe has (it may have been inlined many times), "
          "whether semaphores guard it, and its arguments: their names and types where the probe "
          "tells them, else where the compiler put them. --sites shows every site."},
@@ -92,7 +94,7 @@ class ProbesCommand : public Command {
   bool show(const observe::ProbeFile& file, std::optional<Address> bias, int pid) {
     ShownProbes shown{&file, bias, {}};
     for (const probe::Probe& probe : file.probes)
-      if (probe::selected(probe, patterns_)) shown.probes.push_back(&probe);
+      if (probe::selected(probe, patterns_, pid)) shown.probes.push_back(&probe);
     shown_ += shown.probes.size();
     if (shown.probes.empty()) return true;
     if (!json_) {
@@ -109,7 +111,7 @@ class ProbesCommand : public Command {
   void tell(const observe::ProbeFile& file) const {
     for (const std::string& problem : file.problems) note(file.path + ": " + problem);
     if (file.tombstones > 0 && sites_)
-      note(fmt::format("{}: {} notes are left out: the linker dropped their code", file.path,
+      note(fmt::format("{}: {} sites are left out: the linker dropped their code", file.path,
                        file.tombstones));
   }
 

@@ -32,6 +32,7 @@ std::string arguments(const probe::Site& site) {
 
 /// Of all sites: an optimiser has each site's arguments elsewhere, so one stands for all.
 std::string arguments(const probe::Probe& probe) {
+  if (probe.sites.empty()) return {};
   const std::string first = arguments(probe.sites.front());
   const bool alike = std::all_of(probe.sites.begin(), probe.sites.end(), [&](const auto& site) {
     return site.arguments == probe.sites.front().arguments;
@@ -44,6 +45,27 @@ std::string semaphore(const probe::Probe& probe) {
                                      [](const probe::Site& site) { return site.semaphore != 0; });
   if (guarded == 0) return "-";
   return static_cast<std::size_t>(guarded) == probe.sites.size() ? "yes" : "some";
+}
+
+/// What is wrong with a site, and the function it is in.
+std::string remarks(const probe::Site& site, const Style& style) {
+  std::string out;
+  for (const std::string& problem : site.problems)
+    out += style.yellow(" (" + printable(problem) + ")");
+  if (!site.function.empty())
+    out += style.dim("  in " + printable(observe::demangled(site.function)));
+  return out;
+}
+
+std::string site_text(const probe::Site& site, observe::ArgumentErrors& errors,
+                      const Style& style) {
+  std::string out = arguments(site);
+  if (!site.types.empty() && !site.arguments.empty())
+    out += style.dim(
+        fmt::format("  {}", printable(fmt::format("{}", fmt::join(site.arguments, " ")))));
+  for (const auto& error : errors.of(site))
+    if (error) out += style.yellow(" (" + printable(error->message) + ")");
+  return out + remarks(site, style);
 }
 
 std::string where(const probe::Site& site, const ShownProbes& shown) {
@@ -72,20 +94,12 @@ std::string sites_text(const ShownProbes& shown, const Style& style) {
   for (const probe::Probe* probe : shown.probes) {
     out += "  " + style.cyan(title(*probe)) + '\n';
     Table table;
-    for (const probe::Site& site : probe->sites) {
-      std::string rest = arguments(site);
-      if (!site.types.empty() && !site.arguments.empty())
-        rest += style.dim(
-            fmt::format("  {}", printable(fmt::format("{}", fmt::join(site.arguments, " ")))));
-      for (const auto& error : errors.of(site))
-        if (error) rest += style.yellow(" (" + printable(error->message) + ")");
-      for (const std::string& problem : site.problems)
-        rest += style.yellow(" (" + printable(problem) + ")");
-      if (!site.function.empty())
-        rest += style.dim("  in " + printable(observe::demangled(site.function)));
+    for (const probe::Site& site : probe->sites)
       table.row({where(site, shown), site.semaphore == 0 ? "-" : "semaphore " + hex(site.semaphore),
-                 rest});
-    }
+                 site_text(site, errors, style)});
+    for (const probe::Site& site : probe->questions)
+      table.row({where(site, shown), "is-enabled",
+                 fmt::format("by {}", probe::protocol_name(site.use)) + remarks(site, style)});
     out += table.str(4);
   }
   return out;

@@ -12,6 +12,7 @@
 #include "elf/functions.hpp"
 #include "elf/section_bytes.hpp"
 #include "observe/build_id.hpp"
+#include "probe/dof_probes.hpp"
 #include "probe/site_address.hpp"
 #include "probe/stapsdt_note.hpp"
 #include "probe/typed_note.hpp"
@@ -54,6 +55,7 @@ class Reader {
   void read(const ProbeDetail& detail) {
     if (!read_notes(*into_.file, elf_) && look_for_debug_file())
       read_notes(*debug_->memory, debug_->elf);
+    read_dof();
     explain_headers();
     sort();
     if (detail.functions) name_functions();
@@ -78,6 +80,18 @@ class Reader {
     return !announced.empty();
   }
 
+  void read_dof() {
+    const auto dofs = probe::find_dof(*into_.file, elf_);
+    auto made = probe::make_dof_probes(dofs, *into_.file, layout(), into_.machine);
+    for (const std::string& text : made.problems) problem("{}", text);
+    into_.tombstones += made.left_out;
+    for (probe::Probe& one : made.probes) into_.probes.push_back(std::move(one));
+  }
+
+  [[nodiscard]] probe::FileLayout layout() const {
+    return {elf_.type, elf_.segments, static_cast<std::uint64_t>(into_.file->identity().size), {}};
+  }
+
   /// The content of all sections of a name that have any.
   std::vector<std::vector<std::byte>> read_sections(Memory& file, const elf::File& elf,
                                                     std::string_view name) {
@@ -99,9 +113,8 @@ class Reader {
            probe::TypedProbes& descriptions) {
     probe::NoteProblems problems;
     const elf::Section* base = notes_from.find(".stapsdt.base");
-    probe::FileLayout layout{
-        elf_.type, elf_.segments, static_cast<std::uint64_t>(into_.file->identity().size), {}};
-    if (base != nullptr) layout.stapsdt_base = base->address;
+    probe::FileLayout place = layout();
+    if (base != nullptr) place.stapsdt_base = base->address;
     // All sites of a probe are counted before the first is made: large files have thousands.
     std::vector<std::size_t> positions;
     std::vector<std::size_t> counts;
@@ -116,7 +129,7 @@ class Reader {
       sites.reserve(sites.size() + counts[i]);
     }
     for (std::size_t i = 0; i < positions.size(); ++i) {
-      auto site = probe::make_site(notes.notes[i], layout);
+      auto site = probe::make_site(notes.notes[i], place);
       if (!site) {
         ++into_.tombstones;
         continue;
@@ -137,7 +150,7 @@ class Reader {
     key.append(1, '\0').append(name);  // which neither has
     const auto [known, is_new] = positions_.try_emplace(std::move(key), into_.probes.size());
     if (is_new)
-      into_.probes.push_back({probe::Kind::sdt, std::string(provider), std::string(name), {}});
+      into_.probes.push_back({probe::Kind::sdt, std::string(provider), std::string(name), {}, {}});
     return known->second;
   }
 
@@ -150,43 +163,48 @@ class Reader {
     for (const std::string& text : elf_.problems) into_.problems.push_back(text);
     if (elf_.type == ET_CORE)
       problem("it is a core file: its programs have the probes");
-    else if (elf_.sections.empty() && elf_.problems.empty())
+    else if (elf_.sections.empty() && elf_.problems.empty() && into_.probes.empty())
       problem(
-          "it has no section headers, so its probes cannot be found (sstrip and UPX take them)");
+          "it has no section headers, so its notes of probes cannot be found (sstrip and UPX take "
+          "them)");
   }
 
-  /// By name, each with its sites by address. A site that two notes announce alike is one.
+  /// By name, each with its sites by address. A site that was announced twice alike is one.
   void sort() {
     auto& probes = into_.probes;
-    probes.erase(std::remove_if(probes.begin(), probes.end(),
-                                [](const probe::Probe& probe) { return probe.sites.empty(); }),
-                 probes.end());
+    std::erase_if(
+        probes, [](const probe::Probe& one) { return one.sites.empty() && one.questions.empty(); });
     std::sort(probes.begin(), probes.end(), [](const auto& a, const auto& b) {
-      return std::tie(a.provider, a.name) < std::tie(b.provider, b.name);
+      return std::tie(a.provider, a.name, a.kind) < std::tie(b.provider, b.name, b.kind);
     });
+    for (probe::Probe& one : probes) {
+      sort(one.sites);
+      sort(one.questions);
+    }
+  }
+
+  void sort(std::vector<probe::Site>& sites) const {
     const auto key = [](const probe::Site& site) {
       return std::tie(site.address, site.semaphore, site.arguments);
     };
     const auto before = [&](const auto& a, const auto& b) { return key(a) < key(b); };
-    for (probe::Probe& probe : probes) {
-      auto& sites = probe.sites;
-      if (!std::is_sorted(sites.begin(), sites.end(), before))
-        std::sort(sites.begin(), sites.end(), before);
-      if (elf_.type == ET_REL) continue;  // no site has an address yet
-      sites.erase(std::unique(sites.begin(), sites.end(),
-                              [&](const auto& a, const auto& b) { return key(a) == key(b); }),
-                  sites.end());
-    }
+    if (!std::is_sorted(sites.begin(), sites.end(), before))
+      std::sort(sites.begin(), sites.end(), before);
+    if (elf_.type == ET_REL) return;  // no site has an address yet
+    sites.erase(std::unique(sites.begin(), sites.end(),
+                            [&](const auto& a, const auto& b) { return key(a) == key(b); }),
+                sites.end());
   }
 
   void name_functions() {
     std::vector<probe::Site*> sites;
     std::vector<Address> addresses;
     for (probe::Probe& probe : into_.probes)
-      for (probe::Site& site : probe.sites) {
-        sites.push_back(&site);
-        addresses.push_back(site.address);
-      }
+      for (auto* list : {&probe.sites, &probe.questions})
+        for (probe::Site& site : *list) {
+          sites.push_back(&site);
+          addresses.push_back(site.address);
+        }
     if (sites.empty() || elf_.type == ET_REL) return;
     take_names(sites, elf::functions_around(*into_.file, elf_, addresses));
     const bool complete = std::none_of(

@@ -25,7 +25,7 @@ struct ProbeFile {
   probe::Machine machine = probe::Machine::other;
   std::vector<elf::Segment> code;     ///< what of it is loaded to be executed
   std::vector<probe::Probe> probes;   ///< by provider and name; sites by address
-  std::size_t tombstones = 0;         ///< notes whose code the linker has left out: not listed
+  std::size_t tombstones = 0;         ///< whose code the linker has left out: not listed
   std::vector<std::string> problems;  ///< what could not be used, and why; each a sentence
 
   /// A path by which the kernel reaches exactly this file, in any mount namespace, deleted or not;

@@ -220,7 +220,7 @@ Result<void> LiveTrace::attach_process(pid_t pid) {
 Result<void> LiveTrace::attach_file(const std::shared_ptr<const ProbeFile>& file) {
   if (file->file != nullptr) inodes_.insert(file->file->identity().inode);
   std::vector<std::string> notes;
-  auto sites = plan_.add(file, notes);
+  auto sites = plan_.add(file, only_process().value_or(0), notes);
   note_all(std::move(notes));
   if (sites.empty()) return {};
   return attach(*file, std::move(sites));
@@ -232,8 +232,10 @@ Result<void> LiveTrace::attach(const ProbeFile& file, std::vector<bpf::AttachSit
   if (!attachment) return fail_while("attaching to " + file.path, std::move(attachment.error()));
   for (const bpf::AttachFailure& failure : attachment->failures) {
     const TracedSite& site = plan_.site(sites[failure.site].site);
-    note(fmt::format("{} at {} of {}: not attached to: {}", plan_.programs()[site.program]->probe(),
-                     hex(site.address), file.path, failure.error.message));
+    note(fmt::format("{}{} at {} of {}: not attached to: {}",
+                     plan_.programs()[site.program]->probe(),
+                     site.use == probe::SiteUse::fire ? "" : " is-enabled", hex(site.address),
+                     file.path, failure.error.message));
   }
   attachments_.push_back(std::move(*attachment));
   return {};
@@ -354,7 +356,7 @@ void LiveTrace::show(const bpf::Fire& fire, const Sink& sink) {
     labels_->introduce(fire);
     return;
   }
-  if (fire.head.program >= plan_.programs().size() || fire.head.site >= plan_.sites()) return;
+  if (fire.head.program >= plan_.programs().size() || fire.head.site >= plan_.numbers()) return;
   const TraceProgram& program = *plan_.programs()[fire.head.program];
   const TracedSite& site = plan_.site(fire.head.site);
   const FireView view(fire, program, labels_->of(fire));

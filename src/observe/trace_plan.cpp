@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "probe/argument.hpp"
+
 namespace vitrine::observe {
 namespace {
 
@@ -30,40 +32,72 @@ TracePlan::TracePlan(std::span<const std::string> patterns, const TraceQuery& qu
 }
 
 std::vector<bpf::AttachSite> TracePlan::add(const std::shared_ptr<const ProbeFile>& file,
-                                            std::vector<std::string>& notes) {
+                                            int process, std::vector<std::string>& notes) {
   std::vector<bpf::AttachSite> sites;
   if (file->file == nullptr || !known_.insert(file->file->identity()).second) return sites;
   ProbeSymbols symbols(*file);
   for (const probe::Probe& probe : file->probes) {
     std::string name = probe.provider + ":" + probe.name;
     seen_.insert(name);
-    const auto role = role_of(probe);
+    const auto role = role_of(probe, process);
     if (!role) continue;
     if (!runs_here(file->machine)) {
       notes.push_back(fmt::format("{}: {} is for another processor", name, file->path));
       continue;
     }
+    std::optional<std::uint32_t> program;
     for (const probe::Site& site : probe.sites) {
       const auto skip = skip_of(*file, site, name, notes);
       if (!skip) continue;
-      bpf::AttachSite attach;
-      attach.file_offset = *site.file_offset;
-      attach.semaphore_offset = site.semaphore_offset.value_or(0);
-      attach.skip = *skip;
-      attach.site = static_cast<std::uint32_t>(sites_.size());
-      attach.program =
-          program_of(std::make_unique<TraceProgram>(name, site, symbols, query_, *role));
-      sites_.push_back({file.get(), site.address, attach.program});
-      sites.push_back(attach);
+      program = program_of(std::make_unique<TraceProgram>(name, site, symbols, query_, *role));
+      sites.push_back(take(*file, site, *program, *skip));
     }
+    // Where nothing fires, there is nothing to be asked for.
+    if (program) add_questions(*file, probe, *program, sites, notes);
   }
   if (!sites.empty()) files_.push_back(file);
   return sites;
 }
 
-std::optional<Role> TracePlan::role_of(const probe::Probe& probe) const {
-  if (probe::selected(probe, patterns_)) return starts_.empty() ? Role::measure : Role::end;
-  if (!starts_.empty() && probe::selected(probe, starts_)) return Role::start;
+bpf::AttachSite TracePlan::take(const ProbeFile& file, const probe::Site& site,
+                                std::uint32_t program, unsigned skip) {
+  bpf::AttachSite attach;
+  attach.file_offset = *site.file_offset;
+  attach.semaphore_offset = site.semaphore_offset.value_or(0);
+  attach.skip = skip;
+  attach.site = static_cast<std::uint32_t>(sites_.size());
+  attach.program = program;
+  attach.use = site.use;
+  sites_.push_back({&file, site.address, program, site.use});
+  if (site.use == probe::SiteUse::fire) ++fires_;
+  return attach;
+}
+
+/// The is-enabled sites of a probe, `program` standing for its name.
+void TracePlan::add_questions(const ProbeFile& file, const probe::Probe& probe,
+                              std::uint32_t program, std::vector<bpf::AttachSite>& sites,
+                              std::vector<std::string>& notes) {
+  const std::string name = programs_[program]->probe() + " is-enabled";
+  for (const probe::Site& site : probe.questions) {
+    // A breakpoint that is never hit needs no place where it can be.
+    const bool hit = site.use != probe::SiteUse::enabled_operand || !site.file_offset;
+    const auto skip = hit ? skip_of(file, site, name, notes) : 0;
+    if (!skip) continue;
+    bpf::AttachSite attach = take(file, site, program, *skip);
+    if (site.use == probe::SiteUse::enabled_pointer && !site.arguments.empty()) {
+      const auto pointer =
+          probe::compile_argument(site.arguments[0], file.machine, site.address, nullptr);
+      if (pointer && pointer->kind == VITRINE_MEMORY)
+        attach.pointer_on_stack = static_cast<std::uint8_t>(pointer->displacement);
+    }
+    sites.push_back(attach);
+  }
+}
+
+std::optional<Role> TracePlan::role_of(const probe::Probe& probe, int process) const {
+  if (probe::selected(probe, patterns_, process))
+    return starts_.empty() ? Role::measure : Role::end;
+  if (!starts_.empty() && probe::selected(probe, starts_, process)) return Role::start;
   return std::nullopt;
 }
 
@@ -83,7 +117,8 @@ std::optional<unsigned> TracePlan::skip_of(const ProbeFile& file, const probe::S
     notes.push_back(where() + ": " + site.problems[0]);
   std::array<std::byte, bpf::site_bytes> bytes{};
   const std::size_t got = file.file->read_some(*site.file_offset, bytes);
-  const auto plan = bpf::plan_site(std::span(bytes).first(got), file.machine, nops_, force_);
+  const auto plan =
+      bpf::plan_site(std::span(bytes).first(got), file.machine, nops_, force_, site.verified);
   if (!plan) {
     notes.push_back(where() + ": not attached to: " + plan.error().message);
     return std::nullopt;

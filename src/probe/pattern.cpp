@@ -20,14 +20,20 @@ Pattern::Pattern(std::string_view text) {
   name_ = colon == text.npos ? text : text.substr(colon + 1);
 }
 
-bool Pattern::matches(const Probe& probe) const {
-  return glob(provider_, probe.provider) && glob(name_, probe.name);
+bool Pattern::matches(const Probe& probe, int process) const {
+  if (!glob(name_, probe.name)) return false;
+  return glob(provider_, probe.provider) || (process != 0 && probe.kind == Kind::dof &&
+                                             glob(provider_, instance_name(probe, process)));
 }
 
-bool selected(const Probe& probe, std::span<const Pattern> patterns) {
+bool selected(const Probe& probe, std::span<const Pattern> patterns, int process) {
   return patterns.empty() ||
          std::any_of(patterns.begin(), patterns.end(),
-                     [&](const Pattern& pattern) { return pattern.matches(probe); });
+                     [&](const Pattern& pattern) { return pattern.matches(probe, process); });
+}
+
+std::string instance_name(const Probe& probe, int process) {
+  return probe.provider + std::to_string(process);
 }
 
 }  // namespace vitrine::probe

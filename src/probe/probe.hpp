@@ -53,11 +53,22 @@ struct ArgumentType {
   std::vector<Enumerator> enumerators;
 };
 
-/// One address at which a probe can fire.
+/// What a site is for: to fire, or to ask whether anyone observes its probe, and then how the
+/// question gets its answer (dof.md 2.3, 3.3). Semaphores are no sites: see Site::semaphore.
+enum class SiteUse : std::uint8_t {
+  fire,
+  enabled_operand,   ///< a uprobe that is never hit: its breakpoint is the answer
+  enabled_register,  ///< the tracer writes the register of the return value (DOF version 2)
+  enabled_pointer,   ///< the tracer writes where argument 0 points (DOF version 3)
+};
+
+/// One address at which a probe can fire, or asks whether it is to.
 struct Site {
-  Address address = 0;                            ///< adjusted, in the file's own address space
-  std::optional<std::uint64_t> file_offset;       ///< where a uprobe goes; none: `problem` says why
-  Address semaphore = 0;                          ///< 0: none
+  Address address = 0;                       ///< adjusted, in the file's own address space
+  std::optional<std::uint64_t> file_offset;  ///< where a uprobe goes; none: `problems` say why
+  SiteUse use = SiteUse::fire;
+  bool verified = false;  ///< its instruction is one that makers of probes write
+  Address semaphore = 0;  ///< 0: none
   std::optional<std::uint64_t> semaphore_offset;  ///< in the file; even, in a writable segment
   std::vector<std::string> arguments;             ///< the note's own strings, one an argument
   std::vector<ArgumentType> types;                ///< empty: not described
@@ -70,6 +81,7 @@ struct Probe {
   std::string provider;
   std::string name;
   std::vector<Site> sites;
+  std::vector<Site> questions;  ///< is-enabled sites: no fire comes from them
 };
 
 }  // namespace vitrine::probe

@@ -45,7 +45,7 @@ bool is_tombstone(const StapsdtNote& note, Address address, const FileLayout& la
          });
 }
 
-void place(Site& site, const FileLayout& layout) {
+void place_code(Site& site, const FileLayout& layout) {
   if (layout.segments.empty()) {
     site.problems.emplace_back("the file has no program headers that say where its code is");
     return;
@@ -90,6 +90,11 @@ void place_semaphore(Site& site, const FileLayout& layout) {
 
 }  // namespace
 
+void place(Site& site, const FileLayout& layout) {
+  place_code(site, layout);
+  place_semaphore(site, layout);
+}
+
 std::optional<Site> make_site(const StapsdtNote& note, const FileLayout& layout) {
   // The linker's section may have been moved since (prelink); the notes then still say where it
   // was. Without the section there is nothing to go by.
@@ -105,7 +110,6 @@ std::optional<Site> make_site(const StapsdtNote& note, const FileLayout& layout)
   }
   if (is_tombstone(note, site.address, layout)) return std::nullopt;
   place(site, layout);
-  place_semaphore(site, layout);
   return site;
 }
 

@@ -26,4 +26,8 @@ struct FileLayout {
 /// with its semaphore, is told in `problems`. Nullopt: a tombstone, whose code the linker left out.
 std::optional<Site> make_site(const StapsdtNote& note, const FileLayout& layout);
 
+/// Fills in where a site and its semaphore are in the file, by their addresses; what keeps them from
+/// being used is told in `problems`.
+void place(Site& site, const FileLayout& layout);
+
 }  // namespace vitrine::probe

@@ -45,4 +45,18 @@ std::string type_name(const ArgumentType& type, std::string_view operand) {
   return {};
 }
 
+std::string_view protocol_name(SiteUse use) {
+  switch (use) {
+    case SiteUse::enabled_operand:
+      return "operand";
+    case SiteUse::enabled_register:
+      return "register";
+    case SiteUse::enabled_pointer:
+      return "pointer";
+    case SiteUse::fire:
+      break;
+  }
+  return {};
+}
+
 }  // namespace vitrine::probe

@@ -1,4 +1,4 @@
-// What an argument's type is called.
+// What things are called that have no name of their own: types of arguments, uses of sites.
 #pragma once
 
 #include <string>
@@ -11,5 +11,8 @@ namespace vitrine::probe {
 /// As its programmer wrote it, where the probe tells; else after what it is and how wide its operand
 /// ("-4@%edi") is: "int32", "double", "string".
 std::string type_name(const ArgumentType& type, std::string_view operand);
+
+/// How an is-enabled site gets its answer: "operand", "register", "pointer"; of a fire: empty.
+std::string_view protocol_name(SiteUse use);
 
 }  // namespace vitrine::probe

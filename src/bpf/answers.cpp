@@ -1,0 +1,62 @@
+#include "bpf/answers.hpp"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include <cerrno>
+
+#include "bpf/kernel_log.hpp"
+#include "bpf/uprobes.hpp"
+
+// After the structures it names.
+#include <answers.skel.h>
+
+namespace vitrine::bpf {
+namespace {
+
+tl::unexpected<Error> refused(probe::SiteUse use) {
+  if (use == probe::SiteUse::enabled_register)
+    return fail(ErrorCode::unsupported,
+                "it stays false: to answer it a uprobe has to write a register, which this kernel "
+                "does not let it",
+                "have `vitrine usdt link` process the objects: its questions need no such right");
+  return fail(ErrorCode::unsupported,
+              "it stays false: to answer it a uprobe has to write to the program's memory, which "
+              "wants CAP_SYS_ADMIN and a kernel that is not locked down",
+              "have the header made with another protocol (`vitrine usdt header --enabled "
+              "semaphore`)");
+}
+
+}  // namespace
+
+Answers::~Answers() {
+  for (const auto& [use, program] : loaded_) vitrine_answers::destroy(program);
+}
+
+Result<int> Answers::program(probe::SiteUse use) {
+  auto known = known_.find(use);
+  if (known == known_.end()) known = known_.emplace(use, load(use)).first;
+  return known->second;
+}
+
+Result<int> Answers::load(probe::SiteUse use) {
+#ifndef __x86_64__
+  // The site is on the instruction that clears the register: it would have to be passed over.
+  if (use == probe::SiteUse::enabled_register) return refused(use);
+#endif
+  const KernelLog log;
+  vitrine_answers* object = vitrine_answers::open();
+  if (object == nullptr) return tl::unexpected(log.error("open the answering programs", errno));
+  loaded_.emplace(use, object);
+  bpf_program* wanted = use == probe::SiteUse::enabled_register ? object->progs.answer_in_register
+                                                                : object->progs.answer_at_pointer;
+  for (bpf_program* one : {object->progs.answer_in_register, object->progs.answer_at_pointer})
+    bpf_program__set_autoload(one, one == wanted);
+  if (multi_)
+    bpf_program__set_expected_attach_type(wanted,
+                                          static_cast<bpf_attach_type>(uprobe_multi_attach_type));
+  if (vitrine_answers::load(object) != 0) return refused(use);
+  return bpf_program__fd(wanted);
+}
+
+}  // namespace vitrine::bpf

@@ -1,0 +1,35 @@
+// Answers: the programs that make questions true whether a probe is observed.
+#pragma once
+
+#include <map>
+
+#include "base/result.hpp"
+#include "probe/probe.hpp"
+
+struct vitrine_answers;
+
+namespace vitrine::bpf {
+
+/// Loaded when the first question of a kind is met: few files have any, and the kernel warns of
+/// programs that write to user memory.
+class Answers {
+ public:
+  /// `multi`: to be attached by uprobe_multi, not by perf events.
+  explicit Answers(bool multi) : multi_(multi) {}
+  Answers(const Answers&) = delete;
+  Answers& operator=(const Answers&) = delete;
+  ~Answers();
+
+  /// The program for enabled_register or enabled_pointer. Errors: unsupported (this kernel lets no
+  /// program answer so, or does not let us; what follows from it).
+  Result<int> program(probe::SiteUse use);
+
+ private:
+  Result<int> load(probe::SiteUse use);
+
+  bool multi_;
+  std::map<probe::SiteUse, Result<int>> known_;
+  std::map<probe::SiteUse, vitrine_answers*> loaded_;
+};
+
+}  // namespace vitrine::bpf

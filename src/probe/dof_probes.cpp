@@ -1,0 +1,233 @@
+#include "probe/dof_probes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <unordered_map>
+
+#include "abi/dof.h"
+#include "base/limits.hpp"
+#include "dof/site_pattern.hpp"
+#include "probe/call_arguments.hpp"
+
+namespace vitrine::probe {
+namespace {
+
+constexpr std::size_t bytes_before = 4, bytes_behind = 12;  // of a site, that patterns look at
+
+std::optional<dof::Machine> machine_of_patterns(Machine machine) {
+  switch (machine) {
+    case Machine::x86_64:
+      return dof::Machine::x86_64;
+    case Machine::i386:
+      return dof::Machine::i386;
+    case Machine::aarch64:
+      return dof::Machine::aarch64;
+    default:
+      return std::nullopt;
+  }
+}
+
+/// The stubs that calls end up in which nobody replaced are called as what they stand for; "call,
+/// return" at the end of another function looks the same.
+bool is_stub(const dof::Record& record) {
+  return record.function.starts_with("__dtrace_") ||
+         record.function.starts_with("__dtraceenabled_");
+}
+
+class Maker {
+ public:
+  Maker(Memory& file, const FileLayout& layout, Machine machine, DofProbes& into)
+      : file_(file),
+        layout_(layout),
+        machine_(machine),
+        patterns_(machine_of_patterns(machine)),
+        into_(into) {}
+
+  void make(const PlacedDof& placed) {
+    for (const std::string& text : placed.object.problems) problem(".SUNW_dof: {}", text);
+    for (const dof::Provider& provider : placed.object.providers) {
+      const auto semaphores = semaphores_of(placed, provider);
+      for (const dof::Record& record : provider.records) {
+        const auto function = dof::function_address(placed.object, record, placed.placement());
+        if (!function) {
+          ++into_.left_out;
+          continue;
+        }
+        Common common{placed, record, *function, decided_elsewhere(placed, record), 0, {}, {}};
+        if (const auto found = semaphores.find(record.name); found != semaphores.end())
+          common.semaphore = found->second;
+        add(probe_of(provider.name, record.name), common);
+      }
+    }
+  }
+
+ private:
+  /// What the sites of a record share.
+  struct Common {
+    const PlacedDof& placed;
+    const dof::Record& record;
+    Address function;
+    bool decided_elsewhere;
+    Address semaphore;
+    std::optional<CallArguments> arguments, arguments_below;  ///< below: a return address
+  };
+
+  static std::map<std::string, Address> semaphores_of(const PlacedDof& placed,
+                                                      const dof::Provider& provider) {
+    std::map<std::string, Address> found;
+    for (const dof::Semaphore& one : provider.semaphores)
+      if (const auto at = dof::semaphore_address(placed.object, one, placed.placement()))
+        found.emplace(one.name, *at);
+    return found;
+  }
+
+  /// Whether the record's word is written by a relocation that only the dynamic linker resolves.
+  static bool decided_elsewhere(const PlacedDof& placed, const dof::Record& record) {
+    const Address word = placed.address + record.word_offset;
+    return std::any_of(placed.dynamic_relocations.begin(), placed.dynamic_relocations.end(),
+                       [&](const auto& one) { return one.where == word && !one.value; });
+  }
+
+  Probe& probe_of(const std::string& provider, const std::string& name) {
+    const auto [known, is_new] =
+        positions_.try_emplace(provider + '\0' + name, into_.probes.size());
+    if (is_new) into_.probes.push_back({Kind::dof, provider, name, {}, {}});
+    return into_.probes[known->second];
+  }
+
+  void add(Probe& probe, Common& common) {
+    for (const std::uint32_t offset : common.record.offsets) {
+      if (!count()) return;
+      Site site = site_at(common, offset);
+      site.semaphore = common.semaphore;
+      place(site, layout_);
+      const auto pattern = verify(site, dof::Use::fire);
+      CallArguments arguments = arguments_of(common, return_address_at(common, pattern));
+      site.arguments = std::move(arguments.operands);
+      site.types = std::move(arguments.types);
+      refuse_decided_elsewhere(site, common);
+      probe.sites.push_back(std::move(site));
+    }
+    for (const std::uint32_t offset : common.record.enabled_offsets) {
+      if (!count()) return;
+      probe.questions.push_back(question_at(common, offset));
+    }
+  }
+
+  Site question_at(Common& common, std::uint32_t offset) {
+    Site site = site_at(common, offset);
+    place(site, layout_);
+    if (common.placed.object.version == VITRINE_DOF_VERSION_ENABLED_POINTER) {
+      site.use = SiteUse::enabled_pointer;
+      const auto pattern = verify(site, dof::Use::fire);
+      const std::array<std::string, 1> pointer{"uint32_t *"};
+      const std::array<std::uint8_t, 1> itself{0};
+      site.arguments =
+          call_arguments({pointer, pointer, itself, return_address_at(common, pattern)}, machine_)
+              .operands;
+    } else {
+      site.use = SiteUse::enabled_register;
+      const auto pattern = verify(site, dof::Use::enabled_register);
+      if (pattern && pattern->answer != 0) {
+        site.use = SiteUse::enabled_operand;
+        *site.file_offset += pattern->answer;
+        *site.file_offset -= pattern->site;
+      }
+    }
+    refuse_decided_elsewhere(site, common);
+    return site;
+  }
+
+  static Site site_at(const Common& common, std::uint32_t offset) {
+    Site site;
+    site.address = dof::site_address(common.placed.object.model, common.function, offset);
+    site.function = common.record.function;
+    return site;
+  }
+
+  static void refuse_decided_elsewhere(Site& site, const Common& common) {
+    if (!common.decided_elsewhere) return;
+    site.file_offset.reset();
+    site.problems.emplace_back(
+        "its DOF needs a dynamic relocation of a symbol: only a running process knows its address");
+  }
+
+  std::optional<dof::SitePattern> verify(Site& site, dof::Use use) {
+    if (!site.file_offset) return std::nullopt;
+    std::array<std::byte, bytes_before + bytes_behind> code{};
+    const std::uint64_t before = std::min<std::uint64_t>(*site.file_offset, bytes_before);
+    const std::size_t got = file_.read_some(*site.file_offset - before, code);
+    std::optional<dof::SitePattern> pattern;
+    if (patterns_)
+      pattern = dof::pattern_at(std::span(code).first(got), static_cast<std::size_t>(before),
+                                *patterns_, use);
+    site.verified = pattern.has_value();
+    if (site.verified) return pattern;
+    site.file_offset.reset();
+    site.problems.push_back(
+        patterns_
+            ? fmt::format("the bytes at {} are none that a probe has: its DOF does not belong "
+                          "to this code, or has been damaged",
+                          hex(site.address))
+            : std::string("which bytes probes of this processor have is not known"));
+    return std::nullopt;
+  }
+
+  static bool return_address_at(const Common& common,
+                                const std::optional<dof::SitePattern>& pattern) {
+    return is_stub(common.record) || (pattern && pattern->instruction == dof::Instruction::jump);
+  }
+
+  const CallArguments& arguments_of(Common& common, bool return_address) const {
+    auto& known = return_address ? common.arguments_below : common.arguments;
+    const dof::Prototype& prototype = common.record.prototype;
+    if (!known)
+      known = call_arguments(
+          {prototype.native, prototype.translated, prototype.argument_map, return_address},
+          machine_);
+    return *known;
+  }
+
+  /// False: no more sites.
+  bool count() {
+    if (sites_ == limits::probe_notes)
+      problem("it has more than {} sites: those beyond are left out", limits::probe_notes);
+    return sites_++ < limits::probe_notes;
+  }
+
+  template <class... Args>
+  void problem(fmt::format_string<Args...> text, Args&&... args) {
+    if (into_.problems.size() < limits::search_notes)
+      into_.problems.push_back(fmt::format(text, std::forward<Args>(args)...));
+  }
+
+  Memory& file_;
+  const FileLayout& layout_;
+  Machine machine_;
+  std::optional<dof::Machine> patterns_;
+  DofProbes& into_;
+  std::size_t sites_ = 0;
+  std::unordered_map<std::string, std::size_t> positions_;  // of provider, NUL, name
+};
+
+}  // namespace
+
+DofProbes make_dof_probes(const DofFile& dofs, Memory& file, const FileLayout& layout,
+                          Machine machine) {
+  DofProbes made;
+  made.problems = dofs.problems;
+  if (layout.type == ET_REL) {
+    if (!dofs.dofs.empty())
+      made.problems.emplace_back(".SUNW_dof is not linked yet: its addresses are not final");
+    return made;
+  }
+  Maker maker(file, layout, machine, made);
+  for (const PlacedDof& placed : dofs.dofs) maker.make(placed);
+  return made;
+}
+
+}  // namespace vitrine::probe
