@@ -91,7 +91,7 @@ CType Declarations::specifiers(bool bodies) {
   bool named = false;  // by a tag or a typedef
   std::string words;
   while (tokens_.is_identifier()) {
-    const std::string& word = tokens_.now().text;
+    const std::string word = tokens_.now().text;
     if (const auto found = qualifier(word)) {
       add_qualifier(type.qualifiers, *found);
       tokens_.advance();

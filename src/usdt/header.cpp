@@ -42,6 +42,7 @@ struct Needs {
   std::set<std::string> headers{"unistd.h"};
   std::set<std::string> tags;   // "struct foo": a declaration suffices
   std::set<std::string> types;  // "foo_t", "enum bar": the program declares them
+  bool long_long = false;       // which neither C89 nor C++98 has, but every compiler
 };
 
 bool is_letter(char c) {
@@ -111,9 +112,9 @@ std::string fire(const Provider& provider, const Probe& probe, Needs& needs) {
   std::string parameters;
   for (const Parameter& one : probe.parameters)
     parameters += (parameters.empty() ? "" : ", ") + read_type(one.c_type, needs);
-  // Neither C89 nor C++98 has these, but every compiler that reads this has.
-  const bool extension = parameters.find("long long") != std::string::npos ||
-                         parameters.find("bool") != std::string::npos;
+  // C89 has no _Bool, but every compiler that reads this has.
+  const bool extension = parameters.find("bool") != std::string::npos;
+  needs.long_long = needs.long_long || parameters.find("long long") != std::string::npos;
   const std::string symbol = probe_symbol(provider, probe);
   return fmt::format(
       "{}extern void {}({})\n  {};\n"
@@ -206,9 +207,12 @@ Result<std::string> header_text(const Definition& definition, const HeaderOption
       "#if (!defined(_DTRACE_VERSION) || _DTRACE_VERSION) && defined(__GNUC__) && "
       "defined(__ELF__)\n\n"
       "#ifdef __cplusplus\nextern \"C\" {\n#endif\n";
+  if (needs.long_long)
+    out += "\n#pragma GCC diagnostic push\n#pragma GCC diagnostic ignored \"-Wlong-long\"\n";
   if (!needs.tags.empty()) out += '\n';
   for (const std::string& tag : needs.tags) out += tag + ";\n";
   out += on;
+  if (needs.long_long) out += "\n#pragma GCC diagnostic pop\n";
   out += "\n#ifdef __cplusplus\n}\n#endif\n\n#else\n\n" + off + "\n#endif\n\n";
   return out + fmt::format("#endif /* {} */\n", name);
 }

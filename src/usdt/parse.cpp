@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <set>
 #include <unordered_map>
 
 #include "base/limits.hpp"
@@ -116,6 +116,7 @@ class Parser {
     tokens_.expect(";", fmt::format("probe {}", probe.identifier),
                    fmt::format("end it with ';': probe {}(…);", probe.identifier));
     check(probe, native);
+    check_names(probe, native);
     check(probe, translated);
     if (tokens_.error()) return;
 
@@ -138,7 +139,6 @@ class Parser {
     };
     if (list.variadic)
       return fail(list.variadic_at, "'...' is not a parameter", "declare each of them");
-    std::map<std::string, std::size_t> names;
     std::size_t number = 0;
     for (const DeclaredParameter& one : list.parameters) {
       const CType type = as_parameter(one.type);
@@ -150,9 +150,6 @@ class Parser {
             one.at,
             what + fmt::format("is spelled in more than {} characters", limits::dof_type_name),
             "name the type by a typedef");
-      if (!one.name.empty() && !names.emplace(one.name, number).second)
-        return fail(one.at, fmt::format("two parameters are named '{}'", one.name),
-                    "give each a name of its own");
       if (!type.derivations.empty()) continue;
       if (type.kind == CType::Kind::floating)
         return fail(one.at, what + "goes in a floating-point register, which no observer reads",
@@ -165,6 +162,17 @@ class Parser {
       if (type.kind == CType::Kind::function)
         return fail(one.at, what + "is a function", "pass a pointer: " + spelled + " *");
     }
+  }
+
+  /// A translated parameter may be named twice: (buf_t *b) : (bufinfo_t *b, fileinfo_t *b).
+  void check_names(const Probe& probe, const ParameterList& native) {
+    std::set<std::string_view> names;
+    for (const DeclaredParameter& one : native.parameters)
+      if (!one.name.empty() && !names.insert(one.name).second)
+        return tokens_.fail(
+            one.at,
+            fmt::format("probe {}: two parameters are named '{}'", probe.identifier, one.name),
+            "give each a name of its own");
   }
 
   void map(Probe& probe, const ParameterList& translated, bool translates) {

@@ -28,11 +28,16 @@ constexpr std::size_t most_quoted = 40;  // characters of the user's text in a m
 TokenStream::TokenStream(std::string_view text, std::string path) : lexer_(text, std::move(path)) {
   now_ = pull();
   behind_ = pull();
+  stop_on_error();
+}
+
+void TokenStream::stop_on_error() {
+  if (error_) now_ = behind_ = Token{Token::Kind::end, "", now_.at};
 }
 
 void TokenStream::fail(Location at, const std::string& reason, std::string remedy) {
   if (!error_) error_ = lexer_.problem(at, reason, std::move(remedy));
-  now_ = behind_ = Token{Token::Kind::end, "", at};
+  stop_on_error();
 }
 
 void TokenStream::take_directive(Token directive) {
@@ -87,7 +92,7 @@ void TokenStream::advance() {
   now_ = std::move(behind_);
   Token next = now_.kind == Token::Kind::end ? now_ : pull();
   behind_ = std::move(next);
-  if (error_) now_ = behind_ = Token{Token::Kind::end, "", now_.at};
+  stop_on_error();
 }
 
 bool TokenStream::accept(std::string_view text) {

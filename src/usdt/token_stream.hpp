@@ -46,6 +46,7 @@ class TokenStream {
   const std::vector<Token>& pragmas() const { return pragmas_; }
 
  private:
+  void stop_on_error();
   Token pull();
   Token pull_plain();
   void take_directive(Token directive);
