@@ -78,7 +78,7 @@ inline constexpr std::uint64_t dof_search_bytes = 1ULL << 30;    ///< of a file 
 inline constexpr std::size_t dof_problems = 256;  ///< told of one DOF; others counted
 /// Decoding: a record of 76 bytes may have 255 types of its own, or share them with every other.
 inline constexpr std::uint64_t dof_expansion = 256;               ///< times the DOF's own size,
-inline constexpr std::uint64_t dof_decoded_bytes = 512ULL << 20;  ///< and never more than this
+inline constexpr std::uint64_t dof_decoded_bytes = 256ULL << 20;  ///< and never more than this
 /// Longest names that DTrace takes. Beyond them illumos and Oracle refuse the whole DOF.
 inline constexpr std::size_t dof_provider_name = 63;
 inline constexpr std::size_t dof_probe_name = 63;
