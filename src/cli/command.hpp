@@ -50,5 +50,6 @@ std::unique_ptr<Command> make_trace_command();
 std::unique_ptr<Command> make_usdt_command();
 std::unique_ptr<Command> make_usdt_header_command();
 std::unique_ptr<Command> make_usdt_link_command();
+std::unique_ptr<Command> make_usdt_dump_command();
 
 }  // namespace vitrine::cli

@@ -10,6 +10,7 @@ class UsdtCommand : public Command {
   UsdtCommand() {
     parts_.push_back(make_usdt_header_command());
     parts_.push_back(make_usdt_link_command());
+    parts_.push_back(make_usdt_dump_command());
   }
 
   Manual manual() const override {
@@ -23,8 +24,9 @@ class UsdtCommand : public Command {
          "them, vitrine trace fires on them."},
         {{"vitrine usdt header -s shop.d", "writes shop.h"},
          {"vitrine usdt link -s shop.d -o shop_probes.o main.o shop.o",
-          "rewrites the objects, and writes the one to link with them"}},
-        {"probes", "trace", "usdt-header", "usdt-link"}};
+          "rewrites the objects, and writes the one to link with them"},
+         {"vitrine usdt dump ./shop", "what the file then says of its probes"}},
+        {"probes", "trace", "usdt-header", "usdt-link", "usdt-dump"}};
   }
 
   void define(CLI::App&) override {}

@@ -6,14 +6,10 @@
 #include <algorithm>
 #include <array>
 
+#include "dof/stability.hpp"
+
 namespace vitrine::usdt {
 namespace {
-
-// In the order of their numbers (dof.md 1.5).
-constexpr std::array<std::string_view, 8> stabilities = {
-    "Internal", "Private", "Obsolete", "External", "Unstable", "Evolving", "Stable", "Standard"};
-constexpr std::array<std::string_view, 6> classes = {"Unknown", "CPU", "Platform",
-                                                     "Group",   "ISA", "Common"};
 
 constexpr auto attributes_advice =
     "write #pragma D attributes Evolving/Evolving/Common provider NAME "
@@ -89,9 +85,11 @@ class Attributes {
       tokens_.fail(at_, fmt::format("{} is not three attributes", quoted(text)), attributes_advice);
       return false;
     }
-    return part(stabilities, "stability", text.substr(0, first), out.name) &&
-           part(stabilities, "stability", text.substr(first + 1, second - first - 1), out.data) &&
-           part(classes, "dependency class", text.substr(second + 1), out.dependency_class);
+    return part(dof::stability_names, "stability", text.substr(0, first), out.name) &&
+           part(dof::stability_names, "stability", text.substr(first + 1, second - first - 1),
+                out.data) &&
+           part(dof::dependency_class_names, "dependency class", text.substr(second + 1),
+                out.dependency_class);
   }
 
   template <std::size_t N>

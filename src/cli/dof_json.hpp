@@ -1,0 +1,23 @@
+// A DOF as one JSON object (vitrine usdt dump --json).
+#pragma once
+
+#include "cli/json.hpp"
+#include "observe/dof_listing.hpp"
+
+namespace vitrine::cli {
+
+/// {"file","address","file_offset","model":"lp64|ilp32","version","loadable_size","file_size",
+/// "providers":[{"name","stability":{"provider","module","function","name","args":each
+/// "Name/Data/Class"},"records":[…],"semaphores":[{"probe","address"}]}], and "problems" when there
+/// are such}. Numbers of addresses and offsets are hex strings, sizes are numbers.
+///
+/// A record is of one probe in one function: {"probe","function","address": of the function, null
+/// where the linker left it out,"sites":[…],"enabled_sites":[…]: addresses, null where that is,
+/// "offsets","enabled_offsets": the same from the function's start,"types","native_types":[…],
+/// "argument_map":[number…],"relocation":"none|setx|dofrel","word","word_offset"}.
+///
+/// Of a linked file: "dynamic_relocations": how many the DOF needs; of a relocatable one, where no
+/// address is known: "relocations":[{"offset","type","symbol","addend"}].
+Json to_json(const observe::DofListing& listing, const probe::PlacedDof& dof);
+
+}  // namespace vitrine::cli
