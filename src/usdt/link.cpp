@@ -54,6 +54,7 @@ class Step {
       return fail(ErrorCode::unsupported, "no object tells what machine it is for: all are bitcode",
                   "add one that is machine code, be it empty");
     if (auto done = check_sites(); !done) return tl::unexpected(done.error());
+    parts_.registration = options_.registration;
     auto bytes = probe_object(definition_, std::move(parts_));
     if (!bytes) return fail_while(options_.output, bytes.error());
     // Written last: make compares its time with those of the objects.
@@ -117,6 +118,7 @@ class Step {
   }
 
   void describe(const std::string& path, const RewrittenObject& object) {
+    lto_ = lto_ || object.only_lto;
     if (object.only_lto)
       report_.warnings.push_back(
           path +
@@ -142,7 +144,7 @@ class Step {
   }
 
   Result<void> check_sites() {
-    if (have_.empty() && !options_.strict)
+    if (have_.empty() && !options_.strict && !lto_)
       report_.warnings.emplace_back("none of the objects calls a declared probe");
     if (!options_.strict) return {};
     std::string missing;
@@ -171,6 +173,7 @@ class Step {
   SiteRules rules_;
   ProbeObjectParts parts_;
   std::string first_;  ///< object, that decided the machine
+  bool lto_ = false;   ///< objects whose uses of probes nobody knows yet
   std::set<std::string> seen_;
   std::set<std::pair<std::uint32_t, std::uint32_t>> have_;  ///< provider, probe: used somewhere
   std::vector<StagedFile> staged_;
