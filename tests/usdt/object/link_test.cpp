@@ -1,0 +1,225 @@
+// The whole step on files.
+#include "usdt/link.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "dof/reader.hpp"
+#include "usdt/object/workshop.hpp"
+
+namespace vitrine::usdt {
+namespace {
+
+using test::bytes_of;
+using test::Workshop;
+using testing::HasSubstr;
+
+std::string program() {
+  return std::string(test::shop_header) + test::shop_program;
+}
+
+class Link : public testing::Test {
+ protected:
+  Result<LinkReport> link(std::vector<std::string> objects, LinkOptions options = {}) {
+    options.objects = std::move(objects);
+    if (options.output.empty()) options.output = output_;
+    return usdt::link(test::shop(), options);
+  }
+
+  std::string another(const std::string& name) {
+    return shop_.compile(name, std::string(test::shop_header) + "void " + name +
+                                   "(void) { __dtrace_shop___done(); __asm__ volatile(\"\"); }");
+  }
+
+  Workshop shop_;
+  std::string output_ = shop_.path("probes.o");
+};
+
+TEST_F(Link, ProgramsRunAsTheyDid) {
+  const auto object = shop_.compile("a", program());
+  const auto report = link({object});
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->sites, 3U);
+  EXPECT_EQ(report->enabled_sites, 2U);
+  EXPECT_THAT(report->rewritten, testing::ElementsAre(object));
+  for (const char* linker : {"bfd", "gold", "lld", "mold"}) {
+    const auto file = shop_.path(linker);
+    const auto linked = test::shell("gcc -pie -fuse-ld=" + std::string(linker) + " -o " + file +
+                                    " " + object + " " + output_);
+    ASSERT_EQ(linked.status, 0) << linked.err;
+    EXPECT_EQ(linked.err, "") << linker;
+    const auto ran = test::run({file});
+    EXPECT_EQ(ran.status, 0);
+    EXPECT_EQ(ran.out, "2\n");
+  }
+}
+
+/// Two outputs in one program, each with all stubs, counters and a DOF of its own.
+TEST_F(Link, SeveralOutputsGoTogether) {
+  const auto a = shop_.compile("a", program()), b = another("b");
+  ASSERT_TRUE(link({a}));
+  LinkOptions second;
+  second.output = shop_.path("second.o");
+  ASSERT_TRUE(link({b}, second));
+  for (const char* linker : {"bfd", "gold", "lld", "mold"}) {
+    const auto file = shop_.path(linker);
+    const auto linked = test::shell(
+        "gcc -pie -fuse-ld=" + std::string(linker) + " -o " + file + " " + a + " " + b + " " +
+        output_ + " " + second.output +
+        " && objcopy -O binary --only-section=.SUNW_dof --set-section-type .SUNW_dof=1 " + file +
+        " " + file + ".dof");
+    ASSERT_EQ(linked.status, 0) << linked.err;
+    EXPECT_EQ(test::run({file}).out, "2\n");
+    const auto read = dof::read(bytes_of(file + ".dof"));
+    EXPECT_EQ(read.objects.size(), 2U) << linker;
+    EXPECT_TRUE(read.problems.empty());
+  }
+}
+
+TEST_F(Link, EveryDeclaredProbeHasAStubAndACounter) {
+  const auto object = shop_.compile("a", "int main(void) { return 0; }");
+  const auto report = link({object});
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->sites, 0U);
+  EXPECT_THAT(report->warnings, testing::ElementsAre(HasSubstr("none of the objects")));
+  const auto said = test::shell("LC_ALL=C readelf -sW " + output_).out;
+  for (const char* name : {"__dtrace_shop___order__start", "__dtraceenabled_shop___order__start",
+                           "__dtracesemaphore_shop___order__start", "__dtrace_shop___done",
+                           "__dtraceenabled_shop___done", "__dtracesemaphore_shop___done"})
+    EXPECT_THAT(said, testing::ContainsRegex(std::string("WEAK +HIDDEN +[0-9]+ ") + name));
+}
+
+TEST_F(Link, StrictWantsEachProbeUsed) {
+  const auto a = shop_.compile("a", program()), b = another("b");
+  LinkOptions strict;
+  strict.strict = true;
+  EXPECT_TRUE(link({a}, strict));
+  const auto before = bytes_of(b);
+  const auto done = link({b}, strict);
+  ASSERT_FALSE(done);
+  EXPECT_THAT(done.error().message, HasSubstr("shop:order-start"));
+  EXPECT_EQ(bytes_of(b), before);
+}
+
+TEST_F(Link, KeepsModeAndFollowsLinks) {
+  const auto object = shop_.compile("a", program());
+  ASSERT_EQ(::chmod(object.c_str(), 0640), 0);
+  const auto alias = shop_.path("link.o");
+  std::filesystem::create_symlink(object, alias);
+  const auto report = link({alias, object});  // once, though given twice
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->rewritten.size(), 1U);
+  EXPECT_TRUE(std::filesystem::is_symlink(alias));
+  struct stat status {};
+  ASSERT_EQ(::stat(object.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0640U);
+}
+
+/// One bad object costs the run, not the good ones.
+TEST_F(Link, AllOrNothing) {
+  const auto a = shop_.compile("a", program());
+  const auto before = bytes_of(a);
+  const auto names = [&] {
+    std::set<std::string> all;
+    for (const auto& entry : std::filesystem::directory_iterator(shop_.path("")))
+      all.insert(entry.path().filename());
+    return all;
+  };
+  const auto bad = shop_.path("bad.o");
+  std::ofstream(bad) << "\177ELF and nothing more";
+  const auto all = names();
+  std::filesystem::create_directory(shop_.path("folder.o"));
+  ASSERT_EQ(::mkfifo(shop_.path("pipe.o").c_str(), 0600), 0);
+  for (const std::string& other :
+       {bad, shop_.path("folder.o"), shop_.path("pipe.o"), shop_.path("none.o"), output_}) {
+    const auto done = link({a, other});
+    ASSERT_FALSE(done) << other;
+    EXPECT_THAT(done.error().message, HasSubstr(other));
+    EXPECT_EQ(bytes_of(a), before);
+    EXPECT_FALSE(std::filesystem::exists(output_));
+  }
+  std::filesystem::remove(shop_.path("folder.o"));
+  std::filesystem::remove(shop_.path("pipe.o"));
+  EXPECT_EQ(names(), all);  // no temporary file is left
+  LinkOptions nowhere;
+  nowhere.output = shop_.path("no/such/folder.o");
+  EXPECT_FALSE(link({a}, nowhere));
+  nowhere.output = shop_.path("");
+  EXPECT_FALSE(link({a}, nowhere));
+  EXPECT_EQ(bytes_of(a), before);
+  EXPECT_EQ(names(), all);
+}
+
+TEST_F(Link, MachinesDoNotMix) {
+  const auto a = shop_.compile("a", program());
+  const auto b = shop_.compile("b", "int b;", "aarch64-linux-gnu-gcc");
+  const auto before = bytes_of(a);
+  const auto done = link({a, b});
+  ASSERT_FALSE(done);
+  EXPECT_THAT(done.error().message, HasSubstr("aarch64"));
+  EXPECT_THAT(done.error().message, HasSubstr("x86-64"));
+  EXPECT_EQ(bytes_of(a), before);
+}
+
+TEST_F(Link, ProtocolsDoNotMix) {
+  const auto a = shop_.compile("a", program());
+  ASSERT_TRUE(link({a}));
+  const auto before = bytes_of(a);
+  LinkOptions pointer;
+  pointer.enabled = EnabledProtocol::pointer;
+  const auto done = link({a}, pointer);
+  ASSERT_FALSE(done);
+  EXPECT_THAT(done.error().message, HasSubstr("another protocol"));
+  EXPECT_EQ(bytes_of(a), before);
+}
+
+/// A disk too small for the rewritten objects, and one too small for the output alone.
+TEST_F(Link, FullDisk) {
+  // ~150 KiB of an object that grows by some hundred bytes more than a copy of it.
+  const auto object = shop_.compile("a", program() + "char padding[150000] = {1};\n");
+  const auto folder = shop_.path("disk");
+  std::filesystem::create_directory(folder);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto check = [](bool holds, int code) {
+      if (!holds) ::_exit(code);
+    };
+    check(::unshare(::geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER) == 0, 10);
+    check(::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0, 11);
+    for (const char* size : {"size=256k", "size=316k"}) {
+      check(::mount("none", folder.c_str(), "tmpfs", 0, size) == 0, 12);
+      const auto on_it = folder + "/a.o";
+      check(std::filesystem::copy_file(object, on_it), 13);
+      const auto before = bytes_of(on_it);
+      LinkOptions options;
+      options.output = folder + "/probes.o";
+      // Leave less than the second object's output needs.
+      const auto done = link({on_it}, options);
+      check(!done, 14);
+      check(done.error().message.find("No space left") != std::string::npos, 15);
+      check(bytes_of(on_it) == before, 16);
+      check(!std::filesystem::exists(options.output), 17);
+      std::size_t files = 0;
+      for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder))
+        ++files;
+      check(files == 1, 18);
+      check(::umount(folder.c_str()) == 0, 19);
+    }
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+}  // namespace
+}  // namespace vitrine::usdt
