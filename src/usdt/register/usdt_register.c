@@ -42,6 +42,7 @@ extern HIDDEN const uint64_t dof_words[] __asm__("__start_vitrine_usdt_dofs");
 extern HIDDEN const uint64_t dof_words_end[] __asm__("__stop_vitrine_usdt_dofs");
 
 enum { most_dofs = 64 };
+enum { section_load = 1 };
 enum { section_probes = 16, section_urelhdr = 12, relocate_setx = 1, relocate_dofrel = 2 };
 
 struct helper {
@@ -147,11 +148,13 @@ static struct copy copy_of(const char* dof, size_t size) {
 }
 
 /* Addresses relative to the load base; without the functions that the link left out, whose records
- * point to the DOF itself. */
+ * point to the DOF itself, and without the parts that are no reader's but ours. */
 static void rewrite(struct copy copy, uintptr_t dof) {
-  const struct header* header = (const struct header*)copy.dof;
+  struct header* header = (struct header*)copy.dof;
   struct section* sections = (struct section*)(copy.dof + header->section_offset);
+  header->file_size = header->loadable_size;
   for (uint32_t i = 0; i < header->section_count; ++i) {
+    if (!(sections[i].flags & section_load)) memset(&sections[i], 0, sizeof sections[i]);
     if (sections[i].type != section_urelhdr) continue;
     const uint32_t* links = (const uint32_t*)(copy.dof + sections[i].offset);
     struct section *table = &sections[links[1]], *target = &sections[links[2]];
