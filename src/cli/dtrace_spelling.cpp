@@ -23,7 +23,7 @@ constexpr auto usage =
     "This is vitrine, which makes providers as dtrace does. vitrine usdt --help tells more.\n";
 
 // As DTrace has them, each with whether it takes a value.
-constexpr auto all_options = ":3:6:aAb:Bc:CD:ef:FGhHi:I:kl:L:m:n:o:p:P:qs:SU:vVwx:X:Z";
+constexpr auto all_options = ":3:6:aAb:Bc:CD:ef:FGhHi:I:klL:m:n:o:p:P:qs:SU:vVwx:X:Z";
 
 struct Request {
   char step = '\0';  // 'h' or 'G'

@@ -42,9 +42,10 @@ class UsdtLinkCommand : public Command {
     app.add_flag("--strict", link_.strict, "A declared probe that no object fires is an error");
     app.add_flag("--nop5", link_.long_nop,
                  "Leave one nop of 5 bytes at a probe (x86), which new kernels trace faster");
-    app.add_flag("--registration", link_.registration,
-                 "For hosts with a DTrace helper device: the probes are registered when the program "
-                 "starts, by share/vitrine/usdt_register.c, which is to be linked too");
+    app.add_flag(
+        "--registration", link_.registration,
+        "For hosts with a DTrace helper device: the probes are registered when the program "
+        "starts, by share/vitrine/usdt_register.c, which is to be linked too");
     app.add_flag("-v,--verbose", verbose_, "Say what was found");
   }
 

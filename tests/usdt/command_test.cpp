@@ -155,14 +155,16 @@ TEST_F(UsdtCommand, SpellsBothStepsAsDtraceDoes) {
   const std::string ours = read("shop.h");
   ASSERT_EQ(sh("rm shop.h && ./dtrace -h -s shop.d").status, 0);
   EXPECT_EQ(read("shop.h"), ours);
-  ASSERT_EQ(sh("gcc -O2 -c main.c && cp main.o other.o").status, 0);
-  const test::Outcome made = sh("./dtrace -G -64 -C -xnolibs -s shop.d -o probes.o main.o");
+  ASSERT_EQ(sh("gcc -O2 -c main.c && cp main.o compiled.o").status, 0);
+  const test::Outcome made = sh("./dtrace -G -64 -C -xnolibs -s shop.d -o shop.o main.o");
   ASSERT_EQ(made.status, 0) << made.err;
   EXPECT_THAT(made.err, IsEmpty());
-  ASSERT_EQ(sh("./dtrace -Gsshop.d other.o").status, 0) << "writes shop.o";
-  EXPECT_EQ(read("shop.o"), read("probes.o"));
-  EXPECT_EQ(read("main.o"), read("other.o"));
-  EXPECT_EQ(sh("gcc main.o probes.o -o main && ./main").status, 0);
+  const std::string rewritten = read("main.o");
+  const std::string probes = read("shop.o");
+  EXPECT_EQ(sh("gcc main.o shop.o -o main && ./main").status, 0);
+  ASSERT_EQ(sh("rm shop.o; cp compiled.o main.o; ./dtrace -Gsshop.d main.o").status, 0);
+  EXPECT_TRUE(read("shop.o") == probes);
+  EXPECT_TRUE(read("main.o") == rewritten);
   EXPECT_THAT(sh("./dtrace -V").out, HasSubstr("vitrine"));
 }
 
