@@ -8,7 +8,6 @@
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct pid_namespace;
-struct file;
 
 struct upid {
   int nr;
@@ -32,7 +31,23 @@ struct thread_struct {
 #endif
 };
 
+struct super_block {
+  unsigned int s_dev;
+};
+
+struct inode {
+  unsigned long i_ino;
+  struct super_block* i_sb;
+};
+
+struct file {
+  struct inode* f_inode;
+};
+
 struct mm_struct {
+  unsigned long start_code;
+  unsigned long end_code;
+  unsigned long start_stack;
   struct file* exe_file;
 };
 
@@ -44,6 +59,7 @@ struct task_struct {
   unsigned long nvcsw;
   unsigned long nivcsw;
   __u64 start_boottime;
+  __u64 self_exec_id;
   struct mm_struct* mm;
   struct task_struct* real_parent;
   struct task_struct* group_leader;

@@ -34,6 +34,8 @@ struct start_key {
   __u32 probe;
 };
 
+/// Of an operation that never ends its start stays here: the oldest make room, or there would be none
+/// in the end.
 struct {
   __uint(type, BPF_MAP_TYPE_LRU_HASH);
   __uint(max_entries, 1);
@@ -64,7 +66,7 @@ static __always_inline void fill_group(struct scratch* s,
                                        const struct vitrine_site_program* program) {
   struct vitrine_group* group = &s->group;
   group->probe = program->probe;
-  group->reserved = 0;
+  group->others = 0;
   for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i)
     group->label[i] = program->group_labels >> i & 1 ? s->label[i] : 0;
   for (int i = 0; i < VITRINE_GROUP_ARGUMENTS; ++i)
@@ -119,6 +121,14 @@ static __always_inline void add_to_bucket(struct scratch* s,
     count(VITRINE_TRACE_BUCKETS_FULL, 1);
 }
 
+/// What the fires of groups that have no room are added to. The loader has made room for it.
+static __always_inline struct vitrine_aggregate* others_of(
+    struct scratch* s, const struct vitrine_site_program* program) {
+  const struct vitrine_group others = {.probe = program->probe, .others = 1};
+  s->group = others;
+  return bpf_map_lookup_elem(&groups, &s->group);
+}
+
 /// Adds one fire of program `index` to its group; `value` unless it is counted.
 static __always_inline void add_up(struct scratch* s, const struct vitrine_site_program* program,
                                    __u32 index, __u64 value, int is_signed) {
@@ -131,7 +141,8 @@ static __always_inline void add_up(struct scratch* s, const struct vitrine_site_
   }
   if (!sum) {
     count(VITRINE_TRACE_GROUPS_FULL, 1);
-    return;
+    sum = others_of(s, program);
+    if (!sum) return;
   }
   __sync_fetch_and_add(&sum->count, 1);
   if (program->role == VITRINE_COUNT) return;
@@ -158,6 +169,36 @@ static __always_inline int start_key_of(struct scratch* s,
   return 1;
 }
 
+/// Ends the latency that this fire is the end of. False: it has no start, which is counted.
+static __always_inline int take_start(struct scratch* s, const struct vitrine_site_program* program,
+                                      __u64* began) {
+  struct start_key key = {};
+  if (!start_key_of(s, program, &key)) {
+    count(VITRINE_TRACE_UNREADABLE, 1);
+    return 0;
+  }
+  const __u64* start = bpf_map_lookup_elem(&starts, &key);
+  if (!start) {
+    count(VITRINE_TRACE_ENDS_UNMATCHED, 1);
+    return 0;
+  }
+  *began = *start;
+  bpf_map_delete_elem(&starts, &key);
+  count(VITRINE_TRACE_STARTS_ENDED, 1);
+  return 1;
+}
+
+static __always_inline void note_start(struct scratch* s,
+                                       const struct vitrine_site_program* program, __u64 now) {
+  struct start_key key = {};
+  if (!start_key_of(s, program, &key)) {
+    count(VITRINE_TRACE_UNREADABLE, 1);
+    return;
+  }
+  if (bpf_map_lookup_elem(&starts, &key)) count(VITRINE_TRACE_STARTS_LOST, 1);
+  if (bpf_map_update_elem(&starts, &key, &now, BPF_ANY) == 0) count(VITRINE_TRACE_STARTS, 1);
+}
+
 /// `index`: of the program.
 VERIFIED_ALONE int reduce(struct scratch* s, const struct vitrine_site_program* program,
                           __u32 index, __u64 now) {
@@ -176,23 +217,11 @@ VERIFIED_ALONE int reduce(struct scratch* s, const struct vitrine_site_program* 
            program->capture[from].operand.flags & VITRINE_SIGNED ? 1 : 0);
     return 0;
   }
-  struct start_key key = {};
-  if (!start_key_of(s, program, &key)) {
-    count(VITRINE_TRACE_UNREADABLE, 1);
-    return 0;
-  }
-  const __u64* start = bpf_map_lookup_elem(&starts, &key);
   if (program->role == VITRINE_LATENCY_START) {
-    if (start) count(VITRINE_TRACE_STARTS_LOST, 1);
-    if (bpf_map_update_elem(&starts, &key, &now, BPF_ANY)) count(VITRINE_TRACE_STARTS_LOST, 1);
+    note_start(s, program, now);
     return 0;
   }
-  if (!start) {
-    count(VITRINE_TRACE_ENDS_UNMATCHED, 1);
-    return 0;
-  }
-  const __u64 spent = now > *start ? now - *start : 0;
-  bpf_map_delete_elem(&starts, &key);
-  add_up(s, program, index, spent, 0);
+  __u64 began = 0;
+  if (take_start(s, program, &began)) add_up(s, program, index, now > began ? now - began : 0, 0);
   return 0;
 }

@@ -100,12 +100,13 @@ Result<std::vector<ReductionRow>> read_reduction_rows(const ReductionTables& tab
     ReductionRow& row = entry->second;
     if (!is_new) return row;
     row.probe = group.probe;
+    row.others = group.others != 0;
     for (std::size_t i = 0; i < selected_labels; ++i) {
       row.labels.emplace_back();
       if (group.label[i] != 0) row.labels.back() = names.of(group.label[i]);
     }
     const auto shape = of_probe.find(group.probe);
-    if (shape == of_probe.end()) return row;
+    if (shape == of_probe.end() || row.others) return row;
     const std::vector<bool>& is_text = shape->second->argument_is_text;
     for (std::size_t i = 0; i < is_text.size(); ++i) {
       row.arguments.push_back({group.argument[i], std::nullopt});
@@ -150,7 +151,8 @@ Result<std::vector<ReductionRow>> read_reduction_rows(const ReductionTables& tab
 
   std::vector<ReductionRow> out;
   out.reserve(rows.size());
-  for (auto& [hash, row] : rows) out.push_back(std::move(row));
+  for (auto& [hash, row] : rows)
+    if (row.count != 0 || !row.others) out.push_back(std::move(row));
   return out;
 }
 

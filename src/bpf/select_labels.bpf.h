@@ -80,11 +80,12 @@ static __always_inline int recall_found(struct scratch* s, __u64 id) {
 }
 
 /// Notes whether the set is one of our own writer.
-static __always_inline void select_from_set(struct selection* selection, __u32 tgid, __u64 set) {
+static __always_inline void select_from_set(struct selection* selection, __u64 execution,
+                                            __u64 set) {
   struct own_block* block = &selection->s->own;
   struct serial_head head = {};
   const int own = read_serial_head(&head, set);
-  const __u64 id = own ? own_set_id(&selection->s->last, tgid, set, head.serial) : 0;
+  const __u64 id = own ? own_set_id(&selection->s->last, execution, set, head.serial) : 0;
   block->id = id;
   block->begin = set;
   block->end = set + head.total_bytes;
@@ -188,7 +189,7 @@ static __always_inline void select_from_record_in(struct selection* selection,
 
 /// Returns whether every selected label has been found by now.
 VERIFIED_ALONE int select_from_definition(struct scratch* s, const struct vitrine_target* target,
-                                          __u32 tgid, __u32 index) {
+                                          __u64 execution, __u32 index) {
   if (!s || !target) return 0;
   struct selection selection = {.s = s, .mask = target->address_mask};
   selection.definition = &target->definitions[bounded(index, VITRINE_DEFINITIONS)];
@@ -205,7 +206,7 @@ VERIFIED_ALONE int select_from_definition(struct scratch* s, const struct vitrin
   } else if (!place.record) {
     return 0;
   } else if (shape == VITRINE_LABEL_ARRAY) {
-    select_from_set(&selection, tgid, place.record);
+    select_from_set(&selection, execution, place.record);
   } else if (shape == VITRINE_SIZED_RECORD && is_in(&s->own, place.record)) {
     select_from_record_in(&selection, &s->own, shape, place.record);
   } else {
@@ -222,16 +223,16 @@ VERIFIED_ALONE int select_from_definition(struct scratch* s, const struct vitrin
 static long select_from_definition_of_pass(__u32 index, void* context) {
   struct definition_pass* pass = context;
   if (!is_of_pass(pass, index)) return 0;
-  pass->done = select_from_definition(pass->s, pass->target, pass->tgid, index);
+  pass->done = select_from_definition(pass->s, pass->target, pass->execution, index);
   return pass->done != 0;
 }
 
 /// Fills s->label, which is all zeros.
 static __always_inline void select_labels(struct scratch* s, const struct vitrine_target* target,
-                                          __u32 tgid) {
+                                          __u64 execution) {
   s->own.id = 0;
   s->before.address = 0;
-  struct definition_pass pass = {.s = s, .target = target, .tgid = tgid, .arrays = 1};
+  struct definition_pass pass = {.s = s, .target = target, .execution = execution, .arrays = 1};
   bpf_loop(target->definition_count, select_from_definition_of_pass, &pass, 0);
   pass.arrays = 0;
   if (!pass.done) bpf_loop(target->definition_count, select_from_definition_of_pass, &pass, 0);

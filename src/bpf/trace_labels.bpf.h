@@ -14,17 +14,19 @@ static __always_inline int was_sent(__u64 id) {
 }
 
 /// Names an incarnation of a set of our own writer, without looking at its labels.
-static __always_inline __u64 own_set_id(struct last_set* last, __u32 tgid, __u64 set,
+static __always_inline __u64 own_set_id(struct last_set* last, __u64 execution, __u64 set,
                                         __u64 serial) {
-  if (last->id && last->set == set && last->serial == serial && last->tgid == tgid) return last->id;
+  if (last->id && last->set == set && last->serial == serial && last->execution == execution)
+    return last->id;
   struct vitrine_hash_state state;
   vitrine_hash_begin(&state, &config.hash_key);
   vitrine_hash_word(&state, set);
   vitrine_hash_word(&state, serial);
-  last->id = vitrine_hash_end(&state, tgid, 24) | 1;
+  vitrine_hash_word(&state, execution);
+  last->id = vitrine_hash_end(&state, 0, 24) | 1;
   last->set = set;
   last->serial = serial;
-  last->tgid = tgid;
+  last->execution = execution;
   last->sent_epoch = 0;
   return last->id;
 }
@@ -43,8 +45,9 @@ static __always_inline int is_in(const struct own_block* block, __u64 record) {
 }
 
 /// The set's content behind its head. Returns the id of what is kept of it.
-static __always_inline __u64 append_content(struct scratch* s, __u32 tgid, __u32 shape, __u64 mask,
-                                            const struct slot_place* place, __u64* kept_at) {
+static __always_inline __u64 append_content(struct scratch* s, __u64 execution, __u32 shape,
+                                            __u64 mask, const struct slot_place* place,
+                                            __u64* kept_at) {
   struct label_buffer* out = &s->out;
   const __u64 trouble = out->cut + out->faults;
   *kept_at = out->used;
@@ -63,7 +66,7 @@ static __always_inline __u64 append_content(struct scratch* s, __u32 tgid, __u32
     struct serial_head head = {};
     if (read_serial_head(&head, place->record)) {
       const int whole = head.total_bytes <= LABEL_CHUNK_BYTES;
-      id = own_set_id(&s->last, tgid, place->record, head.serial);
+      id = own_set_id(&s->last, execution, place->record, head.serial);
       if (whole) {
         s->own.begin = place->record;
         s->own.end = place->record + head.total_bytes;
@@ -87,14 +90,14 @@ static __always_inline __u64 append_content(struct scratch* s, __u32 tgid, __u32
     return 0;
   }
   if (id) return id;
-  id = hash_chunks(out, *kept_at, length, tgid);
+  id = hash_chunks(out, *kept_at, length, execution);
   if (was_sent(id)) out->used = *kept_at;
   return id;
 }
 
 /// Returns 0 when there is no room.
-VERIFIED_ALONE int append_set(struct scratch* s, const struct vitrine_target* target, __u32 tgid,
-                              __u32 index) {
+VERIFIED_ALONE int append_set(struct scratch* s, const struct vitrine_target* target,
+                              __u64 execution, __u32 index) {
   if (!s || !target) return 0;
   const struct vitrine_definition* definition =
       &target->definitions[bounded(index, VITRINE_DEFINITIONS)];
@@ -107,7 +110,7 @@ VERIFIED_ALONE int append_set(struct scratch* s, const struct vitrine_target* ta
   const __u64 fresh_at = out->used;
   __u64 kept_at = fresh_at, id = 0;
   if (place.state == VITRINE_SLOT_READ)
-    id = append_content(s, tgid, definition->shape, target->address_mask, &place, &kept_at);
+    id = append_content(s, execution, definition->shape, target->address_mask, &place, &kept_at);
   if (id && out->used != kept_at) {
     s->new_set[bounded(s->new_sets, VITRINE_DEFINITIONS)] = id;
     s->new_sets++;
@@ -116,7 +119,7 @@ VERIFIED_ALONE int append_set(struct scratch* s, const struct vitrine_target* ta
   head->id = id;
   head->slot_address = place.address;
   head->slot = place.slot;
-  head->definition = index;
+  head->definition = definition->number;
   head->state = place.state;
   head->fresh_bytes = kept_at - fresh_at;
   head->kept_bytes = out->used - kept_at;
@@ -128,7 +131,7 @@ VERIFIED_ALONE int append_set(struct scratch* s, const struct vitrine_target* ta
 struct definition_pass {
   struct scratch* s;
   const struct vitrine_target* target;
-  __u32 tgid;
+  __u64 execution;
   __u32 arrays;
   __u32 done;
 };
@@ -141,17 +144,17 @@ static __always_inline int is_of_pass(const struct definition_pass* pass, __u32 
 static long append_set_of_pass(__u32 index, void* context) {
   struct definition_pass* pass = context;
   if (!is_of_pass(pass, index)) return 0;
-  if (!append_set(pass->s, pass->target, pass->tgid, index)) return 1;
+  if (!append_set(pass->s, pass->target, pass->execution, index)) return 1;
   pass->done++;
   return 0;
 }
 
 /// Appends a vitrine_fire_set for each definition of the process. Returns how many had room.
 static __always_inline __u32 append_sets(struct scratch* s, const struct vitrine_target* target,
-                                         __u32 tgid) {
+                                         __u64 execution) {
   s->own.id = 0;
   s->before.address = 0;
-  struct definition_pass pass = {.s = s, .target = target, .tgid = tgid, .arrays = 1};
+  struct definition_pass pass = {.s = s, .target = target, .execution = execution, .arrays = 1};
   bpf_loop(target->definition_count, append_set_of_pass, &pass, 0);
   pass.arrays = 0;
   bpf_loop(target->definition_count, append_set_of_pass, &pass, 0);

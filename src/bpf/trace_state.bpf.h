@@ -41,11 +41,11 @@ struct own_block {
 /// What the last fire that used this room knew of a set of our own writer: the next is most often
 /// under the same, and spared the hashing and the looking up.
 struct last_set {
-  __u64 set, serial;
-  __u32 tgid;
+  __u64 set, serial, execution;
+  __u64 id;         /* of these; 0: there is none yet */
   __u32 sent_epoch; /* in which a record has carried it; 0: not known to */
-  __u64 id;         /* of (tgid, set, serial); 0: there is none yet */
-  __u64 found_id;   /* whose selected labels `found` are */
+  __u32 reserved;
+  __u64 found_id; /* whose selected labels `found` are */
   struct selected_values found;
 };
 
@@ -101,7 +101,15 @@ struct {
   __type(value, struct vitrine_target);
 } targets SEC(".maps");
 
-/// Processes that the reader was woken for, with their start times.
+/// What is presumed of processes that nothing is known of.
+struct {
+  __uint(type, BPF_MAP_TYPE_LRU_HASH);
+  __uint(max_entries, 1024);
+  __type(key, struct vitrine_executable);
+  __type(value, struct vitrine_target);
+} presumed SEC(".maps");
+
+/// Processes that the reader was woken for, and what they executed.
 struct {
   __uint(type, BPF_MAP_TYPE_LRU_HASH);
   __uint(max_entries, 4096);

@@ -28,6 +28,13 @@ struct vitrine_capture {
   __u32 most; /* bytes, at most VITRINE_CAPTURE_BYTES */
 };
 
+/* A file that processes execute. */
+struct vitrine_executable {
+  __u64 inode;
+  __u32 device; /* major << 20 | minor */
+  __u32 reserved;
+};
+
 /* What a fire of a site leads to. */
 enum vitrine_role {
   VITRINE_EMIT,          /* an event in the ring buffer */
@@ -95,14 +102,20 @@ struct vitrine_trace_config {
 
 enum vitrine_record_kind {
   VITRINE_RECORD_FIRE,
-  VITRINE_RECORD_PROCESS, /* no fire: a process of which nothing is known has fired a probe whose
-                             condition or group wants its labels. The head alone. */
+  VITRINE_RECORD_PROCESS, /* no fire: a process that was forked from a known one has fired a probe
+                             whose condition or group wants its labels. The head alone. */
+  VITRINE_RECORD_LATENCY, /* the end of a latency that is for the reader to add up: `address` is the
+                             time of its start */
 };
 
 enum vitrine_fire_flag {
   VITRINE_FIRE_UNKNOWN = 1,   /* nothing is known of the process: no labels were read */
   VITRINE_FIRE_INHERITED = 2, /* read by what is known of the process that it was forked from */
   VITRINE_FIRE_CUT = 4,       /* something had no room in the record */
+  VITRINE_FIRE_PRESUMED = 8,  /* read by what is known of other processes with the same executable:
+                                 for the reader to confirm */
+  VITRINE_FIRE_UNTESTED = 16, /* the condition was not tested, nor was it added up, as this wants
+                                 labels that are not known, or not certain */
 };
 
 /* Followed by `captures` vitrine_captured, `sets` vitrine_fire_set, and `stack_bytes` of return
@@ -111,6 +124,7 @@ struct vitrine_fire {
   __u64 time_ns;          /* CLOCK_MONOTONIC */
   __u64 process_start_ns; /* since boot: with kernel_tgid, which process */
   __u64 address;          /* of the site, where it fired */
+  __u64 image;            /* vitrine_image_of the program that fired */
   __u32 kind;
   __u32 flags;
   __u32 program; /* of the site's cookie */
@@ -151,9 +165,9 @@ struct vitrine_captured {
 struct vitrine_fire_set {
   __u64 id;
   __u64 slot_address;
-  __u64 slot; /* its first 8 bytes */
-  __u32 definition;
-  __u32 state; /* enum vitrine_slot_state */
+  __u64 slot;       /* its first 8 bytes */
+  __u32 definition; /* vitrine_definition.number */
+  __u32 state;      /* enum vitrine_slot_state */
   __u32 fresh_bytes;
   __u32 kept_bytes;
 };
@@ -166,7 +180,7 @@ struct vitrine_group {
   __u64 label[VITRINE_SELECTED_LABELS];
   __u64 argument[VITRINE_GROUP_ARGUMENTS];
   __u32 probe;
-  __u32 reserved;
+  __u32 others; /* 1: no group, but all of this probe that had no room; the parts are 0 */
 };
 
 struct vitrine_aggregate {
@@ -199,12 +213,14 @@ enum vitrine_trace_counter {
   VITRINE_TRACE_CUT,            /* pieces of records that had no room in theirs */
   VITRINE_TRACE_FAULTS,         /* pieces of labels that were not resident */
   VITRINE_TRACE_UNKNOWN,        /* fires of processes of which nothing was known yet */
-  VITRINE_TRACE_GROUPS_FULL,    /* fires not added up: no room for another group */
+  VITRINE_TRACE_GROUPS_FULL,    /* fires added up without their group: no room for another */
   VITRINE_TRACE_BUCKETS_FULL,   /* values not in a histogram: no room for another bucket */
   VITRINE_TRACE_NAMES_FULL,     /* values of groups whose text had no room */
   VITRINE_TRACE_NAMES_CUT,      /* values of groups longer than VITRINE_NAME_BYTES */
   VITRINE_TRACE_UNREADABLE,     /* fires not added up: the value could not be read */
-  VITRINE_TRACE_STARTS_LOST,    /* of latencies: started again before they ended, or no room */
+  VITRINE_TRACE_STARTS,         /* of latencies: remembered */
+  VITRINE_TRACE_STARTS_ENDED,   /* of those: forgotten at their ends */
+  VITRINE_TRACE_STARTS_LOST,    /* of those: replaced by another before they ended */
   VITRINE_TRACE_ENDS_UNMATCHED, /* of latencies: no start is known */
   VITRINE_TRACE_COUNTERS,
 };

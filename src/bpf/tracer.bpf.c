@@ -34,6 +34,7 @@ static __always_inline void fill_head(struct scratch* s, const struct fire* fire
   head->time_ns = fire->now;
   head->process_start_ns = task->group_leader->start_boottime;
   head->address = s->registers[VITRINE_PROBE_ADDRESS];
+  head->image = fire->process.image;
   head->kind = VITRINE_RECORD_FIRE;
   head->flags = fire->process.flags;
   head->program = fire->index;
@@ -85,13 +86,13 @@ static __always_inline int submit(struct scratch* s, int at_once) {
 static __always_inline void emit(struct scratch* s, const struct fire* fire) {
   struct vitrine_fire* head = (struct vitrine_fire*)s->out.bytes;
   if (config.labels && fire->process.target)
-    head->sets = append_sets(s, fire->process.target, fire->process.tgid);
+    head->sets = append_sets(s, fire->process.target, fire->process.execution);
   if (config.stacks) head->stack_bytes = append_stack(s, fire);
   if (s->out.cut) head->flags |= VITRINE_FIRE_CUT;
   count(VITRINE_TRACE_FIRES, 1);
   count(VITRINE_TRACE_CUT, s->out.cut);
   count(VITRINE_TRACE_FAULTS, s->out.faults);
-  if (submit(s, announce(&fire->process, head->process_start_ns)))
+  if (submit(s, announce(&fire->process)))
     note_all_sent(s);
   else
     count(VITRINE_TRACE_LOST, 1);
@@ -102,7 +103,7 @@ static __always_inline void emit(struct scratch* s, const struct fire* fire) {
 static __always_inline void tell_of_process(struct scratch* s, const struct fire* fire,
                                             struct vitrine_fire* head) {
   const __u64 used = s->out.used;
-  if (!announce(&fire->process, head->process_start_ns)) return;
+  if (!announce(&fire->process)) return;
   fill_ids(fire, head);
   head->kind = VITRINE_RECORD_PROCESS;
   s->out.used = sizeof *head;
@@ -113,7 +114,10 @@ static __always_inline void tell_of_process(struct scratch* s, const struct fire
 
 static __always_inline void run(struct scratch* s, struct fire* fire) {
   const struct vitrine_site_program* program = fire->program;
-  const int emits = program->role == VITRINE_EMIT;
+  // What wants labels that are not known, or not certain, is for the reader to decide.
+  const int untested = program->needed_labels &&
+                       fire->process.flags & (VITRINE_FIRE_UNKNOWN | VITRINE_FIRE_PRESUMED);
+  const int emits = program->role == VITRINE_EMIT || untested;
   const int is_timed = program->role >= VITRINE_LATENCY_START;
   if (emits || is_timed || fire->process.flags) fire->now = bpf_ktime_get_ns();
   s->out.used = 0;
@@ -126,14 +130,20 @@ static __always_inline void run(struct scratch* s, struct fire* fire) {
   // What is only added up has no use for the rest of it.
   if (emits || fire->process.flags) fill_head(s, fire, head);
   if (emits || program->where.count) fill_ids(fire, head);
-  if (program->needed_labels) {
+  if (untested) {
+    head->flags |= VITRINE_FIRE_UNTESTED;
+  } else if (program->needed_labels) {
     for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i) s->label[i] = 0;
-    if (fire->process.target) select_labels(s, fire->process.target, fire->process.tgid);
+    if (fire->process.target) select_labels(s, fire->process.target, fire->process.execution);
     if (fire->process.flags) tell_of_process(s, fire, head);
   }
   if (fire->process.flags & VITRINE_FIRE_UNKNOWN) count(VITRINE_TRACE_UNKNOWN, 1);
   head->captures = capture_all(s, program);
-  if (program->where.count && !holds(s, &program->where, head->pid, head->tid)) return;
+  if (!untested && program->where.count && !holds(s, &program->where, head->pid, head->tid)) return;
+  if (untested && program->role == VITRINE_LATENCY_END) {
+    head->kind = VITRINE_RECORD_LATENCY;
+    if (!take_start(s, program, &head->address)) return;
+  }
   if (emits)
     emit(s, fire);
   else
@@ -162,6 +172,7 @@ int trace(const __u64* ctx) {
     if (config.only_known && !fire.process.ours) return 0;
   } else {
     fire.process.tgid = fire.task->tgid;
+    fire.process.image = own_image(fire.task);
   }
   if (plain) {
     count_plainly(fire.index);

@@ -123,7 +123,10 @@ class LoadedTracer final : public Tracer {
     const KernelLog log;
     if (bpf_map_update_elem(fd(program_->maps.programs), &index, &wire, BPF_ANY) != 0)
       return tl::unexpected(log.error("tell the tracer what to do at a probe", errno));
-    if (wire.role != VITRINE_EMIT && wire.role != VITRINE_LATENCY_START) note_shape(index, wire);
+    if (wire.role != VITRINE_EMIT && wire.role != VITRINE_LATENCY_START) {
+      note_shape(index, wire);
+      make_others(wire.probe);
+    }
     return {};
   }
 
@@ -153,6 +156,10 @@ class LoadedTracer final : public Tracer {
 
   void forget(pid_t kernel_tgid) override {
     bpf_map_delete_elem(fd(program_->maps.targets), &kernel_tgid);
+  }
+
+  void presume(const vitrine_executable& file, const vitrine_target& target) override {
+    bpf_map_update_elem(fd(program_->maps.presumed), &file, &target, BPF_ANY);
   }
 
   Result<std::size_t> poll(milliseconds timeout, const Sink& sink) override {
@@ -254,8 +261,8 @@ class LoadedTracer final : public Tracer {
     bpf_map__set_max_entries(maps.events, static_cast<__u32>(ring_bytes()));
     if (options_.reductions) {
       bpf_map__set_max_entries(maps.ungrouped, options_.programs);
-      bpf_map__set_max_entries(maps.groups, options_.groups);
-      bpf_map__set_max_entries(maps.names, options_.groups);
+      bpf_map__set_max_entries(maps.groups, options_.groups + options_.programs);
+      bpf_map__set_max_entries(maps.names, options_.names);
       bpf_map__set_max_entries(maps.buckets, options_.buckets);
       bpf_map__set_max_entries(maps.starts, options_.starts);
     }
@@ -314,6 +321,15 @@ class LoadedTracer final : public Tracer {
     shapes_.push_back(std::move(shape));
   }
 
+  void make_others(std::uint32_t probe) {
+    vitrine_group others{};
+    others.probe = probe;
+    others.others = 1;
+    const std::vector<vitrine_aggregate> nothing(
+        static_cast<std::size_t>(libbpf_num_possible_cpus()));
+    bpf_map_update_elem(fd(program_->maps.groups), &others, nothing.data(), BPF_NOEXIST);
+  }
+
   Result<void> tell(pid_t kernel_tgid, const vitrine_target& target, std::uint64_t flags) {
     const KernelLog log;
     if (bpf_map_update_elem(fd(program_->maps.targets), &kernel_tgid, &target, flags) == 0 ||
@@ -330,6 +346,7 @@ class LoadedTracer final : public Tracer {
     if (!process) return tl::unexpected(process.error());
     vitrine_target nothing{};
     nothing.address_mask = ~0ULL;
+    nothing.image = ~0ULL;
     if (auto told = tell(process->kernel_tgid, nothing, BPF_NOEXIST); !told) return told;
     program_->bss->config.only_known = 1;
     return {};

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/limits.hpp"
 #include "base/result.hpp"
 #include "bpf/fire.hpp"
 #include "bpf/nop_policy.hpp"
@@ -37,14 +38,15 @@ struct SelectedLabel {
 
 struct TracerOptions {
   Attaching attaching = Attaching::best;
-  std::size_t ring_bytes = 16U << 20;   ///< made a power of two
-  std::uint32_t programs = 1024;        ///< most of set_program
-  std::uint32_t groups = 16 * 1024;     ///< most of one session; as many names
-  std::uint32_t buckets = 256 * 1024;   ///< of all histograms together
-  std::uint32_t starts = 64 * 1024;     ///< latencies under way; the oldest go first
-  bool reductions = false;              ///< any role but VITRINE_EMIT will be used
-  bool labels = true;                   ///< events carry label sets
-  bool stacks = false;                  ///< events carry the user stack
+  std::size_t ring_bytes = 16U << 20;     ///< made a power of two
+  std::uint32_t programs = 1024;          ///< most of set_program
+  std::uint32_t groups = limits::groups;  ///< most of one session, and as many again as programs
+  std::uint32_t names = 16 * 1024;        ///< texts of values that groups are made of
+  std::uint32_t buckets = 256 * 1024;     ///< of all histograms together
+  std::uint32_t starts = limits::pending_starts;  ///< latencies under way; the oldest go first
+  bool reductions = false;                        ///< any role but VITRINE_EMIT will be used
+  bool labels = true;                             ///< events carry label sets
+  bool stacks = false;                            ///< events carry the user stack
   bool only_known = false;              ///< only processes with a target, and what they start, fire
   std::vector<SelectedLabel> selected;  ///< at most VITRINE_SELECTED_LABELS
   std::size_t kept_sets_bytes = 64U << 20;  ///< label sets kept by id, before all are sent anew
@@ -100,7 +102,9 @@ struct ReductionRow {
     bool cut = false;  ///< it was longer than VITRINE_NAME_BYTES
   };
 
-  std::uint32_t probe = 0;                   ///< vitrine_site_program::probe
+  std::uint32_t probe = 0;  ///< vitrine_site_program::probe
+  bool others =
+      false;  ///< all groups of this probe that had no room: it has no labels, no arguments
   std::vector<std::optional<Label>> labels;  ///< one a selected label; nullopt: not set
   std::vector<Argument> arguments;           ///< VITRINE_GROUP_ARGUMENTS; of those in use
   std::uint64_t count = 0;
@@ -145,6 +149,10 @@ class Tracer {
   /// processes).
   virtual Result<void> want(pid_t kernel_tgid, const vitrine_target& target) = 0;
   virtual void forget(pid_t kernel_tgid) = 0;
+
+  /// The same for processes that execute a file and of which nothing has been told: fires that are
+  /// read so have VITRINE_FIRE_PRESUMED. The 1,024 files used last are kept.
+  virtual void presume(const vitrine_executable& file, const vitrine_target& target) = 0;
 
   /// Hands over what has come in, waiting for it at most `timeout`; ends, at the latest, after
   /// about `timeout` and one record. Returns how many records there were.

@@ -41,6 +41,8 @@ struct vitrine_definition {
   __u64 tls_need_generation;
   /* Where a record names keys by number: that of each selected label, plus one; 0: it has none. */
   __u16 selected_key[VITRINE_SELECTED_LABELS];
+  __u32 number; /* the reader's name of it, told with each label set */
+  __u32 reserved;
 };
 
 #define VITRINE_DEFINITIONS 16 /* of one process */
@@ -52,9 +54,16 @@ struct vitrine_target {
   __u32 pid_level;
   __u32 reserved;
   __u64 address_mask; /* bits of a pointer that are its address */
-  __u64 program_mark; /* 0; the tracer notes here which program it first saw in the process */
+  __u64 image;        /* vitrine_image_of what it executed then; 0: whatever it executes; ~0: not known */
+  __u64 told_ns;      /* CLOCK_BOOTTIME: what was forked later had the same */
   struct vitrine_definition definitions[VITRINE_DEFINITIONS];
 };
+
+/* Tells what a process executes from what it did before, by numbers that user space has from
+ * /proc/PID/stat and the kernel has at hand. A fork has those of its parent. */
+static inline __u64 vitrine_image_of(__u64 code_start, __u64 code_end, __u64 stack_start) {
+  return stack_start ^ (code_start << 21 | code_start >> 43) ^ (code_end << 42 | code_end >> 22);
+}
 
 /* A sample: this, then `sets` times a vitrine_set and its chunks. */
 struct vitrine_sample {
@@ -93,9 +102,9 @@ struct vitrine_chunk {
 
 /* How often things went wrong, per CPU. */
 enum vitrine_counter {
-  VITRINE_SAMPLES, /* of a wanted process */
-  VITRINE_LOST,    /* no room in the ring buffer */
+  VITRINE_SAMPLES,     /* of a wanted process */
+  VITRINE_LOST,        /* no room in the ring buffer */
   VITRINE_SAMPLES_CUT, /* more to copy than one sample holds */
-  VITRINE_FAULTS,  /* not resident, so not read */
+  VITRINE_FAULTS,      /* not resident, so not read */
   VITRINE_COUNTERS,
 };

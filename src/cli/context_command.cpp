@@ -1,6 +1,7 @@
 // vitrine context: the process context of a process.
 #include <fmt/format.h>
 
+#include "cli/at_least_one.hpp"
 #include "cli/command.hpp"
 #include "cli/duration.hpp"
 #include "cli/exit_code.hpp"
@@ -69,7 +70,7 @@ class ContextCommand : public Command {
   void define(CLI::App& app) override {
     app.add_option("PID", pid_, "The process to read")
         ->required()
-        ->check(CLI::PositiveNumber)
+        ->check(at_least_one)
         ->option_text(" ");
     app.add_option("--watch", watch_,
                    "Look again each INTERVAL (1s when not given) and show each update")

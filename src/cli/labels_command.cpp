@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "cli/at_least_one.hpp"
 #include "cli/command.hpp"
 #include "cli/duration.hpp"
 #include "cli/exit_code.hpp"
@@ -55,11 +56,9 @@ class LabelsCommand : public Command {
   }
 
   void define(CLI::App& app) override {
-    app.add_option("PID", pid_, "The process to read")
-        ->check(CLI::PositiveNumber)
-        ->option_text(" ");
+    app.add_option("PID", pid_, "The process to read")->check(at_least_one)->option_text(" ");
     app.add_option("TID", options_.tids, "Only these threads of it")
-        ->check(CLI::PositiveNumber)
+        ->check(at_least_one)
         ->option_text("...");
     app.add_option("--mode", options_.mode, "How to visit threads (snapshot)")
         ->transform(CLI::CheckedTransformer(

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <optional>
 
+#include "cli/at_least_one.hpp"
 #include "cli/command.hpp"
 #include "cli/duration.hpp"
 #include "cli/exit_code.hpp"
@@ -50,6 +51,16 @@ class TraceCommand : public Command {
          "comm, cpu, probe, trace_id and span_id with numbers and text: == != < <= > >=, ~ for a "
          "wildcard, and, or, not. What the kernel can test is tested there. ITEMs are the same "
          "things, and str(arg1), bytes(arg1, arg2), hex(arg0), ns(arg0), each `as TITLE`.",
+         "A probe is attached to where its note says that there is a nop, and where one is; a site "
+         "with "
+         "another instruction is left out, and a note tells which. --force attaches there, too, "
+         "and "
+         "where this kernel is known to harm programs: in the middle of an instruction a "
+         "breakpoint "
+         "breaks the program.",
+         "A library that a process loads while it is traced is attached to within some "
+         "milliseconds: "
+         "what its constructors fire is seen only when the library itself is traced as a FILE.",
          "With --follow every process that loads a file with the probe takes the cost of a fire, "
          "as the kernel knows of no process trees.",
          "--stack shows which functions led to the fire, the innermost first, by the symbols of "
@@ -84,14 +95,15 @@ class TraceCommand : public Command {
     app.add_option("--duration", duration_, "Stop after this long: 500ms, 10s, 2m")
         ->option_text("TIME");
     app.add_option("--limit", limit_, "Stop after this many fires")
-        ->check(CLI::PositiveNumber)
+        ->check(at_least_one)
         ->option_text("N");
     app.add_option("--max-string", options_.query.string_bytes,
                    "Bytes kept of one string (256, at most 4096)")
         ->check(CLI::Range(std::size_t{1}, most_string_bytes))
         ->option_text("BYTES");
-    app.add_flag("--force", options_.force,
-                 "Attach even where this kernel is known to harm the program that is traced");
+    app.add_flag(
+        "--force", options_.force,
+        "Attach also where there is no nop, and where this kernel is known to harm the program");
     app.add_flag("--json", json_, "One JSON object a fire, one a line");
     app.add_flag("--exec", exec_, "Start the command after -- and trace it: --exec -- COMMAND...");
     app.add_option("--exec-word", options_.target.command)

@@ -41,6 +41,9 @@ class DefinitionFinder {
   /// one. Returns whether anything may have changed. Errors: malformed (the executable's headers).
   Result<bool> refresh(const std::optional<format::ThreadSchema>& schema);
 
+  /// As target::Modules.
+  [[nodiscard]] bool settled() const { return modules_.settled(); }
+
   /// In the order of the modules; variables that two modules share are listed once.
   [[nodiscard]] std::span<const Definition> all() const { return definitions_; }
 

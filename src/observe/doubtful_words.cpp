@@ -30,8 +30,8 @@ std::size_t distance(const std::string& word, const std::vector<std::string>& na
   return least;
 }
 
-/// What to say of a word, if it is doubtful.
-std::string doubt(const query::Step& step, const std::string& word,
+/// What to say of a word, if it is doubtful. `is_number`: so it is used.
+std::string doubt(bool is_number, const std::string& word,
                   const std::vector<std::unique_ptr<TraceProgram>>& programs) {
   const TraceProgram* nearest = nullptr;
   std::vector<std::string> names;
@@ -44,7 +44,7 @@ std::string doubt(const query::Step& step, const std::string& word,
   }
   if (nearest == nullptr || distance(word, names) == 0) return {};
   const bool alike = distance(word, names) * letters_a_slip <= word.size();
-  if (!alike && !compares_size(step)) return {};
+  if (!alike && !is_number) return {};
   if (names.size() > names_told) {
     names.resize(names_told);
     names.emplace_back("…");
@@ -62,10 +62,18 @@ std::vector<std::string> doubtful_words(
   for (const query::Step& step : where.steps()) {
     const auto* subject = std::get_if<query::Subject>(&step.left);
     if (subject == nullptr || subject->kind != query::Subject::Kind::word) continue;
-    if (std::string text = doubt(step, subject->name, programs); !text.empty())
+    if (std::string text = doubt(compares_size(step), subject->name, programs); !text.empty())
       doubts.push_back(std::move(text));
   }
   return doubts;
+}
+
+std::vector<std::string> doubtful_words(
+    const query::Item& value, const std::vector<std::unique_ptr<TraceProgram>>& programs) {
+  if (value.subject.kind != query::Subject::Kind::word) return {};
+  std::string text = doubt(true, value.subject.name, programs);
+  if (text.empty()) return {};
+  return {std::move(text)};
 }
 
 }  // namespace vitrine::observe

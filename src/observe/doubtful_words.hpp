@@ -15,4 +15,8 @@ namespace vitrine::observe {
 std::vector<std::string> doubtful_words(const query::Expression& where,
                                         const std::vector<std::unique_ptr<TraceProgram>>& programs);
 
+/// The same of what is to be added up: whatever it looks like, labels are rarely numbers.
+std::vector<std::string> doubtful_words(const query::Item& value,
+                                        const std::vector<std::unique_ptr<TraceProgram>>& programs);
+
 }  // namespace vitrine::observe

@@ -1,22 +1,29 @@
 #include "observe/fire_labels.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "bpf/thread_iterator.hpp"
+#include "observe/presumed_definitions.hpp"
+#include "observe/program_image.hpp"
 
 namespace vitrine::observe {
 namespace {
 
 constexpr std::size_t kept_sets = 64 * 1024;  // decoded label sets of which the kernel sends the id
+constexpr std::uint64_t no_image = ~0ULL;     // of a process that nothing is to be read of
 constexpr std::size_t processes_known = 16 * 1024;
+constexpr std::size_t places_known =
+    64 * 1024;  // a process that loads and unloads has ever new ones
 
-std::uint64_t monotonic_ns() {
+std::uint64_t now_ns(clockid_t clock) {
   timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  ::clock_gettime(clock, &now);
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U +
          static_cast<std::uint64_t>(now.tv_nsec);
 }
@@ -44,8 +51,11 @@ pid_t kernel_tgid_of(const target::Process& process) {
   return threads.front().kernel_tgid;
 }
 
-bool same_place(const Definition& one, const Definition& other) {
-  return one.format == other.format && one.location == other.location;
+/// What the kernel calls the file that a process executes.
+std::optional<vitrine_executable> executable_of(int descriptor) {
+  struct stat file {};
+  if (::fstat(descriptor, &file) != 0) return std::nullopt;
+  return vitrine_executable{file.st_ino, major(file.st_dev) << 20 | minor(file.st_dev), 0};
 }
 
 /// Index of `key` in a record's key map, plus one; 0: records cannot have it.
@@ -74,16 +84,20 @@ bool parse_hex(std::string_view text, std::array<std::uint8_t, Size>& into) {
 
 }  // namespace
 
+/// A process as it was looked at last.
+struct FireLabels::Look {
+  std::unique_ptr<Subject> subject;  ///< null: `problem` says why
+  std::string problem;
+  std::uint64_t image = 0;  ///< what it executed, as the kernel names it; 0: that is not known
+};
+
 struct FireLabels::Known {
   pid_t pid = 0;
   pid_t kernel_tgid = 0;
-  std::uint64_t start_ns = 0;        ///< 0: not told yet
-  bool own = false;                  ///< false: all of this is its parent's
-  std::shared_ptr<Subject> subject;  ///< null: `problem` says why
-  std::string problem;
-  /// What the kernel was told last, and before that; and when, on the clock of fires.
-  std::vector<Definition> definitions, before;
-  std::uint64_t telling_ns = 0, told_ns = 0;
+  std::uint64_t start_ns = 0;  ///< 0: not told yet
+  bool own = false;            ///< false: all of this is its parent's
+  std::shared_ptr<Look> look;
+  std::uint64_t told_ns = 0;  ///< when the kernel was told of it, on the clock of fires
 };
 
 FireLabels::FireLabels(bpf::Tracer& tracer, limits::LabelLimits limits,
@@ -99,15 +113,17 @@ void FireLabels::look_at(pid_t pid) {
 std::shared_ptr<FireLabels::Known> FireLabels::look_at(pid_t pid, pid_t kernel_tgid) {
   const auto found = processes_.find(pid);
   std::shared_ptr<Known> known = found == processes_.end() ? nullptr : found->second;
-  if (known && known->own && known->subject) {
-    const auto change = known->subject->refresh();
+  if (known && known->own && known->look->subject) {
+    const auto change = known->look->subject->refresh();
     if (change) {
-      if (*change != Change::none || known->kernel_tgid == 0) tell(*known);
+      const bool told = take_image(*known->look) && known->told_ns != 0;
+      // In the middle of dlopen what the kernel was told before is better than nothing.
+      if (!told || (*change != Change::none && known->look->subject->settled())) tell(*known);
       return known;
     }
     if (change.error().code == ErrorCode::not_found) return known;  // to its very end
-    known->problem = change.error().message;
-    known->subject.reset();
+    known->look->problem = change.error().message;
+    known->look->subject.reset();
     tell(*known);
     return known;
   }
@@ -122,41 +138,103 @@ std::shared_ptr<FireLabels::Known> FireLabels::look_at(pid_t pid, pid_t kernel_t
   fresh->pid = pid;
   fresh->own = true;
   fresh->kernel_tgid = kernel_tgid;
+  fresh->look = std::make_shared<Look>();
   if (opened) {
-    fresh->subject = std::move(*opened);
-    if (fresh->kernel_tgid == 0) fresh->kernel_tgid = kernel_tgid_of(fresh->subject->process());
+    fresh->look->subject = std::move(*opened);
+    take_image(*fresh->look);
+    if (fresh->kernel_tgid == 0)
+      fresh->kernel_tgid = kernel_tgid_of(fresh->look->subject->process());
   } else {
-    fresh->problem = opened.error().message;
-    if (!known || known->problem != fresh->problem)
-      notes_.push_back("no labels: " + fresh->problem +
+    fresh->look->problem = opened.error().message;
+    if (!known || known->look->problem != fresh->look->problem)
+      notes_.push_back("no labels: " + fresh->look->problem +
                        (opened.error().remedy.empty() ? "" : "; " + opened.error().remedy));
   }
   tell(*fresh);
   return processes_[pid] = std::move(fresh);
 }
 
+/// Returns whether it is the same as before.
+bool FireLabels::take_image(Look& look) {
+  target::Process& process = look.subject->process();
+  const std::uint64_t image = program_image(process.proc_dir());
+  // Only then was what is known found in that image.
+  const bool sure = process.verify().has_value();
+  const std::uint64_t before = std::exchange(look.image, sure ? image : no_image);
+  return look.image == before;
+}
+
+/// Whether a number stands for where this definition is.
+bool FireLabels::is_place(std::uint32_t number, const Definition& definition) const {
+  return number < places_.size() && places_[number].format == definition.format &&
+         places_[number].location == definition.location;
+}
+
+/// The number by which the kernel tells of a definition; nothing when there are too many.
+std::optional<std::uint32_t> FireLabels::number_of(const Definition& definition) {
+  for (std::size_t i = 0; i < places_.size(); ++i)
+    if (is_place(static_cast<std::uint32_t>(i), definition)) return static_cast<std::uint32_t>(i);
+  if (places_.size() >= places_known) {
+    notes_.push_back("labels in further thread-local variables are not read: there are too many");
+    return std::nullopt;
+  }
+  places_.push_back({definition.format, definition.location});
+  return static_cast<std::uint32_t>(places_.size() - 1);
+}
+
+vitrine_target FireLabels::target_of(Subject& subject) {
+  vitrine_target target = wire_target(subject, 0);
+  std::uint32_t count = 0;
+  for (std::uint32_t i = 0; i < target.definition_count; ++i) {
+    const Definition& definition = subject.definitions()[i];
+    vitrine_definition wire = target.definitions[i];
+    const auto number = number_of(definition);
+    if (!number) continue;
+    wire.number = *number;
+    std::size_t unlimited = SIZE_MAX;
+    const format::KeyMap* keys = subject.decode_context(definition, &unlimited).keys;
+    for (std::size_t k = 0; k < std::min<std::size_t>(selected_.size(), VITRINE_SELECTED_LABELS);
+         ++k)
+      wire.selected_key[k] = record_key(keys, selected_[k].key);
+    target.definitions[count++] = wire;
+  }
+  target.definition_count = count;
+  return target;
+}
+
 void FireLabels::tell(Known& known) {
   if (known.kernel_tgid == 0) return;
+  Look& look = *known.look;
   vitrine_target target{};
-  std::vector<Definition> definitions;
-  if (known.subject) {
-    target = wire_target(*known.subject, 0);
-    for (const Definition& definition : known.subject->definitions())
-      definitions.push_back(definition);
-    std::size_t unlimited = SIZE_MAX;
-    for (std::size_t i = 0; i < target.definition_count; ++i) {
-      const format::KeyMap* keys =
-          known.subject->decode_context(known.subject->definitions()[i], &unlimited).keys;
-      for (std::size_t k = 0; k < std::min<std::size_t>(selected_.size(), VITRINE_SELECTED_LABELS);
-           ++k)
-        target.definitions[i].selected_key[k] = record_key(keys, selected_[k].key);
-    }
+  known.told_ns = 0;
+  if (look.subject && (look.image == no_image || !look.subject->settled())) {
+    target.image = no_image;  // another look will tell
+  } else if (look.subject) {
+    target = target_of(*look.subject);
+    target.image = look.image;
+    if (auto file = look.subject->process().open_executable())
+      if (const auto executable = executable_of(file->get())) presume(*executable, target);
   }
-  known.telling_ns = monotonic_ns();
+  target.told_ns = now_ns(CLOCK_BOOTTIME);
   if (auto told = tracer_.want(known.kernel_tgid, target); !told)
     notes_.push_back(told.error().message);
-  known.told_ns = monotonic_ns();
-  known.before = std::exchange(known.definitions, std::move(definitions));
+  if (target.image != no_image) known.told_ns = now_ns(CLOCK_MONOTONIC);
+}
+
+/// Of processes that will execute this file.
+void FireLabels::presume(const vitrine_executable& executable, vitrine_target target) {
+  target.image = 0;
+  tracer_.presume(executable, target);
+}
+
+void FireLabels::presume(target::FileMemory& file) {
+  const auto executable = executable_of(file.descriptor());
+  const std::vector<Definition> definitions = presumed_definitions(file);
+  if (!executable || definitions.empty()) return;
+  vitrine_target target = wire_target(definitions);
+  for (std::uint32_t i = 0; i < target.definition_count; ++i)
+    if (const auto number = number_of(definitions[i])) target.definitions[i].number = *number;
+  presume(*executable, target);
 }
 
 void FireLabels::forked(pid_t parent, pid_t child) {
@@ -199,8 +277,9 @@ const FiredLabels& FireLabels::of(const bpf::Fire& fire) {
       known && known->start_ns != 0 && known->start_ns != fire.head.process_start_ns;
   if (another) processes_.erase(fire.head.pid), known = nullptr;
   const bool unknown = (fire.head.flags & VITRINE_FIRE_UNKNOWN) != 0;
+  const bool presumed = (fire.head.flags & VITRINE_FIRE_PRESUMED) != 0;
   // One that is unknown to the kernel though it was told of it has executed another program since.
-  if (!known || !known->own || (unknown && fire.head.time_ns > known->told_ns)) {
+  if (!known || !known->own || ((unknown || presumed) && fire.head.time_ns > known->told_ns)) {
     auto looked = look_at(fire.head.pid, fire.head.kernel_tgid);
     if (looked) known = std::move(looked);
   }
@@ -213,15 +292,27 @@ const FiredLabels& FireLabels::of(const bpf::Fire& fire) {
     complain("the process has ended, and nothing was known of it");
     return fired_;
   }
-  if (!known->problem.empty()) complain(known->problem);
-  const bool again = known->problem.empty() && take_keys(fire);
+  if (!known->look->problem.empty()) complain(known->look->problem);
+  const bool again = known->look->problem.empty() && !presumed && take_keys(fire);
   if (again)
     if (const auto merged = merged_.find(keys_); merged != merged_.end()) return merged->second;
-  for (const bpf::FireSet& set : fire.sets) add(*known, fire, set);
+  for (const bpf::FireSet& set : fire.sets) add(*known->look, fire, set);
+  if (presumed) require_all(*known->look, fire);
   if (!again || !fired_.error.empty()) return fired_;
   fired_.id = ++last_id_;
   if (merged_.size() >= kept_sets) merged_.clear();
   return merged_.emplace(keys_, std::move(fired_)).first->second;
+}
+
+/// Says if the process displays labels where the kernel did not look for any.
+void FireLabels::require_all(const Look& look, const bpf::Fire& fire) {
+  if (!look.subject) return;
+  for (const Definition& definition : look.subject->definitions()) {
+    const bool read = std::any_of(fire.sets.begin(), fire.sets.end(), [&](const auto& set) {
+      return is_place(set.head.definition, definition);
+    });
+    if (!read) complain("the process was not known yet when it fired");
+  }
 }
 
 /// Whether the ids of the fire's sets, in keys_, say all of what they hold.
@@ -234,37 +325,36 @@ bool FireLabels::take_keys(const bpf::Fire& fire) {
   return true;
 }
 
-void FireLabels::add(Known& known, const bpf::Fire& fire, const bpf::FireSet& set) {
+void FireLabels::add(Look& look, const bpf::Fire& fire, const bpf::FireSet& set) {
   const SetKey key{set.head.id, set.head.definition};
   const bool whole_by_id = is_whole_by_id(set);
   if (whole_by_id)
     if (const auto kept = kept_.find(key); kept != kept_.end()) return merge(kept->second);
   if (set.forgotten) return complain("they were sent before, and are no longer kept");
-  if (!known.subject) return;
+  if (!look.subject) return;
+  if (look.image != 0 && look.image != fire.head.image)
+    return complain("the process executed another program at that moment");
 
-  // What the kernel was told when it fired.
-  const bool inherited = (fire.head.flags & VITRINE_FIRE_INHERITED) != 0;
-  const bool earlier = known.own && !inherited && fire.head.time_ns < known.telling_ns;
-  const bool between = known.own && !inherited && !earlier && fire.head.time_ns < known.told_ns;
-  const std::vector<Definition>& told =
-      earlier && !known.before.empty() ? known.before : known.definitions;
-  if (between || set.head.definition >= told.size())
+  // The kernel looked where it was told to at that time, or where another process has its labels:
+  // that counts if it is where this one has its own.
+  const auto all = look.subject->definitions();
+  const auto now = std::find_if(all.begin(), all.end(), [&](const Definition& definition) {
+    return is_place(set.head.definition, definition);
+  });
+  if (now == all.end()) {
+    if (fire.head.flags & (VITRINE_FIRE_PRESUMED | VITRINE_FIRE_INHERITED)) return;
     return complain("the process changed its libraries at that moment");
-  const Definition& then = told[set.head.definition];
-  const auto all = known.subject->definitions();
-  const auto now = std::find_if(all.begin(), all.end(),
-                                [&](const Definition& other) { return same_place(other, then); });
-  if (now == all.end()) return complain("the process changed its libraries at that moment");
+  }
 
   KernelSlot slot{set.head.state, set.head.slot_address, set.head.slot, set.chunks, 0};
   if (now->reference) {  // what else is found through the thread pointer
     SeenThread thread;
     thread.id.tid = fire.head.tid;
-    known.subject->complete_thread_pointers({&thread, 1});
+    look.subject->complete_thread_pointers({&thread, 1});
     slot.thread_pointer = thread.thread_pointer;
   }
   std::size_t bytes_left = limits::within_hard_caps(limits_).bytes_per_thread;
-  const KernelReading reading = decode_kernel_slot(*known.subject, *now, slot, &bytes_left);
+  const KernelReading reading = decode_kernel_slot(*look.subject, *now, slot, &bytes_left);
   if (!reading.set) return complain(reading.set.error().message);
   if (!reading.complete) return complain("not all of them was resident at that moment");
   if (whole_by_id) {

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -37,6 +38,9 @@ class FireLabels {
   /// changed.
   void look_at(pid_t pid);
 
+  /// Tells the kernel what is likely of processes that will execute a file.
+  void presume(target::FileMemory& file);
+
   /// The child is like its parent until it is looked at.
   void forked(pid_t parent, pid_t child);
   void exited(pid_t pid);
@@ -54,15 +58,27 @@ class FireLabels {
 
  private:
   struct Known;
+  struct Look;
+  /// Where some process displays labels: what is left of a Definition for the kernel.
+  struct Place {
+    format::Format format;
+    target::TlsLocation location;
+  };
   using SetKey = std::pair<std::uint64_t, std::uint32_t>;  ///< its id, and its definition
   struct SetKeyHash {
     std::size_t operator()(const SetKey& key) const { return key.first ^ key.second; }
   };
 
   std::shared_ptr<Known> look_at(pid_t pid, pid_t kernel_tgid);
+  bool take_image(Look& look);
   void tell(Known& known);
+  void presume(const vitrine_executable& executable, vitrine_target target);
+  bool is_place(std::uint32_t number, const Definition& definition) const;
+  std::optional<std::uint32_t> number_of(const Definition& definition);
+  vitrine_target target_of(Subject& subject);
   bool take_keys(const bpf::Fire& fire);
-  void add(Known& known, const bpf::Fire& fire, const bpf::FireSet& set);
+  void add(Look& look, const bpf::Fire& fire, const bpf::FireSet& set);
+  void require_all(const Look& look, const bpf::Fire& fire);
   void merge(const format::LabelSet& set);
   void complain(std::string error);
 
@@ -70,6 +86,7 @@ class FireLabels {
   limits::LabelLimits limits_;
   std::vector<query::Selected> selected_;
   std::map<pid_t, std::shared_ptr<Known>> processes_;
+  std::vector<Place> places_;  ///< by number, which the kernel tells with each set
   /// Decoded sets that the kernel sends once, and names by their ids afterwards.
   std::unordered_map<SetKey, format::LabelSet, SetKeyHash> kept_;
   /// What fires with these sets, and no others, had on display.

@@ -1,5 +1,6 @@
 #include "observe/kernel_labels.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "format/serial_set.hpp"
@@ -77,14 +78,24 @@ std::vector<std::byte> rest_of_block(Memory& process, Memory& sampled, Address s
 
 static_assert(limits::definitions <= VITRINE_DEFINITIONS);
 
-vitrine_target wire_target(Subject& subject, std::uint32_t pid_level) {
+vitrine_target wire_target(std::span<const Definition> definitions) {
   vitrine_target target{};
-  target.machine =
-      subject.process().machine() == target::Machine::aarch64 ? VITRINE_AARCH64 : VITRINE_X86_64;
+#if defined(__aarch64__)
+  target.machine = VITRINE_AARCH64;
+#else
+  target.machine = VITRINE_X86_64;
+#endif
+  target.address_mask = ~0ULL;
+  for (const Definition& definition :
+       definitions.first(std::min<std::size_t>(definitions.size(), VITRINE_DEFINITIONS)))
+    target.definitions[target.definition_count++] = wire_definition(definition);
+  return target;
+}
+
+vitrine_target wire_target(Subject& subject, std::uint32_t pid_level) {
+  vitrine_target target = wire_target(subject.definitions());
   target.pid_level = pid_level;
   target.address_mask = subject.process().memory().untag(~Address{0});
-  for (const Definition& definition : subject.definitions())
-    target.definitions[target.definition_count++] = wire_definition(definition);
   return target;
 }
 

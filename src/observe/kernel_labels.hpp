@@ -26,6 +26,9 @@ struct KernelReading {
   bool complete = false;
 };
 
+/// At most VITRINE_DEFINITIONS of them, of this machine; no bit of a pointer is a tag.
+vitrine_target wire_target(std::span<const Definition> definitions);
+
 /// Where the threads of the subject display labels. `pid_level`: of our pid namespace.
 vitrine_target wire_target(Subject& subject, std::uint32_t pid_level);
 

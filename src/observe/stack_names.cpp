@@ -6,11 +6,15 @@
 #include <algorithm>
 
 #include "base/limits.hpp"
+#include "observe/program_image.hpp"
 
 namespace vitrine::observe {
 namespace {
 
 constexpr std::string_view deleted = " (deleted)";
+constexpr std::size_t most_processes = 4096;
+constexpr std::size_t most_pages = 1024;  // that are known to be in no file, of one process
+constexpr Address page_bytes = 4096;
 
 /// A return address may be the first of what lies behind a call that never returns: the call is
 /// before it.
@@ -28,13 +32,22 @@ const StackNames::Part* StackNames::Image::find(Address address) const {
   return address < part.end ? &part : nullptr;
 }
 
+/// Room for one more is made by forgetting another: it is looked at again when it fires.
+StackNames::Known& StackNames::known_of(pid_t pid) {
+  if (processes_.size() >= most_processes && !processes_.contains(pid))
+    processes_.erase(processes_.begin());
+  return processes_[pid];
+}
+
 void StackNames::look_at(pid_t pid) {
   const auto dir = target::open_at(AT_FDCWD, fmt::format("/proc/{}", pid), O_PATH | O_DIRECTORY);
   if (!dir) return;
+  Image image;
+  image.program = program_image(dir->get());
   auto mapped = target::executable_files(dir->get());
   if (!mapped || mapped->empty()) return;
-  const auto before = images_.find(pid);
-  Image image;
+  if (program_image(dir->get()) != image.program) return;  // it will be looked at again
+  Known& known = known_of(pid);
   if (auto root = target::open_at(dir->get(), "root", O_PATH))
     image.root = std::make_shared<target::FileDescriptor>(std::move(*root));
   for (const target::MappedFile& file : *mapped) {
@@ -42,8 +55,8 @@ void StackNames::look_at(pid_t pid) {
     for (const target::Mapping& part : file.parts)
       image.parts.push_back({part.start, part.end, part.offset, image.files.size()});
     MappedFile seen{file.device, file.inode, file.path, nullptr};
-    if (before != images_.end())  // saves opening it again
-      for (const MappedFile& old : before->second->files)
+    if (known.now)  // saves opening it again
+      for (const MappedFile& old : known.now->files)
         if (old.device == seen.device && old.inode == seen.inode && old.path == seen.path)
           seen.file = old.file;
     if (seen.file == nullptr) seen.file = open(dir->get(), file);
@@ -51,7 +64,21 @@ void StackNames::look_at(pid_t pid) {
   }
   std::sort(image.parts.begin(), image.parts.end(),
             [](const Part& a, const Part& b) { return a.start < b.start; });
-  images_[pid] = std::make_shared<const Image>(std::move(image));
+  if (known.now && known.now->program != image.program) known.before = std::move(known.now);
+  known.now = std::make_shared<const Image>(std::move(image));
+  known.elsewhere.clear();
+}
+
+const StackNames::Image* StackNames::image_of(const Known& known, std::uint64_t program) {
+  for (const auto* image : {&known.now, &known.before})
+    if (*image && (program == 0 || (*image)->program == 0 || (*image)->program == program))
+      return image->get();
+  return nullptr;
+}
+
+bool StackNames::is_seen(const Known& known, const Image& image, Address address) const {
+  return image.find(address) != nullptr || known.elsewhere.size() >= most_pages ||
+         known.elsewhere.contains(address / page_bytes);
 }
 
 std::shared_ptr<NamedFile> StackNames::open(int proc_dir, const target::MappedFile& mapped) {
@@ -68,24 +95,41 @@ std::shared_ptr<NamedFile> StackNames::open(int proc_dir, const target::MappedFi
 }
 
 void StackNames::forked(pid_t parent, pid_t child) {
-  const auto known = images_.find(parent);
-  if (known != images_.end()) images_[child] = known->second;
+  const auto known = processes_.find(parent);
+  if (known == processes_.end()) return;
+  const auto image = known->second.now;
+  known_of(child) = {image, nullptr, {}};
 }
 
-std::vector<StackFrame> StackNames::name(pid_t pid, std::span<const Address> addresses) {
+std::vector<StackFrame> StackNames::name(pid_t pid, std::uint64_t program,
+                                         std::span<const Address> addresses) {
   std::vector<StackFrame> frames;
   for (const Address address : addresses) frames.push_back({address});
-  const auto all_found = [&] {
-    const auto known = images_.find(pid);
-    if (known == images_.end()) return false;
+  if (pid == 0) return frames;
+  const auto all_seen = [&] {
+    const auto known = processes_.find(pid);
+    if (known == processes_.end()) return false;
+    const Image* image = image_of(known->second, program);
+    if (image == nullptr) return false;
     for (std::size_t i = 0; i < addresses.size(); ++i)
-      if (known->second->find(within_call(addresses, i)) == nullptr) return false;
+      if (!is_seen(known->second, *image, within_call(addresses, i))) return false;
     return true;
   };
-  if (pid != 0 && !all_found()) look_at(pid);
-  const auto known = images_.find(pid);
-  if (known == images_.end()) return frames;
-  const Image& image = *known->second;
+  if (!all_seen()) {
+    const auto before = processes_.find(pid);
+    std::set<Address> elsewhere;
+    if (before != processes_.end()) elsewhere = before->second.elsewhere;
+    look_at(pid);
+    const auto known = processes_.find(pid);
+    if (known == processes_.end()) return frames;
+    for (std::size_t i = 0; i < addresses.size() && elsewhere.size() < most_pages; ++i)
+      if (known->second.now->find(within_call(addresses, i)) == nullptr)
+        elsewhere.insert(within_call(addresses, i) / page_bytes);
+    known->second.elsewhere = std::move(elsewhere);
+  }
+  const Image* seen = image_of(processes_.at(pid), program);
+  if (seen == nullptr) return frames;
+  const Image& image = *seen;
   std::vector<bool> named(image.files.size());
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     const Part* part = image.find(within_call(addresses, i));

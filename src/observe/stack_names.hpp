@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,11 +36,13 @@ class StackNames {
 
   /// The child executes what its parent does until it is looked at.
   void forked(pid_t parent, pid_t child);
-  void exited(pid_t pid) { images_.erase(pid); }
+  void exited(pid_t pid) { processes_.erase(pid); }
 
   /// Of a stack's addresses, innermost first; the first is exact, the others are return addresses.
-  /// Looks at the process when one of them is in no file that has been seen.
-  std::vector<StackFrame> name(pid_t pid, std::span<const Address> addresses);
+  /// `program`: which one the process executed then (program_image); 0: not known. Looks at the
+  /// process when that is another, or an address is where nothing has been seen.
+  std::vector<StackFrame> name(pid_t pid, std::uint64_t program,
+                               std::span<const Address> addresses);
 
  private:
   /// A mapped part of a file.
@@ -54,7 +57,8 @@ class StackNames {
     std::shared_ptr<NamedFile> file;  ///< null: could not be opened
   };
   struct Image {
-    std::vector<Part> parts;  ///< by address
+    std::uint64_t program = 0;  ///< program_image; 0: not known
+    std::vector<Part> parts;    ///< by address
     std::vector<MappedFile> files;
     std::shared_ptr<target::FileDescriptor> root;  ///< the process's: debug files may be there
 
@@ -65,7 +69,17 @@ class StackNames {
   void name_in(const Image& image, std::size_t file, std::span<const Address> addresses,
                std::vector<StackFrame>& frames) const;
 
-  std::map<pid_t, std::shared_ptr<const Image>> images_;
+  /// What a process executes, and what it did before: fires of that may come late.
+  struct Known {
+    std::shared_ptr<const Image> now, before;
+    /// Pages that were in no file when it was looked at: of code made at run time, and the like.
+    std::set<Address> elsewhere;
+  };
+  static const Image* image_of(const Known& known, std::uint64_t program);
+  bool is_seen(const Known& known, const Image& image, Address address) const;
+  Known& known_of(pid_t pid);
+
+  std::map<pid_t, Known> processes_;
   std::map<target::FileIdentity, std::weak_ptr<NamedFile>> files_;  ///< each is parsed once
 };
 

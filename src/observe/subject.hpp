@@ -40,6 +40,8 @@ class Subject {
   Result<Change> refresh_definitions();
 
   [[nodiscard]] target::Process& process() { return state_->process; }
+  /// As target::Modules: whether its definitions are all that its constructors find.
+  [[nodiscard]] bool settled() const { return state_->finder.settled(); }
   /// At most limits::definitions.
   [[nodiscard]] std::span<const Definition> definitions() const;
   [[nodiscard]] Error why_none() const { return state_->finder.why_none(); }

@@ -41,7 +41,10 @@ class LiveTrace final : public Trace {
   Result<void> begin();
 
   Result<std::size_t> poll(milliseconds timeout, const Sink& sink) override;
-  void detach() override { attachments_.clear(); }
+  void detach() override {
+    attachments_.clear();
+    attached_to_.clear();
+  }
   bool ended() override;
   Result<query::ReductionTable> reduction() override;
   [[nodiscard]] TraceCounters counters() const override;
@@ -63,12 +66,14 @@ class LiveTrace final : public Trace {
   Result<void> attach_targets();
   Result<void> begin_launched();
   Result<void> attach_process(pid_t pid);
+  void attach_later(pid_t pid);
   Result<void> attach_file(const std::shared_ptr<const ProbeFile>& file);
   Result<void> attach(const ProbeFile& file, std::vector<bpf::AttachSite> sites);
   Result<void> require_sites();
   Result<void> tell_programs();
 
   void watch_processes();
+  void take_events();
   void handle(const target::ProcessEvent& event);
   void second_look();
   void look_at(pid_t pid);
@@ -82,9 +87,11 @@ class LiveTrace final : public Trace {
   ProbeFiles files_;
   std::optional<Launched> launched_;
   TracedProcesses processes_;
+  std::set<pid_t> lineage_;         ///< processes that followed ones have forked; some may be gone
   std::set<std::uint64_t> inodes_;  ///< of the files that are traced
   std::unique_ptr<bpf::Tracer> tracer_;
   std::vector<bpf::Attachment> attachments_;
+  std::vector<std::string> attached_to_;  ///< path of each
   std::size_t programs_told_ = 0;
   std::vector<bool> asked_again_;  ///< by program: the kernel tests only a part of the condition
   std::optional<FireLabels> labels_;
@@ -113,6 +120,8 @@ Result<void> LiveTrace::begin() {
   if (auto opened = open_tracer(); !opened) return opened;
   if (auto attached = attach_targets(); !attached) return attached;
   if (options_.query.where) note_all(doubtful_words(*options_.query.where, plan_.programs()));
+  if (options_.query.reduction && options_.query.reduction->value)
+    note_all(doubtful_words(*options_.query.reduction->value, plan_.programs()));
   return {};
 }
 
@@ -124,6 +133,7 @@ Result<void> LiveTrace::attach_targets() {
     auto file = files_.open(path);
     if (!file) return tl::unexpected(std::move(file.error()));
     if (auto attached = attach_file(*file); !attached) return attached;
+    if ((*file)->file != nullptr) labels_->presume(*(*file)->file);
   }
   return require_sites();
 }
@@ -165,7 +175,7 @@ Result<void> LiveTrace::open_tracer() {
   options.attaching = options_.attaching;
   options.stacks = options_.stacks;
   options.reductions = reduction_.has_value();
-  options.labels = !reduction_ || !selected_.empty();
+  options.labels = !reduction_ || wants_labels(options_.query);
   options.only_known = !by_file() && !only_process();
   for (const query::Selected& selected : selected_) {
     const auto kind = selected.kind == query::Selected::Kind::label      ? VITRINE_SELECT_LABEL
@@ -217,6 +227,17 @@ Result<void> LiveTrace::attach_process(pid_t pid) {
   return {};
 }
 
+/// To what a process has loaded or executed since tracing began: it was not held for that.
+void LiveTrace::attach_later(pid_t pid) {
+  const std::size_t before = attachments_.size();
+  if (auto attached = attach_process(pid); !attached) {
+    if (attached.error().code != ErrorCode::not_found) note(attached.error().message);
+  }
+  for (std::size_t i = before; i < attachments_.size(); ++i)
+    note(fmt::format("{} was loaded while tracing: what it fired in its first moments was not seen",
+                     attached_to_[i]));
+}
+
 Result<void> LiveTrace::attach_file(const std::shared_ptr<const ProbeFile>& file) {
   if (file->file != nullptr) inodes_.insert(file->file->identity().inode);
   std::vector<std::string> notes;
@@ -238,6 +259,7 @@ Result<void> LiveTrace::attach(const ProbeFile& file, std::vector<bpf::AttachSit
                      file.path, failure.error.message));
   }
   attachments_.push_back(std::move(*attachment));
+  attached_to_.push_back(file.path);
   return {};
 }
 
@@ -279,14 +301,16 @@ void LiveTrace::watch_processes() {
       note(begun.error().message);
       launched_->release();
     }
-  if (events_) {
-    for (const target::ProcessEvent& event : events_->take()) handle(event);
-    if (events_->lost() != events_lost_) {
-      events_lost_ = events_->lost();
-      for (const pid_t pid : processes_.all()) to_look_at_[pid] = {Clock::now(), 0};
-    }
-  }
+  take_events();
   second_look();
+}
+
+void LiveTrace::take_events() {
+  if (!events_) return;
+  for (const target::ProcessEvent& event : events_->take()) handle(event);
+  if (events_->lost() == events_lost_) return;
+  events_lost_ = events_->lost();
+  for (const pid_t pid : processes_.all()) to_look_at_[pid] = {Clock::now(), 0};
 }
 
 void LiveTrace::handle(const target::ProcessEvent& event) {
@@ -296,11 +320,15 @@ void LiveTrace::handle(const target::ProcessEvent& event) {
     case Kind::forked:
       labels_->forked(event.parent, pid);
       if (stacks_) stacks_->forked(event.parent, pid);
-      if (options_.follow && processes_.has(event.parent)) (void)processes_.add(pid);
+      if (!options_.follow || (!processes_.has(event.parent) && !lineage_.contains(event.parent)))
+        return;
+      lineage_.insert(pid);
+      // The kernel knows it by its parent, as long as that lives.
+      if (processes_.add(pid)) to_look_at_[pid] = {Clock::now(), 0};
       return;
     case Kind::exited:
-      // Its last fires may still be in the buffer.
-      if (!processes_.has(pid) && labels_->knows(pid))
+      // Its last fires may still be in the buffer, and what it forked in another CPU's events.
+      if (lineage_.contains(pid) || (!processes_.has(pid) && labels_->knows(pid)))
         departed_.emplace_back(Clock::now() + time_to_drain, pid);
       return;
     case Kind::executed:
@@ -308,10 +336,7 @@ void LiveTrace::handle(const target::ProcessEvent& event) {
       const bool ours = processes_.has(pid);
       if (!ours && !labels_->knows(pid) && !(by_file() && inodes_.contains(event.inode))) return;
       if (stacks_ && !ours) stacks_->look_at(pid);  // addresses have new meanings
-      if (ours)
-        if (auto attached = attach_process(pid); !attached) {
-          if (attached.error().code != ErrorCode::not_found) note(attached.error().message);
-        }
+      if (ours) attach_later(pid);
       to_look_at_[pid] = {Clock::now() + second_looks[0], 0};
       return;
     }
@@ -321,6 +346,7 @@ void LiveTrace::handle(const target::ProcessEvent& event) {
 void LiveTrace::second_look() {
   const auto now = Clock::now();
   for (; !departed_.empty() && departed_.front().first <= now; departed_.pop_front()) {
+    lineage_.erase(departed_.front().second);
     labels_->exited(departed_.front().second);
     if (stacks_) stacks_->exited(departed_.front().second);
   }
@@ -330,13 +356,10 @@ void LiveTrace::second_look() {
       ++at;
       continue;
     }
-    if (processes_.has(at->first)) {
-      if (auto attached = attach_process(at->first); !attached) {
-        if (attached.error().code != ErrorCode::not_found) note(attached.error().message);
-      }
-    } else {
+    if (processes_.has(at->first))
+      attach_later(at->first);
+    else
       look_at(at->first);
-    }
     if (++count < second_looks.size()) {
       when = now + second_looks[count];
       ++at;
@@ -352,6 +375,8 @@ void LiveTrace::look_at(pid_t pid) {
 }
 
 void LiveTrace::show(const bpf::Fire& fire, const Sink& sink) {
+  // Of a process that is gone already, its fork tells whose labels it had.
+  if (!labels_->knows(fire.head.pid)) take_events();
   if (fire.head.kind == VITRINE_RECORD_PROCESS) {
     labels_->introduce(fire);
     return;
@@ -360,13 +385,21 @@ void LiveTrace::show(const bpf::Fire& fire, const Sink& sink) {
   const TraceProgram& program = *plan_.programs()[fire.head.program];
   const TracedSite& site = plan_.site(fire.head.site);
   const FireView view(fire, program, labels_->of(fire));
-  if (asked_again_[fire.head.program] && !program.condition().holds(view.query())) return;
+  const bool untested = (fire.head.flags & VITRINE_FIRE_UNTESTED) != 0;
+  if ((asked_again_[fire.head.program] || untested) && !program.condition().holds(view.query()))
+    return;
   if (program.reduction() != nullptr) {
-    reduction_->add(view.query(), *program.reduction());
+    if (fire.head.kind == VITRINE_RECORD_LATENCY) {
+      const std::uint64_t began = fire.head.address;
+      reduction_->add_latency(view.query(), *program.reduction(),
+                              fire.head.time_ns > began ? fire.head.time_ns - began : 0);
+    } else {
+      reduction_->add(view.query(), *program.reduction());
+    }
     return;
   }
   TraceEvent event = view.event(program, *site.file, site.address);
-  if (stacks_) event.stack = stacks_->name(event.pid, fire.stack);
+  if (stacks_) event.stack = stacks_->name(event.pid, fire.head.image, fire.stack);
   sink(event);
 }
 

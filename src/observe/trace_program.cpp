@@ -55,15 +55,13 @@ std::string reason(std::uint8_t state, std::uint64_t address) {
 }
 
 void add_label(std::vector<query::Selected>& selected, query::Selected wanted) {
-  if (selected.size() < VITRINE_SELECTED_LABELS &&
+  if (selected.size() < VITRINE_SELECTED_LABELS && wanted.key.size() <= VITRINE_KEY_BYTES &&
       std::find(selected.begin(), selected.end(), wanted) == selected.end())
     selected.push_back(std::move(wanted));
 }
 
-}  // namespace
-
-std::vector<query::Selected> selected_labels(const TraceQuery& query) {
-  using Kind = query::Subject::Kind;
+/// All that conditions and groups speak of.
+std::vector<query::Subject> subjects_of(const TraceQuery& query) {
   std::vector<query::Subject> subjects;
   if (query.where)
     for (const query::Step& step : query.where->steps())
@@ -71,7 +69,23 @@ std::vector<query::Selected> selected_labels(const TraceQuery& query) {
         if (const auto* subject = std::get_if<query::Subject>(term)) subjects.push_back(*subject);
   if (query.reduction)
     for (const query::Item& item : query.reduction->by) subjects.push_back(item.subject);
+  return subjects;
+}
 
+}  // namespace
+
+bool wants_labels(const TraceQuery& query) {
+  using Kind = query::Subject::Kind;
+  const auto subjects = subjects_of(query);
+  return std::any_of(subjects.begin(), subjects.end(), [](const query::Subject& subject) {
+    return subject.kind == Kind::label || subject.kind == Kind::word ||
+           subject.kind == Kind::trace_id || subject.kind == Kind::span_id;
+  });
+}
+
+std::vector<query::Selected> selected_labels(const TraceQuery& query) {
+  using Kind = query::Subject::Kind;
+  const std::vector<query::Subject> subjects = subjects_of(query);
   std::vector<query::Selected> selected;
   for (const query::Subject& subject : subjects) {
     if (subject.kind == Kind::label)

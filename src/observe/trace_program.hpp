@@ -23,7 +23,11 @@ struct TraceQuery {
   std::size_t string_bytes = 256;  ///< kept of one string; at most VITRINE_CAPTURE_BYTES
 };
 
-/// Labels that `query` may ask for, by explicit name first; at most VITRINE_SELECTED_LABELS.
+/// Whether its condition or its groups may speak of labels.
+bool wants_labels(const TraceQuery& query);
+
+/// Labels that `query` may ask for and the kernel can look up (a key has at most VITRINE_KEY_BYTES),
+/// by explicit name first; at most VITRINE_SELECTED_LABELS.
 std::vector<query::Selected> selected_labels(const TraceQuery& query);
 
 /// What is shown of a fire.

@@ -37,6 +37,14 @@ __u32 role_of(ReductionKind kind, Role role) {
   return VITRINE_COUNT;
 }
 
+/// Starts that made room for others. The kernel does not tell, but no more than these still wait.
+std::uint64_t forgotten(const bpf::TracerCounters& counters) {
+  const std::uint64_t gone =
+      counters[VITRINE_TRACE_STARTS_ENDED] + counters[VITRINE_TRACE_STARTS_LOST];
+  const std::uint64_t made = counters[VITRINE_TRACE_STARTS];
+  return made > gone + limits::pending_starts ? made - gone - limits::pending_starts : 0;
+}
+
 query::Number number_in(std::uint64_t bits, bool is_signed) {
   if (is_signed) return static_cast<std::int64_t>(bits);
   return bits;
@@ -121,14 +129,20 @@ Result<query::ReductionTable> TraceReduction::table(bpf::Tracer& tracer) const {
   if (numbered_.empty()) return table;
   auto rows = tracer.read_reductions();
   if (!rows) return tl::unexpected(std::move(rows.error()));
-  for (const bpf::ReductionRow& row : *rows)
-    if (row.probe < numbered_.size() && row.count != 0) table.rows.push_back(row_of(row));
+  std::vector<query::ReductionRow> of_kernel;
+  for (const bpf::ReductionRow& row : *rows) {
+    if (row.probe >= numbered_.size() || row.count == 0) continue;
+    if (row.others)
+      query::merge(table.others, row_of(row));
+    else
+      of_kernel.push_back(row_of(row));
+  }
+  query::merge_rows(table, std::move(of_kernel));  // fires of unknown processes were added up here
   const bpf::TracerCounters counters = tracer.counters();
   table.unread += counters[VITRINE_TRACE_UNREADABLE];
   table.without_start += counters[VITRINE_TRACE_ENDS_UNMATCHED];
-  table.without_end += counters[VITRINE_TRACE_STARTS_LOST];
-  table.lost += counters[VITRINE_TRACE_GROUPS_FULL] + counters[VITRINE_TRACE_BUCKETS_FULL] +
-                counters[VITRINE_TRACE_BUSY];
+  table.without_end += counters[VITRINE_TRACE_STARTS_LOST] + forgotten(counters);
+  table.lost += counters[VITRINE_TRACE_BUCKETS_FULL] + counters[VITRINE_TRACE_BUSY];
   query::sort_rows(table);
   return table;
 }
@@ -140,8 +154,9 @@ query::ReductionRow TraceReduction::row_of(const bpf::ReductionRow& raw) const {
   row.probe = program.probe();
   row.count = raw.count;
   std::size_t argument = 0;
-  for (const Bound& subject : reduction.by)
-    row.keys.push_back(key_of(program, subject, raw, argument));
+  if (!raw.others)
+    for (const Bound& subject : reduction.by)
+      row.keys.push_back(key_of(program, subject, raw, argument));
   if (query_.kind == ReductionKind::count) return row;
   const bool is_signed = reduction.value && program.is_signed(reduction.value->slot);
   row.sum = number_in(raw.sum, is_signed);

@@ -23,6 +23,10 @@ class TraceReduction {
             vitrine_site_program& wire);
 
   void add(const query::Fire& fire, const query::BoundReduction& site) { here_.add(fire, site); }
+  void add_latency(const query::Fire& fire, const query::BoundReduction& site,
+                   std::uint64_t spent) {
+    here_.add_latency(fire, site, spent);
+  }
 
   /// What was added up so far in both places, sorted.
   [[nodiscard]] Result<query::ReductionTable> table(bpf::Tracer& tracer) const;

@@ -51,6 +51,13 @@ void append_key(std::string& key, const std::optional<probe::Value>& value) {
   std::visit(Visitor{part, bits}, *value);
 }
 
+std::string group_of(std::string_view probe, const std::vector<Key>& keys) {
+  std::string group;
+  append_key(group, probe::StringValue{std::string(probe), false});
+  for (const Key& key : keys) append_key(group, key);
+  return group;
+}
+
 const Number& lesser(const Number& a, const Number& b) {
   return compare(b, a) < 0 ? b : a;
 }
@@ -78,6 +85,29 @@ double percentile(const ReductionRow& row, double share) {
   if (row.greatest) value = std::min(value, to_double(*row.greatest));
   if (row.least) value = std::max(value, to_double(*row.least));
   return value;
+}
+
+void merge(ReductionRow& into, const ReductionRow& row) {
+  into.count += row.count;
+  into.sum = query::add(into.sum, row.sum);
+  if (row.least) into.least = into.least ? lesser(*into.least, *row.least) : *row.least;
+  if (row.greatest)
+    into.greatest = into.greatest ? greater(*into.greatest, *row.greatest) : *row.greatest;
+  into.histogram.add(row.histogram);
+}
+
+void merge_rows(ReductionTable& table, std::vector<ReductionRow> rows) {
+  std::unordered_map<std::string, std::size_t> index;
+  for (std::size_t i = 0; i < table.rows.size(); ++i)
+    index.emplace(group_of(table.rows[i].probe, table.rows[i].keys), i);
+  for (ReductionRow& row : rows) {
+    const auto [at, fresh] = index.emplace(group_of(row.probe, row.keys), table.rows.size());
+    if (fresh) {
+      table.rows.push_back(std::move(row));
+      continue;
+    }
+    merge(table.rows[at->second], row);
+  }
 }
 
 void sort_rows(ReductionTable& table) {
@@ -146,7 +176,8 @@ void Reducer::add_latency(const Fire& fire, const BoundReduction& site) {
       ++table_.without_start;
       return;
     }
-    const std::uint64_t from = started->second;
+    const std::uint64_t from = started->second.time_ns;
+    ages_.erase(started->second.age);
     starts_.erase(started);
     // On two CPUs, clocks may differ by less than they take to read.
     measure(fire, site, narrowest(fire.time_ns > from ? fire.time_ns - from : 0));
@@ -154,12 +185,18 @@ void Reducer::add_latency(const Fire& fire, const BoundReduction& site) {
   }
   if (started != starts_.end()) {
     ++table_.without_end;
-    started->second = fire.time_ns;
-  } else if (starts_.size() >= most_starts_) {
-    ++table_.without_end;
-  } else {
-    starts_.emplace(std::move(what), fire.time_ns);
+    started->second.time_ns = fire.time_ns;
+    ages_.splice(ages_.end(), ages_, started->second.age);
+    return;
   }
+  // Of an operation that never ends its start stays: the oldest make room, as in the kernel.
+  if (starts_.size() >= most_starts_) {
+    ++table_.without_end;
+    starts_.erase(ages_.front());
+    ages_.pop_front();
+  }
+  ages_.push_back(what);
+  starts_.emplace(std::move(what), Start{fire.time_ns, std::prev(ages_.end())});
 }
 
 std::string Reducer::match_of(const Fire& fire, const BoundReduction& site) {
@@ -188,10 +225,8 @@ std::string Reducer::match_of(const Fire& fire, const BoundReduction& site) {
 ReductionRow& Reducer::row_of(const Fire& fire, const BoundReduction& site) {
   std::vector<Key> keys;
   keys.reserve(site.by.size());
-  std::string index;
-  append_key(index, probe::StringValue{std::string(fire.probe), false});
-  for (const Bound& subject : site.by)
-    append_key(index, keys.emplace_back(value_of(subject, fire)));
+  for (const Bound& subject : site.by) keys.push_back(value_of(subject, fire));
+  std::string index = group_of(fire.probe, keys);
   const auto known = row_index_.find(index);
   if (known != row_index_.end()) return table_.rows[known->second];
   if (table_.rows.size() >= most_groups_) return table_.others;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <list>
 #include <map>
 #include <optional>
 #include <string>
@@ -64,9 +65,15 @@ struct ReductionTable {
   ReductionRow others;
   std::uint64_t unread = 0;         ///< fires whose value could not be read: in no row
   std::uint64_t without_start = 0;  ///< ends that had no start
-  std::uint64_t without_end = 0;    ///< starts forgotten: another followed, or too many waited
+  std::uint64_t without_end = 0;    ///< starts forgotten: another followed, or 65,536 later ones
   std::uint64_t lost = 0;           ///< fires that could not be added up
 };
+
+/// Adds a row to another, whatever their groups.
+void merge(ReductionRow& into, const ReductionRow& row);
+
+/// Adds rows to a table that may have others of the same groups.
+void merge_rows(ReductionTable& table, std::vector<ReductionRow> rows);
 
 /// Sorts rows: the largest first (by count; sums by sum, latencies by their total).
 void sort_rows(ReductionTable& table);
@@ -93,6 +100,11 @@ class Reducer {
   /// `fire` has passed the condition, or is a start, to which none applies.
   void add(const Fire& fire, const BoundReduction& site);
 
+  /// The same of the end of a latency, of which the start is known: `spent` nanoseconds ago.
+  void add_latency(const Fire& fire, const BoundReduction& site, std::uint64_t spent) {
+    measure(fire, site, narrowest(spent));
+  }
+
   /// What was added up so far, sorted.
   ReductionTable table() const;
 
@@ -107,7 +119,12 @@ class Reducer {
   std::size_t most_groups_;
   std::size_t most_starts_;
   std::unordered_map<std::string, std::size_t> row_index_;
-  std::unordered_map<std::string, std::uint64_t> starts_;  ///< times, by what matches
+  struct Start {
+    std::uint64_t time_ns = 0;
+    std::list<std::string>::iterator age;
+  };
+  std::unordered_map<std::string, Start> starts_;  ///< by what matches
+  std::list<std::string> ages_;                    ///< of starts_: the oldest first
 };
 
 }  // namespace vitrine::query

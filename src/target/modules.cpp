@@ -61,6 +61,7 @@ Result<bool> Modules::refresh(Memory& memory) {
   watched_.clear();
   notes_.clear();
   stable_ = true;
+  begun_ = false;
   read_executable(memory, std::move(*image));
   const Address debug = find_debug(memory);
   if (debug != 0) walk_namespaces(memory, debug);
@@ -114,6 +115,7 @@ void Modules::walk_namespaces(Memory& memory, Address debug) {
     }
     if (raw.version < 2) raw.next = 0;
     watched_.add(debug, bytes.first(raw.version < 2 ? debug_v1_bytes : sizeof raw));
+    if (raw.version != 0 && raw.map != 0) begun_ = true;
     if (raw.state != 0) stable_ = false;  // RT_ADD or RT_DELETE: it is changing the list
     walk_list(memory, raw.map, link_namespace);
     debug = raw.next;

@@ -49,6 +49,10 @@ class Modules {
   [[nodiscard]] std::span<const Module> all() const { return modules_; }
   [[nodiscard]] bool stable() const { return stable_; }
 
+  /// Whether the dynamic linker was done with the libraries that the program starts with, and at no
+  /// others: of a program that has just been executed, nothing is known before.
+  [[nodiscard]] bool settled() const { return stable_ && (begun_ || program_.interpreter == 0); }
+
   /// What could not be read, and why; each once.
   [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
 
@@ -83,6 +87,7 @@ class Modules {
   std::vector<std::string> notes_;
   bool complete_ = false;  ///< nothing but what is watched can change the list
   bool stable_ = true;
+  bool begun_ = false;  ///< the dynamic linker has a list
 };
 
 }  // namespace vitrine::target

@@ -99,6 +99,8 @@ Result<Stat> parse_stat(std::string_view line) {
   if (field(3).size() != 1 || !number(field(9), stat.flags) || !number(field(22), stat.start_time))
     return broken();
   stat.state = field(3)[0];
+  number(field(26), stat.code_start);
+  number(field(27), stat.code_end);
   number(field(28), stat.stack_start);
   return stat;
 }

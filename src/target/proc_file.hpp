@@ -44,6 +44,8 @@ struct Stat {
   std::uint64_t start_time = 0;  ///< clock ticks since boot; with the id, names one thread for ever
   /// Where the kernel put argc, the arguments and the auxiliary vector; 0: not for us to know.
   std::uint64_t stack_start = 0;
+  std::uint64_t code_start = 0;  ///< of the program's code; 1: not for us to know
+  std::uint64_t code_end = 0;
 
   /// A thread of the kernel: it has no user memory.
   [[nodiscard]] bool kernel_thread() const { return (flags & 0x00200000) != 0; }  // PF_KTHREAD

@@ -46,6 +46,7 @@ vitrine_target own_target() {
   const auto add = [&](vitrine_shape shape, const void* slot) {
     vitrine_definition& definition = target.definitions[target.definition_count++];
     definition.shape = shape;
+    definition.number = target.definition_count - 1;
     definition.tls_kind = VITRINE_TLS_STATIC;
     definition.tls_offset =
         static_cast<std::int64_t>(address_of(slot) - address_of(__builtin_thread_pointer()));

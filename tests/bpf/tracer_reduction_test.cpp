@@ -18,6 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 using namespace vitrine::test;
 using testing::ElementsAre;
+using testing::IsEmpty;
 using testing::Pair;
 using testing::UnorderedElementsAre;
 namespace layout = abi::custom_labels;
@@ -172,15 +173,43 @@ TEST(Reductions, LatencyMatchedByAnArgumentAcrossThreads) {
 TEST(Reductions, SayWhenThereIsNoRoomForAnotherGroup) {
   TracerOptions options = adding_up();
   options.groups = 16;
+  options.programs = 2;
   OwnTracer own(options);
   auto what = program(VITRINE_COUNT, {value(in_register(rdi))});
   what.groups = 1;
   own.trace(vitrine_test_site, what);
   for (std::uint64_t i = 0; i < 1000; ++i) vitrine_test_fire(i);
   std::uint64_t total = 0;
-  for (const ReductionRow& row : rows_of(own)) total += row.count;
-  EXPECT_GE(total, 16u);
-  EXPECT_EQ(total + own.tracer->counters()[VITRINE_TRACE_GROUPS_FULL], 1000u);
+  std::uint64_t others = 0;
+  for (const ReductionRow& row : rows_of(own)) {
+    total += row.count;
+    if (row.others) others += row.count;
+  }
+  EXPECT_EQ(total, 1000u);
+  EXPECT_GT(others, 0u);
+  EXPECT_EQ(own.tracer->counters()[VITRINE_TRACE_GROUPS_FULL], others);
+}
+
+TEST(Reductions, TheOldestStartsMakeRoom) {
+  TracerOptions options = adding_up();
+  options.starts = 4096;
+  OwnTracer own(options);
+  auto start = program(VITRINE_LATENCY_START, {value(in_register(rdi))});
+  auto end = program(VITRINE_LATENCY_END, {value(in_register(rdi))});
+  start.match = end.match = 0;
+  own.trace(vitrine_test_site, start, 0);
+  own.trace(vitrine_test_end_site, end, 1);
+  constexpr std::uint64_t starts = 20'000;
+  for (std::uint64_t i = 0; i < starts; ++i) vitrine_test_fire(i);
+  vitrine_test_end(0);  // gone
+  for (std::uint64_t i = starts - 100; i < starts; ++i) vitrine_test_end(i);
+  const auto rows = rows_of(own);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].count, 100u);
+  const auto counters = own.tracer->counters();
+  EXPECT_EQ(counters[VITRINE_TRACE_ENDS_UNMATCHED], 1u);
+  EXPECT_EQ(counters[VITRINE_TRACE_STARTS], starts);
+  EXPECT_EQ(counters[VITRINE_TRACE_STARTS_ENDED], 100u);
 }
 
 thread_local std::uint64_t v1_slot = 0;
@@ -320,19 +349,24 @@ TEST_F(ByLabel, LongValuesAreCutAndCounted) {
   EXPECT_EQ(own.tracer->counters()[VITRINE_TRACE_NAMES_CUT], 1u);
 }
 
-TEST_F(ByLabel, AnUnknownProcessIsToldOnce) {
+constexpr std::uint32_t for_the_reader = VITRINE_FIRE_UNKNOWN | VITRINE_FIRE_UNTESTED;
+
+TEST_F(ByLabel, FiresOfAnUnknownProcessAreForTheReaderToAddUp) {
   OwnTracer own(options());
   own.trace(vitrine_test_site, what);
   for (int i = 0; i < 5; ++i) vitrine_test_fire(0);
-  const auto told = own.take(2);
-  ASSERT_EQ(told.size(), 1u);
-  EXPECT_EQ(told[0].head.kind, static_cast<std::uint32_t>(VITRINE_RECORD_PROCESS));
-  EXPECT_EQ(told[0].head.pid, ::getpid());
-  EXPECT_THAT(counts_by_label(own), ElementsAre(Pair(ElementsAre("(not set)"), 5)));
+  const auto fires = own.take(6);
+  ASSERT_EQ(fires.size(), 5u);
+  for (const Fire& fire : fires) {
+    EXPECT_EQ(fire.head.kind, static_cast<std::uint32_t>(VITRINE_RECORD_FIRE));
+    EXPECT_EQ(fire.head.flags, for_the_reader);
+    EXPECT_EQ(fire.head.pid, ::getpid());
+  }
+  EXPECT_THAT(rows_of(own), IsEmpty());
   EXPECT_EQ(own.tracer->counters()[VITRINE_TRACE_UNKNOWN], 5u);
 }
 
-TEST_F(ByLabel, AConditionOnLabelsOfAnUnknownProcessHasItToldToo) {
+TEST_F(ByLabel, FiresOfAnUnknownProcessAreForTheReaderToTest) {
   for (const vitrine_role role : {VITRINE_COUNT, VITRINE_EMIT}) {
     OwnTracer own(options());
     what.role = role;
@@ -342,12 +376,28 @@ TEST_F(ByLabel, AConditionOnLabelsOfAnUnknownProcessHasItToldToo) {
     what.where.tests[0].operand = query::string_hash(own.tracer->hash_key(), "acme");
     own.trace(vitrine_test_site, what);
     for (int i = 0; i < 3; ++i) vitrine_test_fire(0);
-    const auto told = own.take(2);
-    ASSERT_EQ(told.size(), 1u);
-    EXPECT_EQ(told[0].head.kind, static_cast<std::uint32_t>(VITRINE_RECORD_PROCESS));
-    EXPECT_EQ(told[0].head.pid, ::getpid());
-    EXPECT_EQ(told[0].captures.size(), 0u);
+    const auto fires = own.take(4);
+    ASSERT_EQ(fires.size(), 3u);
+    for (const Fire& fire : fires) EXPECT_EQ(fire.head.flags, for_the_reader);
   }
+}
+
+TEST_F(ByLabel, LatenciesOfAnUnknownProcessAreMeasuredForTheReader) {
+  OwnTracer own(options());
+  what.role = VITRINE_LATENCY_END;
+  own.trace(vitrine_test_site, program(VITRINE_LATENCY_START, {}), 1);
+  own.trace(vitrine_test_end_site, what, 0);
+  vitrine_test_end(0);  // has no start
+  vitrine_test_fire(0);
+  std::this_thread::sleep_for(10ms);
+  vitrine_test_end(0);
+  const auto fires = own.take(2);
+  ASSERT_EQ(fires.size(), 1u);
+  EXPECT_EQ(fires[0].head.kind, static_cast<std::uint32_t>(VITRINE_RECORD_LATENCY));
+  EXPECT_EQ(fires[0].head.flags, for_the_reader);
+  EXPECT_GE(fires[0].head.time_ns, fires[0].head.address + 10'000'000);
+  EXPECT_THAT(rows_of(own), IsEmpty());
+  EXPECT_EQ(own.tracer->counters()[VITRINE_TRACE_ENDS_UNMATCHED], 1u);
 }
 
 }  // namespace

@@ -107,6 +107,11 @@ TEST(TraceCommand, AsksWhetherAWordWasMeantAsAnArgument) {
   EXPECT_THAT(said("nunber == 3"), HasSubstr("'nunber' is no argument of subject:shot (number, "
                                              "text, ratio); taken for a label"));
   EXPECT_THAT(said("attempts > 3"), HasSubstr("'attempts' is no argument of subject:shot"));
+  const Outcome sum =
+      vitrine({"trace", pid_of(child), "subject:shot", "--sum", "amount", "--duration", "1ms"});
+  EXPECT_THAT(sum.err, HasSubstr("'amount' is no argument of subject:shot"));
+  EXPECT_THAT(vitrine({"trace", pid_of(child), "subject:shot", "--limit", "0"}).err,
+              HasSubstr("--limit: a whole number from 1 on, not '0'"));
   for (const std::string condition : {"tenant == acme", "number > 3", "label.attempts > 3"})
     EXPECT_THAT(said(condition), testing::Not(HasSubstr("taken for a label"))) << condition;
 }
@@ -318,7 +323,7 @@ TEST(TraceCommand, CapabilitiesForFilesAndWithPtraceForProcesses) {
   const json of_process = event_of(by_process);
   EXPECT_EQ(of_process["args"], json({0, "shot 0", 0.0}));
   EXPECT_FALSE(of_process.contains("labels_error")) << of_process;
-  EXPECT_EQ(of_process["labels"], json::array());
+  EXPECT_EQ(of_process["labels"], json({{"shot", "shot 0"}}));
 
   Child without = start_trace_as_nobody("-all", pid_of(child));
   EXPECT_THAT(without.rest_of_output(), HasSubstr("CAP_BPF and CAP_PERFMON"));

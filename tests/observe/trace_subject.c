@@ -3,11 +3,13 @@
 //   fork N        a child fires N times; the child's pid and how it ended are told
 //   run COMMAND   a child executes this program with that one command
 //   exec COMMAND  it executes itself with that one command, and goes on to read its input
+//   daemon N      a grandchild whose parent has ended fires N times, and then again and again
 //   become FILE   it executes another program, which goes on to read its input
 //   open LIB      loads a library and calls its plugin_call()
 //   rate N        fires as fast as it can, N times
 //   state         tells the semaphore of subject:guarded
 //   crash         ends by a signal
+// Its labels: shot, the text of the shot that is fired; phase, before main.
 // Each is answered with a line that begins with its word. At start it tells "ready PID".
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -18,7 +20,23 @@
 #include <unistd.h>
 #include <vitrine/sdt.h>
 
+#include "trace_labels.h"
+
 VITRINE_SEMAPHORE(subject_guarded);
+
+static void show_label(const char* key, const char* value) {
+  static __thread struct label label;
+  static __thread struct label_set set;
+  label = (struct label){{strlen(key), key}, {strlen(value), value}};
+  set = (struct label_set){&label, 1, 1};
+  custom_labels_current_set = &set;
+  __asm__ volatile("" ::: "memory");  // a probe is no reason for the compiler to store it
+}
+
+static void show_none(void) {
+  __asm__ volatile("" ::: "memory");
+  custom_labels_current_set = NULL;
+}
 
 __attribute__((noinline)) static void shoot(int number, const char* text) {
   VITRINE_TYPED_PROBE(subject, shot, (number, number), (text, text), (ratio, number * 0.5));
@@ -32,6 +50,7 @@ static void fire(int count) {
   char text[32];
   for (int i = 0; i < count; ++i) {
     snprintf(text, sizeof text, "shot %d", i);
+    show_label("shot", text);
     if (i % 2)
       shoot_elsewhere(i, text);
     else
@@ -39,6 +58,7 @@ static void fire(int count) {
     if (VITRINE_SEMAPHORE_ENABLED(subject_guarded))
       VITRINE_SHARED_PROBE(subject_guarded, subject, guarded, i);
   }
+  show_none();
 }
 
 static void fork_and_fire(int count) {
@@ -50,6 +70,23 @@ static void fork_and_fire(int count) {
   int status = -1;
   waitpid(child, &status, 0);
   printf("fork %d %d\n", child, status);
+}
+
+static void daemonise_and_fire(int count) {
+  const pid_t middle = fork();
+  if (middle != 0) {
+    waitpid(middle, NULL, 0);
+    return;
+  }
+  const pid_t parent = getpid();
+  if (fork() != 0) _exit(0);
+  while (getppid() == parent) usleep(1000);
+  fire(count);
+  printf("daemon %d\n", getpid());
+  for (;;) {
+    usleep(1000);
+    fire(1);
+  }
 }
 
 static void run(char* command) {
@@ -98,6 +135,8 @@ static int obey(char* line) {
     puts("rate");
   } else if (!strcmp(line, "fork") && rest) {
     fork_and_fire(number);
+  } else if (!strcmp(line, "daemon") && rest) {
+    daemonise_and_fire(number);
   } else if (!strcmp(line, "run") && rest) {
     run(rest);
   } else if (!strcmp(line, "exec") && rest) {
@@ -126,7 +165,9 @@ static int obey(char* line) {
 
 // Before main: whoever traces from the first instruction sees it.
 __attribute__((constructor)) static void begin(void) {
+  show_label("phase", "begin");
   VITRINE_PROBE(subject, begin);
+  show_none();
 }
 
 int main(int argc, char** argv) {

@@ -349,6 +349,123 @@ TEST(Trace, Stacks) {
   EXPECT_FALSE(fires[0].stack.empty());
 }
 
+/// The innermost frame is where the probe is, whatever the process executed before or has executed
+/// since.
+void expect_named(const std::vector<SeenFire>& fires, const std::set<std::string>& functions) {
+  for (const SeenFire& fire : fires) {
+    ASSERT_FALSE(fire.stack.empty());
+    EXPECT_EQ(fire.stack[0].module, fire.module);
+    EXPECT_TRUE(functions.contains(fire.stack[0].function)) << fire.stack[0].function;
+  }
+}
+const std::set<std::string> shooters{"shoot", "shoot_elsewhere"};
+
+TEST(Trace, StacksInALibraryThatIsLoadedLater) {
+  Child child = start_trace_subject();
+  TraceOptions options = of_process(child.pid(), {"subject:shot", "plugin:called"});
+  options.stacks = true;
+  const auto trace = open_trace(options);
+  ASSERT_TRUE(trace);
+  EXPECT_EQ(tell(child, std::string("open ") + TRACE_PLUGIN), "open well");
+  std::vector<SeenFire> fires;
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (fires.empty() && std::chrono::steady_clock::now() < end) {
+    EXPECT_EQ(tell(child, "again 1"), "again");
+    fires = collect_rest(*trace);
+  }
+  EXPECT_FALSE(fires.empty());
+  expect_named(fires, {"plugin_call"});
+}
+
+TEST(Trace, StacksOfForks) {
+  Child child = start_trace_subject();
+  TraceOptions options = of_process(child.pid(), {"subject:shot"});
+  options.stacks = true;
+  options.follow = true;
+  const auto trace = open_trace(options);
+  ASSERT_TRUE(trace);
+  tell(child, "fork 5");
+  expect_named(collect(*trace, 5), shooters);
+}
+
+TEST(Trace, StacksBeforeAndAfterItExecutesAnotherProgram) {
+  Child child = start_trace_subject();
+  TraceOptions options;
+  options.target.files = {TRACE_SUBJECT, TRACE_PRELOADED};
+  options.probes = {"subject:shot"};
+  options.stacks = true;
+  const auto trace = open_trace(options);
+  ASSERT_TRUE(trace);
+  EXPECT_EQ(tell(child, "fire 5"), "fire");
+  expect_named(collect(*trace, 5), shooters);
+  // These are taken when the process executes another program already.
+  EXPECT_EQ(tell(child, "fire 5"), "fire");
+  EXPECT_EQ(tell(child, std::string("become ") + TRACE_PRELOADED),
+            "ready " + std::to_string(child.pid()));
+  EXPECT_EQ(tell(child, "fire 5"), "fire");
+  const auto fires = collect(*trace, 10);
+  expect_named(fires, shooters);
+  EXPECT_EQ(fires.front().module, TRACE_SUBJECT);
+  EXPECT_EQ(fires.back().module, TRACE_PRELOADED);
+}
+
+TEST(Trace, SaysThatALibraryCameWhileItRan) {
+  Child child = start_trace_subject();
+  const auto trace = open_trace(of_process(child.pid(), {"subject:shot", "plugin:*"}));
+  ASSERT_TRUE(trace);
+  EXPECT_THAT(trace->take_notes(), testing::IsEmpty());
+  EXPECT_EQ(tell(child, std::string("open ") + TRACE_PLUGIN), "open well");
+  std::vector<std::string> notes;
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (notes.empty() && std::chrono::steady_clock::now() < end) {
+    collect_rest(*trace);
+    notes = trace->take_notes();
+  }
+  EXPECT_THAT(notes,
+              testing::ElementsAre(testing::AllOf(testing::HasSubstr(TRACE_PLUGIN),
+                                                  testing::HasSubstr("was loaded while tracing"))));
+}
+
+TEST(Trace, AFileSeesItsConstructorsWhoeverLoadsIt) {
+  Child child = start_trace_subject();
+  TraceOptions options;
+  options.target.files = {TRACE_PLUGIN};
+  options.probes = {"plugin:*"};
+  const auto trace = open_trace(options);
+  ASSERT_TRUE(trace);
+  EXPECT_EQ(tell(child, std::string("open ") + TRACE_PLUGIN), "open well");
+  const auto fires = collect(*trace, 2);
+  ASSERT_EQ(fires.size(), 2U);
+  EXPECT_EQ(fires[0].probe, "plugin:loaded");
+  EXPECT_EQ(fires[1].probe, "plugin:called");
+}
+
+TEST(Trace, LabelsWithKeysTooLongForTheKernel) {
+  const std::string key(70, 'k');
+  Child child = start_trace_subject();
+  TraceOptions options = of_process(child.pid(), {"subject:shot"});
+  query::ReductionQuery count;
+  count.by = *query::parse_items("label." + key + ", label.shot");
+  options.query.reduction = count;
+  const auto counts = open_trace(options);
+  ASSERT_TRUE(counts);
+  options.query.reduction.reset();
+  options.query.where = *query::Expression::parse("label.shot == 'shot 1' and not label." + key);
+  const auto trace = open_trace(options);
+  ASSERT_TRUE(trace);
+  EXPECT_EQ(tell(child, "fire 3"), "fire");
+  EXPECT_EQ(collect(*trace, 1).size(), 1U);
+  EXPECT_TRUE(collect_rest(*trace).empty());
+  collect_rest(*counts);
+  const auto table = counts->reduction();
+  ASSERT_TRUE(table);
+  EXPECT_EQ(table->rows.size(), 3U);
+  for (const query::ReductionRow& row : table->rows) {
+    EXPECT_FALSE(row.keys.at(0));
+    EXPECT_TRUE(row.keys.at(1));
+  }
+}
+
 TEST(Trace, ADeletedExecutable) {
   const auto copy = std::filesystem::temp_directory_path() / "vitrine_trace_deleted";
   std::filesystem::copy_file(TRACE_SUBJECT, copy,

@@ -174,6 +174,35 @@ TEST_F(Reduction, PutsWhatIsBeyondTheLimitTogether) {
     fire(latencies, order, Role::start);
   }
   EXPECT_EQ(latencies.table().without_end, 2U);
+  // The oldest starts made room, as they do in the kernel.
+  for (const int tid : {0, 2}) {
+    OrderFire order;
+    order.fire.tid = tid;
+    fire(latencies, order, Role::end);
+  }
+  EXPECT_EQ(latencies.table().without_start, 1U);
+  EXPECT_EQ(latencies.table().rows.at(0).count, 1U);
+}
+
+TEST_F(Reduction, RowsOfTheSameGroupAreOne) {
+  ask(ReductionKind::histogram, "tenant", "id");
+  Reducer here(query_), there(query_);
+  const auto sell = [&](Reducer& reducer, const char* tenant, std::int64_t id) {
+    OrderFire order = of_tenant(tenant);
+    order.numbers[0] = id;
+    fire(reducer, order);
+  };
+  sell(here, "acme", 3);
+  sell(there, "acme", 5);
+  sell(there, "bolt", 7);
+  ReductionTable table = here.table();
+  merge_rows(table, there.table().rows);
+  ASSERT_THAT(table.rows, SizeIs(2));
+  EXPECT_EQ(table.rows[0].count, 2U);
+  EXPECT_EQ(table.rows[0].sum, Number(std::int64_t{8}));
+  EXPECT_EQ(table.rows[0].least, Number(std::int64_t{3}));
+  EXPECT_EQ(table.rows[0].greatest, Number(std::int64_t{5}));
+  EXPECT_EQ(table.rows[0].histogram.count(), 2U);
 }
 
 TEST_F(Reduction, TakesTheTwoProbesOfALatency) {

@@ -20,6 +20,7 @@ SEMAPHORE(old_none);
 SEMAPHORE(old_variadic_none);
 SEMAPHORE(old_variadic);
 SEMAPHORE(old_kinds);
+SEMAPHORE(old_wide);
 SEMAPHORE(old_addresses);
 SEMAPHORE(old_twelve);
 SEMAPHORE(old_literal);
@@ -33,7 +34,16 @@ EACH(7); EACH(8); EACH(9); EACH(10); EACH(11); EACH(12);
 }
 #endif
 
+/* What no register holds. */
+struct wide {
+  long words[8];
+};
+
 static void each(int n) {
+  long double real = n;
+  struct wide structure = {{n, 2, 3, 4, 5, 6, 7, 8}};
+  STAP_PROBE2(old, wide, real, structure);
+
   STAP_PROBE1(old, stap_1, n);
   STAP_PROBE2(old, stap_2, n, 2);
   STAP_PROBE3(old, stap_3, n, 2, 3);

@@ -15,6 +15,11 @@
 #ifdef __ASSEMBLER__
 #include "../../detail/sdt_note.h"
 #else
+/* clang has no registers for a long double or a structure, and compiles no program that passes one
+ * unless memory will do. It then puts every argument there: the default of <vitrine/sdt.h> does not. */
+#if defined __clang__ && defined __x86_64__ && !defined STAP_SDT_ARG_CONSTRAINT
+#define STAP_SDT_ARG_CONSTRAINT nor
+#endif
 #include "../../detail/sdt_arguments.h"
 #endif
 
