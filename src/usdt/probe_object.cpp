@@ -11,6 +11,7 @@
 #include "usdt/gnu_property.hpp"
 #include "usdt/names.hpp"
 #include "usdt/object_writer.hpp"
+#include "usdt/stub_frames.hpp"
 #include "usdt/stubs.hpp"
 
 namespace vitrine::usdt {
@@ -27,7 +28,8 @@ class Builder {
       : definition_(definition),
         parts_(std::move(parts)),
         machine_(*parts_.machine),
-        writer_(machine_) {}
+        writer_(machine_),
+        frames_(machine_) {}
 
   Result<std::vector<std::byte>> build() {
     std::ranges::stable_sort(parts_.functions, {}, [](const FunctionSites& one) {
@@ -35,6 +37,8 @@ class Builder {
     });
     dof_section_ = writer_.add(
         NewSection{".SUNW_dof", sht_sunw_dof, SHF_ALLOC | shf_gnu_retain, word_bytes, {}});
+    frame_section_ =
+        writer_.add(NewSection{".eh_frame", SHT_PROGBITS, SHF_ALLOC, frames_.alignment(), {}});
     semaphore_section_ =
         writer_.add(NewSection{".probes", SHT_PROGBITS, SHF_ALLOC | SHF_WRITE, 2, {}});
     for (std::uint32_t i = 0; i < definition_.providers.size(); ++i) add_provider(i);
@@ -42,6 +46,7 @@ class Builder {
     if (!bytes) return tl::unexpected(bytes.error());
     place_dof(std::move(*bytes));
     writer_.set_content(semaphore_section_, std::vector<std::byte>(semaphores_ * 2));
+    writer_.set_content(frame_section_, frames_.take());
     add_notes();
     return writer_.finish();
   }
@@ -110,6 +115,10 @@ class Builder {
       writer_.add(DefinedSymbol{"$x", section, 0, 0, STT_NOTYPE, STB_LOCAL, STV_DEFAULT});
       writer_.add(DefinedSymbol{"$d", section, stub.data, 0, STT_NOTYPE, STB_LOCAL, STV_DEFAULT});
     }
+    // By the section, not by the name: another object's stub may be the one that is linked.
+    writer_.relocate(
+        frame_section_, frames_.add(stub.data), machine_.relative_32,
+        writer_.add(DefinedSymbol{"", section, 0, 0, STT_SECTION, STB_LOCAL, STV_DEFAULT}));
     std::vector<std::uint32_t> site{stub.site}, none;
     if (enabled)
       add_record(probe, name, symbol, std::move(none), std::move(site));
@@ -162,6 +171,7 @@ class Builder {
   ProbeObjectParts parts_;
   const Machine& machine_;
   ObjectWriter writer_;
+  StubFrames frames_;
   dof::Object object_{
       machine_.wide ? dof::Model::lp64 : dof::Model::ilp32,
       static_cast<std::uint8_t>(parts_.pointer_protocol ? VITRINE_DOF_VERSION_ENABLED_POINTER
@@ -172,7 +182,7 @@ class Builder {
       {},
       {}};
   dof::Provider* provider_ = nullptr;  ///< the one being added
-  std::uint32_t dof_section_ = 0, semaphore_section_ = 0;
+  std::uint32_t dof_section_ = 0, semaphore_section_ = 0, frame_section_ = 0;
   std::size_t next_ = 0;  ///< of parts_.functions
   std::size_t semaphores_ = 0;
   std::unordered_map<std::string, std::uint32_t> aliases_;

@@ -78,6 +78,7 @@ TEST_F(Link, SeveralOutputsGoTogether) {
                                     " && objcopy --dump-section .SUNW_dof=" + file + ".dof " +
                                     file + " " + file + ".copy");
     ASSERT_EQ(linked.status, 0) << linked.err;
+    EXPECT_EQ(linked.err, "") << linker;
     EXPECT_EQ(test::run({file}).out, "2\n");
     const auto read = dof::read(bytes_of(file + ".dof"));
     EXPECT_EQ(read.objects.size(), 2U) << linker;
@@ -96,6 +97,32 @@ TEST_F(Link, EveryDeclaredProbeHasAStubAndACounter) {
                            "__dtracesemaphore_shop___order__start", "__dtrace_shop___done",
                            "__dtraceenabled_shop___done", "__dtracesemaphore_shop___done"})
     EXPECT_THAT(said, testing::ContainsRegex(std::string("WEAK +HIDDEN +[0-9]+ ") + name));
+}
+
+/// Who called a stub is in its call frame information, frame pointer or not.
+TEST_F(Link, DebuggersUnwindStubs) {
+  const auto object =
+      shop_.compile("a",
+                    std::string(test::shop_header) +
+                        "void (*volatile address)(void) = __dtrace_shop___done;\n"
+                        "__attribute__((noinline)) int deep(int x) {\n"
+                        "  volatile int kept[9]; kept[1] = x; address();\n"
+                        "  return kept[1];\n}\n"
+                        "int main(int n, char **v) { (void)v; return deep(n) - 1; }",
+                    "gcc -O2 -fPIE -fomit-frame-pointer");
+  ASSERT_TRUE(link({object}));
+  for (const char* linker : {"bfd", "gold", "lld", "mold"}) {
+    const auto file = shop_.path(linker);
+    const auto linked = test::shell("gcc -pie -fuse-ld=" + std::string(linker) + " -o " + file +
+                                    " " + object + " " + output_);
+    ASSERT_EQ(linked.status, 0) << linked.err;
+    const auto said = test::shell(
+        "gdb -q -nx -batch -ex 'break *__dtrace_shop___done' -ex run "
+        "-ex stepi -ex bt " +
+        file);
+    EXPECT_THAT(said.out, testing::ContainsRegex("#1 .* in deep"));
+    EXPECT_THAT(said.out, testing::ContainsRegex("#2 .* in main"));
+  }
 }
 
 TEST_F(Link, StrictWantsEachProbeUsed) {
