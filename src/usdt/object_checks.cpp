@@ -90,15 +90,16 @@ Result<void> ObjectFile::check_relocations() {
                                    table.info, sections().size()));
     relocations_.push_back({table.info, addends, static_cast<std::size_t>(table.offset),
                             static_cast<std::size_t>(table.size / entry)});
-    const std::uint64_t target_size = sections()[table.info].size;
+    const elf::Section& target = sections()[table.info];
+    const bool loaded = (target.flags & SHF_ALLOC) != 0;  // debug information may be compressed
     for (std::size_t r = 0; r < relocations_.back().count; ++r) {
       const Relocation one = relocation(relocations_.back(), r);
       if (one.symbol >= symbols_.size())
         return malformed(fmt::format("{}: relocation {} is against symbol {} of {}", describe(i), r,
                                      one.symbol, symbols_.size()));
-      if (one.offset > target_size || (one.offset == target_size && one.type != 0))
+      if (loaded && (one.offset > target.size || (one.offset == target.size && one.type != 0)))
         return malformed(fmt::format("{}: relocation {} is at {} of a section of {} bytes",
-                                     describe(i), r, one.offset, target_size));
+                                     describe(i), r, one.offset, target.size));
     }
   }
   return {};

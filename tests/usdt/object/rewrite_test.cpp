@@ -2,6 +2,7 @@
 #include "usdt/rewrite.hpp"
 
 #include <elf.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -270,6 +271,20 @@ TEST(Aliases, DependOnTheSaltAndTheBytes) {
   ASSERT_TRUE(object);
   aliases.insert(object->functions.front().alias);
   EXPECT_EQ(aliases.size(), 3U);
+}
+
+/// Relocations of compressed sections are at offsets in what they will be unpacked to.
+TEST(Sites, CompressedDebugInformation) {
+  Workshop shop;
+  for (const char* option : {"-gz=zlib", "-gz=zlib-gnu"}) {
+    std::string text = program();
+    for (int i = 0; i < 300; ++i)
+      text += fmt::format("int filler_{}(int x) {{ return x + {}; }}\n", i, i);
+    const auto object =
+        process(test::bytes_of(shop.compile("a", text, std::string("gcc -O2 -g ") + option)));
+    ASSERT_TRUE(object) << object.error().message;
+    EXPECT_TRUE(object->bytes);
+  }
 }
 
 TEST(Sites, LongNopWhereAsked) {
