@@ -22,8 +22,9 @@ case $2 in
     tests_in publish -E 'OutOfMemory|ThreadsThatComeAndGoReuseMemory'
     ;;
   observe)
-    build src/all tests/format/all tests/target/all
+    build src/all tests/format/all tests/target/all tests/unwind/all
     tests_in format
     tests_in target
+    tests_in unwind
     ;;
 esac
