@@ -1,5 +1,5 @@
-// This very program, on whichever machine it runs (aarch64: qemu-user), against the C library's own
-// backtrace.
+// This very program, against the C library's own
+// backtrace(3).
 #include <execinfo.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -12,7 +12,7 @@
 
 #include "base/limits.hpp"
 #include "target/file_memory.hpp"
-#include "target/mapped_files.hpp"
+#include "target/maps.hpp"
 #include "unwind/unwinder.hpp"
 
 namespace vitrine::unwind {
@@ -61,31 +61,32 @@ volatile int kept;
   kept = room[depth % 72];
 }
 
+/// By this very name: qemu-user replaces the text of no other.
+std::vector<target::Mapping> own_mappings() {
+  std::vector<target::Mapping> mappings;
+  FILE* maps = fopen("/proc/self/maps", "r");
+  char line[4096];
+  while (fgets(line, sizeof line, maps) != nullptr) {
+    const std::string_view text(line, std::strcspn(line, "\n"));
+    if (auto mapping = target::parse_mapping(text)) mappings.push_back(std::move(*mapping));
+  }
+  fclose(maps);
+  return mappings;
+}
+
 /// End of the mapping that a local variable is in.
 Address end_of_stack() {
   const int mark = 0;
   const auto here = reinterpret_cast<Address>(&mark);
-  FILE* maps = fopen("/proc/self/maps", "r");
-  char line[4096];
-  Address end = 0;
-  while (fgets(line, sizeof line, maps) != nullptr) {
-    std::string text(line);
-    text.erase(text.find_last_not_of('\n') + 1);
-    if (const auto mapping = target::parse_mapping(text);
-        mapping && mapping->start <= here && here < mapping->end)
-      end = mapping->end;
-  }
-  fclose(maps);
-  return end;
+  for (const target::Mapping& mapping : own_mappings())
+    if (mapping.start <= here && here < mapping.end) return mapping.end;
+  return 0;
 }
 
 CodeMap own_code() {
-  const int proc = ::open("/proc/self", O_PATH | O_DIRECTORY);
-  const auto mappings = target::executable_mappings(proc);
-  ::close(proc);
-  EXPECT_TRUE(mappings);
   std::vector<Region> regions;
-  for (const target::Mapping& mapping : *mappings) {
+  for (const target::Mapping& mapping : own_mappings()) {
+    if (!mapping.executable) continue;
     Region region{mapping.start, mapping.end, 0, nullptr};
     const int fd = mapping.inode != 0 ? ::open(mapping.name.c_str(), O_RDONLY) : -1;
     if (auto file = target::FileMemory::from(target::FileDescriptor(fd)))
