@@ -1,5 +1,9 @@
 """What must be true of every file that is linked with probes."""
-from dof import PT_GNU_STACK, W, X
+import re
+import struct
+
+from dof import AARCH64, PT_GNU_STACK, W, X
+from step import run
 
 
 def is_stub(site):
@@ -22,8 +26,8 @@ def wrong_places(elf, machine, labels, sites):
         found = None
         name = f"{site.provider}_{site.probe}"
         for address in left.get(name, ()):
-            if address == site.address + machine.call or (
-                    machine.name == "i386" and only_pops(elf, site.address + machine.call, address)):
+            behind = site.address + machine.call
+            if address == behind or straight_on(elf, behind, address):
                 found = address
         if found is None:
             problems.append(f"{site} is at no label: {[hex(a) for a in left.get(name, ())]}")
@@ -33,21 +37,23 @@ def wrong_places(elf, machine, labels, sites):
     return problems
 
 
-def only_pops(elf, start, end):
-    """i386: whether the caller takes its arguments off the stack from `start` to `end`, and does no more."""
-    if not 0 < end - start <= 16:
+# add and sub $imm8, %esp; lea imm8(…), %esp; pop %reg; each for x86-64 behind its prefix
+TAKES_OFF = re.compile(rb"(?:\x48?\x83[\xc4\xec].|\x48?\x8d\x64\x24.|\x48?\x8d\x65.|\x41?[\x58-\x5f])*", re.S)
+
+
+def straight_on(elf, start, end):
+    """Whether the instructions from `start` to `end` are few and neither call nor jump: callers take their
+    arguments off the stack there, and clang moves what has no effect on memory to there."""
+    if not 0 < end - start <= 24:
         return False
-    code = elf.code(start, end - start)
-    while code:
-        if code[:2] in (b"\x83\xc4", b"\x83\xec"):  # add, sub $imm8, %esp
-            code = code[3:]
-        elif 0x58 <= code[0] <= 0x5F:  # pop
-            code = code[1:]
-        elif code[:2] == b"\x8d\x64" or code[:2] == b"\x8d\x65":  # lea imm8(...), %esp
-            code = code[4:]
-        else:
-            return False
-    return True
+    if elf.machine == AARCH64:  # branches and system instructions are a group of encodings of their own
+        words = struct.unpack(f"<{(end - start) // 4}I", elf.code(start, end - start))
+        return not any(word >> 26 & 7 == 5 for word in words)
+    if TAKES_OFF.fullmatch(elf.code(start, end - start)):
+        return True
+    said = run("objdump", "-d", "--no-show-raw-insn", f"--start-address={start}", f"--stop-address={end}", elf.path)
+    found = re.findall(r"^ *[0-9a-f]+:\t(\S+)", said, re.M)
+    return bool(found) and not any(re.match(r"call|j|ret|\(bad\)", name) for name in found)
 
 
 def sound(elf):
@@ -59,6 +65,15 @@ def sound(elf):
     for _, flags, _, start, size, _ in elf.loads():
         if flags & W and start < last and first < start + size:
             yield "the DOF can be written"
+    writable = [(a, a + m) for _, flags, _, a, _, m in elf.loads() if flags & W]
+    semaphores = elf.semaphores()
+    for probe, at in semaphores.items():
+        if at % 2 or not any(start <= at < end for start, end in writable):
+            yield f"the semaphore of {probe}, {at:#x}, cannot be counted in"
+        elif any(elf.code(at, 2)):
+            yield f"{probe} is enabled in the file"
+    if len(set(semaphores.values())) != len(semaphores):
+        yield f"probes share a semaphore: {semaphores}"
     exported = [n for n in elf.symbols(".dynsym", ".dynstr") if "__dtrace" in n or "$dtrace" in n]
     if exported:
         yield f"exports {exported}"

@@ -1,16 +1,21 @@
 """Reads DOF from linked ELF files, for tests: written from spec/dof.md sections 1 and 4.3 alone, so that
 it shares no mistake with the decoder in src/dof. Trusts the file, and reads DOFREL only."""
+import pathlib
 import re
 import struct
+import sys
 from dataclasses import dataclass
 
-from notes import Elf
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "sdt"))
+
+from notes import Elf  # noqa: E402
 
 STRTAB, PROBES, RELTAB, URELHDR, PROVIDER, PROFFS, PRENOFFS, SEMAPHORES = 8, 16, 10, 12, 15, 18, 26, 0x76747273
 DOFREL = 2
 PT_LOAD, PT_GNU_STACK, PT_GNU_PROPERTY = 1, 0x6474E551, 0x6474E553
 X, W = 1, 2
 RELA, REL, RELR = 4, 9, 19
+AARCH64 = 183
 
 
 @dataclass(frozen=True, order=True)
@@ -28,6 +33,8 @@ class LinkedElf(Elf):
 
     def __init__(self, path):
         super().__init__(path)
+        self.path = path
+        self.machine, = self.unpack("H", 0x12)
         phoff, = self.unpack(self.word, 0x20 if self.wide else 0x1C)
         entry, count = self.unpack("HH", 0x36 if self.wide else 0x2A)
         self.segments = []
@@ -158,7 +165,7 @@ class LinkedElf(Elf):
                         yield Site(text(name), text(probe), place, text(function), question, tuple(types))
 
     def semaphores(self):
-        """{probe: address}"""
+        """{(provider, probe): address}"""
         found = {}
         for dof, at in self.objects():
             headers = self._headers(at)
@@ -167,8 +174,9 @@ class LinkedElf(Elf):
                     continue
                 for offset in range(0, header[5], 16):
                     provider, name = self.unpack("II", at + header[4] + offset + 8)
-                    strings, = self.unpack("I", at + headers[provider][4])
-                    found[self.text(at + headers[strings][4] + name)] = self._place(dof, header, offset)
+                    strings, _, _, _, called = self.unpack("5I", at + headers[provider][4])
+                    names = at + headers[strings][4]
+                    found[self.text(names + called), self.text(names + name)] = self._place(dof, header, offset)
         return found
 
     def labels(self, prefix="here_"):

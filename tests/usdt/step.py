@@ -15,7 +15,7 @@ VITRINE = pathlib.Path(sys.argv[2]).resolve()
 HERE = ROOT / "tests/usdt"
 sys.path.insert(0, str(ROOT / "tests/sdt"))
 
-from build import Failure, cases, run  # noqa: E402  (used by the tests)
+from build import Failure, cases, run  # noqa: E402, F401  (what tests take from here)
 
 LINKERS = ("bfd", "gold", "lld", "mold")
 # How code is compiled, and how it is linked.

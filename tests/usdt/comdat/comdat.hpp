@@ -7,7 +7,7 @@
 
 #include "comdat.h"
 
-#if defined(NO_LABELS) || !_DTRACE_VERSION
+#ifdef NO_LABELS
 #define HERE(name) ((void)0)
 #else
 #define HERE(name) __asm__ volatile("here_" #name "_%=:" : :)

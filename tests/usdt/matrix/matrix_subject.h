@@ -5,7 +5,7 @@
 
 #include "matrix.h"
 
-#if _DTRACE_VERSION
+#if !defined(_DTRACE_VERSION) || _DTRACE_VERSION
 /* A label right behind the probe's instructions, so that the test can tell where they are. */
 #define HERE(name) __asm__ volatile("here_" #name "_%=:" : :)
 #else
