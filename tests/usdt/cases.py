@@ -261,8 +261,8 @@ def main():
         running = []
 
         def case(name, function, *arguments):
-            folder = folder / f"case{len(running)}"
-            running.append((name, pool.submit(lambda: function(Folder(folder), *arguments))))
+            own = folder / f"case{len(running)}"
+            running.append((name, pool.submit(lambda: function(Folder(own), *arguments))))
 
         for ld in LINKERS:
             case(f"--gc-sections, {ld}", collected, ld)
