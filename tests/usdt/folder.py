@@ -1,10 +1,12 @@
 """A folder, and what compiles and links in it, for tests that make one small program after another."""
+import concurrent.futures
 import json
+import os
 import pathlib
 
-from checks import sound, wrong_places
+from checks import is_stub, sound, wrong_places
 from dof import LinkedElf
-from step import HERE, MACHINES, VITRINE, header, link_step, linker, run
+from step import HERE, MACHINES, VITRINE, cases, header, link_step, linker, run
 
 NATIVE = MACHINES["x86_64"]
 FILES = HERE / "cases"
@@ -47,7 +49,29 @@ class Folder:
 
 
 def names(sites):
-    return sorted({s.probe for s in sites})
+    """The probes of sites that are where the source has them: not in stubs."""
+    return sorted({s.probe for s in sites if not is_stub(s)})
+
+
+class Running:
+    """Cases, as many at once as there are processors, each in a folder of its own."""
+
+    def __init__(self, place, only):
+        self.place, self.only = pathlib.Path(place), only
+        self.pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count())
+        self.started = []
+
+    def case(self, name, function, *arguments, machine=NATIVE):
+        """Runs function(folder, *arguments), if the case was asked for."""
+        if self.only and not any(word in name for word in self.only):
+            return
+        path = self.place / f"case{len(self.started)}"
+        self.started.append((name, self.pool.submit(lambda: function(Folder(path, machine), *arguments))))
+
+    def done(self):
+        """Waits for all, and says what failed: the exit status of the test."""
+        with self.pool:
+            return cases(lambda: [(name, done.result) for name, done in self.started])
 
 
 def shown(path):

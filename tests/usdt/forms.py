@@ -1,18 +1,15 @@
 #!/usr/bin/env python3
 """Calls of probes in every form that compilers give them, and what link-time optimisation makes of them.
 
-usage: forms.py SOURCE_ROOT VITRINE
+usage: forms.py SOURCE_ROOT VITRINE [WORD IN THE NAME OF A CASE…]
 """
-import concurrent.futures
 import itertools
-import os
-import pathlib
 import sys
 import tempfile
 
 from checks import is_stub
-from folder import NATIVE, Folder, names, traced
-from step import LINKERS, MACHINES, cases, run
+from folder import NATIVE, Running, names, traced
+from step import LINKERS, MACHINES, run
 
 SAID = "direct 1\ntail 2\nasked 0 0\n"
 FIRES = [("cases:live", [1]), ("cases:other", [2]), ("cases:done", [4]), ("cases:start", [5])]
@@ -26,7 +23,7 @@ def plain_declarations(folder, compiler, level, code, mode, linkers):
     for ld in linkers:
         path = folder.link(f"forms-{ld}", f"-{mode}", forms, probes, ld=ld)
         sites = folder.good(path, said=SAID, labels=False, runner=runner)
-        assert set(names(sites)) >= {"live", "other", "done", "start", "tick"}, sites
+        assert {s.probe for s in sites} >= {"live", "other", "done", "start", "tick"}, sites
         assert any(s.enabled for s in sites), sites
     if folder.machine is NATIVE:
         fires, said = traced([path], "cases:live", "cases:other", "cases:done", "cases:start")
@@ -47,7 +44,7 @@ def other_names(folder, ld, mode):
     weak, strong = folder.compile("weak.c", "-O2", *code), folder.compile("strong.c", "-O2", *code)
     path = folder.link("names", f"-{mode}", weak, strong, folder.step(weak, strong), ld=ld)
     sites = folder.good(path, said="1 2 3 4\n")
-    assert names(s for s in sites if not is_stub(s)) == ["dead", "done", "live", "start", "tick"], sites
+    assert names(sites) == ["dead", "done", "live", "start", "tick"], sites
 
 
 def optimised_at_link(folder, compiler, option, ld):
@@ -72,13 +69,9 @@ def kept_markings(folder, flag, marking, ld):
 
 
 def main():
-    with tempfile.TemporaryDirectory() as place, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        running = []
-
-        def case(name, function, *arguments, machine=NATIVE):
-            path = pathlib.Path(place) / f"case{len(running)}"
-            running.append((name, pool.submit(lambda: function(Folder(path, machine), *arguments))))
-
+    with tempfile.TemporaryDirectory() as place:
+        running = Running(place, sys.argv[3:])
+        case = running.case
         for compiler, level in itertools.product(("gcc", "clang"), ("-O0", "-O2", "-Os")):
             for code, mode in ((["-fPIE"], "pie"), (["-fno-pie"], "no-pie"), (["-fPIE", "-fno-plt"], "pie"),
                                (["-fno-pie", "-mcmodel=large"], "no-pie"), (["-fPIC", "-mcmodel=large"], "pie")):
@@ -98,7 +91,7 @@ def main():
         for compiler, option, ld in (("gcc", "-flto", "bfd"), ("gcc", "-flto", "gold"), ("gcc", "-flto", "mold"),
                                      ("clang", "-flto", "lld"), ("clang", "-flto=thin", "lld")):
             case(f"{compiler} {option} {ld}", optimised_at_link, compiler, option, ld)
-        return cases(lambda: [(name, done.result) for name, done in running])
+        return running.done()
 
 
 if __name__ == "__main__":
