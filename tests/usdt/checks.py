@@ -23,12 +23,11 @@ def wrong_places(elf, machine, labels, sites):
             if not 0 <= site.address - symbols[site.function][0] <= 8:  # behind endbr64 or bti
                 problems.append(f"{site} is not in the stub, at {symbols[site.function][0]:#x}")
             continue
-        found = None
         name = f"{site.provider}_{site.probe}"
-        for address in left.get(name, ()):
-            behind = site.address + machine.call
-            if address == behind or straight_on(elf, behind, address):
-                found = address
+        behind = site.address + machine.call
+        found = min((a for a in left.get(name, ()) if a >= behind), default=None)
+        if found is not None and found != behind and not straight_on(elf, behind, found):
+            found = None
         if found is None:
             problems.append(f"{site} is at no label: {[hex(a) for a in left.get(name, ())]}")
         else:

@@ -75,18 +75,7 @@ class Running:
 
 
 def shown(path):
-    """What `vitrine probes` makes of a file."""
+    """The sites that `vitrine probes` shows, questions too: sorted (provider, probe, address)."""
     lines = [json.loads(line) for line in run(VITRINE, "probes", "--json", path).splitlines()]
-    return sorted((p["provider"], p["name"], int(s["address"], 16)) for p in lines for s in p["sites"])
-
-
-def traced(command, *probes):
-    """The fires that `vitrine trace` shows of a command, and what the command printed."""
-    said, fires = [], []
-    for line in run(VITRINE, "trace", *probes, "--json", "--exec", "--", *command).splitlines():
-        if line.startswith('{"ts_ns"'):
-            event = json.loads(line)
-            fires.append((event["probe"], event["args"]))
-        else:
-            said.append(line)
-    return fires, said
+    return sorted((p["provider"], p["name"], int(s["address"], 16))
+                  for p in lines for s in p["sites"] + p.get("enabled_sites", []))

@@ -12,7 +12,6 @@ without probes shows so, and the combination is named.
 import collections
 import concurrent.futures
 import itertools
-import json
 import os
 import pathlib
 import subprocess
@@ -21,7 +20,8 @@ import tempfile
 
 from checks import sound, wrong_places
 from dof import LinkedElf
-from step import HERE, LINKERS, MACHINES, MODES, VITRINE, Failure, header, link_step, linker, run
+from folder import shown
+from step import HERE, LINKERS, MACHINES, MODES, Failure, header, link_step, linker, run
 
 COMPILERS = ("gcc", "clang")
 LEVELS = ("-O0", "-O2", "-Os")
@@ -62,18 +62,12 @@ def said(folder, machine, mode, path):
     return run(*machine.runner(mode), path)
 
 
-def shown(path):
-    """The sites that `vitrine probes` shows: {(provider, probe, address)}."""
-    lines = [json.loads(line) for line in run(VITRINE, "probes", "--json", path).splitlines()]
-    return {(p["provider"], p["name"], int(s["address"], 16)) for p in lines if p["kind"] == "dof" for s in p["sites"]}
-
-
 def check(path, machine):
     """Yields what is wrong with a linked file."""
     elf = LinkedElf(path)
     sites = elf.sites()
     yield from wrong_places(elf, machine, elf.labels(), sites)
-    theirs = shown(path) if "tool" not in str(VITRINE) else {(s.provider, s.probe, s.address) for s in sites}
+    theirs = set(shown(path))
     ours = {(s.provider, s.probe, s.address) for s in sites}
     if theirs != ours:
         yield f"vitrine shows {theirs - ours}, and not {ours - theirs}"
