@@ -20,6 +20,10 @@ namespace {
 constexpr std::uint32_t sht_sunw_dof = 0x6ffffff4;
 constexpr std::uint32_t shf_gnu_retain = 1U << 21;
 constexpr std::uint32_t word_bytes = 8;
+// Semaphores begin a page. lld and mold map the page of the file where constant data ends and other
+// data begins twice, and while both are writable, before the dynamic linker has run, the kernel
+// counts in the first: a program that is traced from its start would stay disabled.
+constexpr std::uint32_t page_bytes = 4096;
 constexpr std::uint32_t own_features = 3;  // of stubs: IBT and SHSTK, or BTI and PAC
 
 class Builder {
@@ -40,7 +44,7 @@ class Builder {
     frame_section_ =
         writer_.add(NewSection{".eh_frame", SHT_PROGBITS, SHF_ALLOC, frames_.alignment(), {}});
     semaphore_section_ =
-        writer_.add(NewSection{".probes", SHT_PROGBITS, SHF_ALLOC | SHF_WRITE, 2, {}});
+        writer_.add(NewSection{".probes", SHT_PROGBITS, SHF_ALLOC | SHF_WRITE, page_bytes, {}});
     for (std::uint32_t i = 0; i < definition_.providers.size(); ++i) add_provider(i);
     auto bytes = dof::write(object_);
     if (!bytes) return tl::unexpected(bytes.error());

@@ -52,7 +52,7 @@ def fires(command):
     return int(re.fullmatch(r"sum -?\d+, (\d+) fires\n", run(*command))[1])
 
 
-def traced(path, elf, command, count):
+def traced(path, elf, command, count, all_called):
     """Enables all sites; checks each fire and each site."""
     said, _ = trace(path, command, "comdat:*")
     assert len(said) == count, f"{len(said)} fires shown, {count} made"
@@ -63,7 +63,8 @@ def traced(path, elf, command, count):
     assert set(fired) <= set(sites), f"fires at {[hex(a) for a in set(fired) - set(sites)]}"
     silent = [s for a, s in sites.items() if a not in fired and not is_stub(s)
               and not NEVER_CALLED.search(s.function)]
-    assert not silent, f"never fired: {silent}"
+    # Of the copies made without optimisation all are called; others may be left behind, inlined everywhere.
+    assert not silent or not all_called, f"never fired: {silent}"
     for event in said:
         site = sites[int(event["site"], 16)]
         assert event["probe"] == f"comdat:{site.probe}", f"{event} at {site}"
@@ -84,7 +85,7 @@ def one(folder, machine, compiler, mode, name, order, made):
         command = [*machine.runner(mode), folder / f"host-{machine.name}", path]
     count = fires(command)
     if machine.name == "x86_64":
-        traced(path, elf, command, count)
+        traced(path, elf, command, count, order == ORDERS[0])
     path.unlink()
 
 

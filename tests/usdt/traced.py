@@ -68,6 +68,7 @@ def peer(folder, ld):
     sites = [s for s in LinkedElf(path).sites() if not is_stub(s) and s.probe not in ("none", "words", "asked")]
     program = " ".join(f'uprobe:{path}:{s.address:#x} {{ printf("{s.provider}:{s.probe} %d\\n", (int32)reg("di")); }}'
                        for s in sites)
+    run("strip", path)  # with symbols, this bpftrace would not go behind the start of a function
     wanted = collections.Counter((p, a[0]) for p, a in said_fires(run(*command))
                                  if p not in ("matrix:none", "matrix:words", "matrix:asked"))
     said = run("bpftrace", "--unsafe", "-q", "-o", folder / "seen", "-e", program, "-c", " ".join(map(str, command)))

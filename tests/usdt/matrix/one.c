@@ -56,7 +56,7 @@ static __attribute__((noinline)) void last(int n) {
 }
 
 int exported(int n) {
-  printf("matrix:with-dashes %d\n", n);
+  printf("matrix:with-dashes %d\nmatrix:with-dashes %d\n", n, n + 1);
   MATRIX_WITH_DASHES(n);
   HERE(matrix_with__dashes);
   MATRIX_WITH_DASHES(n + 1);
