@@ -90,7 +90,7 @@ def main():
                 if (mode, ld) == ("static-pie", "gold"):
                     continue  # gold knows no --no-dynamic-linker: Usdt.matrix shows it
                 yield (f"{compiler} {level} {mode} {ld}", everything, prepared(place), compiler, level, mode, ld)
-            for ld in LINKERS:
+            for ld in ("bfd", "gold", "mold"):  # bpftrace 0.17 sees nothing at addresses in files of lld
                 yield (f"bpftrace, {ld}", peer, prepared(place), ld)
 
         return cases(programs)
