@@ -27,8 +27,9 @@ inline void put(const std::string& path, const std::string& bytes) {
 /// A folder with the program "shop", which ends with it.
 class DofProgram {
  public:
-  explicit DofProgram(usdt::EnabledProtocol protocol, const std::string& flags = "-O2 -pie -fPIE") {
-    build(protocol, flags);
+  explicit DofProgram(usdt::EnabledProtocol protocol, const std::string& flags = "-O2 -pie -fPIE",
+                      bool long_nop = false) {
+    build(protocol, flags, long_nop);
   }
   DofProgram(const DofProgram&) = delete;
   DofProgram& operator=(const DofProgram&) = delete;
@@ -53,7 +54,7 @@ class DofProgram {
   }
 
  private:
-  void build(usdt::EnabledProtocol protocol, const std::string& flags) {
+  void build(usdt::EnabledProtocol protocol, const std::string& flags, bool long_nop) {
     char pattern[] = "/tmp/vitrine_dof.XXXXXX";
     folder_ = ::mkdtemp(pattern);
     const auto definition = usdt::parse(content(DOF_SUBJECT ".d"), "shop.d");
@@ -67,6 +68,7 @@ class DofProgram {
     options.objects = {folder_ + "/shop.o"};
     options.output = folder_ + "/probes.o";
     options.enabled = protocol;
+    options.long_nop = long_nop;
     const auto linked = usdt::link(*definition, options);
     ASSERT_TRUE(linked) << linked.error().message;
     run("cc " + flags + " -o " + path() + " " + folder_ + "/shop.o " + folder_ + "/probes.o");

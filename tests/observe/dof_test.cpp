@@ -335,5 +335,21 @@ TEST(Dof, ThatLiesIsRefusedSiteBySiteAndTheRestIsTraced) {
   }
 }
 
+TEST(Dof, LongNopsAreLeftAloneWhereTheKernelMakesUnsafeCallsOfThem) {
+  const DofProgram program(EnabledProtocol::semaphore, "-O2", true);
+  Child child = start(program);
+  const auto trace = open_trace(of_process(child.pid(), {"shop:plain"}));
+  ASSERT_TRUE(trace);  // its stub has short ones
+  const bool unsafe = bpf::kernel_nop_class() == bpf::NopClass::unsafe_nop5;
+  bool told = false;
+  for (const std::string& note : trace->take_notes())
+    told = told || note.find("is a 5-byte nop") != note.npos;
+  EXPECT_EQ(told, unsafe);
+  EXPECT_EQ(tell(child, "fire 5"), "fire");
+  const std::size_t expected = unsafe ? 0 : 5;
+  EXPECT_EQ(collect(*trace, expected).size(), expected);
+  EXPECT_TRUE(collect_rest(*trace).empty());
+}
+
 }  // namespace
 }  // namespace vitrine::test
