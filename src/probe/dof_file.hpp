@@ -17,7 +17,8 @@ struct PlacedDof {
   dof::Object object;
   Address address = 0;            ///< of its header, in the file's own address space
   std::uint64_t file_offset = 0;  ///< of its header
-  /// What the dynamic linker has to write into it. Ours needs nothing: it stays read-only, shared.
+  /// What the dynamic linker has to write into it, by address. Ours needs nothing: it stays
+  /// read-only, shared.
   std::vector<elf::DynamicRelocation> dynamic_relocations;
   /// In a relocatable file: what the linker will write into it, from its header.
   std::vector<elf::SectionRelocation> relocations;

@@ -88,8 +88,11 @@ class Maker {
   /// Whether the record's word is written by a relocation that only the dynamic linker resolves.
   static bool decided_elsewhere(const PlacedDof& placed, const dof::Record& record) {
     const Address word = placed.address + record.word_offset;
-    return std::any_of(placed.dynamic_relocations.begin(), placed.dynamic_relocations.end(),
-                       [&](const auto& one) { return one.where == word && !one.value; });
+    const auto& all = placed.dynamic_relocations;
+    const auto found = std::lower_bound(
+        all.begin(), all.end(), word,
+        [](const elf::DynamicRelocation& one, Address at) { return one.where < at; });
+    return found != all.end() && found->where == word && !found->value;
   }
 
   Probe& probe_of(const std::string& provider, const std::string& name) {
