@@ -104,7 +104,7 @@ class Maker {
 
   void add(Probe& probe, Common& common) {
     for (const std::uint32_t offset : common.record.offsets) {
-      if (!count()) return;
+      if (!count(common.record.prototype.translated.size())) return;
       Site site = site_at(common, offset);
       site.semaphore = common.semaphore;
       place(site, layout_);
@@ -116,7 +116,7 @@ class Maker {
       probe.sites.push_back(std::move(site));
     }
     for (const std::uint32_t offset : common.record.enabled_offsets) {
-      if (!count()) return;
+      if (!count(1)) return;
       probe.questions.push_back(question_at(common, offset));
     }
   }
@@ -195,11 +195,16 @@ class Maker {
     return *known;
   }
 
-  /// False: no more sites.
-  bool count() {
-    if (sites_ == limits::probe_notes)
-      problem("it has more than {} sites: those beyond are left out", limits::probe_notes);
-    return sites_++ < limits::probe_notes;
+  /// False: no more sites. A small DOF may claim many, each with many arguments.
+  bool count(std::size_t arguments) {
+    if (full_) return false;
+    ++sites_;
+    arguments_ += arguments;
+    full_ = sites_ > limits::probe_notes || arguments_ > limits::dof_site_arguments;
+    if (full_)
+      problem("it has more than {} sites, or more than {} arguments of sites: the rest is left out",
+              limits::probe_notes, limits::dof_site_arguments);
+    return !full_;
   }
 
   template <class... Args>
@@ -213,7 +218,8 @@ class Maker {
   Machine machine_;
   std::optional<dof::Machine> patterns_;
   DofProbes& into_;
-  std::size_t sites_ = 0;
+  std::size_t sites_ = 0, arguments_ = 0;
+  bool full_ = false;
   std::unordered_map<std::string, std::size_t> positions_;  // of provider, NUL, name
 };
 
