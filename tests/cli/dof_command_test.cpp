@@ -1,6 +1,7 @@
 // Probes of a DOF as a user meets them: probes, ps, trace.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -83,7 +84,12 @@ TEST(DofCommand, PsCountsAndTraceShowsLabels) {
   for (const json& process : objects(vitrine({"ps", "--json"}).out))
     if (process["pid"] == child.pid()) {
       listed = true;
-      EXPECT_EQ(process["probes"], 4);
+      // Those of its libraries, too.
+      const auto probes = objects(vitrine({"probes", "--json", pid}).out);
+      EXPECT_EQ(process["probes"], probes.size());
+      EXPECT_EQ(std::count_if(probes.begin(), probes.end(),
+                              [](const json& probe) { return probe["kind"] == "dof"; }),
+                4);
     }
   EXPECT_TRUE(listed);
   Child tracer = start_trace({pid, "shop:mapped", "--json", "--limit", "2"});

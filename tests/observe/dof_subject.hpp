@@ -71,7 +71,8 @@ class DofProgram {
     options.long_nop = long_nop;
     const auto linked = usdt::link(*definition, options);
     ASSERT_TRUE(linked) << linked.error().message;
-    run("cc " + flags + " -o " + path() + " " + folder_ + "/shop.o " + folder_ + "/probes.o");
+    // The libraries among the flags come behind what wants them.
+    run("cc -o " + path() + " " + folder_ + "/shop.o " + folder_ + "/probes.o " + flags);
   }
 
   std::string folder_;
