@@ -73,6 +73,7 @@ function(vitrine_usdt_provider target)
       add_custom_command(OUTPUT ${probes} COMMAND ${step} DEPENDS ${definition} $<TARGET_OBJECTS:${target}>
         COMMENT "Taking probes out of ${target}" VERBATIM COMMAND_EXPAND_LISTS)
       add_custom_target(${target}_${name}_probes DEPENDS ${probes})
+      add_dependencies(${target}_${name}_probes ${target})  # Make knows no rule for another target's objects
       add_library(${target}_${name}_probe_object INTERFACE)
       add_dependencies(${target}_${name}_probe_object ${target}_${name}_probes)
       target_link_libraries(${target}_${name}_probe_object INTERFACE ${probes})
