@@ -75,6 +75,7 @@ KVD = {f"kvd:{p}" for p in ("client-open", "client-close", "command-start", "com
 def kvd(folder):
     """Under a tracer from its first instruction; probes of the program, its archive and its library."""
     path = folder / "socket"
+    path.unlink(missing_ok=True)
     with open(folder / "trace", "w+") as trace, open(folder / "said", "w+") as said:
         server = subprocess.Popen(
             [VITRINE, "trace", "kv*:*", "--json", "--exec", "--", "sh", "-c", 'exec "$0" "$1" 2>"$2"',
