@@ -106,6 +106,10 @@ def main():
                 machines, ("g++", "clang++"), MODES, LINKERS, ORDERS):
             if name == "gold" and mode == "static-pie":
                 continue  # gold knows no --no-dynamic-linker: Usdt.matrix shows it
+            if (machine.name, name, mode) == ("aarch64", "gold", "static"):
+                # gold writes no .eh_frame_hdr there: without probes, too, the program dies of its first exception.
+                print(f"not here: {machine.name} {compiler} {mode} {name}")
+                continue
             if order != ORDERS[0] and mode not in ("pie", "shared"):
                 continue
             running.append((f"{machine.name} {compiler} {mode} {name} {' '.join(order)}",

@@ -180,7 +180,8 @@ class LinkedElf(Elf):
         return found
 
     def labels(self, prefix="here_"):
-        """[("provider_probe", address)] of the assembler labels `here_<provider>_<probe>_<number>`, each beside a macro."""
+        """[("provider_probe", address)] of the assembler labels `here_<provider>_<probe>_<number>`, each right
+        behind a macro."""
         found = []
         table, = self.all(".symtab")
         strings, = self.all(".strtab")
