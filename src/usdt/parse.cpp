@@ -151,9 +151,8 @@ class Parser {
             what + fmt::format("is spelled in more than {} characters", limits::dof_type_name),
             "name the type by a typedef");
       if (!type.derivations.empty()) continue;
-      if (type.kind == CType::Kind::floating)
-        return fail(one.at, what + "goes in a floating-point register, which no observer reads",
-                    "pass a pointer to it, or a scaled integer");
+      if (type.kind == CType::Kind::floating && type.base.ends_with("_Complex"))
+        return fail(one.at, what + "takes two registers", "pass its two parts");
       if (type.kind == CType::Kind::aggregate)
         return fail(one.at, what + "is passed by value, where no observer finds it",
                     "pass a pointer: " + spelled + " *");
