@@ -70,7 +70,13 @@ Result<bool> DefinitionFinder::refresh(const std::optional<format::ThreadSchema>
   if (!*list_changed && schema == schema_ && !watched_.changed(memory)) return false;
   // Symbol tables are read a few bytes here and there, which windows make half the system calls.
   WindowMemory windows(memory, limits::search_windows);
+  auto before = definitions_;
   search(windows, schema);
+  // Memory that went away with its process says nothing of where its variables were.
+  if (auto same = process_.verify(); !same && same.error().code == ErrorCode::not_found) {
+    definitions_ = std::move(before);
+    return tl::unexpected<Error>(std::move(same.error()));
+  }
   if (memory.exhausted())
     note("its modules are so many, or so contrived, that the search was given up");
   schema_ = schema;

@@ -158,8 +158,12 @@ std::shared_ptr<FireLabels::Known> FireLabels::look_at(pid_t pid, pid_t kernel_t
 bool FireLabels::take_image(Look& look) {
   target::Process& process = look.subject->process();
   const std::uint64_t image = program_image(process.proc_dir());
+  const auto verified = process.verify();
+  // Fires of one that has just ended may still come: they tell if this is what they executed.
+  const bool ended = !verified && verified.error().code == ErrorCode::not_found;
+  if ((ended || image == 0) && look.image != 0) return true;
   // Only then was what is known found in that image.
-  const bool sure = process.verify().has_value();
+  const bool sure = verified.has_value();
   const std::uint64_t before = std::exchange(look.image, sure ? image : no_image);
   return look.image == before;
 }

@@ -67,7 +67,8 @@ TEST(TraceCommand, AnObjectAFire) {
     EXPECT_EQ(event["site"].get<std::string>().rfind("0x", 0), 0U);
     EXPECT_EQ(event["args"], json({i, "shot " + std::to_string(i), i * 0.5}));
     EXPECT_EQ(event["arg_names"], json({"number", "text", "ratio"}));
-    EXPECT_EQ(event["labels"], json::array());
+    EXPECT_EQ(event["labels"],
+              json::array({{{"key", "shot"}, {"value", "shot " + std::to_string(i)}}}));
   }
   EXPECT_EQ(tracer.wait(), 0);
 }
@@ -323,7 +324,7 @@ TEST(TraceCommand, CapabilitiesForFilesAndWithPtraceForProcesses) {
   const json of_process = event_of(by_process);
   EXPECT_EQ(of_process["args"], json({0, "shot 0", 0.0}));
   EXPECT_FALSE(of_process.contains("labels_error")) << of_process;
-  EXPECT_EQ(of_process["labels"], json({{"shot", "shot 0"}}));
+  EXPECT_EQ(of_process["labels"], json::array({{{"key", "shot"}, {"value", "shot 0"}}}));
 
   Child without = start_trace_as_nobody("-all", pid_of(child));
   EXPECT_THAT(without.rest_of_output(), HasSubstr("CAP_BPF and CAP_PERFMON"));

@@ -146,7 +146,7 @@ TEST_F(UsdtCommand, RunsThePreprocessorWhenAsked) {
   const test::Outcome failed = vitrine("header -C -s error.d");
   EXPECT_EQ(failed.status, 1);
   EXPECT_THAT(failed.err, HasSubstr("the C preprocessor cpp failed"));
-  write("line.d", "#define X int\n\nprovider p {\n probe a(X, double d); };\n");
+  write("line.d", "#define X int\n\nprovider p {\n probe a(X, struct s d); };\n");
   EXPECT_THAT(vitrine("header -C -s line.d").err, HasSubstr("line.d:4: probe a: parameter 2"));
 }
 
