@@ -35,6 +35,8 @@ Parsed<std::optional<ArgumentSize>> take_size(Cursor& cursor) {
   return size;
 }
 
+constexpr std::size_t longest_reason = 512;  // bytes
+
 Parsed<OperandText> parse_operand(std::string_view text, Machine machine) {
   switch (machine) {
     case Machine::x86_64:
@@ -69,7 +71,11 @@ tl::expected<vitrine_operand, ArgumentError> compile_argument(std::string_view t
   const auto size = take_size(cursor.skip_blanks());
   if (!size) return tl::unexpected<ArgumentError>(size.error());
   if (cursor.skip_blanks().done()) return syntax_error("there is no operand");
-  if (cursor.take("?")) return unsupported(std::string(cursor.skip_blanks().rest()));
+  if (cursor.take("?")) {  // call_arguments.cpp writes these; a file's own note may say anything
+    const std::string_view why = cursor.skip_blanks().rest();
+    if (why.empty()) return syntax_error("there is no operand");
+    return unsupported(std::string(why.substr(0, longest_reason)));
+  }
   const auto operand = parse_operand(cursor.rest(), machine);
   if (!operand) return tl::unexpected<ArgumentError>(operand.error());
   return lower(*operand, *size, machine, address, symbols);

@@ -202,6 +202,8 @@ TEST(Argument, CompilesIntelSyntax) {
   expect(x64, "-4@5", constant(4, 5, VITRINE_SIGNED));
   expect(x64, "-4@-7", constant(4, static_cast<std::uint64_t>(-7), VITRINE_SIGNED));
   expect(x64, "8@OFFSET FLAT:g+4", constant(8, 0x3004, 0, place));
+  refuse(x64, "8@?", ArgumentError::Kind::syntax, "no operand");
+  refuse(x64, "? it is passed by value", ArgumentError::Kind::unsupported, "by value");
   refuse(x64, "8@[rax+rcx+rdx]", ArgumentError::Kind::syntax, "more than two registers");
   refuse(x64, "8@[rax", ArgumentError::Kind::syntax, "not closed");
   refuse(x64, "8@[rax-rcx]", ArgumentError::Kind::syntax, "negative");
