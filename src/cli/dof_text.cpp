@@ -20,13 +20,14 @@ std::string counted(std::size_t count, const char* what) {
 
 std::string types(const std::vector<std::string>& all) {
   std::vector<std::string> texts;
+  texts.reserve(all.size());
   for (const std::string& one : all) texts.push_back(printable(one));
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
 /// "(char *) from (int, char *): 1": which native arguments they are of, where that is not plain.
 std::string arguments(const dof::Prototype& prototype) {
-  const std::string shown = fmt::format("({})", types(prototype.translated));
+  std::string shown = fmt::format("({})", types(prototype.translated));
   std::vector<std::uint8_t> plain(prototype.native.size());
   for (std::size_t i = 0; i < plain.size(); ++i) plain[i] = static_cast<std::uint8_t>(i);
   if (prototype.translated == prototype.native && prototype.argument_map == plain) return shown;
@@ -42,6 +43,7 @@ std::string kinds(std::uint16_t machine, const std::vector<Relocation>& relocati
   std::map<std::string, std::size_t> counts;
   for (const Relocation& one : relocations) ++counts[elf::relocation_name(machine, one.type)];
   std::vector<std::string> texts;
+  texts.reserve(counts.size());
   for (const auto& [name, count] : counts) texts.push_back(fmt::format("{} × {}", count, name));
   return fmt::format("{}", fmt::join(texts, ", "));
 }

@@ -284,7 +284,7 @@ std::vector<std::uint32_t> part(const std::vector<std::uint32_t>& from, std::siz
 
 }  // namespace
 
-std::vector<Record> split(Record record) {
+std::vector<Record> split(const Record& record) {
   const std::size_t sites = std::max(record.offsets.size(), record.enabled_offsets.size());
   std::vector<Record> parts;
   for (std::size_t at = 0; at == 0 || at < sites; at += limits::dof_record_sites) {

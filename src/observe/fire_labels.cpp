@@ -394,7 +394,7 @@ void FireLabels::merge(const format::LabelSet& set) {
   fired_.set.defects.insert(fired_.set.defects.end(), set.defects.begin(), set.defects.end());
 }
 
-void FireLabels::complain(std::string error) {
+void FireLabels::complain(const std::string& error) {
   if (fired_.error.find(error) != std::string::npos) return;
   if (!fired_.error.empty()) fired_.error += "; ";
   fired_.error += error;

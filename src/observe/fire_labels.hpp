@@ -80,7 +80,7 @@ class FireLabels {
   void add(Look& look, const bpf::Fire& fire, const bpf::FireSet& set);
   void require_all(const Look& look, const bpf::Fire& fire);
   void merge(const format::LabelSet& set);
-  void complain(std::string error);
+  void complain(const std::string& error);
 
   bpf::Tracer& tracer_;
   limits::LabelLimits limits_;

@@ -113,7 +113,7 @@ tl::expected<Address, ArgumentError> FileSymbols::AtSite::address(std::string_vi
 tl::expected<Address, ArgumentError> FileSymbols::AtSite::got_slot(std::string_view name) {
   const elf::GlobalOffsetTable& table = symbols_.offset_table();
   if (const auto slot = table.slot_of(name)) return *slot;
-  const auto defined = address(name);
+  auto defined = address(name);
   if (!defined) return defined;
   if (const auto slot = table.slot_of(*defined)) return *slot;
   return unresolved(fmt::format("the global offset table has no word for {}", quoted(name)));
