@@ -5,7 +5,7 @@
 namespace vitrine::probe {
 namespace {
 
-constexpr std::string_view owner{"stapsdt", 8};
+constexpr std::string_view owner{"stapsdt\0", 8};
 constexpr std::uint32_t version_3 = 3;  // the note's type; 1 and 2 were other layouts
 
 /// Takes the provider or the name of a probe off `rest`.

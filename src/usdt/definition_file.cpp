@@ -41,6 +41,7 @@ Result<std::string> preprocessed(const DefinitionFile& file) {
   words.insert(words.end(), file.arguments.begin(), file.arguments.end());
   words.push_back(file.path);
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
 

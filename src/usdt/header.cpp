@@ -68,7 +68,7 @@ std::string read_type(const std::string& type, Needs& needs) {
     const auto* const known = std::find_if(type_headers.begin(), type_headers.end(),
                                            [&](const auto& one) { return one.first == word; });
     if (!tag.empty()) {
-      (tag == "enum" ? needs.types : needs.tags).insert(tag + " " + word);
+      (tag == "enum" ? needs.types : needs.tags).insert(fmt::format("{} {}", tag, word));
       tag.clear();
     } else if (word == "struct" || word == "union" || word == "enum") {
       tag = word;

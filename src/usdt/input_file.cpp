@@ -25,8 +25,8 @@ Result<std::vector<std::byte>> read_whole(const std::string& path) {
   if (!S_ISREG(status.st_mode)) return fail(ErrorCode::usage, path + " is not a regular file");
   const auto size = static_cast<std::uint64_t>(status.st_size);
   if (size > most_bytes)
-    return fail(ErrorCode::limit, fmt::format("{} has {} bytes; at most {} are read", path, size,
-                                              most_bytes));
+    return fail(ErrorCode::limit,
+                fmt::format("{} has {} bytes; at most {} are read", path, size, most_bytes));
   std::vector<std::byte> bytes(static_cast<std::size_t>(size));
   std::size_t have = 0;
   while (have < bytes.size()) {

@@ -125,7 +125,7 @@ std::optional<Error> Lexer::follow_line_marker(std::string_view line, Location a
   line = trimmed(line.substr(static_cast<std::size_t>(end - line.data())));
   if (line.starts_with('"')) {
     const std::size_t close = line.find('"', 1);
-    if (close == std::string_view::npos || close > limits::name_bytes)
+    if (close > limits::name_bytes)  // npos is, too
       return problem(at, "the file name of #line does not end", "write #line 12 \"file.d\"");
     const std::string name(line.substr(1, close - 1));
     const auto [known, is_new] =

@@ -59,12 +59,12 @@ const Machine* find_machine(std::uint16_t elf, bool wide) {
   return nullptr;
 }
 
+static_assert(R_X86_64_PC32 == R_386_PC32 && R_X86_64_PLT32 == R_386_PLT32);
+
 std::optional<Branch> direct_branch(const Machine& machine, std::span<const std::byte> code,
                                     std::uint64_t offset, std::uint32_t type, std::int64_t addend) {
   switch (machine.machine) {
-    case dof::Machine::x86_64:
-      if (type != R_X86_64_PC32 && type != R_X86_64_PLT32) return {};
-      return x86_branch(code, offset, addend);
+    case dof::Machine::x86_64:  // its PC32 and PLT32 have the same numbers
     case dof::Machine::i386:
       if (type != R_386_PC32 && type != R_386_PLT32) return {};
       return x86_branch(code, offset, addend);

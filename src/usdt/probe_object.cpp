@@ -88,7 +88,7 @@ class Builder {
     record.offsets = std::move(offsets);
     record.enabled_offsets = std::move(enabled);
     record.relocation = dof::Relocation::own_address;
-    for (dof::Record& part : dof::split(std::move(record))) {
+    for (dof::Record& part : dof::split(record)) {
       provider_->records.push_back(std::move(part));
       record_symbols_.push_back(symbol);
     }

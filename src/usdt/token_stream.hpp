@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "usdt/lexer.hpp"
@@ -36,7 +37,9 @@ class TokenStream {
   void skip_brackets();
 
   void fail(Location at, const std::string& reason, std::string remedy);
-  void fail(const std::string& reason, std::string remedy) { fail(now_.at, reason, remedy); }
+  void fail(const std::string& reason, std::string remedy) {
+    fail(now_.at, reason, std::move(remedy));
+  }
   const std::optional<Error>& error() const { return error_; }
 
   /// "';'", "the end of the file": as a message names it.

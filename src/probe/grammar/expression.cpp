@@ -32,7 +32,7 @@ class Expression {
       const char sign = cursor_.peek();
       if (sign != '+' && sign != '-') break;
       cursor_.skip(1);
-      const auto right = product();
+      auto right = product();
       if (!right) return right;
       left = add(*left, *right, sign == '-');
     }
@@ -60,7 +60,7 @@ class Expression {
           sign == "<" || sign == ">")
         break;
       cursor_.skip(sign.size());
-      const auto right = unary();
+      auto right = unary();
       if (!right) return right;
       left = combine(*left, *right, sign);
     }
@@ -209,8 +209,7 @@ std::optional<double> take_real(Cursor& cursor) {
   cursor.skip_blanks();
   const std::string_view text = cursor.rest();
   const std::size_t digits = text.find_first_not_of("+-");
-  if (digits == std::string_view::npos || digits > 1 || !Cursor::is_digit(text[digits]))
-    return std::nullopt;
+  if (digits > 1 || !Cursor::is_digit(text[digits])) return std::nullopt;
   const std::size_t end = std::min(text.find_first_not_of("0123456789", digits), text.size());
   if (end == text.size() || (text[end] != '.' && text[end] != 'e' && text[end] != 'E'))
     return std::nullopt;

@@ -214,7 +214,7 @@ class Lowering {
       case SymbolPart::got_slot_bias:
         break;
     }
-    const auto table = symbols_->address("_GLOBAL_OFFSET_TABLE_");
+    auto table = symbols_->address("_GLOBAL_OFFSET_TABLE_");
     if (!table) return table;
     const auto value = use.part == SymbolPart::got_bias ? symbols_->address(use.name)
                                                         : symbols_->got_slot(use.name);
