@@ -1,4 +1,6 @@
 // The command as a user meets it: real invocations, their output, their exit codes.
+#include "cli/command.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,18 +8,11 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "support/child.hpp"
-
 namespace vitrine::test {
 namespace {
 
 using testing::HasSubstr;
 using testing::StartsWith;
-
-Outcome vitrine(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), VITRINE);
-  return run(std::move(arguments));
-}
 
 std::vector<nlohmann::json> json_lines(const std::string& text) {
   std::vector<nlohmann::json> objects;

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "cli/command.hpp"
 #include "observe/dof_subject.hpp"
 
 namespace vitrine::test {
@@ -13,27 +14,6 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 using usdt::EnabledProtocol;
-
-constexpr std::chrono::seconds patience{20};
-
-std::string tell(Child& child, const std::string& command) {
-  child.write(command + "\n");
-  return child.read_line(patience).value_or("no answer");
-}
-
-Outcome vitrine(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), VITRINE);
-  return run(std::move(arguments));
-}
-
-/// Attached, as it says itself on standard error, when it returns.
-Child start_trace(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), {"sh", "-c", "exec \"$@\" 2>&1", "sh", VITRINE, "trace"});
-  Child tracer = Child::spawn(std::move(arguments));
-  const auto line = tracer.read_line(patience);
-  EXPECT_THAT(line.value_or("nothing"), HasSubstr("vitrine: tracing"));
-  return tracer;
-}
 
 std::vector<json> objects(const std::string& lines) {
   std::vector<json> found;

@@ -11,7 +11,7 @@
 #include <sstream>
 #include <thread>
 
-#include "support/child.hpp"
+#include "cli/command.hpp"
 
 namespace vitrine::test {
 namespace {
@@ -20,31 +20,10 @@ using nlohmann::json;
 using std::chrono::milliseconds;
 using testing::HasSubstr;
 
-constexpr std::chrono::seconds patience{20};
-
 Child start_subject() {
   Child child = Child::spawn({TRACE_SUBJECT});
   EXPECT_THAT(child.read_line().value_or(""), HasSubstr("ready"));
   return child;
-}
-
-std::string tell(Child& child, const std::string& command) {
-  child.write(command + "\n");
-  return child.read_line(patience).value_or("no answer");
-}
-
-Outcome vitrine(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), VITRINE);
-  return run(std::move(arguments));
-}
-
-/// Attached, as it says itself on standard error, when it returns.
-Child start_trace(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), {"sh", "-c", "exec \"$@\" 2>&1", "sh", VITRINE, "trace"});
-  Child tracer = Child::spawn(std::move(arguments));
-  const auto line = tracer.read_line(patience);
-  EXPECT_THAT(line.value_or("nothing"), HasSubstr("vitrine: tracing"));
-  return tracer;
 }
 
 std::string pid_of(const Child& child) {
