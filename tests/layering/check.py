@@ -18,13 +18,15 @@ ALLOWED = {
     "usdt": {"abi", "base", "dof", "elf"},
     "probe": {"abi", "base", "dof", "elf"},
     "profile": {"base"},
+    "send": {"base"},
+    "symbol": {"abi", "base", "elf"},
     "query": {"base", "probe"},
     "unwind": {"abi", "base", "elf"},
     "target": {"abi", "base", "format", "elf"},
     "bpf": {"abi", "base", "format", "probe", "query", "target"},
     "observe": {"abi", "base", "dof", "format", "elf", "probe", "profile", "query", "target", "bpf",
-                "unwind"},
-    "cli": {"base", "dof", "format", "observe", "probe", "profile", "query", "usdt"},
+                "symbol", "unwind"},
+    "cli": {"base", "dof", "format", "observe", "probe", "profile", "query", "send", "usdt"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([a-z_]+)/')
 

@@ -1,0 +1,51 @@
+// Encodings: a profile in the formats that other tools read. Pure: values in, bytes out.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "profile/profile.hpp"
+
+namespace vitrine::profile {
+
+enum class Encoding : std::uint8_t {
+  pprof,       ///< profile.proto, gzipped (eco.md 2.3)
+  otlp,        ///< ProfilesData = ExportProfilesServiceRequest of v1development (eco.md 2.1, 2.2)
+  folded,      ///< a line a stack: frames from the root, ';' between them, a blank, a count
+  speedscope,  ///< its JSON file format
+  json,        ///< NDJSON: one sample a line
+  html,        ///< one self-contained page
+};
+
+/// As `--format` spells them; nothing: no such encoding.
+std::optional<Encoding> encoding_named(std::string_view name);
+/// By the end of a file's name: .pb.gz and .pprof, .otlp and .pb, .folded and .txt,
+/// .speedscope.json, .ndjson and .jsonl, .html. Nothing: it does not tell.
+std::optional<Encoding> encoding_of_file(std::string_view path);
+std::string_view name_of(Encoding encoding);
+
+struct EncodeOptions {
+  /// Labels whose values become the outermost frames, in order (folded, speedscope, html's first
+  /// view; the others keep labels as labels).
+  std::vector<std::string> group_by;
+  std::string label_prefix;   ///< put before the keys of labels (otlp, pprof)
+  bool otlp_compact = false;  ///< strings of attributes as indices: fewer readers understand them
+  std::string title;          ///< html, speedscope: what was observed
+};
+
+/// Errors: limit (a table has more entries than the format can count), failed (gzip).
+Result<std::string> encode(const Profile& profile, Encoding encoding,
+                           const EncodeOptions& options = {});
+
+// One each; in the file of its name.
+Result<std::string> encode_pprof(const Profile& profile, const EncodeOptions& options);
+Result<std::string> encode_otlp(const Profile& profile, const EncodeOptions& options);
+Result<std::string> encode_folded(const Profile& profile, const EncodeOptions& options);
+Result<std::string> encode_speedscope(const Profile& profile, const EncodeOptions& options);
+Result<std::string> encode_json(const Profile& profile, const EncodeOptions& options);
+Result<std::string> encode_html(const Profile& profile, const EncodeOptions& options);
+
+}  // namespace vitrine::profile

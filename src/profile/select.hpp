@@ -1,0 +1,54 @@
+// Selecting: which samples of a profile are wanted, and what a key of theirs says.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "profile/profile.hpp"
+
+namespace vitrine::profile {
+
+/// The value of `key` in a sample: a label's; or, where no label has that key, of `trace_id`,
+/// `span_id`, `pid`, `tid`, `thread`, `process`, `cpu`. Nothing: the sample has none.
+std::optional<std::string> value_of(const Profile& profile, const Sample& sample,
+                                    std::string_view key);
+
+/// `tenant=acme,route~^/pay,step!=idle,route!~health`: all of them must hold. A ',' or '\' of a
+/// value is written '\,' and '\\'. `=` without a value: the sample has no such key.
+class Filter {
+ public:
+  /// Errors: usage (what is wrong, and where in the text).
+  static Result<Filter> parse(std::string_view text);
+
+  [[nodiscard]] bool holds(const Profile& profile, const Sample& sample) const;
+
+  Filter();
+  Filter(Filter&&) noexcept;
+  Filter& operator=(Filter&&) noexcept;
+  ~Filter();
+
+ private:
+  struct Term;
+  std::vector<Term> terms_;
+};
+
+/// The profile with only those samples; its tables stay.
+Profile filtered(Profile profile, const Filter& filter);
+
+/// One row of `--top`.
+struct TopRow {
+  std::vector<std::string> values;  ///< of the keys; "(none)" where a sample has no such key
+  std::uint64_t samples = 0;
+  std::uint64_t on_cpu_ns = 0;
+  std::uint64_t off_cpu_ns = 0;
+};
+
+/// Time by the values of `keys`, the most first.
+std::vector<TopRow> top(const Profile& profile, const std::vector<std::string>& keys);
+
+}  // namespace vitrine::profile

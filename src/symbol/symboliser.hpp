@@ -1,0 +1,68 @@
+// Symboliser: names, files and lines of code addresses, with the functions inlined there.
+//
+// Files are somebody else's: each is parsed in a worker process that can be killed. One that crashes
+// the parser, stalls it or eats its memory costs its own symbols only.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/memory.hpp"
+#include "base/result.hpp"
+
+namespace vitrine::symbol {
+
+/// A function that the code at an address belongs to.
+struct Frame {
+  std::string name;              ///< demangled
+  std::string system_name;       ///< as the symbol table or DWARF spells it; empty: the same
+  std::string file;              ///< source; empty: not known
+  std::uint32_t line = 0;        ///< 0: not known
+  std::uint32_t start_line = 0;  ///< of the function; 0: not known
+  bool operator==(const Frame&) const = default;
+};
+
+/// Innermost inlined function first, the one with code of its own last. Empty: no symbol.
+using Frames = std::vector<Frame>;
+
+/// A file, by descriptors that stay valid while it is asked about.
+struct File {
+  std::string path;            ///< for messages, and for .gnu_debuglink
+  int descriptor = -1;         ///< of the file that was mapped
+  std::vector<int> root_dirs;  ///< where debug files are looked for; none: our own root
+  std::string build_id;        ///< lower-case hex; empty: none
+};
+
+struct Limits {
+  std::uint64_t worker_memory = 2ULL << 30;  ///< bytes of address space
+  std::chrono::milliseconds time{60'000};    ///< of all questions about one file
+  std::size_t inline_depth = 64;
+  std::size_t name_bytes = 4096;  ///< longer names are cut
+};
+
+struct Answer {
+  std::vector<Frames> frames;  ///< one an address asked for
+  std::string problem;         ///< why there are none, or fewer than there could be; empty: none
+};
+
+class Symboliser {
+ public:
+  explicit Symboliser(Limits limits = {});
+  ~Symboliser();
+  Symboliser(const Symboliser&) = delete;
+  Symboliser& operator=(const Symboliser&) = delete;
+
+  /// `addresses`: in the file's own address space. A file (by device, inode, change time) is parsed
+  /// once, as long as the symboliser lives.
+  Answer resolve(const File& file, std::span<const Address> addresses);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace vitrine::symbol
