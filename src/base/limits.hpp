@@ -109,6 +109,12 @@ inline constexpr std::size_t cfi_rows = 1024;  ///< of a file, kept in full: oth
 inline constexpr std::size_t expression_steps = 256;  ///< of one DWARF expression; compilers: 12
 inline constexpr std::size_t expression_depth = 32;   ///< of its stack
 
+inline constexpr std::size_t export_request = 64U << 20;  ///< bytes, as OTLP recommends to servers
+inline constexpr std::size_t export_answer = 64 * 1024;   ///< bytes read of a collector's answer
+inline constexpr std::size_t export_message = 256;  ///< bytes of what it says in it, for a note
+inline constexpr std::size_t export_notes = 64;     ///< kept until they are taken; the rest counted
+inline constexpr std::size_t spool_files = 64 * 1024;  ///< looked at in the directory of a spool
+
 inline constexpr std::size_t query_bytes = 4096;          ///< of one condition or list
 inline constexpr std::size_t query_steps = 256;           ///< comparisons and their connectives
 inline constexpr std::size_t query_nesting = 64;          ///< parentheses and negations
