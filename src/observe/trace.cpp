@@ -4,19 +4,17 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <deque>
 #include <optional>
 #include <set>
 
 #include "observe/doubtful_words.hpp"
 #include "observe/fire_labels.hpp"
 #include "observe/fire_view.hpp"
-#include "observe/launch.hpp"
 #include "observe/no_such_probe.hpp"
+#include "observe/notes.hpp"
+#include "observe/process_watch.hpp"
 #include "observe/trace_plan.hpp"
 #include "observe/trace_reduction.hpp"
-#include "observe/traced_processes.hpp"
-#include "target/process_events.hpp"
 
 namespace vitrine::observe {
 namespace {
@@ -26,12 +24,8 @@ using Clock = std::chrono::steady_clock;
 
 /// Between two looks at what processes have done: a library that is loaded fires before that unseen.
 constexpr milliseconds watch_interval{5};
-/// The dynamic linker is at work for some time after it has mapped a library.
-constexpr std::array<milliseconds, 4> second_looks{milliseconds(2), milliseconds(20),
-                                                   milliseconds(200), milliseconds(1000)};
-constexpr milliseconds time_to_drain{1000};
 
-class LiveTrace final : public Trace {
+class LiveTrace final : public Trace, private ProcessWatch::Listener {
  public:
   explicit LiveTrace(TraceOptions options)
       : options_(std::move(options)),
@@ -56,8 +50,8 @@ class LiveTrace final : public Trace {
   [[nodiscard]] bool by_file() const { return !options_.target.files.empty(); }
   /// Whether the kernel shows us one process alone; else we choose.
   [[nodiscard]] std::optional<pid_t> only_process() const {
-    if (by_file() || options_.follow || processes_.all().size() != 1) return std::nullopt;
-    return processes_.all().front();
+    if (by_file() || options_.follow || watch_->all().size() != 1) return std::nullopt;
+    return watch_->all().front();
   }
 
   Result<void> check() const;
@@ -73,21 +67,24 @@ class LiveTrace final : public Trace {
   Result<void> tell_programs();
 
   void watch_processes();
-  void take_events();
-  void handle(const target::ProcessEvent& event);
-  void second_look();
   void look_at(pid_t pid);
-  void note(std::string text);
-  void note_all(std::vector<std::string> texts);
+  // Of processes:
+  bool knows(pid_t pid) override { return labels_->knows(pid); }
+  bool concerns(const target::ProcessEvent& event) override {
+    return by_file() && inodes_.contains(event.inode);
+  }
+  void forked(pid_t parent, pid_t child) override;
+  void changed(pid_t pid, bool again) override;
+  void departed(pid_t pid) override;
+  void note(std::string text) override { notes_.add(std::move(text)); }
+  void note_all(std::vector<std::string> texts) { notes_.add(std::move(texts)); }
   void show(const bpf::Fire& fire, const Sink& sink);
 
   TraceOptions options_;
   TracePlan plan_;
   std::vector<query::Selected> selected_;
   ProbeFiles files_;
-  std::optional<Launched> launched_;
-  TracedProcesses processes_;
-  std::set<pid_t> lineage_;         ///< processes that followed ones have forked; some may be gone
+  std::optional<ProcessWatch> watch_;
   std::set<std::uint64_t> inodes_;  ///< of the files that are traced
   std::unique_ptr<bpf::Tracer> tracer_;
   std::vector<bpf::Attachment> attachments_;
@@ -96,24 +93,14 @@ class LiveTrace final : public Trace {
   std::vector<bool> asked_again_;  ///< by program: the kernel tests only a part of the condition
   std::optional<FireLabels> labels_;
   std::optional<StackNames> stacks_;
-  std::unique_ptr<target::ProcessEvents> events_;
-  std::uint64_t events_lost_ = 0;
-  /// Processes to look at once more, and how often they have been.
-  std::map<pid_t, std::pair<Clock::time_point, std::size_t>> to_look_at_;
-  /// Processes that have ended, and when to forget them.
-  std::deque<std::pair<Clock::time_point, pid_t>> departed_;
-  std::set<std::string> said_;
-  std::vector<std::string> notes_;
+  Notes notes_;
   std::optional<TraceReduction> reduction_;
 };
 
 Result<void> LiveTrace::begin() {
   if (auto valid = check(); !valid) return valid;
   // Before anything is looked at, so that what happens meanwhile is not missed.
-  if (auto events = target::ProcessEvents::open())
-    events_ = std::move(*events);
-  else
-    note(events.error().message + ": libraries that are loaded later are not noticed");
+  watch_.emplace(static_cast<ProcessWatch::Listener&>(*this), options_.follow);
   if (options_.query.reduction)
     reduction_.emplace(*options_.query.reduction, options_.query.where.has_value(), selected_);
   if (auto found = find_targets(); !found) return found;
@@ -126,8 +113,8 @@ Result<void> LiveTrace::begin() {
 }
 
 Result<void> LiveTrace::attach_targets() {
-  if (launched_) return begin_launched();
-  for (const pid_t pid : processes_.all())
+  if (watch_->launched() != nullptr) return begin_launched();
+  for (const pid_t pid : watch_->all())
     if (auto attached = attach_process(pid); !attached) return attached;
   for (const std::string& path : options_.target.files) {
     auto file = files_.open(path);
@@ -158,16 +145,9 @@ Result<void> LiveTrace::check() const {
 
 Result<void> LiveTrace::find_targets() {
   for (const pid_t pid : options_.target.pids)
-    if (auto added = processes_.add(pid); !added) return added;
+    if (auto added = watch_->add(pid); !added) return added;
   if (options_.target.command.empty()) return {};
-  auto held = Launched::hold(options_.target.command);
-  if (!held && held.error().code == ErrorCode::not_permitted) {
-    note(held.error().message + ": its first fires may be missed");
-    held = Launched::start(options_.target.command);
-  }
-  if (!held) return tl::unexpected(std::move(held.error()));
-  launched_ = std::move(*held);
-  return processes_.add(launched_->pid());
+  return watch_->launch(options_.target.command);
 }
 
 Result<void> LiveTrace::open_tracer() {
@@ -195,25 +175,27 @@ Result<void> LiveTrace::open_tracer() {
 /// code. A shell or another launcher, with nothing to trace in it, is held anew where it executes
 /// what it is to launch.
 Result<void> LiveTrace::begin_launched() {
-  const pid_t pid = launched_->pid();
+  Launched& launched = *watch_->launched();
+  const pid_t pid = launched.pid();
   if (auto attached = attach_process(pid); !attached) return attached;
-  if (auto there = launched_->run_to_libraries(options_.stop); !there) return there;
+  if (auto there = launched.run_to_libraries(options_.stop); !there) return there;
   if (auto attached = attach_process(pid); !attached) return attached;
   if (plan_.sites() == 0) {
     note(no_such_probe(options_, plan_.seen()).message +
          "; waiting for what it loads or executes later");
-    launched_->go_on();
+    launched.go_on();
   } else {
-    launched_->release();
+    launched.release();
   }
-  to_look_at_[pid] = {Clock::now() + second_looks[0], 0};
+  watch_->look_again_soon(pid);
   return {};
 }
 
 Result<void> LiveTrace::require_sites() {
   if (plan_.sites() != 0) return {};
-  if (!notes_.empty())  // why what was found cannot be attached to
-    return fail(ErrorCode::failed, fmt::format("nothing to trace: {}", fmt::join(notes_, "; ")));
+  if (!notes_.waiting().empty())  // why what was found cannot be attached to
+    return fail(ErrorCode::failed,
+                fmt::format("nothing to trace: {}", fmt::join(notes_.waiting(), "; ")));
   return tl::unexpected(no_such_probe(options_, plan_.seen()));
 }
 
@@ -296,77 +278,33 @@ Result<std::size_t> LiveTrace::poll(milliseconds timeout, const Sink& sink) {
 }
 
 void LiveTrace::watch_processes() {
-  if (launched_ && launched_->executed())
+  Launched* const launched = watch_->launched();
+  if (launched != nullptr && launched->executed())
     if (auto begun = begin_launched(); !begun) {
       note(begun.error().message);
-      launched_->release();
+      launched->release();
     }
-  take_events();
-  second_look();
+  watch_->take_events();
+  watch_->look_again();
 }
 
-void LiveTrace::take_events() {
-  if (!events_) return;
-  for (const target::ProcessEvent& event : events_->take()) handle(event);
-  if (events_->lost() == events_lost_) return;
-  events_lost_ = events_->lost();
-  for (const pid_t pid : processes_.all()) to_look_at_[pid] = {Clock::now(), 0};
+void LiveTrace::forked(pid_t parent, pid_t child) {
+  labels_->forked(parent, child);
+  if (stacks_) stacks_->forked(parent, child);
 }
 
-void LiveTrace::handle(const target::ProcessEvent& event) {
-  using Kind = target::ProcessEvent::Kind;
-  const pid_t pid = event.pid;
-  switch (event.kind) {
-    case Kind::forked:
-      labels_->forked(event.parent, pid);
-      if (stacks_) stacks_->forked(event.parent, pid);
-      if (!options_.follow || (!processes_.has(event.parent) && !lineage_.contains(event.parent)))
-        return;
-      lineage_.insert(pid);
-      // The kernel knows it by its parent, as long as that lives.
-      if (processes_.add(pid)) to_look_at_[pid] = {Clock::now(), 0};
-      return;
-    case Kind::exited:
-      // Its last fires may still be in the buffer, and what it forked in another CPU's events.
-      if (lineage_.contains(pid) || (!processes_.has(pid) && labels_->knows(pid)))
-        departed_.emplace_back(Clock::now() + time_to_drain, pid);
-      return;
-    case Kind::executed:
-    case Kind::mapped: {
-      const bool ours = processes_.has(pid);
-      if (!ours && !labels_->knows(pid) && !(by_file() && inodes_.contains(event.inode))) return;
-      if (stacks_ && !ours) stacks_->look_at(pid);  // addresses have new meanings
-      if (ours) attach_later(pid);
-      to_look_at_[pid] = {Clock::now() + second_looks[0], 0};
-      return;
-    }
-  }
+void LiveTrace::changed(pid_t pid, bool again) {
+  if (watch_->has(pid))
+    attach_later(pid);
+  else if (again)
+    look_at(pid);
+  else if (stacks_)
+    stacks_->look_at(pid);  // addresses have new meanings
 }
 
-void LiveTrace::second_look() {
-  const auto now = Clock::now();
-  for (; !departed_.empty() && departed_.front().first <= now; departed_.pop_front()) {
-    lineage_.erase(departed_.front().second);
-    labels_->exited(departed_.front().second);
-    if (stacks_) stacks_->exited(departed_.front().second);
-  }
-  for (auto at = to_look_at_.begin(); at != to_look_at_.end();) {
-    auto& [when, count] = at->second;
-    if (when > now) {
-      ++at;
-      continue;
-    }
-    if (processes_.has(at->first))
-      attach_later(at->first);
-    else
-      look_at(at->first);
-    if (++count < second_looks.size()) {
-      when = now + second_looks[count];
-      ++at;
-    } else {
-      at = to_look_at_.erase(at);
-    }
-  }
+void LiveTrace::departed(pid_t pid) {
+  labels_->exited(pid);
+  if (stacks_) stacks_->exited(pid);
 }
 
 void LiveTrace::look_at(pid_t pid) {
@@ -376,7 +314,7 @@ void LiveTrace::look_at(pid_t pid) {
 
 void LiveTrace::show(const bpf::Fire& fire, const Sink& sink) {
   // Of a process that is gone already, its fork tells whose labels it had.
-  if (!labels_->knows(fire.head.pid)) take_events();
+  if (!labels_->knows(fire.head.pid)) watch_->take_events();
   if (fire.head.kind == VITRINE_RECORD_PROCESS) {
     labels_->introduce(fire);
     return;
@@ -404,14 +342,7 @@ void LiveTrace::show(const bpf::Fire& fire, const Sink& sink) {
 }
 
 bool LiveTrace::ended() {
-  if (by_file()) return false;
-  for (const pid_t pid : processes_.take_ended()) {
-    labels_->exited(pid);
-    to_look_at_.erase(pid);
-    // What it fired last is still to be shown, and its files cannot be found any more.
-    if (stacks_) departed_.emplace_back(Clock::now() + time_to_drain, pid);
-  }
-  return processes_.empty();
+  return !by_file() && watch_->ended();
 }
 
 Result<query::ReductionTable> LiveTrace::reduction() {
@@ -433,16 +364,7 @@ std::vector<std::string> LiveTrace::probes() const {
 
 std::vector<std::string> LiveTrace::take_notes() {
   if (labels_) note_all(labels_->take_notes());
-  return std::exchange(notes_, {});
-}
-
-void LiveTrace::note(std::string text) {
-  if (said_.size() < limits::search_notes && said_.insert(text).second)
-    notes_.push_back(std::move(text));
-}
-
-void LiveTrace::note_all(std::vector<std::string> texts) {
-  for (std::string& text : texts) note(std::move(text));
+  return notes_.take();
 }
 
 }  // namespace

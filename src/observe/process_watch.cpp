@@ -1,0 +1,103 @@
+#include "observe/process_watch.hpp"
+
+#include <array>
+
+namespace vitrine::observe {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// The dynamic linker is at work for some time after it has mapped a library.
+constexpr std::array<milliseconds, 4> second_looks{milliseconds(2), milliseconds(20),
+                                                   milliseconds(200), milliseconds(1000)};
+constexpr milliseconds time_to_drain{1000};
+
+}  // namespace
+
+ProcessWatch::ProcessWatch(Listener& listener, bool follow) : listener_(listener), follow_(follow) {
+  if (auto events = target::ProcessEvents::open())
+    events_ = std::move(*events);
+  else
+    listener_.note(events.error().message + ": libraries that are loaded later are not noticed");
+}
+
+Result<void> ProcessWatch::launch(const std::vector<std::string>& command) {
+  auto held = Launched::hold(command);
+  if (!held && held.error().code == ErrorCode::not_permitted) {
+    listener_.note(held.error().message + ": what it does first may be missed");
+    held = Launched::start(command);
+  }
+  if (!held) return tl::unexpected(std::move(held.error()));
+  launched_ = std::move(*held);
+  return processes_.add(launched_->pid());
+}
+
+void ProcessWatch::take_events() {
+  if (!events_) return;
+  for (const target::ProcessEvent& event : events_->take()) handle(event);
+  if (events_->lost() == events_lost_) return;
+  events_lost_ = events_->lost();
+  for (const pid_t pid : processes_.all()) to_look_at_[pid] = {Clock::now(), 0};
+}
+
+void ProcessWatch::handle(const target::ProcessEvent& event) {
+  using Kind = target::ProcessEvent::Kind;
+  const pid_t pid = event.pid;
+  switch (event.kind) {
+    case Kind::forked:
+      listener_.forked(event.parent, pid);
+      if (!follow_ || !has_had(event.parent)) return;
+      lineage_.insert(pid);
+      // The kernel knows it by its parent, as long as that lives.
+      if (processes_.add(pid)) to_look_at_[pid] = {Clock::now(), 0};
+      return;
+    case Kind::exited:
+      // What it did last may still be in the buffer, and what it forked in another CPU's events.
+      if (lineage_.contains(pid) || (!has(pid) && listener_.knows(pid)))
+        departed_.emplace_back(Clock::now() + time_to_drain, pid);
+      return;
+    case Kind::executed:
+    case Kind::mapped:
+      if (!has(pid) && !listener_.knows(pid) && !listener_.concerns(event)) return;
+      listener_.changed(pid, false);
+      look_again_soon(pid);
+      return;
+  }
+}
+
+void ProcessWatch::look_again_soon(pid_t pid) {
+  to_look_at_[pid] = {Clock::now() + second_looks[0], 0};
+}
+
+void ProcessWatch::look_again() {
+  const auto now = Clock::now();
+  for (; !departed_.empty() && departed_.front().first <= now; departed_.pop_front()) {
+    const pid_t pid = departed_.front().second;
+    lineage_.erase(pid);
+    if (!has(pid)) listener_.departed(pid);  // else another has its number already
+  }
+  for (auto at = to_look_at_.begin(); at != to_look_at_.end();) {
+    auto& [when, count] = at->second;
+    if (when > now) {
+      ++at;
+      continue;
+    }
+    listener_.changed(at->first, true);
+    if (++count < second_looks.size()) {
+      when = now + second_looks[count];
+      ++at;
+    } else {
+      at = to_look_at_.erase(at);
+    }
+  }
+}
+
+bool ProcessWatch::ended() {
+  for (const pid_t pid : processes_.take_ended()) {
+    to_look_at_.erase(pid);
+    departed_.emplace_back(Clock::now() + time_to_drain, pid);
+  }
+  return processes_.empty();
+}
+
+}  // namespace vitrine::observe

@@ -1,0 +1,88 @@
+// ProcessWatch: the processes that a trace or a profile is about, the ones they start, and what
+// happens to them all.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "observe/launch.hpp"
+#include "observe/traced_processes.hpp"
+#include "target/process_events.hpp"
+
+namespace vitrine::observe {
+
+class ProcessWatch {
+ public:
+  /// Who wants to know.
+  class Listener {
+   public:
+    virtual ~Listener() = default;
+    /// Whether it wants looks at, and the end of, a process that is not among ours.
+    virtual bool knows(pid_t pid) = 0;
+    /// Whether a process that is not known is to be looked at for what it has mapped or executed.
+    virtual bool concerns(const target::ProcessEvent& event) = 0;
+    virtual void forked(pid_t parent, pid_t child) = 0;
+    /// It has executed or mapped something (`again`: a while ago, it may have been at it still).
+    virtual void changed(pid_t pid, bool again) = 0;
+    /// It has ended, and what it did last has been taken by now.
+    virtual void departed(pid_t pid) = 0;
+    virtual void note(std::string text) = 0;
+  };
+
+  /// Begins to listen: what happens from now on is not missed. `follow`: what ours fork is ours.
+  /// `listener` must outlive this.
+  ProcessWatch(Listener& listener, bool follow);
+
+  /// Errors: not_found.
+  Result<void> add(pid_t pid) { return processes_.add(pid); }
+
+  /// Starts a program, held before its first instruction where that is possible. Errors: as
+  /// Launched.
+  Result<void> launch(const std::vector<std::string>& command);
+  /// Null: none was started.
+  [[nodiscard]] Launched* launched() { return launched_ ? &*launched_ : nullptr; }
+
+  [[nodiscard]] bool has(pid_t pid) const { return processes_.has(pid); }
+  [[nodiscard]] std::vector<pid_t> all() const { return processes_.all(); }
+
+  /// Ours, or forked by ones that were, and perhaps gone.
+  [[nodiscard]] bool has_had(pid_t pid) const { return has(pid) || lineage_.contains(pid); }
+
+  /// Tells of what has happened.
+  void take_events();
+  /// Looks once more where it is time to.
+  void look_again();
+  void look_again_soon(pid_t pid);
+
+  /// Whether all of ours have ended.
+  bool ended();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void handle(const target::ProcessEvent& event);
+
+  Listener& listener_;
+  bool follow_;
+  std::optional<Launched> launched_;
+  TracedProcesses processes_;
+  std::set<pid_t> lineage_;  ///< processes that followed ones have forked; some may be gone
+  std::unique_ptr<target::ProcessEvents> events_;
+  std::uint64_t events_lost_ = 0;
+  /// Processes to look at once more, and how often they have been.
+  std::map<pid_t, std::pair<Clock::time_point, std::size_t>> to_look_at_;
+  /// Processes that have ended, and when to forget them.
+  std::deque<std::pair<Clock::time_point, pid_t>> departed_;
+};
+
+}  // namespace vitrine::observe
