@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,41 +12,51 @@
 namespace vitrine::send {
 
 struct ExportOptions {
-  /// `otlp+http://host:4318[/path]` or `otlp+https://…`; without a path: /v1development/profiles.
+  /// `otlp+http://host[:4318][/path]` or `otlp+https://host[:443][/path]`; without a path:
+  /// /v1development/profiles.
   std::string url;
   std::vector<std::string> headers;              ///< "Name: value"
   std::chrono::milliseconds timeout{10'000};     ///< of one try
   std::chrono::milliseconds first_retry{1'000};  ///< doubles, with jitter, up to last_retry
   std::chrono::milliseconds last_retry{60'000};
-  std::string spool;                       ///< directory; empty: kept in memory
-  std::uint64_t spool_bytes = 256U << 20;  ///< the oldest go first beyond this, and are counted
-  std::uint64_t request_bytes = 4U << 20;  ///< most of one request, before gzip
+  std::string spool;              ///< directory; empty: kept in memory
+  std::uint64_t spool_bytes = 0;  ///< gzipped; 0: 256 MiB in a directory, 64 MiB in memory
+  // TLS: PEM files; empty: the system's authorities, and no certificate of our own.
+  std::string authorities;
+  std::string certificate;
+  std::string key;
 };
 
 struct ExportCounters {
   std::uint64_t sent = 0;        ///< requests that were taken
-  std::uint64_t retried = 0;     ///< tries that are to be repeated
+  std::uint64_t retried = 0;     ///< tries that failed and are repeated
   std::uint64_t refused = 0;     ///< requests that never will be taken, dropped
   std::uint64_t rejected = 0;    ///< profiles of requests taken in part (partial_success)
   std::uint64_t overflowed = 0;  ///< requests dropped as the spool was full
+  std::uint64_t skipped = 0;     ///< files in the spool that are no requests of ours, left there
   std::uint64_t waiting = 0;     ///< requests now in the spool
 };
 
-/// Has a thread of its own; what it is given returns at once.
+/// Has a thread of its own; what it is given returns at once. Whatever becomes of a request is in
+/// the counters: none is lost silently. A request may arrive twice (its answer was lost), as OTLP
+/// allows.
 class Exporter {
  public:
-  /// Errors: usage (URL), failed (the spool cannot be made).
+  /// Errors: usage (URL, header; a spool that is not ours alone, or is in use); failed (the spool
+  /// cannot be made); unsupported (libcurl is not installed, or was not when this was built).
   static Result<std::unique_ptr<Exporter>> open(ExportOptions options);
+  /// A spool on disk has all that was not sent; one in memory is lost.
   virtual ~Exporter() = default;
 
-  /// Takes one encoded request (profile::encode_otlp).
+  /// Takes one encoded request (profile::encode_otlp_requests).
   virtual void send(std::string request) = 0;
 
-  /// Waits until all is sent, or `deadline` has passed. What is left stays in a spool on disk.
+  /// Waits until all is sent, or `deadline` has passed. Does not wait for a pause between tries
+  /// to end, unless the collector asked for it.
   virtual void finish(std::chrono::milliseconds deadline) = 0;
 
   [[nodiscard]] virtual ExportCounters counters() const = 0;
-  /// What went wrong since the last call, each once.
+  /// What went wrong since the last call, and that it works again: each once. Any bytes.
   virtual std::vector<std::string> take_notes() = 0;
 };
 

@@ -44,18 +44,6 @@ bool number(std::string_view text, std::uint64_t& into) {
 
 }  // namespace
 
-FileDescriptor::FileDescriptor(FileDescriptor&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)) {}
-
-FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-
-FileDescriptor::~FileDescriptor() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
 Result<FileDescriptor> open_at(int dir, const std::string& path, int flags) {
   FileDescriptor fd(::openat(dir, path.c_str(), flags | O_CLOEXEC));
   if (fd) return fd;

@@ -7,27 +7,12 @@
 #include <string>
 #include <string_view>
 
+#include "base/file_descriptor.hpp"
 #include "base/result.hpp"
 
 namespace vitrine::target {
 
-/// Closes its descriptor. -1: none.
-class FileDescriptor {
- public:
-  FileDescriptor() = default;
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  FileDescriptor(FileDescriptor&& other) noexcept;
-  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  ~FileDescriptor();
-
-  [[nodiscard]] int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-
- private:
-  int fd_ = -1;
-};
+using vitrine::FileDescriptor;
 
 /// Opens `path` below the directory `dir`, close-on-exec. Errors: not_found (also when the process
 /// behind the file is gone), not_permitted, failed.

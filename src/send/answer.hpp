@@ -1,0 +1,37 @@
+// What a collector's answer says about a request.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace vitrine::send {
+
+/// What came of one try.
+struct Answer {
+  long status = 0;       ///< of HTTP; 0: none came
+  std::string problem;   ///< what went wrong on the way; with a status: after it had come
+  std::string type;      ///< Content-Type
+  std::string body;      ///< its first limits::export_answer bytes
+  std::string redirect;  ///< URL that a 3xx leads to
+  std::optional<std::chrono::seconds> retry_after;
+};
+
+enum class Verdict : std::uint8_t {
+  taken,    ///< whole or in part; must never be sent again
+  later,    ///< to be tried again
+  refused,  ///< never will be taken
+};
+
+struct Judgement {
+  Verdict verdict = Verdict::later;
+  std::uint64_t rejected = 0;  ///< profiles that were left out of a request that was taken
+  std::string note;            ///< what the user should know; empty: nothing. Any bytes
+};
+
+/// By the rules of OTLP over HTTP: the status alone tells whether a request was taken; 429, 502, 503
+/// and 504, and no status at all, are worth another try.
+Judgement judge(const Answer& answer);
+
+}  // namespace vitrine::send

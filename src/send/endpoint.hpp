@@ -1,0 +1,26 @@
+// Where profiles are sent to.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+
+namespace vitrine::send {
+
+struct Endpoint {
+  std::string url;   ///< http or https, whole
+  std::string name;  ///< host:port, for messages: a URL may hold a password
+};
+
+/// `otlp+http://host[:4318][/path]` or `otlp+https://host[:443][/path]`, in ExportOptions' words.
+/// Errors: usage; unsupported (no libcurl).
+Result<Endpoint> parse_endpoint(std::string_view text);
+
+/// Whether both URLs are of one scheme, host and port: a header with a secret may go to both.
+bool same_origin(const std::string& left, const std::string& right);
+
+/// A URL of any kind without user and password, for messages; empty: it is no URL.
+std::string without_password(const std::string& url);
+
+}  // namespace vitrine::send

@@ -1,0 +1,69 @@
+// Spool: requests that wait to be sent, oldest first, in memory or in a directory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file_descriptor.hpp"
+#include "base/result.hpp"
+
+namespace vitrine::send {
+
+/// In a directory, a request is a file of its gzipped bytes, `<time, 19 digits>.otlp.gz`, whole and on
+/// disk or not there at all; only one process at a time has the directory (a lock on its file `lock`).
+/// What other files hold is not believed: only regular files of our user, whole gzip, in bounds.
+class Spool {
+ public:
+  /// Takes up what an earlier process left in `directory` (made, 0700, when it is missing); empty: in
+  /// memory. `bytes`: most that is kept. Errors: usage (others may write to it; it is in use),
+  /// not_found, not_permitted, failed.
+  static Result<Spool> open(const std::string& directory, std::uint64_t bytes);
+
+  [[nodiscard]] bool empty() const { return entries_.empty(); }
+  [[nodiscard]] std::size_t size() const { return entries_.size(); }
+  [[nodiscard]] bool on_disk() const { return static_cast<bool>(directory_); }
+
+  /// Keeps `content` behind all others. Where there is no room the oldest go, but not the first while
+  /// it is `in_use`. What cannot be written is kept in memory, with a note.
+  void add(std::string content, bool in_use);
+
+  /// The oldest request, which stays until it is removed. Files that are none are passed over, with a
+  /// note. Nothing: there is none (any more).
+  std::optional<std::string> first();
+  void remove_first();
+
+  /// Requests dropped for want of room; files passed over.
+  [[nodiscard]] std::uint64_t overflowed() const { return overflowed_; }
+  [[nodiscard]] std::uint64_t skipped() const { return skipped_; }
+  std::vector<std::string> take_notes();
+
+ private:
+  struct Entry {
+    std::uint64_t time = 0;  ///< Unix time in ns when it came, made unique: its name
+    std::uint64_t bytes = 0;
+    std::string content;  ///< empty: in the file
+  };
+
+  explicit Spool(std::uint64_t bytes) : most_(bytes) {}
+  Result<void> lock(const std::string& path);
+  Result<void> list();
+  void make_room(std::uint64_t bytes, bool in_use);
+  Result<void> write(const std::string& name, const std::string& content) const;
+  Result<std::string> read(const std::string& name) const;
+  void forget(std::size_t index);  ///< removes its file, too
+  void note(std::string text);
+
+  std::string path_;
+  FileDescriptor directory_, lock_;
+  std::uint64_t most_, held_ = 0;
+  std::uint64_t overflowed_ = 0, skipped_ = 0;
+  std::deque<Entry> entries_;
+  std::uint64_t last_time_ = 0;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace vitrine::send
