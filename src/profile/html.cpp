@@ -1,0 +1,388 @@
+// The page: a profile inside one HTML file that shows it, with no network.
+//
+// The page is built from web/ (one template with its script and style in it) and holds a marker
+// where the data goes, inside <script type="application/json">. This file writes that data; its
+// other end is web/src/data.ts. Both know version 1 of this layout and nobody else does:
+//
+//   version 1, title, start_ms (Unix), duration_ns, frequency, group_by [key…],
+//   losses {events, truncated_stacks, truncated_labels, unread_labels}, problems [sentence…]
+//   strings [text…]              every text below is an index here
+//   frames    {name, module, source, problem, line, kind, inlined}   what a stack is made of:
+//             kind 0 native, 1 kernel, 2 jit, 3 no symbol, 4 marks a stack that is not whole
+//   nodes     {frame, up}        all stacks as one tree, parents first: the parent of node i is
+//             i - up[i], and up[i] = 0 is a root. A stack is the node of its innermost frame.
+//   label_sets {size, key, value}   size[i] entries of key and value belong to set i
+//   links     {trace, span}      hex
+//   processes {pid, command, executable}
+//   threads   {tid, name}
+//   samples   {time_us, value_ns, off_cpu, node, labels, process, thread, cpu, link}, by time;
+//             time_us is since the sample before (the first: since start)
+//
+// Tables are columns: {a: […], b: […]} of one length. -1 is no entry. Numbers stay below 2^53.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "profile/encode.hpp"
+#include "profile/page.hpp"
+
+namespace vitrine::profile {
+namespace {
+
+constexpr std::uint64_t exact = (std::uint64_t{1} << 53) - 1;  // what a JSON number holds in a page
+
+/// A JSON text of any bytes that cannot end the script element it stands in, nor open a comment:
+/// only ASCII, no '<', and what is no UTF-8 replaced.
+std::string text(std::string_view bytes) {
+  const std::string json =
+      nlohmann::json(bytes).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  std::string safe;
+  safe.reserve(json.size());
+  for (const char c : json)
+    if (c == '<')
+      safe += "\\u003c";
+    else
+      safe += c;
+  return safe;
+}
+
+/// The numbers of one column, as JSON.
+class Column {
+ public:
+  void add(std::uint64_t value) { put(fmt::format_int(std::min(value, exact)).c_str()); }
+  /// An index, or -1.
+  void add_index(Index index) {
+    if (index == none)
+      put("-1");
+    else
+      add(index);
+  }
+  [[nodiscard]] std::string json() const { return "[" + body_ + "]"; }
+
+ private:
+  void put(const char* number) {
+    if (!body_.empty()) body_ += ',';
+    body_ += number;
+  }
+  std::string body_;
+};
+
+/// `{"a":[…],"b":[…]}`
+std::string object(std::initializer_list<std::pair<std::string_view, std::string>> members) {
+  std::string json = "{";
+  for (const auto& [name, value] : members)
+    json += fmt::format("{}\"{}\":{}", json.size() > 1 ? "," : "", name, value);
+  return json + "}";
+}
+
+std::string texts(const std::vector<std::string>& values) {
+  std::string json = "[";
+  for (const std::string& value : values) json += (json.size() > 1 ? "," : "") + text(value);
+  return json + "]";
+}
+
+/// Every text once.
+class Strings {
+ public:
+  Index of(std::string_view value) {
+    const auto [at, fresh] =
+        index_.try_emplace(std::string(value), static_cast<Index>(index_.size()));
+    if (fresh) all_.push_back(at->first);
+    return at->second;
+  }
+  [[nodiscard]] std::string json() const { return texts(all_); }
+
+ private:
+  std::unordered_map<std::string, Index> index_;
+  std::vector<std::string> all_;
+};
+
+/// Rows of a table, each once, in the order in which they were first asked for.
+template <class Row>
+class Rows {
+ public:
+  Index of(const Row& row) {
+    const auto [at, fresh] = index_.try_emplace(row, static_cast<Index>(index_.size()));
+    if (fresh) all_.push_back(row);
+    return at->second;
+  }
+  [[nodiscard]] const std::vector<Row>& all() const { return all_; }
+
+ private:
+  std::map<Row, Index> index_;
+  std::vector<Row> all_;
+};
+
+enum PageKind : std::uint8_t { page_unknown = 3, page_not_whole = 4 };
+
+struct PageFrame {
+  Index name, module, source, problem;
+  std::uint32_t line;
+  std::uint8_t kind;
+  bool inlined;
+  auto operator<=>(const PageFrame&) const = default;
+};
+
+template <class T>
+const T* entry(const std::vector<T>& table, Index index) {
+  return index < table.size() ? &table[index] : nullptr;
+}
+
+std::string_view base_name(std::string_view path) {
+  const auto slash = path.rfind('/');
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
+/// Stacks as a tree of frames.
+class Tree {
+ public:
+  Tree(const Profile& profile, Strings& strings) : profile_(profile), strings_(strings) {
+    node_of_.assign(profile.stacks.size(), none);
+    frames_of_.resize(profile.locations.size());
+  }
+
+  /// The node of a stack's innermost frame; none: it has no frames.
+  Index node_of(Index stack) {
+    if (stack >= profile_.stacks.size()) return none;
+    if (node_of_[stack] == none) node_of_[stack] = insert(profile_.stacks[stack]);
+    return node_of_[stack];
+  }
+
+  [[nodiscard]] std::string frames_json() const {
+    Column name, module, source, problem, line, kind, inlined;
+    for (const PageFrame& frame : frames_.all()) {
+      name.add_index(frame.name);
+      module.add_index(frame.module);
+      source.add_index(frame.source);
+      problem.add_index(frame.problem);
+      line.add(frame.line);
+      kind.add(frame.kind);
+      inlined.add(frame.inlined ? 1 : 0);
+    }
+    return object({{"name", name.json()},
+                   {"module", module.json()},
+                   {"source", source.json()},
+                   {"problem", problem.json()},
+                   {"line", line.json()},
+                   {"kind", kind.json()},
+                   {"inlined", inlined.json()}});
+  }
+
+  [[nodiscard]] std::string nodes_json() const {
+    Column frame, up;
+    for (Index node = 0; node < nodes_.size(); ++node) {
+      frame.add(nodes_[node].frame);
+      up.add(nodes_[node].parent == none ? 0 : node - nodes_[node].parent);
+    }
+    return object({{"frame", frame.json()}, {"up", up.json()}});
+  }
+
+ private:
+  struct Node {
+    Index parent, frame;
+  };
+
+  Index child(Index parent, Index frame) {
+    const std::uint64_t key = std::uint64_t{parent} << 32 | frame;
+    const auto [at, fresh] = children_.try_emplace(key, static_cast<Index>(nodes_.size()));
+    if (fresh) nodes_.push_back({parent, frame});
+    return at->second;
+  }
+
+  Index insert(const Stack& stack) {
+    Index node = none;
+    if (stack.end != StackEnd::outermost) node = child(node, not_whole(stack.end));
+    for (auto at = stack.locations.rbegin(); at != stack.locations.rend(); ++at)
+      if (*at < profile_.locations.size())
+        for (const Index frame : frames_of(*at)) node = child(node, frame);
+    return node;
+  }
+
+  Index not_whole(StackEnd end) {
+    const char* name = end == StackEnd::truncated ? "[truncated stack]"
+                       : end == StackEnd::no_rule ? "[no unwind rule]"
+                                                  : "[broken stack]";
+    return frames_.of({strings_.of(name), none, none, none, 0, page_not_whole, false});
+  }
+
+  /// Outermost first.
+  const std::vector<Index>& frames_of(Index index) {
+    std::vector<Index>& frames = frames_of_[index];
+    if (!frames.empty()) return frames;
+    const Location& location = profile_.locations[index];
+    const Mapping* mapping = entry(profile_.mappings, location.mapping);
+    const Index module = mapping != nullptr ? strings_.of(mapping->file) : none;
+    const Index problem = location.problem.empty() ? none : strings_.of(location.problem);
+    for (std::size_t i = location.lines.size(); i-- > 0;) {
+      const Function* function = entry(profile_.functions, location.lines[i].function);
+      if (function == nullptr) continue;
+      const Index source = function->file.empty() ? none : strings_.of(function->file);
+      frames.push_back(
+          frames_.of({strings_.of(function->name), module, source, problem, function->start_line,
+                      static_cast<std::uint8_t>(location.kind), i + 1 < location.lines.size()}));
+    }
+    // Addresses of one file without symbols are one frame: each on its own would say no more.
+    if (frames.empty()) {
+      const std::string_view file = mapping != nullptr ? base_name(mapping->file) : "";
+      const std::string name = file.empty()          ? "[unknown]"
+                               : file.front() == '[' ? std::string(file)
+                                                     : fmt::format("[{}]", file);
+      const std::uint8_t kind = location.kind == FrameKind::kernel
+                                    ? static_cast<std::uint8_t>(FrameKind::kernel)
+                                    : std::uint8_t{page_unknown};
+      frames.push_back(frames_.of({strings_.of(name), module, none, problem, 0, kind, false}));
+    }
+    return frames;
+  }
+
+  const Profile& profile_;
+  Strings& strings_;
+  Rows<PageFrame> frames_;
+  std::vector<Node> nodes_;
+  std::unordered_map<std::uint64_t, Index> children_;
+  std::vector<Index> node_of_;
+  std::vector<std::vector<Index>> frames_of_;
+};
+
+std::string label_sets_json(const Profile& profile, Strings& strings) {
+  Column size, key, value;
+  for (const LabelSet& set : profile.label_sets) {
+    size.add(set.size());
+    for (const Label& label : set) {
+      key.add(strings.of(label.key));
+      value.add(strings.of(label.value));
+    }
+  }
+  return object({{"size", size.json()}, {"key", key.json()}, {"value", value.json()}});
+}
+
+template <std::size_t n>
+std::string hex(const std::array<std::uint8_t, n>& bytes) {
+  std::string digits;
+  for (const std::uint8_t byte : bytes) digits += fmt::format("{:02x}", byte);
+  return digits;
+}
+
+std::string links_json(const Profile& profile, Strings& strings) {
+  Column trace, span;
+  for (const Link& link : profile.links) {
+    trace.add(strings.of(hex(link.trace_id)));
+    span.add(strings.of(hex(link.span_id)));
+  }
+  return object({{"trace", trace.json()}, {"span", span.json()}});
+}
+
+std::string processes_json(const Profile& profile, Strings& strings) {
+  Column pid, command, executable;
+  for (const Process& process : profile.processes) {
+    pid.add(process.pid);
+    command.add(strings.of(process.command));
+    executable.add(strings.of(process.executable));
+  }
+  return object(
+      {{"pid", pid.json()}, {"command", command.json()}, {"executable", executable.json()}});
+}
+
+struct SampleTables {
+  std::string samples, threads;
+};
+
+SampleTables samples_json(const Profile& profile, Tree& tree, Strings& strings) {
+  std::vector<std::size_t> by_time(profile.samples.size());
+  std::iota(by_time.begin(), by_time.end(), std::size_t{0});
+  std::ranges::stable_sort(by_time, {}, [&](std::size_t i) { return profile.samples[i].time_ns; });
+
+  const auto known = [](Index index, std::size_t size) { return index < size ? index : none; };
+  Rows<std::pair<std::uint32_t, Index>> threads;
+  Column time, value, off_cpu, node, labels, process, thread, cpu, link;
+  std::uint64_t before = 0;
+  for (const std::size_t i : by_time) {
+    const Sample& sample = profile.samples[i];
+    const std::uint64_t at = (std::max(sample.time_ns, profile.start_ns) - profile.start_ns) / 1000;
+    time.add(at - before);
+    before = at;
+    value.add(sample.value_ns);
+    off_cpu.add(sample.measure == Measure::off_cpu ? 1 : 0);
+    node.add_index(tree.node_of(sample.stack));
+    labels.add_index(known(sample.labels, profile.label_sets.size()));
+    process.add_index(known(sample.process, profile.processes.size()));
+    thread.add(threads.of({sample.tid, strings.of(sample.thread_name)}));
+    cpu.add(sample.cpu);
+    link.add_index(known(sample.link, profile.links.size()));
+  }
+  Column tid, name;
+  for (const auto& [id, text_of] : threads.all()) {
+    tid.add(id);
+    name.add(text_of);
+  }
+  return {object({{"time_us", time.json()},
+                  {"value_ns", value.json()},
+                  {"off_cpu", off_cpu.json()},
+                  {"node", node.json()},
+                  {"labels", labels.json()},
+                  {"process", process.json()},
+                  {"thread", thread.json()},
+                  {"cpu", cpu.json()},
+                  {"link", link.json()}}),
+          object({{"tid", tid.json()}, {"name", name.json()}})};
+}
+
+std::string number(std::uint64_t value) {
+  return fmt::format("{}", std::min(value, exact));
+}
+
+std::string losses_json(const Losses& losses) {
+  return object({{"events", number(losses.events)},
+                 {"truncated_stacks", number(losses.truncated_stacks)},
+                 {"truncated_labels", number(losses.truncated_labels)},
+                 {"unread_labels", number(losses.unread_labels)}});
+}
+
+std::string data_json(const Profile& profile, const EncodeOptions& options) {
+  Strings strings;
+  Tree tree(profile, strings);
+  const SampleTables tables = samples_json(profile, tree, strings);
+  const std::string label_sets = label_sets_json(profile, strings);
+  const std::string links = links_json(profile, strings);
+  const std::string processes = processes_json(profile, strings);
+  return object({{"version", "1"},
+                 {"title", text(options.title)},
+                 {"start_ms", number(profile.start_ns / 1'000'000)},
+                 {"duration_ns", number(profile.duration_ns)},
+                 {"frequency", number(profile.frequency)},
+                 {"group_by", texts(options.group_by)},
+                 {"losses", losses_json(profile.losses)},
+                 {"problems", texts(profile.problems)},
+                 {"strings", strings.json()},
+                 {"frames", tree.frames_json()},
+                 {"nodes", tree.nodes_json()},
+                 {"label_sets", label_sets},
+                 {"links", links},
+                 {"processes", processes},
+                 {"threads", tables.threads},
+                 {"samples", tables.samples}});
+}
+
+}  // namespace
+
+Result<std::string> encode_html(const Profile& profile, const EncodeOptions& options) {
+  constexpr std::string_view marker = "{\"vitrine\":\"data\"}";
+  const std::string_view page = page_template();
+  const std::size_t at = page.find(marker);
+  if (at == std::string_view::npos)
+    return fail(ErrorCode::failed, "the page that this was built with has no place for data",
+                "run npm run build in web/ and build again");
+  std::string html(page.substr(0, at));
+  html += data_json(profile, options);
+  html += page.substr(at + marker.size());
+  return html;
+}
+
+}  // namespace vitrine::profile

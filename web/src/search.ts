@@ -1,0 +1,46 @@
+// Finding frames by a part of their name, or by a regular expression between slashes.
+import type { Profile } from './data';
+import type { Tree } from './tree';
+
+export type Matcher = (text: string) => boolean;
+
+/** Nothing: no search. Text finds in any case; `/…/` is a regular expression. */
+export function matcher(text: string): Matcher | undefined | { error: string } {
+  if (text === '') return undefined;
+  const pattern = /^\/(.+?)\/?$/s.exec(text)?.[1];
+  if (pattern === undefined) {
+    const wanted = text.toLowerCase();
+    return (name) => name.toLowerCase().includes(wanted);
+  }
+  try {
+    const regex = new RegExp(pattern, 'iu');
+    return (name) => regex.test(name);
+  } catch {
+    return { error: 'not a regular expression' };
+  }
+}
+
+export interface Found {
+  /** Per frame of the tree. */
+  matches: Uint8Array;
+  frames: number;
+  /** Time under matching frames, each nanosecond once, per side. */
+  time: number[];
+}
+
+export function search(profile: Profile, tree: Tree, matches: Matcher): Found {
+  const frame = profile.frames.map((f) => matches(f.name) || (f.module !== '' && matches(f.module)));
+  const group = tree.groups.map((g) => matches(g.value));
+  const found: Found = { matches: new Uint8Array(tree.size), frames: 0, time: tree.sides.map(() => 0) };
+  let covered = 0;
+  for (let i = 1; i < tree.size; i++) {
+    const what = tree.what[i];
+    if (!(what >= 0 ? frame[what] : group[-2 - what])) continue;
+    found.matches[i] = 1;
+    found.frames++;
+    if (i < covered) continue;
+    covered = tree.end[i];
+    tree.sides.forEach((side, s) => (found.time[s] += side.total[i]));
+  }
+  return found;
+}

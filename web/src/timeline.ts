@@ -1,0 +1,35 @@
+// Time spent over the time of the profile.
+import type { Profile } from './data';
+
+/** Nanoseconds in each of `bins` equal parts of the profile. Time off the CPU lasts, and is spread over
+ * the parts that it lasts through; a tick of the CPU's clock is where it is. */
+export function overTime(profile: Profile, chosen: Int32Array, bins: number): Float64Array {
+  const { time, value, offCpu } = profile.samples;
+  const width = lengthOf(profile) / bins;
+  const sums = new Float64Array(bins);
+  // Whole bins inside an interval: added where it begins, taken off where it ends.
+  const change = new Float64Array(bins + 1);
+  const bin = (at: number) => Math.min(bins - 1, Math.max(0, Math.floor(at / width)));
+  for (const i of chosen) {
+    const first = bin(time[i]);
+    const until = time[i] + value[i] / 1000;
+    const last = offCpu[i] ? bin(until) : first;
+    if (first === last) {
+      sums[first] += value[i];
+      continue;
+    }
+    sums[first] += ((first + 1) * width - time[i]) * 1000;
+    sums[last] += (Math.min(until, bins * width) - last * width) * 1000;
+    change[first + 1] += width * 1000;
+    change[last] -= width * 1000;
+  }
+  let whole = 0;
+  for (let b = 0; b < bins; b++) sums[b] += whole += change[b];
+  return sums;
+}
+
+/** Microseconds from the start to the last of what there is. */
+export function lengthOf(profile: Profile): number {
+  const { time, count } = profile.samples;
+  return Math.max(profile.durationNs / 1000, count > 0 ? time[count - 1] + 1 : 0, 1);
+}

@@ -1,0 +1,224 @@
+// The call tree of some samples, under root frames of label values; laid out, as columns.
+//
+// Frames come in preorder, the heaviest child first: `end` of a frame is where its subtree ends, so
+// that whatever is too narrow to be seen is skipped in one step. One side, or two to compare.
+import type { Profile } from './data';
+import { valueName, type Dimension } from './dimensions';
+
+export interface Side {
+  /** Nanoseconds, of the frame and what it called; and of the frame alone. */
+  total: Float64Array;
+  self: Float64Array;
+  /** Samples. */
+  count: Uint32Array;
+  /** Where the frame begins, in nanoseconds from the left. */
+  x: Float64Array;
+}
+
+/** A root frame that stands for a label's value. */
+export interface Group {
+  key: string;
+  value: string;
+  /** The sample has no such key. */
+  missing: boolean;
+}
+
+export interface Tree {
+  size: number;
+  /** A frame of the profile; of groups, -2 - index; -1 is frame 0, the whole. */
+  what: Int32Array;
+  groups: Group[];
+  parent: Int32Array;
+  end: Int32Array;
+  depth: Int32Array;
+  maxDepth: number;
+  sides: Side[];
+}
+
+interface Raw {
+  what: number[];
+  parent: number[];
+}
+
+export function build(profile: Profile, dimensions: readonly Dimension[], sides: readonly Int32Array[]): Tree {
+  const grouped = groupSamples(dimensions, sides);
+  const raw: Raw = { what: [-1], parent: [-1] };
+  const groupNode = grouped.nodes.map((g) => {
+    raw.what.push(-2 - g.index);
+    raw.parent.push(g.parent < 0 ? 0 : g.parent + 1);
+    return raw.what.length - 1;
+  });
+
+  // Where the samples of each side end: their node in raw.
+  const { node: nodeOf, value: valueOf } = profile.samples;
+  const { frame, parent } = profile.nodes;
+  const at = sides.map((samples) => new Int32Array(samples.length));
+  const stamp = new Int32Array(frame.length).fill(-1);
+  const made = new Int32Array(frame.length);
+  const path: number[] = [];
+  for (let g = 0; g < grouped.leaves.length; g++) {
+    const root = grouped.leaves[g] < 0 ? 0 : groupNode[grouped.leaves[g]];
+    for (const [side, position] of grouped.members[g]) {
+      let node = nodeOf[sides[side][position]];
+      path.length = 0;
+      for (; node >= 0 && stamp[node] !== g; node = parent[node]) path.push(node);
+      let above = node < 0 ? root : made[node];
+      while (path.length > 0) {
+        const below = path.pop()!;
+        raw.what.push(frame[below]);
+        raw.parent.push(above);
+        above = made[below] = raw.what.length - 1;
+        stamp[below] = g;
+      }
+      at[side][position] = above;
+    }
+  }
+
+  const size = raw.what.length;
+  const weighed = sides.map((samples, s) => {
+    const total = new Float64Array(size);
+    const self = new Float64Array(size);
+    const count = new Uint32Array(size);
+    samples.forEach((sample, position) => {
+      self[at[s][position]] += valueOf[sample];
+      count[at[s][position]]++;
+    });
+    total.set(self);
+    for (let i = size - 1; i > 0; i--) {
+      total[raw.parent[i]] += total[i];
+      count[raw.parent[i]] += count[i];
+    }
+    return { total, self, count };
+  });
+  return layOut(raw, grouped.groups, weighed);
+}
+
+type Member = [side: number, position: number];
+
+/** Root frames as a tree of their own, and the samples under each of its leaves. */
+function groupSamples(dimensions: readonly Dimension[], sides: readonly Int32Array[]) {
+  const groups: Group[] = [];
+  const nodes: { parent: number; index: number }[] = [];
+  const children = new Map<string, number>();
+  const groupIndex = new Map<string, number>();
+  const leafIndex = new Map<number, number>();
+  const leaves: number[] = [];
+  const members: Member[][] = [];
+  sides.forEach((samples, side) =>
+    samples.forEach((sample, position) => {
+      let node = -1;
+      dimensions.forEach((dimension, d) => {
+        const id = dimension.of[sample];
+        const edge = `${node} ${d} ${id}`;
+        let child = children.get(edge);
+        if (child === undefined) {
+          const name = `${d} ${id}`;
+          let index = groupIndex.get(name);
+          if (index === undefined) {
+            index = groups.push({ key: dimension.key, value: valueName(dimension, id), missing: id < 0 }) - 1;
+            groupIndex.set(name, index);
+          }
+          child = nodes.push({ parent: node, index }) - 1;
+          children.set(edge, child);
+        }
+        node = child;
+      });
+      let leaf = leafIndex.get(node);
+      if (leaf === undefined) {
+        leaf = leaves.push(node) - 1;
+        leafIndex.set(node, leaf);
+        members.push([]);
+      }
+      members[leaf].push([side, position]);
+    }),
+  );
+  return { groups, nodes, leaves, members };
+}
+
+function layOut(raw: Raw, groups: Group[], weighed: Omit<Side, 'x'>[]): Tree {
+  const size = raw.what.length;
+  // Children of each, together: `first[i]` to `first[i + 1]` in `children`.
+  const first = new Int32Array(size + 1);
+  for (let i = 1; i < size; i++) first[raw.parent[i] + 1]++;
+  for (let i = 0; i < size; i++) first[i + 1] += first[i];
+  const fill = first.slice();
+  const children = new Int32Array(Math.max(0, size - 1));
+  for (let i = 1; i < size; i++) children[fill[raw.parent[i]]++] = i;
+  const share = new Float64Array(size);
+  for (const { total } of weighed)
+    if (total[0] > 0) for (let i = 0; i < size; i++) share[i] += total[i] / total[0];
+  for (let i = 0; i < size; i++)
+    if (first[i + 1] - first[i] > 1)
+      children.subarray(first[i], first[i + 1]).sort((a, b) => share[b] - share[a] || raw.what[a] - raw.what[b]);
+
+  const order = new Int32Array(size);  // preorder -> raw
+  const parent = new Int32Array(size).fill(-1);
+  const end = new Int32Array(size);
+  const depth = new Int32Array(size);
+  const stack: number[] = [0];
+  const above: number[] = [-1];
+  let placed = 0;
+  let maxDepth = 0;
+  while (stack.length > 0) {
+    const i = stack.pop()!;
+    const to = placed++;
+    order[to] = i;
+    parent[to] = above.pop()!;
+    depth[to] = to === 0 ? 0 : depth[parent[to]] + 1;
+    maxDepth = Math.max(maxDepth, depth[to]);
+    for (let c = first[i + 1] - 1; c >= first[i]; c--) {
+      stack.push(children[c]);
+      above.push(to);
+    }
+  }
+  for (let i = size - 1; i >= 0; i--) {
+    end[i] = Math.max(end[i], i + 1);
+    if (i > 0) end[parent[i]] = Math.max(end[parent[i]], end[i]);
+  }
+  const sides = weighed.map(({ total, self, count }) => {
+    const side: Side = {
+      total: new Float64Array(size),
+      self: new Float64Array(size),
+      count: new Uint32Array(size),
+      x: new Float64Array(size),
+    };
+    const next = new Float64Array(size);
+    for (let i = 0; i < size; i++) {
+      side.total[i] = total[order[i]];
+      side.self[i] = self[order[i]];
+      side.count[i] = count[order[i]];
+      if (i > 0) {
+        side.x[i] = next[parent[i]];
+        next[parent[i]] += side.total[i];
+      }
+      next[i] = side.x[i];
+    }
+    return side;
+  });
+  const what = Int32Array.from(order, (i) => raw.what[i]);
+  return { size, what, groups, parent, end, depth, maxDepth, sides };
+}
+
+/** Share of the side that a frame has; 0 where the side has nothing. */
+export function share(side: Side, i: number): number {
+  return side.total[0] > 0 ? side.total[i] / side.total[0] : 0;
+}
+
+/** From the whole down to the frame. */
+export function pathOf(tree: Tree, i: number): number[] {
+  const path: number[] = [];
+  for (let at = i; at >= 0; at = tree.parent[at]) path.push(at);
+  return path.reverse();
+}
+
+/** The frame that a path of `what` leads to, as far as it goes. */
+export function follow(tree: Tree, path: readonly number[]): number {
+  let at = 0;
+  for (const what of path) {
+    let child = at + 1;
+    while (child < tree.end[at] && tree.what[child] !== what) child = tree.end[child];
+    if (child >= tree.end[at]) break;
+    at = child;
+  }
+  return at;
+}

@@ -1,0 +1,88 @@
+import { useMemo, useState } from 'preact/hooks';
+import { excluded, included } from '../filter';
+import { count, duration, percent, visible } from '../format';
+import type { Model } from '../model';
+import type { State } from '../state';
+import { values, type ValueRow } from '../tables';
+import type { Change } from './app';
+import type { Pick } from './facets';
+import { More, SortHeading, useSorting } from './table';
+
+interface Props {
+  model: Model;
+  state: State;
+  change: Change;
+  pick: Pick;
+}
+
+const order: Record<string, (a: ValueRow, b: ValueRow) => number> = {
+  value: (a, b) => b.value.localeCompare(a.value),
+  time: (a, b) => a.time - b.time,
+  samples: (a, b) => a.samples - b.samples,
+};
+
+/** Time by value of one key. */
+export function Labels({ model, state, change, pick }: Props) {
+  const { profile, dimensions, chosen, terms, time } = model;
+  const key = dimensions.keys.includes(state.labelKey) ? state.labelKey : dimensions.keys[0];
+  const [sorting, sort] = useSorting('time');
+  const [shown, setShown] = useState(200);
+  const rows = useMemo(
+    () => (key === undefined ? [] : values(profile, dimensions.get(key), chosen)),
+    [profile, key, chosen],
+  );
+  const sorted = useMemo(
+    () => [...rows].sort((a, b) => order[sorting.by](a, b) * (sorting.down ? -1 : 1)),
+    [rows, sorting],
+  );
+  if (key === undefined) return <div class="empty"><h2>No labels</h2><p>No sample of this profile has labels.</p></div>;
+  const wanted = included(terms, key);
+  const unwanted = excluded(terms, key);
+  return (
+    <section class="panel" id="panel-labels" role="tabpanel" aria-labelledby="tab-labels">
+      <div class="keys" role="group" aria-label="Key">
+        {dimensions.keys.map((k) => (
+          <button class="choice" aria-pressed={k === key} onClick={() => change({ labelKey: k })}>{visible(k, 60)}</button>
+        ))}
+        <button class="button" disabled={state.groupBy.includes(key)}
+          onClick={() => change({ groupBy: [...state.groupBy, key], zoom: [], view: 'graph' })}>Group by {visible(key, 40)}</button>
+      </div>
+      <div class="scroll" tabIndex={0} role="region" aria-label="Values">
+        <table>
+          <thead>
+            <tr>
+              <SortHeading name="value" title={visible(key, 60)} sorting={sorting} sort={sort} />
+              <SortHeading name="time" title="Time" number sorting={sorting} sort={sort} />
+              <th scope="col" class="number">Share</th>
+              <SortHeading name="samples" title="Samples" number sorting={sorting} sort={sort} />
+              <th scope="col"><span class="hidden">Filter</span></th>
+            </tr>
+          </thead>
+          <tbody>
+            {sorted.slice(0, shown).map((row) => {
+              const value = row.missing ? '' : row.value;
+              const share = time > 0 ? row.time / time : 0;
+              return (
+                <tr>
+                  <th scope="row">
+                    <button class="link" onClick={(e) => pick(key, value, e.shiftKey || e.altKey)} title={visible(value, 1000)}>
+                      <bdi class={row.missing ? 'missing' : ''}>{row.missing ? row.value : visible(value, 120)}</bdi>
+                    </button>
+                  </th>
+                  <td class="number">{duration(row.time)}</td>
+                  <td class="number share"><span class="bar" style={{ width: `${share * 100}%` }} /><span>{percent(share)}</span></td>
+                  <td class="number">{count(row.samples)}</td>
+                  <td class="number">
+                    <button class="small" aria-pressed={wanted.includes(value)} onClick={() => pick(key, value, false)}>only</button>{' '}
+                    <button class="small" aria-pressed={unwanted.includes(value)} onClick={() => pick(key, value, true)}>not</button>
+                  </td>
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+        <More rows={sorted.length} shown={shown} set={setShown} />
+      </div>
+    </section>
+  );
+}

@@ -1,0 +1,30 @@
+import type { RefObject } from 'preact';
+import { percent, plural } from '../format';
+import type { Model } from '../model';
+import type { State } from '../state';
+import type { Change } from './app';
+import { TypedText } from './typed';
+
+interface Props {
+  state: State;
+  model: Model;
+  change: Change;
+  input: RefObject<HTMLInputElement | null>;
+}
+
+export function SearchBox({ state, model, change, input }: Props) {
+  const { found, tree, searchError } = model;
+  return (
+    <div class="field search" role="search">
+      <TypedText value={state.search} set={(search) => change({ search })} input={input}
+        label="Search frames" placeholder="Search: text or /regex/   (/)" invalid={searchError !== undefined} describedBy="found" />
+      <span id="found" class={searchError ? 'error' : 'found'} role="status">
+        {searchError ??
+          (found &&
+            `${plural(found.frames, 'frame')} · ${tree.sides
+              .map((side, s) => percent(side.total[0] > 0 ? found.time[s] / side.total[0] : 0))
+              .join(' | ')}`)}
+      </span>
+    </div>
+  );
+}

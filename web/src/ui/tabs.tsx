@@ -1,0 +1,52 @@
+import type { Model } from '../model';
+import type { State, View } from '../state';
+import { values } from '../tables';
+import type { Change } from './app';
+
+const views: [View, string][] = [
+  ['graph', 'Flame graph'],
+  ['functions', 'Functions'],
+  ['labels', 'Labels'],
+];
+
+export function Tabs({ state, change, model }: { state: State; change: Change; model: Model }) {
+  const turn = (event: KeyboardEvent, by: number) => {
+    const at = views.findIndex(([view]) => view === state.view);
+    const [view] = views[(at + by + views.length) % views.length];
+    change({ view });
+    event.preventDefault();
+    document.getElementById(`tab-${view}`)?.focus();
+  };
+  const compare = () => {
+    const key = state.groupBy.find((k) => model.dimensions.labelKeys.includes(k)) ?? model.dimensions.keys[0];
+    const dimension = model.dimensions.get(key);
+    const first = values(model.profile, dimension, model.all).find((row) => !row.missing);
+    if (first) change({ compare: { key, value: first.value }, zoom: [] });
+  };
+  return (
+    <div class="tabs">
+      <div role="tablist" aria-label="View" class="tablist"
+        onKeyDown={(event) => {
+          if (event.key === 'ArrowRight') turn(event, 1);
+          if (event.key === 'ArrowLeft') turn(event, -1);
+        }}>
+        {views.map(([view, name]) => (
+          <button role="tab" id={`tab-${view}`} aria-selected={state.view === view} aria-controls={`panel-${view}`}
+            tabIndex={state.view === view ? 0 : -1} onClick={() => change({ view })}>{name}</button>
+        ))}
+      </div>
+      <div class="tools">
+        {state.view === 'graph' && (
+          <div class="segmented" role="group" aria-label="Direction">
+            <button class="choice" aria-pressed={!state.flame} onClick={() => change({ flame: false })} title="Roots at the top">Icicle</button>
+            <button class="choice" aria-pressed={state.flame} onClick={() => change({ flame: true })} title="Roots at the bottom">Flame</button>
+          </div>
+        )}
+        {model.dimensions.keys.length > 0 && (
+          <button class="button" aria-pressed={state.compare !== undefined}
+            onClick={() => (state.compare ? change({ compare: undefined, zoom: [] }) : compare())}>Compare</button>
+        )}
+      </div>
+    </div>
+  );
+}

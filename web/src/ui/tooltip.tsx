@@ -1,0 +1,38 @@
+import { useLayoutEffect, useRef } from 'preact/hooks';
+import type { Description } from '../describe';
+
+export interface Anchor {
+  x: number;
+  y: number;
+}
+
+/** Beside a point, wherever there is room. */
+export function Tooltip({ description, anchor }: { description: Description; anchor: Anchor }) {
+  const box = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => {
+    const { style, offsetWidth, offsetHeight } = box.current!;
+    const gap = 14;
+    const right = anchor.x + gap + offsetWidth <= innerWidth - 4;
+    const below = anchor.y + gap + offsetHeight <= innerHeight - 4;
+    const x = right ? anchor.x + gap : Math.max(4, anchor.x - gap - offsetWidth);
+    const y = below ? anchor.y + gap : Math.max(4, anchor.y - gap - offsetHeight);
+    style.transform = `translate(${Math.round(x)}px, ${Math.round(y)}px)`;
+  });
+  const { name, marks, where, sides, difference } = description;
+  return (
+    <div class="tooltip" ref={box} aria-hidden="true">
+      <p class="name"><bdi>{name}</bdi>{marks.map((mark) => <span class="mark">{mark}</span>)}</p>
+      {where.map((line) => <p class="where"><bdi>{line}</bdi></p>)}
+      <table>
+        <tbody>
+          <tr><th>share</th>{sides.map((s) => <td><strong>{s.share}</strong></td>)}</tr>
+          {sides.some((s) => s.ofParent) && <tr><th>of its caller</th>{sides.map((s) => <td>{s.ofParent}</td>)}</tr>}
+          <tr><th>total</th>{sides.map((s) => <td>{s.total}</td>)}</tr>
+          <tr><th>self</th>{sides.map((s) => <td>{s.self}</td>)}</tr>
+          <tr><th>samples</th>{sides.map((s) => <td>{s.samples.replace(/ .*/, '')}</td>)}</tr>
+          {difference && <tr><th>difference</th><td colSpan={2}>{difference} points</td></tr>}
+        </tbody>
+      </table>
+    </div>
+  );
+}
