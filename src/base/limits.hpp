@@ -115,6 +115,17 @@ inline constexpr std::size_t export_message = 256;  ///< bytes of what it says i
 inline constexpr std::size_t export_notes = 64;     ///< kept until they are taken; the rest counted
 inline constexpr std::size_t spool_files = 64 * 1024;  ///< looked at in the directory of a spool
 
+/// Of one profile; what is beyond is counted as lost. 4 million are ten minutes of 64 CPUs at 99 Hz.
+inline constexpr std::size_t profile_samples = 4U << 20;
+inline constexpr std::size_t profile_stacks = 1U << 20;      ///< different ones
+inline constexpr std::size_t profile_frames = 32U << 20;     ///< of all its stacks: 128 MiB
+inline constexpr std::size_t profile_locations = 4U << 20;   ///< different ones
+inline constexpr std::size_t profile_mappings = 1U << 20;    ///< of all its processes
+inline constexpr std::size_t profile_label_sets = 1U << 20;  ///< and as many trace links
+inline constexpr std::size_t profile_label_bytes = 256U << 20;  ///< of all its label sets
+inline constexpr std::size_t profiled_processes = 16 * 1024;    ///< known at once
+inline constexpr std::size_t code_files = 8 * 1024;  ///< open at once, to have their symbols later
+
 inline constexpr std::size_t query_bytes = 4096;          ///< of one condition or list
 inline constexpr std::size_t query_steps = 256;           ///< comparisons and their connectives
 inline constexpr std::size_t query_nesting = 64;          ///< parentheses and negations

@@ -1,9 +1,13 @@
 #include "observe/process_code.hpp"
 
 #include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/byte_memory.hpp"
+#include <cerrno>
+#include <cstring>
+
 #include "base/limits.hpp"
 #include "target/file_memory.hpp"
 #include "target/mapped_files.hpp"
@@ -12,22 +16,21 @@
 namespace vitrine::observe {
 namespace {
 
-using Table = std::shared_ptr<unwind::FrameTable>;
-
 constexpr std::uint64_t vdso_bytes = 1U << 20;  // two to four pages
 constexpr std::size_t most_problems = 64;
 
-Result<Table> open_file(int proc_dir, const target::Mapping& mapping) {
-  const target::MappedFile file{mapping.device, mapping.inode, mapping.name, {mapping}};
-  return target::open_mapped(proc_dir, file)
-      .and_then([](target::FileDescriptor fd) { return target::FileMemory::from(std::move(fd)); })
-      .and_then([](std::unique_ptr<target::FileMemory> memory) {
-        return unwind::FrameTable::open(std::move(memory));
-      });
-}
+/// A file that its frame table shares with others.
+class SharedFile final : public Memory {
+ public:
+  explicit SharedFile(std::shared_ptr<Memory> file) : file_(std::move(file)) {}
+  void read(std::span<ReadRequest> requests) override { file_->read(requests); }
+
+ private:
+  std::shared_ptr<Memory> file_;
+};
 
 /// The vdso is an ELF file that only memory has.
-Result<Table> open_image(int proc_dir, const target::Mapping& mapping) {
+Result<target::FileDescriptor> copy_image(int proc_dir, const target::Mapping& mapping) {
   const auto live = target::live_thread(proc_dir);
   if (!live) return tl::unexpected<Error>(live.error());
   const auto memory = target::open_at(proc_dir, "task/" + std::to_string(*live) + "/mem", O_RDONLY);
@@ -36,34 +39,59 @@ Result<Table> open_image(int proc_dir, const target::Mapping& mapping) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(size));
   const ssize_t got =
       ::pread(memory->get(), bytes.data(), bytes.size(), static_cast<off_t>(mapping.start));
-  bytes.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-  return unwind::FrameTable::open(std::make_unique<ByteMemory>(std::move(bytes)));
+  target::FileDescriptor copy(::memfd_create("vdso", MFD_CLOEXEC));
+  if (got <= 0 || !copy || ::write(copy.get(), bytes.data(), static_cast<std::size_t>(got)) != got)
+    return fail(ErrorCode::failed, std::string("cannot be copied: ") + std::strerror(errno));
+  return copy;
+}
+
+/// Files that may be open: others need descriptors, too.
+std::size_t most_files() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return limits::code_files;
+  return std::min<std::size_t>(limits::code_files, limit.rlim_cur / 2);
 }
 
 }  // namespace
 
-Table CodeReader::keep(const std::string& name, Result<Table> table) {
+CodeReader::File CodeReader::open(int proc_dir, const target::Mapping& mapping) {
+  auto code = std::make_shared<CodeFile>();
+  code->name = mapping.name;
   std::string why;
-  if (!table) {
-    why = table.error().message;
+  if (files_.size() >= most_files()) forget_unused();
+  if (files_.size() >= most_files()) {
+    why = "too many files are open";
   } else {
-    why = (*table)->problem();
+    const bool is_file = mapping.inode != 0;
+    auto file = (is_file ? target::open_mapped(
+                               proc_dir, {mapping.device, mapping.inode, mapping.name, {mapping}})
+                         : copy_image(proc_dir, mapping))
+                    .and_then([](target::FileDescriptor fd) {
+                      return target::FileMemory::from(std::move(fd));
+                    });
+    if (file) {
+      code->file = std::move(*file);
+      auto table = unwind::FrameTable::open(std::make_unique<SharedFile>(code->file));
+      if (table) code->table = std::move(*table);
+      why = code->table ? code->table->problem() : table.error().message;
+    } else {
+      why = file.error().message;
+    }
   }
   if (!why.empty() && problems_.size() < most_problems)
-    problems_.push_back(name + ": stacks are unwound by frame pointers: " + why);
-  return table ? *table : nullptr;
+    problems_.push_back(mapping.name + ": stacks are unwound by frame pointers: " + why);
+  return code;
 }
 
-Table CodeReader::table_of(int proc_dir, const target::Mapping& mapping) {
+CodeReader::File CodeReader::file_of(int proc_dir, const target::Mapping& mapping) {
   if (mapping.name == "[vdso]") {
-    if (vdso_ == nullptr) vdso_ = keep(mapping.name, open_image(proc_dir, mapping));
+    if (vdso_ == nullptr) vdso_ = open(proc_dir, mapping);
     return vdso_;
   }
   if (mapping.inode == 0) return nullptr;
   const Key key(mapping.device, mapping.inode);
-  auto known = tables_.find(key);
-  if (known == tables_.end())
-    known = tables_.emplace(key, keep(mapping.name, open_file(proc_dir, mapping))).first;
+  auto known = files_.find(key);
+  if (known == files_.end()) known = files_.emplace(key, open(proc_dir, mapping)).first;
   return known->second;
 }
 
@@ -71,8 +99,11 @@ Result<ProcessCode> CodeReader::read(int proc_dir) {
   auto mappings = target::executable_mappings(proc_dir);
   if (!mappings) return tl::unexpected<Error>(std::move(mappings.error()));
   std::vector<unwind::Region> regions;
+  std::vector<File> files;
   for (const target::Mapping& mapping : *mappings) {
-    unwind::Region region{mapping.start, mapping.end, 0, table_of(proc_dir, mapping)};
+    files.push_back(file_of(proc_dir, mapping));
+    unwind::Region region{mapping.start, mapping.end, 0,
+                          files.back() ? files.back()->table : nullptr};
     const auto bias =
         region.table ? region.table->bias(mapping.start, mapping.offset) : std::nullopt;
     if (bias) {
@@ -82,11 +113,11 @@ Result<ProcessCode> CodeReader::read(int proc_dir) {
     }
     regions.push_back(std::move(region));
   }
-  return ProcessCode{unwind::CodeMap(std::move(regions)), std::move(*mappings)};
+  return ProcessCode{unwind::CodeMap(std::move(regions)), std::move(*mappings), std::move(files)};
 }
 
 void CodeReader::forget_unused() {
-  std::erase_if(tables_, [](const auto& entry) { return entry.second.use_count() == 1; });
+  std::erase_if(files_, [](const auto& entry) { return entry.second.use_count() == 1; });
 }
 
 }  // namespace vitrine::observe

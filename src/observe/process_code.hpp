@@ -2,18 +2,28 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "target/file_memory.hpp"
 #include "target/maps.hpp"
 #include "unwind/code_map.hpp"
 
 namespace vitrine::observe {
 
+/// A file with code. It stays open as long as somebody has this: it may be deleted meanwhile.
+struct CodeFile {
+  std::string name;  ///< as the process in which it was seen first has it; "[vdso]"
+  std::shared_ptr<target::FileMemory> file;   ///< null: it could not be opened
+  std::shared_ptr<unwind::FrameTable> table;  ///< null: no rules could be read
+};
+
 struct ProcessCode {
   unwind::CodeMap map;
-  /// What each region of `map` is a mapping of, in the same order.
+  // What each region of `map` is a mapping of, in the same order, and the file; null: in none.
   std::vector<target::Mapping> mappings;
+  std::vector<std::shared_ptr<const CodeFile>> files;
 };
 
 /// Reads it of many processes: what they share is opened once. Not thread-safe, as the tables are
@@ -24,7 +34,7 @@ class CodeReader {
   /// `problems`. Errors: not_found (the process is gone), not_permitted.
   Result<ProcessCode> read(int proc_dir);
 
-  /// Forgets the tables that no CodeMap has any more.
+  /// Forgets the files that no ProcessCode has any more.
   void forget_unused();
 
   /// Files without rules, and why; each once, as a sentence.
@@ -33,12 +43,13 @@ class CodeReader {
  private:
   using Key = std::pair<std::uint64_t, std::uint64_t>;  // device, inode
 
-  std::shared_ptr<unwind::FrameTable> table_of(int proc_dir, const target::Mapping& mapping);
-  std::shared_ptr<unwind::FrameTable> keep(const std::string& name,
-                                           Result<std::shared_ptr<unwind::FrameTable>> table);
+  using File = std::shared_ptr<const CodeFile>;
 
-  std::map<Key, std::shared_ptr<unwind::FrameTable>> tables_;  // null: could not be read
-  std::shared_ptr<unwind::FrameTable> vdso_;  // the kernel has one for all processes of a machine
+  File file_of(int proc_dir, const target::Mapping& mapping);
+  File open(int proc_dir, const target::Mapping& mapping);
+
+  std::map<Key, File> files_;
+  File vdso_;  // the kernel has one for all processes of a machine
   std::vector<std::string> problems_;
 };
 

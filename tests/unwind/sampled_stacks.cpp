@@ -7,23 +7,24 @@
 #include <sys/wait.h>
 
 #include <array>
+#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <string>
 
 #include "base/limits.hpp"
+#include "unwind/pt_regs.hpp"
 
 namespace vitrine::test {
 namespace {
 
 constexpr pid_t any_id = 1;
 
+/// ptrace has the kernel's order, and some more behind it.
 unwind::Registers registers_of(const user_regs_struct& from) {
-  unwind::Registers to;
-  to.words = {from.rax, from.rdx, from.rcx, from.rbx, from.rsi, from.rdi,
-              from.rbp, from.rsp, from.r8,  from.r9,  from.r10, from.r11,
-              from.r12, from.r13, from.r14, from.r15, from.rip};
-  return to;
+  std::array<std::uint64_t, sizeof from / sizeof(std::uint64_t)> words{};
+  std::memcpy(words.data(), &from, sizeof from);
+  return unwind::from_pt_regs(unwind::Machine::x86_64, words).value();
 }
 
 }  // namespace
