@@ -16,9 +16,9 @@ bool within(std::span<const std::byte> record, std::span<const std::byte> part) 
 void take(std::span<const std::byte> record, bpf::KeptSets& kept, bpf::Fire& fire) {
   if (!bpf::parse_fire(record, fire)) return;
   fuzz::require(fire.captures.size() == fire.head.captures);
-  fuzz::require(fire.sets.size() == fire.head.sets);
+  fuzz::require(fire.sets.size() == fire.head.moment.sets);
   fuzz::require(fire.stack.size() * 8 <= record.size());
-  fuzz::require(fire.comm().size() <= sizeof fire.head.comm);
+  fuzz::require(fire.comm().size() <= sizeof fire.head.moment.comm);
   for (const bpf::Captured& captured : fire.captures) fuzz::require(within(record, captured.bytes));
   std::size_t bytes = 0;
   for (const bpf::FireSet& set : fire.sets) {
@@ -29,7 +29,7 @@ void take(std::span<const std::byte> record, bpf::KeptSets& kept, bpf::Fire& fir
     }
   }
   fuzz::require(bytes <= record.size());
-  kept.complete(fire);
+  kept.complete(fire.head.moment, fire.sets);
 }
 
 }  // namespace

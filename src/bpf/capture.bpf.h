@@ -3,16 +3,9 @@
 // (probe/operand.h; probe/evaluate.cpp is the same in user space).
 #pragma once
 
+#include "machine.bpf.h"
 #include "task.bpf.h"
 #include "trace_state.bpf.h"
-
-#if defined(__TARGET_ARCH_x86)
-#define REGISTER_WORDS 21
-#define INSTRUCTION_POINTER 16
-#else
-#define REGISTER_WORDS 34
-#define INSTRUCTION_POINTER 32
-#endif
 
 /// `site_behind`: how many bytes the uprobe is behind its site.
 static __always_inline void take_registers(struct scratch* s, const __u64* ctx,
@@ -20,7 +13,7 @@ static __always_inline void take_registers(struct scratch* s, const __u64* ctx,
 #pragma unroll
   for (int i = 0; i < REGISTER_WORDS; ++i) s->registers[i] = ctx[i];
   s->registers[VITRINE_PROBE_ADDRESS] = ctx[INSTRUCTION_POINTER] - site_behind;
-  s->registers[VITRINE_THREAD_POINTER] = thread_pointer_of_trusted(task);
+  s->registers[VITRINE_THREAD_POINTER] = s->room.thread_pointer = thread_pointer_of_trusted(task);
   s->registers[VITRINE_NO_REGISTER] = 0;
   s->shown = ((1ULL << REGISTER_WORDS) - 1) | 1ULL << VITRINE_PROBE_ADDRESS |
              1ULL << VITRINE_THREAD_POINTER | 1ULL << VITRINE_NO_REGISTER;
@@ -104,11 +97,11 @@ static __always_inline __u64 room_for(const struct label_buffer* out, __u64 most
 
 /// Takes `length` bytes that were written behind what is in the record.
 static __always_inline void take_text(struct scratch* s, __u32 capture, __u64 length) {
-  const __u64 at = s->out.used;
-  clear_padding(&s->out, at, length);
+  const __u64 at = s->room.out.used;
+  clear_padding(&s->room.out, at, length);
   s->text_at[capture & 31] = at;
   s->text_length[capture & 31] = length;
-  s->out.used = at + ((length + 7) & ~7ULL);
+  s->room.out.used = at + ((length + 7) & ~7ULL);
 }
 
 /// Makes the page of an address resident.
@@ -121,13 +114,13 @@ static __always_inline void touch(__u64 address) {
 static __always_inline void capture_string(struct scratch* s, __u32 capture, __u64 address,
                                            __u64 most, struct vitrine_captured* head) {
   const __u64 room =
-      room_for(&s->out, most + 2);  // its NUL, and one more to see that there is more
+      room_for(&s->room.out, most + 2);  // its NUL, and one more to see that there is more
   __u64 size = bounded(room, 2 * LABEL_CHUNK_BYTES);
   if (size < 2 || size > LABEL_CHUNK_BYTES + 2) {
     head->state = VITRINE_CAPTURE_NO_ROOM;
     return;
   }
-  void* into = piece_at(&s->out, s->out.used);
+  void* into = piece_at(&s->room.out, s->room.out.used);
   long got = bpf_probe_read_user_str(into, size, (const void*)address);
   if (got < 0) {  // it may begin in a page that is not resident, or go on in one
     touch(address);
@@ -150,14 +143,14 @@ static __always_inline void capture_string(struct scratch* s, __u32 capture, __u
 /// `length` bytes at `address`; no more than `most`.
 static __always_inline void capture_bytes(struct scratch* s, __u32 capture, __u64 address,
                                           __u64 length, __u64 most, struct vitrine_captured* head) {
-  const __u64 room = room_for(&s->out, most);
+  const __u64 room = room_for(&s->room.out, most);
   if (length > room) {
     length = room;
     head->cut = 1;
   }
   const __u64 size = bounded(length, 2 * LABEL_CHUNK_BYTES);
   if (size > LABEL_CHUNK_BYTES) return;
-  if (size && read_user(piece_at(&s->out, s->out.used), size, address)) {
+  if (size && read_user(piece_at(&s->room.out, s->room.out.used), size, address)) {
     head->state = VITRINE_CAPTURE_UNREADABLE;
     return;
   }
@@ -182,11 +175,11 @@ static __always_inline void capture_wide(struct scratch* s, __u32 capture,
     head->state = VITRINE_CAPTURE_UNAVAILABLE;
     return;
   }
-  if (room_for(&s->out, 16) < 16) {
+  if (room_for(&s->room.out, 16) < 16) {
     head->state = VITRINE_CAPTURE_NO_ROOM;
     return;
   }
-  __u64* words = piece_at(&s->out, s->out.used);
+  __u64* words = piece_at(&s->room.out, s->room.out.used);
   words[0] = low;
   words[1] = high;
   head->value = low;
@@ -206,8 +199,8 @@ static long capture_next(__u32 index, void* context) {
   struct scratch* s = walk->s;
   if (index >= VITRINE_CAPTURES) return 1;
   const struct vitrine_capture* capture = &walk->program->capture[index];
-  const __u64 head_at = s->out.used;
-  if (!append(&s->out, sizeof(struct vitrine_captured))) return 1;
+  const __u64 head_at = s->room.out.used;
+  if (!append(&s->room.out, sizeof(struct vitrine_captured))) return 1;
   struct vitrine_captured head = {};
   __u64 value = 0;
   head.state = evaluate(s, &capture->operand, &value);
@@ -229,7 +222,7 @@ static long capture_next(__u32 index, void* context) {
   }
   s->value[index & 31] = value;
   s->state[index & 31] = head.state;
-  struct vitrine_captured* out = piece_at(&s->out, head_at);
+  struct vitrine_captured* out = piece_at(&s->room.out, head_at);
   *out = head;
   walk->done++;
   return 0;

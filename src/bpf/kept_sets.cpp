@@ -21,9 +21,9 @@ void KeptSets::keep(Epoch& epoch, const FireSet& set) {
   epoch.bytes += set.kept.size() + entry_overhead;
 }
 
-void KeptSets::complete(Fire& fire) {
-  Epoch* epoch = of(fire.head.epoch);
-  for (FireSet& set : fire.sets) {
+void KeptSets::complete(const vitrine_moment& moment, std::span<FireSet> sets) {
+  Epoch* epoch = of(moment.epoch);
+  for (FireSet& set : sets) {
     if (set.head.id == 0) continue;
     if (!set.kept.empty()) {
       if (epoch != nullptr) keep(*epoch, set);

@@ -1,11 +1,12 @@
-// KeptSets: the label sets that records of a trace have carried, to be had again by their ids.
+// KeptSets: the label sets that records have carried, to be had again by their ids.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
-#include "bpf/fire.hpp"
+#include "bpf/moment.hpp"
 
 namespace vitrine::bpf {
 
@@ -14,8 +15,8 @@ class KeptSets {
   /// `most_bytes`: of one epoch. Two are kept: a record may have been begun in the one before.
   explicit KeptSets(std::size_t most_bytes) : most_bytes_(most_bytes) {}
 
-  /// Keeps what the fire's sets bring, and gives the others what was kept under their ids.
-  void complete(Fire& fire);
+  /// Keeps what the sets of a record bring, and gives the others what was kept under their ids.
+  void complete(const vitrine_moment& moment, std::span<FireSet> sets);
 
   /// The epoch of the sets that are being kept. It goes up when there are too many: then the kernel
   /// is to be told to send all of them anew.

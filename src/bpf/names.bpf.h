@@ -3,6 +3,7 @@
 #pragma once
 
 #include "hash.bpf.h"
+#include "trace_state.bpf.h"
 
 struct {
   __uint(type, BPF_MAP_TYPE_HASH);

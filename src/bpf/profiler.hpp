@@ -8,14 +8,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
-#include <string>
-#include <vector>
 
-#include "base/memory.hpp"
 #include "base/result.hpp"
-#include "bpf/fire.hpp"
+#include "bpf/process_table.hpp"
 #include "bpf/profile_wire.h"
+#include "bpf/stack_sample.hpp"
 
 namespace vitrine::bpf {
 
@@ -24,26 +21,15 @@ struct ProfilerOptions {
   bool off_cpu = false;                   ///< of threads that gave up their CPU and came back
   std::chrono::nanoseconds min_block{0};  ///< off-CPU stretches shorter than this are passed over
   bool preempted = false;      ///< off-CPU: also threads that were put off while they could run
-  bool every_process = false;  ///< false: those that want() was told of, and what they start
-  bool follow = false;         ///< what they fork, too (it is always known by its ancestors)
+  bool every_process = false;  ///< false: those that want() was told of
+  bool follow = false;         ///< what these fork, too, even before want() is told of it
+  bool kernel_stacks = true;
   std::size_t stack_bytes = 16U << 10;  ///< most of one copy of a stack; limits::stack_copy at most
   std::size_t ring_bytes = 32U << 20;   ///< made a power of two
-  std::size_t kept_sets_bytes = 64U << 20;  ///< label sets kept by id, before all are sent anew
+  std::size_t pending_bytes = 64U << 20;  ///< off-CPU: of samples of threads that are not back yet
+  std::uint32_t pending_threads = 16 * 1024;  ///< off-CPU: of those
+  std::size_t kept_sets_bytes = 64U << 20;    ///< label sets kept by id, before all are sent anew
 };
-
-/// A record of the ring buffer. Its views live as long as the bytes it was parsed from.
-struct StackSample {
-  vitrine_stack_sample head{};  ///< begins with the vitrine_moment that fires have, too
-  std::vector<FireSet> sets;
-  std::span<const std::uint64_t> kernel_stack;  ///< leaf first; empty: it was in user code
-  /// As struct pt_regs of the machine; all zero: the thread has no user code (a kernel's own).
-  std::span<const std::uint64_t> registers;
-  Address stack_start = 0;           ///< of the bytes below
-  std::span<const std::byte> stack;  ///< from the stack pointer upward
-};
-
-/// Takes a record apart, into `sample` (whose vectors are used again). Error: malformed.
-Result<void> parse_stack_sample(std::span<const std::byte> record, StackSample& sample);
 
 /// Since the profiler was opened (enum vitrine_profile_counter).
 struct ProfilerCounters {
@@ -54,22 +40,18 @@ struct ProfilerCounters {
   std::uint64_t short_blocks = 0;  ///< off-CPU stretches shorter than min_block
 };
 
-class Profiler {
+class Profiler : public ProcessTable {
  public:
   using Sink = std::function<void(const StackSample&)>;
 
   /// Loads the programs; nothing is sampled yet. Errors: as Tracer::open.
   static Result<std::unique_ptr<Profiler>> open(const ProfilerOptions& options);
 
-  virtual ~Profiler() = default;
-
   virtual Result<void> start() = 0;
-  virtual void stop() = 0;
 
-  // As those of Tracer; one interface for both (ProcessTable) is what observe/ talks to.
-  virtual Result<void> want(pid_t kernel_tgid, const vitrine_target& target) = 0;
-  virtual void forget(pid_t kernel_tgid) = 0;
-  virtual void presume(const vitrine_executable& file, const vitrine_target& target) = 0;
+  /// Samples no more. What was sampled before is still handed over by poll(), and after it, of
+  /// every thread that is off its CPU since, a sample that is VITRINE_SAMPLE_UNFINISHED.
+  virtual void stop() = 0;
 
   /// Hands over what has come in, waiting for it at most `timeout`. Returns how many.
   virtual Result<std::size_t> poll(std::chrono::milliseconds timeout, const Sink& sink) = 0;

@@ -55,7 +55,8 @@ static __always_inline __u64 group_part(struct scratch* s,
   if (program->capture[capture].form == VITRINE_CAPTURE_VALUE) return s->value[capture & 31];
   const __u64 at = s->text_at[capture & 31];
   if (!at) return 0;
-  return name_of_copy(s, offsetof(struct scratch, out.bytes) + at, s->text_length[capture & 31]);
+  return name_of_copy(s, offsetof(struct scratch, room.out.bytes) + at,
+                      s->text_length[capture & 31]);
 }
 
 static __always_inline int has_groups(const struct vitrine_site_program* program) {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// The values of a few label keys (config.selected), looked up in the sets of the thread that fired.
+// The values of a few label keys (trace_config.selected), looked up in the sets of the thread
+// that fired.
 #pragma once
 
+#include "moment_labels.bpf.h"
 #include "names.bpf.h"
 #include "task.bpf.h"
-#include "trace_labels.bpf.h"
 
 /// What was found in sets of our own writer, by own_set_id.
 struct {
@@ -46,7 +47,7 @@ static long select_from_entry(__u32 index, void* context) {
   const __u64 value = entry->value & selection->mask, value_length = entry->value_length;
   if (!key || !value) return 0;
   for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i)
-    if (!s->found.hash[i] && key_is(s, &config.selected[i], key, key_length))
+    if (!s->found.hash[i] && key_is(s, &trace_config.selected[i], key, key_length))
       s->found.hash[i] = name_of_user(s, value, value_length);
   return 0;
 }
@@ -68,24 +69,23 @@ static __always_inline void select_from_array(struct selection* selection, __u64
 
 /// Whether the set of our own writer with this id was searched before: s->found is what was found.
 static __always_inline int recall_found(struct scratch* s, __u64 id) {
-  struct last_set* last = &s->last;
-  if (last->found_id != id) {
+  if (s->found_id != id) {
     const struct selected_values* before = bpf_map_lookup_elem(&found_before, &id);
     if (!before) return 0;
-    last->found = *before;
-    last->found_id = id;
+    s->found_last = *before;
+    s->found_id = id;
   }
-  s->found = last->found;
+  s->found = s->found_last;
   return 1;
 }
 
 /// Notes whether the set is one of our own writer.
 static __always_inline void select_from_set(struct selection* selection, __u64 execution,
                                             __u64 set) {
-  struct own_block* block = &selection->s->own;
+  struct own_block* block = &selection->s->room.own;
   struct serial_head head = {};
   const int own = read_serial_head(&head, set);
-  const __u64 id = own ? own_set_id(&selection->s->last, execution, set, head.serial) : 0;
+  const __u64 id = own ? own_set_id(&selection->s->room.last, execution, set, head.serial) : 0;
   block->id = id;
   block->begin = set;
   block->end = set + head.total_bytes;
@@ -109,7 +109,7 @@ static long select_from_attribute(__u32 index, void* context) {
   const __u64 length = attribute[1];
   if (at + 2 + length > s->attributes_end) return 1;
   for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i)
-    if (config.selected[i].kind == VITRINE_SELECT_LABEL &&
+    if (trace_config.selected[i].kind == VITRINE_SELECT_LABEL &&
         selection->definition->selected_key[i] == number + 1)
       s->found.hash[i] = name_of_copy(s, offsetof(struct scratch, work) + at + 2, length);
   s->attribute = at + 2 + length;
@@ -125,9 +125,9 @@ static __always_inline void select_ids(struct selection* selection, __u32 trace,
   for (int i = 0; i < 8; ++i) present |= s->work[span + i];
   if (!present) return;
   for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i) {
-    if (config.selected[i].kind == VITRINE_SELECT_TRACE_ID)
+    if (trace_config.selected[i].kind == VITRINE_SELECT_TRACE_ID)
       s->found.hash[i] = name_of_copy(s, work + trace, 16);
-    if (config.selected[i].kind == VITRINE_SELECT_SPAN_ID)
+    if (trace_config.selected[i].kind == VITRINE_SELECT_SPAN_ID)
       s->found.hash[i] = name_of_copy(s, work + span, 8);
   }
 }
@@ -196,7 +196,7 @@ VERIFIED_ALONE int select_from_definition(struct scratch* s, const struct vitrin
   const __u32 shape = selection.definition->shape;
   for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i) s->found.hash[i] = 0;
   struct slot_place place = {};
-  find_slot(&place, selection.definition, target, s->registers[VITRINE_THREAD_POINTER], &s->before);
+  find_slot(&place, selection.definition, target, s->room.thread_pointer, &s->room.before);
   if (place.state == VITRINE_SLOT_UNREADABLE) count(VITRINE_TRACE_FAULTS, 1);
   if (place.state != VITRINE_SLOT_READ) return 0;
   if (shape == VITRINE_LABEL_ARRAY_IN_SLOT) {
@@ -207,33 +207,41 @@ VERIFIED_ALONE int select_from_definition(struct scratch* s, const struct vitrin
     return 0;
   } else if (shape == VITRINE_LABEL_ARRAY) {
     select_from_set(&selection, execution, place.record);
-  } else if (shape == VITRINE_SIZED_RECORD && is_in(&s->own, place.record)) {
-    select_from_record_in(&selection, &s->own, shape, place.record);
+  } else if (shape == VITRINE_SIZED_RECORD && is_in(&s->room.own, place.record)) {
+    select_from_record_in(&selection, &s->room.own, shape, place.record);
   } else {
     select_from_record(&selection, shape, place.record);
   }
   int missing = 0;
   for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i) {
     if (!s->label[i]) s->label[i] = s->found.hash[i];
-    if (!s->label[i] && config.selected[i].kind != VITRINE_SELECT_NONE) missing = 1;
+    if (!s->label[i] && trace_config.selected[i].kind != VITRINE_SELECT_NONE) missing = 1;
   }
   return !missing;
 }
 
+struct selection_pass {
+  struct definition_pass pass;
+  struct scratch* s;
+};
+
 static long select_from_definition_of_pass(__u32 index, void* context) {
-  struct definition_pass* pass = context;
+  struct selection_pass* selection = context;
+  struct definition_pass* pass = &selection->pass;
   if (!is_of_pass(pass, index)) return 0;
-  pass->done = select_from_definition(pass->s, pass->target, pass->execution, index);
+  pass->done = select_from_definition(selection->s, pass->target, pass->execution, index);
   return pass->done != 0;
 }
 
 /// Fills s->label, which is all zeros.
 static __always_inline void select_labels(struct scratch* s, const struct vitrine_target* target,
                                           __u64 execution) {
-  s->own.id = 0;
-  s->before.address = 0;
-  struct definition_pass pass = {.s = s, .target = target, .execution = execution, .arrays = 1};
-  bpf_loop(target->definition_count, select_from_definition_of_pass, &pass, 0);
-  pass.arrays = 0;
-  if (!pass.done) bpf_loop(target->definition_count, select_from_definition_of_pass, &pass, 0);
+  s->room.own.id = 0;
+  s->room.before.address = 0;
+  struct selection_pass selection = {
+      .pass = {.target = target, .execution = execution, .arrays = 1}, .s = s};
+  bpf_loop(target->definition_count, select_from_definition_of_pass, &selection, 0);
+  selection.pass.arrays = 0;
+  if (!selection.pass.done)
+    bpf_loop(target->definition_count, select_from_definition_of_pass, &selection, 0);
 }

@@ -2,6 +2,8 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <fmt/format.h>
+#include <sys/syscall.h>
 #include <threads.skel.h>
 #include <unistd.h>
 
@@ -69,6 +71,21 @@ Result<std::unique_ptr<ThreadIterator>> ThreadIterator::open(int pidfd) {
   auto iterator = std::make_unique<LoadedIterator>();
   if (auto bound = iterator->bind(pidfd); !bound) return tl::unexpected(bound.error());
   return iterator;
+}
+
+Result<vitrine_thread> kernel_view_of(pid_t pid) {
+  const auto pidfd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+  if (pidfd < 0) return fail(ErrorCode::not_found, fmt::format("no process {}", pid));
+  std::vector<vitrine_thread> threads;
+  Result<void> read;
+  if (auto iterator = ThreadIterator::open(pidfd))
+    read = (*iterator)->read(threads);
+  else
+    read = tl::unexpected(iterator.error());
+  ::close(pidfd);
+  if (!read) return tl::unexpected(read.error());
+  if (threads.empty()) return fail(ErrorCode::not_found, fmt::format("process {} has ended", pid));
+  return threads.front();
 }
 
 }  // namespace vitrine::bpf

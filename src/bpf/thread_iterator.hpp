@@ -1,6 +1,8 @@
 // ThreadIterator: the threads of a process, told by the kernel in one pass.
 #pragma once
 
+#include <sys/types.h>
+
 #include <memory>
 #include <vector>
 
@@ -21,5 +23,9 @@ class ThreadIterator {
   /// when the process is gone.
   virtual Result<void> read(std::vector<vitrine_thread>& into) = 0;
 };
+
+/// One thread of a process (`pid` as we see it): what the initial pid namespace calls the process,
+/// and how deep ours is. Errors: not_found, and as ThreadIterator::open.
+Result<vitrine_thread> kernel_view_of(pid_t pid);
 
 }  // namespace vitrine::bpf

@@ -4,9 +4,8 @@
 
 #include "../probe/operand.h"
 #include "../query/buckets.h"
-#include "../query/keyed_hash.h"
 #include "../query/predicate.h"
-#include "wire.h"
+#include "moment_wire.h"
 
 #define VITRINE_CAPTURES 24        /* arguments of one site; the header's macros reach 12 */
 #define VITRINE_GROUP_ARGUMENTS 4  /* arguments of --by */
@@ -26,13 +25,6 @@ struct vitrine_capture {
   struct vitrine_operand length;
   __u32 form;
   __u32 most; /* bytes, at most VITRINE_CAPTURE_BYTES */
-};
-
-/* A file that processes execute. */
-struct vitrine_executable {
-  __u64 inode;
-  __u32 device; /* major << 20 | minor */
-  __u32 reserved;
 };
 
 /* What a fire of a site leads to. */
@@ -87,10 +79,6 @@ struct vitrine_selected_label {
 };
 
 struct vitrine_trace_config {
-  struct vitrine_hash_key hash_key;
-  __u64 wake_bytes; /* a fill of the ring buffer that wakes the reader */
-  __u32 pid_level;  /* of the reader's pid namespace */
-  __u32 epoch;      /* raised to have every label set sent anew */
   __u32 only_known; /* processes without a target, and not started by one, are passed over */
   __u32 labels;     /* events carry label sets */
   __u32 stacks;     /* events carry the user stack */
@@ -108,37 +96,15 @@ enum vitrine_record_kind {
                              time of its start */
 };
 
-enum vitrine_fire_flag {
-  VITRINE_FIRE_UNKNOWN = 1,   /* nothing is known of the process: no labels were read */
-  VITRINE_FIRE_INHERITED = 2, /* read by what is known of the process that it was forked from */
-  VITRINE_FIRE_CUT = 4,       /* something had no room in the record */
-  VITRINE_FIRE_PRESUMED = 8,  /* read by what is known of other processes with the same executable:
-                                 for the reader to confirm */
-  VITRINE_FIRE_UNTESTED = 16, /* the condition was not tested, nor was it added up, as this wants
-                                 labels that are not known, or not certain */
-};
-
-/* Followed by `captures` vitrine_captured, `sets` vitrine_fire_set, and `stack_bytes` of return
+/* Followed by `captures` vitrine_captured, `moment.sets` vitrine_fire_set, and `stack_bytes` of return
  * addresses, each with its own bytes, all padded to multiples of 8. */
 struct vitrine_fire {
-  __u64 time_ns;          /* CLOCK_MONOTONIC */
-  __u64 process_start_ns; /* since boot: with kernel_tgid, which process */
-  __u64 address;          /* of the site, where it fired */
-  __u64 image;            /* vitrine_image_of the program that fired */
-  __u32 kind;
-  __u32 flags;
-  __u32 program; /* of the site's cookie */
+  struct vitrine_moment moment; /* of enum vitrine_record_kind */
+  __u64 address;                /* of the site, where it fired */
+  __u32 program;                /* of the site's cookie */
   __u32 site;
-  __s32 pid; /* in the reader's pid namespace; 0: not visible there */
-  __s32 tid;
-  __s32 kernel_tgid; /* in the initial pid namespace */
-  __u32 cpu;
-  __u32 epoch; /* of the ids of its label sets */
-  __u16 captures;
-  __u16 sets;
+  __u32 captures;
   __u32 stack_bytes;
-  __u32 reserved;
-  char comm[16];
 };
 
 enum vitrine_captured_state {
@@ -156,20 +122,6 @@ struct vitrine_captured {
   __u8 state;
   __u8 cut; /* there was more */
   __u16 reserved;
-};
-
-/* One label set, followed by `fresh_bytes` and then `kept_bytes` of vitrine_chunk and their bytes
- * (wire.h). Both together are what a decoder needs. Those kept are named by `id`, and are left out
- * when this epoch's records have carried them before; the fresh ones (the trace ids of a thread
- * record) come every time. An id of 0: nothing is kept. */
-struct vitrine_fire_set {
-  __u64 id;
-  __u64 slot_address;
-  __u64 slot;       /* its first 8 bytes */
-  __u32 definition; /* vitrine_definition.number */
-  __u32 state;      /* enum vitrine_slot_state */
-  __u32 fresh_bytes;
-  __u32 kept_bytes;
 };
 
 /* ---- What is added up ---- */

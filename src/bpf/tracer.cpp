@@ -3,14 +3,10 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <fmt/format.h>
-#include <sys/epoll.h>
-#include <sys/random.h>
-#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <numeric>
@@ -18,7 +14,10 @@
 #include "bpf/answers.hpp"
 #include "bpf/kept_sets.hpp"
 #include "bpf/kernel_log.hpp"
+#include "bpf/moment_config.hpp"
+#include "bpf/record_ring.hpp"
 #include "bpf/reduction_rows.hpp"
+#include "bpf/target_maps.hpp"
 #include "bpf/thread_iterator.hpp"
 #include "bpf/uprobes.hpp"
 
@@ -28,28 +27,9 @@
 namespace vitrine::bpf {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr std::uint32_t scratches_per_cpu = 4;  // SCRATCHES_PER_CPU of trace_state.bpf.h
-constexpr milliseconds shortest_wait{1};
-constexpr milliseconds longest_wait{10};
-
-/// What the initial pid namespace calls a process, and how deep ours is.
-Result<vitrine_thread> kernel_view_of(pid_t pid) {
-  const auto pidfd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
-  if (pidfd < 0) return fail(ErrorCode::not_found, fmt::format("no process {}", pid));
-  std::vector<vitrine_thread> threads;
-  Result<void> read;
-  if (auto iterator = ThreadIterator::open(pidfd))
-    read = (*iterator)->read(threads);
-  else
-    read = tl::unexpected(iterator.error());
-  ::close(pidfd);
-  if (!read) return tl::unexpected(read.error());
-  if (threads.empty()) return fail(ErrorCode::not_found, fmt::format("process {} has ended", pid));
-  return threads.front();
-}
 
 Result<void> check(const TracerOptions& options) {
   if (options.selected.size() > VITRINE_SELECTED_LABELS)
@@ -84,29 +64,24 @@ class LoadedTracer final : public Tracer {
       : options_(std::move(options)), kept_(options_.kept_sets_bytes) {}
 
   ~LoadedTracer() override {
-    if (wake_ >= 0) ::close(wake_);
-    ring_buffer__free(ring_);
+    ring_.reset();  // before what it reads
     vitrine_tracer::destroy(program_);
   }
 
   Result<void> load() {
     if (auto chosen = choose_attaching(); !chosen) return chosen;
-    auto self = kernel_view_of(::getpid());
-    if (!self) return tl::unexpected(self.error());
-    if (::getrandom(&hash_key_, sizeof hash_key_, 0) != sizeof hash_key_)
-      return fail(ErrorCode::failed, "the kernel gave no random numbers");
+    const auto config = moment_config(RecordRing::size_of(options_.ring_bytes), kept_.epoch());
+    if (!config) return tl::unexpected(config.error());
+    hash_key_ = config->hash_key;
 
     const KernelLog log;
     if (const int error = load_program())
       return tl::unexpected(log.error("load the tracer", error));
 
-    vitrine_trace_config& config = program_->bss->config;
-    fill(config, options_);
-    config.hash_key = hash_key_;
-    config.pid_level = self->pid_level;
-    config.epoch = kept_.epoch();
-    config.wake_bytes = ring_bytes() / 4;
-    return open_ring();
+    fill(program_->bss->trace_config, options_);
+    program_->bss->config = *config;
+    targets_ = {fd(program_->maps.targets), fd(program_->maps.presumed)};
+    return ring_.emplace().open(fd(program_->maps.events), &program_->bss->reader_waits);
   }
 
   [[nodiscard]] Attaching attaching() const override { return options_.attaching; }
@@ -151,25 +126,22 @@ class LoadedTracer final : public Tracer {
   }
 
   Result<void> want(pid_t kernel_tgid, const vitrine_target& target) override {
-    return tell(kernel_tgid, target, BPF_ANY);
+    return targets_.want(kernel_tgid, target);
   }
 
-  void forget(pid_t kernel_tgid) override {
-    bpf_map_delete_elem(fd(program_->maps.targets), &kernel_tgid);
-  }
+  void forget(pid_t kernel_tgid) override { targets_.forget(kernel_tgid); }
 
   void presume(const vitrine_executable& file, const vitrine_target& target) override {
-    bpf_map_update_elem(fd(program_->maps.presumed), &file, &target, BPF_ANY);
+    targets_.presume(file, target);
   }
 
   Result<std::size_t> poll(milliseconds timeout, const Sink& sink) override {
-    const auto end = Clock::now() + timeout;
-    handed_over_ = 0;
-    last_moment_ = end + longest_wait;
-    sink_ = &sink;
-    Result<std::size_t> result = poll_until(end);
-    sink_ = nullptr;
-    return result;
+    return ring_->poll(timeout, [&](std::span<const std::byte> record) {
+      if (!parse_fire(record, fire_)) return;  // our own program writes none that does not parse
+      kept_.complete(fire_.head.moment, fire_.sets);
+      program_->bss->config.epoch = kept_.epoch();
+      sink(fire_);
+    });
   }
 
   Result<std::vector<ReductionRow>> read_reductions() override {
@@ -223,10 +195,6 @@ class LoadedTracer final : public Tracer {
     return {};
   }
 
-  [[nodiscard]] std::size_t ring_bytes() const {
-    return std::bit_ceil(std::clamp<std::size_t>(options_.ring_bytes, 64 * 1024, 1U << 30));
-  }
-
   Result<void> choose_attaching() {
     utsname kernel{};
     filter_of_threads_ = ::uname(&kernel) == 0 && pid_filter_is_of_threads(kernel.release);
@@ -258,7 +226,8 @@ class LoadedTracer final : public Tracer {
     auto& maps = program_->maps;
     bpf_map__set_max_entries(maps.scratches, cpus * scratches_per_cpu);
     bpf_map__set_max_entries(maps.programs, options_.programs);
-    bpf_map__set_max_entries(maps.events, static_cast<__u32>(ring_bytes()));
+    bpf_map__set_max_entries(maps.events,
+                             static_cast<__u32>(RecordRing::size_of(options_.ring_bytes)));
     if (options_.reductions) {
       bpf_map__set_max_entries(maps.ungrouped, options_.programs);
       bpf_map__set_max_entries(maps.groups, options_.groups + options_.programs);
@@ -267,19 +236,6 @@ class LoadedTracer final : public Tracer {
       bpf_map__set_max_entries(maps.starts, options_.starts);
     }
     return std::abs(vitrine_tracer::load(program_));
-  }
-
-  Result<void> open_ring() {
-    const KernelLog log;
-    ring_ = ring_buffer__new(fd(program_->maps.events), hand_over, this, nullptr);
-    if (ring_ == nullptr) return tl::unexpected(log.error("map the tracer's buffer", errno));
-    // Edge-triggered: only a wake-up ends a wait, not that there is something to read.
-    wake_ = ::epoll_create1(EPOLL_CLOEXEC);
-    epoll_event event{};
-    event.events = EPOLLIN | EPOLLET;
-    if (wake_ < 0 || ::epoll_ctl(wake_, EPOLL_CTL_ADD, fd(program_->maps.events), &event) != 0)
-      return tl::unexpected(log.error("wait for the tracer's buffer", errno));
-    return {};
   }
 
   Result<void> check_program(std::uint32_t index, const vitrine_site_program& program) const {
@@ -330,16 +286,6 @@ class LoadedTracer final : public Tracer {
     bpf_map_update_elem(fd(program_->maps.groups), &others, nothing.data(), BPF_NOEXIST);
   }
 
-  Result<void> tell(pid_t kernel_tgid, const vitrine_target& target, std::uint64_t flags) {
-    const KernelLog log;
-    if (bpf_map_update_elem(fd(program_->maps.targets), &kernel_tgid, &target, flags) == 0 ||
-        errno == EEXIST)
-      return {};
-    if (errno == E2BIG)
-      return fail(ErrorCode::limit, "labels of more processes than the tracer has room for");
-    return tl::unexpected(log.error("tell the tracer what to read", errno));
-  }
-
   /// The pid filter that the kernel lacks.
   Result<void> pass_only(pid_t pid) {
     const auto process = kernel_view_of(pid);
@@ -347,40 +293,9 @@ class LoadedTracer final : public Tracer {
     vitrine_target nothing{};
     nothing.address_mask = ~0ULL;
     nothing.image = ~0ULL;
-    if (auto told = tell(process->kernel_tgid, nothing, BPF_NOEXIST); !told) return told;
-    program_->bss->config.only_known = 1;
+    if (auto told = targets_.want(process->kernel_tgid, nothing, true); !told) return told;
+    program_->bss->trace_config.only_known = 1;
     return {};
-  }
-
-  Result<std::size_t> poll_until(Clock::time_point end) {
-    const KernelLog log;
-    for (;;) {
-      const auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
-      if (left > milliseconds{0}) {
-        program_->bss->reader_waits = 1;
-        epoll_event event{};
-        ::epoll_wait(wake_, &event, 1, static_cast<int>(std::min(left, wait_).count()));
-      }
-      const int got = ring_buffer__consume(ring_);
-      if (got < 0 && got != -ECANCELED) return tl::unexpected(log.error("read events", got));
-      wait_ = handed_over_ != 0 ? shortest_wait : std::min(wait_ * 2, longest_wait);
-      if (handed_over_ != 0 || Clock::now() >= end) return handed_over_;
-    }
-  }
-
-  static int hand_over(void* context, void* data, std::size_t size) {
-    return static_cast<LoadedTracer*>(context)->take({static_cast<const std::byte*>(data), size});
-  }
-
-  int take(std::span<const std::byte> record) {
-    constexpr std::size_t between_looks = 64;
-    const bool late = ++handed_over_ % between_looks == 0 && Clock::now() > last_moment_;
-    if (parse_fire(record, fire_)) {  // our own program writes none that does not parse
-      kept_.complete(fire_);
-      program_->bss->config.epoch = kept_.epoch();
-      (*sink_)(fire_);
-    }
-    return late ? -ECANCELED : 0;  // libbpf stops after this record, which counts as taken
   }
 
   TracerOptions options_;
@@ -389,15 +304,10 @@ class LoadedTracer final : public Tracer {
   bool filter_of_threads_ = false;
   vitrine_tracer* program_ = nullptr;
   std::optional<Answers> answers_;
-  ring_buffer* ring_ = nullptr;
-  int wake_ = -1;
+  TargetMaps targets_;
+  std::optional<RecordRing> ring_;
   std::vector<ReductionShape> shapes_;
-  milliseconds wait_ = longest_wait;
   Fire fire_;
-  // During poll().
-  const Sink* sink_ = nullptr;
-  std::size_t handed_over_ = 0;
-  Clock::time_point last_moment_;
 };
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "base/result.hpp"
 #include "bpf/fire.hpp"
 #include "bpf/nop_policy.hpp"
+#include "bpf/process_table.hpp"
 #include "bpf/trace_wire.h"
 
 namespace vitrine::bpf {
@@ -114,7 +115,7 @@ struct ReductionRow {
   std::map<std::int32_t, std::uint64_t> buckets;  ///< query/buckets.h
 };
 
-class Tracer {
+class Tracer : public ProcessTable {
  public:
   /// Called with each record; what it is given lives until it returns.
   using Sink = std::function<void(const Fire&)>;
@@ -123,8 +124,6 @@ class Tracer {
   /// unsupported (built without BPF, no BTF, a forced way of attaching that the kernel lacks),
   /// usage (options), failed.
   static Result<std::unique_ptr<Tracer>> open(TracerOptions options = {});
-
-  virtual ~Tracer() = default;
 
   /// The way of attaching in use; never `best`.
   [[nodiscard]] virtual Attaching attaching() const = 0;
@@ -143,16 +142,6 @@ class Tracer {
   /// usage, unsupported, failed: then nothing is attached.
   virtual Result<Attachment> attach(int file, std::span<const AttachSite> sites,
                                     std::optional<pid_t> pid = std::nullopt) = 0;
-
-  /// How labels are found in a process (its id as the initial pid namespace has it: Fire's
-  /// kernel_tgid, or a vitrine_thread's). Replaces what was told before. Error: limit (65,536
-  /// processes).
-  virtual Result<void> want(pid_t kernel_tgid, const vitrine_target& target) = 0;
-  virtual void forget(pid_t kernel_tgid) = 0;
-
-  /// The same for processes that execute a file and of which nothing has been told: fires that are
-  /// read so have VITRINE_FIRE_PRESUMED. The 1,024 files used last are kept.
-  virtual void presume(const vitrine_executable& file, const vitrine_target& target) = 0;
 
   /// Hands over what has come in, waiting for it at most `timeout`; ends, at the latest, after
   /// about `timeout` and one record. Returns how many records there were.

@@ -3,12 +3,13 @@
 #pragma once
 
 #include "hash.bpf.h"
+#include "trace_state.bpf.h"
 
 /// Hash of a captured string; 0 when there is none.
 static __always_inline __u64 captured_hash(struct scratch* s, __u32 capture) {
   const __u64 at = s->text_at[capture & 31];
   if (s->state[capture & 31] != VITRINE_CAPTURED || !at) return 0;
-  return hash_text(piece_at(&s->out, at), s->text_length[capture & 31]);
+  return hash_text(piece_at(&s->room.out, at), s->text_length[capture & 31]);
 }
 
 struct where_walk {

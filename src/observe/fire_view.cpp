@@ -23,7 +23,8 @@ std::optional<std::string_view> FireView::Labels::value(std::string_view key) co
   return std::nullopt;
 }
 
-FireView::FireView(const bpf::Fire& fire, const TraceProgram& program, const FiredLabels& labels)
+FireView::FireView(const bpf::Fire& fire, const TraceProgram& program,
+                   const DisplayedLabels& labels)
     : fire_(fire),
       fired_(labels),
       labels_(labels.set),
@@ -39,18 +40,18 @@ FireView::FireView(const bpf::Fire& fire, const TraceProgram& program, const Fir
   query_.comm = comm_;
   query_.trace_id = trace_id_;
   query_.span_id = span_id_;
-  query_.time_ns = fire.head.time_ns;
-  query_.pid = fire.head.pid;
-  query_.tid = fire.head.tid;
-  query_.cpu = fire.head.cpu;
+  query_.time_ns = fire.head.moment.time_ns;
+  query_.pid = fire.head.moment.pid;
+  query_.tid = fire.head.moment.tid;
+  query_.cpu = fire.head.moment.cpu;
 }
 
 TraceEvent FireView::event(const TraceProgram& program, const ProbeFile& file, Address site) const {
   TraceEvent event;
-  event.time_ns = fire_.head.time_ns;
-  event.pid = fire_.head.pid;
-  event.tid = fire_.head.tid;
-  event.cpu = fire_.head.cpu;
+  event.time_ns = fire_.head.moment.time_ns;
+  event.pid = fire_.head.moment.pid;
+  event.tid = fire_.head.moment.tid;
+  event.cpu = fire_.head.moment.cpu;
   event.comm = comm_;
   event.probe = program.probe();
   event.module = file.path;
@@ -65,7 +66,7 @@ TraceEvent FireView::event(const TraceProgram& program, const ProbeFile& file, A
   event.labels = &fired_.set;
   event.labels_id = fired_.id;
   event.labels_error = fired_.error;
-  event.cut = (fire_.head.flags & VITRINE_FIRE_CUT) != 0;
+  event.cut = (fire_.head.moment.flags & VITRINE_FIRE_CUT) != 0;
   return event;
 }
 

@@ -1,7 +1,7 @@
 // FireView: a fire with its values and labels, as conditions, reductions and users look at it.
 #pragma once
 
-#include "observe/fire_labels.hpp"
+#include "observe/moment_labels.hpp"
 #include "observe/probes.hpp"
 #include "observe/trace.hpp"
 #include "observe/trace_program.hpp"
@@ -11,7 +11,7 @@ namespace vitrine::observe {
 /// Good as long as what it is made of.
 class FireView {
  public:
-  FireView(const bpf::Fire& fire, const TraceProgram& program, const FiredLabels& labels);
+  FireView(const bpf::Fire& fire, const TraceProgram& program, const DisplayedLabels& labels);
   FireView(const FireView&) = delete;
   FireView& operator=(const FireView&) = delete;
 
@@ -31,7 +31,7 @@ class FireView {
   };
 
   const bpf::Fire& fire_;
-  const FiredLabels& fired_;
+  const DisplayedLabels& fired_;
   Labels labels_;
   std::vector<probe::Value> values_;
   std::string comm_, trace_id_, span_id_;

@@ -8,8 +8,8 @@
 #include <set>
 
 #include "observe/doubtful_words.hpp"
-#include "observe/fire_labels.hpp"
 #include "observe/fire_view.hpp"
+#include "observe/moment_labels.hpp"
 #include "observe/no_such_probe.hpp"
 #include "observe/notes.hpp"
 #include "observe/process_watch.hpp"
@@ -91,7 +91,7 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   std::vector<std::string> attached_to_;  ///< path of each
   std::size_t programs_told_ = 0;
   std::vector<bool> asked_again_;  ///< by program: the kernel tests only a part of the condition
-  std::optional<FireLabels> labels_;
+  std::optional<MomentLabels> labels_;
   std::optional<StackNames> stacks_;
   Notes notes_;
   std::optional<TraceReduction> reduction_;
@@ -314,30 +314,31 @@ void LiveTrace::look_at(pid_t pid) {
 
 void LiveTrace::show(const bpf::Fire& fire, const Sink& sink) {
   // Of a process that is gone already, its fork tells whose labels it had.
-  if (!labels_->knows(fire.head.pid)) watch_->take_events();
-  if (fire.head.kind == VITRINE_RECORD_PROCESS) {
-    labels_->introduce(fire);
+  if (!labels_->knows(fire.head.moment.pid)) watch_->take_events();
+  if (fire.head.moment.kind == VITRINE_RECORD_PROCESS) {
+    labels_->introduce(fire.head.moment);
     return;
   }
   if (fire.head.program >= plan_.programs().size() || fire.head.site >= plan_.numbers()) return;
   const TraceProgram& program = *plan_.programs()[fire.head.program];
   const TracedSite& site = plan_.site(fire.head.site);
-  const FireView view(fire, program, labels_->of(fire));
-  const bool untested = (fire.head.flags & VITRINE_FIRE_UNTESTED) != 0;
+  const FireView view(fire, program, labels_->of(fire.head.moment, fire.sets));
+  const bool untested = (fire.head.moment.flags & VITRINE_FIRE_UNTESTED) != 0;
   if ((asked_again_[fire.head.program] || untested) && !program.condition().holds(view.query()))
     return;
   if (program.reduction() != nullptr) {
-    if (fire.head.kind == VITRINE_RECORD_LATENCY) {
+    if (fire.head.moment.kind == VITRINE_RECORD_LATENCY) {
       const std::uint64_t began = fire.head.address;
-      reduction_->add_latency(view.query(), *program.reduction(),
-                              fire.head.time_ns > began ? fire.head.time_ns - began : 0);
+      reduction_->add_latency(
+          view.query(), *program.reduction(),
+          fire.head.moment.time_ns > began ? fire.head.moment.time_ns - began : 0);
     } else {
       reduction_->add(view.query(), *program.reduction());
     }
     return;
   }
   TraceEvent event = view.event(program, *site.file, site.address);
-  if (stacks_) event.stack = stacks_->name(event.pid, fire.head.image, fire.stack);
+  if (stacks_) event.stack = stacks_->name(event.pid, fire.head.moment.image, fire.stack);
   sink(event);
 }
 

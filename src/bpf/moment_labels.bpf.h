@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// Label sets on events: a set that a record has carried before is sent as its id alone.
+// Label sets on records: a set that a record has carried before is sent as its id alone.
 #pragma once
 
 #include "hash.bpf.h"
+#include "moment_process.bpf.h"
 #include "task.bpf.h"
-#include "trace_process.bpf.h"
 
 #define RECORD_HEADER 28 /* abi/thread_context.hpp Record: ids and flags change with every span */
 
@@ -45,14 +45,14 @@ static __always_inline int is_in(const struct own_block* block, __u64 record) {
 }
 
 /// The set's content behind its head. Returns the id of what is kept of it.
-static __always_inline __u64 append_content(struct scratch* s, __u64 execution, __u32 shape,
+static __always_inline __u64 append_content(struct label_room* room, __u64 execution, __u32 shape,
                                             __u64 mask, const struct slot_place* place,
                                             __u64* kept_at) {
-  struct label_buffer* out = &s->out;
+  struct label_buffer* out = &room->out;
   const __u64 trouble = out->cut + out->faults;
   *kept_at = out->used;
   __u64 id = 0;
-  if (shape == VITRINE_SIZED_RECORD && is_in(&s->own, place->record)) return s->own.id;
+  if (shape == VITRINE_SIZED_RECORD && is_in(&room->own, place->record)) return room->own.id;
   if (shape == VITRINE_SIZED_RECORD) {
     const __u64 at = place->record ? append_chunk(out, place->record, RECORD_HEADER) : 0;
     if (!at) return 0;
@@ -66,13 +66,13 @@ static __always_inline __u64 append_content(struct scratch* s, __u64 execution, 
     struct serial_head head = {};
     if (read_serial_head(&head, place->record)) {
       const int whole = head.total_bytes <= LABEL_CHUNK_BYTES;
-      id = own_set_id(&s->last, execution, place->record, head.serial);
+      id = own_set_id(&room->last, execution, place->record, head.serial);
       if (whole) {
-        s->own.begin = place->record;
-        s->own.end = place->record + head.total_bytes;
-        s->own.id = id;
+        room->own.begin = place->record;
+        room->own.end = place->record + head.total_bytes;
+        room->own.id = id;
       }
-      if (last_was_sent(&s->last)) return id;
+      if (!room->whole && last_was_sent(&room->last)) return id;
       if (whole)
         append_chunk(out, place->record, head.total_bytes);
       else
@@ -86,34 +86,34 @@ static __always_inline __u64 append_content(struct scratch* s, __u64 execution, 
   const __u64 length = out->used - *kept_at;
   // What is not whole now may be the next time.
   if (length == 0 || out->cut + out->faults != trouble) {
-    if (id) s->own.id = 0;
+    if (id) room->own.id = 0;
     return 0;
   }
   if (id) return id;
   id = hash_chunks(out, *kept_at, length, execution);
-  if (was_sent(id)) out->used = *kept_at;
+  if (!room->whole && was_sent(id)) out->used = *kept_at;
   return id;
 }
 
 /// Returns 0 when there is no room.
-VERIFIED_ALONE int append_set(struct scratch* s, const struct vitrine_target* target,
+VERIFIED_ALONE int append_set(struct label_room* room, const struct vitrine_target* target,
                               __u64 execution, __u32 index) {
-  if (!s || !target) return 0;
+  if (!room || !target) return 0;
   const struct vitrine_definition* definition =
       &target->definitions[bounded(index, VITRINE_DEFINITIONS)];
-  struct label_buffer* out = &s->out;
+  struct label_buffer* out = &room->out;
   const __u64 head_at = out->used;
   if (!append(out, sizeof(struct vitrine_fire_set))) return 0;
   struct slot_place place = {};
-  find_slot(&place, definition, target, s->registers[VITRINE_THREAD_POINTER], &s->before);
+  find_slot(&place, definition, target, room->thread_pointer, &room->before);
   if (place.state == VITRINE_SLOT_UNREADABLE) out->faults++;
   const __u64 fresh_at = out->used;
   __u64 kept_at = fresh_at, id = 0;
   if (place.state == VITRINE_SLOT_READ)
-    id = append_content(s, execution, definition->shape, target->address_mask, &place, &kept_at);
+    id = append_content(room, execution, definition->shape, target->address_mask, &place, &kept_at);
   if (id && out->used != kept_at) {
-    s->new_set[bounded(s->new_sets, VITRINE_DEFINITIONS)] = id;
-    s->new_sets++;
+    room->new_set[bounded(room->new_sets, VITRINE_DEFINITIONS)] = id;
+    room->new_sets++;
   }
   struct vitrine_fire_set* head = piece_at(out, head_at);
   head->id = id;
@@ -129,7 +129,7 @@ VERIFIED_ALONE int append_set(struct scratch* s, const struct vitrine_target* ta
 /// A pass through a process's definitions: label arrays first, as one of them may be a block of our
 /// own writer; then the rest.
 struct definition_pass {
-  struct scratch* s;
+  struct label_room* room;
   const struct vitrine_target* target;
   __u64 execution;
   __u32 arrays;
@@ -144,17 +144,18 @@ static __always_inline int is_of_pass(const struct definition_pass* pass, __u32 
 static long append_set_of_pass(__u32 index, void* context) {
   struct definition_pass* pass = context;
   if (!is_of_pass(pass, index)) return 0;
-  if (!append_set(pass->s, pass->target, pass->execution, index)) return 1;
+  if (!append_set(pass->room, pass->target, pass->execution, index)) return 1;
   pass->done++;
   return 0;
 }
 
 /// Appends a vitrine_fire_set for each definition of the process. Returns how many had room.
-static __always_inline __u32 append_sets(struct scratch* s, const struct vitrine_target* target,
-                                         __u64 execution) {
-  s->own.id = 0;
-  s->before.address = 0;
-  struct definition_pass pass = {.s = s, .target = target, .execution = execution, .arrays = 1};
+static __always_inline __u32 append_sets(struct label_room* room,
+                                         const struct vitrine_target* target, __u64 execution) {
+  room->own.id = 0;
+  room->before.address = 0;
+  struct definition_pass pass = {
+      .room = room, .target = target, .execution = execution, .arrays = 1};
   bpf_loop(target->definition_count, append_set_of_pass, &pass, 0);
   pass.arrays = 0;
   bpf_loop(target->definition_count, append_set_of_pass, &pass, 0);
@@ -162,14 +163,14 @@ static __always_inline __u32 append_sets(struct scratch* s, const struct vitrine
 }
 
 static long note_sent(__u32 index, void* context) {
-  struct scratch* s = *(struct scratch**)context;
-  const __u64 id = s->new_set[bounded(index, VITRINE_DEFINITIONS)];
+  struct label_room* room = *(struct label_room**)context;
+  const __u64 id = room->new_set[bounded(index, VITRINE_DEFINITIONS)];
   const __u32 epoch = config.epoch;
   bpf_map_update_elem(&sent, &id, &epoch, BPF_ANY);
   return 0;
 }
 
 /// Once the record that carries them can no longer be lost.
-static __always_inline void note_all_sent(struct scratch* s) {
-  if (s->new_sets) bpf_loop(s->new_sets, note_sent, &s, 0);
+static __always_inline void note_all_sent(struct label_room* room) {
+  if (room->new_sets) bpf_loop(room->new_sets, note_sent, &room, 0);
 }

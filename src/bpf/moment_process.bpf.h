@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// What is known of the process that fires.
+// What is known of the current process.
 #pragma once
 
-#include "trace_state.bpf.h"
+#include "moment_state.bpf.h"
 
 #define ANCESTORS 4
 

@@ -1,4 +1,4 @@
-#include "observe/fire_labels.hpp"
+#include "observe/moment_labels.hpp"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -85,32 +85,32 @@ bool parse_hex(std::string_view text, std::array<std::uint8_t, Size>& into) {
 }  // namespace
 
 /// A process as it was looked at last.
-struct FireLabels::Look {
+struct MomentLabels::Look {
   std::unique_ptr<Subject> subject;  ///< null: `problem` says why
   std::string problem;
   std::uint64_t image = 0;  ///< what it executed, as the kernel names it; 0: that is not known
 };
 
-struct FireLabels::Known {
+struct MomentLabels::Known {
   pid_t pid = 0;
   pid_t kernel_tgid = 0;
   std::uint64_t start_ns = 0;  ///< 0: not told yet
   bool own = false;            ///< false: all of this is its parent's
   std::shared_ptr<Look> look;
-  std::uint64_t told_ns = 0;  ///< when the kernel was told of it, on the clock of fires
+  std::uint64_t told_ns = 0;  ///< when the kernel was told of it, on the clock of moments
 };
 
-FireLabels::FireLabels(bpf::Tracer& tracer, limits::LabelLimits limits,
-                       std::vector<query::Selected> selected)
-    : tracer_(tracer), limits_(limits), selected_(std::move(selected)) {}
+MomentLabels::MomentLabels(bpf::ProcessTable& table, limits::LabelLimits limits,
+                           std::vector<query::Selected> selected)
+    : table_(table), limits_(limits), selected_(std::move(selected)) {}
 
-FireLabels::~FireLabels() = default;
+MomentLabels::~MomentLabels() = default;
 
-void FireLabels::look_at(pid_t pid) {
+void MomentLabels::look_at(pid_t pid) {
   look_at(pid, 0);
 }
 
-std::shared_ptr<FireLabels::Known> FireLabels::look_at(pid_t pid, pid_t kernel_tgid) {
+std::shared_ptr<MomentLabels::Known> MomentLabels::look_at(pid_t pid, pid_t kernel_tgid) {
   const auto found = processes_.find(pid);
   std::shared_ptr<Known> known = found == processes_.end() ? nullptr : found->second;
   if (known && known->own && known->look->subject) {
@@ -155,11 +155,11 @@ std::shared_ptr<FireLabels::Known> FireLabels::look_at(pid_t pid, pid_t kernel_t
 }
 
 /// Returns whether it is the same as before.
-bool FireLabels::take_image(Look& look) {
+bool MomentLabels::take_image(Look& look) {
   target::Process& process = look.subject->process();
   const std::uint64_t image = program_image(process.proc_dir());
   const auto verified = process.verify();
-  // Fires of one that has just ended may still come: they tell if this is what they executed.
+  // Records of one that has just ended may still come: they tell if this is what they executed.
   const bool ended = !verified && verified.error().code == ErrorCode::not_found;
   if ((ended || image == 0) && look.image != 0) return true;
   // Only then was what is known found in that image.
@@ -169,13 +169,13 @@ bool FireLabels::take_image(Look& look) {
 }
 
 /// Whether a number stands for where this definition is.
-bool FireLabels::is_place(std::uint32_t number, const Definition& definition) const {
+bool MomentLabels::is_place(std::uint32_t number, const Definition& definition) const {
   return number < places_.size() && places_[number].format == definition.format &&
          places_[number].location == definition.location;
 }
 
 /// The number by which the kernel tells of a definition; nothing when there are too many.
-std::optional<std::uint32_t> FireLabels::number_of(const Definition& definition) {
+std::optional<std::uint32_t> MomentLabels::number_of(const Definition& definition) {
   for (std::size_t i = 0; i < places_.size(); ++i)
     if (is_place(static_cast<std::uint32_t>(i), definition)) return static_cast<std::uint32_t>(i);
   if (places_.size() >= places_known) {
@@ -186,7 +186,7 @@ std::optional<std::uint32_t> FireLabels::number_of(const Definition& definition)
   return static_cast<std::uint32_t>(places_.size() - 1);
 }
 
-vitrine_target FireLabels::target_of(Subject& subject) {
+vitrine_target MomentLabels::target_of(Subject& subject) {
   vitrine_target target = wire_target(subject, 0);
   std::uint32_t count = 0;
   for (std::uint32_t i = 0; i < target.definition_count; ++i) {
@@ -206,7 +206,7 @@ vitrine_target FireLabels::target_of(Subject& subject) {
   return target;
 }
 
-void FireLabels::tell(Known& known) {
+void MomentLabels::tell(Known& known) {
   if (known.kernel_tgid == 0) return;
   Look& look = *known.look;
   vitrine_target target{};
@@ -220,18 +220,18 @@ void FireLabels::tell(Known& known) {
       if (const auto executable = executable_of(file->get())) presume(*executable, target);
   }
   target.told_ns = now_ns(CLOCK_BOOTTIME);
-  if (auto told = tracer_.want(known.kernel_tgid, target); !told)
+  if (auto told = table_.want(known.kernel_tgid, target); !told)
     notes_.push_back(told.error().message);
   if (target.image != no_image) known.told_ns = now_ns(CLOCK_MONOTONIC);
 }
 
 /// Of processes that will execute this file.
-void FireLabels::presume(const vitrine_executable& executable, vitrine_target target) {
+void MomentLabels::presume(const vitrine_executable& executable, vitrine_target target) {
   target.image = 0;
-  tracer_.presume(executable, target);
+  table_.presume(executable, target);
 }
 
-void FireLabels::presume(target::FileMemory& file) {
+void MomentLabels::presume(target::FileMemory& file) {
   const auto executable = executable_of(file.descriptor());
   const std::vector<Definition> definitions = presumed_definitions(file);
   if (!executable || definitions.empty()) return;
@@ -241,7 +241,7 @@ void FireLabels::presume(target::FileMemory& file) {
   presume(*executable, target);
 }
 
-void FireLabels::forked(pid_t parent, pid_t child) {
+void MomentLabels::forked(pid_t parent, pid_t child) {
   const auto found = processes_.find(parent);
   if (found == processes_.end() || processes_.size() >= processes_known) return;
   auto known = std::make_shared<Known>(*found->second);
@@ -252,91 +252,91 @@ void FireLabels::forked(pid_t parent, pid_t child) {
   processes_.insert_or_assign(child, std::move(known));
 }
 
-void FireLabels::exited(pid_t pid) {
+void MomentLabels::exited(pid_t pid) {
   const auto found = processes_.find(pid);
   if (found == processes_.end()) return;
   if (found->second->own && found->second->kernel_tgid != 0)
-    tracer_.forget(found->second->kernel_tgid);
+    table_.forget(found->second->kernel_tgid);
   processes_.erase(found);
 }
 
-void FireLabels::introduce(const bpf::Fire& fire) {
-  if (fire.head.pid > 0) look_at(fire.head.pid, fire.head.kernel_tgid);
+void MomentLabels::introduce(const vitrine_moment& moment) {
+  if (moment.pid > 0) look_at(moment.pid, moment.kernel_tgid);
 }
 
-const FiredLabels& FireLabels::of(const bpf::Fire& fire) {
-  fired_ = {};
-  if (fire.head.epoch != epoch_) {
+const DisplayedLabels& MomentLabels::of(const vitrine_moment& moment,
+                                        std::span<const bpf::FireSet> sets) {
+  shown_ = {};
+  if (moment.epoch != epoch_) {
     kept_.clear();
     merged_.clear();
-    epoch_ = fire.head.epoch;
+    epoch_ = moment.epoch;
   }
-  if (fire.head.pid <= 0) {
+  if (moment.pid <= 0) {
     complain("the process is in another pid namespace");
-    return fired_;
+    return shown_;
   }
-  const auto found = processes_.find(fire.head.pid);
+  const auto found = processes_.find(moment.pid);
   std::shared_ptr<Known> known = found == processes_.end() ? nullptr : found->second;
-  const bool another =
-      known && known->start_ns != 0 && known->start_ns != fire.head.process_start_ns;
-  if (another) processes_.erase(fire.head.pid), known = nullptr;
-  const bool unknown = (fire.head.flags & VITRINE_FIRE_UNKNOWN) != 0;
-  const bool presumed = (fire.head.flags & VITRINE_FIRE_PRESUMED) != 0;
+  const bool another = known && known->start_ns != 0 && known->start_ns != moment.process_start_ns;
+  if (another) processes_.erase(moment.pid), known = nullptr;
+  const bool unknown = (moment.flags & VITRINE_FIRE_UNKNOWN) != 0;
+  const bool presumed = (moment.flags & VITRINE_FIRE_PRESUMED) != 0;
   // One that is unknown to the kernel though it was told of it has executed another program since.
-  if (!known || !known->own || ((unknown || presumed) && fire.head.time_ns > known->told_ns)) {
-    auto looked = look_at(fire.head.pid, fire.head.kernel_tgid);
+  if (!known || !known->own || ((unknown || presumed) && moment.time_ns > known->told_ns)) {
+    auto looked = look_at(moment.pid, moment.kernel_tgid);
     if (looked) known = std::move(looked);
   }
-  if (known) known->start_ns = fire.head.process_start_ns;
+  if (known) known->start_ns = moment.process_start_ns;
   if (unknown) {
-    complain("the process was not known yet when it fired");
-    return fired_;
+    complain("the process was not known yet at that moment");
+    return shown_;
   }
   if (!known) {
     complain("the process has ended, and nothing was known of it");
-    return fired_;
+    return shown_;
   }
   if (!known->look->problem.empty()) complain(known->look->problem);
-  const bool again = known->look->problem.empty() && !presumed && take_keys(fire);
+  const bool again = known->look->problem.empty() && !presumed && take_keys(sets);
   if (again)
     if (const auto merged = merged_.find(keys_); merged != merged_.end()) return merged->second;
-  for (const bpf::FireSet& set : fire.sets) add(*known->look, fire, set);
-  if (presumed) require_all(*known->look, fire);
-  if (!again || !fired_.error.empty()) return fired_;
-  fired_.id = ++last_id_;
+  for (const bpf::FireSet& set : sets) add(*known->look, moment, set);
+  if (presumed) require_all(*known->look, sets);
+  if (!again || !shown_.error.empty()) return shown_;
+  shown_.id = ++last_id_;
   if (merged_.size() >= kept_sets) merged_.clear();
-  return merged_.emplace(keys_, std::move(fired_)).first->second;
+  return merged_.emplace(keys_, std::move(shown_)).first->second;
 }
 
 /// Says if the process displays labels where the kernel did not look for any.
-void FireLabels::require_all(const Look& look, const bpf::Fire& fire) {
+void MomentLabels::require_all(const Look& look, std::span<const bpf::FireSet> sets) {
   if (!look.subject) return;
   for (const Definition& definition : look.subject->definitions()) {
-    const bool read = std::any_of(fire.sets.begin(), fire.sets.end(), [&](const auto& set) {
+    const bool read = std::any_of(sets.begin(), sets.end(), [&](const auto& set) {
       return is_place(set.head.definition, definition);
     });
-    if (!read) complain("the process was not known yet when it fired");
+    if (!read) complain("the process was not known yet at that moment");
   }
 }
 
-/// Whether the ids of the fire's sets, in keys_, say all of what they hold.
-bool FireLabels::take_keys(const bpf::Fire& fire) {
+/// Whether the ids of the sets, in keys_, say all of what they hold.
+bool MomentLabels::take_keys(std::span<const bpf::FireSet> sets) {
   keys_.clear();
-  for (const bpf::FireSet& set : fire.sets) {
+  for (const bpf::FireSet& set : sets) {
     if (!is_whole_by_id(set)) return false;
     keys_.emplace_back(set.head.id, set.head.definition);
   }
   return true;
 }
 
-void FireLabels::add(Look& look, const bpf::Fire& fire, const bpf::FireSet& set) {
+void MomentLabels::add(Look& look, const vitrine_moment& moment, const bpf::FireSet& set) {
   const SetKey key{set.head.id, set.head.definition};
   const bool whole_by_id = is_whole_by_id(set);
   if (whole_by_id)
     if (const auto kept = kept_.find(key); kept != kept_.end()) return merge(kept->second);
   if (set.forgotten) return complain("they were sent before, and are no longer kept");
   if (!look.subject) return;
-  if (look.image != 0 && look.image != fire.head.image)
+  if (look.image != 0 && look.image != moment.image)
     return complain("the process executed another program at that moment");
 
   // The kernel looked where it was told to at that time, or where another process has its labels:
@@ -346,14 +346,14 @@ void FireLabels::add(Look& look, const bpf::Fire& fire, const bpf::FireSet& set)
     return is_place(set.head.definition, definition);
   });
   if (now == all.end()) {
-    if (fire.head.flags & (VITRINE_FIRE_PRESUMED | VITRINE_FIRE_INHERITED)) return;
+    if (moment.flags & (VITRINE_FIRE_PRESUMED | VITRINE_FIRE_INHERITED)) return;
     return complain("the process changed its libraries at that moment");
   }
 
   KernelSlot slot{set.head.state, set.head.slot_address, set.head.slot, set.chunks, 0};
   if (now->reference) {  // what else is found through the thread pointer
     SeenThread thread;
-    thread.id.tid = fire.head.tid;
+    thread.id.tid = moment.tid;
     look.subject->complete_thread_pointers({&thread, 1});
     slot.thread_pointer = thread.thread_pointer;
   }
@@ -369,7 +369,7 @@ void FireLabels::add(Look& look, const bpf::Fire& fire, const bpf::FireSet& set)
 }
 
 /// Formats that say the same say it once.
-void FireLabels::merge(const format::LabelSet& set) {
+void MomentLabels::merge(const format::LabelSet& set) {
   std::optional<format::TraceContext> trace = set.trace;
   format::TraceContext in_labels;
   bool has_ids = false;
@@ -380,24 +380,24 @@ void FireLabels::merge(const format::LabelSet& set) {
       has_ids = true;
       continue;
     }
-    std::vector<format::Label>& labels = fired_.set.labels;
+    std::vector<format::Label>& labels = shown_.set.labels;
     const bool there = std::any_of(labels.begin(), labels.end(), [&](const format::Label& other) {
       return other.key == label.key;
     });
     if (!there) labels.push_back(label);
   }
   if (!trace && has_ids) trace = in_labels;
-  if (trace && (!fired_.set.trace || (set.trace && !fired_.set.trace->trace_flags)))
-    fired_.set.trace = trace;
-  fired_.set.truncated.insert(fired_.set.truncated.end(), set.truncated.begin(),
+  if (trace && (!shown_.set.trace || (set.trace && !shown_.set.trace->trace_flags)))
+    shown_.set.trace = trace;
+  shown_.set.truncated.insert(shown_.set.truncated.end(), set.truncated.begin(),
                               set.truncated.end());
-  fired_.set.defects.insert(fired_.set.defects.end(), set.defects.begin(), set.defects.end());
+  shown_.set.defects.insert(shown_.set.defects.end(), set.defects.begin(), set.defects.end());
 }
 
-void FireLabels::complain(const std::string& error) {
-  if (fired_.error.find(error) != std::string::npos) return;
-  if (!fired_.error.empty()) fired_.error += "; ";
-  fired_.error += error;
+void MomentLabels::complain(const std::string& error) {
+  if (shown_.error.find(error) != std::string::npos) return;
+  if (!shown_.error.empty()) shown_.error += "; ";
+  shown_.error += error;
 }
 
 }  // namespace vitrine::observe

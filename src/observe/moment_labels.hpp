@@ -1,4 +1,4 @@
-// FireLabels: the labels of threads that fire. It tells the kernel how to find them in each process,
+// MomentLabels: the labels of threads that fire a probe, or are sampled. It tells the kernel how to find them in each process,
 // and makes label sets of what comes.
 #pragma once
 
@@ -7,32 +7,33 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "bpf/fire.hpp"
-#include "bpf/tracer.hpp"
+#include "bpf/moment.hpp"
+#include "bpf/process_table.hpp"
 #include "observe/kernel_labels.hpp"
 #include "observe/subject.hpp"
 #include "query/subject.hpp"
 
 namespace vitrine::observe {
 
-/// What the firing thread had on display, in all formats together.
-struct FiredLabels {
+/// What the thread had on display, in all formats together.
+struct DisplayedLabels {
   format::LabelSet set;
   std::string error;     ///< why (some of) it could not be read; empty: it was
   std::uint64_t id = 0;  ///< TraceEvent::labels_id
 };
 
-class FireLabels {
+class MomentLabels {
  public:
-  /// `tracer` must outlive this. `selected`: what the kernel looks up itself, in the tracer's order.
-  FireLabels(bpf::Tracer& tracer, limits::LabelLimits limits,
-             std::vector<query::Selected> selected);
-  ~FireLabels();
+  /// `table` must outlive this. `selected`: what the kernel looks up itself, in the tracer's order.
+  MomentLabels(bpf::ProcessTable& table, limits::LabelLimits limits,
+               std::vector<query::Selected> selected);
+  ~MomentLabels();
 
   /// Finds out how a process displays labels, and tells the kernel; again when that may have
   /// changed.
@@ -47,11 +48,12 @@ class FireLabels {
 
   [[nodiscard]] bool knows(pid_t pid) const { return processes_.contains(pid); }
 
-  /// Of a fire; looks at its process if that has not happened yet. Good until the next call.
-  const FiredLabels& of(const bpf::Fire& fire);
+  /// Of a moment, by the sets that its record has; looks at its process if that has not happened
+  /// yet. Good until the next call.
+  const DisplayedLabels& of(const vitrine_moment& moment, std::span<const bpf::FireSet> sets);
 
-  /// Of a process that has fired without a record: look at it, the kernel knows nothing of it.
-  void introduce(const bpf::Fire& fire);
+  /// Of a process whose moment comes without sets: look at it, the kernel knows nothing of it.
+  void introduce(const vitrine_moment& moment);
 
   /// What could not be done since the last call.
   std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
@@ -76,26 +78,26 @@ class FireLabels {
   bool is_place(std::uint32_t number, const Definition& definition) const;
   std::optional<std::uint32_t> number_of(const Definition& definition);
   vitrine_target target_of(Subject& subject);
-  bool take_keys(const bpf::Fire& fire);
-  void add(Look& look, const bpf::Fire& fire, const bpf::FireSet& set);
-  void require_all(const Look& look, const bpf::Fire& fire);
+  bool take_keys(std::span<const bpf::FireSet> sets);
+  void add(Look& look, const vitrine_moment& moment, const bpf::FireSet& set);
+  void require_all(const Look& look, std::span<const bpf::FireSet> sets);
   void merge(const format::LabelSet& set);
   void complain(const std::string& error);
 
-  bpf::Tracer& tracer_;
+  bpf::ProcessTable& table_;
   limits::LabelLimits limits_;
   std::vector<query::Selected> selected_;
   std::map<pid_t, std::shared_ptr<Known>> processes_;
   std::vector<Place> places_;  ///< by number, which the kernel tells with each set
   /// Decoded sets that the kernel sends once, and names by their ids afterwards.
   std::unordered_map<SetKey, format::LabelSet, SetKeyHash> kept_;
-  /// What fires with these sets, and no others, had on display.
-  std::map<std::vector<SetKey>, FiredLabels> merged_;
+  /// What moments with these sets, and no others, had on display.
+  std::map<std::vector<SetKey>, DisplayedLabels> merged_;
   std::uint32_t epoch_ = 0;  ///< of kept_ and merged_
   std::uint64_t last_id_ = 0;
-  std::vector<SetKey> keys_;  ///< of the fire at hand
+  std::vector<SetKey> keys_;  ///< of the moment at hand
   std::vector<std::string> notes_;
-  FiredLabels fired_;
+  DisplayedLabels shown_;
 };
 
 }  // namespace vitrine::observe

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+// Room to work in, claimed and given back: a program can be interrupted by another on the same CPU,
+// or sleep meanwhile, so it is not one a CPU. Included after the program's own `struct scratch`,
+// which begins with `__u32 claimed`, and SCRATCHES_PER_CPU.
+#pragma once
+
+const volatile __u32 scratch_count = 1;
+
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, __u32);
+  __type(value, struct scratch);
+} scratches SEC(".maps");
+
+#define SCRATCH_TRIES 16
+
+/// Null when all that this CPU may use are taken.
+static __always_inline struct scratch* claim_scratch(void) {
+  const __u32 first = bpf_get_smp_processor_id() * SCRATCHES_PER_CPU;
+  for (__u32 i = 0; i < SCRATCH_TRIES; ++i) {
+    __u32 index = first + i;  // beyond its own, those of the next CPUs
+    if (index >= scratch_count) index -= scratch_count;
+    struct scratch* scratch = bpf_map_lookup_elem(&scratches, &index);
+    if (scratch && __sync_val_compare_and_swap(&scratch->claimed, 0, 1) == 0) return scratch;
+  }
+  return 0;
+}
+
+static __always_inline void release_scratch(struct scratch* scratch) {
+  __sync_lock_test_and_set(&scratch->claimed, 0);
+}

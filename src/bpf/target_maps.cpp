@@ -1,0 +1,30 @@
+#include "bpf/target_maps.hpp"
+
+#include <bpf/bpf.h>
+
+#include <cerrno>
+
+#include "bpf/kernel_log.hpp"
+
+namespace vitrine::bpf {
+
+Result<void> TargetMaps::want(pid_t kernel_tgid, const vitrine_target& target,
+                              bool only_new) const {
+  const KernelLog log;
+  if (bpf_map_update_elem(targets, &kernel_tgid, &target, only_new ? BPF_NOEXIST : BPF_ANY) == 0 ||
+      errno == EEXIST)
+    return {};
+  if (errno == E2BIG)
+    return fail(ErrorCode::limit, "labels of more processes than there is room for in the kernel");
+  return tl::unexpected(log.error("tell the kernel what to read", errno));
+}
+
+void TargetMaps::forget(pid_t kernel_tgid) const {
+  bpf_map_delete_elem(targets, &kernel_tgid);
+}
+
+void TargetMaps::presume(const vitrine_executable& file, const vitrine_target& target) const {
+  bpf_map_update_elem(presumed, &file, &target, BPF_ANY);
+}
+
+}  // namespace vitrine::bpf
