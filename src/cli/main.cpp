@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "cli/command.hpp"
+#include "cli/completion.hpp"
 #include "cli/dtrace_spelling.hpp"
 #include "cli/duration.hpp"
 #include "cli/exit_code.hpp"
@@ -73,8 +74,10 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", "vitrine " VITRINE_VERSION);
   app.require_subcommand(1);
   app.footer("\nvitrine COMMAND --help tells more. Start with: vitrine ps");
-  std::string man;
+  std::string man, shell;
   app.add_option("--man", man, "Print a manual page as roff, for man(1)")->group("");
+  app.add_option("--completion", shell, "Print the script by which a shell completes our commands")
+      ->option_text("bash|zsh|fish");
 
   auto commands = all_commands();
   // The others would take longer to define than many a command takes to run.
@@ -92,6 +95,16 @@ int run(int argc, char** argv) {
       if (page_name(command->manual()) == argv[2])
         std::fputs(man_page(command->manual(), *sub).c_str(), stdout);
     if (std::string_view(argv[2]) == "vitrine") std::fputs(man_page(commands).c_str(), stdout);
+    return exit_done;
+  }
+  if (argc == 3 && std::string_view(argv[1]) == "--completion") {
+    const auto script = completion_script(argv[2], app);
+    if (!script) {
+      std::fprintf(stderr, "vitrine: completions are for bash, zsh and fish, not for %s\n",
+                   argv[2]);
+      return exit_usage;
+    }
+    std::fputs(script->c_str(), stdout);
     return exit_done;
   }
   if (argc == 1) {
