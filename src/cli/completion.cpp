@@ -67,7 +67,9 @@ Value positional_of(std::string_view name) {
 /// The first sentence, of one line: what a menu has room for.
 std::string in_short(std::string text) {
   text = text.substr(0, std::min(text.find('\n'), text.find(": ")));
-  std::erase_if(text, [](char c) { return c == '\'' || c == '[' || c == ']' || c == '`'; });
+  // No quote of any shell, nor what zsh reads as its own.
+  for (std::size_t at; (at = text.find('\'')) != std::string::npos;) text.replace(at, 1, "’");
+  std::erase_if(text, [](char c) { return c == '[' || c == ']' || c == '`' || c == '"'; });
   return text;
 }
 
