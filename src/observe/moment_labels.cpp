@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
@@ -41,10 +42,11 @@ bool in_initial_pid_namespace() {
 }
 
 /// What the kernel calls a process; 0: it is gone, or cannot be known.
-pid_t kernel_tgid_of(const target::Process& process) {
+pid_t kernel_tgid_of(pid_t pid) {
   static const bool initial = in_initial_pid_namespace();
-  if (initial) return process.pid();
-  auto iterator = bpf::ThreadIterator::open(process.pidfd());
+  if (initial) return pid;
+  const target::FileDescriptor pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  auto iterator = bpf::ThreadIterator::open(pidfd.get());
   if (!iterator) return 0;
   std::vector<vitrine_thread> threads;
   if (!(*iterator)->read(threads) || threads.empty()) return 0;
@@ -142,14 +144,14 @@ std::shared_ptr<MomentLabels::Known> MomentLabels::look_at(pid_t pid, pid_t kern
   if (opened) {
     fresh->look->subject = std::move(*opened);
     take_image(*fresh->look);
-    if (fresh->kernel_tgid == 0)
-      fresh->kernel_tgid = kernel_tgid_of(fresh->look->subject->process());
   } else {
     fresh->look->problem = opened.error().message;
     if (!known || known->look->problem != fresh->look->problem)
       notes_.push_back("no labels: " + fresh->look->problem +
                        (opened.error().remedy.empty() ? "" : "; " + opened.error().remedy));
   }
+  // Of one that shows us nothing the kernel is told just that.
+  if (fresh->kernel_tgid == 0) fresh->kernel_tgid = kernel_tgid_of(pid);
   tell(*fresh);
   return processes_[pid] = std::move(fresh);
 }

@@ -16,6 +16,9 @@
 
 namespace vitrine::observe {
 
+inline constexpr unsigned most_frequency = 10'000;      ///< on-CPU samples a second a CPU
+inline constexpr std::size_t least_stack_bytes = 1024;  ///< to copy of a stack
+
 struct ProfilingOptions {
   std::vector<pid_t> pids;           ///< these; or
   std::vector<std::string> command;  ///< a program to start, from its first instruction; or
@@ -28,6 +31,8 @@ struct ProfilingOptions {
   bool preempted = false;  ///< off-CPU: also threads that were put off while they could run
   bool kernel_frames = true;
   std::size_t stack_bytes = 16U << 10;  ///< most that is copied of one stack
+  /// False: locations stay without names, which saves reading the files of the processes.
+  bool symbols = true;
   limits::LabelLimits limits;
   const std::atomic<bool>* stop = nullptr;  ///< when it becomes true, calls return early
 };
@@ -42,6 +47,9 @@ class Profiling {
 
   /// Takes in what has been sampled, waiting at most `timeout`; learns of new processes, libraries.
   virtual Result<void> poll(std::chrono::milliseconds timeout) = 0;
+
+  /// Samples that take() would give.
+  [[nodiscard]] virtual std::size_t waiting() const = 0;
 
   /// Whether all processes of the target have ended.
   virtual bool ended() = 0;

@@ -1,0 +1,102 @@
+#include "cli/profile_outputs.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "usdt/output_file.hpp"
+
+namespace vitrine::cli {
+namespace {
+
+constexpr const char* formats_remedy = "--format takes pprof, otlp, folded, speedscope, json, html";
+constexpr std::string_view standard_output = "-";
+
+bool is_binary(profile::Encoding encoding) {
+  return encoding == profile::Encoding::pprof || encoding == profile::Encoding::otlp;
+}
+
+tl::unexpected<Error> cannot_write(const std::string& path, int number) {
+  ErrorCode code = ErrorCode::failed;
+  if (number == ENOENT || number == ENOTDIR) code = ErrorCode::not_found;
+  if (number == EACCES || number == EPERM || number == EROFS) code = ErrorCode::not_permitted;
+  return fail(code, fmt::format("{} cannot be written: {}", path, std::strerror(number)));
+}
+
+}  // namespace
+
+Result<std::vector<ProfileOutput>> profile_outputs(const std::vector<std::string>& paths,
+                                                   const std::vector<std::string>& formats) {
+  std::vector<profile::Encoding> encodings;
+  for (const std::string& format : formats) {
+    const auto encoding = profile::encoding_named(format);
+    if (!encoding)
+      return fail(ErrorCode::usage, fmt::format("there is no format '{}'", format), formats_remedy);
+    encodings.push_back(*encoding);
+  }
+  std::vector<ProfileOutput> outputs;
+  for (std::size_t i = 0; i < std::max(paths.size(), encodings.size()); ++i) {
+    if (i >= paths.size() && !paths.empty())
+      return fail(ErrorCode::usage, "there are more formats than outputs",
+                  "the first --format is that of the first -o, and so on");
+    const std::string path = i < paths.size() ? paths[i] : std::string(standard_output);
+    const auto encoding =
+        i < encodings.size() ? std::optional(encodings[i]) : profile::encoding_of_file(path);
+    if (!encoding)
+      return fail(ErrorCode::usage, fmt::format("which format is {} to have?", path),
+                  "end its name in .pb.gz, .otlp, .folded, .speedscope.json, .ndjson or .html, or "
+                  "say --format");
+    outputs.push_back({path, *encoding});
+  }
+  const auto is_standard = [](const ProfileOutput& output) {
+    return output.path == standard_output;
+  };
+  const auto standard = std::count_if(outputs.begin(), outputs.end(), is_standard);
+  if (standard > 1)
+    return fail(ErrorCode::usage, "only one format can go to standard output",
+                "give the others a file: -o FILE");
+  if (standard == 1 && ::isatty(STDOUT_FILENO) == 1 &&
+      is_binary(std::find_if(outputs.begin(), outputs.end(), is_standard)->encoding))
+    return fail(ErrorCode::usage, "that format is no text for a terminal",
+                "redirect standard output, or give a file: -o FILE");
+  return outputs;
+}
+
+Result<void> check_writable(const ProfileOutput& output) {
+  if (output.path == standard_output) return {};
+  struct stat status {};
+  const bool exists = ::stat(output.path.c_str(), &status) == 0;
+  if (exists && S_ISDIR(status.st_mode)) return cannot_write(output.path, EISDIR);
+  if (exists && ::access(output.path.c_str(), W_OK) != 0) return cannot_write(output.path, errno);
+  if (exists && !S_ISREG(status.st_mode)) return {};
+  // It is put in place by a rename in its directory.
+  const std::size_t slash = output.path.rfind('/');
+  const std::string directory = slash == std::string::npos ? "."
+                                : slash == 0               ? "/"
+                                                           : output.path.substr(0, slash);
+  if (::access(directory.c_str(), W_OK | X_OK) != 0) return cannot_write(output.path, errno);
+  if (slash != std::string::npos && slash + 1 == output.path.size())
+    return cannot_write(output.path, EISDIR);
+  return {};
+}
+
+Result<void> write_profile(const profile::Profile& profile, const ProfileOutput& output,
+                           const profile::EncodeOptions& options) {
+  const auto bytes = profile::encode(profile, output.encoding, options);
+  if (!bytes) return tl::unexpected(bytes.error());
+  if (output.path != standard_output) {
+    const auto written = usdt::write_whole(output.path, *bytes);
+    return written ? Result<void>{} : tl::unexpected(written.error());
+  }
+  if (std::fwrite(bytes->data(), 1, bytes->size(), stdout) != bytes->size() ||
+      std::fflush(stdout) != 0)
+    return fail(ErrorCode::failed, fmt::format("standard output: {}", std::strerror(errno)));
+  return {};
+}
+
+}  // namespace vitrine::cli

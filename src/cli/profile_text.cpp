@@ -1,0 +1,163 @@
+#include "cli/profile_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/telling_keys.hpp"
+#include "cli/top_functions.hpp"
+#include "cli/units.hpp"
+
+namespace vitrine::cli {
+namespace {
+
+constexpr std::size_t most_keys = 2;
+constexpr std::size_t name_columns = 56;
+
+struct Sums {
+  std::uint64_t on_cpu_ns = 0, off_cpu_ns = 0;
+  std::size_t on_cpu = 0, off_cpu = 0;  // samples
+
+  void add(const profile::Sample& sample) {
+    const bool on = sample.measure == profile::Measure::on_cpu;
+    (on ? on_cpu_ns : off_cpu_ns) += sample.value_ns;
+    ++(on ? on_cpu : off_cpu);
+  }
+};
+
+Sums sums_of(const profile::Profile& profile) {
+  Sums sums;
+  for (const profile::Sample& sample : profile.samples) sums.add(sample);
+  return sums;
+}
+
+std::string time_text(std::uint64_t ns, const ProfileTextOptions& options) {
+  return duration_text(static_cast<double>(ns), options.utf8);
+}
+
+std::string share(std::uint64_t part, std::uint64_t all) {
+  if (all == 0) return "";
+  return fmt::format("{:5.1f}%", 100.0 * static_cast<double>(part) / static_cast<double>(all));
+}
+
+/// A name of somebody else's that stays on its line.
+std::string short_name(std::string_view name) {
+  std::string text = printable(name);
+  if (width(text) <= name_columns) return text;
+  std::size_t end = name_columns - 3;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return text.substr(0, end) + "...";
+}
+
+std::string samples_text(std::size_t count) {
+  return fmt::format("{} sample{}", count, count == 1 ? "" : "s");
+}
+
+std::string count_line(std::uint64_t count, std::string_view what) {
+  return count == 0 ? std::string() : fmt::format("{} {}\n", count, what);
+}
+
+std::string functions_text(const profile::Profile& profile, profile::Measure measure,
+                           std::uint64_t all_ns, const Style& style,
+                           const ProfileTextOptions& options) {
+  if (all_ns == 0) return {};
+  const bool on_cpu = measure == profile::Measure::on_cpu;
+  std::string out = style.bold(on_cpu ? "functions on CPU" : "functions that wait") + '\n';
+  Table table;
+  table.row({style.dim("  self"), style.dim(" total"), style.dim("function")});
+  const auto functions = top_functions(profile, measure);
+  for (std::size_t i = 0; i < std::min(functions.size(), options.most_rows); ++i) {
+    if (functions[i].own_ns == 0) break;
+    table.row({share(functions[i].own_ns, all_ns), share(functions[i].all_ns, all_ns),
+               short_name(functions[i].name)});
+  }
+  return out + table.str(2);
+}
+
+}  // namespace
+
+std::string profile_head(const profile::Profile& profile, const ProfileTextOptions& options) {
+  const Sums sums = sums_of(profile);
+  std::string out;
+  if (profile.frequency != 0)
+    out = fmt::format("{} on CPU ({})", samples_text(sums.on_cpu),
+                      time_text(sums.on_cpu_ns, options));
+  if (sums.off_cpu != 0 || profile.frequency == 0)
+    out += fmt::format("{}{} off CPU ({})", out.empty() ? "" : ", ", samples_text(sums.off_cpu),
+                       time_text(sums.off_cpu_ns, options));
+  return out + fmt::format(" in {}\n", time_text(profile.duration_ns, options));
+}
+
+std::string profile_losses(const profile::Profile& profile) {
+  const auto broken = static_cast<std::uint64_t>(std::count_if(
+      profile.samples.begin(), profile.samples.end(), [&](const profile::Sample& sample) {
+        const auto end = profile.stacks[sample.stack].end;
+        return end == profile::StackEnd::no_rule || end == profile::StackEnd::bad;
+      }));
+  std::string out;
+  out += count_line(profile.losses.events, "samples were lost: there was no room for them");
+  out += count_line(profile.losses.truncated_stacks,
+                    "stacks are truncated: --stack-bytes copies more of them");
+  out += count_line(broken, "stacks end early: nothing tells how to leave their last frame");
+  out += count_line(profile.losses.truncated_labels, "samples with labels that were cut");
+  out += count_line(profile.losses.unread_labels, "samples of which labels could not be read");
+  for (const std::string& problem : profile.problems) out += printable(problem) + '\n';
+  return out;
+}
+
+std::string top_text(const std::vector<std::string>& keys, const std::vector<profile::TopRow>& rows,
+                     const Style& style, const ProfileTextOptions& options) {
+  std::uint64_t on_cpu = 0, off_cpu = 0;
+  for (const profile::TopRow& row : rows) on_cpu += row.on_cpu_ns, off_cpu += row.off_cpu_ns;
+  Table table;
+  std::vector<std::string> head;
+  if (on_cpu != 0 || off_cpu == 0) head.insert(head.end(), {"on CPU", " share"});
+  if (off_cpu != 0) head.insert(head.end(), {"off CPU", " share"});
+  head.emplace_back("samples");
+  for (const std::string& key : keys) head.push_back(short_name(key));
+  for (std::string& cell : head) cell = style.dim(cell);
+  table.row(std::move(head));
+  const auto add = [&](const profile::TopRow& row) {
+    std::vector<std::string> cells;
+    if (on_cpu != 0 || off_cpu == 0)
+      cells.insert(cells.end(), {time_text(row.on_cpu_ns, options), share(row.on_cpu_ns, on_cpu)});
+    if (off_cpu != 0)
+      cells.insert(cells.end(),
+                   {time_text(row.off_cpu_ns, options), share(row.off_cpu_ns, off_cpu)});
+    cells.push_back(std::to_string(row.samples));
+    for (const std::string& value : row.values) cells.push_back(short_name(value));
+    table.row(std::move(cells));
+  };
+  profile::TopRow others;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (i < options.most_rows || rows.size() == options.most_rows + 1) {
+      add(rows[i]);
+      continue;
+    }
+    others.on_cpu_ns += rows[i].on_cpu_ns;
+    others.off_cpu_ns += rows[i].off_cpu_ns;
+    others.samples += rows[i].samples;
+    others.values = {fmt::format("({} others)", rows.size() - options.most_rows)};
+  }
+  if (others.samples != 0) add(others);
+  return table.str(2);
+}
+
+std::string profile_summary(const profile::Profile& profile, const Style& style,
+                            const ProfileTextOptions& options) {
+  std::string out = profile_head(profile, options);
+  std::vector<std::string> keys = telling_keys(profile, most_keys);
+  if (profile.processes.size() > 1) keys.emplace_back("process");
+  for (const std::string& key : keys)
+    out += fmt::format("\n{}\n{}", style.bold("by " + printable(key)),
+                       top_text({key}, profile::top(profile, {key}), style, options));
+  const Sums sums = sums_of(profile);
+  for (const auto& [measure, time] : {std::pair(profile::Measure::on_cpu, sums.on_cpu_ns),
+                                      std::pair(profile::Measure::off_cpu, sums.off_cpu_ns)})
+    if (std::string text = functions_text(profile, measure, time, style, options); !text.empty())
+      out += '\n' + text;
+  if (const std::string losses = profile_losses(profile); !losses.empty()) out += '\n' + losses;
+  return out;
+}
+
+}  // namespace vitrine::cli

@@ -1,0 +1,70 @@
+// Interner: a table that holds each value once; an index is a position in it.
+#pragma once
+
+#include <cstdint>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+namespace vitrine::observe {
+
+template <class T, class Hash>
+class Interner {
+ public:
+  using Index = std::uint32_t;
+
+  Interner() : known_(0, HashAt{&values_}, EqualAt{&values_}) {}
+  Interner(const Interner&) = delete;
+  Interner& operator=(const Interner&) = delete;
+
+  /// Whether it is there, and where.
+  std::pair<Index, bool> find(const T& value) const {
+    const auto known = known_.find(value);
+    return known == known_.end() ? std::pair(Index{}, false) : std::pair(*known, true);
+  }
+
+  Index add(const T& value) {
+    if (const auto [at, there] = find(value); there) return at;
+    values_.push_back(value);
+    const auto at = static_cast<Index>(values_.size() - 1);
+    known_.insert(at);
+    return at;
+  }
+
+  [[nodiscard]] const std::vector<T>& values() const { return values_; }
+  [[nodiscard]] std::size_t size() const { return values_.size(); }
+
+  /// Leaves it empty.
+  std::vector<T> take() {
+    known_.clear();
+    return std::exchange(values_, {});
+  }
+
+ private:
+  struct HashAt {
+    using is_transparent = void;
+    const std::vector<T>* values;
+    std::size_t operator()(Index at) const { return Hash{}((*values)[at]); }
+    std::size_t operator()(const T& value) const { return Hash{}(value); }
+  };
+  struct EqualAt {
+    using is_transparent = void;
+    const std::vector<T>* values;
+    bool operator()(Index a, Index b) const { return a == b; }  // values are there once
+    bool operator()(const T& value, Index at) const { return value == (*values)[at]; }
+    bool operator()(Index at, const T& value) const { return value == (*values)[at]; }
+  };
+
+  std::vector<T> values_;
+  std::unordered_set<Index, HashAt, EqualAt> known_;
+};
+
+/// Mixes a word into a hash (the finaliser of MurmurHash3).
+constexpr std::size_t mix(std::size_t hash, std::uint64_t word) {
+  std::uint64_t x = hash ^ (word + 0x9e37'79b9'7f4a'7c15ULL);
+  x = (x ^ x >> 33) * 0xff51'afd7'ed55'8ccdULL;
+  x = (x ^ x >> 33) * 0xc4ce'b9fe'1a85'ec53ULL;
+  return static_cast<std::size_t>(x ^ x >> 33);
+}
+
+}  // namespace vitrine::observe

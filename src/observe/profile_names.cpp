@@ -1,0 +1,128 @@
+#include "observe/profile_names.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+
+#include "elf/file.hpp"
+#include "observe/build_id.hpp"
+#include "observe/content_hash.hpp"
+
+namespace vitrine::observe {
+namespace {
+
+using profile::Index;
+using profile::none;
+
+constexpr std::string_view deleted = " (deleted)";
+
+std::string without_deleted(std::string path) {
+  if (path.ends_with(deleted)) path.resize(path.size() - deleted.size());
+  return path;
+}
+
+/// Functions of a profile, each once.
+class Functions {
+ public:
+  profile::Line line_of(const symbol::Frame& frame) {
+    profile::Function function{frame.name, frame.system_name, frame.file, frame.start_line};
+    const auto [known, is_new] =
+        known_.emplace(std::move(function), static_cast<Index>(known_.size()));
+    return {known->second, frame.line};
+  }
+
+  std::vector<profile::Function> take() {
+    std::vector<profile::Function> functions(known_.size());
+    while (!known_.empty()) {
+      auto node = known_.extract(known_.begin());
+      functions[node.mapped()] = std::move(node.key());
+    }
+    return functions;
+  }
+
+ private:
+  std::map<profile::Function, Index> known_;
+};
+
+/// The places that one file has a name for.
+struct Asked {
+  const MappedCode* mapped = nullptr;  // one that the file has
+  std::vector<Index> places;
+  std::vector<Address> addresses;  // the file's own
+};
+
+}  // namespace
+
+const ProfileNames::FileNames& ProfileNames::names_of(const CodeFile& code) {
+  const auto [known, is_new] = files_.try_emplace(code.file->identity());
+  if (!is_new) return known->second;
+  FileNames& names = known->second;
+  if (const auto elf = elf::read_file(*code.file)) names.build_id = hex_build_id(*code.file, *elf);
+  names.content_hash = content_hash(
+      *code.file, static_cast<std::uint64_t>(std::max<std::int64_t>(0, known->first.size)));
+  return names;
+}
+
+profile::Profile ProfileNames::name(UnnamedProfile unnamed, bool symbols) {
+  profile::Profile profile = std::move(unnamed.profile);
+  for (const SampledPrograms::Program& program : unnamed.processes)
+    profile.processes.push_back({static_cast<std::uint32_t>(program->pid), program->facts.command,
+                                 program->facts.executable,
+                                 resource_of(program->pid, program->facts)});
+
+  std::map<const CodeFile*, Asked> asked;
+  for (std::size_t i = 0; i < unnamed.places.size(); ++i) {
+    const Place& place = unnamed.places[i];
+    profile.locations.push_back({place.mapping, place.address, place.kind, {}, {}});
+    if (!symbols || place.mapping == none) continue;
+    const MappedCode& mapped = unnamed.mappings[place.mapping];
+    if (mapped.file == nullptr || mapped.file->file == nullptr || mapped.file->table == nullptr)
+      continue;
+    Asked& of_file = asked[mapped.file.get()];
+    of_file.mapped = &mapped;
+    of_file.places.push_back(static_cast<Index>(i));
+    of_file.addresses.push_back(place.address - mapped.bias);
+  }
+
+  Functions functions;
+  const auto put = [&](Index place, const symbol::Frames& frames) {
+    for (const symbol::Frame& frame : frames)
+      profile.locations[place].lines.push_back(functions.line_of(frame));
+  };
+  const auto our_root = target::open_at(AT_FDCWD, "/", O_PATH | O_DIRECTORY);
+  for (const auto& [code, questions] : asked) {
+    symbol::File file;
+    file.path = without_deleted(code->name);
+    file.descriptor = code->file->descriptor();
+    // Where the process looks, then where we do.
+    const SampledProgram& program = *unnamed.processes[questions.mapped->process];
+    if (program.root) file.root_dirs.push_back(program.root.get());
+    if (our_root) file.root_dirs.push_back(our_root->get());
+    const symbol::Answer answer = symboliser_.resolve(file, questions.addresses);
+    for (std::size_t n = 0; n < questions.places.size() && n < answer.frames.size(); ++n)
+      put(questions.places[n], answer.frames[n]);
+    if (answer.problem.empty()) continue;
+    profile.problems.push_back(file.path + ": " + answer.problem);
+    for (const Index place : questions.places)
+      if (profile.locations[place].lines.empty()) profile.locations[place].problem = answer.problem;
+  }
+  profile.functions = functions.take();
+
+  for (const MappedCode& mapped : unnamed.mappings) {
+    profile::Mapping mapping{mapped.mapping.start,
+                             mapped.mapping.end,
+                             mapped.mapping.offset,
+                             without_deleted(mapped.mapping.name),
+                             {},
+                             {}};
+    if (mapped.file != nullptr && mapped.file->file != nullptr) {
+      const FileNames& names = names_of(*mapped.file);
+      mapping.build_id = names.build_id;
+      mapping.content_hash = names.content_hash;
+    }
+    profile.mappings.push_back(std::move(mapping));
+  }
+  return profile;
+}
+
+}  // namespace vitrine::observe

@@ -1,0 +1,165 @@
+#include "observe/sampled_program.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/limits.hpp"
+#include "bpf/moment.hpp"
+#include "observe/program_image.hpp"
+#include "target/permission.hpp"
+
+namespace vitrine::observe {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t programs_kept = 4;  // of one process
+/// Between two looks at the mappings of a process. A program that runs outside of all code that is
+/// known, and goes on to, is looked at ever more seldom.
+constexpr milliseconds after_mapping{2};
+constexpr milliseconds least_patience{10};
+constexpr milliseconds most_patience{1000};
+
+bool is_of(const SampledProgram& program, const vitrine_moment& moment) {
+  const auto same = [](std::uint64_t a, std::uint64_t b) { return a == 0 || b == 0 || a == b; };
+  return same(program.image, moment.image) && same(program.start_ns, moment.process_start_ns);
+}
+
+/// A process that we cannot see has the number that the kernel has for it, as no other can.
+pid_t key_of(const vitrine_moment& moment) {
+  return moment.pid > 0 ? moment.pid : -moment.kernel_tgid;
+}
+
+}  // namespace
+
+SampledPrograms::Program SampledPrograms::of(const vitrine_moment& moment) {
+  const pid_t key = key_of(moment);
+  if (const auto known = processes_.find(key); known != processes_.end()) {
+    for (const Program& program : known->second) {
+      if (!is_of(*program, moment)) continue;
+      program->start_ns = moment.process_start_ns;
+      if (program->stale && Clock::now() - program->read_at >= after_mapping) refresh(*program);
+      return program;
+    }
+  } else if (processes_.size() >= limits::profiled_processes) {
+    return nullptr;
+  }
+  Program program = moment.pid > 0 ? read(moment.pid) : nullptr;
+  if (program != nullptr) {
+    keep(key, program);
+    if (is_of(*program, moment)) {
+      program->start_ns = moment.process_start_ns;
+      return program;
+    }
+  }
+  // It is gone, or executes another program by now.
+  auto unseen = std::make_shared<SampledProgram>();
+  unseen->pid = moment.pid > 0 ? moment.pid : 0;
+  unseen->start_ns = moment.process_start_ns;
+  unseen->image = moment.image;
+  unseen->facts.command = bpf::comm_of(moment);
+  return keep(key, std::move(unseen));
+}
+
+SampledPrograms::Program& SampledPrograms::keep(pid_t key, Program program) {
+  Known& known = processes_[key];
+  known.push_front(std::move(program));
+  if (known.size() > programs_kept) known.pop_back();
+  return known.front();
+}
+
+SampledPrograms::Program SampledPrograms::read(pid_t pid) {
+  auto dir = target::open_at(AT_FDCWD, fmt::format("/proc/{}", pid), O_RDONLY | O_DIRECTORY);
+  if (!dir) return nullptr;
+  auto program = std::make_shared<SampledProgram>();
+  program->pid = pid;
+  program->proc_dir = std::move(*dir);
+  const int proc_dir = program->proc_dir.get();
+  program->image = program_image(proc_dir);
+  program->facts = read_facts(pid, proc_dir);
+  if (auto root = target::open_at(proc_dir, "root", O_PATH | O_DIRECTORY)) {
+    program->root = std::move(*root);
+  } else if (root.error().code == ErrorCode::not_permitted) {
+    const Error refused = target::access_refused(pid, proc_dir, "read the files of");
+    refusals_.insert(refused.message + "; " + refused.remedy);
+  }
+  refresh(*program);
+  program->patience = least_patience;
+  // It executed another program meanwhile: the next sample finds that one.
+  return program_image(proc_dir) == program->image ? program : nullptr;
+}
+
+bool SampledPrograms::refresh(SampledProgram& program) {
+  program.read_at = Clock::now();
+  program.stale = false;
+  if (!program.proc_dir) return false;
+  // Of a process that executes another program the mappings are not this one's.
+  const int proc_dir = program.proc_dir.get();
+  if (program.image != 0 && program_image(proc_dir) != program.image) return false;
+  auto code = reader_.read(proc_dir);
+  if (!code || code->mappings == program.mappings || code->mappings.empty()) return false;
+  program.unwinder.replace(std::move(code->map));
+  program.mappings = std::move(code->mappings);
+  program.files = std::move(code->files);
+  program.mapping_indices.clear();
+  program.patience = least_patience;
+  return true;
+}
+
+bool SampledPrograms::look_again(SampledProgram& program) {
+  if (Clock::now() - program.read_at < program.patience) return false;
+  if (refresh(program)) return true;
+  program.patience = std::min(program.patience * 2, most_patience);
+  return false;
+}
+
+void SampledPrograms::look_at(pid_t pid) {
+  if (const auto known = processes_.find(pid); known != processes_.end()) {
+    SampledProgram& last = *known->second.front();
+    if (last.proc_dir && program_image(last.proc_dir.get()) == last.image) {
+      refresh(last);
+      return;
+    }
+  } else if (processes_.size() >= limits::profiled_processes) {
+    return;
+  }
+  if (Program program = read(pid)) keep(pid, std::move(program));
+}
+
+void SampledPrograms::forked(pid_t parent, pid_t child) {
+  const auto known = processes_.find(parent);
+  if (known == processes_.end() || processes_.size() >= limits::profiled_processes) return;
+  const SampledProgram& from = *known->second.front();
+  auto program = std::make_shared<SampledProgram>();
+  program->pid = child;
+  program->image = from.image;
+  program->facts = from.facts;
+  program->mappings = from.mappings;
+  program->files = from.files;
+  program->unwinder.replace(from.unwinder.code());
+  program->patience = least_patience;
+  // What it maps itself is read from its own directory.
+  if (auto dir = target::open_at(AT_FDCWD, fmt::format("/proc/{}", child), O_RDONLY | O_DIRECTORY))
+    program->proc_dir = std::move(*dir);
+  if (program->proc_dir)
+    if (auto root = target::open_at(program->proc_dir.get(), "root", O_PATH | O_DIRECTORY))
+      program->root = std::move(*root);
+  processes_[child] = {std::move(program)};
+}
+
+void SampledPrograms::mapped(pid_t pid) {
+  const auto known = processes_.find(pid);
+  if (known != processes_.end()) known->second.front()->stale = true;
+}
+
+std::vector<std::string> SampledPrograms::take_problems() {
+  std::vector<std::string> problems(refusals_.begin(), refusals_.end());
+  refusals_.clear();
+  for (; told_ < reader_.problems().size(); ++told_) problems.push_back(reader_.problems()[told_]);
+  return problems;
+}
+
+}  // namespace vitrine::observe

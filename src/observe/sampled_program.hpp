@@ -1,0 +1,82 @@
+// SampledProgram: a process while it executes one program, as its samples need it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "bpf/profiler.hpp"
+#include "observe/process_code.hpp"
+#include "observe/process_facts.hpp"
+#include "profile/profile.hpp"
+#include "target/proc_file.hpp"
+#include "unwind/unwinder.hpp"
+
+namespace vitrine::observe {
+
+struct SampledProgram {
+  pid_t pid = 0;               ///< in our pid namespace; 0: not visible there
+  std::uint64_t start_ns = 0;  ///< of the process; 0: not known yet
+  std::uint64_t image = 0;     ///< program_image; 0: not known
+  ProcessFacts facts;
+  target::FileDescriptor proc_dir;  ///< none: it was gone before it could be looked at
+  target::FileDescriptor root;      ///< of its mount namespace, O_PATH
+
+  unwind::Unwinder unwinder{unwind::CodeMap()};
+  std::vector<target::Mapping> mappings;  ///< of each region of the unwinder's map
+  std::vector<std::shared_ptr<const CodeFile>> files;
+
+  // For who keeps a profile's tables (ProfileBuilder).
+  std::uint64_t generation = 0;                 ///< of the table that the indices are of
+  profile::Index index = profile::none;         ///< of the process
+  std::vector<profile::Index> mapping_indices;  ///< of each region
+
+  // For who keeps it up to date (SampledPrograms).
+  std::chrono::steady_clock::time_point read_at{};
+  std::chrono::milliseconds patience{};  ///< until an unknown address makes us look again
+  bool stale = false;                    ///< it has mapped something since
+};
+
+/// Of all processes that are sampled: what is known of each, and of what it executed before, as
+/// samples of that may come late.
+class SampledPrograms {
+ public:
+  using Program = std::shared_ptr<SampledProgram>;
+
+  /// That of a sample. Looks at the process if its program is not known, or has mapped something.
+  /// Null: there are too many processes.
+  Program of(const vitrine_moment& moment);
+
+  /// An address was where the program has no code. Returns whether it has more code now.
+  bool look_again(SampledProgram& program);
+
+  /// Now, as it may be gone when its first sample comes.
+  void look_at(pid_t pid);
+  void forked(pid_t parent, pid_t child);
+  void mapped(pid_t pid);
+  void departed(pid_t pid) { processes_.erase(pid); }
+  [[nodiscard]] bool knows(pid_t pid) const { return processes_.contains(pid); }
+
+  /// Why some of what is known is less than it could be, each once.
+  [[nodiscard]] std::vector<std::string> take_problems();
+
+ private:
+  using Known = std::deque<Program>;  // the newest first
+
+  Program read(pid_t pid);
+  bool refresh(SampledProgram& program);
+  Program& keep(pid_t key, Program program);
+
+  CodeReader reader_;
+  std::map<pid_t, Known> processes_;
+  std::set<std::string> refusals_;
+  std::size_t told_ = 0;  // of the reader's problems
+};
+
+}  // namespace vitrine::observe
