@@ -7,8 +7,16 @@
 #define REGISTER_WORDS 21
 #define INSTRUCTION_POINTER 16
 #define STACK_POINTER 19
+
+static __always_inline int is_user_mode(const __u64* registers) {
+  return (registers[17] & 3) == 3; /* the privilege level in cs */
+}
 #else
 #define REGISTER_WORDS 34
 #define INSTRUCTION_POINTER 32
 #define STACK_POINTER 31
+
+static __always_inline int is_user_mode(const __u64* registers) {
+  return (registers[33] & 15) == 0; /* the exception level in pstate */
+}
 #endif

@@ -18,13 +18,18 @@
 /* Abi of our own writer: abi/custom_labels.hpp SerialTrailer. */
 #define SERIAL_MAGIC 0x76d17e1ab315e751ULL
 
-/// Where a program gathers what it emits. Too large for the stack: have it in a per-CPU map. The
-/// room after LABEL_BUFFER_BYTES lets a last piece of any size be written without a second check.
+/// Room after LABEL_BUFFER_BYTES: lets a last piece of any size be written without a second check. A
+/// program that has more to emit than labels may define more before it includes this.
+#ifndef LABEL_BUFFER_TAIL
+#define LABEL_BUFFER_TAIL (LABEL_CHUNK_BYTES + sizeof(struct vitrine_chunk))
+#endif
+
+/// Where a program gathers what it emits. Too large for the stack: have it in a map.
 struct label_buffer {
   __u64 used;
   __u64 cut;    /* chunks that had no room */
   __u64 faults; /* chunks that were not resident */
-  __u8 bytes[LABEL_BUFFER_BYTES + LABEL_CHUNK_BYTES + sizeof(struct vitrine_chunk)];
+  __u8 bytes[LABEL_BUFFER_BYTES + LABEL_BUFFER_TAIL];
 };
 
 /// How bytes of the target are read: an interrupt cannot wait for a page. A program that can may

@@ -4,8 +4,6 @@
 #include <bpf/libbpf.h>
 #include <linux/perf_event.h>
 #include <sampler.skel.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,6 +11,7 @@
 #include <numeric>
 #include <vector>
 
+#include "bpf/cpu_clock.hpp"
 #include "bpf/kernel_log.hpp"
 
 namespace vitrine::bpf {
@@ -36,15 +35,6 @@ int hand_over(void* context, void* data, std::size_t size) {
 }
 
 constexpr std::chrono::milliseconds shortest_handover{1};  // also of a poll() that does not wait
-
-perf_event_attr cpu_clock() {
-  perf_event_attr attr{};
-  attr.size = sizeof attr;
-  attr.type = PERF_TYPE_SOFTWARE;
-  attr.config = PERF_COUNT_SW_CPU_CLOCK;
-  attr.exclude_idle = 1;
-  return attr;
-}
 
 class LoadedSampler final : public Sampler {
  public:
@@ -118,21 +108,9 @@ class LoadedSampler final : public Sampler {
 
  private:
   Result<void> attach(perf_event_attr& attr, pid_t tid, int cpu) {
-    const KernelLog log;
-    const auto fd =
-        static_cast<int>(::syscall(SYS_perf_event_open, &attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC));
-    if (fd < 0) {
-      if (errno == ENODEV || errno == ESRCH)
-        return fail(ErrorCode::not_found, "no such CPU or thread to sample");
-      return tl::unexpected(log.error("open a CPU-clock event", errno));
-    }
-    bpf_link* link = bpf_program__attach_perf_event(program_->progs.sample, fd);
-    if (link == nullptr) {
-      const int error = errno;
-      ::close(fd);
-      return tl::unexpected(log.error("attach the sampler to a CPU-clock event", error));
-    }
-    links_.push_back(link);
+    auto link = attach_to_clock(program_->progs.sample, attr, tid, cpu);
+    if (!link) return tl::unexpected(link.error());
+    links_.push_back(*link);
     return {};
   }
 

@@ -32,6 +32,14 @@ static __always_inline int is_exiting(unsigned int flags) {
   return (flags & PF_EXITING) != 0;
 }
 
+/* linux/sched.h: PF_IO_WORKER, PF_USER_WORKER (6.4), PF_KTHREAD */
+#define PF_OF_THE_KERNEL (0x10 | 0x4000 | 0x200000)
+
+/// Whether a thread with these flags has no user code, though it may have a process's memory.
+static __always_inline int is_of_the_kernel(unsigned int flags) {
+  return (flags & PF_OF_THE_KERNEL) != 0;
+}
+
 /// How deep the pid namespace of this task is below the initial one.
 static __always_inline __u32 pid_level_of(const struct task_struct* task) {
   return BPF_CORE_READ(task, thread_pid, level);

@@ -1,5 +1,6 @@
 // Stands in for the loaders in a build without clang, bpftool or libbpf.
 #include "bpf/availability.hpp"
+#include "bpf/profiler.hpp"
 #include "bpf/sampler.hpp"
 #include "bpf/thread_iterator.hpp"
 #include "bpf/tracer.hpp"
@@ -19,6 +20,10 @@ Result<std::unique_ptr<ThreadIterator>> ThreadIterator::open(int) {
 }
 
 Result<std::unique_ptr<Sampler>> Sampler::open() {
+  return not_built();
+}
+
+Result<std::unique_ptr<Profiler>> Profiler::open(const ProfilerOptions&) {
   return not_built();
 }
 

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+// Samples of threads that are off their CPUs. They are kept until it is known for how long: in blocks
+// of a pool, so that what waits takes no more room than it has.
+#pragma once
+
+#include "sample_state.bpf.h"
+
+struct block {
+  __u8 bytes[VITRINE_BLOCK_BYTES];
+};
+
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, __u32);
+  __type(value, struct block);
+} blocks SEC(".maps");
+
+/// Numbers of blocks; filled by the loader. The one used last is used next, and still cached.
+struct {
+  __uint(type, BPF_MAP_TYPE_STACK);
+  __uint(max_entries, 1);
+  __type(value, __u32);
+} free_blocks SEC(".maps");
+
+/// By thread, in the initial pid namespace: one thing happens to a thread at a time, so an entry is
+/// never used by two CPUs at once.
+struct {
+  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(max_entries, 1);
+  __type(key, __u32);
+  __type(value, struct vitrine_pending);
+} pending SEC(".maps");
+
+struct block_walk {
+  struct scratch* s;
+  struct vitrine_pending* entry;
+};
+
+static long free_block(__u32 index, void* context) {
+  struct block_walk* walk = context;
+  if (index >= VITRINE_BLOCKS) return 1;
+  bpf_map_push_elem(&free_blocks, &walk->entry->block[index], BPF_ANY);
+  return 0;
+}
+
+static __always_inline void free_all(struct vitrine_pending* entry) {
+  struct block_walk walk = {.entry = entry};
+  bpf_loop(entry->blocks, free_block, &walk, 0);
+  entry->blocks = 0;
+}
+
+static long fill_block(__u32 index, void* context) {
+  struct block_walk* walk = context;
+  if (index >= VITRINE_BLOCKS) return 1;
+  __u32 number = 0;
+  if (bpf_map_pop_elem(&free_blocks, &number)) return 1;
+  walk->entry->block[index] = number;
+  walk->entry->blocks = index + 1;
+  struct block* block = bpf_map_lookup_elem(&blocks, &number);
+  const void* from = sample_at(&walk->s->room.out, index * VITRINE_BLOCK_BYTES);
+  if (!block || !from) return 1;
+  bpf_probe_read_kernel(block, sizeof *block, from);
+  return 0;
+}
+
+/// Keeps the sample of `bytes` bytes in s->room.out until the thread comes back.
+static __always_inline void keep_pending(struct scratch* s, __u32 tid, __u64 bytes, __u64 now) {
+  struct vitrine_pending* entry = &s->pending;
+  const __u32 wanted = (bytes + VITRINE_BLOCK_BYTES - 1) / VITRINE_BLOCK_BYTES;
+  struct block_walk walk = {.s = s, .entry = entry};
+  entry->since_ns = now;
+  entry->bytes = bytes;
+  entry->blocks = 0;
+  bpf_loop(wanted, fill_block, &walk, 0);
+  if (entry->blocks < wanted) {  // it is counted when it is known whether it was long enough
+    free_all(entry);
+    entry->bytes = 0;
+  }
+  struct vitrine_pending* before = bpf_map_lookup_elem(&pending, &tid);
+  if (before) free_all(before);
+  if (bpf_map_update_elem(&pending, &tid, entry, BPF_ANY) == 0) return;
+  free_all(entry);
+  count(VITRINE_PROFILE_SAMPLES, 1);
+  count(VITRINE_PROFILE_LOST, 1);
+}
+
+static long take_block(__u32 index, void* context) {
+  struct block_walk* walk = context;
+  if (index >= VITRINE_BLOCKS) return 1;
+  const struct block* block = bpf_map_lookup_elem(&blocks, &walk->entry->block[index]);
+  void* into = sample_at(&walk->s->room.out, index * VITRINE_BLOCK_BYTES);
+  if (!block || !into) return 1;
+  bpf_probe_read_kernel(into, sizeof *block, block);
+  return 0;
+}
+
+/// Sends what was kept. Returns whether it had room.
+static __always_inline int send_pending(struct vitrine_pending* entry, __u64 off_ns) {
+  if (entry->bytes == 0) return 0;
+  struct scratch* s = claim_scratch();
+  if (!s) return 0;
+  struct block_walk walk = {.s = s, .entry = entry};
+  bpf_loop(entry->blocks, take_block, &walk, 0);
+  struct vitrine_stack_sample* head = (struct vitrine_stack_sample*)s->room.out.bytes;
+  head->off_ns = off_ns;
+  head->moment.epoch = config.epoch;  // it has all of its label sets with it
+  const int sent = submit(&s->room.out, entry->bytes, SAMPLE_BYTES, 0);
+  release_scratch(s);
+  return sent;
+}
+
+/// The thread has a CPU again.
+static __always_inline void end_pending(__u32 tid, __u64 now) {
+  struct vitrine_pending* entry = bpf_map_lookup_elem(&pending, &tid);
+  if (!entry) return;
+  const __u64 off_ns = now > entry->since_ns ? now - entry->since_ns : 0;
+  if (off_ns < profile_config.min_block_ns) {
+    count(VITRINE_PROFILE_SHORT_BLOCKS, 1);
+  } else {
+    count(VITRINE_PROFILE_SAMPLES, 1);
+    if (!send_pending(entry, off_ns)) count(VITRINE_PROFILE_LOST, 1);
+  }
+  free_all(entry);
+  bpf_map_delete_elem(&pending, &tid);
+}

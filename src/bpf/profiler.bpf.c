@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+// Samples of what runs when the CPU clock ticks, and of what leaves its CPU, with how long it was
+// away.
+#include "kernel_types.bpf.h"
+// The helpers' declarations want the types above.
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <linux/bpf.h>
+
+#include "pending.bpf.h"
+#include "take_sample.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/// How many frames of the kernel's stack at a switch are this program's and what called it, and not
+/// yet the scheduler's. Found by the first switch.
+__u32 frames_of_tracing;
+
+/// The scheduler's code.
+extern const void __sched_text_start __ksym __weak;
+extern const void __sched_text_end __ksym __weak;
+
+#define FRAMES_OF_TRACING 12 /* at most */
+
+static __always_inline __u32 count_frames_of_tracing(const __u64* ctx) {
+  __u64 frames[FRAMES_OF_TRACING] = {};
+  const __u64 start = (__u64)&__sched_text_start, end = (__u64)&__sched_text_end;
+  bpf_get_stack((void*)ctx, frames, sizeof frames, 0);
+  for (__u32 i = 0; i < FRAMES_OF_TRACING; ++i)
+    if (frames[i] >= start && frames[i] < end) return i;
+  return 0;
+}
+
+SEC("perf_event")
+int tick(const __u64* ctx) {
+  struct taking taking = {.ctx = ctx, .kind = VITRINE_SAMPLE_ON_CPU};
+  taking.task = bpf_get_current_task_btf();
+  if (!is_wanted(&taking)) return 0;
+  taking.now = bpf_ktime_get_ns();
+  taking.in_kernel = !is_user_mode(ctx);
+  count(VITRINE_PROFILE_SAMPLES, 1);
+  struct scratch* s = claim_scratch();
+  const __u64 bytes = s ? take_sample(s, &taking) : 0;
+  if (s && bytes && submit(&s->room.out, bytes, SAMPLE_BYTES, announce(&taking.process)))
+    note_all_sent(&s->room);
+  else
+    count(VITRINE_PROFILE_LOST, 1);
+  if (s) release_scratch(s);
+  return 0;
+}
+
+/// The current thread leaves its CPU.
+static __always_inline void leave(const __u64* ctx, __u64 now, int could_run) {
+  struct taking taking = {.ctx = ctx, .kind = VITRINE_SAMPLE_OFF_CPU, .now = now, .in_kernel = 1};
+  taking.task = bpf_get_current_task_btf();
+  if (!is_wanted(&taking)) return;
+  if (!frames_of_tracing) frames_of_tracing = count_frames_of_tracing(ctx);
+  taking.kernel_skips = frames_of_tracing;
+  if (could_run) taking.flags = VITRINE_SAMPLE_PREEMPTED;
+  struct scratch* s = claim_scratch();
+  const __u64 bytes = s ? take_sample(s, &taking) : 0;
+  if (bytes) {
+    keep_pending(s, taking.task->pid, bytes, now);
+  } else {
+    count(VITRINE_PROFILE_SAMPLES, 1);
+    count(VITRINE_PROFILE_LOST, 1);
+  }
+  if (s) release_scratch(s);
+}
+
+/// Of sched_switch: whether the old thread was put off, the old one, the new one, the old one's state
+/// (Linux 5.18). The old one is still the current one.
+SEC("tp_btf/sched_switch")
+int switched(const __u64* ctx) {
+  const int could_run = (ctx[0] & 1) || (__u32)ctx[3] == 0;
+  const struct task_struct* next = (const struct task_struct*)ctx[2];
+  const __u64 now = bpf_ktime_get_ns();
+  if (!could_run || profile_config.preempted) leave(ctx, now, could_run);
+  const __u32 tid = next->pid;
+  if (tid) end_pending(tid, now);
+  return 0;
+}

@@ -1,0 +1,265 @@
+#include "bpf/profiler.hpp"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <fmt/format.h>
+#include <linux/perf_event.h>
+#include <profiler.skel.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <numeric>
+#include <optional>
+
+#include "base/limits.hpp"
+#include "bpf/cpu_clock.hpp"
+#include "bpf/kept_sets.hpp"
+#include "bpf/kernel_log.hpp"
+#include "bpf/moment_config.hpp"
+#include "bpf/record_ring.hpp"
+#include "bpf/target_maps.hpp"
+
+namespace vitrine::bpf {
+namespace {
+
+using std::chrono::milliseconds;
+
+std::uint64_t monotonic_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+Result<void> check(const ProfilerOptions& options) {
+  if (options.stack_bytes > limits::stack_copy)
+    return fail(ErrorCode::usage, fmt::format("at most {} bytes of a stack can be copied, not {}",
+                                              limits::stack_copy, options.stack_bytes));
+  return {};
+}
+
+class LoadedProfiler final : public Profiler {
+ public:
+  explicit LoadedProfiler(const ProfilerOptions& options)
+      : options_(options), kept_(options.kept_sets_bytes) {}
+
+  ~LoadedProfiler() override {
+    detach();
+    ring_.reset();  // before what it reads
+    vitrine_profiler::destroy(program_);
+  }
+
+  Result<void> load() {
+    const auto config = moment_config(ring_bytes(), kept_.epoch());
+    if (!config) return tl::unexpected(config.error());
+    const KernelLog log;
+    if (const int error = load_program())
+      return tl::unexpected(log.error("load the profiler", error));
+    program_->bss->config = *config;
+    fill(program_->bss->profile_config);
+    targets_ = {fd(program_->maps.targets), fd(program_->maps.presumed)};
+    if (auto filled = fill_free_blocks(); !filled) return filled;
+    return ring_.emplace().open(fd(program_->maps.events), &program_->bss->reader_waits);
+  }
+
+  Result<void> start() override {
+    stopped_ns_ = 0;
+    if (auto begun = start_clocks(); !begun) {
+      detach();
+      return begun;
+    }
+    if (!options_.off_cpu) return {};
+    const KernelLog log;
+    bpf_link* link = bpf_program__attach(program_->progs.switched);
+    if (link != nullptr) {
+      links_.push_back(link);
+      return {};
+    }
+    const int error = errno;
+    detach();
+    return tl::unexpected(log.error("watch threads leave their CPUs", error));
+  }
+
+  void stop() override {
+    if (links_.empty()) return;
+    detach();
+    stopped_ns_ = monotonic_ns();
+  }
+
+  Result<void> want(pid_t kernel_tgid, const vitrine_target& target) override {
+    return targets_.want(kernel_tgid, target);
+  }
+  void forget(pid_t kernel_tgid) override { targets_.forget(kernel_tgid); }
+  void presume(const vitrine_executable& file, const vitrine_target& target) override {
+    targets_.presume(file, target);
+  }
+
+  Result<std::size_t> poll(milliseconds timeout, const Sink& sink) override {
+    auto taken = ring_->poll(stopped_ns_ != 0 ? milliseconds(0) : timeout,
+                             [&](std::span<const std::byte> record) { hand_over(record, sink); });
+    if (!taken || *taken != 0 || stopped_ns_ == 0 || !options_.off_cpu) return taken;
+    return hand_over_pending(sink);
+  }
+
+  [[nodiscard]] ProfilerCounters counters() const override {
+    ProfilerCounters out{counter(VITRINE_PROFILE_SAMPLES), counter(VITRINE_PROFILE_LOST),
+                         counter(VITRINE_PROFILE_CUT), counter(VITRINE_PROFILE_FAULTS),
+                         counter(VITRINE_PROFILE_SHORT_BLOCKS)};
+    out.samples += unfinished_.samples;
+    out.lost += unfinished_.lost;
+    out.short_blocks += unfinished_.short_blocks;
+    return out;
+  }
+
+ private:
+  static int fd(const bpf_map* map) { return bpf_map__fd(map); }
+
+  [[nodiscard]] std::size_t ring_bytes() const { return RecordRing::size_of(options_.ring_bytes); }
+
+  [[nodiscard]] std::uint32_t blocks() const {
+    return static_cast<std::uint32_t>(
+        std::clamp<std::size_t>(options_.pending_bytes, 1U << 20, 1U << 30) / VITRINE_BLOCK_BYTES);
+  }
+
+  /// Returns an errno.
+  int load_program() {
+    program_ = vitrine_profiler::open();
+    if (program_ == nullptr) return errno;
+    const auto cpus = static_cast<__u32>(libbpf_num_possible_cpus());
+    auto& maps = program_->maps;
+    program_->rodata->scratch_count = cpus;
+    bpf_map__set_max_entries(maps.scratches, cpus);
+    bpf_map__set_max_entries(maps.events, static_cast<__u32>(ring_bytes()));
+    bpf_program__set_autoload(program_->progs.switched, options_.off_cpu);
+    if (options_.off_cpu) {
+      bpf_map__set_max_entries(maps.blocks, blocks());
+      bpf_map__set_max_entries(maps.free_blocks, blocks());
+      bpf_map__set_max_entries(maps.pending, std::max(options_.pending_threads, 1U));
+    }
+    return std::abs(vitrine_profiler::load(program_));
+  }
+
+  void fill(vitrine_profile_config& config) const {
+    config.min_block_ns = static_cast<__u64>(std::max<std::int64_t>(options_.min_block.count(), 0));
+    config.stack_bytes = static_cast<__u32>(options_.stack_bytes);
+    config.kernel_stacks = options_.kernel_stacks;
+    config.every_process = options_.every_process;
+    config.follow = options_.follow;
+    config.preempted = options_.preempted;
+  }
+
+  Result<void> fill_free_blocks() {
+    if (!options_.off_cpu) return {};
+    const KernelLog log;
+    for (std::uint32_t block = blocks(); block-- > 0;)
+      if (bpf_map_update_elem(fd(program_->maps.free_blocks), nullptr, &block, BPF_ANY) != 0)
+        return tl::unexpected(log.error("make room for samples of waiting threads", errno));
+    return {};
+  }
+
+  Result<void> start_clocks() {
+    if (options_.frequency == 0) return {};
+    perf_event_attr clock = cpu_clock();
+    clock.freq = 1;
+    clock.sample_freq = options_.frequency;
+    const int cpus = libbpf_num_possible_cpus();
+    for (int cpu = 0; cpu < cpus; ++cpu) {
+      auto link = attach_to_clock(program_->progs.tick, clock, -1, cpu);
+      if (link) {
+        links_.push_back(*link);
+      } else if (link.error().code != ErrorCode::not_found) {  // an offline CPU is not there
+        return tl::unexpected(std::move(link.error()));
+      }
+    }
+    return {};
+  }
+
+  void detach() {
+    for (bpf_link* link : links_) bpf_link__destroy(link);
+    links_.clear();
+  }
+
+  void hand_over(std::span<const std::byte> record, const Sink& sink) {
+    if (!parse_stack_sample(record, sample_)) return;  // our own program writes none such
+    kept_.complete(sample_.head.moment, sample_.sets);
+    program_->bss->config.epoch = kept_.epoch();
+    sink(sample_);
+  }
+
+  /// Of threads that have not come back: as they left, with the time until the end.
+  Result<std::size_t> hand_over_pending(const Sink& sink) {
+    std::size_t handed_over = 0;
+    __u32 tid = 0;
+    vitrine_pending entry{};
+    while (bpf_map_get_next_key(fd(program_->maps.pending), nullptr, &tid) == 0) {
+      const bool there = bpf_map_lookup_elem(fd(program_->maps.pending), &tid, &entry) == 0;
+      if (bpf_map_delete_elem(fd(program_->maps.pending), &tid) != 0 || !there) break;
+      handed_over += hand_over(entry, sink) ? 1 : 0;
+    }
+    return handed_over;
+  }
+
+  bool hand_over(const vitrine_pending& entry, const Sink& sink) {
+    const std::uint64_t off_ns = stopped_ns_ > entry.since_ns ? stopped_ns_ - entry.since_ns : 0;
+    if (off_ns < program_->bss->profile_config.min_block_ns) {
+      ++unfinished_.short_blocks;
+      return false;
+    }
+    ++unfinished_.samples;
+    if (!read_blocks(entry)) {
+      ++unfinished_.lost;
+      return false;
+    }
+    vitrine_stack_sample head{};
+    std::memcpy(&head, pending_.data(), sizeof head);
+    head.off_ns = off_ns;
+    head.moment.flags |= VITRINE_SAMPLE_UNFINISHED;
+    head.moment.epoch = kept_.epoch();  // it has all of its label sets with it
+    std::memcpy(pending_.data(), &head, sizeof head);
+    hand_over(std::span(pending_).first(entry.bytes), sink);
+    return true;
+  }
+
+  bool read_blocks(const vitrine_pending& entry) {
+    if (entry.bytes < sizeof(vitrine_stack_sample) || entry.blocks > VITRINE_BLOCKS ||
+        entry.bytes > entry.blocks * VITRINE_BLOCK_BYTES)
+      return false;
+    pending_.resize(std::size_t{entry.blocks} * VITRINE_BLOCK_BYTES);
+    for (std::size_t i = 0; i < entry.blocks; ++i)
+      if (bpf_map_lookup_elem(fd(program_->maps.blocks), &entry.block[i],
+                              pending_.data() + i * VITRINE_BLOCK_BYTES) != 0)
+        return false;
+    return true;
+  }
+
+  [[nodiscard]] std::uint64_t counter(__u32 which) const {
+    std::vector<std::uint64_t> per_cpu(static_cast<std::size_t>(libbpf_num_possible_cpus()));
+    if (bpf_map_lookup_elem(fd(program_->maps.counters), &which, per_cpu.data()) != 0) return 0;
+    return std::accumulate(per_cpu.begin(), per_cpu.end(), std::uint64_t{0});
+  }
+
+  ProfilerOptions options_;
+  KeptSets kept_;
+  vitrine_profiler* program_ = nullptr;
+  TargetMaps targets_;
+  std::optional<RecordRing> ring_;
+  std::vector<bpf_link*> links_;
+  std::uint64_t stopped_ns_ = 0;  // 0: not yet
+  ProfilerCounters unfinished_;   // of what was pending then
+  std::vector<std::byte> pending_;
+  StackSample sample_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Profiler>> Profiler::open(const ProfilerOptions& options) {
+  if (auto btf = require_btf(); !btf) return tl::unexpected(btf.error());
+  if (auto checked = check(options); !checked) return tl::unexpected(checked.error());
+  auto profiler = std::make_unique<LoadedProfiler>(options);
+  if (auto loaded = profiler->load(); !loaded) return tl::unexpected(loaded.error());
+  return profiler;
+}
+
+}  // namespace vitrine::bpf
