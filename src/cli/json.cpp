@@ -1,8 +1,5 @@
 #include "cli/json.hpp"
 
-#include <fmt/format.h>
-
-#include <cstdint>
 #include <cstdio>
 
 #include "cli/text.hpp"
@@ -13,22 +10,6 @@
 
 namespace vitrine::cli {
 namespace {
-
-std::string base64(std::string_view bytes) {
-  static constexpr char alphabet[] =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  out.reserve((bytes.size() + 2) / 3 * 4);
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    const std::size_t n = std::min<std::size_t>(3, bytes.size() - i);
-    std::uint32_t group = 0;
-    for (std::size_t k = 0; k < 3; ++k)
-      group = (group << 8) | (k < n ? static_cast<std::uint8_t>(bytes[i + k]) : 0U);
-    for (std::size_t k = 0; k < 4; ++k)
-      out += k <= n ? alphabet[(group >> (18 - 6 * k)) & 63] : '=';
-  }
-  return out;
-}
 
 Json json_list(const format::KeyValueList& list) {
   Json out = Json::array();
@@ -100,21 +81,6 @@ struct ValueToJson {
 };
 
 }  // namespace
-
-Json json_bytes(std::string_view bytes) {
-  if (is_utf8(bytes)) return bytes;
-  return json_base64(bytes);
-}
-
-Json json_base64(std::string_view bytes) {
-  return {{"base64", base64(bytes)}};
-}
-
-std::string hex_id(std::span<const std::uint8_t> id) {
-  std::string out;
-  for (const std::uint8_t byte : id) out += fmt::format("{:02x}", byte);
-  return out;
-}
 
 void add_labels(Json& object, const format::LabelSet& set) {
   Json& labels = object["labels"] = Json::array();

@@ -3,9 +3,7 @@
 // published, keeps its name and type.
 #pragma once
 
-#include <nlohmann/json.hpp>
-#include <string_view>
-
+#include "base/json.hpp"
 #include "base/result.hpp"
 #include "observe/argument_errors.hpp"
 #include "observe/context.hpp"
@@ -16,17 +14,6 @@
 #include "observe/stack_names.hpp"
 
 namespace vitrine::cli {
-
-using Json = nlohmann::ordered_json;
-
-/// Bytes of a target: a string when they are valid UTF-8, else {"base64": "…"}.
-Json json_bytes(std::string_view bytes);
-
-/// {"base64": "…"} of bytes that are no text.
-Json json_base64(std::string_view bytes);
-
-/// Lower-case hex of an id's bytes.
-std::string hex_id(std::span<const std::uint8_t> id);
 
 /// Adds "labels":[{"key","value"}], and, when there are ids, "trace_id","span_id","trace_flags",
 /// "root_span_id".

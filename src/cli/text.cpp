@@ -6,42 +6,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <optional>
+
+#include "base/utf8.hpp"
 
 namespace vitrine::cli {
 namespace {
-
-struct CodePoint {
-  char32_t value;
-  std::size_t bytes;
-};
-
-/// The code point at the start of `text`, or nullopt when the bytes are not UTF-8.
-std::optional<CodePoint> first_code_point(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
-  const std::uint8_t lead = byte(0);
-  if (lead < 0x80) return CodePoint{lead, 1};
-  std::size_t length = 0;
-  char32_t value = 0;
-  char32_t smallest = 0;
-  if ((lead & 0xe0) == 0xc0) {
-    length = 2, value = lead & 0x1f, smallest = 0x80;
-  } else if ((lead & 0xf0) == 0xe0) {
-    length = 3, value = lead & 0x0f, smallest = 0x800;
-  } else if ((lead & 0xf8) == 0xf0) {
-    length = 4, value = lead & 0x07, smallest = 0x10000;
-  } else {
-    return std::nullopt;
-  }
-  if (text.size() < length) return std::nullopt;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return std::nullopt;
-    value = (value << 6) | (byte(i) & 0x3f);
-  }
-  const bool surrogate = value >= 0xd800 && value <= 0xdfff;
-  if (value < smallest || value > 0x10ffff || surrogate) return std::nullopt;
-  return CodePoint{value, length};
-}
 
 /// Characters that change how others are shown, or are not shown at all.
 bool is_format(char32_t c) {
@@ -51,15 +20,6 @@ bool is_format(char32_t c) {
 }
 
 }  // namespace
-
-bool is_utf8(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const auto point = first_code_point(bytes);
-    if (!point) return false;
-    bytes.remove_prefix(point->bytes);
-  }
-  return true;
-}
 
 std::string printable(std::string_view bytes) {
   const auto is_plain = [](char c) { return c >= ' ' && c <= '~' && c != '\\'; };

@@ -7,9 +7,6 @@
 
 namespace vitrine::cli {
 
-/// Whether `bytes` is well-formed UTF-8 (no overlong forms, no surrogates).
-bool is_utf8(std::string_view bytes);
-
 /// `bytes` with everything that could steer a terminal or reorder a line written out: control
 /// characters and invalid UTF-8 as \xNN, bidirectional and invisible format characters as \u{NNNN},
 /// a backslash as \\. What is left is safe to print.

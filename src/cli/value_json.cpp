@@ -7,17 +7,9 @@
 namespace vitrine::cli {
 namespace {
 
-constexpr std::int64_t largest_exact = std::int64_t{1} << 53;  // integer that any reader has
-
 struct NumberToJson {
-  Json operator()(std::int64_t number) const {
-    if (number > largest_exact || number < -largest_exact) return std::to_string(number);
-    return number;
-  }
-  Json operator()(std::uint64_t number) const {
-    if (number > static_cast<std::uint64_t>(largest_exact)) return std::to_string(number);
-    return number;
-  }
+  Json operator()(std::int64_t number) const { return json_integer(number); }
+  Json operator()(std::uint64_t number) const { return json_integer(number); }
   Json operator()(double number) const {
     if (!std::isfinite(number)) return fmt::format("{}", number);
     return number;

@@ -1,6 +1,7 @@
 // Encodings: a profile in the formats that other tools read. Pure: values in, bytes out.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,10 +31,10 @@ std::string_view name_of(Encoding encoding);
 struct EncodeOptions {
   /// Labels whose values become the outermost frames, in order (folded, speedscope, html's first
   /// view; the others keep labels as labels).
-  std::vector<std::string> group_by;
-  std::string label_prefix;   ///< put before the keys of labels (otlp, pprof)
-  bool otlp_compact = false;  ///< strings of attributes as indices: fewer readers understand them
-  std::string title;          ///< html, speedscope: what was observed
+  std::vector<std::string> group_by{};
+  std::string label_prefix{};  ///< put before the keys of labels (otlp, pprof)
+  bool otlp_compact = false;   ///< strings of attributes as indices: fewer readers understand them
+  std::string title{};         ///< html, speedscope: what was observed
 };
 
 /// Errors: limit (a table has more entries than the format can count), failed (gzip).

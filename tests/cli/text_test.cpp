@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/utf8.hpp"
+
 namespace vitrine::cli {
 namespace {
 

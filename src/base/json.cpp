@@ -1,0 +1,57 @@
+#include "base/json.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/utf8.hpp"
+
+namespace vitrine {
+namespace {
+
+constexpr std::int64_t largest_exact = std::int64_t{1} << 53;  // integer that any reader has
+
+std::string base64(std::string_view bytes) {
+  static constexpr char alphabet[] =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  out.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const std::size_t n = std::min<std::size_t>(3, bytes.size() - i);
+    std::uint32_t group = 0;
+    for (std::size_t k = 0; k < 3; ++k)
+      group = (group << 8) | (k < n ? static_cast<std::uint8_t>(bytes[i + k]) : 0U);
+    for (std::size_t k = 0; k < 4; ++k)
+      out += k <= n ? alphabet[(group >> (18 - 6 * k)) & 63] : '=';
+  }
+  return out;
+}
+
+}  // namespace
+
+Json json_bytes(std::string_view bytes) {
+  if (is_utf8(bytes)) return bytes;
+  return json_base64(bytes);
+}
+
+Json json_base64(std::string_view bytes) {
+  return {{"base64", base64(bytes)}};
+}
+
+std::string hex_id(std::span<const std::uint8_t> id) {
+  std::string out;
+  for (const std::uint8_t byte : id) out += fmt::format("{:02x}", byte);
+  return out;
+}
+
+Json json_integer(std::int64_t number) {
+  if (number > largest_exact || number < -largest_exact) return std::to_string(number);
+  return number;
+}
+
+Json json_integer(std::uint64_t number) {
+  if (number > static_cast<std::uint64_t>(largest_exact)) return std::to_string(number);
+  return number;
+}
+
+}  // namespace vitrine

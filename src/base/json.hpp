@@ -1,0 +1,27 @@
+// What others publish, as JSON: bytes are any bytes, and readers have 53 bits of an integer.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace vitrine {
+
+using Json = nlohmann::ordered_json;
+
+/// Bytes of a target: a string when they are valid UTF-8, else {"base64": "…"}.
+Json json_bytes(std::string_view bytes);
+
+/// {"base64": "…"} of bytes that are no text.
+Json json_base64(std::string_view bytes);
+
+/// A number; beyond 2^53, which not every reader has exactly, a string.
+Json json_integer(std::int64_t number);
+Json json_integer(std::uint64_t number);
+
+/// Lower-case hex of an id's bytes.
+std::string hex_id(std::span<const std::uint8_t> id);
+
+}  // namespace vitrine

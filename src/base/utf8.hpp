@@ -1,0 +1,25 @@
+// Bytes of others as text: whether they are UTF-8, and what to write where only UTF-8 may stand.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace vitrine {
+
+struct CodePoint {
+  char32_t value;
+  std::size_t bytes;  ///< that spell it
+};
+
+/// The code point at the start of `text`, which is not empty; nullopt when the bytes are not
+/// well-formed UTF-8 (overlong forms and surrogates are not).
+std::optional<CodePoint> first_code_point(std::string_view text);
+
+bool is_utf8(std::string_view bytes);
+
+/// `bytes`, with U+FFFD for each byte that is not part of well-formed UTF-8.
+std::string replaced_utf8(std::string_view bytes);
+
+}  // namespace vitrine

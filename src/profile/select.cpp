@@ -1,0 +1,156 @@
+#include "profile/select.hpp"
+
+#include <fmt/format.h>
+#include <re2/re2.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+
+#include "base/json.hpp"
+#include "base/limits.hpp"
+#include "profile/shared.hpp"
+
+namespace vitrine::profile {
+namespace {
+
+/// One term of a filter as it was written.
+struct Written {
+  std::string key;
+  bool negated = false;
+  bool regex = false;
+  std::string value;
+};
+
+std::string where(std::size_t position) {
+  return fmt::format("at character {}", position + 1);
+}
+
+/// Reads `KEY=VALUE`, `KEY!=VALUE`, `KEY~REGEX` or `KEY!~REGEX` and moves behind it.
+Result<Written> parse_term(std::string_view text, std::size_t& at) {
+  const std::size_t start = at;
+  Written term;
+  while (at < text.size() && std::string_view("=!~,").find(text[at]) == std::string_view::npos)
+    term.key += text[at++];
+  if (at < text.size() && text[at] == '!') term.negated = true, ++at;
+  if (at == text.size() || (text[at] != '=' && text[at] != '~'))
+    return fail(
+        ErrorCode::usage,
+        fmt::format("the filter '{}' has no comparison for '{}' {}", text, term.key, where(start)),
+        "write KEY=VALUE, KEY!=VALUE, KEY~REGEX or KEY!~REGEX, with commas between them");
+  if (term.key.empty())
+    return fail(ErrorCode::usage, fmt::format("the filter '{}' has no key {}", text, where(start)));
+  term.regex = text[at++] == '~';
+  while (at < text.size() && text[at] != ',') {
+    // Other backslashes are the value's own: they are frequent in regular expressions.
+    const bool escapes =
+        text[at] == '\\' && at + 1 < text.size() && (text[at + 1] == ',' || text[at + 1] == '\\');
+    if (escapes) ++at;
+    term.value += text[at++];
+  }
+  return term;
+}
+
+}  // namespace
+
+std::optional<std::string> value_of(const Profile& profile, const Sample& sample,
+                                    std::string_view key) {
+  if (const LabelSet* set = entry(profile.label_sets, sample.labels)) {
+    const auto found = std::lower_bound(
+        set->begin(), set->end(), key,
+        [](const Label& label, std::string_view wanted) { return label.key < wanted; });
+    if (found != set->end() && found->key == key) return found->value;
+  }
+  if (key == "trace_id" || key == "span_id") {
+    const Link* link = entry(profile.links, sample.link);
+    if (link == nullptr) return std::nullopt;
+    return key == "trace_id" ? hex_id(link->trace_id) : hex_id(link->span_id);
+  }
+  if (key == "tid") return std::to_string(sample.tid);
+  if (key == "cpu") return std::to_string(sample.cpu);
+  if (key == "thread") return sample.thread_name;
+  const Process* process = entry(profile.processes, sample.process);
+  if (process == nullptr) return std::nullopt;
+  if (key == "pid") return std::to_string(process->pid);
+  if (key == "process") return process->command;
+  return std::nullopt;
+}
+
+struct Filter::Term {
+  std::string key;
+  bool negated = false;
+  std::string value;  ///< empty, and no `regex`: the key is absent
+  std::unique_ptr<const RE2> regex;
+
+  bool holds(const std::optional<std::string>& found) const {
+    if (regex) return found && RE2::PartialMatch(*found, *regex);
+    return value.empty() ? !found : found == value;
+  }
+};
+
+Filter::Filter() = default;
+Filter::Filter(Filter&&) noexcept = default;
+Filter& Filter::operator=(Filter&&) noexcept = default;
+Filter::~Filter() = default;
+
+Result<Filter> Filter::parse(std::string_view text) {
+  if (text.size() > limits::query_bytes)
+    return fail(ErrorCode::usage, fmt::format("a filter of {} bytes is longer than the most, {}",
+                                              text.size(), limits::query_bytes));
+  Filter filter;
+  for (std::size_t at = 0;; ++at) {
+    const std::size_t start = at;
+    auto written = parse_term(text, at);
+    if (!written) return tl::unexpected(std::move(written.error()));
+    Term term{.key = std::move(written->key), .negated = written->negated};
+    if (written->regex) {
+      RE2::Options options(RE2::Quiet);
+      term.regex = std::make_unique<const RE2>(written->value, options);
+      if (!term.regex->ok())
+        return fail(ErrorCode::usage,
+                    fmt::format("'{}' is no regular expression ({}), in the filter '{}' {}",
+                                written->value, term.regex->error(), text, where(start)));
+    } else {
+      term.value = std::move(written->value);
+    }
+    filter.terms_.push_back(std::move(term));
+    if (at == text.size()) return filter;
+  }
+}
+
+bool Filter::holds(const Profile& profile, const Sample& sample) const {
+  return std::all_of(terms_.begin(), terms_.end(), [&](const Term& term) {
+    return term.holds(value_of(profile, sample, term.key)) != term.negated;
+  });
+}
+
+Profile filtered(Profile profile, const Filter& filter) {
+  std::vector<Sample> samples = std::move(profile.samples);
+  std::erase_if(samples, [&](const Sample& sample) { return !filter.holds(profile, sample); });
+  profile.samples = std::move(samples);
+  return profile;
+}
+
+std::vector<TopRow> top(const Profile& profile, const std::vector<std::string>& keys) {
+  std::map<std::vector<std::string>, TopRow> rows;
+  for (const Sample& sample : profile.samples) {
+    std::vector<std::string> values;
+    for (const std::string& key : keys)
+      values.push_back(value_of(profile, sample, key).value_or("(none)"));
+    TopRow& row = rows[std::move(values)];
+    ++row.samples;
+    (sample.measure == Measure::on_cpu ? row.on_cpu_ns : row.off_cpu_ns) += sample.value_ns;
+  }
+  std::vector<TopRow> out;
+  for (auto& [values, row] : rows) {
+    row.values = values;
+    out.push_back(std::move(row));
+  }
+  std::stable_sort(out.begin(), out.end(), [](const TopRow& a, const TopRow& b) {
+    const auto time = [](const TopRow& row) { return row.on_cpu_ns + row.off_cpu_ns; };
+    return time(a) != time(b) ? time(a) > time(b) : a.samples > b.samples;
+  });
+  return out;
+}
+
+}  // namespace vitrine::profile

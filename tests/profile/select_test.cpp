@@ -1,0 +1,110 @@
+#include "profile/select.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "profile/profiles.hpp"
+
+namespace vitrine::profile {
+namespace {
+
+using test::small_profile;
+using test::tick_ns;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// The indices of the samples that stay.
+std::vector<std::size_t> kept(std::string_view text) {
+  const Profile profile = small_profile();
+  const auto filter = Filter::parse(text);
+  std::vector<std::size_t> out;
+  if (!filter) {
+    ADD_FAILURE() << filter.error().message;
+    return out;
+  }
+  for (std::size_t i = 0; i < profile.samples.size(); ++i)
+    if (filter->holds(profile, profile.samples[i])) out.push_back(i);
+  EXPECT_EQ(filtered(profile, *filter).samples.size(), out.size());
+  return out;
+}
+
+TEST(ValueOf, ALabelComesBeforeWhatTheSampleItselfHas) {
+  Profile profile = small_profile();
+  const auto value = [&](std::size_t sample, const char* key) {
+    return value_of(profile, profile.samples[sample], key);
+  };
+  EXPECT_EQ(value(0, "tenant"), "acme");
+  EXPECT_EQ(value(5, "tenant"), "");
+  EXPECT_EQ(value(6, "tenant"), std::nullopt);
+  EXPECT_EQ(value(0, "trace_id"), "0102030405060708090a0b0c0d0e0f10");
+  EXPECT_EQ(value(0, "span_id"), "1112131415161718");
+  EXPECT_EQ(value(2, "trace_id"), std::nullopt);
+  EXPECT_EQ(value(2, "pid"), "100");
+  EXPECT_EQ(value(2, "tid"), "101");
+  EXPECT_EQ(value(2, "thread"), "worker");
+  EXPECT_EQ(value(2, "process"), "shop");
+  EXPECT_EQ(value(2, "cpu"), "1");
+  profile.label_sets[1] = {{"pid", "mine"}};
+  EXPECT_EQ(value(2, "pid"), "mine");
+}
+
+TEST(Filter, EveryComparison) {
+  EXPECT_THAT(kept("tenant=acme"), ElementsAre(0, 1, 3, 4));
+  EXPECT_THAT(kept("tenant!=acme"), ElementsAre(2, 5, 6, 7, 8, 9));
+  EXPECT_THAT(kept("tenant~^(acme|globex)$"), ElementsAre(0, 1, 2, 3, 4, 8, 9));
+  EXPECT_THAT(kept("tenant!~."), ElementsAre(5, 6, 7));
+  EXPECT_THAT(kept("tenant="), ElementsAre(6));
+  EXPECT_THAT(kept("tenant!="), ElementsAre(0, 1, 2, 3, 4, 5, 7, 8, 9));
+  EXPECT_THAT(kept("pid=100,tenant!=acme,thread~^w\\w+$"), ElementsAre(2, 8, 9));
+  EXPECT_THAT(kept("trace_id~^0102"), ElementsAre(0, 1, 3, 4));
+}
+
+TEST(Filter, CommasAndBackslashesOfValues) {
+  Profile profile = small_profile();
+  profile.label_sets[0] = {{"k", R"(a,b\c)"}};
+  const auto filter = Filter::parse(R"(k=a\,b\\c,k~^a\,b\\\\c$,k~\w)");
+  ASSERT_TRUE(filter) << filter.error().message;
+  EXPECT_TRUE(filter->holds(profile, profile.samples[0]));
+}
+
+TEST(Filter, SaysWhatIsWrongAndWhere) {
+  const auto error = [](std::string_view text) {
+    const auto filter = Filter::parse(text);
+    EXPECT_FALSE(filter);
+    return filter ? "" : filter.error().message;
+  };
+  EXPECT_THAT(error("tenant"), HasSubstr("no comparison for 'tenant' at character 1"));
+  EXPECT_THAT(error("a=1,"), HasSubstr("at character 5"));
+  EXPECT_THAT(error("a=1,=2"), HasSubstr("no key at character 5"));
+  EXPECT_THAT(error("a=1,b~("), HasSubstr("no regular expression"));
+  EXPECT_THAT(error("a!b"), HasSubstr("no comparison for 'a'"));
+  EXPECT_THAT(error(std::string(100'000, 'x')), HasSubstr("longer"));
+}
+
+// A backtracking matcher needs 2^30 steps and more for each of these.
+TEST(Filter, HostileValuesTakeLinearTime) {
+  Profile profile = small_profile();
+  profile.label_sets[0] = {{"tenant", std::string(16 * 1024, 'a')}};
+  const auto filter = Filter::parse("tenant~^(a|aa)+$,tenant~^(a*)*b?$,tenant!~(a?){64}a{64}z");
+  ASSERT_TRUE(filter) << filter.error().message;
+  EXPECT_TRUE(filter->holds(profile, profile.samples[0]));
+}
+
+TEST(Top, TimeByValuesTheMostFirst) {
+  const auto rows = top(small_profile(), {"tenant"});
+  ASSERT_EQ(rows.size(), 4U);
+  EXPECT_THAT(rows[0].values, ElementsAre(""));
+  EXPECT_EQ(rows[0].off_cpu_ns, 3'000'000'000U);
+  EXPECT_EQ(rows[0].on_cpu_ns, tick_ns);
+  EXPECT_EQ(rows[0].samples, 2U);
+  EXPECT_THAT(rows[1].values, ElementsAre("acme"));
+  EXPECT_EQ(rows[1].on_cpu_ns, 2 * tick_ns);
+  EXPECT_EQ(rows[1].off_cpu_ns, 12'000'499U);
+  EXPECT_THAT(rows[2].values, ElementsAre("globex"));
+  EXPECT_THAT(rows[3].values, ElementsAre("(none)"));
+  EXPECT_THAT(top(small_profile(), {"tenant", "pid"})[1].values, ElementsAre("acme", "100"));
+  EXPECT_TRUE(top({}, {"tenant"}).empty());
+}
+
+}  // namespace
+}  // namespace vitrine::profile
