@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/utf8.hpp"
 #include "cli/text.hpp"
 #include "cli/value_json.hpp"
 

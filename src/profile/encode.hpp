@@ -33,11 +33,11 @@ struct EncodeOptions {
   /// view; the others keep labels as labels).
   std::vector<std::string> group_by{};
   std::string label_prefix{};  ///< put before the keys of labels (otlp, pprof)
-  bool otlp_compact = false;   ///< strings of attributes as indices: fewer readers understand them
+  bool otlp_compact = false;   ///< texts of attributes as indices: fewer readers understand them
   std::string title{};         ///< html, speedscope: what was observed
 };
 
-/// Errors: limit (a table has more entries than the format can count), failed (gzip).
+/// Errors: limit (larger than the format can be), failed (gzip).
 Result<std::string> encode(const Profile& profile, Encoding encoding,
                            const EncodeOptions& options = {});
 
@@ -48,5 +48,14 @@ Result<std::string> encode_folded(const Profile& profile, const EncodeOptions& o
 Result<std::string> encode_speedscope(const Profile& profile, const EncodeOptions& options);
 Result<std::string> encode_json(const Profile& profile, const EncodeOptions& options);
 Result<std::string> encode_html(const Profile& profile, const EncodeOptions& options);
+
+/// A profile as several requests, none larger than asked.
+struct OtlpRequests {
+  std::vector<std::string> bodies;
+  std::uint64_t too_large = 0;  ///< samples left out: one of them alone is larger
+};
+/// What was lost and what went wrong is told in the first. No samples: no request.
+OtlpRequests encode_otlp_requests(const Profile& profile, const EncodeOptions& options,
+                                  std::size_t max_bytes);
 
 }  // namespace vitrine::profile

@@ -1,9 +1,502 @@
+// OTLP profiles, v1development (eco.md 2.1), as backends take them (2.2).
+//
+// - One ResourceProfiles a process, with a Profile a measure: on-CPU samples have timestamps alone
+//   (a sample is one tick), off-CPU ones a value each, and an empty period type.
+// - Labels are attributes of samples under their bare keys, as plain strings; ids of traces are links.
+// - Index 0 of every table is the zero message. protozero's writers of nested messages drop one that
+//   is empty, which would shift every index: entries are encoded apart and added as bytes.
+// - An entry is made when something refers to it, and found again by its bytes: no orphans, no
+//   duplicates, whatever the tables of the profile hold.
+// - The frame that marks a stack that is not whole is of the type that OpenTelemetry's profiler uses
+//   for its own, "abort-marker".
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <protozero/pbf_writer.hpp>
+#include <span>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/flat_index.hpp"
 #include "profile/encode.hpp"
+#include "profile/otlp_fields.hpp"
+#include "profile/shared.hpp"
 
 namespace vitrine::profile {
+namespace {
 
-Result<std::string> encode_otlp(const Profile&, const EncodeOptions&) {
-  return fail(ErrorCode::unsupported, "OTLP is not written yet");
+using Writer = protozero::pbf_writer;
+using Tag = protozero::pbf_tag_type;
+
+/// A table of the dictionary: encoded messages, each once.
+class Table {
+ public:
+  Table() { add({}); }
+
+  std::int32_t add(std::string encoded) {
+    const auto [known, added] =
+        places_.try_emplace(std::move(encoded), static_cast<std::int32_t>(entries_.size()));
+    if (added) entries_.push_back(&known->first);
+    return known->second;
+  }
+
+  void write(Writer& dictionary, Tag tag) const {
+    for (const std::string* entry : entries_) dictionary.add_message(tag, *entry);
+  }
+
+ private:
+  std::unordered_map<std::string, std::int32_t> places_;
+  std::vector<const std::string*> entries_;
+};
+
+/// proto3 leaves out what is zero; two spellings of one entry would be duplicates.
+void add_number(Writer& message, Tag tag, std::int64_t number) {
+  if (number != 0) message.add_int64(tag, number);
+}
+
+void add_address(Writer& message, Tag tag, std::uint64_t number) {
+  if (number != 0) message.add_uint64(tag, number);
+}
+
+void add_indices(Writer& message, Tag tag, const std::vector<std::int32_t>& indices) {
+  message.add_packed_int32(tag, indices.begin(), indices.end());
+}
+
+/// Where each table index of the profile went; -1: nowhere yet.
+using Places = std::vector<std::int32_t>;
+
+/// Samples that are the same but for their times.
+struct Row {
+  std::int32_t stack = 0, link = 0;
+  std::vector<std::int32_t> attributes;
+  std::vector<std::uint64_t> times;
+  std::vector<std::int64_t> values;
+};
+
+class Otlp {
+ public:
+  Otlp(const Profile& profile, const EncodeOptions& options)
+      : profile_(profile),
+        compact_(options.otlp_compact),
+        keys_(profile, options.label_prefix, {"thread.id", "thread.name", "cpu.logical_number"}, "",
+              clean_),
+        functions_(profile.functions.size(), -1),
+        mappings_(profile.mappings.size(), -1),
+        locations_(profile.locations.size(), -1),
+        stacks_(profile.stacks.size(), -1),
+        links_(profile.links.size(), -1),
+        label_sets_(profile.label_sets.size(), -1) {}
+
+  std::string bytes(std::span<const Sample> samples, bool with_remarks) {
+    std::map<Index, std::array<std::vector<const Sample*>, 2>> of_process;
+    for (const Sample& sample : samples)
+      of_process[sample.process][sample.measure == Measure::on_cpu ? 0 : 1].push_back(&sample);
+
+    std::map<Index, std::vector<std::string>>
+        profiles;  // encoded; what was replaced is known after
+    for (const auto& [process, measures] : of_process) {
+      if (!measures[0].empty()) profiles[process].push_back(on_cpu(measures[0]));
+      if (!measures[1].empty()) profiles[process].push_back(off_cpu(measures[1]));
+    }
+    std::map<Index, std::string> resources;
+    for (const auto& [process, encoded] : profiles)
+      resources[process] = resource(entry(profile_.processes, process));
+    const std::int32_t told = with_remarks && !profiles.empty() ? remarks_attribute() : 0;
+
+    std::string out;
+    Writer data(out);
+    for (auto& [process, encoded] : profiles) {
+      Writer resource_profiles(data, otlp::data::resource_profiles);
+      resource_profiles.add_message(otlp::resource_profiles::resource, resources[process]);
+      Writer scope_profiles(resource_profiles, otlp::resource_profiles::scope_profiles);
+      {
+        Writer scope(scope_profiles, otlp::scope_profiles::scope);
+        scope.add_string(otlp::scope::name, "vitrine");
+      }
+      for (std::string& one : encoded) {
+        if (Writer message(one); told != 0)
+          add_indices(message, otlp::profile::attribute_indices, {told});
+        scope_profiles.add_message(otlp::scope_profiles::profiles, one);
+      }
+    }
+    Writer dictionary(data, otlp::data::dictionary);
+    mapping_table_.write(dictionary, otlp::dictionary::mapping_table);
+    location_table_.write(dictionary, otlp::dictionary::location_table);
+    function_table_.write(dictionary, otlp::dictionary::function_table);
+    link_table_.write(dictionary, otlp::dictionary::link_table);
+    string_table_.write(dictionary, otlp::dictionary::string_table);
+    attribute_table_.write(dictionary, otlp::dictionary::attribute_table);
+    stack_table_.write(dictionary, otlp::dictionary::stack_table);
+    dictionary.commit();
+    return out;
+  }
+
+ private:
+  // ---- the dictionary
+
+  std::int32_t string(std::string_view bytes) { return string_table_.add(clean_(bytes)); }
+
+  /// Of a value that is encoded already.
+  std::int32_t attribute_of(std::string_view key, const std::string& any_value) {
+    std::string encoded;
+    Writer message(encoded);
+    add_number(message, otlp::attribute::key_strindex, string(key));
+    message.add_message(otlp::attribute::value, any_value);
+    return attribute_table_.add(std::move(encoded));
+  }
+
+  std::int32_t attribute(std::string_view key, std::string_view text) {
+    std::string value;
+    if (compact_)
+      Writer(value).add_int32(otlp::any_value::string_value_strindex, string(text));
+    else
+      Writer(value).add_string(otlp::any_value::string_value, clean_(text));
+    return attribute_of(key, value);
+  }
+
+  std::int32_t attribute(std::string_view key, std::int64_t number) {
+    std::string value;
+    Writer(value).add_int64(otlp::any_value::int_value, number);
+    return attribute_of(key, value);
+  }
+
+  std::int32_t function(Index index) {
+    std::int32_t& place = functions_[index];
+    if (place >= 0) return place;
+    const Function& from = profile_.functions[index];
+    return place = function_table_.add(
+               encoded_function(from.name.empty() ? from.system_name : from.name, from.system_name,
+                                from.file, from.start_line));
+  }
+
+  std::string encoded_function(std::string_view name, std::string_view system_name,
+                               std::string_view file, std::uint32_t start_line) {
+    std::string encoded;
+    Writer message(encoded);
+    add_number(message, otlp::function::name_strindex, string(name));
+    add_number(message, otlp::function::system_name_strindex, string(system_name));
+    add_number(message, otlp::function::filename_strindex, string(file));
+    add_number(message, otlp::function::start_line, start_line);
+    return encoded;
+  }
+
+  std::int32_t mapping(Index index) {
+    if (index >= mappings_.size()) return 0;
+    std::int32_t& place = mappings_[index];
+    if (place >= 0) return place;
+    const Mapping& from = profile_.mappings[index];
+    std::vector<std::int32_t> ids;
+    if (!from.build_id.empty())
+      ids.push_back(attribute("process.executable.build_id.gnu", from.build_id));
+    if (!from.content_hash.empty())
+      ids.push_back(attribute("process.executable.build_id.htlhash", from.content_hash));
+    std::string encoded;
+    Writer message(encoded);
+    add_address(message, otlp::mapping::memory_start, from.start);
+    add_address(message, otlp::mapping::memory_limit, from.limit);
+    add_address(message, otlp::mapping::file_offset, from.file_offset);
+    add_number(message, otlp::mapping::filename_strindex, string(from.file));
+    add_indices(message, otlp::mapping::attribute_indices, ids);
+    return place = mapping_table_.add(std::move(encoded));
+  }
+
+  static void add_line(Writer& location, std::int32_t function, std::uint32_t line) {
+    std::string encoded;
+    Writer message(encoded);
+    add_number(message, otlp::line::function_index, function);
+    add_number(message, otlp::line::line, line);
+    location.add_message(otlp::location::lines, encoded);
+  }
+
+  std::int32_t location(Index index) {
+    std::int32_t& place = locations_[index];
+    if (place >= 0) return place;
+    const Location& from = profile_.locations[index];
+    std::string encoded;
+    Writer message(encoded);
+    add_number(message, otlp::location::mapping_index, mapping(from.mapping));
+    add_address(message, otlp::location::address, from.address);
+    for (const Line& line : from.lines)
+      if (entry(profile_.functions, line.function) != nullptr)
+        add_line(message, function(line.function), line.line);
+    if (const std::string_view type = frame_type(from.kind); !type.empty())
+      add_indices(message, otlp::location::attribute_indices,
+                  {attribute("profile.frame.type", type)});
+    return place = location_table_.add(std::move(encoded));
+  }
+
+  static std::string_view frame_type(FrameKind kind) {
+    switch (kind) {
+      case FrameKind::native:
+        return "native";
+      case FrameKind::kernel:
+        return "kernel";
+      case FrameKind::jit:
+        return "jit";  // whose, perf-PID.map does not tell
+      case FrameKind::unknown:
+        break;
+    }
+    return "";
+  }
+
+  std::int32_t mark(std::string_view name) {
+    const std::int32_t called = function_table_.add(encoded_function(name, "", "", 0));
+    std::string encoded;
+    Writer message(encoded);
+    add_line(message, called, 0);
+    add_indices(message, otlp::location::attribute_indices,
+                {attribute("profile.frame.type", "abort-marker")});
+    return location_table_.add(std::move(encoded));
+  }
+
+  std::int32_t stack(Index index) {
+    if (index >= stacks_.size()) return 0;
+    std::int32_t& place = stacks_[index];
+    if (place >= 0) return place;
+    const Stack& from = profile_.stacks[index];
+    std::vector<std::int32_t> places;
+    for (const Index one : from.locations)
+      if (one < locations_.size()) places.push_back(location(one));
+    if (const std::string_view name = end_mark(from.end); !name.empty())
+      places.push_back(mark(name));
+    std::string encoded;
+    Writer message(encoded);
+    add_indices(message, otlp::stack::location_indices, places);
+    return place = stack_table_.add(std::move(encoded));
+  }
+
+  std::int32_t link(Index index) {
+    const Link* from = entry(profile_.links, index);
+    if (from == nullptr || *from == Link{}) return 0;
+    std::int32_t& place = links_[index];
+    if (place >= 0) return place;
+    std::string encoded;
+    Writer message(encoded);
+    message.add_bytes(otlp::link::trace_id, reinterpret_cast<const char*>(from->trace_id.data()),
+                      from->trace_id.size());
+    message.add_bytes(otlp::link::span_id, reinterpret_cast<const char*>(from->span_id.data()),
+                      from->span_id.size());
+    return place = link_table_.add(std::move(encoded));
+  }
+
+  // ---- samples
+
+  /// A position in `attribute_sets_`: 0 is the empty one.
+  std::int32_t label_set(Index index) {
+    if (index >= label_sets_.size()) return 0;
+    std::int32_t& place = label_sets_[index];
+    if (place >= 0) return place;
+    std::vector<std::int32_t> attributes;
+    for (const Label& label : profile_.label_sets[index])
+      attributes.push_back(attribute(keys_.of(label.key), label.value));
+    std::sort(attributes.begin(), attributes.end());
+    const auto [known, added] = attribute_set_places_.try_emplace(
+        std::move(attributes), static_cast<std::int32_t>(attribute_sets_.size()));
+    if (added) attribute_sets_.push_back(&known->first);
+    return place = known->second;
+  }
+
+  /// The attribute of a small number, remembered: there are three a sample.
+  std::int32_t number_attribute(FlatIndex& known, std::string_view key, std::uint32_t number) {
+    const std::uint32_t place = known.find(number);
+    if (place != FlatIndex::none) return static_cast<std::int32_t>(place);
+    const std::int32_t made = attribute(key, number);
+    known.insert(number, static_cast<std::uint32_t>(made));
+    return made;
+  }
+
+  std::int32_t thread_name(const std::string& name) {
+    if (name.empty()) return 0;
+    const auto [known, added] = thread_names_.try_emplace(name, 0);
+    if (added) known->second = attribute("thread.name", name);
+    return known->second;
+  }
+
+  std::vector<Row> rows(const std::vector<const Sample*>& samples) {
+    std::vector<Row> out;
+    std::unordered_map<std::array<std::uint32_t, 6>, std::size_t, IndicesHash> places;
+    for (const Sample* sample : samples) {
+      const std::int32_t in_stack = stack(sample->stack), in_link = link(sample->link),
+                         labels = label_set(sample->labels),
+                         tid = number_attribute(tids_, "thread.id", sample->tid),
+                         name = thread_name(sample->thread_name),
+                         cpu = number_attribute(cpus_, "cpu.logical_number", sample->cpu);
+      const auto index = [](std::int32_t place) { return static_cast<std::uint32_t>(place); };
+      const auto [place, added] = places.try_emplace(
+          {index(in_stack), index(in_link), index(labels), index(tid), index(name), index(cpu)},
+          out.size());
+      if (added) {
+        Row row{.stack = in_stack,
+                .link = in_link,
+                .attributes = *attribute_sets_[index(labels)],
+                .times = {},
+                .values = {}};
+        row.attributes.push_back(tid);
+        if (name != 0) row.attributes.push_back(name);
+        row.attributes.push_back(cpu);
+        out.push_back(std::move(row));
+      }
+      out[place->second].times.push_back(sample->time_ns);
+      out[place->second].values.push_back(as_signed(sample->value_ns));
+    }
+    return out;
+  }
+
+  void add_value_type(Writer& profile, Tag tag, std::string_view type, std::string_view unit) {
+    std::string encoded;
+    Writer message(encoded);
+    add_number(message, otlp::value_type::type_strindex, string(type));
+    add_number(message, otlp::value_type::unit_strindex, string(unit));
+    profile.add_message(tag, encoded);
+  }
+
+  /// The samples, and a time range that holds them all: clocks of several CPUs differ a little.
+  void add_samples(Writer& profile, const std::vector<const Sample*>& samples, bool with_values) {
+    std::uint64_t first = profile_.start_ns, end = profile_.start_ns + profile_.duration_ns;
+    for (const Row& row : rows(samples)) {
+      Writer message(profile, otlp::profile::samples);
+      add_number(message, otlp::sample::stack_index, row.stack);
+      add_indices(message, otlp::sample::attribute_indices, row.attributes);
+      add_number(message, otlp::sample::link_index, row.link);
+      if (with_values)
+        message.add_packed_int64(otlp::sample::values, row.values.begin(), row.values.end());
+      message.add_packed_fixed64(otlp::sample::timestamps_unix_nano, row.times.begin(),
+                                 row.times.end());
+      const auto [least, most] = std::minmax_element(row.times.begin(), row.times.end());
+      first = std::min(first, *least);
+      end = std::max(end, *most + 1);
+    }
+    profile.add_fixed64(otlp::profile::time_unix_nano, first);
+    profile.add_uint64(otlp::profile::duration_nano, end - first);
+  }
+
+  std::string on_cpu(const std::vector<const Sample*>& samples) {
+    std::string encoded;
+    Writer profile(encoded);
+    add_value_type(profile, otlp::profile::sample_type, "samples", "count");
+    add_samples(profile, samples, false);
+    add_value_type(profile, otlp::profile::period_type, "cpu", "nanoseconds");
+    add_number(profile, otlp::profile::period, period_ns(profile_));
+    return encoded;
+  }
+
+  std::string off_cpu(const std::vector<const Sample*>& samples) {
+    std::string encoded;
+    Writer profile(encoded);
+    add_value_type(profile, otlp::profile::sample_type, "off_cpu", "nanoseconds");
+    add_samples(profile, samples, true);
+    profile.add_message(otlp::profile::period_type, "", 0);  // Parca wants one, Pyroscope none
+    return encoded;
+  }
+
+  // ---- the rest
+
+  /// What we saw of the process ourselves comes before what its context says.
+  std::string resource(const Process* process) {
+    std::string encoded;
+    if (process == nullptr) return encoded;
+    Writer message(encoded);
+    std::unordered_set<std::string> known{"process.pid"};
+    const auto add = [&](std::string_view key, const std::string& any_value) {
+      Writer pair(message, otlp::resource::attributes);
+      pair.add_string(otlp::key_value::key, key.data(), key.size());
+      pair.add_message(otlp::key_value::value, any_value);
+    };
+    const auto add_text = [&](std::string_view key, std::string_view text) {
+      const std::string clean_key = clean_(key);
+      if (clean_key.empty() || text.empty() || !known.insert(clean_key).second) return;
+      std::string value;
+      Writer(value).add_string(otlp::any_value::string_value, clean_(text));
+      add(clean_key, value);
+    };
+    std::string pid;
+    Writer(pid).add_int64(otlp::any_value::int_value, process->pid);
+    add("process.pid", pid);
+    const std::string_view path = process->executable;
+    add_text("process.executable.path", path);
+    add_text("process.executable.name",
+             path.empty() ? process->command : path.substr(path.rfind('/') + 1));
+    for (const Attribute& attribute : process->resource) add_text(attribute.key, attribute.value);
+    return encoded;
+  }
+
+  /// What was lost or went wrong, as the attribute "vitrine.remarks"; 0: nothing.
+  std::int32_t remarks_attribute() {
+    std::vector<std::string> texts = remarks(profile_);
+    texts.insert(texts.end(), keys_.renamed().begin(), keys_.renamed().end());
+    if (clean_.replaced() > 0)
+      texts.emplace_back("some text was no UTF-8: its bytes are shown as U+FFFD");
+    if (texts.empty()) return 0;
+    std::string value;
+    {
+      Writer any(value);
+      Writer array(any, otlp::any_value::array_value);
+      for (const std::string& text : texts) {
+        Writer one(array, otlp::array_value::values);
+        one.add_string(otlp::any_value::string_value, clean_(text));
+      }
+    }
+    return attribute_of("vitrine.remarks", value);
+  }
+
+  const Profile& profile_;
+  bool compact_;
+  CleanText clean_;
+  ExportedKeys keys_;
+  Table mapping_table_, location_table_, function_table_, link_table_, string_table_,
+      attribute_table_, stack_table_;
+  Places functions_, mappings_, locations_, stacks_, links_, label_sets_;
+  std::map<std::vector<std::int32_t>, std::int32_t> attribute_set_places_{{{}, 0}};
+  std::vector<const std::vector<std::int32_t>*> attribute_sets_{
+      &attribute_set_places_.begin()->first};
+  FlatIndex tids_, cpus_;
+  std::unordered_map<std::string, std::int32_t> thread_names_;
+};
+
+/// protobuf's messages are smaller than 2 GiB.
+constexpr std::size_t largest_message = std::numeric_limits<std::int32_t>::max();
+
+/// Encodes `samples`, or halves of them until none is larger than `most`.
+void add_requests(OtlpRequests& out, const Profile& profile, const EncodeOptions& options,
+                  std::span<const Sample> samples, std::size_t most, bool first) {
+  if (samples.empty()) return;
+  std::string body = Otlp(profile, options).bytes(samples, first);
+  if (body.size() <= most) {
+    out.bodies.push_back(std::move(body));
+    return;
+  }
+  if (samples.size() == 1) {
+    if (first) return add_requests(out, profile, options, samples, most, false);
+    ++out.too_large;
+    return;
+  }
+  const std::size_t parts = std::min(samples.size(), body.size() / most + 1);
+  body = {};
+  for (std::size_t part = 0, begin = 0; part < parts; ++part) {
+    const std::size_t end = samples.size() * (part + 1) / parts;
+    add_requests(out, profile, options, samples.subspan(begin, end - begin), most,
+                 first && part == 0);
+    begin = end;
+  }
+}
+
+}  // namespace
+
+Result<std::string> encode_otlp(const Profile& profile, const EncodeOptions& options) {
+  std::string out = Otlp(profile, options).bytes(profile.samples, true);
+  if (out.size() > largest_message)
+    return fail(ErrorCode::limit,
+                "the profile takes more than 2 GiB, which is the most that protobuf can hold",
+                "profile for a shorter time, or filter it");
+  return out;
+}
+
+OtlpRequests encode_otlp_requests(const Profile& profile, const EncodeOptions& options,
+                                  std::size_t max_bytes) {
+  OtlpRequests out;
+  add_requests(out, profile, options, profile.samples,
+               std::clamp<std::size_t>(max_bytes, 1, largest_message), true);
+  return out;
 }
 
 }  // namespace vitrine::profile

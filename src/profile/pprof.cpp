@@ -80,9 +80,6 @@ class Pprof {
         function_ids_(profile.functions.size()),
         mapping_ids_(profile.mappings.size()) {
     string("");
-    // A label whose text is string 0 is one of numbers: an empty value is another empty string.
-    empty_value_ = static_cast<std::int64_t>(strings_.size());
-    strings_.emplace_back();
   }
 
   std::string bytes() {
@@ -294,8 +291,10 @@ class Pprof {
     const LabelSet& set = profile_.label_sets[labels];
     if (texts.empty())
       for (const Label& label : set)
-        texts.push_back({string(keys_.of(label.key)),
-                         label.value.empty() ? empty_value_ : string(label.value)});
+        texts.push_back(
+            {string(keys_.of(label.key)),
+             // Text 0 is no text, and a second empty one does not outlive pprof's merging.
+             string(label.value.empty() ? "(empty)" : label.value)});
     return texts;
   }
 
@@ -348,7 +347,6 @@ class Pprof {
   Measures measures_;
   CleanText clean_;
   ExportedKeys keys_;
-  std::int64_t empty_value_ = 0;
   std::vector<std::string> strings_;
   std::unordered_map<std::string, std::int64_t> string_ids_;
   std::vector<std::vector<LabelText>> label_texts_;  ///< of each set that was met

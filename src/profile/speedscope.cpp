@@ -3,6 +3,7 @@
 // Samples with the same groups and stack are one, in the order in which they were first met: a
 // profile of many threads has no single timeline that the order could show.
 #include <map>
+#include <unordered_map>
 
 #include "base/json.hpp"
 #include "profile/encode.hpp"
@@ -28,7 +29,11 @@ class Frames {
     std::vector<std::size_t> out;
     if (const auto mark = end_mark(stack.end); !mark.empty()) out.push_back(add(mark, "", 0));
     for (auto at = stack.locations.rbegin(); at != stack.locations.rend(); ++at)
-      if (const Location* location = entry(profile.locations, *at)) add_to(out, profile, *location);
+      if (const Location* location = entry(profile.locations, *at)) {
+        std::vector<std::size_t>& known = of_location_[*at];
+        if (known.empty()) add_to(known, profile, *location);
+        out.insert(out.end(), known.begin(), known.end());
+      }
     return out;
   }
 
@@ -49,7 +54,8 @@ class Frames {
 
   CleanText clean_;
   Json frames_ = Json::array();
-  std::map<std::string, std::size_t> places_;
+  std::unordered_map<std::string, std::size_t> places_;
+  std::unordered_map<Index, std::vector<std::size_t>> of_location_;
 };
 
 /// The samples of one measure.

@@ -1,0 +1,154 @@
+// OTLP: decoded by protoc, checked by the rules of the format (check_otlp.py).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <protozero/pbf_reader.hpp>
+
+#include "profile/encoded_file.hpp"
+#include "profile/otlp_fields.hpp"
+#include "profile/profiles.hpp"
+#include "profile/select.hpp"
+#include "support/child.hpp"
+
+namespace vitrine::profile {
+namespace {
+
+using test::EncodedFile;
+using test::large_profile;
+using test::small_profile;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::Not;
+
+using Totals = std::map<std::string, std::array<std::uint64_t, 2>>;
+
+/// Fails when a rule is broken. Time by tenant, on and off the CPU.
+Totals checked(const std::vector<std::string>& files) {
+  std::vector<std::string> argv{"python3", PROFILE_TESTS "/check_otlp.py", "--totals", "tenant"};
+  argv.insert(argv.end(), files.begin(), files.end());
+  const auto done = test::run(argv, {}, std::chrono::minutes(3));
+  EXPECT_EQ(done.status, 0) << done.err;
+  return done.out.empty() ? Totals{} : nlohmann::json::parse(done.out).get<Totals>();
+}
+
+Totals expected(const Profile& profile) {
+  Totals totals;
+  for (const TopRow& row : top(profile, {"tenant"}))
+    totals[row.values[0]] = {row.on_cpu_ns, row.off_cpu_ns};
+  return totals;
+}
+
+std::string decoded(const std::string& file) {
+  const auto done = test::run(
+      {"sh", "-c", "protoc -I " PROFILE_TESTS " --decode=otlp.ProfilesData otlp.proto <" + file});
+  EXPECT_EQ(done.status, 0) << done.err;
+  return done.out;
+}
+
+/// Entries of a table on the wire.
+std::size_t entries(std::string_view bytes, otlp::Field table) {
+  protozero::pbf_reader data(bytes.data(), bytes.size());
+  std::size_t count = 0;
+  while (data.next(otlp::data::dictionary)) {
+    protozero::pbf_reader dictionary = data.get_message();
+    while (dictionary.next(table)) ++count, dictionary.skip();
+  }
+  return count;
+}
+
+// protozero's nested writers drop empty messages: then every index would be off by one.
+TEST(Otlp, IndexZeroIsOnTheWireOfEveryTable) {
+  const std::string nothing = *encode_otlp({}, {});
+  const std::string something = *encode_otlp(small_profile(), {});
+  for (otlp::Field table = 1; table <= 7; ++table) {
+    EXPECT_EQ(entries(nothing, table), 1U) << table;
+    EXPECT_GT(entries(something, table), 1U) << table;
+  }
+  EXPECT_EQ(entries(something, otlp::dictionary::stack_table), 1U + 5U);  // one is of no sample
+  EXPECT_EQ(entries(something, otlp::dictionary::link_table), 1U + 1U);
+}
+
+TEST(Otlp, KeepsTheRules) {
+  for (const bool compact : {false, true}) {
+    const Profile profile = small_profile();
+    const EncodedFile file(profile, Encoding::otlp, {.otlp_compact = compact});
+    EXPECT_EQ(checked({file.path()}), expected(profile)) << compact;
+  }
+}
+
+TEST(Otlp, TheCheckerSeesEveryBrokenRule) {
+  const EncodedFile file(small_profile(), Encoding::otlp);
+  const auto done = test::run({"python3", PROFILE_TESTS "/check_otlp_test.py", file.path()});
+  EXPECT_EQ(done.status, 0) << done.out << done.err;
+}
+
+TEST(Otlp, FieldsAsProtocSeesThem) {
+  const EncodedFile file(small_profile(), Encoding::otlp);
+  const std::string text = decoded(file.path());
+  // What we know of the process comes before what it says itself.
+  EXPECT_THAT(text, ContainsRegex("key: \"process.pid\"\n +value [{]\n +int_value: 100\n"));
+  EXPECT_THAT(text, Not(HasSubstr("string_value: \"7\"")));
+  EXPECT_THAT(text,
+              ContainsRegex("key: \"service.name\"\n +value [{]\n +string_value: \"checkout\""));
+  EXPECT_THAT(text, ContainsRegex(
+                        "key: \"process.executable.name\"\n +value [{]\n +string_value: \"shop\""));
+  EXPECT_THAT(text, HasSubstr("string_value: \"/srv/helper\""));
+  EXPECT_THAT(text, HasSubstr("string_value: \"00112233445566778899aabbccddeeff\""));
+  EXPECT_THAT(text, HasSubstr("string_table: \"process.executable.build_id.htlhash\""));
+  EXPECT_THAT(text, HasSubstr("string_value: \"abort-marker\""));
+  EXPECT_THAT(text, HasSubstr("string_value: \"kernel\""));
+  EXPECT_THAT(text, HasSubstr("string_table: \"[truncated]\""));
+  EXPECT_THAT(text, HasSubstr("string_table: \"label.thread.id\""));
+  EXPECT_THAT(
+      text, HasSubstr(R"(trace_id: "\001\002\003\004\005\006\007\010\t\n\013\014\r\016\017\020")"));
+  EXPECT_THAT(text, HasSubstr("period: 10101010"));
+  EXPECT_THAT(text, HasSubstr("string_value: \"3 samples were lost: there was no room for them\""));
+  EXPECT_THAT(text, Not(HasSubstr("unused")));
+}
+
+TEST(Otlp, LabelPrefix) {
+  const EncodedFile file(small_profile(), Encoding::otlp,
+                         {.label_prefix = "process.context.label."});
+  const std::string text = decoded(file.path());
+  EXPECT_THAT(text, HasSubstr("string_table: \"process.context.label.tenant\""));
+  EXPECT_THAT(text, Not(HasSubstr("string_table: \"tenant\"")));
+}
+
+TEST(Otlp, RequestsHaveEverySampleOnceAndNoneIsLarger) {
+  const Profile profile = large_profile(1'000, 200);
+  const std::size_t most = 60'000;
+  const OtlpRequests requests = encode_otlp_requests(profile, {}, most);
+  EXPECT_EQ(requests.too_large, 0U);
+  EXPECT_GT(requests.bodies.size(), 2U);
+  std::vector<std::unique_ptr<EncodedFile>> files;
+  std::vector<std::string> paths;
+  for (const std::string& body : requests.bodies) {
+    EXPECT_LE(body.size(), most);
+    files.push_back(std::make_unique<EncodedFile>(body));
+    paths.push_back(files.back()->path());
+  }
+  EXPECT_EQ(checked(paths), expected(profile));
+}
+
+TEST(Otlp, ASampleLargerThanARequestIsCounted) {
+  Profile profile = small_profile();
+  profile.label_sets[1][0].value.assign(100'000, 'x');  // of three samples
+  const OtlpRequests requests = encode_otlp_requests(profile, {}, 5'000);
+  EXPECT_EQ(requests.too_large, 3U);
+  std::vector<std::unique_ptr<EncodedFile>> files;
+  std::vector<std::string> paths;
+  for (const std::string& body : requests.bodies) {
+    EXPECT_LE(body.size(), 5'000U);
+    files.push_back(std::make_unique<EncodedFile>(body));
+    paths.push_back(files.back()->path());
+  }
+  Totals others = expected(profile);
+  others.erase(profile.label_sets[1][0].value);
+  EXPECT_EQ(checked(paths), others);
+  EXPECT_TRUE(encode_otlp_requests({}, {}, 5'000).bodies.empty());
+}
+
+}  // namespace
+}  // namespace vitrine::profile
