@@ -12,14 +12,18 @@ export function overTime(profile: Profile, chosen: Int32Array, bins: number): Fl
   const bin = (at: number) => Math.min(bins - 1, Math.max(0, Math.floor(at / width)));
   for (const i of chosen) {
     const first = bin(time[i]);
-    const until = time[i] + value[i] / 1000;
-    const last = offCpu[i] ? bin(until) : first;
-    if (first === last) {
+    if (!offCpu[i]) {
       sums[first] += value[i];
       continue;
     }
+    const until = Math.min(time[i] + value[i] / 1000, bins * width);
+    const last = bin(until);
+    if (first === last) {
+      sums[first] += (until - time[i]) * 1000;
+      continue;
+    }
     sums[first] += ((first + 1) * width - time[i]) * 1000;
-    sums[last] += (Math.min(until, bins * width) - last * width) * 1000;
+    sums[last] += (until - last * width) * 1000;
     change[first + 1] += width * 1000;
     change[last] -= width * 1000;
   }

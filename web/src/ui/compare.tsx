@@ -36,7 +36,7 @@ export function CompareBar({ state, model, compare, change }: Props) {
   return (
     <div class="comparebar" role="group" aria-label="Compare">
       <label>Compare{' '}
-        <select value={compare.key} onChange={(e) => set({ key: e.currentTarget.value, value: first(e.currentTarget.value) })}>
+        <select aria-label="Key to compare" value={compare.key} onChange={(e) => set({ key: e.currentTarget.value, value: first(e.currentTarget.value) })}>
           {dimensions.keys.map((key) => <option value={key}>{visible(key, 60)}</option>)}
         </select>
       </label>

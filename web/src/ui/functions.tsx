@@ -1,5 +1,5 @@
 import { useMemo, useState } from 'preact/hooks';
-import { duration, percent, points, visible } from '../format';
+import { baseName, duration, percent, points, visible } from '../format';
 import { escapeRegex } from '../filter';
 import type { Model } from '../model';
 import { matcher } from '../search';
@@ -31,6 +31,8 @@ export function Functions({ model, state, change }: { model: Model; state: State
     };
     return [...wanted].sort((by[sorting.by] && ((a, b) => by[sorting.by](a, b) * (sorting.down ? -1 : 1))) || undefined);
   }, [rows, sorting, state.search]);
+  const left = visible(state.compare?.value ?? '', 12);
+  const right = state.compare?.against === undefined ? 'others' : visible(state.compare.against, 12);
   const heading = (name: string, title: string, number = true) => (
     <SortHeading name={name} title={title} number={number} sorting={sorting} sort={sort} />
   );
@@ -44,13 +46,13 @@ export function Functions({ model, state, change }: { model: Model; state: State
   return (
     <section class="panel" id="panel-functions" role="tabpanel" aria-labelledby="tab-functions">
       <div class="scroll" tabIndex={0} role="region" aria-label="Functions">
-        <table class="functions">
+        <table class={two ? 'functions two' : 'functions'}>
           <thead>
             <tr>
-              {heading('self', two ? 'Self, left' : 'Self')}
-              {heading('total', two ? 'Total, left' : 'Total')}
-              {two && heading('self2', 'Self, right')}
-              {two && heading('total2', 'Total, right')}
+              {heading('self', two ? `Self, ${left}` : 'Self')}
+              {heading('total', two ? `Total, ${left}` : 'Total')}
+              {two && heading('self2', `Self, ${right}`)}
+              {two && heading('total2', `Total, ${right}`)}
               {two && heading('difference', 'Points')}
               {heading('name', 'Function', false)}
             </tr>
@@ -68,7 +70,7 @@ export function Functions({ model, state, change }: { model: Model; state: State
                     onClick={() => change({ view: 'graph', zoom: [], search: `/^${escapeRegex(row.name)}$/` })}>
                     <bdi>{visible(row.name, 200)}</bdi>
                   </button>
-                  {row.module && <bdi class="module">{visible(row.module, 80)}</bdi>}
+                  {row.module && <bdi class="module" title={visible(row.module)}>{visible(baseName(row.module), 60)}</bdi>}
                 </th>
               </tr>
             ))}

@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Dimensions } from '../src/dimensions';
+import { choiceOf, exclude, include, parse, print, type Term } from '../src/filter';
+import { select } from '../src/select';
+import { profile } from './made';
+
+const made = profile([
+  { stack: 'a', value: 1, labels: { tenant: 'acme', route: '/pay' } },
+  { stack: 'a', value: 2, labels: { tenant: 'globex', route: '/cart' } },
+  { stack: 'a', value: 4, labels: { tenant: 'x,y\\z' } },
+  { stack: 'a', value: 8 },
+]);
+const dimensions = new Dimensions(made);
+
+function terms(text: string): Term[] {
+  const parsed = parse(text);
+  assert.ok('terms' in parsed, text);
+  return parsed.terms;
+}
+
+/** The values of the chosen samples, added: each sum is of other samples. */
+function sumOf(text: string): number {
+  return select(made, dimensions, 'cpu', terms(text), undefined).reduce((sum, i) => sum + made.samples.value[i], 0);
+}
+
+test('terms hold as the command has them hold', () => {
+  assert.equal(sumOf(''), 15);
+  assert.equal(sumOf('tenant=acme'), 1);
+  assert.equal(sumOf('tenant!=acme'), 14);
+  assert.equal(sumOf('tenant='), 8);
+  assert.equal(sumOf('tenant!='), 7);
+  assert.equal(sumOf('route~^/(pay|cart)$'), 3);
+  assert.equal(sumOf('route!~pay'), 14);
+  assert.equal(sumOf('tenant!=acme,route~/'), 2);
+  assert.equal(sumOf('tenant=x\\,y\\\\z'), 4);
+  assert.equal(sumOf('process=shop,tid=8'), 15);
+  assert.equal(sumOf('nothing=here'), 0);
+});
+
+test('what is no filter is said to be none', () => {
+  for (const text of ['tenant', '=acme', 'a=b,c', 'route~(', 'a=1,~x']) assert.ok('error' in parse(text), text);
+});
+
+test('a filter is printed as it is read', () => {
+  for (const text of ['tenant=acme,route~^/pay', 'a!=b,c!~d', 'k=x\\,y\\\\z', 'k=']) assert.equal(print(terms(text)), text);
+});
+
+test('values are wanted and left out one by one', () => {
+  let now = include([], 'tenant', 'acme');
+  assert.equal(print(now), 'tenant=acme');
+  now = include(now, 'tenant', 'x,y\\z');
+  assert.deepEqual(choiceOf(now[0].value), ['acme', 'x,y\\z']);
+  assert.equal(sumOf(print(now)), 5);
+  now = include(now, 'tenant', 'acme');
+  assert.equal(sumOf(print(now)), 4);
+  now = exclude(now, 'tenant', 'x,y\\z');
+  assert.equal(sumOf(print(now)), 11);
+  now = exclude(now, 'tenant', 'x,y\\z');
+  assert.equal(print(now), '');
+});

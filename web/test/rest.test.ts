@@ -1,0 +1,47 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { duration, percent, visible } from '../src/format';
+import { parse, print, type State } from '../src/state';
+import { overTime } from '../src/timeline';
+import { profile } from './made';
+
+test('time off the CPU is spread over what it lasts', () => {
+  const made = profile([
+    { stack: 'a', value: 7, time: 100_000 },
+    { stack: 'a', value: 500e6, time: 150_000, offCpu: true },
+    { stack: 'a', value: 10e9, time: 900_000, offCpu: true },
+  ]);
+  const bins = (samples: number[]) => [...overTime(made, Int32Array.from(samples), 10)].map((ns) => Math.round(ns / 1e6));
+  assert.deepEqual([...overTime(made, Int32Array.of(0), 10)], [0, 7, 0, 0, 0, 0, 0, 0, 0, 0]);
+  assert.deepEqual(bins([1]), [0, 50, 100, 100, 100, 100, 50, 0, 0, 0]);
+  assert.deepEqual(bins([2]), [0, 0, 0, 0, 0, 0, 0, 0, 0, 100]);
+});
+
+test('a view is the same after it was in the address', () => {
+  const initial: State = { view: 'graph', measure: 'cpu', groupBy: ['tenant'], filter: '', search: '', flame: false, zoom: [], labelKey: '' };
+  const states: State[] = [
+    initial,
+    {
+      view: 'labels', measure: 'off', groupBy: ['a,b', 'c\\d'], filter: 'k=x\\,y&z', search: '/^a+$/', flame: true, zoom: [-2, 4, 0],
+      range: [5, 99], compare: { key: 'ten,ant', value: '', against: 'b\\' }, labelKey: 'ü',
+    },
+    { ...initial, groupBy: [], compare: { key: 'k', value: 'v' } },
+  ];
+  for (const state of states) assert.deepEqual({ ...parse(`#${print(state, initial)}`, initial) }, { range: undefined, compare: undefined, ...state, ...(state.compare && { compare: { against: undefined, ...state.compare } }) });
+  assert.equal(print(initial, initial), '');
+  assert.deepEqual(parse('#zoom=x.1&range=9-5&view=no&measure=no', initial).zoom, [1]);
+});
+
+test('numbers for people', () => {
+  assert.equal(duration(0), '0 s');
+  assert.equal(duration(12_345_678), '12.3 ms');
+  assert.equal(duration(86e9), '1 min 26 s');
+  assert.equal(percent(0.1234), '12.3 %');
+  assert.equal(percent(0.00001), '<0.01 %');
+});
+
+test('names from outside cannot hide or turn what they are', () => {
+  assert.equal(visible('a\u202eb\u0000'), 'a‹U+202E›b‹U+0000›');
+  assert.ok(visible('x'.repeat(5000)).length < 400);
+  assert.notEqual(visible(''), '');
+});

@@ -1,0 +1,127 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Profile } from '../src/data';
+import { Dimensions } from '../src/dimensions';
+import { nameOf } from '../src/draw';
+import { move } from '../src/navigate';
+import { matcher, search } from '../src/search';
+import { split } from '../src/select';
+import { functions, values } from '../src/tables';
+import { build, follow, pathOf, type Tree } from '../src/tree';
+import { profile } from './made';
+
+const made = profile([
+  { stack: 'main;serve;render', value: 30, labels: { tenant: 'acme' } },
+  { stack: 'main;serve;render;serve', value: 10, labels: { tenant: 'acme' } },
+  { stack: 'main;serve;query', value: 20, labels: { tenant: 'globex' } },
+  { stack: 'main;idle', value: 5 },
+  { stack: '', value: 1, labels: { tenant: 'acme' } },
+]);
+const dimensions = new Dimensions(made);
+const all = Int32Array.of(0, 1, 2, 3, 4);
+
+/** A line for each frame: depth, name, total and self of each side, where it begins. */
+function lines(of: Profile, tree: Tree): string[] {
+  return Array.from({ length: tree.size }, (_, i) =>
+    [
+      `${'. '.repeat(tree.depth[i])}${nameOf(of, tree, i)}`,
+      ...tree.sides.map((s) => `${s.total[i]}/${s.self[i]} @${s.x[i]}`),
+    ].join(' '),
+  );
+}
+
+test('a tree has the sums of its samples, the heaviest first', () => {
+  assert.deepEqual(lines(made, build(made, [], [all])), [
+    'all 66/1 @0',
+    '. main 65/0 @0',
+    '. . serve 60/0 @0',
+    '. . . render 40/30 @0',
+    '. . . . serve 10/10 @0',
+    '. . . query 20/20 @40',
+    '. . idle 5/5 @60',
+  ]);
+});
+
+test('values of labels become root frames', () => {
+  assert.deepEqual(lines(made, build(made, [dimensions.get('tenant')], [all])), [
+    'all 66/0 @0',
+    '. tenant = acme 41/1 @0',
+    '. . main 40/0 @0',
+    '. . . serve 40/0 @0',
+    '. . . . render 40/30 @0',
+    '. . . . . serve 10/10 @0',
+    '. tenant = globex 20/0 @41',
+    '. . main 20/0 @41',
+    '. . . serve 20/0 @41',
+    '. . . . query 20/20 @41',
+    '. tenant = (none) 5/0 @61',
+    '. . main 5/0 @61',
+    '. . . idle 5/5 @61',
+  ]);
+  const both = build(made, [dimensions.get('process'), dimensions.get('tenant')], [all]);
+  assert.equal(nameOf(made, both, 1), 'process = shop');
+  assert.equal(nameOf(made, both, 2), 'tenant = acme');
+  assert.equal(both.sides[0].total[1], 66);
+});
+
+test('two sides share one tree', () => {
+  const tree = build(made, [], split(dimensions, all, 'tenant', 'acme', undefined));
+  assert.deepEqual(lines(made, tree), [
+    'all 41/1 @0 25/0 @0',
+    '. main 40/0 @0 25/0 @0',
+    '. . serve 40/0 @0 20/0 @0',
+    '. . . render 40/30 @0 0/0 @0',
+    '. . . . serve 10/10 @0 0/0 @0',
+    '. . . query 0/0 @40 20/20 @0',
+    '. . idle 0/0 @40 5/5 @20',
+  ]);
+});
+
+test('paths lead back to their frame, as far as it is there', () => {
+  const tree = build(made, [dimensions.get('tenant')], [all]);
+  const path = (i: number) => pathOf(tree, i).slice(1).map((at) => tree.what[at]);
+  for (let i = 0; i < tree.size; i++) assert.equal(follow(tree, path(i)), i);
+  assert.equal(follow(tree, [...path(1), 12345]), 1);
+});
+
+test('a function counts once however often it is on a stack', () => {
+  const rows = functions(made, build(made, [], [all]));
+  const row = (name: string) => rows.find((r) => r.name === name)!;
+  assert.deepEqual([row('serve').total, row('serve').self], [[60], [10]]);
+  assert.deepEqual([row('main').total, row('main').self], [[65], [0]]);
+  assert.deepEqual([row('render').total, row('render').self], [[40], [30]]);
+});
+
+test('a search counts nested matches once', () => {
+  const tree = build(made, [], [all]);
+  const found = (text: string) => {
+    const matches = matcher(text);
+    assert.ok(typeof matches === 'function');
+    const { frames, time } = search(made, tree, matches);
+    return [frames, ...time];
+  };
+  assert.deepEqual(found('SERVE'), [2, 60]);
+  assert.deepEqual(found('/^(render|query)$/'), [2, 60]);
+  assert.deepEqual(found('nowhere'), [0, 0]);
+  assert.ok(typeof matcher('/(/') === 'object');
+});
+
+test('values of a key, with those that lack it', () => {
+  assert.deepEqual(values(made, dimensions.get('tenant'), all), [
+    { value: 'acme', missing: false, time: 41, samples: 3 },
+    { value: 'globex', missing: false, time: 20, samples: 1 },
+    { value: '(none)', missing: true, time: 5, samples: 1 },
+  ]);
+});
+
+test('moves stay in the tree and step over what is not seen', () => {
+  const tree = build(made, [], [all]);
+  const seen = () => true;
+  assert.equal(move(tree, 0, 'parent', seen), 0);
+  assert.equal(move(tree, 0, 'child', seen), 1);
+  assert.equal(move(tree, 3, 'next', seen), 5);
+  assert.equal(move(tree, 5, 'next', seen), 5);
+  assert.equal(move(tree, 5, 'previous', seen), 3);
+  assert.equal(move(tree, 2, 'child', (i) => i !== 3), 5);
+  assert.equal(move(tree, 4, 'child', seen), 4);
+});
