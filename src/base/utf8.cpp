@@ -1,5 +1,6 @@
 #include "base/utf8.hpp"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace vitrine {
@@ -31,6 +32,8 @@ std::optional<CodePoint> first_code_point(std::string_view text) {
 }
 
 bool is_utf8(std::string_view bytes) {
+  const auto is_ascii = [](char c) { return static_cast<std::uint8_t>(c) < 0x80; };
+  if (std::all_of(bytes.begin(), bytes.end(), is_ascii)) return true;  // most are
   while (!bytes.empty()) {
     const auto point = first_code_point(bytes);
     if (!point) return false;

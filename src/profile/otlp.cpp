@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <protozero/pbf_writer.hpp>
 #include <span>
 #include <unordered_map>
@@ -65,12 +66,16 @@ void add_indices(Writer& message, Tag tag, const std::vector<std::int32_t>& indi
 /// Where each table index of the profile went; -1: nowhere yet.
 using Places = std::vector<std::int32_t>;
 
-/// Samples that are the same but for their times.
-struct Row {
-  std::int32_t stack = 0, link = 0;
-  std::vector<std::int32_t> attributes;
-  std::vector<std::uint64_t> times;
-  std::vector<std::int64_t> values;
+/// What makes samples the same but for their times: places in the dictionary, 0 for none. `labels`
+/// is one in attribute_sets_.
+enum Identity : std::size_t { stack_at, link_at, labels_at, tid_at, thread_name_at, cpu_at };
+using Row = std::array<std::uint32_t, 6>;
+
+/// Samples by their row, each row's in the order of the profile.
+struct Rows {
+  std::vector<Row> rows;
+  std::vector<std::size_t> begins;  ///< of each row in `samples`, and the end of the last
+  std::vector<const Sample*> samples;
 };
 
 class Otlp {
@@ -312,33 +317,35 @@ class Otlp {
     return known->second;
   }
 
-  std::vector<Row> rows(const std::vector<const Sample*>& samples) {
-    std::vector<Row> out;
-    std::unordered_map<std::array<std::uint32_t, 6>, std::size_t, IndicesHash> places;
+  Row row_of(const Sample& sample) {
+    const auto place = [](std::int32_t index) { return static_cast<std::uint32_t>(index); };
+    return {place(stack(sample.stack)),
+            place(link(sample.link)),
+            place(label_set(sample.labels)),
+            place(number_attribute(tids_, "thread.id", sample.tid)),
+            place(thread_name(sample.thread_name)),
+            place(number_attribute(cpus_, "cpu.logical_number", sample.cpu))};
+  }
+
+  Rows rows(const std::vector<const Sample*>& samples) {
+    Rows out;
+    std::unordered_map<Row, std::uint32_t, IndicesHash> known;
+    known.reserve(samples.size());
+    std::vector<std::uint32_t> row_of_sample;
+    row_of_sample.reserve(samples.size());
     for (const Sample* sample : samples) {
-      const std::int32_t in_stack = stack(sample->stack), in_link = link(sample->link),
-                         labels = label_set(sample->labels),
-                         tid = number_attribute(tids_, "thread.id", sample->tid),
-                         name = thread_name(sample->thread_name),
-                         cpu = number_attribute(cpus_, "cpu.logical_number", sample->cpu);
-      const auto index = [](std::int32_t place) { return static_cast<std::uint32_t>(place); };
-      const auto [place, added] = places.try_emplace(
-          {index(in_stack), index(in_link), index(labels), index(tid), index(name), index(cpu)},
-          out.size());
-      if (added) {
-        Row row{.stack = in_stack,
-                .link = in_link,
-                .attributes = *attribute_sets_[index(labels)],
-                .times = {},
-                .values = {}};
-        row.attributes.push_back(tid);
-        if (name != 0) row.attributes.push_back(name);
-        row.attributes.push_back(cpu);
-        out.push_back(std::move(row));
-      }
-      out[place->second].times.push_back(sample->time_ns);
-      out[place->second].values.push_back(as_signed(sample->value_ns));
+      const Row row = row_of(*sample);
+      const auto [at, added] = known.try_emplace(row, static_cast<std::uint32_t>(out.rows.size()));
+      if (added) out.rows.push_back(row);
+      row_of_sample.push_back(at->second);
     }
+    out.begins.resize(out.rows.size() + 1);
+    for (const std::uint32_t row : row_of_sample) ++out.begins[row + 1];
+    std::partial_sum(out.begins.begin(), out.begins.end(), out.begins.begin());
+    out.samples.resize(samples.size());
+    std::vector<std::size_t> next(out.begins.begin(), out.begins.end() - 1);
+    for (std::size_t i = 0; i < samples.size(); ++i)
+      out.samples[next[row_of_sample[i]]++] = samples[i];
     return out;
   }
 
@@ -353,18 +360,30 @@ class Otlp {
   /// The samples, and a time range that holds them all: clocks of several CPUs differ a little.
   void add_samples(Writer& profile, const std::vector<const Sample*>& samples, bool with_values) {
     std::uint64_t first = profile_.start_ns, end = profile_.start_ns + profile_.duration_ns;
-    for (const Row& row : rows(samples)) {
+    for (const Sample* sample : samples) {
+      first = std::min(first, sample->time_ns);
+      end = std::max(end, sample->time_ns + 1);
+    }
+    const Rows all = rows(samples);
+    std::vector<std::int32_t> attributes;
+    std::vector<std::uint64_t> times;
+    std::vector<std::int64_t> values;
+    for (std::size_t i = 0; i < all.rows.size(); ++i) {
+      const Row& row = all.rows[i];
+      attributes = *attribute_sets_[row[labels_at]];
+      for (const Identity one : {tid_at, thread_name_at, cpu_at})
+        if (row[one] != 0) attributes.push_back(static_cast<std::int32_t>(row[one]));
+      times.clear(), values.clear();
+      for (std::size_t k = all.begins[i]; k < all.begins[i + 1]; ++k) {
+        times.push_back(all.samples[k]->time_ns);
+        values.push_back(as_signed(all.samples[k]->value_ns));
+      }
       Writer message(profile, otlp::profile::samples);
-      add_number(message, otlp::sample::stack_index, row.stack);
-      add_indices(message, otlp::sample::attribute_indices, row.attributes);
-      add_number(message, otlp::sample::link_index, row.link);
-      if (with_values)
-        message.add_packed_int64(otlp::sample::values, row.values.begin(), row.values.end());
-      message.add_packed_fixed64(otlp::sample::timestamps_unix_nano, row.times.begin(),
-                                 row.times.end());
-      const auto [least, most] = std::minmax_element(row.times.begin(), row.times.end());
-      first = std::min(first, *least);
-      end = std::max(end, *most + 1);
+      add_number(message, otlp::sample::stack_index, row[stack_at]);
+      add_indices(message, otlp::sample::attribute_indices, attributes);
+      add_number(message, otlp::sample::link_index, row[link_at]);
+      if (with_values) message.add_packed_int64(otlp::sample::values, values.begin(), values.end());
+      message.add_packed_fixed64(otlp::sample::timestamps_unix_nano, times.begin(), times.end());
     }
     profile.add_fixed64(otlp::profile::time_unix_nano, first);
     profile.add_uint64(otlp::profile::duration_nano, end - first);

@@ -80,6 +80,10 @@ class Pprof {
         function_ids_(profile.functions.size()),
         mapping_ids_(profile.mappings.size()) {
     string("");
+    pid_ = string("pid");
+    process_ = string("process");
+    thread_id_ = string("thread_id");
+    thread_name_ = string("thread_name");
   }
 
   std::string bytes() {
@@ -246,11 +250,18 @@ class Pprof {
     return id;
   }
 
+  std::int64_t thread_name(const std::string& name) {
+    const auto [known, added] = thread_names_.try_emplace(name, 0);
+    if (added) known->second = string(name);
+    return known->second;
+  }
+
   std::vector<Row> merged() {
     std::vector<Row> rows;
     std::unordered_map<std::array<std::uint32_t, 6>, std::size_t, IndicesHash> places;
+    places.reserve(profile_.samples.size());
     for (const Sample& sample : profile_.samples) {
-      const auto name = static_cast<std::uint32_t>(string(sample.thread_name));
+      const auto name = static_cast<std::uint32_t>(thread_name(sample.thread_name));
       const auto [place, added] = places.try_emplace(
           {sample.stack, sample.labels, sample.link, sample.process, sample.tid, name},
           rows.size());
@@ -304,9 +315,9 @@ class Pprof {
     label.add_int64(label_field::str, value);
   }
 
-  void add_number(Writer& sample, std::string_view key, std::uint32_t value) {
+  void add_number(Writer& sample, std::int64_t key, std::uint32_t value) {
     Writer label(sample, sample_field::label);
-    label.add_int64(label_field::key, string(key));
+    label.add_int64(label_field::key, key);
     label.add_int64(label_field::num, value);
   }
 
@@ -318,12 +329,12 @@ class Pprof {
       add_text(message, string("span_id"), string(hex_id(link->span_id)));
     }
     if (const Process* process = entry(profile_.processes, sample.process)) {
-      add_number(message, "pid", process->pid);
-      if (!process->command.empty()) add_text(message, string("process"), string(process->command));
+      add_number(message, pid_, process->pid);
+      if (!process->command.empty()) add_text(message, process_, string(process->command));
     }
-    add_number(message, "thread_id", sample.tid);
+    add_number(message, thread_id_, sample.tid);
     if (!sample.thread_name.empty())
-      add_text(message, string("thread_name"), string(sample.thread_name));
+      add_text(message, thread_name_, thread_name(sample.thread_name));
   }
 
   /// Fields after the samples: by now it is known what was replaced.
@@ -348,7 +359,8 @@ class Pprof {
   CleanText clean_;
   ExportedKeys keys_;
   std::vector<std::string> strings_;
-  std::unordered_map<std::string, std::int64_t> string_ids_;
+  std::unordered_map<std::string, std::int64_t> string_ids_, thread_names_;
+  std::int64_t pid_ = 0, process_ = 0, thread_id_ = 0, thread_name_ = 0;  ///< keys that many have
   std::vector<std::vector<LabelText>> label_texts_;  ///< of each set that was met
   std::vector<std::uint64_t> location_ids_, function_ids_, mapping_ids_;  ///< 0: not written
   std::unordered_map<std::string_view, std::uint64_t> mark_ids_;
