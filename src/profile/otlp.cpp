@@ -10,6 +10,7 @@
 // - The frame that marks a stack that is not whole is of the type that OpenTelemetry's profiler uses
 //   for its own, "abort-marker".
 #include <algorithm>
+#include <charconv>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -410,33 +411,39 @@ class Otlp {
 
   // ---- the rest
 
-  /// What we saw of the process ourselves comes before what its context says.
+  /// What the process says of itself comes before what is known from outside: it may be in a
+  /// namespace where its pid is another.
   std::string resource(const Process* process) {
     std::string encoded;
     if (process == nullptr) return encoded;
     Writer message(encoded);
-    std::unordered_set<std::string> known{"process.pid"};
-    const auto add = [&](std::string_view key, const std::string& any_value) {
-      Writer pair(message, otlp::resource::attributes);
-      pair.add_string(otlp::key_value::key, key.data(), key.size());
-      pair.add_message(otlp::key_value::value, any_value);
-    };
-    const auto add_text = [&](std::string_view key, std::string_view text) {
+    std::unordered_set<std::string> known;
+    const auto add = [&](std::string_view key, std::string_view text) {
       const std::string clean_key = clean_(key);
       if (clean_key.empty() || text.empty() || !known.insert(clean_key).second) return;
-      std::string value;
-      Writer(value).add_string(otlp::any_value::string_value, clean_(text));
-      add(clean_key, value);
+      Writer pair(message, otlp::resource::attributes);
+      pair.add_string(otlp::key_value::key, clean_key);
+      pair.add_message(otlp::key_value::value, resource_value(key, text));
     };
-    std::string pid;
-    Writer(pid).add_int64(otlp::any_value::int_value, process->pid);
-    add("process.pid", pid);
+    for (const Attribute& attribute : process->resource) add(attribute.key, attribute.value);
+    add("process.pid", std::to_string(process->pid));
     const std::string_view path = process->executable;
-    add_text("process.executable.path", path);
-    add_text("process.executable.name",
-             path.empty() ? process->command : path.substr(path.rfind('/') + 1));
-    for (const Attribute& attribute : process->resource) add_text(attribute.key, attribute.value);
+    add("process.executable.path", path);
+    add("process.executable.name",
+        path.empty() ? process->command : path.substr(path.rfind('/') + 1));
     return encoded;
+  }
+
+  /// By the semantic conventions, a pid is a number.
+  std::string resource_value(std::string_view key, std::string_view text) {
+    std::string value;
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (key == "process.pid" && error == std::errc{} && end == text.data() + text.size())
+      Writer(value).add_int64(otlp::any_value::int_value, number);
+    else
+      Writer(value).add_string(otlp::any_value::string_value, clean_(text));
+    return value;
   }
 
   /// What was lost or went wrong, as the attribute "vitrine.remarks"; 0: nothing.
