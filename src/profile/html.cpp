@@ -5,7 +5,7 @@
 // other end is web/src/data.ts. Both know version 1 of this layout and nobody else does:
 //
 //   version 1, title, start_ms (Unix), duration_ns, frequency, group_by [key…],
-//   losses {events, truncated_stacks, truncated_labels, unread_labels}, problems [sentence…]
+//   remarks [what was lost or went wrong…]
 //   strings [text…]              every text below is an index here
 //   frames    {name, module, source, problem, line, kind, inlined}   what a stack is made of:
 //             kind 0 native, 1 kernel, 2 jit, 3 no symbol, 4 marks a stack that is not whole
@@ -19,106 +19,20 @@
 //             time_us is since the sample before (the first: since start)
 //
 // Tables are columns: {a: […], b: […]} of one length. -1 is no entry. Numbers stay below 2^53.
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <iterator>
-#include <map>
-#include <nlohmann/json.hpp>
 #include <numeric>
-#include <tuple>
 #include <unordered_map>
-#include <utility>
 
+#include "base/json.hpp"
 #include "profile/encode.hpp"
 #include "profile/page.hpp"
+#include "profile/page_json.hpp"
+#include "profile/shared.hpp"
 
 namespace vitrine::profile {
 namespace {
 
-constexpr std::uint64_t exact = (std::uint64_t{1} << 53) - 1;  // what a JSON number holds in a page
-
-/// A JSON text of any bytes that cannot end the script element it stands in, nor open a comment:
-/// only ASCII, no '<', and what is no UTF-8 replaced.
-std::string text(std::string_view bytes) {
-  const std::string json =
-      nlohmann::json(bytes).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
-  std::string safe;
-  safe.reserve(json.size());
-  for (const char c : json)
-    if (c == '<')
-      safe += "\\u003c";
-    else
-      safe += c;
-  return safe;
-}
-
-/// The numbers of one column, as JSON.
-class Column {
- public:
-  void add(std::uint64_t value) { put(fmt::format_int(std::min(value, exact)).c_str()); }
-  /// An index, or -1.
-  void add_index(Index index) {
-    if (index == none)
-      put("-1");
-    else
-      add(index);
-  }
-  [[nodiscard]] std::string json() const { return "[" + body_ + "]"; }
-
- private:
-  void put(const char* number) {
-    if (!body_.empty()) body_ += ',';
-    body_ += number;
-  }
-  std::string body_;
-};
-
-/// `{"a":[…],"b":[…]}`
-std::string object(std::initializer_list<std::pair<std::string_view, std::string>> members) {
-  std::string json = "{";
-  for (const auto& [name, value] : members)
-    json += fmt::format("{}\"{}\":{}", json.size() > 1 ? "," : "", name, value);
-  return json + "}";
-}
-
-std::string texts(const std::vector<std::string>& values) {
-  std::string json = "[";
-  for (const std::string& value : values) json += (json.size() > 1 ? "," : "") + text(value);
-  return json + "]";
-}
-
-/// Every text once.
-class Strings {
- public:
-  Index of(std::string_view value) {
-    const auto [at, fresh] =
-        index_.try_emplace(std::string(value), static_cast<Index>(index_.size()));
-    if (fresh) all_.push_back(at->first);
-    return at->second;
-  }
-  [[nodiscard]] std::string json() const { return texts(all_); }
-
- private:
-  std::unordered_map<std::string, Index> index_;
-  std::vector<std::string> all_;
-};
-
-/// Rows of a table, each once, in the order in which they were first asked for.
-template <class Row>
-class Rows {
- public:
-  Index of(const Row& row) {
-    const auto [at, fresh] = index_.try_emplace(row, static_cast<Index>(index_.size()));
-    if (fresh) all_.push_back(row);
-    return at->second;
-  }
-  [[nodiscard]] const std::vector<Row>& all() const { return all_; }
-
- private:
-  std::map<Row, Index> index_;
-  std::vector<Row> all_;
-};
+using namespace page;
 
 enum PageKind : std::uint8_t { page_unknown = 3, page_not_whole = 4 };
 
@@ -129,16 +43,6 @@ struct PageFrame {
   bool inlined;
   auto operator<=>(const PageFrame&) const = default;
 };
-
-template <class T>
-const T* entry(const std::vector<T>& table, Index index) {
-  return index < table.size() ? &table[index] : nullptr;
-}
-
-std::string_view base_name(std::string_view path) {
-  const auto slash = path.rfind('/');
-  return slash == std::string_view::npos ? path : path.substr(slash + 1);
-}
 
 /// Stacks as a tree of frames.
 class Tree {
@@ -198,18 +102,13 @@ class Tree {
 
   Index insert(const Stack& stack) {
     Index node = none;
-    if (stack.end != StackEnd::outermost) node = child(node, not_whole(stack.end));
+    if (const std::string_view mark = end_mark(stack.end); !mark.empty())
+      node =
+          child(node, frames_.of({strings_.of(mark), none, none, none, 0, page_not_whole, false}));
     for (auto at = stack.locations.rbegin(); at != stack.locations.rend(); ++at)
       if (*at < profile_.locations.size())
         for (const Index frame : frames_of(*at)) node = child(node, frame);
     return node;
-  }
-
-  Index not_whole(StackEnd end) {
-    const char* name = end == StackEnd::truncated ? "[truncated stack]"
-                       : end == StackEnd::no_rule ? "[no unwind rule]"
-                                                  : "[broken stack]";
-    return frames_.of({strings_.of(name), none, none, none, 0, page_not_whole, false});
   }
 
   /// Outermost first.
@@ -220,24 +119,22 @@ class Tree {
     const Mapping* mapping = entry(profile_.mappings, location.mapping);
     const Index module = mapping != nullptr ? strings_.of(mapping->file) : none;
     const Index problem = location.problem.empty() ? none : strings_.of(location.problem);
-    for (std::size_t i = location.lines.size(); i-- > 0;) {
-      const Function* function = entry(profile_.functions, location.lines[i].function);
-      if (function == nullptr) continue;
-      const Index source = function->file.empty() ? none : strings_.of(function->file);
+    std::string scratch;
+    const std::vector<std::string_view> names = frame_names(profile_, location, scratch);
+    std::vector<const Function*> functions;
+    for (const Line& line : location.lines)
+      if (const Function* function = entry(profile_.functions, line.function))
+        functions.push_back(function);
+    // Without a symbol there is one name, of the file: addresses on their own would say no more.
+    const bool nameless = functions.empty() && location.kind != FrameKind::kernel;
+    const auto kind =
+        nameless ? std::uint8_t{page_unknown} : static_cast<std::uint8_t>(location.kind);
+    for (std::size_t i = names.size(); i-- > 0;) {
+      const Function* function = i < functions.size() ? functions[i] : nullptr;
+      const bool known = function != nullptr && !function->file.empty();
       frames.push_back(
-          frames_.of({strings_.of(function->name), module, source, problem, function->start_line,
-                      static_cast<std::uint8_t>(location.kind), i + 1 < location.lines.size()}));
-    }
-    // Addresses of one file without symbols are one frame: each on its own would say no more.
-    if (frames.empty()) {
-      const std::string_view file = mapping != nullptr ? base_name(mapping->file) : "";
-      const std::string name = file.empty()          ? "[unknown]"
-                               : file.front() == '[' ? std::string(file)
-                                                     : fmt::format("[{}]", file);
-      const std::uint8_t kind = location.kind == FrameKind::kernel
-                                    ? static_cast<std::uint8_t>(FrameKind::kernel)
-                                    : std::uint8_t{page_unknown};
-      frames.push_back(frames_.of({strings_.of(name), module, none, problem, 0, kind, false}));
+          frames_.of({strings_.of(names[i]), module, known ? strings_.of(function->file) : none,
+                      problem, known ? function->start_line : 0, kind, i + 1 < names.size()}));
     }
     return frames;
   }
@@ -263,18 +160,11 @@ std::string label_sets_json(const Profile& profile, Strings& strings) {
   return object({{"size", size.json()}, {"key", key.json()}, {"value", value.json()}});
 }
 
-template <std::size_t n>
-std::string hex(const std::array<std::uint8_t, n>& bytes) {
-  std::string digits;
-  for (const std::uint8_t byte : bytes) digits += fmt::format("{:02x}", byte);
-  return digits;
-}
-
 std::string links_json(const Profile& profile, Strings& strings) {
   Column trace, span;
   for (const Link& link : profile.links) {
-    trace.add(strings.of(hex(link.trace_id)));
-    span.add(strings.of(hex(link.span_id)));
+    trace.add(strings.of(hex_id(link.trace_id)));
+    span.add(strings.of(hex_id(link.span_id)));
   }
   return object({{"trace", trace.json()}, {"span", span.json()}});
 }
@@ -338,13 +228,6 @@ std::string number(std::uint64_t value) {
   return fmt::format("{}", std::min(value, exact));
 }
 
-std::string losses_json(const Losses& losses) {
-  return object({{"events", number(losses.events)},
-                 {"truncated_stacks", number(losses.truncated_stacks)},
-                 {"truncated_labels", number(losses.truncated_labels)},
-                 {"unread_labels", number(losses.unread_labels)}});
-}
-
 std::string data_json(const Profile& profile, const EncodeOptions& options) {
   Strings strings;
   Tree tree(profile, strings);
@@ -358,8 +241,7 @@ std::string data_json(const Profile& profile, const EncodeOptions& options) {
                  {"duration_ns", number(profile.duration_ns)},
                  {"frequency", number(profile.frequency)},
                  {"group_by", texts(options.group_by)},
-                 {"losses", losses_json(profile.losses)},
-                 {"problems", texts(profile.problems)},
+                 {"remarks", texts(remarks(profile))},
                  {"strings", strings.json()},
                  {"frames", tree.frames_json()},
                  {"nodes", tree.nodes_json()},

@@ -163,6 +163,9 @@ onPage('zooms with the pointer, and tells what is under it', 'known', async (pag
   await page.mouse.move(box.x + 40, row(3));
   await says(page.locator('.tooltip'), 'render');
   await says(page.locator('.tooltip'), '50.0 %');
+  const hovered = await page.locator('.hovered').boundingBox();
+  assert.equal(Math.round(hovered.y - box.y), 60);
+  assert.ok(Math.abs(hovered.width / box.width - 0.5) < 0.01);
   await page.mouse.click(box.x + 40, row(3));
   await says(page.locator('[aria-current]'), 'render');
   assert.match(page.url(), /zoom=/);
@@ -301,7 +304,7 @@ onPage('a profile without samples says so', 'empty', async (page) => {
 
 onPage('nothing is lost without a word', 'demo', async (page) => {
   await page.locator('.notice summary').click();
-  await says(page.locator('.notice li'), '3 samples lost');
+  await says(page.locator('.notice li'), '3 samples were lost');
   await says(page.locator('.notice li'), 'libcrypto.so.3 has no symbols');
 });
 

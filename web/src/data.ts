@@ -10,8 +10,7 @@ interface Document {
   duration_ns: number;
   frequency: number;
   group_by: string[];
-  losses: Losses;
-  problems: string[];
+  remarks: string[];
   strings: string[];
   frames: Record<'name' | 'module' | 'source' | 'problem' | 'line' | 'kind' | 'inlined', Column>;
   nodes: { frame: Column; up: Column };
@@ -23,13 +22,6 @@ interface Document {
     'time_us' | 'value_ns' | 'off_cpu' | 'node' | 'labels' | 'process' | 'thread' | 'cpu' | 'link',
     Column
   >;
-}
-
-export interface Losses {
-  events: number;
-  truncated_stacks: number;
-  truncated_labels: number;
-  unread_labels: number;
 }
 
 export enum Kind {
@@ -74,8 +66,8 @@ export interface Profile {
   durationNs: number;
   frequency: number;
   groupBy: string[];
-  losses: Losses;
-  problems: string[];
+  /** What was lost, and what else went wrong. */
+  remarks: string[];
   frames: Frame[];
   /** All stacks as one tree, parents before children; -1: a root. */
   nodes: { frame: Int32Array; parent: Int32Array };
@@ -105,8 +97,7 @@ export function decode(json: string): Profile {
     durationNs: document.duration_ns,
     frequency: document.frequency,
     groupBy: document.group_by,
-    losses: document.losses,
-    problems: document.problems,
+    remarks: document.remarks,
     frames: frames.name.map((name, i) => ({
       name: text(name),
       module: text(frames.module[i]),

@@ -9,7 +9,7 @@ export interface Dimension {
   of: Int32Array;
 }
 
-/** Keys that every profile has; a label of the same name takes their place. */
+/** Keys that every profile has; where a sample has a label of the same name, that is meant. */
 export const builtIn = ['process', 'thread', 'pid', 'tid', 'cpu', 'trace_id', 'span_id'] as const;
 
 export class Dimensions {
@@ -35,8 +35,8 @@ export class Dimensions {
   }
 
   private compute(key: string): Dimension {
-    const { labelSets, samples, processes, threads, links } = this.profile;
-    const column = (index: Int32Array, table: readonly (string | undefined)[]) => {
+    const { labelSets, samples } = this.profile;
+    const column = (index: Int32Array, table: readonly (string | undefined)[]): Dimension => {
       const ids = new Map<string, number>();
       const values: string[] = [];
       const id = table.map((value) => {
@@ -48,7 +48,13 @@ export class Dimensions {
       return { key, values, of: index.map((i) => (i < 0 ? -1 : id[i])) };
     };
     const fromLabels = column(samples.labels, labelSets.map((set) => set.get(key)));
-    if (fromLabels.values.length > 0) return fromLabels;
+    const own = this.ownOf(key, column);
+    return own ? either(fromLabels, own) : fromLabels;
+  }
+
+  /** What the profile itself knows under that name. */
+  private ownOf(key: string, column: (index: Int32Array, table: readonly string[]) => Dimension): Dimension | undefined {
+    const { samples, processes, threads, links } = this.profile;
     switch (key) {
       case 'process':
         return column(samples.process, processes.map((p) => p.command));
@@ -67,9 +73,20 @@ export class Dimensions {
         return column(samples.cpu, Array.from({ length: most + 1 }, (_, i) => String(i)));
       }
       default:
-        return fromLabels;
+        return undefined;
     }
   }
+}
+
+/** The first where it says something, else the second. */
+function either(first: Dimension, second: Dimension): Dimension {
+  if (first.values.length === 0) return second;
+  const values = [...first.values];
+  const ids = second.values.map((value) => {
+    const known = first.values.indexOf(value);
+    return known >= 0 ? known : values.push(value) - 1;
+  });
+  return { key: first.key, values, of: first.of.map((id, i) => (id >= 0 || second.of[i] < 0 ? id : ids[second.of[i]])) };
 }
 
 /** What a sample without the key is shown under. */

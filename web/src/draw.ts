@@ -56,7 +56,7 @@ export function boxOf(scene: Scene, i: number): Box {
   return { x: (tree.sides[side].x[i] - left) * scale, y, width: tree.sides[side].total[i] * scale };
 }
 
-/** Every frame that is seen, in preorder. */
+/** Every frame that is seen, in preorder; -1 stands for neighbours too narrow to be seen one by one. */
 function* seen(scene: Scene): Generator<[number, Box]> {
   const { tree, side, zoom } = scene;
   if (tree.sides[side].total[zoom] <= 0) return;
@@ -68,7 +68,13 @@ function* seen(scene: Scene): Generator<[number, Box]> {
   for (let i = zoom; i < tree.end[zoom]; ) {
     const width = total[i] * scale;
     if (width < narrowest) {
-      i = tree.end[i];
+      const from = x[i];
+      const y = top(scene, tree.depth[i]);
+      const last = tree.end[tree.parent[i]];
+      let sum = 0;
+      // Siblings come by weight; those of two sides together need not be narrow here.
+      for (; i < last && total[i] * scale < narrowest; i = tree.end[i]) sum += total[i];
+      if (sum * scale >= narrowest) yield [-1, { x: (from - left) * scale, y, width: sum * scale }];
       continue;
     }
     yield [i, { x: (x[i] - left) * scale, y: top(scene, tree.depth[i]), width }];
@@ -129,6 +135,12 @@ export function draw(context: CanvasRenderingContext2D, scene: Scene, colours: C
   const letter = context.measureText('n').width;
   for (const [i, box] of seen(scene)) {
     if (box.y + rowHeight < 0 || box.y > height) continue;
+    if (i < 0) {
+      context.globalAlpha = 1;
+      context.fillStyle = colours.root(palette);
+      context.fillRect(box.x, box.y, box.width, rowHeight - 1);
+      continue;
+    }
     const what = tree.what[i];
     const frame = what >= 0 ? profile.frames[what] : undefined;
     const group = what < -1 ? tree.groups[-2 - what] : undefined;

@@ -8,8 +8,10 @@ export function duration(ns: number): string {
   if (ns < 1e6) return of(ns / 1e3, 'µs');
   if (ns < 1e9) return of(ns / 1e6, 'ms');
   if (ns < 6e10) return of(ns / 1e9, 's');
-  const minutes = Math.floor(ns / 6e10);
-  return `${minutes} min ${Math.round((ns - minutes * 6e10) / 1e9)} s`;
+  const seconds = Math.round(ns / 1e9);
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+  const minutes = Math.round(seconds / 60);
+  return `${count(Math.floor(minutes / 60))} h ${minutes % 60} min`;
 }
 
 export function percent(share: number): string {

@@ -46,7 +46,9 @@ export function useModel(profile: Profile, state: State): Model {
   const { compare } = state;
   const tree = useMemo(() => {
     const sides = compare ? split(dimensions, chosen, compare.key, compare.value, compare.against) : [chosen];
-    const groups = state.groupBy.map((key) => dimensions.get(key));
+    // A side has one value of the key that sides are made of: as a group it would say nothing.
+    const keys = state.groupBy.filter((key) => key !== compare?.key);
+    const groups = keys.map((key) => dimensions.get(key));
     return build(profile, groups, sides);
   }, [profile, chosen, compare, state.groupBy]);
   const zoom = useMemo(() => follow(tree, state.zoom), [tree, state.zoom]);

@@ -38,6 +38,12 @@ test('terms hold as the command has them hold', () => {
   assert.equal(sumOf('nothing=here'), 0);
 });
 
+test('a label comes before what the profile knows under its name', () => {
+  const mixed = profile([{ stack: 'a', value: 1, labels: { process: 'own' } }, { stack: 'a', value: 2 }]);
+  const { values, of } = new Dimensions(mixed).get('process');
+  assert.deepEqual([...of].map((id) => values[id]), ['own', 'shop']);
+});
+
 test('what is no filter is said to be none', () => {
   for (const text of ['tenant', '=acme', 'a=b,c', 'route~(', 'a=1,~x']) assert.ok('error' in parse(text), text);
 });

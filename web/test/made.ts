@@ -33,7 +33,7 @@ export function profile(samples: Made[], durationNs = 1e9): Profile {
   return decode(
     JSON.stringify({
       version: 1, title: 'test', start_ms: 0, duration_ns: durationNs, frequency: 100, group_by: [],
-      losses: { events: 0, truncated_stacks: 0, truncated_labels: 0, unread_labels: 0 }, problems: [],
+      remarks: [],
       frames: { name: frames.map(text), module: none, source: none, problem: none, line: zero, kind: zero, inlined: zero },
       nodes: { frame: nodes.map((n) => n.frame), up: nodes.map((n, i) => (n.parent < 0 ? 0 : i - n.parent)) },
       label_sets: {

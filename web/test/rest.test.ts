@@ -36,6 +36,8 @@ test('numbers for people', () => {
   assert.equal(duration(0), '0 s');
   assert.equal(duration(12_345_678), '12.3 ms');
   assert.equal(duration(86e9), '1 min 26 s');
+  assert.equal(duration(119.7e9), '2 min 0 s');
+  assert.equal(duration(3.66e12), '1 h 1 min');
   assert.equal(percent(0.1234), '12.3 %');
   assert.equal(percent(0.00001), '<0.01 %');
 });

@@ -37,7 +37,10 @@ export function Graph({ model, state, change, theme }: Props) {
   return (
     <section class="panel" id="panel-graph" role="tabpanel" aria-labelledby="tab-graph">
       <nav class="crumbs" aria-label="Zoom">
-        {zoom === 0 && <span>Click a frame to zoom, or use the arrow keys and Enter</span>}
+        {zoom === 0 && <>
+          <span class="mouse">Click a frame to zoom, or use the arrow keys and Enter</span>
+          <span class="finger">Tap a frame to see it, tap again to zoom</span>
+        </>}
         {zoom > 0 && pathOf(tree, zoom).map((i) =>
           i === zoom ? (
             <span aria-current="true"><bdi>{nameOf(profile, tree, i, 60)}</bdi></span>

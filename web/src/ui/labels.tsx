@@ -54,7 +54,7 @@ export function Labels({ model, state, change, pick }: Props) {
               <SortHeading name="value" title={visible(key, 60)} sorting={sorting} sort={sort} />
               <SortHeading name="time" title="Time" number sorting={sorting} sort={sort} />
               <th scope="col" class="number">Share</th>
-              <SortHeading name="samples" title="Samples" number sorting={sorting} sort={sort} />
+              <SortHeading name="samples" title="Samples" number class="samples" sorting={sorting} sort={sort} />
               <th scope="col"><span class="hidden">Filter</span></th>
             </tr>
           </thead>
@@ -71,7 +71,7 @@ export function Labels({ model, state, change, pick }: Props) {
                   </th>
                   <td class="number">{duration(row.time)}</td>
                   <td class="number share"><span class="bar" style={{ width: `${share * 100}%` }} /><span>{percent(share)}</span></td>
-                  <td class="number">{count(row.samples)}</td>
+                  <td class="number samples">{count(row.samples)}</td>
                   <td class="number">
                     <button class="small" aria-pressed={wanted.includes(value)} onClick={() => pick(key, value, false)}>only</button>{' '}
                     <button class="small" aria-pressed={unwanted.includes(value)} onClick={() => pick(key, value, true)}>not</button>

@@ -96,7 +96,8 @@ export function Pane(props: Props) {
     const box = boxOf(scene, frame);
     const from = Math.max(0, box.x);
     const to = Math.min(size.width, box.x + box.width);
-    return { left: from, top: box.y + scroll, width: Math.max(2, to - from), height: rowHeight - 1 };
+    const px = (n: number) => `${n}px`;
+    return { left: px(from), top: px(box.y + scroll), width: px(Math.max(2, to - from)), height: px(rowHeight - 1) };
   };
   const where = place(tree, focused);
   const item = `frame-${side}`;

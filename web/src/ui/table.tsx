@@ -16,14 +16,15 @@ interface HeadingProps {
   name: string;
   title: string;
   number?: boolean;
+  class?: string;
   sorting: Sorting;
   sort: (by: string) => void;
 }
 
-export function SortHeading({ name, title, number, sorting, sort }: HeadingProps) {
+export function SortHeading({ name, title, number, class: more = '', sorting, sort }: HeadingProps) {
   const chosen = sorting.by === name;
   return (
-    <th scope="col" class={number ? 'number' : ''} aria-sort={chosen ? (sorting.down ? 'descending' : 'ascending') : 'none'}>
+    <th scope="col" class={`${number ? 'number' : ''} ${more}`} aria-sort={chosen ? (sorting.down ? 'descending' : 'ascending') : 'none'}>
       <button class="sort" onClick={() => sort(name)}>
         {title}<span aria-hidden="true" class="arrow">{chosen ? (sorting.down ? '↓' : '↑') : ''}</span>
       </button>

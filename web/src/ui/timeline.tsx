@@ -83,8 +83,8 @@ export function Timeline({ model, range, change }: Props) {
           <path class="all" d={bars(before, most)} />
           <path class="now" d={bars(now, most)} />
         </svg>
-        {shown && <div class="outside" style={{ left: 0, width: x(shown[0]) }} />}
-        {shown && <div class="outside" style={{ left: x(shown[1]), right: 0 }} />}
+        {shown && <div class="outside" style={{ left: '0', width: x(shown[0]) }} />}
+        {shown && <div class="outside" style={{ left: x(shown[1]), right: '0' }} />}
         {shown && <div class="range" style={{ left: x(shown[0]), width: `${((Math.min(shown[1], length) - shown[0]) / length) * 100}%` }} />}
         {handle(0, 'From')}
         {handle(1, 'To')}
