@@ -117,14 +117,36 @@ inline constexpr std::size_t spool_files = 64 * 1024;  ///< looked at in the dir
 
 /// Of one profile; what is beyond is counted as lost. 4 million are ten minutes of 64 CPUs at 99 Hz.
 inline constexpr std::size_t profile_samples = 4U << 20;
-inline constexpr std::size_t profile_stacks = 1U << 20;      ///< different ones
-inline constexpr std::size_t profile_frames = 32U << 20;     ///< of all its stacks: 128 MiB
-inline constexpr std::size_t profile_locations = 4U << 20;   ///< different ones
-inline constexpr std::size_t profile_mappings = 1U << 20;    ///< of all its processes
-inline constexpr std::size_t profile_label_sets = 1U << 20;  ///< and as many trace links
+inline constexpr std::size_t profile_stacks = 1U << 20;         ///< different ones
+inline constexpr std::size_t profile_frames = 32U << 20;        ///< of all its stacks: 128 MiB
+inline constexpr std::size_t profile_locations = 4U << 20;      ///< different ones
+inline constexpr std::size_t profile_mappings = 1U << 20;       ///< of all its processes
+inline constexpr std::size_t profile_label_sets = 1U << 20;     ///< and as many trace links
 inline constexpr std::size_t profile_label_bytes = 256U << 20;  ///< of all its label sets
 inline constexpr std::size_t profiled_processes = 16 * 1024;    ///< known at once
 inline constexpr std::size_t code_files = 8 * 1024;  ///< open at once, to have their symbols later
+
+/// Of the debug information of one file; all within the memory of a worker.
+inline constexpr std::size_t dwarf_units = 1U << 20;      ///< libchdb has 10,000
+inline constexpr std::size_t dwarf_ranges = 16U << 20;    ///< of one unit, and of all units' own
+inline constexpr std::size_t dwarf_functions = 4U << 20;  ///< of one unit, inlined ones included
+inline constexpr std::size_t dwarf_kept = 8U << 20;       ///< functions and ranges of units kept
+inline constexpr std::size_t dwarf_depth = 256;           ///< entries within entries; compilers: 40
+inline constexpr std::size_t symbol_batch = 4096;         ///< addresses a question to a worker
+inline constexpr std::size_t symbol_answer = 64U << 20;   ///< bytes of its answer
+inline constexpr std::size_t symbol_unfolded = 256U
+                                               << 20;  ///< bytes of its names, repeated ones too
+inline constexpr std::size_t symbol_opened =
+    16 * 1024;                                     ///< files a worker may ask for at a question
+inline constexpr std::size_t symbol_files = 4096;  ///< known to one symboliser
+inline constexpr std::size_t symbol_frames = 256 * 1024;  ///< addresses whose frames are kept
+inline constexpr std::size_t symbol_workers = 32;         ///< alive at once
+inline constexpr std::uint64_t symbol_kept_memory = 1ULL << 30;  ///< bytes that they hold between
+inline constexpr std::size_t demangled_bytes = 4096;             ///< longer: as it was
+inline constexpr std::size_t kernel_symbols = 4U << 20;          ///< 200,000 with modules are usual
+inline constexpr std::size_t kernel_symbol_bytes = 512U << 20;   ///< of /proc/kallsyms
+inline constexpr std::size_t perf_map_bytes = 256U << 20;        ///< large JVMs write 20 MiB
+inline constexpr std::size_t perf_map_symbols = 4U << 20;
 
 inline constexpr std::size_t query_bytes = 4096;          ///< of one condition or list
 inline constexpr std::size_t query_steps = 256;           ///< comparisons and their connectives

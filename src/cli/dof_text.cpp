@@ -7,7 +7,7 @@
 #include <map>
 
 #include "dof/stability.hpp"
-#include "observe/demangle.hpp"
+#include "symbol/demangle.hpp"
 
 namespace vitrine::cli {
 namespace {
@@ -130,12 +130,12 @@ class ProviderText {
           {"left out", style_.dim(fmt::format(
                            "{} in a copy of {} that the linker dropped",
                            counted(record.offsets.size() + record.enabled_offsets.size(), "site"),
-                           printable(observe::demangled(record.function))))});
+                           printable(symbol::demangled(record.function))))});
       return;
     }
     const auto add = [&](std::uint32_t offset, const char* what) {
       const std::string where =
-          fmt::format("{}+{:#x}", printable(observe::demangled(record.function)), offset);
+          fmt::format("{}+{:#x}", printable(symbol::demangled(record.function)), offset);
       table.row({function ? hex(dof::site_address(dof_.object.model, *function, offset)) : "?",
                  where + style_.dim(what)});
     };

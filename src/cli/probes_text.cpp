@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "observe/argument_errors.hpp"
-#include "observe/demangle.hpp"
+#include "symbol/demangle.hpp"
 #include "probe/type_name.hpp"
 
 namespace vitrine::cli {
@@ -53,7 +53,7 @@ std::string remarks(const probe::Site& site, const Style& style) {
   for (const std::string& problem : site.problems)
     out += style.yellow(" (" + printable(problem) + ")");
   if (!site.function.empty())
-    out += style.dim("  in " + printable(observe::demangled(site.function)));
+    out += style.dim("  in " + printable(symbol::demangled(site.function)));
   return out;
 }
 

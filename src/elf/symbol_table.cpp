@@ -49,7 +49,6 @@ Result<SymbolTable> SymbolTable::read(Memory& file, const File& elf, std::uint32
   table.symbols_ = std::move(*symbols);
   table.strings_ = std::move(*strings);
   table.size_ = table.symbols_.size() / table.entry_bytes_;
-  table.make_index();
   return table;
 }
 
@@ -74,7 +73,7 @@ std::string_view SymbolTable::name(const TableSymbol& symbol) const {
   return end == rest.npos ? std::string_view() : rest.substr(0, end);
 }
 
-void SymbolTable::make_index() {
+void SymbolTable::make_index() const {
   // Names may share their tails, but not without end: a table where each is the tail of one long
   // string would take minutes.
   std::uint64_t budget = 16 * strings_.size() + (1U << 20);
@@ -90,6 +89,7 @@ void SymbolTable::make_index() {
 }
 
 std::vector<std::size_t> SymbolTable::find(std::string_view wanted) const {
+  if (index_.empty()) make_index();
   std::vector<std::size_t> found;
   const std::uint32_t hash = hash_of(wanted);
   for (auto entry = std::lower_bound(index_.begin(), index_.end(), Entry{hash, 0});

@@ -32,7 +32,8 @@ class SymbolTable {
   /// Empty when the name is outside of the table of strings, or not terminated there.
   [[nodiscard]] std::string_view name(const TableSymbol& symbol) const;
 
-  /// The indexes of all symbols of this name, ascending.
+  /// The indexes of all symbols of this name, ascending. The first call makes an index: that is
+  /// not for two threads at once.
   [[nodiscard]] std::vector<std::size_t> find(std::string_view name) const;
 
  private:
@@ -41,12 +42,12 @@ class SymbolTable {
     auto operator<=>(const Entry&) const = default;
   };
 
-  void make_index();
+  void make_index() const;
 
   Encoding encoding_;
   std::vector<std::byte> symbols_, strings_;
   std::size_t entry_bytes_ = 0, size_ = 0;
-  std::vector<Entry> index_;  ///< ascending
+  mutable std::vector<Entry> index_;  ///< ascending; empty: not made yet
 };
 
 }  // namespace vitrine::elf

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "observe/debug_file.hpp"
+#include "symbol/debug_file.hpp"
 #include "probe/file_symbols.hpp"
 
 namespace vitrine::observe {
@@ -10,13 +10,13 @@ namespace vitrine::observe {
 struct ArgumentErrors::Symbols {
   Symbols(const ProbeFile& probes, elf::File&& headers)
       : elf(std::move(headers)),
-        debug(find_debug_file(*probes.file, elf, probes.build_id, {{}, probes.path})),
+        debug(symbol::find_debug_file(*probes.file, elf, probes.build_id, {{}, probes.path})),
         table(*probes.file, elf) {
     if (debug) table.add_debug_file(*debug->memory, debug->elf);
   }
 
   elf::File elf;
-  std::unique_ptr<DebugFile> debug;
+  std::unique_ptr<symbol::DebugFile> debug;
   probe::FileSymbols table;
 };
 

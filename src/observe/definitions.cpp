@@ -16,7 +16,7 @@
 #include "base/limits.hpp"
 #include "base/window_memory.hpp"
 #include "elf/symbols.hpp"
-#include "target/file_memory.hpp"
+#include "file/file_memory.hpp"
 
 namespace vitrine::observe {
 namespace {
@@ -115,7 +115,7 @@ DefinitionFinder::Symbols DefinitionFinder::symbols_of(Memory& memory,
 // An executable need not export its symbols to have them: its file may still have .symtab.
 void DefinitionFinder::complete_from_file(const target::Module& module, Symbols& symbols) {
   auto file = process_.open_executable().and_then(
-      [](target::FileDescriptor fd) { return target::FileMemory::from(std::move(fd)); });
+      [](target::FileDescriptor fd) { return file::FileMemory::from(std::move(fd)); });
   if (!file) {
     note(fmt::format("{}: {}", module.path, file.error().message));
     return;

@@ -3,15 +3,15 @@
 #include <elf.h>
 #include <fcntl.h>
 
-#include "target/file_memory.hpp"
-#include "target/regular_file.hpp"
+#include "file/file_memory.hpp"
+#include "file/regular_file.hpp"
 
 namespace vitrine::observe {
 
 Result<DofListing> list_dof(const std::string& path) {
-  auto opened = target::open_regular_at(AT_FDCWD, path);
+  auto opened = file::open_regular_at(AT_FDCWD, path);
   if (!opened) return tl::unexpected<Error>(std::move(opened.error()));
-  const auto file = target::FileMemory::from(std::move(*opened));
+  const auto file = file::FileMemory::from(std::move(*opened));
   if (!file) return fail_while(path, file.error());
   const auto elf = elf::read_file(**file);
   if (!elf) return fail_while(path, elf.error());

@@ -3,7 +3,7 @@
 namespace vitrine::observe {
 
 Result<std::vector<std::optional<elf::Symbol>>> ExecutableSymbols::find(
-    target::FileMemory& file, std::span<const std::string_view> names) {
+    file::FileMemory& file, std::span<const std::string_view> names) {
   const auto known = known_.find(file.identity());
   if (known != known_.end()) return known->second;
   return known_.emplace(file.identity(), elf::find_file_symbols(file, names)).first->second;

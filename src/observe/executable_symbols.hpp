@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "elf/file_symbols.hpp"
-#include "target/file_memory.hpp"
+#include "file/file_memory.hpp"
 
 namespace vitrine::observe {
 
@@ -17,11 +17,11 @@ namespace vitrine::observe {
 class ExecutableSymbols {
  public:
   /// As elf::find_file_symbols. `names` must be the same in each call.
-  Result<std::vector<std::optional<elf::Symbol>>> find(target::FileMemory& file,
+  Result<std::vector<std::optional<elf::Symbol>>> find(file::FileMemory& file,
                                                        std::span<const std::string_view> names);
 
  private:
-  std::map<target::FileIdentity, Result<std::vector<std::optional<elf::Symbol>>>> known_;
+  std::map<file::FileIdentity, Result<std::vector<std::optional<elf::Symbol>>>> known_;
 };
 
 }  // namespace vitrine::observe

@@ -233,7 +233,7 @@ void MomentLabels::presume(const vitrine_executable& executable, vitrine_target 
   table_.presume(executable, target);
 }
 
-void MomentLabels::presume(target::FileMemory& file) {
+void MomentLabels::presume(file::FileMemory& file) {
   const auto executable = executable_of(file.descriptor());
   const std::vector<Definition> definitions = presumed_definitions(file);
   if (!executable || definitions.empty()) return;

@@ -40,7 +40,7 @@ class MomentLabels {
   void look_at(pid_t pid);
 
   /// Tells the kernel what is likely of processes that will execute a file.
-  void presume(target::FileMemory& file);
+  void presume(file::FileMemory& file);
 
   /// The child is like its parent until it is looked at.
   void forked(pid_t parent, pid_t child);

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "base/limits.hpp"
-#include "observe/build_id.hpp"
-#include "observe/demangle.hpp"
+#include "elf/build_id.hpp"
+#include "symbol/demangle.hpp"
 
 namespace vitrine::observe {
 
@@ -31,7 +31,7 @@ std::optional<Address> NamedFile::address_of(std::uint64_t offset) {
 }
 
 std::vector<elf::NamedFunction> NamedFile::functions(std::span<const Address> addresses,
-                                                     const DebugPlaces& places) {
+                                                     const symbol::DebugPlaces& places) {
   std::set<Address> fresh;
   for (const Address address : addresses)
     if (!known_.contains(address)) fresh.insert(address);
@@ -52,13 +52,13 @@ std::vector<elf::NamedFunction> NamedFile::functions(std::span<const Address> ad
   return found;
 }
 
-void NamedFile::look_up(std::span<const Address> addresses, const DebugPlaces& places) {
+void NamedFile::look_up(std::span<const Address> addresses, const symbol::DebugPlaces& places) {
   const auto take = [&](std::vector<elf::NamedFunction> functions) {
     bool complete = true;
     for (std::size_t i = 0; i < addresses.size(); ++i) {
       elf::NamedFunction& known = known_[addresses[i]];
       if (known.name.empty() && !functions[i].name.empty())
-        known = {demangled(functions[i].name), functions[i].start};
+        known = {symbol::demangled(functions[i].name), functions[i].start};
       complete = complete && !known.name.empty();
     }
     return complete;
@@ -66,7 +66,7 @@ void NamedFile::look_up(std::span<const Address> addresses, const DebugPlaces& p
   if (take(elf::functions_around(*file_, elf_, addresses))) return;
   if (!looked_for_debug_) {
     looked_for_debug_ = true;
-    debug_ = find_debug_file(*file_, elf_, hex_build_id(*file_, elf_), places);
+    debug_ = symbol::find_debug_file(*file_, elf_, elf::hex_build_id(*file_, elf_), places);
   }
   if (debug_ != nullptr) take(elf::functions_around(*debug_->memory, debug_->elf, addresses));
 }

@@ -7,14 +7,14 @@
 #include <unordered_map>
 
 #include "elf/functions.hpp"
-#include "observe/debug_file.hpp"
-#include "target/file_memory.hpp"
+#include "symbol/debug_file.hpp"
+#include "file/file_memory.hpp"
 
 namespace vitrine::observe {
 
 class NamedFile {
  public:
-  explicit NamedFile(std::unique_ptr<target::FileMemory> file) : file_(std::move(file)) {}
+  explicit NamedFile(std::unique_ptr<file::FileMemory> file) : file_(std::move(file)) {}
 
   /// The file's own address of the code at an offset into it; nothing: no segment holds it.
   std::optional<Address> address_of(std::uint64_t offset);
@@ -23,17 +23,17 @@ class NamedFile {
   /// there is none. Looks into the debug file for those that the file itself does not name.
   /// `places`: where to look for that; it is looked for once.
   std::vector<elf::NamedFunction> functions(std::span<const Address> addresses,
-                                            const DebugPlaces& places);
+                                            const symbol::DebugPlaces& places);
 
  private:
   bool parse();
-  void look_up(std::span<const Address> addresses, const DebugPlaces& places);
+  void look_up(std::span<const Address> addresses, const symbol::DebugPlaces& places);
 
-  std::unique_ptr<target::FileMemory> file_;
+  std::unique_ptr<file::FileMemory> file_;
   elf::File elf_;
   bool parsed_ = false, is_elf_ = false;
   bool looked_for_debug_ = false;
-  std::unique_ptr<DebugFile> debug_;
+  std::unique_ptr<symbol::DebugFile> debug_;
   std::unordered_map<Address, elf::NamedFunction> known_;
 };
 

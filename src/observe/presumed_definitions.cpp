@@ -31,7 +31,7 @@ constexpr target::Machine here = target::Machine::aarch64;
 
 }  // namespace
 
-std::vector<Definition> presumed_definitions(target::FileMemory& file) {
+std::vector<Definition> presumed_definitions(file::FileMemory& file) {
   const auto image = elf::read_image(file, 0);
   if (!image) return {};
   const auto tls = elf::tls_segment(*image);

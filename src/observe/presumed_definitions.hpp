@@ -4,13 +4,13 @@
 #include <vector>
 
 #include "observe/definitions.hpp"
-#include "target/file_memory.hpp"
+#include "file/file_memory.hpp"
 
 namespace vitrine::observe {
 
 /// Where an executable's own variables for labels will be in its threads. None when its file has no
 /// symbol table, or no such variables. In which version of a format it displays labels is presumed:
 /// only the process tells.
-std::vector<Definition> presumed_definitions(target::FileMemory& file);
+std::vector<Definition> presumed_definitions(file::FileMemory& file);
 
 }  // namespace vitrine::observe

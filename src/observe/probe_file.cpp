@@ -11,7 +11,7 @@
 #include "base/limits.hpp"
 #include "elf/functions.hpp"
 #include "elf/section_bytes.hpp"
-#include "observe/build_id.hpp"
+#include "elf/build_id.hpp"
 #include "probe/dof_probes.hpp"
 #include "probe/site_address.hpp"
 #include "probe/stapsdt_note.hpp"
@@ -49,7 +49,7 @@ probe::Machine machine_of(std::uint16_t machine) {
 /// Gathers the probes of one file.
 class Reader {
  public:
-  Reader(ProbeFile& into, const elf::File& elf, const DebugPlaces& places)
+  Reader(ProbeFile& into, const elf::File& elf, const symbol::DebugPlaces& places)
       : into_(into), elf_(elf), places_(places) {}
 
   void read(const ProbeDetail& detail) {
@@ -155,7 +155,7 @@ class Reader {
   }
 
   bool look_for_debug_file() {
-    debug_ = find_debug_file(*into_.file, elf_, into_.build_id, places_);
+    debug_ = symbol::find_debug_file(*into_.file, elf_, into_.build_id, places_);
     return debug_ != nullptr;
   }
 
@@ -227,22 +227,22 @@ class Reader {
 
   ProbeFile& into_;
   const elf::File& elf_;
-  const DebugPlaces& places_;
-  std::unique_ptr<DebugFile> debug_;
+  const symbol::DebugPlaces& places_;
+  std::unique_ptr<symbol::DebugFile> debug_;
   std::uint64_t bytes_left_ = limits::note_section;  // to read of notes, of all sections together
   std::unordered_map<std::string, std::size_t> positions_;  // of provider, NUL, name
 };
 
 }  // namespace
 
-Result<ProbeFile> read_probe_file(std::shared_ptr<target::FileMemory> file, std::string path,
-                                  const DebugPlaces& places, const ProbeDetail& detail) {
+Result<ProbeFile> read_probe_file(std::shared_ptr<file::FileMemory> file, std::string path,
+                                  const symbol::DebugPlaces& places, const ProbeDetail& detail) {
   const auto elf = elf::read_file(*file);
   if (!elf) return tl::unexpected<Error>(elf.error());
   ProbeFile found;
   found.path = std::move(path);
   found.file = std::move(file);
-  found.build_id = hex_build_id(*found.file, *elf);
+  found.build_id = elf::hex_build_id(*found.file, *elf);
   found.encoding = elf->encoding;
   found.machine = machine_of(elf->machine);
   for (const elf::Segment& segment : elf->segments)

@@ -1,14 +1,14 @@
 // Looking into one file for probes.
 #pragma once
 
-#include "observe/debug_file.hpp"
+#include "symbol/debug_file.hpp"
 #include "observe/probes.hpp"
 
 namespace vitrine::observe {
 
 /// Reads the probes of an open file, which `path` names. Its notes may be in a separate debug file,
 /// looked for in `places`. Errors: malformed (no ELF file).
-Result<ProbeFile> read_probe_file(std::shared_ptr<target::FileMemory> file, std::string path,
-                                  const DebugPlaces& places, const ProbeDetail& detail);
+Result<ProbeFile> read_probe_file(std::shared_ptr<file::FileMemory> file, std::string path,
+                                  const symbol::DebugPlaces& places, const ProbeDetail& detail);
 
 }  // namespace vitrine::observe

@@ -29,9 +29,9 @@ bool ProbeSymbols::open() {
 bool ProbeSymbols::open_debug_file() {
   if (!tried_debug_) {
     tried_debug_ = true;
-    DebugPlaces places;
+    symbol::DebugPlaces places;
     places.path = file_.path;
-    debug_ = find_debug_file(*file_.file, elf_, file_.build_id, places);
+    debug_ = symbol::find_debug_file(*file_.file, elf_, file_.build_id, places);
     if (debug_ != nullptr) symbols_->add_debug_file(*debug_->memory, debug_->elf);
   }
   return debug_ != nullptr;

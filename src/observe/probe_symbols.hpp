@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "observe/debug_file.hpp"
+#include "symbol/debug_file.hpp"
 #include "observe/probes.hpp"
 #include "probe/file_symbols.hpp"
 
@@ -26,7 +26,7 @@ class ProbeSymbols {
   const ProbeFile& file_;
   bool tried_ = false, tried_debug_ = false;
   elf::File elf_;
-  std::unique_ptr<DebugFile> debug_;
+  std::unique_ptr<symbol::DebugFile> debug_;
   std::unique_ptr<probe::FileSymbols> symbols_;
 };
 

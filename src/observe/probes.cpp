@@ -13,13 +13,13 @@
 #include "target/mapped_files.hpp"
 #include "target/permission.hpp"
 #include "target/process.hpp"
-#include "target/regular_file.hpp"
+#include "file/regular_file.hpp"
 
 namespace vitrine::observe {
 namespace {
 
 /// Where the kernel says an open file is.
-std::string path_of(const target::FileMemory& file) {
+std::string path_of(const file::FileMemory& file) {
   std::string path(limits::name_bytes, '\0');
   const auto link = fmt::format("/proc/self/fd/{}", file.descriptor());
   const ssize_t n = ::readlink(link.c_str(), path.data(), path.size());
@@ -52,20 +52,20 @@ std::string ProbeFile::attach_path() const {
 }
 
 Result<std::shared_ptr<const ProbeFile>> ProbeFiles::open(const std::string& path) {
-  auto file = target::open_regular_at(AT_FDCWD, path);
+  auto file = file::open_regular_at(AT_FDCWD, path);
   if (!file) return tl::unexpected<Error>(std::move(file.error()));
   return take(std::move(*file), path, {});
 }
 
-Result<std::shared_ptr<const ProbeFile>> ProbeFiles::take(target::FileDescriptor file,
+Result<std::shared_ptr<const ProbeFile>> ProbeFiles::take(FileDescriptor file,
                                                           const std::string& path,
                                                           std::vector<int> roots) {
-  auto memory = target::FileMemory::from(std::move(file));
+  auto memory = file::FileMemory::from(std::move(file));
   if (!memory) return fail_while(path, std::move(memory.error()));
   const auto identity = (*memory)->identity();
   const auto known = known_.find(identity);
   if (known != known_.end()) return known->second;
-  DebugPlaces places{{}, roots.empty() ? path_of(**memory) : path};
+  symbol::DebugPlaces places{{}, roots.empty() ? path_of(**memory) : path};
   places.roots = std::move(roots);
   auto found = read_probe_file(std::move(*memory), path, places, detail_);
   if (!found)
@@ -98,7 +98,7 @@ Result<ProcessProbes> ProbeFiles::of_process(int pid) {
   ProcessProbes found;
   std::size_t refused = 0;
   for (const target::MappedFile& mapped : *files) {
-    auto file = target::open_mapped(dir, mapped).and_then([&](target::FileDescriptor fd) {
+    auto file = target::open_mapped(dir, mapped).and_then([&](FileDescriptor fd) {
       return take(std::move(fd), mapped.path, roots);
     });
     ++found.files;

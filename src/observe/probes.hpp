@@ -11,7 +11,7 @@
 #include "base/result.hpp"
 #include "elf/file.hpp"
 #include "probe/probe.hpp"
-#include "target/file_memory.hpp"
+#include "file/file_memory.hpp"
 
 namespace vitrine::observe {
 
@@ -19,7 +19,7 @@ namespace vitrine::observe {
 struct ProbeFile {
   std::string path;  ///< as the user, or the target, names it
   /// Open, whatever becomes of its name; null when it offers no probes.
-  std::shared_ptr<target::FileMemory> file;
+  std::shared_ptr<file::FileMemory> file;
   std::string build_id;  ///< lower-case hex; empty: it has none
   elf::Encoding encoding;
   probe::Machine machine = probe::Machine::other;
@@ -65,11 +65,11 @@ class ProbeFiles {
   Result<ProcessProbes> of_process(int pid);
 
  private:
-  Result<std::shared_ptr<const ProbeFile>> take(target::FileDescriptor file,
+  Result<std::shared_ptr<const ProbeFile>> take(FileDescriptor file,
                                                 const std::string& path, std::vector<int> roots);
 
   ProbeDetail detail_;
-  std::map<target::FileIdentity, Result<std::shared_ptr<const ProbeFile>>> known_;
+  std::map<file::FileIdentity, Result<std::shared_ptr<const ProbeFile>>> known_;
 };
 
 }  // namespace vitrine::observe

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "base/limits.hpp"
-#include "target/file_memory.hpp"
+#include "file/file_memory.hpp"
 #include "target/mapped_files.hpp"
 #include "target/threads.hpp"
 
@@ -67,7 +67,7 @@ CodeReader::File CodeReader::open(int proc_dir, const target::Mapping& mapping) 
                                proc_dir, {mapping.device, mapping.inode, mapping.name, {mapping}})
                          : copy_image(proc_dir, mapping))
                     .and_then([](target::FileDescriptor fd) {
-                      return target::FileMemory::from(std::move(fd));
+                      return file::FileMemory::from(std::move(fd));
                     });
     if (file) {
       code->file = std::move(*file);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "target/file_memory.hpp"
+#include "file/file_memory.hpp"
 #include "target/maps.hpp"
 #include "unwind/code_map.hpp"
 
@@ -15,7 +15,7 @@ namespace vitrine::observe {
 /// A file with code. It stays open as long as somebody has this: it may be deleted meanwhile.
 struct CodeFile {
   std::string name;  ///< as the process in which it was seen first has it; "[vdso]"
-  std::shared_ptr<target::FileMemory> file;   ///< null: it could not be opened
+  std::shared_ptr<file::FileMemory> file;   ///< null: it could not be opened
   std::shared_ptr<unwind::FrameTable> table;  ///< null: no rules could be read
 };
 

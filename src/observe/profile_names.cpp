@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "elf/build_id.hpp"
 #include "elf/file.hpp"
-#include "observe/build_id.hpp"
 #include "observe/content_hash.hpp"
 
 namespace vitrine::observe {
@@ -57,7 +57,8 @@ const ProfileNames::FileNames& ProfileNames::names_of(const CodeFile& code) {
   const auto [known, is_new] = files_.try_emplace(code.file->identity());
   if (!is_new) return known->second;
   FileNames& names = known->second;
-  if (const auto elf = elf::read_file(*code.file)) names.build_id = hex_build_id(*code.file, *elf);
+  if (const auto elf = elf::read_file(*code.file))
+    names.build_id = elf::hex_build_id(*code.file, *elf);
   names.content_hash = content_hash(
       *code.file, static_cast<std::uint64_t>(std::max<std::int64_t>(0, known->first.size)));
   return names;

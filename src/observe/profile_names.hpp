@@ -26,7 +26,7 @@ class ProfileNames {
   const FileNames& names_of(const CodeFile& code);
 
   symbol::Symboliser symboliser_;
-  std::map<target::FileIdentity, FileNames> files_;
+  std::map<file::FileIdentity, FileNames> files_;
 };
 
 }  // namespace vitrine::observe

@@ -83,7 +83,7 @@ bool StackNames::is_seen(const Known& known, const Image& image, Address address
 
 std::shared_ptr<NamedFile> StackNames::open(int proc_dir, const target::MappedFile& mapped) {
   auto file = target::open_mapped(proc_dir, mapped).and_then([](target::FileDescriptor fd) {
-    return target::FileMemory::from(std::move(fd));
+    return file::FileMemory::from(std::move(fd));
   });
   if (!file) return nullptr;
   std::erase_if(files_, [](const auto& known) { return known.second.expired(); });
@@ -158,7 +158,7 @@ void StackNames::name_in(const Image& image, std::size_t file, std::span<const A
     asked.push_back(*its_address);
   }
   if (asked.empty()) return;
-  DebugPlaces places;
+  symbol::DebugPlaces places;
   places.path = mapped.path;
   if (places.path.ends_with(deleted)) places.path.resize(places.path.size() - deleted.size());
   // Where the process looks, then where we do.

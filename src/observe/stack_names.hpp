@@ -80,7 +80,7 @@ class StackNames {
   Known& known_of(pid_t pid);
 
   std::map<pid_t, Known> processes_;
-  std::map<target::FileIdentity, std::weak_ptr<NamedFile>> files_;  ///< each is parsed once
+  std::map<file::FileIdentity, std::weak_ptr<NamedFile>> files_;  ///< each is parsed once
 };
 
 }  // namespace vitrine::observe

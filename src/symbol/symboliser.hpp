@@ -33,13 +33,12 @@ using Frames = std::vector<Frame>;
 struct File {
   std::string path;            ///< for messages, and for .gnu_debuglink
   int descriptor = -1;         ///< of the file that was mapped
-  std::vector<int> root_dirs;  ///< where debug files are looked for; none: our own root
-  std::string build_id;        ///< lower-case hex; empty: none
+  std::vector<int> root_dirs;  ///< where debug files are looked for, in order; none: our own root
 };
 
 struct Limits {
   std::uint64_t worker_memory = 2ULL << 30;  ///< bytes of address space
-  std::chrono::milliseconds time{60'000};    ///< of all questions about one file
+  std::chrono::milliseconds time{30'000};    ///< of one question to it
   std::size_t inline_depth = 64;
   std::size_t name_bytes = 4096;  ///< longer names are cut
 };
@@ -56,8 +55,10 @@ class Symboliser {
   Symboliser(const Symboliser&) = delete;
   Symboliser& operator=(const Symboliser&) = delete;
 
-  /// `addresses`: in the file's own address space. A file (by device, inode, change time) is parsed
-  /// once, as long as the symboliser lives.
+  /// `addresses`: in the file's own address space. A file (by device, inode, size, change time) is
+  /// parsed once, and its worker kept for later questions, as long as there is room for it
+  /// (limits::symbol_workers). What a file's parser could not stand is not tried again: then there
+  /// are the names of its symbol tables alone, or none. Not for two threads at once; forks.
   Answer resolve(const File& file, std::span<const Address> addresses);
 
  private:

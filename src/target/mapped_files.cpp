@@ -12,7 +12,7 @@
 
 #include "base/limits.hpp"
 #include "target/map_query.hpp"
-#include "target/regular_file.hpp"
+#include "file/regular_file.hpp"
 #include "target/threads.hpp"
 
 namespace vitrine::target {
@@ -101,7 +101,7 @@ Result<FileDescriptor> open_mapped(int proc_dir, const MappedFile& file) {
   // The kernel's own link to the mapped file; it wants CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE.
   for (const Mapping& part : file.parts) {
     auto opened =
-        open_regular_at(proc_dir, fmt::format("map_files/{:x}-{:x}", part.start, part.end));
+        file::open_regular_at(proc_dir, fmt::format("map_files/{:x}-{:x}", part.start, part.end));
     if (opened || opened.error().code == ErrorCode::unsupported) return opened;
     if (opened.error().code == ErrorCode::not_permitted) break;
   }
@@ -109,12 +109,12 @@ Result<FileDescriptor> open_mapped(int proc_dir, const MappedFile& file) {
   // A leader that has exited has neither, its threads do.
   const auto live = live_thread(proc_dir);
   if (!live) return tl::unexpected<Error>(live.error());
-  if (auto opened = open_regular_at(proc_dir, fmt::format("task/{}/exe", *live));
+  if (auto opened = file::open_regular_at(proc_dir, fmt::format("task/{}/exe", *live));
       opened && is_mapped_file(opened->get(), file))
     return opened;
   const auto root = open_at(proc_dir, fmt::format("task/{}/root", *live), O_PATH);
   if (!root) return tl::unexpected<Error>(root.error());
-  auto opened = open_regular_below(root->get(), file.path);
+  auto opened = file::open_regular_below(root->get(), file.path);
   if (!opened) return opened;
   if (is_mapped_file(opened->get(), file)) return opened;
   return fail(ErrorCode::not_found,

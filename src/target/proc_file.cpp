@@ -7,24 +7,10 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <utility>
 #include <vector>
 
 namespace vitrine::target {
 namespace {
-
-ErrorCode code_of(int error) {
-  switch (error) {
-    case ENOENT:
-    case ESRCH:
-      return ErrorCode::not_found;
-    case EACCES:
-    case EPERM:
-      return ErrorCode::not_permitted;
-    default:
-      return ErrorCode::failed;
-  }
-}
 
 std::vector<std::string_view> split(std::string_view text) {
   std::vector<std::string_view> fields;
@@ -44,13 +30,6 @@ bool number(std::string_view text, std::uint64_t& into) {
 
 }  // namespace
 
-Result<FileDescriptor> open_at(int dir, const std::string& path, int flags) {
-  FileDescriptor fd(::openat(dir, path.c_str(), flags | O_CLOEXEC));
-  if (fd) return fd;
-  const int error = errno;
-  return fail(code_of(error), fmt::format("cannot open {}: {}", path, std::strerror(error)));
-}
-
 Result<std::string> read_file_at(int dir, const std::string& path, std::size_t limit) {
   auto fd = open_at(dir, path, O_RDONLY);
   if (!fd) return tl::unexpected<Error>(std::move(fd.error()));
@@ -63,7 +42,8 @@ Result<std::string> read_file_at(int dir, const std::string& path, std::size_t l
     content.resize(have + static_cast<std::size_t>(n < 0 ? 0 : n));
     if (n < 0 && error == EINTR) continue;
     if (n < 0)
-      return fail(code_of(error), fmt::format("cannot read {}: {}", path, std::strerror(error)));
+      return fail(file::code_of(error),
+                  fmt::format("cannot read {}: {}", path, std::strerror(error)));
     if (n == 0) break;
   }
   return content;

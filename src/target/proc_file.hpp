@@ -9,14 +9,12 @@
 
 #include "base/file_descriptor.hpp"
 #include "base/result.hpp"
+#include "file/open.hpp"
 
 namespace vitrine::target {
 
+using file::open_at;
 using vitrine::FileDescriptor;
-
-/// Opens `path` below the directory `dir`, close-on-exec. Errors: not_found (also when the process
-/// behind the file is gone), not_permitted, failed.
-Result<FileDescriptor> open_at(int dir, const std::string& path, int flags);
 
 /// The file's content, at most `limit` bytes of it. Errors as open_at.
 Result<std::string> read_file_at(int dir, const std::string& path, std::size_t limit);

@@ -12,6 +12,7 @@ ALLOWED = {
     "abi": set(),
     "base": set(),
     "publish": {"abi"},
+    "file": {"base"},
     "format": {"abi", "base"},
     "elf": {"abi", "base"},
     "dof": {"abi", "base"},
@@ -19,14 +20,15 @@ ALLOWED = {
     "probe": {"abi", "base", "dof", "elf"},
     "profile": {"base"},
     "send": {"base"},
-    "symbol": {"abi", "base", "elf"},
+    "symbol": {"abi", "base", "elf", "file"},
     "query": {"base", "probe"},
     "unwind": {"abi", "base", "elf"},
-    "target": {"abi", "base", "format", "elf"},
+    "target": {"abi", "base", "file", "format", "elf"},
     "bpf": {"abi", "base", "format", "probe", "query", "target"},
-    "observe": {"abi", "base", "dof", "format", "elf", "probe", "profile", "query", "target", "bpf",
+    "observe": {"abi", "base", "dof", "file", "format", "elf", "probe", "profile", "query", "target", "bpf",
                 "symbol", "unwind"},
-    "cli": {"base", "dof", "format", "observe", "probe", "profile", "query", "send", "usdt"},
+    "cli": {"base", "dof", "format", "observe", "probe", "profile", "query", "send",
+            "symbol", "usdt"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([a-z_]+)/')
 

@@ -393,7 +393,7 @@ TEST_F(DebugFiles, AreFoundByBuildIdWhereAProcessLooks) {
   const auto root = target::open_at(AT_FDCWD, directory_ / ".", O_PATH);
   ASSERT_TRUE(root);
   auto memory =
-      target::FileMemory::from(*target::open_at(AT_FDCWD, directory_ / "program", O_RDONLY));
+      file::FileMemory::from(*target::open_at(AT_FDCWD, directory_ / "program", O_RDONLY));
   ASSERT_TRUE(memory);
   const auto file =
       read_probe_file(std::move(*memory), "/program", {{root->get()}, "/program"}, {true});

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "target/file_memory.hpp"
+#include "file/file_memory.hpp"
 #include "target/process.hpp"
 #include "target_subject.hpp"
 

@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <random>
 
-#include "target/file_memory.hpp"
+#include "file/file_memory.hpp"
 #include "unwind/frame_table.hpp"
 
 namespace vitrine::unwind {
@@ -116,7 +116,7 @@ TEST_P(Rules, AreThoseOfLibdw) {
   const std::string path = GetParam();
   if (!std::filesystem::exists(path)) GTEST_FAIL() << path << ": install packages.txt";
   const int fd = ::open(path.c_str(), O_RDONLY);
-  auto file = target::FileMemory::from(target::FileDescriptor(::dup(fd)));
+  auto file = file::FileMemory::from(target::FileDescriptor(::dup(fd)));
   ASSERT_TRUE(file);
   const auto table = FrameTable::open(std::move(*file));
   ASSERT_TRUE(table) << table.error().message;

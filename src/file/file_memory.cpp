@@ -1,9 +1,9 @@
-#include "target/file_memory.hpp"
+#include "file/file_memory.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace vitrine::target {
+namespace vitrine::file {
 
 Result<std::unique_ptr<FileMemory>> FileMemory::from(FileDescriptor file) {
   struct stat status {};
@@ -27,4 +27,4 @@ void FileMemory::read(std::span<ReadRequest> requests) {
   }
 }
 
-}  // namespace vitrine::target
+}  // namespace vitrine::file

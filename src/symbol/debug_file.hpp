@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "elf/file.hpp"
-#include "target/file_memory.hpp"
+#include "file/file_memory.hpp"
 
-namespace vitrine::observe {
+namespace vitrine::symbol {
 
 /// Where debug files are looked for.
 struct DebugPlaces {
@@ -17,7 +17,7 @@ struct DebugPlaces {
 };
 
 struct DebugFile {
-  std::unique_ptr<target::FileMemory> memory;
+  std::unique_ptr<file::FileMemory> memory;
   elf::File elf;
 };
 
@@ -27,4 +27,4 @@ struct DebugFile {
 std::unique_ptr<DebugFile> find_debug_file(Memory& file, const elf::File& elf,
                                            const std::string& build_id, const DebugPlaces& places);
 
-}  // namespace vitrine::observe
+}  // namespace vitrine::symbol

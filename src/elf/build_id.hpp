@@ -7,14 +7,14 @@
 
 #include "elf/notes.hpp"
 
-namespace vitrine::observe {
+namespace vitrine::elf {
 
 /// The GNU build id of a file in lower-case hex; empty when it has none.
-inline std::string hex_build_id(Memory& file, const elf::File& elf) {
+inline std::string hex_build_id(Memory& file, const File& elf) {
   std::string text;
-  for (const std::byte byte : elf::build_id(file, elf))
+  for (const std::byte byte : build_id(file, elf))
     text += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
   return text;
 }
 
-}  // namespace vitrine::observe
+}  // namespace vitrine::elf

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "base/memory.hpp"
-#include "target/proc_file.hpp"
+#include "file/open.hpp"
 
-namespace vitrine::target {
+namespace vitrine::file {
 
 /// Tells a file from every other, and from what it was before it changed.
 struct FileIdentity {
@@ -42,4 +42,4 @@ class FileMemory final : public Memory {
   FileIdentity identity_;
 };
 
-}  // namespace vitrine::target
+}  // namespace vitrine::file

@@ -1,12 +1,15 @@
-#include "observe/demangle.hpp"
+#include "symbol/demangle.hpp"
 
 #include <cxxabi.h>
 
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string_view>
 
-namespace vitrine::observe {
+#include "symbol/rust_names.hpp"
+
+namespace vitrine::symbol {
 namespace {
 
 constexpr std::size_t longest = 1024;
@@ -24,18 +27,26 @@ std::size_t references(std::string_view name) {
   return count;
 }
 
-}  // namespace
-
-std::string demangled(const std::string& symbol) {
+std::optional<std::string> cxx_name(const std::string& symbol) {
   if (!symbol.starts_with("_Z") || symbol.size() > longest || references(symbol) > most_references)
-    return symbol;
+    return std::nullopt;
   struct Free {
     void operator()(char* text) const { std::free(text); }
   };
   int status = 0;
   const std::unique_ptr<char, Free> text(
       abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status));
-  return status == 0 && text ? std::string(text.get()) : symbol;
+  if (status != 0 || !text) return std::nullopt;
+  return std::string(text.get());
 }
 
-}  // namespace vitrine::observe
+}  // namespace
+
+std::string demangled(const std::string& symbol) {
+  auto name = rust_name(symbol);
+  if (!name) name = legacy_rust_name(symbol);
+  if (!name) name = cxx_name(symbol);
+  return name ? std::move(*name) : symbol;
+}
+
+}  // namespace vitrine::symbol

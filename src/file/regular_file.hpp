@@ -2,9 +2,11 @@
 // does anything for having been opened.
 #pragma once
 
-#include "target/proc_file.hpp"
+#include <sys/types.h>
 
-namespace vitrine::target {
+#include "file/open.hpp"
+
+namespace vitrine::file {
 
 /// Opens a regular file for reading. Errors: not_found, not_permitted, unsupported (it is something
 /// else: the message says what), failed.
@@ -15,4 +17,8 @@ Result<FileDescriptor> open_regular_at(int dir, const std::string& path);
 /// (before Linux 5.6).
 Result<FileDescriptor> open_regular_below(int root, const std::string& path);
 
-}  // namespace vitrine::target
+/// The same for a file in a place where anybody may make one: `path` itself is no link, and the
+/// file belongs to `owner`. Errors as above; not_permitted names the owner that it has.
+Result<FileDescriptor> open_owned_below(int root, const std::string& path, uid_t owner);
+
+}  // namespace vitrine::file

@@ -1,4 +1,4 @@
-#include "observe/debug_file.hpp"
+#include "symbol/debug_file.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -7,12 +7,12 @@
 #include <array>
 
 #include "base/limits.hpp"
+#include "elf/build_id.hpp"
 #include "elf/notes.hpp"
 #include "elf/section_bytes.hpp"
-#include "observe/build_id.hpp"
-#include "target/regular_file.hpp"
+#include "file/regular_file.hpp"
 
-namespace vitrine::observe {
+namespace vitrine::symbol {
 namespace {
 
 constexpr const char* debug_root = "/usr/lib/debug";
@@ -66,10 +66,10 @@ std::vector<std::string> candidates(const std::string& build_id, const std::opti
   return paths;
 }
 
-Result<target::FileDescriptor> open_in(const DebugPlaces& places, std::size_t root,
-                                       const std::string& path) {
-  if (places.roots.empty()) return target::open_regular_at(AT_FDCWD, path);
-  return target::open_regular_below(places.roots[root], path);
+Result<FileDescriptor> open_in(const DebugPlaces& places, std::size_t root,
+                               const std::string& path) {
+  if (places.roots.empty()) return file::open_regular_at(AT_FDCWD, path);
+  return file::open_regular_below(places.roots[root], path);
 }
 
 }  // namespace
@@ -80,13 +80,13 @@ std::unique_ptr<DebugFile> find_debug_file(Memory& file, const elf::File& elf,
   const auto paths = candidates(build_id, link, places.path);
   for (std::size_t root = 0; root < std::max<std::size_t>(places.roots.size(), 1); ++root) {
     for (const std::string& path : paths) {
-      auto opened = open_in(places, root, path).and_then([](target::FileDescriptor fd) {
-        return target::FileMemory::from(std::move(fd));
+      auto opened = open_in(places, root, path).and_then([](FileDescriptor fd) {
+        return file::FileMemory::from(std::move(fd));
       });
       if (!opened) continue;
       auto debug = elf::read_file(**opened);
       if (!debug || debug->machine != elf.machine || debug->encoding != elf.encoding) continue;
-      const std::string its_id = hex_build_id(**opened, *debug);
+      const std::string its_id = elf::hex_build_id(**opened, *debug);
       const bool same = build_id.empty() || its_id.empty()
                             ? link && checksum_of(**opened) == link->checksum
                             : its_id == build_id;
@@ -97,4 +97,4 @@ std::unique_ptr<DebugFile> find_debug_file(Memory& file, const elf::File& elf,
   return nullptr;
 }
 
-}  // namespace vitrine::observe
+}  // namespace vitrine::symbol

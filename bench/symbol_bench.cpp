@@ -1,0 +1,61 @@
+// Symbolising: ours beside llvm-symbolizer, on the same addresses of a large program with debug
+// information, inlined functions and lines included. Per address: the first question, with all that
+// is parsed for it; others of the same program afterwards; the same ones once more.
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "file/regular_file.hpp"
+#include "symbol/llvm_symbolizer.hpp"
+#include "symbol/symboliser.hpp"
+
+using namespace vitrine;
+
+namespace {
+
+constexpr std::size_t count = 10'000;
+
+double seconds_of(auto&& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void print(const char* what, double seconds, std::size_t addresses) {
+  fmt::print("{:<46}{:>8.2f} us an address ({} in {:.2f} s)\n", what,
+             seconds * 1e6 / static_cast<double>(addresses), addresses, seconds);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string path = argc > 1 ? argv[1] : LARGE_PROGRAM;
+  auto addresses = test::drawn_addresses(path, 2 * count);
+  const std::vector<Address> more(addresses.begin() + count, addresses.end());
+  addresses.resize(count);
+  const auto file = file::open_regular_at(AT_FDCWD, path);
+  if (!file) return 1;
+  const symbol::File asked{path, file->get(), {}};
+
+  symbol::Symboliser symboliser;
+  symbol::Answer first;
+  const double ours = seconds_of([&] { first = symboliser.resolve(asked, addresses); });
+  print("ours, first", ours, count);
+  print("ours, others", seconds_of([&] { symboliser.resolve(asked, more); }), count);
+  print("ours, the same again", seconds_of([&] { symboliser.resolve(asked, addresses); }), count);
+  const double one = seconds_of([&] {
+    symbol::Symboliser fresh;
+    fresh.resolve(asked, std::vector{addresses[0]});
+  });
+  print("ours, one alone", one, 1);
+
+  std::vector<symbol::Frames> theirs;
+  const double llvm = seconds_of([&] { theirs = test::llvm_frames(path, addresses); });
+  print("llvm-symbolizer, its process and JSON included", llvm, count);
+  std::size_t same = 0;
+  for (std::size_t i = 0; i < count; ++i) same += test::same(first.frames[i], theirs[i]) ? 1U : 0U;
+  fmt::print("ratio {:.2f}; {:.2f} % of the answers are the same\n", ours / llvm,
+             100.0 * static_cast<double>(same) / static_cast<double>(count));
+  return first.problem.empty() ? 0 : 1;
+}

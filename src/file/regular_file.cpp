@@ -1,0 +1,79 @@
+#include "file/regular_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace vitrine::file {
+namespace {
+
+const char* kind(mode_t mode) {
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISLNK(mode)) return "a link";
+  if (S_ISFIFO(mode)) return "a pipe";
+  if (S_ISSOCK(mode)) return "a socket";
+  if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
+  return "no regular file";
+}
+
+/// `handle` (O_PATH) has not been opened yet as far as the file is concerned.
+Result<FileDescriptor> reopen(const FileDescriptor& handle, const std::string& path) {
+  struct stat status {};
+  if (::fstat(handle.get(), &status) != 0)
+    return fail(ErrorCode::failed,
+                fmt::format("cannot examine {}: {}", path, std::strerror(errno)));
+  if (!S_ISREG(status.st_mode))
+    return fail(ErrorCode::unsupported, fmt::format("{} is {}", path, kind(status.st_mode)));
+  auto file = open_at(AT_FDCWD, fmt::format("/proc/self/fd/{}", handle.get()), O_RDONLY);
+  if (!file)
+    return fail(file.error().code, fmt::format("cannot open {}: {}", path, std::strerror(errno)));
+  return file;
+}
+
+/// A handle as reopen() takes it.
+Result<FileDescriptor> handle_below(int root, const std::string& path, std::uint64_t flags) {
+  open_how how{};
+  how.flags = O_PATH | O_CLOEXEC | flags;
+  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+  FileDescriptor handle(
+      static_cast<int>(::syscall(SYS_openat2, root, path.c_str(), &how, sizeof how)));
+  if (handle) return handle;
+  const ErrorCode code = errno == ENOENT || errno == ENOTDIR ? ErrorCode::not_found
+                         : errno == EACCES || errno == EPERM ? ErrorCode::not_permitted
+                         : errno == ENOSYS                   ? ErrorCode::unsupported
+                                                             : ErrorCode::failed;
+  return fail(code, fmt::format("cannot open {}: {}", path, std::strerror(errno)));
+}
+
+}  // namespace
+
+Result<FileDescriptor> open_regular_at(int dir, const std::string& path) {
+  const auto handle = open_at(dir, path, O_PATH);
+  if (!handle) return tl::unexpected<Error>(handle.error());
+  return reopen(*handle, path);
+}
+
+Result<FileDescriptor> open_regular_below(int root, const std::string& path) {
+  return handle_below(root, path, 0).and_then([&](const FileDescriptor& handle) {
+    return reopen(handle, path);
+  });
+}
+
+Result<FileDescriptor> open_owned_below(int root, const std::string& path, uid_t owner) {
+  const auto handle = handle_below(root, path, O_NOFOLLOW);
+  if (!handle) return tl::unexpected<Error>(handle.error());
+  struct stat status {};
+  if (::fstat(handle->get(), &status) == 0 && S_ISREG(status.st_mode) && status.st_uid != owner)
+    return fail(ErrorCode::not_permitted,
+                fmt::format("{} belongs to user {}, the process runs as {}: it is not believed",
+                            path, status.st_uid, owner));
+  return reopen(*handle, path);
+}
+
+}  // namespace vitrine::file

@@ -1,0 +1,51 @@
+// Channel: messages over a socket between us and a worker, each with at most one descriptor.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/file_descriptor.hpp"
+#include "base/result.hpp"
+
+namespace vitrine::symbol {
+
+/// What a message says.
+enum class Kind : std::uint32_t {
+  question = 1,  ///< to the worker: wire.hpp
+  answer,        ///< from it: wire.hpp
+  open,          ///< from it: a path
+  opened,        ///< to it: with a descriptor, or with none
+};
+
+struct Message {
+  Kind kind = Kind::question;
+  std::vector<std::byte> bytes;
+  FileDescriptor descriptor;
+};
+
+class Channel {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit Channel(FileDescriptor socket) : socket_(std::move(socket)) {}
+
+  /// Errors: interrupted (the other side is gone), limit (it did not take it by then).
+  Result<void> send(Kind kind, std::span<const std::byte> bytes, Clock::time_point until,
+                    int descriptor = -1);
+
+  /// Takes the next message. Errors: interrupted (the other side is gone), limit (nothing came by
+  /// then), malformed (longer than `most` bytes).
+  Result<Message> receive(std::size_t most, Clock::time_point until);
+
+  [[nodiscard]] int descriptor() const { return socket_.get(); }
+
+ private:
+  Result<void> wait(short event, Clock::time_point until);
+
+  FileDescriptor socket_;
+};
+
+}  // namespace vitrine::symbol

@@ -1,0 +1,78 @@
+#include "symbol/file_names.hpp"
+
+#include <elf.h>
+
+#include "symbol/demangle.hpp"
+#include "symbol/mini_debug.hpp"
+
+namespace vitrine::symbol {
+
+FileNames::FileNames(FileDescriptor file, FileDescriptor debug, bool with_dwarf,
+                     const Limits& limits)
+    : limits_(limits) {
+  take(std::move(file), with_dwarf);
+  if (debug) take(std::move(debug), with_dwarf);
+  const auto add = [&](Result<FunctionSymbols> table) {
+    if (table)
+      symbols_.push_back(std::move(*table));
+    else if (table.error().code != ErrorCode::not_found && problem_.empty())
+      problem_ = table.error().message;
+  };
+  for (Source& source : sources_)
+    add(FunctionSymbols::read(*source.memory, source.elf, SHT_SYMTAB));
+  if (!symbols_.empty()) return;  // what is exported is among them
+  for (Source& source : sources_) {
+    add(mini_debug_symbols(*source.memory, source.elf));
+    add(FunctionSymbols::read(*source.memory, source.elf, SHT_DYNSYM));
+  }
+}
+
+void FileNames::take(FileDescriptor descriptor, bool with_dwarf) {
+  auto memory = file::FileMemory::from(std::move(descriptor));
+  if (!memory) return;
+  auto elf = elf::read_file(**memory);
+  if (!elf) {
+    if (problem_.empty()) problem_ = elf.error().message;
+    return;
+  }
+  if (problem_.empty() && !elf->problems.empty()) problem_ = elf->problems.front();
+  if (with_dwarf && dwarf_ == nullptr) {
+    auto dwarf = DwarfInfo::open((*memory)->descriptor(), *elf);
+    if (dwarf)
+      dwarf_ = std::move(*dwarf);
+    else if (dwarf.error().code != ErrorCode::not_found && problem_.empty())
+      problem_ = dwarf.error().message;
+  }
+  sources_.push_back({std::move(*memory), std::move(*elf)});
+}
+
+Frames FileNames::find(Address address) {
+  Frames frames;
+  if (dwarf_ != nullptr) frames = dwarf_->find(address, limits_.inline_depth);
+  // The symbol table knows what code a name is of better than DWARF: the parts that a function was
+  // split into have names of their own there.
+  for (const FunctionSymbols& symbols : symbols_)
+    if (const auto found = symbols.find(address)) {
+      if (frames.empty()) frames.emplace_back();
+      frames.back().name = found->name;
+      break;
+    }
+  for (Frame& frame : frames) finish(frame);
+  if (frames.size() == 1 && frames[0].name.empty() && frames[0].file.empty()) frames.clear();
+  return frames;
+}
+
+void FileNames::finish(Frame& frame) const {
+  std::string name = demangled(frame.name);
+  if (name != frame.name) frame.system_name = std::move(frame.name);
+  frame.name = std::move(name);
+  for (std::string* text : {&frame.name, &frame.system_name, &frame.file})
+    if (text->size() > limits_.name_bytes) text->resize(limits_.name_bytes);
+}
+
+std::string FileNames::problem() const {
+  if (!problem_.empty() || dwarf_ == nullptr) return problem_;
+  return dwarf_->problem();
+}
+
+}  // namespace vitrine::symbol

@@ -1,0 +1,105 @@
+// The symboliser against llvm-symbolizer: on programs of every compiler, DWARF version and way of
+// keeping debug information, and on 10,000 addresses of a large one.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include "file/regular_file.hpp"
+#include "symbol/llvm_symbolizer.hpp"
+#include "symbol/symboliser.hpp"
+
+namespace vitrine::symbol {
+namespace {
+
+struct Agreement {
+  std::size_t same = 0, of = 0, inlined = 0;
+  std::string first_difference;
+};
+
+/// `asked`: the file whose addresses they are; `peer`: the one that llvm-symbolizer is given.
+Agreement compare(const std::string& asked, const std::string& peer, std::size_t count) {
+  const auto addresses = test::drawn_addresses(asked, count);
+  const auto file = file::open_regular_at(AT_FDCWD, asked).value();
+  Symboliser symboliser;
+  const Answer answer = symboliser.resolve({asked, file.get(), {}}, addresses);
+  EXPECT_EQ(answer.problem, "");
+  const auto theirs = test::llvm_frames(peer, addresses);
+  Agreement agreement;
+  agreement.of = addresses.size();
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    if (answer.frames[i].size() > 1) ++agreement.inlined;
+    if (test::same(answer.frames[i], theirs[i]))
+      ++agreement.same;
+    else if (agreement.first_difference.empty())
+      agreement.first_difference = hex(addresses[i]) + "\nours:\n" +
+                                   test::described(answer.frames[i]) + "llvm-symbolizer:\n" +
+                                   test::described(theirs[i]);
+  }
+  return agreement;
+}
+
+class Subjects : public testing::TestWithParam<const char*> {};
+
+TEST_P(Subjects, EqualLlvmSymbolizer) {
+  const std::string path = std::string(SUBJECT_DIR "/") + GetParam();
+  const Agreement agreement = compare(path, path, 2000);
+  EXPECT_GE(static_cast<double>(agreement.same), 0.995 * static_cast<double>(agreement.of))
+      << agreement.first_difference;
+  EXPECT_GT(agreement.inlined, agreement.of / 50) << "nothing inlined was asked for";
+}
+
+INSTANTIATE_TEST_SUITE_P(Debug, Subjects,
+                         testing::Values("gcc-dwarf5", "gcc-dwarf4", "gcc-dwarf2", "gcc-no-pie",
+                                         "gcc-lld", "gcc-types", "clang-dwarf5", "clang-dwarf4",
+                                         "gcc-gz", "gcc-split5", "gcc-split4", "clang-split5",
+                                         "clang-split4"),
+                         [](const auto& subject) {
+                           std::string name = subject.param;
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+TEST(Agreement, DebugFileByLink) {
+  const Agreement agreement = compare(SUBJECT_DIR "/linked", SUBJECT_DIR "/gcc-dwarf5", 2000);
+  EXPECT_GE(static_cast<double>(agreement.same), 0.995 * static_cast<double>(agreement.of))
+      << agreement.first_difference;
+}
+
+// llvm-symbolizer 14 cannot read what dwz made; it is asked about the same program before that.
+TEST(Agreement, DebugInformationSharedByDwz) {
+  const Agreement agreement = compare(SUBJECT_DIR "/shared", SUBJECT_DIR "/gcc-dwarf4", 2000);
+  EXPECT_GE(static_cast<double>(agreement.same), 0.995 * static_cast<double>(agreement.of))
+      << agreement.first_difference;
+}
+
+TEST(Agreement, LargeProgram) {
+  const Agreement agreement = compare(LARGE_PROGRAM, LARGE_PROGRAM, 10'000);
+  EXPECT_GE(static_cast<double>(agreement.same), 0.995 * static_cast<double>(agreement.of))
+      << agreement.first_difference;
+  EXPECT_GT(agreement.inlined, agreement.of / 20);
+  RecordProperty("same", static_cast<int>(agreement.same));
+}
+
+// What is not in DWARF comes from the symbol tables.
+TEST(Agreement, SymbolTablesAlone) {
+  for (const char* name : {"no-debug", "exports-only", "mini"}) {
+    const std::string path = std::string(SUBJECT_DIR "/") + name;
+    const auto addresses = test::drawn_addresses(path, 500);
+    const auto file = file::open_regular_at(AT_FDCWD, path).value();
+    Symboliser symboliser;
+    const Answer answer = symboliser.resolve({path, file.get(), {}}, addresses);
+    EXPECT_EQ(answer.problem, "") << name;
+    bool has_main = false;
+    for (const Frames& frames : answer.frames) {
+      ASSERT_LE(frames.size(), 1U);
+      if (frames.empty()) continue;
+      EXPECT_EQ(frames[0].file, "");
+      has_main = has_main || frames[0].name ==
+                                 "subject::elsewhere(std::vector<int, "
+                                 "std::allocator<int> > const&)";
+    }
+    EXPECT_TRUE(has_main) << name;
+  }
+}
+
+}  // namespace
+}  // namespace vitrine::symbol

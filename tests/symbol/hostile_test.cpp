@@ -1,0 +1,271 @@
+// Files that mean harm, or were harmed: they cost their own symbols and nothing else.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <thread>
+
+#include "elf/file.hpp"
+#include "elf/symbol_table.hpp"
+#include "file/file_memory.hpp"
+#include "file/regular_file.hpp"
+#include "symbol/symboliser.hpp"
+#include "symbol/worker.hpp"
+
+namespace vitrine::symbol {
+namespace {
+
+const std::string honest = SUBJECT_DIR "/gcc-dwarf5";
+
+std::string content(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+FileDescriptor opened(const std::string& path) {
+  return file::open_regular_at(AT_FDCWD, path).value();
+}
+
+FileDescriptor in_memory(const std::string& bytes) {
+  FileDescriptor fd(::memfd_create("subject", MFD_CLOEXEC));
+  EXPECT_EQ(::write(fd.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+  return fd;
+}
+
+/// The address of a function by its symbol.
+Address address_of(const std::string& path, const std::string& name) {
+  auto memory = file::FileMemory::from(opened(path)).value();
+  const auto elf = elf::read_file(*memory).value();
+  const auto table = elf::SymbolTable::read(*memory, elf, 2 /* SHT_SYMTAB */).value();
+  const auto found = table.find(name);
+  EXPECT_FALSE(found.empty()) << name;
+  return found.empty() ? 0 : table.at(found[0]).value;
+}
+
+std::size_t children() {
+  std::size_t count = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream in(task.path() / "children");
+    for (pid_t pid; in >> pid;) ++count;
+  }
+  return count;
+}
+
+class Hostile : public testing::Test {
+ protected:
+  /// The honest file is named as ever.
+  void expect_unharmed(Symboliser& symboliser) {
+    const auto file = opened(honest);
+    const Address main = address_of(honest, "main");
+    const Answer answer = symboliser.resolve({honest, file.get(), {}}, std::vector{main});
+    EXPECT_EQ(answer.problem, "");
+    ASSERT_EQ(answer.frames.size(), 1U);
+    ASSERT_FALSE(answer.frames[0].empty());
+    EXPECT_EQ(answer.frames[0].back().name, "main");
+    EXPECT_TRUE(answer.frames[0].back().file.ends_with("/tests/symbol/subject.cpp"));
+  }
+};
+
+TEST_F(Hostile, AParserThatStallsIsStopped) {
+  const std::string path = SUBJECT_DIR "/stall";
+  Limits limits;
+  limits.time = std::chrono::milliseconds(500);
+  Symboliser symboliser(limits);
+  const auto file = opened(path);
+  const Address trapped = address_of(path, "trapped");
+  const Answer answer = symboliser.resolve({path, file.get(), {}}, std::vector{trapped + 1});
+  EXPECT_EQ(
+      answer.problem,
+      "its parser was stopped: it took longer than 0.5 s; names are those of its symbol table");
+  ASSERT_EQ(answer.frames[0].size(), 1U);
+  EXPECT_EQ(answer.frames[0][0].name, "trapped");
+  Symboliser patient;
+  expect_unharmed(patient);
+}
+
+TEST_F(Hostile, WhatNeedsTooMuchMemoryHasNoNames) {
+  Limits limits;
+  limits.worker_memory = 1U << 20;
+  Symboliser symboliser(limits);
+  const auto file = opened(LARGE_PROGRAM);
+  const Answer answer = symboliser.resolve({LARGE_PROGRAM, file.get(), {}},
+                                           std::vector{address_of(LARGE_PROGRAM, "main")});
+  EXPECT_EQ(answer.problem,
+            "its parser was stopped: it needed more than 1 MiB; it is left without names");
+  EXPECT_TRUE(answer.frames[0].empty());
+}
+
+// mmap'd pages of a file that was cut short raise SIGBUS.
+TEST_F(Hostile, AFileCutWhileItIsReadKillsItsParserOnly) {
+  const std::string bytes = content(honest);
+  const auto file = in_memory(bytes);
+  auto worker = Worker::start({file.get(), -1, true}, {});
+  ASSERT_TRUE(worker);
+  const auto nothing = [](const std::string&) { return FileDescriptor(); };
+  ASSERT_TRUE(worker->ask(std::vector{Address{1}}, nothing));  // maps it
+  ASSERT_EQ(::ftruncate(file.get(), 4096), 0);
+  const auto reply = worker->ask(std::vector{address_of(honest, "main")}, nothing);
+  ASSERT_FALSE(reply);
+  EXPECT_EQ(reply.error().message, "its parser crashed (Bus error)");
+}
+
+TEST_F(Hostile, AFileReplacedIsAnotherFile) {
+  const auto path = std::filesystem::temp_directory_path() / "vitrine-symbol-replaced";
+  std::filesystem::copy_file(honest, path, std::filesystem::copy_options::overwrite_existing);
+  Symboliser symboliser;
+  const Address main = address_of(honest, "main");
+  {
+    const auto file = opened(path);
+    EXPECT_EQ(symboliser.resolve({path, file.get(), {}}, std::vector{main}).frames[0].back().name,
+              "main");
+  }
+  std::ofstream(path, std::ios::trunc) << "no ELF file any more";
+  const auto file = opened(path);
+  const Answer answer = symboliser.resolve({path, file.get(), {}}, std::vector{main});
+  EXPECT_TRUE(answer.frames[0].empty());
+  EXPECT_NE(answer.problem, "");
+  std::filesystem::remove(path);
+}
+
+TEST_F(Hostile, TwoHundredMutations) {
+  const std::string bytes = content(honest);
+  auto memory = file::FileMemory::from(opened(honest)).value();
+  const auto elf = elf::read_file(*memory).value();
+  std::vector<elf::Section> parsed;
+  for (const elf::Section& section : elf.sections)
+    if (elf.name(section).starts_with(".debug") || section.type == 2 || section.type == 3)
+      parsed.push_back(section);
+  std::vector<Address> addresses;
+  for (const char* name : {"main", "plain_c", "_ZN7subject9elsewhereERKSt6vectorIiSaIiEE"})
+    for (Address offset = 0; offset < 64; offset += 7)
+      addresses.push_back(address_of(honest, name) + offset);
+  Limits limits;
+  limits.time = std::chrono::seconds(20);
+  limits.worker_memory = 256U << 20;
+  Symboliser symboliser(limits);
+  std::mt19937_64 random(11);
+  std::size_t named = 0;
+  for (int round = 0; round < 200; ++round) {
+    std::string changed = bytes;
+    if (round % 10 == 0) {
+      changed.resize(random() % changed.size());
+    } else {
+      for (std::size_t n = std::size_t{1} << (random() % 8); n > 0; --n) {
+        const elf::Section& section = parsed[random() % parsed.size()];
+        std::size_t at = random() % changed.size();
+        if (random() % 8 != 0 && section.size != 0)
+          at = static_cast<std::size_t>(section.offset + random() % section.size);
+        changed[at] = static_cast<char>(random() % 4 == 0 ? 0xff : random());
+      }
+    }
+    const auto file = in_memory(changed);
+    const Answer answer = symboliser.resolve({"mutation", file.get(), {}}, addresses);
+    ASSERT_EQ(answer.frames.size(), addresses.size());
+    for (const Frames& frames : answer.frames) {
+      ASSERT_LE(frames.size(), limits.inline_depth);
+      for (const Frame& frame : frames) ASSERT_LE(frame.name.size(), limits.name_bytes);
+      named += frames.empty() ? 0 : 1;
+    }
+    if (round % 50 == 0) expect_unharmed(symboliser);
+  }
+  EXPECT_GT(named, 0U);
+  expect_unharmed(symboliser);
+}
+
+// A name of a debug file leads to regular ELF files alone, whatever the program says.
+TEST_F(Hostile, DebugFilesThatAreNone) {
+  const auto dir = std::filesystem::temp_directory_path() / "vitrine-symbol-debug-files";
+  std::filesystem::remove_all(dir);
+  std::filesystem::create_directory(dir);
+  std::filesystem::copy_file(SUBJECT_DIR "/linked", dir / "linked");
+  ASSERT_EQ(::mkfifo((dir / "linked.debug").c_str(), 0600), 0);
+  std::filesystem::create_directory(dir / ".debug");
+  std::filesystem::create_symlink("/dev/zero", dir / ".debug/linked.debug");
+  const std::string path = dir / "linked";
+  const auto file = opened(path);
+  Symboliser symboliser;
+  const Answer answer =
+      symboliser.resolve({path, file.get(), {}}, std::vector{address_of(honest, "main")});
+  EXPECT_TRUE(answer.frames[0].empty());
+  std::filesystem::remove_all(dir);
+}
+
+TEST_F(Hostile, SplitDebugInformationThatIsGone) {
+  const auto dir = std::filesystem::temp_directory_path() / "vitrine-symbol-split";
+  std::filesystem::create_directory(dir);
+  // What it names lies outside of this root.
+  const FileDescriptor root(::open(dir.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const std::string path = SUBJECT_DIR "/gcc-split5";
+  const auto file = opened(path);
+  Symboliser symboliser;
+  const Answer answer =
+      symboliser.resolve({path, file.get(), {root.get()}}, std::vector{address_of(path, "main")});
+  EXPECT_NE(answer.problem.find(".dwo was not found"), std::string::npos) << answer.problem;
+  ASSERT_EQ(answer.frames[0].size(), 1U);
+  EXPECT_EQ(answer.frames[0][0].name, "main");
+  EXPECT_NE(answer.frames[0][0].line, 0U);  // the lines stay with the program
+  std::filesystem::remove_all(dir);
+}
+
+// Workers end with what they work for, leave no zombies, and hold nothing of ours open.
+TEST_F(Hostile, WorkersHoldNothing) {
+  int pipe[2];
+  ASSERT_EQ(::pipe(pipe), 0);
+  {
+    Symboliser symboliser;
+    expect_unharmed(symboliser);
+    EXPECT_EQ(children(), 1U);
+    ::close(pipe[1]);
+    char byte;
+    EXPECT_EQ(::read(pipe[0], &byte, 1), 0);  // the end of file: nobody else has the other end
+  }
+  ::close(pipe[0]);
+  EXPECT_EQ(children(), 0U);
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
+}
+
+TEST_F(Hostile, AKilledWorkerIsReplacedForOtherFiles) {
+  Symboliser symboliser;
+  expect_unharmed(symboliser);
+  std::ifstream in("/proc/self/task/" + std::to_string(::gettid()) + "/children");
+  pid_t worker = 0;
+  in >> worker;
+  ASSERT_GT(worker, 0);
+  ::kill(worker, SIGKILL);
+  const auto file = opened(honest);
+  const Address plain = address_of(honest, "plain_c");
+  const Answer answer = symboliser.resolve({honest, file.get(), {}}, std::vector{plain});
+  EXPECT_EQ(answer.frames[0].back().name, "plain_c");
+  EXPECT_NE(answer.problem.find("(Killed)"), std::string::npos) << answer.problem;
+  const std::string other = SUBJECT_DIR "/clang-dwarf5";
+  const auto second = opened(other);
+  const Answer next =
+      symboliser.resolve({other, second.get(), {}}, std::vector{address_of(other, "main")});
+  EXPECT_EQ(next.problem, "");
+  EXPECT_EQ(next.frames[0].back().name, "main");
+}
+
+// A program with threads that allocate at full speed while workers are forked.
+TEST_F(Hostile, ForkedAmongBusyThreads) {
+  std::atomic<bool> stop = false;
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&] {
+      for (std::size_t n = 1; !stop; n = n * 31 % 70'001) std::make_unique<char[]>(n)[0] = 1;
+    });
+  for (int round = 0; round < 20; ++round) {
+    Symboliser symboliser;
+    expect_unharmed(symboliser);
+  }
+  stop = true;
+}
+
+}  // namespace
+}  // namespace vitrine::symbol

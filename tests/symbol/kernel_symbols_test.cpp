@@ -1,0 +1,57 @@
+#include "symbol/kernel_symbols.hpp"
+
+#include <gtest/gtest.h>
+
+#include "target/perf_map.hpp"
+
+namespace vitrine::symbol {
+namespace {
+
+TEST(KernelSymbols, FunctionsByAddress) {
+  const auto symbols = KernelSymbols::parse(
+      "ffffffff81000000 T _stext\n"
+      "ffffffff81000000 t local_alias\n"
+      "ffffffff81000040 t schedule\n"
+      "ffffffff81000080 D some_data\n"
+      "ffffffffc0000000 t in_module\t[ext4]\n"
+      "ffffffffc0100000 t bpf_prog_6deef7357e7b4530\t[bpf]\n"
+      "not a line\n\n"
+      "ffffffff81000090 W weak");
+  ASSERT_TRUE(symbols);
+  EXPECT_EQ(symbols->find(0xffffffff81000010)->name, "_stext");
+  EXPECT_EQ(symbols->find(0xffffffff81000040)->name, "schedule");
+  EXPECT_EQ(symbols->find(0xffffffff81000088)->name, "schedule");  // data is no function
+  EXPECT_EQ(symbols->find(0xffffffff81000091)->name, "weak");
+  EXPECT_EQ(symbols->find(0xffffffffc0000004)->module, "ext4");
+  EXPECT_EQ(symbols->find(0xffffffffc0100004)->module, "bpf");
+  EXPECT_FALSE(symbols->find(0xffffffff80ffffff));
+  EXPECT_FALSE(symbols->find(0xfffffffff0000000));  // far behind the last
+}
+
+TEST(KernelSymbols, HiddenAddressesAreSaid) {
+  const auto symbols =
+      KernelSymbols::parse("0000000000000000 T _stext\n0000000000000000 t schedule\n");
+  ASSERT_FALSE(symbols);
+  EXPECT_EQ(symbols.error().code, ErrorCode::not_permitted);
+  EXPECT_NE(symbols.error().remedy.find("CAP_SYSLOG"), std::string::npos);
+}
+
+TEST(KernelSymbols, AnythingElseIsMalformed) {
+  for (const char* text : {"", "\n\n", "abc", "ffffffff81000000 D data\n", "\xff\xff\xff T"}) {
+    const auto symbols = KernelSymbols::parse(text);
+    ASSERT_FALSE(symbols) << text;
+    EXPECT_EQ(symbols.error().code, ErrorCode::malformed);
+  }
+}
+
+TEST(KernelSymbols, OfThisMachine) {
+  auto text = target::read_kernel_symbols();
+  ASSERT_TRUE(text) << text.error().message;
+  const auto symbols = KernelSymbols::parse(std::move(*text));
+  if (::geteuid() != 0) return;
+  ASSERT_TRUE(symbols) << symbols.error().message;
+  EXPECT_GT(symbols->size(), 10'000U);
+}
+
+}  // namespace
+}  // namespace vitrine::symbol

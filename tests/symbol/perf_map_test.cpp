@@ -1,0 +1,130 @@
+#include "symbol/perf_map.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "target/perf_map.hpp"
+#include "target/proc_file.hpp"
+
+namespace vitrine::symbol {
+namespace {
+
+TEST(PerfMap, FunctionsByAddress) {
+  PerfMap map;
+  map.add(
+      "7f0000001000 40 LazyCompile:~handle /srv/app.js:12\n"
+      "0x7f0000001040 0x20 second\n"
+      "no line\n"
+      "7f0000002000 10\n"
+      "zz 10 name\n");
+  EXPECT_EQ(map.size(), 2U);
+  EXPECT_EQ(map.find(0x7f0000001000)->name, "LazyCompile:~handle /srv/app.js:12");
+  EXPECT_EQ(map.find(0x7f000000103f)->start, 0x7f0000001000U);
+  EXPECT_EQ(map.find(0x7f0000001040)->name, "second");
+  EXPECT_FALSE(map.find(0x7f0000001060));
+}
+
+TEST(PerfMap, MemoryIsUsedAgain) {
+  PerfMap map;
+  map.add("1000 100 old\n");
+  map.add("1040 40 new\n");
+  EXPECT_EQ(map.find(0x1000)->name, "old");
+  EXPECT_EQ(map.find(0x1050)->name, "new");
+  EXPECT_EQ(map.find(0x1090)->name, "old");
+}
+
+TEST(PerfMap, AnUnfinishedLineComesNextTime) {
+  PerfMap map;
+  const std::string text = "1000 10 first\n2000 10 sec";
+  map.add(text);
+  EXPECT_EQ(map.size(), 1U);
+  EXPECT_EQ(map.taken(), 14U);
+  map.add(text.substr(map.taken()) + "ond\n");
+  EXPECT_EQ(map.find(0x2005)->name, "second");
+}
+
+TEST(PerfMap, ASizeBeyondTheEndIsNothing) {
+  PerfMap map;
+  map.add("fffffffffffffff0 ffffffffffffffff all\n1000 10 fine\n");
+  EXPECT_FALSE(map.find(5));
+  EXPECT_EQ(map.find(0x1001)->name, "fine");
+}
+
+/// The test process as the one that is profiled.
+class PerfMapFile : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::remove(path_);
+    auto dir = target::open_at(AT_FDCWD, "/proc/self", O_PATH | O_DIRECTORY);
+    ASSERT_TRUE(dir);
+    proc_ = std::move(*dir);
+  }
+  void TearDown() override { std::filesystem::remove(path_); }
+
+  std::string path_ = fmt::format("/tmp/perf-{}.map", ::getpid());
+  FileDescriptor proc_;
+};
+
+TEST_F(PerfMapFile, IsReadAndReadOnWhenItGrew) {
+  EXPECT_EQ(target::read_perf_map(proc_.get(), 0).error().code, ErrorCode::not_found);
+  std::ofstream(path_) << "1000 10 first\n2000 1";
+  PerfMap map;
+  map.add(target::read_perf_map(proc_.get(), map.taken()).value().text);
+  EXPECT_EQ(map.size(), 1U);
+  std::ofstream(path_, std::ios::app) << "0 second\n";
+  const auto more = target::read_perf_map(proc_.get(), map.taken()).value();
+  EXPECT_EQ(more.text, "2000 10 second\n");
+  EXPECT_FALSE(more.anew);
+  map.add(more.text);
+  EXPECT_EQ(map.size(), 2U);
+  std::ofstream(path_, std::ios::trunc) << "3000 10 x\n";
+  const auto anew = target::read_perf_map(proc_.get(), map.taken()).value();
+  EXPECT_TRUE(anew.anew);
+  EXPECT_EQ(anew.text, "3000 10 x\n");
+}
+
+TEST_F(PerfMapFile, APipeIsNotOpened) {
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0666), 0);
+  const auto text = target::read_perf_map(proc_.get(), 0);
+  ASSERT_FALSE(text);
+  EXPECT_EQ(text.error().code, ErrorCode::unsupported);
+}
+
+TEST_F(PerfMapFile, ALinkIsNotFollowed) {
+  std::filesystem::create_symlink("/etc/passwd", path_);
+  const auto text = target::read_perf_map(proc_.get(), 0);
+  ASSERT_FALSE(text);
+  EXPECT_EQ(text.error().message, path_ + " is a link");
+}
+
+TEST_F(PerfMapFile, OfAnotherUserIsNotBelieved) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root: gives a file away";
+  std::ofstream(path_) << "1000 10 forged\n";
+  ASSERT_EQ(::chown(path_.c_str(), 65534, 65534), 0);
+  const auto text = target::read_perf_map(proc_.get(), 0);
+  ASSERT_FALSE(text);
+  EXPECT_EQ(text.error().code, ErrorCode::not_permitted);
+  EXPECT_NE(text.error().message.find("belongs to user 65534"), std::string::npos);
+}
+
+// One of 8 GiB, though it takes no room: what we take of it is bounded.
+TEST_F(PerfMapFile, AHugeOneIsCut) {
+  std::ofstream(path_) << "1000 10 first\n";
+  ASSERT_EQ(::truncate(path_.c_str(), 8LL << 30), 0);
+  const auto text = target::read_perf_map(proc_.get(), 0);
+  ASSERT_TRUE(text);
+  EXPECT_EQ(text->text.size(), 256U << 20);
+  PerfMap map;
+  map.add(text->text);
+  EXPECT_EQ(map.size(), 1U);
+  EXPECT_EQ(map.taken(), text->text.size());  // and is not read again
+}
+
+}  // namespace
+}  // namespace vitrine::symbol
