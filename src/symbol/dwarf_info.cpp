@@ -2,10 +2,13 @@
 
 #include <dwarf.h>
 #include <elf.h>
+#include <elfutils/libdwelf.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/limits.hpp"
 #include "symbol/worker_process.hpp"
@@ -33,9 +36,26 @@ DwarfInfo::DwarfInfo(Elf* elf, ::Dwarf* dwarf, const elf::File& headers)
     if ((section.flags & SHF_EXECINSTR) != 0 && (section.flags & SHF_ALLOC) != 0)
       code_.push_back({section.address, section.address + section.size});
   std::sort(code_.begin(), code_.end(), [](Code a, Code b) { return a.start < b.start; });
+  take_shared();
   add_units();
   add_from_aranges();
   ranges_.build();
+}
+
+/// libdw looks for the file by its build id alone when it does not know where this one lies.
+void DwarfInfo::take_shared() {
+  const char* name = nullptr;
+  const void* id = nullptr;
+  const ssize_t id_bytes = dwelf_dwarf_gnu_debugaltlink(dwarf_.get(), &name, &id);
+  if (id_bytes <= 0 || name == nullptr || *name == '\0') return;
+  shared_file_ = FileDescriptor(::open(name, O_RDONLY | O_CLOEXEC));
+  if (!shared_file_) return;
+  shared_.reset(dwarf_begin(shared_file_.get(), DWARF_C_READ));
+  if (shared_ == nullptr) return;
+  const void* its_id = nullptr;
+  const ssize_t its_bytes = dwelf_elf_gnu_build_id(dwarf_getelf(shared_.get()), &its_id);
+  if (its_bytes == id_bytes && std::memcmp(its_id, id, static_cast<std::size_t>(id_bytes)) == 0)
+    dwarf_setalt(dwarf_.get(), shared_.get());
 }
 
 /// Code that the linker left out still has its description, at an address like 0 where nothing is:

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/file_descriptor.hpp"
 #include "elf/file.hpp"
 #include "symbol/dwarf_unit.hpp"
 
@@ -36,12 +37,15 @@ class DwarfInfo {
   };
 
   DwarfInfo(Elf* elf, ::Dwarf* dwarf, const elf::File& headers);
+  void take_shared();
   void add_units();
   void add_from_aranges();
   void add(Address start, Address end, std::uint32_t unit);
   DwarfUnit& unit(std::uint32_t index);
 
   std::unique_ptr<Elf, EndElf> elf_;
+  FileDescriptor shared_file_;
+  std::unique_ptr<::Dwarf, EndDwarf> shared_;  ///< what dwz moved out of this and other files
   std::unique_ptr<::Dwarf, EndDwarf> dwarf_;
   struct Code {
     Address start = 0, end = 0;

@@ -144,7 +144,7 @@ Frames DwarfUnit::find(Address address, std::size_t depth) {
   set_line(address, frames.back());
   auto found = ranges_.find(address);
   if (!found) {
-    if (frames.back().line == 0 && frames.back().file.empty()) frames.clear();
+    if (frames.back().line == 0) frames.clear();
     return frames;
   }
   for (std::uint32_t at = *found;;) {

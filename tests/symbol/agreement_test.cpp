@@ -41,7 +41,12 @@ class Subjects : public testing::TestWithParam<const char*> {};
 
 TEST_P(Subjects, EqualLlvmSymbolizer) {
   const std::string path = std::string(SUBJECT_DIR "/") + GetParam();
-  const Agreement agreement = compare(path, path, 2000);
+  // llvm-symbolizer 14 misses inlined functions in what gcc has split off; the code is the same as
+  // without that.
+  std::string peer = path;
+  if (peer.ends_with("gcc-split5")) peer = SUBJECT_DIR "/gcc-dwarf5";
+  if (peer.ends_with("gcc-split4")) peer = SUBJECT_DIR "/gcc-dwarf4";
+  const Agreement agreement = compare(path, peer, 2000);
   EXPECT_GE(static_cast<double>(agreement.same), 0.995 * static_cast<double>(agreement.of))
       << agreement.first_difference;
   EXPECT_GT(agreement.inlined, agreement.of / 50) << "nothing inlined was asked for";
