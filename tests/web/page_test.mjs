@@ -7,6 +7,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import axe from 'axe-core';
 import { chromium } from 'playwright-core';
 
 const made = ['demo', 'known', 'hostile', 'large', 'empty'];
@@ -297,6 +298,15 @@ onPage('50,000 distinct stacks can be worked with', 'large', async (page) => {
     await page.getByRole('button', { name: 'Show more' }).waitFor();
   });
 });
+
+for (const colorScheme of ['light', 'dark'])
+  for (const hash of ['', '#view=functions&compare=tenant,acme', '#view=labels&filter=route!=/cart', '#flame=1&compare=tenant,acme,globex&search=query'])
+    onPage(`axe finds nothing, ${colorScheme} ${hash}`, 'demo', async (page) => {
+      await tree(page).or(page.locator('table')).first().waitFor();
+      await page.evaluate(axe.source);
+      const { violations } = await page.evaluate(() => window.axe.run({ resultTypes: ['violations'] }));
+      assert.deepEqual(violations.map((v) => `${v.id}: ${v.nodes.slice(0, 4).map((n) => n.html.slice(0, 160)).join(' | ')}`), []);
+    }, { colorScheme, hash });
 
 onPage('a profile without samples says so', 'empty', async (page) => {
   await page.getByRole('heading', { name: 'No samples' }).waitFor();

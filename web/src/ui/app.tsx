@@ -93,11 +93,11 @@ export function App({ profile }: { profile: Profile }) {
       <Header profile={profile} model={model} state={state} change={change} theme={theme}
         toggleTheme={toggleTheme} showHelp={() => setHelp(true)} />
       <Notice profile={profile} />
-      <div class="toolbar" role="toolbar" aria-label="What is shown">
+      <section class="toolbar" aria-label="What is shown">
         <GroupBy keys={model.dimensions.keys} chosen={state.groupBy} change={change} />
         <FilterBar state={state} model={model} change={change} />
         <SearchBox state={state} model={model} change={change} input={searchBox} />
-      </div>
+      </section>
       <Timeline model={model} range={state.range} change={change} />
       <div class="body">
         <Facets model={model} state={state} pick={pick} />

@@ -1,7 +1,8 @@
 import { choiceOf, print, type Term } from '../filter';
-import { visible } from '../format';
+import { duration, visible } from '../format';
 import type { Model } from '../model';
 import type { State } from '../state';
+import { lengthOf } from '../timeline';
 import type { Change } from './app';
 import { TypedText } from './typed';
 
@@ -12,6 +13,12 @@ export function FilterBar({ state, model, change }: { state: State; model: Model
       <TypedText value={state.filter} set={(filter) => change({ filter, zoom: [] })} label="Filter"
         placeholder="tenant=acme,route~^/pay" invalid={model.filterError !== undefined} describedBy="filter-error" />
       <span id="filter-error" class="error" role="status">{model.filterError && visible(model.filterError, 200)}</span>
+      {state.range && (
+        <span class="chip">
+          {duration(state.range[0] * 1000)} – {duration(Math.min(state.range[1], lengthOf(model.profile)) * 1000)}
+          <button aria-label="Show all of the time" title="Remove" onClick={() => change({ range: undefined, zoom: [] })}>×</button>
+        </span>
+      )}
       {model.terms.map((term, at) => (
         <span class={term.operator.startsWith('!') ? 'chip out' : 'chip'} key={`${at} ${term.key}`}>
           <bdi title={visible(wordsOf(term), 1000)}>{visible(wordsOf(term), 48)}</bdi>

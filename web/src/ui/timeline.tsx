@@ -94,11 +94,6 @@ export function Timeline({ model, range, change }: Props) {
           <span class={s === 0 ? 'first' : s * 1e6 > length * 0.98 ? 'last' : ''} style={{ left: x(s * 1e6) }}>{s === 0 ? '0' : `${+s.toPrecision(6)} s`}</span>
         ))}
       </div>
-      {range && (
-        <button class="chip clear" onClick={() => change({ range: undefined, zoom: [] })}>
-          {duration(range[0] * 1000)} – {duration(Math.min(range[1], length) * 1000)} ×
-        </button>
-      )}
     </section>
   );
 }
