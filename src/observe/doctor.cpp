@@ -16,6 +16,7 @@
 #include <optional>
 
 #include "bpf/availability.hpp"
+#include "bpf/profiler.hpp"
 #include "bpf/sampler.hpp"
 #include "bpf/thread_iterator.hpp"
 #include "target/maps.hpp"
@@ -31,6 +32,7 @@ using Verdict = Finding::Verdict;
 constexpr const char* capabilities = "capabilities";
 constexpr const char* kernel = "kernel";
 constexpr const char* modes = "modes";
+constexpr const char* profiles = "profiles";
 
 Finding of(const char* topic, std::string what, const Result<void>& tried, std::string detail) {
   if (tried) return {topic, std::move(what), Verdict::yes, std::move(detail), {}};
@@ -53,8 +55,9 @@ struct Capability {
 
 constexpr std::array known_capabilities{
     Capability{CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "reading processes of other users"},
-    Capability{CAP_BPF, "CAP_BPF", "snapshot at full speed, and ebpf mode"},
-    Capability{CAP_PERFMON, "CAP_PERFMON", "snapshot at full speed, and ebpf mode"},
+    Capability{CAP_BPF, "CAP_BPF", "snapshot at full speed, ebpf mode, traces and profiles"},
+    Capability{CAP_PERFMON, "CAP_PERFMON",
+               "snapshot at full speed, ebpf mode, traces and profiles"},
 };
 
 std::string setcap(const char* name) {
@@ -130,6 +133,7 @@ void examine_kernel(std::vector<Finding>& into) {
                          "a kernel with CONFIG_HAVE_ARCH_TRACEHOOK"));
   into.push_back(yama());
   into.push_back(paranoia());
+  into.push_back(kernel_names());
 }
 
 // --- modes --------------------------------------------------------------------------------------
@@ -146,6 +150,25 @@ Result<void> try_sampler() {
   auto sampler = bpf::Sampler::open();
   if (!sampler) return tl::unexpected(std::move(sampler.error()));
   return (*sampler)->start(1);
+}
+
+Result<void> try_profiler(bool off_cpu) {
+  bpf::ProfilerOptions options;
+  options.frequency = off_cpu ? 0 : 1;
+  options.off_cpu = off_cpu;
+  options.pending_bytes = 1U << 20;
+  options.ring_bytes = 1U << 20;
+  auto profiler = bpf::Profiler::open(options);
+  if (!profiler) return tl::unexpected(std::move(profiler.error()));
+  return (*profiler)->start();
+}
+
+/// The kernel shows its addresses as zeros to who may not have them.
+Finding kernel_names() {
+  const auto first = target::read_file_at(AT_FDCWD, "/proc/kallsyms", 32);
+  const bool there = first && first->find_first_not_of('0') < first->find(' ');
+  return present("kernel symbols", there, "names of kernel functions in profiles",
+                 "CAP_SYSLOG, or: sysctl kernel.kptr_restrict=0");
 }
 
 /// A child of ours that waits, to try things on.
@@ -210,6 +233,12 @@ void examine_modes(std::vector<Finding>& into) {
   into.push_back(limited_to_own(std::move(snapshot)));
   into.push_back(limited_to_own(of(modes, "ebpf", sampler, "sees running threads")));
   into.push_back(limited_to_own(of(modes, "ptrace", try_ptrace(), "stops each thread")));
+
+  // Of other users' processes there are samples nevertheless, without labels and names.
+  into.push_back(limited_to_own(
+      of(profiles, "on CPU", try_profiler(false), "stacks and labels of what runs")));
+  into.push_back(limited_to_own(
+      of(profiles, "off CPU", try_profiler(true), "stacks and labels of what waits")));
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 /// Between two looks at what processes have done.
-constexpr milliseconds watch_interval{10};
+constexpr milliseconds watch_interval{20};
 constexpr std::uint64_t second_ns = 1'000'000'000;
 
 std::uint64_t now_ns(clockid_t clock) {

@@ -11,7 +11,7 @@ check() {
   local said
   said=$("$1")
   # The one thread shows it in two formats.
-  [ "$said" = $'tenant=acme\ntenant=acme' ] || { echo "$1 said: $said"; exit 1; }
+  [ "$said" = $'tenant=acme\ntenant=acme\nprofiled acme' ] || { echo "$1 said: $said"; exit 1; }
   echo "ok: ${1#"$work/"}"
 }
 

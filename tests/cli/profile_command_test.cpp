@@ -1,0 +1,445 @@
+// vitrine profile, on real processes: whose samples it has, with which labels and names, and where
+// it writes them.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cli/command.hpp"
+#include "support/child.hpp"
+
+namespace vitrine::test {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+/// What `--format json` printed.
+struct Seen {
+  std::vector<json> samples;
+  json summary;
+
+  [[nodiscard]] std::vector<json> where(const std::function<bool(const json&)>& holds) const {
+    std::vector<json> found;
+    std::copy_if(samples.begin(), samples.end(), std::back_inserter(found), holds);
+    return found;
+  }
+  /// Names of all functions on the stacks of `some`.
+  static std::vector<std::string> functions(const std::vector<json>& some) {
+    std::vector<std::string> names;
+    for (const json& sample : some)
+      for (const json& frame : sample["frames"])
+        if (frame["function"].is_string()) names.push_back(frame["function"]);
+    return names;
+  }
+};
+
+Seen parse(const std::string& text) {
+  Seen seen;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    json object = json::parse(line);
+    if (object.contains("summary"))
+      seen.summary = object["summary"];
+    else
+      seen.samples.push_back(std::move(object));
+  }
+  return seen;
+}
+
+std::string label(const json& sample, const std::string& key) {
+  for (const json& pair : sample["labels"])
+    if (pair["key"] == key) return pair["value"];
+  return "";
+}
+
+bool has_frame(const json& sample, const std::string& name) {
+  for (const json& frame : sample["frames"])
+    if (frame["function"].is_string() &&
+        frame["function"].get<std::string>().find(name) != std::string::npos)
+      return true;
+  return false;
+}
+
+auto of_tenant(std::string tenant) {
+  return [tenant = std::move(tenant)](const json& sample) {
+    return label(sample, "tenant") == tenant;
+  };
+}
+
+Child start_subject(std::vector<std::string> commands, std::string program = PROFILE_SUBJECT) {
+  commands.insert(commands.begin(), std::move(program));
+  Child child = Child::spawn(std::move(commands));
+  EXPECT_EQ(child.read_line(patience).value_or("nothing"), "ready");
+  return child;
+}
+
+/// On a machine with much else to do a second has few ticks of ours.
+const std::vector<std::string> fast{"--freq", "999", "--duration", "2s"};
+
+Outcome profile(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "profile");
+  return vitrine(std::move(arguments));
+}
+
+Seen profile_json(std::vector<std::string> arguments) {
+  if (std::find(arguments.begin(), arguments.end(), "--duration") == arguments.end())
+    arguments.insert(arguments.begin(), fast.begin(), fast.end());
+  arguments.insert(arguments.begin(), {"--format", "json"});
+  const Outcome outcome = profile(std::move(arguments));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  return parse(outcome.out);
+}
+
+class Directory {
+ public:
+  Directory() {
+    std::string name = std::filesystem::temp_directory_path() / "vitrine_profile_XXXXXX";
+    EXPECT_NE(::mkdtemp(name.data()), nullptr);
+    path_ = name;
+  }
+  ~Directory() { std::filesystem::remove_all(path_); }
+  std::string at(const std::string& name) const { return path_ / name; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+std::string content(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(ProfileCommand, HasLabelsAndWholeStacksOfEachThread) {
+  Child subject = start_subject({"burn acme", "burn globex", "traced"});
+  const Seen seen = profile_json({std::to_string(subject.pid())});
+  for (const char* tenant : {"acme", "globex"}) {
+    const auto samples = seen.where(of_tenant(tenant));
+    ASSERT_THAT(samples, Not(IsEmpty())) << tenant;
+    for (const json& sample : samples) {
+      EXPECT_EQ(label(sample, "route"), "/pay");
+      EXPECT_EQ(sample["pid"], subject.pid());
+      EXPECT_EQ(sample["comm"], "burner");
+      EXPECT_EQ(sample["measure"], "on_cpu");
+      EXPECT_TRUE(has_frame(sample, "burn()")) << sample;
+    }
+  }
+  const auto traced = seen.where([](const json& s) { return s.contains("trace_id"); });
+  ASSERT_THAT(traced, Not(IsEmpty()));
+  for (const json& sample : traced) {
+    EXPECT_EQ(sample["trace_id"], "0102030405060708090a0b0c0d0e0f10");
+    EXPECT_EQ(sample["span_id"], "a1a2a3a4a5a6a7a8");
+  }
+  // From the leaf to clone, without frame pointers.
+  const auto whole = seen.where([](const json& s) { return !s.contains("end"); });
+  EXPECT_GE(whole.size() * 100, seen.samples.size() * 95);
+  EXPECT_EQ(seen.summary["samples"], seen.samples.size());
+  ASSERT_EQ(seen.summary["processes"].size(), 1U);
+  EXPECT_EQ(seen.summary["processes"][0]["executable"], PROFILE_SUBJECT);
+}
+
+TEST(ProfileCommand, WritesEveryFormatFromOneRun) {
+  Child subject = start_subject({"burn acme"});
+  const Directory directory;
+  std::vector<std::string> words{std::to_string(subject.pid())};
+  words.insert(words.end(), fast.begin(), fast.end());
+  const std::vector<std::string> names{"p.pb.gz",           "p.otlp", "p.folded",
+                                       "p.speedscope.json", "p.html", "p.ndjson"};
+  for (const std::string& name : names) words.insert(words.end(), {"-o", directory.at(name)});
+  words.insert(words.end(), {"--group-by", "tenant"});
+  const Outcome outcome = profile(words);
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, IsEmpty());
+
+  const Seen seen = parse(content(directory.at("p.ndjson")));
+  ASSERT_THAT(seen.samples, Not(IsEmpty()));
+  std::istringstream folded(content(directory.at("p.folded")));
+  std::size_t count = 0;
+  bool grouped = false;
+  for (std::string line; std::getline(folded, line);) {
+    count += std::stoul(line.substr(line.rfind(' ') + 1));
+    grouped = grouped || line.find("acme;") != std::string::npos;
+  }
+  EXPECT_EQ(count, seen.samples.size());
+  EXPECT_TRUE(grouped);
+  EXPECT_EQ(content(directory.at("p.pb.gz")).substr(0, 2), "\x1f\x8b");
+  EXPECT_THAT(content(directory.at("p.otlp")), AllOf(HasSubstr("tenant"), HasSubstr("acme")));
+  EXPECT_TRUE(json::parse(content(directory.at("p.speedscope.json"))).contains("profiles"));
+  EXPECT_THAT(content(directory.at("p.html")), HasSubstr("<html"));
+  // Nothing is left beside them.
+  std::size_t files = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(directory.path()))
+    ++files;
+  EXPECT_EQ(files, names.size());
+}
+
+TEST(ProfileCommand, FollowsACommandFromItsStartToItsEnd) {
+  const Seen seen = profile_json({"--duration", "60s", "--freq", "999", "--exec", "--",
+                                  PROFILE_SUBJECT, "burn acme", "end 1000"});
+  EXPECT_THAT(seen.where(of_tenant("acme")), Not(IsEmpty()));
+  // The dynamic linker runs before anything else does.
+  const auto early = seen.where([](const json& s) { return has_frame(s, "_dl_"); });
+  EXPECT_THAT(seen.summary["processes"].size(), testing::Ge(1));
+  EXPECT_LT(std::stoull(seen.summary["duration_ns"].get<std::string>()), 50'000'000'000U);
+}
+
+TEST(ProfileCommand, SeesForksOnlyWhenItFollowsThem) {
+  Child subject = start_subject({"burn acme", "fork"});
+  const std::string pid = std::to_string(subject.pid());
+  const Seen without = profile_json({pid});
+  EXPECT_THAT(without.where(of_tenant("acme")), Not(IsEmpty()));
+  EXPECT_THAT(without.where(of_tenant("child")), IsEmpty());
+  Child other = start_subject({});
+  Child profiler = Child::spawn({VITRINE, "profile", std::to_string(other.pid()), "--follow",
+                                 "--freq", "999", "--duration", "60s", "--format", "json"},
+                                {.capture_stderr = false});
+  EXPECT_EQ(tell(other, "burn ready"), "ok");
+  EXPECT_EQ(tell(other, "fork"), "ok");
+  ::sleep(2);
+  profiler.signal(SIGINT);
+  const Seen with = parse(profiler.rest_of_output(patience));
+  EXPECT_EQ(profiler.wait(), 130);
+  EXPECT_THAT(with.where(of_tenant("child")), Not(IsEmpty()));
+}
+
+/// The profile of a subject that does something while it is profiled.
+Seen while_profiled(Child& subject, const std::string& command,
+                    const std::vector<std::string>& options = {}) {
+  std::vector<std::string> words{VITRINE,  "profile",  std::to_string(subject.pid()),
+                                 "--freq", "999",      "--duration",
+                                 "60s",    "--format", "json"};
+  words.insert(words.end(), options.begin(), options.end());
+  Child profiler = Child::spawn(words, {.capture_stderr = false});
+  ::usleep(500'000);
+  subject.write(command + "\n");
+  ::sleep(2);
+  profiler.signal(SIGINT);
+  const Seen seen = parse(profiler.rest_of_output(patience));
+  EXPECT_EQ(profiler.wait(), 130);
+  return seen;
+}
+
+TEST(ProfileCommand, SeesThreadsAndLibrariesThatComeLater) {
+  Child subject = start_subject({});
+  const Seen thread = while_profiled(subject, "burn late");
+  EXPECT_THAT(thread.where(of_tenant("late")), Not(IsEmpty()));
+  EXPECT_TRUE(has_frame(thread.where(of_tenant("late")).front(), "burn()"));
+  Child other = start_subject({});
+  const Seen library = while_profiled(other, "load " PROFILE_PLUGIN);
+  EXPECT_THAT(Seen::functions(library.samples), Contains("plugin_step"));
+}
+
+TEST(ProfileCommand, SeesTheProgramThatAProcessExecutes) {
+  Child subject = start_subject({"burn before"});
+  const Directory directory;
+  std::filesystem::copy_file(PROFILE_SUBJECT, directory.at("another"));
+  const Seen seen = while_profiled(subject, "exec " + directory.at("another"));
+  EXPECT_THAT(seen.where(of_tenant("before")), Not(IsEmpty()));
+  const auto after = seen.where(of_tenant("next"));
+  ASSERT_THAT(after, Not(IsEmpty()));
+  EXPECT_TRUE(has_frame(after.back(), "burn()"));
+  std::vector<std::string> executables;
+  for (const json& process : seen.summary["processes"])
+    executables.push_back(process["executable"]);
+  EXPECT_THAT(executables,
+              testing::IsSupersetOf({std::string(PROFILE_SUBJECT), directory.at("another")}));
+}
+
+TEST(ProfileCommand, NamesCodeThatWasMadeAtRunTime) {
+  Child subject = start_subject({"made"});
+  const Seen seen = profile_json({std::to_string(subject.pid())});
+  std::filesystem::remove("/tmp/perf-" + std::to_string(subject.pid()) + ".map");
+  const auto made = seen.where([](const json& s) { return has_frame(s, "made_at_run_time"); });
+  ASSERT_THAT(made, Not(IsEmpty()));
+  EXPECT_EQ(made.front()["frames"][0]["kind"], "jit");
+}
+
+TEST(ProfileCommand, NamesFunctionsOfAFileThatIsGone) {
+  const Directory directory;
+  std::filesystem::copy_file(PROFILE_SUBJECT, directory.at("gone"));
+  Child subject = start_subject({"burn acme"}, directory.at("gone"));
+  std::filesystem::remove(directory.at("gone"));
+  const Seen seen = profile_json({std::to_string(subject.pid())});
+  const auto samples = seen.where(of_tenant("acme"));
+  ASSERT_THAT(samples, Not(IsEmpty()));
+  EXPECT_TRUE(has_frame(samples.front(), "burn()")) << samples.front();
+}
+
+TEST(ProfileCommand, NamesFunctionsInAnotherMountNamespace) {
+  const Directory directory;
+  const std::string script = "mount -t tmpfs none '" + directory.path().string() +
+                             "' && cp '" PROFILE_SUBJECT "' '" + directory.at("inside") +
+                             "' && exec '" + directory.at("inside") + "' 'burn acme'";
+  Child subject = Child::spawn({"unshare", "-m", "sh", "-c", script});
+  ASSERT_EQ(subject.read_line(patience).value_or("nothing"), "ready");
+  ASSERT_FALSE(std::filesystem::exists(directory.at("inside")));
+  const Seen seen = profile_json({std::to_string(subject.pid())});
+  const auto samples = seen.where(of_tenant("acme"));
+  ASSERT_THAT(samples, Not(IsEmpty()));
+  EXPECT_TRUE(has_frame(samples.front(), "burn()")) << samples.front();
+}
+
+TEST(ProfileCommand, TellsTwoProcessesApart) {
+  Child one = start_subject({"burn one"});
+  Child two = start_subject({"burn two"});
+  const Seen seen = profile_json({std::to_string(one.pid()), std::to_string(two.pid())});
+  for (const auto& [child, tenant] : {std::pair(&one, "one"), std::pair(&two, "two")}) {
+    ASSERT_THAT(seen.where(of_tenant(tenant)), Not(IsEmpty()));
+    for (const json& sample : seen.where(of_tenant(tenant))) EXPECT_EQ(sample["pid"], child->pid());
+  }
+}
+
+TEST(ProfileCommand, SeesTheWholeMachine) {
+  Child one = start_subject({"burn one"});
+  Child two = start_subject({"burn two"});
+  const Seen seen = profile_json({"--all"});
+  for (const auto& [child, tenant] : {std::pair(&one, "one"), std::pair(&two, "two")}) {
+    const auto samples = seen.where([&, pid = child->pid()](const json& s) {
+      return s["pid"] == pid && has_frame(s, "burn()");
+    });
+    ASSERT_THAT(samples, Not(IsEmpty()));
+    EXPECT_EQ(label(samples.back(), "tenant"), tenant);
+  }
+}
+
+TEST(ProfileCommand, SeesWhatWaits) {
+  Child subject = start_subject({"wait acme", "burn globex"});
+  const std::string pid = std::to_string(subject.pid());
+  const Seen off = profile_json({pid, "--off-cpu", "--min-block", "10ms"});
+  const auto waits = off.where(of_tenant("acme"));
+  ASSERT_THAT(waits, Not(IsEmpty()));
+  for (const json& sample : waits) {
+    EXPECT_EQ(sample["measure"], "off_cpu");
+    EXPECT_TRUE(has_frame(sample, "wait_in_turn()")) << sample;
+    EXPECT_GE(sample["value_ns"].get<std::uint64_t>(), 10'000'000U);
+  }
+  EXPECT_THAT(off.where(of_tenant("globex")), IsEmpty());
+  const Seen both = profile_json({pid, "--off-cpu", "--on-cpu"});
+  EXPECT_THAT(both.where(of_tenant("globex")), Not(IsEmpty()));
+  EXPECT_THAT(both.where(of_tenant("acme")), Not(IsEmpty()));
+}
+
+TEST(ProfileCommand, FiltersAndGroups) {
+  Child subject = start_subject({"burn acme", "burn globex"});
+  const std::string pid = std::to_string(subject.pid());
+  const Seen seen = profile_json({pid, "--filter", "tenant=acme,route~^/p"});
+  ASSERT_THAT(seen.samples, Not(IsEmpty()));
+  EXPECT_EQ(seen.where(of_tenant("acme")).size(), seen.samples.size());
+
+  std::vector<std::string> words{pid, "--top", "tenant,route"};
+  words.insert(words.end(), fast.begin(), fast.end());
+  const Outcome top = profile(words);
+  EXPECT_EQ(top.status, 0) << top.err;
+  EXPECT_THAT(top.out, testing::ContainsRegex("on CPU +share +samples +tenant +route"));
+  EXPECT_THAT(top.out, testing::ContainsRegex("[0-9]+% +[0-9]+ +acme +/pay"));
+  EXPECT_THAT(top.out, testing::ContainsRegex("[0-9]+% +[0-9]+ +globex +/pay"));
+}
+
+TEST(ProfileCommand, RefreshesATable) {
+  Child subject = start_subject({"burn acme"});
+  Child profiler = Child::spawn({VITRINE, "profile", std::to_string(subject.pid()), "--top",
+                                 "tenant", "--watch=300ms", "--freq", "999"});
+  int tables = 0, rows = 0;
+  while (tables < 3 || rows < 2) {
+    const auto line = profiler.read_line(patience);
+    ASSERT_TRUE(line.has_value());
+    tables += line->find("tenant") != std::string::npos;
+    rows += line->find("acme") != std::string::npos;
+  }
+  profiler.signal(SIGINT);
+  EXPECT_EQ(profiler.wait(), 130);
+}
+
+TEST(ProfileCommand, SumsUpOnTheTerminal) {
+  Child subject = start_subject({"burn acme", "burn globex"});
+  std::vector<std::string> words{std::to_string(subject.pid())};
+  words.insert(words.end(), fast.begin(), fast.end());
+  const Outcome outcome = profile(words);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("samples on CPU"), HasSubstr("by tenant"), HasSubstr("acme"),
+                    HasSubstr("globex"), HasSubstr("functions on CPU"), HasSubstr("burn_step")));
+  EXPECT_THAT(outcome.err, HasSubstr("-o profile.html"));
+}
+
+TEST(ProfileCommand, PrintsWhatItHasWhenInterrupted) {
+  Child subject = start_subject({"burn acme"});
+  const Directory directory;
+  Child profiler = Child::spawn({VITRINE, "profile", std::to_string(subject.pid()), "--freq", "999",
+                                 "--duration", "60s", "-o", directory.at("p.ndjson")});
+  ::sleep(2);
+  profiler.signal(SIGINT);
+  EXPECT_EQ(profiler.wait(), 130) << profiler.rest_of_errors();
+  EXPECT_THAT(parse(content(directory.at("p.ndjson"))).where(of_tenant("acme")), Not(IsEmpty()));
+}
+
+TEST(ProfileCommand, RefusesWhatMakesNoSense) {
+  EXPECT_EQ(profile({}).status, 2);
+  EXPECT_EQ(profile({"--all", "1"}).status, 2);
+  EXPECT_EQ(profile({"1", "--format", "xml"}).status, 2);
+  EXPECT_EQ(profile({"1", "-o", "profile.xml"}).status, 2);
+  EXPECT_EQ(profile({"1", "-o", "a.html", "--format", "html", "--format", "json"}).status, 2);
+  EXPECT_EQ(profile({"1", "--format", "json", "--format", "folded"}).status, 2);
+  EXPECT_EQ(profile({"1", "--filter", "tenant"}).status, 2);
+  EXPECT_EQ(profile({"1", "--preempted"}).status, 2);
+  EXPECT_EQ(profile({"1", "--watch"}).status, 2);
+  EXPECT_EQ(profile({"1", "--freq", "0"}).status, 2);
+  EXPECT_EQ(profile({"2147483600"}).status, 4);
+  EXPECT_EQ(profile({"--exec", "--", "/no/such/program"}).status, 4);
+}
+
+TEST(ProfileCommand, SaysBeforeItSamplesThatItCannotWrite) {
+  const Directory directory;
+  const Outcome missing = profile({"--all", "--duration", "60s", "-o", directory.at("no/p.html")});
+  EXPECT_EQ(missing.status, 4);
+  EXPECT_THAT(missing.err, HasSubstr("no/p.html cannot be written: No such file or directory"));
+  EXPECT_EQ(profile({"--all", "--format", "html", "-o", directory.path()}).status, 1);
+}
+
+/// `vitrine profile` as user nobody, with just these capabilities.
+Outcome as_nobody(const std::string& capabilities, std::vector<std::string> arguments) {
+  std::vector<std::string> words{"setpriv",
+                                 "--reuid=65534",
+                                 "--regid=65534",
+                                 "--clear-groups",
+                                 "--inh-caps=" + capabilities,
+                                 "--ambient-caps=" + capabilities,
+                                 "--",
+                                 VITRINE,
+                                 "profile"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return run(words);
+}
+
+TEST(ProfileCommand, SaysWhichCapabilitiesAreMissing) {
+  Child subject = start_subject({"burn acme"});
+  const Outcome refused = as_nobody("-all", {std::to_string(subject.pid())});
+  EXPECT_EQ(refused.status, 3) << refused.err;
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("CAP_BPF"), HasSubstr("CAP_PERFMON")));
+}
+
+TEST(ProfileCommand, NeedsNoRoot) {
+  Child subject = start_subject({"burn acme"});
+  const Outcome outcome = as_nobody("+bpf,+perfmon,+sys_ptrace",
+                                    {std::to_string(subject.pid()), "--freq", "999", "--duration",
+                                     "2s", "--off-cpu", "--on-cpu", "--format", "json"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const auto samples = parse(outcome.out).where(of_tenant("acme"));
+  ASSERT_THAT(samples, Not(IsEmpty())) << outcome.err;
+  EXPECT_TRUE(has_frame(samples.front(), "burn()"));
+}
+
+}  // namespace
+}  // namespace vitrine::test

@@ -1,0 +1,131 @@
+// A program to profile, built without frame pointers. Each of its arguments, and each line of its
+// standard input after it said "ready", is a command; a line is answered by "ok":
+//   burn TENANT     a thread that computes, labelled tenant=TENANT and route=/pay
+//   wait TENANT     a thread that sleeps for 20 ms, again and again, labelled like that
+//   traced          a thread that computes for trace 0102…10, span a1…a8
+//   load FILE       a thread that computes in a library that is loaded now
+//   made            a thread that computes in code that was made now, named in /tmp/perf-PID.map
+//   fork            a process that computes, labelled tenant=child
+//   exec FILE       executes it, with `burn next` for its argument
+//   end MS          ends in so many milliseconds
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vitrine/labels.hpp>
+
+namespace {
+
+using vitrine::labels::Key;
+using vitrine::labels::Set;
+
+const Key tenant_key("tenant"), route_key("route");
+std::atomic<std::uint64_t> sink;
+
+[[gnu::noinline]] std::uint64_t burn_step(std::uint64_t x) {
+  for (int i = 0; i < 2000; ++i) x = x * 6364136223846793005U + (x >> 29);
+  return x;
+}
+
+[[gnu::noinline]] void burn() {
+  for (;;) {
+    sink += burn_step(sink);
+    sink += 1;
+  }
+}
+
+[[gnu::noinline]] void wait_in_turn() {
+  for (;;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    sink += 1;
+  }
+}
+
+void start(const char* name, std::string tenant, void (*work)()) {
+  std::thread([=] {
+    pthread_setname_np(pthread_self(), name);
+    const vitrine::labels::Attach scope(Set::of({{tenant_key, tenant}, {route_key, "/pay"}}));
+    work();
+  }).detach();
+}
+
+/// `loop: inc rax; dec rdi; jnz loop; ret`, called again and again.
+void burn_in_made_code() {
+  constexpr unsigned char code[] = {0x48, 0xff, 0xc0, 0x48, 0xff, 0xcf, 0x75, 0xf8, 0xc3};
+  void* page =
+      mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  std::memcpy(page, code, sizeof code);
+  std::ofstream map("/tmp/perf-" + std::to_string(getpid()) + ".map");
+  map << std::hex << reinterpret_cast<std::uintptr_t>(page) << ' ' << sizeof code
+      << " made_at_run_time\n";
+  map.close();
+  const auto made = reinterpret_cast<void (*)(std::uint64_t)>(page);
+  for (;;) {
+    made(1'000'000);
+    sink += 1;
+  }
+}
+
+void obey(const std::string& line) {
+  std::istringstream words(line);
+  std::string word, rest;
+  words >> word >> rest;
+  if (word == "burn") {
+    start("burner", rest, burn);
+  } else if (word == "wait") {
+    start("waiter", rest, wait_in_turn);
+  } else if (word == "traced") {
+    std::thread([] {
+      const vitrine::labels::TraceId trace{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+      const vitrine::labels::SpanId span{0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7, 0xa8};
+      const vitrine::labels::Scope scope(vitrine::labels::Trace(trace, span), {});
+      burn();
+    }).detach();
+  } else if (word == "load") {
+    void* library = dlopen(rest.c_str(), RTLD_NOW);
+    if (library == nullptr) std::cerr << dlerror() << '\n', std::_Exit(1);
+    std::thread(reinterpret_cast<void (*)()>(dlsym(library, "plugin_burn"))).detach();
+  } else if (word == "made") {
+    std::thread(burn_in_made_code).detach();
+  } else if (word == "fork") {
+    if (fork() == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      const vitrine::labels::Attach scope(Set::of({{tenant_key, "child"}}));
+      burn();
+    }
+  } else if (word == "exec") {
+    execl(rest.c_str(), rest.c_str(), "burn next", nullptr);
+    std::_Exit(1);
+  } else if (word == "end") {
+    std::thread([ms = std::stoi(rest)] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+      std::_Exit(0);
+    }).detach();
+  } else {
+    std::_Exit(2);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) obey(argv[i]);
+  std::cout << "ready" << std::endl;
+  for (std::string line; std::getline(std::cin, line);) {
+    obey(line);
+    std::cout << "ok" << std::endl;
+  }
+  for (;;) pause();
+}
