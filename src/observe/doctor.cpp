@@ -116,6 +116,14 @@ bool schedstat_counts() {
   return space != std::string::npos && line->compare(space, 2, " 0") != 0;
 }
 
+/// The kernel shows its addresses as zeros to who may not have them.
+Finding kernel_names() {
+  const auto first = target::read_file_at(AT_FDCWD, "/proc/kallsyms", 32);
+  const bool there = first && first->find_first_not_of('0') < first->find(' ');
+  return present("kernel symbols", there, "names of kernel functions in profiles",
+                 "CAP_SYSLOG, or: sysctl kernel.kptr_restrict=0");
+}
+
 void examine_kernel(std::vector<Finding>& into) {
   utsname name{};
   ::uname(&name);
@@ -161,14 +169,6 @@ Result<void> try_profiler(bool off_cpu) {
   auto profiler = bpf::Profiler::open(options);
   if (!profiler) return tl::unexpected(std::move(profiler.error()));
   return (*profiler)->start();
-}
-
-/// The kernel shows its addresses as zeros to who may not have them.
-Finding kernel_names() {
-  const auto first = target::read_file_at(AT_FDCWD, "/proc/kallsyms", 32);
-  const bool there = first && first->find_first_not_of('0') < first->find(' ');
-  return present("kernel symbols", there, "names of kernel functions in profiles",
-                 "CAP_SYSLOG, or: sysctl kernel.kptr_restrict=0");
 }
 
 /// A child of ours that waits, to try things on.

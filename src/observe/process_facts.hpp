@@ -1,7 +1,10 @@
 // What is known of a process beside its code: for the resource that its profile is about.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "profile/profile.hpp"
@@ -9,6 +12,8 @@
 namespace vitrine::observe {
 
 struct ProcessFacts {
+  pid_t inner_pid = 0;  ///< in its own pid namespace; 0: not known
+  uid_t owner = ~uid_t{0};
   std::string command;     ///< comm
   std::string executable;  ///< path as the process names it, without " (deleted)"; empty: hidden
   std::string container;   ///< id, by its cgroup; empty: in none

@@ -3,10 +3,14 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
+#include "base/limits.hpp"
 #include "elf/build_id.hpp"
 #include "elf/file.hpp"
 #include "observe/content_hash.hpp"
+#include "target/proc_file.hpp"
 
 namespace vitrine::observe {
 namespace {
@@ -64,6 +68,18 @@ const ProfileNames::FileNames& ProfileNames::names_of(const CodeFile& code) {
   return names;
 }
 
+void ProfileNames::require_kernel(std::vector<std::string>& problems) {
+  if (std::exchange(looked_at_kernel_, true)) return;
+  auto symbols =
+      target::read_file_at(AT_FDCWD, "/proc/kallsyms", limits::kernel_symbol_bytes)
+          .and_then([](std::string text) { return symbol::KernelSymbols::parse(std::move(text)); });
+  if (symbols)
+    kernel_ = std::move(*symbols);
+  else
+    problems.push_back("[kernel]: " + symbols.error().message +
+                       (symbols.error().remedy.empty() ? "" : "; " + symbols.error().remedy));
+}
+
 profile::Profile ProfileNames::name(UnnamedProfile unnamed, bool symbols) {
   profile::Profile profile = std::move(unnamed.profile);
   for (const SampledPrograms::Program& program : unnamed.processes)
@@ -71,25 +87,42 @@ profile::Profile ProfileNames::name(UnnamedProfile unnamed, bool symbols) {
                                  program->facts.executable,
                                  resource_of(program->pid, program->facts)});
 
-  std::map<const CodeFile*, Asked> asked;
-  for (std::size_t i = 0; i < unnamed.places.size(); ++i) {
-    const Place& place = unnamed.places[i];
-    profile.locations.push_back({place.mapping, place.address, place.kind, {}, {}});
-    if (!symbols || place.mapping == none) continue;
-    const MappedCode& mapped = unnamed.mappings[place.mapping];
-    if (mapped.file == nullptr || mapped.file->file == nullptr || mapped.file->table == nullptr)
-      continue;
-    Asked& of_file = asked[mapped.file.get()];
-    of_file.mapped = &mapped;
-    of_file.places.push_back(static_cast<Index>(i));
-    of_file.addresses.push_back(place.address - mapped.bias);
-  }
-
   Functions functions;
   const auto put = [&](Index place, const symbol::Frames& frames) {
     for (const symbol::Frame& frame : frames)
       profile.locations[place].lines.push_back(functions.line_of(frame));
   };
+  std::map<const CodeFile*, Asked> asked;
+  std::set<Index> made;  // processes whose perf map has been read
+  for (std::size_t i = 0; i < unnamed.places.size(); ++i) {
+    const Place& place = unnamed.places[i];
+    const auto at = static_cast<Index>(i);
+    profile.locations.push_back({place.mapping, place.address, place.kind, {}, {}});
+    if (!symbols) continue;
+    if (place.kind == profile::FrameKind::kernel) {
+      require_kernel(profile.problems);
+      const auto function = kernel_ ? kernel_->find(place.address) : std::nullopt;
+      if (function) put(at, {{std::string(function->name), {}, {}, 0, 0}});
+    } else if (place.mapping == none) {
+      SampledProgram& program = *unnamed.processes[place.process];
+      if (program.root && made.insert(place.process).second)
+        if (auto problem = program.made.refresh(program.root.get(), program.facts);
+            !problem.empty())
+          profile.problems.push_back(std::move(problem));
+      if (const auto function = program.made.find(place.address)) {
+        put(at, {{std::string(function->name), {}, {}, 0, 0}});
+        profile.locations.back().kind = profile::FrameKind::jit;
+      }
+    } else if (const MappedCode& mapped = unnamed.mappings[place.mapping];
+               mapped.file != nullptr && mapped.file->file != nullptr &&
+               mapped.file->table != nullptr) {
+      Asked& of_file = asked[mapped.file.get()];
+      of_file.mapped = &mapped;
+      of_file.places.push_back(at);
+      of_file.addresses.push_back(place.address - mapped.bias);
+    }
+  }
+
   const auto our_root = target::open_at(AT_FDCWD, "/", O_PATH | O_DIRECTORY);
   for (const auto& [code, questions] : asked) {
     symbol::File file;

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <map>
-#include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "observe/profile_builder.hpp"
 #include "profile/profile.hpp"
+#include "symbol/kernel_symbols.hpp"
 #include "symbol/symboliser.hpp"
 
 namespace vitrine::observe {
@@ -24,8 +26,11 @@ class ProfileNames {
     std::string content_hash;
   };
   const FileNames& names_of(const CodeFile& code);
+  void require_kernel(std::vector<std::string>& problems);
 
   symbol::Symboliser symboliser_;
+  std::optional<symbol::KernelSymbols> kernel_;
+  bool looked_at_kernel_ = false;
   std::map<file::FileIdentity, FileNames> files_;
 };
 

@@ -11,7 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "bpf/profiler.hpp"
+#include "bpf/moment_wire.h"
+#include "observe/made_code.hpp"
 #include "observe/process_code.hpp"
 #include "observe/process_facts.hpp"
 #include "profile/profile.hpp"
@@ -31,6 +32,7 @@ struct SampledProgram {
   unwind::Unwinder unwinder{unwind::CodeMap()};
   std::vector<target::Mapping> mappings;  ///< of each region of the unwinder's map
   std::vector<std::shared_ptr<const CodeFile>> files;
+  MadeCode made;  ///< for who puts names to addresses (ProfileNames)
 
   // For who keeps a profile's tables (ProfileBuilder).
   std::uint64_t generation = 0;                 ///< of the table that the indices are of
