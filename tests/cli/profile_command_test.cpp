@@ -85,6 +85,12 @@ Child start_subject(std::vector<std::string> commands, std::string program = PRO
   return child;
 }
 
+ChildOptions to_our_errors() {
+  ChildOptions options;
+  options.capture_stderr = false;
+  return options;
+}
+
 /// On a machine with much else to do a second has few ticks of ours.
 const std::vector<std::string> fast{"--freq", "999", "--duration", "2s"};
 
@@ -204,7 +210,7 @@ TEST(ProfileCommand, SeesForksOnlyWhenItFollowsThem) {
   Child other = start_subject({});
   Child profiler = Child::spawn({VITRINE, "profile", std::to_string(other.pid()), "--follow",
                                  "--freq", "999", "--duration", "60s", "--format", "json"},
-                                {.capture_stderr = false});
+                                to_our_errors());
   EXPECT_EQ(tell(other, "burn ready"), "ok");
   EXPECT_EQ(tell(other, "fork"), "ok");
   ::sleep(2);
@@ -221,7 +227,7 @@ Seen while_profiled(Child& subject, const std::string& command,
                                  "--freq", "999",      "--duration",
                                  "60s",    "--format", "json"};
   words.insert(words.end(), options.begin(), options.end());
-  Child profiler = Child::spawn(words, {.capture_stderr = false});
+  Child profiler = Child::spawn(words, to_our_errors());
   ::usleep(500'000);
   subject.write(command + "\n");
   ::sleep(2);
