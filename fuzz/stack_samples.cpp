@@ -1,0 +1,38 @@
+// Records of the profiling program: {u8 in how many parts}{records}. See fires.cpp.
+#include "bpf/kept_sets.hpp"
+#include "bpf/stack_sample.hpp"
+#include "input.hpp"
+
+using namespace vitrine;
+
+namespace {
+
+bool within(std::span<const std::byte> record, std::span<const std::byte> part) {
+  return part.empty() || (part.data() >= record.data() &&
+                          part.data() + part.size() <= record.data() + record.size());
+}
+
+void take(std::span<const std::byte> record, bpf::KeptSets& kept, bpf::StackSample& sample) {
+  if (!bpf::parse_stack_sample(record, sample)) return;
+  fuzz::require(sample.sets.size() == sample.head.moment.sets);
+  fuzz::require(within(record, sample.stack));
+  fuzz::require((sample.kernel_stack.size() + sample.registers.size()) * 8 <= record.size());
+  for (const bpf::FireSet& set : sample.sets) {
+    fuzz::require(within(record, set.kept));
+    for (const ChunkMemory::Chunk& chunk : set.chunks) fuzz::require(within(record, chunk.bytes));
+  }
+  kept.complete(sample.head.moment, sample.sets);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const auto all = fuzz::bytes(data + 1, size - 1);
+  bpf::KeptSets kept(4096);
+  bpf::StackSample sample;  // its vectors are used again, as in a profile
+  const std::size_t parts = *data % 4 + 1;
+  for (std::size_t i = 0; i < parts; ++i)
+    take(all.subspan(all.size() / parts * i, all.size() / parts), kept, sample);
+  return 0;
+}

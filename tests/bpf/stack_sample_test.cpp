@@ -1,0 +1,90 @@
+// Records of the profiler, right and wrong.
+#include "bpf/stack_sample.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace vitrine::bpf {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+template <class T>
+void add(Bytes& to, const T& value) {
+  const auto raw = std::as_bytes(std::span(&value, 1));
+  to.insert(to.end(), raw.begin(), raw.end());
+}
+
+/// With one label set of one chunk, two kernel addresses, three registers, and 11 bytes of stack.
+Bytes record() {
+  Bytes out;
+  vitrine_stack_sample head{};
+  head.moment.kind = VITRINE_SAMPLE_OFF_CPU;
+  head.moment.sets = 1;
+  head.off_ns = 5;
+  head.stack_start = 0x7ff0;
+  head.kernel_bytes = 16;
+  head.register_bytes = 24;
+  head.stack_bytes = 11;
+  add(out, head);
+  vitrine_fire_set set{};
+  set.id = 9;
+  set.kept_bytes = sizeof(vitrine_chunk) + 8;
+  add(out, set);
+  add(out, vitrine_chunk{0x1000, 8, 8});
+  for (const std::uint64_t word : {7, 101, 102, 1, 2, 3, 0x55, 0x66}) add(out, word);
+  return out;
+}
+
+TEST(ParseStackSample, TakesARecordApart) {
+  const Bytes bytes = record();
+  StackSample sample;
+  for (int again = 0; again < 2; ++again) {  // nothing of the last record stays
+    ASSERT_TRUE(parse_stack_sample(bytes, sample));
+    EXPECT_EQ(sample.head.off_ns, 5u);
+    ASSERT_EQ(sample.sets.size(), 1u);
+    EXPECT_EQ(sample.sets[0].chunks.at(0).address, 0x1000u);
+    EXPECT_THAT(sample.kernel_stack, testing::ElementsAre(101, 102));
+    EXPECT_THAT(sample.registers, testing::ElementsAre(1, 2, 3));
+    EXPECT_EQ(sample.stack_start, 0x7ff0u);
+    ASSERT_EQ(sample.stack.size(), 11u);
+    EXPECT_EQ(sample.stack[8], std::byte{0x66});
+  }
+}
+
+TEST(ParseStackSample, RefusesEveryRecordThatEndsTooEarly) {
+  const Bytes bytes = record();
+  StackSample sample;
+  for (std::size_t length = 0; length < bytes.size() - 5; ++length) {  // 5 of padding
+    const auto parsed = parse_stack_sample(std::span(bytes).first(length), sample);
+    ASSERT_FALSE(parsed) << length;
+    EXPECT_EQ(parsed.error().code, ErrorCode::malformed);
+  }
+}
+
+TEST(ParseStackSample, RefusesMoreSetsThanThereCanBe) {
+  vitrine_stack_sample head{};
+  head.moment.sets = ~0U;
+  Bytes bytes;
+  add(bytes, head);
+  StackSample sample;
+  EXPECT_FALSE(parse_stack_sample(bytes, sample));
+}
+
+TEST(ParseStackSample, SurvivesAnyBytes) {
+  std::mt19937 random(5);
+  StackSample sample;
+  for (int round = 0; round < 20000; ++round) {
+    Bytes bytes = record();
+    for (int change = 0; change < 4; ++change)
+      bytes[random() % bytes.size()] = static_cast<std::byte>(random());
+    if (!parse_stack_sample(bytes, sample)) continue;
+    EXPECT_LE(sample.stack.size() + 8 * sample.registers.size() + 8 * sample.kernel_stack.size(),
+              bytes.size());
+  }
+}
+
+}  // namespace
+}  // namespace vitrine::bpf
