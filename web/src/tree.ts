@@ -99,8 +99,9 @@ type Member = [side: number, position: number];
 function groupSamples(dimensions: readonly Dimension[], sides: readonly Int32Array[]) {
   const groups: Group[] = [];
   const nodes: { parent: number; index: number }[] = [];
-  const children = new Map<string, number>();
-  const groupIndex = new Map<string, number>();
+  // Per dimension: children of a node by value, and groups by value.
+  const children = dimensions.map(() => new Map<number, number>());
+  const groupIndex = dimensions.map(() => new Map<number, number>());
   const leafIndex = new Map<number, number>();
   const leaves: number[] = [];
   const members: Member[][] = [];
@@ -109,17 +110,16 @@ function groupSamples(dimensions: readonly Dimension[], sides: readonly Int32Arr
       let node = -1;
       dimensions.forEach((dimension, d) => {
         const id = dimension.of[sample];
-        const edge = `${node} ${d} ${id}`;
-        let child = children.get(edge);
+        const edge = (node + 1) * (dimension.values.length + 1) + id + 1;
+        let child = children[d].get(edge);
         if (child === undefined) {
-          const name = `${d} ${id}`;
-          let index = groupIndex.get(name);
+          let index = groupIndex[d].get(id);
           if (index === undefined) {
             index = groups.push({ key: dimension.key, value: valueName(dimension, id), missing: id < 0 }) - 1;
-            groupIndex.set(name, index);
+            groupIndex[d].set(id, index);
           }
           child = nodes.push({ parent: node, index }) - 1;
-          children.set(edge, child);
+          children[d].set(edge, child);
         }
         node = child;
       });
@@ -147,28 +147,29 @@ function layOut(raw: Raw, groups: Group[], weighed: Omit<Side, 'x'>[]): Tree {
   const share = new Float64Array(size);
   for (const { total } of weighed)
     if (total[0] > 0) for (let i = 0; i < size; i++) share[i] += total[i] / total[0];
-  for (let i = 0; i < size; i++)
-    if (first[i + 1] - first[i] > 1)
-      children.subarray(first[i], first[i + 1]).sort((a, b) => share[b] - share[a] || raw.what[a] - raw.what[b]);
+  const before = (a: number, b: number) => share[b] - share[a] || raw.what[a] - raw.what[b];
+  for (let i = 0; i < size; i++) sortPart(children, first[i], first[i + 1], before);
 
   const order = new Int32Array(size);  // preorder -> raw
   const parent = new Int32Array(size).fill(-1);
   const end = new Int32Array(size);
   const depth = new Int32Array(size);
-  const stack: number[] = [0];
-  const above: number[] = [-1];
+  const stack = new Int32Array(size);  // of raw, and whose child each is
+  const above = new Int32Array(size);
+  above[0] = -1;
+  let waiting = 1;
   let placed = 0;
   let maxDepth = 0;
-  while (stack.length > 0) {
-    const i = stack.pop()!;
+  while (waiting > 0) {
+    const i = stack[--waiting];
     const to = placed++;
     order[to] = i;
-    parent[to] = above.pop()!;
+    parent[to] = above[waiting];
     depth[to] = to === 0 ? 0 : depth[parent[to]] + 1;
     maxDepth = Math.max(maxDepth, depth[to]);
     for (let c = first[i + 1] - 1; c >= first[i]; c--) {
-      stack.push(children[c]);
-      above.push(to);
+      stack[waiting] = children[c];
+      above[waiting++] = to;
     }
   }
   for (let i = size - 1; i >= 0; i--) {
@@ -197,6 +198,20 @@ function layOut(raw: Raw, groups: Group[], weighed: Omit<Side, 'x'>[]): Tree {
   });
   const what = Int32Array.from(order, (i) => raw.what[i]);
   return { size, what, groups, parent, end, depth, maxDepth, sides };
+}
+
+/** Nearly all parts are short, and there are as many as frames: too many for a sort of the library's each. */
+function sortPart(all: Int32Array, from: number, to: number, before: (a: number, b: number) => number): void {
+  if (to - from > 24) {
+    all.subarray(from, to).sort(before);
+    return;
+  }
+  for (let i = from + 1; i < to; i++) {
+    const value = all[i];
+    let at = i;
+    for (; at > from && before(all[at - 1], value) > 0; at--) all[at] = all[at - 1];
+    all[at] = value;
+  }
 }
 
 /** Share of the side that a frame has; 0 where the side has nothing. */
