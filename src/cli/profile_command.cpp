@@ -96,23 +96,23 @@ class ProfileCommand : public Command {
         ->check(CLI::Range(observe::least_stack_bytes, limits::stack_copy))
         ->option_text("BYTES");
     app.add_option("-o,--output", paths_, "Write it there, - for standard output; may be repeated")
-        ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->allow_extra_args(false)
         ->option_text("FILE");
     app.add_option("--format", formats_,
                    "pprof, otlp, folded, speedscope, json or html; the first of the first -o, and "
                    "so on")
-        ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->allow_extra_args(false)
         ->option_text("FORMAT");
     app.add_option("--group-by", encoding_.group_by,
                    "Outermost frames by the values of these (folded, speedscope, html)")
         ->delimiter(',')
+        ->allow_extra_args(false)
         ->option_text("KEY,...");
     app.add_option("--filter", filter_, "Only samples of which this is true")
         ->option_text("FILTER");
     app.add_option("--top", top_, "Show a table: time, share, samples by the values of these")
         ->delimiter(',')
+        ->allow_extra_args(false)
         ->option_text("KEY,...");
     app.add_option("--watch", watch_, "Refresh the table each INTERVAL (1s when not given)")
         ->option_text("[=INTERVAL]");
@@ -131,6 +131,7 @@ class ProfileCommand : public Command {
       if (auto writable = check_writable(output); !writable) return report(writable.error());
     auto profiling = observe::Profiling::open(options_);
     if (!profiling) return interrupted() ? exit_interrupted : report(profiling.error());
+    announce();
     const int status = interval_ ? watch(**profiling) : once(**profiling);
     tell(**profiling);
     return status;
@@ -269,6 +270,18 @@ class ProfileCommand : public Command {
 
   [[nodiscard]] profile::Profile select(profile::Profile taken) const {
     return filter_.empty() ? std::move(taken) : profile::filtered(std::move(taken), only_);
+  }
+
+  /// Sampling has begun.
+  void announce() const {
+    fmt::print(
+        stderr, "vitrine: profiling {}: {}{}{}{}\n", printable(subject()),
+        options_.on_cpu ? fmt::format("on CPU at {} Hz", options_.frequency) : std::string(),
+        options_.on_cpu && options_.off_cpu ? " and " : "", options_.off_cpu ? "off CPU" : "",
+        time_ ? fmt::format(", for {}",
+                            duration_text(std::chrono::duration<double, std::nano>(*time_).count(),
+                                          text_.utf8))
+              : std::string());
   }
 
   [[nodiscard]] std::string subject() const {

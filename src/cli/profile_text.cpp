@@ -53,8 +53,9 @@ std::string samples_text(std::size_t count) {
   return fmt::format("{} sample{}", count, count == 1 ? "" : "s");
 }
 
-std::string count_line(std::uint64_t count, std::string_view what) {
-  return count == 0 ? std::string() : fmt::format("{} {}\n", count, what);
+/// "what: count (more)"; nothing, where there were none.
+std::string count_line(std::string_view what, std::uint64_t count, std::string_view more) {
+  return count == 0 ? std::string() : fmt::format("{}: {} ({})\n", what, count, more);
 }
 
 std::string functions_text(const profile::Profile& profile, profile::Measure measure,
@@ -95,12 +96,14 @@ std::string profile_losses(const profile::Profile& profile) {
         return end == profile::StackEnd::no_rule || end == profile::StackEnd::bad;
       }));
   std::string out;
-  out += count_line(profile.losses.events, "samples were lost: there was no room for them");
-  out += count_line(profile.losses.truncated_stacks,
-                    "stacks are truncated: --stack-bytes copies more of them");
-  out += count_line(broken, "stacks end early: nothing tells how to leave their last frame");
-  out += count_line(profile.losses.truncated_labels, "samples with labels that were cut");
-  out += count_line(profile.losses.unread_labels, "samples of which labels could not be read");
+  out += count_line("lost samples", profile.losses.events, "there was no room for them");
+  out += count_line("truncated stacks", profile.losses.truncated_stacks,
+                    "--stack-bytes copies more of them");
+  out += count_line("stacks that end early", broken, "nothing tells how to leave their last frame");
+  out += count_line("samples with labels that were cut", profile.losses.truncated_labels,
+                    "they were too long, or too many");
+  out += count_line("samples without labels", profile.losses.unread_labels,
+                    "they could not be read at that moment");
   for (const std::string& problem : profile.problems) out += printable(problem) + '\n';
   return out;
 }
