@@ -31,9 +31,10 @@ function(vitrine_layer name)
 endfunction()
 
 # vitrine_test(name SOURCES … LINK …): a GoogleTest program, its cases registered with ctest one by
-# one. TIMEOUT bounds each case.
+# one. TIMEOUT bounds each case. Cases run beside those of other programs and their own, but SERIAL ones
+# alone (they look at all of the machine), and of those with one LOCK one at a time (they use one thing).
 function(vitrine_test name)
-  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LINK;DEFINITIONS;DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(arg "SERIAL" "TIMEOUT" "SOURCES;LINK;DEFINITIONS;DEPENDS;LABELS;LOCK" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 60)
   endif()
@@ -50,8 +51,17 @@ function(vitrine_test name)
   if(arg_DEPENDS)
     add_dependencies(${name} ${arg_DEPENDS})
   endif()
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST
-    PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
+  set(properties TIMEOUT ${arg_TIMEOUT})
+  if(arg_LABELS)
+    list(APPEND properties LABELS "${arg_LABELS}")
+  endif()
+  if(arg_LOCK)
+    list(APPEND properties RESOURCE_LOCK ${arg_LOCK})
+  endif()
+  if(arg_SERIAL)
+    list(APPEND properties RUN_SERIAL TRUE)
+  endif()
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES ${properties})
 endfunction()
 
 # vitrine_check_published(target VERSION v SLOTS name:bytes… [SONAME name]): fails the build when the

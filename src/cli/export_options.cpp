@@ -1,0 +1,91 @@
+#include "cli/export_options.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+
+#include "cli/report.hpp"
+#include "cli/text.hpp"
+#include "send/environment.hpp"
+
+namespace vitrine::cli {
+namespace {
+
+constexpr std::size_t most_request_bytes = 4U << 20;  // what gRPC and many proxies take by default
+constexpr std::chrono::seconds last_chance{10};       // for what is left at the end
+
+std::string counted(std::uint64_t count, const char* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+void ExportOptions::define(CLI::App& app) {
+  app.add_option("--export", options_.url,
+                 "Send to a collector: otlp+http://HOST:4318, otlp+https://HOST; otlp: as "
+                 "OTEL_EXPORTER_OTLP_ENDPOINT says")
+      ->option_text("URL");
+  app.add_option("--export-header", options_.headers,
+                 "Send it, too; may be repeated. For secrets: OTEL_EXPORTER_OTLP_HEADERS")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->option_text("'NAME: VALUE'");
+  app.add_option("--spool", options_.spool,
+                 "Keep what the collector does not take yet in this directory, also for the next "
+                 "start")
+      ->option_text("DIR");
+  app.add_option("--spool-bytes", options_.spool_bytes,
+                 "Keep at most so much, then drop the oldest (256MiB; in memory 64MiB)")
+      ->transform(CLI::AsSizeValue(false))
+      ->option_text("SIZE");
+}
+
+Result<void> ExportOptions::check() const {
+  if (given() || (options_.headers.empty() && options_.spool.empty() && options_.spool_bytes == 0))
+    return {};
+  return fail(ErrorCode::usage, "--export-header, --spool and --spool-bytes are about sending",
+              "add --export otlp+http://HOST:4318");
+}
+
+Result<std::unique_ptr<send::Exporter>> ExportOptions::open() const {
+  auto options = send::with_environment(options_, send::own_environment());
+  if (!options) return tl::unexpected(options.error());
+  return send::Exporter::open(std::move(*options));
+}
+
+void send_profile(send::Exporter& exporter, const profile::Profile& profile,
+                  const profile::EncodeOptions& options) {
+  auto requests = profile::encode_otlp_requests(profile, options, most_request_bytes);
+  for (std::string& body : requests.bodies) exporter.send(std::move(body));
+  if (requests.too_large != 0)
+    note(fmt::format("{} too large to be sent", counted(requests.too_large, "sample")));
+}
+
+void tell(send::Exporter& exporter) {
+  for (const std::string& text : exporter.take_notes()) note(text);
+}
+
+bool finish(send::Exporter& exporter, std::string_view spool) {
+  exporter.finish(last_chance);
+  tell(exporter);
+  const send::ExportCounters counters = exporter.counters();
+  const bool stays = !spool.empty();
+  std::string text = "sent " + counted(counters.sent, "request");
+  const auto add = [&](std::uint64_t count, const char* what) {
+    if (count != 0) text += fmt::format(", {} {}", count, what);
+  };
+  if (counters.waiting != 0)
+    text += stays ? fmt::format(", {} in {} for the next start", counters.waiting, spool)
+                  : fmt::format(", {} not taken in time and lost", counters.waiting);
+  add(counters.refused, "refused and dropped");
+  add(counters.overflowed, "dropped as the spool was full");
+  add(counters.skipped, "files of the spool not ours and left there");
+  if (counters.rejected != 0)
+    text += fmt::format("; the collector left out {}", counted(counters.rejected, "profile"));
+  fmt::print(stderr, "vitrine: {}\n", printable(text));
+  return counters.refused + counters.overflowed + counters.rejected == 0 &&
+         (stays || counters.waiting == 0);
+}
+
+}  // namespace vitrine::cli
