@@ -10,11 +10,14 @@
 #include "cli/command.hpp"
 #include "cli/duration.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/export_options.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/line_output.hpp"
 #include "cli/live_text.hpp"
+#include "cli/path_pattern.hpp"
 #include "cli/profile_outputs.hpp"
 #include "cli/profile_text.hpp"
+#include "cli/profile_writer.hpp"
 #include "cli/progress.hpp"
 #include "cli/report.hpp"
 #include "cli/text.hpp"
@@ -56,7 +59,12 @@ class ProfileCommand : public Command {
          "that threads could have run, but others did, counts only with --preempted.",
          "KEYs are those of labels, or pid, tid, thread, process, cpu, trace_id, span_id. A FILTER "
          "is conditions that must all hold, with commas between them: tenant=acme, step!=idle, "
-         "route~^/pay and route!~health with regular expressions."},
+         "route~^/pay and route!~health with regular expressions.",
+         "--export sends to an OpenTelemetry Collector, by OTLP over HTTP. What it does not take "
+         "yet is tried again, and waits in memory or in --spool; what is lost is counted and told. "
+         "With --continuous a profile is taken again and again, until ^C or SIGTERM, while the "
+         "next one is already sampled: into files with their time (UTC) in place of %t in their "
+         "names, to a collector, or both."},
         {{"vitrine profile 4242", "ten seconds of process 4242, summed up on the terminal"},
          {"vitrine profile 4242 --duration 30s -o profile.html -o profile.pb.gz",
           "a page to look at, and the same for pprof"},
@@ -66,7 +74,11 @@ class ProfileCommand : public Command {
          {"vitrine profile 4242 --top tenant --watch", "tenants, refreshed each second"},
          {"vitrine profile 4242 --filter 'tenant=acme,route~^/pay' --group-by route --format "
           "folded",
-          "folded stacks of one tenant, by route"}},
+          "folded stacks of one tenant, by route"},
+         {"vitrine profile --all --continuous 10s --export otlp+http://localhost:4318 --spool "
+          "/var/spool/vitrine",
+          "the machine, always, to a collector"},
+         {"vitrine profile 4242 --continuous 1m -o 'profile-%t.pb.gz'", "a file a minute"}},
         {"labels", "trace", "doctor", "perf(1)"}};
   }
 
@@ -121,6 +133,10 @@ class ProfileCommand : public Command {
         ->option_text("TEXT");
     app.add_flag("--otlp-compact", encoding_.otlp_compact,
                  "Attributes of otlp by index: smaller, and understood by fewer");
+    app.add_option("--continuous", continuous_,
+                   "A profile of each INTERVAL, until stopped: 10s; -o needs a %t in its name")
+        ->option_text("INTERVAL");
+    export_.define(app);
   }
 
   int run() override {
@@ -129,11 +145,20 @@ class ProfileCommand : public Command {
     if (auto taken = take_options(); !taken) return report(taken.error());
     for (const ProfileOutput& output : outputs_)
       if (auto writable = check_writable(output); !writable) return report(writable.error());
+    if (export_.given()) {
+      auto opened = export_.open();
+      if (!opened) return report(opened.error());
+      exporter_ = std::move(*opened);
+    }
     auto profiling = observe::Profiling::open(options_);
     if (!profiling) return interrupted() ? exit_interrupted : report(profiling.error());
     announce();
-    const int status = interval_ ? watch(**profiling) : once(**profiling);
+    int status = every_      ? continuous(**profiling)
+                 : interval_ ? watch(**profiling)
+                             : once(**profiling);
     tell(**profiling);
+    if (exporter_ && !finish(*exporter_, export_.spool()) && status == exit_done)
+      status = exit_failed;
     return status;
   }
 
@@ -156,7 +181,7 @@ class ProfileCommand : public Command {
       auto duration = parse_duration(duration_);
       if (!duration) return tl::unexpected(duration.error());
       time_ = *duration;
-    } else if (!exec_ && watch_.empty()) {
+    } else if (!exec_ && watch_.empty() && continuous_.empty()) {
       time_ = usual_duration;
     }
     auto outputs = profile_outputs(paths_, formats_);
@@ -167,12 +192,32 @@ class ProfileCommand : public Command {
       if (!filter) return tl::unexpected(filter.error());
       only_ = std::move(*filter);
     }
+    if (auto sending = export_.check(); !sending) return sending;
+    if (auto continuous = take_continuous(); !continuous) return continuous;
     return take_watch();
+  }
+
+  Result<void> take_continuous() {
+    if (continuous_.empty()) return {};
+    auto every = parse_duration(continuous_);
+    if (!every) return tl::unexpected(every.error());
+    every_ = *every;
+    if (!watch_.empty() || !top_.empty())
+      return fail(ErrorCode::usage, "--continuous shows no table", "leave out --top and --watch");
+    if (outputs_.empty() && !export_.given())
+      return fail(ErrorCode::usage, "the profiles of --continuous go nowhere",
+                  "add --export otlp+http://HOST:4318, or -o 'profile-%t.pb.gz'");
+    for (const ProfileOutput& output : outputs_)
+      if (output.path == "-" ? output.encoding != profile::Encoding::json : !has_time(output.path))
+        return fail(ErrorCode::usage,
+                    fmt::format("{}: each profile would replace the one before it", output.path),
+                    "put %t, the time, into its name: -o 'profile-%t.pb.gz'");
+    return {};
   }
 
   Result<void> take_watch() {
     // A table of labels needs no names.
-    options_.symbols = top_.empty() || !outputs_.empty();
+    options_.symbols = top_.empty() || !outputs_.empty() || export_.given();
     if (watch_.empty()) return {};
     if (top_.empty() || !outputs_.empty())
       return fail(ErrorCode::usage, "--watch refreshes a table", "add --top KEY, and leave out -o");
@@ -198,13 +243,14 @@ class ProfileCommand : public Command {
     encoding_.title = subject();
     const int written = write(taken);
     if (written != exit_done) return written;
-    if (top_.empty() && outputs_.empty()) print_summary(taken);
+    if (top_.empty() && outputs_.empty() && !exporter_) print_summary(taken);
     if (!top_.empty()) print(top_text(top_, profile::top(taken, top_), style_, text_));
     return status;
   }
 
   int write(const profile::Profile& taken) {
     int status = exit_done;
+    if (exporter_) send_profile(*exporter_, taken, encoding_);
     for (const ProfileOutput& output : outputs_) {
       const auto written = write_profile(taken, output, encoding_);
       if (!written) {
@@ -213,7 +259,7 @@ class ProfileCommand : public Command {
         fmt::print(stderr, "vitrine: {}: {}", printable(output.path), profile_head(taken, text_));
       }
     }
-    if (!outputs_.empty())
+    if (!outputs_.empty() || exporter_)
       for (const std::string& line : lines_of(profile_losses(taken))) note(line);
     return status;
   }
@@ -225,6 +271,38 @@ class ProfileCommand : public Command {
                             : "nothing ran meanwhile: --off-cpu shows what it waits for");
     else
       fmt::print(stderr, "\n-o profile.html makes a page with flame graphs of it\n");
+  }
+
+  // --- profiles, again and again
+
+  int continuous(observe::Profiling& profiling) {
+    encoding_.title = subject();
+    ProfileWriter writer(outputs_, encoding_, exporter_.get());
+    Progress progress("profiling " + subject(), std::nullopt);
+    if (time_) end_ = Clock::now() + *time_;
+    std::uint64_t lost = 0;
+    auto next = Clock::now();
+    for (bool over = false; !over;) {
+      next = std::max(next + *every_, Clock::now());
+      do {  // goes on sampling while the one before is still written
+        const auto sampled = sample(
+            profiling, std::max(next, Clock::now() + (writer.busy() ? poll_time : milliseconds(0))),
+            [&] { progress.show(profiling.waiting()); });
+        if (!sampled) return report(sampled.error());
+        over = *sampled;
+      } while (!over && writer.busy());
+      if (over) profiling.stop();
+      writer.wait();
+      profile::Profile taken = select(profiling.take());
+      progress.clear();
+      tell(profiling);
+      if (exporter_) cli::tell(*exporter_);
+      if (lost == 0 && taken.losses.events != 0) note("samples get lost for want of room");
+      lost += taken.losses.events;
+      if (!taken.samples.empty()) writer.begin(std::move(taken));
+    }
+    if (lost != 0) note(fmt::format("{} samples were lost in all", lost));
+    return writer.wait() ? exit_done : exit_failed;  // stopped as it was meant to be
   }
 
   // --- a table, again and again
@@ -320,6 +398,7 @@ class ProfileCommand : public Command {
   std::string min_block_;
   std::string filter_;
   std::string watch_;
+  std::string continuous_;
   std::vector<std::string> paths_;
   std::vector<std::string> formats_;
   std::vector<std::string> top_;
@@ -329,6 +408,9 @@ class ProfileCommand : public Command {
   profile::Filter only_;
   std::optional<milliseconds> time_;
   std::optional<milliseconds> interval_;
+  std::optional<milliseconds> every_;
+  ExportOptions export_;
+  std::unique_ptr<send::Exporter> exporter_;
   std::optional<Clock::time_point> end_;
   Style style_ = Style::of_stdout();
   ProfileTextOptions text_{.utf8 = shows_utf8()};

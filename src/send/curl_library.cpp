@@ -28,7 +28,6 @@ Result<CurlLibrary> load() {
   VITRINE_FIND(multi_remove_handle);
   VITRINE_FIND(multi_perform);
   VITRINE_FIND(multi_poll);
-  VITRINE_FIND(multi_wakeup);
   VITRINE_FIND(multi_info_read);
   VITRINE_FIND(multi_cleanup);
   VITRINE_FIND(slist_append);

@@ -1,12 +1,15 @@
 #include "send/post.hpp"
 
 #include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <string_view>
 
+#include "base/file_descriptor.hpp"
 #include "base/limits.hpp"
 #include "send/curl_library.hpp"
 #include "send/endpoint.hpp"
@@ -39,8 +42,7 @@ class CurlPost final : public Post {
       : curl_(curl),
         url_(std::move(url)),
         easy_(curl.easy_init()),
-        multi_(curl.multi_init()),
-        headers_(nullptr) {
+        wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     if (!ready()) return;
     add_header("Content-Type: application/x-protobuf");
     add_header("Content-Encoding: gzip");
@@ -69,15 +71,17 @@ class CurlPost final : public Post {
   CurlPost& operator=(const CurlPost&) = delete;
 
   ~CurlPost() override {
-    if (busy_) curl_.multi_remove_handle(multi_, easy_);
-    curl_.multi_cleanup(multi_);
+    if (busy_ && multi_ != nullptr) curl_.multi_remove_handle(multi_, easy_);
+    if (multi_ != nullptr) curl_.multi_cleanup(multi_);
     curl_.easy_cleanup(easy_);
     curl_.slist_free_all(headers_);
   }
 
-  [[nodiscard]] bool ready() const { return easy_ != nullptr && multi_ != nullptr; }
+  [[nodiscard]] bool ready() const { return easy_ != nullptr && wake_; }
 
   void start(std::string body) override {
+    // Not before: it has sockets that a program which is started meanwhile would inherit.
+    if (multi_ == nullptr) multi_ = curl_.multi_init();
     body_ = std::move(body);
     redirects_ = 0;
     busy_ = true;
@@ -89,16 +93,27 @@ class CurlPost final : public Post {
   [[nodiscard]] bool busy() const override { return busy_; }
 
   std::optional<Answer> wait(std::chrono::milliseconds timeout) override {
-    int running = 0;
-    curl_.multi_perform(multi_, &running);
-    if (auto answer = ended()) return answer;
-    const auto most = std::clamp<std::chrono::milliseconds::rep>(timeout.count(), 0, 3'600'000);
-    curl_.multi_poll(multi_, nullptr, 0, static_cast<int>(most), nullptr);
-    curl_.multi_perform(multi_, &running);
-    return ended();
+    if (busy_ && multi_ == nullptr) {
+      busy_ = false;
+      answer_.problem = "libcurl has no memory";
+      return std::move(answer_);
+    }
+    if (auto answer = go_on()) return answer;
+    constexpr std::chrono::milliseconds::rep hour = 3'600'000;
+    const int most = static_cast<int>(std::clamp(timeout.count(), {}, hour));
+    if (multi_ != nullptr) {
+      curl_waitfd woken{wake_.get(), CURL_WAIT_POLLIN, 0};
+      curl_.multi_poll(multi_, &woken, 1, most, nullptr);
+    } else {
+      pollfd woken{wake_.get(), POLLIN, 0};
+      ::poll(&woken, 1, most);
+    }
+    eventfd_t count = 0;
+    ::eventfd_read(wake_.get(), &count);
+    return go_on();
   }
 
-  void wake() override { curl_.multi_wakeup(multi_); }
+  void wake() override { ::eventfd_write(wake_.get(), 1); }
 
  private:
   template <class Value>
@@ -117,7 +132,7 @@ class CurlPost final : public Post {
     header_bytes_ = body_bytes_ = 0;
     error_.front() = '\0';
     set(CURLOPT_URL, url.c_str());
-    curl_.multi_add_handle(multi_, easy_);
+    if (multi_ != nullptr) curl_.multi_add_handle(multi_, easy_);
   }
 
   template <class Value>
@@ -131,8 +146,14 @@ class CurlPost final : public Post {
     return value == nullptr ? std::string() : value;
   }
 
-  std::optional<Answer> ended() {
-    int left = 0;
+  std::optional<Answer> go_on() {
+    if (multi_ == nullptr) return std::nullopt;
+    int count = 0;
+    curl_.multi_perform(multi_, &count);
+    return ended(count);
+  }
+
+  std::optional<Answer> ended(int left) {
     const CURLMsg* message = curl_.multi_info_read(multi_, &left);
     if (message == nullptr || message->msg != CURLMSG_DONE) return std::nullopt;
     const CURLcode code = message->data.result;
@@ -192,8 +213,9 @@ class CurlPost final : public Post {
   const CurlLibrary& curl_;
   std::string url_;
   CURL* easy_;
-  CURLM* multi_;
-  curl_slist* headers_;
+  CURLM* multi_ = nullptr;
+  curl_slist* headers_ = nullptr;
+  FileDescriptor wake_;
   std::string body_;
   Answer answer_;
   std::size_t header_bytes_ = 0, body_bytes_ = 0;
