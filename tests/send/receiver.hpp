@@ -43,6 +43,7 @@ class Folder {
 
 struct Request {
   std::string answer, path, body;
+  std::string file;  ///< with the body, as long as its receiver lives
   nlohmann::json headers;
   double at = 0;  ///< s
 };
@@ -69,8 +70,8 @@ class Receiver {
       return {};
     }
     const auto json = nlohmann::json::parse(*line);
-    return {json["answer"], json["path"], content_of(json["body"].get<std::string>()),
-            json["headers"], json["at"]};
+    const std::string file = json["body"];
+    return {json["answer"], json["path"], content_of(file), file, json["headers"], json["at"]};
   }
   std::vector<Request> next(std::size_t count) {
     std::vector<Request> requests;
