@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <functional>
+#include <limits>
 
 #include "base/limits.hpp"
 
@@ -80,6 +81,8 @@ Index ProfileBuilder::kernel_place(Address address) {
     kernel_ = static_cast<Index>(mappings_.size());
     MappedCode kernel;
     kernel.mapping.name = "[kernel]";
+    kernel.mapping.start = 1ULL << 63;  // all of its half: where in it is not for all to know
+    kernel.mapping.end = std::numeric_limits<Address>::max();
     mappings_.push_back(std::move(kernel));
   }
   return place({kernel_, none, address, profile::FrameKind::kernel});

@@ -229,11 +229,9 @@ class CurlPost final : public Post {
 Result<std::unique_ptr<Post>> Post::open(const std::string& url, const ExportOptions& options) {
   const auto curl = curl_library();
   if (!curl) return tl::unexpected(curl.error());
-  for (const std::string& header : options.headers)
-    if (!is_header(header))  // whose value may be a secret
-      return fail(ErrorCode::usage,
-                  fmt::format("the header {} for the collector is none",
-                              header.substr(0, std::min(header.find(':'), header.find('=')))),
+  for (std::size_t i = 0; i < options.headers.size(); ++i)
+    if (!is_header(options.headers[i]))  // what it is may be a secret
+      return fail(ErrorCode::usage, fmt::format("header {} for the collector is none", i + 1),
                   "give it as 'Name: value'");
   auto post = std::make_unique<CurlPost>(**curl, url, options);
   if (!post->ready()) return fail(ErrorCode::failed, "libcurl has no memory");

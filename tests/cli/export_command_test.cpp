@@ -174,10 +174,10 @@ TEST(Continuous, MemoryDoesNotGrow) {
       if (line.starts_with("VmRSS:")) kib = std::stol(line.substr(6));
     return kib;
   };
-  collector.next(40);  // libraries are loaded, files parsed, arenas made
+  collector.next(30);  // libraries are loaded, files parsed, arenas made
   const long before = resident();
   ASSERT_GT(before, 0);
-  collector.next(100);
+  collector.next(60);
   EXPECT_LT(resident(), before + 4 * 1024);
   command.signal(SIGTERM);
   EXPECT_EQ(command.wait(patience), 0);
