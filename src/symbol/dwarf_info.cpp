@@ -14,6 +14,12 @@
 #include "symbol/worker_process.hpp"
 
 namespace vitrine::symbol {
+namespace {
+
+/// In place of libdw's own, which says so on stderr.
+[[noreturn]] void end_out_of_memory() { ::_exit(out_of_memory); }
+
+}  // namespace
 
 Result<std::unique_ptr<DwarfInfo>> DwarfInfo::open(int descriptor, const elf::File& elf) {
   if (elf.find(".debug_info") == nullptr && elf.find(".zdebug_info") == nullptr)
@@ -26,7 +32,7 @@ Result<std::unique_ptr<DwarfInfo>> DwarfInfo::open(int descriptor, const elf::Fi
   if (handle == nullptr) return malformed(elf_errmsg(-1));
   ::Dwarf* dwarf = dwarf_begin_elf(handle.get(), DWARF_C_READ, nullptr);
   if (dwarf == nullptr) return malformed(dwarf_errmsg(-1));
-  dwarf_new_oom_handler(dwarf, [] { ::_exit(out_of_memory); });  // its own would say so on stderr
+  dwarf_new_oom_handler(dwarf, end_out_of_memory);
   return std::unique_ptr<DwarfInfo>(new DwarfInfo(handle.release(), dwarf, elf));
 }
 
