@@ -1,30 +1,21 @@
 #include "observe/made_code.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include "file/regular_file.hpp"
+#include "target/perf_map.hpp"
 
 namespace vitrine::observe {
 
 std::string MadeCode::refresh(int root, const ProcessFacts& facts) {
-  if (facts.inner_pid == 0) return {};
-  const std::string path = fmt::format("/tmp/perf-{}.map", facts.inner_pid);
-  const auto file = file::open_owned_below(root, path, facts.owner);
-  if (!file) {
-    if (file.error().code == ErrorCode::not_found) return {};
-    return fmt::format("{}: not used: {}", path, file.error().message);
-  }
-  std::string piece(256 * 1024, '\0');
-  while (!map_.full()) {
-    const ssize_t got =
-        ::pread(file->get(), piece.data(), piece.size(), static_cast<off_t>(map_.taken()));
-    if (got <= 0) return {};
-    const std::uint64_t before = map_.taken();
-    map_.add({piece.data(), static_cast<std::size_t>(got)});
-    if (map_.taken() == before) return {};  // its last line is not finished
-  }
-  return fmt::format("{}: too long: only its first part is used", path);
+  if (facts.inner_pid == 0 || map_.full()) return {};
+  auto part = target::read_perf_map(root, facts.inner_pid, facts.owner, map_.taken());
+  if (!part && part.error().code == ErrorCode::not_found) return {};
+  if (!part)
+    return fmt::format("/tmp/perf-{}.map: not used: {}", facts.inner_pid, part.error().message);
+  if (part->anew) map_ = {};
+  map_.add(part->text);
+  if (!map_.full()) return {};
+  return fmt::format("/tmp/perf-{}.map: too long: only its first part is used", facts.inner_pid);
 }
 
 }  // namespace vitrine::observe

@@ -17,7 +17,7 @@ namespace vitrine::symbol {
 namespace {
 
 /// In place of libdw's own, which says so on stderr.
-[[noreturn]] void end_out_of_memory() { ::_exit(out_of_memory); }
+void __attribute__((noreturn)) end_out_of_memory() { ::_exit(out_of_memory); }
 
 }  // namespace
 

@@ -45,15 +45,18 @@ void PerfMap::add(std::string_view text) {
     taken_ += end + 1;
   }
   if (text.size() > most_line) taken_ += text.size();  // this will not become one
-  functions_ = {};
-  for (std::size_t i = 0; i < entries_.size(); ++i)
-    functions_.add(entries_[i].start, entries_[i].start + entries_[i].size,
-                   static_cast<std::uint32_t>(i), i);
-  functions_.build();
+  functions_.reset();
 }
 
 std::optional<PerfMap::Function> PerfMap::find(Address address) const {
-  const auto index = functions_.find(address);
+  if (!functions_) {
+    functions_.emplace();
+    for (std::size_t i = 0; i < entries_.size(); ++i)
+      functions_->add(entries_[i].start, entries_[i].start + entries_[i].size,
+                      static_cast<std::uint32_t>(i), i);
+    functions_->build();
+  }
+  const auto index = functions_->find(address);
   if (!index) return std::nullopt;
   const Entry& entry = entries_[*index];
   return Function{std::string_view(names_).substr(entry.name, entry.name_size), entry.start};

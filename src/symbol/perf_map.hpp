@@ -22,7 +22,8 @@ class PerfMap {
   /// time. Memory is used again: of several functions at an address the last one counts.
   void add(std::string_view text);
 
-  /// The function around an address.
+  /// The function around an address. The first call after add() makes an index: that is not for two
+  /// threads at once.
   [[nodiscard]] std::optional<Function> find(Address address) const;
 
   /// How much of the file has been taken, bytes: the next text begins there.
@@ -43,8 +44,8 @@ class PerfMap {
   std::uint64_t taken_ = 0;
   bool full_ = false;
   std::string names_;
-  std::vector<Entry> entries_;  ///< in the file's order
-  Intervals functions_;         ///< indexes of entries_
+  std::vector<Entry> entries_;                  ///< in the file's order
+  mutable std::optional<Intervals> functions_;  ///< indexes of entries_; none: not made yet
 };
 
 }  // namespace vitrine::symbol

@@ -1,8 +1,10 @@
-// The files in which JIT compilers name their functions, and the kernel its own.
+// The file in which a JIT compiler names the functions that it makes: /tmp/perf-PID.map.
 //
 // Anybody may put a file into /tmp under the name that we look for: it is believed only when it is
 // an ordinary file of the very user that the process runs as.
 #pragma once
+
+#include <sys/types.h>
 
 #include <cstdint>
 #include <string>
@@ -16,13 +18,11 @@ struct PerfMapText {
   bool anew = false;  ///< the file is shorter than `from`: it is another, this is its beginning
 };
 
-/// /tmp/perf-PID.map as the process sees it: its root directory, its own idea of its pid. `from`:
-/// how much of it is known, bytes. `proc_dir`: descriptor of /proc/PID. Errors: not_found (it has
-/// none, or the process is gone), not_permitted (it belongs to another user: the message says
-/// whom), unsupported (no regular file), failed.
-Result<PerfMapText> read_perf_map(int proc_dir, std::uint64_t from);
-
-/// The text of /proc/kallsyms: for symbol::KernelSymbols. Errors: not_found, not_permitted, failed.
-Result<std::string> read_kernel_symbols();
+/// Reads it as the process has it: `root` is a descriptor of its root directory, `pid` its pid by
+/// its own idea, `owner` the user whose files it makes. `from`: how much of the file is known,
+/// bytes; limits::perf_map_bytes more are read at most. Errors: not_found (it has none),
+/// not_permitted (it belongs to another user: the message says whom), unsupported (no regular
+/// file), failed.
+Result<PerfMapText> read_perf_map(int root, pid_t pid, uid_t owner, std::uint64_t from);
 
 }  // namespace vitrine::target

@@ -1,8 +1,11 @@
 #include "symbol/kernel_symbols.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
-#include "target/perf_map.hpp"
+#include "base/limits.hpp"
+#include "target/proc_file.hpp"
 
 namespace vitrine::symbol {
 namespace {
@@ -45,7 +48,7 @@ TEST(KernelSymbols, AnythingElseIsMalformed) {
 }
 
 TEST(KernelSymbols, OfThisMachine) {
-  auto text = target::read_kernel_symbols();
+  auto text = target::read_file_at(AT_FDCWD, "/proc/kallsyms", limits::kernel_symbol_bytes);
   ASSERT_TRUE(text) << text.error().message;
   const auto symbols = KernelSymbols::parse(std::move(*text));
   if (::geteuid() != 0) return;

@@ -61,44 +61,48 @@ class PerfMapFile : public testing::Test {
  protected:
   void SetUp() override {
     std::filesystem::remove(path_);
-    auto dir = target::open_at(AT_FDCWD, "/proc/self", O_PATH | O_DIRECTORY);
+    auto dir = target::open_at(AT_FDCWD, "/", O_PATH | O_DIRECTORY);
     ASSERT_TRUE(dir);
-    proc_ = std::move(*dir);
+    root_ = std::move(*dir);
   }
   void TearDown() override { std::filesystem::remove(path_); }
 
   std::string path_ = fmt::format("/tmp/perf-{}.map", ::getpid());
-  FileDescriptor proc_;
+  FileDescriptor root_;
+
+  Result<target::PerfMapText> read(std::uint64_t from) {
+    return target::read_perf_map(root_.get(), ::getpid(), ::geteuid(), from);
+  }
 };
 
 TEST_F(PerfMapFile, IsReadAndReadOnWhenItGrew) {
-  EXPECT_EQ(target::read_perf_map(proc_.get(), 0).error().code, ErrorCode::not_found);
+  EXPECT_EQ(read(0).error().code, ErrorCode::not_found);
   std::ofstream(path_) << "1000 10 first\n2000 1";
   PerfMap map;
-  map.add(target::read_perf_map(proc_.get(), map.taken()).value().text);
+  map.add(read(map.taken()).value().text);
   EXPECT_EQ(map.size(), 1U);
   std::ofstream(path_, std::ios::app) << "0 second\n";
-  const auto more = target::read_perf_map(proc_.get(), map.taken()).value();
+  const auto more = read(map.taken()).value();
   EXPECT_EQ(more.text, "2000 10 second\n");
   EXPECT_FALSE(more.anew);
   map.add(more.text);
   EXPECT_EQ(map.size(), 2U);
   std::ofstream(path_, std::ios::trunc) << "3000 10 x\n";
-  const auto anew = target::read_perf_map(proc_.get(), map.taken()).value();
+  const auto anew = read(map.taken()).value();
   EXPECT_TRUE(anew.anew);
   EXPECT_EQ(anew.text, "3000 10 x\n");
 }
 
 TEST_F(PerfMapFile, APipeIsNotOpened) {
   ASSERT_EQ(::mkfifo(path_.c_str(), 0666), 0);
-  const auto text = target::read_perf_map(proc_.get(), 0);
+  const auto text = read(0);
   ASSERT_FALSE(text);
   EXPECT_EQ(text.error().code, ErrorCode::unsupported);
 }
 
 TEST_F(PerfMapFile, ALinkIsNotFollowed) {
   std::filesystem::create_symlink("/etc/passwd", path_);
-  const auto text = target::read_perf_map(proc_.get(), 0);
+  const auto text = read(0);
   ASSERT_FALSE(text);
   EXPECT_EQ(text.error().message, path_ + " is a link");
 }
@@ -107,7 +111,7 @@ TEST_F(PerfMapFile, OfAnotherUserIsNotBelieved) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root: gives a file away";
   std::ofstream(path_) << "1000 10 forged\n";
   ASSERT_EQ(::chown(path_.c_str(), 65534, 65534), 0);
-  const auto text = target::read_perf_map(proc_.get(), 0);
+  const auto text = read(0);
   ASSERT_FALSE(text);
   EXPECT_EQ(text.error().code, ErrorCode::not_permitted);
   EXPECT_NE(text.error().message.find("belongs to user 65534"), std::string::npos);
@@ -117,7 +121,7 @@ TEST_F(PerfMapFile, OfAnotherUserIsNotBelieved) {
 TEST_F(PerfMapFile, AHugeOneIsCut) {
   std::ofstream(path_) << "1000 10 first\n";
   ASSERT_EQ(::truncate(path_.c_str(), 8LL << 30), 0);
-  const auto text = target::read_perf_map(proc_.get(), 0);
+  const auto text = read(0);
   ASSERT_TRUE(text);
   EXPECT_EQ(text->text.size(), 256U << 20);
   PerfMap map;
