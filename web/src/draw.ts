@@ -1,7 +1,7 @@
 // Painting a call tree on a canvas: only what is seen, whatever there is.
 import type { Colours, Palette } from './colour';
 import { Kind, type Profile } from './data';
-import { visible } from './format';
+import { shortName, visible } from './format';
 import type { Found } from './search';
 import { share, type Tree } from './tree';
 
@@ -168,7 +168,10 @@ export function draw(context: CanvasRenderingContext2D, scene: Scene, colours: C
     context.globalAlpha = found && !matched ? 0.75 : 1;
     context.fillStyle = matched ? palette.matchText : palette.textOn;
     context.font = group ? bold : frame?.inlined ? italic : plain;
-    context.fillText(fit(context, nameOf(profile, tree, i, 300), room, letter), from + 5, box.y + rowHeight / 2);
+    const name = nameOf(profile, tree, i, 300);
+    const whole = fit(context, name, room, letter);
+    const text = frame && whole !== name ? fit(context, shortName(name), room, letter) : whole;
+    context.fillText(text, from + 5, box.y + rowHeight / 2);
   }
   context.globalAlpha = 1;
 }

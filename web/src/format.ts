@@ -46,6 +46,22 @@ export function visible(text: string, most = 300): string {
   return shown === '' ? '“”' : shown;
 }
 
+/** A function's name without what C++ adds to it: parameters, arguments of templates, unnamed namespaces. */
+export function shortName(name: string): string {
+  const plain = name.replaceAll('(anonymous namespace)::', '').replaceAll('{anonymous}::', '');
+  if (plain.includes('operator')) return plain;  // '<' and '(' may be its name
+  let short = '';
+  let depth = 0;
+  for (const c of plain) {
+    if (c === '>' && depth > 0 && --depth === 0) short += '<…>';
+    else if (c === '<') depth++;
+    else if (depth > 0) continue;
+    else if (c === '(' && short !== '') break;
+    else short += c;
+  }
+  return depth > 0 || short === '' ? plain : short;
+}
+
 export function baseName(path: string): string {
   return path.slice(path.lastIndexOf('/') + 1);
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { duration, percent, visible } from '../src/format';
+import { duration, percent, shortName, visible } from '../src/format';
 import { parse, print, type State } from '../src/state';
 import { overTime } from '../src/timeline';
 import { profile } from './made';
@@ -40,6 +40,16 @@ test('numbers for people', () => {
   assert.equal(duration(3.66e12), '1 h 1 min');
   assert.equal(percent(0.1234), '12.3 %');
   assert.equal(percent(0.00001), '<0.01 %');
+});
+
+test('names without what C++ adds to them', () => {
+  assert.equal(shortName('(anonymous namespace)::pay((anonymous namespace)::Shop&)'), 'pay');
+  assert.equal(shortName('std::map<int, std::vector<char> >::find(int const&) const'), 'std::map<…>::find');
+  assert.equal(shortName('core::ptr::drop_in_place<alloc::Vec<u8>>'), 'core::ptr::drop_in_place<…>');
+  assert.equal(shortName('a::operator<(a const&)'), 'a::operator<(a const&)');
+  for (const name of ['main', '[libc.so.6]', '', '(', '<x', 'a>b', '<unknown>::x']) assert.notEqual(shortName(name), undefined);
+  assert.equal(shortName('[libc.so.6]'), '[libc.so.6]');
+  assert.equal(shortName('<x'), '<x');
 });
 
 test('names from outside cannot hide or turn what they are', () => {
