@@ -61,7 +61,9 @@ std::optional<FunctionSymbols::Found> FunctionSymbols::find(Address address) con
   const auto index = functions_.find(address);
   if (!index) return std::nullopt;
   const elf::TableSymbol symbol = table_.at(*index);
-  const std::string_view name = table_.name(symbol);
+  // Linkers write versions behind names: "f@@V1".
+  const std::string_view spelled = table_.name(symbol);
+  const std::string_view name = spelled.substr(0, spelled.find('@'));
   if (name.empty()) return std::nullopt;
   return Found{name, symbol.value};
 }

@@ -12,7 +12,7 @@ namespace vitrine::symbol {
 class FunctionSymbols {
  public:
   struct Found {
-    std::string_view name;  ///< as the table spells it; lives as long as the table
+    std::string_view name;  ///< as the table spells it, without a version; lives as long as it
     Address start = 0;
   };
 
