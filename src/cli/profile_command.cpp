@@ -310,18 +310,26 @@ class ProfileCommand : public Command {
   int watch(observe::Profiling& profiling) {
     LiveText live;
     const bool terminal = ::isatty(STDOUT_FILENO) == 1;
+    bool shown = false;
     if (time_) end_ = Clock::now() + *time_;
     for (;;) {
       const auto over = sample(profiling, Clock::now() + *interval_, [] {});
       if (!over) return report(over.error());
       if (*over) profiling.stop();
       const profile::Profile taken = select(profiling.take());
+      // A moment at the end would take the last whole interval away.
+      const bool is_rest =
+          shown && *over &&
+          taken.duration_ns <
+              static_cast<std::uint64_t>(std::chrono::nanoseconds(*interval_).count() / 2);
+      if (is_rest) return interrupted() ? exit_interrupted : exit_done;
       if (terminal) {
         text_.most_rows = std::max<std::size_t>(terminal_size().lines, 8) - 4;
         if (!tell(profiling).empty()) live.leave();
       }
       const std::string table =
           profile_head(taken, text_) + top_text(top_, profile::top(taken, top_), style_, text_);
+      shown = true;
       if (!(terminal ? live.show(table) : print(table + '\n'))) return exit_done;
       if (*over) return interrupted() ? exit_interrupted : exit_done;
     }
