@@ -26,9 +26,11 @@ class Walk {
     frames_.clear();
     std::optional<End> end;
     while (!end) {
-      const Address lookup = pc() - (interrupted_ ? 0 : 1);
+      Address lookup = pc() - (interrupted_ ? 0 : 1);
       const RuleCache::Entry* known = rules_.find(lookup);
-      const RuleCache::Entry entry = known != nullptr ? *known : look_up(lookup);
+      RuleCache::Entry entry = known != nullptr ? *known : look_up(lookup);
+      if (interrupted_ && entry.rule.form == Rule::Form::none && is_after_trampoline(entry, lookup))
+        entry = look_up(--lookup);
       if (entry.region == no_region && !interrupted_) return End::bad;
       if (frames_.size() == limits::frames) return End::limit;
       frames_.push_back({pc(), entry.region, !interrupted_});
@@ -50,6 +52,17 @@ class Walk {
       entry.rule = region.table->rule(lookup - region.bias);
     rules_.insert(entry);
     return entry;
+  }
+
+  /// Within rt_sigreturn: the system call is the trampoline's last instruction, so its rules end
+  /// where the pc is.
+  [[nodiscard]] bool is_after_trampoline(const RuleCache::Entry& entry, Address lookup) const {
+    if (entry.region == no_region || code_.find(lookup - 1) != entry.region) return false;
+    const Region& region = code_[entry.region];
+    if (region.table == nullptr || region.table->machine() != position_.registers.machine)
+      return false;
+    const Row* row = region.table->row(lookup - 1 - region.bias);
+    return row != nullptr && row->is_signal;
   }
 
   /// To the caller; an end if there is none.
