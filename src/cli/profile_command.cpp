@@ -295,7 +295,7 @@ class ProfileCommand : public Command {
       writer.wait();
       profile::Profile taken = select(profiling.take());
       progress.clear();
-      tell(profiling);
+      tell_some(profiling);
       if (exporter_) cli::tell(*exporter_);
       if (lost == 0 && taken.losses.events != 0) note("samples get lost for want of room");
       lost += taken.losses.events;
@@ -380,6 +380,14 @@ class ProfileCommand : public Command {
     std::vector<std::string> notes = profiling.take_notes();
     for (const std::string& text : notes) note(text);
     return notes;
+  }
+
+  /// Where it goes on for ever, and processes come and go, all of them would fill the journal.
+  static void tell_some(observe::Profiling& profiling) {
+    constexpr std::size_t most = 5;
+    const std::vector<std::string> notes = profiling.take_notes();
+    for (std::size_t i = 0; i < std::min(most, notes.size()); ++i) note(notes[i]);
+    if (notes.size() > most) note(fmt::format("and {} notes more", notes.size() - most));
   }
 
   static std::vector<std::string> lines_of(std::string_view text) {
