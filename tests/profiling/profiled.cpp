@@ -1,0 +1,89 @@
+#include "profiling/profiled.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <thread>
+
+namespace vitrine::test {
+
+using profile::Profile;
+using profile::Sample;
+
+Profiled profile_while(const observe::ProfilingOptions& options,
+                       const std::function<void()>& meanwhile) {
+  Profiled result;
+  auto profiling = observe::Profiling::open(options);
+  if (!profiling) {
+    ADD_FAILURE() << profiling.error().message;
+    return result;
+  }
+  std::atomic<bool> done{false};
+  std::thread other([&] {
+    meanwhile();
+    done = true;
+  });
+  const auto look = [&] {
+    if (auto polled = (*profiling)->poll(std::chrono::milliseconds(50)); !polled)
+      ADD_FAILURE() << polled.error().message;
+  };
+  while (!done) look();
+  other.join();
+  (*profiling)->stop();
+  look();
+  result.profile = (*profiling)->take();
+  result.notes = (*profiling)->take_notes();
+  return result;
+}
+
+std::string label_of(const Profile& profile, const Sample& sample, std::string_view key) {
+  if (sample.labels == profile::none) return {};
+  for (const profile::Label& label : profile.label_sets.at(sample.labels))
+    if (label.key == key) return label.value;
+  return {};
+}
+
+std::map<std::string, double> time_by(const Profile& profile, profile::Measure measure,
+                                      std::string_view key) {
+  std::map<std::string, double> times;
+  for (const Sample& sample : profile.samples)
+    if (sample.measure == measure)
+      times[label_of(profile, sample, key)] += static_cast<double>(sample.value_ns);
+  return times;
+}
+
+std::vector<std::string> functions_of(const Profile& profile, const Sample& sample) {
+  std::vector<std::string> names;
+  if (sample.stack == profile::none) return names;
+  for (const profile::Index index : profile.stacks.at(sample.stack).locations) {
+    const profile::Location& location = profile.locations.at(index);
+    for (const profile::Line& line : location.lines)
+      names.push_back(profile.functions.at(line.function).name);
+    if (location.lines.empty()) names.emplace_back("?");
+  }
+  return names;
+}
+
+bool reaches_the_start(const Profile& profile, const Sample& sample) {
+  static constexpr std::array<std::string_view, 6> starts = {"main",   "_start",  "clone",
+                                                             "__clone", "clone3", "__clone3"};
+  const auto names = functions_of(profile, sample);
+  return std::any_of(names.begin(), names.end(), [](const std::string& name) {
+    const std::string bare = bare_name(name);
+    return std::find(starts.begin(), starts.end(), bare) != starts.end();
+  });
+}
+
+std::string bare_name(std::string_view name) {
+  // "(anonymous namespace)" is neither parameters nor part of the name.
+  std::string text(name);
+  for (std::size_t at; (at = text.find("(anonymous namespace)::")) != std::string::npos;)
+    text.erase(at, sizeof "(anonymous namespace)::" - 1);
+  text = text.substr(0, text.find_first_of("(<"));
+  if (const auto last = text.rfind("::"); last != std::string::npos) text = text.substr(last + 2);
+  return text;
+}
+
+}  // namespace vitrine::test

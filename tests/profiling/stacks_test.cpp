@@ -1,0 +1,130 @@
+// Stacks of optimised programs without frame pointers: whole, named, and marked where they are cut.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "profiling/profiled.hpp"
+#include "support/child.hpp"
+
+namespace vitrine {
+namespace {
+
+using namespace std::chrono_literals;
+using profile::Sample;
+using profile::StackEnd;
+using test::Profiled;
+
+Profiled profiled(const test::Child& program, std::size_t stack_bytes = 16 << 10) {
+  observe::ProfilingOptions options;
+  options.pids = {program.pid()};
+  options.frequency = 999;
+  options.stack_bytes = stack_bytes;
+  return test::profile_while(options, [] { std::this_thread::sleep_for(2s); });
+}
+
+test::Child started(std::vector<std::string> command) {
+  test::Child child = test::Child::spawn(std::move(command));
+  EXPECT_EQ(child.read_line(), "ready");
+  return child;
+}
+
+std::size_t count(const Profiled& what, const std::function<bool(const Sample&)>& holds) {
+  return static_cast<std::size_t>(
+      std::count_if(what.profile.samples.begin(), what.profile.samples.end(), holds));
+}
+
+StackEnd end_of(const Profiled& what, const Sample& sample) {
+  return what.profile.stacks.at(sample.stack).end;
+}
+
+/// More than 99 % of the samples go back to where the thread began.
+void expect_whole(const Profiled& what) {
+  const auto& samples = what.profile.samples;
+  ASSERT_GT(samples.size(), 200U);
+  const auto whole =
+      count(what, [&](const Sample& sample) { return test::reaches_the_start(what.profile, sample); });
+  fmt::print("{} of {} samples reach the start\n", whole, samples.size());
+  EXPECT_GT(static_cast<double>(whole), 0.99 * static_cast<double>(samples.size()));
+  if (whole == samples.size()) return;
+  const auto one = std::find_if(samples.begin(), samples.end(), [&](const Sample& sample) {
+    return !test::reaches_the_start(what.profile, sample);
+  });
+  fmt::print("one that does not (end {}): {}\n", static_cast<int>(end_of(what, *one)),
+             fmt::join(test::functions_of(what.profile, *one), " < "));
+}
+
+class Programs : public testing::TestWithParam<const char*> {};
+
+TEST_P(Programs, ReachTheStart) {
+  const auto program = started({std::string(SUBJECT_DIR "/") + GetParam(), "3"});
+  expect_whole(profiled(program));
+}
+
+// What they do is in tests/unwind/subject.cpp: recursion, alloca, realigned frames, exceptions,
+// longjmp, handlers, callbacks out of libc and libstdc++, lambdas, std::function.
+INSTANTIATE_TEST_SUITE_P(OfEveryKind, Programs,
+                         testing::Values("gcc", "gcc-no-pie", "gcc-mold", "gcc-static",
+                                         "gcc-static-pie", "clang", "clang-lld"),
+                         [](const auto& row) {
+                           std::string name = row.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+class CFrames : public testing::TestWithParam<const char*> {};
+
+TEST_P(CFrames, ReachTheStart) {
+  const auto program = started({FRAMES, GetParam()});
+  expect_whole(profiled(program));
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, CFrames, testing::Values("alloca", "signals"),
+                         [](const auto& row) { return row.param; });
+
+TEST(Frames, BeyondTheCopyAreMissedAndMarked) {
+  const auto program = started({FRAMES, "big"});
+  const auto what = profiled(program);
+  ASSERT_GT(what.profile.samples.size(), 200U);
+  const auto cut = count(what, [&](const Sample& sample) {
+    return end_of(what, sample) == StackEnd::truncated;
+  });
+  EXPECT_GT(cut, what.profile.samples.size() * 9 / 10);
+  EXPECT_EQ(what.profile.losses.truncated_stacks, cut);
+}
+
+TEST(Frames, BeyondTheUsualCopyAreThereWhenMoreIsCopied) {
+  const auto program = started({FRAMES, "big"});
+  // All of three frames of 24 KiB do not fit into the 64 KiB that can be copied; the leaf and two do.
+  const auto what = profiled(program, 60 << 10);
+  const auto two = count(what, [&](const Sample& sample) {
+    const auto names = test::functions_of(what.profile, sample);
+    return std::count(names.begin(), names.end(), "big_frame") >= 2;
+  });
+  EXPECT_GT(two, what.profile.samples.size() * 9 / 10);
+}
+
+TEST(Frames, TooManyAreMarked) {
+  const auto program = started({FRAMES, "deep"});
+  const auto what = profiled(program, 60 << 10);
+  ASSERT_GT(what.profile.samples.size(), 200U);
+  const auto cut = count(what, [&](const Sample& sample) {
+    return end_of(what, sample) == StackEnd::truncated;
+  });
+  EXPECT_GT(cut, what.profile.samples.size() / 2);
+}
+
+TEST(Frames, InlinedFunctionsAreFrames) {
+  const auto program = started({FRAMES, "inlined"});
+  const auto what = profiled(program);
+  ASSERT_GT(what.profile.samples.size(), 200U);
+  const auto chain = count(what, [&](const Sample& sample) {
+    const auto names = test::functions_of(what.profile, sample);
+    static const std::vector<std::string> wanted = {"innermost", "middle", "outer", "main"};
+    return std::search(names.begin(), names.end(), wanted.begin(), wanted.end()) != names.end();
+  });
+  EXPECT_GT(chain, what.profile.samples.size() * 95 / 100);
+}
+
+}  // namespace
+}  // namespace vitrine

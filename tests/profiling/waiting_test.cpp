@@ -1,0 +1,58 @@
+// Time off the CPU, against the clock of those who wait.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <sstream>
+
+#include "profiling/profiled.hpp"
+#include "support/child.hpp"
+
+namespace vitrine {
+namespace {
+
+using namespace std::chrono_literals;
+using profile::Measure;
+
+TEST(Waiting, IsWhatTheThreadsOwnClockSays) {
+  test::Child load = test::Child::spawn({WAITING_LOAD, "120"});
+  ASSERT_EQ(load.read_line(), "ready");
+  observe::ProfilingOptions options;
+  options.pids = {load.pid()};
+  options.on_cpu = false;
+  options.off_cpu = true;
+  std::vector<std::string> lines;
+  const auto profiled = test::profile_while(options, [&] {
+    load.write("\n");
+    lines = load.read_until("done");
+  });
+
+  std::map<std::string, std::map<std::string, double>> sampled;
+  for (const auto& sample : profiled.profile.samples) {
+    EXPECT_EQ(sample.measure, Measure::off_cpu);
+    sampled[test::label_of(profiled.profile, sample, "tenant")]
+           [test::label_of(profiled.profile, sample, "kind")] +=
+        static_cast<double>(sample.value_ns);
+  }
+  std::map<std::string, double> by_tenant, own_by_tenant;
+  ASSERT_EQ(lines.size(), 12U);
+  for (const std::string& line : lines) {
+    std::istringstream words(line);
+    std::string tenant, kind;
+    double own = 0;
+    ASSERT_TRUE(words >> tenant >> kind >> own) << line;
+    const double ours = sampled[tenant][kind];
+    EXPECT_NEAR(ours / own, 1, 0.02) << line;
+    fmt::print("{} {}: {:.2f} ms, by its own clock {:.2f} ms ({:+.2f} %)\n", tenant, kind,
+               ours / 1e6, own / 1e6, (ours / own - 1) * 100);
+    by_tenant[tenant] += ours;
+    own_by_tenant[tenant] += own;
+  }
+  for (const auto& [tenant, own] : own_by_tenant)
+    EXPECT_NEAR(by_tenant[tenant] / own, 1, 0.02) << tenant;
+  // Who computes does not wait, even if it has to share its CPU.
+  EXPECT_LT(sampled["busy"][""], by_tenant["acme"] / 100);
+  EXPECT_EQ(profiled.profile.losses.events, 0U);
+}
+
+}  // namespace
+}  // namespace vitrine
