@@ -1,5 +1,4 @@
 // What reading does to the process that is read: nothing, in every mode, however the reader ends.
-#include <bpf/bpf.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -8,8 +7,8 @@
 #include <unistd.h>
 
 #include <random>
-#include <set>
 
+#include "observe/bpf_objects.hpp"
 #include "observe/observe_subject.hpp"
 
 namespace vitrine::observe {
@@ -20,36 +19,6 @@ using test::ask;
 using test::expect_unharmed;
 using test::start_subject;
 
-std::set<std::string> bpf_objects() {
-  std::set<std::string> objects;
-  for (__u32 id = 0; bpf_prog_get_next_id(id, &id) == 0;)
-    objects.insert(fmt::format("prog {}", id));
-  for (__u32 id = 0; bpf_map_get_next_id(id, &id) == 0;) objects.insert(fmt::format("map {}", id));
-  for (__u32 id = 0; bpf_link_get_next_id(id, &id) == 0;)
-    objects.insert(fmt::format("link {}", id));
-  return objects;
-}
-
-/// What is there now and was not then. The kernel frees late, so it gets a moment; what others on
-/// this machine load meanwhile goes away, too.
-std::set<std::string> left_behind(const std::set<std::string>& before) {
-  std::set<std::string> left;
-  for (int attempt = 0; attempt < 100; ++attempt) {
-    const auto now = bpf_objects();
-    std::set<std::string> added;
-    std::set_difference(now.begin(), now.end(), before.begin(), before.end(),
-                        std::inserter(added, added.end()));
-    if (attempt == 0) left = added;
-    std::set<std::string> still;
-    std::set_intersection(left.begin(), left.end(), added.begin(), added.end(),
-                          std::inserter(still, still.end()));
-    left = still;
-    if (left.empty()) break;
-    std::this_thread::sleep_for(50ms);
-  }
-  return left;
-}
-
 std::string mode_name(const testing::TestParamInfo<Mode>& row) {
   return std::string(name(row.param));
 }
@@ -58,7 +27,7 @@ class Killed : public testing::TestWithParam<Mode> {};
 
 TEST_P(Killed, LeavesNothingBehind) {
   test::Child target = start_subject("work");
-  const auto before = bpf_objects();
+  const auto before = test::bpf_objects();
   std::minstd_rand random(20261121);
   // Some are killed while they load their programs, most in the midst of reading.
   std::uniform_int_distribution<int> moment(0, 60'000);
@@ -81,7 +50,7 @@ TEST_P(Killed, LeavesNothingBehind) {
       std::this_thread::sleep_for(5ms);
     }
   }
-  EXPECT_THAT(left_behind(before), testing::IsEmpty());
+  EXPECT_THAT(test::left_behind(before), testing::IsEmpty());
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, Killed, testing::Values(Mode::snapshot, Mode::ebpf, Mode::ptrace),

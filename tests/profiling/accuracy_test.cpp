@@ -20,7 +20,7 @@ using profile::Profile;
 using profile::Sample;
 using test::label_of;
 
-constexpr int workers = 5;
+constexpr int workers = 4;
 
 struct Load {
   test::Child program = test::Child::spawn({TENANT_LOAD, std::to_string(workers)});
@@ -102,7 +102,8 @@ void expect_traces(const Profile& profile, const Load& load) {
 
 void expect_whole_stacks(const Profile& profile) {
   std::size_t whole = 0;
-  for (const Sample& sample : profile.samples) whole += test::reaches_the_start(profile, sample) ? 1 : 0;
+  for (const Sample& sample : profile.samples)
+    whole += test::reaches_the_start(profile, sample) ? 1 : 0;
   EXPECT_GT(whole, profile.samples.size() * 99 / 100) << "of " << profile.samples.size();
 }
 
@@ -123,7 +124,8 @@ void expect_same_functions(const Profile& profile, const test::PerfStacks& their
                            [&](const auto& one) { return test::bare_name(one) == name; })
                    ? 1
                    : 0;
-    const double our_share = static_cast<double>(ours) * 100 / static_cast<double>(profile.samples.size());
+    const double our_share =
+        static_cast<double>(ours) * 100 / static_cast<double>(profile.samples.size());
     const double perf_share = static_cast<double>(perfs) * 100 / static_cast<double>(theirs.size());
     EXPECT_NEAR(our_share, perf_share, 4) << name;
     fmt::print("{}: {:.1f} % of samples, perf: {:.1f} %\n", name, our_share, perf_share);

@@ -83,7 +83,9 @@ __attribute__((always_inline)) static inline unsigned innermost(unsigned value) 
 __attribute__((always_inline)) static inline unsigned middle(unsigned value) {
   return innermost(value ^ 0x5555) + 1;
 }
-__attribute__((noinline)) static void outer(void) { sink = middle(sink) * 3; }
+__attribute__((noinline)) static void outer(void) {
+  sink = middle(sink) * 3;
+}
 
 int main(int argc, char** argv) {
   const char* kind = argc == 2 ? argv[1] : "";

@@ -13,11 +13,12 @@ PerfStacks perf_stacks(pid_t pid, std::chrono::seconds duration) {
   const std::filesystem::path data =
       std::filesystem::path(testing::TempDir()) / ("perf-" + std::to_string(getpid()) + ".data");
   const auto recorded =
-      run({"perf", "record", "-q", "-e", "cpu-clock", "-F", "99", "--call-graph", "dwarf,2048", "-o",
-           data, "-p", std::to_string(pid), "--", "sleep", std::to_string(duration.count())},
+      run({"perf", "record", "-q", "-e", "cpu-clock", "-F", "99", "--call-graph", "dwarf,2048",
+           "-o", data, "-p", std::to_string(pid), "--", "sleep", std::to_string(duration.count())},
           {}, duration + std::chrono::seconds(60));
   EXPECT_EQ(recorded.status, 0) << recorded.err;
-  const auto script = run({"perf", "script", "-i", data, "-F", "ip,sym"}, {}, std::chrono::minutes(2));
+  const auto script =
+      run({"perf", "script", "-i", data, "-F", "ip,sym"}, {}, std::chrono::minutes(2));
   EXPECT_EQ(script.status, 0) << script.err;
   std::filesystem::remove(data);
 

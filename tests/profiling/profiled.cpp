@@ -67,7 +67,7 @@ std::vector<std::string> functions_of(const Profile& profile, const Sample& samp
 }
 
 bool reaches_the_start(const Profile& profile, const Sample& sample) {
-  static constexpr std::array<std::string_view, 6> starts = {"main",   "_start",  "clone",
+  static constexpr std::array<std::string_view, 6> starts = {"main",    "_start", "clone",
                                                              "__clone", "clone3", "__clone3"};
   const auto names = functions_of(profile, sample);
   return std::any_of(names.begin(), names.end(), [](const std::string& name) {
@@ -82,6 +82,7 @@ std::string bare_name(std::string_view name) {
   for (std::size_t at; (at = text.find("(anonymous namespace)::")) != std::string::npos;)
     text.erase(at, sizeof "(anonymous namespace)::" - 1);
   text = text.substr(0, text.find_first_of("(<"));
+  text.erase(text.find_last_not_of(' ') + 1);  // of perf's "name (inlined)"
   if (const auto last = text.rfind("::"); last != std::string::npos) text = text.substr(last + 2);
   return text;
 }

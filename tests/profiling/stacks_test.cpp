@@ -42,8 +42,8 @@ StackEnd end_of(const Profiled& what, const Sample& sample) {
 void expect_whole(const Profiled& what) {
   const auto& samples = what.profile.samples;
   ASSERT_GT(samples.size(), 200U);
-  const auto whole =
-      count(what, [&](const Sample& sample) { return test::reaches_the_start(what.profile, sample); });
+  const auto whole = count(
+      what, [&](const Sample& sample) { return test::reaches_the_start(what.profile, sample); });
   fmt::print("{} of {} samples reach the start\n", whole, samples.size());
   EXPECT_GT(static_cast<double>(whole), 0.99 * static_cast<double>(samples.size()));
   if (whole == samples.size()) return;
@@ -86,9 +86,8 @@ TEST(Frames, BeyondTheCopyAreMissedAndMarked) {
   const auto program = started({FRAMES, "big"});
   const auto what = profiled(program);
   ASSERT_GT(what.profile.samples.size(), 200U);
-  const auto cut = count(what, [&](const Sample& sample) {
-    return end_of(what, sample) == StackEnd::truncated;
-  });
+  const auto cut = count(
+      what, [&](const Sample& sample) { return end_of(what, sample) == StackEnd::truncated; });
   EXPECT_GT(cut, what.profile.samples.size() * 9 / 10);
   EXPECT_EQ(what.profile.losses.truncated_stacks, cut);
 }
@@ -108,9 +107,8 @@ TEST(Frames, TooManyAreMarked) {
   const auto program = started({FRAMES, "deep"});
   const auto what = profiled(program, 60 << 10);
   ASSERT_GT(what.profile.samples.size(), 200U);
-  const auto cut = count(what, [&](const Sample& sample) {
-    return end_of(what, sample) == StackEnd::truncated;
-  });
+  const auto cut = count(
+      what, [&](const Sample& sample) { return end_of(what, sample) == StackEnd::truncated; });
   EXPECT_GT(cut, what.profile.samples.size() / 2);
 }
 

@@ -4,7 +4,7 @@
 //                            it is sent with the nanoseconds spent so far: "ACME GLOBEX INITECH"
 //
 // By each worker's own CPU clock, so the shares hold however busy the machine is. All time spent has
-// the labels `tenant` and `worker`. A tenant's turn takes some 40 ms, and within it a new span begins
+// the labels `tenant` and `worker`. A tenant's turn takes some 20 ms, and within it a new span begins
 // every few: its ids name the tenant and the worker, so that whoever sees them can tell whether they
 // belong with the labels.
 #include <time.h>
@@ -86,15 +86,16 @@ std::size_t due(const std::array<nanoseconds, test::tenants.size()>& own) {
   for (std::uint32_t number = 0;;) {
     const std::size_t tenant = due(own);
     const auto begin = processor_time();
-    const auto end_of_turn = begin + microseconds(20'000 + random() % 40'000);
+    const auto end_of_turn = begin + microseconds(10'000 + random() % 20'000);
     for (auto now = begin; now < end_of_turn; now = processor_time()) {
       const Span span{static_cast<std::uint8_t>(tenant), worker, ++number};
-      const labels::Scope scope(
-          trace_of(span), {{tenant_key, test::tenants[tenant].name}, {worker_key, name}});
+      const labels::Scope scope(trace_of(span),
+                                {{tenant_key, test::tenants[tenant].name}, {worker_key, name}});
       work[tenant](std::min(end_of_turn, now + microseconds(2'000 + random() % 3'000)));
+      const auto took = processor_time() - now;
+      own[tenant] += took;
+      spent[tenant] += took.count();
     }
-    own[tenant] += processor_time() - begin;
-    spent[tenant] += (processor_time() - begin).count();
   }
 }
 

@@ -84,8 +84,10 @@ struct Kind {
   std::string_view name;
   void (*wait)(nanoseconds);
 };
-constexpr std::array<Kind, 4> kinds = {
-    {{"nanosleep", sleep}, {"futex", wait_on_futex}, {"epoll", wait_in_epoll}, {"pipe", read_pipe}}};
+constexpr std::array<Kind, 4> kinds = {{{"nanosleep", sleep},
+                                        {"futex", wait_on_futex},
+                                        {"epoll", wait_in_epoll},
+                                        {"pipe", read_pipe}}};
 
 struct Tenant {
   std::string_view name;

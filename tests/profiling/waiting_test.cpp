@@ -29,9 +29,8 @@ TEST(Waiting, IsWhatTheThreadsOwnClockSays) {
   std::map<std::string, std::map<std::string, double>> sampled;
   for (const auto& sample : profiled.profile.samples) {
     EXPECT_EQ(sample.measure, Measure::off_cpu);
-    sampled[test::label_of(profiled.profile, sample, "tenant")]
-           [test::label_of(profiled.profile, sample, "kind")] +=
-        static_cast<double>(sample.value_ns);
+    sampled[test::label_of(profiled.profile, sample, "tenant")][test::label_of(
+        profiled.profile, sample, "kind")] += static_cast<double>(sample.value_ns);
   }
   std::map<std::string, double> by_tenant, own_by_tenant;
   ASSERT_EQ(lines.size(), 12U);
