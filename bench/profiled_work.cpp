@@ -1,0 +1,77 @@
+// A program whose work is always the same, to see what profiling it costs. For each line:
+//
+//   run COUNT       that many pieces of work, some 20 us each, ten calls deep, with labels in force
+//   switch COUNT    a byte goes to another thread and back that often: two threads leave their CPU
+//
+// and it prints the nanoseconds that one took.
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+#include <vitrine/labels.hpp>
+
+namespace {
+
+namespace labels = vitrine::labels;
+volatile std::uint64_t sink;
+
+[[gnu::noinline]] std::uint64_t work(int depth) {
+  if (depth > 0) return sink = work(depth - 1) * 3;  // the store keeps the calls
+  std::uint64_t hash = sink;
+  for (int i = 0; i < 20'000; ++i) hash = hash * 31 + 7;
+  return hash;
+}
+
+void run(long count) {
+  for (long i = 0; i < count; ++i) sink = work(10);
+}
+
+struct Pipe {
+  int ends[2];
+  Pipe() {
+    if (pipe(ends) != 0) std::abort();
+  }
+  void put() {
+    if (write(ends[1], "", 1) != 1) std::abort();
+  }
+  void get() {
+    char byte;
+    if (read(ends[0], &byte, 1) != 1) std::abort();
+  }
+};
+
+void switch_to_and_fro(long count) {
+  static Pipe there, back;
+  static std::thread other([] {
+    const labels::Scope scope(labels::Key("tenant"), "globex");
+    for (;;) {
+      there.get();
+      back.put();
+    }
+  });
+  for (long i = 0; i < count; ++i) {
+    there.put();
+    back.get();
+  }
+}
+
+}  // namespace
+
+int main() {
+  const labels::Scope scope({{labels::Key("tenant"), "acme"}, {labels::Key("route"), "/pay"}});
+  std::puts("ready");
+  std::fflush(stdout);
+  char what[16];
+  long count = 0;
+  while (std::scanf("%15s %ld", what, &count) == 2) {
+    const auto begin = std::chrono::steady_clock::now();
+    *what == 'r' ? run(count) : switch_to_and_fro(count);
+    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
+    std::printf("%.1f\n", took.count() / static_cast<double>(count));
+    std::fflush(stdout);
+  }
+  std::_Exit(0);
+}
