@@ -19,7 +19,10 @@ namespace labels = vitrine::labels;
 volatile std::uint64_t sink;
 
 [[gnu::noinline]] std::uint64_t work(int depth) {
-  if (depth > 0) return sink = work(depth - 1) * 3;  // the store keeps the calls
+  if (depth > 0) {
+    sink = work(depth - 1);  // the store keeps the call
+    return sink * 3;
+  }
   std::uint64_t hash = sink;
   for (int i = 0; i < 20'000; ++i) hash = hash * 31 + 7;
   return hash;

@@ -4,18 +4,21 @@
 //
 //   vitrine-demo-service [--seconds N]     prints its pid; ends on SIGTERM, ^C, or after N seconds
 #include <signal.h>
-#include <time.h>
 #include <unistd.h>
 #include <vitrine/sdt.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <numeric>
 #include <random>
 #include <string>
 #include <string_view>
+#include <vector>
 #include <vitrine/context.hpp>
 #include <vitrine/coroutine.hpp>
 #include <vitrine/labels.hpp>
@@ -50,30 +53,70 @@ struct Goods {
 constexpr std::array<Goods, 4> shelf = {
     {{"kettle", 24.5}, {"teapot", 39.0}, {"cup", 6.25}, {"tea, 100 g", 8.9}}};
 
-/// Work that needs a CPU.
-void compute(std::chrono::nanoseconds amount) {
-  const auto used = [] {
-    timespec now{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
-  };
-  volatile std::uint64_t hash = 0;
-  for (const auto end = used() + amount; used() < end;)
-    for (int i = 0; i < 5000; ++i) hash = hash * 31 + 7;
+// What the requests are made of. Functions of their own, so that a profile shows them by name.
+
+struct Row {
+  std::string item;
+  double price;
+};
+
+bool comes_before(const Row& a, const Row& b) {
+  return a.item < b.item;
+}
+
+/// Rows are made, sorted and added up: a CPU's work, some 4 ms.
+[[gnu::noinline]] double render_report(std::uint64_t seed) {
+  std::minstd_rand random(static_cast<unsigned>(seed));
+  std::vector<Row> rows;
+  for (int i = 0; i < 8'000; ++i) {
+    const Goods& goods = shelf[random() % shelf.size()];
+    rows.push_back({std::string(goods.name) + std::to_string(random() % 1'000), goods.price});
+  }
+  std::sort(rows.begin(), rows.end(), comes_before);
+  return std::accumulate(rows.begin(), rows.end(), 0.0,
+                         [](double sum, const Row& row) { return sum + row.price; });
+}
+
+/// A CPU's work, some 0.5 ms.
+[[gnu::noinline]] std::size_t scan_catalogue(std::uint64_t seed) {
+  static const std::string catalogue = [] {
+    std::string text;
+    for (unsigned i = 0; text.size() < 400'000; ++i)
+      text += std::string(shelf[i % shelf.size()].name) + ' ' + std::to_string(i) + '\n';
+    return text;
+  }();
+  return catalogue.find("no such item " + std::to_string(seed));
 }
 
 /// A driver that has no asynchronous interface: the thread waits.
-void wait_for(std::chrono::nanoseconds amount) {
+[[gnu::noinline]] void wait_for_network(std::chrono::nanoseconds amount) {
   std::this_thread::sleep_for(amount);
 }
+
+/// One at a time may change the stock, and writes it down before the next one may.
+[[gnu::noinline]] void reserve_stock() {
+  static std::mutex stock;
+  const std::lock_guard lock(stock);
+  std::this_thread::sleep_for(3ms);
+}
+
+/// A CPU's work, some 0.3 ms.
+[[gnu::noinline]] std::uint64_t sign_receipt(std::uint64_t request) {
+  for (int i = 0; i < 100'000; ++i) request = (request ^ (request >> 7)) * 0x9e3779b97f4a7c15;
+  return request;
+}
+
+/// So that the compiler does not leave the work out.
+std::atomic<double> outcome;
 
 Task pay(Pool& pool, std::uint64_t request, Status& status) {
   const labels::Scope scope(step, "charge-card");
   const Goods& goods = shelf[request % shelf.size()];
   VITRINE_LAZY_TYPED_PROBE(shop, order, (id, request), (item, goods.name), (price, goods.price));
-  compute(1ms);
+  reserve_stock();
   co_await pool.after(8ms);  // goes on on any thread, with all its labels
-  wait_for(25ms);
+  wait_for_network(12ms);
+  outcome = static_cast<double>(sign_receipt(request));
   if (request % 10 == 9) status = Status::declined;
 }
 
@@ -81,16 +124,14 @@ Task search(Pool& pool, std::uint64_t request) {
   if (request % 3 == 0)
     VITRINE_LAZY_TYPED_PROBE(shop, cache_miss,
                              (key, "search:" + std::string(shelf[request % 4].name)));
-  compute(700us);
+  outcome = static_cast<double>(scan_catalogue(request));
   co_await pool.after(3ms);
-  compute(300us);
-  wait_for(6ms);
+  wait_for_network(6ms);
 }
 
-Task report(Pool&) {
-  compute(5ms);
-  wait_for(50ms);
-  co_return;
+Task report(Pool& pool, std::uint64_t request) {
+  outcome = render_report(request);
+  co_await pool.after(5ms);
 }
 
 /// What a service of its own would add: one scope a request.
@@ -100,7 +141,7 @@ Task serve(Pool& pool, Request request) {
   VITRINE_LAZY_TYPED_PROBE(shop, request_start, (id, request.id), (path, request.path));
   if (request.path == "/pay") co_await pay(pool, request.id, status);
   if (request.path == "/search") co_await search(pool, request.id);
-  if (request.path == "/report") co_await report(pool);
+  if (request.path == "/report") co_await report(pool, request.id);
   VITRINE_LAZY_TYPED_PROBE(shop, request_end, (id, request.id),
                            VITRINE_ENUM(status, status, Status));
 }
@@ -112,17 +153,27 @@ Id random_id(std::mt19937_64& random) {
   return id;
 }
 
+/// Whom the shop serves, and what for: acme wants reports, which take CPU time; globex buys, and
+/// waits for its turn at the stock; initech looks around.
+struct Tenant {
+  std::string_view name;
+  int customers;
+  std::array<std::string_view, 6> habits;
+};
+constexpr std::array<Tenant, 3> tenants = {
+    {{"acme", 12, {"/search", "/report", "/report", "/pay", "/report", "/report"}},
+     {"globex", 6, {"/pay", "/search", "/pay", "/pay", "/report", "/pay"}},
+     {"initech", 3, {"/search", "/search", "/search", "/pay", "/search", "/search"}}}};
+
 /// One customer: a request after another, until the service stops.
-Job customer(Pool& pool, std::string_view of_tenant, unsigned seed, const std::atomic<bool>& open) {
-  constexpr std::array<std::string_view, 6> habits = {"/search", "/search", "/search",
-                                                      "/pay",    "/pay",    "/report"};
+Job customer(Pool& pool, const Tenant& of, unsigned seed, const std::atomic<bool>& open) {
   static std::atomic<std::uint64_t> requests{0};
   std::mt19937_64 random(seed);
   while (open) {
-    co_await pool.after(std::chrono::milliseconds(random() % 40));
+    co_await pool.after(std::chrono::milliseconds(random() % 160));
     const labels::Trace trace(random_id<labels::TraceId>(random), random_id<labels::SpanId>(random),
                               1);
-    co_await serve(pool, {++requests, of_tenant, habits[random() % habits.size()], trace});
+    co_await serve(pool, {++requests, of.name, of.habits[random() % of.habits.size()], trace});
   }
 }
 
@@ -149,9 +200,8 @@ int main(int argc, char** argv) {
   std::atomic<bool> open{true};
   Pool pool(8);
   unsigned seed = 0;
-  for (int i = 0; i < 12; ++i) customer(pool, "acme", ++seed, open);
-  for (int i = 0; i < 6; ++i) customer(pool, "globex", ++seed, open);
-  for (int i = 0; i < 3; ++i) customer(pool, "initech", ++seed, open);
+  for (const Tenant& of : tenants)
+    for (int i = 0; i < of.customers; ++i) customer(pool, of, ++seed, open);
 
   std::printf("%d\n", getpid());
   std::fflush(stdout);
