@@ -7,7 +7,7 @@
 #include <cstring>
 #include <string_view>
 
-namespace test {
+namespace vitrine::test {
 
 struct Tenant {
   std::string_view name;
@@ -47,4 +47,4 @@ inline Span span_of(const std::array<std::uint8_t, 8>& span_id) {
   return span;
 }
 
-}  // namespace test
+}  // namespace vitrine::test

@@ -31,6 +31,7 @@ namespace {
 namespace labels = vitrine::labels;
 using std::chrono::microseconds;
 using std::chrono::nanoseconds;
+namespace test = vitrine::test;
 using test::Span;
 
 const labels::Key tenant_key("tenant"), worker_key("worker");
