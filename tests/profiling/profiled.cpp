@@ -20,17 +20,21 @@ Profiled profile_while(const observe::ProfilingOptions& options,
     ADD_FAILURE() << profiling.error().message;
     return result;
   }
-  std::atomic<bool> done{false};
-  std::thread other([&] {
-    meanwhile();
-    done = true;
-  });
   const auto look = [&] {
     if (auto polled = (*profiling)->poll(std::chrono::milliseconds(50)); !polled)
       ADD_FAILURE() << polled.error().message;
   };
-  while (!done) look();
-  other.join();
+  if (meanwhile) {
+    std::atomic<bool> done{false};
+    std::thread other([&] {
+      meanwhile();
+      done = true;
+    });
+    while (!done) look();
+    other.join();
+  } else {
+    while (!(*profiling)->ended()) look();
+  }
   (*profiling)->stop();
   look();
   result.profile = (*profiling)->take();

@@ -17,10 +17,11 @@ struct Profiled {
   std::vector<std::string> notes;
 };
 
-/// Profiles while `meanwhile` runs, in a thread of its own. Fails the test, and returns nothing in
+/// Profiles while `meanwhile` runs, in a thread of its own; without it, until all that is profiled
+/// has ended. Fails the test, and returns nothing in
 /// it, when profiling cannot begin.
 Profiled profile_while(const observe::ProfilingOptions& options,
-                       const std::function<void()>& meanwhile);
+                       const std::function<void()>& meanwhile = {});
 
 /// The label's value; empty: none.
 std::string label_of(const profile::Profile& profile, const profile::Sample& sample,

@@ -58,9 +58,9 @@ INSTANTIATE_TEST_SUITE_P(Of, Threads, testing::Values(10, 10'000),
 
 TEST(ThreadsOfACommand, AreSampledFromItsStart) {
   observe::ProfilingOptions options;
-  options.command = {WORKING_THREADS, "200", "200"};
+  options.command = {WORKING_THREADS, "200", "200", "8"};
   options.frequency = 999;
-  const auto profiled = test::profile_while(options, [] { std::this_thread::sleep_for(2s); });
+  const auto profiled = test::profile_while(options);
   expect_labels_of_one_thread(profiled.profile);
   EXPECT_THAT(test::time_by(profiled.profile, profile::Measure::on_cpu, "worker"),
               testing::SizeIs(testing::Gt(100)));

@@ -94,7 +94,7 @@ struct Tenant {
   milliseconds wait;
 };
 constexpr std::array<Tenant, 3> tenants = {
-    {{"acme", milliseconds(35)}, {"globex", milliseconds(12)}, {"initech", milliseconds(4)}}};
+    {{"acme", milliseconds(35)}, {"globex", milliseconds(12)}, {"initech", milliseconds(8)}}};
 
 struct Waiter {
   const Tenant& tenant;

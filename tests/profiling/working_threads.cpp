@@ -1,7 +1,8 @@
-// A process to profile: working_threads THREADS OF
+// A process to profile: working_threads THREADS OF [TURNS]
 //
-// Of OF threads that keep one CPU busy together, in this process and its like, it has THREADS: each
-// works for half a millisecond, with three labels in force, and sleeps while the others do.
+// Of OF threads that keep half a CPU busy together, in this process and its like, it has THREADS: each
+// works for half a millisecond, with three labels in force, and sleeps while the others do. They
+// begin when all are there; then it prints "ready". With TURNS they end after so many, and it does.
 #include <pthread.h>
 #include <time.h>
 
@@ -18,7 +19,9 @@ namespace labels = vitrine::labels;
 
 constexpr long turn_ns = 500'000;
 long everyone = 1;
+long turns = 0;  // 0: for ever
 std::atomic<long> started{0};
+std::atomic<bool> begun{false};
 volatile std::uint64_t sink;
 
 long processor_time() {
@@ -40,22 +43,27 @@ void* run(void* argument) {
   const labels::Key tenant_key("tenant"), route_key("route"), worker_key("worker");
   const labels::Scope scope({{tenant_key, tenant}, {route_key, route}, {worker_key, id}});
   ++started;
+  begun.wait(false);
   // Not all at once, the first time.
-  const long all_turns = everyone * turn_ns;
+  const long all_turns = 2 * everyone * turn_ns;
   const long first = all_turns / 1000 * (std::rand() % 1000);
-  for (timespec wait{first / 1'000'000'000, first % 1'000'000'000};;
-       wait = {all_turns / 1'000'000'000, all_turns % 1'000'000'000}) {
+  long turn = 0;
+  for (timespec wait{first / 1'000'000'000, first % 1'000'000'000}; turns == 0 || turn < turns;
+       ++turn, wait = {all_turns / 1'000'000'000, all_turns % 1'000'000'000}) {
     nanosleep(&wait, nullptr);
     work();
   }
+  --started;
+  return nullptr;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 2;
+  if (argc < 3) return 2;
   const long count = std::atol(argv[1]);
   everyone = std::atol(argv[2]);
+  turns = argc > 3 ? std::atol(argv[3]) : 0;
   pthread_attr_t small;
   pthread_attr_init(&small);
   pthread_attr_setstacksize(&small, 64 * 1024);
@@ -66,8 +74,11 @@ int main(int argc, char** argv) {
   }
   const timespec moment{0, 1'000'000};
   while (started < count) nanosleep(&moment, nullptr);
+  begun = true;
+  begun.notify_all();
   std::puts("ready");
   std::fflush(stdout);
-  std::getchar();
+  if (turns == 0) std::getchar();
+  while (turns != 0 && started > 0) nanosleep(&moment, nullptr);
   std::_Exit(0);
 }
