@@ -1,7 +1,8 @@
 /* Stacks that are hard to copy or to unwind, in C: frames KIND. Prints "ready", goes on until killed.
  *
  *   alloca    frames whose size only the call knows
- *   signals   the leaf is in a handler, on a stack of its own, that interrupted a leaf
+ *   signals   the leaf is in a handler that interrupted a leaf
+ *   altstack  the same, and the handler has a stack of its own
  *   big       three frames of 24 KiB: more than is copied of a stack unless more is asked for
  *   deep      2000 frames
  *   inlined   functions inlined in functions inlined
@@ -62,10 +63,10 @@ __attribute__((noinline)) static void interrupted(void) {
   for (;;) spin();
 }
 
-static void handle_signals(void) {
+static void handle_signals(int flags) {
   static char other_stack[64 * 1024];
   const stack_t other = {.ss_sp = other_stack, .ss_size = sizeof other_stack};
-  struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
+  struct sigaction action = {.sa_handler = on_signal, .sa_flags = flags};
   timer_t timer;
   struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
   const struct itimerspec often = {{0, 300000}, {0, 300000}};
@@ -91,7 +92,8 @@ int main(int argc, char** argv) {
   const char* kind = argc == 2 ? argv[1] : "";
   puts("ready");
   fflush(stdout);
-  if (strcmp(kind, "signals") == 0) handle_signals();
+  if (strcmp(kind, "signals") == 0) handle_signals(0);
+  if (strcmp(kind, "altstack") == 0) handle_signals(SA_ONSTACK);
   for (;;) {
     if (strcmp(kind, "alloca") == 0)
       with_alloca(12, 321);

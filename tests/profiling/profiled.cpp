@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <thread>
 
@@ -71,12 +70,14 @@ std::vector<std::string> functions_of(const Profile& profile, const Sample& samp
 }
 
 bool reaches_the_start(const Profile& profile, const Sample& sample) {
-  static constexpr std::array<std::string_view, 6> starts = {"main",    "_start", "clone",
-                                                             "__clone", "clone3", "__clone3"};
   const auto names = functions_of(profile, sample);
   return std::any_of(names.begin(), names.end(), [](const std::string& name) {
-    const std::string bare = bare_name(name);
-    return std::find(starts.begin(), starts.end(), bare) != starts.end();
+    // libc has _start, __clone, __clone3 and __GI___clone3.
+    const std::string spelled = bare_name(name);
+    std::string_view bare = spelled;
+    if (bare.starts_with("__GI_")) bare.remove_prefix(5);
+    bare.remove_prefix(std::min(bare.find_first_not_of('_'), bare.size()));
+    return bare == "main" || bare == "start" || bare == "clone" || bare == "clone3";
   });
 }
 

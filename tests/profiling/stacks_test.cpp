@@ -24,7 +24,9 @@ Profiled profiled(const test::Child& program, std::size_t stack_bytes = 16 << 10
 }
 
 test::Child started(std::vector<std::string> command) {
-  test::Child child = test::Child::spawn(std::move(command));
+  test::ChildOptions options;
+  options.env = {"ONE_STACK=1"};  // for handlers, of those below that have a choice
+  test::Child child = test::Child::spawn(std::move(command), options);
   EXPECT_EQ(child.read_line(), "ready");
   return child;
 }
@@ -81,6 +83,21 @@ TEST_P(CFrames, ReachTheStart) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, CFrames, testing::Values("alloca", "signals"),
                          [](const auto& row) { return row.param; });
+
+TEST(Frames, BelowAHandlersOwnStackAreMissedAndMarked) {
+  const auto program = started({FRAMES, "altstack"});
+  const auto what = profiled(program);
+  std::size_t in_handler = 0;
+  for (const Sample& sample : what.profile.samples) {
+    const auto names = test::functions_of(what.profile, sample);
+    if (std::find(names.begin(), names.end(), "on_signal") == names.end()) continue;
+    ++in_handler;
+    // What was interrupted is there, by its registers; its stack is elsewhere.
+    EXPECT_THAT(names.back(), testing::AnyOf("spin", "interrupted"));
+    EXPECT_EQ(end_of(what, sample), StackEnd::truncated);
+  }
+  EXPECT_GT(in_handler, 50U);
+}
 
 TEST(Frames, BeyondTheCopyAreMissedAndMarked) {
   const auto program = started({FRAMES, "big"});
