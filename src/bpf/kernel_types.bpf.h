@@ -51,7 +51,13 @@ struct mm_struct {
   struct file* exe_file;
 };
 
+struct thread_info {
+  unsigned int cpu;
+};
+
 struct task_struct {
+  struct thread_info thread_info;
+  unsigned int __state;
   int on_cpu;
   unsigned int flags;
   int pid;

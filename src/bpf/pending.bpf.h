@@ -23,8 +23,8 @@ struct {
   __type(value, __u32);
 } free_blocks SEC(".maps");
 
-/// By thread, in the initial pid namespace: one thing happens to a thread at a time, so an entry is
-/// never used by two CPUs at once.
+/// By thread, in the initial pid namespace. One thing happens to a thread at a time, but it may come
+/// back while others look at it: who takes the time off an entry has its blocks (claim_pending).
 struct {
   __uint(type, BPF_MAP_TYPE_HASH);
   __uint(max_entries, 1);
@@ -64,12 +64,17 @@ static long fill_block(__u32 index, void* context) {
   return 0;
 }
 
-/// Keeps the sample of `bytes` bytes in s->room.out until the thread comes back.
-static __always_inline void keep_pending(struct scratch* s, __u32 tid, __u64 bytes, __u64 now) {
+/// Returns since when its thread was off; 0: somebody else was first.
+static __always_inline __u64 claim_pending(struct vitrine_pending* entry) {
+  return __sync_lock_test_and_set(&entry->since_ns, 0);
+}
+
+/// Fills s->pending, with the sample of `bytes` bytes in s->room.out.
+static __always_inline void fill_pending(struct scratch* s, __u64 bytes, __u64 since) {
   struct vitrine_pending* entry = &s->pending;
   const __u32 wanted = (bytes + VITRINE_BLOCK_BYTES - 1) / VITRINE_BLOCK_BYTES;
   struct block_walk walk = {.s = s, .entry = entry};
-  entry->since_ns = now;
+  entry->since_ns = since;
   entry->bytes = bytes;
   entry->blocks = 0;
   bpf_loop(wanted, fill_block, &walk, 0);
@@ -77,8 +82,14 @@ static __always_inline void keep_pending(struct scratch* s, __u32 tid, __u64 byt
     free_all(entry);
     entry->bytes = 0;
   }
+}
+
+/// Keeps the sample of `bytes` bytes in s->room.out until the current thread comes back.
+static __always_inline void keep_pending(struct scratch* s, __u32 tid, __u64 bytes, __u64 now) {
+  struct vitrine_pending* entry = &s->pending;
+  fill_pending(s, bytes, now);
   struct vitrine_pending* before = bpf_map_lookup_elem(&pending, &tid);
-  if (before) free_all(before);
+  if (before && claim_pending(before)) free_all(before);
   if (bpf_map_update_elem(&pending, &tid, entry, BPF_ANY) == 0) return;
   free_all(entry);
   count(VITRINE_PROFILE_SAMPLES, 1);
@@ -114,7 +125,12 @@ static __always_inline int send_pending(struct vitrine_pending* entry, __u64 off
 static __always_inline void end_pending(__u32 tid, __u64 now) {
   struct vitrine_pending* entry = bpf_map_lookup_elem(&pending, &tid);
   if (!entry) return;
-  const __u64 off_ns = now > entry->since_ns ? now - entry->since_ns : 0;
+  const __u64 since = claim_pending(entry);
+  const __u64 off_ns = since && now > since ? now - since : 0;
+  if (!since) {
+    bpf_map_delete_elem(&pending, &tid);
+    return;
+  }
   if (off_ns < profile_config.min_block_ns) {
     count(VITRINE_PROFILE_SHORT_BLOCKS, 1);
   } else {

@@ -55,9 +55,9 @@ struct vitrine_stack_sample {
 
 /* A thread that is off its CPU: where its sample is. */
 struct vitrine_pending {
-  __u64 since_ns;
-  __u32 bytes;  /* of its sample, whose first blocks these are; 0: there was no room for it */
-  __u32 blocks; /* of `block` */
+  __u64 since_ns; /* 0: it is back */
+  __u32 bytes;    /* of its sample, whose first blocks these are; 0: there was no room for it */
+  __u32 blocks;   /* of `block` */
   __u32 block[VITRINE_BLOCKS];
 };
 

@@ -3,15 +3,19 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <fmt/format.h>
+#include <linux/membarrier.h>
 #include <linux/perf_event.h>
 #include <profiler.skel.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <numeric>
 #include <optional>
+#include <thread>
 
 #include "base/limits.hpp"
 #include "bpf/cpu_clock.hpp"
@@ -20,6 +24,7 @@
 #include "bpf/moment_config.hpp"
 #include "bpf/record_ring.hpp"
 #include "bpf/target_maps.hpp"
+#include "bpf/waiting_threads.hpp"
 
 namespace vitrine::bpf {
 namespace {
@@ -31,6 +36,15 @@ std::uint64_t monotonic_ns() {
   ::clock_gettime(CLOCK_MONOTONIC, &now);
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U +
          static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+/// Lets switches and interrupts that are under way on any CPU come to their end: those that follow go
+/// by what is attached now.
+void let_switches_end() {
+  constexpr milliseconds longer_than_any{10};
+  // In the kernel this is synchronize_rcu(). It is refused where CPUs are left alone (nohz_full).
+  if (::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) != 0)
+    std::this_thread::sleep_for(longer_than_any);
 }
 
 Result<void> check(const ProfilerOptions& options) {
@@ -47,6 +61,7 @@ class LoadedProfiler final : public Profiler {
 
   ~LoadedProfiler() override {
     detach();
+    waiting_.reset();
     ring_.reset();  // before what it reads
     vitrine_profiler::destroy(program_);
   }
@@ -61,6 +76,7 @@ class LoadedProfiler final : public Profiler {
     fill(program_->bss->profile_config);
     targets_ = {fd(program_->maps.targets), fd(program_->maps.presumed)};
     if (auto filled = fill_free_blocks(); !filled) return filled;
+    if (options_.off_cpu) load_waiting();
     return ring_.emplace().open(fd(program_->maps.events), &program_->bss->reader_waits);
   }
 
@@ -71,21 +87,22 @@ class LoadedProfiler final : public Profiler {
       return begun;
     }
     if (!options_.off_cpu) return {};
-    const KernelLog log;
-    bpf_link* link = bpf_program__attach(program_->progs.switched);
-    if (link != nullptr) {
-      links_.push_back(link);
-      return {};
+    if (auto watched = watch_switches(); !watched) {
+      detach();
+      return watched;
     }
-    const int error = errno;
-    detach();
-    return tl::unexpected(log.error("watch threads leave their CPUs", error));
+    return {};
   }
 
   void stop() override {
     if (links_.empty()) return;
     detach();
     stopped_ns_ = monotonic_ns();
+    let_switches_end();  // what they kept, or sent, is there for poll()
+  }
+
+  [[nodiscard]] const std::optional<Error>& blind_to_waiting() const override {
+    return blind_to_waiting_;
   }
 
   Result<void> want(pid_t kernel_tgid, const vitrine_target& target) override {
@@ -176,6 +193,24 @@ class LoadedProfiler final : public Profiler {
     return {};
   }
 
+  void load_waiting() {
+    if (auto opened = WaitingThreads::open(program_->obj))
+      waiting_ = std::move(*opened);
+    else
+      blind_to_waiting_ = std::move(opened.error());
+  }
+
+  Result<void> watch_switches() {
+    const KernelLog log;
+    const std::uint64_t began_ns = monotonic_ns();
+    bpf_link* link = bpf_program__attach(program_->progs.switched);
+    if (link == nullptr) return tl::unexpected(log.error("watch threads leave their CPUs", errno));
+    links_.push_back(link);
+    if (!waiting_) return {};
+    let_switches_end();  // who is off a CPU from here on is pending, or has been off since before
+    return waiting_->sample(program_->bss->config, program_->bss->profile_config, began_ns);
+  }
+
   void detach() {
     for (bpf_link* link : links_) bpf_link__destroy(link);
     links_.clear();
@@ -196,6 +231,7 @@ class LoadedProfiler final : public Profiler {
     while (bpf_map_get_next_key(fd(program_->maps.pending), nullptr, &tid) == 0) {
       const bool there = bpf_map_lookup_elem(fd(program_->maps.pending), &tid, &entry) == 0;
       if (bpf_map_delete_elem(fd(program_->maps.pending), &tid) != 0 || !there) break;
+      if (entry.since_ns == 0) continue;  // it had come back
       handed_over += hand_over(entry, sink) ? 1 : 0;
     }
     return handed_over;
@@ -243,6 +279,8 @@ class LoadedProfiler final : public Profiler {
   ProfilerOptions options_;
   KeptSets kept_;
   vitrine_profiler* program_ = nullptr;
+  std::unique_ptr<WaitingThreads> waiting_;  // null: not asked for, or
+  std::optional<Error> blind_to_waiting_;
   TargetMaps targets_;
   std::optional<RecordRing> ring_;
   std::vector<bpf_link*> links_;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "base/result.hpp"
 #include "bpf/process_table.hpp"
@@ -18,7 +19,7 @@ namespace vitrine::bpf {
 
 struct ProfilerOptions {
   unsigned frequency = 99;                ///< on-CPU samples a second a CPU; 0: none
-  bool off_cpu = false;                   ///< of threads that gave up their CPU and came back
+  bool off_cpu = false;                   ///< of threads that gave up their CPU, or have none
   std::chrono::nanoseconds min_block{0};  ///< off-CPU stretches shorter than this are passed over
   bool preempted = false;      ///< off-CPU: also threads that were put off while they could run
   bool every_process = false;  ///< false: those that want() was told of
@@ -47,7 +48,11 @@ class Profiler : public ProcessTable {
   /// Loads the programs; nothing is sampled yet. Errors: as Tracer::open.
   static Result<std::unique_ptr<Profiler>> open(const ProfilerOptions& options);
 
+  /// Off-CPU: threads that wait already are sampled, too, as waiting since now.
   virtual Result<void> start() = 0;
+
+  /// Why the running kernel does not let us see threads that wait at the start until they have run.
+  [[nodiscard]] virtual const std::optional<Error>& blind_to_waiting() const = 0;
 
   /// Samples no more. What was sampled before is still handed over by poll(), and after it, of
   /// every thread that is off its CPU since, a sample that is VITRINE_SAMPLE_UNFINISHED.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// A sample of the current thread: labels, the kernel's stack, registers, and a copy of its stack.
+// A sample of a thread, most often the current one: labels, the kernel's stack, registers, and a copy of its stack.
 #pragma once
 
 #include "machine.bpf.h"
@@ -7,9 +7,16 @@
 
 #define KERNEL_STACK_BYTES (127 * 8) /* kernel.perf_event_max_stack as shipped */
 
+/// How a thread's kernel stack is taken. A program that samples others may define another way before
+/// it includes this.
+#ifndef KERNEL_STACK
+#define KERNEL_STACK(taking, into, bytes) \
+  bpf_get_stack((void*)(taking)->ctx, into, bytes, (taking)->kernel_skips & 0xff)
+#endif
+
 struct taking {
   const __u64* ctx;
-  struct task_struct* task; /* the current one */
+  struct task_struct* task;
   __u64 now;
   __u32 kind;         /* enum vitrine_sample_kind */
   __u32 flags;        /* enum vitrine_sample_flag */
@@ -18,7 +25,7 @@ struct taking {
   struct process process;
 };
 
-/// Whether samples of the current thread are asked for; fills in its process.
+/// Whether samples of this thread are asked for; fills in its process.
 static __always_inline int is_wanted(struct taking* taking) {
   const __u32 tgid = taking->task->tgid;
   if (taking->task->pid == 0 || is_exiting(taking->task->flags)) return 0;
@@ -32,8 +39,7 @@ static __always_inline __u64 append_kernel_stack(struct label_buffer* out, __u64
                                                  const struct taking* taking) {
   void* into = sample_at(out, at);
   if (!into || !taking->in_kernel || !profile_config.kernel_stacks) return 0;
-  const long got =
-      bpf_get_stack((void*)taking->ctx, into, KERNEL_STACK_BYTES, taking->kernel_skips & 0xff);
+  const long got = KERNEL_STACK(taking, into, KERNEL_STACK_BYTES);
   return got > 0 ? got & ~7ULL : 0;
 }
 
@@ -59,7 +65,7 @@ static long copy_page(__u32 index, void* context) {
   const __u64 size = bounded(left < in_page ? left : in_page, 8192);
   void* into = sample_at(&copy->s->room.out, copy->at);
   if (!into || size == 0 || size > 4096) return 1;
-  if (bpf_probe_read_user(into, size, (const void*)copy->address)) return 1;
+  if (READ_USER(into, size, copy->address)) return 1;
   copy->at += size;
   copy->address += size;
   return copy->address >= copy->end;

@@ -40,6 +40,12 @@ static __always_inline int is_of_the_kernel(unsigned int flags) {
   return (flags & PF_OF_THE_KERNEL) != 0;
 }
 
+/// How often it was switched out. The count is raised before a thread leaves its CPU.
+static __always_inline __u64 switches_of(const struct task_struct* task) {
+  return *(const volatile unsigned long*)&task->nvcsw +
+         *(const volatile unsigned long*)&task->nivcsw;
+}
+
 /// How deep the pid namespace of this task is below the initial one.
 static __always_inline __u32 pid_level_of(const struct task_struct* task) {
   return BPF_CORE_READ(task, thread_pid, level);

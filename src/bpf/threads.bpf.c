@@ -13,19 +13,14 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-static __always_inline __u64 switches_of(const struct task_struct* task) {
-  return *(const volatile unsigned long*)&task->nvcsw +
-         *(const volatile unsigned long*)&task->nivcsw;
-}
-
 SEC("iter/task")
 int threads(struct bpf_iter__task* ctx) {
   struct task_struct* task = ctx->task;
   if (!task || is_exiting(task->flags)) return 0;  // a leader may end before its threads
 
   struct vitrine_thread out = {};
-  // The count is raised before a thread leaves its CPU. Equal on both sides of "on no CPU", it
-  // cannot have been raised by a run that the look at on_cpu fell into.
+  // Equal on both sides of "on no CPU", the count cannot have been raised by a run that the look at
+  // on_cpu fell into.
   out.switches = switches_of(task);
   const int on_cpu = *(const volatile int*)&task->on_cpu;
   out.at_rest = on_cpu == 0 && switches_of(task) == out.switches;

@@ -267,7 +267,7 @@ class ProfileCommand : public Command {
   void print_summary(const profile::Profile& taken) {
     print(profile_summary(taken, style_, text_));
     if (taken.samples.empty())
-      note(options_.off_cpu ? "nothing ran, and nothing came back from waiting"
+      note(options_.off_cpu ? "nothing ran, and nothing waited as long as --min-block asks"
                             : "nothing ran meanwhile: --off-cpu shows what it waits for");
     else
       fmt::print(stderr, "\n-o profile.html makes a page with flame graphs of it\n");

@@ -149,6 +149,8 @@ Result<void> LiveProfiling::open_profiler() {
   auto profiler = bpf::Profiler::open(options);
   if (!profiler) return tl::unexpected(std::move(profiler.error()));
   profiler_ = std::move(*profiler);
+  if (const auto& why = profiler_->blind_to_waiting())
+    note("threads that wait since before the profile are not seen until they run: " + why->message);
   labels_.emplace(*profiler_, options_.limits, std::vector<query::Selected>{});
   return {};
 }

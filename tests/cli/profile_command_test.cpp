@@ -344,6 +344,18 @@ TEST(ProfileCommand, SeesWhatWaits) {
   EXPECT_THAT(both.where(of_tenant("acme")), Not(IsEmpty()));
 }
 
+TEST(ProfileCommand, SeesWhatWaitsSinceBeforeAndNeverRuns) {
+  Child subject = start_subject({"block acme"});
+  const std::string pid = std::to_string(subject.pid());
+  profile_json({pid, "--off-cpu", "--min-block", "100ms"});
+  const Seen seen = profile_json({pid, "--off-cpu", "--min-block", "100ms"});  // it waits by now
+  const auto waits = seen.where(of_tenant("acme"));
+  ASSERT_EQ(waits.size(), 1u);
+  EXPECT_TRUE(has_frame(waits.front(), "wait_for_ever()")) << waits.front();
+  EXPECT_GE(waits.front()["value_ns"].get<std::uint64_t>(), 1'400'000'000U);
+  EXPECT_EQ(seen.samples.size(), 2u) << "the first thread waits for a line";
+}
+
 TEST(ProfileCommand, FiltersAndGroups) {
   Child subject = start_subject({"burn acme", "burn globex"});
   const std::string pid = std::to_string(subject.pid());

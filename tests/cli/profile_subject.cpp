@@ -2,6 +2,7 @@
 // standard input after it said "ready", is a command; a line is answered by "ok":
 //   burn TENANT     a thread that computes, labelled tenant=TENANT and route=/pay
 //   wait TENANT     a thread that sleeps for 20 ms, again and again, labelled like that
+//   block TENANT    a thread that waits for a message that never comes, labelled like that
 //   traced          a thread that computes for trace 0102…10, span a1…a8
 //   load FILE       a thread that computes in a library that is loaded now
 //   made            a thread that computes in code that was made now, named in /tmp/perf-PID.map
@@ -53,6 +54,14 @@ std::atomic<std::uint64_t> sink;
   }
 }
 
+[[gnu::noinline]] void wait_for_ever() {
+  int ends[2];
+  if (pipe(ends) != 0) std::_Exit(1);
+  char byte = 0;
+  while (read(ends[0], &byte, 1) <= 0) {
+  }
+}
+
 void start(const char* name, std::string tenant, void (*work)()) {
   std::thread([=] {
     pthread_setname_np(pthread_self(), name);
@@ -86,6 +95,8 @@ void obey(const std::string& line) {
     start("burner", rest, burn);
   } else if (word == "wait") {
     start("waiter", rest, wait_in_turn);
+  } else if (word == "block") {
+    start("blocked", rest, wait_for_ever);
   } else if (word == "traced") {
     std::thread([] {
       const vitrine::labels::TraceId trace{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};

@@ -1,0 +1,86 @@
+#include "bpf/waiting_threads.hpp"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <unistd.h>
+#include <waiting.skel.h>
+
+#include <array>
+#include <cerrno>
+
+#include "bpf/kernel_log.hpp"
+
+namespace vitrine::bpf {
+namespace {
+
+/// Runs an iterator that emits nothing. Returns an errno.
+int run(const bpf_program* program) {
+  bpf_link* link = bpf_program__attach_iter(program, nullptr);
+  if (link == nullptr) return errno;
+  const int fd = bpf_iter_create(bpf_link__fd(link));
+  int error = fd < 0 ? errno : 0;
+  std::array<char, 64> nothing{};
+  while (fd >= 0) {
+    const ssize_t got = ::read(fd, nothing.data(), nothing.size());
+    if (got == 0) break;
+    if (got < 0 && errno != EAGAIN && errno != EINTR) {
+      error = errno;
+      break;
+    }
+  }
+  if (fd >= 0) ::close(fd);
+  bpf_link__destroy(link);
+  return error;
+}
+
+class LoadedWaitingThreads final : public WaitingThreads {
+ public:
+  ~LoadedWaitingThreads() override { vitrine_waiting::destroy(program_); }
+
+  Result<void> load(bpf_object* profiler) {
+    const KernelLog log;
+    program_ = vitrine_waiting::open();
+    int error = program_ != nullptr ? share_maps(profiler) : errno;
+    if (error == 0) error = vitrine_waiting::load(program_);
+    if (error != 0) return tl::unexpected(log.error("load what looks at waiting threads", error));
+    return {};
+  }
+
+  Result<void> sample(const vitrine_moment_config& config,
+                      const vitrine_profile_config& profile_config,
+                      std::uint64_t began_ns) override {
+    const KernelLog log;
+    program_->bss->config = config;
+    program_->bss->profile_config = profile_config;
+    program_->bss->began_ns = began_ns;
+    if (const int error = run(program_->progs.waiting))
+      return tl::unexpected(log.error("look at the threads that wait", error));
+    return {};
+  }
+
+ private:
+  /// Those that both have, except for what is each one's own: variables, and room to work in.
+  int share_maps(bpf_object* profiler) {
+    bpf_map* map = nullptr;
+    bpf_object__for_each_map(map, program_->obj) {
+      if (bpf_map__is_internal(map) || map == program_->maps.scratches) continue;
+      const bpf_map* theirs = bpf_object__find_map_by_name(profiler, bpf_map__name(map));
+      if (theirs == nullptr) continue;
+      if (const int error = bpf_map__reuse_fd(map, bpf_map__fd(theirs))) return error;
+    }
+    return 0;
+  }
+
+  vitrine_waiting* program_ = nullptr;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<WaitingThreads>> WaitingThreads::open(bpf_object* profiler) {
+  auto threads = std::make_unique<LoadedWaitingThreads>();
+  if (auto loaded = threads->load(profiler); !loaded)
+    return tl::unexpected(std::move(loaded.error()));
+  return threads;
+}
+
+}  // namespace vitrine::bpf
