@@ -7,8 +7,11 @@
 // JavaScript decides when a set is in force (follow.js); here one is made, and put there by one store.
 #include <napi.h>
 
+#include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
+#include <vitrine/context.hpp>
 #include <vitrine/labels.hpp>
 
 #include "publish/thread.hpp"
@@ -122,9 +125,31 @@ Napi::Value labels_in_force(const Napi::CallbackInfo& info) {
   return pairs;
 }
 
+/// A string, a boolean or a number, as index.js made sure.
+vitrine::context::Value attribute_of(const Napi::Value& value) {
+  if (value.IsString()) return value.As<Napi::String>().Utf8Value();
+  if (value.IsBoolean()) return value.As<Napi::Boolean>().Value();
+  constexpr double exact = 9007199254740992.0;  // 2^53
+  const double number = value.As<Napi::Number>().DoubleValue();
+  if (number == std::trunc(number) && std::abs(number) < exact)
+    return static_cast<std::int64_t>(number);
+  return number;
+}
+
+/// publishContext([key, value, key, value…])
+void publish_context(const Napi::CallbackInfo& info) {
+  const auto pairs = info[0].As<Napi::Array>();
+  std::vector<vitrine::context::Attribute> resource;
+  for (std::uint32_t i = 0; i + 1 < pairs.Length(); i += 2)
+    resource.push_back({bytes_of(pairs.Get(i)), attribute_of(pairs.Get(i + 1))});
+  if (auto done = vitrine::context::publish(std::move(resource)); !done)
+    Napi::Error::New(info.Env(), "publishContext: " + done.message()).ThrowAsJavaScriptException();
+}
+
 Napi::Object initialise(Napi::Env env, Napi::Object exports) {
   exports.Set("derive", Napi::Function::New(env, derive, "derive"));
   exports.Set("labelsInForce", Napi::Function::New(env, labels_in_force, "labelsInForce"));
+  exports.Set("publishContext", Napi::Function::New(env, publish_context, "publishContext"));
   napi_value put = nullptr;  // on the way of every hop: without the wrapper's own work
   if (napi_create_function(env, "putInForce", NAPI_AUTO_LENGTH, put_in_force, nullptr, &put) ==
       napi_ok)

@@ -23,6 +23,7 @@
         "NODE_ADDON_API_DISABLE_CPP_EXCEPTIONS",
         "VITRINE_PUBLISH_ABI=1",
         "VITRINE_PUBLISH_OTEL=1",
+        "VITRINE_SDK_LANGUAGE=\"nodejs\"",
         "VITRINE_VERSION=\"<!(node -p \"require('./package.json').version\")\"",
       ],
       "cflags_cc": [

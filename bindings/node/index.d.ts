@@ -39,4 +39,12 @@ export function bindLabels<This, Args extends unknown[], R>(
   fn: (this: This, ...args: Args) => R): (this: This, ...args: Args) => R;
 
 /** The labels in force, as an observer would read them now. Values that are not UTF-8 are Buffers. */
-export function currentLabels(): Map<string, string | Buffer>;
+export function currentLabels(): Map<string, string | Uint8Array>;
+
+/**
+ * Puts on display what this process is: attributes named as OpenTelemetry's semantic conventions have it
+ * (`service.name`, `service.version`, `deployment.environment.name`…). What OTEL_RESOURCE_ATTRIBUTES and
+ * OTEL_SERVICE_NAME say is there, too, where `resource` says nothing else. Once, at the start; another call
+ * replaces it. The process's, not the thread's.
+ */
+export function publishContext(resource?: Readonly<Record<string, string | number | boolean>>): void;

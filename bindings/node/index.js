@@ -1,7 +1,7 @@
 'use strict';
-// vitrine-labels: for whom does this thread work, on display for observers outside the process.
+// vitrine-labels: for whom does this thread work, and what is this process; on display for observers outside.
 const { isUtf8 } = require('node:buffer');
-const { derive, labelsInForce } = require('./build/Release/customlabels.node');
+const addon = require('./build/Release/customlabels.node');
 const follow = require('./follow.js');
 
 /** [key, value, key, value…] of an object or a Map. */
@@ -38,14 +38,14 @@ function bytesOfTrace(trace) {
 function withLabels(labels, fn) {
   const pairs = pairsOf(labels);
   follow.current();  // what these labels go on top of
-  return follow.run(derive(pairs), fn);
+  return follow.run(addon.derive(pairs), fn);
 }
 
 function withTrace(trace, labels, fn) {
   const pairs = pairsOf(labels);
   const ids = bytesOfTrace(trace);
   follow.current();
-  return follow.run(derive(pairs, ids), fn);
+  return follow.run(addon.derive(pairs, ids), fn);
 }
 
 function bindLabels(fn) {
@@ -57,7 +57,7 @@ function bindLabels(fn) {
 
 function currentLabels() {
   follow.current();
-  const pairs = labelsInForce();
+  const pairs = addon.labelsInForce();
   const labels = new Map();
   for (let i = 0; i < pairs.length; i += 2) {
     const key = pairs[i].toString();
@@ -67,4 +67,13 @@ function currentLabels() {
   return labels;
 }
 
-module.exports = { withLabels, withTrace, bindLabels, currentLabels };
+function publishContext(resource = {}) {
+  if (resource === null || typeof resource !== 'object')
+    throw new TypeError('the resource must be an object');
+  for (const [key, value] of Object.entries(resource))
+    if (!['string', 'number', 'boolean'].includes(typeof value))
+      throw new TypeError(`${JSON.stringify(key)} must be a string, a number or a boolean, not ${typeof value}`);
+  addon.publishContext(Object.entries(resource).flat());
+}
+
+module.exports = { withLabels, withTrace, bindLabels, currentLabels, publishContext };

@@ -9,6 +9,11 @@
 
 #include "publish/context_encoder.hpp"
 
+// As the semantic conventions name them; bindings for other languages say theirs.
+#ifndef VITRINE_SDK_LANGUAGE
+#define VITRINE_SDK_LANGUAGE "cpp"
+#endif
+
 namespace vitrine::context {
 namespace {
 
@@ -111,7 +116,7 @@ std::vector<Attribute> default_resource(const std::string& instance_id) {
       {"service.name", "unknown_service" + (executable.empty() ? "" : ":" + executable)},
       {"process.pid", getpid()},
       {"telemetry.sdk.name", "vitrine"},
-      {"telemetry.sdk.language", "cpp"},
+      {"telemetry.sdk.language", VITRINE_SDK_LANGUAGE},
       {"telemetry.sdk.version", VITRINE_VERSION},
   };
   if (!instance_id.empty()) resource.push_back({"service.instance.id", instance_id});

@@ -9,7 +9,7 @@ const { setTimeout: sleep } = require('node:timers/promises');
 const test = require('node:test');
 const vm = require('node:vm');
 const { labelsInForce } = require('../build/Release/customlabels.node');
-const { withLabels, withTrace, bindLabels, currentLabels } = require('../index.js');
+const { withLabels, withTrace, bindLabels, currentLabels, publishContext } = require('../index.js');
 
 function shown() {
   const pairs = labelsInForce().map(String);
@@ -47,6 +47,17 @@ test('any bytes', () => {
 
 test('the set in force can be put on top of itself', () => {
   withLabels(acme, () => withLabels(currentLabels(), () => shows(acme)));
+});
+
+test('from an ES module', async () => {
+  const { withLabels: imported } = await import('../index.js');
+  imported(acme, () => shows(acme));
+});
+
+test('attributes of a context that cannot be are refused', () => {
+  for (const resource of [null, 1, { a: undefined }, { a: {} }, { a: 1n }])
+    assert.throws(() => publishContext(resource), TypeError);
+  assert.throws(() => publishContext({ '': 'x' }), /publishContext: .*key/);
 });
 
 test('a trace', () => {

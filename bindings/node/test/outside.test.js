@@ -78,6 +78,20 @@ for (const mode of ['snapshot', 'ebpf', 'ptrace']) {
 for (const scenario of ['parallel', 'timers', 'idle', 'server', 'bind', 'trace', 'terminated'])
   test(scenario, () => watch(scenario, 'snapshot'));
 
+test('the process context', async () => {
+  const child = spawn(process.execPath, [subject, 'context'], { stdio: ['pipe', 'pipe', 'inherit'] });
+  try {
+    const published = JSON.parse(await new Promise((resolve) => child.stdout.once('data', resolve)));
+    const [{ resource }] = await json('context', `${child.pid}`);
+    const shown = Object.fromEntries(resource.map(({ key, value }) => [key, value]));
+    for (const [key, value] of Object.entries(published)) assert.equal(shown[key], value, key);
+    assert.equal(shown['process.pid'], child.pid);
+    assert.equal(shown['telemetry.sdk.language'], 'nodejs');
+  } finally {
+    child.kill('SIGKILL');
+  }
+});
+
 test('a profile by label', async () => {
   const child = spawn(process.execPath, [subject, 'busy'], { stdio: ['pipe', 'pipe', 'inherit'] });
   try {

@@ -7,7 +7,7 @@ const fs = require('node:fs');
 const http = require('node:http');
 const { setTimeout: sleep } = require('node:timers/promises');
 const { Worker } = require('node:worker_threads');
-const { withLabels, withTrace, bindLabels } = require('../index.js');
+const { withLabels, withTrace, bindLabels, publishContext } = require('../index.js');
 
 const [, , scenario, mode] = process.argv;
 const answered = process.env.ANSWERED;  // a file, for those who must not block
@@ -146,6 +146,13 @@ const scenarios = {
     await worker.terminate();
     look({});
     withLabels(acme, () => look(acme));
+  },
+
+  context() {
+    const resource = { 'service.name': 'shop', shards: 3, ratio: 0.5, canary: true };
+    publishContext(resource);
+    fs.writeSync(1, `${JSON.stringify(resource)}\n`);
+    fs.readSync(0, Buffer.alloc(1));
   },
 
   /** For profilers: two tenants, in turns, until standard input ends. */
