@@ -19,7 +19,7 @@ const storage = new AsyncLocalStorage();
 
 /** The set on display: also what keeps it alive meanwhile. undefined: none. */
 let inForce;
-/** What those callbacks interrupted that are running now. */
+/** Of each entry that has not ended yet: who it is, and what it interrupted. */
 const interrupted = [];
 let following = false;
 
@@ -52,18 +52,26 @@ function follow() {
   following = true;
   const frame = contextFrameProperty();
 
-  const enter = () => {
-    interrupted.push(inForce);
+  const enter = (who) => {
+    interrupted.push(who, inForce);
     put(storage.getStore());
   };
   // runInAsyncScope() tells of the entry, and changes the context only then.
-  const enterResource = () => {
+  const enterResource = (who) => {
     const resource = executionAsyncResource();
-    if (!(resource instanceof AsyncResource)) return enter();
-    interrupted.push(inForce);
+    if (!(resource instanceof AsyncResource)) return enter(who);
+    interrupted.push(who, inForce);
     put(resource[frame]?.get(storage));
   };
-  const leave = () => put(interrupted.pop());
+  // Nobody tells of the end of what was terminated (the time-outs of node:vm do that): its entry goes with
+  // the one around it. An end without an entry is that of a callback which was there before all this.
+  const leave = (who) => {
+    while (interrupted.length > 0) {
+      const set = interrupted.pop();
+      if (interrupted.pop() === who) return put(set);
+    }
+    put(undefined);
+  };
 
   const before = frame === undefined ? enter : enterResource;
   if (frame !== undefined && canLeavePromisesAlone()) {
