@@ -106,19 +106,44 @@ static long take_block(__u32 index, void* context) {
   return 0;
 }
 
-/// Sends what was kept. Returns whether it had room.
+/// Sends what was kept, which `walk` has the blocks of. Returns whether it had room.
+static __always_inline int send_blocks(struct block_walk* walk, __u64 off_ns, __u32 flags) {
+  struct vitrine_stack_sample* head = (struct vitrine_stack_sample*)walk->s->room.out.bytes;
+  head->off_ns = off_ns;
+  head->moment.flags |= flags;
+  head->moment.epoch = config.epoch;  // it has all of its label sets with it
+  return submit(&walk->s->room.out, walk->entry->bytes, SAMPLE_BYTES, 0);
+}
+
+/// Of an entry that is ours. Returns whether it had room.
 static __always_inline int send_pending(struct vitrine_pending* entry, __u64 off_ns) {
   if (entry->bytes == 0) return 0;
   struct scratch* s = claim_scratch();
   if (!s) return 0;
   struct block_walk walk = {.s = s, .entry = entry};
   bpf_loop(entry->blocks, take_block, &walk, 0);
-  struct vitrine_stack_sample* head = (struct vitrine_stack_sample*)s->room.out.bytes;
-  head->off_ns = off_ns;
-  head->moment.epoch = config.epoch;  // it has all of its label sets with it
-  const int sent = submit(&s->room.out, entry->bytes, SAMPLE_BYTES, 0);
+  const int sent = send_blocks(&walk, off_ns, 0);
   release_scratch(s);
   return sent;
+}
+
+/// Sends the time of a thread that is off until `now`; what comes after is another sample's. The
+/// thread may come back at any moment: then all of its time is sent by end_pending.
+static __always_inline void cut_pending(struct vitrine_pending* entry, __u64 now) {
+  const __u64 since = *(volatile __u64*)&entry->since_ns;
+  if (!since || since >= now || now - since < profile_config.min_block_ns) return;
+  struct scratch* s = claim_scratch();
+  if (!s) return;
+  bpf_probe_read_kernel(&s->pending, sizeof s->pending, entry);
+  struct block_walk walk = {.s = s, .entry = &s->pending};
+  bpf_loop(s->pending.blocks, take_block, &walk, 0);
+  // If it is still the same stretch now, these blocks were its own.
+  if (__sync_val_compare_and_swap(&entry->since_ns, since, now) == since) {
+    count(VITRINE_PROFILE_SAMPLES, 1);
+    if (!s->pending.bytes || !send_blocks(&walk, now - since, VITRINE_SAMPLE_UNFINISHED))
+      count(VITRINE_PROFILE_LOST, 1);
+  }
+  release_scratch(s);
 }
 
 /// The thread has a CPU again.

@@ -80,3 +80,17 @@ int switched(const __u64* ctx) {
   if (tid) end_pending(tid, now);
   return 0;
 }
+
+/// Until when cut() tells of threads that are off; written by the loader.
+__u64 cut_ns;
+
+/// Of each pending thread.
+SEC("iter/bpf_map_elem")
+int cut(struct bpf_iter__bpf_map_elem* ctx) {
+  const __u32* key = ctx->key;
+  if (!key) return 0;
+  __u32 tid = *key;
+  struct vitrine_pending* entry = bpf_map_lookup_elem(&pending, &tid);
+  if (entry) cut_pending(entry, cut_ns);
+  return 0;
+}

@@ -23,6 +23,7 @@
 #include "bpf/kernel_log.hpp"
 #include "bpf/moment_config.hpp"
 #include "bpf/record_ring.hpp"
+#include "bpf/silent_iterator.hpp"
 #include "bpf/target_maps.hpp"
 #include "bpf/waiting_threads.hpp"
 
@@ -105,6 +106,15 @@ class LoadedProfiler final : public Profiler {
     return blind_to_waiting_;
   }
 
+  Result<void> cut(std::uint64_t until_ns) override {
+    if (links_.empty() || !options_.off_cpu) return {};
+    const KernelLog log;
+    program_->bss->cut_ns = until_ns;
+    if (const int error = run_silently(program_->progs.cut, program_->maps.pending))
+      return tl::unexpected(log.error("look at the threads that are off their CPUs", error));
+    return {};
+  }
+
   Result<void> want(pid_t kernel_tgid, const vitrine_target& target) override {
     return targets_.want(kernel_tgid, target);
   }
@@ -144,12 +154,14 @@ class LoadedProfiler final : public Profiler {
   int load_program() {
     program_ = vitrine_profiler::open();
     if (program_ == nullptr) return errno;
-    const auto cpus = static_cast<__u32>(libbpf_num_possible_cpus());
+    // One for each CPU, and one for cut(), which an interrupt must not have to wait for.
+    const auto scratches = static_cast<__u32>(libbpf_num_possible_cpus()) + 1;
     auto& maps = program_->maps;
-    program_->rodata->scratch_count = cpus;
-    bpf_map__set_max_entries(maps.scratches, cpus);
+    program_->rodata->scratch_count = scratches;
+    bpf_map__set_max_entries(maps.scratches, scratches);
     bpf_map__set_max_entries(maps.events, static_cast<__u32>(ring_bytes()));
     bpf_program__set_autoload(program_->progs.switched, options_.off_cpu);
+    bpf_program__set_autoload(program_->progs.cut, options_.off_cpu);
     if (options_.off_cpu) {
       bpf_map__set_max_entries(maps.blocks, blocks());
       bpf_map__set_max_entries(maps.free_blocks, blocks());

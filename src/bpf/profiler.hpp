@@ -54,6 +54,12 @@ class Profiler : public ProcessTable {
   /// Why the running kernel does not let us see threads that wait at the start until they have run.
   [[nodiscard]] virtual const std::optional<Error>& blind_to_waiting() const = 0;
 
+  /// Off-CPU, of one profile after another: poll() hands over a sample that is
+  /// VITRINE_SAMPLE_UNFINISHED of every thread that is off its CPU, with its time until `until_ns`
+  /// (CLOCK_MONOTONIC); its later samples tell of the time from there on. Stretches shorter than
+  /// min_block by then are not cut.
+  virtual Result<void> cut(std::uint64_t until_ns) = 0;
+
   /// Samples no more. What was sampled before is still handed over by poll(), and after it, of
   /// every thread that is off its CPU since, a sample that is VITRINE_SAMPLE_UNFINISHED.
   virtual void stop() = 0;

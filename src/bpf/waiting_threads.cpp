@@ -2,36 +2,15 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include <unistd.h>
 #include <waiting.skel.h>
 
-#include <array>
 #include <cerrno>
 
 #include "bpf/kernel_log.hpp"
+#include "bpf/silent_iterator.hpp"
 
 namespace vitrine::bpf {
 namespace {
-
-/// Runs an iterator that emits nothing. Returns an errno.
-int run(const bpf_program* program) {
-  bpf_link* link = bpf_program__attach_iter(program, nullptr);
-  if (link == nullptr) return errno;
-  const int fd = bpf_iter_create(bpf_link__fd(link));
-  int error = fd < 0 ? errno : 0;
-  std::array<char, 64> nothing{};
-  while (fd >= 0) {
-    const ssize_t got = ::read(fd, nothing.data(), nothing.size());
-    if (got == 0) break;
-    if (got < 0 && errno != EAGAIN && errno != EINTR) {
-      error = errno;
-      break;
-    }
-  }
-  if (fd >= 0) ::close(fd);
-  bpf_link__destroy(link);
-  return error;
-}
 
 class LoadedWaitingThreads final : public WaitingThreads {
  public:
@@ -53,7 +32,7 @@ class LoadedWaitingThreads final : public WaitingThreads {
     program_->bss->config = config;
     program_->bss->profile_config = profile_config;
     program_->bss->began_ns = began_ns;
-    if (const int error = run(program_->progs.waiting))
+    if (const int error = run_silently(program_->progs.waiting))
       return tl::unexpected(log.error("look at the threads that wait", error));
     return {};
   }

@@ -86,7 +86,8 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   profile::Index stack_of(SampledPrograms::Program& program, const bpf::StackSample& sample);
   unwind::End unwind(SampledProgram& program, const unwind::Registers& registers,
                      const unwind::Stack& stack);
-  void begin_interval();
+  void take_unfinished(std::uint64_t until_ns);
+  void begin_interval(std::uint64_t at_ns);
 
   ProfilingOptions options_;
   std::optional<ProcessWatch> watch_;
@@ -112,7 +113,7 @@ Result<void> LiveProfiling::begin() {
   if (!options_.command.empty())
     if (auto launched = watch_->launch(options_.command); !launched) return launched;
   for (const pid_t pid : watch_->all()) look_at(pid);
-  begin_interval();
+  begin_interval(now_ns(CLOCK_MONOTONIC));
   if (auto started = profiler_->start(); !started) return started;
   return watch_->launched() != nullptr ? begin_launched() : Result<void>{};
 }
@@ -193,9 +194,9 @@ void LiveProfiling::departed(pid_t pid) {
   programs_.departed(pid);
 }
 
-void LiveProfiling::begin_interval() {
-  began_ns_ = now_ns(CLOCK_MONOTONIC);
-  to_unix_ns_ = now_ns(CLOCK_REALTIME) - began_ns_;
+void LiveProfiling::begin_interval(std::uint64_t at_ns) {
+  began_ns_ = at_ns;
+  to_unix_ns_ = now_ns(CLOCK_REALTIME) - now_ns(CLOCK_MONOTONIC);
 }
 
 Result<void> LiveProfiling::poll(milliseconds timeout) {
@@ -286,15 +287,23 @@ void LiveProfiling::stop() {
   }
 }
 
+/// What waits, waits in this interval too, though it is not over.
+void LiveProfiling::take_unfinished(std::uint64_t until_ns) {
+  if (auto cut = profiler_->cut(until_ns); !cut) note(cut.error().message);
+  if (const auto taken = take_samples(milliseconds(0)); !taken) note(taken.error().message);
+}
+
 profile::Profile LiveProfiling::take() {
+  const std::uint64_t until_ns = now_ns(CLOCK_MONOTONIC);
+  if (options_.off_cpu) take_unfinished(until_ns);
   UnnamedProfile unnamed = builder_.take();
   profile::Profile& profile = unnamed.profile;
   profile.start_ns = began_ns_ + to_unix_ns_;
-  profile.duration_ns = now_ns(CLOCK_MONOTONIC) - began_ns_;
+  profile.duration_ns = until_ns - began_ns_;
   profile.frequency = options_.on_cpu ? options_.frequency : 0;
   const std::uint64_t lost = profiler_->counters().lost;
   profile.losses.events += lost - std::exchange(lost_, lost);
-  begin_interval();
+  begin_interval(until_ns);
   return names_.name(std::move(unnamed), options_.symbols);
 }
 

@@ -70,17 +70,7 @@ class OwnProfiler {
     }
   }
 
-  std::vector<Kept> of(pid_t tid, vitrine_sample_kind kind) const {
-    std::vector<Kept> out;
-    for (const Kept& sample : samples)
-      if (sample.head.moment.tid == tid && sample.is(kind)) out.push_back(sample);
-    return out;
-  }
-
-  std::unique_ptr<Profiler> profiler;
-  std::vector<Kept> samples;
-
- private:
+  /// Takes in what there is. Returns how many samples.
   std::size_t take() {
     const auto taken = profiler->poll(10ms, [&](const StackSample& sample) {
       Kept kept{sample.head,
@@ -99,6 +89,16 @@ class OwnProfiler {
     EXPECT_TRUE(taken) << taken.error().message;
     return taken.value_or(0);
   }
+
+  std::vector<Kept> of(pid_t tid, vitrine_sample_kind kind) const {
+    std::vector<Kept> out;
+    for (const Kept& sample : samples)
+      if (sample.head.moment.tid == tid && sample.is(kind)) out.push_back(sample);
+    return out;
+  }
+
+  std::unique_ptr<Profiler> profiler;
+  std::vector<Kept> samples;
 };
 
 /// A thread that does something until it is told to stop; its id.

@@ -232,6 +232,63 @@ TEST(WaitingThreads, AreOfTheProcessesAskedFor) {
   }
 }
 
+TEST(WaitingThreads, AreInOneProfileAfterAnother) {
+  Pipe pipe;
+  OwnSet set;
+  set.put({{"waits", "on"}}, 1);
+  Worker worker([&](const std::stop_token&) {
+    slots.v1 = address_of(set.block);
+    pipe.wait();
+    slots = {};
+  });
+  until_it_waits(::getpid(), worker.tid(), read_call);
+  ProfilerOptions options = off_cpu();
+  options.min_block = 1ms;
+  Window window(options);
+  std::vector<std::uint64_t> cuts;
+  for (int i = 0; i < 2; ++i) {
+    std::this_thread::sleep_for(5ms);
+    cuts.push_back(now_ns());
+    ASSERT_TRUE(window.own.profiler->cut(cuts.back()));
+  }
+  ASSERT_TRUE(window.own.profiler->cut(cuts.back() + 1)) << "shorter than asked: not cut";
+  std::this_thread::sleep_for(5ms);
+  window.end();
+  pipe.wake();
+  worker.stop();
+  const auto waits = window.own.of(worker.tid(), VITRINE_SAMPLE_OFF_CPU);
+  ASSERT_EQ(waits.size(), 3u);
+  EXPECT_EQ(waits[1].head.off_ns, cuts[1] - cuts[0]);
+  EXPECT_GE(off_ns(waits), window.least());
+  EXPECT_LE(off_ns(waits), window.most());
+  for (const Kept& sample : waits) {
+    EXPECT_TRUE(sample.has(VITRINE_SAMPLE_UNFINISHED));
+    EXPECT_THAT(sample.v1_labels, ElementsAre(std::pair("waits", "on")));
+    EXPECT_EQ(sample.stack, waits.front().stack);
+  }
+}
+
+TEST(WaitingThreads, AreNotCountedTwiceWhenProfilesEndWhileTheySwitch) {
+  std::vector<std::unique_ptr<Worker>> workers;
+  for (int i = 0; i < 4; ++i)
+    workers.push_back(std::make_unique<Worker>([](const std::stop_token& stop) {
+      while (!stop.stop_requested()) std::this_thread::sleep_for(1us);
+    }));
+  Window window(off_cpu());
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_TRUE(window.own.profiler->cut(now_ns()));
+    window.own.take();
+  }
+  window.end();
+  for (const auto& worker : workers) {
+    EXPECT_GT(window.own.of(worker->tid(), VITRINE_SAMPLE_OFF_CPU).size(), 1u);
+    EXPECT_LE(off_ns(window.own.of(worker->tid(), VITRINE_SAMPLE_OFF_CPU)), window.most());
+  }
+  const ProfilerCounters counters = window.own.profiler->counters();
+  EXPECT_EQ(counters.samples, window.own.samples.size() + counters.lost);
+  for (const auto& worker : workers) worker->stop();
+}
+
 TEST(WaitingThreads, AndAllOthersAreAccountedForWhenSwitchesAreUnderWayAtTheEnd) {
   std::vector<std::unique_ptr<Worker>> workers;
   for (int i = 0; i < 4; ++i)
