@@ -115,7 +115,7 @@ bench::Cost must(const std::optional<bench::Cost>& cost, const std::string& what
 Spent by_vitrine(const bench::Words& targets, int seconds, int frequency,
                  const bench::Words& more = {}) {
   const Scratch scratch;
-  const std::string errors = scratch / "errors", samples = scratch / "samples.ndjson";
+  const std::string errors = scratch / "errors", profile = scratch / "profile.pb.gz";
   bench::Words words = {VITRINE,      "profile",
                         "--duration", fmt::format("{}s", seconds),
                         "--freq",     std::to_string(frequency),
@@ -128,13 +128,15 @@ Spent by_vitrine(const bench::Words& targets, int seconds, int frequency,
   spent.in_kernel = in_kernel.stop();
   spent.processor = cost.processor + spent.in_kernel;
   spent.peak = cost.peak;
-  const std::string lines = contents(samples);
-  spent.samples = std::count(lines.begin(), lines.end(), '\n');
+  const std::string told = contents(errors);  // "vitrine: FILE: 1234 samples on CPU …"
+  if (const auto at = told.find(profile + ": "); at != std::string::npos)
+    spent.samples = std::atol(told.c_str() + at + profile.size() + 2);
+  if (spent.samples == 0) die("vitrine profile took no samples: " + told);
   return spent;
 }
 
 /// perf's own time in the interrupt is not in this: nothing counts it.
-Spent by_perf(const std::string& target, int seconds, int frequency, bool inlined) {
+Spent by_perf(const std::string& target, int seconds, int frequency) {
   const Scratch scratch;
   const std::string errors = scratch / "errors", data = scratch / "perf.data";
   const auto record = must(bench::run({"perf", "record", "-e", "cpu-clock", "-F",
@@ -147,28 +149,42 @@ Spent by_perf(const std::string& target, int seconds, int frequency, bool inline
   if (const auto at = told.rfind('('); at != std::string::npos)
     spent.samples = std::atol(told.c_str() + at + 1);
   if (spent.samples == 0) die("perf record took no samples: " + told);
-  bench::Words words = {"perf", "script", "-i", data};
-  if (!inlined) words.emplace_back("--no-inline");
+  const bench::Words words = {"perf", "script", "-i", data};
   const auto script = must(bench::run(words, errors), "perf script", errors);
   spent.processor = record.processor + script.processor;
   return spent;
 }
 
 void row(const std::string& what, const Spent& spent, double baseline = 0) {
-  fmt::print("{:<44} {:>9.1f} ms {:>9}   {} samples, {:.1f} ms in the kernel\n", what,
+  fmt::print("{:<44} {:>9.1f} ms {:>9}   {} samples, {:.1f} ms of it in the kernel\n", what,
              spent.per_thousand(),
              baseline > 0 ? fmt::format("{:.3f} x", spent.per_thousand() / baseline) : "",
              spent.samples, spent.in_kernel);
 }
 
+/// What beginning and reading symbols cost once is in the long run and in the short one.
+Spent difference(const Spent& longer, const Spent& shorter) {
+  return {longer.processor - shorter.processor, longer.in_kernel - shorter.in_kernel,
+          longer.samples - shorter.samples, longer.peak};
+}
+
+/// In all, and on top of what is done once. Returns the second.
+double rows(const std::string& what, const Spent& longer, const Spent& shorter,
+            double baseline = 0) {
+  fmt::print("{}: {:.0f} ms for {} s, {:.0f} ms for {} s\n", what, longer.processor, 20,
+             shorter.processor, 2);
+  const Spent more = difference(longer, shorter);
+  row("  each 1,000 more", more, baseline);
+  return more.per_thousand();
+}
+
 void against_perf() {
-  fmt::print("CPU time per 1,000 samples, of all that profiles and symbolises\n");
+  fmt::print("CPU time of all that profiles and symbolises, and of 1,000 samples more\n");
   const Child load = started({TENANT_LOAD, "4"});
   const std::string pid = std::to_string(load.pid());
-  const Spent perf = by_perf(pid, 10, 499, true);
-  row("perf record --call-graph dwarf, perf script", perf);
-  row("the same, script --no-inline", by_perf(pid, 10, 499, false), perf.per_thousand());
-  row("vitrine profile", by_vitrine({pid}, 10, 499), perf.per_thousand());
+  const double perf = rows("perf record --call-graph dwarf, perf script", by_perf(pid, 20, 499),
+                           by_perf(pid, 2, 499));
+  rows("vitrine profile", by_vitrine({pid}, 20, 499), by_vitrine({pid}, 2, 499), perf);
 }
 
 void pin(pid_t pid, int cpu) {
@@ -224,7 +240,7 @@ void slowdown(const std::string& name, const std::string& what, const bench::Wor
 }
 
 void grow() {
-  fmt::print("\nCPU time per 1,000 samples at 99 Hz by threads, which keep one CPU busy\n");
+  fmt::print("\nCPU time per 1,000 samples at 99 Hz by threads, which keep half a CPU busy\n");
   double first = 0;
   for (const int threads : {10, 100, 1'000, 10'000}) {
     const std::string count = std::to_string(threads);

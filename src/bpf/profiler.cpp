@@ -78,7 +78,9 @@ class LoadedProfiler final : public Profiler {
     targets_ = {fd(program_->maps.targets), fd(program_->maps.presumed)};
     if (auto filled = fill_free_blocks(); !filled) return filled;
     if (options_.off_cpu) load_waiting();
-    return ring_.emplace().open(fd(program_->maps.events), &program_->bss->reader_waits);
+    // Samples are added up: none is needed soon.
+    return ring_.emplace().open(fd(program_->maps.events), &program_->bss->reader_waits,
+                                milliseconds(10));
   }
 
   Result<void> start() override {

@@ -240,7 +240,7 @@ void LiveProfiling::take(const bpf::StackSample& sample) {
     const DisplayedLabels& labels = labels_->of(moment, sample.sets);
     made.labels = builder_.labels(labels);
     made.link = builder_.link(labels);
-    builder_.losses().unread_labels += !labels.error.empty();
+    builder_.losses().unread_labels += !labels.error.empty() && labels.set.labels.empty();
     builder_.losses().truncated_labels +=
         !labels.set.truncated.empty() || (moment.flags & VITRINE_FIRE_CUT) != 0;
   }
