@@ -119,7 +119,7 @@ Spent by_vitrine(const bench::Words& targets, int seconds, int frequency,
   bench::Words words = {VITRINE,      "profile",
                         "--duration", fmt::format("{}s", seconds),
                         "--freq",     std::to_string(frequency),
-                        "-o",         samples};
+                        "-o",         profile};
   words.insert(words.end(), more.begin(), more.end());
   words.insert(words.end(), targets.begin(), targets.end());
   BpfTime in_kernel;

@@ -26,8 +26,8 @@ class RecordRing {
   ~RecordRing();
 
   /// `map`: descriptor of the buffer. `reader_waits`: the program's, in its mapped variables. Both
-  /// must outlive this. Errors: not_permitted, failed.
-  /// `rest`: how long to wait after records have come; whoever needs none of them soon saves wake-ups.
+  /// must outlive this. `rest`: how long to wait after records have come; whoever needs none of them
+  /// soon saves wake-ups. Errors: not_permitted, failed.
   Result<void> open(int map, volatile unsigned* reader_waits,
                     std::chrono::milliseconds rest = std::chrono::milliseconds(1));
 
