@@ -1,5 +1,6 @@
 // vitrine profile: where CPU time and waiting go, by label.
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,6 +34,14 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds usual_duration{10'000};
 constexpr milliseconds poll_time{100};
+
+/// Every process that is looked at costs some descriptors, and so do the files that it has mapped.
+void allow_many_files() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);  // if not, those that are left out are told of
+}
 
 class ProfileCommand : public Command {
  public:
@@ -150,6 +159,7 @@ class ProfileCommand : public Command {
       if (!opened) return report(opened.error());
       exporter_ = std::move(*opened);
     }
+    if (options_.all) allow_many_files();  // not for a command: it would inherit that
     auto profiling = observe::Profiling::open(options_);
     if (!profiling) return interrupted() ? exit_interrupted : report(profiling.error());
     announce();
