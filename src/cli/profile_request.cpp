@@ -42,10 +42,7 @@ void ProfileRequest::define(CLI::App& app) {
       ->option_text("FILE");
   app.add_option("--format", formats_, "The first is of the first -o, and so on")
       ->allow_extra_args(false)
-      ->option_text("pprof|otlp|folded|speedscope|json|html"); the first of the first -o, and "
-                 "so on")
-      ->allow_extra_args(false)
-      ->option_text("FORMAT");
+      ->option_text("pprof|otlp|folded|speedscope|json|html");
   app.add_option("--group-by", encoding.group_by,
                  "Outermost frames by the values of these (folded, speedscope, html)")
       ->delimiter(',')

@@ -15,6 +15,7 @@
 #include "cli/progress.hpp"
 #include "cli/report.hpp"
 #include "cli/text.hpp"
+#include "cli/units.hpp"
 
 namespace vitrine::cli {
 namespace {
