@@ -16,18 +16,16 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 /// yet the scheduler's. Found by the first switch.
 __u32 frames_of_tracing;
 
-/// The scheduler's code.
-extern const void __sched_text_start __ksym __weak;
-extern const void __sched_text_end __ksym __weak;
+/// The scheduler's code; 0: where it is is not known.
+const volatile __u64 scheduler_start, scheduler_end;
 
 #define FRAMES_OF_TRACING 12 /* at most */
 
 static __always_inline __u32 count_frames_of_tracing(const __u64* ctx) {
   __u64 frames[FRAMES_OF_TRACING] = {};
-  const __u64 start = (__u64)&__sched_text_start, end = (__u64)&__sched_text_end;
   bpf_get_stack((void*)ctx, frames, sizeof frames, 0);
   for (__u32 i = 0; i < FRAMES_OF_TRACING; ++i)
-    if (frames[i] >= start && frames[i] < end) return i;
+    if (frames[i] >= scheduler_start && frames[i] < scheduler_end) return i;
   return 0;
 }
 

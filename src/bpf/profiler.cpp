@@ -21,6 +21,7 @@
 #include "bpf/cpu_clock.hpp"
 #include "bpf/kept_sets.hpp"
 #include "bpf/kernel_log.hpp"
+#include "bpf/kernel_text.hpp"
 #include "bpf/moment_config.hpp"
 #include "bpf/record_ring.hpp"
 #include "bpf/silent_iterator.hpp"
@@ -165,6 +166,9 @@ class LoadedProfiler final : public Profiler {
     bpf_program__set_autoload(program_->progs.switched, options_.off_cpu);
     bpf_program__set_autoload(program_->progs.cut, options_.off_cpu);
     if (options_.off_cpu) {
+      const KernelText scheduler = scheduler_text();
+      program_->rodata->scheduler_start = scheduler.start;
+      program_->rodata->scheduler_end = scheduler.end;
       bpf_map__set_max_entries(maps.blocks, blocks());
       bpf_map__set_max_entries(maps.free_blocks, blocks());
       bpf_map__set_max_entries(maps.pending, std::max(options_.pending_threads, 1U));

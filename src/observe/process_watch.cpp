@@ -1,6 +1,10 @@
 #include "observe/process_watch.hpp"
 
+#include <poll.h>
+
+#include <algorithm>
 #include <array>
+#include <thread>
 
 namespace vitrine::observe {
 namespace {
@@ -11,6 +15,8 @@ using std::chrono::milliseconds;
 constexpr std::array<milliseconds, 4> second_looks{milliseconds(2), milliseconds(20),
                                                    milliseconds(200), milliseconds(1000)};
 constexpr milliseconds time_to_drain{1000};
+/// Where processes come and go without a pause, they are looked at as often as this.
+constexpr milliseconds event_pause{5};
 
 }  // namespace
 
@@ -90,6 +96,18 @@ void ProcessWatch::look_again() {
       at = to_look_at_.erase(at);
     }
   }
+}
+
+void ProcessWatch::wait(milliseconds time) {
+  auto end = Clock::now() + time;
+  for (const auto& [pid, look] : to_look_at_) end = std::min(end, look.first);
+  const auto left = [&] {
+    return std::max(std::chrono::ceil<milliseconds>(end - Clock::now()), milliseconds(0));
+  };
+  const auto pause = std::chrono::ceil<milliseconds>(awake_ + event_pause - Clock::now());
+  if (pause.count() > 0) std::this_thread::sleep_for(std::min(pause, left()));
+  pollfd events{events_ ? events_->fd() : -1, POLLIN, 0};
+  if (::poll(&events, 1, static_cast<int>(left().count())) > 0) awake_ = Clock::now();
 }
 
 bool ProcessWatch::ended() {

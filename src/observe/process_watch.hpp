@@ -64,6 +64,9 @@ class ProcessWatch {
   void look_again();
   void look_again_soon(pid_t pid);
 
+  /// Sleeps for `time`, less when there is something to tell, a look to be made, or a signal comes.
+  void wait(std::chrono::milliseconds time);
+
   /// Whether all of ours have ended.
   bool ended();
 
@@ -79,6 +82,7 @@ class ProcessWatch {
   std::set<pid_t> lineage_;  ///< processes that followed ones have forked; some may be gone
   std::unique_ptr<target::ProcessEvents> events_;
   std::uint64_t events_lost_ = 0;
+  Clock::time_point awake_;  ///< when wait() was ended by an event last
   /// Processes to look at once more, and how often they have been.
   std::map<pid_t, std::pair<Clock::time_point, std::size_t>> to_look_at_;
   /// Processes that have ended, and when to forget them.

@@ -20,8 +20,10 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-/// Between two looks at what processes have done.
-constexpr milliseconds watch_interval{20};
+/// Between two looks into the ring buffer.
+constexpr milliseconds shortest_rest{1}, longest_rest{100};
+/// Taken in at once: an eighth of the ring buffer, with stacks of a usual size.
+constexpr std::size_t many_samples = 256;
 constexpr std::uint64_t second_ns = 1'000'000'000;
 
 std::uint64_t now_ns(clockid_t clock) {
@@ -100,6 +102,7 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   std::uint64_t to_unix_ns_ = 0;       ///< what CLOCK_MONOTONIC lacks
   std::uint64_t began_ns_ = 0;         ///< this interval, CLOCK_MONOTONIC
   std::uint64_t lost_ = 0;             ///< told before
+  milliseconds rest_{5};               ///< between looks into the ring buffer
   Notes notes_;
 };
 
@@ -205,8 +208,13 @@ Result<void> LiveProfiling::poll(milliseconds timeout) {
     watch_->take_events();
     watch_->look_again();
     const auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
-    if (auto taken = take_samples(std::clamp(left, milliseconds(0), watch_interval)); !taken)
-      return tl::unexpected(std::move(taken.error()));
+    watch_->wait(std::clamp(left, milliseconds(0), rest_));
+    const auto taken = take_samples(milliseconds(0));
+    if (!taken) return tl::unexpected(taken.error());
+    if (*taken > many_samples)
+      rest_ = std::max(rest_ / 2, shortest_rest);
+    else if (*taken < many_samples / 4)
+      rest_ = std::min(rest_ * 2, longest_rest);
     if (options_.stop != nullptr && options_.stop->load()) break;
   } while (Clock::now() < end);
   return {};
