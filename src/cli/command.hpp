@@ -48,6 +48,7 @@ std::unique_ptr<Command> make_doctor_command();
 std::unique_ptr<Command> make_probes_command();
 std::unique_ptr<Command> make_trace_command();
 std::unique_ptr<Command> make_profile_command();
+std::unique_ptr<Command> make_check_command();
 std::unique_ptr<Command> make_usdt_command();
 std::unique_ptr<Command> make_usdt_header_command();
 std::unique_ptr<Command> make_usdt_link_command();

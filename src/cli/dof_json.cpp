@@ -107,7 +107,8 @@ Json to_json(const observe::DofListing& listing, const probe::PlacedDof& dof) {
   Json& providers = out["providers"] = Json::array();
   for (const dof::Provider& provider : object.providers)
     providers.push_back(json_provider(dof, provider, listing.relocatable));
-  if (!object.problems.empty()) out["problems"] = strings(object.problems);
+  for (const dof::Problem& problem : object.problems)
+    out["problems"].push_back(json_bytes(problem.text));
   return out;
 }
 

@@ -164,8 +164,8 @@ std::string dof_text(const observe::DofListing& listing, const probe::PlacedDof&
   for (const dof::Provider& provider : object.providers)
     out += ProviderText(dof, provider, listing.relocatable, style).str();
   if (object.providers.empty()) out += "  no providers\n";
-  for (const std::string& problem : object.problems)
-    out += "  " + style.yellow(printable(problem)) + '\n';
+  for (const dof::Problem& problem : object.problems)
+    out += "  " + style.yellow(printable(problem.text)) + '\n';
   return out;
 }
 

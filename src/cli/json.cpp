@@ -114,7 +114,7 @@ Json to_json(const observe::ThreadLabels& thread) {
   const format::LabelSet& set = *thread.set;
   object["evidence"] = observe::name(thread.evidence);
   add_labels(object, set);
-  add_flaws(object, set.truncated, set.defects);
+  add_flaws(object, set.truncated, format::texts(set.defects, set.defects_left_out));
   return object;
 }
 

@@ -55,7 +55,7 @@ Content content_of(const ThreadLabels& thread) {
   if (!trace_id.empty() || !span_id.empty()) content.trace = trace_id + "/" + span_id;
   for (const format::Truncation& cut : set.truncated)
     content.remarks.push_back(fmt::format("{} cut: {}", cut.what, cut.detail));
-  for (const std::string& defect : set.defects)
+  for (const std::string& defect : format::texts(set.defects, set.defects_left_out))
     content.remarks.push_back("publisher's fault: " + defect);
   return content;
 }

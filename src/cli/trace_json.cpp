@@ -103,7 +103,8 @@ Json flaws_json(const observe::TraceEvent& event) {
     if (const auto& value = event.arguments[i].value; value && is_cut(*value))
       truncated.push_back({fmt::format("args[{}]", i), "there was more of it"});
   if (event.cut) truncated.push_back({"event", "it was full"});
-  add_flaws(object, truncated, event.labels->defects);
+  add_flaws(object, truncated,
+            format::texts(event.labels->defects, event.labels->defects_left_out));
   return object;
 }
 

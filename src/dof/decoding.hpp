@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/limits.hpp"
+#include "dof/dof.hpp"
 
 namespace vitrine::dof {
 
@@ -28,23 +29,24 @@ T load(std::span<const std::byte> bytes, std::uint64_t at) {
 /// What is wrong with a DOF: at most limits::dof_problems sentences, then how many more.
 class Problems {
  public:
-  explicit Problems(std::vector<std::string>& into) : into_(into) {}
+  explicit Problems(std::vector<Problem>& into) : into_(into) {}
 
   template <class... Args>
-  void add(fmt::format_string<Args...> text, Args&&... args) {
+  void add(Part part, fmt::format_string<Args...> text, Args&&... args) {
     if (into_.size() < limits::dof_problems)
-      into_.push_back(fmt::format(text, std::forward<Args>(args)...));
+      into_.push_back({part, fmt::format(text, std::forward<Args>(args)...)});
     else
       ++left_out_;
   }
 
   void finish() {
-    if (left_out_ > 0) into_.push_back(fmt::format("{} more problems are not told", left_out_));
+    if (left_out_ > 0)
+      into_.push_back({into_.back().part, fmt::format("{} more problems are not told", left_out_)});
     left_out_ = 0;
   }
 
  private:
-  std::vector<std::string>& into_;
+  std::vector<Problem>& into_;
   std::size_t left_out_ = 0;
 };
 

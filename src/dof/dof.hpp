@@ -61,6 +61,23 @@ struct Provider {
   std::vector<Semaphore> semaphores;
 };
 
+/// What of a DOF is not as it should be.
+enum class Part : std::uint8_t {
+  header,       ///< of one DOF, or of bytes that are none
+  placement,    ///< where it is in its file, or whether it is for such a file at all
+  sections,     ///< its table of sections, and their sizes
+  providers,    ///< providers, and the tables they refer to
+  records,      ///< probe records: names, types, sites
+  relocations,  ///< of its own kind
+  semaphores,
+  size,  ///< more than is decoded
+};
+
+struct Problem {
+  Part part{};
+  std::string text;  ///< a sentence without a full stop
+};
+
 struct Object {
   Model model = Model::lp64;
   std::uint8_t version = 1;         ///< VITRINE_DOF_VERSION_*
@@ -68,7 +85,7 @@ struct Object {
   std::uint64_t loadable_size = 0;  ///< bytes
   std::uint64_t file_size = 0;      ///< bytes
   std::vector<Provider> providers;
-  std::vector<std::string> problems;  ///< what of it could not be used; each a sentence
+  std::vector<Problem> problems;  ///< what of it could not be used
 };
 
 }  // namespace vitrine::dof

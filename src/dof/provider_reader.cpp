@@ -43,8 +43,8 @@ class RecordReader {
       if (record)
         records.push_back(std::move(*record));
       else
-        source_.problems.add("probe record {} of section {}: {}", at / table.entry_size,
-                             provider_.probes, record.error().message);
+        source_.problems.add(Part::records, "probe record {} of section {}: {}",
+                             at / table.entry_size, provider_.probes, record.error().message);
     }
     return records;
   }

@@ -29,7 +29,7 @@ Object read_object(std::span<const std::byte> dof, const vitrine_dof_header& hea
   Problems problems(object.problems);
   const auto sections = Sections::read(dof, header, problems);
   if (!sections) {
-    problems.add("{}", sections.error().message);
+    problems.add(Part::sections, "{}", sections.error().message);
     return object;
   }
   const Relocations relocations(*sections, budget, problems);
@@ -38,7 +38,7 @@ Object read_object(std::span<const std::byte> dof, const vitrine_dof_header& hea
     if (!sections->usable(i) || sections->at(i).type != VITRINE_DOF_SECTION_PROVIDER) continue;
     auto provider = read_provider({*sections, relocations, header.version, budget, problems}, i);
     if (!provider) {
-      problems.add("section {}, a provider: {}", i, provider.error().message);
+      problems.add(Part::providers, "section {}, a provider: {}", i, provider.error().message);
       continue;
     }
     provider_at.emplace(i, object.providers.size());
@@ -46,7 +46,8 @@ Object read_object(std::span<const std::byte> dof, const vitrine_dof_header& hea
   }
   read_semaphores(*sections, provider_at, object, budget, problems);
   if (budget.exhausted())
-    problems.add("decoded, this takes more than {} bytes: what is beyond them is left out",
+    problems.add(Part::size,
+                 "decoded, this takes more than {} bytes: what is beyond them is left out",
                  budget.total());
   problems.finish();
   return object;
@@ -73,12 +74,12 @@ Objects read(std::span<const std::byte> section, std::uint64_t most) {
   for (std::size_t at = 0; at < section.size();) {
     const std::size_t next = find_magic(section, at);
     if (!told && !is_zero(section.subspan(at, next - at)))
-      problems.add("the {} bytes at offset {:#x} are no DOF", next - at, at);
+      problems.add(Part::header, "the {} bytes at offset {:#x} are no DOF", next - at, at);
     if (next == section.size()) break;
     at = next;
     const auto header = read_header(section.subspan(at));
     if (!header) {
-      problems.add("the DOF at offset {:#x}: {}", at, header.error().message);
+      problems.add(Part::header, "the DOF at offset {:#x}: {}", at, header.error().message);
       at += alignment;
       told = true;
       continue;

@@ -13,9 +13,9 @@
 namespace vitrine::dof {
 
 struct Objects {
-  std::vector<Object> objects;        ///< in the section's order
-  std::vector<std::string> problems;  ///< what is no DOF, and where; each a sentence
-  std::uint64_t decoded_bytes = 0;    ///< what they take, about
+  std::vector<Object> objects;      ///< in the section's order
+  std::vector<Problem> problems;    ///< what is no DOF, and where
+  std::uint64_t decoded_bytes = 0;  ///< what they take, about
 };
 
 /// Decodes the bytes of a `.SUNW_dof` section: one DOF after another, each 8-aligned, zeros

@@ -16,7 +16,8 @@ std::optional<Relocation> Relocations::of(std::uint64_t offset) const {
 void Relocations::read(std::uint32_t header_index) {
   const auto bytes = sections_.content(header_index, VITRINE_DOF_SECTION_URELHDR);
   if (!bytes || bytes->size() < sizeof(vitrine_dof_relocation_header)) {
-    problems_.add("section {}, the header of relocations, has {} bytes instead of {}", header_index,
+    problems_.add(Part::relocations,
+                  "section {}, the header of relocations, has {} bytes instead of {}", header_index,
                   sections_.at(header_index).size, sizeof(vitrine_dof_relocation_header));
     return;
   }
@@ -26,7 +27,7 @@ void Relocations::read(std::uint32_t header_index) {
   const auto target = sections_.content(header.target, VITRINE_DOF_SECTION_PROBES);
   for (const auto* part : {&table, &strings, &target})
     if (!*part) {
-      problems_.add("section {}, the header of relocations, {}", header_index,
+      problems_.add(Part::relocations, "section {}, the header of relocations, {}", header_index,
                     part->error().message);
       return;
     }
@@ -44,6 +45,7 @@ void Relocations::read_one(std::uint32_t index, const vitrine_dof_relocation& re
   // A table begins with an address word, and every entry is a whole one: see Sections.
   if (relocation.offset >= target.size || relocation.offset % target.entry_size != 0) {
     problems_.add(
+        Part::relocations,
         "relocation {} of section {} is for byte {} of section {}, which is no address word of its "
         "{} bytes",
         index, header.relocations, relocation.offset, header.target, target.size);
@@ -53,13 +55,14 @@ void Relocations::read_one(std::uint32_t index, const vitrine_dof_relocation& re
   if (relocation.type <= VITRINE_DOF_RELOCATE_DOFREL)
     kind = static_cast<Relocation>(relocation.type);
   else
-    problems_.add("relocation {} of section {} has the unknown type {}", index, header.relocations,
-                  relocation.type);
+    problems_.add(Part::relocations, "relocation {} of section {} has the unknown type {}", index,
+                  header.relocations, relocation.type);
   static_assert(static_cast<int>(Relocation::load_base) == VITRINE_DOF_RELOCATE_SETX &&
                 static_cast<int>(Relocation::own_address) == VITRINE_DOF_RELOCATE_DOFREL);
   const auto [known, is_new] = of_word_.try_emplace(target.offset + relocation.offset, kind);
   if (is_new) return;
-  problems_.add("relocation {} of section {} is the second one for byte {} of section {}", index,
+  problems_.add(Part::relocations,
+                "relocation {} of section {} is the second one for byte {} of section {}", index,
                 header.relocations, relocation.offset, header.target);
   known->second.reset();
 }

@@ -87,7 +87,8 @@ Result<Sections> Sections::read(std::span<const std::byte> dof, const vitrine_do
         dof, header.section_offset + std::uint64_t{i} * header.section_size);
     const auto checked = sections.check(raw);
     if (!checked)
-      problems.add("section {}, {}: {}", i, section_type_name(raw.type), checked.error().message);
+      problems.add(Part::sections, "section {}, {}: {}", i, section_type_name(raw.type),
+                   checked.error().message);
     sections.all_.push_back({raw, checked.has_value()});
   }
   sections.tell_overlaps(problems);
@@ -146,7 +147,7 @@ void Sections::tell_overlaps(Problems& problems) const {
   for (std::size_t i = 1; i < order.size(); ++i) {
     const vitrine_dof_section& before = at(order[i - 1]);
     if (at(order[i]).offset < before.offset + before.size)
-      problems.add("sections {} and {} overlap at byte {}", order[i - 1], order[i],
+      problems.add(Part::sections, "sections {} and {} overlap at byte {}", order[i - 1], order[i],
                    at(order[i]).offset);
   }
 }

@@ -16,16 +16,16 @@ void read_semaphores(const Sections& sections,
       const std::uint64_t number = at / section.entry_size;
       const auto provider = provider_at.find(raw.provider);
       if (provider == provider_at.end()) {
-        problems.add(
-            "semaphore {} of section {} belongs to section {}, which is no provider that "
-            "could be read",
-            number, index, raw.provider);
+        problems.add(Part::semaphores,
+                     "semaphore {} of section {} belongs to section {}, which is no provider that "
+                     "could be read",
+                     number, index, raw.provider);
         continue;
       }
       const auto record = read_provider_record(sections, object.version, raw.provider);
       const auto name = sections.string(record->strings, raw.name, limits::dof_probe_name);
       if (!name || name->empty()) {
-        problems.add("semaphore {} of section {}: its name {}", number, index,
+        problems.add(Part::semaphores, "semaphore {} of section {}: its name {}", number, index,
                      name ? "is empty" : name.error().message);
         continue;
       }

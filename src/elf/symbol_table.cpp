@@ -59,9 +59,13 @@ TableSymbol SymbolTable::at(std::size_t index) const {
   };
 #define AT(member) field(offsetof(Elf64_Sym, member), offsetof(Elf32_Sym, member))
   const auto info = std::to_integer<std::uint8_t>(*AT(st_info));
-  return {encoding_.u32(AT(st_name)),           encoding_.address(AT(st_value)),
-          encoding_.address(AT(st_size)),       static_cast<std::uint8_t>(info & 15),
-          static_cast<std::uint8_t>(info >> 4), encoding_.u16(AT(st_shndx))};
+  return {encoding_.u32(AT(st_name)),
+          encoding_.address(AT(st_value)),
+          encoding_.address(AT(st_size)),
+          static_cast<std::uint8_t>(info & 15),
+          static_cast<std::uint8_t>(info >> 4),
+          encoding_.u16(AT(st_shndx)),
+          std::to_integer<std::uint8_t>(*AT(st_other) & std::byte{3})};
 #undef AT
 }
 

@@ -9,7 +9,7 @@
 
 namespace vitrine::elf {
 
-/// A symbol as its table has it (STT_*, STB_*, SHN_*).
+/// A symbol as its table has it (STT_*, STB_*, SHN_*, STV_*).
 struct TableSymbol {
   std::uint32_t name = 0;  ///< offset in the table of strings
   std::uint64_t value = 0;
@@ -17,6 +17,7 @@ struct TableSymbol {
   std::uint8_t type = 0;
   std::uint8_t binding = 0;
   std::uint16_t section = 0;
+  std::uint8_t visibility = 0;
 };
 
 class SymbolTable {

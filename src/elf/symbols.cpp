@@ -158,7 +158,8 @@ Symbol make_symbol(std::uint32_t index, const Elf64_Sym& raw) {
           raw.st_size,
           static_cast<std::uint8_t>(ELF64_ST_TYPE(raw.st_info)),
           static_cast<std::uint8_t>(ELF64_ST_BIND(raw.st_info)),
-          raw.st_shndx};
+          raw.st_shndx,
+          static_cast<std::uint8_t>(ELF64_ST_VISIBILITY(raw.st_other))};
 }
 
 Result<std::vector<std::optional<Symbol>>> find_symbols(Memory& memory, const Dynamic& dynamic,

@@ -15,6 +15,7 @@ struct Symbol {
   std::uint8_t type = 0;      ///< STT_*
   std::uint8_t binding = 0;   ///< STB_*
   std::uint16_t section = 0;  ///< st_shndx
+  std::uint8_t visibility = STV_DEFAULT;
 
   [[nodiscard]] bool defined() const { return section != SHN_UNDEF; }
   bool operator==(const Symbol&) const = default;

@@ -84,7 +84,8 @@ bool ArrayDecoder::gather(std::size_t first, std::span<const layout::Label> entr
     const layout::Label& entry = entries[i];
     if (entry.key.buf == 0) continue;
     if (entry.value.buf == 0) {
-      set_.defect(fmt::format("label {}: its value is a null pointer", first + i));
+      set_.defect(SetRule::value_present,
+                  fmt::format("label {}: its value is a null pointer", first + i));
       continue;
     }
     const std::size_t key_bytes = smaller(entry.key.len, set_.limits().key_bytes);
@@ -96,8 +97,8 @@ bool ArrayDecoder::gather(std::size_t first, std::span<const layout::Label> entr
 
 bool ArrayDecoder::usable_key(const StringRead& key) {
   if (key.wanted != 0 && key.into->empty()) {
-    set_.defect(
-        fmt::format("label {}: its key at {} is not readable", key.entry, hex(key.source.buf)));
+    set_.defect(SetRule::key_readable, fmt::format("label {}: its key at {} is not readable",
+                                                   key.entry, hex(key.source.buf)));
     return false;
   }
   note_cut("key", key);
@@ -119,7 +120,11 @@ bool ArrayDecoder::decode_chunk(std::size_t first, std::span<const layout::Label
   std::size_t values = 0;  // they take the places of keys that were looked at
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     Candidate& candidate = candidates_[i];
-    if (!usable_key(strings_[i]) || set_.contains(candidate.key)) continue;
+    if (!usable_key(strings_[i])) continue;
+    if (set_.contains(candidate.key)) {
+      set_.repeated();
+      continue;
+    }
     if (set_.full()) {
       set_.cut("labels", fmt::format("kept {} of {} entries", set_.size(), count_));
       more = false;

@@ -12,8 +12,9 @@ Result<Decoded> decode_elastic(Memory& memory, Address at, const DecodeContext& 
   if (!record) return tl::unexpected(std::move(record.error()));
   SetBuilder set(context);
   if (const unsigned minor = record->minor_version; minor != 1)
-    set.defect(fmt::format("minor version is {}, not 1", minor));
-  if (record->valid > 1) set.defect(fmt::format("valid is {}, not 0 or 1", record->valid));
+    set.defect(SetRule::minor_version, fmt::format("minor version is {}, not 1", minor));
+  if (record->valid > 1)
+    set.defect(SetRule::valid_is_boolean, fmt::format("valid is {}, not 0 or 1", record->valid));
   if (record->valid != 1 || record->trace_present == 0) return set.finish();
 
   TraceContext trace;

@@ -1,5 +1,7 @@
 #include "format/label_set.hpp"
 
+#include <fmt/format.h>
+
 namespace vitrine::format {
 
 std::string_view name(Format format) {
@@ -22,6 +24,13 @@ std::string_view name(Format format) {
       return "elastic-v1";
   }
   return "unknown";
+}
+
+std::vector<std::string> texts(const std::vector<Defect>& defects, std::size_t left_out) {
+  std::vector<std::string> all;
+  for (const Defect& defect : defects) all.push_back(defect.text);
+  if (left_out != 0) all.push_back(fmt::format("and {} more defects", left_out));
+  return all;
 }
 
 }  // namespace vitrine::format

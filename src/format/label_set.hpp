@@ -51,12 +51,38 @@ struct Truncation {
   bool operator==(const Truncation&) const = default;
 };
 
+/// The rules that a publisher can break in what a thread displays.
+enum class SetRule : std::uint8_t {
+  value_present,     ///< v0, v1: a label's value is never null
+  key_readable,      ///< v0, v1: where a label's key points, there are bytes
+  valid_is_boolean,  ///< records: `valid` is 0 or 1
+  minor_version,     ///< Elastic: it is 1
+  record_aligned,    ///< records: at an even address
+  attributes_fit,    ///< records: the last attribute ends where they end
+  key_in_map,        ///< records: every attribute's index has a name
+  keys_unique,       ///< records: no two attributes are called the same
+};
+
+struct Defect {
+  SetRule rule{};
+  std::string text;  ///< what was found, as a sentence without a full stop
+
+  bool operator==(const Defect&) const = default;
+};
+
+/// The texts of `defects`, for people; of `left_out` more, that there are.
+std::vector<std::string> texts(const std::vector<Defect>& defects, std::size_t left_out);
+
 /// One thread's labels in one format, duplicates already resolved by that format's rule.
 struct LabelSet {
   std::vector<Label> labels;
   std::optional<TraceContext> trace;  ///< absent, too, when the ids are all zero
   std::vector<Truncation> truncated;  ///< empty: complete
-  std::vector<std::string> defects;   ///< rules of the format that the publisher broke
+  std::vector<Defect> defects;        ///< rules of the format that the publisher broke
+  std::size_t defects_left_out = 0;   ///< more of those, which are not told
+  /// Entries that count for nothing, because of another one with their key: not against any rule.
+  std::size_t repeated = 0;
+  std::size_t record_bytes = 0;  ///< of a thread record, header included; 0: it is not in force
 
   bool operator==(const LabelSet&) const = default;
 };

@@ -50,11 +50,11 @@ void SetBuilder::cut(const char* what, std::string detail) {
     ++cuts_left_out_;
 }
 
-void SetBuilder::defect(std::string text) {
+void SetBuilder::defect(SetRule rule, std::string text) {
   if (result_.set.defects.size() < most_notes)
-    result_.set.defects.push_back(std::move(text));
+    result_.set.defects.push_back({rule, std::move(text)});
   else
-    ++defects_left_out_;
+    ++result_.set.defects_left_out;
 }
 
 void SetBuilder::trace(const TraceContext& trace) {
@@ -68,8 +68,6 @@ void SetBuilder::trace(const TraceContext& trace) {
 Decoded SetBuilder::finish() {
   if (cuts_left_out_ != 0)
     result_.set.truncated.push_back({"notes", fmt::format("and {} more cuts", cuts_left_out_)});
-  if (defects_left_out_ != 0)
-    result_.set.defects.push_back(fmt::format("and {} more defects", defects_left_out_));
   return std::move(result_);
 }
 

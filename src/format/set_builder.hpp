@@ -35,7 +35,9 @@ class SetBuilder {
   /// Notes what a limit or unreadable memory cut, or which rule the publisher broke. After a few
   /// of a kind it only counts: a hostile set must not grow the result.
   void cut(const char* what, std::string detail);
-  void defect(std::string text);
+  void defect(SetRule rule, std::string text);
+  void repeated() { ++result_.set.repeated; }
+  void record_bytes(std::size_t bytes) { result_.set.record_bytes = bytes; }
 
   void trace(const TraceContext& trace);
   void ask_for_key_map() { result_.needs_key_map_refresh = true; }
@@ -49,7 +51,6 @@ class SetBuilder {
   std::size_t thread_left_;
   bool out_of_bytes_ = false;
   std::size_t cuts_left_out_ = 0;
-  std::size_t defects_left_out_ = 0;
   Decoded result_;
   std::unordered_set<std::string> keys_;  // filled once a linear search would cost more
 };

@@ -67,11 +67,13 @@ Attributes parse(std::span<const std::byte> bytes, const Header& header, SetBuil
       break;
     }
     if (!fits) {
-      set.defect(fmt::format("attribute {} runs past the record's end", n));
+      set.defect(SetRule::attributes_fit,
+                 fmt::format("attribute {} runs past the record's end", n));
       break;
     }
     const auto key = std::to_integer<std::size_t>(rest[0]);
     const auto length = std::to_integer<std::size_t>(rest[1]);
+    if (attributes.present.test(key)) set.repeated();
     attributes.values[key] = rest.subspan(entry_head, length);
     attributes.present.set(key);
     at += entry_head + length;
@@ -87,12 +89,14 @@ std::string text(std::span<const std::byte> bytes) {
 const std::string* name_of(std::size_t index, const KeyMap* keys, SetBuilder& set) {
   if (!keys || index >= keys->names.size()) {
     set.ask_for_key_map();
-    set.defect(fmt::format("attribute key {} is not in the key map ({} names)", index,
-                           keys ? keys->names.size() : 0));
+    set.defect(SetRule::key_in_map, fmt::format("attribute key {} is not in the key map ({} names)",
+                                                index, keys ? keys->names.size() : 0));
     return nullptr;
   }
   const auto& name = keys->names[index];
-  if (!name) set.defect(fmt::format("attribute key {} has no name in the key map", index));
+  if (!name)
+    set.defect(SetRule::key_in_map,
+               fmt::format("attribute key {} has no name in the key map", index));
   return name ? &*name : nullptr;
 }
 
@@ -105,7 +109,8 @@ void add_labels(const Attributes& attributes, const KeyMap* keys, SetBuilder& se
     const auto all = attributes.values[index];
     const auto value = all.first(std::min(all.size(), set.limits().value_bytes));
     if (set.contains(key)) {
-      set.defect(fmt::format("attribute key {} has the name of an earlier one", index));
+      set.defect(SetRule::keys_unique,
+                 fmt::format("attribute key {} has the name of an earlier one", index));
       continue;
     }
     if (set.full()) {
@@ -128,11 +133,15 @@ Result<Decoded> decode_thread_context(Format format, Memory& memory, Address rec
   auto header = read_header(format, memory, record);
   if (!header) return tl::unexpected(std::move(header.error()));
   SetBuilder set(context);
-  if (record % 2 != 0) set.defect(fmt::format("the record's address {} is odd", hex(record)));
-  if (header->valid > 1) set.defect(fmt::format("valid is {}, not 0 or 1", header->valid));
+  if (record % 2 != 0)
+    set.defect(SetRule::record_aligned, fmt::format("the record's address {} is odd", hex(record)));
+  if (header->valid > 1)
+    set.defect(SetRule::valid_is_boolean, fmt::format("valid is {}, not 0 or 1", header->valid));
   if (header->valid != 1) return set.finish();
   set.trace(header->trace);
 
+  if (format != Format::v2_draft_a && format != Format::v2_draft_b)
+    set.record_bytes(header->size + header->most_bytes);
   std::vector<std::byte> bytes(header->most_bytes);
   bytes.resize(memory.read_some(record + header->size, bytes));
   add_labels(parse(bytes, *header, set), context.keys, set);

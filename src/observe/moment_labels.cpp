@@ -393,6 +393,7 @@ void MomentLabels::merge(const format::LabelSet& set) {
     shown_.set.trace = trace;
   shown_.set.truncated.insert(shown_.set.truncated.end(), set.truncated.begin(),
                               set.truncated.end());
+  shown_.set.defects_left_out += set.defects_left_out;
   shown_.set.defects.insert(shown_.set.defects.end(), set.defects.begin(), set.defects.end());
 }
 

@@ -9,9 +9,10 @@
 
 #include "abi/typed_note.h"
 #include "base/limits.hpp"
+#include "elf/build_id.hpp"
 #include "elf/functions.hpp"
 #include "elf/section_bytes.hpp"
-#include "elf/build_id.hpp"
+#include "observe/probe_machine.hpp"
 #include "probe/dof_probes.hpp"
 #include "probe/site_address.hpp"
 #include "probe/stapsdt_note.hpp"
@@ -22,29 +23,6 @@ namespace {
 
 constexpr std::string_view note_section = ".note.stapsdt";
 constexpr std::string_view description_section = VITRINE_NOTE_SECTION;
-
-probe::Machine machine_of(std::uint16_t machine) {
-  switch (machine) {
-    case EM_X86_64:
-      return probe::Machine::x86_64;
-    case EM_386:
-      return probe::Machine::i386;
-    case EM_AARCH64:
-      return probe::Machine::aarch64;
-    case EM_ARM:
-      return probe::Machine::arm;
-    case EM_PPC64:
-      return probe::Machine::ppc64;
-    case EM_S390:
-      return probe::Machine::s390x;
-    case EM_RISCV:
-      return probe::Machine::riscv64;
-    case 258:  // EM_LOONGARCH, younger than Debian's headers
-      return probe::Machine::loongarch64;
-    default:
-      return probe::Machine::other;
-  }
-}
 
 /// Gathers the probes of one file.
 class Reader {
@@ -244,7 +222,7 @@ Result<ProbeFile> read_probe_file(std::shared_ptr<file::FileMemory> file, std::s
   found.file = std::move(file);
   found.build_id = elf::hex_build_id(*found.file, *elf);
   found.encoding = elf->encoding;
-  found.machine = machine_of(elf->machine);
+  found.machine = probe_machine(elf->machine);
   for (const elf::Segment& segment : elf->segments)
     if (segment.type == PT_LOAD && (segment.flags & PF_X) != 0) found.code.push_back(segment);
   Reader(found, *elf, places).read(detail);

@@ -48,7 +48,7 @@ class Finder {
     bytes_left_ -= std::min<std::uint64_t>(bytes_left_, read->bytes.size());
     dof::Objects found = dof::read(read->bytes, decoded_left_);
     decoded_left_ -= found.decoded_bytes;
-    for (const std::string& text : found.problems) problem("{}: {}", section_name, text);
+    for (const dof::Problem& one : found.problems) problem("{}: {}", section_name, one.text);
     if (found.objects.empty() && found.problems.empty())
       problem("{} has no DOF in its {} bytes", section_name, section.size);
     for (dof::Object& object : found.objects) {
@@ -103,11 +103,13 @@ class Finder {
     const bool narrow = placed.object.model == dof::Model::ilp32;
     if (narrow == elf_.encoding.wide)
       placed.object.problems.push_back(
-          fmt::format("it is of the data model {} in a file of {} bits", narrow ? "ILP32" : "LP64",
-                      elf_.encoding.wide ? 64 : 32));
+          {dof::Part::placement,
+           fmt::format("it is of the data model {} in a file of {} bits", narrow ? "ILP32" : "LP64",
+                       elf_.encoding.wide ? 64 : 32)});
     if (placed.address % alignment != 0)
       placed.object.problems.push_back(
-          fmt::format("its address {} is no multiple of {}", hex(placed.address), alignment));
+          {dof::Part::placement,
+           fmt::format("its address {} is no multiple of {}", hex(placed.address), alignment)});
     into_.dofs.push_back(std::move(placed));
   }
 

@@ -48,7 +48,7 @@ class Maker {
         into_(into) {}
 
   void make(const PlacedDof& placed) {
-    for (const std::string& text : placed.object.problems) problem(".SUNW_dof: {}", text);
+    for (const dof::Problem& one : placed.object.problems) problem(".SUNW_dof: {}", one.text);
     for (const dof::Provider& provider : placed.object.providers) {
       const auto semaphores = semaphores_of(placed, provider);
       for (const dof::Record& record : provider.records) {

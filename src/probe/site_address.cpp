@@ -9,6 +9,8 @@
 namespace vitrine::probe {
 namespace {
 
+constexpr std::uint64_t counter_bytes = 2;  // of a semaphore
+
 /// Whether `address` lies in the part of a segment that memory has (which may be more than the
 /// file).
 bool in_memory(const elf::Segment& segment, Address address) {
@@ -63,32 +65,46 @@ void place_code(Site& site, const FileLayout& layout) {
   }
 }
 
-/// Empty: the kernel can count in it.
-std::string semaphore_problem(const Site& site, const FileLayout& layout) {
-  constexpr std::uint64_t counter_bytes = 2;
-  if (loaded_at(layout.segments, site.semaphore, PF_W) == nullptr)
-    return "is not in writable memory";
-  if (in_relro(layout.segments, site.semaphore))
-    return "is in memory that is made read-only at start (RELRO)";
-  if (!site.semaphore_offset) return "is not in the file (.bss): the kernel cannot count in it";
-  if (*site.semaphore_offset % counter_bytes != 0)
-    return "is at an odd offset in the file: the kernel refuses it";
-  if (*site.semaphore_offset >= layout.file_size - (counter_bytes - 1))
-    return "is beyond the end of the file";
-  return {};
+const char* text(SemaphoreFault fault) {
+  switch (fault) {
+    case SemaphoreFault::none:
+      return "";
+    case SemaphoreFault::not_writable:
+      return "is not in writable memory";
+    case SemaphoreFault::made_read_only:
+      return "is in memory that is made read-only at start (RELRO)";
+    case SemaphoreFault::not_in_file:
+      return "is not in the file (.bss): the kernel cannot count in it";
+    case SemaphoreFault::odd:
+      return "is at an odd offset in the file: the kernel refuses it";
+    case SemaphoreFault::beyond_file:
+      return "is beyond the end of the file";
+  }
+  return "";
 }
 
 void place_semaphore(Site& site, const FileLayout& layout) {
   if (site.semaphore == 0) return;
-  site.semaphore_offset = file_offset(layout.segments, site.semaphore, 2, PF_W);
-  if (const std::string problem = semaphore_problem(site, layout); !problem.empty()) {
+  site.semaphore_offset = file_offset(layout.segments, site.semaphore, counter_bytes, PF_W);
+  if (const SemaphoreFault fault = semaphore_fault(site.semaphore, layout);
+      fault != SemaphoreFault::none) {
     site.semaphore_offset.reset();
     site.problems.push_back(fmt::format("its semaphore {} {}; code that asks it will not fire",
-                                        hex(site.semaphore), problem));
+                                        hex(site.semaphore), text(fault)));
   }
 }
 
 }  // namespace
+
+SemaphoreFault semaphore_fault(Address semaphore, const FileLayout& layout) {
+  if (loaded_at(layout.segments, semaphore, PF_W) == nullptr) return SemaphoreFault::not_writable;
+  if (in_relro(layout.segments, semaphore)) return SemaphoreFault::made_read_only;
+  const auto offset = file_offset(layout.segments, semaphore, counter_bytes, PF_W);
+  if (!offset) return SemaphoreFault::not_in_file;
+  if (*offset % counter_bytes != 0) return SemaphoreFault::odd;
+  if (*offset >= layout.file_size - (counter_bytes - 1)) return SemaphoreFault::beyond_file;
+  return SemaphoreFault::none;
+}
 
 void place(Site& site, const FileLayout& layout) {
   place_code(site, layout);

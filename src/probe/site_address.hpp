@@ -26,6 +26,17 @@ struct FileLayout {
 /// with its semaphore, is told in `problems`. Nullopt: a tombstone, whose code the linker left out.
 std::optional<Site> make_site(const StapsdtNote& note, const FileLayout& layout);
 
+/// Why the kernel cannot count observers in a semaphore.
+enum class SemaphoreFault : std::uint8_t {
+  none,
+  not_writable,
+  made_read_only,  ///< RELRO
+  not_in_file,     ///< .bss
+  odd,             ///< its offset in the file
+  beyond_file,
+};
+SemaphoreFault semaphore_fault(Address semaphore, const FileLayout& layout);
+
 /// Fills in where a site and its semaphore are in the file, by their addresses; what keeps them from
 /// being used is told in `problems`.
 void place(Site& site, const FileLayout& layout);

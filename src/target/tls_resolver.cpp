@@ -6,20 +6,14 @@
 #include <algorithm>
 #include <array>
 
+#include "elf/tls_relocations.hpp"
 #include "target/tls_arithmetic.hpp"
 
 namespace vitrine::target {
 namespace {
 
-/// The relocations through which a variable is reached, in the order in which we ask them.
-struct RelocationTypes {
-  std::uint32_t descriptor, module_id, tp_offset;
-};
-
-constexpr RelocationTypes types_of(Machine machine) {
-  return machine == Machine::x86_64
-             ? RelocationTypes{R_X86_64_TLSDESC, R_X86_64_DTPMOD64, R_X86_64_TPOFF64}
-             : RelocationTypes{R_AARCH64_TLSDESC, R_AARCH64_TLS_DTPMOD, R_AARCH64_TLS_TPREL};
+elf::TlsRelocationTypes types_of(Machine machine) {
+  return elf::tls_relocation_types(machine == Machine::x86_64 ? EM_X86_64 : EM_AARCH64);
 }
 
 struct Words {
@@ -76,16 +70,11 @@ Result<ResolvedTls> TlsResolver::resolve(const Module& module, const elf::Symbol
                 fmt::format("{} is at {:#x} of a thread-local block of {} bytes", name,
                             symbol.value, *tls ? (*tls)->size : 0));
 
-  // 1 to 3: the module's own words. A reference to a local or hidden copy has no symbol.
-  auto own = tls_relocations(module);
+  // 1 to 3: the module's own words.
+  auto own = module.dynamic ? elf::tls_relocations(memory_, module.image, *module.dynamic,
+                                                   types_of(machine_), symbol)
+                            : std::vector<elf::Relocation>();
   if (!own) return tl::unexpected<Error>(std::move(own.error()));
-  std::erase_if(*own, [&](const elf::Relocation& relocation) {
-    if (relocation.symbol != 0) return relocation.symbol != symbol.index;
-    if (relocation.type != types_of(machine_).module_id)
-      return static_cast<std::uint64_t>(relocation.addend) != symbol.value;
-    const auto offset = memory_.read_value<std::uint64_t>(relocation.where + 8, "a GOT word");
-    return !offset || *offset != symbol.value;
-  });
   auto found = by_relocations(module, *own);
   if (!found) return tl::unexpected<Error>(std::move(found.error()));
   if (*found) return std::move(**found);

@@ -53,7 +53,7 @@ TEST(LabelsJson, AddsTheTraceContextInLowerCaseHex) {
 TEST(LabelsJson, SaysWhatWasCutAndWhatThePublisherBroke) {
   format::LabelSet set;
   set.truncated = {{"labels", "kept 256 of 1000"}};
-  set.defects = {"label 3 has a null value"};
+  set.defects = {{format::SetRule::value_present, "label 3 has a null value"}};
   const Json object = to_json(thread(set));
   EXPECT_EQ(object["truncated"].dump(), R"([{"what":"labels","detail":"kept 256 of 1000"}])");
   EXPECT_EQ(object["defects"].dump(), R"(["label 3 has a null value"])");

@@ -12,6 +12,7 @@ using test::Bytes;
 using test::hand_dof;
 using test::HandDof;
 using ::testing::ElementsAre;
+using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -163,7 +164,7 @@ TEST(DofReader, GoesOnAfterGarbageBetweenObjects) {
   section.data().insert(section.data().end(), bytes.begin(), bytes.end());
   const Objects found = read(section.data());
   EXPECT_THAT(found.objects, SizeIs(2));
-  EXPECT_THAT(found.problems, ElementsAre(HasSubstr("bytes at offset")));
+  EXPECT_THAT(found.problems, ElementsAre(Field(&Problem::text, HasSubstr("bytes at offset"))));
 }
 
 TEST(DofReader, ReadsSeveralProvidersOfAnObject) {

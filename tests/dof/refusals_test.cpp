@@ -18,6 +18,7 @@ using test::HandDof;
 using ::testing::Contains;
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -360,6 +361,17 @@ const Lie lies[] = {
 
 class DofLies : public ::testing::TestWithParam<Lie> {};
 
+/// All that read() says.
+std::vector<std::string> complaints(const Objects& found) {
+  std::vector<std::string> all;
+  const auto take = [&](const std::vector<Problem>& problems) {
+    for (const Problem& one : problems) all.push_back(one.text);
+  };
+  take(found.problems);
+  for (const Object& object : found.objects) take(object.problems);
+  return all;
+}
+
 TEST_P(DofLies, AreToldAndCostNoMoreThanTheyTouch) {
   const Lie& lie = GetParam();
   HandDof dof = hand_dof();
@@ -368,10 +380,9 @@ TEST_P(DofLies, AreToldAndCostNoMoreThanTheyTouch) {
   if (lie.put) lie.put(bytes);
   const Objects found = read(bytes);
   EXPECT_THAT(found.objects, SizeIs(lie.objects));
-  std::vector<std::string> problems = found.problems;
+  const std::vector<std::string> problems = complaints(found);
   int providers = 0, records = 0;
   for (const Object& object : found.objects) {
-    problems.insert(problems.end(), object.problems.begin(), object.problems.end());
     for (const Provider& provider : object.providers) {
       ++providers;
       records += static_cast<int>(provider.records.size());
@@ -384,14 +395,6 @@ TEST_P(DofLies, AreToldAndCostNoMoreThanTheyTouch) {
 
 INSTANTIATE_TEST_SUITE_P(, DofLies, ::testing::ValuesIn(lies),
                          [](const auto& lie) { return std::string(lie.param.name); });
-
-/// All that read() says.
-std::vector<std::string> complaints(const Objects& found) {
-  std::vector<std::string> all = found.problems;
-  for (const Object& object : found.objects)
-    all.insert(all.end(), object.problems.begin(), object.problems.end());
-  return all;
-}
 
 // But for what is as good: the other model, a later version, fewer registers, more that is loaded.
 TEST(DofRefusals, NoByteOfTheHeaderCanChangeUnseen) {
@@ -523,7 +526,7 @@ TEST(DofRefusals, ComplaintsAreCounted) {
   for (int i = 0; i < 1000; ++i) records.append(bad);
   const Objects found = read(dof.bytes());
   EXPECT_THAT(found.objects.at(0).problems, SizeIs(limits::dof_problems + 1));
-  EXPECT_EQ(found.objects[0].problems.back(), "745 more problems are not told");
+  EXPECT_EQ(found.objects[0].problems.back().text, "745 more problems are not told");
 }
 
 TEST(DofRefusals, BrokenHeadersCostOnlyTheirOwn) {
@@ -536,7 +539,7 @@ TEST(DofRefusals, BrokenHeadersCostOnlyTheirOwn) {
   }
   const Objects found = read(section.data());
   EXPECT_THAT(found.objects, SizeIs(2));
-  EXPECT_THAT(found.problems, ElementsAre(HasSubstr("its version is 9")));
+  EXPECT_THAT(found.problems, ElementsAre(Field(&Problem::text, HasSubstr("its version is 9"))));
 }
 
 }  // namespace

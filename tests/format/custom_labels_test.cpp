@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "format/label_fixture.hpp"
+#include "format/label_matchers.hpp"
 
 namespace vitrine::format {
 namespace {
@@ -78,7 +79,7 @@ TEST(CustomLabels, NullValueIsADefectAndSkipped) {
   auto decoded = decode_v1(LabelImage().label("a", "1").entry(1, strings_at, 3, 0).label("b", "2"));
   ASSERT_TRUE(decoded);
   EXPECT_THAT(decoded->set.labels, ElementsAre(Label{"a", "1"}, Label{"b", "2"}));
-  EXPECT_THAT(decoded->set.defects, ElementsAre(HasSubstr("label 1")));
+  EXPECT_THAT(decoded->set.defects, ElementsAre(defect(SetRule::value_present, "label 1")));
 }
 
 TEST(CustomLabels, FirstOfEqualKeysWins) {

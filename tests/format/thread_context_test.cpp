@@ -3,6 +3,7 @@
 
 #include "format/bytes.hpp"
 #include "format/decode.hpp"
+#include "format/label_matchers.hpp"
 
 namespace vitrine::format {
 namespace {
@@ -106,13 +107,13 @@ TEST(OtelThreadContext, EntryThatDoesNotFitEndsTheList) {
   auto decoded = decode_bytes(Format::otel_thread_ctx_v1, past);
   ASSERT_TRUE(decoded);
   EXPECT_THAT(decoded->set.labels, ElementsAre(Label{"tenant", "acme"}));
-  EXPECT_THAT(decoded->set.defects, ElementsAre(HasSubstr("attribute 1")));
+  EXPECT_THAT(decoded->set.defects, ElementsAre(defect(SetRule::attributes_fit, "attribute 1")));
 
   auto lone_byte = otel_record(joined({attribute(0, "acme"), Bytes().u8(1)}));
   decoded = decode_bytes(Format::otel_thread_ctx_v1, lone_byte);
   ASSERT_TRUE(decoded);
   EXPECT_THAT(decoded->set.labels, ElementsAre(Label{"tenant", "acme"}));
-  EXPECT_THAT(decoded->set.defects, ElementsAre(HasSubstr("attribute 1")));
+  EXPECT_THAT(decoded->set.defects, ElementsAre(defect(SetRule::attributes_fit, "attribute 1")));
 }
 
 TEST(OtelThreadContext, BytesPastAttrsSizeAreNotRead) {
@@ -135,7 +136,7 @@ TEST(OtelThreadContext, IndexOutsideTheKeyMapAsksForItOnceMore) {
   ASSERT_TRUE(decoded);
   EXPECT_TRUE(decoded->needs_key_map_refresh);
   EXPECT_THAT(decoded->set.labels, ElementsAre(Label{"tenant", "acme"}));
-  EXPECT_THAT(decoded->set.defects, ElementsAre(HasSubstr("attribute key 4")));
+  EXPECT_THAT(decoded->set.defects, ElementsAre(defect(SetRule::key_in_map, "attribute key 4")));
 }
 
 TEST(OtelThreadContext, NamelessIndexInTheMapIsIgnoredWithoutRefresh) {

@@ -27,7 +27,8 @@ ALLOWED = {
     "bpf": {"abi", "base", "format", "probe", "query", "target"},
     "observe": {"abi", "base", "dof", "file", "format", "elf", "probe", "profile", "query", "target", "bpf",
                 "symbol", "unwind"},
-    "cli": {"base", "dof", "format", "observe", "probe", "profile", "query", "send",
+    "check": {"abi", "base", "dof", "elf", "file", "format", "probe", "target", "bpf", "observe"},
+    "cli": {"base", "check", "dof", "format", "observe", "probe", "profile", "query", "send",
             "symbol", "usdt"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([a-z_]+)/')

@@ -106,7 +106,8 @@ TEST_P(HostileProcess, WhatIsMappedIsRead) {
   found = labels("key-device");
   ASSERT_TRUE(found) << found.error().message;
   EXPECT_THAT(found->labels, IsEmpty());
-  EXPECT_THAT(found->defects, ElementsAre(HasSubstr("not readable")));
+  EXPECT_THAT(found->defects,
+              ElementsAre(testing::Field(&format::Defect::text, HasSubstr("not readable"))));
 
   found = set("otel-page-end", format::Format::otel_thread_ctx_v1);
   ASSERT_TRUE(found) << found.error().message;

@@ -35,7 +35,7 @@ std::optional<std::uint64_t> generation_of(const std::string& value) {
 std::string fault_in_labels(const format::LabelSet& set, bool edited_in_place) {
   static const std::set<std::string> names{"first", "second", "third"};
   if (!set.truncated.empty()) return "cut: " + set.truncated.front().detail;
-  if (!set.defects.empty()) return set.defects.front();
+  if (!set.defects.empty()) return set.defects.front().text;
   std::set<std::uint64_t> generations;
   std::set<std::string> seen;
   for (const format::Label& label : set.labels) {

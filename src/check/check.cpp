@@ -1,0 +1,227 @@
+#include "check/check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "check/file_subject.hpp"
+#include "check/live_subject.hpp"
+#include "target/mapped_files.hpp"
+#include "target/permission.hpp"
+#include "target/threads.hpp"
+
+namespace vitrine::check {
+namespace {
+
+Finding finding(const Requirement& rule, std::string subject, Answer answer) {
+  const bool open = answer.verdict == Verdict::fails || answer.verdict == Verdict::undecided;
+  if (!open)
+    answer.remedy.clear();
+  else if (answer.remedy.empty())
+    answer.remedy = rule.remedy;
+  return {&rule, std::move(subject), std::move(answer), std::nullopt};
+}
+
+/// Asks the rules of `profiles`.
+template <class Subject>
+void ask(std::span<const Rule<Subject>> rules, const Subject& subject, Profiles profiles,
+         const std::string& name, Report& into) {
+  for (const Rule<Subject>& rule : rules)
+    if (!rule.requirement.profiles.common(profiles).empty())
+      into.findings.push_back(finding(rule.requirement, name, rule.ask(subject)));
+}
+
+/// Whether one version of custom labels is asked for, and so which.
+std::optional<bool> asked_v0(Profiles claimed) {
+  const bool v0 = claimed.has(Profile::custom_labels_v0);
+  const bool v1 = claimed.has(Profile::custom_labels_v1);
+  return v0 == v1 ? std::nullopt : std::optional(v0);
+}
+
+void ask_file(FileSubject& subject, Profiles profiles, Report& into) {
+  ask(label_file_rules(), subject, profiles, subject.path, into);
+  ask(thread_context_file_rules(), subject, profiles, subject.path, into);
+  ask(sdt_rules(), subject, profiles, subject.path, into);
+  ask(dof_rules(), subject, profiles, subject.path, into);
+  into.checked.add(profiles);
+}
+
+/// A static program without symbols may publish labels: no reader can know.
+void tell_nameless(const FileSubject& subject, Report& into) {
+  const Rule<FileSubject>& rule = label_file_rules().front();
+  Answer answer = rule.ask(subject);
+  answer.verdict = Verdict::undecided;
+  into.findings.push_back(finding(rule.requirement, subject.path, std::move(answer)));
+}
+
+/// A process, its files, and what is found out about them.
+class ProcessCheck {
+ public:
+  ProcessCheck(target::Process& process, const Options& options, Report& into)
+      : process_(process), options_(options), into_(into), context_(process) {}
+
+  Result<void> run() {
+    if (auto opened = open_files(); !opened) return opened;
+    for (const auto& file : files_) published_.add(file->published);
+    live_.expected = published_;
+    live_.expected.add(options_.claimed);
+    context_.subject().needs_schema = live_.expected.has(Profile::otep_4947);
+    if (auto seen =
+            watch(process_, context_, live_, options_.duration, options_.sample, options_.stop);
+        !seen)
+      return seen;
+    ask_files();
+    ask_context();
+    ask_live();
+    return {};
+  }
+
+ private:
+  Result<void> open_files() {
+    const auto mapped = target::executable_files(process_.proc_dir());
+    if (!mapped) return tl::unexpected<Error>(mapped.error());
+    std::size_t refused = 0;
+    for (const target::MappedFile& one : *mapped) {
+      auto file = target::open_mapped(process_.proc_dir(), one).and_then([&](FileDescriptor fd) {
+        return FileSubject::of(std::move(fd), one.path);
+      });
+      ++into_.files;
+      if (file) {
+        files_.push_back(std::move(*file));
+        continue;
+      }
+      const ErrorCode code = file.error().code;
+      refused += code == ErrorCode::not_permitted ? 1 : 0;
+      // Code that is no ELF file (a JIT's, a device's) is no fault.
+      if (code != ErrorCode::malformed && code != ErrorCode::unsupported)
+        into_.notes.push_back(file.error().message);
+    }
+    if (refused != 0 && refused == mapped->size())
+      return tl::unexpected<Error>(
+          target::access_refused(process_.pid(), process_.proc_dir(), "check"));
+    return {};
+  }
+
+  void ask_files() {
+    Profiles somewhere;  // that some file has, or seems to
+    for (const auto& file : files_) somewhere.add(file->intended);
+    Profiles nowhere = options_.claimed;
+    // Who tells of thread contexts in the process context means to have them.
+    const auto& schema = context_.subject().schema;
+    if (schema && schema->format == format::Format::otel_thread_ctx_v1 &&
+        options_.profiles.has(Profile::otep_4947))
+      nowhere.add(Profile::otep_4947);
+    nowhere.remove(somewhere);
+    nowhere.remove({Profile::otep_4719});
+    for (const auto& file : files_) {
+      Profiles profiles = file->intended.common(options_.profiles);
+      if (file->program) profiles.add(nowhere);
+      file->labels.asked_v0 = asked_v0(options_.claimed);
+      if (!profiles.empty()) ask_file(*file, profiles, into_);
+      if (file->nameless() && profiles.common(labels_profiles).empty() &&
+          !options_.profiles.common(labels_profiles).empty())
+        tell_nameless(*file, into_);
+    }
+  }
+
+  void ask_context() {
+    ContextSubject& subject = context_.subject();
+    const bool expected = options_.claimed.has(Profile::otep_4719) || subject.there();
+    if (expected && options_.profiles.has(Profile::otep_4719)) {
+      ask(process_context_rules(), subject, {Profile::otep_4719}, "", into_);
+      into_.checked.add(Profile::otep_4719);
+    }
+    ask(thread_schema_rules(), subject, live_profiles().common({Profile::otep_4947}), "", into_);
+  }
+
+  void ask_live() {
+    const Profiles profiles = live_profiles();
+    ask(process_rules(), live_, profiles, "", into_);
+    for (const auto rules : {live_label_rules(), live_record_rules()})
+      for (const ReadingRule& rule : rules)
+        if (!rule.requirement.profiles.common(profiles).empty()) ask(rule, profiles);
+    for (const std::string& text : live_.notes) into_.notes.push_back(text);
+  }
+
+  void ask(const ReadingRule& rule, Profiles profiles) {
+    Readings count;
+    for (const auto& [profile, seen] : live_.readings)
+      if (profiles.has(profile) && rule.requirement.profiles.has(profile)) {
+        count.threads += seen.threads.size();
+        count.readings += seen.readings;
+      }
+    Answer answer;
+    const auto broken = live_.broken.find(&rule);
+    if (broken != live_.broken.end()) {
+      count.violations = broken->second.violations;
+      count.example = broken->second.example;
+      answer = fails(fmt::format("{} of {} readings, in {} of {} threads; the first: {}",
+                                 count.violations, count.readings, broken->second.threads.size(),
+                                 count.threads, count.example));
+    } else if (count.readings == 0) {
+      answer = undecided("no thread could be read");
+    } else {
+      answer = holds(fmt::format("{} readings of {} threads", count.readings, count.threads));
+    }
+    into_.findings.push_back(finding(rule.requirement, "", std::move(answer)));
+    into_.findings.back().readings = std::move(count);
+  }
+
+  /// Label profiles for which the process has, or should have, something at run time.
+  [[nodiscard]] Profiles live_profiles() const { return live_.expected.common(options_.profiles); }
+
+  // ask() of a table is the free function above.
+  template <class Subject>
+  static void ask(std::span<const Rule<Subject>> rules, const Subject& subject, Profiles profiles,
+                  const char* name, Report& into) {
+    check::ask(rules, subject, profiles, name, into);
+  }
+
+  target::Process& process_;
+  const Options& options_;
+  Report& into_;
+  std::vector<std::unique_ptr<FileSubject>> files_;
+  Profiles published_;
+  ContextWatch context_;
+  ProcessSubject live_;
+};
+
+}  // namespace
+
+Result<Report> check_file(const std::string& path, const Options& options) {
+  auto subject = FileSubject::open(path);
+  if (!subject) return tl::unexpected<Error>(std::move(subject.error()));
+  Report report;
+  report.target = path;
+  report.files = 1;
+  FileSubject& file = **subject;
+  Profiles claimed = options.claimed;
+  claimed.remove({Profile::otep_4719});
+  if (options.claimed.has(Profile::otep_4719))
+    report.notes.emplace_back(
+        "a process context is there in a running process alone: give its PID");
+  file.labels.asked_v0 = asked_v0(claimed);
+  Profiles profiles = file.intended.common(options.profiles);
+  profiles.add(claimed);
+  if (!profiles.empty()) ask_file(file, profiles, report);
+  if (file.nameless() && profiles.common(labels_profiles).empty() &&
+      !options.profiles.common(labels_profiles).empty())
+    tell_nameless(file, report);
+  for (const std::string& text : file.elf.problems) report.notes.push_back(text);
+  return report;
+}
+
+Result<Report> check_process(int pid, const Options& options) {
+  auto process = target::Process::open(pid);
+  if (!process) return tl::unexpected<Error>(std::move(process.error()));
+  Report report;
+  report.pid = pid;
+  const auto leader = target::thread(process->proc_dir(), pid);
+  report.target =
+      leader ? fmt::format("process {} ({})", pid, leader->comm) : fmt::format("process {}", pid);
+  if (auto done = ProcessCheck(*process, options, report).run(); !done)
+    return fail_while(report.target, std::move(done.error()));
+  return report;
+}
+
+}  // namespace vitrine::check

@@ -1,0 +1,57 @@
+// vitrine check: whether files and processes publish as the documents and the known readers need it.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "check/rule.hpp"
+
+namespace vitrine::check {
+
+/// Counts of readings of threads.
+struct Readings {
+  std::size_t threads = 0;  ///< that were read
+  std::size_t readings = 0;
+  std::size_t violations = 0;
+  std::string example;  ///< the first; empty: there is none
+};
+
+/// One rule, asked of one file or process.
+struct Finding {
+  const Requirement* rule = nullptr;
+  std::string subject;  ///< path of a file; empty: the process itself
+  Answer answer;        ///< its remedy is set where the rule does not hold, or is undecided
+  std::optional<Readings> readings;
+
+  [[nodiscard]] bool fails() const { return answer.verdict == Verdict::fails; }
+};
+
+struct Report {
+  std::string target;  ///< the file's path, or "process 42 (name)"
+  int pid = 0;         ///< 0: a file
+  std::vector<Finding> findings;
+  Profiles checked;       ///< for which something was published, seemed to be, or was asked
+  std::size_t files = 0;  ///< that were looked into
+  std::vector<std::string> notes;  ///< what could not be looked at, and why
+};
+
+struct Options {
+  Profiles profiles = every_profile;  ///< which to check, of those that there is anything of
+  Profiles claimed;                   ///< which to check in any case: the user says they are there
+  std::chrono::milliseconds duration{2000};  ///< of looking at a process
+  bool sample = true;                        ///< take samples of running threads, too
+  const std::atomic<bool>* stop = nullptr;
+};
+
+/// Errors: not_found, not_permitted, unsupported (no regular file), malformed (no ELF file).
+Result<Report> check_file(const std::string& path, const Options& options);
+
+/// Errors: not_found (no such process, or it ended), not_permitted, unsupported (a kernel thread, a
+/// 32-bit program), interrupted (it executed another program).
+Result<Report> check_process(int pid, const Options& options);
+
+}  // namespace vitrine::check

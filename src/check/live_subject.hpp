@@ -1,0 +1,50 @@
+// What was seen of the labels of a process while it ran.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "check/context_subject.hpp"
+#include "check/rules.hpp"
+#include "observe/labels.hpp"
+
+namespace vitrine::check {
+
+/// The profile that a format follows; nullopt: none that is checked (drafts, Elastic's).
+std::optional<Profile> profile_of(format::Format format);
+
+/// Readings of threads that can be believed, and what was wrong with them.
+struct LiveCount {
+  std::set<int> threads;
+  std::size_t readings = 0;
+  std::size_t violations = 0;
+  std::string example;  ///< the first violation, and in which thread
+};
+
+/// The readings of one profile.
+struct ProfileReadings : LiveCount {
+  std::size_t in_force = 0;  ///< with labels, or a trace context
+  std::size_t unproven = 0;  ///< which may mix two sets: not counted
+};
+
+struct ProcessSubject {
+  std::vector<observe::DefinitionInfo> definitions;
+  Profiles expected;               ///< that its files publish, or are asked to
+  std::string reader_problem;      ///< why nothing could be read; empty: nothing was in the way
+  std::vector<std::string> notes;  ///< of the readers; each once
+  std::map<Profile, ProfileReadings> readings;
+  std::map<const ReadingRule*, LiveCount> broken;  ///< of the rules that did not always hold
+};
+
+/// Reads the labels and the context of a process for `duration`, until `stop`. `sample`: the second
+/// half in the interrupt of running threads, where that is allowed. What could not be done is told
+/// in the subject. Errors: not_found (the process is gone), not_permitted.
+Result<void> watch(target::Process& process, ContextWatch& context, ProcessSubject& into,
+                   std::chrono::milliseconds duration, bool sample, const std::atomic<bool>* stop);
+
+}  // namespace vitrine::check

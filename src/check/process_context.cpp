@@ -1,0 +1,303 @@
+// The process context of a live process: its mapping, header, payload and keys.
+#include "abi/process_context.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <set>
+
+#include "base/utf8.hpp"
+#include "check/context_subject.hpp"
+#include "check/counted.hpp"
+#include "check/rules.hpp"
+
+namespace vitrine::check {
+namespace {
+
+constexpr std::uint32_t ebpf_profiler_bytes = 64 * 1024;
+
+Answer none() {
+  return does_not_apply("there is no context that could be read");
+}
+
+std::size_t valid_headers(const ContextSubject& subject) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      subject.candidates, [](const ContextCandidate& one) { return one.header.has_value(); }));
+}
+
+/// A mapping with the signature, and a version that is not ours to read; null: there is none.
+const ContextCandidate* unknown_version(const ContextSubject& subject) {
+  const auto found = std::ranges::find_if(subject.candidates, [](const ContextCandidate& one) {
+    return !one.header && one.header.error().code == ErrorCode::unsupported;
+  });
+  return found == subject.candidates.end() ? nullptr : &*found;
+}
+
+Answer published(const ContextSubject& subject) {
+  if (!subject.search_problem.empty()) return undecided(subject.search_problem);
+  const ContextCandidate* one = subject.chosen();
+  if (one == nullptr || !one->header) one = unknown_version(subject);
+  if (one != nullptr)
+    return holds(fmt::format("{} at {}", one->mapping.name, hex(one->mapping.start)));
+  if (subject.candidates.empty()) return fails("there is no mapping called OTEL_CTX");
+  return fails(subject.candidates.front().header.error().message);
+}
+
+Answer version(const ContextSubject& subject) {
+  const ContextCandidate* one = subject.chosen();
+  if (one == nullptr || !one->header) {
+    one = unknown_version(subject);
+    return one == nullptr ? none() : fails(one->header.error().message);
+  }
+  const auto text = fmt::format("it is {}", one->header->version);
+  return one->header->version == abi::process_context::version ? holds(text) : fails(text);
+}
+
+Answer stamped(const ContextSubject& subject) {
+  const ContextCandidate* one = subject.chosen();
+  if (one == nullptr || !one->header || one->header->version == abi::process_context::version_1)
+    return none();
+  if (one->header->stamp == 0 ||
+      (subject.problem && subject.problem->code == ErrorCode::interrupted))
+    return fails("it is being updated, all the time that it was looked at");
+  return holds(fmt::format("{} ns", one->header->stamp));
+}
+
+Answer payload(const ContextSubject& subject) {
+  if (valid_headers(subject) == 0) return none();
+  if (subject.state && !subject.problem)
+    return holds(fmt::format("{} resource attributes, {} attributes",
+                             subject.state->context.resource.size(),
+                             subject.state->context.attributes.size()));
+  if (!subject.problem) return none();
+  if (subject.problem->code == ErrorCode::interrupted) return undecided(subject.problem->message);
+  return fails(subject.problem->message);
+}
+
+Answer wrapped(const ContextSubject& subject) {
+  if (!subject.state || subject.state->context.version == 1) return none();
+  return subject.state->context.bare_resource ? fails("it is a Resource by itself")
+                                              : holds("it is a ProcessContext");
+}
+
+Answer payload_size(const ContextSubject& subject) {
+  const ContextCandidate* one = subject.chosen();
+  if (one == nullptr || !one->header) return none();
+  const auto text = fmt::format("{} bytes", one->header->payload_size);
+  return one->header->payload_size <= ebpf_profiler_bytes ? holds(text) : fails(text);
+}
+
+Answer single(const ContextSubject& subject) {
+  const std::size_t count = valid_headers(subject);
+  if (count == 0) return none();
+  return count == 1 ? holds("one") : fails(fmt::format("{} mappings have a context", count));
+}
+
+Answer not_forked(const ContextSubject& subject) {
+  const ContextCandidate* one = subject.chosen();
+  if (one == nullptr || !one->header) return none();
+  if (!one->forked) return undecided("this kernel does not tell what a fork copies");
+  return *one->forked ? fails("a child made by fork gets a copy, and shows it as its own")
+                      : holds("a fork does not copy it");
+}
+
+// A context that was published before its process began is its parent's: it came by fork. Stamps of
+// other clocks are far later than any start.
+Answer own(const ContextSubject& subject) {
+  if (!subject.state || subject.state->context.published_at_ns == 0) return none();
+  const std::uint64_t stamp = subject.state->context.published_at_ns;
+  if (stamp + subject.tick_ns >= subject.started_ns)
+    return holds("it was published in its lifetime");
+  return fails(
+      fmt::format("it was published {} ms before the process began: by its parent, before "
+                  "a fork",
+                  (subject.started_ns - stamp) / 1'000'000));
+}
+
+Answer stamp_clock(const ContextSubject& subject) {
+  if (!subject.state || subject.state->context.published_at_ns == 0) return none();
+  const std::uint64_t stamp = subject.state->context.published_at_ns;
+  return stamp <= subject.seen_ns ? holds(fmt::format("{} ns since boot", stamp))
+                                  : fails(fmt::format("{} ns is later than now since boot", stamp));
+}
+
+Answer restamped(const ContextSubject& subject) {
+  if (!subject.state) return none();
+  if (!subject.unstamped_change.empty())
+    return fails("its content changed, and its stamp did not: " + subject.unstamped_change);
+  if (subject.updates == 0)
+    return undecided(fmt::format("no update was seen in {} looks", subject.looks),
+                     "use a longer --duration");
+  return holds(fmt::format("{} updates", subject.updates));
+}
+
+/// Asks `visit` of each attribute at the top, of the resource and of the context.
+template <class Visit>
+void each_attribute(const ContextSubject& subject, Visit visit) {
+  for (const auto* list : {&subject.state->context.resource, &subject.state->context.attributes})
+    for (const format::KeyValue& one : *list) visit(one);
+}
+
+bool all_text_utf8(const format::AnyValue& value) {
+  if (const auto* text = std::get_if<std::string>(&value.data)) return is_utf8(*text);
+  if (const auto* array = std::get_if<format::ValueArray>(&value.data))
+    return std::ranges::all_of(*array, all_text_utf8);
+  if (const auto* list = std::get_if<format::KeyValueList>(&value.data))
+    return std::ranges::all_of(*list, [](const format::KeyValue& one) {
+      return is_utf8(one.key) && all_text_utf8(one.value);
+    });
+  return true;
+}
+
+Answer utf8(const ContextSubject& subject) {
+  if (!subject.state) return none();
+  Counted attributes("attributes");
+  each_attribute(subject, [&](const format::KeyValue& one) {
+    if (is_utf8(one.key) && all_text_utf8(one.value))
+      attributes.good();
+    else
+      attributes.bad(one.key);
+  });
+  return attributes.answer();
+}
+
+Answer keys_unique(const ContextSubject& subject) {
+  if (!subject.state) return none();
+  Counted attributes("attributes");
+  for (const auto* list : {&subject.state->context.resource, &subject.state->context.attributes}) {
+    std::set<std::string_view> seen;
+    for (const format::KeyValue& one : *list) {
+      if (!one.key.empty() && seen.insert(one.key).second)
+        attributes.good();
+      else
+        attributes.bad(one.key.empty() ? "an empty key" : one.key);
+    }
+  }
+  return attributes.answer();
+}
+
+Answer service_name(const ContextSubject& subject) {
+  if (!subject.state) return none();
+  const std::string* name = format::find_text(subject.state->context.resource, "service.name");
+  if (name == nullptr) return fails("the resource has no service.name that is text");
+  return name->empty() ? fails("service.name is empty") : holds(*name);
+}
+
+/// Keys of OpenTelemetry's semantic conventions that everybody reads, and whether they are numbers.
+constexpr std::pair<std::string_view, bool> conventions[] = {
+    {"service.name", false},
+    {"service.namespace", false},
+    {"service.version", false},
+    {"service.instance.id", false},
+    {"telemetry.sdk.name", false},
+    {"telemetry.sdk.language", false},
+    {"telemetry.sdk.version", false},
+    {"deployment.environment.name", false},
+    {"host.name", false},
+    {"host.id", false},
+    {"container.id", false},
+    {"process.pid", true},
+    {"process.parent_pid", true},
+    {"process.executable.name", false},
+    {"process.executable.path", false},
+};
+
+Answer conventional_types(const ContextSubject& subject) {
+  if (!subject.state) return none();
+  Counted attributes("attributes of the conventions");
+  each_attribute(subject, [&](const format::KeyValue& one) {
+    const auto* known = std::ranges::find(conventions, std::string_view(one.key),
+                                          [](const auto& entry) { return entry.first; });
+    if (known == std::ranges::end(conventions)) return;
+    const bool number = std::holds_alternative<std::int64_t>(one.value.data);
+    const bool text = std::holds_alternative<std::string>(one.value.data);
+    if (known->second ? number : text)
+      attributes.good();
+    else
+      attributes.bad(fmt::format("{} is no {}", one.key, known->second ? "integer" : "text"));
+  });
+  return attributes.answer();
+}
+
+Answer pid_right(const ContextSubject& subject) {
+  if (!subject.state) return none();
+  const format::AnyValue* value = format::find(subject.state->context.resource, "process.pid");
+  const auto* pid = value ? std::get_if<std::int64_t>(&value->data) : nullptr;
+  if (pid == nullptr) return does_not_apply("the resource has no process.pid");
+  return std::ranges::count(subject.pids, *pid) != 0
+             ? holds(fmt::format("{}", *pid))
+             : fails(fmt::format("process.pid is {}, of another process", *pid));
+}
+
+constexpr Profiles otep{Profile::otep_4719};
+constexpr auto required = Weight::required;
+constexpr auto advised = Weight::advised;
+constexpr std::string_view every_reader = "all";
+constexpr std::string_view ebpf_profiler = "OpenTelemetry eBPF profiler";
+
+constexpr Rule<ContextSubject> rules[] = {
+    {{"otep-4719.published", otep, required,
+      "The process has a mapping called OTEL_CTX, readable and not executable, with the signature",
+      "OTEP-4719: Publication", "publish it: vitrine::context::publish, or an OpenTelemetry SDK",
+      every_reader},
+     published},
+    {{"otep-4719.version", otep, required, "The header's version is 2", "OTEP-4719: Header",
+      "use a publisher of 2026 or later", every_reader},
+     version},
+    {{"otep-4719.stamp", otep, required, "The header is stamped: no update stays unfinished",
+      "OTEP-4719: Updating", "write the stamp last, also when the update fails", every_reader},
+     stamped},
+    {{"otep-4719.payload", otep, required, "The payload is readable, and valid protobuf",
+      "OTEP-4719: Payload", "free an old payload after the new header is complete", every_reader},
+     payload},
+    {{"otep-4719.wrapped", otep, required, "The payload is a ProcessContext, not a bare Resource",
+      "opentelemetry-proto 1.11.0, processcontext", "use a publisher of February 2026 or later",
+      ebpf_profiler},
+     wrapped},
+    {{"otep-4719.payload-size", otep, advised, "The payload has at most 64 KiB",
+      "no document: a reader takes no more", "leave large attributes out", ebpf_profiler},
+     payload_size},
+    {{"otep-4719.single", otep, required, "The process has one context", "OTEP-4719: Publication",
+      "publish from one place: one library, once", "all: which one they read is chance"},
+     single},
+    {{"otep-4719.not-forked", otep, required, "A fork does not copy the mapping (MADV_DONTFORK)",
+      "OTEP-4719: Forks", "madvise(MADV_DONTFORK) the mapping before it is called OTEL_CTX",
+      "all: they take the copy for the child's"},
+     not_forked},
+    {{"otep-4719.own", otep, required, "The context is the process's own, not its parent's",
+      "OTEP-4719: Forks",
+      "publish anew in the child (pthread_atfork), and MADV_DONTFORK in the parent",
+      "all: they take it for the child's"},
+     own},
+    {{"otep-4719.clock", otep, advised, "The stamp is of CLOCK_BOOTTIME", "OTEP-4719: Header",
+      "take the stamp from CLOCK_BOOTTIME", ""},
+     stamp_clock},
+    {{"otep-4719.restamped", otep, required, "Each update has another stamp", "OTEP-4719: Updating",
+      "write max(now, old stamp + 1)", "all: they keep the old content"},
+     restamped},
+    {{"otep-4719.utf8", otep, required, "All keys and text values are valid UTF-8",
+      "protobuf: string", "cut text between characters, or use bytes", every_reader},
+     utf8},
+    {{"otep-4719.keys-unique", otep, required, "No key is empty, or there twice",
+      "OpenTelemetry specification, Attribute collections", "set each key once", ""},
+     keys_unique},
+    {{"otep-4719.service-name", otep, required, "The resource has a service.name",
+      "OpenTelemetry semantic conventions, service", "set service.name", ""},
+     service_name},
+    {{"otep-4719.conventions", otep, required, "Attributes of the conventions have their types",
+      "OpenTelemetry semantic conventions", "publish text as text, ids of processes as integers",
+      ""},
+     conventional_types},
+    {{"otep-4719.pid", otep, required, "process.pid, where it is told, is the process's",
+      "OpenTelemetry semantic conventions, process", "publish anew after fork", ""},
+     pid_right},
+};
+
+}  // namespace
+
+std::span<const Rule<ContextSubject>> process_context_rules() {
+  return rules;
+}
+
+}  // namespace vitrine::check

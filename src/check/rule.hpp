@@ -1,0 +1,113 @@
+// Rule: one requirement on a publisher, and the question whether it holds.
+//
+// What a rule says is data (Requirement), so that lists, documents and reports are made from the
+// same table; what it asks is one small function. Documents and readers disagree: a rule that no
+// document demands, but without which a known reader fails, is `advised` and names that reader.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vitrine::check {
+
+/// A document that a publisher may follow.
+enum class Profile : std::uint8_t {
+  custom_labels_v0,
+  custom_labels_v1,
+  otep_4947,  ///< thread context
+  otep_4719,  ///< process context
+  sdt,
+  dof,
+};
+inline constexpr Profile all_profiles[] = {Profile::custom_labels_v0,
+                                           Profile::custom_labels_v1,
+                                           Profile::otep_4947,
+                                           Profile::otep_4719,
+                                           Profile::sdt,
+                                           Profile::dof};
+std::string_view name(Profile profile);  ///< "custom-labels-v0", …
+
+/// A set of them.
+class Profiles {
+ public:
+  constexpr Profiles() = default;
+  constexpr Profiles(std::initializer_list<Profile> all) {
+    for (const Profile one : all) add(one);
+  }
+  constexpr void add(Profile one) { bits_ = static_cast<std::uint8_t>(bits_ | bit(one)); }
+  constexpr void add(Profiles all) { bits_ = static_cast<std::uint8_t>(bits_ | all.bits_); }
+  constexpr void remove(Profiles all) { bits_ = static_cast<std::uint8_t>(bits_ & ~all.bits_); }
+  [[nodiscard]] constexpr bool has(Profile one) const { return (bits_ & bit(one)) != 0; }
+  [[nodiscard]] constexpr bool empty() const { return bits_ == 0; }
+  [[nodiscard]] constexpr Profiles common(Profiles other) const {
+    Profiles both;
+    both.bits_ = static_cast<std::uint8_t>(bits_ & other.bits_);
+    return both;
+  }
+  [[nodiscard]] std::vector<std::string_view> names() const;
+
+ private:
+  static constexpr unsigned bit(Profile one) { return 1U << static_cast<unsigned>(one); }
+  std::uint8_t bits_ = 0;
+};
+inline constexpr Profiles labels_profiles{Profile::custom_labels_v0, Profile::custom_labels_v1};
+inline constexpr Profiles every_profile{Profile::custom_labels_v0,
+                                        Profile::custom_labels_v1,
+                                        Profile::otep_4947,
+                                        Profile::otep_4719,
+                                        Profile::sdt,
+                                        Profile::dof};
+
+enum class Weight : std::uint8_t {
+  required,  ///< a document says so
+  advised,   ///< a known reader needs it
+};
+
+struct Requirement {
+  std::string_view id;  ///< "labels.slot-exported": kept for ever once it is published
+  Profiles profiles;    ///< to which it belongs
+  Weight weight;
+  std::string_view text;     ///< what is to be, as a sentence without a full stop
+  std::string_view source;   ///< the document, and where in it
+  std::string_view remedy;   ///< what to do when it does not hold, in one line
+  std::string_view readers;  ///< known ones that fail then
+};
+
+enum class Verdict : std::uint8_t {
+  holds,
+  fails,
+  does_not_apply,
+  undecided,  ///< what would tell is not there to be seen
+};
+std::string_view name(Verdict verdict);  ///< "holds", "fails", "does-not-apply", "undecided"
+
+struct Answer {
+  Verdict verdict = Verdict::undecided;
+  std::string
+      seen;  ///< what there was, as a sentence without a full stop; of no length it is known
+  std::string remedy;  ///< where it is not the requirement's
+};
+
+inline Answer holds(std::string seen) {
+  return {Verdict::holds, std::move(seen), {}};
+}
+inline Answer fails(std::string seen, std::string remedy = {}) {
+  return {Verdict::fails, std::move(seen), std::move(remedy)};
+}
+inline Answer does_not_apply(std::string why) {
+  return {Verdict::does_not_apply, std::move(why), {}};
+}
+inline Answer undecided(std::string why, std::string remedy = {}) {
+  return {Verdict::undecided, std::move(why), std::move(remedy)};
+}
+
+template <class Subject>
+struct Rule {
+  Requirement requirement;
+  Answer (*ask)(const Subject& subject);
+};
+
+}  // namespace vitrine::check

@@ -1,0 +1,112 @@
+// What a process context must say of the thread contexts of its process.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "abi/thread_context.hpp"
+#include "base/limits.hpp"
+#include "base/utf8.hpp"
+#include "check/context_subject.hpp"
+#include "check/counted.hpp"
+#include "check/rules.hpp"
+
+namespace vitrine::check {
+namespace {
+
+namespace names = abi::thread_context;
+
+Answer no_schema() {
+  return does_not_apply("the process context says nothing of thread contexts");
+}
+
+Answer announced(const ContextSubject& subject) {
+  if (!subject.needs_schema) return does_not_apply("there are no slots of thread contexts");
+  if (!subject.state) return fails("the process has no context that could be read");
+  if (!subject.schema)
+    return fails(fmt::format("the process context has no {}", names::schema_version_key));
+  const std::string& version = subject.schema->version;
+  if (version == names::schema_version_final || version == names::schema_version_draft)
+    return holds(version);
+  return fails(fmt::format("{} is '{}'", names::schema_version_key, version));
+}
+
+Answer final_version(const ContextSubject& subject) {
+  if (!subject.needs_schema || !subject.schema) return no_schema();
+  return subject.schema->version == names::schema_version_final ? holds(subject.schema->version)
+                                                                : fails(subject.schema->version);
+}
+
+Answer in_attributes(const ContextSubject& subject) {
+  if (!subject.needs_schema || !subject.schema) return no_schema();
+  return subject.schema_in_resource ? fails("they are among the resource's")
+                                    : holds("they are among its attributes");
+}
+
+Answer key_map(const ContextSubject& subject) {
+  if (!subject.needs_schema || !subject.schema || !subject.state) return no_schema();
+  const auto& context = subject.state->context;
+  const format::AnyValue* value = format::find(context.attributes, names::key_map_key);
+  if (value == nullptr) value = format::find(context.resource, names::key_map_key);
+  if (value == nullptr) return fails(fmt::format("there is no {}", names::key_map_key));
+  const auto* array = std::get_if<format::ValueArray>(&value->data);
+  if (array == nullptr) return fails("it is no array");
+  if (array->size() > limits::key_map_entries)
+    return fails(fmt::format("it has {} entries, and an index has one byte", array->size()));
+  Counted entries("entries");
+  std::set<std::string_view> seen;
+  for (const format::AnyValue& one : *array) {
+    const auto* text = std::get_if<std::string>(&one.data);
+    if (text == nullptr)
+      entries.bad("it is no text");
+    else if (text->empty() || !is_utf8(*text) || !seen.insert(*text).second)
+      entries.bad(text->empty() ? "it is empty" : *text + ": twice there, or no UTF-8");
+    else
+      entries.good();
+  }
+  return array->empty() ? holds("it is empty") : entries.answer();
+}
+
+Answer only_grows(const ContextSubject& subject) {
+  if (!subject.needs_schema || !subject.schema) return no_schema();
+  if (!subject.key_map_change.empty()) return fails(subject.key_map_change);
+  if (subject.updates == 0)
+    return undecided(fmt::format("no update was seen in {} looks", subject.looks),
+                     "use a longer --duration");
+  return holds(fmt::format("{} updates", subject.updates));
+}
+
+constexpr Profiles otep{Profile::otep_4947};
+constexpr auto required = Weight::required;
+constexpr std::string_view source = "OTEP-4947: Process context attributes";
+
+constexpr Rule<ContextSubject> rules[] = {
+    {{"otep-4947.schema-version", otep, required,
+      "The process context has threadlocal.schema_version, of a version that is read", source,
+      "publish threadlocal.schema_version = tls_v1 in the process context", "all"},
+     announced},
+    {{"otep-4947.schema-final", otep, Weight::advised, "The version is the final one, tls_v1",
+      source, "publish tls_v1 instead of tlsdesc_v1_dev", ""},
+     final_version},
+    {{"otep-4947.schema-place", otep, required,
+      "The threadlocal.* keys are among the context's attributes, not in its resource", source,
+      "publish them in field 2 of ProcessContext", "OpenTelemetry eBPF profiler"},
+     in_attributes},
+    {{"otep-4947.key-map", otep, required,
+      "threadlocal.attribute_key_map is an array of at most 256 different names", source,
+      "publish an array of text, each name once",
+      "all; context-reader shifts what follows an entry "
+      "that is no text"},
+     key_map},
+    {{"otep-4947.key-map-grows", otep, required, "Names in the key map stay: it only grows", source,
+      "add new names at the end", "all: they keep what they have read"},
+     only_grows},
+};
+
+}  // namespace
+
+std::span<const Rule<ContextSubject>> thread_schema_rules() {
+  return rules;
+}
+
+}  // namespace vitrine::check

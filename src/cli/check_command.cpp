@@ -1,0 +1,174 @@
+// vitrine check: does it publish correctly?
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "check/check.hpp"
+#include "check/rules.hpp"
+#include "cli/check_json.hpp"
+#include "cli/check_text.hpp"
+#include "cli/command.hpp"
+#include "cli/duration.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/interrupt.hpp"
+#include "cli/probe_target.hpp"
+#include "cli/report.hpp"
+
+namespace vitrine::cli {
+namespace {
+
+class CheckCommand : public Command {
+ public:
+  Manual manual() const override {
+    return {
+        "check",
+        "check that files and processes publish as readers need it",
+        {"Asks of each file, or of all that a process has loaded and of what its threads have on "
+         "display while it is looked at, the rules of the formats that it publishes: custom labels "
+         "version 0 and 1, the OpenTelemetry thread context (OTEP-4947) and process context "
+         "(OTEP-4719), static probes of SystemTap's kind (sdt) and of DTrace's (dof). Nothing is "
+         "stopped, and nothing is changed.",
+         "A rule that a document demands fails the check: the exit code is then 1. What no "
+         "document "
+         "demands, but a known reader needs, is advice; --strict makes failures of it. Of a rule "
+         "that does not hold it is told what was seen, what to do, and which readers fail.",
+         "Without --profile everything is checked that is published, or seems to be meant to be: a "
+         "slot that is not exported, probes whose notes have been stripped. With --profile, what "
+         "is "
+         "named is checked even where there is no trace of it. To find nothing to check is a "
+         "failure."},
+        {{"vitrine check ./libcustomlabels.so", "the rules for the file that do not hold"},
+         {"vitrine check --profile sdt /usr/bin/stap", "its probes alone"},
+         {"vitrine check 4242 --duration 10s",
+          "a process: its files, and ten seconds of its labels"},
+         {"vitrine check --sarif build/*.so > check.sarif", "for a CI system"},
+         {"vitrine check --list", "every rule"}},
+        {"probes", "labels", "context", "doctor"}};
+  }
+
+  void define(CLI::App& app) override {
+    app.add_option("TARGET", words_, "Files, and ids of processes")->option_text("...");
+    app.add_option("--profile", profiles_,
+                   "What to check: custom-labels-v0, custom-labels-v1, otep-4947, otep-4719, sdt, "
+                   "dof, all (several: with commas)")
+        ->delimiter(',')
+        ->option_text("NAME");
+    app.add_option("--duration", duration_, "How long to look at a process (2s)")
+        ->option_text("TIME");
+    app.add_flag("--strict", strict_, "Advice that is not followed fails, too");
+    app.add_flag("--verbose", verbose_, "Show rules that hold, and that do not apply");
+    app.add_flag("--json", json_, "One JSON object a rule and subject, one a line");
+    app.add_flag("--sarif", sarif_, "One SARIF 2.1.0 log");
+    app.add_flag("--list", list_, "List all rules; checks nothing");
+    app.add_flag("--markdown", markdown_, "With --list: as a table for documents")->group("");
+  }
+
+  int run() override {
+    if (list_) return list();
+    if (json_ && sarif_)
+      return report({ErrorCode::usage, "--json and --sarif are two outputs: choose one", {}});
+    auto options = options_given();
+    if (!options) return report(options.error());
+    auto targets = parse_targets(words_);
+    if (!targets) return report(targets.error());
+    if (!targets->patterns.empty())
+      return report({ErrorCode::usage, "patterns of probes mean nothing here",
+                     "give files, and ids of processes"});
+    catch_interrupts();
+    for (const ProbeTarget& target : targets->targets)
+      if (!interrupted() && !check(target, *options)) return exit_done;  // nobody reads any more
+    return finish();
+  }
+
+ private:
+  int list() {
+    if (json_) {
+      for (const check::Requirement* rule : check::all_requirements())
+        if (!print_json(to_json(*rule))) break;
+      return exit_done;
+    }
+    const std::string text = markdown_ ? rules_markdown() : rules_text(Style::of_stdout());
+    std::fputs(text.c_str(), stdout);
+    return exit_done;
+  }
+
+  Result<check::Options> options_given() const {
+    check::Options options;
+    options.stop = &interrupted();
+    if (!duration_.empty()) {
+      const auto duration = parse_duration(duration_);
+      if (!duration) return tl::unexpected<Error>(duration.error());
+      options.duration = *duration;
+    }
+    if (profiles_.empty() || std::ranges::count(profiles_, "all") != 0) return options;
+    for (const std::string& name : profiles_) {
+      const auto* known = std::ranges::find(check::all_profiles, name,
+                                            [](check::Profile one) { return check::name(one); });
+      if (known == std::ranges::end(check::all_profiles))
+        return fail(
+            ErrorCode::usage, fmt::format("{}: no such profile", name),
+            fmt::format("there are {}, and all", fmt::join(check::every_profile.names(), ", ")));
+      options.claimed.add(*known);
+    }
+    options.profiles = options.claimed;
+    return options;
+  }
+
+  /// False when nobody reads any more.
+  bool check(const ProbeTarget& target, const check::Options& options) {
+    auto done = target.pid != 0 ? check::check_process(target.pid, options)
+                                : check::check_file(target.path, options);
+    if (!done) {
+      const int code = report(done.error());
+      if (status_ == exit_done || status_ == exit_failed) status_ = code;
+      return true;
+    }
+    failed_ = failed_ || cli::count(*done, strict_).failed != 0;
+    something_ = something_ || !done->findings.empty();
+    if (sarif_) {
+      reports_.push_back(std::move(*done));
+      return true;
+    }
+    for (const std::string& text : done->notes) note(done->target + ": " + text);
+    if (json_)
+      return std::ranges::all_of(done->findings, [&](const check::Finding& one) {
+        return print_json(to_json(*done, one));
+      });
+    const std::string text = done->findings.empty()
+                                 ? fmt::format("{}: nothing is published here that vitrine knows\n",
+                                               printable(done->target))
+                                 : check_text(*done, strict_, verbose_, Style::of_stdout());
+    return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+  }
+
+  int finish() {
+    if (sarif_) fmt::print("{}\n", to_sarif(reports_, VITRINE_VERSION, verbose_).dump(2));
+    std::fflush(stdout);
+    if (interrupted()) return exit_interrupted;
+    if (status_ != exit_done) return status_;
+    if (!something_)
+      return report(
+          {ErrorCode::failed, "there was nothing to check",
+           "looked for label slots, probes and a process context. Say what should be there "
+           "with --profile to learn what is missing"});
+    return failed_ ? exit_failed : exit_done;
+  }
+
+  std::vector<std::string> words_, profiles_;
+  std::string duration_;
+  bool strict_ = false, verbose_ = false, json_ = false, sarif_ = false, list_ = false,
+       markdown_ = false;
+  std::vector<check::Report> reports_;  ///< for SARIF, which is one document
+  bool failed_ = false, something_ = false;
+  int status_ = exit_done;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_check_command() {
+  return std::make_unique<CheckCommand>();
+}
+
+}  // namespace vitrine::cli

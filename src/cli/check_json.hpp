@@ -1,0 +1,24 @@
+// Checks as NDJSON, and as SARIF 2.1.0 for CI systems.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "check/check.hpp"
+#include "cli/json.hpp"
+
+namespace vitrine::cli {
+
+/// One rule and subject: {"rule","target","subject" (path; null: the process), "pid" of a process,
+/// "verdict":"holds|fails|does-not-apply|undecided","required":bool,"profiles":[…],"text","seen",
+/// "source", and when there are such "remedy","readers"; of rules about readings of threads
+/// "threads","readings","violations", and "example" when there is one}.
+Json to_json(const check::Report& report, const check::Finding& finding);
+
+/// {"rule","required","profiles","text","source","remedy","readers"}.
+Json to_json(const check::Requirement& rule);
+
+/// Reports as one SARIF log. `verbose`: what holds and what does not apply, too.
+Json to_sarif(const std::vector<check::Report>& reports, const std::string& version, bool verbose);
+
+}  // namespace vitrine::cli

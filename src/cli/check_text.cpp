@@ -1,0 +1,172 @@
+#include "cli/check_text.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "check/rules.hpp"
+
+namespace vitrine::cli {
+namespace {
+
+using check::Finding;
+using check::Requirement;
+using check::Verdict;
+
+constexpr std::size_t columns = 80;
+constexpr std::size_t indent = 11;  // of what belongs to a rule, below its name
+
+/// Words of `text` in lines of at most `columns`, each after `indent` spaces.
+std::string wrapped(std::string_view text) {
+  std::string out, line;
+  const auto end_line = [&] {
+    if (!line.empty()) out += std::string(indent, ' ') + line + '\n';
+    line.clear();
+  };
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, end);
+    if (!line.empty() && indent + width(line) + 1 + width(word) > columns) end_line();
+    if (!line.empty()) line += ' ';
+    line += word;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  end_line();
+  return out;
+}
+
+/// How urgent: failures, advice, what is undecided, the rest.
+int rank(const Finding& finding, bool strict) {
+  if (is_failure(finding, strict)) return 0;
+  if (finding.fails()) return 1;
+  return finding.answer.verdict == Verdict::undecided ? 2
+         : finding.answer.verdict == Verdict::holds   ? 3
+                                                      : 4;
+}
+
+std::string verdict_word(const Finding& finding, bool strict, const Style& style) {
+  switch (rank(finding, strict)) {
+    case 0:
+      return style.red("FAILS    ");
+    case 1:
+      return style.yellow("advice   ");
+    case 2:
+      return style.yellow("undecided");
+    case 3:
+      return style.green("holds    ");
+    default:
+      return style.dim("  –      ");
+  }
+}
+
+std::string finding_text(const Finding& finding, bool strict, bool verbose, const Style& style) {
+  const int urgency = rank(finding, strict);
+  std::string out =
+      fmt::format("  {} {}\n", verdict_word(finding, strict, style), style.bold(finding.rule->id));
+  if (urgency <= 2 || verbose) out += wrapped(finding.rule->text);
+  out += wrapped("seen: " + printable(finding.answer.seen));
+  if (urgency > 2) return out;
+  if (!finding.answer.remedy.empty()) out += wrapped("remedy: " + printable(finding.answer.remedy));
+  if (finding.fails() && !finding.rule->readers.empty())
+    out += wrapped(fmt::format("readers that fail: {}", finding.rule->readers));
+  return out;
+}
+
+std::string plural(std::size_t count, const char* one, const char* many) {
+  return fmt::format("{} {}", count, count == 1 ? one : many);
+}
+
+std::string summary(const check::Report& report, bool strict, const Style& style) {
+  const CheckCounts counts = count(report, strict);
+  std::string text = counts.failed != 0
+                         ? style.red(plural(counts.failed, "rule fails", "rules fail"))
+                         : style.green("no rule fails");
+  if (counts.advised != 0)
+    text += fmt::format(", {}", plural(counts.advised, "piece of advice", "pieces of advice"));
+  if (counts.undecided != 0) text += fmt::format(", {} undecided", counts.undecided);
+  return fmt::format("{}: {}; {} hold ({})\n", style.bold(printable(report.target)), text,
+                     counts.held, fmt::join(report.checked.names(), ", "));
+}
+
+std::string cell(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '|' || c == '*' || c == '_' || c == '<') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+}  // namespace
+
+bool is_failure(const Finding& finding, bool strict) {
+  return finding.fails() && (strict || finding.rule->weight == check::Weight::required);
+}
+
+CheckCounts count(const check::Report& report, bool strict) {
+  CheckCounts counts;
+  for (const Finding& one : report.findings) {
+    if (is_failure(one, strict))
+      ++counts.failed;
+    else if (one.fails())
+      ++counts.advised;
+    else if (one.answer.verdict == Verdict::undecided)
+      ++counts.undecided;
+    else if (one.answer.verdict == Verdict::holds)
+      ++counts.held;
+  }
+  return counts;
+}
+
+std::string check_text(const check::Report& report, bool strict, bool verbose, const Style& style) {
+  std::string out = summary(report, strict, style);
+  std::vector<const Finding*> shown;
+  for (const Finding& one : report.findings)
+    if (verbose || rank(one, strict) <= 2) shown.push_back(&one);
+  // Subjects in the order of their worst finding; within one by urgency, else as the rules are.
+  const auto worst = [&](const std::string& subject) {
+    int least = 9;
+    for (const Finding* one : shown)
+      if (one->subject == subject) least = std::min(least, rank(*one, strict));
+    return least;
+  };
+  std::vector<std::string> subjects;
+  for (const Finding* one : shown)
+    if (std::ranges::count(subjects, one->subject) == 0) subjects.push_back(one->subject);
+  std::ranges::stable_sort(subjects, {}, worst);
+  std::ranges::stable_sort(shown, {}, [&](const Finding* one) { return rank(*one, strict); });
+  for (const std::string& subject : subjects) {
+    const std::string heading = subject.empty() ? "the process itself" : printable(subject);
+    if (report.pid != 0) out += fmt::format(" {}\n", style.cyan(heading));
+    for (const Finding* one : shown)
+      if (one->subject == subject) out += finding_text(*one, strict, verbose, style);
+  }
+  return out;
+}
+
+std::string rules_text(const Style& style) {
+  std::string out;
+  for (const Requirement* rule : check::all_requirements()) {
+    out += fmt::format(
+        "{}  {}\n", style.bold(rule->id),
+        style.dim(fmt::format("{}; {}", fmt::join(rule->profiles.names(), ", "),
+                              rule->weight == check::Weight::required ? "required" : "advised")));
+    out += wrapped(rule->text);
+  }
+  return out;
+}
+
+std::string rules_markdown() {
+  std::string out =
+      "| rule | what is to be | source | who fails otherwise | remedy |\n"
+      "| --- | --- | --- | --- | --- |\n";
+  for (const Requirement* rule : check::all_requirements())
+    out += fmt::format("| `{}`{} | {} | {} | {} | {} |\n", rule->id,
+                       rule->weight == check::Weight::required ? "" : " (advice)", cell(rule->text),
+                       cell(rule->source), cell(rule->readers), cell(rule->remedy));
+  return out;
+}
+
+}  // namespace vitrine::cli

@@ -1,0 +1,209 @@
+// Live publishers: one that keeps every rule, and for each rule one that breaks it.
+#include <unistd.h>
+
+#include <thread>
+
+#include "check/publishers.hpp"
+
+namespace vitrine::test {
+namespace {
+
+using check::Profile;
+using std::chrono::milliseconds;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
+
+check::Report check_process(int pid, milliseconds duration = milliseconds(200),
+                            check::Profiles claimed = {}) {
+  check::Options options;
+  options.duration = duration;
+  options.sample = false;
+  options.claimed = claimed;
+  if (!claimed.empty()) options.profiles = claimed;
+  auto report = check::check_process(pid, options);
+  EXPECT_TRUE(report) << report.error().message;
+  return report ? std::move(*report) : check::Report{};
+}
+
+/// Rules of the process itself and of its threads, and of the program, that fail; not those of the
+/// libraries that this system happens to have.
+Words failing_of(const check::Report& report, const std::string& program) {
+  check::Report own;
+  for (const check::Finding& one : report.findings)
+    if (one.subject.empty() || one.subject == program) own.findings.push_back(one);
+  return failing(own);
+}
+
+struct Fault {
+  const char* name;
+  Words rules;  ///< that fail
+};
+
+void PrintTo(const Fault& fault, std::ostream* out) {
+  *out << fault.name;
+}
+
+const Fault faults[] = {
+    {"none", {}},
+    {"null-value", {"labels.value-present"}},
+    {"lost-key", {"labels.key-readable"}},
+    {"lost-set", {"labels.readable"}},
+    {"long-value", {"labels.parca-limits"}},
+    {"long-key", {"labels.parca-limits"}},
+    {"cut-key", {"labels.whole", "labels.parca-limits"}},
+    {"repeated", {"labels.no-repeats"}},
+    {"not-text", {"labels.text"}},
+    {"odd-record", {"otep-4947.record-aligned"}},
+    {"valid-2", {"otep-4947.valid-flag"}},
+    {"unknown-key", {"otep-4947.key-in-map"}},
+    {"overrun", {"otep-4947.attributes-fit"}},
+    {"not-utf8", {"otep-4947.utf8"}},
+    {"same-name", {"otep-4947.keys-differ", "otep-4947.key-map"}},
+    {"no-span", {"otep-4947.both-ids"}},
+    {"large-record", {"otep-4947.record-size"}},
+    {"lost-record", {"otep-4947.readable"}},
+    {"no-signature", {"otep-4719.published", "otep-4947.schema-version", "otep-4947.key-in-map"}},
+    {"no-context", {"otep-4947.schema-version", "otep-4947.key-in-map"}},
+    {"version-3", {"otep-4719.version", "otep-4947.schema-version", "otep-4947.key-in-map"}},
+    {"frozen", {"otep-4719.stamp", "otep-4947.schema-version", "otep-4947.key-in-map"}},
+    {"lost-payload", {"otep-4719.payload", "otep-4947.schema-version", "otep-4947.key-in-map"}},
+    {"bad-payload", {"otep-4719.payload", "otep-4947.schema-version", "otep-4947.key-in-map"}},
+    {"bare", {"otep-4719.wrapped", "otep-4947.schema-version", "otep-4947.key-in-map"}},
+    {"large", {"otep-4719.payload-size"}},
+    {"two-contexts", {"otep-4719.single"}},
+    {"forked", {"otep-4719.not-forked"}},
+    {"realtime", {"otep-4719.clock"}},
+    {"bad-text", {"otep-4719.utf8"}},
+    {"twice-key", {"otep-4719.keys-unique"}},
+    {"no-service", {"otep-4719.service-name"}},
+    {"wrong-type", {"otep-4719.conventions"}},
+    {"wrong-pid", {"otep-4719.pid"}},
+    {"no-schema", {"otep-4947.schema-version", "otep-4947.key-in-map"}},
+    {"odd-schema", {"otep-4947.schema-version"}},
+    {"draft-schema", {"otep-4947.schema-final"}},
+    {"schema-in-resource", {"otep-4947.schema-place"}},
+    {"bad-map", {"otep-4947.key-map"}},
+};
+
+class LiveRules : public testing::TestWithParam<Fault> {};
+
+TEST_P(LiveRules, FindTheFaultAndNoOther) {
+  Child child = Child::spawn({CHECK_SUBJECT, GetParam().name});
+  ASSERT_EQ(child.read_line(), "ready");
+  const auto report = check_process(child.pid());
+  EXPECT_THAT(failing_of(report, CHECK_SUBJECT),
+              testing::UnorderedElementsAreArray(GetParam().rules));
+  for (const check::Finding& one : report.findings) {
+    if (one.fails() && one.readings) {
+      EXPECT_GT(one.readings->violations, 0U);
+      EXPECT_THAT(one.readings->example, HasSubstr("thread "));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, LiveRules, testing::ValuesIn(faults), [](const auto& one) {
+  std::string name = one.param.name;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+TEST(LiveRules, CountWhatTheyRead) {
+  Child child = Child::spawn({CHECK_SUBJECT});
+  ASSERT_EQ(child.read_line(), "ready");
+  const auto report = check_process(child.pid());
+  for (const check::Finding& one : report.findings) {
+    if (one.rule->id != "labels.value-present") continue;
+    ASSERT_TRUE(one.readings);
+    EXPECT_GE(one.readings->threads, 2U);
+    EXPECT_GE(one.readings->readings, one.readings->threads);
+    EXPECT_EQ(one.readings->violations, 0U);
+  }
+  EXPECT_THAT(said(report, "labels.located"), StartsWith("holds: TP"));
+  EXPECT_THAT(said(report, "labels.in-force"), StartsWith("holds"));
+}
+
+/// Changes its context until `done`.
+template <class Work>
+void while_changing(Child& child, Work work) {
+  std::atomic<bool> done{false};
+  std::thread changes([&] {
+    while (!done) {
+      child.write("change\n");
+      if (!child.read_line()) break;
+      std::this_thread::sleep_for(milliseconds(20));
+    }
+  });
+  work();
+  done = true;
+  changes.join();
+}
+
+TEST(LiveRules, OfUpdatesAreDecidedWhenThereAreSome) {
+  for (const char* fault : {"none", "same-stamp", "map-changes"}) {
+    Child child = Child::spawn({CHECK_SUBJECT, fault});
+    ASSERT_EQ(child.read_line(), "ready");
+    const auto rested = check_process(child.pid());
+    EXPECT_THAT(said(rested, "otep-4719.restamped"), StartsWith("undecided: no update"));
+    check::Report report;
+    while_changing(child, [&] { report = check_process(child.pid(), milliseconds(1500)); });
+    const std::string name = fault;
+    EXPECT_THAT(said(report, "otep-4719.restamped"),
+                StartsWith(name == "same-stamp" ? "fails: its content changed" : "holds"))
+        << fault;
+    if (name != "same-stamp")
+      EXPECT_THAT(said(report, "otep-4947.key-map-grows"),
+                  StartsWith(name == "map-changes" ? "fails: key 0 was tenant" : "holds"))
+          << fault;
+  }
+}
+
+TEST(LiveRules, AContextThatCameByForkIsFoundInTheChild) {
+  Child parent = Child::spawn({CHECK_SUBJECT, "inherited"});
+  const auto pid = parent.read_line();
+  ASSERT_TRUE(pid);
+  const auto report = check_process(std::stoi(*pid));
+  EXPECT_THAT(said(report, "otep-4719.own"), HasSubstr("by its parent, before a fork"));
+  EXPECT_THAT(said(check_process(parent.pid()), "otep-4719.own"), StartsWith("holds"));
+}
+
+TEST(LiveRules, WhoAnnouncesThreadContextsAndHasNoSlotIsFound) {
+  Child child = Child::spawn({CHECK_SUBJECT_WITHOUT_SLOT});
+  ASSERT_EQ(child.read_line(), "ready");
+  EXPECT_THAT(said(check_process(child.pid()), "otep-4947.slot-exported"),
+              StartsWith("fails: otel_thread_ctx_v1 is nowhere"));
+}
+
+TEST(LiveRules, AskedForAreMissed) {
+  Child child = Child::spawn({"sleep", "100"});
+  const auto report = check_process(child.pid(), milliseconds(50),
+                                    {Profile::otep_4719, Profile::custom_labels_v1, Profile::dof});
+  EXPECT_THAT(failing(report), Contains("otep-4719.published"));
+  EXPECT_THAT(failing(report), Contains("labels.slot-exported"));
+  EXPECT_THAT(failing(report), Contains("labels.located"));
+  EXPECT_THAT(failing(report), Contains("dof.present"));
+}
+
+TEST(LiveRules, OfTheDemoAllHold) {
+  Child demo = Child::spawn({DEMO_SERVICE, "--seconds", "60"});
+  ASSERT_TRUE(demo.read_line());
+  const auto report = check_process(demo.pid(), milliseconds(500));
+  EXPECT_THAT(failing(report, false), IsEmpty());
+  EXPECT_THAT(report.checked.names(), Contains("custom-labels-v1"));
+  EXPECT_THAT(report.checked.names(), Contains("otep-4947"));
+  EXPECT_THAT(report.checked.names(), Contains("otep-4719"));
+}
+
+TEST(LiveRules, OfAProcessThatIsNotThereAreAnError) {
+  Child child = Child::spawn({"true"});
+  ASSERT_EQ(child.wait(), 0);
+  const auto report = check::check_process(child.pid(), {});
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().code, ErrorCode::not_found);
+}
+
+}  // namespace
+}  // namespace vitrine::test
