@@ -127,8 +127,7 @@ Answer restamped(const ContextSubject& subject) {
   if (!subject.unstamped_change.empty())
     return fails("its content changed, and its stamp did not: " + subject.unstamped_change);
   if (subject.updates == 0)
-    return undecided(fmt::format("no update was seen in {} looks", subject.looks),
-                     "use a longer --duration");
+    return does_not_apply(fmt::format("no update was seen in {} looks", subject.looks));
   return holds(fmt::format("{} updates", subject.updates));
 }
 

@@ -71,8 +71,7 @@ Answer only_grows(const ContextSubject& subject) {
   if (!subject.needs_schema || !subject.schema) return no_schema();
   if (!subject.key_map_change.empty()) return fails(subject.key_map_change);
   if (subject.updates == 0)
-    return undecided(fmt::format("no update was seen in {} looks", subject.looks),
-                     "use a longer --duration");
+    return does_not_apply(fmt::format("no update was seen in {} looks", subject.looks));
   return holds(fmt::format("{} updates", subject.updates));
 }
 

@@ -126,7 +126,7 @@ class CheckCommand : public Command {
       return true;
     }
     failed_ = failed_ || cli::count(*done, strict_).failed != 0;
-    something_ = something_ || !done->findings.empty();
+    something_ = something_ || !done->checked.empty();
     if (sarif_) {
       reports_.push_back(std::move(*done));
       return true;

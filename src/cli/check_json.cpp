@@ -69,8 +69,12 @@ Json sarif_result(const check::Report& report, const Finding& finding, std::size
            {"level", verdict == Verdict::fails ? level_of(*finding.rule) : "none"},
            {"message", {{"text", message}}}};
   Json location;
+  // CI systems want a place within the file to show a result at: its beginning.
+  static const Json beginning{
+      {"startLine", 1}, {"startColumn", 1}, {"endLine", 1}, {"endColumn", 1}};
   if (!finding.subject.empty())
-    location["physicalLocation"] = {{"artifactLocation", {{"uri", uri_of(finding.subject)}}}};
+    location["physicalLocation"] = {{"artifactLocation", {{"uri", uri_of(finding.subject)}}},
+                                    {"region", beginning}};
   if (report.pid != 0)
     location["logicalLocations"] = {{{"name", printable(report.target)}, {"kind", "process"}}};
   out["locations"] = Json::array({location});

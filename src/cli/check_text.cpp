@@ -86,6 +86,9 @@ std::string summary(const check::Report& report, bool strict, const Style& style
   if (counts.advised != 0)
     text += fmt::format(", {}", plural(counts.advised, "piece of advice", "pieces of advice"));
   if (counts.undecided != 0) text += fmt::format(", {} undecided", counts.undecided);
+  if (report.checked.empty())
+    return fmt::format("{}: nothing is published here that can be seen\n",
+                       style.bold(printable(report.target)));
   return fmt::format("{}: {}; {} hold ({})\n", style.bold(printable(report.target)), text,
                      counts.held, fmt::join(report.checked.names(), ", "));
 }

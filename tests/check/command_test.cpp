@@ -78,6 +78,12 @@ TEST(CheckCommand, ThatFindsNothingFails) {
   const Outcome nothing = check_command({plain});
   EXPECT_EQ(nothing.status, 1);
   EXPECT_THAT(nothing.err, HasSubstr("there was nothing to check"));
+  const std::string quiet =
+      folder.make("static", "__thread int there; int main(void) { return there; }", {"-static"});
+  ASSERT_EQ(run({"strip", quiet}).status, 0);
+  const Outcome unseen = check_command({quiet});
+  EXPECT_EQ(unseen.status, 1);
+  EXPECT_THAT(unseen.out, HasSubstr("undecided labels.slot-exported"));
   const Outcome asked = check_command({"--profile", "sdt,custom-labels-v1", plain});
   EXPECT_EQ(asked.status, 1);
   EXPECT_THAT(asked.out, HasSubstr("sdt.notes-kept"));

@@ -147,7 +147,7 @@ TEST(LiveRules, OfUpdatesAreDecidedWhenThereAreSome) {
     Child child = Child::spawn({CHECK_SUBJECT, fault});
     ASSERT_EQ(child.read_line(), "ready");
     const auto rested = check_process(child.pid());
-    EXPECT_THAT(said(rested, "otep-4719.restamped"), StartsWith("undecided: no update"));
+    EXPECT_THAT(said(rested, "otep-4719.restamped"), StartsWith("does-not-apply: no update"));
     check::Report report;
     while_changing(child, [&] { report = check_process(child.pid(), milliseconds(1500)); });
     const std::string name = fault;
