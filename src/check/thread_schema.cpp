@@ -33,8 +33,10 @@ Answer announced(const ContextSubject& subject) {
 
 Answer final_version(const ContextSubject& subject) {
   if (!subject.needs_schema || !subject.schema) return no_schema();
-  return subject.schema->version == names::schema_version_final ? holds(subject.schema->version)
-                                                                : fails(subject.schema->version);
+  const std::string& version = subject.schema->version;
+  if (version == names::schema_version_final) return holds(version);
+  if (version == names::schema_version_draft) return fails(version);
+  return does_not_apply("it is none that is read");
 }
 
 Answer in_attributes(const ContextSubject& subject) {

@@ -54,6 +54,7 @@ class CheckCommand : public Command {
                    "What to check: custom-labels-v0, custom-labels-v1, otep-4947, otep-4719, sdt, "
                    "dof, all (several: with commas)")
         ->delimiter(',')
+        ->allow_extra_args(false)  // what follows is a target
         ->option_text("NAME");
     app.add_option("--duration", duration_, "How long to look at a process (2s)")
         ->option_text("TIME");

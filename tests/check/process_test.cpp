@@ -156,7 +156,7 @@ TEST(LiveRules, OfUpdatesAreDecidedWhenThereAreSome) {
         << fault;
     if (name != "same-stamp")
       EXPECT_THAT(said(report, "otep-4947.key-map-grows"),
-                  StartsWith(name == "map-changes" ? "fails: key 0 was tenant" : "holds"))
+                  StartsWith(name == "map-changes" ? "fails: key 0 was " : "holds"))
           << fault;
   }
 }

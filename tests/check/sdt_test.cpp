@@ -12,7 +12,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 /// A program or library with two probes, each part of which a macro can spoil.
-constexpr const char* notes = R"(
+constexpr const char* notes = R"asm(
 #ifndef SITE
 #define SITE .byte 0x90
 #endif
@@ -32,10 +32,10 @@ constexpr const char* notes = R"(
 #define PROVIDER "shop"
 #endif
 #ifndef PROBES
-#define PROBES .section.probes, "aw"
+#define PROBES .section .probes, "aw"
 #endif
 #ifndef NOTES
-#define NOTES .section.note.stapsdt, "", "note"
+#define NOTES .section .note.stapsdt, "", "note"
 #endif
 #ifndef TYPE
 #define TYPE 3
@@ -63,10 +63,9 @@ other:
   .type semaphore, @object
   .size semaphore, 2
 #endif
+  .balign 2
 #ifdef ODD
   .byte 0
-#else
-  .balign 2
 #endif
 semaphore:
   .zero 2
@@ -100,7 +99,7 @@ _.stapsdt.base:
   .balign 4
 #endif
   .section .note.GNU-stack, "", @progbits
-)";
+)asm";
 
 const Words program{"-nostdlib", "-no-pie"};
 

@@ -167,7 +167,7 @@ static void make_payload(struct bytes* to) {
     text_attribute(&resource, 1, "large", large);
   }
   if (round_of_change > 0) number_attribute(&resource, 1, "round", (unsigned)round_of_change);
-  const char* names[] = {is("map-changes") && round_of_change > 0 ? "renamed" : "tenant",
+  const char* names[] = {is("map-changes") && round_of_change % 2 == 1 ? "renamed" : "tenant",
                          is("same-name") || is("bad-map") ? "tenant" : "route"};
   const int in_resource = is("schema-in-resource");
   struct bytes* schema_to = in_resource ? &resource : to;
