@@ -46,7 +46,9 @@ void find_profiles(FileSubject& subject) {
   }
   add(Profile::sdt, !subject.sdt.sites.empty(),
       !subject.sdt.sections.empty() || subject.sdt.base_section || subject.sdt.semaphore_section);
-  add(Profile::dof, !subject.dof.file.dofs.empty(), !subject.dof.file.problems.empty());
+  // What a search of the segments could not read may have been anything.
+  add(Profile::dof, !subject.dof.file.dofs.empty(),
+      !subject.dof.file.problems.empty() && !subject.dof.file.searched);
 }
 
 }  // namespace

@@ -70,6 +70,9 @@ class CheckCommand : public Command {
     if (list_) return list();
     if (json_ && sarif_)
       return report({ErrorCode::usage, "--json and --sarif are two outputs: choose one", {}});
+    if (words_.empty())
+      return report({ErrorCode::usage, "no process or file is given",
+                     "for example: vitrine check ./libcustomlabels.so"});
     auto options = options_given();
     if (!options) return report(options.error());
     auto targets = parse_targets(words_);

@@ -78,6 +78,12 @@ TEST(CheckCommand, ThatFindsNothingFails) {
   const Outcome nothing = check_command({plain});
   EXPECT_EQ(nothing.status, 1);
   EXPECT_THAT(nothing.err, HasSubstr("there was nothing to check"));
+  // Of a file that ends too soon it is said that it does: what it lacks may have been right.
+  const std::string cut = folder.write("cut", content_of(DEMO_SERVICE).substr(0, 5000));
+  const Outcome part = check_command({cut});
+  EXPECT_EQ(part.status, 1);
+  EXPECT_THAT(part.err, HasSubstr("cut: the file ends after 0 of its "));
+  EXPECT_THAT(part.out, HasSubstr("cut: nothing is published here"));
   const std::string quiet =
       folder.make("static", "__thread int there; int main(void) { return there; }", {"-static"});
   ASSERT_EQ(run({"strip", quiet}).status, 0);
@@ -91,7 +97,9 @@ TEST(CheckCommand, ThatFindsNothingFails) {
 }
 
 TEST(CheckCommand, HasTheExitCodesOfTheOthers) {
-  EXPECT_EQ(check_command({}).status, 2);
+  const Outcome of_nothing = check_command({});
+  EXPECT_EQ(of_nothing.status, 2);
+  EXPECT_THAT(of_nothing.err, HasSubstr("for example: vitrine check "));
   EXPECT_EQ(check_command({"--profile", "nonsense", LABELS_LIBRARY}).status, 2);
   EXPECT_EQ(check_command({"--json", "--sarif", LABELS_LIBRARY}).status, 2);
   EXPECT_EQ(check_command({"/nonexistent"}).status, 4);

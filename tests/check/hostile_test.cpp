@@ -46,11 +46,9 @@ TEST_P(Hostile, MutatedAnywhereIsSurvived) {
   }
 }
 
+constexpr const char* names[] = {"library", "program", "probes"};
 INSTANTIATE_TEST_SUITE_P(, Hostile, testing::Values(LABELS_LIBRARY, CHECK_SUBJECT, PROBE_SUBJECT),
-                         [](const auto& one) {
-                           const char* names[] = {"library", "program", "probes"};
-                           return std::string(names[one.index]);
-                         });
+                         [](const auto& one) { return std::string(names[one.index]); });
 
 TEST(HostileFiles, ThatAreNoneAreErrors) {
   const Folder folder;

@@ -1,6 +1,8 @@
 // Live publishers: one that keeps every rule, and for each rule one that breaks it.
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <thread>
 
 #include "check/publishers.hpp"
@@ -154,10 +156,11 @@ TEST(LiveRules, OfUpdatesAreDecidedWhenThereAreSome) {
     EXPECT_THAT(said(report, "otep-4719.restamped"),
                 StartsWith(name == "same-stamp" ? "fails: its content changed" : "holds"))
         << fault;
-    if (name != "same-stamp")
+    if (name != "same-stamp") {
       EXPECT_THAT(said(report, "otep-4947.key-map-grows"),
                   StartsWith(name == "map-changes" ? "fails: key 0 was " : "holds"))
           << fault;
+    }
   }
 }
 

@@ -18,6 +18,7 @@ namespace vitrine::probe {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -238,7 +239,8 @@ TEST_F(DofFileTest, TellsWhatIsWrongWithTheSection) {
   bytes_ = whole;
   bytes_[offset + 4] = std::byte{1};
   open();
-  EXPECT_THAT(find().dofs.at(0).object.problems, ElementsAre(HasSubstr("ILP32 in a file of 64")));
+  EXPECT_THAT(find().dofs.at(0).object.problems,
+              ElementsAre(Field(&dof::Problem::text, HasSubstr("ILP32 in a file of 64"))));
   bytes_ = whole;
   std::fill_n(bytes_.begin() + static_cast<std::ptrdiff_t>(offset), 8, std::byte{0x55});
   open();
