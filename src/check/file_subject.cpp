@@ -45,7 +45,9 @@ void find_profiles(FileSubject& subject) {
         labels.thread_context.there());
   }
   add(Profile::sdt, !subject.sdt.sites.empty(),
-      !subject.sdt.sections.empty() || subject.sdt.base_section || subject.sdt.semaphore_section);
+      !subject.sdt.sections.empty() || subject.sdt.base_section ||
+          // Semaphores of DTrace's kind are in a section of the same name.
+          (subject.sdt.semaphore_section && subject.dof.file.dofs.empty()));
   // What a search of the segments could not read may have been anything.
   add(Profile::dof, !subject.dof.file.dofs.empty(),
       !subject.dof.file.problems.empty() && !subject.dof.file.searched);

@@ -91,9 +91,9 @@ const Fault faults[] = {
     {"bad-map", {"otep-4947.key-map"}},
 };
 
-class LiveRules : public testing::TestWithParam<Fault> {};
+class LiveFaults : public testing::TestWithParam<Fault> {};
 
-TEST_P(LiveRules, FindTheFaultAndNoOther) {
+TEST_P(LiveFaults, AreFoundAndNoOthers) {
   Child child = Child::spawn({CHECK_SUBJECT, GetParam().name});
   ASSERT_EQ(child.read_line(), "ready");
   const auto report = check_process(child.pid());
@@ -107,7 +107,7 @@ TEST_P(LiveRules, FindTheFaultAndNoOther) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, LiveRules, testing::ValuesIn(faults), [](const auto& one) {
+INSTANTIATE_TEST_SUITE_P(, LiveFaults, testing::ValuesIn(faults), [](const auto& one) {
   std::string name = one.param.name;
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
@@ -181,7 +181,8 @@ TEST(LiveRules, WhoAnnouncesThreadContextsAndHasNoSlotIsFound) {
 }
 
 TEST(LiveRules, AskedForAreMissed) {
-  Child child = Child::spawn({"sleep", "100"});
+  Child child = Child::spawn({"sh", "-c", "echo ready; read rest"});
+  ASSERT_EQ(child.read_line(), "ready");
   const auto report = check_process(child.pid(), milliseconds(50),
                                     {Profile::otep_4719, Profile::custom_labels_v1, Profile::dof});
   EXPECT_THAT(failing(report), Contains("otep-4719.published"));
