@@ -19,7 +19,7 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
 
-check::Report check_process(int pid, milliseconds duration = milliseconds(200),
+check::Report check_process(int pid, milliseconds duration = milliseconds(50),
                             check::Profiles claimed = {}) {
   check::Options options;
   options.duration = duration;

@@ -238,15 +238,31 @@ static struct header* make_header(void) {
   return made;
 }
 
+static int ids[2]; /* of threads that have published */
+
 static void* work(void* arg) {
+  static int count;
   custom_labels_current_set = &set;
 #ifndef NO_RECORD_SLOT
   otel_thread_ctx_v1 = arg;
 #else
   (void)arg;
 #endif
+  const int mine = __atomic_fetch_add(&count, 1, __ATOMIC_SEQ_CST);
+  __atomic_store_n(&ids[mine], (int)syscall(SYS_gettid), __ATOMIC_SEQ_CST);
   for (;;) pause();
   return NULL;
+}
+
+/* Whether a thread has published, and is in its pause(). */
+static int rests(const int* id) {
+  char path[64], state = 0;
+  snprintf(path, sizeof path, "/proc/self/task/%d/stat", __atomic_load_n(id, __ATOMIC_SEQ_CST));
+  FILE* stat = fopen(path, "r");
+  if (stat == NULL) return 0;
+  if (fscanf(stat, "%*d (%*[^)]) %c", &state) != 1) state = 0;
+  fclose(stat);
+  return state == 'S';
 }
 
 int main(int argc, char** argv) {
@@ -280,6 +296,7 @@ int main(int argc, char** argv) {
   pthread_t threads[2];
   for (int i = 0; i < 2; ++i)
     if (pthread_create(&threads[i], NULL, work, record) != 0) return 1;
+  while (!rests(&ids[0]) || !rests(&ids[1])) usleep(1000);
   printf("ready\n");
   fflush(stdout);
   char line[64];
