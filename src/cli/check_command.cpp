@@ -51,11 +51,10 @@ class CheckCommand : public Command {
   void define(CLI::App& app) override {
     app.add_option("TARGET", words_, "Files, and ids of processes")->option_text("...");
     app.add_option("--profile", profiles_,
-                   "What to check: custom-labels-v0, custom-labels-v1, otep-4947, otep-4719, sdt, "
-                   "dof, all (several: with commas)")
+                   "What to check (several: with commas; what is published)")
         ->delimiter(',')
         ->allow_extra_args(false)  // what follows is a target
-        ->option_text("NAME");
+        ->option_text("custom-labels-v0|custom-labels-v1|otep-4947|otep-4719|sdt|dof|all");
     app.add_option("--duration", duration_, "How long to look at a process (2s)")
         ->option_text("TIME");
     app.add_flag("--strict", strict_, "Advice that is not followed fails, too");
