@@ -19,8 +19,8 @@ struct {
 static __always_inline struct scratch* claim_scratch(void) {
   const __u32 first = bpf_get_smp_processor_id() * SCRATCHES_PER_CPU;
   for (__u32 i = 0; i < SCRATCH_TRIES; ++i) {
-    __u32 index = first + i;  // beyond its own, those of the next CPUs
-    if (index >= scratch_count) index -= scratch_count;
+    // Beyond its own, those of the next CPUs; there may be one for all.
+    __u32 index = (first + i) % scratch_count;
     struct scratch* scratch = bpf_map_lookup_elem(&scratches, &index);
     if (scratch && __sync_val_compare_and_swap(&scratch->claimed, 0, 1) == 0) return scratch;
   }

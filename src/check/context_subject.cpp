@@ -89,6 +89,7 @@ void ContextWatch::find_candidates() {
     subject_.search_problem = found.error().message;
     return;
   }
+  subject_.search_problem = {};
   std::vector<ContextCandidate> candidates;
   for (const target::Mapping& mapping : found->mappings) {
     ContextCandidate one{mapping, format::read_context_header(process_.memory(), mapping.start),

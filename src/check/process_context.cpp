@@ -58,7 +58,8 @@ Answer stamped(const ContextSubject& subject) {
   const ContextCandidate* one = subject.chosen();
   if (one == nullptr || !one->header || one->header->version == abi::process_context::version_1)
     return none();
-  if (one->header->stamp == 0 ||
+  const bool was_read = subject.state && !subject.problem;
+  if ((one->header->stamp == 0 && !was_read) ||
       (subject.problem && subject.problem->code == ErrorCode::interrupted))
     return fails("it is being updated, all the time that it was looked at");
   return holds(fmt::format("{} ns", one->header->stamp));

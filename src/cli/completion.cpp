@@ -122,12 +122,12 @@ std::string bash_words(const Value& value) {
       return fmt::format("COMPREPLY=($(compgen -W '{}' -- \"$word\"))",
                          fmt::join(value.choices, " "));
     case Words::files:
-      return "compopt -o filenames; COMPREPLY=($(compgen -f -- \"$word\"))";
+      return "compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- \"$word\")";
     case Words::processes:
       return "COMPREPLY=($(compgen -W \"$(cd /proc && echo [0-9]*)\" -- \"$word\"))";
     case Words::processes_and_files:
-      return "COMPREPLY=($(compgen -W \"$(cd /proc && echo [0-9]*)\" -- \"$word\"; compgen -f -- "
-             "\"$word\"))";
+      return "mapfile -t COMPREPLY < <(compgen -W \"$(cd /proc && echo [0-9]*)\" -- \"$word\"; "
+             "compgen -f -- \"$word\")";
     case Words::any:
       break;
   }

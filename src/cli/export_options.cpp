@@ -75,17 +75,17 @@ bool finish(send::Exporter& exporter, std::string_view spool) {
   const auto add = [&](std::uint64_t count, const char* what) {
     if (count != 0) text += fmt::format(", {} {}", count, what);
   };
-  if (counters.waiting != 0)
-    text += stays ? fmt::format(", {} in {} for the next start", counters.waiting, spool)
-                  : fmt::format(", {} not taken in time and lost", counters.waiting);
+  const std::uint64_t lost = stays ? counters.unwritten : counters.waiting;
+  if (counters.waiting > lost)
+    text += fmt::format(", {} in {} for the next start", counters.waiting - lost, spool);
+  add(lost, "not taken in time and lost");
   add(counters.refused, "refused and dropped");
   add(counters.overflowed, "dropped as the spool was full");
   add(counters.skipped, "files of the spool not ours and left there");
   if (counters.rejected != 0)
     text += fmt::format("; the collector left out {}", counted(counters.rejected, "profile"));
   fmt::print(stderr, "vitrine: {}\n", printable(text));
-  return counters.refused + counters.overflowed + counters.rejected == 0 &&
-         (stays || counters.waiting == 0);
+  return counters.refused + counters.overflowed + counters.rejected == 0 && lost == 0;
 }
 
 }  // namespace vitrine::cli

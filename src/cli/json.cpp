@@ -4,9 +4,9 @@
 
 #include "cli/text.hpp"
 #include "cli/value_json.hpp"
-#include "symbol/demangle.hpp"
 #include "probe/pattern.hpp"
 #include "probe/type_name.hpp"
+#include "symbol/demangle.hpp"
 
 namespace vitrine::cli {
 namespace {

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "observe/argument_errors.hpp"
-#include "symbol/demangle.hpp"
 #include "probe/type_name.hpp"
+#include "symbol/demangle.hpp"
 
 namespace vitrine::cli {
 namespace {

@@ -89,6 +89,10 @@ Result<void> ProfileRequest::take() {
   auto named = profile_outputs(paths_, formats_);
   if (!named) return tl::unexpected(named.error());
   outputs = std::move(*named);
+  for (const ProfileOutput& output : outputs)
+    if (output.path == "-" && !top.empty())
+      return fail(ErrorCode::usage, "--top's table and a profile cannot both go to standard output",
+                  "give the profile a file: -o profile.pb.gz");
   if (!filter_.empty()) {
     auto filter = profile::Filter::parse(filter_);
     if (!filter) return tl::unexpected(filter.error());
@@ -101,7 +105,7 @@ Result<void> ProfileRequest::take() {
 
 Result<void> ProfileRequest::take_continuous() {
   if (continuous_.empty()) return {};
-  auto interval = parse_duration(continuous_);
+  auto interval = parse_interval(continuous_);
   if (!interval) return tl::unexpected(interval.error());
   every = *interval;
   if (!watch_.empty() || !top.empty())
@@ -121,8 +125,9 @@ Result<void> ProfileRequest::take_watch() {
   // A table of labels needs no names.
   options.symbols = top.empty() || !outputs.empty() || sending.given();
   if (watch_.empty()) return {};
-  if (top.empty() || !outputs.empty())
-    return fail(ErrorCode::usage, "--watch refreshes a table", "add --top KEY, and leave out -o");
+  if (top.empty() || !outputs.empty() || sending.given())
+    return fail(ErrorCode::usage, "--watch refreshes a table",
+                "add --top KEY, and leave out -o and --export");
   auto interval = parse_interval(watch_);
   if (!interval) return tl::unexpected(interval.error());
   refreshing = *interval;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "symbol/debug_file.hpp"
 #include "probe/file_symbols.hpp"
+#include "symbol/debug_file.hpp"
 
 namespace vitrine::observe {
 

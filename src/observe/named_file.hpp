@@ -7,8 +7,8 @@
 #include <unordered_map>
 
 #include "elf/functions.hpp"
-#include "symbol/debug_file.hpp"
 #include "file/file_memory.hpp"
+#include "symbol/debug_file.hpp"
 
 namespace vitrine::observe {
 

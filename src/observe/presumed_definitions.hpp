@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "observe/definitions.hpp"
 #include "file/file_memory.hpp"
+#include "observe/definitions.hpp"
 
 namespace vitrine::observe {
 

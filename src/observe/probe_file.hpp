@@ -1,8 +1,8 @@
 // Looking into one file for probes.
 #pragma once
 
-#include "symbol/debug_file.hpp"
 #include "observe/probes.hpp"
+#include "symbol/debug_file.hpp"
 
 namespace vitrine::observe {
 

@@ -4,9 +4,9 @@
 
 #include <memory>
 
-#include "symbol/debug_file.hpp"
 #include "observe/probes.hpp"
 #include "probe/file_symbols.hpp"
+#include "symbol/debug_file.hpp"
 
 namespace vitrine::observe {
 

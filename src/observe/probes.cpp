@@ -9,11 +9,11 @@
 #include <set>
 
 #include "base/limits.hpp"
+#include "file/regular_file.hpp"
 #include "observe/probe_file.hpp"
 #include "target/mapped_files.hpp"
 #include "target/permission.hpp"
 #include "target/process.hpp"
-#include "file/regular_file.hpp"
 
 namespace vitrine::observe {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "base/result.hpp"
 #include "elf/file.hpp"
-#include "probe/probe.hpp"
 #include "file/file_memory.hpp"
+#include "probe/probe.hpp"
 
 namespace vitrine::observe {
 
@@ -65,8 +65,8 @@ class ProbeFiles {
   Result<ProcessProbes> of_process(int pid);
 
  private:
-  Result<std::shared_ptr<const ProbeFile>> take(FileDescriptor file,
-                                                const std::string& path, std::vector<int> roots);
+  Result<std::shared_ptr<const ProbeFile>> take(FileDescriptor file, const std::string& path,
+                                                std::vector<int> roots);
 
   ProbeDetail detail_;
   std::map<file::FileIdentity, Result<std::shared_ptr<const ProbeFile>>> known_;

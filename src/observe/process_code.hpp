@@ -15,7 +15,7 @@ namespace vitrine::observe {
 /// A file with code. It stays open as long as somebody has this: it may be deleted meanwhile.
 struct CodeFile {
   std::string name;  ///< as the process in which it was seen first has it; "[vdso]"
-  std::shared_ptr<file::FileMemory> file;   ///< null: it could not be opened
+  std::shared_ptr<file::FileMemory> file;     ///< null: it could not be opened
   std::shared_ptr<unwind::FrameTable> table;  ///< null: no rules could be read
 };
 

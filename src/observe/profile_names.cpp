@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <chrono>
 #include <set>
 #include <utility>
 
@@ -14,6 +15,11 @@
 
 namespace vitrine::observe {
 namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Of one profile: nobody looks at the ring buffer meanwhile.
+constexpr std::chrono::seconds longest_naming{60};
 
 using profile::Index;
 using profile::none;
@@ -123,6 +129,7 @@ profile::Profile ProfileNames::name(UnnamedProfile unnamed, bool symbols) {
     }
   }
 
+  const auto end = Clock::now() + longest_naming;
   const auto our_root = target::open_at(AT_FDCWD, "/", O_PATH | O_DIRECTORY);
   for (const auto& [code, questions] : asked) {
     symbol::File file;
@@ -132,7 +139,11 @@ profile::Profile ProfileNames::name(UnnamedProfile unnamed, bool symbols) {
     const SampledProgram& program = *unnamed.processes[questions.mapped->process];
     if (program.root) file.root_dirs.push_back(program.root.get());
     if (our_root) file.root_dirs.push_back(our_root->get());
-    const symbol::Answer answer = symboliser_.resolve(file, questions.addresses);
+    symbol::Answer answer;
+    if (Clock::now() < end)
+      answer = symboliser_.resolve(file, questions.addresses);
+    else
+      answer.problem = "no time was left for its symbols: other files took it";
     for (std::size_t n = 0; n < questions.places.size() && n < answer.frames.size(); ++n)
       put(questions.places[n], answer.frames[n]);
     if (answer.problem.empty()) continue;

@@ -22,6 +22,8 @@ using Clock = std::chrono::steady_clock;
 
 /// Between two looks into the ring buffer.
 constexpr milliseconds shortest_rest{1}, longest_rest{100};
+/// At the end of an interval: samples go on to come.
+constexpr milliseconds longest_drain{1000};
 /// Taken in at once: an eighth of the ring buffer, with stacks of a usual size.
 constexpr std::size_t many_samples = 256;
 constexpr std::uint64_t second_ns = 1'000'000'000;
@@ -298,12 +300,18 @@ void LiveProfiling::stop() {
 /// What waits, waits in this interval too, though it is not over.
 void LiveProfiling::take_unfinished(std::uint64_t until_ns) {
   if (auto cut = profiler_->cut(until_ns); !cut) note(cut.error().message);
-  if (const auto taken = take_samples(milliseconds(0)); !taken) note(taken.error().message);
+  const auto end = Clock::now() + longest_drain;
+  while (Clock::now() < end) {
+    const auto taken = take_samples(milliseconds(0));
+    if (!taken) return note(taken.error().message);
+    if (*taken == 0) return;
+  }
 }
 
 profile::Profile LiveProfiling::take() {
   const std::uint64_t until_ns = now_ns(CLOCK_MONOTONIC);
   if (options_.off_cpu) take_unfinished(until_ns);
+  for (const pid_t pid : programs_.tidy()) labels_->exited(pid);
   UnnamedProfile unnamed = builder_.take();
   profile::Profile& profile = unnamed.profile;
   profile.start_ns = began_ns_ + to_unix_ns_;

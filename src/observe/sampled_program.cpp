@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/limits.hpp"
 #include "bpf/moment.hpp"
@@ -33,6 +35,19 @@ pid_t key_of(const vitrine_moment& moment) {
   return moment.pid > 0 ? moment.pid : -moment.kernel_tgid;
 }
 
+void learn_facts(SampledProgram& program) {
+  ProcessFacts facts = read_facts(program.pid, program.proc_dir.get());
+  if (!facts.command.empty()) program.facts = std::move(facts);  // else it is gone
+}
+
+/// What its parent says of itself that cannot hold for it. The rest does until it is looked at.
+void of_a_child(ProcessFacts& facts) {
+  facts.inner_pid = 0;
+  std::erase_if(facts.context, [](const profile::Attribute& attribute) {
+    return attribute.key == "process.pid" || attribute.key == "service.instance.id";
+  });
+}
+
 }  // namespace
 
 SampledPrograms::Program SampledPrograms::of(const vitrine_moment& moment) {
@@ -41,6 +56,7 @@ SampledPrograms::Program SampledPrograms::of(const vitrine_moment& moment) {
     for (const Program& program : known->second) {
       if (!is_of(*program, moment)) continue;
       program->start_ns = moment.process_start_ns;
+      program->sampled = true;
       if (program->stale && Clock::now() - program->read_at >= after_mapping) refresh(*program);
       return program;
     }
@@ -99,6 +115,8 @@ bool SampledPrograms::refresh(SampledProgram& program) {
   // Of a process that executes another program the mappings are not this one's.
   const int proc_dir = program.proc_dir.get();
   if (program.image != 0 && program_image(proc_dir) != program.image) return false;
+  // It publishes its context once it runs, and it was looked at before that.
+  if (program.facts.context.empty()) learn_facts(program);
   auto code = reader_.read(proc_dir);
   if (!code || code->mappings == program.mappings || code->mappings.empty()) return false;
   program.unwinder.replace(std::move(code->map));
@@ -137,6 +155,7 @@ void SampledPrograms::forked(pid_t parent, pid_t child) {
   program->pid = child;
   program->image = from.image;
   program->facts = from.facts;
+  of_a_child(program->facts);
   program->mappings = from.mappings;
   program->files = from.files;
   program->unwinder.replace(from.unwinder.code());
@@ -153,6 +172,32 @@ void SampledPrograms::forked(pid_t parent, pid_t child) {
 void SampledPrograms::mapped(pid_t pid) {
   const auto known = processes_.find(pid);
   if (known != processes_.end()) known->second.front()->stale = true;
+}
+
+/// Of a process whose end was not told, or not in time. Its last samples may still come: it is so
+/// only the second time that it is found gone.
+bool SampledPrograms::is_over(SampledProgram& program) {
+  const bool was_sampled = std::exchange(program.sampled, false);
+  if (!program.proc_dir) return !was_sampled;
+  const bool is_gone = ::faccessat(program.proc_dir.get(), "stat", F_OK, 0) != 0;
+  return std::exchange(program.gone, is_gone) && is_gone;
+}
+
+std::vector<pid_t> SampledPrograms::tidy() {
+  std::vector<pid_t> over;
+  for (auto& [pid, known] : processes_) {
+    SampledProgram& program = *known.front();
+    const bool sampled = program.sampled;
+    if (is_over(program)) {
+      over.push_back(pid);
+    } else if (sampled && program.proc_dir && !program.gone &&
+               program_image(program.proc_dir.get()) == program.image) {
+      learn_facts(program);
+    }
+  }
+  for (const pid_t pid : over) processes_.erase(pid);
+  reader_.forget_unused();
+  return over;
 }
 
 std::vector<std::string> SampledPrograms::take_problems() {

@@ -43,6 +43,8 @@ struct SampledProgram {
   std::chrono::steady_clock::time_point read_at{};
   std::chrono::milliseconds patience{};  ///< until an unknown address makes us look again
   bool stale = false;                    ///< it has mapped something since
+  bool sampled = true;                   ///< since the last tidy()
+  bool gone = false;                     ///< at the last tidy()
 };
 
 /// Of all processes that are sampled: what is known of each, and of what it executed before, as
@@ -65,6 +67,10 @@ class SampledPrograms {
   void departed(pid_t pid) { processes_.erase(pid); }
   [[nodiscard]] bool knows(pid_t pid) const { return processes_.contains(pid); }
 
+  /// Between profiles: learns anew what processes say of themselves, and forgets those that have
+  /// ended, which it returns, and files that nobody has mapped any more.
+  std::vector<pid_t> tidy();
+
   /// Why some of what is known is less than it could be, each once.
   [[nodiscard]] std::vector<std::string> take_problems();
 
@@ -74,6 +80,7 @@ class SampledPrograms {
   Program read(pid_t pid);
   bool refresh(SampledProgram& program);
   Program& keep(pid_t key, Program program);
+  static bool is_over(SampledProgram& program);
 
   CodeReader reader_;
   std::map<pid_t, Known> processes_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 #include "base/utf8.hpp"
 #include "profile/select.hpp"
@@ -73,12 +74,16 @@ std::string CleanText::operator()(std::string_view bytes) {
   return replaced_utf8(bytes);
 }
 
+constexpr std::size_t most_renamed = 32;  // told one by one
+
 ExportedKeys::ExportedKeys(const Profile& profile, std::string_view label_prefix,
                            std::set<std::string, std::less<>> reserved,
                            std::string_view reserved_prefix, CleanText& clean) {
   std::set<std::string> keys;
   for (const LabelSet& set : profile.label_sets)
     for (const Label& label : set) keys.insert(label.key);
+  std::map<std::string, std::uint64_t, std::less<>> numbers;
+  std::uint64_t more = 0;
   for (const std::string& key : keys) {
     std::string name = std::string(label_prefix) + clean(key);
     const auto may_not_stay = [&] {
@@ -86,13 +91,20 @@ ExportedKeys::ExportedKeys(const Profile& profile, std::string_view label_prefix
              (!reserved_prefix.empty() && name.starts_with(reserved_prefix));
     };
     if (may_not_stay()) {
-      do name.insert(0, "label.");
-      while (may_not_stay());
-      renamed_.push_back(fmt::format("the label '{}' is called '{}' here", key, name));
+      name.insert(0, "label.");
+      // Numbered per name, as thousands of keys may look alike once they are UTF-8.
+      const std::string base = name;
+      for (std::uint64_t& number = numbers[base]; may_not_stay();)
+        name = fmt::format("{}.{}", base, ++number);
+      if (renamed_.size() < most_renamed)
+        renamed_.push_back(fmt::format("the label '{}' is called '{}' here", key, name));
+      else
+        ++more;
     }
     reserved.insert(name);
     names_.emplace(key, std::move(name));
   }
+  if (more != 0) renamed_.push_back(fmt::format("{} more labels are called otherwise", more));
 }
 
 std::int64_t as_signed(std::uint64_t ns) {

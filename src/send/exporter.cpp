@@ -218,6 +218,7 @@ class ThreadedExporter final : public Exporter {
     counters_.overflowed = spool_.overflowed();
     counters_.skipped = spool_.skipped();
     counters_.waiting = spool_.size();
+    counters_.unwritten = spool_.unwritten();
     for (std::string& text : spool_.take_notes()) notes_.add(std::move(text));
     changed_.notify_all();
   }

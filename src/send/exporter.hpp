@@ -35,6 +35,7 @@ struct ExportCounters {
   std::uint64_t overflowed = 0;  ///< requests dropped as the spool was full
   std::uint64_t skipped = 0;     ///< files in the spool that are no requests of ours, left there
   std::uint64_t waiting = 0;     ///< requests now in the spool
+  std::uint64_t unwritten = 0;   ///< of those, in memory alone, as the directory cannot be written
 };
 
 /// Has a thread of its own; what it is given returns at once. Whatever becomes of a request is in

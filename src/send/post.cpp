@@ -55,6 +55,9 @@ class CurlPost final : public Post {
     set(CURLOPT_FOLLOWLOCATION, 0L);  // redirected() decides
     set(CURLOPT_PROTOCOLS_STR, "http,https");
     set(CURLOPT_NOSIGNAL, 1L);
+#if LIBCURL_VERSION_NUM >= 0x075700
+    set(CURLOPT_QUICK_EXIT, 1L);  // a name server that does not answer is not waited for
+#endif
     const long timeout = std::max(1L, static_cast<long>(options.timeout.count()));
     set(CURLOPT_TIMEOUT_MS, timeout);
     set(CURLOPT_CONNECTTIMEOUT_MS, timeout);
@@ -77,7 +80,9 @@ class CurlPost final : public Post {
     curl_.slist_free_all(headers_);
   }
 
-  [[nodiscard]] bool ready() const { return easy_ != nullptr && wake_; }
+  [[nodiscard]] bool ready() const {
+    return easy_ != nullptr && wake_;
+  }
 
   void start(std::string body) override {
     // Not before: it has sockets that a program which is started meanwhile would inherit.
@@ -90,7 +95,9 @@ class CurlPost final : public Post {
     begin(url_);
   }
 
-  [[nodiscard]] bool busy() const override { return busy_; }
+  [[nodiscard]] bool busy() const override {
+    return busy_;
+  }
 
   std::optional<Answer> wait(std::chrono::milliseconds timeout) override {
     if (busy_ && multi_ == nullptr) {
@@ -113,7 +120,9 @@ class CurlPost final : public Post {
     return go_on();
   }
 
-  void wake() override { ::eventfd_write(wake_.get(), 1); }
+  void wake() override {
+    ::eventfd_write(wake_.get(), 1);
+  }
 
  private:
   template <class Value>

@@ -167,6 +167,12 @@ std::optional<std::string> Spool::first() {
   return std::nullopt;
 }
 
+std::size_t Spool::unwritten() const {
+  if (!directory_) return 0;
+  return static_cast<std::size_t>(std::count_if(
+      entries_.begin(), entries_.end(), [](const Entry& entry) { return !entry.content.empty(); }));
+}
+
 void Spool::remove_first() {
   if (!entries_.empty()) forget(0);
 }

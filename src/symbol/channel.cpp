@@ -91,7 +91,7 @@ Result<Message> Channel::receive(std::size_t most, Clock::time_point until) {
     header.msg_iov = &part;
     header.msg_iovlen = 1;
     header.msg_control = ancillary.bytes;
-    header.msg_controllen = sizeof ancillary.bytes;
+    header.msg_controllen = CMSG_LEN(sizeof(int));  // no room for a second one
     const ssize_t n = ::recvmsg(socket_.get(), &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (n <= 0) return gone();

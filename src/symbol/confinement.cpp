@@ -164,6 +164,11 @@ void leave_everything(int (&keep)[8]) {
   struct sigaction standard {};
   standard.sa_handler = SIG_DFL;
   for (int number = 1; number < NSIG; ++number) ::sigaction(number, &standard, nullptr);
+  // A terminal and a service manager send these to all of a group: it is for the parent to end us.
+  struct sigaction passed_over {};
+  passed_over.sa_handler = SIG_IGN;
+  for (const int number : {SIGHUP, SIGINT, SIGQUIT, SIGTERM})
+    ::sigaction(number, &passed_over, nullptr);
   // Out of the way of 3 to 10, where they are to be.
   for (int& fd : keep)
     if (fd >= 0) fd = ::fcntl(fd, F_DUPFD, 32);

@@ -39,6 +39,9 @@ std::optional<Link> read_link(Memory& file, const elf::File& elf) {
   return Link{std::string(text.substr(0, end)), elf.encoding.u32(read->bytes.data() + at)};
 }
 
+/// A sparse file may claim to have exabytes.
+constexpr std::int64_t most_to_sum = 4LL << 30;
+
 std::uint32_t checksum_of(Memory& file) {
   std::vector<std::byte> chunk(256 * 1024);
   uLong checksum = ::crc32(0, nullptr, 0);
@@ -88,7 +91,8 @@ std::unique_ptr<DebugFile> find_debug_file(Memory& file, const elf::File& elf,
       if (!debug || debug->machine != elf.machine || debug->encoding != elf.encoding) continue;
       const std::string its_id = elf::hex_build_id(**opened, *debug);
       const bool same = build_id.empty() || its_id.empty()
-                            ? link && checksum_of(**opened) == link->checksum
+                            ? link && (*opened)->identity().size <= most_to_sum &&
+                                  checksum_of(**opened) == link->checksum
                             : its_id == build_id;
       if (same)
         return std::make_unique<DebugFile>(DebugFile{std::move(*opened), std::move(*debug)});

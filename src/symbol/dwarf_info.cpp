@@ -17,7 +17,9 @@ namespace vitrine::symbol {
 namespace {
 
 /// In place of libdw's own, which says so on stderr.
-void __attribute__((noreturn)) end_out_of_memory() { ::_exit(out_of_memory); }
+void __attribute__((noreturn)) end_out_of_memory() {
+  ::_exit(out_of_memory);
+}
 
 }  // namespace
 

@@ -11,8 +11,8 @@
 #include <map>
 
 #include "base/limits.hpp"
-#include "target/map_query.hpp"
 #include "file/regular_file.hpp"
+#include "target/map_query.hpp"
 #include "target/threads.hpp"
 
 namespace vitrine::target {

@@ -392,8 +392,7 @@ TEST_F(DebugFiles, AreFoundByBuildIdWhereAProcessLooks) {
   std::filesystem::rename(directory_ / "program.debug", place + "/" + id.substr(2) + ".debug");
   const auto root = file::open_at(AT_FDCWD, directory_ / ".", O_PATH);
   ASSERT_TRUE(root);
-  auto memory =
-      file::FileMemory::from(*file::open_at(AT_FDCWD, directory_ / "program", O_RDONLY));
+  auto memory = file::FileMemory::from(*file::open_at(AT_FDCWD, directory_ / "program", O_RDONLY));
   ASSERT_TRUE(memory);
   const auto file =
       read_probe_file(std::move(*memory), "/program", {{root->get()}, "/program"}, {true});
