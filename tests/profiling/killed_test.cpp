@@ -136,7 +136,11 @@ TEST_F(Killed, LeavesTheProfiledAtFullSpeed) {
     }
   }
   Child witness = start_subject("work");
-  EXPECT_GT(speed_against(target, witness), 0.9);
+  const double ratio = speed_against(target, witness);
+  fmt::print("{:.2f} of the speed of one that was never profiled\n", ratio);
+  // What a machine does to two programs at once may be a tenth; a breakpoint or a single step that
+  // was left would be many times this.
+  EXPECT_GT(ratio, 0.5);
 }
 
 TEST_F(Killed, LosesNoSignal) {
