@@ -8,23 +8,19 @@ using namespace vitrine;
 
 namespace {
 
-bool within(std::span<const std::byte> record, std::span<const std::byte> part) {
-  return part.empty() || (part.data() >= record.data() &&
-                          part.data() + part.size() <= record.data() + record.size());
-}
-
 void take(std::span<const std::byte> record, bpf::KeptSets& kept, bpf::Fire& fire) {
   if (!bpf::parse_fire(record, fire)) return;
   fuzz::require(fire.captures.size() == fire.head.captures);
   fuzz::require(fire.sets.size() == fire.head.moment.sets);
   fuzz::require(fire.stack.size() * 8 <= record.size());
   fuzz::require(fire.comm().size() <= sizeof fire.head.moment.comm);
-  for (const bpf::Captured& captured : fire.captures) fuzz::require(within(record, captured.bytes));
+  for (const bpf::Captured& captured : fire.captures)
+    fuzz::require(fuzz::within(record, captured.bytes));
   std::size_t bytes = 0;
   for (const bpf::FireSet& set : fire.sets) {
-    fuzz::require(within(record, set.kept));
+    fuzz::require(fuzz::within(record, set.kept));
     for (const ChunkMemory::Chunk& chunk : set.chunks) {
-      fuzz::require(within(record, chunk.bytes));
+      fuzz::require(fuzz::within(record, chunk.bytes));
       bytes += chunk.bytes.size();
     }
   }

@@ -37,6 +37,12 @@ inline std::span<const std::byte> bytes(const std::uint8_t* data, std::size_t si
   return std::as_bytes(std::span(data, size));
 }
 
+/// Whether a view that was made of a record stays in it.
+inline bool within(std::span<const std::byte> record, std::span<const std::byte> part) {
+  return part.empty() || (part.data() >= record.data() &&
+                          part.data() + part.size() <= record.data() + record.size());
+}
+
 /// A property that must hold whatever the input.
 inline void require(bool holds) {
   if (!holds) std::abort();

@@ -7,19 +7,15 @@ using namespace vitrine;
 
 namespace {
 
-bool within(std::span<const std::byte> record, std::span<const std::byte> part) {
-  return part.empty() || (part.data() >= record.data() &&
-                          part.data() + part.size() <= record.data() + record.size());
-}
-
 void take(std::span<const std::byte> record, bpf::KeptSets& kept, bpf::StackSample& sample) {
   if (!bpf::parse_stack_sample(record, sample)) return;
   fuzz::require(sample.sets.size() == sample.head.moment.sets);
-  fuzz::require(within(record, sample.stack));
+  fuzz::require(fuzz::within(record, sample.stack));
   fuzz::require((sample.kernel_stack.size() + sample.registers.size()) * 8 <= record.size());
   for (const bpf::FireSet& set : sample.sets) {
-    fuzz::require(within(record, set.kept));
-    for (const ChunkMemory::Chunk& chunk : set.chunks) fuzz::require(within(record, chunk.bytes));
+    fuzz::require(fuzz::within(record, set.kept));
+    for (const ChunkMemory::Chunk& chunk : set.chunks)
+      fuzz::require(fuzz::within(record, chunk.bytes));
   }
   kept.complete(sample.head.moment, sample.sets);
 }

@@ -79,9 +79,7 @@ class LoadedProfiler final : public Profiler {
     targets_ = {fd(program_->maps.targets), fd(program_->maps.presumed)};
     if (auto filled = fill_free_blocks(); !filled) return filled;
     if (options_.off_cpu) load_waiting();
-    // Samples are added up: none is needed soon.
-    return ring_.emplace().open(fd(program_->maps.events), &program_->bss->reader_waits,
-                                milliseconds(10));
+    return ring_.emplace().open(fd(program_->maps.events), &program_->bss->reader_waits);
   }
 
   Result<void> start() override {

@@ -15,7 +15,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds longest_wait{10};
+constexpr milliseconds shortest_wait{1}, longest_wait{10};
 
 }  // namespace
 
@@ -28,8 +28,7 @@ RecordRing::~RecordRing() {
   ring_buffer__free(ring_);
 }
 
-Result<void> RecordRing::open(int map, volatile unsigned* reader_waits, milliseconds rest) {
-  rest_ = rest;
+Result<void> RecordRing::open(int map, volatile unsigned* reader_waits) {
   const KernelLog log;
   reader_waits_ = reader_waits;
   ring_ = ring_buffer__new(map, hand_over, this, nullptr);
@@ -58,7 +57,7 @@ Result<std::size_t> RecordRing::poll(milliseconds timeout, const Sink& sink) {
     }
     const int got = ring_buffer__consume(ring_);
     if (got < 0 && got != -ECANCELED) return tl::unexpected(log.error("read records", got));
-    wait_ = handed_over_ != 0 ? rest_ : std::min(wait_ * 2, longest_wait);
+    wait_ = handed_over_ != 0 ? shortest_wait : std::min(wait_ * 2, longest_wait);
     if (handed_over_ != 0 || Clock::now() >= end) return handed_over_;
   }
 }

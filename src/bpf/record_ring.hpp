@@ -26,10 +26,8 @@ class RecordRing {
   ~RecordRing();
 
   /// `map`: descriptor of the buffer. `reader_waits`: the program's, in its mapped variables. Both
-  /// must outlive this. `rest`: how long to wait after records have come; whoever needs none of them
-  /// soon saves wake-ups. Errors: not_permitted, failed.
-  Result<void> open(int map, volatile unsigned* reader_waits,
-                    std::chrono::milliseconds rest = std::chrono::milliseconds(1));
+  /// must outlive this. Errors: not_permitted, failed.
+  Result<void> open(int map, volatile unsigned* reader_waits);
 
   /// Hands over what has come in, waiting for it at most `timeout`; ends, at the latest, after about
   /// `timeout` and one record. Returns how many records there were.
@@ -42,7 +40,6 @@ class RecordRing {
   ring_buffer* ring_ = nullptr;
   int wake_ = -1;
   volatile unsigned* reader_waits_ = nullptr;
-  std::chrono::milliseconds rest_{1};
   std::chrono::milliseconds wait_{10};
   // During poll().
   const Sink* sink_ = nullptr;

@@ -16,6 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using test::ask;
+using test::expect_counting_on;
 using test::expect_unharmed;
 using test::start_subject;
 
@@ -39,16 +40,7 @@ TEST_P(Killed, LeavesNothingBehind) {
     reader.signal(SIGKILL);
     ASSERT_EQ(reader.wait(), 128 + SIGKILL);
     expect_unharmed(target.pid());
-    // Every thread goes on counting.
-    for (int attempt = 0;; ++attempt) {
-      const auto now = ask(target);
-      ASSERT_EQ(now.size(), counts.size());
-      bool all = true;
-      for (std::size_t i = 0; i < now.size(); ++i) all = all && now[i] > counts[i];
-      if (all) break;
-      ASSERT_LT(attempt, 1000) << "a thread does not go on";
-      std::this_thread::sleep_for(5ms);
-    }
+    ASSERT_NO_FATAL_FAILURE(expect_counting_on(target, counts));
   }
   EXPECT_THAT(test::left_behind(before), testing::IsEmpty());
 }

@@ -32,6 +32,19 @@ inline std::vector<long> ask(Child& child) {
   return numbers;
 }
 
+/// Every thread of a subject that works has counted on since it said `counts`.
+inline void expect_counting_on(Child& child, const std::vector<long>& counts) {
+  for (int attempt = 0;; ++attempt) {
+    const auto now = ask(child);
+    ASSERT_EQ(now.size(), counts.size());
+    bool all = true;
+    for (std::size_t i = 0; i < now.size(); ++i) all = all && now[i] > counts[i];
+    if (all) return;
+    ASSERT_LT(attempt, 1000) << "a thread does not go on";
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
 /// "State" and "TracerPid" of each thread, by tid.
 struct ThreadStatus {
   char state = '?';

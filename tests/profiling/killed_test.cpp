@@ -20,6 +20,7 @@ namespace {
 using namespace std::chrono_literals;
 using test::ask;
 using test::Child;
+using test::expect_counting_on;
 using test::expect_unharmed;
 using test::start_subject;
 
@@ -125,15 +126,7 @@ TEST_F(Killed, LeavesTheProfiledAtFullSpeed) {
   for (int kill = 0; kill < 100; ++kill) {
     const auto counts = ask(target);
     kill_one_of(target);
-    for (int attempt = 0;; ++attempt) {
-      const auto now = ask(target);
-      ASSERT_EQ(now.size(), counts.size());
-      bool all = true;
-      for (std::size_t i = 0; i < now.size(); ++i) all = all && now[i] > counts[i];
-      if (all) break;
-      ASSERT_LT(attempt, 1000) << "a thread does not go on";
-      std::this_thread::sleep_for(5ms);
-    }
+    ASSERT_NO_FATAL_FAILURE(expect_counting_on(target, counts));
   }
   Child witness = start_subject("work");
   const double ratio = speed_against(target, witness);
