@@ -12,6 +12,7 @@ ALLOWED = {
     "abi": set(),
     "base": set(),
     "publish": {"abi"},
+    "confine": {"base"},
     "file": {"base"},
     "format": {"abi", "base"},
     "elf": {"abi", "base"},
@@ -28,7 +29,7 @@ ALLOWED = {
     "observe": {"abi", "base", "dof", "file", "format", "elf", "probe", "profile", "query", "target", "bpf",
                 "symbol", "unwind"},
     "check": {"abi", "base", "dof", "elf", "file", "format", "probe", "target", "bpf", "observe"},
-    "cli": {"base", "check", "dof", "format", "observe", "probe", "profile", "query", "send",
+    "cli": {"base", "check", "confine", "dof", "format", "observe", "probe", "profile", "query", "send",
             "symbol", "usdt"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([a-z_]+)/')

@@ -1,0 +1,73 @@
+// Capabilities: what the kernel lets a thread do beyond what everybody may (capabilities(7)), as
+// values, and how to give them up.
+#pragma once
+
+#include <linux/capability.h>
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace vitrine::confine {
+
+/// A set of capabilities, each a number CAP_* of linux/capability.h.
+class Capabilities {
+ public:
+  constexpr Capabilities() = default;
+  constexpr Capabilities(std::initializer_list<int> numbers) {
+    for (const int number : numbers) bits_ |= std::uint64_t{1} << number;
+  }
+
+  [[nodiscard]] constexpr bool empty() const { return bits_ == 0; }
+  [[nodiscard]] constexpr bool has(int number) const { return (bits_ >> number & 1) != 0; }
+  [[nodiscard]] constexpr bool has_all(Capabilities others) const {
+    return (others.bits_ & ~bits_) == 0;
+  }
+  /// Those that `others` have not.
+  [[nodiscard]] constexpr Capabilities without(Capabilities others) const {
+    return of_bits(bits_ & ~others.bits_);
+  }
+
+  /// As the masks of /proc/PID/status ("CapEff"): bit n is capability n.
+  [[nodiscard]] constexpr std::uint64_t bits() const { return bits_; }
+  static constexpr Capabilities of_bits(std::uint64_t bits) {
+    Capabilities set;
+    set.bits_ = bits;
+    return set;
+  }
+
+  friend constexpr Capabilities operator|(Capabilities a, Capabilities b) {
+    return of_bits(a.bits_ | b.bits_);
+  }
+  friend constexpr Capabilities operator&(Capabilities a, Capabilities b) {
+    return of_bits(a.bits_ & b.bits_);
+  }
+  friend constexpr bool operator==(Capabilities, Capabilities) = default;
+
+  /// Their names, by number: "CAP_SYS_PTRACE".
+  [[nodiscard]] std::vector<std::string> names() const;
+  /// "CAP_SYS_PTRACE, CAP_PERFMON and CAP_BPF"; "no capability" when there is none.
+  [[nodiscard]] std::string text() const;
+  /// As setcap(8) takes them: "cap_sys_ptrace,cap_perfmon,cap_bpf"; empty when there is none.
+  [[nodiscard]] std::string setcap_text() const;
+
+ private:
+  std::uint64_t bits_ = 0;
+};
+
+/// Those that the calling thread has in effect.
+Capabilities effective_capabilities();
+
+/// Gives up, for good, all of the calling thread's capabilities that are not in `keep`: effective,
+/// permitted, inheritable and ambient, and, as far as we may (CAP_SETPCAP), of the bounding set.
+/// Threads that it starts from now on have no more; those that run keep theirs. Errors: failed.
+Result<void> keep_only(Capabilities keep);
+
+/// That no program we execute has more rights than we have: no setuid, no file capabilities.
+/// Errors: failed.
+Result<void> gain_nothing();
+
+}  // namespace vitrine::confine

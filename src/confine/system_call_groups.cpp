@@ -1,0 +1,132 @@
+// The lists. Names that do not exist on a machine are left out there, so each has the old and the
+// new form of a call: which is made is up to the libc (glibc, musl) and its age. Two are allowed in
+// part: clone and ioctl (system_calls.cpp).
+#include "confine/system_calls.hpp"
+
+namespace vitrine::confine {
+namespace {
+
+constexpr const char* memory[] = {
+    // memory
+    "brk", "mmap", "munmap", "mremap", "mprotect", "madvise", "mlock", "munlock", "mincore",
+    "membarrier", "map_shadow_stack", "mseal", "pkey_mprotect",
+    // locks
+    "futex", "futex_wait", "futex_wake", "futex_requeue", "futex_waitv", "set_robust_list",
+    "get_robust_list", "rseq",
+    // signals
+    "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "rt_sigsuspend", "rt_sigtimedwait",
+    "rt_sigpending", "sigaltstack", "tgkill", "restart_syscall", "pause", "alarm", "setitimer",
+    "getitimer", "timer_create", "timer_settime", "timer_gettime", "timer_delete",
+    // time
+    "clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "gettimeofday", "time",
+    "times",
+    // who and where we are
+    "getpid", "gettid", "getppid", "getpgid", "getpgrp", "getsid", "getuid", "geteuid", "getgid",
+    "getegid", "getgroups", "getresuid", "getresgid", "capget", "uname", "sysinfo", "getcpu",
+    "sched_yield", "sched_getaffinity", "sched_getparam", "sched_getscheduler", "getpriority",
+    "getrusage", "getrandom", "arch_prctl", "set_tid_address",
+    // A tracer that has put a probe into our libraries makes these in our name (Linux 6.11, 6.18),
+    // and without them we crash.
+    "uretprobe", "uprobe", "exit", "exit_group"};
+
+constexpr const char* reading[] = {
+    "read", "pread64", "readv", "preadv", "preadv2", "write", "pwrite64", "writev", "pwritev",
+    "pwritev2", "lseek", "_llseek", "close", "close_range", "fstat", "fstatfs", "dup", "dup2",
+    "dup3", "fcntl", "flock", "ioctl", "fadvise64", "readahead", "getdents64", "getdents",
+    "ftruncate", "fsync", "fdatasync", "fallocate", "copy_file_range", "sendfile", "splice",
+    // waiting
+    "poll", "ppoll", "select", "pselect6", "epoll_create1", "epoll_create", "epoll_ctl",
+    "epoll_wait", "epoll_pwait", "epoll_pwait2", "eventfd2", "eventfd", "signalfd4",
+    "timerfd_create", "timerfd_settime", "timerfd_gettime", "pipe2", "pipe", "memfd_create"};
+
+constexpr const char* files[] = {"open",
+                                 "openat",
+                                 "openat2",
+                                 "stat",
+                                 "lstat",
+                                 "statx",
+                                 "newfstatat",
+                                 "access",
+                                 "faccessat",
+                                 "faccessat2",
+                                 "readlink",
+                                 "readlinkat",
+                                 "getcwd",
+                                 "statfs",
+                                 "getxattr",
+                                 "lgetxattr",
+                                 "fgetxattr",
+                                 "umask",
+                                 "inotify_init1",
+                                 "inotify_add_watch",
+                                 "inotify_rm_watch",
+                                 "name_to_handle_at"};
+
+constexpr const char* changing[] = {
+    "creat",     "rename", "renameat", "renameat2", "link",     "linkat", "symlink",
+    "symlinkat", "unlink", "unlinkat", "mkdir",     "mkdirat",  "rmdir",  "truncate",
+    "chmod",     "fchmod", "fchmodat", "fchmodat2", "chown",    "lchown", "fchown",
+    "fchownat",  "utime",  "utimes",   "utimensat", "futimesat"};
+
+constexpr const char* threads[] = {
+    "clone", "fork", "vfork", "wait4", "waitid", "prctl", "seccomp", "capset", "getrlimit",
+    "setrlimit", "prlimit64", "setpriority", "sched_setscheduler", "sched_setaffinity", "setpgid",
+    "setsid", "chdir", "fchdir",
+    // A worker is talked to over a pair of sockets; no socket can be made by that.
+    "socketpair", "sendmsg", "recvmsg", "sendto", "recvfrom", "shutdown"};
+
+constexpr const char* processes[] = {"process_vm_readv",
+                                     "pidfd_open",
+                                     "pidfd_getfd",
+                                     "pidfd_send_signal",
+                                     "kill",
+                                     "tkill",
+                                     "kcmp",
+                                     "wait4",
+                                     "waitid"};
+
+constexpr const char* tracing[] = {"ptrace", "wait4", "waitid"};
+
+constexpr const char* kernel[] = {"bpf", "perf_event_open", "prlimit64"};
+
+constexpr const char* network[] = {
+    "socket",  "socketpair", "connect",     "bind",        "listen",     "accept",
+    "accept4", "shutdown",   "getsockname", "getpeername", "getsockopt", "setsockopt",
+    "sendto",  "sendmsg",    "sendmmsg",    "recvfrom",    "recvmsg",    "recvmmsg"};
+
+constexpr const char* ipc[] = {"msgget",     "msgsnd", "msgrcv", "msgctl", "semget", "semop",
+                               "semtimedop", "semctl", "shmget", "shmat",  "shmdt",  "shmctl"};
+
+constexpr const char* execute[] = {"execve", "execveat"};
+
+}  // namespace
+
+std::span<const char* const> names_of(Calls group) {
+  switch (group) {
+    case Calls::memory:
+      return memory;
+    case Calls::reading:
+      return reading;
+    case Calls::files:
+      return files;
+    case Calls::changing:
+      return changing;
+    case Calls::threads:
+      return threads;
+    case Calls::processes:
+      return processes;
+    case Calls::tracing:
+      return tracing;
+    case Calls::kernel:
+      return kernel;
+    case Calls::network:
+      return network;
+    case Calls::ipc:
+      return ipc;
+    case Calls::execute:
+      return execute;
+  }
+  return {};
+}
+
+}  // namespace vitrine::confine

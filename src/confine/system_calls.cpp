@@ -1,0 +1,184 @@
+#include "confine/system_calls.hpp"
+
+#include <fmt/format.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace vitrine::confine {
+namespace {
+
+struct Released {
+  void operator()(void* context) const { ::seccomp_release(context); }
+};
+using Context = std::unique_ptr<void, Released>;
+
+/// Numbers of calls that libseccomp 2.5 does not know; those above 400 are the same everywhere.
+constexpr std::pair<std::string_view, int> newer[] = {
+#if defined(__x86_64__)
+    {"uretprobe", 335},  {"uprobe", 336},
+#endif
+    {"fchmodat2", 452},  {"map_shadow_stack", 453}, {"futex_wake", 454},
+    {"futex_wait", 455}, {"futex_requeue", 456},    {"mseal", 462},
+};
+
+/// Nothing: this machine has no such call.
+std::optional<int> number_of(const char* name) {
+  const int number = ::seccomp_syscall_resolve_name(name);
+  if (number >= 0) return number;
+  if (number != __NR_SCMP_ERROR) return std::nullopt;  // another machine's
+  const auto* known =
+      std::ranges::find(newer, std::string_view(name), &std::pair<std::string_view, int>::first);
+  return known == std::ranges::end(newer) ? std::nullopt : std::optional(known->second);
+}
+
+std::vector<int> numbers_of(const std::vector<const char*>& names) {
+  std::vector<int> numbers;
+  for (const char* name : names)
+    if (const auto number = number_of(name)) numbers.push_back(*number);
+  std::ranges::sort(numbers);
+  numbers.erase(std::ranges::unique(numbers).begin(), numbers.end());
+  return numbers;
+}
+
+tl::unexpected<Error> failed(int error) {
+  return fail(ErrorCode::failed,
+              fmt::format("cannot make a filter of system calls: {}", std::strerror(error)));
+}
+
+/// Threads and processes, but no namespaces: within one of users it would have every capability. The
+/// flags of clone3 are in memory, which no filter sees: it is on no list, and libcs then use clone.
+int allow_clone(void* context, int number) {
+  constexpr scmp_datum_t namespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
+                                      CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
+  return ::seccomp_rule_add(context, SCMP_ACT_ALLOW, number, 1,
+                            SCMP_A0(SCMP_CMP_MASKED_EQ, namespaces, 0));
+}
+
+/// All but what would change the terminal we run on, or type into it (TIOCSTI): of the requests of
+/// terminals, those that ask. The kernel takes 32 bits of the argument, so those are compared.
+int allow_ioctl(void* context, int number) {
+  constexpr scmp_datum_t all = 0xffffffff, terminals = 'T' << 8;
+  int error = 0;
+  const auto allow = [&](scmp_datum_t mask, scmp_datum_t value) {
+    if (error == 0)
+      error = ::seccomp_rule_add(context, SCMP_ACT_ALLOW, number, 1,
+                                 SCMP_A1(SCMP_CMP_MASKED_EQ, mask, value));
+  };
+  // Of another type: in some bit at least.
+  for (scmp_datum_t bit = 0x100; bit != 0x10000; bit <<= 1) allow(bit, ~terminals & bit);
+  for (const scmp_datum_t asks : {TCGETS, TIOCGPGRP, TIOCGWINSZ, FIONREAD, FIONBIO, FIOCLEX})
+    allow(all, asks);
+  allow(all, 0x802c542a);  // TCGETS2
+  return error;
+}
+
+int allow_call(void* context, int number) {
+  if (number == SYS_clone) return allow_clone(context, number);
+  if (number == SYS_ioctl) return allow_ioctl(context, number);
+  return ::seccomp_rule_add(context, SCMP_ACT_ALLOW, number, 0);
+}
+
+std::uint32_t action_of(SystemCalls::Refusal refusal) {
+  return refusal == SystemCalls::Refusal::kill ? SCMP_ACT_KILL_PROCESS : SCMP_ACT_ERRNO(ENOSYS);
+}
+
+/// What libseccomp makes of it; it writes to descriptors alone.
+Result<std::vector<std::uint8_t>> program_of(void* context) {
+  const int file = ::memfd_create("vitrine-filter", MFD_CLOEXEC);
+  if (file < 0) return failed(errno);
+  std::vector<std::uint8_t> bytes;
+  struct stat status {};
+  int error = -::seccomp_export_bpf(context, file);
+  if (error == 0 && ::fstat(file, &status) != 0) error = errno;
+  if (error == 0) {
+    bytes.resize(static_cast<std::size_t>(status.st_size));
+    if (::pread(file, bytes.data(), bytes.size(), 0) != status.st_size) error = EIO;
+  }
+  ::close(file);
+  if (error == 0 && (bytes.empty() || bytes.size() > BPF_MAXINSNS * sizeof(sock_filter)))
+    error = E2BIG;
+  if (error != 0) return failed(error);
+  return bytes;
+}
+
+}  // namespace
+
+static_assert(sizeof(sock_filter) == 8, "Filter::size()");
+
+SystemCalls& SystemCalls::allow(Calls group) {
+  const auto names = names_of(group);
+  allowed_.insert(allowed_.end(), names.begin(), names.end());
+  return *this;
+}
+
+SystemCalls& SystemCalls::allow(Names names) {
+  allowed_.insert(allowed_.end(), names);
+  return *this;
+}
+
+SystemCalls& SystemCalls::trap(Names names) {
+  trapped_.insert(trapped_.end(), names);
+  return *this;
+}
+
+SystemCalls& SystemCalls::refuse(Refusal how) {
+  refusal_ = how;
+  return *this;
+}
+
+SystemCalls SystemCalls::operator|(const SystemCalls& other) const {
+  SystemCalls both = *this;
+  both.allowed_.insert(both.allowed_.end(), other.allowed_.begin(), other.allowed_.end());
+  both.trapped_.insert(both.trapped_.end(), other.trapped_.begin(), other.trapped_.end());
+  return both;
+}
+
+Result<Filter> SystemCalls::compile() const {
+  const Context context(::seccomp_init(action_of(refusal_)));
+  if (!context) return failed(ENOMEM);
+  int error = ::seccomp_attr_set(context.get(), SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
+  // A tree instead of a list; older ones of libseccomp have only lists.
+  (void)::seccomp_attr_set(context.get(), SCMP_FLTATR_CTL_OPTIMIZE, 2);
+  const std::vector<int> trapped = numbers_of(trapped_);
+  for (const int number : trapped)
+    if (error == 0) error = ::seccomp_rule_add(context.get(), SCMP_ACT_TRAP, number, 0);
+  for (const int number : numbers_of(allowed_))
+    if (error == 0 && !std::ranges::binary_search(trapped, number))
+      error = allow_call(context.get(), number);
+  if (error != 0) return failed(-error);
+  auto program = program_of(context.get());
+  if (!program) return tl::unexpected(std::move(program.error()));
+  Filter filter;
+  filter.program_ = std::move(*program);
+  return filter;
+}
+
+bool Filter::install(Scope scope) const noexcept {
+  // The kernel copies the instructions; their alignment does not matter to it.
+  struct {
+    unsigned short count;
+    const void* instructions;
+  } program{static_cast<unsigned short>(size()), program_.data()};
+  static_assert(sizeof program == sizeof(sock_fprog));
+  const unsigned flags = scope == Scope::process ? SECCOMP_FILTER_FLAG_TSYNC : 0;
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program) == 0;
+}
+
+}  // namespace vitrine::confine
