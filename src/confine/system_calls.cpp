@@ -152,9 +152,11 @@ SystemCalls SystemCalls::operator|(const SystemCalls& other) const {
 Result<Filter> SystemCalls::compile() const {
   const Context context(::seccomp_init(action_of(refusal_)));
   if (!context) return failed(ENOMEM);
-  int error = ::seccomp_attr_set(context.get(), SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
-  // A tree instead of a list; older ones of libseccomp have only lists.
+  // Not to be had from every kernel and libseccomp: a thread is killed else, and calls take longer to
+  // find.
+  (void)::seccomp_attr_set(context.get(), SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
   (void)::seccomp_attr_set(context.get(), SCMP_FLTATR_CTL_OPTIMIZE, 2);
+  int error = 0;
   const std::vector<int> trapped = numbers_of(trapped_);
   for (const int number : trapped)
     if (error == 0) error = ::seccomp_rule_add(context.get(), SCMP_ACT_TRAP, number, 0);
