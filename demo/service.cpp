@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -208,6 +209,8 @@ int main(int argc, char** argv) {
   std::printf("%d\n", getpid());
   std::fflush(stdout);
   const timespec limit{seconds, 0};
-  sigtimedwait(&stop, nullptr, seconds > 0 ? &limit : nullptr);
+  // Who stops a thread for a moment (vitrine labels --mode ptrace) interrupts its wait.
+  while (sigtimedwait(&stop, nullptr, seconds > 0 ? &limit : nullptr) < 0 && errno == EINTR)
+    continue;
   open = false;
 }

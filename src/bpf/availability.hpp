@@ -12,4 +12,7 @@ bool built_in();
 /// when it does not describe its types.
 bool kernel_has_struct(const char* name);
 
+/// The same of a function.
+bool kernel_has_function(const char* name);
+
 }  // namespace vitrine::bpf

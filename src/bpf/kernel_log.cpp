@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 #include "bpf/availability.hpp"
 
@@ -18,11 +19,16 @@ namespace {
 
 thread_local KernelLog* listening = nullptr;
 
+constexpr std::size_t kept_of_a_message = 4096;  // its end: the verifier's log ends with its reason
+
 int collect(libbpf_print_level level, const char* format, va_list arguments) {
   if (level == LIBBPF_DEBUG || listening == nullptr) return 0;
-  char line[1024];
-  const int length = std::vsnprintf(line, sizeof line, format, arguments);
-  listening->add(line);
+  char* message = nullptr;
+  const int length = ::vasprintf(&message, format, arguments);
+  if (length < 0) return 0;
+  const auto bytes = static_cast<std::size_t>(length);
+  listening->add(message + (bytes > kept_of_a_message ? bytes - kept_of_a_message : 0));
+  std::free(message);
   return length;
 }
 
@@ -34,6 +40,24 @@ std::string last_line(const std::string& text) {
   std::string line = text.substr(begin == std::string::npos ? 0 : begin + 1,
                                  end - (begin == std::string::npos ? 0 : begin + 1) + 1);
   return " (" + line + ")";
+}
+
+/// Why the verifier refuses a program: the line before its statistics, with which its log ends. nullopt:
+/// it has not looked at one.
+std::optional<std::string> verifier_reason(const std::string& text) {
+  const std::size_t statistics = text.rfind("\nprocessed ");
+  if (statistics == std::string::npos || statistics == 0) return std::nullopt;
+  const std::size_t before = text.rfind('\n', statistics - 1);
+  const std::size_t begin = before == std::string::npos ? 0 : before + 1;
+  return text.substr(begin, statistics - begin);
+}
+
+bool kernel_describes(const char* name, __u32 kind) {
+  const KernelLog log;
+  btf* types = btf__load_vmlinux_btf();
+  const bool has = types != nullptr && btf__find_by_name_kind(types, name, kind) > 0;
+  btf__free(types);
+  return has;
 }
 
 }  // namespace
@@ -49,6 +73,12 @@ KernelLog::~KernelLog() {
 
 Error KernelLog::error(const std::string& doing, int error) const {
   error = std::abs(error);
+  // The verifier's errno is a refusal, too, but no right would change it.
+  if (const auto reason = verifier_reason(text_))
+    return {
+        ErrorCode::unsupported,
+        fmt::format("cannot {}: this kernel's verifier refuses the program: {}", doing, *reason),
+        "please report this, with what uname -r says"};
   if (error == EPERM || error == EACCES)
     return {ErrorCode::not_permitted,
             fmt::format("not permitted to {}: {}", doing, std::strerror(error)),
@@ -72,11 +102,11 @@ bool built_in() {
 }
 
 bool kernel_has_struct(const char* name) {
-  const KernelLog log;
-  btf* types = btf__load_vmlinux_btf();
-  const bool has = types != nullptr && btf__find_by_name_kind(types, name, BTF_KIND_STRUCT) > 0;
-  btf__free(types);
-  return has;
+  return kernel_describes(name, BTF_KIND_STRUCT);
+}
+
+bool kernel_has_function(const char* name) {
+  return kernel_describes(name, BTF_KIND_FUNC);
 }
 
 }  // namespace vitrine::bpf

@@ -44,54 +44,52 @@ static __always_inline int is_in(const struct own_block* block, __u64 record) {
   return block->id && record >= block->begin && record < block->end;
 }
 
-/// The set's content behind its head. Returns the id of what is kept of it.
+/// The set's content behind its head: what is read anew each time, and from room->kept_at on what is kept.
+/// Returns the id of what is kept.
 static __always_inline __u64 append_content(struct label_room* room, __u64 execution, __u32 shape,
-                                            __u64 mask, const struct slot_place* place,
-                                            __u64* kept_at) {
+                                            const struct vitrine_target* target) {
   struct label_buffer* out = &room->out;
-  const __u64 trouble = out->cut + out->faults;
-  *kept_at = out->used;
+  const struct slot_place* place = &room->place;
   __u64 id = 0;
+  room->trouble = out->cut + out->faults;
   if (shape == VITRINE_SIZED_RECORD && is_in(&room->own, place->record)) return room->own.id;
   if (shape == VITRINE_SIZED_RECORD) {
     const __u64 at = place->record ? append_chunk(out, place->record, RECORD_HEADER) : 0;
     if (!at) return 0;
     const __u8* header = piece_at(out, at);
     const __u64 attributes = *(const __u16*)(header + 26);
-    *kept_at = out->used;
+    room->kept_at = out->used;
     if (attributes)
       append_chunk(out, place->record + RECORD_HEADER,
                    attributes > LABEL_CHUNK_BYTES ? LABEL_CHUNK_BYTES : attributes);
-  } else if (shape == VITRINE_LABEL_ARRAY && place->record) {
-    struct serial_head head = {};
-    if (read_serial_head(&head, place->record)) {
-      const int whole = head.total_bytes <= LABEL_CHUNK_BYTES;
-      id = own_set_id(&room->last, execution, place->record, head.serial);
-      if (whole) {
-        room->own.begin = place->record;
-        room->own.end = place->record + head.total_bytes;
-        room->own.id = id;
-      }
-      if (!room->whole && last_was_sent(&room->last)) return id;
-      if (whole)
-        append_chunk(out, place->record, head.total_bytes);
-      else
-        copy_foreign_array(out, place->record, mask);
-    } else {
-      copy_foreign_array(out, place->record, mask);
+  } else if (shape == VITRINE_LABEL_ARRAY) {
+    const struct serial_head* head = &room->head;
+    if (!place->record) return 0;
+    const int own = read_serial_head(&room->head, place->record);
+    const int whole = own && head->total_bytes <= LABEL_CHUNK_BYTES;
+    if (own) id = own_set_id(&room->last, execution, place->record, head->serial);
+    if (whole) {
+      room->own.begin = place->record;
+      room->own.end = place->record + head->total_bytes;
+      room->own.id = id;
     }
+    if (own && !room->whole && last_was_sent(&room->last)) return id;
+    if (whole)
+      append_chunk(out, place->record, head->total_bytes);
+    else
+      copy_foreign_array(out, place->record, target->address_mask);
   } else {
-    copy_set(out, shape, place, mask);
+    copy_set(out, shape, place, target->address_mask);
   }
-  const __u64 length = out->used - *kept_at;
+  const __u64 length = out->used - room->kept_at;
   // What is not whole now may be the next time.
-  if (length == 0 || out->cut + out->faults != trouble) {
+  if (length == 0 || out->cut + out->faults != room->trouble) {
     if (id) room->own.id = 0;
     return 0;
   }
   if (id) return id;
-  id = hash_chunks(out, *kept_at, length, execution);
-  if (!room->whole && was_sent(id)) out->used = *kept_at;
+  id = hash_chunks(out, room->kept_at, length, execution);
+  if (!room->whole && was_sent(id)) out->used = room->kept_at;
   return id;
 }
 
@@ -102,27 +100,27 @@ VERIFIED_ALONE int append_set(struct label_room* room, const struct vitrine_targ
   const struct vitrine_definition* definition =
       &target->definitions[bounded(index, VITRINE_DEFINITIONS)];
   struct label_buffer* out = &room->out;
-  const __u64 head_at = out->used;
+  room->set_at = out->used;
   if (!append(out, sizeof(struct vitrine_fire_set))) return 0;
-  struct slot_place place = {};
-  find_slot(&place, definition, target, room->thread_pointer, &room->before);
-  if (place.state == VITRINE_SLOT_UNREADABLE) out->faults++;
-  const __u64 fresh_at = out->used;
-  __u64 kept_at = fresh_at, id = 0;
-  if (place.state == VITRINE_SLOT_READ)
-    id = append_content(room, execution, definition->shape, target->address_mask, &place, &kept_at);
-  if (id && out->used != kept_at) {
+  struct slot_place* place = &room->place;
+  find_slot(place, definition, target, room->thread_pointer, &room->before);
+  if (place->state == VITRINE_SLOT_UNREADABLE) out->faults++;
+  room->fresh_at = room->kept_at = out->used;
+  __u64 id = 0;
+  if (place->state == VITRINE_SLOT_READ)
+    id = append_content(room, execution, definition->shape, target);
+  if (id && out->used != room->kept_at) {
     room->new_set[bounded(room->new_sets, VITRINE_DEFINITIONS)] = id;
     room->new_sets++;
   }
-  struct vitrine_fire_set* head = piece_at(out, head_at);
+  struct vitrine_fire_set* head = piece_at(out, room->set_at);
   head->id = id;
-  head->slot_address = place.address;
-  head->slot = place.slot;
+  head->slot_address = place->address;
+  head->slot = place->slot;
   head->definition = definition->number;
-  head->state = place.state;
-  head->fresh_bytes = kept_at - fresh_at;
-  head->kept_bytes = out->used - kept_at;
+  head->state = place->state;
+  head->fresh_bytes = room->kept_at - room->fresh_at;
+  head->kept_bytes = out->used - room->kept_at;
   return 1;
 }
 

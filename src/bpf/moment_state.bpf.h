@@ -44,6 +44,11 @@ struct label_room {
   struct own_block own;
   struct last_set last; /* outlives the moment */
   struct slot_before before;
+  /* Of the definition that is looked at. Here, to spare the stack. */
+  struct slot_place place;
+  struct serial_head head;
+  __u64 set_at, fresh_at, kept_at; /* where the pieces of its set begin */
+  __u64 trouble;                   /* out.cut + out.faults before */
   struct label_buffer out;
 };
 

@@ -28,7 +28,9 @@ static __always_inline __u64 end_name(struct scratch* s) {
   const __u64 hash = hash_text((const struct text*)s->name.bytes, s->name.length);
   if (!adds_up || bpf_map_lookup_elem(&names, &hash)) return hash;
   if (s->name.whole > VITRINE_NAME_BYTES) count(VITRINE_TRACE_NAMES_CUT, 1);
-  if (bpf_map_update_elem(&names, &hash, &s->name, BPF_ANY)) count(VITRINE_TRACE_NAMES_FULL, 1);
+  const struct scratch* element = as_element(s);
+  if (element && bpf_map_update_elem(&names, &hash, &element->name, BPF_ANY))
+    count(VITRINE_TRACE_NAMES_FULL, 1);
   return hash;
 }
 

@@ -21,9 +21,11 @@ const volatile __u64 scheduler_start, scheduler_end;
 
 #define FRAMES_OF_TRACING 12 /* at most */
 
-static __always_inline __u32 count_frames_of_tracing(const __u64* ctx) {
-  __u64 frames[FRAMES_OF_TRACING] = {};
-  bpf_get_stack((void*)ctx, frames, sizeof frames, 0);
+/// `s`: room for what is looked at, which a sample is not yet in. Inline: a function would be a frame more.
+static __always_inline __u32 count_frames_of_tracing(struct scratch* s, const __u64* ctx) {
+  __u64* frames = (__u64*)s->room.out.bytes;
+  for (__u32 i = 0; i < FRAMES_OF_TRACING; ++i) frames[i] = 0;
+  bpf_get_stack((void*)ctx, frames, FRAMES_OF_TRACING * sizeof *frames, 0);
   for (__u32 i = 0; i < FRAMES_OF_TRACING; ++i)
     if (frames[i] >= scheduler_start && frames[i] < scheduler_end) return i;
   return 0;
@@ -52,10 +54,10 @@ static __always_inline void leave(const __u64* ctx, __u64 now, int could_run) {
   struct taking taking = {.ctx = ctx, .kind = VITRINE_SAMPLE_OFF_CPU, .now = now, .in_kernel = 1};
   taking.task = bpf_get_current_task_btf();
   if (!is_wanted(&taking)) return;
-  if (!frames_of_tracing) frames_of_tracing = count_frames_of_tracing(ctx);
-  taking.kernel_skips = frames_of_tracing;
   if (could_run) taking.flags = VITRINE_SAMPLE_PREEMPTED;
   struct scratch* s = claim_scratch();
+  if (s && !frames_of_tracing) frames_of_tracing = count_frames_of_tracing(s, ctx);
+  taking.kernel_skips = frames_of_tracing;
   const __u64 bytes = s ? take_sample(s, &taking) : 0;
   if (bytes) {
     keep_pending(s, taking.task->pid, bytes, now);

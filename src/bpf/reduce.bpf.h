@@ -74,12 +74,19 @@ static __always_inline void fill_group(struct scratch* s,
     group->argument[i] = i < program->groups ? group_part(s, program, program->group[i]) : 0;
 }
 
-static __always_inline struct vitrine_aggregate* aggregate_of(const struct vitrine_group* group) {
-  struct vitrine_aggregate* found = bpf_map_lookup_elem(&groups, group);
+/// Of s->group.
+static __always_inline struct vitrine_aggregate* find_aggregate(const struct scratch* s) {
+  const struct scratch* element = as_element(s);
+  return element ? bpf_map_lookup_elem(&groups, &element->group) : 0;
+}
+
+static __always_inline struct vitrine_aggregate* aggregate_of(const struct scratch* s) {
+  struct vitrine_aggregate* found = find_aggregate(s);
   if (found) return found;
   const struct vitrine_aggregate none = {};
-  bpf_map_update_elem(&groups, group, &none, BPF_NOEXIST);
-  return bpf_map_lookup_elem(&groups, group);
+  const struct scratch* element = as_element(s);
+  if (element) bpf_map_update_elem(&groups, &element->group, &none, BPF_NOEXIST);
+  return find_aggregate(s);
 }
 
 #define RAISE_TRIES 8 /* each lost one is another fire on this CPU */
@@ -127,7 +134,7 @@ static __always_inline struct vitrine_aggregate* others_of(
     struct scratch* s, const struct vitrine_site_program* program) {
   const struct vitrine_group others = {.probe = program->probe, .others = 1};
   s->group = others;
-  return bpf_map_lookup_elem(&groups, &s->group);
+  return find_aggregate(s);
 }
 
 /// Adds one fire of program `index` to its group; `value` unless it is counted.
@@ -136,7 +143,7 @@ static __always_inline void add_up(struct scratch* s, const struct vitrine_site_
   struct vitrine_aggregate* sum;
   if (has_groups(program)) {
     fill_group(s, program);
-    sum = aggregate_of(&s->group);
+    sum = aggregate_of(s);
   } else {
     sum = bpf_map_lookup_elem(&ungrouped, &index);
   }

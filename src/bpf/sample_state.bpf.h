@@ -21,8 +21,7 @@ struct vitrine_profile_config profile_config;
 
 /// Room for one sample.
 struct scratch {
-  __u32 claimed;
-  __u32 reserved;
+  __u32 claimed, index;
   struct vitrine_pending pending;
   struct label_room room;
 };

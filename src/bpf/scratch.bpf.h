@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 // Room to work in, claimed and given back: a program can be interrupted by another on the same CPU,
 // or sleep meanwhile, so it is not one a CPU. Included after the program's own `struct scratch`,
-// which begins with `__u32 claimed`, and SCRATCHES_PER_CPU.
+// which begins with `__u32 claimed, index`, and SCRATCHES_PER_CPU.
 #pragma once
 
 const volatile __u32 scratch_count = 1;
@@ -22,9 +22,18 @@ static __always_inline struct scratch* claim_scratch(void) {
     // Beyond its own, those of the next CPUs; there may be one for all.
     __u32 index = (first + i) % scratch_count;
     struct scratch* scratch = bpf_map_lookup_elem(&scratches, &index);
-    if (scratch && __sync_val_compare_and_swap(&scratch->claimed, 0, 1) == 0) return scratch;
+    if (!scratch || __sync_val_compare_and_swap(&scratch->claimed, 0, 1) != 0) continue;
+    scratch->index = index;
+    return scratch;
   }
   return 0;
+}
+
+/// The same scratch as what it is, an element of a map: until Linux 6.2 other maps take no keys and
+/// values from what a function that is verified alone was given. Never null.
+static __always_inline struct scratch* as_element(const struct scratch* scratch) {
+  const __u32 index = scratch->index;
+  return bpf_map_lookup_elem(&scratches, &index);
 }
 
 static __always_inline void release_scratch(struct scratch* scratch) {

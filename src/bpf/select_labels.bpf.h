@@ -79,23 +79,29 @@ static __always_inline int recall_found(struct scratch* s, __u64 id) {
   return 1;
 }
 
+/// Keeps s->found.
+static __always_inline void remember_found(const struct scratch* s, __u64 id) {
+  const struct scratch* element = as_element(s);
+  if (element) bpf_map_update_elem(&found_before, &id, &element->found, BPF_ANY);
+}
+
 /// Notes whether the set is one of our own writer.
 static __always_inline void select_from_set(struct selection* selection, __u64 execution,
                                             __u64 set) {
   struct own_block* block = &selection->s->room.own;
-  struct serial_head head = {};
-  const int own = read_serial_head(&head, set);
-  const __u64 id = own ? own_set_id(&selection->s->room.last, execution, set, head.serial) : 0;
+  struct serial_head* head = &selection->s->room.head;
+  const int own = read_serial_head(head, set);
+  const __u64 id = own ? own_set_id(&selection->s->room.last, execution, set, head->serial) : 0;
   block->id = id;
   block->begin = set;
-  block->end = set + head.total_bytes;
+  block->end = set + head->total_bytes;
   if (own && recall_found(selection->s, id)) return;
-  if (!own && READ_USER(&head, 24, set)) {
+  if (!own && READ_USER(head, 24, set)) {
     count(VITRINE_TRACE_FAULTS, 1);
     return;
   }
-  select_from_array(selection, head.storage, head.count);
-  if (own) bpf_map_update_elem(&found_before, &id, &selection->s->found, BPF_ANY);
+  select_from_array(selection, head->storage, head->count);
+  if (own) remember_found(selection->s, id);
 }
 
 /// An attribute of a thread record: the last one of a key counts.
@@ -184,7 +190,7 @@ static __always_inline void select_from_record_in(struct selection* selection,
     return;
   }
   select_from_record(selection, shape, record);
-  bpf_map_update_elem(&found_before, &id, &selection->s->found, BPF_ANY);
+  remember_found(selection->s, id);
 }
 
 /// Returns whether every selected label has been found by now.
@@ -195,22 +201,22 @@ VERIFIED_ALONE int select_from_definition(struct scratch* s, const struct vitrin
   selection.definition = &target->definitions[bounded(index, VITRINE_DEFINITIONS)];
   const __u32 shape = selection.definition->shape;
   for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i) s->found.hash[i] = 0;
-  struct slot_place place = {};
-  find_slot(&place, selection.definition, target, s->room.thread_pointer, &s->room.before);
-  if (place.state == VITRINE_SLOT_UNREADABLE) count(VITRINE_TRACE_FAULTS, 1);
-  if (place.state != VITRINE_SLOT_READ) return 0;
+  struct slot_place* place = &s->room.place;
+  find_slot(place, selection.definition, target, s->room.thread_pointer, &s->room.before);
+  if (place->state == VITRINE_SLOT_UNREADABLE) count(VITRINE_TRACE_FAULTS, 1);
+  if (place->state != VITRINE_SLOT_READ) return 0;
   if (shape == VITRINE_LABEL_ARRAY_IN_SLOT) {
     __u64 entries = 0;
-    if (peek(&entries, place.address + 8)) return 0;
-    select_from_array(&selection, place.slot, entries);
-  } else if (!place.record) {
+    if (peek(&entries, place->address + 8)) return 0;
+    select_from_array(&selection, place->slot, entries);
+  } else if (!place->record) {
     return 0;
   } else if (shape == VITRINE_LABEL_ARRAY) {
-    select_from_set(&selection, execution, place.record);
-  } else if (shape == VITRINE_SIZED_RECORD && is_in(&s->room.own, place.record)) {
-    select_from_record_in(&selection, &s->room.own, shape, place.record);
+    select_from_set(&selection, execution, place->record);
+  } else if (shape == VITRINE_SIZED_RECORD && is_in(&s->room.own, place->record)) {
+    select_from_record_in(&selection, &s->room.own, shape, place->record);
   } else {
-    select_from_record(&selection, shape, place.record);
+    select_from_record(&selection, shape, place->record);
   }
   int missing = 0;
   for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i) {

@@ -31,7 +31,7 @@ struct selected_values {
 
 /// Room for one fire.
 struct scratch {
-  __u32 claimed;
+  __u32 claimed, index;
   __u64 registers[64];
   __u64 shown; /* bit i: registers[i] holds something */
   __u64 value[32];

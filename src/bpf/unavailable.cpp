@@ -40,4 +40,8 @@ bool kernel_has_struct(const char*) {
   return false;
 }
 
+bool kernel_has_function(const char*) {
+  return false;
+}
+
 }  // namespace vitrine::bpf

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 
+#include "bpf/availability.hpp"
 #include "bpf/kernel_log.hpp"
 #include "bpf/silent_iterator.hpp"
 
@@ -56,6 +57,10 @@ class LoadedWaitingThreads final : public WaitingThreads {
 }  // namespace
 
 Result<std::unique_ptr<WaitingThreads>> WaitingThreads::open(bpf_object* profiler) {
+  if (!kernel_has_function("bpf_task_from_pid"))
+    return fail(
+        ErrorCode::unsupported,
+        "this kernel has no way to read other threads' memory (bpf_task_from_pid, Linux 6.2)");
   auto threads = std::make_unique<LoadedWaitingThreads>();
   if (auto loaded = threads->load(profiler); !loaded)
     return tl::unexpected(std::move(loaded.error()));

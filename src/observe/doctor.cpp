@@ -116,10 +116,17 @@ bool schedstat_counts() {
   return space != std::string::npos && line->compare(space, 2, " 0") != 0;
 }
 
-/// The kernel shows its addresses as zeros to who may not have them.
+/// The kernel shows its addresses as zeros to who may not have them. To others, too, it shows those of a
+/// CPU's own variables so, which come first.
 Finding kernel_names() {
-  const auto first = target::read_file_at(AT_FDCWD, "/proc/kallsyms", 32);
-  const bool there = first && first->find_first_not_of('0') < first->find(' ');
+  constexpr std::size_t some_lines = 16384;
+  const auto text = target::read_file_at(AT_FDCWD, "/proc/kallsyms", some_lines);
+  const std::string_view lines = text ? std::string_view(*text) : std::string_view();
+  bool there = false;
+  for (std::size_t at = 0; at < lines.size() && !there; at = lines.find('\n', at) + 1) {
+    there = lines.find_first_not_of('0', at) < lines.find(' ', at);
+    if (lines.find('\n', at) == std::string_view::npos) break;
+  }
   return present("kernel symbols", there, "names of kernel functions in profiles",
                  "CAP_SYSLOG, or: sysctl kernel.kptr_restrict=0");
 }
@@ -134,6 +141,8 @@ void examine_kernel(std::vector<Finding>& into) {
                          "finds the process context quickly", "Linux 6.11 or later"));
   into.push_back(present("uprobe_multi", bpf::kernel_has_struct("bpf_uprobe_multi_link"),
                          "attaches to many probes at once", "Linux 6.6 or later"));
+  into.push_back(present("bpf_task_from_pid", bpf::kernel_has_function("bpf_task_from_pid"),
+                         "profiles threads that wait when it begins", "Linux 6.2 or later"));
   into.push_back(present("schedstat", schedstat_counts(), "counts the runs of each thread",
                          "a kernel with CONFIG_SCHED_INFO"));
   into.push_back(present("syscall file", ::access("/proc/thread-self/syscall", F_OK) == 0,
