@@ -5,15 +5,21 @@
 #include <stdio.h>
 #include <string.h>
 
-static void show_i(int64_t value) { printf(" %lld", (long long)value); }
-static void show_u(uint64_t value) { printf(" %llu", (unsigned long long)value); }
-static void show_f(double value) { printf(" %a", value); }
-static void show_bytes(const void *at, size_t size) {
-  const unsigned char *bytes = (const unsigned char *)at;
+static void show_i(int64_t value) {
+  printf(" %lld", (long long)value);
+}
+static void show_u(uint64_t value) {
+  printf(" %llu", (unsigned long long)value);
+}
+static void show_f(double value) {
+  printf(" %a", value);
+}
+static void show_bytes(const void* at, size_t size) {
+  const unsigned char* bytes = (const unsigned char*)at;
   printf(" ");
   for (size_t i = 0; i < size && i < 64; ++i) printf("%02x", bytes[i]);
 }
-static void show_number(const void *at, size_t size) {
+static void show_number(const void* at, size_t size) {
   uint64_t number = 0; /* whatever is not wider than a word is one to a tracer */
   memcpy(&number, at, size);
   show_u(number);
@@ -22,34 +28,42 @@ static void show_number(const void *at, size_t size) {
 #define show_p(value) show_u((uint64_t)(uintptr_t)(value))
 #define show_b(value) show_bytes(&(value), sizeof(value))
 
-#define FIRE1(name, k, a)              \
-  do {                                 \
-    STAP_PROBE1(arguments, name, a);   \
-    printf(#name);                     \
-    show_##k(a);                       \
-    printf("\n");                      \
+#define FIRE1(name, k, a)            \
+  do {                               \
+    STAP_PROBE1(arguments, name, a); \
+    printf(#name);                   \
+    show_##k(a);                     \
+    printf("\n");                    \
   } while (0)
-#define FIRE3(name, k, a, l, b, m, c)       \
-  do {                                      \
-    STAP_PROBE3(arguments, name, a, b, c);  \
-    printf(#name);                          \
-    show_##k(a);                            \
-    show_##l(b);                            \
-    show_##m(c);                            \
-    printf("\n");                           \
+#define FIRE3(name, k, a, l, b, m, c)      \
+  do {                                     \
+    STAP_PROBE3(arguments, name, a, b, c); \
+    printf(#name);                         \
+    show_##k(a);                           \
+    show_##l(b);                           \
+    show_##m(c);                           \
+    printf("\n");                          \
   } while (0)
 
-struct three { unsigned char r, g, b; };
-struct sixteen { long a, b; };
-struct forty { int a[10]; };
-struct hundred { char text[100]; };
+struct three {
+  unsigned char r, g, b;
+};
+struct sixteen {
+  long a, b;
+};
+struct forty {
+  int a[10];
+};
+struct hundred {
+  char text[100];
+};
 struct thing {
   signed char c;
   unsigned short s;
   int array[4];
   double real;
   long double precise;
-  const char *text;
+  const char* text;
   struct three colour;
 };
 enum colour { RED = 1, BLUE = 7 };
@@ -69,7 +83,7 @@ __attribute__((noinline)) static void scalars(signed char a, unsigned char b, sh
   FIRE3(words, u, d, i, e, u, f);
 }
 __attribute__((noinline)) static void longs(long a, unsigned long b, long long c,
-                                            unsigned long long d, const char *e, char f) {
+                                            unsigned long long d, const char* e, char f) {
   FIRE3(longs, i, a, u, b, i, c);
   FIRE3(pointers, u, d, p, e, i, f);
 }
@@ -77,7 +91,7 @@ __attribute__((noinline)) static void reals(float a, double b, long double c) {
   FIRE3(reals, f, a, f, b, f, c);
   FIRE1(real, f, a);
 }
-__attribute__((noinline)) static void memory(struct thing *one, const int *array, long i) {
+__attribute__((noinline)) static void memory(struct thing* one, const int* array, long i) {
   FIRE3(fields, i, one->c, u, one->s, f, one->real);
   FIRE3(indexed, i, array[i], i, one->array[i & 3], u, global_array[i & 3]);
   FIRE3(precise, f, one->precise, p, one->text, p, &one->array[i & 3]);
@@ -93,7 +107,7 @@ __attribute__((noinline)) static void constants(void) {
   FIRE3(extremes, i, INT64_MIN, u, UINT64_MAX, i, INT32_MIN);
   FIRE3(numbers, f, 1.5, f, 2.25f, u, 250u);
 }
-__attribute__((noinline)) static void structures(struct thing *one, struct sixteen two, int n) {
+__attribute__((noinline)) static void structures(struct thing* one, struct sixteen two, int n) {
   struct forty four;
   struct hundred more;
   memset(&four, n, sizeof four);
@@ -112,7 +126,7 @@ __attribute__((noinline)) static void twelve(long a, long b, long c, long d, lon
          k, l);
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   (void)argv;
   struct thing one = {-5, 60000, {1, -2, 3, -4}, 3.14159, 2.718281828L, "text", {9, 8, 7}};
   const int array[4] = {10, -20, 30, -40};

@@ -26,9 +26,21 @@ SEMAPHORE(old_twelve);
 SEMAPHORE(old_literal);
 SEMAPHORE(old_operands);
 SEMAPHORE(old_no_operands);
-#define EACH(n) SEMAPHORE(old_stap_##n); SEMAPHORE(old_dtrace_##n)
-EACH(1); EACH(2); EACH(3); EACH(4); EACH(5); EACH(6);
-EACH(7); EACH(8); EACH(9); EACH(10); EACH(11); EACH(12);
+#define EACH(n)            \
+  SEMAPHORE(old_stap_##n); \
+  SEMAPHORE(old_dtrace_##n)
+EACH(1);
+EACH(2);
+EACH(3);
+EACH(4);
+EACH(5);
+EACH(6);
+EACH(7);
+EACH(8);
+EACH(9);
+EACH(10);
+EACH(11);
+EACH(12);
 #endif
 #ifdef __cplusplus
 }
@@ -84,11 +96,15 @@ int main(int argc, char** argv) {
   STAP_PROBEV(old, variadic, argc, argv, array);
   DTRACE_PROBE12(old, twelve, argc, argc + 1, argc + 2, argc + 3, argc + 4, argc + 5, argc + 6,
                  argc + 7, argc + 8, argc + 9, argc + 10, argc + 11);
-  if (argc < 0) STAP_PROBE1(old, none, argc);
+  if (argc < 0)
+    STAP_PROBE1(old, none, argc);
   else
     STAP_PROBE(old, none);
 #ifndef __cplusplus /* systemtap's header has these in C alone */
+  /* To clang-format these are operators. */
+  /* clang-format off */
   __asm__ __volatile__("nop\n" STAP_PROBE_ASM(old, literal, -4@%edi 8@(%rsi)) "nop");
+  /* clang-format on */
   __asm__ __volatile__("nop\n" STAP_PROBE_ASM(old, operands, STAP_PROBE_ASM_TEMPLATE(3)) "nop"
                        :
                        : STAP_PROBE_ASM_OPERANDS(3, argc, argv, size));

@@ -1,7 +1,9 @@
 /* Probes for other people's tools to read. */
 #include <vitrine/sdt.h>
 
-static __attribute__((noinline)) void twice(int n) { VITRINE_PROBE(peers, twice, n); }
+static __attribute__((noinline)) void twice(int n) {
+  VITRINE_PROBE(peers, twice, n);
+}
 
 int main(int argc, char** argv) {
   VITRINE_PROBE(peers, plain, argc, argv[0], (char)argc);
