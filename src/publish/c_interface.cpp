@@ -76,8 +76,8 @@ using LabelSet = custom_labels_labelset_t;
 extern "C" {
 
 LabelSet* custom_labels_current() {
-  return static_cast<LabelSet*>(
-      *static_cast<void**>(VITRINE_TLS_ADDRESS(custom_labels_current_set)));
+  // Not by the variable's name: an executable exports it (see VITRINE_PUBLISH_STATIC).
+  return *static_cast<LabelSet* const*>(vitrine::labels::slot_address());
 }
 
 const custom_labels_label_t* custom_labels_get(LabelSet* set, String key) {

@@ -13,7 +13,7 @@
 namespace vitrine::context {
 namespace {
 
-namespace abi = vitrine::abi::thread_context;
+namespace record_abi = vitrine::abi::thread_context;
 
 constexpr std::size_t thread_keys_max = 256;  // an index is one byte
 
@@ -86,8 +86,8 @@ Status Publisher::show(Content content, std::vector<std::string> thread_keys) {
   for (const Attribute& attribute : content.options.attributes)
     set_attribute(attributes, attribute);
   if (!thread_keys.empty()) {
-    set_attribute(attributes, {abi::schema_version_key, abi::schema_version_final});
-    set_attribute(attributes, {abi::key_map_key, thread_keys});
+    set_attribute(attributes, {record_abi::schema_version_key, record_abi::schema_version_final});
+    set_attribute(attributes, {record_abi::key_map_key, thread_keys});
   }
 
   std::string payload;

@@ -6,7 +6,8 @@
 
 extern "C" {
 extern const std::uint32_t custom_labels_abi_version;
-#if VITRINE_PUBLISH_ABI == 0
+#if VITRINE_PUBLISH_STATIC  // which has them by way of vitrine_labels_thread
+#elif VITRINE_PUBLISH_ABI == 0
 extern __thread char custom_labels_thread_local_data[16];
 #else
 extern __thread void* custom_labels_current_set;

@@ -25,4 +25,12 @@ export PKG_CONFIG_PATH
 # shellcheck disable=SC2046  # a list of flags
 quiet g++ -std=c++20 "$project/main.cpp" -o "$work/with_pkg_config" \
   $(pkg-config --cflags --libs vitrine-observe vitrine-publish)
-check "$work/with_pkg_config"
+LD_LIBRARY_PATH=$(dirname "$PKG_CONFIG_PATH") check "$work/with_pkg_config"
+
+# Each header that is for others can be included alone, with nothing but what is installed.
+for header in $(grep -v '^#' "$(realpath "$1")/packaging/library/headers.txt"); do
+  # shellcheck disable=SC2046
+  echo "#include \"$header\"" | quiet g++ -std=c++20 -fsyntax-only -Wall -Wextra -Werror -x c++ - \
+    $(pkg-config --cflags vitrine-observe)
+done
+echo "ok: headers"

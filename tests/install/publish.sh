@@ -69,7 +69,23 @@ for flags in -fuse-ld=gold -fuse-ld=lld -fuse-ld=mold -no-pie -static-pie -flto 
   echo "    $flags"
 done
 
-quiet cmake -S "$project" -B "$work/subproject" -G Ninja "-DVITRINE_SOURCE=$source"
-quiet cmake --build "$work/subproject"
-check_all "$work/subproject"
-[ ! -e "$work/subproject/_deps/vitrine-build/src/cli" ] || { echo "it built more than asked"; exit 1; }
+for way in FetchContent add_subdirectory; do
+  quiet cmake -S "$project" -B "$work/$way" -G Ninja "-DVITRINE_SOURCE=$source" "-DVITRINE_WAY=$way"
+  quiet cmake --build "$work/$way"
+  check_all "$work/$way"
+  [ -z "$(find "$work/$way" -path '*src/cli' -o -name 'libvitrine.so*' -o -name '*.deb')" ] ||
+    { echo "it built more than asked"; exit 1; }
+done
+
+# What is not there is said, by name.
+refuse() {  # refuse COMPONENT TEXT
+  local said
+  if said=$(cmake -S "$project" -B "$work/refused" -G Ninja "-DCMAKE_PREFIX_PATH=$work/prefix" \
+    "-DVITRINE_COMPONENTS=$1" 2>&1); then
+    echo "find_package(vitrine COMPONENTS $1) succeeded"; exit 1
+  fi
+  [[ $(tr -s '[:space:]' ' ' <<<"$said") == *"$2"* ]] || { echo "$1: $said"; exit 1; }
+  echo "ok: no component $1"
+}
+refuse observe "VITRINE_OBSERVE=OFF"
+refuse nonesuch "nonesuch"
