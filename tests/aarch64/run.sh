@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Cross-builds for aarch64 and runs tests there, by qemu-user.
-#   run.sh SOURCE-DIR publish     the publishing side: its libraries and all of its tests
-#   run.sh SOURCE-DIR observe     the observing side: all of it, and its tests that observe no other process
+#   run.sh SOURCE-DIR publish             the publishing side: its libraries and all of its tests
+#   run.sh SOURCE-DIR observe VITRINE     all else: the decoders' tests and others that observe no other process,
+#                                         and the object step, beside that of this machine's VITRINE
+# What observes other processes there is for a whole machine: ./run test-aarch64.
 set -euo pipefail
 cd "$1"
 log=$(mktemp)
@@ -22,9 +24,11 @@ case $2 in
     tests_in publish -E 'OutOfMemory|ThreadsThatComeAndGoReuseMemory'
     ;;
   observe)
-    build src/all tests/format/all tests/target/all tests/unwind/all
-    tests_in format
-    tests_in target
-    tests_in unwind
+    build src/all demo/all
+    for decoder in format elf dof probe target unwind; do
+      build "tests/$decoder/all"
+      tests_in "$decoder"
+    done
+    tests/aarch64/object_step.sh . build/aarch64 "$3"
     ;;
 esac
