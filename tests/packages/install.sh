@@ -12,7 +12,9 @@ build=$(realpath "$2")
 [ -n "${VITRINE_MOUNTS:-}" ] || exec env VITRINE_MOUNTS=own unshare --mount --propagation private "$0" "$@"
 
 work=$(mktemp -d)
-trap 'umount -R "$work/root/"{proc,sys,dev,var/cache/apt/archives,var/lib/apt/lists} 2>/dev/null || true; rm -rf --one-file-system "$work"' EXIT
+publisher=
+trap '[ -z "$publisher" ] || kill "$publisher" || true
+  umount -R "$work/root/"{proc,sys,dev,var/cache/apt/archives,var/lib/apt/lists} 2>/dev/null || true; rm -rf --one-file-system "$work"' EXIT
 quiet() { "$@" >"$work/log" 2>&1 || { echo "FAILED: $*"; tail -40 "$work/log"; exit 1; }; }
 fail() { printf '%s\n' "$*"; exit 1; }
 inside() { chroot "$work/root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive LC_ALL=C "$@"; }
@@ -77,7 +79,7 @@ quiet g++ -std=c++20 "$source/tests/install/observer/main.cpp" -o "$work/root/ob
 
 publish() {  # until its labels are there
   mkfifo "$work/ready"
-  inside /publisher >"$work/ready" &
+  chroot "$work/root" /publisher >"$work/ready" 2>/dev/null &  # itself, so that $! is its pid
   publisher=$!
   read -r _ <"$work/ready"
   rm "$work/ready"
@@ -113,6 +115,7 @@ answer true
 
 kill "$publisher"
 wait "$publisher" || true
+publisher=
 
 echo "== taken off"
 quiet inside apt-get purge -y vitrine libvitrine-dev libvitrine0.1 libcustomlabels-vitrine

@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# vitrine-profile.service: systemd finds nothing wrong with it, and its command line, run as a user without
+# rights but those that the unit gives, sends profiles of this machine to a collector.
+#   service.sh SOURCE-DIR VITRINE
+set -euo pipefail
+files=$(realpath "$1")/packaging/debian/command
+vitrine=$(realpath "$2")
+[ "$(id -u)" = 0 ] || { echo "needs root: it gives capabilities to another user"; exit 1; }
+work=$(mktemp -d)
+running=()
+trap '[ ${#running[@]} = 0 ] || kill "${running[@]}" 2>/dev/null || true; rm -rf "$work"' EXIT
+chmod 755 "$work"
+install -m 755 "$vitrine" "$work/vitrine"
+unit=$work/vitrine-profile.service
+sed "s#/usr/bin/vitrine#$work/vitrine#; s#^\(EnvironmentFile=\).*#\1$files/vitrine-profile.default#" \
+  "$files/vitrine-profile.service" >"$unit"
+
+systemd-analyze verify --man=no "$unit" 2>&1 | tee "$work/said"
+! grep -q 'vitrine-profile' "$work/said"
+systemd-analyze security --offline=true --threshold=40 --no-pager "$unit" | tail -1
+
+# A collector that notes the size of what it gets.
+python3 - "$work" <<'PYTHON' &
+import http.server, pathlib, sys
+folder = pathlib.Path(sys.argv[1])
+class Collector(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        with (folder / "got").open("a") as got:
+            print(self.path, len(body), file=got)
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+    def log_message(self, *_):
+        pass
+server = http.server.HTTPServer(("127.0.0.1", 0), Collector)
+(folder / "port.part").write_text(str(server.server_port))
+(folder / "port.part").rename(folder / "port")
+server.serve_forever()
+PYTHON
+running+=($!)
+until [ -e "$work/port" ]; do sleep 0.1; done
+
+of() { sed -n "s/^$1=//p" "$unit"; }
+capabilities=$(of AmbientCapabilities | sed 's/CAP_/+/g; s/ /,/g' | tr '[:upper:]' '[:lower:]')
+mkdir "$work/state"
+chown nobody "$work/state"
+# shellcheck disable=SC1091
+. "$files/vitrine-profile.default"
+export VITRINE_EXPORT=otlp+http://127.0.0.1:$(cat "$work/port") VITRINE_INTERVAL=1s STATE_DIRECTORY=$work/state
+command=$(eval "echo \"$(of ExecStart)\"")
+echo "$command"
+# shellcheck disable=SC2086  # words
+setpriv --reuid nobody --regid nogroup --clear-groups --no-new-privs --bounding-set "-all,$capabilities" \
+  --inh-caps "-all,$capabilities" --ambient-caps "-all,$capabilities" -- $command >"$work/log" 2>&1 &
+agent=$!
+running+=($agent)
+touch "$work/got"
+until [ "$(wc -l <"$work/got")" -ge 3 ]; do
+  kill -0 $agent 2>/dev/null || { echo "it ended:"; cat "$work/log"; exit 1; }
+  sleep 0.2
+done
+kill $agent
+code=0
+wait $agent || code=$?
+cat "$work/log" "$work/got"
+[ $code = 0 ] || { echo "stopped, it exits with $code"; exit 1; }
+! grep -v '^/v1development/profiles ' "$work/got"
+! grep -iE 'not permitted|CAP_' "$work/log"
