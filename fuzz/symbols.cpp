@@ -35,11 +35,11 @@ void kernel(std::string_view text) {
 }
 
 void reply(std::span<const std::byte> bytes, std::size_t addresses) {
-  const auto got = symbol::decode_reply(bytes, addresses, {});
+  const auto got = symbol::decode_answer(bytes, addresses, {});
   if (!got) return;
-  fuzz::require(got->answer.frames.size() == addresses);
-  const auto again = symbol::decode_reply(symbol::encode_reply(*got), addresses, {});
-  fuzz::require(again && again->answer.frames == got->answer.frames);
+  fuzz::require(got->frames.size() == addresses);
+  const auto again = symbol::decode_answer(symbol::encode_answer(*got), addresses, {});
+  fuzz::require(again && again->frames == got->frames);
 }
 
 }  // namespace

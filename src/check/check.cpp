@@ -1,11 +1,14 @@
 #include "check/check.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "check/file_subject.hpp"
+#include "check/file_report.hpp"
 #include "check/live_subject.hpp"
+#include "check/rules.hpp"
+#include "file/regular_file.hpp"
 #include "target/mapped_files.hpp"
 #include "target/permission.hpp"
 #include "target/threads.hpp"
@@ -38,20 +41,20 @@ std::optional<bool> asked_v0(Profiles claimed) {
   return v0 == v1 ? std::nullopt : std::optional(v0);
 }
 
-void ask_file(FileSubject& subject, Profiles profiles, Report& into) {
-  ask(label_file_rules(), subject, profiles, subject.path, into);
-  ask(thread_context_file_rules(), subject, profiles, subject.path, into);
-  ask(sdt_rules(), subject, profiles, subject.path, into);
-  ask(dof_rules(), subject, profiles, subject.path, into);
+/// Takes the answers of `profiles` over.
+void take_file(const FileReport& file, Profiles profiles, Report& into) {
+  const auto rules = file_requirements();
+  for (std::size_t i = 0; i < rules.size(); ++i)
+    if (!rules[i]->profiles.common(profiles).empty())
+      into.findings.push_back(finding(*rules[i], file.path, file.answers[i]));
   into.checked.add(profiles);
 }
 
 /// A static program without symbols may publish labels: no reader can know.
-void tell_nameless(const FileSubject& subject, Report& into) {
-  const Rule<FileSubject>& rule = label_file_rules().front();
-  Answer answer = rule.ask(subject);
+void tell_nameless(const FileReport& file, Report& into) {
+  Answer answer = file.answers.front();
   answer.verdict = Verdict::undecided;
-  into.findings.push_back(finding(rule.requirement, subject.path, std::move(answer)));
+  into.findings.push_back(finding(*file_requirements().front(), file.path, std::move(answer)));
 }
 
 /// A process, its files, and what is found out about them.
@@ -62,7 +65,7 @@ class ProcessCheck {
 
   Result<void> run() {
     if (auto opened = open_files(); !opened) return opened;
-    for (const auto& file : files_) published_.add(file->published);
+    for (const FileReport& file : files_) published_.add(file.published);
     live_.expected = published_;
     live_.expected.add(options_.claimed);
     context_.subject().needs_schema = live_.expected.has(Profile::otep_4947);
@@ -82,9 +85,10 @@ class ProcessCheck {
     if (!mapped) return tl::unexpected<Error>(mapped.error());
     std::size_t refused = 0;
     for (const target::MappedFile& one : *mapped) {
-      auto file = target::open_mapped(process_.proc_dir(), one).and_then([&](FileDescriptor fd) {
-        return FileSubject::of(std::move(fd), one.path);
-      });
+      auto file =
+          target::open_mapped(process_.proc_dir(), one).and_then([&](const FileDescriptor& fd) {
+            return report_on(fd, one.path, asked_v0(options_.claimed));
+          });
       ++into_.files;
       if (file) {
         files_.push_back(std::move(*file));
@@ -104,7 +108,7 @@ class ProcessCheck {
 
   void ask_files() {
     Profiles somewhere;  // that some file has, or seems to
-    for (const auto& file : files_) somewhere.add(file->intended);
+    for (const FileReport& file : files_) somewhere.add(file.intended);
     Profiles nowhere = options_.claimed;
     // Who tells of thread contexts in the process context means to have them.
     const auto& schema = context_.subject().schema;
@@ -113,14 +117,13 @@ class ProcessCheck {
       nowhere.add(Profile::otep_4947);
     nowhere.remove(somewhere);
     nowhere.remove({Profile::otep_4719});
-    for (const auto& file : files_) {
-      Profiles profiles = file->intended.common(options_.profiles);
-      if (file->program) profiles.add(nowhere);
-      file->labels.asked_v0 = asked_v0(options_.claimed);
-      if (!profiles.empty()) ask_file(*file, profiles, into_);
-      if (file->nameless() && profiles.common(labels_profiles).empty() &&
+    for (const FileReport& file : files_) {
+      Profiles profiles = file.intended.common(options_.profiles);
+      if (file.program) profiles.add(nowhere);
+      if (!profiles.empty()) take_file(file, profiles, into_);
+      if (file.nameless && profiles.common(labels_profiles).empty() &&
           !options_.profiles.common(labels_profiles).empty())
-        tell_nameless(*file, into_);
+        tell_nameless(file, into_);
     }
   }
 
@@ -180,7 +183,7 @@ class ProcessCheck {
   target::Process& process_;
   const Options& options_;
   Report& into_;
-  std::vector<std::unique_ptr<FileSubject>> files_;
+  std::vector<FileReport> files_;
   Profiles published_;
   ContextWatch context_;
   ProcessSubject live_;
@@ -189,25 +192,25 @@ class ProcessCheck {
 }  // namespace
 
 Result<Report> check_file(const std::string& path, const Options& options) {
-  auto subject = FileSubject::open(path);
-  if (!subject) return tl::unexpected<Error>(std::move(subject.error()));
+  const auto opened = file::open_regular_at(AT_FDCWD, path);
+  if (!opened) return tl::unexpected<Error>(opened.error());
+  Profiles claimed = options.claimed;
+  claimed.remove({Profile::otep_4719});
+  const auto file = report_on(*opened, path, asked_v0(claimed));
+  if (!file) return tl::unexpected<Error>(file.error());
   Report report;
   report.target = path;
   report.files = 1;
-  FileSubject& file = **subject;
-  Profiles claimed = options.claimed;
-  claimed.remove({Profile::otep_4719});
   if (options.claimed.has(Profile::otep_4719))
     report.notes.emplace_back(
         "a process context is there in a running process alone: give its PID");
-  file.labels.asked_v0 = asked_v0(claimed);
-  Profiles profiles = file.intended.common(options.profiles);
+  Profiles profiles = file->intended.common(options.profiles);
   profiles.add(claimed);
-  if (!profiles.empty()) ask_file(file, profiles, report);
-  if (file.nameless() && profiles.common(labels_profiles).empty() &&
+  if (!profiles.empty()) take_file(*file, profiles, report);
+  if (file->nameless && profiles.common(labels_profiles).empty() &&
       !options.profiles.common(labels_profiles).empty())
-    tell_nameless(file, report);
-  for (const std::string& text : file.elf.problems) report.notes.push_back(text);
+    tell_nameless(*file, report);
+  for (const std::string& text : file->problems) report.notes.push_back(text);
   return report;
 }
 

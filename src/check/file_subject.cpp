@@ -1,29 +1,13 @@
 #include "check/file_subject.hpp"
 
 #include <elf.h>
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <unistd.h>
 
-#include "base/limits.hpp"
 #include "elf/dynamic_section.hpp"
-#include "file/regular_file.hpp"
 
 namespace vitrine::check {
 namespace {
 
 constexpr std::string_view library = "libcustomlabels";
-
-/// The last component of where the kernel says that an open file is: links have been followed.
-std::string file_name_of(int file) {
-  std::string path(limits::name_bytes, '\0');
-  const ssize_t n =
-      ::readlink(fmt::format("/proc/self/fd/{}", file).c_str(), path.data(), path.size());
-  path.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
-  constexpr std::string_view deleted = " (deleted)";
-  if (path.ends_with(deleted)) path.resize(path.size() - deleted.size());
-  return path.substr(path.rfind('/') + 1);
-}
 
 void find_profiles(FileSubject& subject) {
   const LabelFacts& labels = subject.labels;
@@ -65,22 +49,17 @@ bool is_v1_library_name(std::string_view file_name) {
          file_name.ends_with("customlabels.node");
 }
 
-Result<std::unique_ptr<FileSubject>> FileSubject::open(const std::string& path) {
-  auto file = vitrine::file::open_regular_at(AT_FDCWD, path);
-  if (!file) return tl::unexpected<Error>(std::move(file.error()));
-  return of(std::move(*file), path);
-}
-
-Result<std::unique_ptr<FileSubject>> FileSubject::of(FileDescriptor opened, std::string path) {
+Result<std::unique_ptr<FileSubject>> FileSubject::of(FileDescriptor opened, std::string path,
+                                                     std::string file_name) {
   auto subject = std::make_unique<FileSubject>();
   subject->path = std::move(path);
-  subject->file_name = file_name_of(opened.get());
+  subject->file_name = std::move(file_name);
   auto file = vitrine::file::FileMemory::from(std::move(opened));
-  if (!file) return fail_while(subject->path, std::move(file.error()));
+  if (!file) return tl::unexpected<Error>(std::move(file.error()));
   subject->file = std::move(*file);
   Memory& memory = *subject->file;
   auto elf = elf::read_file(memory);
-  if (!elf) return fail_while(subject->path, std::move(elf.error()));
+  if (!elf) return tl::unexpected<Error>(std::move(elf.error()));
   subject->elf = std::move(*elf);
   subject->program = elf::is_program(memory, subject->elf);
   subject->relocatable = subject->elf.type == ET_REL;

@@ -13,11 +13,10 @@
 namespace vitrine::check {
 
 struct FileSubject {
-  /// Errors: not_found, not_permitted, unsupported (no regular file), malformed (no ELF file).
-  static Result<std::unique_ptr<FileSubject>> open(const std::string& path);
-
-  /// An open file, which its user, or a process, calls `path`.
-  static Result<std::unique_ptr<FileSubject>> of(FileDescriptor file, std::string path);
+  /// An open file, which its user, or a process, calls `path`, and the kernel `file_name`. In a
+  /// worker. Errors: unsupported (no regular file), malformed (no ELF file).
+  static Result<std::unique_ptr<FileSubject>> of(FileDescriptor file, std::string path,
+                                                 std::string file_name);
 
   std::string path;
   std::string file_name;  ///< what /proc/PID/maps would show of it, without the directory

@@ -5,10 +5,13 @@
 // document demands, but without which a known reader fails, is `advised` and names that reader.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <type_traits>
 #include <vector>
 
 namespace vitrine::check {
@@ -50,6 +53,11 @@ class Profiles {
   [[nodiscard]] std::vector<std::string_view> names() const;
 
  private:
+  // How a worker's answer has it (base/pack.hpp): a bit that no profile has means nothing.
+  template <class T>
+  requires std::same_as<std::remove_const_t<T>, Profiles>
+  friend constexpr auto fields(T& profiles) { return std::tie(profiles.bits_); }
+
   static constexpr unsigned bit(Profile one) { return 1U << static_cast<unsigned>(one); }
   std::uint8_t bits_ = 0;
 };

@@ -1,12 +1,10 @@
 // Why arguments of probes cannot be decoded.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <vector>
 
-#include "observe/probes.hpp"
-#include "probe/argument.hpp"
+#include "observe/probe_symbols.hpp"
 
 namespace vitrine::observe {
 
@@ -14,16 +12,13 @@ namespace vitrine::observe {
 class ArgumentErrors {
  public:
   /// `file` has probes, and outlives this.
-  explicit ArgumentErrors(const ProbeFile& file);
-  ~ArgumentErrors();
+  explicit ArgumentErrors(const ProbeFile& file) : symbols_(file) {}
 
   /// One entry an argument of the site, nullopt for one that can be decoded; empty when all can.
   std::vector<std::optional<probe::ArgumentError>> of(const probe::Site& site);
 
  private:
-  struct Symbols;
-  const ProbeFile& file_;
-  std::unique_ptr<Symbols> symbols_;  ///< null: the file's headers are not readable any more
+  ProbeSymbols symbols_;
 };
 
 }  // namespace vitrine::observe

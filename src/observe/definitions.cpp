@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <string_view>
 
 #include "abi/custom_labels.hpp"
@@ -120,13 +119,18 @@ void DefinitionFinder::complete_from_file(const target::Module& module, Symbols&
     note(fmt::format("{}: {}", module.path, file.error().message));
     return;
   }
-  // Not the program itself when it was started through the dynamic linker as a command.
-  const auto image = elf::read_image(**file, 0);
-  if (!image || image->segments.size() != module.image.segments.size() ||
-      std::memcmp(image->segments.data(), module.image.segments.data(),
-                  image->segments.size() * sizeof(Elf64_Phdr)) != 0)
+  const auto& facts = executables_.find(**file, names);
+  if (!facts) {
+    // Of another kind than the program in memory: see below.
+    const ErrorCode code = facts.error().code;
+    if (code != ErrorCode::malformed && code != ErrorCode::unsupported)
+      note(fmt::format("{}: {}", module.path, facts.error().message));
     return;
-  auto found = executables_.find(**file, names);
+  }
+  // Not the program itself when it was started through the dynamic linker as a command.
+  if (!std::ranges::equal(facts->program_headers, std::as_bytes(std::span(module.image.segments))))
+    return;
+  const auto& found = facts->symbols;
   if (!found) {
     executable_is_stripped_ = found.error().code == ErrorCode::not_found;
     if (!executable_is_stripped_) note(fmt::format("{}: {}", module.path, found.error().message));

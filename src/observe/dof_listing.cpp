@@ -5,19 +5,38 @@
 
 #include "file/file_memory.hpp"
 #include "file/regular_file.hpp"
+#include "probe/packed.hpp"
+#include "worker/parser.hpp"
 
 namespace vitrine::observe {
+
+template <pack::Of<DofListing> T>
+auto fields(T& listing) {
+  auto& [path, machine, relocatable, file] = listing;
+  return std::tie(path, machine, relocatable, file);
+}
+
+namespace {
+
+/// In a worker.
+Result<DofListing> parse(const std::string& path, FileDescriptor descriptor) {
+  const auto file = file::FileMemory::from(std::move(descriptor));
+  if (!file) return tl::unexpected<Error>(file.error());
+  const auto elf = elf::read_file(**file);
+  if (!elf) return tl::unexpected<Error>(elf.error());
+  DofListing listing{path, elf->machine, elf->type == ET_REL, probe::find_dof(**file, *elf)};
+  auto& problems = listing.file.problems;
+  problems.insert(problems.begin(), elf->problems.begin(), elf->problems.end());
+  return listing;
+}
+
+}  // namespace
 
 Result<DofListing> list_dof(const std::string& path) {
   auto opened = file::open_regular_at(AT_FDCWD, path);
   if (!opened) return tl::unexpected<Error>(std::move(opened.error()));
-  const auto file = file::FileMemory::from(std::move(*opened));
-  if (!file) return fail_while(path, file.error());
-  const auto elf = elf::read_file(**file);
-  if (!elf) return fail_while(path, elf.error());
-  DofListing listing{path, elf->machine, elf->type == ET_REL, probe::find_dof(**file, *elf)};
-  auto& problems = listing.file.problems;
-  problems.insert(problems.begin(), elf->problems.begin(), elf->problems.end());
+  auto listing = worker::Parser::of_this_thread().ask<&parse>(path, opened->get());
+  if (!listing) return fail_while(path, std::move(listing.error()));
   return listing;
 }
 

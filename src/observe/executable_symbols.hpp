@@ -7,21 +7,34 @@
 #include <string_view>
 #include <vector>
 
-#include "elf/file_symbols.hpp"
+#include "elf/image.hpp"
+#include "elf/symbols.hpp"
 #include "file/file_memory.hpp"
 
 namespace vitrine::observe {
+
+struct ExecutableFacts {
+  std::vector<std::byte> program_headers;  ///< Elf64_Phdr after Elf64_Phdr
+  std::optional<elf::TlsSegment> tls;      ///< none, too, when it makes no sense
+  /// Where it is what the names that were asked for stand for: see elf::find_file_symbols.
+  Result<std::vector<std::optional<elf::Symbol>>> symbols;
+};
+
+/// What a file has to say of `names`. A worker finds it. Errors: malformed, unsupported (see
+/// elf::read_image); failed, limit (more than its parser could stand).
+Result<ExecutableFacts> read_executable(file::FileMemory& file,
+                                        std::span<const std::string_view> names);
 
 /// Many processes run the same few programs, and a large program's table takes tens of
 /// milliseconds to search: whoever looks at many processes shares one of these.
 class ExecutableSymbols {
  public:
-  /// As elf::find_file_symbols. `names` must be the same in each call.
-  Result<std::vector<std::optional<elf::Symbol>>> find(file::FileMemory& file,
-                                                       std::span<const std::string_view> names);
+  /// As read_executable(). `names` must be the same in each call.
+  const Result<ExecutableFacts>& find(file::FileMemory& file,
+                                      std::span<const std::string_view> names);
 
  private:
-  std::map<file::FileIdentity, Result<std::vector<std::optional<elf::Symbol>>>> known_;
+  std::map<file::FileIdentity, Result<ExecutableFacts>> known_;
 };
 
 }  // namespace vitrine::observe

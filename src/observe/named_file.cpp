@@ -4,28 +4,72 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "base/limits.hpp"
 #include "elf/build_id.hpp"
+#include "elf/packed.hpp"
+#include "symbol/debug_file.hpp"
 #include "symbol/demangle.hpp"
+#include "worker/parser.hpp"
 
 namespace vitrine::observe {
+namespace {
 
-bool NamedFile::parse() {
-  if (parsed_) return is_elf_;
-  parsed_ = true;
-  auto elf = elf::read_file(*file_);
-  if (!elf) return false;
-  elf_ = std::move(*elf);
-  is_elf_ = true;
-  return true;
+struct Question {
+  std::vector<Address> addresses;
+  symbol::DebugSearch debug;
+};
+
+template <pack::Of<Question> T>
+auto fields(T& question) {
+  auto& [addresses, debug] = question;
+  return std::tie(addresses, debug);
 }
 
+/// In a worker: what of the file is executed.
+Result<std::vector<elf::Segment>> read_code(const worker::Nothing&, FileDescriptor descriptor) {
+  const auto file = file::FileMemory::from(std::move(descriptor));
+  if (!file) return tl::unexpected<Error>(file.error());
+  auto elf = elf::read_file(**file);
+  if (!elf) return tl::unexpected<Error>(std::move(elf.error()));
+  std::erase_if(elf->segments, [](const elf::Segment& segment) {
+    return segment.type != PT_LOAD || (segment.flags & PF_X) == 0;
+  });
+  return std::move(elf->segments);
+}
+
+/// In a worker: the functions around addresses.
+Result<std::vector<elf::NamedFunction>> find_functions(const Question& question,
+                                                       FileDescriptor descriptor) {
+  const auto file = file::FileMemory::from(std::move(descriptor));
+  if (!file) return tl::unexpected<Error>(file.error());
+  const auto elf = elf::read_file(**file);
+  if (!elf) return tl::unexpected<Error>(elf.error());
+  auto found = elf::functions_around(**file, *elf, question.addresses);
+  const auto is_nameless = [](const elf::NamedFunction& one) { return one.name.empty(); };
+  if (std::ranges::any_of(found, is_nameless)) {
+    const auto debug =
+        symbol::find_debug_file(**file, *elf, elf::hex_build_id(**file, *elf), question.debug);
+    if (debug != nullptr) {
+      auto there = elf::functions_around(*debug->memory, debug->elf, question.addresses);
+      for (std::size_t i = 0; i < found.size(); ++i)
+        if (is_nameless(found[i])) found[i] = std::move(there[i]);
+    }
+  }
+  for (elf::NamedFunction& one : found) one.name = symbol::demangled(one.name);
+  return found;
+}
+
+}  // namespace
+
 std::optional<Address> NamedFile::address_of(std::uint64_t offset) {
-  if (!parse()) return std::nullopt;
-  for (const elf::Segment& segment : elf_.segments)
-    if (segment.type == PT_LOAD && (segment.flags & PF_X) != 0 && offset >= segment.offset &&
-        offset - segment.offset < segment.file_size)
+  if (!std::exchange(looked_, true))
+    code_ = worker::Parser::of_this_thread()
+                .ask<&read_code>({}, file_->descriptor())
+                .value_or(std::vector<elf::Segment>());
+  for (const elf::Segment& segment : code_)
+    if (offset >= segment.offset && offset - segment.offset < segment.file_size)
       return offset - segment.offset + segment.address;
   return std::nullopt;
 }
@@ -35,7 +79,7 @@ std::vector<elf::NamedFunction> NamedFile::functions(std::span<const Address> ad
   std::set<Address> fresh;
   for (const Address address : addresses)
     if (!known_.contains(address)) fresh.insert(address);
-  if (!fresh.empty() && parse()) {
+  if (!fresh.empty()) {
     // A table to search costs as much for one address as for all: what was found is kept, and when
     // that gets too much, begun anew.
     if (known_.size() + fresh.size() > limits::named_addresses) {
@@ -52,23 +96,12 @@ std::vector<elf::NamedFunction> NamedFile::functions(std::span<const Address> ad
   return found;
 }
 
-void NamedFile::look_up(std::span<const Address> addresses, const symbol::DebugPlaces& places) {
-  const auto take = [&](std::vector<elf::NamedFunction> functions) {
-    bool complete = true;
-    for (std::size_t i = 0; i < addresses.size(); ++i) {
-      elf::NamedFunction& known = known_[addresses[i]];
-      if (known.name.empty() && !functions[i].name.empty())
-        known = {symbol::demangled(functions[i].name), functions[i].start};
-      complete = complete && !known.name.empty();
-    }
-    return complete;
-  };
-  if (take(elf::functions_around(*file_, elf_, addresses))) return;
-  if (!looked_for_debug_) {
-    looked_for_debug_ = true;
-    debug_ = symbol::find_debug_file(*file_, elf_, elf::hex_build_id(*file_, elf_), places);
-  }
-  if (debug_ != nullptr) take(elf::functions_around(*debug_->memory, debug_->elf, addresses));
+void NamedFile::look_up(const std::vector<Address>& addresses, const symbol::DebugPlaces& places) {
+  auto found = worker::Parser::of_this_thread().ask<&find_functions>(
+      {addresses, places.search()}, file_->descriptor(), places.open());
+  if (!found || found->size() != addresses.size())
+    found = std::vector<elf::NamedFunction>(addresses.size());
+  for (std::size_t i = 0; i < addresses.size(); ++i) known_[addresses[i]] = std::move((*found)[i]);
 }
 
 }  // namespace vitrine::observe

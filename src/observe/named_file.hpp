@@ -1,4 +1,5 @@
-// NamedFile: an executable file whose functions are asked for by address, again and again.
+// NamedFile: an executable file whose functions are asked for by address, again and again. A worker
+// looks them up; one that the file was too much for has found none.
 #pragma once
 
 #include <memory>
@@ -6,9 +7,10 @@
 #include <string>
 #include <unordered_map>
 
+#include "elf/file.hpp"
 #include "elf/functions.hpp"
 #include "file/file_memory.hpp"
-#include "symbol/debug_file.hpp"
+#include "symbol/debug_places.hpp"
 
 namespace vitrine::observe {
 
@@ -21,19 +23,16 @@ class NamedFile {
 
   /// The function around each of the file's addresses, demangled; one with an empty name where
   /// there is none. Looks into the debug file for those that the file itself does not name.
-  /// `places`: where to look for that; it is looked for once.
+  /// `places`: where to look for that.
   std::vector<elf::NamedFunction> functions(std::span<const Address> addresses,
                                             const symbol::DebugPlaces& places);
 
  private:
-  bool parse();
-  void look_up(std::span<const Address> addresses, const symbol::DebugPlaces& places);
+  void look_up(const std::vector<Address>& addresses, const symbol::DebugPlaces& places);
 
   std::unique_ptr<file::FileMemory> file_;
-  elf::File elf_;
-  bool parsed_ = false, is_elf_ = false;
-  bool looked_for_debug_ = false;
-  std::unique_ptr<symbol::DebugFile> debug_;
+  bool looked_ = false;
+  std::vector<elf::Segment> code_;  // of an ELF file: what is executed
   std::unordered_map<Address, elf::NamedFunction> known_;
 };
 

@@ -6,7 +6,7 @@
 
 #include "abi/custom_labels.hpp"
 #include "abi/thread_context.hpp"
-#include "elf/file_symbols.hpp"
+#include "observe/executable_symbols.hpp"
 #include "target/tls_arithmetic.hpp"
 
 namespace vitrine::observe {
@@ -32,22 +32,18 @@ constexpr target::Machine here = target::Machine::aarch64;
 }  // namespace
 
 std::vector<Definition> presumed_definitions(file::FileMemory& file) {
-  const auto image = elf::read_image(file, 0);
-  if (!image) return {};
-  const auto tls = elf::tls_segment(*image);
-  if (!tls || !*tls) return {};
   std::array<std::string_view, slots.size()> names;
   for (std::size_t i = 0; i < slots.size(); ++i) names[i] = slots[i].symbol;
-  const auto symbols = elf::find_file_symbols(file, names);
-  if (!symbols) return {};
+  const auto facts = read_executable(file, names);
+  if (!facts || !facts->tls || !facts->symbols) return {};
   std::vector<Definition> definitions;
   for (std::size_t i = 0; i < slots.size(); ++i) {
-    const auto& symbol = (*symbols)[i];
+    const auto& symbol = (*facts->symbols)[i];
     if (!symbol || symbol->type != STT_TLS) continue;
     Definition definition;
     definition.format = slots[i].format;
     definition.location =
-        target::StaticTls{target::executable_tls_offset(here, **tls, symbol->value)};
+        target::StaticTls{target::executable_tls_offset(here, *facts->tls, symbol->value)};
     definitions.push_back(std::move(definition));
   }
   return definitions;

@@ -14,9 +14,12 @@
 #include "elf/section_bytes.hpp"
 #include "observe/probe_machine.hpp"
 #include "probe/dof_probes.hpp"
+#include "probe/packed.hpp"
 #include "probe/site_address.hpp"
 #include "probe/stapsdt_note.hpp"
 #include "probe/typed_note.hpp"
+#include "symbol/debug_file.hpp"
+#include "worker/parser.hpp"
 
 namespace vitrine::observe {
 namespace {
@@ -24,19 +27,30 @@ namespace {
 constexpr std::string_view note_section = ".note.stapsdt";
 constexpr std::string_view description_section = VITRINE_NOTE_SECTION;
 
+struct Question {
+  symbol::DebugSearch debug;
+  bool functions = false;
+};
+
+template <pack::Of<Question> T>
+auto fields(T& question) {
+  auto& [debug, functions] = question;
+  return std::tie(debug, functions);
+}
+
 /// Gathers the probes of one file.
 class Reader {
  public:
-  Reader(ProbeFile& into, const elf::File& elf, const symbol::DebugPlaces& places)
-      : into_(into), elf_(elf), places_(places) {}
+  Reader(ProbeFile& into, file::FileMemory& file, const elf::File& elf,
+         const symbol::DebugSearch& search)
+      : into_(into), file_(file), elf_(elf), search_(search) {}
 
-  void read(const ProbeDetail& detail) {
-    if (!read_notes(*into_.file, elf_) && look_for_debug_file())
-      read_notes(*debug_->memory, debug_->elf);
+  void read(bool functions) {
+    if (!read_notes(file_, elf_) && look_for_debug_file()) read_notes(*debug_->memory, debug_->elf);
     read_dof();
     explain_headers();
     sort();
-    if (detail.functions) name_functions();
+    if (functions) name_functions();
   }
 
  private:
@@ -59,15 +73,15 @@ class Reader {
   }
 
   void read_dof() {
-    const auto dofs = probe::find_dof(*into_.file, elf_);
-    auto made = probe::make_dof_probes(dofs, *into_.file, layout(), into_.machine);
+    const auto dofs = probe::find_dof(file_, elf_);
+    auto made = probe::make_dof_probes(dofs, file_, layout(), into_.machine);
     for (const std::string& text : made.problems) problem("{}", text);
     into_.tombstones += made.left_out;
     for (probe::Probe& one : made.probes) into_.probes.push_back(std::move(one));
   }
 
   [[nodiscard]] probe::FileLayout layout() const {
-    return {elf_.type, elf_.segments, static_cast<std::uint64_t>(into_.file->identity().size), {}};
+    return {elf_.type, elf_.segments, static_cast<std::uint64_t>(file_.identity().size), {}};
   }
 
   /// The content of all sections of a name that have any.
@@ -133,7 +147,7 @@ class Reader {
   }
 
   bool look_for_debug_file() {
-    debug_ = symbol::find_debug_file(*into_.file, elf_, into_.build_id, places_);
+    debug_ = symbol::find_debug_file(file_, elf_, into_.build_id, search_);
     return debug_ != nullptr;
   }
 
@@ -184,7 +198,7 @@ class Reader {
           addresses.push_back(site.address);
         }
     if (sites.empty() || elf_.type == ET_REL) return;
-    take_names(sites, elf::functions_around(*into_.file, elf_, addresses));
+    take_names(sites, elf::functions_around(file_, elf_, addresses));
     const bool complete = std::none_of(
         sites.begin(), sites.end(), [](const probe::Site* site) { return site->function.empty(); });
     if (complete || (debug_ == nullptr && !look_for_debug_file())) return;
@@ -204,28 +218,46 @@ class Reader {
   }
 
   ProbeFile& into_;
+  file::FileMemory& file_;
   const elf::File& elf_;
-  const symbol::DebugPlaces& places_;
+  const symbol::DebugSearch& search_;
   std::unique_ptr<symbol::DebugFile> debug_;
   std::uint64_t bytes_left_ = limits::note_section;  // to read of notes, of all sections together
   std::unordered_map<std::string, std::size_t> positions_;  // of provider, NUL, name
 };
 
-}  // namespace
-
-Result<ProbeFile> read_probe_file(std::shared_ptr<file::FileMemory> file, std::string path,
-                                  const symbol::DebugPlaces& places, const ProbeDetail& detail) {
-  const auto elf = elf::read_file(*file);
+/// In a worker.
+Result<ProbeFile> parse(const Question& question, FileDescriptor descriptor) {
+  auto file = file::FileMemory::from(std::move(descriptor));
+  if (!file) return tl::unexpected<Error>(std::move(file.error()));
+  const auto elf = elf::read_file(**file);
   if (!elf) return tl::unexpected<Error>(elf.error());
   ProbeFile found;
-  found.path = std::move(path);
-  found.file = std::move(file);
-  found.build_id = elf::hex_build_id(*found.file, *elf);
+  found.build_id = elf::hex_build_id(**file, *elf);
   found.encoding = elf->encoding;
   found.machine = probe_machine(elf->machine);
   for (const elf::Segment& segment : elf->segments)
     if (segment.type == PT_LOAD && (segment.flags & PF_X) != 0) found.code.push_back(segment);
-  Reader(found, *elf, places).read(detail);
+  Reader(found, **file, *elf, question.debug).read(question.functions);
+  return found;
+}
+
+}  // namespace
+
+template <pack::Of<ProbeFile> T>
+auto fields(T& found) {
+  auto& [path, file, build_id, encoding, machine, code, probes, tombstones, problems] = found;
+  // The file is who asked's.
+  return std::tie(path, build_id, encoding, machine, code, probes, tombstones, problems);
+}
+
+Result<ProbeFile> read_probe_file(std::shared_ptr<file::FileMemory> file, std::string path,
+                                  const symbol::DebugPlaces& places, const ProbeDetail& detail) {
+  auto found = worker::Parser::of_this_thread().ask<&parse>({places.search(), detail.functions},
+                                                            file->descriptor(), places.open());
+  if (!found) return found;
+  found->path = std::move(path);
+  found->file = std::move(file);
   return found;
 }
 

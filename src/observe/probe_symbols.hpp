@@ -2,32 +2,35 @@
 // stripped, in its separate debug file.
 #pragma once
 
-#include <memory>
+#include <map>
+#include <string>
+#include <utility>
 
 #include "observe/probes.hpp"
-#include "probe/file_symbols.hpp"
-#include "symbol/debug_file.hpp"
+#include "probe/argument.hpp"
 
 namespace vitrine::observe {
 
-/// Reads nothing before the first symbol is asked for. The file must outlive it.
+/// Nothing is read before an argument names a symbol; then a worker is asked for all those of the
+/// file at once. The file must outlive it.
 class ProbeSymbols {
  public:
   explicit ProbeSymbols(const ProbeFile& file) : file_(file) {}
 
-  /// probe::compile_argument() of a site's argument.
-  tl::expected<vitrine_operand, probe::ArgumentError> compile(const std::string& argument,
-                                                              const probe::Site& site);
+  using Compiled = tl::expected<vitrine_operand, probe::ArgumentError>;
+
+  /// probe::compile_argument() of an argument of one of the file's sites.
+  Compiled compile(const std::string& argument, const probe::Site& site);
 
  private:
-  bool open();
-  bool open_debug_file();
+  using Key = std::pair<Address, std::string>;  // of the site; the argument
+
+  void ask();
 
   const ProbeFile& file_;
-  bool tried_ = false, tried_debug_ = false;
-  elf::File elf_;
-  std::unique_ptr<symbol::DebugFile> debug_;
-  std::unique_ptr<probe::FileSymbols> symbols_;
+  bool asked_ = false;
+  std::string problem_;  // why nothing could be asked for; empty: it could
+  std::map<Key, Compiled> with_symbols_;
 };
 
 }  // namespace vitrine::observe

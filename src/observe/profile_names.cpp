@@ -12,6 +12,7 @@
 #include "elf/file.hpp"
 #include "observe/content_hash.hpp"
 #include "target/proc_file.hpp"
+#include "worker/parser.hpp"
 
 namespace vitrine::observe {
 namespace {
@@ -54,6 +55,15 @@ class Functions {
   std::map<profile::Function, Index> known_;
 };
 
+/// In a worker. Empty: it has none.
+Result<std::string> read_build_id(const worker::Nothing&, FileDescriptor descriptor) {
+  const auto file = file::FileMemory::from(std::move(descriptor));
+  if (!file) return tl::unexpected<Error>(file.error());
+  const auto elf = elf::read_file(**file);
+  if (!elf) return tl::unexpected<Error>(elf.error());
+  return elf::hex_build_id(**file, *elf);
+}
+
 /// The places that one file has a name for.
 struct Asked {
   const MappedCode* mapped = nullptr;  // one that the file has
@@ -67,8 +77,9 @@ const ProfileNames::FileNames& ProfileNames::names_of(const CodeFile& code) {
   const auto [known, is_new] = files_.try_emplace(code.file->identity());
   if (!is_new) return known->second;
   FileNames& names = known->second;
-  if (const auto elf = elf::read_file(*code.file))
-    names.build_id = elf::hex_build_id(*code.file, *elf);
+  names.build_id = worker::Parser::of_this_thread()
+                       .ask<&read_build_id>({}, code.file->descriptor())
+                       .value_or(std::string());
   names.content_hash = content_hash(
       *code.file, static_cast<std::uint64_t>(std::max<std::int64_t>(0, known->first.size)));
   return names;

@@ -1,6 +1,5 @@
 #include "symbol/debug_file.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <zlib.h>
 
@@ -10,7 +9,7 @@
 #include "elf/build_id.hpp"
 #include "elf/notes.hpp"
 #include "elf/section_bytes.hpp"
-#include "file/regular_file.hpp"
+#include "worker/confinement.hpp"
 
 namespace vitrine::symbol {
 namespace {
@@ -69,23 +68,15 @@ std::vector<std::string> candidates(const std::string& build_id, const std::opti
   return paths;
 }
 
-Result<FileDescriptor> open_in(const DebugPlaces& places, std::size_t root,
-                               const std::string& path) {
-  if (places.roots.empty()) return file::open_regular_at(AT_FDCWD, path);
-  return file::open_regular_below(places.roots[root], path);
-}
-
 }  // namespace
 
 std::unique_ptr<DebugFile> find_debug_file(Memory& file, const elf::File& elf,
-                                           const std::string& build_id, const DebugPlaces& places) {
+                                           const std::string& build_id, const DebugSearch& search) {
   const auto link = read_link(file, elf);
-  const auto paths = candidates(build_id, link, places.path);
-  for (std::size_t root = 0; root < std::max<std::size_t>(places.roots.size(), 1); ++root) {
+  const auto paths = candidates(build_id, link, search.path);
+  for (std::uint32_t root = 0; root < search.roots; ++root) {
     for (const std::string& path : paths) {
-      auto opened = open_in(places, root, path).and_then([](FileDescriptor fd) {
-        return file::FileMemory::from(std::move(fd));
-      });
+      auto opened = file::FileMemory::from(worker::ask_for_file(root, path));
       if (!opened) continue;
       auto debug = elf::read_file(**opened);
       if (!debug || debug->machine != elf.machine || debug->encoding != elf.encoding) continue;

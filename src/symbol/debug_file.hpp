@@ -3,18 +3,12 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "elf/file.hpp"
 #include "file/file_memory.hpp"
+#include "symbol/debug_places.hpp"
 
 namespace vitrine::symbol {
-
-/// Where debug files are looked for.
-struct DebugPlaces {
-  std::vector<int> roots;  ///< descriptors of root directories, in order; none: ours alone
-  std::string path;        ///< of the file that runs, as those roots have it
-};
 
 struct DebugFile {
   std::unique_ptr<file::FileMemory> memory;
@@ -23,8 +17,8 @@ struct DebugFile {
 
 /// The debug file of `elf`: by build id below /usr/lib/debug, else by .gnu_debuglink beside it, in
 /// .debug, and below /usr/lib/debug. It must have the same build id or, where there is none, the
-/// checksum that the link names. Null: there is none.
+/// checksum that the link names. Null: there is none. In a worker: files are asked for.
 std::unique_ptr<DebugFile> find_debug_file(Memory& file, const elf::File& elf,
-                                           const std::string& build_id, const DebugPlaces& places);
+                                           const std::string& build_id, const DebugSearch& search);
 
 }  // namespace vitrine::symbol

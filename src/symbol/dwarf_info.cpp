@@ -11,14 +11,14 @@
 #include <cstring>
 
 #include "base/limits.hpp"
-#include "symbol/worker_process.hpp"
+#include "worker/service.hpp"
 
 namespace vitrine::symbol {
 namespace {
 
 /// In place of libdw's own, which says so on stderr.
 void __attribute__((noreturn)) end_out_of_memory() {
-  ::_exit(out_of_memory);
+  ::_exit(worker::out_of_memory);
 }
 
 }  // namespace

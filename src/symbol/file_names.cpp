@@ -2,16 +2,26 @@
 
 #include <elf.h>
 
+#include "elf/build_id.hpp"
+#include "symbol/debug_file.hpp"
 #include "symbol/demangle.hpp"
 #include "symbol/mini_debug.hpp"
 
 namespace vitrine::symbol {
 
-FileNames::FileNames(FileDescriptor file, FileDescriptor debug, bool with_dwarf,
+FileNames::FileNames(FileDescriptor file, const DebugSearch& debug, bool with_dwarf,
                      const Limits& limits)
     : limits_(limits) {
-  take(std::move(file), with_dwarf);
-  if (debug) take(std::move(debug), with_dwarf);
+  auto memory = file::FileMemory::from(std::move(file));
+  if (!memory) return;
+  auto elf = elf::read_file(**memory);
+  if (!elf) {
+    problem_ = elf.error().message;
+    return;
+  }
+  auto apart = find_debug_file(**memory, *elf, elf::hex_build_id(**memory, *elf), debug);
+  take(std::move(*memory), std::move(*elf), with_dwarf);
+  if (apart != nullptr) take(std::move(apart->memory), std::move(apart->elf), with_dwarf);
   const auto add = [&](Result<FunctionSymbols> table) {
     if (table)
       symbols_.push_back(std::move(*table));
@@ -27,23 +37,16 @@ FileNames::FileNames(FileDescriptor file, FileDescriptor debug, bool with_dwarf,
   }
 }
 
-void FileNames::take(FileDescriptor descriptor, bool with_dwarf) {
-  auto memory = file::FileMemory::from(std::move(descriptor));
-  if (!memory) return;
-  auto elf = elf::read_file(**memory);
-  if (!elf) {
-    if (problem_.empty()) problem_ = elf.error().message;
-    return;
-  }
-  if (problem_.empty() && !elf->problems.empty()) problem_ = elf->problems.front();
+void FileNames::take(std::unique_ptr<file::FileMemory> file, elf::File elf, bool with_dwarf) {
+  if (problem_.empty() && !elf.problems.empty()) problem_ = elf.problems.front();
   if (with_dwarf && dwarf_ == nullptr) {
-    auto dwarf = DwarfInfo::open((*memory)->descriptor(), *elf);
+    auto dwarf = DwarfInfo::open(file->descriptor(), elf);
     if (dwarf)
       dwarf_ = std::move(*dwarf);
     else if (dwarf.error().code != ErrorCode::not_found && problem_.empty())
       problem_ = dwarf.error().message;
   }
-  sources_.push_back({std::move(*memory), std::move(*elf)});
+  sources_.push_back({std::move(file), std::move(elf)});
 }
 
 Frames FileNames::find(Address address) {

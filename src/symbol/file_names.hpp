@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "file/file_memory.hpp"
+#include "symbol/debug_places.hpp"
 #include "symbol/dwarf_info.hpp"
 #include "symbol/function_symbols.hpp"
 #include "symbol/symboliser.hpp"
@@ -15,8 +16,8 @@ namespace vitrine::symbol {
 
 class FileNames {
  public:
-  /// `debug`: its debug file; none: an empty descriptor. `with_dwarf`: else symbol tables alone.
-  FileNames(FileDescriptor file, FileDescriptor debug, bool with_dwarf, const Limits& limits);
+  /// `debug`: where its debug file is looked for. `with_dwarf`: else symbol tables alone.
+  FileNames(FileDescriptor file, const DebugSearch& debug, bool with_dwarf, const Limits& limits);
 
   Frames find(Address address);
 
@@ -24,7 +25,7 @@ class FileNames {
   [[nodiscard]] std::string problem() const;
 
  private:
-  void take(FileDescriptor file, bool with_dwarf);
+  void take(std::unique_ptr<file::FileMemory> file, elf::File elf, bool with_dwarf);
   void finish(Frame& frame) const;
 
   Limits limits_;

@@ -1,22 +1,19 @@
 #include "symbol/symboliser.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
-#include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <optional>
 #include <unordered_map>
 
 #include "base/limits.hpp"
-#include "elf/build_id.hpp"
-#include "file/regular_file.hpp"
-#include "symbol/debug_file.hpp"
-#include "symbol/worker.hpp"
+#include "file/file_memory.hpp"
+#include "symbol/debug_places.hpp"
+#include "symbol/naming_service.hpp"
+#include "symbol/wire.hpp"
+#include "worker/worker.hpp"
 
 namespace vitrine::symbol {
 namespace {
@@ -26,52 +23,17 @@ enum class Extent { all, symbol_tables, nothing };
 
 struct KnownFile {
   Extent extent = Extent::all;
-  std::string problem;           ///< why it is not all
-  std::optional<Worker> worker;  ///< none: not started, or ended to make room
-  std::string worker_problem;    ///< what it said last
-  std::uint64_t memory = 0;      ///< of the worker
+  std::string problem;                   ///< why it is not all
+  std::optional<worker::Worker> worker;  ///< none: not started, or ended to make room
+  std::string worker_problem;            ///< what it said last
+  std::uint64_t memory = 0;              ///< of the worker
   std::unordered_map<Address, Frames> frames;
   std::uint64_t used = 0;  ///< when it was last asked about
 };
 
-/// What files a worker is given: ELF files alone, so that it can tell nothing about others; of
-/// /proc and the like, whose files are empty by their own account, it gets none.
-bool is_elf(int descriptor) {
-  struct stat status {};
-  char magic[4] = {};
-  return ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && status.st_size >= 64 &&
-         ::pread(descriptor, magic, sizeof magic, 0) == sizeof magic &&
-         std::memcmp(magic, "\177ELF", sizeof magic) == 0;
-}
-
-/// `path`: as the file has it, relative to the file itself if need be.
-FileDescriptor open_for_worker(const File& file, std::string path) {
-  if (path.empty()) return {};
-  if (path[0] != '/') {
-    const std::size_t slash = file.path.rfind('/');
-    if (slash == file.path.npos) return {};
-    path = file.path.substr(0, slash + 1) + path;
-  }
-  const auto take = [](Result<FileDescriptor> opened) {
-    return opened && is_elf(opened->get()) ? std::move(*opened) : FileDescriptor();
-  };
-  if (file.root_dirs.empty()) return take(file::open_regular_at(AT_FDCWD, path));
-  for (const int root : file.root_dirs)
-    if (auto opened = take(file::open_regular_below(root, path))) return opened;
-  return {};
-}
-
-Result<Worker> start_worker(const File& file, Extent extent, const Limits& limits) {
-  Subject subject{file.descriptor, -1, extent == Extent::all};
-  std::unique_ptr<DebugFile> debug;
-  if (auto memory =
-          file::FileMemory::from(FileDescriptor(::fcntl(file.descriptor, F_DUPFD_CLOEXEC, 0)))) {
-    if (const auto elf = elf::read_file(**memory))
-      debug = find_debug_file(**memory, *elf, elf::hex_build_id(**memory, *elf),
-                              {file.root_dirs, file.path});
-  }
-  if (debug != nullptr) subject.debug = debug->memory->descriptor();
-  return Worker::start(subject, limits);
+Result<worker::Worker> start_worker(const Limits& limits) {
+  return worker::Worker::start("vitrine-symbols", {limits.worker_memory, limits.time},
+                               [limits] { return make_naming_service(limits); });
 }
 
 }  // namespace
@@ -96,26 +58,33 @@ Symboliser::~Symboliser() = default;
 /// One question to the file's worker. False: it did not survive that.
 bool Symboliser::State::ask(const File& file, KnownFile& known,
                             std::span<const Address> addresses) {
-  if (!known.worker) {
-    auto started = start_worker(file, known.extent, limits);
+  const bool fresh = !known.worker;
+  if (fresh) {
+    auto started = start_worker(limits);
     if (!started) {  // that is not the file's fault
       known.worker_problem = started.error().message;
       return true;
     }
     known.worker = std::move(*started);
   }
-  auto reply = known.worker->ask(
-      addresses, [&](const std::string& path) { return open_for_worker(file, path); });
-  if (!reply) {
+  const DebugPlaces places{file.root_dirs, file.path};
+  const Question question{std::vector(addresses.begin(), addresses.end()), places.search(),
+                          known.extent == Extent::all};
+  auto bytes = known.worker->ask(pack::pack(question), fresh ? file.descriptor : -1,
+                                 limits::symbol_answer, places.open());
+  auto answer = bytes ? decode_answer(*bytes, addresses.size(), limits)
+                      : tl::unexpected<Error>(std::move(bytes.error()));
+  if (!answer && bytes) answer = known.worker->made_no_sense();
+  if (!answer) {
     known.worker.reset();
     known.memory = 0;
-    known.problem = reply.error().message;
+    known.problem = answer.error().message;
     return false;
   }
-  known.memory = reply->memory;
-  known.worker_problem = std::move(reply->answer.problem);
+  known.memory = known.worker->memory();
+  known.worker_problem = std::move(answer->problem);
   for (std::size_t i = 0; i < addresses.size(); ++i)
-    known.frames[addresses[i]] = std::move(reply->answer.frames[i]);
+    known.frames[addresses[i]] = std::move(answer->frames[i]);
   return true;
 }
 

@@ -5,24 +5,29 @@
 #include <span>
 #include <vector>
 
+#include "symbol/debug_places.hpp"
 #include "symbol/symboliser.hpp"
 
 namespace vitrine::symbol {
 
-/// What a worker answers.
-struct Reply {
-  Answer answer;
-  std::uint64_t memory = 0;  ///< bytes that the worker holds, as it says
+/// The first one to a worker comes with the file.
+struct Question {
+  std::vector<Address> addresses;
+  DebugSearch debug;
+  bool with_dwarf = true;  ///< false: symbol tables alone
 };
 
-std::vector<std::byte> encode_question(std::span<const Address> addresses);
-Result<std::vector<Address>> decode_question(std::span<const std::byte> bytes);
+template <pack::Of<Question> T>
+auto fields(T& question) {
+  auto& [addresses, debug, with_dwarf] = question;
+  return std::tie(addresses, debug, with_dwarf);
+}
 
 /// Frames beyond limits::symbol_answer bytes are left out, and the problem says so.
-std::vector<std::byte> encode_reply(const Reply& reply);
+std::vector<std::byte> encode_answer(const Answer& answer);
 
 /// `addresses`: how many were asked for. Errors: malformed.
-Result<Reply> decode_reply(std::span<const std::byte> bytes, std::size_t addresses,
-                           const Limits& limits);
+Result<Answer> decode_answer(std::span<const std::byte> bytes, std::size_t addresses,
+                             const Limits& limits);
 
 }  // namespace vitrine::symbol

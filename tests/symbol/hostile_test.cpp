@@ -12,12 +12,14 @@
 #include <random>
 #include <thread>
 
+#include "base/limits.hpp"
 #include "elf/file.hpp"
 #include "elf/symbol_table.hpp"
 #include "file/file_memory.hpp"
 #include "file/regular_file.hpp"
+#include "symbol/naming_service.hpp"
 #include "symbol/symboliser.hpp"
-#include "symbol/worker.hpp"
+#include "symbol/wire.hpp"
 
 namespace vitrine::symbol {
 namespace {
@@ -106,12 +108,15 @@ TEST_F(Hostile, WhatNeedsTooMuchMemoryHasNoNames) {
 TEST_F(Hostile, AFileCutWhileItIsReadKillsItsParserOnly) {
   const std::string bytes = content(honest);
   const auto file = in_memory(bytes);
-  auto worker = Worker::start({file.get(), -1, true}, {});
+  auto worker = worker::Worker::start("test", {}, [] { return make_naming_service({}); });
   ASSERT_TRUE(worker);
-  const auto nothing = [](const std::string&) { return FileDescriptor(); };
-  ASSERT_TRUE(worker->ask(std::vector{Address{1}}, nothing));  // maps it
+  const auto ask = [&](Address address, int its_file) {
+    return worker->ask(pack::pack(Question{{address}, {}, true}), its_file, limits::symbol_answer,
+                       {});
+  };
+  ASSERT_TRUE(ask(1, file.get()));  // maps it
   ASSERT_EQ(::ftruncate(file.get(), 4096), 0);
-  const auto reply = worker->ask(std::vector{address_of(honest, "main")}, nothing);
+  const auto reply = ask(address_of(honest, "main"), -1);
   ASSERT_FALSE(reply);
   EXPECT_EQ(reply.error().message, "its parser crashed (Bus error)");
 }

@@ -10,13 +10,13 @@
 #include "base/file_descriptor.hpp"
 #include "base/result.hpp"
 
-namespace vitrine::symbol {
+namespace vitrine::worker {
 
 /// What a message says.
 enum class Kind : std::uint32_t {
-  question = 1,  ///< to the worker: wire.hpp
-  answer,        ///< from it: wire.hpp
-  open,          ///< from it: a path
+  question = 1,  ///< to the worker: its Service knows what it means
+  answer,        ///< from it
+  open,          ///< from it: number of a root (4 bytes), and a path
   opened,        ///< to it: with a descriptor, or with none
 };
 
@@ -48,4 +48,4 @@ class Channel {
   FileDescriptor socket_;
 };
 
-}  // namespace vitrine::symbol
+}  // namespace vitrine::worker

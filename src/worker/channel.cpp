@@ -1,4 +1,4 @@
-#include "symbol/channel.hpp"
+#include "worker/channel.hpp"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace vitrine::symbol {
+namespace vitrine::worker {
 namespace {
 
 struct Head {
@@ -113,4 +113,4 @@ Result<Message> Channel::receive(std::size_t most, Clock::time_point until) {
   return message;
 }
 
-}  // namespace vitrine::symbol
+}  // namespace vitrine::worker

@@ -1,0 +1,175 @@
+#include "worker/confinement.hpp"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "worker/channel.hpp"
+#include "worker/used_memory.hpp"
+#include "worker/worker.hpp"
+
+namespace vitrine::worker {
+namespace {
+
+int broker = -1;  // of the one worker that a process is
+
+/// Asks for a file. A negative error number: it is not to be had.
+long ask_for(std::uint32_t root, const char* path) {
+  const std::size_t length = ::strnlen(path, 4096);
+  struct {
+    std::uint32_t kind, bytes;
+  } head{static_cast<std::uint32_t>(Kind::open), static_cast<std::uint32_t>(sizeof root + length)};
+  iovec parts[3] = {{&head, sizeof head}, {&root, sizeof root}, {const_cast<char*>(path), length}};
+  msghdr message{};
+  message.msg_iov = parts;
+  message.msg_iovlen = 3;
+  // A stream socket takes what is this short whole, or there is nobody to talk to any more.
+  if (::sendmsg(broker, &message, MSG_NOSIGNAL) !=
+      static_cast<ssize_t>(sizeof head + sizeof root + length))
+    ::_exit(1);
+  union {
+    char bytes[CMSG_SPACE(sizeof(int))];
+    cmsghdr aligned;
+  } ancillary{};
+  iovec part{&head, sizeof head};
+  message = {};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = ancillary.bytes;
+  message.msg_controllen = sizeof ancillary.bytes;
+  if (::recvmsg(broker, &message, MSG_CMSG_CLOEXEC | MSG_WAITALL) != sizeof head) ::_exit(1);
+  const cmsghdr* control = CMSG_FIRSTHDR(&message);
+  if (control == nullptr || control->cmsg_type != SCM_RIGHTS) return -ENOENT;
+  int descriptor = -1;
+  std::memcpy(&descriptor, CMSG_DATA(control), sizeof descriptor);
+  return descriptor;
+}
+
+void on_system_call(int, siginfo_t* info, void* context) {
+  const int saved = errno;
+  auto& machine_context = static_cast<ucontext_t*>(context)->uc_mcontext;
+#if defined(__x86_64__)
+  auto& result = machine_context.gregs[REG_RAX];
+  const auto path = machine_context.gregs[info->si_syscall == SYS_openat ? REG_RSI : REG_RDI];
+#elif defined(__aarch64__)
+  auto& result = machine_context.regs[0];
+  const auto path = machine_context.regs[1];
+#else
+  long result = 0, path = 0;
+  static_cast<void>(machine_context);
+#endif
+  static_cast<void>(info);
+  result = static_cast<std::remove_reference_t<decltype(result)>>(
+      ask_for(any_root, reinterpret_cast<const char*>(path)));  // NOLINT(performance-no-int-to-ptr)
+  errno = saved;
+}
+
+bool filter_system_calls() {
+  const auto& filter = worker_filter();
+  struct sigaction action {};
+  action.sa_sigaction = on_system_call;
+  action.sa_flags = SA_SIGINFO;
+  return ::sigaction(SIGSYS, &action, nullptr) == 0 && filter && filter->install();
+}
+
+void limit(__rlimit_resource resource, std::uint64_t most) {
+  rlimit now{};
+  if (::getrlimit(resource, &now) != 0) return;
+  now.rlim_cur = std::min<rlim_t>(most, now.rlim_max);
+  ::setrlimit(resource, &now);
+}
+
+rlim_t longest_time = 0;  // that this process can be allowed; seconds
+
+/// Root or not, the process keeps none: what opens files for it has them.
+void drop_capabilities() {
+  __user_cap_header_struct head{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {};
+  ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+  ::syscall(SYS_capset, &head, none);
+}
+
+}  // namespace
+
+int leave_everything(int keep) {
+  struct sigaction standard {};
+  standard.sa_handler = SIG_DFL;
+  for (int number = 1; number < NSIG; ++number) ::sigaction(number, &standard, nullptr);
+  // A terminal and a service manager send these to all of a group: it is for the parent to end us.
+  struct sigaction passed_over {};
+  passed_over.sa_handler = SIG_IGN;
+  for (const int number : {SIGHUP, SIGINT, SIGQUIT, SIGTERM})
+    ::sigaction(number, &passed_over, nullptr);
+  const int socket = 3;
+  if (keep < socket) keep = ::fcntl(keep, F_DUPFD, socket);  // out of the way of 0 to 2
+  const int nothing = ::open("/dev/null", O_RDWR);
+  for (int fd = 0; fd < socket; ++fd) ::dup2(nothing, fd);
+  if (keep != socket) ::dup2(keep, socket);
+  if (::syscall(SYS_close_range, socket + 1, ~0U, 0) != 0)  // before Linux 5.9
+    for (long fd = socket + 1; fd < ::sysconf(_SC_OPEN_MAX); ++fd) ::close(static_cast<int>(fd));
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  return socket;
+}
+
+void confine(int socket, pid_t parent, const char* name, std::uint64_t memory) {
+  ::prctl(PR_SET_NAME, name);
+  ::prctl(PR_SET_DUMPABLE, 0);
+  drop_capabilities();
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(0);  // it went before it could have been noticed
+  limit(RLIMIT_CORE, 0);
+  limit(RLIMIT_FSIZE, 0);
+  if (const std::uint64_t now = used_memory("/proc/self/statm").address_space; now != 0)
+    limit(RLIMIT_AS, now + memory);
+  rlimit time{};
+  if (::getrlimit(RLIMIT_CPU, &time) == 0) longest_time = time.rlim_max;
+  broker = socket;
+  if (!filter_system_calls()) limit(RLIMIT_NOFILE, 0);
+}
+
+void allow_time(std::chrono::milliseconds time) {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto spent = std::chrono::seconds(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec);
+  const auto wanted = (spent + std::chrono::ceil<std::chrono::seconds>(time)).count() + 1;
+  const rlimit allowed{std::min(static_cast<rlim_t>(wanted), longest_time), longest_time};
+  ::syscall(SYS_setrlimit, RLIMIT_CPU, &allowed);  // libc's could be done to others: not allowed
+}
+
+const Result<confine::Filter>& worker_filter() {
+  // What libelf, libdw, malloc and our own loop need: of each the old and the new form. Nothing that
+  // could be done to another process is among them, such as tgkill or prlimit64.
+  static const auto filter =
+      confine::SystemCalls()
+          .allow({"read",         "pread64",      "lseek",         "close",
+                  "fstat",        "newfstatat",   "mmap",          "munmap",
+                  "mremap",       "brk",          "madvise",       "mprotect",
+                  "sendmsg",      "recvmsg",      "poll",          "ppoll",
+                  "futex",        "getrandom",    "clock_gettime", "getrusage",
+                  "setrlimit",    "getpid",       "gettid",        "rt_sigprocmask",
+                  "rt_sigreturn", "rt_sigaction", "sched_yield",   "restart_syscall",
+                  "rseq",         "exit",         "exit_group"})
+          // A tracer that has put a probe into our libraries makes these in our name.
+          .allow({"uretprobe", "uprobe"})
+          .trap({"openat", "open"})
+          .compile();
+  return filter;
+}
+
+FileDescriptor ask_for_file(std::uint32_t root, const std::string& path) {
+  return FileDescriptor(broker < 0 ? -1 : static_cast<int>(ask_for(root, path.c_str())));
+}
+
+}  // namespace vitrine::worker
