@@ -27,10 +27,8 @@ quiet g++ -std=c++20 "$project/main.cpp" -o "$work/with_pkg_config" \
   $(pkg-config --cflags --libs vitrine-observe vitrine-publish)
 LD_LIBRARY_PATH=$(dirname "$PKG_CONFIG_PATH") check "$work/with_pkg_config"
 
-# Each header that is for others can be included alone, with nothing but what is installed.
-for header in $(grep -v '^#' "$(realpath "$1")/packaging/library/headers.txt"); do
-  # shellcheck disable=SC2046
-  echo "#include \"$header\"" | quiet g++ -std=c++20 -fsyntax-only -Wall -Wextra -Werror -x c++ - \
-    $(pkg-config --cflags vitrine-observe)
-done
+# The headers that are for others need nothing but what is installed.
+grep -v '^#' "$(realpath "$1")/packaging/library/headers.txt" | sed 's/.*/#include "&"/' >"$work/all.cpp"
+# shellcheck disable=SC2046
+quiet g++ -std=c++20 -fsyntax-only -Wall -Wextra -Werror "$work/all.cpp" $(pkg-config --cflags vitrine-observe)
 echo "ok: headers"
