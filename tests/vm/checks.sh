@@ -42,7 +42,7 @@ check() {
   tell $verdict "$name"
 }
 
-# lines FILE: waits until a file has a line, half a minute at most.
+# wait_for_line FILE: until it has one, half a minute at most.
 wait_for_line() {
   for _ in $(seq 60); do
     [ -s "$1" ] && return 0

@@ -14,12 +14,12 @@ die() { echo "tests/vm: $*" >&2; exit 1; }
 case $machine in
   aarch64)
     architecture=arm64 triplet=aarch64-linux-gnu
-    compile=aarch64-linux-gnu-gcc vitrine=(qemu-aarch64 "$build/bin/vitrine")
+    compile=aarch64-linux-gnu-gcc strip=aarch64-linux-gnu-strip vitrine=(qemu-aarch64 "$build/bin/vitrine")
     emulator=(qemu-system-aarch64 -M virt -cpu cortex-a72) console=ttyAMA0
     ;;
   x86_64)
     architecture=amd64 triplet=x86_64-linux-gnu
-    compile=gcc vitrine=("$build/bin/vitrine")
+    compile=gcc strip=strip vitrine=("$build/bin/vitrine")
     emulator=(qemu-system-x86_64 -M q35 -cpu Skylake-Client-v4) console=ttyS0
     ;;
   *) die "no machine $machine" ;;
@@ -65,7 +65,10 @@ mkdir -p "$step"
 stage=$vm/stage
 rm -rf "$stage"
 mkdir -p "$stage"
-cp "$here/checks.sh" "$build/bin/vitrine" "$build/bin/vitrine-demo-service" "$stage"
+cp "$here/checks.sh" "$stage"
+for program in vitrine vitrine-demo-service; do  # an initramfs is memory
+  "$strip" -g -o "$stage/$program" "$build/bin/$program"
+done
 cp "$step/program" "$stage/dof_subject"
 cp -L "$build"/lib/libcustomlabels.so* "$stage"
 "$here/image.sh" "$triplet" "$busybox/bin/busybox" "$vm/initramfs.gz" "$here/init" "$stage"/*
