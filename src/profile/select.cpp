@@ -30,8 +30,13 @@ std::string where(std::size_t position) {
 Result<Written> parse_term(std::string_view text, std::size_t& at) {
   const std::size_t start = at;
   Written term;
-  while (at < text.size() && std::string_view("=!~,").find(text[at]) == std::string_view::npos)
+  const auto is_one_of = [&](std::size_t i, std::string_view characters) {
+    return i < text.size() && characters.find(text[i]) != std::string_view::npos;
+  };
+  while (at < text.size() && !is_one_of(at, "=!~,")) {
+    if (text[at] == '\\' && is_one_of(at + 1, "=!~,\\")) ++at;
     term.key += text[at++];
+  }
   if (at < text.size() && text[at] == '!') term.negated = true, ++at;
   if (at == text.size() || (text[at] != '=' && text[at] != '~'))
     return fail(

@@ -19,7 +19,8 @@ std::optional<std::string> value_of(const Profile& profile, const Sample& sample
                                     std::string_view key);
 
 /// `tenant=acme,route~^/pay,step!=idle,route!~health`: all of them must hold. A ',' or '\' of a
-/// value is written '\,' and '\\'. `=` without a value: the sample has no such key.
+/// value is written '\,' and '\\', and so are, in a key, these and '=', '!' and '~'. `=` without a
+/// value: the sample has no such key (an empty value is `~^$`).
 class Filter {
  public:
   /// Errors: usage (what is wrong, and where in the text).

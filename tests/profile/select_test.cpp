@@ -67,6 +67,14 @@ TEST(Filter, CommasAndBackslashesOfValues) {
   EXPECT_TRUE(filter->holds(profile, profile.samples[0]));
 }
 
+TEST(Filter, OperatorsInKeys) {
+  Profile profile = small_profile();
+  profile.label_sets[0] = {{R"(a=b,!~\c)", "x"}};
+  const auto filter = Filter::parse(R"(a\=b\,\!\~\\c=x)");
+  ASSERT_TRUE(filter) << filter.error().message;
+  EXPECT_TRUE(filter->holds(profile, profile.samples[0]));
+}
+
 TEST(Filter, SaysWhatIsWrongAndWhere) {
   const auto error = [](std::string_view text) {
     const auto filter = Filter::parse(text);

@@ -1,5 +1,6 @@
 // Finding frames by a part of their name, or by a regular expression between slashes.
 import type { Profile } from './data';
+import { Pattern } from './regex';
 import type { Tree } from './tree';
 
 export type Matcher = (text: string) => boolean;
@@ -13,10 +14,10 @@ export function matcher(text: string): Matcher | undefined | { error: string } {
     return (name) => name.toLowerCase().includes(wanted);
   }
   try {
-    const regex = new RegExp(pattern, 'iu');
+    const regex = new Pattern(pattern, { ignoreCase: true });
     return (name) => regex.test(name);
-  } catch {
-    return { error: 'not a regular expression' };
+  } catch (error) {
+    return { error: `not a regular expression: ${(error as Error).message}` };
   }
 }
 

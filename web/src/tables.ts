@@ -48,6 +48,8 @@ export function functions(profile: Profile, tree: Tree): FunctionRow[] {
 export interface ValueRow {
   value: string;
   missing: boolean;
+  /** As filters have it: none where it is missing. */
+  choice: string | undefined;
   /** Nanoseconds, and samples. */
   time: number;
   samples: number;
@@ -67,7 +69,8 @@ export function values(profile: Profile, dimension: Dimension, chosen: Int32Arra
   samples.forEach((count, id) => {
     if (count === 0) return;
     const missing = id === none;
-    rows.push({ value: valueName(dimension, missing ? -1 : id), missing, time: time[id], samples: count });
+    const value = valueName(dimension, missing ? -1 : id);
+    rows.push({ value, missing, choice: missing ? undefined : value, time: time[id], samples: count });
   });
   return rows.sort((a, b) => b.time - a.time || b.samples - a.samples);
 }

@@ -53,15 +53,45 @@ test('a filter is printed as it is read', () => {
 });
 
 test('values are wanted and left out one by one', () => {
-  let now = include([], 'tenant', 'acme');
+  const all = dimensions.get('tenant').values;
+  let now = include([], 'tenant', 'acme', all);
   assert.equal(print(now), 'tenant=acme');
-  now = include(now, 'tenant', 'x,y\\z');
+  now = include(now, 'tenant', 'x,y\\z', all);
   assert.deepEqual(choiceOf(now[0].value), ['acme', 'x,y\\z']);
   assert.equal(sumOf(print(now)), 5);
-  now = include(now, 'tenant', 'acme');
+  now = include(now, 'tenant', 'acme', all);
   assert.equal(sumOf(print(now)), 4);
   now = exclude(now, 'tenant', 'x,y\\z');
   assert.equal(sumOf(print(now)), 11);
   now = exclude(now, 'tenant', 'x,y\\z');
   assert.equal(print(now), '');
+});
+
+test('what lacks the key is wanted together with values', () => {
+  const all = dimensions.get('tenant').values;
+  let now = include(include([], 'tenant', undefined, all), 'tenant', 'acme', all);
+  assert.equal(sumOf(print(now)), 9);
+  now = include(now, 'tenant', 'globex', all);  // it was left out: taken in again
+  assert.equal(sumOf(print(now)), 11);
+  now = exclude(exclude([], 'tenant', undefined), 'tenant', 'acme');
+  assert.equal(sumOf(print(now)), 6);
+  assert.equal(sumOf(print(exclude(now, 'tenant', undefined))), 14);
+});
+
+test('an empty value is not the same as none, and keys may have operators', () => {
+  const odd = profile([
+    { stack: 'a', value: 1, labels: { 'a=b,!~\\': '' } },
+    { stack: 'a', value: 2, labels: { 'a=b,!~\\': 'x' } },
+    { stack: 'a', value: 4 },
+  ]);
+  const of = new Dimensions(odd);
+  const key = of.labelKeys[0];
+  const all = of.get(key).values;
+  const sum = (now: Term[]) => select(odd, of, 'cpu', terms(print(now)), undefined).reduce((n, i) => n + odd.samples.value[i], 0);
+  assert.equal(sum(include([], key, '', all)), 1);
+  assert.equal(sum(include(include([], key, '', all), key, 'x', all)), 3);
+  assert.equal(sum(include(include([], key, '', all), key, undefined, all)), 5);
+  assert.equal(sum(include([], key, undefined, all)), 4);
+  assert.equal(sum(exclude([], key, '')), 6);
+  assert.equal(print(terms(print(include([], key, 'x', all)))), 'a\\=b\\,\\!\\~\\\\=x');
 });

@@ -108,9 +108,9 @@ test('a search counts nested matches once', () => {
 
 test('values of a key, with those that lack it', () => {
   assert.deepEqual(values(made, dimensions.get('tenant'), all), [
-    { value: 'acme', missing: false, time: 41, samples: 3 },
-    { value: 'globex', missing: false, time: 20, samples: 1 },
-    { value: '(none)', missing: true, time: 5, samples: 1 },
+    { value: 'acme', missing: false, choice: 'acme', time: 41, samples: 3 },
+    { value: 'globex', missing: false, choice: 'globex', time: 20, samples: 1 },
+    { value: '(none)', missing: true, choice: undefined, time: 5, samples: 1 },
   ]);
 });
 

@@ -1,6 +1,6 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { Profile } from '../data';
-import { exclude, include, print as printFilter } from '../filter';
+import { exclude, include, print as printFilter, type Choice } from '../filter';
 import { useModel } from '../model';
 import { parse, print, type State } from '../state';
 import { CompareBar } from './compare';
@@ -83,8 +83,10 @@ export function App({ profile }: { profile: Profile }) {
   }, []);
 
   const pick = useCallback(
-    (key: string, value: string, out: boolean) =>
-      change({ filter: printFilter((out ? exclude : include)(model.terms, key, value)) }),
+    (key: string, value: Choice, out: boolean) => {
+      const { terms, dimensions } = model;
+      change({ filter: printFilter(out ? exclude(terms, key, value) : include(terms, key, value, dimensions.get(key).values)) });
+    },
     [model.terms],
   );
   const nothing = profile.samples.count === 0 || model.chosen.length === 0;

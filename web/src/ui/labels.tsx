@@ -21,12 +21,15 @@ const order: Record<string, (a: ValueRow, b: ValueRow) => number> = {
   samples: (a, b) => a.samples - b.samples,
 };
 
+const manyKeys = 100;
+
 /** Time by value of one key. */
 export function Labels({ model, state, change, pick }: Props) {
   const { profile, dimensions, chosen, terms, time } = model;
   const key = dimensions.keys.includes(state.labelKey) ? state.labelKey : dimensions.keys[0];
   const [sorting, sort] = useSorting('time');
   const [shown, setShown] = useState(200);
+  const [keysShown, setKeysShown] = useState(manyKeys);
   const rows = useMemo(
     () => (key === undefined ? [] : values(profile, dimensions.get(key), chosen)),
     [profile, key, chosen],
@@ -41,9 +44,11 @@ export function Labels({ model, state, change, pick }: Props) {
   return (
     <section class="panel" id="panel-labels" role="tabpanel" aria-labelledby="tab-labels">
       <div class="keys" role="group" aria-label="Key">
-        {dimensions.keys.map((k) => (
+        {dimensions.keys.filter((k, i) => i < keysShown || k === key).map((k) => (
           <button class="choice" aria-pressed={k === key} onClick={() => change({ labelKey: k })}>{visible(k, 60)}</button>
         ))}
+        {dimensions.keys.length > keysShown &&
+          <button class="more" onClick={() => setKeysShown(keysShown + manyKeys)}>{dimensions.keys.length - keysShown} more</button>}
         <button class="button" disabled={state.groupBy.includes(key)}
           onClick={() => change({ groupBy: [...state.groupBy, key], zoom: [], view: 'graph' })}>Group by {visible(key, 40)}</button>
       </div>
@@ -60,21 +65,20 @@ export function Labels({ model, state, change, pick }: Props) {
           </thead>
           <tbody>
             {sorted.slice(0, shown).map((row) => {
-              const value = row.missing ? '' : row.value;
               const share = time > 0 ? row.time / time : 0;
               return (
                 <tr>
                   <th scope="row">
-                    <button class="link" onClick={(e) => pick(key, value, e.shiftKey || e.altKey)} title={visible(value, 1000)}>
-                      <bdi class={row.missing ? 'missing' : ''}>{row.missing ? row.value : visible(value, 120)}</bdi>
+                    <button class="link" onClick={(e) => pick(key, row.choice, e.shiftKey || e.altKey)} title={visible(row.value, 1000)}>
+                      <bdi class={row.missing ? 'missing' : ''}>{row.missing ? row.value : visible(row.value, 120) || '(empty)'}</bdi>
                     </button>
                   </th>
                   <td class="number">{duration(row.time)}</td>
                   <td class="number share"><span class="bar" style={{ width: `${share * 100}%` }} /><span>{percent(share)}</span></td>
                   <td class="number samples">{count(row.samples)}</td>
                   <td class="number">
-                    <button class="small" aria-pressed={wanted.includes(value)} onClick={() => pick(key, value, false)}>only</button>{' '}
-                    <button class="small" aria-pressed={unwanted.includes(value)} onClick={() => pick(key, value, true)}>not</button>
+                    <button class="small" aria-pressed={wanted.includes(row.choice)} onClick={() => pick(key, row.choice, false)}>only</button>{' '}
+                    <button class="small" aria-pressed={unwanted.includes(row.choice)} onClick={() => pick(key, row.choice, true)}>not</button>
                   </td>
                 </tr>
               );
