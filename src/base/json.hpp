@@ -11,6 +11,10 @@ namespace vitrine {
 
 using Json = nlohmann::ordered_json;
 
+/// One JSON text that is safe to show: in it, characters that are none to be shown (is_steering) are
+/// escaped, so that it neither steers a terminal nor has more lines than `indent` (-1: one) gives it.
+std::string json_text(const Json& json, int indent = -1);
+
 /// Bytes of a target: a string when they are valid UTF-8, else {"base64": "…"}.
 Json json_bytes(std::string_view bytes);
 

@@ -31,6 +31,26 @@ std::optional<CodePoint> first_code_point(std::string_view text) {
   return CodePoint{value, length};
 }
 
+bool is_steering(char32_t c) {
+  return c < 0x20 || (c >= 0x7f && c <= 0x9f) || c == 0xad || c == 0x34f || c == 0x61c ||
+         (c >= 0x115f && c <= 0x1160) || (c >= 0x17b4 && c <= 0x17b5) ||
+         (c >= 0x180b && c <= 0x180f) || (c >= 0x200b && c <= 0x200f) ||
+         (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0x3164 ||
+         c == 0xfeff || c == 0xffa0 || (c >= 0xfff9 && c <= 0xfffb) ||
+         (c >= 0xe0000 && c <= 0xe0fff);
+}
+
+std::string without_steering(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const CodePoint point = first_code_point(text).value_or(CodePoint{0, 1});
+    out += is_steering(point.value) ? " " : text.substr(0, point.bytes);
+    text.remove_prefix(point.bytes);
+  }
+  return out;
+}
+
 bool is_utf8(std::string_view bytes) {
   const auto is_ascii = [](char c) { return static_cast<std::uint8_t>(c) < 0x80; };
   if (std::all_of(bytes.begin(), bytes.end(), is_ascii)) return true;  // most are

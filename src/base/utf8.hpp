@@ -17,9 +17,17 @@ struct CodePoint {
 /// well-formed UTF-8 (overlong forms and surrogates are not).
 std::optional<CodePoint> first_code_point(std::string_view text);
 
+/// Whether a character is none to be shown: controls (a newline, too, and the C1 that some terminals
+/// obey), what ends a line or a paragraph, what changes the direction of others, and what is
+/// invisible.
+bool is_steering(char32_t character);
+
 bool is_utf8(std::string_view bytes);
 
 /// `bytes`, with U+FFFD for each byte that is not part of well-formed UTF-8.
 std::string replaced_utf8(std::string_view bytes);
+
+/// `text`, which is UTF-8, with a blank for each character that is none to be shown.
+std::string without_steering(std::string_view text);
 
 }  // namespace vitrine

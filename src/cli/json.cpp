@@ -186,7 +186,7 @@ Json to_json(const observe::Finding& finding) {
 }
 
 bool print_json(const Json& object) {
-  const std::string line = object.dump() + '\n';
+  const std::string line = json_text(object) + '\n';
   return std::fwrite(line.data(), 1, line.size(), stdout) == line.size() &&
          std::fflush(stdout) == 0;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <sstream>
 
 #include "cli/command.hpp"
 #include "cli/completion.hpp"
@@ -10,6 +11,7 @@
 #include "cli/duration.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/manual.hpp"
+#include "cli/text.hpp"
 
 namespace vitrine::cli {
 
@@ -103,7 +105,7 @@ int run(int argc, char** argv) {
     const auto script = completion_script(argv[2], app);
     if (!script) {
       std::fprintf(stderr, "vitrine: completions are for bash, zsh and fish, not for %s\n",
-                   argv[2]);
+                   printable(argv[2]).c_str());
       return exit_usage;
     }
     std::fputs(script->c_str(), stdout);
@@ -116,7 +118,14 @@ int run(int argc, char** argv) {
   try {
     app.parse(normalise(argc, argv));
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? exit_done : exit_usage;
+    // Help is ours; an error quotes the arguments, which may be names of files.
+    if (error.get_exit_code() == 0) return app.exit(error) == 0 ? exit_done : exit_usage;
+    std::ostringstream said;
+    app.exit(error, said, said);
+    std::istringstream lines(said.str());
+    for (std::string line; std::getline(lines, line);)
+      std::fprintf(stderr, "%s\n", printable(line).c_str());
+    return exit_usage;
   }
   for (const auto& [sub, command] : parsers)
     if (sub->parsed() && command->parts().empty()) return command->run();
@@ -131,6 +140,6 @@ int main(int argc, char** argv) try {
     return vitrine::cli::run_as_dtrace(argc, argv);
   return vitrine::cli::run(argc, argv);
 } catch (const std::exception& failure) {  // no memory, mostly: our own errors are values
-  std::fprintf(stderr, "vitrine: %s\n", failure.what());
+  std::fprintf(stderr, "vitrine: %s\n", vitrine::cli::printable(failure.what()).c_str());
   return vitrine::cli::exit_failed;
 }

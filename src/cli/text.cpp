@@ -10,16 +10,6 @@
 #include "base/utf8.hpp"
 
 namespace vitrine::cli {
-namespace {
-
-/// Characters that change how others are shown, or are not shown at all.
-bool is_format(char32_t c) {
-  return (c >= 0x80 && c <= 0x9f) || c == 0xad || c == 0x61c || (c >= 0x200b && c <= 0x200f) ||
-         (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff ||
-         (c >= 0xfff9 && c <= 0xfffb) || (c >= 0xe0000 && c <= 0xe007f);
-}
-
-}  // namespace
 
 std::string printable(std::string_view bytes) {
   const auto is_plain = [](char c) { return c >= ' ' && c <= '~' && c != '\\'; };
@@ -31,7 +21,7 @@ std::string printable(std::string_view bytes) {
     const std::size_t length = point ? point->bytes : 1;
     if (!point || point->value < 0x20 || point->value == 0x7f) {
       out += fmt::format("\\x{:02x}", static_cast<std::uint8_t>(bytes[0]));
-    } else if (is_format(point->value)) {
+    } else if (is_steering(point->value)) {
       out += fmt::format("\\u{{{:x}}}", static_cast<std::uint32_t>(point->value));
     } else if (point->value == '\\') {
       out += "\\\\";

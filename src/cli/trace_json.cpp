@@ -15,7 +15,7 @@ namespace {
 // as it is, as far as it needs no escapes; all else is left to Json, which has the rules.
 
 void append_json(std::string& out, const Json& json) {
-  out += json.dump();
+  out += json_text(json);
 }
 
 /// As json_bytes().
@@ -56,7 +56,7 @@ bool is_cut(const probe::Value& value) {
 
 /// {"a":1,"b":2} as ,"a":1,"b":2
 std::string more_members(const Json& object) {
-  std::string text = object.empty() ? std::string() : object.dump();
+  std::string text = object.empty() ? std::string() : json_text(object);
   if (text.empty()) return text;
   text.front() = ',';
   text.pop_back();

@@ -3,22 +3,21 @@
 // A line has one number and no unit. On-CPU it is samples, as stackcollapse-perf.pl writes them;
 // off-CPU it is microseconds, as offcputime -f of bcc does. Where both were measured, both are
 // microseconds, below an outermost frame "on-CPU" or "off-CPU": the two would not add up otherwise.
+#include <algorithm>
 #include <map>
 
+#include "base/utf8.hpp"
 #include "profile/encode.hpp"
 #include "profile/shared.hpp"
 
 namespace vitrine::profile {
 namespace {
 
-/// A frame may not hold what separates frames, nor what ends a line: ':' for ';' as
-/// stackcollapse-perf.pl has it, a blank for control characters.
+/// A frame may not hold what separates frames, nor what ends a line or steers a terminal: ':' for
+/// ';' as stackcollapse-perf.pl has it, a blank for the rest.
 std::string frame(std::string_view name, CleanText& clean) {
-  std::string out = clean(name);
-  for (char& c : out) {
-    if (c == ';') c = ':';
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-  }
+  std::string out = without_steering(clean(name));
+  std::replace(out.begin(), out.end(), ';', ':');
   return out;
 }
 

@@ -72,7 +72,7 @@ void add_frames(Json& frames, const Profile& profile, const Location& location) 
 
 /// Fields of a line, without braces: a stack and a set of labels is written once and copied.
 std::string fields(const Json& object) {
-  const std::string text = object.dump();
+  const std::string text = json_text(object);
   return text.substr(1, text.size() - 2);
 }
 
@@ -161,7 +161,7 @@ Result<std::string> encode_json(const Profile& profile, const EncodeOptions&) {
     }
     out += "}\n";
   }
-  return out + summary(profile).dump() + '\n';
+  return out + json_text(summary(profile)) + '\n';
 }
 
 }  // namespace vitrine::profile

@@ -114,7 +114,7 @@ Result<std::string> encode_speedscope(const Profile& profile, const EncodeOption
                      {"name", options.title.empty() ? "vitrine profile" : clean(options.title)},
                      {"activeProfileIndex", 0},
                      {"exporter", "vitrine"}};
-  return file.dump() + '\n';
+  return json_text(file) + '\n';
 }
 
 }  // namespace vitrine::profile

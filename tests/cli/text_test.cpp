@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/json.hpp"
 #include "base/utf8.hpp"
 
 namespace vitrine::cli {
@@ -34,6 +35,12 @@ TEST(Printable, WritesOutWhatWouldSteerATerminal) {
             "\\u{202e}evil");  // right-to-left override
   EXPECT_EQ(printable("back\\slash"), "back\\\\slash");
   EXPECT_EQ(printable("\xff\xfe"), "\\xff\\xfe");
+}
+
+TEST(JsonText, EscapesWhatWouldSteerATerminalOrEndALine) {
+  const Json json = {{"a", "\x1b[2J\x7f\xc2\x9b\xe2\x80\xa8\xe2\x80\xae\xf3\xa0\x80\x81é€😀"}};
+  EXPECT_EQ(json_text(json), R"({"a":"\u001b[2J\u007f\u009b\u2028\u202e\udb40\udc01é€😀"})");
+  EXPECT_EQ(Json::parse(json_text(json)), json);
 }
 
 TEST(Printable, LeavesReadableTextAlone) {
