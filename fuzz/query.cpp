@@ -1,7 +1,7 @@
 // What users write in --where and --show, and what targets then hold against it.
+#include "base/glob.hpp"
 #include "input.hpp"
 #include "query/expression.hpp"
-#include "query/glob.hpp"
 #include "query/show.hpp"
 
 using namespace vitrine;
@@ -92,6 +92,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto selected = condition.selected();
   const auto compiled = query::compile(condition, site, captures, selected, {});
   require_sound(compiled.predicate);
-  (void)query::glob_matches(text, held);
+  (void)glob_matches(text, held);
   return 0;
 }

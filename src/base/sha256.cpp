@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <vector>
 
 namespace vitrine {
 namespace {
@@ -61,6 +62,26 @@ std::array<std::uint8_t, 32> sha256(std::span<const std::byte> bytes) {
   for (std::size_t i = 0; i < digest.size(); ++i)
     digest[i] = static_cast<std::uint8_t>(state[i / 4] >> (24 - 8 * (i % 4)));
   return digest;
+}
+
+std::array<std::uint8_t, 32> hmac_sha256(std::span<const std::byte> key,
+                                         std::span<const std::byte> message) {
+  std::array<std::byte, block_bytes> block{};
+  if (key.size() > block_bytes) {
+    const auto digest = sha256(key);
+    std::copy_n(std::as_bytes(std::span(digest)).begin(), digest.size(), block.begin());
+  } else {
+    std::copy(key.begin(), key.end(), block.begin());
+  }
+  // The digest of the padded key and `bytes`.
+  const auto keyed = [&](std::byte pad, std::span<const std::byte> bytes) {
+    std::vector<std::byte> all(block_bytes + bytes.size());
+    std::transform(block.begin(), block.end(), all.begin(), [&](std::byte b) { return b ^ pad; });
+    std::copy(bytes.begin(), bytes.end(), all.begin() + block_bytes);
+    return sha256(all);
+  };
+  const auto inner = keyed(std::byte{0x36}, message);
+  return keyed(std::byte{0x5c}, std::as_bytes(std::span(inner)));
 }
 
 }  // namespace vitrine

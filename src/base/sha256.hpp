@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4): names files by what they hold.
+// SHA-256 (FIPS 180-4): names files by what they hold; keyed (RFC 2104), values that are not shown.
 #pragma once
 
 #include <array>
@@ -9,5 +9,9 @@
 namespace vitrine {
 
 std::array<std::uint8_t, 32> sha256(std::span<const std::byte> bytes);
+
+/// HMAC-SHA-256.
+std::array<std::uint8_t, 32> hmac_sha256(std::span<const std::byte> key,
+                                         std::span<const std::byte> message);
 
 }  // namespace vitrine

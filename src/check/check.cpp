@@ -66,6 +66,8 @@ class ProcessCheck {
   Result<void> run() {
     if (auto opened = open_files(); !opened) return opened;
     for (const FileReport& file : files_) published_.add(file.published);
+    live_.redaction = options_.redaction;
+    context_.subject().redaction = options_.redaction;
     live_.expected = published_;
     live_.expected.add(options_.claimed);
     context_.subject().needs_schema = live_.expected.has(Profile::otep_4947);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/redaction.hpp"
 #include "base/result.hpp"
 #include "check/rule.hpp"
 
@@ -44,6 +45,7 @@ struct Options {
   Profiles claimed;                   ///< which to check in any case: the user says they are there
   std::chrono::milliseconds duration{2000};  ///< of looking at a process
   bool sample = true;                        ///< take samples of running threads, too
+  Redaction redaction;                       ///< of values in what is told
   const std::atomic<bool>* stop = nullptr;
 };
 

@@ -4,8 +4,10 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/redaction.hpp"
 #include "check/rule.hpp"
 #include "format/context_header.hpp"
 #include "format/thread_schema.hpp"
@@ -22,6 +24,7 @@ struct ContextCandidate {
 };
 
 struct ContextSubject {
+  Redaction redaction;  ///< of what is told
   std::vector<ContextCandidate> candidates;
   std::string search_problem;                  ///< why they could not be looked for
   std::optional<observe::ContextState> state;  ///< as it was read last
@@ -37,6 +40,11 @@ struct ContextSubject {
   std::size_t looks = 0, updates = 0;
   std::string unstamped_change;  ///< content that changed, and its stamp did not; empty: none
   std::string key_map_change;    ///< a name in the key map that became another
+
+  /// A value, for a person to read.
+  [[nodiscard]] std::string shown(std::string_view key, const std::string& value) const {
+    return redaction.covers_attribute(key) ? redaction.replacement(value) : value;
+  }
 
   /// The candidate that was read; null: there is none.
   [[nodiscard]] const ContextCandidate* chosen() const;

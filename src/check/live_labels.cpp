@@ -11,7 +11,7 @@ namespace {
 
 using format::SetRule;
 using observe::ThreadLabels;
-using Broken = std::optional<std::string>;
+using Broken = std::optional<Breach>;
 
 // What Parca's profiler has room for (its native_custom_labels.h).
 constexpr std::size_t parca_labels = 10, parca_key = 25, parca_value = 53;
@@ -50,7 +50,7 @@ Broken text(const ThreadLabels& reading) {
   const auto found = std::ranges::find_if(
       labels, [&](const format::Label& one) { return !is_text(one.key) || !is_text(one.value); });
   if (found == labels.end()) return std::nullopt;
-  return fmt::format("{}={}", found->key, found->value);
+  return &*found;
 }
 
 constexpr auto required = Weight::required;

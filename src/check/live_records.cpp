@@ -12,7 +12,7 @@ namespace {
 
 using format::SetRule;
 using observe::ThreadLabels;
-using Broken = std::optional<std::string>;
+using Broken = std::optional<Breach>;
 
 Broken valid_flag(const ThreadLabels& reading) {
   return first_defect(reading, SetRule::valid_is_boolean);
@@ -55,8 +55,7 @@ Broken utf8(const ThreadLabels& reading) {
   const auto& labels = reading.set->labels;
   const auto found =
       std::ranges::find_if(labels, [](const format::Label& one) { return !is_utf8(one.value); });
-  return found == labels.end() ? std::nullopt
-                               : std::optional(fmt::format("{}={}", found->key, found->value));
+  return found == labels.end() ? std::nullopt : Broken(&*found);
 }
 
 constexpr Profiles otep{Profile::otep_4947};

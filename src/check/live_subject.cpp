@@ -77,8 +77,16 @@ class Watcher {
         LiveCount& count = into_.broken[&rule];
         count.threads.insert(reading.tid);
         if (count.violations++ == 0)
-          count.example = fmt::format("thread {} ({}): {}", reading.tid, reading.comm, *broken);
+          count.example =
+              fmt::format("thread {} ({}): {}", reading.tid, reading.comm, text_of(*broken));
       }
+  }
+
+  std::string text_of(const Breach& breach) const {
+    if (const auto* text = std::get_if<std::string>(&breach)) return *text;
+    const format::Label& label = *std::get<const format::Label*>(breach);
+    const bool hidden = into_.redaction.covers_label(label.key);
+    return label.key + '=' + (hidden ? into_.redaction.replacement(label.value) : label.value);
   }
 
   void note(std::string text) {

@@ -33,6 +33,7 @@ struct ProfileReadings : LiveCount {
 };
 
 struct ProcessSubject {
+  Redaction redaction;  ///< of examples
   std::vector<observe::DefinitionInfo> definitions;
   Profiles expected;               ///< that its files publish, or are asked to
   std::string reader_problem;      ///< why nothing could be read; empty: nothing was in the way

@@ -181,7 +181,8 @@ Answer service_name(const ContextSubject& subject) {
   if (!subject.state) return none();
   const std::string* name = format::find_text(subject.state->context.resource, "service.name");
   if (name == nullptr) return fails("the resource has no service.name that is text");
-  return name->empty() ? fails("service.name is empty") : holds(*name);
+  return name->empty() ? fails("service.name is empty")
+                       : holds(subject.shown("service.name", *name));
 }
 
 /// Keys of OpenTelemetry's semantic conventions that everybody reads, and whether they are numbers.
@@ -225,9 +226,10 @@ Answer pid_right(const ContextSubject& subject) {
   const format::AnyValue* value = format::find(subject.state->context.resource, "process.pid");
   const auto* pid = value ? std::get_if<std::int64_t>(&value->data) : nullptr;
   if (pid == nullptr) return does_not_apply("the resource has no process.pid");
+  const std::string shown = subject.shown("process.pid", std::to_string(*pid));
   return std::ranges::count(subject.pids, *pid) != 0
-             ? holds(fmt::format("{}", *pid))
-             : fails(fmt::format("process.pid is {}, of another process", *pid));
+             ? holds(shown)
+             : fails(fmt::format("process.pid is {}, of another process", shown));
 }
 
 constexpr Profiles otep{Profile::otep_4719};

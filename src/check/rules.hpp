@@ -3,6 +3,8 @@
 
 #include <optional>
 #include <span>
+#include <string>
+#include <variant>
 #include <vector>
 
 #include "check/rule.hpp"
@@ -22,11 +24,14 @@ std::span<const Rule<ContextSubject>> process_context_rules();
 std::span<const Rule<ContextSubject>> thread_schema_rules();
 std::span<const Rule<ProcessSubject>> process_rules();
 
+/// What does not hold of a reading: a sentence without a full stop, or a label of the reading.
+using Breach = std::variant<std::string, const format::Label*>;
+
 /// A rule about one reading of one thread: asked of each, and counted.
 struct ReadingRule {
   Requirement requirement;
-  /// Nullopt: it holds; else what does not, as a sentence without a full stop.
-  std::optional<std::string> (*broken)(const observe::ThreadLabels& reading);
+  /// Nullopt: it holds.
+  std::optional<Breach> (*broken)(const observe::ThreadLabels& reading);
 };
 
 std::span<const ReadingRule> live_label_rules();

@@ -26,16 +26,18 @@ Answer announced(const ContextSubject& subject) {
   if (!subject.schema)
     return fails(fmt::format("the process context has no {}", names::schema_version_key));
   const std::string& version = subject.schema->version;
+  const std::string shown = subject.shown(names::schema_version_key, version);
   if (version == names::schema_version_final || version == names::schema_version_draft)
-    return holds(version);
-  return fails(fmt::format("{} is '{}'", names::schema_version_key, version));
+    return holds(shown);
+  return fails(fmt::format("{} is '{}'", names::schema_version_key, shown));
 }
 
 Answer final_version(const ContextSubject& subject) {
   if (!subject.needs_schema || !subject.schema) return no_schema();
   const std::string& version = subject.schema->version;
-  if (version == names::schema_version_final) return holds(version);
-  if (version == names::schema_version_draft) return fails(version);
+  const std::string shown = subject.shown(names::schema_version_key, version);
+  if (version == names::schema_version_final) return holds(shown);
+  if (version == names::schema_version_draft) return fails(shown);
   return does_not_apply("it is none that is read");
 }
 

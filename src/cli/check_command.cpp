@@ -14,6 +14,7 @@
 #include "cli/exit_code.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/probe_target.hpp"
+#include "cli/redact_options.hpp"
 #include "cli/report.hpp"
 
 namespace vitrine::cli {
@@ -59,6 +60,7 @@ class CheckCommand : public Command {
         ->option_text("TIME");
     app.add_flag("--strict", strict_, "Advice that is not followed fails, too");
     app.add_flag("--verbose", verbose_, "Show rules that hold, and that do not apply");
+    redact_.define(app, "labels and attributes");
     app.add_flag("--json", json_, "One JSON object a rule and subject, one a line");
     app.add_flag("--sarif", sarif_, "One SARIF 2.1.0 log");
     app.add_flag("--list", list_, "List all rules; checks nothing");
@@ -97,8 +99,11 @@ class CheckCommand : public Command {
     return exit_done;
   }
 
-  Result<check::Options> options_given() const {
+  Result<check::Options> options_given() {
     check::Options options;
+    auto redaction = redact_.take();
+    if (!redaction) return tl::unexpected(redaction.error());
+    options.redaction = std::move(*redaction);
     options.stop = &interrupted();
     if (!duration_.empty()) {
       const auto duration = parse_duration(duration_);
@@ -147,7 +152,7 @@ class CheckCommand : public Command {
   }
 
   int finish() {
-    if (sarif_) fmt::print("{}\n", to_sarif(reports_, VITRINE_VERSION, verbose_).dump(2));
+    if (sarif_) fmt::print("{}\n", json_text(to_sarif(reports_, VITRINE_VERSION, verbose_), 2));
     std::fflush(stdout);
     if (interrupted()) return exit_interrupted;
     if (status_ != exit_done) return status_;
@@ -161,6 +166,7 @@ class CheckCommand : public Command {
 
   std::vector<std::string> words_, profiles_;
   std::string duration_;
+  RedactOptions redact_;
   bool strict_ = false, verbose_ = false, json_ = false, sarif_ = false, list_ = false,
        markdown_ = false;
   std::vector<check::Report> reports_;  ///< for SARIF, which is one document

@@ -7,8 +7,10 @@
 #include "cli/exit_code.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/json.hpp"
+#include "cli/redact_options.hpp"
 #include "cli/report.hpp"
 #include "cli/text.hpp"
+#include "format/redact.hpp"
 #include "observe/context.hpp"
 
 namespace vitrine::cli {
@@ -19,7 +21,7 @@ std::string describe(const format::AnyValue& value) {
   if (const auto* text = std::get_if<std::string>(&value.data)) return delimited(*text);
   if (const auto* blob = std::get_if<format::Blob>(&value.data))
     return fmt::format("{} bytes", blob->bytes.size());
-  return printable(json_value(value).dump());
+  return printable(json_text(json_value(value)));
 }
 
 std::string describe(const std::string& heading, const format::KeyValueList& list,
@@ -77,6 +79,7 @@ class ContextCommand : public Command {
         ->option_text("[=INTERVAL]");
     app.add_option("--duration", duration_, "Stop after this long: 500ms, 10s, 2m")
         ->option_text("TIME");
+    redact_.define(app, "attributes");
     app.add_flag("--json", json_, "One JSON object a context, one a line");
   }
 
@@ -87,6 +90,9 @@ class ContextCommand : public Command {
     auto duration =
         duration_.empty() ? std::chrono::milliseconds::max() : parse_duration(duration_);
     if (!duration) return report(duration.error());
+    auto redaction = redact_.take();
+    if (!redaction) return report(redaction.error());
+    redaction_ = std::move(*redaction);
     catch_interrupts();
     auto reader = observe::ContextReader::open(pid_);
     if (!reader) return report(reader.error());
@@ -128,7 +134,8 @@ class ContextCommand : public Command {
     }
   }
 
-  bool show(const observe::ContextState& state) const {
+  bool show(observe::ContextState state) const {
+    state.context = format::redacted(std::move(state.context), redaction_);
     for (const std::string& text : state.notes) note(text);
     if (!state.stale.empty()) note("shown is the last good reading: " + state.stale);
     if (json_) return print_json(to_json(pid_, state));
@@ -139,6 +146,8 @@ class ContextCommand : public Command {
   int pid_ = 0;
   std::string watch_;
   std::string duration_;
+  RedactOptions redact_;
+  Redaction redaction_;
   bool json_ = false;
 };
 

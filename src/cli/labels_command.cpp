@@ -14,6 +14,7 @@
 #include "cli/interrupt.hpp"
 #include "cli/json.hpp"
 #include "cli/labels_text.hpp"
+#include "cli/redact_options.hpp"
 #include "cli/report.hpp"
 #include "cli/text.hpp"
 #include "observe/labels.hpp"
@@ -85,6 +86,7 @@ class LabelsCommand : public Command {
                    "Bytes kept of one value (16384, at most 1048576)")
         ->check(CLI::Range(std::size_t{1}, limits::hard_label_limits.value_bytes))
         ->option_text("BYTES");
+    redact_.define(app, "labels");
     app.add_flag("--json", json_, "One JSON object a thread and format, one a line");
     app.add_flag("--exec", exec_, "Start the command after -- and read it: --exec -- COMMAND...");
     app.add_option("--exec-word", command_)
@@ -93,6 +95,9 @@ class LabelsCommand : public Command {
 
   int run() override {
     if (auto valid = take_times(); !valid) return report(valid.error());
+    auto redaction = redact_.take();
+    if (!redaction) return report(redaction.error());
+    redaction_ = std::move(*redaction);
     options_.stop = &interrupted();
     catch_interrupts();
     std::optional<observe::Launched> launched;
@@ -151,7 +156,7 @@ class LabelsCommand : public Command {
           note(snapshot.error().message + "; still watching");
       } else {
         shown = true;
-        if (!show(*snapshot)) return exit_done;
+        if (!show(observe::redacted(std::move(*snapshot), redaction_))) return exit_done;
       }
       if (interrupted()) return exit_interrupted;
       if (!repeats() || (end_ && next >= *end_)) return exit_done;
@@ -185,6 +190,8 @@ class LabelsCommand : public Command {
 
   int pid_ = 0;
   observe::LabelOptions options_;
+  RedactOptions redact_;
+  Redaction redaction_;
   std::string watch_;
   std::string duration_;
   bool every_thread_ = false;

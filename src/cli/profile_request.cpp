@@ -5,6 +5,7 @@
 
 #include "cli/duration.hpp"
 #include "cli/path_pattern.hpp"
+#include "profile/redact.hpp"
 
 namespace vitrine::cli {
 namespace {
@@ -63,6 +64,7 @@ void ProfileRequest::define(CLI::App& app) {
   app.add_option("--continuous", continuous_,
                  "A profile of each INTERVAL, until stopped: 10s; -o needs a %t in its name")
       ->option_text("INTERVAL");
+  redact_.define(app, "labels and attributes");
   sending.define(app);
 }
 
@@ -98,6 +100,9 @@ Result<void> ProfileRequest::take() {
     if (!filter) return tl::unexpected(filter.error());
     only_ = std::move(*filter);
   }
+  auto redaction = redact_.take();
+  if (!redaction) return tl::unexpected(redaction.error());
+  redaction_ = std::move(*redaction);
   if (auto sent = sending.check(); !sent) return sent;
   if (auto continuous = take_continuous(); !continuous) return continuous;
   return take_watch();
@@ -135,7 +140,8 @@ Result<void> ProfileRequest::take_watch() {
 }
 
 profile::Profile ProfileRequest::select(profile::Profile taken) const {
-  return filter_.empty() ? std::move(taken) : profile::filtered(std::move(taken), only_);
+  if (!filter_.empty()) taken = profile::filtered(std::move(taken), only_);
+  return profile::redacted(std::move(taken), redaction_);
 }
 
 std::string ProfileRequest::subject() const {

@@ -9,6 +9,7 @@
 
 #include "cli/export_options.hpp"
 #include "cli/profile_outputs.hpp"
+#include "cli/redact_options.hpp"
 #include "observe/profiling.hpp"
 #include "profile/encode.hpp"
 #include "profile/select.hpp"
@@ -31,7 +32,8 @@ class ProfileRequest {
   std::optional<std::chrono::milliseconds> refreshing;  ///< of --watch
   std::optional<std::chrono::milliseconds> every;       ///< of --continuous
 
-  /// Only the samples that --filter wants.
+  /// Only the samples that --filter wants, then with what --redact covers hidden: what is not to be
+  /// shown can be filtered by.
   [[nodiscard]] profile::Profile select(profile::Profile taken) const;
   /// What is profiled, as it was given.
   [[nodiscard]] std::string subject() const;
@@ -51,6 +53,8 @@ class ProfileRequest {
   std::vector<std::string> paths_;
   std::vector<std::string> formats_;
   profile::Filter only_;
+  RedactOptions redact_;
+  Redaction redaction_;
 };
 
 }  // namespace vitrine::cli

@@ -5,6 +5,7 @@
 #include "cli/command.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/json.hpp"
+#include "cli/redact_options.hpp"
 #include "cli/report.hpp"
 #include "cli/text.hpp"
 #include "observe/ps.hpp"
@@ -41,11 +42,15 @@ class PsCommand : public Command {
 
   void define(CLI::App& app) override {
     app.add_flag("--probes", probes_, "List processes that offer static probes alone, too");
+    redact_.define(app, "attributes");
     app.add_flag("--json", json_, "One JSON object a process, one a line");
   }
 
   int run() override {
-    const auto list = observe::list_publishers({.with_probes = probes_});
+    auto redaction = redact_.take();
+    if (!redaction) return report(redaction.error());
+    const auto list =
+        observe::list_publishers({.with_probes = probes_, .redaction = std::move(*redaction)});
     if (!list) return report(list.error());
     if (json_) {
       for (const observe::Publisher& publisher : list->publishers)
@@ -84,6 +89,7 @@ class PsCommand : public Command {
     fmt::print("{}", table.str());
   }
 
+  RedactOptions redact_;
   bool probes_ = false;
   bool json_ = false;
 };

@@ -13,6 +13,7 @@
 #include "cli/json.hpp"
 #include "cli/line_output.hpp"
 #include "cli/probe_target.hpp"
+#include "cli/redact_options.hpp"
 #include "cli/reduction_options.hpp"
 #include "cli/reduction_view.hpp"
 #include "cli/report.hpp"
@@ -104,6 +105,7 @@ class TraceCommand : public Command {
     app.add_flag(
         "--force", options_.force,
         "Attach also where there is no nop, and where this kernel is known to harm the program");
+    redact_.define(app, "labels and arguments");
     app.add_flag("--json", json_, "One JSON object a fire, one a line");
     app.add_flag("--exec", exec_, "Start the command after -- and trace it: --exec -- COMMAND...");
     app.add_option("--exec-word", options_.target.command)
@@ -149,6 +151,9 @@ class TraceCommand : public Command {
   }
 
   Result<void> take_query() {
+    auto redaction = redact_.take();
+    if (!redaction) return tl::unexpected(redaction.error());
+    options_.query.redaction = std::move(*redaction);
     if (!where_.empty()) {
       auto where = query::Expression::parse(where_);
       if (!where) return tl::unexpected(where.error());
@@ -272,6 +277,7 @@ class TraceCommand : public Command {
   bool json_ = false;
   bool exec_ = false;
   ReductionOptions reduction_;
+  RedactOptions redact_;
   std::optional<ReductionView> view_;
   LineOutput output_;  ///< of single fires
   bool reader_there_ = true;

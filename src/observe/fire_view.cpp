@@ -2,6 +2,9 @@
 
 #include <span>
 
+#include "format/redact.hpp"
+#include "probe/redact.hpp"
+
 namespace vitrine::observe {
 namespace {
 
@@ -16,6 +19,18 @@ std::string hex_of(std::span<const std::uint8_t> id) {
 }
 
 }  // namespace
+
+const DisplayedLabels& RedactedLabels::of(const DisplayedLabels& labels,
+                                          const Redaction& redaction) {
+  constexpr std::size_t most = 4096;  // sets that threads have in force at about one time
+  const auto made = [&] {
+    return DisplayedLabels{format::redacted(labels.set, redaction), labels.error, labels.id};
+  };
+  if (labels.id == 0) return once_ = made();
+  if (const auto known = kept_.find(labels.id); known != kept_.end()) return known->second;
+  if (kept_.size() >= most) kept_.clear();
+  return kept_.emplace(labels.id, made()).first->second;
+}
 
 std::optional<std::string_view> FireView::Labels::value(std::string_view key) const {
   for (const format::Label& label : set_.labels)
@@ -44,6 +59,22 @@ FireView::FireView(const bpf::Fire& fire, const TraceProgram& program,
   query_.pid = fire.head.moment.pid;
   query_.tid = fire.head.moment.tid;
   query_.cpu = fire.head.moment.cpu;
+}
+
+FireView::FireView(const bpf::Fire& fire, const TraceProgram& program,
+                   const DisplayedLabels& redacted, const Redaction& redaction)
+    : FireView(fire, program, redacted) {
+  for (std::uint32_t slot = 0; slot < values_.size(); ++slot)
+    if (program.hides(slot)) values_[slot] = probe::redacted(values_[slot], redaction);
+  // Ids of which one is hidden are labels.
+  if (!redaction.covers_label("trace_id") && !redaction.covers_label("span_id")) return;
+  const auto id = [&](std::string_view key, std::string& into) {
+    if (const auto value = labels_.value(key); into.empty() && value) into = *value;
+  };
+  id("trace_id", trace_id_);
+  id("span_id", span_id_);
+  query_.trace_id = trace_id_;
+  query_.span_id = span_id_;
 }
 
 TraceEvent FireView::event(const TraceProgram& program, const ProbeFile& file, Address site) const {

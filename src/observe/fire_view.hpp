@@ -1,6 +1,8 @@
 // FireView: a fire with its values and labels, as conditions, reductions and users look at it.
 #pragma once
 
+#include <unordered_map>
+
 #include "observe/moment_labels.hpp"
 #include "observe/probes.hpp"
 #include "observe/trace.hpp"
@@ -8,10 +10,25 @@
 
 namespace vitrine::observe {
 
+/// Displayed labels with some values hidden; those that come again and again are made once.
+class RedactedLabels {
+ public:
+  /// Good until the next call.
+  const DisplayedLabels& of(const DisplayedLabels& labels, const Redaction& redaction);
+
+ private:
+  std::unordered_map<std::uint64_t, DisplayedLabels> kept_;  ///< by id
+  DisplayedLabels once_;
+};
+
 /// Good as long as what it is made of.
 class FireView {
  public:
+  /// As it was: what conditions ask.
   FireView(const bpf::Fire& fire, const TraceProgram& program, const DisplayedLabels& labels);
+  /// As it may be shown. `redacted`: its labels, hidden already.
+  FireView(const bpf::Fire& fire, const TraceProgram& program, const DisplayedLabels& redacted,
+           const Redaction& redaction);
   FireView(const FireView&) = delete;
   FireView& operator=(const FireView&) = delete;
 

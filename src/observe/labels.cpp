@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "format/redact.hpp"
 #include "observe/ebpf_reader.hpp"
 #include "observe/ptrace_reader.hpp"
 #include "observe/snapshot_reader.hpp"
@@ -47,6 +48,12 @@ Result<std::unique_ptr<LabelReader>> LabelReader::open(int pid, LabelOptions opt
       return PtraceReader::open(pid, std::move(options));
   }
   return fail(ErrorCode::usage, "no such reading mode");
+}
+
+Snapshot redacted(Snapshot snapshot, const Redaction& redaction) {
+  for (ThreadLabels& thread : snapshot.threads)
+    if (thread.set) thread.set = format::redacted(std::move(*thread.set), redaction);
+  return snapshot;
 }
 
 std::vector<DefinitionInfo> describe(std::span<const Definition> definitions) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/limits.hpp"
+#include "base/redaction.hpp"
 #include "base/result.hpp"
 #include "format/label_set.hpp"
 
@@ -63,6 +64,9 @@ struct LabelOptions {
   /// When it becomes true, read() finishes what it has in hand and returns early with what it has.
   const std::atomic<bool>* stop = nullptr;
 };
+
+/// With the values hidden that `redaction` covers.
+Snapshot redacted(Snapshot snapshot, const Redaction& redaction);
 
 /// A definition found in the target: where one format's slot is.
 struct DefinitionInfo {

@@ -14,6 +14,7 @@
 #include <optional>
 #include <set>
 
+#include "format/redact.hpp"
 #include "format/thread_schema.hpp"
 #include "observe/context.hpp"
 #include "observe/definitions.hpp"
@@ -62,7 +63,7 @@ pid_t parent_of(int proc_dir) {
 }
 
 /// The context's part: also what it says of thread records.
-void look_at_context(target::Process& process, Found& found,
+void look_at_context(target::Process& process, Found& found, const Redaction& redaction,
                      std::optional<format::ThreadSchema>& schema) {
   const auto reader = ContextReader::of(process);
   auto state = reader->refresh();
@@ -74,10 +75,11 @@ void look_at_context(target::Process& process, Found& found,
   }
   if (!*state) return;
   const ContextState& context = **state;
+  const format::ProcessContext shown = format::redacted(context.context, redaction);
   found.publisher.has_context = true;
   found.context_header = context.header;
   found.context_stamp = context.context.published_at_ns;
-  if (const auto* service = format::find_text(context.context.resource, "service.name"))
+  if (const auto* service = format::find_text(shown.resource, "service.name"))
     found.publisher.service = *service;
   schema = format::schema_of(context.context);
 }
@@ -150,7 +152,7 @@ Result<std::optional<Found>> look_at(pid_t pid, std::string comm, const ListOpti
   if (!process) return tl::unexpected(std::move(process.error()));
   Found found;
   std::optional<format::ThreadSchema> schema;
-  look_at_context(*process, found, schema);
+  look_at_context(*process, found, options.redaction, schema);
   look_at_labels(*process, found, schema, known.executables);
   const Publisher& publisher = found.publisher;
   const bool publishes =

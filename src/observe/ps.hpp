@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/redaction.hpp"
 #include "base/result.hpp"
 #include "format/label_set.hpp"
 
@@ -31,6 +32,7 @@ struct PublisherList {
 /// Whom to list.
 struct ListOptions {
   bool with_probes = false;  ///< also those that offer probes and nothing else
+  Redaction redaction;       ///< of what they publish
 };
 
 /// Looks at every process of this pid namespace. Those that end meanwhile are left out.

@@ -25,6 +25,21 @@ using Clock = std::chrono::steady_clock;
 /// Between two looks at what processes have done: a library that is loaded fires before that unseen.
 constexpr milliseconds watch_interval{5};
 
+/// Whether it is so by what it is called; where its site has another name for it, it is not added up.
+bool is_hidden(const query::Subject& subject, const Redaction& redaction) {
+  using Kind = query::Subject::Kind;
+  switch (subject.kind) {
+    case Kind::argument:
+      return redaction.covers_argument(subject.index, {});
+    case Kind::named_argument:
+    case Kind::word:
+    case Kind::label:
+      return redaction.covers_label(subject.name);
+    default:
+      return false;
+  }
+}
+
 class LiveTrace final : public Trace, private ProcessWatch::Listener {
  public:
   explicit LiveTrace(TraceOptions options)
@@ -92,6 +107,7 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   std::size_t programs_told_ = 0;
   std::vector<bool> asked_again_;  ///< by program: the kernel tests only a part of the condition
   std::optional<MomentLabels> labels_;
+  RedactedLabels redacted_;
   std::optional<StackNames> stacks_;
   Notes notes_;
   std::optional<TraceReduction> reduction_;
@@ -101,8 +117,7 @@ Result<void> LiveTrace::begin() {
   if (auto valid = check(); !valid) return valid;
   // Before anything is looked at, so that what happens meanwhile is not missed.
   watch_.emplace(static_cast<ProcessWatch::Listener&>(*this), options_.follow);
-  if (options_.query.reduction)
-    reduction_.emplace(*options_.query.reduction, options_.query.where.has_value(), selected_);
+  if (options_.query.reduction) reduction_.emplace(options_.query, selected_);
   if (auto found = find_targets(); !found) return found;
   if (auto opened = open_tracer(); !opened) return opened;
   if (auto attached = attach_targets(); !attached) return attached;
@@ -136,6 +151,12 @@ Result<void> LiveTrace::check() const {
   if (kinds > 1)
     return fail(ErrorCode::usage, "processes, files and a command cannot be traced in one go");
   const auto& reduction = options_.query.reduction;
+  if (reduction && reduction->value &&
+      is_hidden(reduction->value->subject, options_.query.redaction))
+    return fail(
+        ErrorCode::usage,
+        fmt::format("'{}' is to be hidden, and a sum would show it", reduction->value->title),
+        "count by it (--by), or leave it out of --redact");
   const bool latency = reduction && reduction->kind == query::ReductionKind::latency;
   if (options_.probes.empty() && !latency)
     return fail(ErrorCode::usage, "which probes?",
@@ -322,10 +343,16 @@ void LiveTrace::show(const bpf::Fire& fire, const Sink& sink) {
   if (fire.head.program >= plan_.programs().size() || fire.head.site >= plan_.numbers()) return;
   const TraceProgram& program = *plan_.programs()[fire.head.program];
   const TracedSite& site = plan_.site(fire.head.site);
-  const FireView view(fire, program, labels_->of(fire.head.moment, fire.sets));
+  const DisplayedLabels& displayed = labels_->of(fire.head.moment, fire.sets);
+  const FireView true_view(fire, program, displayed);
   const bool untested = (fire.head.moment.flags & VITRINE_FIRE_UNTESTED) != 0;
-  if ((asked_again_[fire.head.program] || untested) && !program.condition().holds(view.query()))
+  if ((asked_again_[fire.head.program] || untested) &&
+      !program.condition().holds(true_view.query()))
     return;
+  std::optional<FireView> redacted_view;
+  if (const Redaction& redaction = options_.query.redaction; redaction.any())
+    redacted_view.emplace(fire, program, redacted_.of(displayed, redaction), redaction);
+  const FireView& view = redacted_view ? *redacted_view : true_view;
   if (program.reduction() != nullptr) {
     if (fire.head.moment.kind == VITRINE_RECORD_LATENCY) {
       const std::uint64_t began = fire.head.address;

@@ -145,6 +145,11 @@ void TraceProgram::bind(const TraceQuery& query) {
                         query::Format::plain});
     }
   if (query.where && role_ != Role::start) condition_ = query::bind(*query.where, site, captures_);
+  for (const query::Capture& capture : captures_) {
+    const probe::ArgumentType* type = query::type_of(site, capture.argument);
+    hidden_.push_back(query.redaction.covers_argument(
+        capture.argument, type == nullptr ? std::string_view() : type->name));
+  }
 }
 
 std::vector<std::string> TraceProgram::argument_names() const {

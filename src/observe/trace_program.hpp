@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/redaction.hpp"
 #include "bpf/fire.hpp"
 #include "bpf/trace_wire.h"
 #include "observe/probe_symbols.hpp"
@@ -21,6 +22,7 @@ struct TraceQuery {
   std::vector<query::Item> show;  ///< empty: all arguments, as their types say
   std::optional<query::ReductionQuery> reduction;
   std::size_t string_bytes = 256;  ///< kept of one string; at most VITRINE_CAPTURE_BYTES
+  Redaction redaction;             ///< of what is shown and grouped by; `where` asks true values
 };
 
 /// Whether its condition or its groups may speak of labels.
@@ -81,6 +83,9 @@ class TraceProgram {
   /// One value a capture.
   [[nodiscard]] std::vector<probe::Value> values(const bpf::Fire& fire) const;
 
+  /// Whether the capture is of an argument that is not to be shown.
+  [[nodiscard]] bool hides(std::uint32_t slot) const { return hidden_[slot]; }
+
  private:
   [[nodiscard]] query::Arguments arguments() const { return {operands_, types_}; }
   void bind(const TraceQuery& query);
@@ -97,6 +102,7 @@ class TraceProgram {
   std::vector<probe::ArgumentType> types_;
   std::size_t string_bytes_;
   std::vector<query::Capture> captures_;
+  std::vector<bool> hidden_;  ///< one a capture
   std::vector<ShownArgument> shown_;
   query::Condition condition_;
   std::optional<query::BoundReduction> reduction_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "probe/redact.hpp"
+
 namespace vitrine::observe {
 namespace {
 
@@ -52,11 +54,13 @@ query::Number number_in(std::uint64_t bits, bool is_signed) {
 
 }  // namespace
 
-TraceReduction::TraceReduction(const query::ReductionQuery& query, bool has_condition,
-                               std::span<const query::Selected> selected)
-    : query_(query), selected_(selected), here_(query) {
+TraceReduction::TraceReduction(const TraceQuery& query, std::span<const query::Selected> selected)
+    : query_(*query.reduction),
+      redaction_(query.redaction),
+      selected_(selected),
+      here_(*query.reduction) {
   // A start and its end must be added up in the same place, whichever is seen first.
-  latency_here_ = has_condition || !std::all_of(query.by.begin(), query.by.end(), is_groupable);
+  latency_here_ = query.where || !std::all_of(query_.by.begin(), query_.by.end(), is_groupable);
 }
 
 std::optional<std::size_t> TraceReduction::selected_index(const Bound& subject) const {
@@ -81,7 +85,7 @@ bool TraceReduction::fits_kernel(const TraceProgram& program,
   }
   if (!condition.left_over.empty()) return false;
   const bool valued = query_.kind == ReductionKind::histogram || query_.kind == ReductionKind::sum;
-  if (valued && !is_number(reduction.value)) return false;
+  if (valued && (!is_number(reduction.value) || program.hides(reduction.value->slot))) return false;
   std::size_t arguments = 0;
   for (const Bound& subject : reduction.by) {
     if (subject.kind == Bound::Kind::capture && subject.slot < VITRINE_CAPTURES &&
@@ -156,7 +160,9 @@ query::ReductionRow TraceReduction::row_of(const bpf::ReductionRow& raw) const {
   std::size_t argument = 0;
   if (!raw.others)
     for (const Bound& subject : reduction.by)
-      row.keys.push_back(key_of(program, subject, raw, argument));
+      if (row.keys.push_back(key_of(program, subject, raw, argument));
+          row.keys.back() && hides(program, subject))
+        row.keys.back() = probe::redacted(*row.keys.back(), redaction_);
   if (query_.kind == ReductionKind::count) return row;
   const bool is_signed = reduction.value && program.is_signed(reduction.value->slot);
   row.sum = number_in(raw.sum, is_signed);
@@ -164,6 +170,22 @@ query::ReductionRow TraceReduction::row_of(const bpf::ReductionRow& raw) const {
   row.greatest = number_in(raw.most, is_signed);
   for (const auto& [bucket, count] : raw.buckets) row.histogram.add(bucket, count);
   return row;
+}
+
+/// As the view of a fire hides it that user space adds up (fire_view.cpp).
+bool TraceReduction::hides(const TraceProgram& program, const Bound& subject) const {
+  switch (subject.kind) {
+    case Bound::Kind::capture:
+      return program.hides(subject.slot);
+    case Bound::Kind::label:
+      return redaction_.covers_label(subject.key);
+    case Bound::Kind::trace_id:
+      return redaction_.covers_label("trace_id");
+    case Bound::Kind::span_id:
+      return redaction_.covers_label("span_id");
+    default:
+      return false;
+  }
 }
 
 query::Key TraceReduction::key_of(const TraceProgram& program, const Bound& subject,

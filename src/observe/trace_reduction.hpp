@@ -13,9 +13,8 @@ namespace vitrine::observe {
 
 class TraceReduction {
  public:
-  /// `selected`: the labels that the kernel looks up. Both must outlive this.
-  TraceReduction(const query::ReductionQuery& query, bool has_condition,
-                 std::span<const query::Selected> selected);
+  /// `query` has one. `selected`: the labels that the kernel looks up. Both must outlive this.
+  TraceReduction(const TraceQuery& query, std::span<const query::Selected> selected);
 
   /// Completes what the kernel is told of a program: to add up its fires, or, where it cannot, to
   /// hand them over for add().
@@ -38,8 +37,10 @@ class TraceReduction {
   query::ReductionRow row_of(const bpf::ReductionRow& raw) const;
   query::Key key_of(const TraceProgram& program, const query::Bound& subject,
                     const bpf::ReductionRow& raw, std::size_t& argument) const;
+  bool hides(const TraceProgram& program, const query::Bound& subject) const;
 
   const query::ReductionQuery& query_;
+  const Redaction& redaction_;
   std::span<const query::Selected> selected_;
   bool latency_here_ = false;
   /// By number: a program that ends up in it, and so tells what its rows mean.

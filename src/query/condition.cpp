@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <array>
 
+#include "base/glob.hpp"
 #include "base/limits.hpp"
 #include "query/expression.hpp"
-#include "query/glob.hpp"
 
 namespace vitrine::query {
 namespace {

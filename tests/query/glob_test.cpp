@@ -1,4 +1,4 @@
-#include "query/glob.hpp"
+#include "base/glob.hpp"
 
 #include <gtest/gtest.h>
 

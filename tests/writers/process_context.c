@@ -80,9 +80,12 @@ static void attribute(struct bytes* to, int number, const char* key, struct byte
   key_value(to, number, key, &value);
 }
 
-static struct bytes payload_of(const char* format, const char* const* keys, size_t count) {
+static struct bytes payload_of(const char* format, const char* const* keys, size_t count,
+                               const struct context_attribute* attributes,
+                               size_t attribute_count) {
   struct bytes resource = {{0}, 0}, context = {{0}, 0};
-  attribute(&resource, 1, "service.name", any_string("writer"));
+  for (size_t i = 0; i < attribute_count; ++i)
+    attribute(&resource, 1, attributes[i].key, any_string(attributes[i].value));
   if (strcmp(format, "custom-labels-v2-draft-b") == 0) {
     attribute(&resource, 1, "threadlocal.schema_type", any_string("tlsdesc"));
     attribute(&resource, 1, "threadlocal.schema_version", any_int(1));
@@ -105,11 +108,18 @@ static struct bytes payload_of(const char* format, const char* const* keys, size
 }
 
 int publish_process_context(const char* format, const char* const* keys, size_t count) {
+  static const struct context_attribute service = {"service.name", "writer"};
+  return publish_process_context_with(format, keys, count, &service, 1);
+}
+
+int publish_process_context_with(const char* format, const char* const* keys, size_t count,
+                                 const struct context_attribute* attributes,
+                                 size_t attribute_count) {
   static struct bytes payload;
   if (payload.size != 0 || (strncmp(format, "custom-labels-v2", 16) != 0 && format[0] != 'o') ||
       strcmp(format, "custom-labels-v2-draft-a") == 0)
     return 0;
-  payload = payload_of(format, keys, count);
+  payload = payload_of(format, keys, count, attributes, attribute_count);
 
   const size_t page = 4096;
   const int fd = (int)syscall(SYS_memfd_create, "OTEL_CTX", 3u /* CLOEXEC | ALLOW_SEALING */);

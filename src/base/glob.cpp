@@ -1,8 +1,8 @@
-#include "query/glob.hpp"
+#include "base/glob.hpp"
 
 #include <cstddef>
 
-namespace vitrine::query {
+namespace vitrine {
 namespace {
 
 constexpr std::size_t none = std::string_view::npos;
@@ -79,4 +79,4 @@ bool glob_matches(std::string_view pattern, std::string_view text) {
   return at == pattern.size();
 }
 
-}  // namespace vitrine::query
+}  // namespace vitrine

@@ -1,0 +1,41 @@
+// Redaction: which values are not to be shown, and what stands in their place. Each kind of decoded
+// value has a redacted() beside it: format/redact.hpp, probe/redact.hpp, profile/redact.hpp.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vitrine {
+
+class Redaction {
+ public:
+  Redaction() = default;  ///< of nothing
+
+  /// `patterns`: globs (base/glob.hpp) of keys. `secret`: any bytes; who has it can try whether a
+  /// value that they guess is the one that was hidden.
+  Redaction(std::vector<std::string> patterns, std::string secret)
+      : patterns_(std::move(patterns)), secret_(std::move(secret)) {}
+
+  [[nodiscard]] bool any() const { return !patterns_.empty(); }
+
+  /// By its key: `tenant`, `label.tenant`.
+  [[nodiscard]] bool covers_label(std::string_view key) const;
+  /// Of the process context, by its key.
+  [[nodiscard]] bool covers_attribute(std::string_view key) const;
+  /// Of a probe, by its name where it has one, and by its number: `user`, `arg.user`, `arg1`.
+  [[nodiscard]] bool covers_argument(std::size_t number, std::string_view name) const;
+
+  /// "redacted:" and 64 bits of the value's HMAC-SHA-256 in hex. The same for the same value; of a
+  /// million values two are the same by chance once in some 37 million times.
+  [[nodiscard]] std::string replacement(std::string_view value) const;
+
+ private:
+  [[nodiscard]] bool matches(std::string_view name) const;
+
+  std::vector<std::string> patterns_;
+  std::string secret_;
+};
+
+}  // namespace vitrine
