@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
-#include <sstream>
 
 #include "cli/command.hpp"
 #include "cli/completion.hpp"
@@ -120,11 +119,8 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     // Help is ours; an error quotes the arguments, which may be names of files.
     if (error.get_exit_code() == 0) return app.exit(error) == 0 ? exit_done : exit_usage;
-    std::ostringstream said;
-    app.exit(error, said, said);
-    std::istringstream lines(said.str());
-    for (std::string line; std::getline(lines, line);)
-      std::fprintf(stderr, "%s\n", printable(line).c_str());
+    std::fprintf(stderr, "%s\nRun with --help for more information.\n",
+                 printable(error.what()).c_str());
     return exit_usage;
   }
   for (const auto& [sub, command] : parsers)

@@ -9,7 +9,7 @@
 namespace vitrine::profile {
 namespace {
 
-using testing::StartsWith;
+using test::small_profile;
 
 const std::string secret = "sixteen bytes ok";
 
