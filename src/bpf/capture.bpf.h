@@ -107,7 +107,7 @@ static __always_inline void take_text(struct scratch* s, __u32 capture, __u64 le
 /// Makes the page of an address resident.
 static __always_inline void touch(__u64 address) {
   __u8 byte;
-  bpf_copy_from_user(&byte, 1, (const void*)address);
+  copy_from_user(&byte, 1, address);
 }
 
 /// A NUL-terminated string at `address`, without its NUL.

@@ -11,10 +11,18 @@ const volatile int adds_up = 0;
 /// Written by the loader, also while we run.
 struct vitrine_trace_config trace_config;
 
+/// Memory of this thread, also where it is in no page yet. Not by bpf_copy_from_user: that touches
+/// the page as the thread itself would, and of a userfaultfd that nobody serves it never comes. The
+/// thread would wait in here, and so would every tracer of this machine that detaches, until this
+/// has ended. What reads another task's memory is refused such a page.
+static __always_inline long copy_from_user(void* into, __u32 size, __u64 address) {
+  return bpf_copy_from_user_task(into, size, (const void*)address, bpf_get_current_task_btf(), 0);
+}
+
 /// A sleepable program waits for a page of the target, where an interrupt would have to go without.
 static __always_inline long read_user(void* into, __u32 size, __u64 address) {
   long error = bpf_probe_read_user(into, size, (const void*)address);
-  if (error) error = bpf_copy_from_user(into, size, (const void*)address);
+  if (error) error = copy_from_user(into, size, address);
   return error;
 }
 
