@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <sstream>
@@ -222,6 +223,8 @@ TEST(TraceCommand, LeavesNothingBehindWhereverItIsKilled) {
     ASSERT_EQ(code.now(), clean) << "round " << round;
     ASSERT_EQ(tell(child, "state"), "state 0") << "round " << round;
   }
+  std::cout << "trace: killed at 100 points, " << attached
+            << " of them attached; semaphore 0 and no uprobe after each\n";
   EXPECT_GT(attached, 10) << "killed too early to mean anything";
   EXPECT_LT(attached, 100) << "killed too late to mean everything";
   Child tracer = start_trace({pid_of(child), "shot", "--limit", "3"});

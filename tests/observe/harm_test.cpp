@@ -43,6 +43,7 @@ TEST_P(Killed, LeavesNothingBehind) {
     ASSERT_NO_FATAL_FAILURE(expect_counting_on(target, counts));
   }
   EXPECT_THAT(test::left_behind(before), testing::IsEmpty());
+  fmt::print("{}: killed at 100 points, all threads count on\n", name(GetParam()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, Killed, testing::Values(Mode::snapshot, Mode::ebpf, Mode::ptrace),

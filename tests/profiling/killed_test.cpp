@@ -128,6 +128,7 @@ TEST_F(Killed, LeavesTheProfiledAtFullSpeed) {
     kill_one_of(target);
     ASSERT_NO_FATAL_FAILURE(expect_counting_on(target, counts));
   }
+  fmt::print("profile: killed at 100 points, all threads count on\n");
   Child witness = start_subject("work");
   const double ratio = speed_against(target, witness);
   fmt::print("{:.2f} of the speed of one that was never profiled\n", ratio);
