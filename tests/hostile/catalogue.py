@@ -1,0 +1,44 @@
+"""Every hostile target: the tricks of hostile_target, and what tests of other folders have."""
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+
+
+@dataclass
+class Trick:
+    name: str
+    argv: list
+    # Why it may be found so after it was looked at: "stopped" (and must be), "held" by its own
+    # tracer (and must be), "traced" by another, or "" (it must run, by itself).
+    state: str = ""
+    counts: bool = True  # tells its progress
+    fresh: bool = False  # ends by itself: one for each command
+    races: str = ""  # the pattern of its labels, of which none may be torn
+    busy: bool = False  # takes a CPU or more for itself: not one of many at once
+
+
+STATES = {"stopped": "stopped", "held-by-tracer": "held", "stops-and-continues": "any",
+          "traced": "traced", "traced-by-its-child": "traced"}
+# By their names: what runs at full speed.
+BUSY = re.compile("^label-(flood|garbage|slots|unmapped|moved|protected|page-comes)|flip|changes?$|"
+                  "storm|come-and-go|comes-and-goes|rewritten|reloaded|growing|seccomp-strict|"
+                  "threads-many|exits-while-read|leader-gone|restless|updating|^racing")
+
+
+def catalogue(programs, writers):
+    """`programs`, `writers`: the directories in which they were built."""
+    own = os.path.join(programs, "hostile_target")
+    names = subprocess.run([own], check=True, capture_output=True, text=True).stdout.split()
+    tricks = [Trick(name, [own, name], STATES.get(name, ""), fresh=name == "exits-while-read")
+              for name in names]
+    for pattern in ("edit", "swap", "ring", "record"):
+        tricks.append(Trick(f"racing {pattern}", [os.path.join(writers, "racing"), pattern, "0", "2"],
+                            counts=False, races=pattern))
+    tricks.append(Trick("hostile labels", [os.path.join(programs, "hostile_writer")], counts=False))
+    for name in ("4-gib", "prot-none", "frozen", "restless", "updating", "two", "many"):
+        tricks.append(Trick(f"hostile context {name}", [os.path.join(programs, "hostile_context"), name],
+                            counts=False))
+    for trick in tricks:
+        trick.busy = bool(BUSY.search(trick.name))
+    return tricks

@@ -1,0 +1,145 @@
+/* Programs and libraries whose files are gone, changed, or called what no file should be. The
+ * directory HOSTILE_DIRECTORY is ours; HOSTILE_LIBRARIES has libraries to load. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "trick.h"
+
+static const char* in_directory(const char* name) {
+  static char path[512];
+  const char* directory = getenv("HOSTILE_DIRECTORY");
+  must(directory != NULL, "HOSTILE_DIRECTORY");
+  snprintf(path, sizeof path, "%s/%d-%s", directory, getpid(), name);
+  return path;
+}
+
+static void copy(const char* from, const char* to) {
+  const int in = open(from, O_RDONLY | O_CLOEXEC);
+  const int out = open(to, O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0755);
+  struct stat size;
+  must(in >= 0 && out >= 0 && fstat(in, &size) == 0, from);
+  for (off_t done = 0; done < size.st_size;) {
+    const ssize_t some = sendfile(out, in, NULL, (size_t)(size.st_size - done));
+    must(some > 0, "sendfile");
+    done += some;
+  }
+  close(in);
+  close(out);
+}
+
+/* The trick is played again by a copy of this program, of that name. */
+static int is_copy(const char* trick, const char* name) {
+  if (getenv("HOSTILE_AGAIN") != NULL) return 1;
+  setenv("HOSTILE_AGAIN", "1", 1);
+  const char* path = in_directory(name);
+  copy("/proc/self/exe", path);
+  execl(path, path, trick, NULL);
+  must(0, path);
+  return 0;
+}
+
+static void deleted(void) {
+  if (is_copy("program-deleted", "deleted")) unlink(in_directory("deleted"));
+}
+
+static void replaced(void) {
+  if (!is_copy("program-replaced", "replaced")) return;
+  unlink(in_directory("replaced"));
+  copy("/bin/ls", in_directory("replaced"));
+}
+
+static void replaced_by_fifo(void) {
+  if (!is_copy("program-replaced-by-fifo", "fifo")) return;
+  unlink(in_directory("fifo"));
+  must(mkfifo(in_directory("fifo"), 0700) == 0, "mkfifo");
+}
+
+static void odd_path(void) {
+  is_copy("program-path-odd",
+          "a\nb\n7fff0000-7fffffff r-xp 00000000 00:00 0 [vdso] \x1b[2J (deleted)");
+}
+
+static const char* library(const char* name) {
+  static char path[512];
+  const char* directory = getenv("HOSTILE_LIBRARIES");
+  must(directory != NULL, "HOSTILE_LIBRARIES");
+  snprintf(path, sizeof path, "%s/%s", directory, name);
+  return path;
+}
+
+/* The file under a library that nobody executes: emptied, filled with garbage, whole, in turn. */
+static void rewrite(void* path) {
+  const int file = open(path, O_RDWR | O_CLOEXEC);
+  struct stat size;
+  must(file >= 0 && fstat(file, &size) == 0, path);
+  char* whole = malloc((size_t)size.st_size);
+  must(whole != NULL && pread(file, whole, (size_t)size.st_size, 0) == size.st_size, path);
+  char* other = malloc((size_t)size.st_size);
+  must(other != NULL, "malloc");
+  for (unsigned turn = 0;; ++turn) {
+    memcpy(other, whole, (size_t)size.st_size);
+    for (off_t i = turn % 61; i < size.st_size; i += 61) other[i] = (char)turn;
+    must(pwrite(file, other, (size_t)size.st_size, 0) > 0, "pwrite");
+    must(ftruncate(file, turn % 3 ? size.st_size / 2 : 0) == 0, "ftruncate");
+    must(pwrite(file, whole, (size_t)size.st_size, 0) > 0, "pwrite");
+  }
+}
+
+static void rewritten(void) {
+  static char path[512];
+  strcpy(path, in_directory("rewritten.so"));
+  copy(library("libhostile_probes.so"), path);
+  must(dlopen(path, RTLD_NOW) != NULL, dlerror());
+  in_thread(rewrite, path);
+}
+
+/* As many mappings as a process may have. */
+static void many_mappings(void) {
+  enum { most = 64000 };
+  char* memory = pages(most, PROT_READ);
+  for (size_t i = 0; i < most; i += 2)
+    if (mprotect(memory + i * page, page, PROT_READ | PROT_WRITE) != 0) break;
+}
+
+/* One library a thousand times, under as many names: each is a file of its own. */
+static void many_modules(void) {
+  for (int i = 0; i < 300; ++i) {
+    char name[40];
+    snprintf(name, sizeof name, "module-%d.so", i);
+    const char* path = in_directory(name);
+    copy(library("libhostile_probes.so"), path);
+    must(dlopen(path, RTLD_NOW) != NULL, dlerror());
+    unlink(path);
+  }
+}
+
+static void reload(void* path) {
+  for (;;) {
+    void* loaded = dlopen(path, RTLD_NOW);
+    if (loaded != NULL) dlclose(loaded);
+  }
+}
+
+static void reloaded(void) {
+  static char path[512];
+  strcpy(path, library("libhostile_probes.so"));
+  in_thread(reload, path);
+}
+
+const struct trick file_tricks[] = {{"program-deleted", deleted},
+                                    {"program-replaced", replaced},
+                                    {"program-replaced-by-fifo", replaced_by_fifo},
+                                    {"program-path-odd", odd_path},
+                                    {"library-rewritten", rewritten},
+                                    {"library-reloaded", reloaded},
+                                    {"mappings-many", many_mappings},
+                                    {"modules-many", many_modules},
+                                    {NULL, NULL}};

@@ -1,0 +1,204 @@
+/* Processes in states that readers do not expect. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "trick.h"
+
+/* In a child that ends with us. Returns its id, to us alone. */
+static pid_t child_of(void (*run)(void)) {
+  const pid_t child = fork();
+  must(child >= 0, "fork");
+  if (child != 0) return child;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  run();
+  count_on();
+}
+
+static void nothing(void) {}
+
+static void nap(void* name) {
+  prctl(PR_SET_NAME, name);
+  for (;;) rest_us(1000);
+}
+
+static void odd_names(void) {
+  prctl(PR_SET_NAME, "a) R 1 1\n\x1b[31m");
+  in_thread(nap, (void*)") Z 0 (((");
+  in_thread(nap, (void*)"\xff\xfe\"\\</script>");
+  in_thread(nap, (void*)"");
+  in_thread(nap, (void*)"\n\n\n\t\r");
+}
+
+/* The kernel reads the arguments of a process from its memory: from pages that never come. */
+static void arguments_never_come(void) {
+  char* memory = pages_that_never_come(2);
+  if (prctl(PR_SET_MM, PR_SET_MM_ARG_END, memory + page, 0, 0) != 0 ||
+      prctl(PR_SET_MM, PR_SET_MM_ARG_START, memory, 0, 0) != 0 ||
+      prctl(PR_SET_MM, PR_SET_MM_ENV_END, memory + 2 * page, 0, 0) != 0 ||
+      prctl(PR_SET_MM, PR_SET_MM_ENV_START, memory + page, 0, 0) != 0)
+    cannot("arguments may not be moved");
+}
+
+static void stops_itself(void) {
+  ready();
+  raise(SIGSTOP);
+}
+
+static void stop_and_continue(void) {
+  const pid_t target = getpid();
+  if (fork() != 0) return;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  for (;;) {
+    kill(target, SIGSTOP);
+    rest_us(200);
+    kill(target, SIGCONT);
+    rest_us(2000);
+  }
+}
+
+static void follow_stops(pid_t target, int request) {
+  for (;;) {
+    int status;
+    if (waitpid(target, &status, __WALL) < 0)
+      rest_us(1000);
+    else if (WIFSTOPPED(status))
+      ptrace((enum __ptrace_request)request, target, NULL, NULL);
+  }
+}
+
+static void traced(void) {
+  const pid_t target = child_of(nothing);
+  must(ptrace(PTRACE_SEIZE, target, NULL, NULL) == 0, "PTRACE_SEIZE");
+  ready_as(target);
+  follow_stops(target, PTRACE_SYSCALL);
+}
+
+static void held_by_tracer(void) {
+  const pid_t target = child_of(nothing);
+  must(ptrace(PTRACE_SEIZE, target, NULL, NULL) == 0, "PTRACE_SEIZE");
+  rest_us(5000);
+  must(ptrace(PTRACE_INTERRUPT, target, NULL, NULL) == 0, "PTRACE_INTERRUPT");
+  int status;
+  waitpid(target, &status, __WALL);
+  ready_as(target);
+  for (;;) syscall(SYS_pause);
+}
+
+/* A child of the target traces it, at each of its system calls. */
+static void traced_by_child(void) {
+  const pid_t target = getpid();
+  if (fork() == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    must(ptrace(PTRACE_SEIZE, target, NULL, NULL) == 0, "PTRACE_SEIZE");
+    ptrace(PTRACE_INTERRUPT, target, NULL, NULL);
+    follow_stops(target, PTRACE_SYSCALL);
+  }
+  rest_us(20000);
+}
+
+static void traces_children(void) {
+  const pid_t child = child_of(nothing);
+  must(ptrace(PTRACE_SEIZE, child, NULL, NULL) == 0, "PTRACE_SEIZE");
+}
+
+static void strict_seccomp(void) {
+  ready();
+  must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) == 0, "seccomp");
+  for (;;) {
+    for (volatile int i = 0; i < 1000000; ++i) {
+    }
+    count();
+  }
+}
+
+/* All system calls but those that it needs are errors. */
+static void filter_seccomp(void) {
+  struct sock_filter program[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+                                  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_nanosleep, 2, 0),
+                                  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 1, 0),
+                                  BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+                                  BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const struct sock_fprog filter = {sizeof program / sizeof *program, program};
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  ready();
+  must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0, "seccomp");
+  count_on();
+}
+
+static void not_dumpable(void) {
+  must(prctl(PR_SET_DUMPABLE, 0) == 0, "PR_SET_DUMPABLE");
+}
+
+static void another_user(void) {
+  must(setgid(65534) == 0 && setuid(65534) == 0, "setuid");
+}
+
+static void on_signal(int number) {
+  (void)number;
+  count_signal();
+}
+
+/* A child queues one real-time signal after the other; how many is seen beside those handled. */
+static void signals(void) {
+  struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+  sigaction(SIGRTMIN, &action, NULL);
+  const pid_t target = getpid();
+  if (fork() != 0) return;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  for (;;) {
+    if (sigqueue(target, SIGRTMIN, (union sigval){0}) == 0) count_sent();
+    rest_us(100);
+    wait_while_asked_to_rest();
+  }
+}
+
+static void in_a_namespace(void) {
+  must(chdir("/") == 0, "chdir");
+  mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
+  mount("none", "/tmp", "tmpfs", 0, NULL);
+  mkdir("/tmp/root", 0700);
+  must(chroot("/tmp/root") == 0, "chroot");
+}
+
+static void namespaces(void) {
+  if (unshare(CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) != 0)
+    cannot("no namespaces");
+  ready_as(child_of(in_a_namespace));
+  for (;;) syscall(SYS_pause);
+}
+
+static void user_namespace(void) {
+  if (unshare(CLONE_NEWUSER) != 0) cannot("no user namespaces");
+}
+
+const struct trick process_tricks[] = {{"names-odd", odd_names},
+                                       {"arguments-never-come", arguments_never_come},
+                                       {"stopped", stops_itself},
+                                       {"stops-and-continues", stop_and_continue},
+                                       {"traced", traced},
+                                       {"held-by-tracer", held_by_tracer},
+                                       {"traced-by-its-child", traced_by_child},
+                                       {"traces-its-child", traces_children},
+                                       {"seccomp-strict", strict_seccomp},
+                                       {"seccomp-filter", filter_seccomp},
+                                       {"not-dumpable", not_dumpable},
+                                       {"another-user", another_user},
+                                       {"signals", signals},
+                                       {"namespaces", namespaces},
+                                       {"user-namespace", user_namespace},
+                                       {NULL, NULL}};

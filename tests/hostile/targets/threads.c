@@ -1,0 +1,145 @@
+/* Threads and processes in numbers, and in a hurry. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "trick.h"
+
+__attribute__((noreturn)) static int wait_for_ever(void* unused) {
+  (void)unused;
+  for (;;) syscall(SYS_pause);
+}
+
+/* HOSTILE_THREADS threads, or as many as the machine stands, of a page of stack each. */
+static void many(void) {
+  const char* asked = getenv("HOSTILE_THREADS");
+  const int most = asked != NULL ? atoi(asked) : 10000;
+  char* stacks = pages((size_t)most, PROT_READ | PROT_WRITE);
+  int made = 0;
+  while (made < most &&
+         clone(wait_for_ever, stacks + ((size_t)made + 1) * page,
+               CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM,
+               NULL) > 0)
+    ++made;
+  dprintf(1, "note %d threads\n", made + 1);
+}
+
+static void* end_at_once(void* unused) {
+  static __thread struct set empty;
+  custom_labels_current_set = &empty;
+  return unused;
+}
+
+static void start_without_end(void* unused) {
+  (void)unused;
+  for (;;) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, end_at_once, NULL) != 0) continue;
+    pthread_join(thread, NULL);
+    count();
+  }
+}
+
+static void come_and_go(void) {
+  for (int i = 0; i < 4; ++i) in_thread(start_without_end, NULL);
+}
+
+static void fork_storm(void) {
+  ready();
+  for (int alive = 0;;) {
+    const pid_t child = fork();
+    if (child == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (fork() == 0) _exit(0);
+      _exit(0);
+    }
+    if (child > 0) ++alive;
+    while (alive > 0 && waitpid(-1, NULL, alive > 8 ? 0 : WNOHANG) > 0) --alive;
+    count();
+  }
+}
+
+static void exec_storm(void) {
+  if (getenv("HOSTILE_AGAIN") == NULL) {
+    ready();
+    setenv("HOSTILE_AGAIN", "1", 1);
+  }
+  count();
+  rest_us(1000);
+  char* const again[] = {(char*)"hostile_target", (char*)"exec-storm", NULL};
+  execv("/proc/self/exe", again);
+  must(0, "execv");
+}
+
+/* It executes itself from a thread that is not its leader: the others end, and its id changes. */
+static void exec_of_thread(void* unused) {
+  (void)unused;
+  rest_us(2000);
+  char* const again[] = {(char*)"hostile_target", (char*)"exec-storm-of-threads", NULL};
+  execv("/proc/self/exe", again);
+  must(0, "execv");
+}
+
+static void exec_storm_of_threads(void) {
+  if (getenv("HOSTILE_AGAIN") == NULL) {
+    ready();
+    setenv("HOSTILE_AGAIN", "1", 1);
+  }
+  for (int i = 0; i < 3; ++i) in_thread(start_without_end, NULL);
+  in_thread(exec_of_thread, NULL);
+  count_on();
+}
+
+/* Ends while it is looked at, its threads in the midst of everything. */
+static void exit_soon(void) {
+  for (int i = 0; i < 3; ++i) in_thread(start_without_end, NULL);
+  ready();
+  const char* after = getenv("HOSTILE_MILLISECONDS");
+  rest_us((after != NULL ? atol(after) : 20) * 1000);
+  _exit(0);
+}
+
+static void count_in_thread(void* unused) {
+  (void)unused;
+  count_on();
+}
+
+static void leader_gone(void) {
+  in_thread(count_in_thread, NULL);
+  in_thread(start_without_end, NULL);
+  ready();
+  pthread_exit(NULL);
+}
+
+static void vfork_parent(void) {
+  in_thread(count_in_thread, NULL);
+  ready();
+  const pid_t child = vfork();
+  if (child == 0) {
+    for (;;) syscall(SYS_pause);
+  }
+}
+
+static void zombies(void) {
+  for (int i = 0; i < 50; ++i)
+    if (fork() == 0) _exit(0);
+}
+
+const struct trick thread_tricks[] = {{"threads-many", many},
+                                      {"threads-come-and-go", come_and_go},
+                                      {"fork-storm", fork_storm},
+                                      {"exec-storm", exec_storm},
+                                      {"exec-storm-of-threads", exec_storm_of_threads},
+                                      {"exits-while-read", exit_soon},
+                                      {"leader-gone", leader_gone},
+                                      {"vfork-parent", vfork_parent},
+                                      {"parent-of-zombies", zombies},
+                                      {NULL, NULL}};
