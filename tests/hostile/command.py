@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 READ_OF_OUTPUT = 32 << 20  # bytes that are looked at; the rest is taken and thrown away
 LONGEST_LINE = 8 << 20
-EXIT_CODES = (0, 1, 2, 3, 4)  # src/cli/exit_code.hpp
+EXIT_CODES = (0, 1, 2, 3, 4, 130)  # src/cli/exit_code.hpp
 
 # name: (arguments, PID is the target's; seconds that it was asked to run)
 OF_ONE = {
