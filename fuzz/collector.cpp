@@ -1,0 +1,78 @@
+// What a collector answers, and what lies in a spool: {u8 what}{type, ended by NUL}{body}; and the
+// variables of the environment that say where to send.
+#include "base/gzip.hpp"
+#include "base/limits.hpp"
+#include "input.hpp"
+#include "send/answer.hpp"
+#include "send/endpoint.hpp"
+#include "send/environment.hpp"
+
+using namespace vitrine;
+
+namespace {
+
+void answer(unsigned status, std::string_view type, std::string_view body) {
+  send::Answer said;
+  said.status = static_cast<long>(status);
+  said.type = type;
+  said.body = body.substr(0, limits::export_answer);
+  said.redirect = body.substr(0, 64);
+  const send::Judgement judged = send::judge(said);
+  fuzz::require(judged.note.size() <= limits::export_message + type.size() + 512);
+  fuzz::require(judged.verdict == send::Verdict::taken || judged.rejected == 0);
+  fuzz::require((status >= 200 && status < 300) == (judged.verdict == send::Verdict::taken));
+}
+
+void packed(std::string_view bytes) {
+  constexpr std::size_t most = 1U << 20;
+  const auto content = gunzip(bytes, most);
+  if (!content) return;
+  fuzz::require(content->size() <= most);
+  const auto again = gzip(*content);
+  fuzz::require(again && gunzip(*again, most) == *content);
+}
+
+void address(std::string_view text) {
+  (void)send::without_password(std::string(text));
+  (void)send::same_origin("http://host:4318/v1", std::string(text));
+  if (const auto endpoint = send::parse_endpoint(text))
+    fuzz::require(endpoint->name.find('@') == std::string::npos || endpoint->name.find('[') == 0);
+}
+
+void environment(std::string_view name, std::string_view value) {
+  const auto variables = [&](const std::string& asked) -> std::optional<std::string> {
+    if (asked.ends_with("HEADERS")) return std::string(value);
+    if (asked.ends_with("ENDPOINT")) return std::string(name);
+    return std::nullopt;
+  };
+  send::ExportOptions options;
+  options.url = "otlp";
+  options.headers = {"tenant: acme"};
+  const auto made = send::with_environment(options, variables);
+  fuzz::require(!made || (!made->headers.empty() && made->headers[0] == "tenant: acme"));
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::string_view input(reinterpret_cast<const char*>(data) + 1, size - 1);
+  const std::size_t end = std::min(input.find('\0'), input.size());
+  const std::string_view first = input.substr(0, end);
+  const std::string_view rest = input.substr(std::min(end + 1, input.size()));
+  switch (data[0] % 4) {
+    case 0:
+      answer(data[0] / 4 * 10U, first, rest);
+      answer(200, first, rest);
+      break;
+    case 1:
+      packed(input);
+      break;
+    case 2:
+      address(input);
+      break;
+    default:
+      environment(first, rest);
+  }
+  return 0;
+}

@@ -1,0 +1,17 @@
+// The functions of a file without debug information, packed ones (MiniDebugInfo) included, and the name
+// of its debug file.
+#include "file.hpp"
+#include "symbol/file_names.hpp"
+
+using namespace vitrine;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const symbol::DebugSearch nowhere{"/bin/fuzzed", 0};
+  symbol::FileNames names(fuzz::file(fuzz::bytes(data, size)), nowhere, false, {});
+  for (const Address address : {0ULL, 0x280ULL, 0x293ULL, 0x1123ULL, ~0ULL}) {
+    const symbol::Frames frames = names.find(address);
+    fuzz::require(frames.size() <= 1);
+  }
+  (void)names.problem();
+  return 0;
+}
