@@ -26,6 +26,13 @@ static __always_inline __u64 own_image(const struct task_struct* task) {
   return mm ? vitrine_image_of(mm->start_code, mm->end_code, mm->start_stack) : 0;
 }
 
+/// What was told of the process of a task; null: nothing. One that was born later is another, which got
+/// the number of that one.
+static __always_inline const struct vitrine_target* told_of(const __u32* tgid, __u64 born) {
+  const struct vitrine_target* target = bpf_map_lookup_elem(&targets, tgid);
+  return target && born <= target->told_ns ? target : 0;
+}
+
 static __always_inline int is_of(const struct vitrine_target* target, __u64 image) {
   return target->image == 0 || target->image == image;
 }
@@ -39,7 +46,8 @@ static __always_inline void inherit(struct process* process, const struct task_s
     task = BPF_CORE_READ(task, real_parent);
     if (!task) return;
     const __u32 tgid = BPF_CORE_READ(task, tgid);
-    const struct vitrine_target* target = bpf_map_lookup_elem(&targets, &tgid);
+    const struct vitrine_target* target =
+        told_of(&tgid, BPF_CORE_READ(task, group_leader, start_boottime));
     if (image_of(task) != process->image) same_image = 0;
     if (!target) continue;
     process->ours = 1;
@@ -72,7 +80,8 @@ static __always_inline void find_process(struct process* process, const struct t
   process->image = own_image(task);
   process->execution =
       task->group_leader->start_boottime ^ (__u64)process->tgid << 40 ^ task->self_exec_id << 56;
-  const struct vitrine_target* target = bpf_map_lookup_elem(&targets, &process->tgid);
+  const struct vitrine_target* target =
+      told_of(&process->tgid, task->group_leader->start_boottime);
   if (target) process->ours = 1;
   if (target && is_of(target, process->image)) {
     process->target = target;

@@ -27,10 +27,11 @@ struct taking {
 
 /// Whether samples of this thread are asked for; fills in its process.
 static __always_inline int is_wanted(struct taking* taking) {
-  const __u32 tgid = taking->task->tgid;
-  if (taking->task->pid == 0 || is_exiting(taking->task->flags)) return 0;
+  const struct task_struct* task = taking->task;
+  const __u32 tgid = task->tgid;
+  if (task->pid == 0 || is_exiting(task->flags)) return 0;
   const int only_told = !profile_config.every_process && !profile_config.follow;
-  if (only_told && !bpf_map_lookup_elem(&targets, &tgid)) return 0;
+  if (only_told && !told_of(&tgid, task->group_leader->start_boottime)) return 0;
   find_process(&taking->process, taking->task);
   return profile_config.every_process || taking->process.ours;
 }

@@ -10,7 +10,7 @@ struct TargetMaps {
   int targets = -1;
   int presumed = -1;
 
-  /// `only_new`: what was told of this process before stays.
+  /// Fills in when it was told. `only_new`: what was told of this process before stays.
   [[nodiscard]] Result<void> want(pid_t kernel_tgid, const vitrine_target& target,
                                   bool only_new = false) const;
   void forget(pid_t kernel_tgid) const;

@@ -221,7 +221,6 @@ void MomentLabels::tell(Known& known) {
     if (auto file = look.subject->process().open_executable())
       if (const auto executable = executable_of(file->get())) presume(*executable, target);
   }
-  target.told_ns = now_ns(CLOCK_BOOTTIME);
   if (auto told = table_.want(known.kernel_tgid, target); !told)
     notes_.push_back(told.error().message);
   if (target.image != no_image) known.told_ns = now_ns(CLOCK_MONOTONIC);

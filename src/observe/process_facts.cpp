@@ -1,5 +1,6 @@
 #include "observe/process_facts.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -99,6 +100,8 @@ ProcessFacts read_facts(pid_t pid, int proc_dir) {
   if (const auto cgroup = target::read_file_at(proc_dir, "cgroup", proc_file_bytes))
     facts.container = container_id(*cgroup);
   facts.context = read_context(pid);
+  // That was asked for by number: if this process has ended, it may be another's.
+  if (::faccessat(proc_dir, "stat", F_OK, 0) != 0) facts.context.clear();
   return facts;
 }
 

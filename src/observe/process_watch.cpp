@@ -51,6 +51,7 @@ void ProcessWatch::handle(const target::ProcessEvent& event) {
   const pid_t pid = event.pid;
   switch (event.kind) {
     case Kind::forked:
+      if (has(pid)) take_ended();  // whose number this one has
       listener_.forked(event.parent, pid);
       if (!follow_ || !has_had(event.parent)) return;
       lineage_.insert(pid);
@@ -110,11 +111,15 @@ void ProcessWatch::wait(milliseconds time) {
   if (::poll(&events, 1, static_cast<int>(left().count())) > 0) awake_ = Clock::now();
 }
 
-bool ProcessWatch::ended() {
+void ProcessWatch::take_ended() {
   for (const pid_t pid : processes_.take_ended()) {
     to_look_at_.erase(pid);
     departed_.emplace_back(Clock::now() + time_to_drain, pid);
   }
+}
+
+bool ProcessWatch::ended() {
+  take_ended();
   return processes_.empty();
 }
 

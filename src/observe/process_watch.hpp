@@ -74,6 +74,7 @@ class ProcessWatch {
   using Clock = std::chrono::steady_clock;
 
   void handle(const target::ProcessEvent& event);
+  void take_ended();
 
   Listener& listener_;
   bool follow_;

@@ -1,11 +1,13 @@
 #include "target/stopped_threads.hpp"
 
 #include <elf.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -36,9 +38,12 @@ class Tracer {
   Result<Address> stop(pid_t tid) {
     if (::ptrace(PTRACE_SEIZE, tid, nullptr, nullptr) != 0)
       return tl::unexpected(refusal(tid, errno));
+    // From now on nothing else can get its number; before, a thread of another process may have.
+    const bool is_ours =
+        ::faccessat(process_.proc_dir(), fmt::format("task/{}", tid).c_str(), F_OK, 0) == 0;
     ::ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);  // ESRCH shows in the wait
     if (auto waited = wait(tid); !waited) return tl::unexpected(waited.error());
-    auto tp = thread_pointer(tid);
+    auto tp = is_ours ? thread_pointer(tid) : Result<Address>(ended(tid));
     if (!tp) release(tid);
     return tp;
   }
@@ -68,12 +73,16 @@ class Tracer {
   }
 
  private:
+  static tl::unexpected<Error> ended(pid_t tid) {
+    return fail(ErrorCode::not_found, fmt::format("thread {} has ended", tid));
+  }
+
   Result<void> wait(pid_t tid) {
     const auto begin = Clock::now();
     for (;;) {
       const pid_t waited = ::waitpid(tid, &status_, __WALL | WNOHANG);
       if (waited == tid && WIFSTOPPED(status_)) return {};
-      if (waited != 0) return fail(ErrorCode::not_found, fmt::format("thread {} has ended", tid));
+      if (waited != 0) return ended(tid);
       const auto waiting = Clock::now() - begin;
       if (waiting >= deadline_) break;
       if (waiting < impatience)

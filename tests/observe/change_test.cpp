@@ -100,6 +100,25 @@ TEST_P(Change, EndInTheMidstOfReadingIsNotFound) {
   }
 }
 
+TEST_P(Change, AnotherProcessWithItsNumberIsNotRead) {
+  test::Child target = start_subject("work");
+  const pid_t pid = target.pid();
+  auto reader = test::open_reader(pid, GetParam());
+  ASSERT_TRUE(reader);
+  ASSERT_TRUE(reader->read(20ms));
+  target.signal(SIGKILL);
+  ASSERT_TRUE(target.wait());
+  test::ChildOptions options;
+  options.pid = pid;
+  const test::Child other = start_subject("work", options);
+  ASSERT_EQ(other.pid(), pid);
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    const auto snapshot = reader->read(20ms);
+    ASSERT_FALSE(snapshot) << snapshot->threads.size() << " threads of another process";
+    EXPECT_EQ(snapshot.error().code, ErrorCode::not_found) << snapshot.error().message;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Modes, Change, testing::Values(Mode::snapshot, Mode::ebpf, Mode::ptrace),
                          [](const auto& row) { return std::string(name(row.param)); });
 

@@ -117,6 +117,48 @@ TEST_P(ProfilerStacks, AreUnwoundToTheirBottom) {
 
 INSTANTIATE_TEST_SUITE_P(Compilers, ProfilerStacks, testing::Values("gcc", "clang"));
 
+/// A number that another process has by now is not the process that was wanted.
+TEST(ProfilerProcesses, AreNotThoseThatGotTheirNumbers) {
+  const std::string program = SUBJECT_DIR "/gcc";
+  const auto start = [&](pid_t pid) {
+    ChildOptions options;
+    options.pid = pid;
+    auto child = Child::spawn({program, "3"}, options);
+    EXPECT_EQ(child.read_line(), "ready");
+    return child;
+  };
+  auto child = start(0);
+  const auto other = start(0);
+  bpf::ProfilerOptions options;
+  options.frequency = 999;
+  const auto profiler = open_profiler(options);
+  ASSERT_TRUE(profiler);
+  for (const pid_t pid : {child.pid(), other.pid()})
+    ASSERT_TRUE(profiler->want(pid, vitrine_target{}));
+  ASSERT_TRUE(profiler->start());
+  std::map<pid_t, std::size_t> samples;
+  const auto take = [&](const bpf::StackSample& sample) { ++samples[sample.head.moment.pid]; };
+  const auto poll_until = [&](const auto& enough) {
+    const auto end = std::chrono::steady_clock::now() + long_enough;
+    while (!enough() && std::chrono::steady_clock::now() < end)
+      ASSERT_TRUE(profiler->poll(20ms, take));
+    ASSERT_TRUE(enough());
+  };
+  poll_until([&] { return samples[child.pid()] > 0; });
+  const pid_t pid = child.pid();
+  child.signal(SIGKILL);
+  ASSERT_TRUE(child.wait());
+  ASSERT_TRUE(profiler->poll(0ms, take));
+  samples.clear();
+  child = start(pid);
+  ASSERT_EQ(child.pid(), pid);
+  poll_until([&] { return samples[other.pid()] > 100; });
+  EXPECT_EQ(samples[pid], 0U);
+  // Once it is wanted itself, it is sampled.
+  ASSERT_TRUE(profiler->want(pid, vitrine_target{}));
+  poll_until([&] { return samples[pid] > 0; });
+}
+
 /// Ids of what a process has of the kernel, by what its descriptors tell of them.
 std::set<unsigned> ids_of(pid_t pid, const std::string& what) {
   std::set<unsigned> ids;

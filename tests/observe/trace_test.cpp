@@ -62,6 +62,43 @@ TEST(Trace, SemaphoresOpenWhileItLastsAndCloseAfterwards) {
   EXPECT_EQ(tell(child, "state"), "state 0");
 }
 
+/// Kills a subject, and starts another that has its number.
+void replace(Child& child) {
+  ChildOptions options;
+  options.pid = child.pid();
+  child.signal(SIGKILL);
+  ASSERT_TRUE(child.wait());
+  child = start_trace_subject(options);
+  ASSERT_EQ(child.pid(), options.pid);
+}
+
+TEST(Trace, AnotherProcessWithTheNumberOfOneThatEndedIsNotSeen) {
+  Child one = start_trace_subject();
+  Child other = start_trace_subject();
+  TraceOptions options = of_process(one.pid(), {"subject:shot"});
+  options.target.pids.push_back(other.pid());
+  const auto trace = open_trace(options);
+  ASSERT_TRUE(trace);
+  replace(one);
+  EXPECT_EQ(tell(one, "fire 10"), "fire");
+  EXPECT_EQ(tell(other, "fire 10"), "fire");
+  auto fires = collect(*trace, 10);
+  for (SeenFire& late : collect_rest(*trace)) fires.push_back(std::move(late));
+  EXPECT_EQ(fires.size(), 10U);
+  for (const SeenFire& fire : fires) EXPECT_EQ(fire.pid, other.pid());
+  EXPECT_FALSE(trace->ended());
+}
+
+TEST(Trace, EndsThoughAnotherProcessHasTheNumber) {
+  Child child = start_trace_subject();
+  const auto trace = open_trace(of_process(child.pid(), {"subject:shot"}));
+  ASSERT_TRUE(trace);
+  replace(child);
+  EXPECT_EQ(tell(child, "fire 10"), "fire");
+  EXPECT_TRUE(trace->ended());
+  EXPECT_TRUE(collect_rest(*trace).empty());
+}
+
 TEST(Trace, TwoAtOnceSeeTheSame) {
   Child child = start_trace_subject();
   const auto one = open_trace(of_process(child.pid(), {"subject:*"}));

@@ -3,13 +3,16 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <gtest/gtest.h>
+#include <linux/sched.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <stdexcept>
 #include <thread>
@@ -43,6 +46,16 @@ std::string drain(int fd, Clock::time_point deadline) {
   return text;
 }
 
+/// fork(2), with a number of our choice.
+pid_t fork_as(pid_t pid) {
+  if (pid == 0) return fork();
+  clone_args arguments{};
+  arguments.exit_signal = SIGCHLD;
+  arguments.set_tid = reinterpret_cast<std::uintptr_t>(&pid);
+  arguments.set_tid_size = 1;
+  return static_cast<pid_t>(::syscall(SYS_clone3, &arguments, sizeof arguments));
+}
+
 }  // namespace
 
 Child Child::spawn(std::vector<std::string> argv, ChildOptions options) {
@@ -54,8 +67,8 @@ Child Child::spawn(std::vector<std::string> argv, ChildOptions options) {
   args.push_back(nullptr);
 
   const pid_t parent = getpid();
-  const pid_t pid = fork();
-  if (pid < 0) throw std::runtime_error("fork failed");
+  const pid_t pid = fork_as(options.pid);
+  if (pid < 0) throw std::runtime_error(std::string("fork failed: ") + strerror(errno));
   if (pid == 0) {
     dup2(in[0], 0);
     dup2(out[1], 1);

@@ -14,6 +14,7 @@ struct ChildOptions {
   std::vector<std::string> env;  ///< "NAME=value", added to ours
   bool capture_stderr = true;    ///< false: goes to the test's own
   uid_t uid = 0;                 ///< other than 0: drop to it (and gid) before exec
+  pid_t pid = 0;                 ///< other than 0: the number to have, which is free (wants root)
 };
 
 class Child {

@@ -2,6 +2,7 @@
 #include "target/process.hpp"
 
 #include <elf.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <grp.h>
 #include <sys/wait.h>
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 
+#include "target/proc_file.hpp"
 #include "target/threads.hpp"
 #include "target_subject.hpp"
 
@@ -98,6 +100,29 @@ TEST(Process, NoticesItsEnd) {
   ASSERT_FALSE(same);
   EXPECT_EQ(same.error().code, ErrorCode::not_found);
   EXPECT_THAT(same.error().message, HasSubstr("has ended"));
+}
+
+TEST(Process, AnotherWithItsNumberIsNotTakenForIt) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root: chooses the number of a process";
+  Subject subject;
+  const pid_t pid = subject.child.pid();
+  auto process = Process::open(pid);
+  ASSERT_TRUE(process);
+  subject.child.close_stdin();
+  ASSERT_EQ(subject.child.wait(), 0);
+  test::ChildOptions options;
+  options.pid = pid;
+  const Subject other(options);  // it executes the same program
+  ASSERT_EQ(other.child.pid(), pid);
+  const auto same = process->verify();
+  ASSERT_FALSE(same);
+  EXPECT_EQ(same.error().code, ErrorCode::not_found);
+  EXPECT_FALSE(read_file_at(process->proc_dir(), "stat", 4096));
+  EXPECT_FALSE(open_at(process->proc_dir(), "maps", O_RDONLY));
+  EXPECT_FALSE(process->open_executable());
+  const auto again = Process::open(pid);
+  ASSERT_TRUE(again);
+  EXPECT_FALSE(again->identity() == process->identity());
 }
 
 TEST(Process, NoticesExecOfTheSameProgram) {
