@@ -1,6 +1,7 @@
 #include "cli/probe_target.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -30,6 +31,12 @@ std::optional<std::string> in_path(const std::string& name) {
   return std::nullopt;
 }
 
+/// Also a link that leads nowhere: what is wrong with it is told when it is opened.
+bool is_there(const std::string& path) {
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0;
+}
+
 }  // namespace
 
 Result<ProbeWords> parse_targets(std::span<const std::string> words) {
@@ -37,7 +44,7 @@ Result<ProbeWords> parse_targets(std::span<const std::string> words) {
   for (const std::string& word : words) {
     if (const auto pid = as_pid(word)) {
       parsed.targets.push_back({*pid, {}});
-    } else if (word.find('/') != word.npos || ::access(word.c_str(), F_OK) == 0) {
+    } else if (word.find('/') != word.npos || is_there(word)) {
       parsed.targets.push_back({0, word});
     } else if (word.find_first_of(":*?[") != word.npos) {
       parsed.patterns.emplace_back(word);

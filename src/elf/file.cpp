@@ -12,7 +12,7 @@
 namespace vitrine::elf {
 namespace {
 
-constexpr std::size_t names_piece = 64 * 1024;
+constexpr std::size_t piece = 64 * 1024;
 
 /// Where the fields of the tables are, by class.
 struct Layout {
@@ -64,8 +64,17 @@ Section decode_section(const Encoding& encoding, const std::byte* at) {
 std::vector<std::byte> read_table(Memory& file, std::uint64_t at, std::uint64_t count,
                                   std::size_t size, const char* what,
                                   std::vector<std::string>& problems) {
-  std::vector<std::byte> bytes(static_cast<std::size_t>(count) * size);
-  const std::size_t whole = file.read_some(at, bytes) / size;
+  std::vector<std::byte> bytes;
+  const std::uint64_t want = count * size;
+  while (bytes.size() < want) {  // a lie about the count costs no more than one piece
+    const std::size_t have = bytes.size();
+    bytes.resize(static_cast<std::size_t>(std::min<std::uint64_t>(have + piece, want)));
+    const std::size_t asked = bytes.size() - have;
+    const std::size_t got = file.read_some(at + have, std::span(bytes).subspan(have));
+    bytes.resize(have + got);
+    if (got < asked) break;
+  }
+  const std::size_t whole = bytes.size() / size;
   if (whole < count)
     problems.push_back(fmt::format("the file ends after {} of its {} {}", whole, count, what));
   bytes.resize(whole * size);
@@ -127,7 +136,7 @@ class Reader {
     const std::uint64_t want = std::min<std::uint64_t>(table.size, limits::section_names);
     while (names.size() < want) {  // a lie about the size costs no more than one piece
       const std::size_t have = names.size();
-      names.resize(static_cast<std::size_t>(std::min<std::uint64_t>(have + names_piece, want)));
+      names.resize(static_cast<std::size_t>(std::min<std::uint64_t>(have + piece, want)));
       const std::size_t asked = names.size() - have;
       const std::size_t got = file_.read_some(
           table.offset + have, std::as_writable_bytes(std::span(names)).subspan(have));

@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 namespace vitrine::file {
 namespace {
@@ -22,6 +24,27 @@ const char* kind(mode_t mode) {
   return "no regular file";
 }
 
+/// A program that holds a lease on a file (fcntl(2), F_SETLEASE) is asked for it by who opens the file,
+/// and may let them wait for /proc/sys/fs/lease-break-time: 45 s. An honest one gives it back at once.
+constexpr auto patience_with_leases = std::chrono::milliseconds(500);
+
+Result<FileDescriptor> open_leased(const std::string& link, const std::string& path) {
+  const auto end = std::chrono::steady_clock::now() + patience_with_leases;
+  for (;;) {
+    auto file = open_at(AT_FDCWD, link, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    if (file) return file;
+    const int error = errno;
+    if (error != EWOULDBLOCK)
+      return fail(file.error().code, fmt::format("cannot open {}: {}", path, std::strerror(error)));
+    if (std::chrono::steady_clock::now() >= end)
+      return fail(ErrorCode::failed,
+                  fmt::format("cannot open {}: a program holds a lease on it, and does not give it "
+                              "back",
+                              path));
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
 /// `handle` (O_PATH) has not been opened yet as far as the file is concerned.
 Result<FileDescriptor> reopen(const FileDescriptor& handle, const std::string& path) {
   struct stat status {};
@@ -30,10 +53,7 @@ Result<FileDescriptor> reopen(const FileDescriptor& handle, const std::string& p
                 fmt::format("cannot examine {}: {}", path, std::strerror(errno)));
   if (!S_ISREG(status.st_mode))
     return fail(ErrorCode::unsupported, fmt::format("{} is {}", path, kind(status.st_mode)));
-  auto file = open_at(AT_FDCWD, fmt::format("/proc/self/fd/{}", handle.get()), O_RDONLY);
-  if (!file)
-    return fail(file.error().code, fmt::format("cannot open {}: {}", path, std::strerror(errno)));
-  return file;
+  return open_leased(fmt::format("/proc/self/fd/{}", handle.get()), path);
 }
 
 /// A handle as reopen() takes it.

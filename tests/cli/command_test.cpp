@@ -3,7 +3,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -93,6 +96,37 @@ TEST(BadTarget, NoSuchProcessExitsWithFour) {
     EXPECT_EQ(outcome.status, 4);
     EXPECT_THAT(outcome.err, HasSubstr("4194300"));
   }
+}
+
+// None of them makes a command wait: nobody opens the pipe's other end, and some have no end.
+TEST(BadTarget, FilesThatAreNoneAreRefusedAtOnce) {
+  std::string place = std::filesystem::temp_directory_path() / "vitrine_bad.XXXXXX";
+  ASSERT_NE(::mkdtemp(place.data()), nullptr);
+  ASSERT_EQ(::mkfifo((place + "/pipe").c_str(), 0666), 0);
+  std::filesystem::create_symlink("loop", place + "/loop");
+  std::filesystem::create_symlink("pipe", place + "/link");
+  std::ofstream(place + "/sparse").close();
+  ASSERT_EQ(::truncate((place + "/sparse").c_str(), 1LL << 40), 0);
+  const std::vector<std::pair<std::string, std::string>> files = {
+      {place + "/pipe", "is a pipe"},
+      {place + "/link", "is a pipe"},
+      {place + "/loop", "Too many levels of symbolic links"},
+      {place + "/sparse", "not an ELF file"},
+      {place, "is a directory"},
+      {"/dev/zero", "is a device"},
+      {"/dev/tty", "is a device"},
+      {"/proc/self/mem", "not an ELF file"},
+      {"/proc/self/maps", "not an ELF file"},
+      {"/proc/kallsyms", "not an ELF file"},
+  };
+  for (const auto& [path, why] : files)
+    for (const std::vector<std::string>& command :
+         {std::vector<std::string>{"check", path}, {"probes", path}, {"usdt", "dump", path}}) {
+      const Outcome outcome = vitrine(command);
+      EXPECT_EQ(outcome.status, 1) << command[0] << ' ' << path;
+      EXPECT_THAT(outcome.err, AllOf(HasSubstr(path), HasSubstr(why))) << command[0];
+    }
+  std::filesystem::remove_all(place);
 }
 
 TEST(BadTarget, AKernelThreadIsToldApart) {
