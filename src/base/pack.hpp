@@ -86,7 +86,7 @@ class Writer {
   }
   template <Structure T>
   void put(const T& value) {
-    std::apply([this](const auto&... field) { (put(field), ...); }, fields(value));
+    std::apply([&](const auto&... field) { (put(field), ...); }, fields(value));
   }
 
   std::vector<std::byte> bytes;
@@ -165,7 +165,7 @@ class Reader {
   }
   template <Structure T>
   void get(T& value) {
-    std::apply([this](auto&... field) { (get(field), ...); }, fields(value));
+    std::apply([&](auto&... field) { (get(field), ...); }, fields(value));
   }
 
   /// Whether all that was read was there, made sense, and was all there is.

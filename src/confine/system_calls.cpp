@@ -52,7 +52,7 @@ std::vector<int> numbers_of(const std::vector<const char*>& names) {
   for (const char* name : names)
     if (const auto number = number_of(name)) numbers.push_back(*number);
   std::ranges::sort(numbers);
-  numbers.erase(std::ranges::unique(numbers).begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
   return numbers;
 }
 
@@ -66,8 +66,8 @@ tl::unexpected<Error> failed(int error) {
 int allow_clone(void* context, int number) {
   constexpr scmp_datum_t namespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
                                       CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
-  return ::seccomp_rule_add(context, SCMP_ACT_ALLOW, number, 1,
-                            SCMP_A0(SCMP_CMP_MASKED_EQ, namespaces, 0));
+  const scmp_arg_cmp flags{0, SCMP_CMP_MASKED_EQ, namespaces, 0};
+  return ::seccomp_rule_add_array(context, SCMP_ACT_ALLOW, number, 1, &flags);
 }
 
 /// All but what would change the terminal we run on, or type into it (TIOCSTI): of the requests of
@@ -76,14 +76,13 @@ int allow_ioctl(void* context, int number) {
   constexpr scmp_datum_t all = 0xffffffff, terminals = 'T' << 8;
   int error = 0;
   const auto allow = [&](scmp_datum_t mask, scmp_datum_t value) {
-    if (error == 0)
-      error = ::seccomp_rule_add(context, SCMP_ACT_ALLOW, number, 1,
-                                 SCMP_A1(SCMP_CMP_MASKED_EQ, mask, value));
+    const scmp_arg_cmp request{1, SCMP_CMP_MASKED_EQ, mask, value};
+    if (error == 0) error = ::seccomp_rule_add_array(context, SCMP_ACT_ALLOW, number, 1, &request);
   };
   // Of another type: in some bit at least.
   for (scmp_datum_t bit = 0x100; bit != 0x10000; bit <<= 1) allow(bit, ~terminals & bit);
-  for (const scmp_datum_t asks : {TCGETS, TIOCGPGRP, TIOCGWINSZ, FIONREAD, FIONBIO, FIOCLEX})
-    allow(all, asks);
+  for (const int asks : {TCGETS, TIOCGPGRP, TIOCGWINSZ, FIONREAD, FIONBIO, FIOCLEX})
+    allow(all, static_cast<scmp_datum_t>(asks));
   allow(all, 0x802c542a);  // TCGETS2
   return error;
 }
