@@ -54,9 +54,11 @@ std::string path_of(int file) {
 }
 
 Error not_permitted(std::string_view capabilities, int error) {
-  return {ErrorCode::not_permitted,
-          fmt::format("not permitted to attach to probes: {}", std::strerror(error)),
-          fmt::format("give vitrine {} (or run it as root)", capabilities)};
+  return {
+      ErrorCode::not_permitted,
+      fmt::format("not permitted to attach to probes: {}", std::strerror(error)),
+      fmt::format("give vitrine {} (run it as root, or use setcap: vitrine doctor has the line)",
+                  capabilities)};
 }
 
 /// What an errno of attaching one site means.

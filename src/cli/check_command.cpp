@@ -67,6 +67,16 @@ class CheckCommand : public Command {
     app.add_flag("--markdown", markdown_, "With --list: as a table for documents")->group("");
   }
 
+  Needs needs() const override { return needs_of_bpf(); }
+
+  std::vector<Use> uses() const override {
+    return {{"check FILE", {}, {}, ""},
+            {"check PID",
+             {},
+             capabilities::ptrace,
+             "your own processes can be checked; CAP_BPF and CAP_PERFMON prove more readings"}};
+  }
+
   int run() override {
     if (list_) return list();
     if (json_ && sarif_)

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/needs.hpp"
+
 namespace vitrine::cli {
 
 /// A command line that works as it stands, and what it shows.
@@ -32,6 +34,10 @@ class Command {
 
   virtual Manual manual() const = 0;
   virtual void define(CLI::App& app) = 0;
+  /// What it may do, with the options given; whoever runs it calls begin_confined with that.
+  virtual Needs needs() const = 0;
+  /// Its uses, by what each takes. Empty: none takes anything.
+  virtual std::vector<Use> uses() const { return {}; }
   /// Does the work; returns an ExitCode.
   virtual int run() = 0;
   /// The commands within this one, of which the user gives one: then that runs, not this.

@@ -83,6 +83,12 @@ class ContextCommand : public Command {
     app.add_flag("--json", json_, "One JSON object a context, one a line");
   }
 
+  Needs needs() const override { return needs_of_reading(); }
+
+  std::vector<Use> uses() const override {
+    return {{"context PID", {}, capabilities::ptrace, "your own processes can be read"}};
+  }
+
   int run() override {
     if (!duration_.empty() && watch_.empty()) watch_ = "1s";
     auto interval = watch_.empty() ? std::chrono::milliseconds(0) : parse_interval(watch_);

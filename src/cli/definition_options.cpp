@@ -1,5 +1,6 @@
 #include "cli/definition_options.hpp"
 
+#include "cli/confinement.hpp"
 #include "cli/report.hpp"
 #include "usdt/definition_file.hpp"
 
@@ -16,6 +17,12 @@ void DefinitionOptions::define(CLI::App& app) {
   each("-I", includes, "With -C: search this directory for included files", "DIRECTORY");
 }
 
+Needs DefinitionOptions::needs() const {
+  Needs needs = needs_of_building();
+  needs.launches = preprocess;
+  return needs;
+}
+
 Result<usdt::Definition> DefinitionOptions::read() const {
   if (!preprocess && !(defines.empty() && includes.empty()))
     return fail(ErrorCode::usage, "-D and -I are for the C preprocessor, which is not asked for",
@@ -28,6 +35,7 @@ Result<usdt::Definition> DefinitionOptions::read() const {
   Result<usdt::Definition> definition = usdt::read_definition(file);
   if (definition)
     for (const std::string& warning : definition->warnings) note(warning);
+  if (auto confined = go_on_confined(needs()); !confined) return tl::unexpected(confined.error());
   return definition;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "cli/needs.hpp"
 #include "usdt/definition.hpp"
 #include "usdt/header.hpp"
 
@@ -17,7 +18,9 @@ struct DefinitionOptions {
   std::vector<std::string> defines, includes;
 
   void define(CLI::App& app);
-  /// Reads the definition; prints its warnings. Errors: usage (-D without -C), those of the reader.
+  /// Of the command that has them: with -C the user's preprocessor is run.
+  [[nodiscard]] Needs needs() const;
+  /// Reads the definition, after which nothing is run any more; prints its warnings. Errors: usage (-D without -C), those of the reader.
   Result<usdt::Definition> read() const;
 };
 

@@ -1,16 +1,22 @@
 // vitrine doctor: what this machine and user may do, and what would enable the rest.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string_view>
+
 #include "cli/command.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/json.hpp"
 #include "cli/text.hpp"
+#include "cli/uses.hpp"
 #include "observe/doctor.hpp"
 
 namespace vitrine::cli {
 namespace {
 
 using Verdict = observe::Finding::Verdict;
+
+constexpr std::string_view commands_topic = "commands";
 
 std::string coloured(Verdict verdict, const Style& style) {
   switch (verdict) {
@@ -32,7 +38,8 @@ class DoctorCommand : public Command {
         "say what this machine and user may do, and what would enable the rest",
         {"Tries each kernel feature and permission that the other commands use, harming nobody, "
          "and tells which reading modes work here. For what does not, the line below says what "
-         "would change it."},
+         "would change it. Then it goes through the commands, and tells which of them will work "
+         "for this user, and the one line that enables the rest."},
         {{"vitrine doctor", "capabilities, kernel features, reading modes"},
          {"vitrine doctor --json", "one JSON object a finding"}},
         {"labels", "capabilities(7)"}};
@@ -40,10 +47,32 @@ class DoctorCommand : public Command {
 
   void define(CLI::App& app) override {
     app.add_flag("--json", json_, "One JSON object a finding, one a line");
+    app.add_flag("--markdown", markdown_, "What commands take, as a table for documents")
+        ->group("");
   }
 
+  Needs needs() const override {
+    Needs needs = needs_of_bpf();
+    // Old kernels' uprobes are told of, too.
+    needs.setting_up = needs.working =
+        needs.working | capabilities::kernel_names | capabilities::admin;
+    needs.calls.allow(confine::Calls::tracing);
+    return needs;
+  }
+
+  std::vector<Use> uses() const override { return {{"doctor", {}, {}, ""}}; }
+
   int run() override {
-    const std::vector<observe::Finding> findings = observe::examine();
+    const auto commands = all_commands();
+    if (markdown_) {
+      std::fputs(uses_markdown(commands).c_str(), stdout);
+      return exit_done;
+    }
+    std::vector<observe::Finding> findings = observe::examine();
+    const auto held = confine::effective_capabilities();
+    const bool has_uprobe_multi = has(findings, "uprobe_multi");
+    for (observe::Finding& finding : uses_for(commands, held, has_uprobe_multi))
+      findings.push_back(std::move(finding));
     if (json_) {
       for (const observe::Finding& finding : findings)
         if (!print_json(to_json(finding))) break;
@@ -58,17 +87,27 @@ class DoctorCommand : public Command {
       for (; at < findings.size() && findings[at].topic == topic; ++at) {
         const observe::Finding& finding = findings[at];
         table.row({coloured(finding.verdict, style), finding.what, printable(finding.detail)});
-        if (finding.verdict != Verdict::yes && !finding.remedy.empty())
+        if (finding.verdict != Verdict::yes && !finding.remedy.empty() && topic != commands_topic)
           remedies += fmt::format("  {} {}: {}\n", style.yellow("->"), finding.what,
                                   printable(finding.remedy));
       }
+      const std::string line = enabling_line(commands, held, has_uprobe_multi);
+      if (topic == commands_topic && !line.empty())
+        remedies = fmt::format("  {} all of them: {}\n", style.yellow("->"), printable(line));
       fmt::print("{}\n{}{}\n", style.bold(topic), table.str(2), remedies);
     }
     return exit_done;
   }
 
  private:
+  static bool has(const std::vector<observe::Finding>& findings, std::string_view what) {
+    return std::ranges::any_of(findings, [&](const observe::Finding& finding) {
+      return finding.what == what && finding.verdict == Verdict::yes;
+    });
+  }
+
   bool json_ = false;
+  bool markdown_ = false;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/confinement.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/report.hpp"
 #include "cli/usdt_header.hpp"
@@ -131,9 +132,13 @@ int run_as_dtrace(int argc, char** argv) {
   if (request.definition.path.empty())
     return report(wrong(fmt::format("-{} needs a definition", request.step), usage));
 
+  Needs needs = needs_of_building();
+  needs.launches = request.definition.preprocess;
+  if (auto confined = begin_confined(needs); !confined) return report(confined.error());
   const auto definition = usdt::read_definition(request.definition);
   if (!definition) return report(definition.error());
   for (const std::string& warning : definition->warnings) note(warning);
+  if (auto confined = go_on_confined(needs); !confined) return report(confined.error());
   if (request.step == 'h')
     return write_header(*definition, {}, request.definition.path, request.output);
   usdt::LinkOptions link;

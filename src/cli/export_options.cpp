@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "cli/confinement.hpp"
 #include "cli/report.hpp"
 #include "cli/text.hpp"
 #include "send/environment.hpp"
@@ -51,6 +52,7 @@ Result<void> ExportOptions::check() const {
 Result<std::unique_ptr<send::Exporter>> ExportOptions::open() const {
   auto options = send::with_environment(options_, send::own_environment());
   if (!options) return tl::unexpected(options.error());
+  options->begin_thread = give_up_in_thread;
   return send::Exporter::open(std::move(*options));
 }
 

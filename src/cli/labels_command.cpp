@@ -9,6 +9,7 @@
 
 #include "cli/at_least_one.hpp"
 #include "cli/command.hpp"
+#include "cli/confinement.hpp"
 #include "cli/duration.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/interrupt.hpp"
@@ -93,6 +94,26 @@ class LabelsCommand : public Command {
         ->group("");  // main() fills it from `--exec -- COMMAND…`
   }
 
+  Needs needs() const override {
+    Needs needs = needs_of_bpf();
+    if (options_.mode == observe::Mode::ptrace || options_.may_stop)
+      needs.calls.allow(confine::Calls::tracing);
+    needs.launches = exec_;
+    if (exec_) needs.working = needs.working | capabilities::ending;
+    return needs;
+  }
+
+  std::vector<Use> uses() const override {
+    return {
+        {"labels PID",
+         {},
+         capabilities::ptrace,
+         "your own processes can be read; CAP_BPF and CAP_PERFMON prove more readings, faster"},
+        {"labels PID --mode ptrace", {}, capabilities::ptrace, "your own processes can be read"},
+        {"labels PID --mode ebpf", capabilities::bpf, capabilities::bpf | capabilities::ptrace,
+         "the other modes"}};
+  }
+
   int run() override {
     if (auto valid = take_times(); !valid) return report(valid.error());
     auto redaction = redact_.take();
@@ -106,6 +127,7 @@ class LabelsCommand : public Command {
       if (!started) return report(started.error());
       launched = std::move(*started);
       pid_ = launched->pid();
+      if (auto confined = go_on_confined(needs()); !confined) return report(confined.error());
     } else if (pid_ == 0) {
       return report({ErrorCode::usage, "which process?",
                      "give a PID (vitrine ps lists those that publish), or --exec -- COMMAND"});

@@ -6,27 +6,15 @@
 
 #include "cli/command.hpp"
 #include "cli/completion.hpp"
+#include "cli/confinement.hpp"
 #include "cli/dtrace_spelling.hpp"
 #include "cli/duration.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/manual.hpp"
+#include "cli/report.hpp"
 #include "cli/text.hpp"
 
 namespace vitrine::cli {
-
-std::vector<std::unique_ptr<Command>> all_commands() {
-  std::vector<std::unique_ptr<Command>> commands;
-  commands.push_back(make_ps_command());
-  commands.push_back(make_labels_command());
-  commands.push_back(make_context_command());
-  commands.push_back(make_probes_command());
-  commands.push_back(make_trace_command());
-  commands.push_back(make_profile_command());
-  commands.push_back(make_check_command());
-  commands.push_back(make_usdt_command());
-  commands.push_back(make_doctor_command());
-  return commands;
-}
 
 namespace {
 
@@ -96,7 +84,7 @@ int run(int argc, char** argv) {
   if (argc == 3 && std::string_view(argv[1]) == "--man") {
     for (const auto& [sub, command] : parsers)
       if (page_name(command->manual()) == argv[2])
-        std::fputs(man_page(command->manual(), *sub).c_str(), stdout);
+        std::fputs(man_page(*command, *sub).c_str(), stdout);
     if (std::string_view(argv[2]) == "vitrine") std::fputs(man_page(commands).c_str(), stdout);
     return exit_done;
   }
@@ -124,7 +112,11 @@ int run(int argc, char** argv) {
     return exit_usage;
   }
   for (const auto& [sub, command] : parsers)
-    if (sub->parsed() && command->parts().empty()) return command->run();
+    if (sub->parsed() && command->parts().empty()) {
+      if (auto confined = begin_confined(command->needs()); !confined)
+        return report(confined.error());
+      return command->run();
+    }
   return exit_usage;
 }
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "cli/uses.hpp"
+
 namespace vitrine::cli {
 namespace {
 
@@ -114,7 +116,8 @@ std::shared_ptr<CLI::FormatterBase> help_formatter() {
   return std::make_shared<HelpFormatter>();
 }
 
-std::string man_page(const Manual& manual, const CLI::App& app) {
+std::string man_page(const Command& command, const CLI::App& app) {
+  const Manual manual = command.manual();
   std::string out = header("vitrine-" + page_name(manual), manual.summary);
   out += fmt::format(".SH SYNOPSIS\n.B vitrine {}\n", roff(manual.name));
   std::string positionals;
@@ -144,7 +147,7 @@ std::string man_page(const Manual& manual, const CLI::App& app) {
   out += ".SH EXAMPLES\n";
   for (const Example& example : manual.examples)
     out += fmt::format(".TP\n.B {}\n{}\n", roff(example.line), roff(example.shows));
-  return out + exit_status() + see_also(manual.see_also);
+  return out + uses_roff(command.uses()) + exit_status() + see_also(manual.see_also);
 }
 
 std::string man_page(const std::vector<std::unique_ptr<Command>>& commands) {

@@ -20,7 +20,7 @@ std::string help_footer(const Manual& manual);
 std::shared_ptr<CLI::FormatterBase> help_formatter();
 
 /// A man(7) page for one command. `app` is where its options were defined.
-std::string man_page(const Manual& manual, const CLI::App& app);
+std::string man_page(const Command& command, const CLI::App& app);
 
 /// The man(7) page of `vitrine` itself.
 std::string man_page(const std::vector<std::unique_ptr<Command>>& commands);

@@ -51,6 +51,13 @@ class ProbesCommand : public Command {
     app.add_flag("--json", json_, "One JSON object a probe, one a line");
   }
 
+  Needs needs() const override { return needs_of_reading(); }
+
+  std::vector<Use> uses() const override {
+    return {{"probes FILE", {}, {}, ""},
+            {"probes PID", {}, capabilities::ptrace, "your own processes can be listed"}};
+  }
+
   int run() override {
     auto targets = parse_targets(words_);
     if (!targets) return report(targets.error());

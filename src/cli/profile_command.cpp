@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include "cli/command.hpp"
+#include "cli/confinement.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/profile_request.hpp"
@@ -72,6 +73,31 @@ class ProfileCommand : public Command {
 
   void define(CLI::App& app) override { request_.define(app); }
 
+  Needs needs() const override {
+    Needs needs = needs_of_bpf();
+    needs.working = needs.working | capabilities::kernel_names;
+    if (!request_.options.command.empty()) {
+      needs.calls.allow(confine::Calls::tracing);
+      needs.working = needs.working | capabilities::ending;
+      needs.launches = true;
+    }
+    if (request_.writes_files()) needs.calls.allow(confine::Calls::changing);
+    if (request_.writes_elsewhere()) needs.working = needs.working | capabilities::writing;
+    if (request_.sending.given())
+      needs.calls.allow(confine::Calls::changing).allow(confine::Calls::network);
+    needs.setting_up = needs.working;
+    return needs;
+  }
+
+  std::vector<Use> uses() const override {
+    // Samples there are without CAP_SYS_PTRACE, too.
+    const char* without =
+        "nothing; without CAP_SYS_PTRACE alone, no labels and no names of functions of theirs";
+    return {
+        {"profile PID", capabilities::bpf, capabilities::bpf | capabilities::ptrace, without},
+        {"profile --all", capabilities::bpf, capabilities::bpf | capabilities::ptrace, without}};
+  }
+
   int run() override {
     catch_interrupts();
     request_.options.stop = &interrupted();
@@ -87,6 +113,7 @@ class ProfileCommand : public Command {
     if (request_.options.all) allow_many_files();  // not for a command: it would inherit that
     auto profiling = observe::Profiling::open(request_.options);
     if (!profiling) return interrupted() ? exit_interrupted : report(profiling.error());
+    if (auto confined = go_on_confined(needs()); !confined) return report(confined.error());
     announce();
     int status = request_.every        ? profile_continuously(**profiling, request_, exporter.get())
                  : request_.refreshing ? profile_watching(**profiling, request_)

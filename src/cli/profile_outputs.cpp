@@ -28,6 +28,11 @@ tl::unexpected<Error> cannot_write(const std::string& path, int number) {
   return fail(code, fmt::format("{} cannot be written: {}", path, std::strerror(number)));
 }
 
+std::string directory_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
 }  // namespace
 
 Result<std::vector<ProfileOutput>> profile_outputs(const std::vector<std::string>& paths,
@@ -75,14 +80,20 @@ Result<void> check_writable(const ProfileOutput& output) {
   if (exists && ::access(output.path.c_str(), W_OK) != 0) return cannot_write(output.path, errno);
   if (exists && !S_ISREG(status.st_mode)) return {};
   // It is put in place by a rename in its directory.
-  const std::size_t slash = output.path.rfind('/');
-  const std::string directory = slash == std::string::npos ? "."
-                                : slash == 0               ? "/"
-                                                           : output.path.substr(0, slash);
-  if (::access(directory.c_str(), W_OK | X_OK) != 0) return cannot_write(output.path, errno);
-  if (slash != std::string::npos && slash + 1 == output.path.size())
-    return cannot_write(output.path, EISDIR);
+  if (::access(directory_of(output.path).c_str(), W_OK | X_OK) != 0)
+    return cannot_write(output.path, errno);
+  if (output.path.ends_with('/')) return cannot_write(output.path, EISDIR);
   return {};
+}
+
+bool is_ours(const std::string& path) {
+  if (path == standard_output) return true;
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0 &&
+      (status.st_uid != ::geteuid() || status.st_gid != ::getegid()))
+    return false;
+  return ::stat(directory_of(path).c_str(), &status) == 0 && status.st_uid == ::geteuid() &&
+         (status.st_mode & S_IRWXU) == S_IRWXU;
 }
 
 Result<void> write_profile(const profile::Profile& profile, const ProfileOutput& output,

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "cli/duration.hpp"
 #include "cli/path_pattern.hpp"
 #include "profile/redact.hpp"
@@ -142,6 +144,14 @@ Result<void> ProfileRequest::take_watch() {
 profile::Profile ProfileRequest::select(profile::Profile taken) const {
   if (!filter_.empty()) taken = profile::filtered(std::move(taken), only_);
   return profile::redacted(std::move(taken), redaction_);
+}
+
+bool ProfileRequest::writes_files() const {
+  return std::ranges::any_of(paths_, [](const std::string& path) { return path != "-"; });
+}
+
+bool ProfileRequest::writes_elsewhere() const {
+  return std::ranges::any_of(paths_, [](const std::string& path) { return !is_ours(path); });
 }
 
 std::string ProfileRequest::subject() const {

@@ -35,6 +35,10 @@ class ProfileRequest {
   /// Only the samples that --filter wants, then with what --redact covers hidden: what is not to be
   /// shown can be filtered by.
   [[nodiscard]] profile::Profile select(profile::Profile taken) const;
+  /// Whether files are written at all; and whether in places or over files that are not ours, which
+  /// only root can.
+  [[nodiscard]] bool writes_files() const;
+  [[nodiscard]] bool writes_elsewhere() const;
   /// What is profiled, as it was given.
   [[nodiscard]] std::string subject() const;
 

@@ -46,6 +46,16 @@ class PsCommand : public Command {
     app.add_flag("--json", json_, "One JSON object a process, one a line");
   }
 
+  Needs needs() const override { return needs_of_reading(); }
+
+  std::vector<Use> uses() const override {
+    return {{"ps",
+             {},
+             capabilities::ptrace,
+             "your own processes are listed; how many others were "
+             "not looked into is said"}};
+  }
+
   int run() override {
     auto redaction = redact_.take();
     if (!redaction) return report(redaction.error());

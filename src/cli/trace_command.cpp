@@ -7,6 +7,7 @@
 
 #include "cli/at_least_one.hpp"
 #include "cli/command.hpp"
+#include "cli/confinement.hpp"
 #include "cli/duration.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/interrupt.hpp"
@@ -112,6 +113,22 @@ class TraceCommand : public Command {
         ->group("");  // main() fills it from `--exec -- COMMAND…`
   }
 
+  Needs needs() const override {
+    Needs needs = needs_of_bpf();
+    // What holds a program before its first instruction.
+    if (exec_) needs.calls.allow(confine::Calls::tracing);
+    if (exec_) needs.working = needs.working | capabilities::ending;
+    needs.setting_up = needs.working | capabilities::admin;
+    needs.launches = exec_;
+    return needs;
+  }
+
+  std::vector<Use> uses() const override {
+    return {{"trace FILE", capabilities::bpf, capabilities::bpf,
+             "nothing; with CAP_SYS_PTRACE there are labels of other users' processes, too"},
+            {"trace PID", capabilities::bpf, capabilities::bpf | capabilities::ptrace, "nothing"}};
+  }
+
   int run() override {
     catch_interrupts();
     options_.stop = &interrupted();
@@ -120,6 +137,8 @@ class TraceCommand : public Command {
     if (options_.query.reduction) view_.emplace(json_);
     auto trace = observe::Trace::open(options_);
     if (!trace) return interrupted() ? exit_interrupted : report(trace.error());
+    if (auto confined = go_on_confined(needs_of(**trace)); !confined)
+      return report(confined.error());
     const int status = watch(**trace);
     tell(**trace);
     if (!options_.query.reduction) return status;
@@ -176,6 +195,13 @@ class TraceCommand : public Command {
       time_ = *duration;
     }
     return {};
+  }
+
+  /// Now that it is known how this kernel makes uprobes.
+  Needs needs_of(const observe::Trace& trace) const {
+    Needs needs = this->needs();
+    if (trace.attaching() == bpf::Attaching::perf_event) needs.working = needs.setting_up;
+    return needs;
   }
 
   int watch(observe::Trace& trace) {

@@ -30,6 +30,7 @@ class UsdtCommand : public Command {
   }
 
   void define(CLI::App&) override {}
+  Needs needs() const override { return {}; }
   int run() override { return exit_usage; }
 
   std::vector<Command*> parts() override {

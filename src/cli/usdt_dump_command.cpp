@@ -40,6 +40,8 @@ class UsdtDumpCommand : public Command {
     app.add_flag("--json", json_, "One JSON object a DOF, one a line");
   }
 
+  Needs needs() const override { return needs_of_reading(); }
+
   int run() override {
     int status = exit_done;
     for (const std::string& path : paths_) {

@@ -39,6 +39,8 @@ class UsdtHeaderCommand : public Command {
     define_enabled(app, header_.enabled);
   }
 
+  Needs needs() const override { return definition_.needs(); }
+
   int run() override {
     const auto definition = definition_.read();
     if (!definition) return report(definition.error());

@@ -49,6 +49,8 @@ class UsdtLinkCommand : public Command {
     app.add_flag("-v,--verbose", verbose_, "Say what was found");
   }
 
+  Needs needs() const override { return definition_.needs(); }
+
   int run() override {
     const auto definition = definition_.read();
     if (!definition) return report(definition.error());

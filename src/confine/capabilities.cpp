@@ -92,8 +92,8 @@ Capabilities effective_capabilities() {
   return Capabilities::of_bits(bits);
 }
 
-Result<void> keep_only(Capabilities keep) {
-  if (auto narrowed = narrow_bounds(keep); !narrowed) return narrowed;
+Result<void> keep_only(Capabilities keep, Capabilities bounds) {
+  if (auto narrowed = narrow_bounds(bounds); !narrowed) return narrowed;
   if (auto lowered = lower_ambient(keep); !lowered) return lowered;
   const State state(cap_get_proc());
   if (!state) return failed("read our capabilities");

@@ -63,8 +63,12 @@ Capabilities effective_capabilities();
 
 /// Gives up, for good, all of the calling thread's capabilities that are not in `keep`: effective,
 /// permitted, inheritable and ambient, and, as far as we may (CAP_SETPCAP), of the bounding set.
-/// Threads that it starts from now on have no more; those that run keep theirs. Errors: failed.
-Result<void> keep_only(Capabilities keep);
+/// Threads that it starts from now on have no more; those that run keep theirs. `bounds`: what the
+/// bounding set keeps, as CAP_SETPCAP may be gone when more is given up. Errors: failed.
+Result<void> keep_only(Capabilities keep, Capabilities bounds);
+inline Result<void> keep_only(Capabilities keep) {
+  return keep_only(keep, keep);
+}
 
 /// That no program we execute has more rights than we have: no setuid, no file capabilities.
 /// Errors: failed.

@@ -9,14 +9,14 @@ namespace {
 constexpr const char* memory[] = {
     // memory
     "brk", "mmap", "munmap", "mremap", "mprotect", "madvise", "mlock", "munlock", "mincore",
-    "membarrier", "map_shadow_stack", "mseal", "pkey_mprotect",
+    "msync", "membarrier", "map_shadow_stack", "mseal", "pkey_mprotect",
     // locks
     "futex", "futex_wait", "futex_wake", "futex_requeue", "futex_waitv", "set_robust_list",
     "get_robust_list", "rseq",
     // signals
     "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "rt_sigsuspend", "rt_sigtimedwait",
-    "rt_sigpending", "sigaltstack", "tgkill", "restart_syscall", "pause", "alarm", "setitimer",
-    "getitimer", "timer_create", "timer_settime", "timer_gettime", "timer_delete",
+    "rt_sigpending", "sigaltstack", "tgkill", "tkill", "restart_syscall", "pause", "alarm",
+    "setitimer", "getitimer", "timer_create", "timer_settime", "timer_gettime", "timer_delete",
     // time
     "clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "gettimeofday", "time",
     "times",
@@ -27,7 +27,9 @@ constexpr const char* memory[] = {
     "getrusage", "getrandom", "arch_prctl", "set_tid_address",
     // A tracer that has put a probe into our libraries makes these in our name (Linux 6.11, 6.18),
     // and without them we crash.
-    "uretprobe", "uprobe", "exit", "exit_group"};
+    "uretprobe", "uprobe",
+    // and the end
+    "exit", "exit_group"};
 
 constexpr const char* reading[] = {
     "read", "pread64", "readv", "preadv", "preadv2", "write", "pwrite64", "writev", "pwritev",
@@ -71,19 +73,12 @@ constexpr const char* changing[] = {
 constexpr const char* threads[] = {
     "clone", "fork", "vfork", "wait4", "waitid", "prctl", "seccomp", "capset", "getrlimit",
     "setrlimit", "prlimit64", "setpriority", "sched_setscheduler", "sched_setaffinity", "setpgid",
-    "setsid", "chdir", "fchdir",
+    "setsid",
     // A worker is talked to over a pair of sockets; no socket can be made by that.
     "socketpair", "sendmsg", "recvmsg", "sendto", "recvfrom", "shutdown"};
 
-constexpr const char* processes[] = {"process_vm_readv",
-                                     "pidfd_open",
-                                     "pidfd_getfd",
-                                     "pidfd_send_signal",
-                                     "kill",
-                                     "tkill",
-                                     "kcmp",
-                                     "wait4",
-                                     "waitid"};
+constexpr const char* processes[] = {
+    "process_vm_readv", "pidfd_open", "pidfd_send_signal", "kill", "kcmp", "wait4", "waitid"};
 
 constexpr const char* tracing[] = {"ptrace", "wait4", "waitid"};
 

@@ -162,6 +162,10 @@ Result<Filter> SystemCalls::compile() const {
   for (const int number : numbers_of(allowed_))
     if (error == 0 && !std::ranges::binary_search(trapped, number))
       error = allow_call(context.get(), number);
+  // Also where others kill: libcs try it first, and clone then.
+  const std::optional<int> clone3 = number_of("clone3");
+  if (error == 0 && clone3 && refusal_ == Refusal::kill)
+    error = ::seccomp_rule_add(context.get(), SCMP_ACT_ERRNO(ENOSYS), *clone3, 0);
   if (error != 0) return failed(-error);
   auto program = program_of(context.get());
   if (!program) return tl::unexpected(std::move(program.error()));

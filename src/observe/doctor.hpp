@@ -15,7 +15,7 @@ struct Finding {
     no,       ///< not there: `remedy` says what would change that
     partial,  ///< there with a restriction that `detail` names
   };
-  std::string topic;  ///< "capabilities", "kernel", "modes", "profiles"
+  std::string topic;  ///< "capabilities", "kernel", "modes", "profiles"; of the command: "commands"
   std::string what;   ///< "CAP_BPF", "BTF", "mode snapshot"
   Verdict verdict = Verdict::no;
   std::string detail;  ///< what was seen: "perf_event_paranoid is 2"

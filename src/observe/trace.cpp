@@ -57,6 +57,7 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   bool ended() override;
   Result<query::ReductionTable> reduction() override;
   [[nodiscard]] TraceCounters counters() const override;
+  [[nodiscard]] bpf::Attaching attaching() const override { return tracer_->attaching(); }
   [[nodiscard]] std::vector<std::string> probes() const override;
   [[nodiscard]] std::size_t sites() const override { return plan_.sites(); }
   std::vector<std::string> take_notes() override;

@@ -99,6 +99,9 @@ class Trace {
 
   [[nodiscard]] virtual TraceCounters counters() const = 0;
 
+  /// How this kernel makes uprobes: never `best`.
+  [[nodiscard]] virtual bpf::Attaching attaching() const = 0;
+
   /// "provider:name" of what is attached to, each once.
   [[nodiscard]] virtual std::vector<std::string> probes() const = 0;
   [[nodiscard]] virtual std::size_t sites() const = 0;

@@ -60,7 +60,10 @@ class ThreadedExporter final : public Exporter {
     if (!spool_.empty())
       notes_.add(fmt::format("{} requests of an earlier run are sent first", spool_.size()));
     count_spool();
-    thread_ = std::thread([this] { run(); });
+    thread_ = std::thread([this, begin = options.begin_thread] {
+      if (begin) begin();
+      run();
+    });
     pthread_setname_np(thread_.native_handle(), "export");
   }
 

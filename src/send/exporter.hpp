@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,6 +26,8 @@ struct ExportOptions {
   std::string authorities;
   std::string certificate;
   std::string key;
+  /// Called first in the thread that sends; empty: nothing is.
+  std::function<void()> begin_thread;
 };
 
 struct ExportCounters {

@@ -1,0 +1,91 @@
+#include "cli/confinement.hpp"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include "cli/report.hpp"
+
+namespace vitrine::cli {
+namespace {
+
+using confine::Capabilities;
+
+/// Which newer and smaller capability is a part of which older one (capabilities(7)).
+struct Part {
+  int part, whole;
+};
+constexpr Part parts[] = {{CAP_BPF, CAP_SYS_ADMIN},
+                          {CAP_PERFMON, CAP_SYS_ADMIN},
+                          {CAP_CHECKPOINT_RESTORE, CAP_SYS_ADMIN},
+                          {CAP_DAC_READ_SEARCH, CAP_DAC_OVERRIDE}};
+
+#ifdef VITRINE_SANITIZED
+constexpr bool filters = false;  // sanitizers make calls of their own
+#else
+constexpr bool filters = true;
+#endif
+
+/// VITRINE_SECCOMP: "off" for machines where a list is too short; "kill" to find out by a core dump
+/// which call that is. Not heeded where the file has capabilities: then the user is not trusted
+/// with more than what we do.
+std::string_view wish() {
+  const char* value = ::secure_getenv("VITRINE_SECCOMP");
+  return value == nullptr ? "" : value;
+}
+
+Result<void> filter(confine::SystemCalls calls) {
+  if (!filters) return {};
+  if (wish() == "off") {
+    note("system calls are not filtered (VITRINE_SECCOMP=off)");
+    return {};
+  }
+  if (wish() == "kill") calls.refuse(confine::SystemCalls::Refusal::kill);
+  const auto filter = calls.compile();
+  if (!filter) return tl::unexpected(filter.error());
+  if (filter->install(confine::Filter::Scope::process)) return {};
+  // A kernel without filters is one that vitrine doctor tells of.
+  if (errno == ENOSYS || errno == EINVAL) return {};
+  return fail(ErrorCode::failed,
+              std::string("cannot filter our system calls: ") + std::strerror(errno),
+              "VITRINE_SECCOMP=off goes without");
+}
+
+Result<void> keep(Capabilities now, Capabilities later) {
+  const Capabilities held = confine::effective_capabilities();
+  return confine::keep_only(standing_for(now, held), standing_for(later, held));
+}
+
+}  // namespace
+
+Capabilities standing_for(Capabilities wanted, Capabilities held) {
+  for (const auto& [part, whole] : parts)
+    if (wanted.has(part) && !held.has(part)) wanted = wanted | Capabilities{whole};
+  return wanted & held;
+}
+
+bool suffice(Capabilities held, Capabilities wanted) {
+  for (const auto& [part, whole] : parts)
+    if (held.has(whole)) wanted = wanted.without({part});
+  return held.has_all(wanted);
+}
+
+Result<void> begin_confined(const Needs& needs) {
+  if (needs.launches) return {};
+  return keep(needs.setting_up | needs.working, needs.working)
+      .and_then([] { return confine::gain_nothing(); })
+      .and_then([&] { return filter(needs.calls); });
+}
+
+Result<void> go_on_confined(const Needs& needs) {
+  return keep(needs.working, needs.working)
+      .and_then([] { return confine::gain_nothing(); })
+      .and_then([&] { return needs.launches ? filter(needs.calls) : Result<void>{}; });
+}
+
+void give_up_in_thread() noexcept {
+  (void)keep({CAP_DAC_READ_SEARCH}, {CAP_DAC_READ_SEARCH});
+}
+
+}  // namespace vitrine::cli

@@ -1,0 +1,59 @@
+// Needs: what a command may ask of the kernel, at most. It declares that; confinement.hpp holds it
+// to it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "confine/capabilities.hpp"
+#include "confine/system_calls.hpp"
+
+namespace vitrine::cli {
+
+/// One use of a command, and the smallest set of capabilities with which the kernel allows it. A row
+/// of the table in docs/for-operators.md, of man pages and of `vitrine doctor`.
+struct Use {
+  std::string line;              ///< "labels --mode ebpf"
+  confine::Capabilities own;     ///< about files, or processes of one's own
+  confine::Capabilities others;  ///< about processes of other users
+  std::string without;           ///< what there is without them
+};
+
+struct Needs {
+  confine::Capabilities setting_up;  ///< kept until what is observed is attached to
+  confine::Capabilities working;     ///< kept until the end
+  confine::SystemCalls calls;
+  /// It starts a program of the user's first, which must have all the rights that the user has:
+  /// nothing is given up until that runs.
+  bool launches = false;
+};
+
+namespace capabilities {
+
+inline constexpr confine::Capabilities ptrace{CAP_SYS_PTRACE};
+/// BPF programs, perf events, and by uprobe_multi (Linux 6.6) uprobes.
+inline constexpr confine::Capabilities bpf{CAP_BPF, CAP_PERFMON};
+/// Uprobes before Linux 6.6, and to write into a program that asks whether it is traced.
+inline constexpr confine::Capabilities admin{CAP_SYS_ADMIN};
+/// Processes of other users: their memory, and their files: /proc/PID/map_files, and folders that
+/// only they may enter.
+inline constexpr confine::Capabilities reading{CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH,
+                                               CAP_CHECKPOINT_RESTORE};
+/// Files in places of others, for root, with the owner that they had.
+inline constexpr confine::Capabilities writing{CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_CHOWN,
+                                               CAP_FOWNER};
+/// To end what was started, if it has become another user's.
+inline constexpr confine::Capabilities ending{CAP_KILL};
+/// Names of kernel functions.
+inline constexpr confine::Capabilities kernel_names{CAP_SYSLOG};
+
+}  // namespace capabilities
+
+/// Of a command that looks at processes and files.
+Needs needs_of_reading();
+/// Of one that has the kernel look, too: BPF programs and perf events.
+Needs needs_of_bpf();
+/// Of one that makes files out of files.
+Needs needs_of_building();
+
+}  // namespace vitrine::cli
