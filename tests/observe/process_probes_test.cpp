@@ -159,7 +159,9 @@ TEST(ProcessProbes, AreCountedByPs) {
       if (publisher.pid == child.pid()) return publisher.probes;
     return 0;
   };
-  EXPECT_EQ(count({.with_probes = true}), 3U);
+  ListOptions with_probes;
+  with_probes.with_probes = true;
+  EXPECT_EQ(count(with_probes), 3U);
   EXPECT_EQ(count({}), 0U) << "probes alone are not listed unless asked for";
 }
 
