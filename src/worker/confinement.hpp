@@ -21,7 +21,7 @@ int leave_everything(int keep);
 /// For good: no capability, no core dump, no more than `memory` bytes of address space beyond what
 /// there is, no system call that is not needed, no life after `parent`. Opening a file becomes a
 /// question (Kind::open) over `socket`: the descriptor that comes back is what the call returns.
-/// Where the machine cannot do that, files cannot be opened at all.
+/// Where the kernel has no filters of system calls, the rest holds all the same.
 void confine(int socket, pid_t parent, const char* name, std::uint64_t memory);
 
 /// Of system calls. Made when it is first asked for, which must be before the fork: see confine().

@@ -30,7 +30,7 @@ echo "== a clean Debian"
 kept=$build/debian
 mkdir -p "$kept/archives/partial" "$kept/lists/partial" "$work/root"
 if [ ! -e "$kept/root.tar" ]; then
-  quiet mmdebstrap --variant=minbase --mode=root bookworm "$kept/root.tar.part"
+  quiet mmdebstrap --format=tar --variant=minbase --mode=root bookworm "$kept/root.tar.part"
   mv "$kept/root.tar.part" "$kept/root.tar"
 fi
 tar -C "$work/root" -xf "$kept/root.tar"

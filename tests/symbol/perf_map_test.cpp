@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/limits.hpp"
 #include "target/perf_map.hpp"
 #include "target/proc_file.hpp"
 
@@ -123,7 +124,7 @@ TEST_F(PerfMapFile, AHugeOneIsCut) {
   ASSERT_EQ(::truncate(path_.c_str(), 8LL << 30), 0);
   const auto text = read(0);
   ASSERT_TRUE(text);
-  EXPECT_EQ(text->text.size(), 256U << 20);
+  EXPECT_EQ(text->text.size(), limits::perf_map_bytes);
   PerfMap map;
   map.add(text->text);
   EXPECT_EQ(map.size(), 1U);
