@@ -27,7 +27,7 @@ check_probe() {  # check_probe PROGRAM: it has its probe, with the nops of our h
   [[ $notes == *"Provider: outsider"*"Name: fire"*"Arguments: -4@"*" 8@"* ]] ||
     { echo "$1 has the notes: $notes"; exit 1; }
   [ "$(uname -m)" != x86_64 ] ||
-    objdump -d --start-address="0x$at" "$1" | grep -A1 "^ *$at:" | grep -q 'cs nopw' ||
+    objdump -d --start-address="0x$at" "$1" | grep -A1 "^ *$at:" | grep 'cs nopw' >/dev/null ||
     { echo "$1 was not built with our header"; exit 1; }
   "$1"
   echo "ok: ${1#"$work/"}"

@@ -62,7 +62,7 @@ for file in usr/share/man/man1/vitrine-labels.1.gz usr/share/bash-completion/com
   usr/share/vitrine/single/vitrine_publish.hpp; do
   [ -e "$work/root/$file" ] || fail "not installed: /$file"
 done
-inside ldconfig -p | grep -q 'libvitrine.so.0.1 ' || fail "the loader does not know libvitrine"
+inside ldconfig -p | grep 'libvitrine.so.0.1 ' >/dev/null || fail "the loader does not know libvitrine"
 [ -z "$(getcap "$work/root/usr/bin/vitrine")" ] || fail "it has capabilities that nobody asked for"
 [ ! -e "$work/root/etc/systemd/system/multi-user.target.wants/vitrine-profile.service" ] ||
   fail "the service is enabled, though nobody asked for it"
