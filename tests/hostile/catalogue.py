@@ -23,8 +23,8 @@ STATES = {"stopped": "stopped", "held-by-tracer": "held", "stops-and-continues":
           "traced": "traced", "traced-by-its-child": "traced"}
 # What vitrine does not stand yet: played with --open only, and told at the end of each run.
 OPEN = re.compile("never-come|^label-page-comes|^modules-wild|^thread-pointers|^thread-vectors|"
-                  "^modules-endless|^label-flood|^threads-many")
-STANDS = re.compile("^probe-")  # what the kernel reads is refused such pages
+                  "^modules-(endless|many)|^label-flood|^threads-many")
+STANDS = re.compile("^probe-(?!labels)")  # what the kernel reads is refused such pages
 
 # By their names: what runs at full speed.
 BUSY = re.compile("^label-(flood|garbage|slots|unmapped|moved|protected|page-comes)|flip|changes?$|"
