@@ -45,7 +45,7 @@ Result<void> filter(confine::SystemCalls calls) {
   const auto filter = calls.compile();
   if (!filter) return tl::unexpected(filter.error());
   if (filter->install(confine::Filter::Scope::process)) return {};
-  // A kernel without filters is one that vitrine doctor tells of.
+  // A kernel without filters: what was given up before holds all the same.
   if (errno == ENOSYS || errno == EINVAL) return {};
   return fail(ErrorCode::failed,
               std::string("cannot filter our system calls: ") + std::strerror(errno),
