@@ -83,7 +83,9 @@ inline std::vector<SeenFire> collect(
       return fires;
     }
     if (std::chrono::steady_clock::now() > end) {
-      ADD_FAILURE() << "only " << fires.size() << " fires came";
+      const observe::TraceCounters counters = trace.counters();
+      ADD_FAILURE() << "only " << fires.size() << " fires came; the kernel counted "
+                    << counters.fires << ", " << counters.lost << " of them lost";
       return fires;
     }
   }
