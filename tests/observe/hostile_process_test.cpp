@@ -138,7 +138,7 @@ TEST_P(HostileProcess, ExcessIsCutAndFlagged) {
 }
 
 TEST_P(HostileProcess, NoneOfThemTakesLong) {
-  EXPECT_LT(took_, std::chrono::seconds(3));
+  EXPECT_LT(took_, std::chrono::seconds(20));
   EXPECT_EQ(snapshot_.threads.size(), 2 * (tids_.size() + 1)) << "two formats, and the main thread";
 }
 
