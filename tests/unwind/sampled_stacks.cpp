@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <optional>
@@ -118,6 +119,21 @@ bool DwflUnwinder::unwind(const SampledStack& sample, std::vector<unwind::Frame>
   state_->sample = &sample;
   state_->frames = &frames;
   return dwfl_getthread_frames(state_->dwfl, any_id, State::take_frame, state_.get()) == 0;
+}
+
+bool DwflUnwinder::has_rules(const unwind::Frame& frame) {
+  const Dwarf_Addr at = frame.is_return_address ? frame.pc - 1 : frame.pc;
+  Dwfl_Module* const module = dwfl_addrmodule(state_->dwfl, at);
+  if (module == nullptr) return false;
+  for (const auto cfi_of : {dwfl_module_eh_cfi, dwfl_module_dwarf_cfi}) {
+    Dwarf_Addr bias = 0;
+    Dwarf_CFI* const cfi = cfi_of(module, &bias);
+    Dwarf_Frame* rules = nullptr;
+    if (cfi == nullptr || dwarf_cfi_addrframe(cfi, at - bias, &rules) != 0) continue;
+    free(rules);
+    return true;
+  }
+  return false;
 }
 
 std::vector<pid_t> threads_of(pid_t pid) {

@@ -32,6 +32,9 @@ class DwflUnwinder {
   /// Fills `frames`, but not their regions. False: it ended in an error.
   bool unwind(const SampledStack& sample, std::vector<unwind::Frame>& frames);
 
+  /// Whether it can go on from a frame by CFI: a linker's PLT may have none, and then libdwfl guesses.
+  bool has_rules(const unwind::Frame& frame);
+
  private:
   struct State;
   std::unique_ptr<State> state_;
