@@ -12,7 +12,7 @@
 
 namespace vitrine::test {
 
-inline constexpr std::chrono::seconds patience{20};
+inline constexpr std::chrono::seconds patience{60};
 
 /// A subject's answer to one line.
 inline std::string tell(Child& child, const std::string& command) {

@@ -15,7 +15,7 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::MatchesRegex;
 
-constexpr std::chrono::seconds patience{20};
+constexpr std::chrono::seconds patience{60};
 
 class Stacks : public testing::Test {
  protected:

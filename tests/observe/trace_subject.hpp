@@ -18,7 +18,7 @@ using observe::Trace;
 using observe::TraceEvent;
 using observe::TraceOptions;
 
-inline constexpr std::chrono::seconds patience{20};
+inline constexpr std::chrono::seconds patience{60};
 
 /// What outlives the event.
 struct SeenFire {
