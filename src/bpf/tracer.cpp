@@ -105,12 +105,15 @@ class LoadedTracer final : public Tracer {
     return {};
   }
 
-  Result<Attachment> attach(int file, std::span<const AttachSite> sites,
-                            std::optional<pid_t> pid) override {
-    for (const AttachSite& site : sites)
-      if (site.program >= options_.programs)
-        return fail(ErrorCode::usage, "a site names a program that the tracer does not have");
-    if (sites.empty()) return Attachment{};
+  Result<Attachment> attach(std::span<const FileSites> files, std::optional<pid_t> pid) override {
+    bool any = false;
+    for (const FileSites& file : files)
+      for (const AttachSite& site : file.sites) {
+        any = true;
+        if (site.program >= options_.programs)
+          return fail(ErrorCode::usage, "a site names a program that the tracer does not have");
+      }
+    if (!any) return Attachment{};
     std::optional<pid_t> filter = pid;
     if (pid && options_.attaching == Attaching::uprobe_multi && filter_of_threads_) {
       if (auto known = pass_only(*pid); !known) return tl::unexpected(known.error());
@@ -120,7 +123,7 @@ class LoadedTracer final : public Tracer {
     // Questions last: they are to be true only when fires are seen.
     for (const auto use :
          {probe::SiteUse::fire, probe::SiteUse::enabled_register, probe::SiteUse::enabled_pointer})
-      if (auto attached = attach_those(use, file, sites, filter, all); !attached)
+      if (auto attached = attach_those(use, files, filter, all); !attached)
         return tl::unexpected(std::move(attached.error()));
     return all;
   }
@@ -167,31 +170,53 @@ class LoadedTracer final : public Tracer {
     return use == probe::SiteUse::enabled_operand ? probe::SiteUse::fire : use;
   }
 
-  /// Attaches to those of `sites` that want the program for `use`.
-  Result<void> attach_those(probe::SiteUse use, int file, std::span<const AttachSite> sites,
-                            std::optional<pid_t> pid, Attachment& all) {
-    std::vector<AttachSite> chosen;
-    std::vector<std::size_t> index;
-    for (std::size_t i = 0; i < sites.size(); ++i) {
-      if (program_for(sites[i].use) != use) continue;
-      chosen.push_back(sites[i]);
-      index.push_back(i);
+  /// Those of the sites of all files that want the program for one use.
+  struct Chosen {
+    std::vector<std::vector<AttachSite>> sites;   ///< by file
+    std::vector<std::vector<std::size_t>> index;  ///< of each among all of its file
+    std::vector<FileSites> files;                 ///< the same as `sites`, as they are attached to
+    std::vector<std::size_t> number;              ///< of each among all files
+
+    Chosen(std::span<const FileSites> all, probe::SiteUse use) {
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        std::vector<AttachSite> its;
+        std::vector<std::size_t> places;
+        for (std::size_t j = 0; j < all[i].sites.size(); ++j) {
+          if (program_for(all[i].sites[j].use) != use) continue;
+          its.push_back(all[i].sites[j]);
+          places.push_back(j);
+        }
+        if (its.empty()) continue;
+        sites.push_back(std::move(its));  // its elements stay where they are
+        index.push_back(std::move(places));
+        files.push_back({all[i].file, all[i].path, sites.back()});
+        number.push_back(i);
+      }
     }
-    if (chosen.empty()) return {};
+  };
+
+  /// Attaches to those that want the program for `use`.
+  Result<void> attach_those(probe::SiteUse use, std::span<const FileSites> files,
+                            std::optional<pid_t> pid, Attachment& all) {
+    const Chosen chosen(files, use);
+    if (chosen.files.empty()) return {};
     Result<int> program = bpf_program__fd(program_->progs.trace);
     if (use != probe::SiteUse::fire) program = answers_->program(use);
     if (!program) {
-      for (const std::size_t i : index) all.failures.push_back({i, program.error()});
+      for (std::size_t i = 0; i < chosen.files.size(); ++i)
+        for (const std::size_t site : chosen.index[i])
+          all.failures.push_back({chosen.number[i], site, program.error()});
       return {};
     }
-    auto attached = options_.attaching == Attaching::uprobe_multi
-                        ? attach_uprobe_multi(*program, file, chosen, pid)
-                        : attach_perf_uprobes(*program, file, chosen, pid);
+    const AttachRequest request{*program, chosen.files, pid, options_.stop};
+    auto attached = options_.attaching == Attaching::uprobe_multi ? attach_uprobe_multi(request)
+                                                                  : attach_perf_uprobes(request);
     if (!attached) return tl::unexpected(std::move(attached.error()));
-    for (AttachFailure& failure : attached->failures)
-      all.failures.push_back({index[failure.site], std::move(failure.error)});
-    all.links.insert(all.links.end(), attached->links.begin(), attached->links.end());
-    attached->links.clear();
+    for (AttachFailure& failure : attached->failures) {
+      failure.site = chosen.index[failure.file][failure.site];
+      failure.file = chosen.number[failure.file];
+    }
+    all.add(std::move(*attached));
     return {};
   }
 

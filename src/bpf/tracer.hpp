@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -12,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/limits.hpp"
@@ -51,6 +53,8 @@ struct TracerOptions {
   bool only_known = false;              ///< only processes with a target, and what they start, fire
   std::vector<SelectedLabel> selected;  ///< at most VITRINE_SELECTED_LABELS
   std::size_t kept_sets_bytes = 64U << 20;  ///< label sets kept by id, before all are sent anew
+  /// When it becomes true, attach() gives up.
+  const std::atomic<bool>* stop = nullptr;
 };
 
 /// One place to attach to.
@@ -66,8 +70,17 @@ struct AttachSite {
   std::optional<std::uint8_t> pointer_on_stack;
 };
 
+/// Sites of one file.
+struct FileSites {
+  /// Any descriptor of it, opened with O_RDONLY: the kernel's uprobes are of its inode.
+  int file = -1;
+  std::string_view path;  ///< what errors call it
+  std::span<const AttachSite> sites;
+};
+
 struct AttachFailure {
-  std::size_t site = 0;  ///< index in the span given to attach()
+  std::size_t file = 0;  ///< index in the span given to attach()
+  std::size_t site = 0;  ///< index in its sites
   Error error;
 };
 
@@ -82,7 +95,10 @@ class Attachment {
   Attachment& operator=(const Attachment&) = delete;
   ~Attachment() { detach(); }
 
-  void detach() noexcept;
+  /// As one.
+  void add(Attachment other);
+
+  void detach();
 
   std::vector<int> links;               ///< file descriptors; ours to close
   std::vector<AttachFailure> failures;  ///< sites that were left out; the others are attached
@@ -135,13 +151,17 @@ class Tracer : public ProcessTable {
   /// it. Errors: usage (index beyond TracerOptions::programs, too many captures).
   virtual Result<void> set_program(std::uint32_t index, const vitrine_site_program& program) = 0;
 
-  /// Attaches to sites of one file, given by any descriptor of it (opened with O_RDONLY; the
-  /// kernel's uprobes are of its inode). `pid`, as we see it: this process alone, without those it
-  /// forks; all attachments of one tracer have a pid, or none has. A site that the kernel refuses
-  /// is in `failures`, the others are attached. Errors: not_permitted, not_found (no such process),
-  /// usage, unsupported, failed: then nothing is attached.
-  virtual Result<Attachment> attach(int file, std::span<const AttachSite> sites,
+  /// Attaches to sites of files, all of them in little more time than one takes. `pid`, as we see
+  /// it: this process alone, without those it forks; all attachments of one tracer have a pid, or
+  /// none has. A site that the kernel refuses is in `failures`, the others are attached. Errors:
+  /// not_permitted, not_found (no such process), usage, unsupported, failed, interrupted
+  /// (TracerOptions::stop): then nothing is attached.
+  virtual Result<Attachment> attach(std::span<const FileSites> files,
                                     std::optional<pid_t> pid = std::nullopt) = 0;
+
+  /// The same for one file.
+  Result<Attachment> attach(int file, std::span<const AttachSite> sites,
+                            std::optional<pid_t> pid = std::nullopt);
 
   /// Hands over what has come in, waiting for it at most `timeout`; ends, at the latest, after
   /// about `timeout` and one record. Returns how many records there were.

@@ -12,14 +12,19 @@
 #include <charconv>
 #include <cstring>
 #include <fstream>
+#include <set>
 #include <string>
+#include <vector>
+
+#include "bpf/side_by_side.hpp"
 
 namespace vitrine::bpf {
 namespace {
 
 constexpr int kernel_enotsupp = 524;  // ENOTSUPP of linux/errno.h, which user space has no name for
 constexpr std::size_t most_sites = 1U << 20;  // of one link
-constexpr std::size_t most_failures = 256;  // looked for one by one; then the rest counts as failed
+/// Parts of sites that may be refused at once and are halved. What is beyond counts as failed.
+constexpr std::size_t most_refused = 2048;
 
 /// The start of union bpf_attr for BPF_LINK_CREATE with BPF_TRACE_UPROBE_MULTI, which the headers of
 /// Linux 6.1 do not have.
@@ -112,62 +117,148 @@ std::optional<Error> general_error(int error, std::string_view capabilities,
   }
 }
 
-/// Attaches parts of the sites, halving what the kernel refuses until it is one site.
-class MultiAttacher {
+Error interrupted() {
+  return {ErrorCode::interrupted, "interrupted while attaching", ""};
+}
+
+/// The sites of one file that are to be attached to, as the kernel takes them.
+class MultiFile {
  public:
-  MultiAttacher(int program, int file, std::span<const AttachSite> sites, std::optional<pid_t> pid)
-      : program_(program), path_(path_of(file)), sites_(sites), pid_(pid) {
-    offsets_.reserve(sites.size());
-    for (const AttachSite& site : sites) {
-      offsets_.push_back(site.file_offset + site.skip);
-      semaphores_.push_back(site.semaphore_offset);
-      cookies_.push_back(cookie_of(site));
-      any_semaphore_ = any_semaphore_ || site.semaphore_offset != 0;
-    }
+  explicit MultiFile(const FileSites& file) : path_(path_of(file.file)) {
+    for (std::size_t i = 0; i < file.sites.size(); ++i) add(file.sites[i], i);
+  }
+  /// Those without the refused ones.
+  MultiFile(const FileSites& file, const std::set<std::size_t>& refused)
+      : path_(path_of(file.file)) {
+    for (std::size_t i = 0; i < file.sites.size(); ++i)
+      if (!refused.contains(i)) add(file.sites[i], i);
   }
 
-  Result<Attachment> run() {
-    for (std::size_t first = 0; first < sites_.size(); first += most_sites)
-      if (auto done = attach(first, std::min(most_sites, sites_.size() - first)); !done)
-        return tl::unexpected(std::move(done.error()));
-    return std::move(attachment_);
-  }
+  [[nodiscard]] std::size_t size() const { return index_.size(); }
+  /// Index of a site in the caller's list.
+  [[nodiscard]] std::size_t index(std::size_t site) const { return index_[site]; }
 
- private:
-  Result<void> attach(std::size_t first, std::size_t count) {
+  /// Returns a link, or minus an errno.
+  [[nodiscard]] int attach(const AttachRequest& request, std::size_t first,
+                           std::size_t count) const {
     LinkCreate attributes{};
-    attributes.program = static_cast<std::uint32_t>(program_);
+    attributes.program = static_cast<std::uint32_t>(request.program);
     attributes.attach_type = uprobe_multi_attach_type;
     attributes.path = pointer(path_.c_str());
     attributes.offsets = pointer(offsets_.data() + first);
     attributes.ref_ctr_offsets = any_semaphore_ ? pointer(semaphores_.data() + first) : 0;
     attributes.cookies = pointer(cookies_.data() + first);
     attributes.count = static_cast<std::uint32_t>(count);
-    attributes.pid = static_cast<std::uint32_t>(pid_.value_or(0));
+    attributes.pid = static_cast<std::uint32_t>(request.pid.value_or(0));
     const int link = create_link(attributes);
-    if (link >= 0) {
-      attachment_.links.push_back(link);
-      return {};
-    }
-    const int error = errno;
-    if (auto general = general_error(error, "CAP_BPF and CAP_PERFMON", pid_))
-      return tl::unexpected(std::move(*general));
-    if (count == 1 || attachment_.failures.size() >= most_failures) {
-      for (std::size_t i = first; i < first + count; ++i)
-        attachment_.failures.push_back({i, explain(error, sites_[i])});
-      return {};
-    }
-    if (auto half = attach(first, count / 2); !half) return half;
-    return attach(first + count / 2, count - count / 2);
+    return link >= 0 ? link : -errno;
   }
 
-  int program_;
+ private:
+  void add(const AttachSite& site, std::size_t index) {
+    index_.push_back(index);
+    offsets_.push_back(site.file_offset + site.skip);
+    semaphores_.push_back(site.semaphore_offset);
+    cookies_.push_back(cookie_of(site));
+    any_semaphore_ = any_semaphore_ || site.semaphore_offset != 0;
+  }
+
   std::string path_;
-  std::span<const AttachSite> sites_;
-  std::optional<pid_t> pid_;
+  std::vector<std::size_t> index_;
   std::vector<std::uint64_t> offsets_, semaphores_, cookies_;
   bool any_semaphore_ = false;
-  Attachment attachment_;
+};
+
+/// Halves what the kernel refuses until it is one site: all parts of one size at once, as each
+/// refusal waits. Then those that it did not refuse get one link again: when we are killed, it waits
+/// for one after the other.
+class MultiAttacher {
+ public:
+  explicit MultiAttacher(const AttachRequest& request) : request_(request) {}
+
+  Result<Attachment> run() {
+    std::vector<File> files;
+    for (std::size_t i = 0; i < request_.files.size(); ++i)
+      files.push_back({i, MultiFile(request_.files[i]), {}, {}});
+    if (auto done = attach(files); !done) return tl::unexpected(std::move(done.error()));
+    std::vector<File> again;
+    Attachment in_parts;
+    for (File& file : files) {
+      (file.refused.empty() ? all_ : in_parts).add(std::move(file.attached));
+      if (!file.refused.empty())
+        again.push_back(
+            {file.number, MultiFile(request_.files[file.number], file.refused), {}, {}});
+    }
+    in_parts.detach();  // before: what is attached to twice fires twice
+    if (auto done = attach(again); !done) return tl::unexpected(std::move(done.error()));
+    for (File& file : again) all_.add(std::move(file.attached));
+    return std::move(all_);
+  }
+
+ private:
+  struct File {
+    std::size_t number;  ///< of the request's
+    MultiFile sites;
+    Attachment attached;
+    std::set<std::size_t> refused;  ///< of the request's sites
+  };
+  struct Part {
+    File* file;
+    std::size_t first, count;
+    std::optional<int> link{};  ///< or minus an errno; nothing: not tried
+  };
+
+  /// On an error all that is attached is in `all_`, to be let go at once.
+  Result<void> attach(std::vector<File>& files) {
+    std::vector<Part> parts;
+    for (File& file : files)
+      for (std::size_t first = 0; first < file.sites.size(); first += most_sites)
+        parts.push_back({&file, first, std::min(most_sites, file.sites.size() - first)});
+    while (!parts.empty()) {
+      side_by_side(parts.size(), [&](std::size_t i) {
+        Part& part = parts[i];
+        if (!request_.stopped())
+          part.link = part.file->sites.attach(request_, part.first, part.count);
+      });
+      for (const Part& part : parts)
+        if (part.link.value_or(-1) >= 0) part.file->attached.links.push_back(*part.link);
+      auto left = halve(parts);
+      if (!left) {
+        for (File& file : files) all_.add(std::move(file.attached));
+        return tl::unexpected(std::move(left.error()));
+      }
+      parts = std::move(*left);
+    }
+    return {};
+  }
+
+  /// What is to be tried next.
+  Result<std::vector<Part>> halve(const std::vector<Part>& tried) {
+    std::vector<Part> left;
+    for (const Part& part : tried) {
+      if (!part.link) return tl::unexpected(interrupted());
+      if (*part.link >= 0) continue;
+      const int error = -*part.link;
+      const FileSites& file = request_.files[part.file->number];
+      if (auto general = general_error(error, "CAP_BPF and CAP_PERFMON", request_.pid))
+        return fail_while(fmt::format("attaching to {}", file.path), std::move(*general));
+      if (part.count > 1 && left.size() < 2 * most_refused) {
+        const std::size_t half = part.count / 2;
+        left.push_back({part.file, part.first, half});
+        left.push_back({part.file, part.first + half, part.count - half});
+        continue;
+      }
+      for (std::size_t i = part.first; i < part.first + part.count; ++i) {
+        const std::size_t site = part.file->sites.index(i);
+        part.file->refused.insert(site);
+        all_.failures.push_back({part.file->number, site, explain(error, file.sites[site])});
+      }
+    }
+    return left;
+  }
+
+  const AttachRequest& request_;
+  Attachment all_;
 };
 
 Result<std::uint32_t> perf_type_of_uprobes() {
@@ -245,34 +336,37 @@ bool pid_filter_is_of_threads(std::string_view kernel_release) {
   return major == 6 && minor >= 6 && minor <= 9;
 }
 
-Result<Attachment> attach_uprobe_multi(int program, int file, std::span<const AttachSite> sites,
-                                       std::optional<pid_t> pid) {
-  return MultiAttacher(program, file, sites, pid).run();
+Result<Attachment> attach_uprobe_multi(const AttachRequest& request) {
+  return MultiAttacher(request).run();
 }
 
-Result<Attachment> attach_perf_uprobes(int program, int file, std::span<const AttachSite> sites,
-                                       std::optional<pid_t> pid) {
+Result<Attachment> attach_perf_uprobes(const AttachRequest& request) {
   const auto type = perf_type_of_uprobes();
   if (!type) return tl::unexpected(type.error());
-  const std::string path = path_of(file);
   Attachment attachment;
-  for (std::size_t i = 0; i < sites.size(); ++i) {
-    const AttachSite& site = sites[i];
-    if (site.semaphore_offset >> 32 != 0) {
-      attachment.failures.push_back(
-          {i,
-           {ErrorCode::unsupported, "its semaphore is too far into the file for a perf event",
-            ""}});
-      continue;
+  for (std::size_t number = 0; number < request.files.size(); ++number) {
+    const FileSites& file = request.files[number];
+    const std::string path = path_of(file.file);
+    for (std::size_t i = 0; i < file.sites.size(); ++i) {
+      if (request.stopped()) return tl::unexpected(interrupted());
+      const AttachSite& site = file.sites[i];
+      if (site.semaphore_offset >> 32 != 0) {
+        attachment.failures.push_back(
+            {number,
+             i,
+             {ErrorCode::unsupported, "its semaphore is too far into the file for a perf event",
+              ""}});
+        continue;
+      }
+      const int link = attach_perf_uprobe(request.program, *type, path.c_str(), site, request.pid);
+      if (link >= 0) {
+        attachment.links.push_back(link);
+        continue;
+      }
+      if (auto general = general_error(-link, "CAP_SYS_ADMIN and CAP_BPF", request.pid))
+        return fail_while(fmt::format("attaching to {}", file.path), std::move(*general));
+      attachment.failures.push_back({number, i, explain(-link, site)});
     }
-    const int link = attach_perf_uprobe(program, *type, path.c_str(), site, pid);
-    if (link >= 0) {
-      attachment.links.push_back(link);
-      continue;
-    }
-    if (auto general = general_error(-link, "CAP_SYS_ADMIN and CAP_BPF", pid))
-      return tl::unexpected(std::move(*general));
-    attachment.failures.push_back({i, explain(-link, site)});
   }
   return attachment;
 }

@@ -2,6 +2,7 @@
 // their file descriptors.
 #pragma once
 
+#include <atomic>
 #include <optional>
 #include <span>
 
@@ -17,14 +18,22 @@ bool pid_filter_is_of_threads(std::string_view kernel_release);
 
 inline constexpr int uprobe_multi_attach_type = 48;  // BPF_TRACE_UPROBE_MULTI of linux/bpf.h
 
-/// Attaches `program` (loaded for the attach type above) with as few links as possible. As
-/// Tracer::attach.
-Result<Attachment> attach_uprobe_multi(int program, int file, std::span<const AttachSite> sites,
-                                       std::optional<pid_t> pid);
+/// What is to be attached to, and when not to go on.
+struct AttachRequest {
+  int program = -1;
+  std::span<const FileSites> files;
+  std::optional<pid_t> pid;
+  const std::atomic<bool>* stop = nullptr;
 
-/// The same with a perf event for each site; `program` loaded without an attach type.
-Result<Attachment> attach_perf_uprobes(int program, int file, std::span<const AttachSite> sites,
-                                       std::optional<pid_t> pid);
+  [[nodiscard]] bool stopped() const { return stop != nullptr && stop->load(); }
+};
+
+/// Attaches the program (loaded for the attach type above) with as few links as possible. As
+/// Tracer::attach.
+Result<Attachment> attach_uprobe_multi(const AttachRequest& request);
+
+/// The same with a perf event for each site; the program loaded without an attach type.
+Result<Attachment> attach_perf_uprobes(const AttachRequest& request);
 
 /// A site's cookie (trace_wire.h).
 std::uint64_t cookie_of(const AttachSite& site);

@@ -50,10 +50,7 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   Result<void> begin();
 
   Result<std::size_t> poll(milliseconds timeout, const Sink& sink) override;
-  void detach() override {
-    attachments_.clear();
-    attached_to_.clear();
-  }
+  void detach() override { attachment_.detach(); }
   bool ended() override;
   Result<query::ReductionTable> reduction() override;
   [[nodiscard]] TraceCounters counters() const override;
@@ -75,10 +72,16 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   Result<void> open_tracer();
   Result<void> attach_targets();
   Result<void> begin_launched();
-  Result<void> attach_process(pid_t pid);
+  /// A file, and the sites in it.
+  struct Planned {
+    std::shared_ptr<const ProbeFile> file;
+    std::vector<bpf::AttachSite> sites;
+  };
+
+  Result<std::vector<Planned>> attach_process(pid_t pid);
   void attach_later(pid_t pid);
-  Result<void> attach_file(const std::shared_ptr<const ProbeFile>& file);
-  Result<void> attach(const ProbeFile& file, std::vector<bpf::AttachSite> sites);
+  void plan(const std::shared_ptr<const ProbeFile>& file, std::vector<Planned>& planned);
+  Result<void> attach(std::span<const Planned> planned);
   Result<void> require_sites();
   Result<void> tell_programs();
 
@@ -103,8 +106,7 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   std::optional<ProcessWatch> watch_;
   std::set<std::uint64_t> inodes_;  ///< of the files that are traced
   std::unique_ptr<bpf::Tracer> tracer_;
-  std::vector<bpf::Attachment> attachments_;
-  std::vector<std::string> attached_to_;  ///< path of each
+  bpf::Attachment attachment_;
   std::size_t programs_told_ = 0;
   std::vector<bool> asked_again_;  ///< by program: the kernel tests only a part of the condition
   std::optional<MomentLabels> labels_;
@@ -131,13 +133,16 @@ Result<void> LiveTrace::begin() {
 Result<void> LiveTrace::attach_targets() {
   if (watch_->launched() != nullptr) return begin_launched();
   for (const pid_t pid : watch_->all())
-    if (auto attached = attach_process(pid); !attached) return attached;
+    if (auto attached = attach_process(pid); !attached)
+      return tl::unexpected(std::move(attached.error()));
+  std::vector<Planned> planned;
   for (const std::string& path : options_.target.files) {
     auto file = files_.open(path);
     if (!file) return tl::unexpected(std::move(file.error()));
-    if (auto attached = attach_file(*file); !attached) return attached;
+    plan(*file, planned);
     if ((*file)->file != nullptr) labels_->presume(*(*file)->file);
   }
+  if (auto attached = attach(planned); !attached) return attached;
   return require_sites();
 }
 
@@ -175,6 +180,7 @@ Result<void> LiveTrace::find_targets() {
 Result<void> LiveTrace::open_tracer() {
   bpf::TracerOptions options;
   options.attaching = options_.attaching;
+  options.stop = options_.stop;
   options.stacks = options_.stacks;
   options.reductions = reduction_.has_value();
   options.labels = !reduction_ || wants_labels(options_.query);
@@ -199,9 +205,11 @@ Result<void> LiveTrace::open_tracer() {
 Result<void> LiveTrace::begin_launched() {
   Launched& launched = *watch_->launched();
   const pid_t pid = launched.pid();
-  if (auto attached = attach_process(pid); !attached) return attached;
+  if (auto attached = attach_process(pid); !attached)
+    return tl::unexpected(std::move(attached.error()));
   if (auto there = launched.run_to_libraries(options_.stop); !there) return there;
-  if (auto attached = attach_process(pid); !attached) return attached;
+  if (auto attached = attach_process(pid); !attached)
+    return tl::unexpected(std::move(attached.error()));
   if (plan_.sites() == 0) {
     note(no_such_probe(options_, plan_.seen()).message +
          "; waiting for what it loads or executes later");
@@ -221,49 +229,58 @@ Result<void> LiveTrace::require_sites() {
   return tl::unexpected(no_such_probe(options_, plan_.seen()));
 }
 
-Result<void> LiveTrace::attach_process(pid_t pid) {
+/// Returns what it has attached to.
+Result<std::vector<LiveTrace::Planned>> LiveTrace::attach_process(pid_t pid) {
   look_at(pid);
   auto found = files_.of_process(pid);
   if (!found) return tl::unexpected(std::move(found.error()));
   note_all(std::move(found->problems));
-  for (const ProbeModule& module : found->modules)
-    if (auto attached = attach_file(module.file); !attached) return attached;
-  return {};
+  std::vector<Planned> planned;
+  for (const ProbeModule& module : found->modules) plan(module.file, planned);
+  if (auto attached = attach(planned); !attached)
+    return tl::unexpected(std::move(attached.error()));
+  return planned;
 }
 
 /// To what a process has loaded or executed since tracing began: it was not held for that.
 void LiveTrace::attach_later(pid_t pid) {
-  const std::size_t before = attachments_.size();
-  if (auto attached = attach_process(pid); !attached) {
-    if (attached.error().code != ErrorCode::not_found) note(attached.error().message);
+  const auto attached = attach_process(pid);
+  if (!attached) {
+    const ErrorCode code = attached.error().code;
+    if (code != ErrorCode::not_found && code != ErrorCode::interrupted)
+      note(attached.error().message);
+    return;
   }
-  for (std::size_t i = before; i < attachments_.size(); ++i)
+  for (const Planned& its : *attached)
     note(fmt::format("{} was loaded while tracing: what it fired in its first moments was not seen",
-                     attached_to_[i]));
+                     its.file->path));
 }
 
-Result<void> LiveTrace::attach_file(const std::shared_ptr<const ProbeFile>& file) {
+void LiveTrace::plan(const std::shared_ptr<const ProbeFile>& file, std::vector<Planned>& planned) {
   if (file->file != nullptr) inodes_.insert(file->file->identity().inode);
   std::vector<std::string> notes;
   auto sites = plan_.add(file, only_process().value_or(0), notes);
   note_all(std::move(notes));
-  if (sites.empty()) return {};
-  return attach(*file, std::move(sites));
+  if (!sites.empty()) planned.push_back({file, std::move(sites)});
 }
 
-Result<void> LiveTrace::attach(const ProbeFile& file, std::vector<bpf::AttachSite> sites) {
+Result<void> LiveTrace::attach(std::span<const Planned> planned) {
   if (auto told = tell_programs(); !told) return told;
-  auto attachment = tracer_->attach(file.file->descriptor(), sites, only_process());
-  if (!attachment) return fail_while("attaching to " + file.path, std::move(attachment.error()));
+  std::vector<bpf::FileSites> files;
+  for (const Planned& its : planned)
+    files.push_back({its.file->file->descriptor(), its.file->path, its.sites});
+  auto attachment = tracer_->attach(files, only_process());
+  if (!attachment) return tl::unexpected(std::move(attachment.error()));
   for (const bpf::AttachFailure& failure : attachment->failures) {
-    const TracedSite& site = plan_.site(sites[failure.site].site);
+    const Planned& its = planned[failure.file];
+    const TracedSite& site = plan_.site(its.sites[failure.site].site);
     note(fmt::format("{}{} at {} of {}: not attached to: {}",
                      plan_.programs()[site.program]->probe(),
                      site.use == probe::SiteUse::fire ? "" : " is-enabled", hex(site.address),
-                     file.path, failure.error.message));
+                     its.file->path, failure.error.message));
   }
-  attachments_.push_back(std::move(*attachment));
-  attached_to_.push_back(file.path);
+  attachment->failures.clear();
+  attachment_.add(std::move(*attachment));
   return {};
 }
 
@@ -303,7 +320,7 @@ void LiveTrace::watch_processes() {
   Launched* const launched = watch_->launched();
   if (launched != nullptr && launched->executed())
     if (auto begun = begin_launched(); !begun) {
-      note(begun.error().message);
+      if (begun.error().code != ErrorCode::interrupted) note(begun.error().message);
       launched->release();
     }
   watch_->take_events();

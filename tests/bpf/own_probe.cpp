@@ -173,8 +173,7 @@ void OwnTracer::trace(const char* site, const vitrine_site_program& program, std
   ::close(self);
   ASSERT_TRUE(attached) << attached.error().message;
   ASSERT_TRUE(attached->failures.empty()) << attached->failures.front().error.message;
-  attachment.links.insert(attachment.links.end(), attached->links.begin(), attached->links.end());
-  attached->links.clear();
+  attachment.add(std::move(*attached));
 }
 
 std::vector<bpf::Fire> OwnTracer::take(std::size_t count) {

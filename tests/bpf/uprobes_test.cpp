@@ -7,9 +7,12 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <filesystem>
 #include <random>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 #include "bpf/tracer.hpp"
 #include "support/child.hpp"
@@ -25,10 +28,10 @@ constexpr const char* at_rest = "90 90 0";
 
 /// A process that fires when told to.
 struct Target {
-  test::Child child = test::Child::spawn({FIRING});
+  test::Child child;
   std::uint64_t site = 0, other = 0, semaphore = 0;
 
-  Target() {
+  explicit Target(const std::string& program = FIRING) : child(test::Child::spawn({program})) {
     for (const std::string& line : child.read_until("ready")) {
       std::istringstream words(line);
       std::string name;
@@ -67,8 +70,9 @@ struct Target {
 
 class Uprobes : public testing::TestWithParam<Attaching> {
  protected:
-  std::unique_ptr<Tracer> open() {
+  std::unique_ptr<Tracer> open(const std::atomic<bool>* stop = nullptr) {
     TracerOptions options;
+    options.stop = stop;
     options.attaching = GetParam();
     options.labels = false;
     auto tracer = Tracer::open(options);
@@ -191,6 +195,75 @@ TEST_P(Uprobes, TellWhatIsWrongWithAPlace) {
   const auto to_directory = tracer->attach(directory, std::span(&good, 1));
   EXPECT_TRUE(!to_directory || !to_directory->failures.empty());
   ::close(directory);
+}
+
+/// The program under another name: a file of its own.
+struct CopiedFile {
+  explicit CopiedFile(int number)
+      : path(testing::TempDir() + "firing-" + std::to_string(::getpid()) + "-" +
+             std::to_string(number)) {
+    std::filesystem::copy_file(FIRING, path, std::filesystem::copy_options::overwrite_existing);
+    file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  }
+  CopiedFile(CopiedFile&& other) noexcept
+      : path(std::exchange(other.path, {})), file(std::exchange(other.file, -1)) {}
+  ~CopiedFile() {
+    if (path.empty()) return;
+    ::close(file);
+    std::filesystem::remove(path);
+  }
+
+  std::string path;
+  int file = -1;
+};
+
+TEST_P(Uprobes, AttachToManyFilesInOneGo) {
+  const Target target;
+  AttachSite odd = target.first();
+  odd.semaphore_offset |= 1;
+  const AttachSite good[] = {target.first(), target.second()};
+  const AttachSite mixed[] = {odd, target.second(), odd};
+  constexpr std::size_t count = 20;
+  std::vector<CopiedFile> copies;
+  std::vector<FileSites> files;
+  for (std::size_t i = 0; i < count; ++i) {
+    copies.emplace_back(static_cast<int>(i));
+    files.push_back(
+        {copies[i].file, "a copy",
+         i % 2 == 0 ? std::span<const AttachSite>(good) : std::span<const AttachSite>(mixed)});
+  }
+  auto tracer = open();
+  auto attached = tracer->attach(files);
+  ASSERT_TRUE(attached) << attached.error().message;
+  std::vector<std::pair<std::size_t, std::size_t>> refused, expected;
+  for (const AttachFailure& failure : attached->failures) {
+    refused.emplace_back(failure.file, failure.site);
+    EXPECT_THAT(failure.error.message, HasSubstr("odd offset"));
+  }
+  for (std::size_t i = 1; i < count; i += 2) {
+    expected.emplace_back(i, 0);
+    expected.emplace_back(i, 2);
+  }
+  EXPECT_THAT(refused, testing::UnorderedElementsAreArray(expected));
+  if (GetParam() == Attaching::uprobe_multi) {
+    EXPECT_THAT(attached->links, SizeIs(count)) << "those that were not refused share one";
+  }
+
+  Target traced(copies[1].path);
+  EXPECT_EQ(traced.state("90 cc 1"), "90 cc 1");
+  traced.ask("other 10");
+  EXPECT_EQ(this->count(*tracer, 11), 10u) << "once each";
+  attached->detach();
+  EXPECT_EQ(traced.state(at_rest), at_rest);
+}
+
+TEST_P(Uprobes, AreNotAttachedOnceItIsInterrupted) {
+  const Target target;
+  const AttachSite site = target.first();
+  const std::atomic<bool> stop = true;
+  auto attached = open(&stop)->attach(file, std::span(&site, 1));
+  ASSERT_FALSE(attached);
+  EXPECT_EQ(attached.error().code, ErrorCode::interrupted) << attached.error().message;
 }
 
 std::vector<std::string> tracing(const Target& target, bool alone, int fires) {
