@@ -1,5 +1,7 @@
 #include "observe/ptrace_reader.hpp"
 
+#include <algorithm>
+
 #include "observe/direct_reading.hpp"
 #include "observe/thread_labels.hpp"
 #include "target/stopped_threads.hpp"
@@ -68,6 +70,10 @@ Result<Snapshot> PtraceReader::visit_threads() {
           }
         }
       });
+  const auto earlier = [](const ThreadLabels& left, const ThreadLabels& right) {
+    return left.tid < right.tid;
+  };
+  std::stable_sort(snapshot.threads.begin(), snapshot.threads.end(), earlier);  // as listed
   return snapshot;
 }
 

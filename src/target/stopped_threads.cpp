@@ -9,10 +9,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "target/permission.hpp"
@@ -28,73 +30,119 @@ using namespace std::chrono_literals;
 constexpr auto impatience = 200us;
 constexpr auto nap = 100us;
 
+/// Threads on their way to a stop at once. On a busy machine each takes as long as it waits for a
+/// CPU; of many, one comes in each moment.
+constexpr std::size_t most_at_once = 16;
+
+/// When that many have not stopped in time, the others get a part of it: a process may have thousands
+/// that do not.
+constexpr std::size_t most_late = 16;
+constexpr int part_of_deadline = 10;
+
 /// The tracer of one visit. All calls come from one thread: the kernel wants that of a tracer.
 class Tracer {
  public:
-  Tracer(const Process& process, std::chrono::milliseconds deadline)
-      : process_(process), deadline_(deadline) {}
+  Tracer(const Process& process, std::chrono::milliseconds deadline, const StoppedVisitor& visit)
+      : process_(process), deadline_(deadline), visit_(visit) {}
 
-  /// Stops a thread. On success it stands still until release().
-  Result<Address> stop(pid_t tid) {
-    if (::ptrace(PTRACE_SEIZE, tid, nullptr, nullptr) != 0)
-      return tl::unexpected(refusal(tid, errno));
+  /// Whether one more may be asked to stop.
+  [[nodiscard]] bool has_room() const { return asked_.size() < most_at_once; }
+  [[nodiscard]] bool is_done() const { return asked_.empty(); }
+
+  /// Asks a thread to stop.
+  void ask(std::size_t index, pid_t tid) {
+    if (::ptrace(PTRACE_SEIZE, tid, nullptr, nullptr) != 0) return visit_(index, refused(tid));
     // From now on nothing else can get its number; before, a thread of another process may have.
     const bool is_ours =
         ::faccessat(process_.proc_dir(), fmt::format("task/{}", tid).c_str(), F_OK, 0) == 0;
     ::ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);  // ESRCH shows in the wait
-    if (auto waited = wait(tid); !waited) return tl::unexpected(waited.error());
-    auto tp = is_ours ? thread_pointer(tid) : Result<Address>(ended(tid));
-    if (!tp) release(tid);
-    return tp;
+    asked_.push_back({index, tid, is_ours, Clock::now()});
   }
 
-  /// Lets a stopped thread go on.
-  void release(pid_t tid) {
-    // A signal was on its way: pass it on. Any other stop has none.
-    const bool signalled = (status_ >> 16) == 0;
-    const long signal = signalled ? WSTOPSIG(status_) : 0;
-    // ESRCH: it was killed where it stood, and waits to be reaped by us.
-    if (::ptrace(PTRACE_DETACH, tid, nullptr, signal) != 0) late_.push_back(tid);
-  }
-
-  /// Lets go of the threads that have stopped, or died, too late.
-  void release_late() {
-    for (std::size_t i = 0; i < late_.size();) {
-      const pid_t tid = late_[i];
-      const pid_t waited = ::waitpid(tid, &status_, __WALL | WNOHANG);
-      if (waited == 0) {
-        ++i;
-        continue;
-      }
-      late_[i] = late_.back();
-      late_.pop_back();
-      if (waited == tid && WIFSTOPPED(status_)) release(tid);
+  /// Visits a thread that has stopped since, if there is one, and lets it go on.
+  bool take() {
+    int status = 0;
+    // Of this thread's alone: the caller's children are none of ours.
+    const pid_t tid = ::waitpid(-1, &status, __WALL | __WNOTHREAD | WNOHANG);
+    if (tid < 0) give_up([](const Asked&) { return true; });  // they ended, and were waited for
+    if (tid <= 0) return false;
+    const auto asked = std::find_if(asked_.begin(), asked_.end(),
+                                    [&](const Asked& one) { return one.tid == tid; });
+    if (asked == asked_.end()) {  // too late
+      release(tid, status);
+      return true;
     }
+    const Asked one = *asked;
+    asked_.erase(asked);
+    auto pointer = WIFSTOPPED(status) && one.is_ours ? thread_pointer(tid) : ended(tid);
+    if (pointer) visit_(one.index, pointer);
+    release(tid, status);
+    if (!pointer) visit_(one.index, pointer);
+    return true;
+  }
+
+  /// Goes without those that took too long; else lets some time pass.
+  void wait() {
+    const auto now = Clock::now();
+    give_up([&](const Asked& one) { return now - one.since >= patience(); });
+    if (asked_.empty()) return;
+    if (now - asked_.back().since < impatience)
+      ::sched_yield();
+    else
+      std::this_thread::sleep_for(nap);
   }
 
  private:
-  static tl::unexpected<Error> ended(pid_t tid) {
+  struct Asked {
+    std::size_t index = 0;
+    pid_t tid = 0;
+    bool is_ours = false;
+    Clock::time_point since;
+  };
+
+  [[nodiscard]] std::chrono::milliseconds patience() const {
+    return late_ < most_late ? deadline_ : deadline_ / part_of_deadline;
+  }
+
+  static Result<Address> ended(pid_t tid) {
     return fail(ErrorCode::not_found, fmt::format("thread {} has ended", tid));
   }
 
-  Result<void> wait(pid_t tid) {
-    const auto begin = Clock::now();
-    for (;;) {
-      const pid_t waited = ::waitpid(tid, &status_, __WALL | WNOHANG);
-      if (waited == tid && WIFSTOPPED(status_)) return {};
-      if (waited != 0) return ended(tid);
-      const auto waiting = Clock::now() - begin;
-      if (waiting >= deadline_) break;
-      if (waiting < impatience)
-        ::sched_yield();
+  /// Lets a stopped thread go on.
+  static void release(pid_t tid, int status) {
+    if (!WIFSTOPPED(status)) return;
+    // A signal was on its way: pass it on. Any other stop has none.
+    const bool signalled = (status >> 16) == 0;
+    const long signal = signalled ? WSTOPSIG(status) : 0;
+    ::ptrace(PTRACE_DETACH, tid, nullptr, signal);  // ESRCH: it was killed where it stood
+  }
+
+  template <class Which>
+  void give_up(Which which) {
+    std::vector<Asked> left;
+    for (const Asked& one : std::exchange(asked_, {}))
+      if (which(one))
+        visit_(one.index, too_late(one.tid));
       else
-        std::this_thread::sleep_for(nap);
-    }
-    late_.push_back(tid);
+        left.push_back(one);
+    asked_ = std::move(left);
+  }
+
+  Result<Address> too_late(pid_t tid) {
+    siginfo_t unchanged{};
+    const int waited = ::waitid(P_PID, static_cast<id_t>(tid), &unchanged,
+                                WEXITED | WSTOPPED | __WALL | WNOHANG | WNOWAIT);
+    if (waited != 0) return ended(tid);
+    const auto waited_for = patience();
+    ++late_;
     return fail(ErrorCode::failed,
-                fmt::format("thread {} did not stop within {} ms", tid, deadline_.count()),
+                fmt::format("thread {} did not stop within {} ms", tid, waited_for.count()),
                 "it is in uninterruptible sleep, or waits for the child of a vfork: try again "
                 "later, or read it in snapshot mode");
+  }
+
+  [[nodiscard]] Result<Address> refused(pid_t tid) const {
+    return tl::unexpected(refusal(tid, errno));
   }
 
   Error refusal(pid_t tid, int error) const {
@@ -126,8 +174,9 @@ class Tracer {
 
   const Process& process_;
   const std::chrono::milliseconds deadline_;
-  int status_ = 0;           // of the last wait
-  std::vector<pid_t> late_;  // seized, and not released yet
+  const StoppedVisitor& visit_;
+  std::vector<Asked> asked_;  ///< to stop, in this order
+  std::size_t late_ = 0;      ///< how many did not
 };
 
 }  // namespace
@@ -136,13 +185,17 @@ void visit_stopped(const Process& process, std::span<const pid_t> tids,
                    std::chrono::milliseconds deadline, const std::atomic<bool>* cancel,
                    const StoppedVisitor& visit) {
   std::thread([&] {
-    Tracer tracer(process, deadline);
-    for (std::size_t i = 0; i < tids.size(); ++i) {
+    Tracer tracer(process, deadline, visit);
+    for (std::size_t next = 0; next < tids.size() || !tracer.is_done();) {
       if (cancel != nullptr && cancel->load()) return;
-      const auto stopped = tracer.stop(tids[i]);
-      visit(i, stopped);
-      if (stopped) tracer.release(tids[i]);
-      tracer.release_late();
+      if (tracer.take()) continue;
+      // One more only when none stands still: none is to wait for others.
+      if (next < tids.size() && tracer.has_room()) {
+        tracer.ask(next, tids[next]);
+        ++next;
+      } else {
+        tracer.wait();
+      }
     }
   }).join();
 }

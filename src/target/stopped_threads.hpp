@@ -20,9 +20,9 @@ namespace vitrine::target {
 using StoppedVisitor =
     std::function<void(std::size_t index, const Result<Address>& thread_pointer)>;
 
-/// Stops each of `tids` (of `process`), one after the other, calls `visit` with its index while it
-/// stands still, and lets it go on. Returns when all are done; ends early when `cancel` becomes
-/// true.
+/// Stops each of `tids` (of `process`), calls `visit` with its index while it stands still, and lets
+/// it go on; in the order in which they stop, as several are asked to at a time. Returns when all are
+/// done; ends early when `cancel` becomes true.
 ///
 /// PTRACE_SEIZE and PTRACE_INTERRUPT, never SIGSTOP or PTRACE_ATTACH, and no wait without a
 /// deadline. A signal that arrives at the wrong moment is delivered when the thread goes on; a

@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <sstream>
+#include <thread>
 
 #include "target/proc_file.hpp"
 #include "target/thread_pointer.hpp"
@@ -58,6 +60,10 @@ TEST(Threads, ComeAndGo) {
                       std::back_inserter(born));
   EXPECT_THAT(born, testing::ElementsAre(truth.tid));
   ASSERT_EQ(subject.ask("join"), "joined");
+  // Who joins it hears of its end a moment before it is one.
+  const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (thread(process.proc_dir(), truth.tid) && std::chrono::steady_clock::now() < patience)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_FALSE(thread(process.proc_dir(), truth.tid));
 }
 

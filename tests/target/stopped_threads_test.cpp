@@ -1,0 +1,84 @@
+// Stopping threads for a moment: each is visited once, and all run on.
+#include "target/stopped_threads.hpp"
+
+#include <gmock/gmock.h>
+
+#include <map>
+#include <thread>
+
+#include "target/proc_file.hpp"
+#include "target/threads.hpp"
+#include "target_subject.hpp"
+
+namespace vitrine::target {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::Each;
+
+struct StoppedThreads : testing::Test {
+  /// More than are asked to stop at a time.
+  void SetUp() override {
+    for (int i = 0; i < 50; ++i) ASSERT_NE(subject.ask("thread " + std::to_string(i)), "");
+    tids = *thread_ids(process.proc_dir());
+    ASSERT_EQ(tids.size(), 51U);
+  }
+
+  [[nodiscard]] std::string status_of(pid_t tid, std::string_view field) const {
+    const auto status =
+        read_file_at(process.proc_dir(), "task/" + std::to_string(tid) + "/status", 4096);
+    return std::string(status ? status_field(*status, field).value_or("absent") : "gone");
+  }
+
+  Subject subject;
+  Process process = *Process::open(subject.child.pid());
+  std::vector<pid_t> tids;
+};
+
+TEST_F(StoppedThreads, AreVisitedOnceEachWhileTheyStand) {
+  std::vector<int> visits(tids.size());
+  std::map<pid_t, Address> pointers;
+  visit_stopped(process, tids, 20s, nullptr, [&](std::size_t index, const Result<Address>& tp) {
+    ++visits[index];
+    ASSERT_TRUE(tp) << tp.error().message;
+    pointers[tids[index]] = *tp;
+    EXPECT_THAT(status_of(tids[index], "State"), testing::StartsWith("t"));
+  });
+  EXPECT_THAT(visits, Each(1));
+  EXPECT_EQ(pointers.size(), tids.size());
+  for (const pid_t tid : tids) EXPECT_EQ(status_of(tid, "TracerPid"), "0");
+  EXPECT_EQ(subject.ask("join"), "joined") << "they run on";
+}
+
+TEST_F(StoppedThreads, ThatHaveEndedAreTold) {
+  ASSERT_EQ(subject.ask("join"), "joined");  // one of them
+  // Who joins it hears of its end a moment before it is one.
+  const auto patience = std::chrono::steady_clock::now() + 20s;
+  while (thread_ids(process.proc_dir())->size() == tids.size() &&
+         std::chrono::steady_clock::now() < patience)
+    std::this_thread::sleep_for(1ms);
+  std::size_t ended = 0, stopped = 0;
+  visit_stopped(process, tids, 20s, nullptr, [&](std::size_t, const Result<Address>& tp) {
+    ++(tp ? stopped : ended);
+    if (!tp) {
+      EXPECT_EQ(tp.error().code, ErrorCode::not_found) << tp.error().message;
+    }
+  });
+  EXPECT_EQ(ended, 1U);
+  EXPECT_EQ(stopped, tids.size() - 1);
+}
+
+TEST_F(StoppedThreads, AreLeftInPeaceOnceItIsCancelled) {
+  std::atomic<bool> cancel = false;
+  std::size_t visits = 0;
+  visit_stopped(process, tids, 20s, &cancel, [&](std::size_t, const Result<Address>&) {
+    ++visits;
+    cancel = true;
+  });
+  EXPECT_EQ(visits, 1U);
+  for (const pid_t tid : tids) EXPECT_EQ(status_of(tid, "TracerPid"), "0");
+  EXPECT_EQ(subject.ask("join"), "joined");
+}
+
+}  // namespace
+}  // namespace vitrine::target
