@@ -18,6 +18,11 @@ constexpr int namespaces_max = 64;  // glibc's DL_NNS is 16
 constexpr std::size_t debug_v1_bytes = 40;
 constexpr std::uint64_t page_bytes = 4096;
 constexpr std::uint64_t image_search_bytes = 256ULL << 20;
+/// Of all modules together, at each reading of the list. Few are linked to an address of their own,
+/// and those have their header near.
+constexpr std::uint64_t image_search_pages = 4 * image_search_bytes / page_bytes;
+/// Modules that could not be read, told one by one; the others are counted.
+constexpr std::size_t unread_told = limits::search_notes / 2;
 
 bool has_dynamic_at(const elf::Image& image, Address dynamic) {
   const Elf64_Phdr* segment = image.find(PT_DYNAMIC);
@@ -26,7 +31,9 @@ bool has_dynamic_at(const elf::Image& image, Address dynamic) {
 
 // A module's image, found by its dynamic section. As a rule its ELF header is at its bias; a module
 // linked to another address has it somewhere before its dynamic section.
-Result<elf::Image> image_with(Memory& memory, Address bias, Address dynamic) {
+// `pages_left`: how many may be looked at for it.
+Result<elf::Image> image_with(Memory& memory, Address bias, Address dynamic,
+                              std::uint64_t& pages_left) {
   auto image = elf::read_image(memory, bias);
   if (image && has_dynamic_at(*image, dynamic)) return image;
   constexpr std::size_t batch = 512;
@@ -36,6 +43,12 @@ Result<elf::Image> image_with(Memory& memory, Address bias, Address dynamic) {
   std::memcpy(&wanted, ELFMAG, SELFMAG);
   const Address last = dynamic / page_bytes * page_bytes;
   for (std::uint64_t back = 0; back < image_search_bytes; back += batch * page_bytes) {
+    if (pages_left < batch)
+      return fail(ErrorCode::limit,
+                  fmt::format("the ELF headers of its modules were looked for on {} pages, and no "
+                              "further",
+                              image_search_pages));
+    pages_left -= batch;
     for (std::size_t i = 0; i < batch; ++i)
       requests[i] = {last - back - i * page_bytes, std::as_writable_bytes(std::span(&magic[i], 1)),
                      0};
@@ -62,9 +75,14 @@ Result<bool> Modules::refresh(Memory& memory) {
   notes_.clear();
   stable_ = true;
   begun_ = false;
+  nodes_left_ = limits::modules;
+  pages_left_ = image_search_pages;
+  unread_ = 0;
   read_executable(memory, std::move(*image));
   const Address debug = find_debug(memory);
   if (debug != 0) walk_namespaces(memory, debug);
+  if (unread_ > unread_told)
+    note(fmt::format("{} more modules could not be read", unread_ - unread_told));
   // A dynamic executable whose linker has not yet told where its list is: look again.
   complete_ = debug != 0 || !modules_.front().dynamic;
   return true;
@@ -125,10 +143,11 @@ void Modules::walk_namespaces(Memory& memory, Address debug) {
 void Modules::walk_list(Memory& memory, Address first, int link_namespace) {
   std::set<Address> seen;
   for (Address at = first; at != 0;) {
-    if (seen.size() == limits::modules) {
+    if (nodes_left_ == 0) {
       note(fmt::format("only the first {} modules were looked at", limits::modules));
       return;
     }
+    --nodes_left_;
     if (!seen.insert(at).second) {
       note(fmt::format("the list of modules runs in a circle at {:#x}", at));
       return;
@@ -145,7 +164,7 @@ void Modules::walk_list(Memory& memory, Address first, int link_namespace) {
       module->link_namespace = link_namespace;
       watch(memory, *module, *node);
       modules_.push_back(std::move(*module));
-    } else {
+    } else if (++unread_ <= unread_told) {
       note(module.error().message);
     }
     at = node->next;
@@ -168,12 +187,12 @@ void Modules::take_first(Memory& memory, Address link_map, const Node& node) {
   front.link_map = link_map;
 }
 
-Result<Module> Modules::read_library(Memory& memory, Address link_map, const Node& node) const {
+Result<Module> Modules::read_library(Memory& memory, Address link_map, const Node& node) {
   Module module;
   module.path = elf::read_string(memory, node.name, limits::name_bytes, "a module's name")
                     .value_or(fmt::format("module at {:#x}", node.bias));
   module.link_map = link_map;
-  auto image = image_with(memory, node.bias, node.dynamic);
+  auto image = image_with(memory, node.bias, node.dynamic, pages_left_);
   if (!image) return fail_while(module.path, std::move(image.error()));
   module.image = std::move(*image);
   auto dynamic = elf::read_dynamic(memory, module.image);

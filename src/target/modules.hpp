@@ -75,7 +75,7 @@ class Modules {
   Address find_debug(Memory& memory) const;
   void walk_namespaces(Memory& memory, Address debug);
   void walk_list(Memory& memory, Address first, int link_namespace);
-  Result<Module> read_library(Memory& memory, Address link_map, const Node& node) const;
+  Result<Module> read_library(Memory& memory, Address link_map, const Node& node);
   void watch(Memory& memory, const Module& module, const Node& node);
   void note(std::string text);
   void take_first(Memory& memory, Address link_map, const Node& node);
@@ -85,7 +85,10 @@ class Modules {
   std::vector<Module> modules_;
   WatchedMemory watched_;
   std::vector<std::string> notes_;
-  bool complete_ = false;  ///< nothing but what is watched can change the list
+  std::size_t nodes_left_ = 0;    ///< of all lists
+  std::uint64_t pages_left_ = 0;  ///< to look for headers on
+  std::size_t unread_ = 0;        ///< modules
+  bool complete_ = false;         ///< nothing but what is watched can change the list
   bool stable_ = true;
   bool begun_ = false;  ///< the dynamic linker has a list
 };

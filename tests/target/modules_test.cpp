@@ -219,6 +219,36 @@ TEST(Modules, AreNoMoreThanTheLimit) {
   EXPECT_LE(modules.notes().size(), limits::search_notes);
 }
 
+/// Counts what is read.
+class Counting final : public Memory {
+ public:
+  explicit Counting(Memory& under) : under_(under) {}
+  void read(std::span<ReadRequest> requests) override {
+    count += requests.size();
+    under_.read(requests);
+  }
+
+  std::size_t count = 0;
+
+ private:
+  Memory& under_;
+};
+
+TEST(Modules, ThatAreNowhereAreNotLookedForWithoutEnd) {
+  FakeProcess process;
+  constexpr std::size_t modules_listed = 100;
+  const std::vector<Node> nodes(modules_listed, Node{1, 0, Address{1} << 40, 0, 0});
+  process.start(nodes);
+  Counting counting(process.memory);
+  Modules modules = process.modules();
+  EXPECT_TRUE(modules.refresh(counting));
+  EXPECT_EQ(modules.all().size(), 1U);
+  // A page costs a read: 256 MiB of address space for each would be 6 million.
+  EXPECT_LT(counting.count, 500'000U);
+  EXPECT_THAT(modules.notes(), testing::Contains(HasSubstr("and no further")));
+  EXPECT_THAT(modules.notes().back(), HasSubstr("68 more modules could not be read"));
+}
+
 TEST(Resolution, OfAnOffsetWord) {
   FakeProcess process;
   const auto found = resolve(process, FakeLibrary(R_X86_64_TPOFF64, ~Address{0x97}, 0));
