@@ -196,9 +196,12 @@ class LabelsCommand : public Command {
       return true;
     }
     const Style style = Style::of_stdout();
-    std::string text = labels_text(snapshot, every_thread_, style);
-    if (repeats()) text = time_of_day() + "  " + text + '\n';
-    return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+    const auto write = [](std::string_view text) {
+      return std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+    };
+    if (repeats() && !write(time_of_day() + "  ")) return false;
+    return print_labels(snapshot, every_thread_, style, write) && (!repeats() || write("\n")) &&
+           std::fflush(stdout) == 0;
   }
 
   static std::string time_of_day() {

@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
+#include <string>
 #include <tuple>
+#include <vector>
 
 #include "cli/json.hpp"
 
@@ -113,50 +116,108 @@ std::string headings(const std::vector<Definition>& definitions, const Style& st
   return out;
 }
 
+/// Lines of one thread, by what they say.
+using Lines = std::map<Content, Line>;
+
+Lines lines_of(std::span<const ThreadLabels* const> readings) {
+  Lines lines;
+  for (const ThreadLabels* thread : readings) {
+    Content content = content_of(*thread);
+    Line& line = lines[unordered(content)];
+    if (line.definitions.empty()) line.content = std::move(content);
+    line.comm = thread->comm;
+    line.evidence = std::max(line.evidence, thread->evidence);
+    line.definitions.push_back(definition_of(*thread));
+  }
+  return lines;
+}
+
+/// The table of one snapshot. It is gone through twice, the first time for the widths of columns:
+/// the labels of all threads in text would take several times the memory that they do.
+class LabelsTable {
+ public:
+  LabelsTable(const observe::Snapshot& snapshot, bool every_thread, const Style& style)
+      : every_thread_(every_thread), style_(style) {
+    for (const ThreadLabels& thread : snapshot.threads) threads_[thread.tid].push_back(&thread);
+    columns_.fit(head());
+    for (const auto& [tid, readings] : threads_) {
+      const bool listed = for_rows(tid, readings, [&](std::vector<std::string> cells, auto&&...) {
+                            cells.emplace_back();
+                            columns_.fit(cells);
+                            return true;
+                          }).listed;
+      quiet_ += listed ? 0 : 1;
+    }
+  }
+
+  [[nodiscard]] std::size_t threads() const { return threads_.size(); }
+  [[nodiscard]] std::size_t quiet() const { return quiet_; }
+
+  bool print(const TextSink& out) const {
+    if (!out(columns_.line(head(), 2))) return false;
+    const auto print_row = [&](std::vector<std::string> cells, const Line& line, bool differs) {
+      cells.push_back(describe(line.content, style_));
+      if (differs)
+        cells.back() += (cells.back().empty() ? "" : " ") +
+                        style_.dim(fmt::format("({} only)", names(line.definitions)));
+      return out(columns_.line(cells, 2));
+    };
+    return std::all_of(threads_.begin(), threads_.end(), [&](const auto& thread) {
+      return for_rows(thread.first, thread.second, print_row).went_on;
+    });
+  }
+
+ private:
+  using Readings = std::vector<const ThreadLabels*>;
+
+  struct Outcome {
+    bool listed = false;
+    bool went_on = true;
+  };
+
+  [[nodiscard]] std::vector<std::string> head() const {
+    return {style_.dim("TID"), style_.dim("THREAD"), style_.dim("EVIDENCE"), style_.dim("LABELS")};
+  }
+
+  /// Calls `row(cells but the last, line, whether the thread has several lines)`.
+  template <class Row>
+  Outcome for_rows(int tid, const Readings& readings, const Row& row) const {
+    const Lines lines = lines_of(readings);
+    if (lines.size() == 1 && is_quiet(lines.begin()->first) && !every_thread_) return {};
+    for (const auto& [key, line] : lines) {
+      if (lines.size() > 1 && is_quiet(line.content) && !every_thread_) continue;
+      const std::string evidence =
+          line.content.error.empty() ? describe(line.evidence, style_) : "-";
+      if (!row({std::to_string(tid), printable(line.comm), evidence}, line, lines.size() > 1))
+        return {true, false};
+    }
+    return {true, true};
+  }
+
+  bool every_thread_;
+  const Style& style_;
+  std::map<int, Readings> threads_;
+  Columns columns_;
+  std::size_t quiet_ = 0;
+};
+
 }  // namespace
 
-std::string labels_text(const observe::Snapshot& snapshot, bool every_thread, const Style& style) {
+bool print_labels(const observe::Snapshot& snapshot, bool every_thread, const Style& style,
+                  const TextSink& out) {
+  if (snapshot.threads.empty()) return out(style.dim("no thread was seen\n"));
   std::vector<Definition> definitions;
-  std::map<int, std::map<Content, Line>> threads;
   for (const ThreadLabels& thread : snapshot.threads) {
     const Definition definition = definition_of(thread);
     if (std::find(definitions.begin(), definitions.end(), definition) == definitions.end())
       definitions.push_back(definition);
-    Content content = content_of(thread);
-    Line& line = threads[thread.tid][unordered(content)];
-    if (line.definitions.empty()) line.content = std::move(content);
-    line.comm = thread.comm;
-    line.evidence = std::max(line.evidence, thread.evidence);
-    line.definitions.push_back(definition);
   }
-  if (threads.empty()) return style.dim("no thread was seen\n");
-
-  Table table;
-  table.row({style.dim("TID"), style.dim("THREAD"), style.dim("EVIDENCE"), style.dim("LABELS")});
-  std::size_t quiet = 0;
-  for (const auto& [tid, contents] : threads) {
-    const bool nothing = contents.size() == 1 && is_quiet(contents.begin()->first);
-    if (nothing && !every_thread) {
-      ++quiet;
-      continue;
-    }
-    for (const auto& [key, line] : contents) {
-      const Content& content = line.content;
-      if (contents.size() > 1 && is_quiet(content) && !every_thread) continue;
-      std::string labels = describe(content, style);
-      if (contents.size() > 1)
-        labels += (labels.empty() ? "" : " ") +
-                  style.dim(fmt::format("({} only)", names(line.definitions)));
-      table.row({std::to_string(tid), printable(line.comm),
-                 content.error.empty() ? describe(line.evidence, style) : "-", labels});
-    }
-  }
-  std::string out = headings(definitions, style);
-  if (quiet < threads.size()) out += table.str(2);
-  if (quiet > 0)
-    out += style.dim(
-        fmt::format("  {} thread{} with no labels in force\n", quiet, quiet == 1 ? "" : "s"));
-  return out;
+  const LabelsTable table(snapshot, every_thread, style);
+  if (!out(headings(definitions, style))) return false;
+  if (table.quiet() < table.threads() && !table.print(out)) return false;
+  if (table.quiet() == 0) return true;
+  return out(style.dim(fmt::format("  {} thread{} with no labels in force\n", table.quiet(),
+                                   table.quiet() == 1 ? "" : "s")));
 }
 
 }  // namespace vitrine::cli

@@ -70,21 +70,26 @@ std::size_t width(std::string_view text) {
   return columns;
 }
 
+void Columns::fit(const std::vector<std::string>& cells) {
+  widths_.resize(std::max(widths_.size(), cells.size()));
+  for (std::size_t i = 0; i < cells.size(); ++i) widths_[i] = std::max(widths_[i], width(cells[i]));
+}
+
+std::string Columns::line(const std::vector<std::string>& cells, std::size_t indent) const {
+  std::string line(indent, ' ');
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    line += cells[i];
+    if (i + 1 < cells.size()) line.append(widths_[i] - width(cells[i]) + 2, ' ');
+  }
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line += '\n';
+}
+
 std::string Table::str(std::size_t indent) const {
-  std::vector<std::size_t> widths;
-  for (const auto& row : rows_) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i]));
-  }
+  Columns columns;
+  for (const auto& row : rows_) columns.fit(row);
   std::string out;
-  for (const auto& row : rows_) {
-    std::string line(indent, ' ');
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      line += row[i];
-      if (i + 1 < row.size()) line.append(widths[i] - width(row[i]) + 2, ' ');
-    }
-    out += line.erase(line.find_last_not_of(' ') + 1) + '\n';
-  }
+  for (const auto& row : rows_) out += columns.line(row, indent);
   return out;
 }
 

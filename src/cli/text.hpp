@@ -38,12 +38,23 @@ class Style {
 /// Columns a terminal needs for `text`, colour codes not counted.
 std::size_t width(std::string_view text);
 
+/// Columns as wide as the widest of their cells; the last one runs free.
+class Columns {
+ public:
+  void fit(const std::vector<std::string>& cells);
+  /// A line that ends with a newline: `indent` spaces, the cells, two spaces between them.
+  std::string line(const std::vector<std::string>& cells, std::size_t indent = 0) const;
+
+ private:
+  std::vector<std::size_t> widths_;
+};
+
 /// Rows of cells, each column as wide as its widest cell; the last column runs free.
 class Table {
  public:
   void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
   bool empty() const { return rows_.empty(); }
-  /// `indent` spaces before each line, two between columns.
+  /// All lines, as Columns make them.
   std::string str(std::size_t indent = 0) const;
 
  private:

@@ -78,9 +78,11 @@ bool Ladder::prove_once(const Unproven& unproven, Climbed& into, std::size_t& by
   if (definition.format == format::Format::custom_labels_v1) {
     const auto slot = slot_address(subject_, definition, tp);
     if (slot && *slot) {
+      std::size_t left = bytes_left;
       auto set = read_by_serial(subject_.process().memory(), **slot,
-                                subject_.decode_context(definition, &bytes_left));
+                                subject_.decode_context(definition, &left));
       if (set) {
+        bytes_left = left;
         into = {Evidence::serial, std::move(*set)};
         return true;
       }
@@ -96,9 +98,11 @@ bool Ladder::prove_once(const Unproven& unproven, Climbed& into, std::size_t& by
   };
   if (!watch(unproven.thread.id.tid)) return false;
   if (!std::all_of(unproven.sharers.begin(), unproven.sharers.end(), watch)) return false;
-  auto set = read_directly(subject_, definition, tp, &bytes_left);
+  std::size_t left = bytes_left;
+  auto set = read_directly(subject_, definition, tp, &left);
   for (const auto& [tid, runs] : resting)
     if (!rest_.still_rests(tid, runs)) return false;
+  bytes_left = left;
   into = {Evidence::proven, std::move(set)};
   return true;
 }
@@ -145,8 +149,10 @@ void Ladder::sample(Work& work) {
       if (done[item]) continue;
       for (const bpf::SampledSet& set : sample->sets) {
         if (set.head.definition != unproven.definition) continue;
-        auto read = sampler_->decode(set, unproven.thread.thread_pointer, &work.bytes_left);
+        std::size_t left = work.bytes_left;
+        auto read = sampler_->decode(set, unproven.thread.thread_pointer, &left);
         if (!read.complete) continue;  // the next one will be
+        work.bytes_left = left;
         work.results[item] = {Evidence::sampled, std::move(read.set)};
         done[item] = true;
       }
@@ -191,8 +197,10 @@ void Ladder::settle(Work& work) {
   for (const std::size_t item : work.open) {
     const Unproven& unproven = work.items[item];
     const Definition& definition = subject_.definitions()[unproven.definition];
+    std::size_t left = 0;
     const auto read = [&] {
-      return read_directly(subject_, definition, unproven.thread.thread_pointer, &work.bytes_left);
+      left = work.bytes_left;
+      return read_directly(subject_, definition, unproven.thread.thread_pointer, &left);
     };
     auto last = read();
     for (int attempt = 0; attempt < most_retries; ++attempt) {
@@ -201,6 +209,7 @@ void Ladder::settle(Work& work) {
       last = std::move(next);
       if (agree) break;
     }
+    work.bytes_left = left;
     work.results[item] = {Evidence::unproven, std::move(last)};
   }
 }

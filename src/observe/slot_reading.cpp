@@ -32,18 +32,35 @@ constexpr std::size_t slot_bytes = sizeof(Address);
 /// when they are decoded.
 constexpr std::size_t contents_at_once = 512;
 
+/// Bytes of labels that are remembered from one reading to the next; others are read each time.
+constexpr std::size_t most_remembered = 16U << 20;
+
 /// Slots of one definition that lead to the same address share their content. Addresses have at
 /// most 57 bits.
 std::uint64_t content_key(Address record, std::size_t definition) {
   return record ^ (std::uint64_t{definition} << 57);
 }
 
+format::LabelSet out_of_bytes() {
+  format::LabelSet set;
+  set.truncated.push_back({"bytes", "kept 0 labels: the snapshot's limit is reached"});
+  return set;
+}
+
 }  // namespace
+
+std::size_t bytes_of(const format::LabelSet& set) {
+  std::size_t bytes = 0;
+  for (const format::Label& label : set.labels)
+    bytes += sizeof(abi::custom_labels::Label) + label.key.size() + label.value.size();
+  return bytes;
+}
 
 SlotReader::SlotReader(Subject& subject) : subject_(subject), memory_(subject.process().memory()) {}
 
 Readings SlotReader::read(std::span<const SeenThread> threads, std::size_t& bytes_left) {
   memory_.clear();
+  room_ = most_remembered;
   Readings readings;
   std::vector<Address> addresses;
   stand(threads, readings);
@@ -244,7 +261,9 @@ void SlotReader::decode_one(Content& content, Memory& memory, std::size_t& bytes
   const std::size_t misses = memory_.misses();
   auto decoded = format::decode_record(definition.format, memory, content.record,
                                        subject_.decode_context(definition, &left));
-  if (memory_.misses() != misses) return;  // it will run again
+  const auto mark = mark_of(content);
+  // What is charged is charged once: by the run that lacks nothing.
+  if (&memory == &memory_ && memory_.misses() != misses) return;
   bytes_left = left;
   if (!decoded) {
     content.set = tl::unexpected<Error>(std::move(decoded.error()));
@@ -252,7 +271,7 @@ void SlotReader::decode_one(Content& content, Memory& memory, std::size_t& bytes
   }
   content.set = std::move(decoded->set);
   content.needs_keys = decoded->needs_key_map_refresh;
-  content.mark = mark_of(content);
+  content.mark = mark;
 }
 
 /// Fetches what label arrays point at, so that their decoders need not try in vain to learn it.
@@ -314,10 +333,34 @@ void SlotReader::decode(std::span<Content> contents, std::vector<bool>& refreshe
   }
 }
 
-Result<format::LabelSet> SlotReader::take_labels(Content& content, bool all_rested) {
+std::size_t SlotReader::bytes_of_labels(const Content& content) const {
+  if (content.unchanged()) return bytes_of(remembered_[content.remembered].set);
+  return content.set ? bytes_of(*content.set) : 0;
+}
+
+Result<format::LabelSet> SlotReader::take_labels(Content& content, bool all_rested,
+                                                 std::size_t& bytes_left) {
+  const bool decoded_for_this = content.copies++ == 0 && !content.unchanged();
+  if (!decoded_for_this) {
+    const std::size_t bytes = bytes_of_labels(content);
+    if (bytes > bytes_left) return out_of_bytes();
+    bytes_left -= bytes;
+  }
+  const bool kept = keep(content, all_rested);
   if (content.unchanged()) return remembered_[content.remembered].set;
-  if (content.slots == 1 && !content.mark && !all_rested) return std::move(content.set);
+  if (content.copies == content.slots && !kept) return std::move(content.set);
   return content.set;
+}
+
+/// Whether a content is for the next reading, too: if it can be told to be the same by then, and
+/// there is room.
+bool SlotReader::keep(Content& content, bool all_rested) {
+  if (!content.kept) {
+    const std::size_t bytes = bytes_of_labels(content);
+    content.kept = content.unchanged() || ((content.mark || all_rested) && bytes <= room_);
+    if (*content.kept) room_ -= std::min(bytes, room_);
+  }
+  return *content.kept;
 }
 
 void SlotReader::remember(std::span<const SeenThread> threads, Readings readings,
@@ -327,11 +370,11 @@ void SlotReader::remember(std::span<const SeenThread> threads, Readings readings
   std::size_t wholes = 0;
   bool changed = remembered_.size() > 2 * readings.contents.size();
   for (std::size_t i = 0; i < readings.contents.size(); ++i) {
-    const Content& content = readings.contents[i];
-    const bool constant = content.mark || all_rested;
+    Content& content = readings.contents[i];
     whole[i] =
-        content.unchanged() || (constant && trusted[i] && content.set &&
-                                content.set->truncated.empty() && content.set->defects.empty());
+        keep(content, all_rested) &&
+        (content.unchanged() || (trusted[i] && content.set && content.set->truncated.empty() &&
+                                 content.set->defects.empty()));
     wholes += whole[i];
     changed = changed || (whole[i] && !content.unchanged());
   }

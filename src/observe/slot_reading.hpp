@@ -43,11 +43,16 @@ struct Content {
   /// Position of what is remembered, instead of `set`: the very incarnation that was decoded before
   /// was still there after the slots had been read.
   std::uint32_t remembered = FlatIndex::none;
-  std::uint32_t slots = 0;  ///< how many lead here
-  bool standing = false;    ///< one of those is
+  std::uint32_t slots = 0;   ///< how many lead here
+  std::uint32_t copies = 0;  ///< of its labels, taken by those
+  bool standing = false;     ///< one of those is
+  std::optional<bool> kept;  ///< for the next reading, once that is decided
 
   [[nodiscard]] bool unchanged() const { return remembered != FlatIndex::none; }
 };
+
+/// What a set counts for in `bytes_left`, about as its decoder charged it.
+std::size_t bytes_of(const format::LabelSet& set);
 
 struct Readings {
   std::vector<SlotReading> slots;  ///< by thread, then by definition
@@ -64,9 +69,9 @@ class SlotReader {
   /// Reads all definitions in all `threads`. Those without a thread pointer get an error.
   Readings read(std::span<const SeenThread> threads, std::size_t& bytes_left);
 
-  /// The labels of a content. Of a foreign writer's set that one slot leads to they are moved out,
-  /// unless all threads `rested`: then `remember` wants them.
-  Result<format::LabelSet> take_labels(Content& content, bool all_rested);
+  /// The labels of a content, for one more slot. They are moved out for the last of them, unless
+  /// `remember` wants them. Each copy counts against `bytes_left`: threads may share a set.
+  Result<format::LabelSet> take_labels(Content& content, bool all_rested, std::size_t& bytes_left);
 
   /// Ends a reading. `rested`, by thread: it ran nothing during it. `trusted`, by content: its
   /// bytes belong together.
@@ -101,6 +106,8 @@ class SlotReader {
   void decode(std::span<Content> contents, std::vector<bool>& refreshed, std::size_t& bytes_left);
   void decode_one(Content& content, Memory& memory, std::size_t& bytes_left);
   bool recall(Content& content);
+  bool keep(Content& content, bool all_rested);
+  [[nodiscard]] std::size_t bytes_of_labels(const Content& content) const;
   std::optional<format::SerialMark> mark_of(const Content& content);
 
   Subject& subject_;
@@ -108,6 +115,7 @@ class SlotReader {
   FlatIndex known_;  // contents by record, while gathering
   FlatIndex remembered_index_;
   std::vector<Remembered> remembered_;
+  std::size_t room_ = 0;  // for more of those
   std::vector<Last> last_;
   std::vector<LastSlot> last_slots_;  // by thread of last_, then by definition
   bool all_remembered_ = false;       // all of it was proven, and its contents are in remembered_

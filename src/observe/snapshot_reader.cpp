@@ -107,7 +107,7 @@ Snapshot SnapshotReader::assemble(std::span<const SeenThread> threads, Readings 
     if (slot.error)
       labels.set = tl::unexpected<Error>(*slot.error);
     else if (content != nullptr)
-      labels.set = slots_->take_labels(*content, all_rested);
+      labels.set = slots_->take_labels(*content, all_rested, bytes_left);
     if (slot.standing || (rested[slot.thread] && whole)) {
       labels.evidence = Evidence::proven;
     } else if (content != nullptr && content->unchanged()) {
@@ -125,6 +125,12 @@ Snapshot SnapshotReader::assemble(std::span<const SeenThread> threads, Readings 
         unproven[item].sharers.push_back(threads[slot.thread].id.tid);
   slots_->remember(threads, std::move(readings), rested, trusted);
 
+  // What is read once more takes the place of what was read.
+  for (const std::size_t place : places) {
+    auto& set = snapshot.threads[place].set;
+    if (set) bytes_left += bytes_of(*set);
+    set = format::LabelSet{};
+  }
   auto climbed = ladder_->climb(unproven, bytes_left, snapshot.notes);
   for (std::size_t i = 0; i < climbed.size(); ++i) {
     snapshot.threads[places[i]].evidence = climbed[i].evidence;

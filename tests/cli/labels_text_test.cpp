@@ -17,7 +17,13 @@ ThreadLabels reading(int tid, Format format, std::vector<format::Label> labels,
 }
 
 std::string text(std::vector<ThreadLabels> threads, bool every_thread = false) {
-  return labels_text({std::move(threads), {}}, every_thread, Style(false));
+  std::string all;
+  EXPECT_TRUE(print_labels({std::move(threads), {}}, every_thread, Style(false),
+                           [&](std::string_view piece) {
+                             all += piece;
+                             return true;
+                           }));
+  return all;
 }
 
 TEST(LabelsText, ShowsOnceWhatTwoFormatsSayAlike) {
@@ -36,6 +42,25 @@ TEST(LabelsText, ShowsOnceWhatTwoFormatsSayAlike) {
             "  TID  THREAD  EVIDENCE  LABELS\n"
             "  7    worker  proven    tenant=acme route=/pay "
             "trace=11111111111111111111111111111111/2222222222222222\n");
+}
+
+TEST(LabelsText, ComesLineByLineUntilNobodyReadsIt) {
+  std::vector<ThreadLabels> threads;
+  for (int tid = 1; tid <= 20; ++tid)
+    threads.push_back(reading(tid, Format::custom_labels_v1, {{"a", std::string(1000, 'x')}}));
+  std::size_t longest = 0, pieces = 0;
+  const auto take = [&](std::size_t most) {
+    return [&, most](std::string_view piece) {
+      longest = std::max(longest, piece.size());
+      return ++pieces < most;
+    };
+  };
+  EXPECT_TRUE(print_labels({threads, {}}, false, Style(false), take(100)));
+  EXPECT_EQ(pieces, 22U) << "a heading, the heads of the columns, and the threads";
+  EXPECT_LT(longest, 1100U);
+  pieces = 0;
+  EXPECT_FALSE(print_labels({threads, {}}, false, Style(false), take(5)));
+  EXPECT_EQ(pieces, 5U);
 }
 
 TEST(LabelsText, NamesTheFormatsWhereTheyDiffer) {

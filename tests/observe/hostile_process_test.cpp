@@ -137,6 +137,28 @@ TEST_P(HostileProcess, ExcessIsCutAndFlagged) {
   EXPECT_THAT(found->labels, SizeIs(testing::Le(1u)));
 }
 
+TEST_P(HostileProcess, WhatManyThreadsShareCountsForEach) {
+  LabelOptions options;
+  options.mode = GetParam();
+  options.stop_deadline = std::chrono::seconds(20);
+  options.limits.bytes_per_snapshot = 64 * 1024;
+  auto reader = LabelReader::open(child_.pid(), options);
+  ASSERT_TRUE(reader) << reader.error().message;
+  for (int reading = 0; reading < 3; ++reading) {  // the second one may remember the first
+    const auto snapshot = (*reader)->read(std::chrono::milliseconds(0));
+    ASSERT_TRUE(snapshot) << snapshot.error().message;
+    std::size_t bytes = 0, cut = 0;
+    for (const ThreadLabels& thread : snapshot->threads) {
+      if (!thread.set) continue;
+      for (const Label& label : thread.set->labels) bytes += label.key.size() + label.value.size();
+      if (thread.set->labels.empty() && cuts(*thread.set) == std::vector<std::string>{"bytes"})
+        ++cut;
+    }
+    EXPECT_LE(bytes, options.limits.bytes_per_snapshot);
+    EXPECT_GE(cut, 4U) << "eight have 15,000 bytes each";
+  }
+}
+
 TEST_P(HostileProcess, NoneOfThemTakesLong) {
   EXPECT_LT(took_, std::chrono::seconds(20));
   EXPECT_EQ(snapshot_.threads.size(), 2 * (tids_.size() + 1)) << "two formats, and the main thread";

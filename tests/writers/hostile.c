@@ -140,6 +140,12 @@ static void* make(const char* name) {
     enum { size = 1 << 20 };
     return one(text("k"), (string_t){size, memset(must(malloc(size)), 'x', size)});
   }
+  if (!strncmp(name, "shared", 6)) {
+    static char value[15000];
+    static label_t label = {{1, "k"}, {sizeof value, value}};
+    static set_t set = {&label, 1, 1};
+    return &set;
+  }
   if (!strcmp(name, "otel-page-end")) {
     char record[28] = {1};
     record[24] = 1;
@@ -156,7 +162,10 @@ static const char* const cases[] = {"good",        "kernel",          "non-canon
                                     "array-cut",   "array-prot-none", "array-wraps",
                                     "value-cut",   "value-prot-none", "key-device",
                                     "self",        "duplicates",      "null-keys",
-                                    "large-value", "otel-page-end"};
+                                    "large-value", "otel-page-end",   "shared-1",
+                                    "shared-2",    "shared-3",        "shared-4",
+                                    "shared-5",    "shared-6",        "shared-7",
+                                    "shared-8"};
 
 static pthread_barrier_t everyone;
 
