@@ -131,10 +131,10 @@ static void records(void) {
   }
 }
 
-/* Many threads with as much on display as a reader takes of each. Some of it
- * is control characters, that are six times as long in JSON. */
+/* Many threads with as much on display as a reader takes of each: half of them the same set, half a
+ * set of their own. Some of it is control characters, that are six times as long in JSON. */
 static void flood(void) {
-  enum { labels = 256, value = 512, threads = 300 };
+  enum { labels = 256, value = 512, threads = 1200 };
   struct label* all = calloc(labels, sizeof *all);
   must(all != NULL, "calloc");
   for (int i = 0; i < labels; ++i) {
@@ -146,8 +146,8 @@ static void flood(void) {
     bytes[2] = (char)('0' + i / 100);
     all[i] = (struct label){{16, bytes}, {value, bytes}};
   }
-  struct set* set = set_of(all, labels);
-  for (int i = 0; i < threads; ++i) in_thread(show_set, set);
+  struct set* shared = set_of(all, labels);
+  for (int i = 0; i < threads; ++i) in_thread(show_set, i % 2 ? shared : set_of(all, labels));
 }
 
 static void large_values(void) {
