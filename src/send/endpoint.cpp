@@ -47,7 +47,7 @@ tl::unexpected<Error> not_an_endpoint(const std::string& why) {
 
 }  // namespace
 
-Result<Endpoint> parse_endpoint(std::string_view text) {
+Result<Endpoint> parse_endpoint(std::string_view text, bool whole) {
   if (const auto curl = curl_library(); !curl) return tl::unexpected(curl.error());
   if (!text.starts_with(before_scheme))
     return not_an_endpoint("its scheme is not otlp+http or otlp+https");
@@ -57,8 +57,10 @@ Result<Endpoint> parse_endpoint(std::string_view text) {
   if (scheme != "http" && scheme != "https")
     return not_an_endpoint("its scheme is not otlp+http or otlp+https");
   if (!parts->get(CURLUPART_FRAGMENT).empty()) return not_an_endpoint("it has a fragment (#)");
-  if (scheme == "http" && parts->get(CURLUPART_PORT).empty()) parts->set(CURLUPART_PORT, "4318");
-  if (parts->get(CURLUPART_PATH) == "/") parts->set(CURLUPART_PATH, "/v1development/profiles");
+  if (!whole && scheme == "http" && parts->get(CURLUPART_PORT).empty())
+    parts->set(CURLUPART_PORT, "4318");
+  if (!whole && parts->get(CURLUPART_PATH) == "/")
+    parts->set(CURLUPART_PATH, "/v1development/profiles");
   return Endpoint{parts->get(CURLUPART_URL), parts->get(CURLUPART_HOST) + ':' +
                                                  parts->get(CURLUPART_PORT, CURLU_DEFAULT_PORT)};
 }

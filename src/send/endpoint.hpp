@@ -14,8 +14,8 @@ struct Endpoint {
 };
 
 /// `otlp+http://host[:4318][/path]` or `otlp+https://host[:443][/path]`, in ExportOptions' words.
-/// Errors: usage; unsupported (no libcurl).
-Result<Endpoint> parse_endpoint(std::string_view text);
+/// `whole`: no port and no path of OTLP's is put into it. Errors: usage; unsupported (no libcurl).
+Result<Endpoint> parse_endpoint(std::string_view text, bool whole = false);
 
 /// Whether both URLs are of one scheme, host and port: a header with a secret may go to both.
 bool same_origin(const std::string& left, const std::string& right);

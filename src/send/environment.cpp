@@ -82,7 +82,8 @@ Result<void> add_headers(const Variable& from, std::vector<std::string>& headers
   return {};
 }
 
-/// The endpoint of all signals is the root of paths; the one of profiles is the URL itself.
+/// The endpoint of all signals is the root of paths; the one of profiles is the URL itself. Both are
+/// taken as they stand.
 std::string endpoint(const Environment& environment) {
   if (const auto own = environment("OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT"); own && !own->empty())
     return "otlp+" + *own;
@@ -102,7 +103,10 @@ Environment own_environment() {
 }
 
 Result<ExportOptions> with_environment(ExportOptions options, const Environment& environment) {
-  if (options.url == "otlp") options.url = endpoint(environment);
+  if (options.url == "otlp") {
+    options.url = endpoint(environment);
+    options.url_is_whole = true;
+  }
   if (const auto headers = variable(environment, "HEADERS"))
     if (auto added = add_headers(*headers, options.headers); !added)
       return tl::unexpected(added.error());

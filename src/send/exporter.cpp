@@ -250,7 +250,7 @@ class ThreadedExporter final : public Exporter {
 }  // namespace
 
 Result<std::unique_ptr<Exporter>> Exporter::open(ExportOptions options) {
-  auto endpoint = parse_endpoint(options.url);
+  auto endpoint = parse_endpoint(options.url, options.url_is_whole);
   if (!endpoint) return tl::unexpected(endpoint.error());
   if (options.spool_bytes == 0)
     options.spool_bytes = options.spool.empty() ? spool_in_memory : spool_on_disk;

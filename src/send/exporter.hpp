@@ -16,6 +16,7 @@ struct ExportOptions {
   /// `otlp+http://host[:4318][/path]` or `otlp+https://host[:443][/path]`; without a path:
   /// /v1development/profiles.
   std::string url;
+  bool url_is_whole = false;                     ///< see parse_endpoint
   std::vector<std::string> headers;              ///< "Name: value"
   std::chrono::milliseconds timeout{10'000};     ///< of one try
   std::chrono::milliseconds first_retry{1'000};  ///< doubles, with jitter, up to last_retry

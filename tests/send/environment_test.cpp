@@ -5,6 +5,8 @@
 
 #include <map>
 
+#include "send/endpoint.hpp"
+
 namespace vitrine::send {
 namespace {
 
@@ -67,6 +69,21 @@ TEST(Environment, EndpointsOfAllSignalsAreRoots) {
                  otlp())
                 ->url,
             "otlp+http://other/p");
+}
+
+/// As OpenTelemetry has it: no port and no path is put into what the environment says.
+TEST(Environment, EndpointsAreTakenAsTheyStand) {
+  const auto sent_to = [](const std::map<std::string, std::string>& variables) {
+    const auto options = with(variables, otlp()).value();
+    return parse_endpoint(options.url, options.url_is_whole).value().url;
+  };
+  const std::string own = "OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT";
+  EXPECT_EQ(sent_to({{own, "http://host:4318"}}), "http://host:4318/");
+  EXPECT_EQ(sent_to({{own, "http://host/v1/x"}}), "http://host/v1/x");
+  const std::string all = "OTEL_EXPORTER_OTLP_ENDPOINT";
+  EXPECT_EQ(sent_to({{all, "http://host:4318"}}), "http://host:4318/v1development/profiles");
+  EXPECT_EQ(sent_to({{all, "http://host/a/"}}), "http://host/a/v1development/profiles");
+  EXPECT_EQ(sent_to({}), "http://localhost:4318/v1development/profiles");
 }
 
 TEST(Environment, AUrlThatIsGivenStays) {
