@@ -100,7 +100,7 @@ class ProcessCheck {
       refused += code == ErrorCode::not_permitted ? 1 : 0;
       // Code that is no ELF file (a JIT's, a device's) is no fault.
       if (code != ErrorCode::malformed && code != ErrorCode::unsupported)
-        into_.notes.push_back(file.error().message);
+        into_.unread.push_back(file.error().message);
     }
     if (refused != 0 && refused == mapped->size())
       return tl::unexpected<Error>(
@@ -148,26 +148,36 @@ class ProcessCheck {
     for (const std::string& text : live_.notes) into_.notes.push_back(text);
   }
 
+  /// A finding for each profile of which there are readings: a process may have sets of several.
   void ask(const ReadingRule& rule, Profiles profiles) {
-    Readings count;
+    std::vector<Profile> read;
     for (const auto& [profile, seen] : live_.readings)
-      if (profiles.has(profile) && rule.requirement.profiles.has(profile)) {
-        count.threads += seen.threads.size();
-        count.readings += seen.readings;
-      }
-    Answer answer;
-    const auto broken = live_.broken.find(&rule);
-    if (broken != live_.broken.end()) {
-      count.violations = broken->second.violations;
-      count.example = broken->second.example;
-      answer = fails(fmt::format("{} of {} readings, in {} of {} threads; the first: {}",
-                                 count.violations, count.readings, broken->second.threads.size(),
-                                 count.threads, count.example));
-    } else if (count.readings == 0) {
-      answer = undecided("no thread could be read");
-    } else {
-      answer = holds(fmt::format("{} readings of {} threads", count.readings, count.threads));
+      if (seen.readings != 0 && profiles.has(profile) && rule.requirement.profiles.has(profile))
+        read.push_back(profile);
+    if (read.empty()) add(rule, undecided("no thread could be read"), {});
+    for (const Profile profile : read) ask(rule, profile, read.size() > 1);
+  }
+
+  void ask(const ReadingRule& rule, Profile profile, bool one_of_several) {
+    const ProfileReadings& seen = live_.readings.at(profile);
+    Readings count{seen.threads.size(), seen.readings, 0, {}};
+    const std::string of =
+        one_of_several ? fmt::format(" (of {})", check::name(profile)) : std::string();
+    const auto broken = live_.broken.find({&rule, profile});
+    if (broken == live_.broken.end()) {
+      Answer answer =
+          holds(fmt::format("{} readings of {} threads{}", count.readings, count.threads, of));
+      return add(rule, std::move(answer), std::move(count));
     }
+    count.violations = broken->second.violations;
+    count.example = broken->second.example;
+    Answer answer = fails(fmt::format(
+        "{} of {} readings, in {} of {} threads{}; the first: {}", count.violations, count.readings,
+        broken->second.threads.size(), count.threads, of, count.example));
+    add(rule, std::move(answer), std::move(count));
+  }
+
+  void add(const ReadingRule& rule, Answer answer, Readings count) {
     into_.findings.push_back(finding(rule.requirement, "", std::move(answer)));
     into_.findings.back().readings = std::move(count);
   }

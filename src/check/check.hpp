@@ -37,7 +37,8 @@ struct Report {
   std::vector<Finding> findings;
   Profiles checked;       ///< for which something was published, seemed to be, or was asked
   std::size_t files = 0;  ///< that were looked into
-  std::vector<std::string> notes;  ///< what could not be looked at, and why
+  std::vector<std::string> unread;  ///< files that could not be looked into, and why
+  std::vector<std::string> notes;   ///< what else is to be known of the answers
 };
 
 struct Options {

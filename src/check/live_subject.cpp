@@ -74,7 +74,7 @@ class Watcher {
         if (!rule.requirement.profiles.has(profile)) continue;
         const auto broken = rule.broken(reading);
         if (!broken) continue;
-        LiveCount& count = into_.broken[&rule];
+        LiveCount& count = into_.broken[{&rule, profile}];
         count.threads.insert(reading.tid);
         if (count.violations++ == 0)
           count.example =

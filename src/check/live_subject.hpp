@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "check/context_subject.hpp"
@@ -39,7 +40,8 @@ struct ProcessSubject {
   std::string reader_problem;      ///< why nothing could be read; empty: nothing was in the way
   std::vector<std::string> notes;  ///< of the readers; each once
   std::map<Profile, ProfileReadings> readings;
-  std::map<const ReadingRule*, LiveCount> broken;  ///< of the rules that did not always hold
+  /// Of the rules that did not always hold, for each profile.
+  std::map<std::pair<const ReadingRule*, Profile>, LiveCount> broken;
 };
 
 /// Reads the labels and the context of a process for `duration`, until `stop`. `sample`: the second

@@ -140,6 +140,7 @@ class CheckCommand : public Command {
                                 : check::check_file(target.path, options);
     if (!done) {
       const int code = report(done.error());
+      refused_.push_back(std::move(done.error()));
       if (status_ == exit_done || status_ == exit_failed) status_ = code;
       return true;
     }
@@ -149,7 +150,8 @@ class CheckCommand : public Command {
       reports_.push_back(std::move(*done));
       return true;
     }
-    for (const std::string& text : done->notes) note(done->target + ": " + text);
+    for (const auto& texts : {done->unread, done->notes})
+      for (const std::string& text : texts) note(done->target + ": " + text);
     if (json_)
       return std::ranges::all_of(done->findings, [&](const check::Finding& one) {
         return print_json(to_json(*done, one));
@@ -162,7 +164,8 @@ class CheckCommand : public Command {
   }
 
   int finish() {
-    if (sarif_) fmt::print("{}\n", json_text(to_sarif(reports_, VITRINE_VERSION, verbose_), 2));
+    if (sarif_)
+      fmt::print("{}\n", json_text(to_sarif(reports_, refused_, VITRINE_VERSION, verbose_), 2));
     std::fflush(stdout);
     if (interrupted()) return exit_interrupted;
     if (status_ != exit_done) return status_;
@@ -180,6 +183,7 @@ class CheckCommand : public Command {
   bool strict_ = false, verbose_ = false, json_ = false, sarif_ = false, list_ = false,
        markdown_ = false;
   std::vector<check::Report> reports_;  ///< for SARIF, which is one document
+  std::vector<Error> refused_;          ///< targets that could not be checked
   bool failed_ = false, something_ = false;
   int status_ = exit_done;
 };

@@ -118,7 +118,8 @@ Json to_json(const check::Report& report, const Finding& finding) {
   return out;
 }
 
-Json to_sarif(const std::vector<check::Report>& reports, const std::string& version, bool verbose) {
+Json to_sarif(const std::vector<check::Report>& reports, const std::vector<Error>& refused,
+              const std::string& version, bool verbose) {
   std::map<std::string_view, std::size_t> index;
   Json rules = Json::array();
   for (const check::Requirement* rule : check::all_requirements()) {
@@ -126,18 +127,24 @@ Json to_sarif(const std::vector<check::Report>& reports, const std::string& vers
     rules.push_back(sarif_rule(*rule));
   }
   Json results = Json::array(), notes = Json::array();
+  bool all_looked_at = refused.empty();
+  const auto notify = [&](const char* level, const std::string& text) {
+    notes.push_back({{"level", level}, {"message", {{"text", printable(text)}}}});
+  };
+  for (const Error& error : refused) notify("error", error.message);
   for (const check::Report& report : reports) {
     for (const Finding& finding : report.findings) {
       const Verdict verdict = finding.answer.verdict;
       if (verbose || verdict == Verdict::fails || verdict == Verdict::undecided)
         results.push_back(sarif_result(report, finding, index[finding.rule->id]));
     }
-    for (const std::string& text : report.notes)
-      notes.push_back(
-          {{"level", "note"}, {"message", {{"text", printable(report.target + ": " + text)}}}});
+    for (const std::string& text : report.unread) notify("error", report.target + ": " + text);
+    for (const std::string& text : report.notes) notify("note", report.target + ": " + text);
+    all_looked_at = all_looked_at && report.unread.empty();
   }
   const Json driver{{"name", "vitrine"}, {"version", version}, {"rules", rules}};
-  const Json invocation{{"executionSuccessful", true}, {"toolExecutionNotifications", notes}};
+  const Json invocation{{"executionSuccessful", all_looked_at},
+                        {"toolExecutionNotifications", notes}};
   const Json run{{"tool", {{"driver", driver}}},
                  {"invocations", Json::array({invocation})},
                  {"results", results}};

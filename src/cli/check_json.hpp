@@ -18,7 +18,9 @@ Json to_json(const check::Report& report, const check::Finding& finding);
 /// {"rule","required","profiles","text","source","remedy","readers"}.
 Json to_json(const check::Requirement& rule);
 
-/// Reports as one SARIF log. `verbose`: what holds and what does not apply, too.
-Json to_sarif(const std::vector<check::Report>& reports, const std::string& version, bool verbose);
+/// Reports as one SARIF log, which succeeded if nothing was `refused`, a target or a file of one.
+/// `verbose`: what holds and what does not apply, too.
+Json to_sarif(const std::vector<check::Report>& reports, const std::vector<Error>& refused,
+              const std::string& version, bool verbose);
 
 }  // namespace vitrine::cli

@@ -151,6 +151,17 @@ TEST(CheckCommand, OfAProcessCountsWhatItRead) {
   EXPECT_TRUE(found);
 }
 
+TEST(CheckCommand, AsSarifTellsOfWhatCouldNotBeLookedAt) {
+  const Outcome outcome = check_command({"--sarif", LABELS_LIBRARY, "/no/such/file"});
+  EXPECT_EQ(outcome.status, 4);
+  const json invocation = json::parse(outcome.out)["runs"][0]["invocations"][0];
+  EXPECT_FALSE(invocation["executionSuccessful"].get<bool>());
+  ASSERT_EQ(invocation["toolExecutionNotifications"].size(), 1U);
+  const json& told = invocation["toolExecutionNotifications"][0];
+  EXPECT_EQ(told["level"], "error");
+  EXPECT_THAT(told["message"]["text"].get<std::string>(), HasSubstr("/no/such/file"));
+}
+
 // The structure that SARIF 2.1.0 demands of what is in ours (sections 3.13, 3.14, 3.19, 3.27, 3.49).
 TEST(CheckCommand, AsSarifIsOneLogWithItsRules) {
   const Folder folder;

@@ -128,6 +128,34 @@ TEST(LiveRules, CountWhatTheyRead) {
   EXPECT_THAT(said(report, "labels.in-force"), StartsWith("holds"));
 }
 
+TEST(LiveRules, CountTheReadingsOfEachFormatApart) {
+  constexpr const char* both = R"(
+#include <stdio.h>
+#include <unistd.h>
+__thread void* custom_labels_current_set;
+const unsigned custom_labels_abi_version = 1;
+int main(void) {
+  puts("ready");
+  fflush(stdout);
+  for (;;) pause();
+}
+)";
+  const Folder folder;
+  const std::string library = LABELS_V0_LIBRARY;
+  Child child =
+      Child::spawn({folder.make("both", both,
+                                {"-rdynamic", "-Wl,--no-as-needed", library,
+                                 "-Wl,-rpath," + library.substr(0, library.rfind('/'))})});
+  ASSERT_EQ(child.read_line(), "ready");
+  const auto report = check_process(child.pid());
+  Words seen;
+  for (const check::Finding& one : report.findings)
+    if (one.rule->id == "labels.readable") seen.push_back(one.answer.seen);
+  EXPECT_THAT(seen, testing::UnorderedElementsAre(
+                        AllOf(HasSubstr(" of 1 threads"), HasSubstr("(of custom-labels-v0)")),
+                        AllOf(HasSubstr(" of 1 threads"), HasSubstr("(of custom-labels-v1)"))));
+}
+
 /// Changes its context until `done`.
 template <class Work>
 void while_changing(Child& child, Work work) {
