@@ -119,6 +119,8 @@ class LabelsCommand : public Command {
     auto redaction = redact_.take();
     if (!redaction) return report(redaction.error());
     redaction_ = std::move(*redaction);
+    if (exec_ && pid_ != 0)
+      return report({ErrorCode::usage, "either a PID or --exec", "leave one of them out"});
     options_.stop = &interrupted();
     catch_interrupts();
     std::optional<observe::Launched> launched;
@@ -132,7 +134,10 @@ class LabelsCommand : public Command {
       return report({ErrorCode::usage, "which process?",
                      "give a PID (vitrine ps lists those that publish), or --exec -- COMMAND"});
     }
-    return watch(launched ? &*launched : nullptr);
+    const int status = watch(launched ? &*launched : nullptr);
+    if (launched)
+      if (const std::string told = launched->end(); !told.empty()) note(told);
+    return status;
   }
 
  private:

@@ -61,7 +61,7 @@ class ProfileCommand : public Command {
          {"vitrine profile --all --off-cpu --on-cpu --top process",
           "which processes of the machine run and wait"},
          {"vitrine profile 4242 --top tenant --watch", "tenants, refreshed each second"},
-         {"vitrine profile 4242 --filter 'tenant=acme,route~^/pay' --group-by route --format "
+         {"vitrine profile 4242 --filter 'tenant=acme,route~^/rep' --group-by route --format "
           "folded",
           "folded stacks of one tenant, by route"},
          {"vitrine profile --all --continuous 10s --export otlp+http://localhost:4318 --spool "
@@ -118,6 +118,7 @@ class ProfileCommand : public Command {
     int status = request_.every        ? profile_continuously(**profiling, request_, exporter.get())
                  : request_.refreshing ? profile_watching(**profiling, request_)
                                        : profile_once(**profiling, request_, exporter.get());
+    (*profiling)->end_command();
     for (const std::string& text : (*profiling)->take_notes()) note(text);
     if (exporter && !finish(*exporter, request_.sending.spool()) && status == exit_done)
       status = exit_failed;

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "usdt/output_file.hpp"
+#include "usdt/staged_file.hpp"
 
 namespace vitrine::cli {
 namespace {
@@ -19,13 +20,6 @@ constexpr std::string_view standard_output = "-";
 
 bool is_binary(profile::Encoding encoding) {
   return encoding == profile::Encoding::pprof || encoding == profile::Encoding::otlp;
-}
-
-tl::unexpected<Error> cannot_write(const std::string& path, int number) {
-  ErrorCode code = ErrorCode::failed;
-  if (number == ENOENT || number == ENOTDIR) code = ErrorCode::not_found;
-  if (number == EACCES || number == EPERM || number == EROFS) code = ErrorCode::not_permitted;
-  return fail(code, fmt::format("{} cannot be written: {}", path, std::strerror(number)));
 }
 
 std::string directory_of(const std::string& path) {
@@ -76,14 +70,18 @@ Result<void> check_writable(const ProfileOutput& output) {
   if (output.path == standard_output) return {};
   struct stat status {};
   const bool exists = ::stat(output.path.c_str(), &status) == 0;
-  if (exists && S_ISDIR(status.st_mode)) return cannot_write(output.path, EISDIR);
-  if (exists && ::access(output.path.c_str(), W_OK) != 0) return cannot_write(output.path, errno);
-  if (exists && !S_ISREG(status.st_mode)) return {};
-  // It is put in place by a rename in its directory.
-  if (::access(directory_of(output.path).c_str(), W_OK | X_OK) != 0)
-    return cannot_write(output.path, errno);
-  if (output.path.ends_with('/')) return cannot_write(output.path, EISDIR);
-  return {};
+  Result<void> tried;
+  if (output.path.ends_with('/')) {
+    tried = usdt::file_error(output.path, "written", EISDIR);
+  } else if (exists && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {  // a pipe, a device
+    if (::access(output.path.c_str(), W_OK) != 0)
+      tried = usdt::file_error(output.path, "written", errno);
+  } else if (auto staged = usdt::StagedFile::write(output.path, {}); !staged) {
+    // Tried as it will be done: some directories (/proc) say that they can be written to, and cannot.
+    tried = tl::unexpected(std::move(staged.error()));
+  }
+  if (!tried) tried.error().remedy = "give -o a file in a directory where you may make files";
+  return tried;
 }
 
 bool is_ours(const std::string& path) {

@@ -73,10 +73,10 @@ class TraceCommand : public Command {
          "Fires that came faster than they could be taken are counted and told, never waited for: "
          "a traced program does not slow down because its output is slow."},
         {{"vitrine trace 4242 'shop:*'", "every probe of the provider shop in process 4242"},
-         {"vitrine trace ./server 'request__*' --duration 10s --json",
+         {"vitrine trace ./server 'request_*' --duration 10s --json",
           "in every process that runs ./server, as JSON, for ten seconds"},
          {"vitrine trace --exec -- ./server --port 8080", "all probes, from the first instruction"},
-         {"vitrine trace 4242 shop:order --where 'price > 100 && tenant == \"acme\"'",
+         {"vitrine trace 4242 shop:order --where 'price > 20 && tenant == \"acme\"'",
           "only some of them: arguments and labels by their names"},
          {"vitrine trace 4242 python:function__entry --show 'str(arg0), str(arg1), arg2'",
           "strings behind plain pointers"},
@@ -125,8 +125,9 @@ class TraceCommand : public Command {
 
   std::vector<Use> uses() const override {
     return {{"trace FILE", capabilities::bpf, capabilities::bpf,
-             "nothing; with CAP_SYS_PTRACE there are labels of other users' processes, too"},
-            {"trace PID", capabilities::bpf, capabilities::bpf | capabilities::ptrace, "nothing"}};
+             "nothing; with CAP_SYS_PTRACE there are labels of other users' processes, too", true},
+            {"trace PID", capabilities::bpf, capabilities::bpf | capabilities::ptrace, "nothing",
+             true}};
   }
 
   int run() override {
@@ -140,6 +141,7 @@ class TraceCommand : public Command {
     if (auto confined = go_on_confined(needs_of(**trace)); !confined)
       return report(confined.error());
     const int status = watch(**trace);
+    (*trace)->end_command();
     tell(**trace);
     if (!options_.query.reduction) return status;
     auto table = (*trace)->reduction();
@@ -152,9 +154,7 @@ class TraceCommand : public Command {
   Result<void> take_words() {
     if (exec_) {
       options_.probes = words_.empty() ? std::vector<std::string>{"*"} : words_;
-      if (!options_.target.command.empty()) return {};
-      return fail(ErrorCode::usage, "--exec needs a command",
-                  "write it after --: --exec -- ./server");
+      return {};
     }
     if (words_.empty())
       return fail(ErrorCode::usage, "what is to be traced?",

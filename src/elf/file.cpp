@@ -214,7 +214,8 @@ Result<File> read_file(Memory& file) {
   const std::size_t got = file.read_some(0, bytes);
   const auto ident = [&](std::size_t i) { return std::to_integer<unsigned char>(bytes[i]); };
   if (got < SELFMAG || std::memcmp(bytes.data(), ELFMAG, SELFMAG) != 0)
-    return fail(ErrorCode::malformed, "it is not an ELF file");
+    return fail(ErrorCode::malformed, "it is not an ELF file",
+                "a program, a library or an object is wanted");
   File elf;
   if ((ident(EI_CLASS) != ELFCLASS32 && ident(EI_CLASS) != ELFCLASS64) ||
       (ident(EI_DATA) != ELFDATA2LSB && ident(EI_DATA) != ELFDATA2MSB))

@@ -28,13 +28,7 @@ std::vector<std::byte> read_up_to(Memory& memory, Address at, std::uint64_t size
 
 std::vector<std::byte> build_id_in(Memory& file, const Encoding& encoding, std::uint64_t offset,
                                    std::uint64_t size, std::uint64_t alignment) {
-  const auto bytes = read_up_to(file, offset, size);
-  for (const NoteView& note : walk_notes(bytes, encoding, alignment))
-    if (is_build_id(note.name, note.type, note.size)) {
-      const auto id = std::span(bytes).subspan(note.description, note.size);
-      return {id.begin(), id.end()};
-    }
-  return {};
+  return build_id(read_up_to(file, offset, size), encoding, alignment);
 }
 
 }  // namespace
@@ -85,6 +79,16 @@ std::vector<std::byte> build_id(Memory& memory, const Image& image) {
   std::vector<std::byte> id(note ? note->size : 0);
   if (!note || !memory.read_exact(note->description, id, "the build id")) id.clear();
   return id;
+}
+
+std::vector<std::byte> build_id(std::span<const std::byte> notes, const Encoding& encoding,
+                                std::uint64_t alignment) {
+  for (const NoteView& note : walk_notes(notes, encoding, alignment))
+    if (is_build_id(note.name, note.type, note.size)) {
+      const auto id = notes.subspan(note.description, note.size);
+      return {id.begin(), id.end()};
+    }
+  return {};
 }
 
 std::vector<std::byte> build_id(Memory& file, const File& elf) {

@@ -38,6 +38,10 @@ std::optional<Note> build_id_note(Memory& memory, const Image& image);
 /// The GNU build id; empty when the module has none.
 std::vector<std::byte> build_id(Memory& memory, const Image& image);
 
+/// The same among notes that follow each other, those of a kernel for one (/sys/kernel/notes).
+std::vector<std::byte> build_id(std::span<const std::byte> notes, const Encoding& encoding,
+                                std::uint64_t alignment);
+
 /// The same of a file, from its sections or, where it has none, its segments.
 std::vector<std::byte> build_id(Memory& file, const File& elf);
 

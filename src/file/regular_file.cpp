@@ -52,7 +52,8 @@ Result<FileDescriptor> reopen(const FileDescriptor& handle, const std::string& p
     return fail(ErrorCode::failed,
                 fmt::format("cannot examine {}: {}", path, std::strerror(errno)));
   if (!S_ISREG(status.st_mode))
-    return fail(ErrorCode::unsupported, fmt::format("{} is {}", path, kind(status.st_mode)));
+    return fail(ErrorCode::unsupported, fmt::format("{} is {}", path, kind(status.st_mode)),
+                "a regular file is wanted");
   return open_leased(fmt::format("/proc/self/fd/{}", handle.get()), path);
 }
 

@@ -7,10 +7,17 @@
 
 #include <cerrno>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 namespace vitrine::observe {
 namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds time_to_end{5000};  // what service managers allow is longer; users wait here
+constexpr milliseconds time_to_die{1000};  // of what is killed
+constexpr milliseconds nap{10};
 
 Error cannot_run(const std::string& program, int error) {
   const std::string message = "cannot run " + program + ": " + std::strerror(error);
@@ -104,7 +111,7 @@ Launched::Launched(Launched&& other) noexcept
 
 Launched& Launched::operator=(Launched&& other) noexcept {
   if (this != &other) {
-    finish();
+    (void)end();
     pid_ = std::exchange(other.pid_, -1);
     reaped_ = other.reaped_;
     held_.reset();
@@ -115,7 +122,7 @@ Launched& Launched::operator=(Launched&& other) noexcept {
 }
 
 Launched::~Launched() {
-  finish();
+  (void)end();
 }
 
 bool Launched::executed() {
@@ -136,14 +143,23 @@ bool Launched::ended() {
   return reaped_;
 }
 
-void Launched::finish() noexcept {
+bool Launched::ends_within(milliseconds time) noexcept {
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (!ended() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(nap);
+  return ended();
+}
+
+std::string Launched::end() noexcept {
   if (held_ && held_->is_held() && pid_ > 0) kill(pid_, SIGKILL);  // it has done nothing yet
   release();
-  if (pid_ < 0 || ended()) return;
+  if (pid_ < 0 || ended()) return {};
   kill(pid_, SIGTERM);
-  while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-  }
-  reaped_ = true;
+  if (ends_within(time_to_end)) return {};
+  const bool killed = kill(pid_, SIGKILL) == 0;
+  const std::string who = "the program that was started (process " + std::to_string(pid_) + ")";
+  if (ends_within(time_to_die)) return who + " ignored SIGTERM, and was killed";
+  reaped_ = true;  // by nobody: we wait no longer
+  return who + (killed ? " does not end, not even by SIGKILL" : " is not ours to end: it goes on");
 }
 
 }  // namespace vitrine::observe

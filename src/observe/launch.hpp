@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,8 +39,12 @@ class Launched {
 
   Launched(Launched&& other) noexcept;
   Launched& operator=(Launched&& other) noexcept;
-  /// Asks a program that still runs to end (SIGTERM) and waits for it.
+  /// As end().
   ~Launched();
+
+  /// Asks a program that still runs to end (SIGTERM), and kills it when it has not after
+  /// some seconds. What there is to tell of that; mostly nothing.
+  std::string end() noexcept;
 
   pid_t pid() const { return pid_; }
 
@@ -49,7 +54,7 @@ class Launched {
  private:
   explicit Launched(pid_t pid) : pid_(pid) {}
   static Result<Launched> launch(const std::vector<std::string>& command, bool hold);
-  void finish() noexcept;
+  bool ends_within(std::chrono::milliseconds time) noexcept;
 
   pid_t pid_ = -1;
   bool reaped_ = false;

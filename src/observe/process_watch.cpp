@@ -38,6 +38,11 @@ Result<void> ProcessWatch::launch(const std::vector<std::string>& command) {
   return processes_.add(launched_->pid());
 }
 
+void ProcessWatch::end_launched() {
+  if (!launched_) return;
+  if (std::string told = launched_->end(); !told.empty()) listener_.note(std::move(told));
+}
+
 void ProcessWatch::take_events() {
   if (!events_) return;
   for (const target::ProcessEvent& event : events_->take()) handle(event);

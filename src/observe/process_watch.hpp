@@ -52,6 +52,9 @@ class ProcessWatch {
   /// Null: none was started.
   [[nodiscard]] Launched* launched() { return launched_ ? &*launched_ : nullptr; }
 
+  /// Ends it, and tells the listener when that took more than asking.
+  void end_launched();
+
   [[nodiscard]] bool has(pid_t pid) const { return processes_.has(pid); }
   [[nodiscard]] std::vector<pid_t> all() const { return processes_.all(); }
 

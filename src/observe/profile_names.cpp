@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "base/limits.hpp"
@@ -21,6 +22,8 @@ using Clock = std::chrono::steady_clock;
 
 /// Of one profile: nobody looks at the ring buffer meanwhile.
 constexpr std::chrono::seconds longest_naming{60};
+
+constexpr std::size_t most_kernel_notes = 64 * 1024;
 
 using profile::Index;
 using profile::none;
@@ -54,6 +57,14 @@ class Functions {
  private:
   std::map<profile::Function, Index> known_;
 };
+
+/// Of the running kernel; empty: it tells none.
+std::string kernel_build_id() {
+  const auto notes = target::read_file_at(AT_FDCWD, "/sys/kernel/notes", most_kernel_notes);
+  if (!notes) return {};
+  return elf::build_id_text(
+      elf::build_id(std::as_bytes(std::span<const char>(*notes)), elf::Encoding{}, 4));
+}
 
 /// In a worker. Empty: it has none.
 Result<std::string> read_build_id(const worker::Nothing&, FileDescriptor descriptor) {
@@ -171,7 +182,9 @@ profile::Profile ProfileNames::name(UnnamedProfile unnamed, bool symbols) {
                              without_deleted(mapped.mapping.name),
                              {},
                              {}};
-    if (mapped.file != nullptr && mapped.file->file != nullptr) {
+    if (mapped.file == nullptr) {
+      mapping.build_id = kernel_build_id();
+    } else if (mapped.file->file != nullptr) {
       const FileNames& names = names_of(*mapped.file);
       mapping.build_id = names.build_id;
       mapping.content_hash = names.content_hash;

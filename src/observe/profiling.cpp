@@ -68,6 +68,7 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   [[nodiscard]] std::size_t waiting() const override { return builder_.size(); }
   bool ended() override { return !options_.all && watch_->ended(); }
   void stop() override;
+  void end_command() override { watch_->end_launched(); }
   profile::Profile take() override;
   std::vector<std::string> take_notes() override;
 
@@ -130,7 +131,8 @@ Result<void> LiveProfiling::check() const {
     return fail(ErrorCode::usage, "what is to be profiled?",
                 "give a PID, --exec -- COMMAND, or --all");
   if (kinds > 1)
-    return fail(ErrorCode::usage, "processes, a command and all cannot be profiled in one go");
+    return fail(ErrorCode::usage, "processes, a command and all cannot be profiled in one go",
+                "give one of them");
   if (!options_.on_cpu && !options_.off_cpu)
     return fail(ErrorCode::usage, "neither on-CPU nor off-CPU samples are asked for");
   if (options_.on_cpu && (options_.frequency == 0 || options_.frequency > most_frequency))

@@ -57,6 +57,10 @@ class Profiling {
   /// Stops sampling; what was sampled before is still there to be taken.
   virtual void stop() = 0;
 
+  /// Ends the command that was started for this, if one was. A note says when that took more than
+  /// asking it.
+  virtual void end_command() = 0;
+
   /// What was sampled since the last call (or the start), named: one profile with its own tables.
   virtual profile::Profile take() = 0;
 

@@ -51,6 +51,7 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
 
   Result<std::size_t> poll(milliseconds timeout, const Sink& sink) override;
   void detach() override { attachment_.detach(); }
+  void end_command() override { watch_->end_launched(); }
   bool ended() override;
   Result<query::ReductionTable> reduction() override;
   [[nodiscard]] TraceCounters counters() const override;

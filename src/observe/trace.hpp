@@ -91,6 +91,10 @@ class Trace {
   /// Takes all probes away; what has fired before is still there to be polled.
   virtual void detach() = 0;
 
+  /// Ends the command that was started for this, if one was. A note says when that took more than
+  /// asking it.
+  virtual void end_command() = 0;
+
   /// Whether all processes of the target have ended. Never, for files.
   virtual bool ended() = 0;
 

@@ -17,7 +17,9 @@ Result<void> TracedProcesses::add(pid_t pid) {
     alive_.emplace(pid, std::move(pidfd));
     return {};
   }
-  if (errno == ESRCH) return fail(ErrorCode::not_found, fmt::format("there is no process {}", pid));
+  if (errno == ESRCH)
+    return fail(ErrorCode::not_found, fmt::format("there is no process {}", pid),
+                "`vitrine ps --probes` lists what publishes labels, context or probes");
   // EINVAL: a thread, not a process (or, in old kernels, no such thing at all).
   return fail(ErrorCode::not_found,
               fmt::format("{} is not a process: {}", pid, std::strerror(errno)),

@@ -5,9 +5,11 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iomanip>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -429,6 +431,45 @@ TEST(ProfileCommand, SaysBeforeItSamplesThatItCannotWrite) {
   EXPECT_EQ(missing.status, 4);
   EXPECT_THAT(missing.err, HasSubstr("no/p.html cannot be written: No such file or directory"));
   EXPECT_EQ(profile({"--all", "--format", "html", "-o", directory.path()}).status, 1);
+  // A folder that says that it can be written to, and where no file can be made.
+  const Outcome proc = profile({"--all", "--duration", "60s", "-o", "/proc/p.html"});
+  EXPECT_EQ(proc.status, 4);
+  EXPECT_THAT(proc.err, AllOf(HasSubstr("/proc/p.html cannot be written"),
+                              HasSubstr("a directory where you may make files"),
+                              Not(HasSubstr("vitrine: profiling"))));
+}
+
+/// The build id among the notes of the running kernel (elf(5)), in hex.
+std::string kernel_build_id() {
+  const std::string notes = content("/sys/kernel/notes");
+  const auto word = [&](std::size_t at) {
+    std::uint32_t value = 0;
+    std::memcpy(&value, notes.data() + at, sizeof value);
+    return value;
+  };
+  for (std::size_t at = 0; at + 12 <= notes.size();) {
+    const std::size_t name = (word(at) + 3) / 4 * 4, size = word(at + 4);
+    if (word(at + 8) == 3 && notes.compare(at + 12, 3, "GNU") == 0) {
+      std::ostringstream hex;
+      for (const unsigned char byte : notes.substr(at + 12 + name, size))
+        hex << std::hex << std::setw(2) << std::setfill('0') << unsigned{byte};
+      return hex.str();
+    }
+    at += 12 + name + (size + 3) / 4 * 4;
+  }
+  return {};
+}
+
+TEST(ProfileCommand, NamesTheKernelByItsBuildId) {
+  const std::string id = kernel_build_id();
+  ASSERT_THAT(id, Not(IsEmpty()));
+  Child subject = start_subject({"wait acme"});
+  const Directory directory;
+  const std::string file = directory.at("p.otlp");
+  const Outcome outcome =
+      profile({std::to_string(subject.pid()), "--off-cpu", "--duration", "2s", "-o", file});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(content(file), AllOf(HasSubstr("[kernel]"), HasSubstr(id)));
 }
 
 /// `vitrine profile` as user nobody, with just these capabilities.
