@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <string_view>
 
 #include "cli/report.hpp"
@@ -82,6 +84,16 @@ Result<void> go_on_confined(const Needs& needs) {
   return keep(needs.working, needs.working)
       .and_then([] { return confine::gain_nothing(); })
       .and_then([&] { return needs.launches ? filter(needs.calls) : Result<void>{}; });
+}
+
+Confinement confinement_now() {
+  Confinement now;
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    now.gains_nothing = now.gains_nothing || line == "NoNewPrivs:\t1";
+    now.calls_filtered = now.calls_filtered || line == "Seccomp:\t2";
+  }
+  return now;
 }
 
 void give_up_in_thread() noexcept {

@@ -13,6 +13,13 @@ Result<void> begin_confined(const Needs& needs);
 /// Threads that run must have given up theirs (give_up_in_thread). Errors: failed.
 Result<void> go_on_confined(const Needs& needs);
 
+/// What of it is in force now, as the kernel tells (proc_pid_status(5)).
+struct Confinement {
+  bool gains_nothing = false;   ///< no_new_privs
+  bool calls_filtered = false;  ///< by seccomp
+};
+Confinement confinement_now();
+
 /// Of a thread that only sends: all but to read files that we are told to.
 void give_up_in_thread() noexcept;
 

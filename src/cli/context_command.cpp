@@ -1,6 +1,9 @@
 // vitrine context: the process context of a process.
 #include <fmt/format.h>
 
+#include <chrono>
+#include <optional>
+
 #include "cli/at_least_one.hpp"
 #include "cli/command.hpp"
 #include "cli/duration.hpp"
@@ -93,16 +96,19 @@ class ContextCommand : public Command {
     if (!duration_.empty() && watch_.empty()) watch_ = "1s";
     auto interval = watch_.empty() ? std::chrono::milliseconds(0) : parse_interval(watch_);
     if (!interval) return report(interval.error());
-    auto duration =
-        duration_.empty() ? std::chrono::milliseconds::max() : parse_duration(duration_);
-    if (!duration) return report(duration.error());
+    std::optional<std::chrono::milliseconds> duration;  // nothing: until ^C
+    if (!duration_.empty()) {
+      const auto given = parse_duration(duration_);
+      if (!given) return report(given.error());
+      duration = *given;
+    }
     auto redaction = redact_.take();
     if (!redaction) return report(redaction.error());
     redaction_ = std::move(*redaction);
     catch_interrupts();
     auto reader = observe::ContextReader::open(pid_);
     if (!reader) return report(reader.error());
-    return watch_.empty() ? once(**reader) : watch(**reader, *interval, *duration);
+    return watch_.empty() ? once(**reader) : watch(**reader, *interval, duration);
   }
 
  private:
@@ -115,7 +121,7 @@ class ContextCommand : public Command {
   }
 
   int watch(observe::ContextReader& reader, std::chrono::milliseconds interval,
-            std::chrono::milliseconds duration) {
+            std::optional<std::chrono::milliseconds> duration) {
     using Clock = std::chrono::steady_clock;
     const auto start = Clock::now();
     std::optional<format::ProcessContext> last;
@@ -134,7 +140,7 @@ class ContextCommand : public Command {
         if (!show(**state)) return exit_done;
       }
       next += interval;
-      if (next - start >= duration) return exit_done;
+      if (duration && next - start >= *duration) return exit_done;
       sleep_until(next);
       if (interrupted()) return exit_interrupted;
     }

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "cli/command.hpp"
+#include "cli/confinement.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/json.hpp"
 #include "cli/text.hpp"
@@ -30,6 +31,25 @@ std::string coloured(Verdict verdict, const Style& style) {
   return style.red(observe::name(verdict));
 }
 
+/// What holds for this command holds for the others.
+std::vector<observe::Finding> confinement_findings() {
+  const Confinement now = confinement_now();
+  observe::Finding gains{"confinement",
+                         "no_new_privs",
+                         Verdict::yes,
+                         "commands, and what they start to parse files, gain no rights",
+                         {}};
+  if (!now.gains_nothing) gains.verdict = Verdict::no, gains.remedy = "Linux 3.5 or later";
+  observe::Finding calls{
+      "confinement", "seccomp", Verdict::yes, "system calls of commands are filtered", {}};
+  if (!now.calls_filtered) {
+    calls.verdict = Verdict::no;
+    calls.detail = "system calls of commands are not filtered";
+    calls.remedy = "a kernel with CONFIG_SECCOMP_FILTER, and no VITRINE_SECCOMP=off";
+  }
+  return {std::move(gains), std::move(calls)};
+}
+
 class DoctorCommand : public Command {
  public:
   Manual manual() const override {
@@ -38,7 +58,8 @@ class DoctorCommand : public Command {
         "say what this machine and user may do, and what would enable the rest",
         {"Tries each kernel feature and permission that the other commands use, harming nobody, "
          "and tells which reading modes work here. For what does not, the line below says what "
-         "would change it. Then it goes through the commands, and tells which of them will work "
+         "would change it; and how far vitrine confines itself. Then it goes through the commands, "
+         "and tells which of them will work "
          "for this user, and the one line that enables the rest."},
         {{"vitrine doctor", "capabilities, kernel features, reading modes"},
          {"vitrine doctor --json", "one JSON object a finding"}},
@@ -69,6 +90,7 @@ class DoctorCommand : public Command {
       return exit_done;
     }
     std::vector<observe::Finding> findings = observe::examine();
+    for (observe::Finding& finding : confinement_findings()) findings.push_back(std::move(finding));
     const auto held = confine::effective_capabilities();
     const bool has_uprobe_multi = has(findings, "uprobe_multi");
     for (observe::Finding& finding : uses_for(commands, held, has_uprobe_multi))

@@ -17,6 +17,7 @@ struct Use {
   confine::Capabilities own;     ///< about files, or processes of one's own
   confine::Capabilities others;  ///< about processes of other users
   std::string without;           ///< what there is without them
+  bool uprobes = false;          ///< takes what kernels before Linux 6.6 want for them, too
 };
 
 struct Needs {

@@ -20,8 +20,7 @@ std::string or_none(Capabilities set) {
 
 /// With what kernels before 6.6 want for uprobes.
 Capabilities here(Capabilities set, const Use& use, bool has_uprobe_multi) {
-  const bool uprobes = use.line.rfind("trace ", 0) == 0;
-  return uprobes && !has_uprobe_multi ? set | capabilities::admin : set;
+  return use.uprobes && !has_uprobe_multi ? set | capabilities::admin : set;
 }
 
 /// This program, as a shell takes it.

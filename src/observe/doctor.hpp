@@ -15,8 +15,9 @@ struct Finding {
     no,       ///< not there: `remedy` says what would change that
     partial,  ///< there with a restriction that `detail` names
   };
-  std::string topic;  ///< "capabilities", "kernel", "modes", "profiles"; of the command: "commands"
-  std::string what;   ///< "CAP_BPF", "BTF", "mode snapshot"
+  std::string
+      topic;  ///< "capabilities", "kernel", "modes", "profiles"; of the command: "confinement", "commands"
+  std::string what;  ///< "CAP_BPF", "BTF", "mode snapshot"
   Verdict verdict = Verdict::no;
   std::string detail;  ///< what was seen: "perf_event_paranoid is 2"
   std::string remedy;  ///< empty when there is nothing to do
