@@ -4,7 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
+
+#include "cli/choices.hpp"
 
 namespace vitrine::cli {
 namespace {
@@ -33,27 +36,14 @@ struct Node {
   Value positional;
 };
 
-bool is_choice(std::string_view word) {
-  return !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
-  });
-}
-
 /// What the placeholder of a value says: "FILE.d", "pprof|otlp [pprof]", "TIME".
 Value value_of(std::string_view placeholder) {
   if (placeholder.find("FILE") != std::string_view::npos ||
       placeholder.find("DIR") != std::string_view::npos)
     return {Words::files, {}};
-  const std::string_view word = placeholder.substr(0, placeholder.find(' '));
-  if (word.find('|') == std::string_view::npos) return {};
-  Value value{Words::choices, {}};
-  for (std::size_t at = 0; at <= word.size();) {
-    const std::size_t end = std::min(word.find('|', at), word.size());
-    if (!is_choice(word.substr(at, end - at))) return {};
-    value.choices.emplace_back(word.substr(at, end - at));
-    at = end + 1;
-  }
-  return value;
+  std::vector<std::string> choices = choices_of(placeholder);
+  if (choices.empty()) return {};
+  return {Words::choices, std::move(choices)};
 }
 
 Value positional_of(std::string_view name) {
@@ -271,7 +261,9 @@ std::string fish(const std::vector<const Node*>& nodes) {
       out += begin;
       for (const std::string& name : option.names)
         out += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
-      if (option.takes_value) out += " -x" + fish_words(option.value);
+      // -x forbids the files that -F asks for.
+      if (option.takes_value)
+        out += (option.value.words == Words::files ? " -r" : " -x") + fish_words(option.value);
       out += fmt::format(" -d '{}'\n", option.description);
     }
   }
@@ -280,14 +272,11 @@ std::string fish(const std::vector<const Node*>& nodes) {
 
 }  // namespace
 
-std::optional<std::string> completion_script(std::string_view shell, const CLI::App& app) {
+std::string completion_script(std::string_view shell, const CLI::App& app) {
   const Node tree = tree_of(app, "vitrine");
   std::vector<const Node*> nodes;
   flatten(tree, nodes);
-  if (shell == "bash") return bash(nodes);
-  if (shell == "zsh") return zsh(nodes);
-  if (shell == "fish") return fish(nodes);
-  return std::nullopt;
+  return shell == "bash" ? bash(nodes) : shell == "zsh" ? zsh(nodes) : fish(nodes);
 }
 
 }  // namespace vitrine::cli

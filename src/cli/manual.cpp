@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
 
 #include "cli/uses.hpp"
 
@@ -32,6 +35,21 @@ std::string fill(const std::string& text, std::size_t indent) {
   return out + '\n';
 }
 
+/// A command line in lines of at most `columns`, each but the last with a backslash at its end, broken
+/// before options.
+std::string fold(const std::string& line, std::size_t indent) {
+  std::string out;
+  std::string_view rest = line;
+  for (std::size_t margin = indent;; margin = indent + 4) {
+    out += std::string(margin, ' ');
+    const std::size_t room = columns - margin;
+    const std::size_t end = rest.size() <= room ? rest.npos : rest.rfind(" -", room - 2);
+    if (end == rest.npos || end == 0) return out + std::string(rest) + '\n';
+    out += std::string(rest.substr(0, end)) + " \\\n";
+    rest.remove_prefix(end + 1);
+  }
+}
+
 std::string option_head(const CLI::Option& option) {
   std::string head = option.get_positional() ? option.get_name(true) : option.get_name(false, true);
   for (std::size_t comma = head.find(','); comma != std::string::npos;
@@ -49,6 +67,12 @@ class HelpFormatter : public CLI::Formatter {
     constexpr std::size_t indent = 8;
     return "  " + option_head(*option) + '\n' + fill(option->get_description(), indent);
   }
+  std::string make_subcommand(const CLI::App* sub) const override {
+    constexpr std::size_t indent = 10;
+    const std::string text = fill(sub->get_description(), indent);
+    const std::string name = "  " + sub->get_name();
+    return name.size() < indent ? name + text.substr(name.size()) : name + '\n' + text;
+  }
   std::string make_footer(const CLI::App* app) const override { return app->get_footer(); }
 };
 
@@ -60,6 +84,8 @@ std::string roff(const std::string& text) {
       out += "\\e";
     } else if (c == '-') {
       out += "\\-";
+    } else if (c == '"') {  // which macros take for the ends of their arguments
+      out += "\\(dq";
     } else if ((c == '.' || c == '\'') && (out.empty() || out.back() == '\n')) {
       out += std::string("\\&") + c;
     } else {
@@ -74,6 +100,13 @@ std::string header(const std::string& page, const std::string& summary) {
                      roff(page), roff(page), roff(summary));
 }
 
+/// "vitrine-usdt-header"
+std::string page_name(const Manual& manual) {
+  std::string out = "vitrine-" + manual.name;
+  std::replace(out.begin(), out.end(), ' ', '-');
+  return out;
+}
+
 std::string exit_status() {
   return ".SH EXIT STATUS\n"
          ".TP\n0\nDone.\n.TP\n1\nThe work failed.\n.TP\n2\nWrong usage.\n.TP\n3\nNot permitted; "
@@ -82,43 +115,35 @@ std::string exit_status() {
          "Interrupted by the user, after finishing cleanly.\n";
 }
 
+/// Pages as "perf(1)".
 std::string see_also(const std::vector<std::string>& pages) {
   std::string out = ".SH SEE ALSO\n";
   for (std::size_t i = 0; i < pages.size(); ++i) {
     const std::size_t paren = pages[i].find('(');
-    const std::string name =
-        paren == std::string::npos ? "vitrine-" + pages[i] : pages[i].substr(0, paren);
-    const std::string section = paren == std::string::npos ? "(1)" : pages[i].substr(paren);
-    out += fmt::format(".BR {} {}{}\n", roff(name), section, i + 1 < pages.size() ? "," : "");
+    out += fmt::format(".BR {} {}{}\n", roff(pages[i].substr(0, paren)), pages[i].substr(paren),
+                       i + 1 < pages.size() ? "," : "");
   }
   return out;
 }
 
-}  // namespace
-
-std::string page_name(const Manual& manual) {
-  std::string out = manual.name;
-  std::replace(out.begin(), out.end(), ' ', '-');
-  return out;
-}
-
-std::string help_footer(const Manual& manual) {
-  std::string out;
-  for (const std::string& paragraph : manual.paragraphs) out += '\n' + fill(paragraph, 0);
-  if (!manual.examples.empty()) out += "\nExamples:\n";
-  for (const Example& example : manual.examples)
-    out += "  " + example.line + '\n' + fill(example.shows, 6);
-  out += fmt::format("\nman vitrine-{} has the same, and the exit codes.\n", page_name(manual));
-  return out;
-}
-
-std::shared_ptr<CLI::FormatterBase> help_formatter() {
-  return std::make_shared<HelpFormatter>();
-}
-
-std::string man_page(const Command& command, const CLI::App& app) {
+/// What a page points to: what its command does, then the commands above and within it.
+std::vector<std::string> related(Command& command) {
   const Manual manual = command.manual();
-  std::string out = header("vitrine-" + page_name(manual), manual.summary);
+  std::vector<std::string> pages;
+  const auto add = [&](const std::string& page) {
+    if (std::ranges::count(pages, page) == 0) pages.push_back(page);
+  };
+  for (const std::string& other : manual.see_also)
+    add(other.ends_with(')') ? other : "vitrine-" + other + "(1)");
+  for (const Command* part : command.parts()) add(page_name(part->manual()) + "(1)");
+  const std::size_t blank = manual.name.rfind(' ');
+  add((blank == std::string::npos ? "vitrine" : "vitrine-" + manual.name.substr(0, blank)) + "(1)");
+  return pages;
+}
+
+std::string man_page(Command& command, const CLI::App& app) {
+  const Manual manual = command.manual();
+  std::string out = header(page_name(manual), manual.summary);
   out += fmt::format(".SH SYNOPSIS\n.B vitrine {}\n", roff(manual.name));
   std::string positionals;
   std::string options;
@@ -147,7 +172,7 @@ std::string man_page(const Command& command, const CLI::App& app) {
   out += ".SH EXAMPLES\n";
   for (const Example& example : manual.examples)
     out += fmt::format(".TP\n.B {}\n{}\n", roff(example.line), roff(example.shows));
-  return out + uses_roff(command.uses()) + exit_status() + see_also(manual.see_also);
+  return out + uses_roff(command.uses()) + exit_status() + see_also(related(command));
 }
 
 std::string man_page(const std::vector<std::unique_ptr<Command>>& commands) {
@@ -164,9 +189,43 @@ std::string man_page(const std::vector<std::unique_ptr<Command>>& commands) {
   for (const auto& command : commands) {
     const Manual manual = command->manual();
     out += fmt::format(".TP\n.B vitrine {}\n{}\n", roff(manual.name), roff(manual.summary));
-    pages.push_back(page_name(manual));
+    pages.push_back(page_name(manual) + "(1)");
   }
   return out + exit_status() + see_also(pages);
+}
+
+Result<void> write_page(const std::string& directory, const std::string& name,
+                        const std::string& text) {
+  const std::string path = directory + '/' + name + ".1";
+  std::ofstream file(path);
+  if (file << text << std::flush) return {};
+  return fail(ErrorCode::failed, path + " cannot be written: " + std::strerror(errno));
+}
+
+}  // namespace
+
+std::string help_footer(const Manual& manual) {
+  std::string out;
+  for (const std::string& paragraph : manual.paragraphs) out += '\n' + fill(paragraph, 0);
+  if (!manual.examples.empty()) out += "\nExamples:\n";
+  for (const Example& example : manual.examples)
+    out += fold(example.line, 2) + fill(example.shows, 6);
+  out += fmt::format("\nman {} has the same, and the exit codes.\n", page_name(manual));
+  return out;
+}
+
+std::shared_ptr<CLI::FormatterBase> help_formatter() {
+  return std::make_shared<HelpFormatter>();
+}
+
+Result<void> write_man_pages(const std::string& directory,
+                             const std::vector<std::unique_ptr<Command>>& top,
+                             const std::vector<DefinedCommand>& all) {
+  for (const auto& [command, app] : all) {
+    auto written = write_page(directory, page_name(command->manual()), man_page(*command, *app));
+    if (!written) return written;
+  }
+  return write_page(directory, "vitrine", man_page(top));
 }
 
 }  // namespace vitrine::cli

@@ -6,23 +6,27 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
 #include "cli/command.hpp"
 
 namespace vitrine::cli {
 
-/// "usdt-header": what `vitrine --man` and the page of a command are called by.
-std::string page_name(const Manual& manual);
+/// A command, and where its options were defined.
+struct DefinedCommand {
+  Command* command;
+  CLI::App* app;
+};
 
 /// The part of --help below the options: notes and examples.
 std::string help_footer(const Manual& manual);
 
-/// How --help lays out a command's options.
+/// How --help lays out options and commands: in 80 columns.
 std::shared_ptr<CLI::FormatterBase> help_formatter();
 
-/// A man(7) page for one command. `app` is where its options were defined.
-std::string man_page(const Command& command, const CLI::App& app);
-
-/// The man(7) page of `vitrine` itself.
-std::string man_page(const std::vector<std::unique_ptr<Command>>& commands);
+/// Writes a man(7) page for each of `all`, and one for `vitrine` itself, whose commands are `top`.
+/// Errors: failed.
+Result<void> write_man_pages(const std::string& directory,
+                             const std::vector<std::unique_ptr<Command>>& top,
+                             const std::vector<DefinedCommand>& all);
 
 }  // namespace vitrine::cli

@@ -71,9 +71,6 @@ void ProfileRequest::define(CLI::App& app) {
 }
 
 Result<void> ProfileRequest::take() {
-  if (exec_ && options.command.empty())
-    return fail(ErrorCode::usage, "--exec needs a command",
-                "write it after --: --exec -- ./server");
   options.on_cpu = on_cpu_ || !options.off_cpu;
   options.kernel_frames = !no_kernel_;
   if (!options.off_cpu && (options.preempted || !min_block_.empty()))

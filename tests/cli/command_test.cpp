@@ -3,89 +3,29 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "abi/process_context.hpp"
+
 namespace vitrine::test {
 namespace {
 
 using testing::HasSubstr;
-using testing::StartsWith;
+using Words = std::vector<std::string>;
 
 std::vector<nlohmann::json> json_lines(const std::string& text) {
   std::vector<nlohmann::json> objects;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) objects.push_back(nlohmann::json::parse(line));
   return objects;
-}
-
-const std::vector<std::string> commands = {"ps", "labels", "context", "probes", "trace", "doctor"};
-
-// ---- help -------------------------------------------------------------------------------------
-
-TEST(Help, OfEachCommandHasAnExampleAndNamesItsManualPage) {
-  for (const std::string& command : commands) {
-    const Outcome help = vitrine({command, "--help"});
-    EXPECT_EQ(help.status, 0);
-    EXPECT_THAT(help.out, HasSubstr("Examples:\n  vitrine " + command));
-    EXPECT_THAT(help.out, HasSubstr("man vitrine-" + command));
-    EXPECT_EQ(help.err, "");
-  }
-}
-
-TEST(Help, FitsEightyColumns) {
-  for (const std::string& command : commands) {
-    std::istringstream lines(vitrine({command, "--help"}).out);
-    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
-  }
-}
-
-TEST(Help, WithoutACommandShowsHelpAndFailsAsUsage) {
-  const Outcome none = vitrine({});
-  EXPECT_EQ(none.status, 2);
-  EXPECT_THAT(none.out, HasSubstr("labels"));
-}
-
-TEST(Manual, PagesOfAllCommandsPassTheLint) {
-  std::vector<std::string> pages = {"vitrine"};
-  for (const std::string& command : commands) pages.push_back("vitrine-" + command);
-  for (const std::string& page : pages) {
-    const std::string file = std::string(MAN_DIR) + "/" + page + ".1";
-    std::ifstream stream(file);
-    const std::string text{std::istreambuf_iterator<char>(stream), {}};
-    EXPECT_THAT(text, HasSubstr(".SH EXIT STATUS")) << file;
-    const Outcome lint = run({"mandoc", "-T", "lint", "-W", "warning", file});
-    EXPECT_EQ(lint.status, 0) << lint.out;
-  }
-}
-
-// ---- wrong usage ------------------------------------------------------------------------------
-
-TEST(Usage, ErrorsExitWithTwoAndSayWhatIsWrong) {
-  const std::vector<std::vector<std::string>> wrong = {
-      {"no-such-command"},
-      {"labels"},
-      {"labels", "abc"},
-      {"labels", "-5"},
-      {"labels", "1", "--mode", "magic"},
-      {"labels", "1", "--duration", "5"},
-      {"labels", "1", "--watch=0"},
-      {"labels", "1", "--no-such-option"},
-      {"labels", "--exec"},
-      {"context"},
-      {"labels", "1", "--max-labels", "0"},
-  };
-  for (const auto& arguments : wrong) {
-    const Outcome outcome = vitrine(arguments);
-    EXPECT_EQ(outcome.status, 2) << arguments.back() << ": " << outcome.err;
-    EXPECT_NE(outcome.err, "") << arguments.back();
-    EXPECT_EQ(outcome.out, "") << arguments.back();
-  }
 }
 
 // ---- targets that cannot be read --------------------------------------------------------------
@@ -125,6 +65,8 @@ TEST(BadTarget, FilesThatAreNoneAreRefusedAtOnce) {
       const Outcome outcome = vitrine(command);
       EXPECT_EQ(outcome.status, 1) << command[0] << ' ' << path;
       EXPECT_THAT(outcome.err, AllOf(HasSubstr(path), HasSubstr(why))) << command[0];
+      const bool opened = path != place + "/loop";
+      EXPECT_THAT(outcome.err, HasSubstr(opened ? " is wanted\n" : "vitrine: "));
     }
   std::filesystem::remove_all(place);
 }
@@ -161,6 +103,24 @@ TEST(BadTarget, APublisherOfNothingIsToldWhatWasLookedForAndWhy) {
   const Outcome context = vitrine({"context", std::to_string(child.pid())});
   EXPECT_EQ(context.status, 1);
   EXPECT_THAT(context.err, HasSubstr("OTEL_CTX"));
+}
+
+/// As a publisher leaves it that is killed in the middle of an update.
+TEST(BadTarget, AContextThatIsNeverFinishedIsAFailureAndNobodysInterrupt) {
+  const int file = ::memfd_create("OTEL_CTX", MFD_CLOEXEC);
+  const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  ASSERT_EQ(::ftruncate(file, static_cast<off_t>(size)), 0);
+  void* const page = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+  ::close(file);
+  ASSERT_NE(page, MAP_FAILED);
+  abi::process_context::Header header{{}, abi::process_context::version, 16, 0, 4096};
+  std::memcpy(header.signature, abi::process_context::signature, sizeof header.signature);
+  std::memcpy(page, &header, sizeof header);
+  const Outcome outcome = vitrine({"context", std::to_string(::getpid())});
+  ::munmap(page, size);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("it is being updated"));
+  EXPECT_THAT(outcome.err, HasSubstr("try again"));
 }
 
 TEST(BadTarget, ForeignProcessesNeedACapabilityAndTheMessageNamesIt) {
@@ -223,6 +183,13 @@ TEST_F(Service, ShowsItsContext) {
   EXPECT_THAT(vitrine({"context", pid()}).out, HasSubstr("service.name"));
 }
 
+TEST_F(Service, ItsContextIsWatchedUntilTheUserInterrupts) {
+  Child watch = Child::spawn({VITRINE, "context", pid(), "--watch=20ms", "--json"});
+  ASSERT_TRUE(watch.read_line().has_value());
+  watch.signal(SIGINT);
+  EXPECT_EQ(watch.wait(), 130) << watch.rest_of_errors();
+}
+
 TEST_F(Service, ShowsLabelsInEveryMode) {
   for (const std::string mode : {"snapshot", "ebpf", "ptrace"}) {
     bool tenant_seen = false;
@@ -278,6 +245,37 @@ TEST(Exec, StartsAProgramWatchesItAndEndsWithIt) {
       vitrine({"labels", "--watch=50ms", "--json", "--exec", "--", DEMO_SERVICE, "--seconds", "1"});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("tenant"));
+}
+
+TEST(Exec, AProgramThatIgnoresToBeEndedIsKilledAndThatIsTold) {
+  const Words stubborn = {"--exec", "--", "sh", "-c",
+                          "trap '' TERM; echo ready; while :; do sleep 1; done"};
+  for (const Words& how : {Words{"labels", "--watch=100ms"}, {"profile"}}) {
+    Words command{VITRINE};
+    command.insert(command.end(), how.begin(), how.end());
+    command.insert(command.end(), stubborn.begin(), stubborn.end());
+    Child watch = Child::spawn(command);
+    ASSERT_EQ(watch.read_line(), "ready") << how[0];
+    watch.signal(SIGINT);
+    EXPECT_EQ(watch.wait(patience * 3), 130) << how[0];
+    EXPECT_THAT(watch.rest_of_errors(), HasSubstr("ignored SIGTERM, and was killed")) << how[0];
+  }
+}
+
+TEST(Doctor, SaysHowTheCommandIsConfined) {
+  const Outcome doctor = vitrine({"doctor", "--json"});
+  std::map<std::string, std::string> verdicts;
+  for (const auto& finding : json_lines(doctor.out))
+    if (finding["topic"] == "confinement") verdicts[finding["what"]] = finding["verdict"];
+  EXPECT_EQ(verdicts["no_new_privs"], "yes");
+#ifdef UNFILTERED
+  EXPECT_EQ(verdicts["seccomp"], "no");
+#else
+  EXPECT_EQ(verdicts["seccomp"], "yes");
+  ChildOptions off;
+  off.env = {"VITRINE_SECCOMP=off"};
+  EXPECT_THAT(run({VITRINE, "doctor"}, off).out, HasSubstr("no VITRINE_SECCOMP=off"));
+#endif
 }
 
 TEST(Doctor, SaysWhichModesWorkHere) {

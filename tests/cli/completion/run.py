@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Asks bash, zsh and fish what they offer, with the scripts that the command prints.
+"""Asks bash, zsh and fish what they offer, with the scripts that the command prints; and looks
+whether each command and option that --help tells of is offered.
 
 usage: run.py VITRINE
 """
@@ -10,6 +11,9 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).parent
+sys.path.insert(0, str(HERE.parent / "examples"))
+import command_tree  # noqa: E402
+
 VITRINE = sys.argv[1]
 FAILED = []
 
@@ -37,6 +41,8 @@ def bash(script, line):
 def fish(script, line):
     done = subprocess.run(["fish", "--no-config", "-c", f"source {script}; complete -C '{line}'"],
                           capture_output=True, text=True, check=True)
+    if done.stderr:
+        FAILED.append(f"fish: {done.stderr[:200]}")
     return [offer.split("\t")[0] for offer in done.stdout.splitlines()]
 
 
@@ -45,6 +51,22 @@ def zsh(script, line):
                           capture_output=True, text=True, check=True, timeout=60)
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", " ", done.stdout)
     return re.findall(r"[\w-]+", shown)
+
+
+def zsh_text(script, line):
+    """What the function of a command has in it: to ask zsh takes seconds a line."""
+    name = "_".join(["", *line.split()[:-1 if line.endswith("-") else None]])
+    body = re.search(rf"(?m)^{name}\(\) \{{\n(.*?)^\}}", script.read_text(), re.DOTALL)
+    return re.findall(r"'(?:\*(-[\w-]+)\[|([\w-]+):)", body.group(1)) if body else []
+
+
+def all_cases():
+    """For each command: its options, and the commands in it."""
+    for command in command_tree.commands(VITRINE):
+        line = " ".join(["vitrine", *command.words, ""])
+        yield line + "--", [name for name in command.options if name.startswith("--")]
+        if command.parts:
+            yield line, command.parts
 
 
 def main():
@@ -60,6 +82,14 @@ def main():
                 wrong = [] if shell == "zsh" else [word for word in unwanted if word in got]
                 if missing or wrong:
                     FAILED.append(f"{shell}: '{line}': missing {missing}, unwanted {wrong}, got {got[:40]}")
+            for line, wanted in all_cases():
+                if shell == "zsh":
+                    got = ["".join(pair) for pair in zsh_text(script, line)]
+                else:
+                    got = offers(script, line)
+                missing = [word for word in wanted if word not in got]
+                if missing or not wanted:
+                    FAILED.append(f"{shell}: '{line}': missing {missing} of {wanted}, got {got[:60]}")
     refused = subprocess.run([VITRINE, "--completion", "tcsh"], capture_output=True, text=True)
     if refused.returncode != 2 or "tcsh" not in refused.stderr:
         FAILED.append(f"an unknown shell: exit {refused.returncode}, {refused.stderr}")

@@ -13,14 +13,18 @@ class Command:
 
 
 def section(text, title):
-    """The lines below a title that begin with blanks."""
+    """The lines below a title that begin with blanks; those that were folded whole."""
+    text = re.sub(r" \\\n +", " ", text)
     found = re.search(rf"^{title}:\n((?:[ ]+.*\n|\n(?=  ))*)", text, re.MULTILINE)
     return found.group(1).splitlines() if found else []
 
 
+def text_of(vitrine, words):
+    return subprocess.run([vitrine, *words, "--help"], check=True, capture_output=True, text=True).stdout
+
+
 def read(vitrine, words=()):
-    text = subprocess.run([vitrine, *words, "--help"], check=True, capture_output=True,
-                          text=True).stdout
+    text = text_of(vitrine, words)
     options = {}
     for line in section(text, "Options"):
         head = re.match(r"  (-\S.*)", line)

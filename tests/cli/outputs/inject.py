@@ -172,10 +172,10 @@ def errors(pid, folder, path):
                       [b"profile", pid, b"--duration", b"100ms", b"--export", b"otlp+http://127.0.0.1:9/", b"--spool", nowhere],
                       [b"context", pid, b"--redact", b"a", b"--redact-secret", nowhere],
                       [b"check", b"--profile", PAYLOAD, path], [b"usdt", b"header", b"-s", nowhere],
-                      [b"usdt", b"link", nowhere, nowhere], [b"--completion", PAYLOAD], [b"--man", PAYLOAD])
+                      [b"usdt", b"link", nowhere, nowhere], [b"--completion", PAYLOAD], [b"--man-into", PAYLOAD])
     for arguments, (what, done) in zip(wrong, all_of(vitrine, wrong)):
         text(what, done.stdout)
-        if not done.stdout and not done.stderr and arguments[0] != b"--man":
+        if not done.stdout and not done.stderr:
             FAILED.append(f"{what}: not a word")
     vitrine("profile", pid, "--duration", "100ms", "--export", "otlp",
             environment={"OTEL_EXPORTER_OTLP_ENDPOINT": os.fsdecode(PAYLOAD)})

@@ -1,0 +1,123 @@
+// Wrong usage, as a user meets it: what is wrong is named, and what was meant, and what to do.
+#include "cli/command.hpp"
+
+namespace vitrine::test {
+namespace {
+
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::StartsWith;
+using Words = std::vector<std::string>;
+
+struct Mistake {
+  Words words;
+  std::string message;
+  std::string remedy;
+};
+
+void PrintTo(const Mistake& mistake, std::ostream* out) {
+  for (const std::string& word : mistake.words) *out << word << ' ';
+}
+
+const Mistake mistakes[] = {
+    // Commands.
+    {{"lables"},
+     "there is no command 'lables'",
+     "did you mean labels? `vitrine --help` lists them"},
+    {{"trcae", "1"}, "there is no command 'trcae'", "did you mean trace?"},
+    {{"no-such-command"}, "there is no command 'no-such-command'", "`vitrine --help` lists them"},
+    {{"usdt", "haeder"},
+     "usdt: there is no command 'haeder'",
+     "did you mean header? `vitrine usdt"},
+    {{"usdt"}, "usdt: which command?", "`vitrine usdt --help`"},
+    {{"--"}, "no command is given", "`vitrine --help`"},
+    // Options.
+    {{"labels", "1", "--duraton", "5s"},
+     "labels: there is no option --duraton",
+     "did you mean --duration? `vitrine labels --help` lists them"},
+    {{"labels", "1", "--dur=5s"}, "there is no option --dur", "did you mean --duration?"},
+    {{"profile", "-duration", "5s", "1"},
+     "there is no option -duration",
+     "did you mean --duration?"},
+    {{"labels", "1", "--no-such-option"}, "no option --no-such-option", "`vitrine labels --help`"},
+    {{"labels", "-5"}, "there is no option -5", "`vitrine labels --help`"},
+    {{"usdt", "link", "--sritct"}, "usdt link: there is no option --sritct", "mean --strict?"},
+    {{"--json", "ps"}, "there is no option --json", "follow the command: vitrine COMMAND --json"},
+    // Values.
+    {{"labels", "1", "--mode", "snapshto"},
+     "--mode takes snapshot, ebpf, ptrace, not 'snapshto'",
+     "did you mean snapshot?"},
+    {{"labels", "1", "--mode=magic"}, "not 'magic'", "`vitrine labels --help`"},
+    {{"check", "--profile", "sdt,dfo", "x"}, "sdt, dof, all, not 'dfo'", "did you mean dof?"},
+    {{"profile", "1", "--format", "pprfo"}, "not 'pprfo'", "did you mean pprof?"},
+    {{"usdt", "header", "-s", "x.d", "--enabled", "semaphor"}, "not 'semaphor'", "mean semaphore?"},
+    {{"--completion", "tcsh"},
+     "--completion takes bash, zsh, fish, not 'tcsh'",
+     "`vitrine --help`"},
+    {{"labels", "--freq"}, "labels: --freq needs a value: HZ", "`vitrine labels --help`"},
+    {{"usdt", "link", "-s"}, "usdt link: -s needs a value: FILE.d", "`vitrine usdt link --help`"},
+    {{"labels", "1", "--freq", "0"}, "--freq: Value 0 not in range", "`vitrine labels --help`"},
+    {{"labels", "1", "--duration", "5"}, "'5' is not a duration", "500ms, 2s, 1m"},
+    {{"labels", "1", "--watch=0"}, "an interval of 0", "--watch=500ms"},
+    {{"labels", "1", "--max-labels", "0"}, "--max-labels: Value 0", "`vitrine labels --help`"},
+    // Targets.
+    {{"labels"}, "which process?", "vitrine ps lists"},
+    {{"labels", "abc"}, "PID: a whole number", "`vitrine labels --help`"},
+    {{"context"}, "context: PID is required", "`vitrine context --help`"},
+    {{"context", "1", "2"}, "context: nothing is done with 2", "`vitrine context --help`"},
+    {{"ps", "4242"}, "ps: nothing is done with 4242", "`vitrine ps --help`"},
+    {{"labels", "1", "--exec", "--", "true"}, "either a PID or --exec", "leave one of them out"},
+    {{"labels", "--exec"}, "--exec needs a command", "--exec -- ./server"},
+    {{"trace", "--exec", "./server"}, "--exec needs a command", "write it after --"},
+    {{"profile", "--exec", "--"}, "--exec needs a command", "write it after --"},
+    // What does not go together.
+    {{"trace", "1", "--count", "--sum", "arg1"},
+     "--count excludes --sum",
+     "`vitrine trace --help`"},
+    {{"trace", "1", "--match", "id"}, "--match requires --latency", "`vitrine trace --help`"},
+};
+
+class Mistakes : public testing::TestWithParam<Mistake> {};
+
+TEST_P(Mistakes, AreToldWithWhatToDo) {
+  const Outcome outcome = vitrine(GetParam().words);
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, StartsWith("vitrine: "));
+  const std::size_t line = outcome.err.find('\n');
+  ASSERT_NE(line, std::string::npos);
+  EXPECT_THAT(outcome.err.substr(0, line), HasSubstr(GetParam().message));
+  EXPECT_THAT(outcome.err.substr(line), HasSubstr("\n  "));
+  EXPECT_THAT(outcome.err.substr(line), HasSubstr(GetParam().remedy));
+  EXPECT_THAT(outcome.err, EndsWith("\n"));
+}
+
+INSTANTIATE_TEST_SUITE_P(, Mistakes, testing::ValuesIn(mistakes));
+
+TEST(Usage, WithoutACommandShowsHelp) {
+  const Outcome none = vitrine({});
+  EXPECT_EQ(none.status, 2);
+  EXPECT_THAT(none.out, HasSubstr("labels"));
+}
+
+TEST(Usage, HelpIsACommandToo) {
+  EXPECT_EQ(vitrine({"help", "labels"}).out, vitrine({"labels", "--help"}).out);
+  EXPECT_EQ(vitrine({"help"}).out, vitrine({"--help"}).out);
+  EXPECT_EQ(vitrine({"help"}).status, 0);
+}
+
+TEST(Usage, AllThatFollowsExecBelongsToTheProgram) {
+  const Outcome outcome = vitrine({"labels", "--exec", "--", "echo", "--jsno", "--exec", "--", "-x",
+                                   "--watch", "help", "--mode", "magic"});
+  EXPECT_EQ(outcome.out, "--jsno --exec -- -x --watch help --mode magic\n") << outcome.err;
+}
+
+/// An option's value may look like an option, or a command.
+TEST(Usage, ValuesAreNotTakenForOptions) {
+  const Outcome outcome = vitrine({"trace", "4194300", "x:*", "--where", "-5 < arg0"});
+  EXPECT_EQ(outcome.status, 4) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("4194300"));
+}
+
+}  // namespace
+}  // namespace vitrine::test
