@@ -123,6 +123,20 @@ class Worker {
   std::jthread thread_;
 };
 
+/// Returns when a thread, of which nothing else is to be expected, sleeps in this system call.
+inline void until_it_waits(pid_t pid, pid_t tid, const char* call) {
+  const std::string path =
+      "/proc/" + std::to_string(pid) + "/task/" + std::to_string(tid) + "/syscall";
+  for (std::string number; number != call; std::this_thread::sleep_for(1ms)) {
+    std::ifstream file(path);
+    file >> number;
+  }
+}
+
+inline constexpr const char* read_call = "0";
+inline constexpr const char* pause_call = "34";
+inline constexpr const char* futex_call = "202";
+
 /// A child that does something until it is killed.
 class ChildProcess {
  public:

@@ -258,7 +258,7 @@ TEST(ProfilerOffCpu, TellsOfThreadsThatDoNotComeBack) {
     }
     slots = {};
   });
-  std::this_thread::sleep_for(50ms);
+  until_it_waits(::getpid(), worker.tid(), read_call);
   own.finish();
   ASSERT_EQ(::write(ends[1], "x", 1), 1);
   worker.stop();
@@ -300,7 +300,7 @@ TEST(ProfilerOffCpu, CountsWhatHasNoRoomToWait) {
       std::unique_lock lock(mutex);
       condition.wait(lock, stop, [] { return false; });
     }));
-  std::this_thread::sleep_for(50ms);
+  for (const auto& worker : workers) until_it_waits(::getpid(), worker->tid(), futex_call);
   own.finish();
   for (auto& worker : workers) worker->stop();
   const ProfilerCounters counters = own.profiler->counters();

@@ -65,20 +65,6 @@ class Pipe {
   int ends_[2] = {-1, -1};
 };
 
-/// Returns when a thread, of which nothing else is to be expected, sleeps in this system call.
-void until_it_waits(pid_t pid, pid_t tid, const char* call) {
-  const std::string path =
-      "/proc/" + std::to_string(pid) + "/task/" + std::to_string(tid) + "/syscall";
-  for (std::string number; number != call; std::this_thread::sleep_for(1ms)) {
-    std::ifstream file(path);
-    file >> number;
-  }
-}
-
-constexpr const char* read_call = "0";
-constexpr const char* pause_call = "34";
-constexpr const char* futex_call = "202";
-
 TEST(WaitingThreads, HaveLabelsStacksAndTheWholeTime) {
   Pipe pipe;
   OwnSet set;
