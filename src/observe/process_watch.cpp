@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <thread>
+#include <utility>
 
 namespace vitrine::observe {
 namespace {
@@ -46,6 +47,9 @@ void ProcessWatch::end_launched() {
 void ProcessWatch::take_events() {
   if (!events_) return;
   for (const target::ProcessEvent& event : events_->take()) handle(event);
+  // Once, however often one has changed since: else one that executes programs without end keeps us
+  // at it without end.
+  for (const pid_t pid : std::exchange(changed_, {})) listener_.changed(pid, false);
   if (events_->lost() == events_lost_) return;
   events_lost_ = events_->lost();
   for (const pid_t pid : processes_.all()) to_look_at_[pid] = {Clock::now(), 0};
@@ -57,6 +61,8 @@ void ProcessWatch::handle(const target::ProcessEvent& event) {
   switch (event.kind) {
     case Kind::forked:
       if (has(pid)) take_ended();  // whose number this one has
+      changed_.erase(pid);
+      if (changed_.erase(event.parent) != 0) listener_.changed(event.parent, false);
       listener_.forked(event.parent, pid);
       if (!follow_ || !has_had(event.parent)) return;
       lineage_.insert(pid);
@@ -71,7 +77,7 @@ void ProcessWatch::handle(const target::ProcessEvent& event) {
     case Kind::executed:
     case Kind::mapped:
       if (!has(pid) && !listener_.knows(pid) && !listener_.concerns(event)) return;
-      listener_.changed(pid, false);
+      changed_.insert(pid);
       look_again_soon(pid);
       return;
   }

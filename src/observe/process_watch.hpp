@@ -86,6 +86,7 @@ class ProcessWatch {
   std::set<pid_t> lineage_;  ///< processes that followed ones have forked; some may be gone
   std::unique_ptr<target::ProcessEvents> events_;
   std::uint64_t events_lost_ = 0;
+  std::set<pid_t> changed_;  ///< by the events that are being taken, and not looked at yet
   Clock::time_point awake_;  ///< when wait() was ended by an event last
   /// Processes to look at once more, and how often they have been.
   std::map<pid_t, std::pair<Clock::time_point, std::size_t>> to_look_at_;
