@@ -1,8 +1,5 @@
 #include "worker/confinement.hpp"
 
-#include <fcntl.h>
-#include <linux/capability.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -14,6 +11,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "child/beginning.hpp"
 #include "worker/channel.hpp"
 #include "worker/used_memory.hpp"
 #include "worker/worker.hpp"
@@ -91,45 +89,10 @@ void limit(__rlimit_resource resource, std::uint64_t most) {
 
 rlim_t longest_time = 0;  // that this process can be allowed; seconds
 
-/// Root or not, the process keeps none: what opens files for it has them.
-void drop_capabilities() {
-  __user_cap_header_struct head{_LINUX_CAPABILITY_VERSION_3, 0};
-  __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {};
-  ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-  ::syscall(SYS_capset, &head, none);
-}
-
 }  // namespace
 
-int leave_everything(int keep) {
-  struct sigaction standard {};
-  standard.sa_handler = SIG_DFL;
-  for (int number = 1; number < NSIG; ++number) ::sigaction(number, &standard, nullptr);
-  // A terminal and a service manager send these to all of a group: it is for the parent to end us.
-  struct sigaction passed_over {};
-  passed_over.sa_handler = SIG_IGN;
-  for (const int number : {SIGHUP, SIGINT, SIGQUIT, SIGTERM})
-    ::sigaction(number, &passed_over, nullptr);
-  const int socket = 3;
-  if (keep < socket) keep = ::fcntl(keep, F_DUPFD, socket);  // out of the way of 0 to 2
-  const int nothing = ::open("/dev/null", O_RDWR);
-  for (int fd = 0; fd < socket; ++fd) ::dup2(nothing, fd);
-  if (keep != socket) ::dup2(keep, socket);
-  if (::syscall(SYS_close_range, socket + 1, ~0U, 0) != 0)  // before Linux 5.9
-    for (long fd = socket + 1; fd < ::sysconf(_SC_OPEN_MAX); ++fd) ::close(static_cast<int>(fd));
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  return socket;
-}
-
 void confine(int socket, pid_t parent, const char* name, std::uint64_t memory) {
-  ::prctl(PR_SET_NAME, name);
-  ::prctl(PR_SET_DUMPABLE, 0);
-  drop_capabilities();
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(0);  // it went before it could have been noticed
-  limit(RLIMIT_CORE, 0);
+  child::settle(name, parent, -1);  // root or not, it keeps nothing: what opens files for it does
   limit(RLIMIT_FSIZE, 0);
   if (const std::uint64_t now = used_memory("/proc/self/statm").address_space; now != 0)
     limit(RLIMIT_AS, now + memory);

@@ -13,11 +13,6 @@
 
 namespace vitrine::worker {
 
-/// Gives a child that was just forked nothing of its parent's but memory: signals as at the start
-/// of a program, the one descriptor `keep`; nothing on 0 to 2. Returns what `keep` has become.
-/// Async-signal-safe.
-int leave_everything(int keep);
-
 /// For good: no capability, no core dump, no more than `memory` bytes of address space beyond what
 /// there is, no system call that is not needed, no life after `parent`. Opening a file becomes a
 /// question (Kind::open) over `socket`: the descriptor that comes back is what the call returns.

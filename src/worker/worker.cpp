@@ -27,58 +27,17 @@ Result<Worker> Worker::start(const char* name, const Limits& limits,
   FileDescriptor ours(pair[0]), its(pair[1]);
   const pid_t parent = ::getpid();
   static_cast<void>(worker_filter());
-  // The child must not run a handler of the program that we are part of.
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  const pid_t pid = ::fork();
-  if (pid == 0) serve(its.get(), parent, name, limits, make);
-  const int error = errno;
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (pid < 0) return fail(ErrorCode::failed, fmt::format("cannot fork: {}", std::strerror(error)));
-  FileDescriptor handle(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  return Worker(Channel(std::move(ours)), pid, std::move(handle), limits);
+  auto process = child::Child::start(child::Kind::forked,
+                                     [&] { serve(its.get(), parent, name, limits, make); });
+  if (!process) return tl::unexpected<Error>(std::move(process.error()));
+  return Worker(Channel(std::move(ours)), std::move(*process), limits);
 }
 
-Worker::Worker(Channel channel, pid_t pid, FileDescriptor handle, const Limits& limits)
+Worker::Worker(Channel channel, child::Child process, const Limits& limits)
     : channel_(std::move(channel)),
-      pid_(pid),
-      handle_(std::move(handle)),
+      process_(std::move(process)),
       limits_(limits),
-      at_first_(used_memory_of(pid).resident) {}
-
-Worker::Worker(Worker&& other) noexcept
-    : channel_(std::move(other.channel_)),
-      pid_(std::exchange(other.pid_, -1)),
-      handle_(std::move(other.handle_)),
-      limits_(other.limits_),
-      at_first_(other.at_first_) {}
-
-Worker& Worker::operator=(Worker&& other) noexcept {
-  std::swap(channel_, other.channel_);
-  std::swap(pid_, other.pid_);
-  std::swap(handle_, other.handle_);
-  std::swap(limits_, other.limits_);
-  std::swap(at_first_, other.at_first_);
-  return *this;
-}
-
-Worker::~Worker() {
-  end();
-}
-
-void Worker::end() noexcept {
-  if (pid_ < 0) return;
-  // A program that reaps every child of its own may have had ours too: the number can be
-  // another's by now, the handle cannot.
-  if (handle_)
-    ::syscall(SYS_pidfd_send_signal, handle_.get(), SIGKILL, nullptr, 0);
-  else
-    ::kill(pid_, SIGKILL);
-  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-  }
-  pid_ = -1;
-}
+      at_first_(used_memory_of(process_.pid()).resident) {}
 
 /// What became of the worker, said of its parser.
 tl::unexpected<Error> Worker::reason_of_end(Error seen) {
@@ -87,33 +46,29 @@ tl::unexpected<Error> Worker::reason_of_end(Error seen) {
                                               std::chrono::duration<double>(limits_.time).count()));
   };
   if (seen.code == ErrorCode::limit) {
-    end();
+    process_.end();
     return took_too_long();
   }
   if (seen.code == ErrorCode::malformed) return made_no_sense();
   // It has let go of the socket, so that it is about to end; if it only pretends to, it is made to.
-  pollfd ending{handle_.get(), POLLIN, 0};
-  if (::poll(&ending, 1, 1000) != 1) {
-    end();
+  const auto ended = process_.wait(std::chrono::seconds(1));
+  if (!ended) {
+    process_.end();
     return fail(ErrorCode::failed, "its parser hung up");
   }
-  int status = 0;
-  pid_t ended = 0;
-  while ((ended = ::waitpid(pid_, &status, 0)) < 0 && errno == EINTR) {
-  }
-  pid_ = -1;
-  if (ended > 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU) return took_too_long();
-  if (ended > 0 && WIFEXITED(status) && WEXITSTATUS(status) == out_of_memory)
+  const int status = *ended;
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU) return took_too_long();
+  if (WIFEXITED(status) && WEXITSTATUS(status) == out_of_memory)
     return fail(ErrorCode::limit, fmt::format("its parser was stopped: it needed more than {} MiB",
                                               limits_.memory >> 20));
-  if (ended > 0 && WIFSIGNALED(status))
+  if (WIFSIGNALED(status))
     return fail(ErrorCode::failed,
                 fmt::format("its parser crashed ({})", ::strsignal(WTERMSIG(status))));
   return fail(ErrorCode::failed, "its parser ended");
 }
 
 tl::unexpected<Error> Worker::made_no_sense() {
-  end();
+  process_.end();
   return fail(ErrorCode::failed, "its parser answered what makes no sense");
 }
 
@@ -142,11 +97,11 @@ Result<std::vector<std::byte>> Worker::ask(std::span<const std::byte> question, 
 
 bool Worker::is_there() const {
   pollfd ended{channel_.descriptor(), POLLIN, 0};  // unasked it says nothing, but hangs up
-  return pid_ > 0 && ::poll(&ended, 1, 0) == 0;
+  return process_ && ::poll(&ended, 1, 0) == 0;
 }
 
 std::uint64_t Worker::memory() const {
-  const std::uint64_t now = used_memory_of(pid_).resident;
+  const std::uint64_t now = used_memory_of(process_.pid()).resident;
   return now > at_first_ ? now - at_first_ : 0;
 }
 

@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 
+#include "child/child.hpp"
 #include "worker/channel.hpp"
 #include "worker/limits.hpp"
 #include "worker/service.hpp"
@@ -23,6 +24,7 @@ namespace vitrine::worker {
 using Open = std::function<FileDescriptor(std::uint32_t root, const std::string& path)>;
 inline constexpr std::uint32_t any_root = ~std::uint32_t{0};
 
+/// Ends with its Worker.
 class Worker {
  public:
   /// `name`: of the process, at most 15 characters. `make` is called in it. The thread that starts
@@ -30,11 +32,6 @@ class Worker {
   static Result<Worker> start(const char* name, const Limits& limits,
                               const std::function<std::unique_ptr<Service>()>& make);
 
-  Worker(Worker&& other) noexcept;
-  Worker& operator=(Worker&& other) noexcept;
-  Worker(const Worker&) = delete;
-  Worker& operator=(const Worker&) = delete;
-  ~Worker();  ///< ends it
 
   /// What the service answers, at most `most` bytes. `file`: a descriptor that it gets a copy of;
   /// -1: none. Errors: failed (it crashed, or made no sense: the message says which), limit (it took
@@ -52,14 +49,12 @@ class Worker {
   [[nodiscard]] std::uint64_t memory() const;
 
  private:
-  Worker(Channel channel, pid_t pid, FileDescriptor handle, const Limits& limits);
+  Worker(Channel channel, child::Child process, const Limits& limits);
 
-  void end() noexcept;
   tl::unexpected<Error> reason_of_end(Error seen);
 
   Channel channel_;
-  pid_t pid_ = -1;         ///< -1: there is none
-  FileDescriptor handle_;  ///< pidfd
+  child::Child process_;
   Limits limits_;
   std::uint64_t at_first_ = 0;  ///< bytes resident
 };

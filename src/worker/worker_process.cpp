@@ -4,6 +4,7 @@
 
 #include <new>
 
+#include "child/beginning.hpp"
 #include "worker/confinement.hpp"
 
 namespace vitrine::worker {
@@ -30,7 +31,7 @@ void answer_questions(int socket, const Limits& limits,
 
 void serve(int socket, pid_t parent, const char* name, const Limits& limits,
            const std::function<std::unique_ptr<Service>()>& make) {
-  socket = leave_everything(socket);
+  socket = child::leave_everything(socket);
   confine(socket, parent, name, limits.memory);
   try {
     answer_questions(socket, limits, make);
