@@ -236,6 +236,9 @@ Result<Report> check_process(int pid, const Options& options) {
       leader ? fmt::format("process {} ({})", pid, leader->comm) : fmt::format("process {}", pid);
   if (auto done = ProcessCheck(*process, options, report).run(); !done)
     return fail_while(report.target, std::move(done.error()));
+  if (auto why = process->memory().withheld();
+      !why.empty() && std::ranges::find(report.notes, why) == report.notes.end())
+    report.notes.push_back(std::move(why));
   return report;
 }
 

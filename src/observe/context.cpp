@@ -26,6 +26,7 @@ class ProcessSource : public ContextSource {
     return target::context_mappings(process_.proc_dir());
   }
   Result<void> verify() override { return process_.verify(); }
+  Error explain(Error error) override { return process_.memory().explain(std::move(error)); }
 
  private:
   target::Process& process_;
@@ -39,6 +40,7 @@ class OwnedProcess : public ContextSource {
   Memory& memory() override { return source_.memory(); }
   Result<target::ContextMappings> mappings() override { return source_.mappings(); }
   Result<void> verify() override { return source_.verify(); }
+  Error explain(Error error) override { return source_.explain(std::move(error)); }
 
  private:
   target::Process process_;
@@ -50,22 +52,20 @@ bool preferred(const ContextHeader& left, const ContextHeader& right) {
   return std::pair(left.version, left.stamp) > std::pair(right.version, right.stamp);
 }
 
-tl::unexpected<Error> gave_up(Outcome outcome, const ContextHeader& header, Address at) {
+Error gave_up(Outcome outcome, const ContextHeader& header, Address at) {
+  const std::string context = fmt::format("process context at {}: ", hex(at));
   switch (outcome) {
     case Outcome::updating:
-      return fail(ErrorCode::interrupted,
-                  fmt::format("process context at {}: it is being updated", hex(at)),
-                  "try again; if this stays, its publisher was killed in the middle of an update");
+      return {ErrorCode::interrupted, context + "it is being updated",
+              "try again; if this stays, its publisher was killed in the middle of an update"};
     case Outcome::unreadable:
-      return fail(
-          ErrorCode::malformed,
-          fmt::format("process context at {}: its payload of {} bytes at {} is not readable",
-                      hex(at), header.payload_size, hex(header.payload)));
+      return {ErrorCode::malformed,
+              context + fmt::format("its payload of {} bytes at {} is not readable",
+                                    header.payload_size, hex(header.payload)),
+              {}};
     default:
-      return fail(
-          ErrorCode::interrupted,
-          fmt::format("process context at {}: it changes faster than it can be read", hex(at)),
-          "try again");
+      return {ErrorCode::interrupted, context + "it changes faster than it can be read",
+              "try again"};
   }
 }
 
@@ -94,8 +94,10 @@ Result<void> ContextReader::locate() {
   for (const target::Mapping& mapping : candidates->mappings) {
     auto header = format::read_context_header(source_->memory(), mapping.start);
     if (!header) {
-      notes_.push_back(header.error().message);
-      if (header.error().code == ErrorCode::unsupported) problem = std::move(header.error());
+      Error error = source_->explain(header.error());
+      const bool withheld = error.message != header.error().message;
+      notes_.push_back(error.message);
+      if (error.code == ErrorCode::unsupported || withheld) problem = std::move(error);
       continue;
     }
     const bool better = !best || preferred(*header, *best);
@@ -123,7 +125,7 @@ Result<void> ContextReader::read() {
   for (const microseconds pause : pauses) {
     if (pause.count() != 0) std::this_thread::sleep_for(pause);
     auto attempt = format::attempt_context(source_->memory(), at, known);
-    if (!attempt) return tl::unexpected(std::move(attempt.error()));
+    if (!attempt) return tl::unexpected(source_->explain(std::move(attempt.error())));
     outcome = attempt->outcome;
     header = attempt->header;
     if (outcome == Outcome::unchanged) {
@@ -139,7 +141,7 @@ Result<void> ContextReader::read() {
     state_ = ContextState{std::move(*context), at, place_->mapping, {}, notes_};
     return {};
   }
-  return gave_up(outcome, header, at);
+  return tl::unexpected(source_->explain(gave_up(outcome, header, at)));
 }
 
 Result<const ContextState*> ContextReader::stale_or(Error problem) {

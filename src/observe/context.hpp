@@ -33,6 +33,8 @@ class ContextSource {
   virtual Result<target::ContextMappings> mappings() = 0;
   /// Whether what is read still belongs to what was opened.
   virtual Result<void> verify() = 0;
+  /// What is known of why something could not be read, added to what could not.
+  virtual Error explain(Error error) { return error; }
 };
 
 /// Reads one process's context again and again. Finding it costs a search of the mappings;

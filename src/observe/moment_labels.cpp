@@ -144,6 +144,8 @@ std::shared_ptr<MomentLabels::Known> MomentLabels::look_at(pid_t pid, pid_t kern
   if (opened) {
     fresh->look->subject = std::move(*opened);
     take_image(*fresh->look);
+    if (auto why = fresh->look->subject->process().memory().withheld(); !why.empty())
+      notes_.push_back("not all labels can be read: " + why);
   } else {
     fresh->look->problem = opened.error().message;
     if (!known || known->look->problem != fresh->look->problem)

@@ -1,6 +1,5 @@
 #include "observe/process_code.hpp"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include "base/limits.hpp"
 #include "file/file_memory.hpp"
 #include "target/mapped_files.hpp"
+#include "target/process_memory.hpp"
 #include "target/threads.hpp"
 
 namespace vitrine::observe {
@@ -33,14 +33,12 @@ class SharedFile final : public Memory {
 Result<target::FileDescriptor> copy_image(int proc_dir, const target::Mapping& mapping) {
   const auto live = target::live_thread(proc_dir);
   if (!live) return tl::unexpected<Error>(live.error());
-  const auto memory = target::open_at(proc_dir, "task/" + std::to_string(*live) + "/mem", O_RDONLY);
-  if (!memory) return tl::unexpected<Error>(memory.error());
+  target::ProcessMemory memory(*live, proc_dir, ~Address{0});
   const std::uint64_t size = std::min(mapping.end - mapping.start, vdso_bytes);
   std::vector<std::byte> bytes(static_cast<std::size_t>(size));
-  const ssize_t got =
-      ::pread(memory->get(), bytes.data(), bytes.size(), static_cast<off_t>(mapping.start));
+  const std::size_t got = memory.read_some(mapping.start, bytes);
   target::FileDescriptor copy(::memfd_create("vdso", MFD_CLOEXEC));
-  if (got <= 0 || !copy || ::write(copy.get(), bytes.data(), static_cast<std::size_t>(got)) != got)
+  if (got == 0 || !copy || ::write(copy.get(), bytes.data(), got) != static_cast<ssize_t>(got))
     return fail(ErrorCode::failed, std::string("cannot be copied: ") + std::strerror(errno));
   return copy;
 }

@@ -154,6 +154,8 @@ Result<std::optional<Found>> look_at(pid_t pid, std::string comm, const ListOpti
   std::optional<format::ThreadSchema> schema;
   look_at_context(*process, found, options.redaction, schema);
   look_at_labels(*process, found, schema, known.executables);
+  if (auto why = process->memory().withheld(); !why.empty())
+    found.publisher.problems.push_back(std::move(why));
   const Publisher& publisher = found.publisher;
   const bool publishes =
       !publisher.formats.empty() || publisher.has_context || !publisher.problems.empty();
@@ -186,6 +188,13 @@ Result<PublisherList> list_publishers(const ListOptions& options) {
     if (!looked && looked.error().code == ErrorCode::not_found) continue;  // it has ended
     ++list.looked_at;
     if (looked && *looked) found.push_back(std::move(**looked));
+    if (!looked && looked.error().code == ErrorCode::limit) {  // such as memory that does not come
+      Found held;
+      held.publisher.pid = pid;
+      held.publisher.comm = stat->comm;
+      held.publisher.problems.push_back(std::move(looked.error().message));
+      found.push_back(std::move(held));
+    }
     if (!looked && looked.error().code == ErrorCode::not_permitted) ++list.not_permitted;
   }
   drop_borrowers(found);

@@ -52,7 +52,6 @@ Result<Snapshot> PtraceReader::visit_threads() {
   }
 
   Snapshot snapshot;
-  snapshot.notes = subject_->notes();
   std::size_t bytes_left = limits::within_hard_caps(options_.limits).bytes_per_snapshot;
   const auto definitions = subject_->definitions();
   target::visit_stopped(
@@ -74,6 +73,7 @@ Result<Snapshot> PtraceReader::visit_threads() {
     return left.tid < right.tid;
   };
   std::stable_sort(snapshot.threads.begin(), snapshot.threads.end(), earlier);  // as listed
+  snapshot.notes = subject_->notes();
   return snapshot;
 }
 

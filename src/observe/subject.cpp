@@ -23,7 +23,7 @@ Result<void> Subject::reopen(int pid) {
   state_ = std::make_unique<State>(std::move(*process));
   refresh_schema();
   if (auto found = state_->finder.refresh(state_->schema); !found)
-    return tl::unexpected(std::move(found.error()));
+    return tl::unexpected(state_->process.memory().explain(std::move(found.error())));
   return {};
 }
 
@@ -43,7 +43,7 @@ Result<Change> Subject::refresh_definitions() {
     // Its headers went away under us: the process did, or executed another program, since verify().
     if (auto same = process().verify(); !same && same.error().code != ErrorCode::interrupted)
       return tl::unexpected(same.error());
-    return tl::unexpected(std::move(changed.error()));
+    return tl::unexpected(process().memory().explain(std::move(changed.error())));
   }
   if (!*changed) return Change::none;
   state_->draft_a_keys.clear();
@@ -78,6 +78,7 @@ std::vector<std::string> Subject::notes() const {
     notes.push_back(
         fmt::format("read {} of {} definitions", limits::definitions, state_->finder.all().size()));
   if (!state_->context_problem.empty()) notes.push_back(state_->context_problem);
+  if (auto why = state_->process.memory().withheld(); !why.empty()) notes.push_back(std::move(why));
   return notes;
 }
 

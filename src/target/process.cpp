@@ -39,6 +39,11 @@ tl::unexpected<Error> none(pid_t pid) {
               "`vitrine ps` lists what publishes labels or context");
 }
 
+tl::unexpected<Error> withheld(std::string why) {
+  return fail(ErrorCode::limit, std::move(why),
+              "who serves that memory has to go on with it, or the process has to end");
+}
+
 // How reading a file below /proc/PID failed, told as a fact about the process.
 tl::unexpected<Error> explain(pid_t pid, int proc_dir, Error error) {
   if (error.code == ErrorCode::not_permitted)
@@ -128,6 +133,8 @@ Result<Process> Process::open(pid_t pid) {
   // A thread that lives answers for the process, for a leader that exited has no auxv.
   process.memory_ = std::make_unique<ProcessMemory>(pid, dir, untag_mask(directory->status));
   const auto bytes = read_auxv(dir, *live, *process.memory_);
+  if (auto why = process.memory_->withheld(); !bytes && !why.empty())
+    return withheld(std::move(why));
   if (!bytes) return explain(pid, dir, bytes.error());
   process.auxv_ = parse_auxv<std::uint64_t>(*bytes);
   if (!holds(process.auxv_, AT_PHENT, sizeof(Elf64_Phdr))) {
@@ -145,11 +152,16 @@ Result<Process> Process::open(pid_t pid) {
   const auto random = process.memory_->read_exact(process.identity_.random_address,
                                                   process.identity_.random_bytes, "AT_RANDOM");
   if (random) return process;
+  if (auto why = process.memory_->withheld(); !why.empty()) return withheld(std::move(why));
   switch (process.memory_->refusal()) {
     case 0:
       return fail_while(fmt::format("process {}", pid), random.error());
     case ESRCH:
       return ended(pid);
+    case EAGAIN:
+      return fail(ErrorCode::failed,
+                  fmt::format("process {}: no process can be made to read its memory by", pid),
+                  "more processes must be allowed (RLIMIT_NPROC, pids.max), or more memory");
     default:
       return tl::unexpected<Error>(access_refused(pid, dir, "read the memory of"));
   }
@@ -182,7 +194,9 @@ Result<void> Process::verify() {
   std::array<std::byte, 16> bytes{};
   const std::size_t got = memory_->read_some(identity_.random_address, bytes);
   if (got == bytes.size() && bytes == identity_.random_bytes) return {};
+  const bool gave_up = memory_->gave_up();
   if (memory_->refusal() == ESRCH || ::poll(&end, 1, 0) > 0) return ended(pid_);
+  if (gave_up) return withheld(memory_->withheld());
   return fail(ErrorCode::interrupted, fmt::format("process {} has executed another program", pid_));
 }
 

@@ -1,87 +1,134 @@
 #include "target/process_memory.hpp"
 
 #include <fcntl.h>
-#include <sys/uio.h>
-#include <unistd.h>
+#include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
-#include <vector>
+#include <utility>
 
+#include "target/deputy.hpp"
 #include "target/threads.hpp"
 
 namespace vitrine::target {
 namespace {
 
-constexpr std::size_t batch_max = 1024;  // the kernel's UIO_MAXIOV
+using namespace std::chrono_literals;
 
 // A batch stops at its first bad address and is sent again without it. That many times are cheap;
 // past them a hostile target could make each read copy a thousand iovecs, so we go one by one.
 constexpr std::size_t failures_in_batches = 64;
 
+// A page from a disk takes milliseconds, of a machine that pages a lot more.
+constexpr auto longest_wait = 500ms;
+// What there is without patience: for who has withheld nothing yet and may only have been slow; and
+// for who has. Memory that is there takes microseconds.
+constexpr auto least_wait = 100ms, shortest_wait = 2ms;
+constexpr auto longest_while_stopped = 50ms;
+
 }  // namespace
 
+ProcessMemory::Haste::Haste(ProcessMemory& memory) : memory_(memory) {
+  memory_.haste_.emplace(longest_while_stopped);
+}
+
 void ProcessMemory::read(std::span<ReadRequest> requests) {
+  for (ReadRequest& request : requests) request.got = 0;
+  gave_up_ = false;
   std::size_t failures = 0;
   while (!requests.empty()) {
-    const std::size_t size = failures < failures_in_batches ? batch_max : 1;
-    const auto batch = requests.first(std::min(size, requests.size()));
-    for (ReadRequest& request : batch) request.got = 0;
-    const std::size_t done = read_batch(batch);
-    if (!batch[done - 1].complete()) ++failures;
-    requests = requests.subspan(done);
+    const std::size_t size = failures < failures_in_batches ? Desk::most_parts : 1;
+    const Served served = read_batch(requests.first(std::min(size, requests.size())));
+    if (served.failed) ++failures;
+    requests = requests.subspan(served.requests);
   }
 }
 
-// Serves requests from the first on, up to and including the first incomplete one. Returns how
-// many.
-std::size_t ProcessMemory::read_batch(std::span<ReadRequest> requests) {
-  for (;;) {
-    errno = 0;
-    const std::size_t done = file_ ? by_file(requests) : by_process_vm(requests);
-    if (done > 0) return done;
-    if (!recover(errno)) return requests.size();
-  }
-}
-
-// 0, with errno, when nothing could be served for a reason that is not the address.
-std::size_t ProcessMemory::by_process_vm(std::span<ReadRequest> requests) {
-  std::vector<iovec> local(requests.size());
-  std::vector<iovec> remote(requests.size());
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    local[i] = {requests[i].into.data(), requests[i].into.size()};
+/// Makes parts of what the first requests still lack. Returns of how many.
+std::size_t ProcessMemory::put_together(std::span<const ReadRequest> requests) {
+  parts_.clear();
+  std::size_t room = Desk::most_bytes;
+  for (const ReadRequest& request : requests) {
+    std::size_t size = request.into.size() - request.got;
+    if (size > room && !parts_.empty()) break;
+    size = std::min(size, room);
+    room -= size;
     // An address of the other process: only the kernel follows it.
-    remote[i] = {reinterpret_cast<void*>(untag(requests[i].address)), requests[i].into.size()};
+    parts_.push_back({reinterpret_cast<void*>(untag(request.address) + request.got), size});
   }
-  const ssize_t n =
-      process_vm_readv(tid_, local.data(), requests.size(), remote.data(), requests.size(), 0);
-  if (n < 0 && (errno == ESRCH || errno == EPERM || errno == ENOSYS)) return 0;
-  std::size_t left = n < 0 ? 0 : static_cast<std::size_t>(n);
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    requests[i].got = std::min(left, requests[i].into.size());
-    left -= requests[i].got;
-    if (!requests[i].complete()) return i + 1;
-  }
-  return requests.size();
+  return parts_.size();
 }
 
-std::size_t ProcessMemory::by_file(std::span<ReadRequest> requests) {
+/// Gives the requests what there is of their parts, up to and including the first that is not whole.
+ProcessMemory::Served ProcessMemory::take(std::span<ReadRequest> requests,
+                                          std::span<const std::byte> bytes) const {
   for (std::size_t i = 0; i < requests.size(); ++i) {
     ReadRequest& request = requests[i];
-    while (!request.complete()) {
-      const auto rest = request.into.subspan(request.got);
-      const Address at = untag(request.address) + request.got;
-      const ssize_t n = pread64(file_.get(), rest.data(), rest.size(), static_cast<off64_t>(at));
-      if (n <= 0) return i + 1;
-      request.got += static_cast<std::size_t>(n);
-    }
+    const std::size_t size = std::min(bytes.size(), parts_[i].iov_len);
+    std::ranges::copy(bytes.first(size),
+                      request.into.begin() + static_cast<std::ptrdiff_t>(request.got));
+    request.got += size;
+    bytes = bytes.subspan(size);
+    if (size < parts_[i].iov_len) return {i + 1, true};
+    if (!request.complete()) return {i, false};  // it is larger than a desk: the rest comes next
   }
-  return requests.size();
+  return {requests.size(), false};
 }
 
-// After a refusal: true when there is another way to try.
+/// Serves requests from the first on.
+ProcessMemory::Served ProcessMemory::read_batch(std::span<ReadRequest> requests) {
+  const Served given_up{requests.size(), true};
+  Deputy& deputy = Deputy::of_this_thread();
+  requests = requests.first(put_together(requests));
+  for (;;) {
+    if (patience_.exhausted() || (haste_ && haste_->exhausted())) {
+      give_up(requests.front().address);
+      return given_up;
+    }
+    const auto begin = Patience::Clock::now();
+    auto time = std::min(
+        {patience_.left(begin), deputy.patience().left(begin), Patience::Duration(longest_wait)});
+    if (haste_) time = std::min(time, haste_->left(begin));
+    const auto answer =
+        deputy.ask({tid_, file_.get(), one_by_one_, parts_},
+                   std::max<Patience::Duration>(time, one_by_one_ ? shortest_wait : least_wait));
+    const auto waited = Patience::Clock::now() - begin;
+    if (waited > shortest_wait) {
+      // What came at last may have come late for want of a processor: then nothing is given up for it.
+      for (Patience* patience : {&patience_, &deputy.patience(), haste_ ? &*haste_ : nullptr})
+        if (patience != nullptr)
+          patience->spend(answer.stalled
+                              ? waited
+                              : std::clamp(patience->left(), Patience::Duration(0), waited));
+    }
+    if (answer.stalled && !std::exchange(one_by_one_, true) && !file_)
+      continue;  // to know what it is that does not come
+    const bool refused =
+        answer.error == EAGAIN ||
+        (!file_ && (answer.error == ESRCH || answer.error == EPERM || answer.error == ENOSYS));
+    if (answer.bytes.empty() && refused) {
+      if (recover(answer.error)) continue;
+      return given_up;
+    }
+    const Served served = take(requests, answer.bytes);
+    if (answer.stalled && served.failed) {
+      const ReadRequest& last = requests[served.requests - 1];
+      give_up(last.address + last.got);
+    }
+    return served;
+  }
+}
+
+void ProcessMemory::give_up(Address address) {
+  gave_up_ = true;
+  if (!withheld_) withheld_ = untag(address);
+}
+
+/// After a refusal: true when there is another way to try.
 bool ProcessMemory::recover(int error) {
   refusal_ = error;
+  if (error == EAGAIN) return false;
   if (error == ESRCH) {
     const auto live = live_thread(proc_dir_);
     if (!live || *live == tid_) return false;
@@ -93,6 +140,20 @@ bool ProcessMemory::recover(int error) {
   }
   refusal_ = 0;
   return true;
+}
+
+Error ProcessMemory::explain(Error error) const {
+  if (const auto why = withheld(); !why.empty() && error.message.find(why) == std::string::npos)
+    error.message += ": " + why;
+  return error;
+}
+
+std::string ProcessMemory::withheld() const {
+  if (!withheld_) return {};
+  return fmt::format(
+      "memory of process {} does not come: a userfaultfd or a file system of its own holds it (the "
+      "first at {:#x})",
+      pid_, *withheld_);
 }
 
 }  // namespace vitrine::target

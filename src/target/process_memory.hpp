@@ -2,43 +2,87 @@
 #pragma once
 
 #include <sys/types.h>
+#include <sys/uio.h>
+
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "base/memory.hpp"
+#include "target/patience.hpp"
 #include "target/proc_file.hpp"
 
 namespace vitrine::target {
 
 /// Reads by process_vm_readv, up to 1,024 requests in one call; where that is refused (seccomp, an
-/// old kernel), by /proc/PID/task/TID/mem. Follows a process whose leader has exited through one of
-/// its live threads. Strips the tag bits of every address it is given (aarch64 top byte, x86-64
-/// LAM), so that decoders may pass on a target's pointers as they found them.
+/// old kernel, Yama), by /proc/PID/task/TID/mem. Follows a process whose leader has exited through
+/// one of its live threads. Strips the tag bits of every address it is given (aarch64 top byte,
+/// x86-64 LAM), so that decoders may pass on a target's pointers as they found them.
+///
+/// Memory that does not come (a page of a userfaultfd that nobody serves) counts as unreadable: a
+/// deputy waits for it, and for so long in all as `patience` allows. Then what does not come at once
+/// is given up; and when that is much, too, everything.
 class ProcessMemory final : public Memory {
  public:
   /// `proc_dir`: descriptor of /proc/PID, borrowed. `untag_mask`: the bits of an address that
   /// matter.
   ProcessMemory(pid_t pid, int proc_dir, Address untag_mask)
-      : tid_(pid), proc_dir_(proc_dir), untag_mask_(untag_mask) {}
+      : pid_(pid), tid_(pid), proc_dir_(proc_dir), untag_mask_(untag_mask) {}
 
   void read(std::span<ReadRequest> requests) override;
 
   /// The address without its tag: for comparing and for range checks.
   [[nodiscard]] Address untag(Address address) const { return address & untag_mask_; }
 
-  /// errno of the last refusal that concerned the process and not an address (EPERM, ESRCH); 0 when
-  /// there was none.
+  /// errno of the last refusal that concerned the process and not an address (EPERM, ESRCH; EAGAIN:
+  /// no process could be made to read by); 0 when there was none.
   [[nodiscard]] int refusal() const { return refusal_; }
 
+  /// What to say when memory has not come: "memory of process 12 does not come: …". Empty: all that
+  /// was asked for came, or is not there.
+  [[nodiscard]] std::string withheld() const;
+
+  /// The same, after what went wrong for want of it.
+  [[nodiscard]] Error explain(Error error) const;
+
+  /// Whether something of the last read() has not come.
+  [[nodiscard]] bool gave_up() const { return gave_up_; }
+
+  /// While it lives, there is hardly any patience: a thread of the process stands still meanwhile.
+  class Haste {
+   public:
+    explicit Haste(ProcessMemory& memory);
+    ~Haste() { memory_.haste_.reset(); }
+    Haste(const Haste&) = delete;
+    Haste& operator=(const Haste&) = delete;
+
+   private:
+    ProcessMemory& memory_;
+  };
+
  private:
-  std::size_t read_batch(std::span<ReadRequest> requests);
-  std::size_t by_process_vm(std::span<ReadRequest> requests);
-  std::size_t by_file(std::span<ReadRequest> requests);
+  struct Served {
+    std::size_t requests = 0;  ///< that are done with
+    bool failed = false;       ///< the last of them is not complete
+  };
+  Served read_batch(std::span<ReadRequest> requests);
+  std::size_t put_together(std::span<const ReadRequest> requests);
+  Served take(std::span<ReadRequest> requests, std::span<const std::byte> bytes) const;
+  void give_up(Address address);
   bool recover(int error);
 
+  pid_t pid_;
   pid_t tid_;  ///< a live thread of the process; at first its leader
   int proc_dir_;
   Address untag_mask_;
   FileDescriptor file_;  ///< of .../mem, once process_vm_readv was refused
   int refusal_ = 0;
+  bool gave_up_ = false;
+  bool one_by_one_ = false;          ///< something has not come, once
+  std::optional<Address> withheld_;  ///< the first address that did not
+  Patience patience_{std::chrono::milliseconds(1500)};
+  std::optional<Patience> haste_;
+  std::vector<iovec> parts_;  ///< of the batch that is asked for
 };
 
 }  // namespace vitrine::target

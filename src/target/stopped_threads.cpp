@@ -75,7 +75,10 @@ class Tracer {
     const Asked one = *asked;
     asked_.erase(asked);
     auto pointer = WIFSTOPPED(status) && one.is_ours ? thread_pointer(tid) : ended(tid);
-    if (pointer) visit_(one.index, pointer);
+    if (pointer) {
+      const ProcessMemory::Haste haste(process_.memory());
+      visit_(one.index, pointer);
+    }
     release(tid, status);
     if (!pointer) visit_(one.index, pointer);
     return true;

@@ -32,7 +32,6 @@ class Worker {
   static Result<Worker> start(const char* name, const Limits& limits,
                               const std::function<std::unique_ptr<Service>()>& make);
 
-
   /// What the service answers, at most `most` bytes. `file`: a descriptor that it gets a copy of;
   /// -1: none. Errors: failed (it crashed, or made no sense: the message says which), limit (it took
   /// too long, or needed too much memory). After an error it is of no use any more.

@@ -85,7 +85,7 @@ class Suite:
 
     def look_at(self, trick, target, name):
         arguments, asked = OF_ONE[name]
-        self.command(trick, name, arguments.replace("PID", str(target.pid)), asked)
+        return self.command(trick, name, arguments.replace("PID", str(target.pid)), asked)
 
     def expect_unharmed(self, trick, target):
         if not target.is_alive():
@@ -133,15 +133,18 @@ class Suite:
         try:
             if target:
                 self.notes += [f"{trick.name}: {note}" for note in target.notes]
+            told = not trick.withholds
             for i, name in enumerate(OF_ONE):
                 if target:
-                    self.look_at(trick, target, name)
+                    told |= "does not come" in self.look_at(trick, target, name).errors
                 else:
                     once = self.start(trick, HOSTILE_MILLISECONDS=str(10 * i % 70))
                     self.look_at(trick, once, name)
                     once.end()
             if target:
                 self.expect_unharmed(trick, target)
+            if not told:
+                self.fail(trick.name, "no command said that memory does not come")
         finally:
             if target:
                 target.end()

@@ -1,6 +1,9 @@
 /* A process for the tests to observe. Commands on standard input, one a line, each answered by a line:
  *   memory        "ADDRESS": a page, readable, that holds the bytes 0, 1, …, 255, …; the page after
  *                 it is unmapped
+ *   withheld N    "ADDRESS": N pages that a userfaultfd has and nobody serves; the page before them is
+ *                 the one that memory makes. "no": this kernel lets us have none
+ *   serve         "served": now they come, all zeros
  *   thread NAME   "TID TP": starts a thread of that name, which waits
  *   join          "joined": ends the thread started last
  *   leader-exit   no answer: ends the main thread only; the others stay, and serve nothing more
@@ -9,13 +12,17 @@
  *   undumpable    "done": as a setuid program would be
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { page = 4096, threads_max = 256 };
@@ -58,9 +65,34 @@ static void map_pattern(void) {
   printf("%p\n", (void*)at);
 }
 
+static int served_by = -1;
+static struct uffdio_range withheld;
+
+static void withhold(unsigned long pages) {
+  struct uffdio_api api = {.api = UFFD_API};
+  unsigned char* at =
+      mmap(NULL, (pages + 1) * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  for (int i = 0; i < page; ++i) at[i] = (unsigned char)i;
+  withheld = (struct uffdio_range){(unsigned long)at + page, pages * page};
+  struct uffdio_register range = {.range = withheld, .mode = UFFDIO_REGISTER_MODE_MISSING};
+  served_by = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+  if (served_by < 0 || ioctl(served_by, UFFDIO_API, &api) != 0 ||
+      ioctl(served_by, UFFDIO_REGISTER, &range) != 0)
+    puts("no");
+  else
+    printf("%p\n", (void*)(at + page));
+}
+
+static void serve(void) {
+  struct uffdio_zeropage zero = {.range = withheld};
+  puts(ioctl(served_by, UFFDIO_ZEROPAGE, &zero) == 0 ? "served" : "no");
+}
+
 static void make_zombie(void) {
   const pid_t child = fork();
+  siginfo_t ended;
   if (child == 0) _exit(0);
+  waitid(P_PID, (id_t)child, &ended, WEXITED | WNOWAIT);
   printf("%d\n", (int)child);
 }
 
@@ -73,6 +105,8 @@ int main(void) {
     char* argument = strchr(line, ' ');
     if (argument != NULL) *argument++ = '\0';
     if (strcmp(line, "memory") == 0) map_pattern();
+    if (strcmp(line, "withheld") == 0) withhold(strtoul(argument, NULL, 10));
+    if (strcmp(line, "serve") == 0) serve();
     if (strcmp(line, "thread") == 0) start_thread(argument);
     if (strcmp(line, "join") == 0) join();
     if (strcmp(line, "zombie") == 0) make_zombie();
