@@ -4,6 +4,7 @@
 #include "base/byte_memory.hpp"
 #include "base/limits.hpp"
 #include "input.hpp"
+#include "unwind/frame_table.hpp"
 #include "unwind/unwinder.hpp"
 
 using namespace vitrine;
@@ -32,6 +33,19 @@ class Input {
   std::span<const std::byte> bytes_;
 };
 
+/// What is told of a block is what is told of each of its addresses.
+void expect_block(unwind::FrameTable& table, Address address) {
+  const unwind::RuleBlock block = table.rules_around(address);
+  fuzz::require(block.is_sound());
+  if (const unwind::Rule* rule = block.find(address)) fuzz::require(*rule == table.rule(address));
+  for (std::size_t n = 0; n < block.spans.size(); n += block.spans.size() / 32 + 1) {
+    const unwind::RuleSpan& span = block.spans[n];
+    const Address start = block.start + span.start;
+    fuzz::require(span.rule == table.rule(start));
+    fuzz::require(span.rule == table.rule(start + span.size - 1));
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -45,11 +59,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       test::cfi_image(is_arm ? EM_AARCH64 : EM_X86_64,
                       (what & 2) != 0 ? ".debug_frame" : ".eh_frame", cfi, index)));
   fuzz::require(table.has_value());
-  fuzz::require((*table)->bias(fuzz::base, 0) == fuzz::base);
-
+  fuzz::require(unwind::bias_of((*table)->segments(), fuzz::base, 0) == fuzz::base);
   unwind::Registers registers;
   registers.machine = is_arm ? unwind::Machine::aarch64 : unwind::Machine::x86_64;
   for (std::uint64_t& word : registers.words) word = input.number<std::uint64_t>();
+  expect_block(**table, registers.pc() - fuzz::base);
   const auto stack = input.take(size);
   unwind::Unwinder unwinder(
       unwind::CodeMap({{fuzz::base, fuzz::base + test::code_bytes, fuzz::base, *table},

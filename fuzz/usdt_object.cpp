@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "input.hpp"
-#include "usdt/rewrite.hpp"
+#include "usdt/object_parser.hpp"
 
 using namespace vitrine;
 
@@ -29,10 +29,15 @@ bool same(const usdt::FunctionSites& a, const usdt::FunctionSites& b) {
 void process(std::span<const std::byte> object, const usdt::DeclaredProbes& declared,
              const usdt::SiteRules& rules) {
   const auto first = usdt::rewrite(object, declared, rules, "salt");
-  if (!first || !first->bytes) return;
-  fuzz::require(first->bytes->size() >= object.size());
-  const auto second = usdt::rewrite(*first->bytes, declared, rules, "salt");
-  fuzz::require(second && !second->bytes);
+  // A worker hands it over as it is.
+  const auto packed = usdt::pack_rewritten(first);
+  const auto unpacked = usdt::unpack_rewritten(packed, declared);
+  fuzz::require(unpacked && unpacked->has_value() == first.has_value());
+  fuzz::require(usdt::pack_rewritten(*unpacked) == packed);
+  if (!first || first->bytes.empty()) return;
+  fuzz::require(first->bytes.size() >= object.size());
+  const auto second = usdt::rewrite(first->bytes, declared, rules, "salt");
+  fuzz::require(second && second->bytes.empty());
   fuzz::require(std::equal(first->functions.begin(), first->functions.end(),
                            second->functions.begin(), second->functions.end(), same));
 }

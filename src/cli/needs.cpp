@@ -20,11 +20,11 @@ Needs needs_of_bpf() {
 }
 
 Needs needs_of_building() {
-  return {
-      capabilities::writing,
-      capabilities::writing,
-      {Calls::memory, Calls::reading, Calls::files, Calls::changing, Calls::threads, Calls::ipc},
-      false};
+  return {capabilities::writing,
+          capabilities::writing,
+          {Calls::memory, Calls::reading, Calls::files, Calls::changing, Calls::threads,
+           Calls::processes, Calls::ipc},
+          false};
 }
 
 }  // namespace vitrine::cli

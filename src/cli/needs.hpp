@@ -54,7 +54,7 @@ inline constexpr confine::Capabilities kernel_names{CAP_SYSLOG};
 Needs needs_of_reading();
 /// Of one that has the kernel look, too: BPF programs and perf events.
 Needs needs_of_bpf();
-/// Of one that makes files out of files.
+/// Of one that makes files out of files; they are parsed in a worker.
 Needs needs_of_building();
 
 }  // namespace vitrine::cli

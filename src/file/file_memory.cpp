@@ -1,17 +1,33 @@
 #include "file/file_memory.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 namespace vitrine::file {
+namespace {
+
+FileIdentity identity_of(const struct stat& status) {
+  return {status.st_dev, status.st_ino, status.st_size,
+          status.st_ctim.tv_sec * 1'000'000'000 + status.st_ctim.tv_nsec};
+}
+
+}  // namespace
 
 Result<std::unique_ptr<FileMemory>> FileMemory::from(FileDescriptor file) {
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return fail(ErrorCode::failed, "cannot examine the file");
   if (!S_ISREG(status.st_mode)) return fail(ErrorCode::unsupported, "it is not a regular file");
-  const FileIdentity identity{status.st_dev, status.st_ino, status.st_size,
-                              status.st_ctim.tv_sec * 1'000'000'000 + status.st_ctim.tv_nsec};
-  return std::unique_ptr<FileMemory>(new FileMemory(std::move(file), identity));
+  return std::unique_ptr<FileMemory>(new FileMemory(std::move(file), identity_of(status)));
+}
+
+bool FileMemory::has_changed() const {
+  struct stat status {};
+  return ::fstat(file_.get(), &status) != 0 || identity_of(status) != identity_;
+}
+
+Result<std::unique_ptr<FileMemory>> FileMemory::reopened() const {
+  return from(FileDescriptor(::fcntl(file_.get(), F_DUPFD_CLOEXEC, 0)));
 }
 
 void FileMemory::read(std::span<ReadRequest> requests) {

@@ -32,6 +32,12 @@ class FileMemory final : public Memory {
   /// As it was when it was opened.
   [[nodiscard]] const FileIdentity& identity() const { return identity_; }
 
+  /// Whether it is another file by now than its identity says: it was written to, renamed, deleted.
+  [[nodiscard]] bool has_changed() const;
+
+  /// The same file as it is now. Errors: failed.
+  [[nodiscard]] Result<std::unique_ptr<FileMemory>> reopened() const;
+
   [[nodiscard]] int descriptor() const { return file_.get(); }
 
  private:

@@ -17,17 +17,6 @@ namespace vitrine::observe {
 namespace {
 
 constexpr std::uint64_t vdso_bytes = 1U << 20;  // two to four pages
-constexpr std::size_t most_problems = 64;
-
-/// A file that its frame table shares with others.
-class SharedFile final : public Memory {
- public:
-  explicit SharedFile(std::shared_ptr<Memory> file) : file_(std::move(file)) {}
-  void read(std::span<ReadRequest> requests) override { file_->read(requests); }
-
- private:
-  std::shared_ptr<Memory> file_;
-};
 
 /// The vdso is an ELF file that only memory has.
 Result<target::FileDescriptor> copy_image(int proc_dir, const target::Mapping& mapping) {
@@ -53,31 +42,33 @@ std::size_t most_files() {
 }  // namespace
 
 CodeReader::File CodeReader::open(int proc_dir, const target::Mapping& mapping) {
-  auto code = std::make_shared<CodeFile>();
-  code->name = mapping.name;
-  std::string why;
   if (files_.size() >= most_files()) forget_unused();
-  if (files_.size() >= most_files()) {
-    why = "too many files are open";
-  } else {
-    const bool is_file = mapping.inode != 0;
-    auto file = (is_file ? target::open_mapped(
-                               proc_dir, {mapping.device, mapping.inode, mapping.name, {mapping}})
-                         : copy_image(proc_dir, mapping))
-                    .and_then([](target::FileDescriptor fd) {
-                      return file::FileMemory::from(std::move(fd));
-                    });
-    if (file) {
-      code->file = std::move(*file);
-      auto table = unwind::FrameTable::open(std::make_unique<SharedFile>(code->file));
-      if (table) code->table = std::move(*table);
-      why = code->table ? code->table->problem() : table.error().message;
-    } else {
-      why = file.error().message;
-    }
+  if (files_.size() >= most_files())
+    return made_of(mapping.name, fail(ErrorCode::limit, "too many files are open"));
+  const bool is_file = mapping.inode != 0;
+  return made_of(mapping.name,
+                 (is_file ? target::open_mapped(
+                                proc_dir, {mapping.device, mapping.inode, mapping.name, {mapping}})
+                          : copy_image(proc_dir, mapping))
+                     .and_then([](target::FileDescriptor fd) {
+                       return file::FileMemory::from(std::move(fd));
+                     }));
+}
+
+CodeReader::File CodeReader::made_of(const std::string& name,
+                                     Result<std::unique_ptr<file::FileMemory>> file) {
+  auto code = std::make_shared<CodeFile>();
+  code->name = name;
+  if (!file) {
+    rules_->report(name, file.error().message);
+    return code;
   }
-  if (!why.empty() && problems_.size() < most_problems)
-    problems_.push_back(mapping.name + ": stacks are unwound by frame pointers: " + why);
+  code->file = std::move(*file);
+  auto rules = rules_->open(code->file, name);
+  if (rules)
+    code->rules = std::move(*rules);
+  else
+    rules_->report(name, rules.error().message);
   return code;
 }
 
@@ -88,9 +79,13 @@ CodeReader::File CodeReader::file_of(int proc_dir, const target::Mapping& mappin
   }
   if (mapping.inode == 0) return nullptr;
   const Key key(mapping.device, mapping.inode);
-  auto known = files_.find(key);
-  if (known == files_.end()) known = files_.emplace(key, open(proc_dir, mapping)).first;
-  return known->second;
+  const auto known = files_.find(key);
+  if (known == files_.end()) return files_.emplace(key, open(proc_dir, mapping)).first->second;
+  File& code = known->second;
+  // It may have been written to since: what is mapped is what it says now.
+  if (code->file != nullptr && code->file->has_changed())
+    code = made_of(code->name, code->file->reopened());
+  return code;
 }
 
 Result<ProcessCode> CodeReader::read(int proc_dir) {
@@ -100,14 +95,11 @@ Result<ProcessCode> CodeReader::read(int proc_dir) {
   std::vector<File> files;
   for (const target::Mapping& mapping : *mappings) {
     files.push_back(file_of(proc_dir, mapping));
-    unwind::Region region{mapping.start, mapping.end, 0,
-                          files.back() ? files.back()->table : nullptr};
-    const auto bias =
-        region.table ? region.table->bias(mapping.start, mapping.offset) : std::nullopt;
-    if (bias) {
+    unwind::Region region{mapping.start, mapping.end, 0, nullptr};
+    const auto rules = files.back() ? files.back()->rules : nullptr;
+    if (const auto bias = rules ? rules->bias(mapping.start, mapping.offset) : std::nullopt) {
       region.bias = *bias;
-    } else {
-      region.table = nullptr;
+      region.rules = rules;
     }
     regions.push_back(std::move(region));
   }

@@ -143,7 +143,7 @@ profile::Profile ProfileNames::name(UnnamedProfile unnamed, bool symbols) {
       }
     } else if (const MappedCode& mapped = unnamed.mappings[place.mapping];
                mapped.file != nullptr && mapped.file->file != nullptr &&
-               mapped.file->table != nullptr) {
+               mapped.file->rules != nullptr) {
       Asked& of_file = asked[mapped.file.get()];
       of_file.mapped = &mapped;
       of_file.places.push_back(at);

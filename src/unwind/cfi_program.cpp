@@ -13,30 +13,30 @@ using Kind = RegisterRule::Kind;
 constexpr std::uint8_t negate_ra_state_with_pc = 0x2c;  // DW_CFA_AARCH64_*, newer than <dwarf.h>
 constexpr std::uint8_t negate_ra_state = 0x2d;
 
-/// Runs the program of a CIE, then that of an FDE.
+/// Runs the program of a CIE, then that of an FDE, up to the row of an address.
 class Interpreter {
  public:
-  Interpreter(const FrameEntry& entry, Address wanted, Machine machine)
-      : common_(*entry.common), machine_(machine), at_(entry.start), wanted_(wanted) {}
+  /// `passing`: gets the rules before that one; null: nobody wants them.
+  Interpreter(const FrameEntry& entry, Address wanted, Machine machine, const TakeRule* passing)
+      : common_(*entry.common),
+        machine_(machine),
+        at_(entry.start),
+        wanted_(wanted),
+        passing_(passing) {}
 
-  bool run(std::span<const std::byte> program) {
-    Cursor cursor(program);
-    while (!cursor.at_end() && !arrived_)
-      if (!step(cursor, cursor.u8())) return false;
-    return !cursor.failed();
+  /// Both programs. False: one makes no sense before the address.
+  bool run(const FrameEntry& entry) {
+    if (!run(entry.common->program)) return false;
+    initial_ = now_.registers;
+    return run(entry.program);
   }
 
-  void keep_initial() { initial_ = now_.registers; }
+  [[nodiscard]] Address at() const { return at_; }
 
-  Row take() {
-    Row row;
-    row.cfa = now_.cfa;
-    row.cfa_offset = now_.cfa_offset;
-    row.registers = now_.registers;
-    row.is_signal = common_.is_signal;
-    row.expressions = std::move(expressions_);
-    return row;
-  }
+  /// The row that it has come to, without its expressions.
+  [[nodiscard]] Row row() const;
+  [[nodiscard]] Rule rule() const { return compact(row(), machine_); }
+  std::vector<std::byte> take_expressions() { return std::move(expressions_); }
 
  private:
   using RuleArray = std::array<RegisterRule, register_count>;
@@ -46,14 +46,22 @@ class Interpreter {
     RuleArray registers;
   };
 
+  bool run(std::span<const std::byte> program) {
+    Cursor cursor(program);
+    while (!cursor.at_end() && !arrived_)
+      if (!step(cursor, cursor.u8())) return false;
+    return !cursor.failed();
+  }
   bool step(Cursor& cursor, std::uint8_t code);
   bool step_extended(Cursor& cursor, std::uint8_t code);
 
   bool advance(std::uint64_t delta) {
     const std::uint64_t distance = delta * common_.code_alignment;
     arrived_ = distance > wanted_ - at_;
-    if (!arrived_) at_ += distance;
-    return true;
+    if (arrived_) return true;
+    const Address start = at_;
+    at_ += distance;
+    return passing_ == nullptr || distance == 0 || (*passing_)(start, at_, rule());
   }
 
   /// Registers beyond those that we keep (vectors) have rules that nobody asks for.
@@ -95,6 +103,7 @@ class Interpreter {
   Machine machine_;
   Address at_;
   Address wanted_;
+  const TakeRule* passing_;
   bool arrived_ = false;
   State now_;
   RuleArray initial_;
@@ -205,24 +214,39 @@ bool Interpreter::step_extended(Cursor& cursor, std::uint8_t code) {
   }
 }
 
-}  // namespace
-
-std::optional<Row> row_at(const FrameEntry& entry, Address address, Machine machine) {
-  const std::uint64_t column = entry.common->result_column;
-  if (column >= register_count) return std::nullopt;
-  Interpreter interpreter(entry, address, machine);
-  if (!interpreter.run(entry.common->program)) return std::nullopt;
-  interpreter.keep_initial();
-  if (!interpreter.run(entry.program)) return std::nullopt;
-  Row row = interpreter.take();
-  if (const std::size_t usual = roles_of(machine).result; column != usual) {
+Row Interpreter::row() const {
+  Row row;
+  row.cfa = now_.cfa;
+  row.cfa_offset = now_.cfa_offset;
+  row.registers = now_.registers;
+  row.is_signal = common_.is_signal;
+  const auto column = static_cast<std::size_t>(common_.result_column);
+  if (const std::size_t usual = roles_of(machine_).result; column != usual) {
     // A few functions of C libraries are called with the return address elsewhere.
-    RegisterRule rule = row.registers[static_cast<std::size_t>(column)];
+    RegisterRule rule = row.registers[column];
     if (rule.kind == Kind::unspecified || rule.kind == Kind::same)
       rule = {Kind::in_register, 0, static_cast<std::int64_t>(column)};
     row.registers[usual] = rule;
   }
   return row;
+}
+
+}  // namespace
+
+std::optional<Row> row_at(const FrameEntry& entry, Address address, Machine machine) {
+  if (entry.common->result_column >= register_count) return std::nullopt;
+  Interpreter interpreter(entry, address, machine, nullptr);
+  if (!interpreter.run(entry)) return std::nullopt;
+  Row row = interpreter.row();
+  row.expressions = interpreter.take_expressions();
+  return row;
+}
+
+void rules_of(const FrameEntry& entry, Machine machine, const TakeRule& take) {
+  if (entry.common->result_column >= register_count || entry.size == 0) return;
+  const Address end = entry.start + entry.size;
+  Interpreter interpreter(entry, end - 1, machine, &take);
+  if (interpreter.run(entry)) take(interpreter.at(), end, interpreter.rule());
 }
 
 }  // namespace vitrine::unwind

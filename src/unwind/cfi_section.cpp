@@ -201,15 +201,28 @@ void CfiSection::make_index() {
   for (const auto& [start, at] : found) add(start, at);
 }
 
-std::optional<FrameEntry> CfiSection::find(Address address) {
+std::optional<std::size_t> CfiSection::position_of(Address address) const {
   if (address < lowest_ || address - lowest_ > UINT32_MAX) return std::nullopt;
   const auto wanted = static_cast<std::uint32_t>(address - lowest_);
   const auto after = std::upper_bound(
       index_.begin(), index_.end(), wanted,
       [](std::uint32_t start, const Indexed& entry) { return start < entry.start; });
   if (after == index_.begin()) return std::nullopt;
-  const auto raw = header(std::prev(after)->position);
-  auto entry = raw ? read_entry(*raw, true) : std::nullopt;
+  return static_cast<std::size_t>(after - index_.begin()) - 1;
+}
+
+Address CfiSection::start_of(std::size_t position) const {
+  return lowest_ + (position < index_.size() ? index_[position].start : UINT32_MAX);
+}
+
+std::optional<FrameEntry> CfiSection::entry_at(std::size_t position) {
+  const auto raw = header(index_[position].position);
+  return raw ? read_entry(*raw, true) : std::nullopt;
+}
+
+std::optional<FrameEntry> CfiSection::find(Address address) {
+  const auto position = position_of(address);
+  auto entry = position ? entry_at(*position) : std::nullopt;
   if (!entry || address - entry->start >= entry->size) return std::nullopt;
   return entry;
 }

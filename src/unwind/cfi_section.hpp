@@ -55,6 +55,18 @@ class CfiSection {
   /// The entry around an address.
   std::optional<FrameEntry> find(Address address);
 
+  // The same by its position in the table, by which entries are sorted.
+
+  /// The position whose entry has the address, if one has; nullopt: none can.
+  [[nodiscard]] std::optional<std::size_t> position_of(Address address) const;
+
+  /// The first address that is looked for at a position; of the one past the last: where the last
+  /// can end at most.
+  [[nodiscard]] Address start_of(std::size_t position) const;
+
+  /// nullopt: it makes no sense.
+  std::optional<FrameEntry> entry_at(std::size_t position);
+
  private:
   /// One row of the table. Relative to `lowest_`: no file has 4 GiB of code.
   struct Indexed {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "unwind/frame.hpp"
-#include "unwind/frame_table.hpp"
+#include "unwind/rule_source.hpp"
 
 namespace vitrine::unwind {
 
@@ -17,7 +17,7 @@ struct Region {
   Address bias = 0;  ///< runtime address minus the file's own
   /// Null where there is no file, or none that could be read: frame pointers are all there is. Files
   /// mapped by several processes share it.
-  std::shared_ptr<FrameTable> table;
+  std::shared_ptr<RuleSource> rules;
 };
 
 /// The executable mappings of a process at one moment, by address.

@@ -2,6 +2,8 @@
 
 #include <elf.h>
 
+#include <algorithm>
+
 #include "base/byte_memory.hpp"
 #include "base/limits.hpp"
 #include "elf/section_bytes.hpp"
@@ -33,6 +35,10 @@ const elf::Segment* find_segment(const elf::File& elf, std::uint32_t type) {
 }
 
 constexpr std::uint64_t page_bytes = 4096;
+/// Functions of a block, and rules. To ask costs as much as ten functions: of small files neighbours
+/// are wanted soon, of libLLVM hardly ever. A function has up to some thousand rules.
+constexpr std::size_t block_entries = 4;
+constexpr std::size_t block_spans = 32 * 1024;
 
 }  // namespace
 
@@ -94,8 +100,9 @@ void FrameTable::find_cfi() {
   cfi_->make_index();
 }
 
-std::optional<Address> FrameTable::bias(Address start, std::uint64_t offset) const {
-  for (const elf::Segment& segment : elf_.segments) {
+std::optional<Address> bias_of(std::span<const elf::Segment> segments, Address start,
+                               std::uint64_t offset) {
+  for (const elf::Segment& segment : segments) {
     if (segment.type != PT_LOAD || (segment.flags & PF_X) == 0) continue;
     // Mappings are whole pages, and may be parts of a segment.
     const std::uint64_t first = segment.offset & ~(page_bytes - 1);
@@ -127,17 +134,85 @@ std::optional<Row> FrameTable::make_row(Address address) {
 }
 
 const Row* FrameTable::row(Address address) {
-  auto known = rows_.find(address);
-  if (known == rows_.end()) {
-    if (rows_.size() >= limits::cfi_rows) rows_.clear();
-    known = rows_.emplace(address, make_row(address)).first;
-  }
-  return known->second ? &*known->second : nullptr;
+  row_ = make_row(address);
+  return row_ ? &*row_ : nullptr;
 }
 
 Rule FrameTable::rule(Address address) {
   const auto row = make_row(address);
   return row ? compact(*row, machine_) : Rule{};
+}
+
+RuleBlock FrameTable::rules_around(Address address) {
+  const auto position = cfi_ ? cfi_->position_of(address) : std::nullopt;
+  if (!position) return rules_between(address, 0, cfi_ ? cfi_->start_of(0) : ~Address{0});
+  RuleBlock block = rules_of_entries(*position);
+  if (block.find(address) != nullptr) return block;
+  const auto entry = cfi_->entry_at(*position);
+  const Address start = cfi_->start_of(*position), end = cfi_->start_of(*position + 1);
+  if (!entry || entry->size == 0) return rules_between(address, start, end);
+  const Address last = entry->start + entry->size - 1;
+  if (last < entry->start) return {};
+  if (address > last) return rules_between(address, std::max(start, last + 1), end);
+  if (address < entry->start) return rules_between(address, start, std::min(end, entry->start));
+  return {};  // its program makes no sense, or is that of a signal trampoline
+}
+
+RuleBlock FrameTable::rules_of_entries(std::size_t position) {
+  const std::size_t first = position / block_entries * block_entries;
+  const std::size_t last = std::min(first + block_entries, cfi_->entries());
+  RuleBlock block{cfi_->start_of(first), cfi_->start_of(last), {}};
+  bool is_full = false;
+  for (std::size_t n = first; n < last && !is_full; ++n) {
+    auto entry = cfi_->entry_at(n);
+    const Address start = cfi_->start_of(n), end = cfi_->start_of(n + 1);
+    // What make_row finds out by the code itself is left to it.
+    if (!entry || (entry->common->is_signal && machine_ == Machine::aarch64)) continue;
+    if (entry->start >= end) continue;
+    entry->size = std::min(entry->size, end - entry->start);
+    rules_of(*entry, machine_, [&](Address from, Address to, const Rule& rule) {
+      from = std::max(from, start);
+      if (from >= to) return true;
+      const auto at = static_cast<std::uint32_t>(from - block.start);
+      const auto size = static_cast<std::uint32_t>(to - from);
+      if (!block.spans.empty() && block.spans.back().rule == rule &&
+          block.spans.back().start + block.spans.back().size == at)
+        block.spans.back().size += size;
+      else
+        block.spans.push_back({at, size, rule});
+      is_full = block.spans.size() >= block_spans;
+      return !is_full;
+    });
+  }
+  return is_full ? RuleBlock{} : block;
+}
+
+/// `start` to `end` is code around the address that no CFI is about: one span without a rule, as far
+/// as it is none of known_code.hpp either.
+RuleBlock FrameTable::rules_between(Address address, Address start, Address end) {
+  start = std::max(start, address & ~(page_bytes - 1));
+  end = std::min(end, start + page_bytes);
+  for (const elf::Segment& segment : elf_.segments) {
+    if (segment.type != PT_LOAD || address - segment.address >= segment.file_size) continue;
+    start = std::max(start, segment.address);
+    end = std::min(end, segment.address + segment.file_size);
+    for (const elf::Section& section : elf_.sections) {
+      if ((section.flags & SHF_EXECINSTR) == 0 || section.address >= end ||
+          section.address + section.size <= start || !linkage_row(machine_, elf_.name(section), 0))
+        continue;
+      if (section.address > address)
+        end = section.address;
+      else
+        start = section.address + section.size;
+    }
+    if (address < start || address >= end) return {};
+    std::vector<std::byte> code(static_cast<std::size_t>(end - start) + signal_code_bytes);
+    code.resize(windows_.read_some(segment.offset + (start - segment.address), code));
+    for (std::size_t at = 0; at < code.size(); ++at)
+      if (signal_row(machine_, std::span(code).subspan(at))) return {};
+    return {start, end, {{0, static_cast<std::uint32_t>(end - start), Rule{}}}};
+  }
+  return {};
 }
 
 }  // namespace vitrine::unwind

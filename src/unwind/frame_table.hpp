@@ -9,34 +9,37 @@
 
 #include <memory>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
 #include "base/window_memory.hpp"
 #include "elf/file.hpp"
 #include "unwind/cfi_section.hpp"
-#include "unwind/rule.hpp"
+#include "unwind/rule_block.hpp"
+#include "unwind/rule_source.hpp"
 
 namespace vitrine::unwind {
 
-class FrameTable {
+/// The runtime address of a file's address 0, where its bytes from `offset` on are mapped at `start`
+/// (a line of /proc/PID/maps). nullopt: none of its `segments` that are executed is there.
+std::optional<Address> bias_of(std::span<const elf::Segment> segments, Address start,
+                               std::uint64_t offset);
+
+class FrameTable final : public RuleSource {
  public:
   /// `file`: its bytes, from address 0: a file, or an image that is laid out as one (the vdso).
   /// Without CFI the table is there but has no rules. Errors: as elf::read_file; unsupported (a
   /// machine that we do not unwind).
   static Result<std::shared_ptr<FrameTable>> open(std::unique_ptr<Memory> file);
 
-  /// The runtime address of the file's address 0, where its bytes from `offset` on are mapped at
-  /// `start` (a line of /proc/PID/maps). nullopt: no segment is there.
-  [[nodiscard]] std::optional<Address> bias(Address start, std::uint64_t offset) const;
+  [[nodiscard]] Machine machine() const override { return machine_; }
+  Rule rule(Address address) override;
+  const Row* row(Address address) override;
 
-  /// The rule at one of the file's own addresses.
-  Rule rule(Address address);
+  /// The rules of the functions around an address; where there are none, of the code without. It
+  /// may be empty: then the address is to be asked for by itself.
+  RuleBlock rules_around(Address address);
 
-  /// The same in full; null: no CFI. Lives until the next call.
-  const Row* row(Address address);
-
-  [[nodiscard]] Machine machine() const { return machine_; }
+  [[nodiscard]] std::span<const elf::Segment> segments() const { return elf_.segments; }
 
   /// What of the CFI could not be used; empty: nothing.
   [[nodiscard]] const std::string& problem() const { return problem_; }
@@ -46,6 +49,8 @@ class FrameTable {
 
   void find_cfi();
   std::optional<Row> make_row(Address address);
+  RuleBlock rules_of_entries(std::size_t position);
+  RuleBlock rules_between(Address address, Address start, Address end);
 
   std::unique_ptr<Memory> file_;
   WindowMemory windows_;
@@ -54,7 +59,7 @@ class FrameTable {
   std::string problem_;
   std::unique_ptr<Memory> unpacked_;  // .debug_frame, which may be compressed
   std::optional<CfiSection> cfi_;
-  std::unordered_map<Address, std::optional<Row>> rows_;
+  std::optional<Row> row_;  // that was asked for last
 };
 
 }  // namespace vitrine::unwind

@@ -1,5 +1,6 @@
 #include "unwind/rule.hpp"
 
+#include <algorithm>
 #include <limits>
 
 namespace vitrine::unwind {
@@ -31,7 +32,23 @@ bool compact(const RegisterRule& rule, Rule::Source& source, std::int32_t& offse
   }
 }
 
+bool is_sound(const RegisterRule& rule, const Row& row) {
+  if (rule.kind != Kind::expression && rule.kind != Kind::at_expression) return true;
+  return rule.value >= 0 && static_cast<std::uint64_t>(rule.value) <= row.expressions.size() &&
+         rule.size <= row.expressions.size() - static_cast<std::uint64_t>(rule.value);
+}
+
 }  // namespace
+
+bool is_sound(const Rule& rule) {
+  return rule.cfa_register < register_count;
+}
+
+bool is_sound(const Row& row) {
+  return is_sound(row.cfa, row) &&
+         std::ranges::all_of(row.registers,
+                             [&](const RegisterRule& rule) { return is_sound(rule, row); });
+}
 
 Rule compact(const Row& row, Machine machine) {
   const Roles roles = roles_of(machine);

@@ -43,6 +43,8 @@ struct Row {
   [[nodiscard]] std::span<const std::byte> expression(const RegisterRule& rule) const {
     return std::span(expressions).subspan(static_cast<std::size_t>(rule.value), rule.size);
   }
+
+  bool operator==(const Row&) const = default;
 };
 
 /// What nearly every row comes down to, in a form that is quick to apply: CFA = register + offset,
@@ -66,6 +68,10 @@ struct Rule {
   bool operator==(const Rule&) const = default;
 };
 static_assert(sizeof(Rule) == 16);
+
+/// Whether it can be applied: what comes from another process may name what is not there.
+bool is_sound(const Rule& rule);
+bool is_sound(const Row& row);
 
 /// The rule for a row: of the form `row` where it does not fit.
 Rule compact(const Row& row, Machine machine);

@@ -48,8 +48,8 @@ class Walk {
     RuleCache::Entry entry{lookup, {}, code_.find(lookup)};
     if (entry.region == no_region) return entry;
     const Region& region = code_[entry.region];
-    if (region.table != nullptr && region.table->machine() == position_.registers.machine)
-      entry.rule = region.table->rule(lookup - region.bias);
+    if (region.rules != nullptr && region.rules->machine() == position_.registers.machine)
+      entry.rule = region.rules->rule(lookup - region.bias);
     rules_.insert(entry);
     return entry;
   }
@@ -59,9 +59,9 @@ class Walk {
   [[nodiscard]] bool is_after_trampoline(const RuleCache::Entry& entry, Address lookup) const {
     if (entry.region == no_region || code_.find(lookup - 1) != entry.region) return false;
     const Region& region = code_[entry.region];
-    if (region.table == nullptr || region.table->machine() != position_.registers.machine)
+    if (region.rules == nullptr || region.rules->machine() != position_.registers.machine)
       return false;
-    const Row* row = region.table->row(lookup - 1 - region.bias);
+    const Row* row = region.rules->row(lookup - 1 - region.bias);
     return row != nullptr && row->is_signal;
   }
 
@@ -73,7 +73,7 @@ class Walk {
         [[fallthrough]];
       case Rule::Form::row: {
         const Region& region = code_[entry.region];
-        return by_row(region.table->row(lookup - region.bias));
+        return by_row(region.rules->row(lookup - region.bias));
       }
       case Rule::Form::outermost:
         return End::outermost;

@@ -13,7 +13,7 @@
 namespace vitrine::unwind {
 
 /// Keeps the rules of the code addresses it met, so that further stacks through the same calls cost
-/// some nanoseconds a frame. Not thread-safe; nor are the tables that its regions share.
+/// some nanoseconds a frame. Not thread-safe; nor are the sources that its regions share.
 class Unwinder {
  public:
   explicit Unwinder(CodeMap code) : code_(std::move(code)) {}

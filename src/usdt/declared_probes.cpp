@@ -20,6 +20,7 @@ DeclaredProbes::DeclaredProbes(const Definition& definition) {
   for (std::uint32_t i = 0; i < definition.providers.size(); ++i) {
     const Provider& provider = definition.providers[i];
     providers_.push_back(provider.name);
+    probes_.push_back(provider.probes.size());
     for (std::uint32_t j = 0; j < provider.probes.size(); ++j) {
       uses_.emplace(probe_symbol(provider, provider.probes[j]), ProbeUse{i, j, false});
       uses_.emplace(enabled_symbol(provider, provider.probes[j]), ProbeUse{i, j, true});
@@ -31,6 +32,10 @@ const ProbeUse* DeclaredProbes::find(std::string_view symbol) const {
   if (!is_probe_symbol(symbol)) return nullptr;
   const auto found = uses_.find(std::string(symbol));
   return found == uses_.end() ? nullptr : &found->second;
+}
+
+bool DeclaredProbes::has(std::uint32_t provider, std::uint32_t probe) const {
+  return provider < probes_.size() && probe < probes_[provider];
 }
 
 std::string_view DeclaredProbes::provider_without(std::string_view symbol) const {

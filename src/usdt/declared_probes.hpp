@@ -27,6 +27,9 @@ class DeclaredProbes {
   /// Null: no declared probe has this symbol.
   [[nodiscard]] const ProbeUse* find(std::string_view symbol) const;
 
+  /// Whether there is a probe of these indices.
+  [[nodiscard]] bool has(std::uint32_t provider, std::uint32_t probe) const;
+
   /// The declared provider whose probe the symbol seems to be, though find() knows it not; empty:
   /// another provider's, or no probe's at all.
   [[nodiscard]] std::string_view provider_without(std::string_view symbol) const;
@@ -34,6 +37,7 @@ class DeclaredProbes {
  private:
   std::unordered_map<std::string, ProbeUse> uses_;
   std::vector<std::string> providers_;
+  std::vector<std::size_t> probes_;  ///< of each provider, how many
 };
 
 /// Whether this is a probe's symbol, of whichever provider.

@@ -3,10 +3,11 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 
-#include "usdt/descriptor.hpp"
 #include "usdt/staged_file.hpp"
 
 namespace vitrine::usdt {
@@ -16,24 +17,30 @@ constexpr std::uint64_t most_bytes = 2ULL << 30;  // offsets in ELF32 end there
 
 }  // namespace
 
-Result<std::vector<std::byte>> read_whole(const std::string& path) {
+Result<InputFile> open_input(const std::string& path) {
   // A pipe without a writer would hang.
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat status {};
-  if (file.get() < 0 || ::fstat(file.get(), &status) != 0) return file_error(path, "read", errno);
+  if (!file || ::fstat(file.get(), &status) != 0) return file_error(path, "read", errno);
   if (S_ISDIR(status.st_mode)) return fail(ErrorCode::usage, path + " is a directory");
   if (!S_ISREG(status.st_mode)) return fail(ErrorCode::usage, path + " is not a regular file");
   const auto size = static_cast<std::uint64_t>(status.st_size);
   if (size > most_bytes)
     return fail(ErrorCode::limit,
                 fmt::format("{} has {} bytes; at most {} are read", path, size, most_bytes));
-  std::vector<std::byte> bytes(static_cast<std::size_t>(size));
+  return InputFile{std::move(file), size};
+}
+
+Result<std::vector<std::byte>> read_whole(const InputFile& file) {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(file.size));
   std::size_t have = 0;
   while (have < bytes.size()) {
-    const ssize_t got = ::read(file.get(), bytes.data() + have, bytes.size() - have);
+    const ssize_t got = ::pread64(file.descriptor.get(), bytes.data() + have, bytes.size() - have,
+                                  static_cast<off64_t>(have));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return file_error(path, "read", errno);
-    if (got == 0) break;  // it became shorter
+    if (got < 0)
+      return fail(ErrorCode::failed, fmt::format("it cannot be read: {}", std::strerror(errno)));
+    if (got == 0) break;
     have += static_cast<std::size_t>(got);
   }
   bytes.resize(have);

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "usdt/input_file.hpp"
+#include "usdt/object_parser.hpp"
 #include "usdt/probe_object.hpp"
-#include "usdt/rewrite.hpp"
 #include "usdt/staged_file.hpp"
 
 namespace vitrine::usdt {
@@ -37,7 +37,8 @@ class Step {
       : definition_(definition),
         options_(options),
         declared_(definition),
-        rules_{options.enabled, options.long_nop} {}
+        rules_{options.enabled, options.long_nop},
+        parser_(declared_, rules_) {}
 
   Result<LinkReport> run() {
     if (options_.objects.empty()) return fail(ErrorCode::usage, "no objects were given");
@@ -67,13 +68,13 @@ class Step {
 
  private:
   Result<void> process(const std::string& path) {
-    const auto bytes = read_whole(path);
-    if (!bytes) return tl::unexpected(bytes.error());
-    auto object = rewrite(*bytes, declared_, rules_, salt(path));
+    const auto file = open_input(path);
+    if (!file) return tl::unexpected(file.error());
+    auto object = parser_.rewrite(*file, salt(path));
     if (!object) return fail_while(path, object.error());
     if (auto done = take(path, *object); !done) return done;
-    if (!object->bytes) return {};
-    auto staged = StagedFile::write(path, *object->bytes, StagedFile::Time::kept);
+    if (object->bytes.empty()) return {};
+    auto staged = StagedFile::write(path, object->bytes, StagedFile::Time::kept);
     if (!staged) return tl::unexpected(staged.error());
     staged_.push_back(std::move(*staged));
     report_.rewritten.push_back(path);
@@ -171,6 +172,7 @@ class Step {
   const LinkOptions& options_;
   DeclaredProbes declared_;
   SiteRules rules_;
+  ObjectParser parser_;
   ProbeObjectParts parts_;
   std::string first_;  ///< object, that decided the machine
   bool lto_ = false;   ///< objects whose uses of probes nobody knows yet

@@ -19,7 +19,7 @@ ALLOWED = {
     "format": {"abi", "base"},
     "elf": {"abi", "base"},
     "dof": {"abi", "base"},
-    "usdt": {"abi", "base", "dof", "elf"},
+    "usdt": {"abi", "base", "dof", "elf", "worker"},
     "probe": {"abi", "base", "dof", "elf"},
     "profile": {"base"},
     "send": {"base"},

@@ -130,6 +130,7 @@ TEST_P(Rules, AreThoseOfLibdw) {
   std::mt19937_64 random(1);
   std::size_t compared = 0, different = 0, without = 0, signals = 0, expressions = 0;
   std::size_t elsewhere = 0;  // returns to what another register than the usual has
+  std::size_t in_blocks = 0;  // of every eighth
   std::size_t segments = 0;
   elf_getphdrnum(elf, &segments);
   for (std::size_t n = 0; n < segments; ++n) {
@@ -141,7 +142,6 @@ TEST_P(Rules, AreThoseOfLibdw) {
     for (std::uint64_t at = 0; at < segment.p_filesz; at += random() % most + 1) {
       const Address pc = segment.p_vaddr + at;
       Dwarf_Frame* frame = nullptr;
-      const Row* row = (*table)->row(pc);
       if (dwarf_cfi_addrframe(cfi, pc, &frame) != 0) {
         ++without;  // ours may know the code nevertheless: known_code.hpp
         continue;
@@ -152,6 +152,13 @@ TEST_P(Rules, AreThoseOfLibdw) {
         continue;
       }
       ++compared;
+      if (compared % 8 == 0) {
+        const RuleBlock block = (*table)->rules_around(pc);
+        const Rule* rule = block.find(pc);
+        in_blocks += rule != nullptr;
+        EXPECT_TRUE(rule == nullptr || *rule == (*table)->rule(pc)) << fmt::format("{:#x}", pc);
+      }
+      const Row* row = (*table)->row(pc);
       const std::string theirs = described(frame, machine);
       const std::string ours = row == nullptr ? "none" : described(*row, machine);
       signals += theirs.find("signal") != theirs.npos;
@@ -167,6 +174,7 @@ TEST_P(Rules, AreThoseOfLibdw) {
   EXPECT_EQ(different, 0U);
   EXPECT_LT(elsewhere, 100U);
   EXPECT_GT(compared, 1000U);
+  EXPECT_GT(in_blocks, compared / 8 * 95 / 100);
   dwarf_cfi_end(cfi);
   elf_end(elf);
   ::close(fd);

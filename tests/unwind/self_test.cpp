@@ -13,6 +13,7 @@
 #include "base/limits.hpp"
 #include "file/file_memory.hpp"
 #include "target/maps.hpp"
+#include "unwind/frame_table.hpp"
 #include "unwind/unwinder.hpp"
 
 namespace vitrine::unwind {
@@ -90,9 +91,10 @@ CodeMap own_code() {
     Region region{mapping.start, mapping.end, 0, nullptr};
     const int fd = mapping.inode != 0 ? ::open(mapping.name.c_str(), O_RDONLY) : -1;
     if (auto file = file::FileMemory::from(FileDescriptor(fd)))
-      if (auto table = FrameTable::open(std::move(*file))) region.table = *table;
-    if (region.table != nullptr)
-      region.bias = region.table->bias(mapping.start, mapping.offset).value();
+      if (auto table = FrameTable::open(std::move(*file))) {
+        region.rules = *table;
+        region.bias = bias_of((*table)->segments(), mapping.start, mapping.offset).value();
+      }
     regions.push_back(std::move(region));
   }
   return CodeMap(std::move(regions));

@@ -8,6 +8,8 @@
 #include "base/byte_memory.hpp"
 #include "base/limits.hpp"
 #include "support/cfi_image.hpp"
+#include "unwind/frame_table.hpp"
+#include "unwind/packed.hpp"
 
 namespace vitrine::unwind {
 namespace {
@@ -62,6 +64,23 @@ Bytes make_cfi(Machine machine, const Bytes& common, const std::vector<Function>
   return section;
 }
 
+/// What is told of whole blocks is what is told of each address; and it comes back as it was.
+void expect_blocks_of(FrameTable& table) {
+  for (Address address = 0; address < test::code_bytes; ++address) {
+    const RuleBlock block = table.rules_around(address);
+    EXPECT_TRUE(block.is_sound());
+    if (const Rule* rule = block.find(address)) {
+      EXPECT_EQ(*rule, table.rule(address)) << address;
+    }
+    if (address % 64 != 0) continue;
+    EXPECT_EQ(pack::unpack<RuleBlock>(pack::pack(block)).value(), block);
+    const Row* row = table.row(address);
+    if (row == nullptr) continue;
+    EXPECT_TRUE(is_sound(*row));
+    EXPECT_EQ(pack::unpack<Row>(pack::pack(*row)).value(), *row);
+  }
+}
+
 /// A process of one file at `code` and JIT code at `jit`.
 class Process {
  public:
@@ -73,6 +92,7 @@ class Process {
       std::memcpy(image.data() + at, instructions.data(), instructions.size());
     auto table = FrameTable::open(std::make_unique<ByteMemory>(std::move(image)));
     EXPECT_TRUE(table);
+    if (table) expect_blocks_of(**table);
     unwinder_.replace(CodeMap({{jit, jit + 0x1000, 0, nullptr},
                                {code, code + test::code_bytes, code, table ? *table : nullptr}}));
     registers_.machine = machine;
@@ -301,9 +321,59 @@ TEST(FrameTable, FindsTheBiasOfAMapping) {
   auto image = test::cfi_image(EM_X86_64, ".eh_frame", {}, {});
   const auto table = FrameTable::open(std::make_unique<ByteMemory>(std::move(image)));
   ASSERT_TRUE(table);
-  EXPECT_EQ((*table)->bias(0x7000'0000, 0), 0x7000'0000);
-  EXPECT_EQ((*table)->bias(0x7000'0000, 0x10'0000), std::nullopt);
+  EXPECT_EQ(bias_of((*table)->segments(), 0x7000'0000, 0), 0x7000'0000);
+  EXPECT_EQ(bias_of((*table)->segments(), 0x7000'0000, 0x10'0000), std::nullopt);
   EXPECT_EQ((*table)->row(0x100), nullptr);
+}
+
+TEST(FrameTable, TellsTheRulesOfNeighboursAtOnce) {
+  std::vector<Function> functions;
+  for (Address start = 0x100; start < 0x900; start += 0x10)
+    functions.push_back({start, 0x10, {0x44, 0x0e, 16}});  // two rules each
+  const auto cfi = make_cfi(Machine::x86_64, x86_common, functions);
+  const auto table = FrameTable::open(std::make_unique<ByteMemory>(
+      test::cfi_image(EM_X86_64, ".eh_frame", std::as_bytes(std::span(cfi)), {})));
+  ASSERT_TRUE(table);
+  const RuleBlock block = (*table)->rules_around(0x405);
+  EXPECT_GE(block.spans.size(), 4U);
+  EXPECT_LE(block.spans.size(), 64U);
+  EXPECT_EQ((*table)->rules_around(block.start), block);
+  EXPECT_EQ((*table)->rules_around(block.end - 1), block);
+  // Code that no CFI is about, between functions and .plt; and .plt itself, whose rules are known.
+  const RuleBlock without{0x900, 0xc00, {{0, 0x300, Rule{}}}};
+  EXPECT_EQ((*table)->rules_around(0xa00), without);
+  EXPECT_EQ((*table)->rules_around(0xc00), RuleBlock{});
+}
+
+TEST(RuleBlock, IsSoundOrNot) {
+  const RuleBlock good{0x100, 0x200, {{0, 0x80, {}}, {0x80, 0x80, {}}}};
+  EXPECT_TRUE(good.is_sound());
+  EXPECT_EQ(good.find(0xff), nullptr);
+  EXPECT_EQ(good.find(0x180), &good.spans[1].rule);
+  EXPECT_EQ(good.find(0x200), nullptr);
+  const auto expect_unsound = [&](const auto& change) {
+    RuleBlock block = good;
+    change(block);
+    EXPECT_FALSE(block.is_sound());
+  };
+  expect_unsound([](RuleBlock& block) { block.end = 0x80; });
+  expect_unsound([](RuleBlock& block) { block.end = 0x1ff; });
+  expect_unsound([](RuleBlock& block) { block.spans[1].start = 0x7f; });
+  expect_unsound([](RuleBlock& block) { block.spans[1].size = 0; });
+  expect_unsound([](RuleBlock& block) { block.spans[1].size = ~0U; });
+  expect_unsound([](RuleBlock& block) { block.spans[0].rule.cfa_register = register_count; });
+}
+
+TEST(Row, IsSoundIfItsExpressionsAreThere) {
+  Row row;
+  row.expressions.resize(4);
+  row.registers[3] = {RegisterRule::Kind::at_expression, 2, 2};
+  EXPECT_TRUE(is_sound(row));
+  row.registers[3].size = 3;
+  EXPECT_FALSE(is_sound(row));
+  row.registers[3] = {};
+  row.cfa = {RegisterRule::Kind::expression, 0, -1};
+  EXPECT_FALSE(is_sound(row));
 }
 
 TEST(FrameTable, TakesTenBytesForTenBytes) {

@@ -110,6 +110,18 @@ TEST_P(FilesOfCommands, AreToldAndTheOthersShown) {
   }
 }
 
+// No object is changed, and the next one to blame is named.
+TEST_P(FilesOfCommands, AreNoObjectsToLink) {
+  const ChildOptions preloaded{{"LD_PRELOAD=" FAULT_LIBRARY}, true, 0};
+  const std::string definition = directory_ / "shop.d", output = directory_ / "shop.o";
+  std::ofstream(definition) << "provider shop { probe done(); };\n";
+  const Outcome outcome =
+      run({VITRINE, "usdt", "link", "-s", definition, "-o", output, bad_}, preloaded);
+  EXPECT_NE(outcome.err.find(bad_ + ": " + GetParam().message), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_FALSE(std::filesystem::exists(output));
+}
+
 INSTANTIATE_TEST_SUITE_P(, FilesOfCommands, testing::Values(faults[0]),
                          [](const auto& one) { return std::string(one.param.name); });
 

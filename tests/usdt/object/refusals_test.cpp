@@ -205,9 +205,9 @@ TEST_F(Refusals, Relocations) {
 
 TEST_F(Refusals, CodeThatChangedSinceItWasProcessed) {
   const auto object = process(good_);
-  ASSERT_TRUE(object && object->bytes);
+  ASSERT_TRUE(object && !object->bytes.empty());
   const std::size_t code = section(good_, text_)->sh_offset;
-  good_ = *object->bytes;
+  good_ = object->bytes;
   refused(
       "a call again",
       [&](Bytes& b) {
@@ -265,7 +265,7 @@ TEST_F(Refusals, AnyByteOfAnyHeader) {
       bytes[at] = static_cast<std::byte>(value);
       const auto done = process(bytes);
       EXPECT_TRUE(done || !done.error().message.empty());
-      EXPECT_TRUE(!done || !done->bytes || done->bytes->size() >= good_.size());
+      EXPECT_TRUE(!done || done->bytes.empty() || done->bytes.size() >= good_.size());
     }
   }
 }

@@ -1,0 +1,130 @@
+#include "usdt/object_parser.hpp"
+
+#include <algorithm>
+
+#include "usdt/packed.hpp"
+
+namespace vitrine::usdt {
+namespace {
+
+struct Question {
+  std::uint64_t size = 0;  ///< of the object
+  std::string salt;
+};
+
+template <pack::Of<Question> T>
+auto fields(T& question) {
+  auto& [size, salt] = question;
+  return std::tie(size, salt);
+}
+
+/// A machine by what find_machine() knows it by.
+struct MachineName {
+  std::uint16_t elf = 0;
+  bool wide = false;
+};
+
+template <pack::Of<MachineName> T>
+auto fields(T& name) {
+  auto& [elf, wide] = name;
+  return std::tie(elf, wide);
+}
+
+struct Answer {
+  std::optional<Error> error;
+  std::optional<MachineName> machine;
+  RewrittenObject object;  ///< without its machine
+};
+
+template <pack::Of<Answer> T>
+auto fields(T& answer) {
+  auto& [error, machine, object] = answer;
+  auto& [pointer, bytes, functions, features, register_protocol, pointer_protocol, only_lto,
+         fat_lto, left_to_stubs, strangers] = object;
+  static_cast<void>(pointer);
+  return std::tie(error, machine, bytes, functions, features, register_protocol, pointer_protocol,
+                  only_lto, fat_lto, left_to_stubs, strangers);
+}
+
+/// What it was forked with, it has.
+class RewritingService final : public worker::Service {
+ public:
+  RewritingService(const DeclaredProbes& declared, const SiteRules& rules)
+      : declared_(declared), rules_(rules) {}
+
+  std::vector<std::byte> answer(std::span<const std::byte> question, FileDescriptor file) override {
+    const auto asked = pack::unpack<Question>(question);
+    if (!asked) return {};
+    return pack_rewritten(read_whole({std::move(file), asked->size}).and_then([&](auto bytes) {
+      return rewrite(bytes, declared_, rules_, asked->salt);
+    }));
+  }
+
+ private:
+  const DeclaredProbes& declared_;
+  const SiteRules& rules_;
+};
+
+constexpr std::uint64_t answer_bytes = 64U << 20;  // beyond the object and what is added to it
+constexpr std::uint64_t usual_object = 64U << 20;
+
+/// The object, what is made of it, that as an answer, and tables of its symbols and relocations.
+worker::Limits limits_for(std::uint64_t object) {
+  return {(1ULL << 30) + 8 * object, std::chrono::seconds(60 + object / (8U << 20))};
+}
+
+}  // namespace
+
+std::vector<std::byte> pack_rewritten(Result<RewrittenObject> object) {
+  Answer answer;
+  if (!object) {
+    answer.error = std::move(object.error());
+    return pack::pack(answer);
+  }
+  answer.object = std::move(*object);
+  if (const Machine* machine = answer.object.machine)
+    answer.machine = MachineName{machine->elf, machine->wide};
+  return pack::pack(answer);
+}
+
+Result<Result<RewrittenObject>> unpack_rewritten(std::span<const std::byte> bytes,
+                                                 const DeclaredProbes& declared) {
+  auto answer = pack::unpack<Answer>(bytes);
+  if (!answer) return tl::unexpected<Error>(std::move(answer.error()));
+  if (answer->error) return Result<RewrittenObject>(tl::unexpect, std::move(*answer->error));
+  RewrittenObject& object = answer->object;
+  const auto& name = answer->machine;
+  if (name) object.machine = find_machine(name->elf, name->wide);
+  const auto is_declared = [&](const auto& one) { return declared.has(one.provider, one.probe); };
+  if ((name && object.machine == nullptr) || !std::ranges::all_of(object.functions, is_declared) ||
+      !std::ranges::all_of(object.left_to_stubs, is_declared))
+    return fail(ErrorCode::malformed, "what was answered is no rewritten object");
+  return Result<RewrittenObject>(std::move(object));
+}
+
+Result<void> ObjectParser::start(const worker::Limits& limits) {
+  auto started = worker::Worker::start("vitrine-objects", limits, [this] {
+    return std::make_unique<RewritingService>(declared_, rules_);
+  });
+  if (!started) return tl::unexpected<Error>(std::move(started.error()));
+  worker_ = std::move(*started);
+  return {};
+}
+
+Result<RewrittenObject> ObjectParser::rewrite(const InputFile& object, const std::string& salt) {
+  if (!worker_ || room_ < object.size) {
+    room_ = std::max(object.size, usual_object);
+    if (auto started = start(limits_for(room_)); !started)
+      return tl::unexpected<Error>(std::move(started.error()));
+  }
+  const auto answer = worker_->ask(pack::pack(Question{object.size, salt}), object.descriptor.get(),
+                                   static_cast<std::size_t>(2 * object.size + answer_bytes), {});
+  auto rewritten =
+      answer ? unpack_rewritten(*answer, declared_) : tl::unexpected<Error>(answer.error());
+  if (rewritten) return std::move(*rewritten);
+  auto error = answer ? worker_->made_no_sense() : tl::unexpected<Error>(answer.error());
+  worker_.reset();
+  return error;
+}
+
+}  // namespace vitrine::usdt
