@@ -15,15 +15,12 @@ class Trick:
     counts: bool = True  # tells its progress
     fresh: bool = False  # ends by itself: one for each command
     races: str = ""  # the pattern of its labels, of which none may be torn
-    open: bool = False  # known to bring a command down
     withholds: bool = False  # memory that commands want: some must say that it does not come
     busy: bool = False  # takes a CPU or more for itself: not one of many at once
 
 
 STATES = {"stopped": "stopped", "held-by-tracer": "held", "stops-and-continues": "any",
           "traced": "traced", "traced-by-its-child": "traced"}
-# What vitrine does not stand yet: played with --open only, and told at the end of each run.
-OPEN = re.compile("^modules-wild|^thread-pointers|^thread-vectors")
 
 # By their names: what runs at full speed.
 BUSY = re.compile("^label-(flood|garbage|slots|unmapped|moved|protected|page-comes)|flip|changes?$|"
@@ -45,7 +42,6 @@ def catalogue(programs, writers):
         tricks.append(Trick(f"hostile context {name}", [os.path.join(programs, "hostile_context"), name],
                             counts=False))
     for trick in tricks:
-        trick.open = bool(OPEN.search(trick.name))
         trick.withholds = bool(re.search("^(label|context|module).*never-come", trick.name))
         trick.busy = bool(BUSY.search(trick.name))
     return tricks

@@ -220,7 +220,6 @@ def main():
     parser.add_argument("--rounds", type=int, default=int(os.environ.get("HOSTILE_ROUNDS", "1")))
     parser.add_argument("--threads", type=int, default=int(os.environ.get("HOSTILE_THREADS", "10000")))
     parser.add_argument("--sanitized", action="store_true", help="no bound of memory; more patience")
-    parser.add_argument("--open", action="store_true", help="also what is known to fail")
     parser.add_argument("--one", action="store_true", help="no commands that look at all processes")
     options = parser.parse_args()
     begin = time.monotonic()
@@ -228,8 +227,6 @@ def main():
     suite = Suite(options)
     tricks = [one for one in catalogue(options.programs, options.writers)
               if re.search(options.only, one.name)]
-    known = [one.name for one in tricks if one.open and not options.open]
-    tricks = [one for one in tricks if one.name not in known]
     for _ in range(options.rounds):
         if not options.one:
             suite.look_at_all(tricks)
@@ -240,8 +237,6 @@ def main():
     for what in suite.processes_left():
         suite.fail("left running", what)
     suite.table(time.monotonic() - begin)
-    if known:
-        print("known to fail, and open, so not played:", ", ".join(known))
     if any(trick.races for trick in tricks) and not suite.labels_read:
         suite.fail("racing", "no label was read")
     for failure in suite.failures:
