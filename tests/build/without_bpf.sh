@@ -18,7 +18,7 @@ read -r pid <&3
 grep -q 'tenant=' "$build/labels" || fail "no labels: $(cat "$build/labels" "$build/notes")"
 grep -q ' proven ' "$build/labels" || fail "nothing proven: $(cat "$build/labels")"
 grep -q 'built without its BPF programs' "$build/notes" || fail "no note: $(cat "$build/notes")"
-"$build/bin/vitrine" labels "$pid" --mode ptrace | grep stopped >/dev/null || fail "ptrace mode"
+"$build/bin/vitrine" labels "$pid" --mode ptrace --watch=100ms --duration 1s | grep stopped >/dev/null || fail "ptrace mode"
 "$build/bin/vitrine" context "$pid" | grep shop >/dev/null || fail "no context"
 status=0
 "$build/bin/vitrine" labels "$pid" --mode ebpf 2>"$build/error" || status=$?
