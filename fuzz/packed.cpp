@@ -1,6 +1,7 @@
 // What a worker answers, which a hostile file may have taken over: the structures of probes.
-#include "input.hpp"
 #include "probe/packed.hpp"
+
+#include "input.hpp"
 
 using namespace vitrine;
 

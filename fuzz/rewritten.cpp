@@ -3,23 +3,14 @@
 #include <vector>
 
 #include "input.hpp"
+#include "shop_provider.hpp"
 #include "usdt/object_parser.hpp"
 #include "usdt/probe_object.hpp"
 
 using namespace vitrine;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const usdt::Definition all = [] {
-    usdt::Probe start, done;
-    start.name = "order-start";
-    done.name = "done";
-    usdt::Provider shop;
-    shop.name = "shop";
-    shop.probes = {start, done};
-    usdt::Definition definition;
-    definition.providers = {shop};
-    return definition;
-  }();
+  static const usdt::Definition all = fuzz::shop_provider();
   static const usdt::DeclaredProbes declared(all);
   const auto bytes = fuzz::bytes(data, size);
   auto object = usdt::unpack_rewritten(bytes, declared);

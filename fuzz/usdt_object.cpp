@@ -3,23 +3,12 @@
 #include <vector>
 
 #include "input.hpp"
+#include "shop_provider.hpp"
 #include "usdt/object_parser.hpp"
 
 using namespace vitrine;
 
 namespace {
-
-usdt::Definition definition() {
-  usdt::Probe start, done;
-  start.name = "order-start";
-  done.name = "done";
-  usdt::Provider shop;
-  shop.name = "shop";
-  shop.probes = {start, done};
-  usdt::Definition all;
-  all.providers = {shop};
-  return all;
-}
 
 bool same(const usdt::FunctionSites& a, const usdt::FunctionSites& b) {
   return a.provider == b.provider && a.probe == b.probe && a.function == b.function &&
@@ -45,7 +34,7 @@ void process(std::span<const std::byte> object, const usdt::DeclaredProbes& decl
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const usdt::Definition all = definition();
+  static const usdt::Definition all = fuzz::shop_provider();
   static const usdt::DeclaredProbes declared(all);
   process(fuzz::bytes(data, size), declared, {usdt::EnabledProtocol::return_value, false});
   process(fuzz::bytes(data, size), declared, {usdt::EnabledProtocol::pointer, true});

@@ -55,8 +55,9 @@ struct vitrine_target {
   __u32 reserved;
   __u64 address_mask; /* bits of a pointer that are its address */
   __u64 image; /* vitrine_image_of what it executed then; 0: whatever it executes; ~0: not known */
-  __u64 told_ns; /* CLOCK_BOOTTIME: what was forked later had the same; a process born later with its
-                    number is another */
+  /* CLOCK_BOOTTIME: what was forked later had the same; a process born later with its number is
+   * another. */
+  __u64 told_ns;
   struct vitrine_definition definitions[VITRINE_DEFINITIONS];
 };
 

@@ -81,8 +81,7 @@ static void attribute(struct bytes* to, int number, const char* key, struct byte
 }
 
 static struct bytes payload_of(const char* format, const char* const* keys, size_t count,
-                               const struct context_attribute* attributes,
-                               size_t attribute_count) {
+                               const struct context_attribute* attributes, size_t attribute_count) {
   struct bytes resource = {{0}, 0}, context = {{0}, 0};
   for (size_t i = 0; i < attribute_count; ++i)
     attribute(&resource, 1, attributes[i].key, any_string(attributes[i].value));

@@ -56,8 +56,8 @@ __attribute__((noinline)) void HOSTILE_NAME(void) {
 /* `loop: dec rdi; jnz loop; ret` in memory, named in /tmp/perf-PID.map. */
 static void (*made_code(void))(long) {
   static const unsigned char code[] = {0x48, 0xff, 0xcf, 0x75, 0xfb, 0xc3};
-  void* page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS,
-                    -1, 0);
+  void* page =
+      mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) abort();
   memcpy(page, code, sizeof code);
   char path[64];
@@ -71,8 +71,12 @@ static void (*made_code(void))(long) {
   return made;
 }
 #else
-static void nothing(long n) { sink += (uint64_t)n; }
-static void (*made_code(void))(long) { return nothing; }
+static void nothing(long n) {
+  sink += (uint64_t)n;
+}
+static void (*made_code(void))(long) {
+  return nothing;
+}
 #endif
 
 static void display(void) {
