@@ -22,10 +22,10 @@ class Trick:
 STATES = {"stopped": "stopped", "held-by-tracer": "held", "stops-and-continues": "any",
           "traced": "traced", "traced-by-its-child": "traced"}
 
-# By their names: what runs at full speed.
+# By their names: what runs at full speed, or has commands do so.
 BUSY = re.compile("^label-(flood|garbage|slots|unmapped|moved|protected|page-comes)|flip|changes?$|"
                   "storm|come-and-go|comes-and-goes|rewritten|reloaded|growing|seccomp-strict|"
-                  "threads-many|exits-while-read|leader-gone|restless|updating|^racing")
+                  "threads-many|^modules-wild|exits-while-read|leader-gone|restless|updating|^racing")
 
 
 def catalogue(programs, writers):
