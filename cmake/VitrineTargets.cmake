@@ -19,7 +19,7 @@ endfunction()
 # vitrine_layer(name SOURCES … DEPENDS layer…): one folder under src/ as a static library
 # `vitrine_<name>`. DEPENDS are the layers below it: what is not named cannot be linked.
 function(vitrine_layer name)
-  cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS;LINK" ${ARGN})
+  cmake_parse_arguments(arg "SEPARATE" "" "SOURCES;DEPENDS;LINK" ${ARGN})
   add_library(vitrine_${name} STATIC ${arg_SOURCES})
   set_property(GLOBAL APPEND PROPERTY VITRINE_LAYERS ${name})
   vitrine_flags(vitrine_${name})
@@ -29,6 +29,12 @@ function(vitrine_layer name)
     target_link_libraries(vitrine_${name} PUBLIC vitrine_${layer})
   endforeach()
   target_link_libraries(vitrine_${name} PUBLIC ${arg_LINK})
+  if(VITRINE_UNITY AND NOT arg_SEPARATE)
+    # Headers of fmt, CLI11 and nlohmann/json cost more than the code that follows them. A file's own
+    # names are then seen by its neighbours: that one shadows another's is no mistake.
+    set_target_properties(vitrine_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 24)
+    target_compile_options(vitrine_${name} PRIVATE -Wno-shadow -Wno-subobject-linkage)
+  endif()
 endfunction()
 
 # vitrine_test(name SOURCES … LINK …): a GoogleTest program, its cases registered with ctest one by

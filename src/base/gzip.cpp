@@ -9,7 +9,7 @@ namespace vitrine {
 namespace {
 
 constexpr int gzip_window = 15 + 16;  // zlib's way to ask for gzip instead of its own format
-constexpr std::size_t step = 256 * 1024;
+constexpr std::size_t growth = 256 * 1024;
 
 /// zlib counts in 32 bits: what it can be given of `left` bytes at once.
 uInt at_once(std::size_t left) {
@@ -24,7 +24,7 @@ int all(z_stream& stream, std::string_view in, std::string& out, std::size_t mos
   std::size_t taken = 0;
   while (status == Z_OK) {
     const std::size_t before = out.size();
-    out.resize(std::min(before + step, most));
+    out.resize(std::min(before + growth, most));
     stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(in.data() + taken));
     stream.avail_in = at_once(in.size() - taken);
     const uInt given = stream.avail_in;

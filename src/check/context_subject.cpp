@@ -8,6 +8,7 @@
 #include <ctime>
 
 #include "abi/thread_context.hpp"
+#include "observe/clock.hpp"
 #include "target/mapping_flags.hpp"
 #include "target/proc_file.hpp"
 
@@ -16,12 +17,6 @@ namespace {
 
 constexpr std::size_t status_bytes = 64 * 1024;
 constexpr std::uint64_t second = 1'000'000'000;
-
-std::uint64_t now_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_BOOTTIME, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * second + static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 /// NSpid of its status: its id in our namespace, then in those below.
 std::vector<std::int64_t> pids_of(const target::Process& process) {
@@ -70,7 +65,7 @@ Result<void> ContextWatch::look() {
   // A new reader each time: one that has read takes an equal stamp for an equal content.
   const auto reader = observe::ContextReader::of(process_);
   const auto state = reader->refresh();
-  subject_.seen_ns = now_ns();
+  subject_.seen_ns = observe::now_ns(CLOCK_BOOTTIME);
   ++subject_.looks;
   if (auto same = process_.verify(); !same) return same;
   subject_.problem.reset();

@@ -111,7 +111,7 @@ Answer read_only(const FileSubject& subject) {
 
 /// Asks `wrong` of every site, is-enabled ones too.
 template <class Wrong>
-Answer of_sites(const FileSubject& subject, Wrong wrong) {
+Answer dof_of_sites(const FileSubject& subject, Wrong wrong) {
   if (subject.relocatable) return does_not_apply("it is an object, not linked yet");
   Counted sites("sites");
   for (const probe::Probe& one : subject.dof.probes.probes)
@@ -132,18 +132,18 @@ bool in_code(const FileSubject& subject, const probe::Site& site) {
   return elf::file_offset(subject.elf.segments, site.address, 1, PF_X).has_value();
 }
 
-Answer site_executable(const FileSubject& subject) {
-  return of_sites(subject, [&](const probe::Site& site) { return !in_code(subject, site); });
+Answer dof_site_executable(const FileSubject& subject) {
+  return dof_of_sites(subject, [&](const probe::Site& site) { return !in_code(subject, site); });
 }
 
 Answer site_pattern(const FileSubject& subject) {
-  return of_sites(
+  return dof_of_sites(
       subject, [&](const probe::Site& site) { return in_code(subject, site) && !site.verified; });
 }
 
-Answer sites_unique(const FileSubject& subject) {
+Answer dof_sites_unique(const FileSubject& subject) {
   std::set<Address> seen;
-  return of_sites(subject,
+  return dof_of_sites(subject,
                   [&](const probe::Site& site) { return !seen.insert(site.address).second; });
 }
 
@@ -175,12 +175,9 @@ Answer known_relocation(const FileSubject& subject) {
 }
 
 constexpr Profiles dof_profile{Profile::dof};
-constexpr auto required = Weight::required;
-constexpr auto advised = Weight::advised;
-constexpr std::string_view every_reader = "all";
 constexpr std::string_view remake = "make it again with `vitrine usdt link` (dtrace -G)";
 
-constexpr Rule<FileSubject> rules[] = {
+constexpr Rule<FileSubject> dof_table[] = {
     {{"dof.present", dof_profile, required, "The file has a DOF", "DTrace, .SUNW_dof",
       "link what `vitrine usdt link` (dtrace -G) makes", every_reader},
      present},
@@ -223,7 +220,7 @@ constexpr Rule<FileSubject> rules[] = {
     {{"dof.site-executable", dof_profile, required,
       "Every site is in an executable segment of the file", "DTrace, fasttrap", remake,
       every_reader},
-     site_executable},
+     dof_site_executable},
     {{"dof.site-pattern", dof_profile, required,
       "At every site are the instructions that take the place of a probe's call",
       "DTrace, fasttrap: fasttrap_tracepoint_init",
@@ -232,7 +229,7 @@ constexpr Rule<FileSubject> rules[] = {
     {{"dof.sites-unique", dof_profile, advised, "No site is announced twice", "DTrace, fasttrap",
       "link each object once; do not fold identical code (--icf)",
       "DTrace of illumos and FreeBSD: they drop the probe"},
-     sites_unique},
+     dof_sites_unique},
     {{"dof.function-names", dof_profile, advised, "No function's name has more than 127 bytes",
       "DTrace, sys/dtrace.h: DTRACE_FUNCNAMELEN",
       "give functions with probes shorter names (no templates of templates)",
@@ -248,7 +245,7 @@ constexpr Rule<FileSubject> rules[] = {
 }  // namespace
 
 std::span<const Rule<FileSubject>> dof_rules() {
-  return rules;
+  return dof_table;
 }
 
 }  // namespace vitrine::check

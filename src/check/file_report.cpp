@@ -8,6 +8,7 @@
 #include "base/limits.hpp"
 #include "check/file_subject.hpp"
 #include "check/rules.hpp"
+#include "target/maps.hpp"
 #include "worker/parser.hpp"
 
 namespace vitrine::check {
@@ -52,8 +53,7 @@ std::string file_name_of(int file) {
   const ssize_t n =
       ::readlink(fmt::format("/proc/self/fd/{}", file).c_str(), path.data(), path.size());
   path.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
-  constexpr std::string_view deleted = " (deleted)";
-  if (path.ends_with(deleted)) path.resize(path.size() - deleted.size());
+  path = target::without_deleted(std::move(path));
   return path.substr(path.rfind('/') + 1);
 }
 

@@ -9,8 +9,6 @@
 namespace vitrine::check {
 namespace {
 
-constexpr auto required = Weight::required;
-constexpr auto advised = Weight::advised;
 constexpr std::string_view version_name = abi::custom_labels::version_symbol;
 
 bool has_slot(const FileSubject& subject) {
@@ -125,10 +123,9 @@ Answer no_gap(const FileSubject& subject) {
 
 constexpr Profiles v0_and_v1 = labels_profiles;
 constexpr std::string_view document = "custom-labels-v0.md, custom-labels-v1.md: Exposed symbols";
-constexpr std::string_view every_reader = "all";
 constexpr std::string_view ebpf_readers = "Parca's eBPF profiler, context-reader";
 
-constexpr Rule<FileSubject> rules[] = {
+constexpr Rule<FileSubject> label_file_table[] = {
     {{"labels.slot-exported", v0_and_v1, required, "The slot is a dynamic symbol of the file",
       document,
       "define custom_labels_current_set (v1) in a library, or export it from the program "
@@ -186,7 +183,7 @@ constexpr Rule<FileSubject> rules[] = {
 }  // namespace
 
 std::span<const Rule<FileSubject>> label_file_rules() {
-  return rules;
+  return label_file_table;
 }
 
 }  // namespace vitrine::check

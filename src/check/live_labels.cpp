@@ -53,21 +53,19 @@ Broken text(const ThreadLabels& reading) {
   return &*found;
 }
 
-constexpr auto required = Weight::required;
-constexpr auto advised = Weight::advised;
-constexpr std::string_view document =
+constexpr std::string_view exposed_symbols =
     "custom-labels-v0.md, custom-labels-v1.md: Interpretation of data";
 
-constexpr ReadingRule rules[] = {
+constexpr ReadingRule live_label_table[] = {
     {{"labels.readable", labels_profiles, required,
-      "The slot, the set and its array of labels are readable in every thread", document,
+      "The slot, the set and its array of labels are readable in every thread", exposed_symbols,
       "put a set in force after it is complete; take it out before it is freed", "all"},
      unreadable},
     {{"labels.value-present", labels_profiles, required, "No label's value is a null pointer",
-      document, "point an empty value at any byte; its length is 0", "all"},
+      exposed_symbols, "point an empty value at any byte; its length is 0", "all"},
      value_present},
     {{"labels.key-readable", labels_profiles, required,
-      "Every key points to bytes that can be read", document,
+      "Every key points to bytes that can be read", exposed_symbols,
       "free a key after its label is out of force", "all"},
      key_readable},
     {{"labels.whole", labels_profiles, advised,
@@ -79,7 +77,7 @@ constexpr ReadingRule rules[] = {
       "no document: a reader's room", "publish shorter labels, the most important ones first",
       "Parca's eBPF profiler: cuts silently"},
      within_parca},
-    {{"labels.no-repeats", labels_profiles, advised, "No key is in a set twice", document,
+    {{"labels.no-repeats", labels_profiles, advised, "No key is in a set twice", exposed_symbols,
       "replace a label instead of adding one: only the first counts", ""},
      repeated},
     {{"labels.text", labels_profiles, advised, "Keys and values are UTF-8 without NULs",
@@ -91,7 +89,7 @@ constexpr ReadingRule rules[] = {
 }  // namespace
 
 std::span<const ReadingRule> live_label_rules() {
-  return rules;
+  return live_label_table;
 }
 
 }  // namespace vitrine::check

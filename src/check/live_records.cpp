@@ -58,39 +58,37 @@ Broken utf8(const ThreadLabels& reading) {
   return found == labels.end() ? std::nullopt : Broken(&*found);
 }
 
-constexpr Profiles otep{Profile::otep_4947};
-constexpr auto required = Weight::required;
 constexpr std::string_view record = "OTEP-4947: Thread record";
 
-constexpr ReadingRule rules[] = {
-    {{"otep-4947.readable", otep, required, "The slot and the record are readable in every thread",
+constexpr ReadingRule live_record_table[] = {
+    {{"otep-4947.readable", otep_4947, required, "The slot and the record are readable in every thread",
       record, "put a record in force after it is complete; take it out before it is freed", "all"},
      unreadable},
-    {{"otep-4947.valid-flag", otep, required, "valid is 0 or 1", record,
+    {{"otep-4947.valid-flag", otep_4947, required, "valid is 0 or 1", record,
       "write 1 when the record is complete, 0 before it is changed", "all"},
      valid_flag},
-    {{"otep-4947.record-aligned", otep, required, "Every record is at a multiple of 2", record,
+    {{"otep-4947.record-aligned", otep_4947, required, "Every record is at a multiple of 2", record,
       "align records to 8 bytes", ""},
      aligned},
-    {{"otep-4947.attributes-fit", otep, required,
+    {{"otep-4947.attributes-fit", otep_4947, required,
       "The last attribute ends where attrs_size says, or before", record,
       "raise attrs_size after the bytes are written, by what was written", "all: they drop it"},
      attributes_fit},
-    {{"otep-4947.key-in-map", otep, required, "Every key index has a name in the key map", record,
+    {{"otep-4947.key-in-map", otep_4947, required, "Every key index has a name in the key map", record,
       "publish the process context with a new key before the first record that has it",
       "all: they drop it"},
      key_in_map},
-    {{"otep-4947.keys-differ", otep, required, "No two attributes of a record have one name",
+    {{"otep-4947.keys-differ", otep_4947, required, "No two attributes of a record have one name",
       record, "give each name one index", "all: which one they take is chance"},
      keys_unique},
-    {{"otep-4947.utf8", otep, required, "Every value is UTF-8", record,
+    {{"otep-4947.utf8", otep_4947, required, "Every value is UTF-8", record,
       "cut values of 255 bytes between characters", "all: they drop or change it"},
      utf8},
-    {{"otep-4947.both-ids", otep, required,
+    {{"otep-4947.both-ids", otep_4947, required,
       "A record has both a trace id and a span id, or neither", "W3C Trace Context",
       "write zeros for both when there is no span", ""},
      both_ids},
-    {{"otep-4947.record-size", otep, Weight::advised, "A record has at most 640 bytes",
+    {{"otep-4947.record-size", otep_4947, Weight::advised, "A record has at most 640 bytes",
       "OTEP-4947: recommended size", "publish fewer or shorter attributes",
       "context-reader, OpenTelemetry eBPF profiler"},
      record_size},
@@ -99,7 +97,7 @@ constexpr ReadingRule rules[] = {
 }  // namespace
 
 std::span<const ReadingRule> live_record_rules() {
-  return rules;
+  return live_record_table;
 }
 
 }  // namespace vitrine::check

@@ -232,66 +232,62 @@ Answer pid_right(const ContextSubject& subject) {
              : fails(fmt::format("process.pid is {}, of another process", shown));
 }
 
-constexpr Profiles otep{Profile::otep_4719};
-constexpr auto required = Weight::required;
-constexpr auto advised = Weight::advised;
-constexpr std::string_view every_reader = "all";
 constexpr std::string_view ebpf_profiler = "OpenTelemetry eBPF profiler";
 
-constexpr Rule<ContextSubject> rules[] = {
-    {{"otep-4719.published", otep, required,
+constexpr Rule<ContextSubject> process_context_table[] = {
+    {{"otep-4719.published", otep_4719, required,
       "The process has a mapping called OTEL_CTX, readable and not executable, with the signature",
       "OTEP-4719: Publication", "publish it: vitrine::context::publish, or an OpenTelemetry SDK",
       every_reader},
      published},
-    {{"otep-4719.version", otep, required, "The header's version is 2", "OTEP-4719: Header",
+    {{"otep-4719.version", otep_4719, required, "The header's version is 2", "OTEP-4719: Header",
       "use a publisher of 2026 or later", every_reader},
      version},
-    {{"otep-4719.stamp", otep, required, "The header is stamped: no update stays unfinished",
+    {{"otep-4719.stamp", otep_4719, required, "The header is stamped: no update stays unfinished",
       "OTEP-4719: Updating", "write the stamp last, also when the update fails", every_reader},
      stamped},
-    {{"otep-4719.payload", otep, required, "The payload is readable, and valid protobuf",
+    {{"otep-4719.payload", otep_4719, required, "The payload is readable, and valid protobuf",
       "OTEP-4719: Payload", "free an old payload after the new header is complete", every_reader},
      payload},
-    {{"otep-4719.wrapped", otep, required, "The payload is a ProcessContext, not a bare Resource",
+    {{"otep-4719.wrapped", otep_4719, required, "The payload is a ProcessContext, not a bare Resource",
       "opentelemetry-proto 1.11.0, processcontext", "use a publisher of February 2026 or later",
       ebpf_profiler},
      wrapped},
-    {{"otep-4719.payload-size", otep, advised, "The payload has at most 64 KiB",
+    {{"otep-4719.payload-size", otep_4719, advised, "The payload has at most 64 KiB",
       "no document: a reader takes no more", "leave large attributes out", ebpf_profiler},
      payload_size},
-    {{"otep-4719.single", otep, required, "The process has one context", "OTEP-4719: Publication",
+    {{"otep-4719.single", otep_4719, required, "The process has one context", "OTEP-4719: Publication",
       "publish from one place: one library, once", "all: which one they read is chance"},
      single},
-    {{"otep-4719.not-forked", otep, required, "A fork does not copy the mapping (MADV_DONTFORK)",
+    {{"otep-4719.not-forked", otep_4719, required, "A fork does not copy the mapping (MADV_DONTFORK)",
       "OTEP-4719: Forks", "madvise(MADV_DONTFORK) the mapping before it is called OTEL_CTX",
       "all: they take the copy for the child's"},
      not_forked},
-    {{"otep-4719.own", otep, required, "The context is the process's own, not its parent's",
+    {{"otep-4719.own", otep_4719, required, "The context is the process's own, not its parent's",
       "OTEP-4719: Forks",
       "publish anew in the child (pthread_atfork), and MADV_DONTFORK in the parent",
       "all: they take it for the child's"},
      own},
-    {{"otep-4719.clock", otep, advised, "The stamp is of CLOCK_BOOTTIME", "OTEP-4719: Header",
+    {{"otep-4719.clock", otep_4719, advised, "The stamp is of CLOCK_BOOTTIME", "OTEP-4719: Header",
       "take the stamp from CLOCK_BOOTTIME", ""},
      stamp_clock},
-    {{"otep-4719.restamped", otep, required, "Each update has another stamp", "OTEP-4719: Updating",
+    {{"otep-4719.restamped", otep_4719, required, "Each update has another stamp", "OTEP-4719: Updating",
       "write max(now, old stamp + 1)", "all: they keep the old content"},
      restamped},
-    {{"otep-4719.utf8", otep, required, "All keys and text values are valid UTF-8",
+    {{"otep-4719.utf8", otep_4719, required, "All keys and text values are valid UTF-8",
       "protobuf: string", "cut text between characters, or use bytes", every_reader},
      utf8},
-    {{"otep-4719.keys-unique", otep, required, "No key is empty, or there twice",
+    {{"otep-4719.keys-unique", otep_4719, required, "No key is empty, or there twice",
       "OpenTelemetry specification, Attribute collections", "set each key once", ""},
      keys_unique},
-    {{"otep-4719.service-name", otep, required, "The resource has a service.name",
+    {{"otep-4719.service-name", otep_4719, required, "The resource has a service.name",
       "OpenTelemetry semantic conventions, service", "set service.name", ""},
      service_name},
-    {{"otep-4719.conventions", otep, required, "Attributes of the conventions have their types",
+    {{"otep-4719.conventions", otep_4719, required, "Attributes of the conventions have their types",
       "OpenTelemetry semantic conventions", "publish text as text, ids of processes as integers",
       ""},
      conventional_types},
-    {{"otep-4719.pid", otep, required, "process.pid, where it is told, is the process's",
+    {{"otep-4719.pid", otep_4719, required, "process.pid, where it is told, is the process's",
       "OpenTelemetry semantic conventions, process", "publish anew after fork", ""},
      pid_right},
 };
@@ -299,7 +295,7 @@ constexpr Rule<ContextSubject> rules[] = {
 }  // namespace
 
 std::span<const Rule<ContextSubject>> process_context_rules() {
-  return rules;
+  return process_context_table;
 }
 
 }  // namespace vitrine::check

@@ -46,19 +46,17 @@ Answer labels_in_force(const ProcessSubject& subject) {
   return in_force(subject, labels_profiles);
 }
 
-constexpr Profiles otep{Profile::otep_4947};
 
 Answer records_located(const ProcessSubject& subject) {
-  return located(subject, otep);
+  return located(subject, otep_4947);
 }
 
 Answer records_in_force(const ProcessSubject& subject) {
-  return in_force(subject, otep);
+  return in_force(subject, otep_4947);
 }
 
-constexpr auto required = Weight::required;
 
-constexpr Rule<ProcessSubject> rules[] = {
+constexpr Rule<ProcessSubject> process_table[] = {
     {{"labels.located", labels_profiles, required,
       "The slot's place in each thread can be found in the running process",
       "custom-labels-v1.md: Exposed symbols", "see the rules about the file that defines it",
@@ -68,12 +66,12 @@ constexpr Rule<ProcessSubject> rules[] = {
       "Threads had labels in force while they were looked at", "custom-labels-v1.md",
       "put labels in force around work", ""},
      labels_in_force},
-    {{"otep-4947.located", otep, required,
+    {{"otep-4947.located", otep_4947, required,
       "The slot's place in each thread can be found in the running process",
       "OTEP-4947: TLS access models that readers support",
       "see the rules about the file that defines it", "all"},
      records_located},
-    {{"otep-4947.in-force", otep, Weight::advised,
+    {{"otep-4947.in-force", otep_4947, Weight::advised,
       "Threads had a record in force while they were looked at", "OTEP-4947",
       "put a record in force around work", ""},
      records_in_force},
@@ -82,7 +80,7 @@ constexpr Rule<ProcessSubject> rules[] = {
 }  // namespace
 
 std::span<const Rule<ProcessSubject>> process_rules() {
-  return rules;
+  return process_table;
 }
 
 }  // namespace vitrine::check

@@ -74,6 +74,13 @@ enum class Weight : std::uint8_t {
   advised,   ///< a known reader needs it
 };
 
+// What the tables of rules say over and over.
+inline constexpr auto required = Weight::required;
+inline constexpr auto advised = Weight::advised;
+inline constexpr Profiles otep_4947{Profile::otep_4947};
+inline constexpr Profiles otep_4719{Profile::otep_4719};
+inline constexpr std::string_view every_reader = "all";
+
 struct Requirement {
   std::string_view id;  ///< "labels.slot-exported": kept for ever once it is published
   Profiles profiles;    ///< to which it belongs

@@ -217,13 +217,10 @@ Answer names_plain(const FileSubject& subject) {
 }
 
 constexpr Profiles sdt{Profile::sdt};
-constexpr auto required = Weight::required;
-constexpr auto advised = Weight::advised;
 constexpr std::string_view notes = "SystemTap, UserSpaceProbeImplementation: notes";
 constexpr std::string_view uprobes = "Linux, uprobes (ref_ctr_offset)";
-constexpr std::string_view every_reader = "all";
 
-constexpr Rule<FileSubject> rules[] = {
+constexpr Rule<FileSubject> sdt_table[] = {
     {{"sdt.notes-kept", sdt, required, "The file has the notes of its probes", notes,
       "strip with GNU strip, or llvm-strip --keep-section=.note.stapsdt", every_reader},
      notes_kept},
@@ -290,7 +287,7 @@ constexpr Rule<FileSubject> rules[] = {
 }  // namespace
 
 std::span<const Rule<FileSubject>> sdt_rules() {
-  return rules;
+  return sdt_table;
 }
 
 }  // namespace vitrine::check

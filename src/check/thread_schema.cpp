@@ -14,7 +14,7 @@
 namespace vitrine::check {
 namespace {
 
-namespace names = abi::thread_context;
+namespace record_names = abi::thread_context;
 
 Answer no_schema() {
   return does_not_apply("the process context says nothing of thread contexts");
@@ -24,20 +24,20 @@ Answer announced(const ContextSubject& subject) {
   if (!subject.needs_schema) return does_not_apply("there are no slots of thread contexts");
   if (!subject.state) return fails("the process has no context that could be read");
   if (!subject.schema)
-    return fails(fmt::format("the process context has no {}", names::schema_version_key));
+    return fails(fmt::format("the process context has no {}", record_names::schema_version_key));
   const std::string& version = subject.schema->version;
-  const std::string shown = subject.shown(names::schema_version_key, version);
-  if (version == names::schema_version_final || version == names::schema_version_draft)
+  const std::string shown = subject.shown(record_names::schema_version_key, version);
+  if (version == record_names::schema_version_final || version == record_names::schema_version_draft)
     return holds(shown);
-  return fails(fmt::format("{} is '{}'", names::schema_version_key, shown));
+  return fails(fmt::format("{} is '{}'", record_names::schema_version_key, shown));
 }
 
 Answer final_version(const ContextSubject& subject) {
   if (!subject.needs_schema || !subject.schema) return no_schema();
   const std::string& version = subject.schema->version;
-  const std::string shown = subject.shown(names::schema_version_key, version);
-  if (version == names::schema_version_final) return holds(shown);
-  if (version == names::schema_version_draft) return fails(shown);
+  const std::string shown = subject.shown(record_names::schema_version_key, version);
+  if (version == record_names::schema_version_final) return holds(shown);
+  if (version == record_names::schema_version_draft) return fails(shown);
   return does_not_apply("it is none that is read");
 }
 
@@ -50,9 +50,9 @@ Answer in_attributes(const ContextSubject& subject) {
 Answer key_map(const ContextSubject& subject) {
   if (!subject.needs_schema || !subject.schema || !subject.state) return no_schema();
   const auto& context = subject.state->context;
-  const format::AnyValue* value = format::find(context.attributes, names::key_map_key);
-  if (value == nullptr) value = format::find(context.resource, names::key_map_key);
-  if (value == nullptr) return fails(fmt::format("there is no {}", names::key_map_key));
+  const format::AnyValue* value = format::find(context.attributes, record_names::key_map_key);
+  if (value == nullptr) value = format::find(context.resource, record_names::key_map_key);
+  if (value == nullptr) return fails(fmt::format("there is no {}", record_names::key_map_key));
   const auto* array = std::get_if<format::ValueArray>(&value->data);
   if (array == nullptr) return fails("it is no array");
   if (array->size() > limits::key_map_entries)
@@ -79,29 +79,27 @@ Answer only_grows(const ContextSubject& subject) {
   return holds(fmt::format("{} updates", subject.updates));
 }
 
-constexpr Profiles otep{Profile::otep_4947};
-constexpr auto required = Weight::required;
 constexpr std::string_view source = "OTEP-4947: Process context attributes";
 
-constexpr Rule<ContextSubject> rules[] = {
-    {{"otep-4947.schema-version", otep, required,
+constexpr Rule<ContextSubject> thread_schema_table[] = {
+    {{"otep-4947.schema-version", otep_4947, required,
       "The process context has threadlocal.schema_version, of a version that is read", source,
       "publish threadlocal.schema_version = tls_v1 in the process context", "all"},
      announced},
-    {{"otep-4947.schema-final", otep, Weight::advised, "The version is the final one, tls_v1",
+    {{"otep-4947.schema-final", otep_4947, Weight::advised, "The version is the final one, tls_v1",
       source, "publish tls_v1 instead of tlsdesc_v1_dev", ""},
      final_version},
-    {{"otep-4947.schema-place", otep, required,
+    {{"otep-4947.schema-place", otep_4947, required,
       "The threadlocal.* keys are among the context's attributes, not in its resource", source,
       "publish them in field 2 of ProcessContext", "OpenTelemetry eBPF profiler"},
      in_attributes},
-    {{"otep-4947.key-map", otep, required,
+    {{"otep-4947.key-map", otep_4947, required,
       "threadlocal.attribute_key_map is an array of at most 256 different names", source,
       "publish an array of text, each name once",
       "all; context-reader shifts what follows an entry "
       "that is no text"},
      key_map},
-    {{"otep-4947.key-map-grows", otep, required, "Names in the key map stay: it only grows", source,
+    {{"otep-4947.key-map-grows", otep_4947, required, "Names in the key map stay: it only grows", source,
       "add new names at the end", "all: they keep what they have read"},
      only_grows},
 };
@@ -109,7 +107,7 @@ constexpr Rule<ContextSubject> rules[] = {
 }  // namespace
 
 std::span<const Rule<ContextSubject>> thread_schema_rules() {
-  return rules;
+  return thread_schema_table;
 }
 
 }  // namespace vitrine::check

@@ -15,17 +15,17 @@
 namespace vitrine::cli {
 namespace {
 
-using Verdict = observe::Finding::Verdict;
+using Support = observe::Finding::Verdict;
 
 constexpr std::string_view commands_topic = "commands";
 
-std::string coloured(Verdict verdict, const Style& style) {
+std::string coloured(Support verdict, const Style& style) {
   switch (verdict) {
-    case Verdict::yes:
+    case Support::yes:
       return style.green(observe::name(verdict));
-    case Verdict::partial:
+    case Support::partial:
       return style.yellow(observe::name(verdict));
-    case Verdict::no:
+    case Support::no:
       break;
   }
   return style.red(observe::name(verdict));
@@ -36,14 +36,14 @@ std::vector<observe::Finding> confinement_findings() {
   const Confinement now = confinement_now();
   observe::Finding gains{"confinement",
                          "no_new_privs",
-                         Verdict::yes,
+                         Support::yes,
                          "commands, and what they start to parse files, gain no rights",
                          {}};
-  if (!now.gains_nothing) gains.verdict = Verdict::no, gains.remedy = "Linux 3.5 or later";
+  if (!now.gains_nothing) gains.verdict = Support::no, gains.remedy = "Linux 3.5 or later";
   observe::Finding calls{
-      "confinement", "seccomp", Verdict::yes, "system calls of commands are filtered", {}};
+      "confinement", "seccomp", Support::yes, "system calls of commands are filtered", {}};
   if (!now.calls_filtered) {
-    calls.verdict = Verdict::no;
+    calls.verdict = Support::no;
     calls.detail = "system calls of commands are not filtered";
     calls.remedy = "a kernel with CONFIG_SECCOMP_FILTER, and no VITRINE_SECCOMP=off";
   }
@@ -109,7 +109,7 @@ class DoctorCommand : public Command {
       for (; at < findings.size() && findings[at].topic == topic; ++at) {
         const observe::Finding& finding = findings[at];
         table.row({coloured(finding.verdict, style), finding.what, printable(finding.detail)});
-        if (finding.verdict != Verdict::yes && !finding.remedy.empty() && topic != commands_topic)
+        if (finding.verdict != Support::yes && !finding.remedy.empty() && topic != commands_topic)
           remedies += fmt::format("  {} {}: {}\n", style.yellow("->"), finding.what,
                                   printable(finding.remedy));
       }
@@ -124,7 +124,7 @@ class DoctorCommand : public Command {
  private:
   static bool has(const std::vector<observe::Finding>& findings, std::string_view what) {
     return std::ranges::any_of(findings, [&](const observe::Finding& finding) {
-      return finding.what == what && finding.verdict == Verdict::yes;
+      return finding.what == what && finding.verdict == Support::yes;
     });
   }
 

@@ -6,17 +6,14 @@
 #include <algorithm>
 #include <map>
 
+#include "cli/text.hpp"
 #include "dof/stability.hpp"
 #include "symbol/demangle.hpp"
 
 namespace vitrine::cli {
 namespace {
 
-constexpr std::size_t indent = 4;
-
-std::string counted(std::size_t count, const char* what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
+constexpr std::size_t dof_indent = 4;
 
 std::string types(const std::vector<std::string>& all) {
   std::vector<std::string> texts;
@@ -84,11 +81,11 @@ class ProviderText {
       out += probe(name);
       Table table;
       for (const dof::Record* record : records_.at(name)) add_sites(table, *record);
-      out += table.str(indent + 2);
+      out += table.str(dof_indent + 2);
     }
     for (const dof::Semaphore& semaphore : provider_.semaphores)
       if (!has_records(semaphore.name))
-        out += fmt::format("{:{}}{}{}\n", "", indent, style_.cyan(printable(semaphore.name)),
+        out += fmt::format("{:{}}{}{}\n", "", dof_indent, style_.cyan(printable(semaphore.name)),
                            semaphore_text(semaphore.name));
     return out;
   }
@@ -110,7 +107,7 @@ class ProviderText {
   [[nodiscard]] bool has_records(std::string_view name) const { return records_.contains(name); }
 
   std::string probe(std::string_view name) {
-    return fmt::format("{:{}}{}{}{}\n", "", indent, style_.cyan(printable(name)),
+    return fmt::format("{:{}}{}{}{}\n", "", dof_indent, style_.cyan(printable(name)),
                        arguments(records_.at(name).front()->prototype), semaphore_text(name));
   }
 

@@ -16,10 +16,6 @@ namespace {
 constexpr std::size_t most_request_bytes = 4U << 20;  // what gRPC and many proxies take by default
 constexpr std::chrono::seconds last_chance{5};        // for what is left at the end
 
-std::string counted(std::uint64_t count, const char* what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
-
 }  // namespace
 
 void ExportOptions::define(CLI::App& app) {

@@ -65,7 +65,7 @@ Json json_question(const probe::Site& site, std::optional<Address> bias) {
 }
 
 /// The JSON form of each alternative of AnyValue.
-struct ValueToJson {
+struct AnyValueToJson {
   Json operator()(std::monostate) const { return nullptr; }
   Json operator()(const std::string& text) const { return json_bytes(text); }
   Json operator()(bool truth) const { return truth; }
@@ -127,7 +127,7 @@ Json to_json(const observe::StackFrame& frame) {
 }
 
 Json json_value(const format::AnyValue& value) {
-  return std::visit(ValueToJson{}, value.data);
+  return std::visit(AnyValueToJson{}, value.data);
 }
 
 Json to_json(int pid, const observe::ContextState& state) {

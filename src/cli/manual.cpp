@@ -12,7 +12,7 @@
 namespace vitrine::cli {
 namespace {
 
-constexpr std::size_t columns = 79;
+constexpr std::size_t page_columns = 79;
 
 /// Fills `text` to lines of at most `columns`, each with `indent` spaces before it.
 std::string fill(const std::string& text, std::size_t indent) {
@@ -21,7 +21,7 @@ std::string fill(const std::string& text, std::size_t indent) {
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find(' ', at), text.size());
     const std::string word = text.substr(at, end - at);
-    if (column > indent && column + 1 + word.size() > columns) {
+    if (column > indent && column + 1 + word.size() > page_columns) {
       out += '\n' + std::string(indent, ' ');
       column = indent;
     } else if (column > indent) {
@@ -42,7 +42,7 @@ std::string fold(const std::string& line, std::size_t indent) {
   std::string_view rest = line;
   for (std::size_t margin = indent;; margin = indent + 4) {
     out += std::string(margin, ' ');
-    const std::size_t room = columns - margin;
+    const std::size_t room = page_columns - margin;
     const std::size_t end = rest.size() <= room ? rest.npos : rest.rfind(" -", room - 2);
     if (end == rest.npos || end == 0) return out + std::string(rest) + '\n';
     out += std::string(rest.substr(0, end)) + " \\\n";

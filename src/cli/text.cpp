@@ -11,6 +11,10 @@
 
 namespace vitrine::cli {
 
+std::string counted(std::uint64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
 std::string printable(std::string_view bytes) {
   const auto is_plain = [](char c) { return c >= ' ' && c <= '~' && c != '\\'; };
   if (std::all_of(bytes.begin(), bytes.end(), is_plain)) return std::string(bytes);  // most are

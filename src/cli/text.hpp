@@ -16,6 +16,9 @@ std::string printable(std::string_view bytes);
 /// value ends is always visible.
 std::string delimited(std::string_view bytes);
 
+/// "1 probe", "2 probes".
+std::string counted(std::uint64_t count, std::string_view what);
+
 /// How text is decorated: ANSI colours on a terminal, nothing elsewhere or under NO_COLOR.
 class Style {
  public:

@@ -29,7 +29,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds poll_time{100};
+constexpr milliseconds longest_wait{100};
 constexpr std::size_t most_string_bytes = 4096;
 
 class TraceCommand : public Command {
@@ -266,9 +266,9 @@ class TraceCommand : public Command {
   bool is_over() const { return !reader_there_ || (limit_ != 0 && shown_ >= limit_); }
 
   milliseconds time_left() const {
-    if (!end_) return poll_time;
+    if (!end_) return longest_wait;
     const auto left = std::chrono::ceil<milliseconds>(*end_ - Clock::now());
-    return std::clamp(left, milliseconds(0), poll_time);
+    return std::clamp(left, milliseconds(0), longest_wait);
   }
 
   void announce(const observe::Trace& trace) const {

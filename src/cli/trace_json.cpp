@@ -6,6 +6,7 @@
 #include <concepts>
 
 #include "cli/trace_text.hpp"
+#include "cli/units.hpp"
 #include "cli/value_json.hpp"
 
 namespace vitrine::cli {
@@ -27,11 +28,6 @@ void append_text(std::string& out, std::string_view bytes) {
   out += '"';
   out += bytes;
   out += '"';
-}
-
-void append_number(std::string& out, std::integral auto number) {
-  const fmt::format_int text(number);
-  out.append(text.data(), text.size());
 }
 
 /// As json_value().

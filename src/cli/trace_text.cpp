@@ -59,11 +59,6 @@ struct PlainText {
   }
 };
 
-void append_number(std::string& out, std::integral auto number) {
-  const fmt::format_int text(number);
-  out.append(text.data(), text.size());
-}
-
 void append_thread(const observe::TraceEvent& event, std::string& out) {
   out += printable(event.comm);
   out += ' ';

@@ -14,7 +14,7 @@
 namespace vitrine::cli {
 namespace {
 
-using Words = std::span<const std::string>;
+using Arguments = std::span<const std::string>;
 using Names = std::vector<std::string>;
 
 std::vector<const CLI::App*> parts_of(const CLI::App& app) {
@@ -112,7 +112,7 @@ Result<void> check_value(const CLI::App& app, const std::string& name, const CLI
 /// Takes a word that begins with a dash, and its value, if that is a word of its own.
 class OptionWord {
  public:
-  OptionWord(const CLI::App& app, Words words) : app_(app), words_(words) {}
+  OptionWord(const CLI::App& app, Arguments words) : app_(app), words_(words) {}
 
   /// How many words it is.
   Result<std::size_t> check() const {
@@ -148,11 +148,11 @@ class OptionWord {
   }
 
   const CLI::App& app_;
-  Words words_;
+  Arguments words_;
 };
 
 /// Options of which one is nothing without the other: words_of() makes the second of what follows --.
-Result<void> check_exec(Words words) {
+Result<void> check_exec(Arguments words) {
   const auto is_word = [](const std::string& word) { return word.starts_with("--exec-word="); };
   if (std::ranges::count(words, "--exec") == 0 || std::ranges::any_of(words, is_word)) return {};
   return fail(ErrorCode::usage, "--exec needs a command",
@@ -161,7 +161,7 @@ Result<void> check_exec(Words words) {
 
 }  // namespace
 
-Result<void> check_words(const CLI::App& app, Words words) {
+Result<void> check_words(const CLI::App& app, Arguments words) {
   const CLI::App* at = &app;
   for (std::size_t i = 0; i < words.size();) {
     const std::string& word = words[i];

@@ -12,7 +12,7 @@ namespace {
 
 using confine::Capabilities;
 using Commands = std::vector<std::unique_ptr<Command>>;
-using Verdict = observe::Finding::Verdict;
+using Support = observe::Finding::Verdict;
 
 std::string or_none(Capabilities set) {
   return set.empty() ? "none" : set.text();
@@ -32,11 +32,11 @@ std::string own_path() {
 observe::Finding finding_of(const Use& use, Capabilities held, bool has_uprobe_multi) {
   const Capabilities own = here(use.own, use, has_uprobe_multi);
   const Capabilities others = here(use.others, use, has_uprobe_multi);
-  observe::Finding finding{"commands", use.line, Verdict::yes, {}, {}};
+  observe::Finding finding{"commands", use.line, Support::yes, {}, {}};
   if (suffice(held, others)) return finding;
-  finding.verdict = suffice(held, own) ? Verdict::partial : Verdict::no;
+  finding.verdict = suffice(held, own) ? Support::partial : Support::no;
   finding.detail =
-      finding.verdict == Verdict::partial ? "for processes of your own" : "without: " + use.without;
+      finding.verdict == Support::partial ? "for processes of your own" : "without: " + use.without;
   finding.remedy = others.without(held).text();
   return finding;
 }

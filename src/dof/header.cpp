@@ -3,16 +3,12 @@
 #include <algorithm>
 
 #include "dof/decoding.hpp"
+#include "dof/malformed.hpp"
 
 namespace vitrine::dof {
 namespace {
 
 constexpr std::uint8_t magic[4] = {0x7f, 'D', 'O', 'F'};
-
-template <class... Args>
-tl::unexpected<Error> malformed(fmt::format_string<Args...> text, Args&&... args) {
-  return fail(ErrorCode::malformed, fmt::format(text, std::forward<Args>(args)...));
-}
 
 /// What the first 24 bytes identify.
 Result<void> check_identity(const vitrine_dof_header& header) {

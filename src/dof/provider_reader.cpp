@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "dof/malformed.hpp"
+
 namespace vitrine::dof {
 namespace {
 
@@ -10,11 +12,6 @@ constexpr std::size_t oldest_provider_bytes = 40;  // version 1 had no is-enable
 Stability stability_of(std::uint32_t attributes) {
   return {static_cast<std::uint8_t>(attributes >> 24), static_cast<std::uint8_t>(attributes >> 16),
           static_cast<std::uint8_t>(attributes >> 8)};
-}
-
-template <class... Args>
-tl::unexpected<Error> malformed(fmt::format_string<Args...> text, Args&&... args) {
-  return fail(ErrorCode::malformed, fmt::format(text, std::forward<Args>(args)...));
 }
 
 class RecordReader {

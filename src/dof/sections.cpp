@@ -4,6 +4,8 @@
 #include <array>
 #include <bit>
 
+#include "dof/malformed.hpp"
+
 namespace vitrine::dof {
 namespace {
 
@@ -16,11 +18,6 @@ constexpr std::array<const char*, 27> type_names = {
 bool is_loadable_type(std::uint32_t type) {
   return type > VITRINE_DOF_SECTION_SOURCE && type < type_names.size() &&
          type != VITRINE_DOF_SECTION_UTSNAME;
-}
-
-template <class... Args>
-tl::unexpected<Error> malformed(fmt::format_string<Args...> text, Args&&... args) {
-  return fail(ErrorCode::malformed, fmt::format(text, std::forward<Args>(args)...));
 }
 
 /// How large the entries of a table must be; 0: it is none.

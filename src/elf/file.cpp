@@ -25,7 +25,7 @@ struct Layout {
 };
 
 /// What of the header is needed once.
-struct Tables {
+struct HeaderTables {
   std::uint64_t segments_at, sections_at;
   std::uint64_t segment_count, section_count;
   std::uint16_t segment_bytes, section_bytes;
@@ -33,7 +33,7 @@ struct Tables {
 };
 
 #define AT(field) (at + (encoding.wide ? offsetof(Elf64_Ehdr, field) : offsetof(Elf32_Ehdr, field)))
-Tables decode_header(const Encoding& encoding, const std::byte* at) {
+HeaderTables decode_header(const Encoding& encoding, const std::byte* at) {
   return {encoding.address(AT(e_phoff)), encoding.address(AT(e_shoff)),
           encoding.u16(AT(e_phnum)),     encoding.u16(AT(e_shnum)),
           encoding.u16(AT(e_phentsize)), encoding.u16(AT(e_shentsize)),
@@ -83,7 +83,7 @@ std::vector<std::byte> read_table(Memory& file, std::uint64_t at, std::uint64_t 
 
 class Reader {
  public:
-  Reader(Memory& file, File& into, const Tables& tables)
+  Reader(Memory& file, File& into, const HeaderTables& tables)
       : file_(file), into_(into), tables_(tables), layout_(Layout::of(into.encoding)) {}
 
   void read() {
@@ -177,7 +177,7 @@ class Reader {
 
   Memory& file_;
   File& into_;
-  Tables tables_;
+  HeaderTables tables_;
   Layout layout_;
 };
 

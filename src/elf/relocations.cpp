@@ -9,7 +9,7 @@
 namespace vitrine::elf {
 namespace {
 
-constexpr std::size_t chunk_entries = 2048;
+constexpr std::size_t relocations_per_read = 2048;
 constexpr std::size_t found_max = 64 * 1024;
 
 Result<void> scan(Memory& memory, const Image& image, const Table& table,
@@ -17,10 +17,10 @@ Result<void> scan(Memory& memory, const Image& image, const Table& table,
   const std::uint64_t count = table.size / sizeof(Elf64_Rela);
   if (count > limits::relocations)
     return fail(ErrorCode::limit, fmt::format("{} relocations at {:#x}", count, table.address));
-  std::vector<Elf64_Rela> chunk(chunk_entries);
-  for (std::uint64_t first = 0; first < count; first += chunk_entries) {
+  std::vector<Elf64_Rela> chunk(relocations_per_read);
+  for (std::uint64_t first = 0; first < count; first += relocations_per_read) {
     const auto part = std::span(chunk).first(
-        static_cast<std::size_t>(std::min<std::uint64_t>(chunk_entries, count - first)));
+        static_cast<std::size_t>(std::min<std::uint64_t>(relocations_per_read, count - first)));
     const Address at = table.address + first * sizeof(Elf64_Rela);
     if (auto done = memory.read_exact(at, std::as_writable_bytes(part), "relocations"); !done)
       return done;

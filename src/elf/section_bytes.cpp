@@ -12,14 +12,14 @@ namespace vitrine::elf {
 namespace {
 
 /// A section that lies about its size costs no more than one of these beyond what the file has.
-constexpr std::uint64_t chunk_bytes = 4ULL << 20;
+constexpr std::uint64_t bytes_per_read = 4ULL << 20;
 constexpr std::uint32_t compress_zlib = 1;  // ELFCOMPRESS_ZLIB
 
-std::vector<std::byte> read_up_to(Memory& file, std::uint64_t at, std::uint64_t size) {
+std::vector<std::byte> read_in_pieces(Memory& file, std::uint64_t at, std::uint64_t size) {
   std::vector<std::byte> bytes;
   while (bytes.size() < size) {
     const std::size_t have = bytes.size();
-    const auto want = static_cast<std::size_t>(std::min(chunk_bytes, size - have));
+    const auto want = static_cast<std::size_t>(std::min(bytes_per_read, size - have));
     bytes.resize(have + want);
     const std::size_t got = file.read_some(at + have, std::span(bytes).subspan(have));
     bytes.resize(have + got);
@@ -43,7 +43,7 @@ Result<SectionBytes> unpack(std::span<const std::byte> packed, std::uint64_t siz
   int state = Z_OK;
   while (state == Z_OK && section.bytes.size() < std::min(size, most)) {
     const std::size_t have = section.bytes.size();
-    section.bytes.resize(static_cast<std::size_t>(std::min({have + chunk_bytes / 16, size, most})));
+    section.bytes.resize(static_cast<std::size_t>(std::min({have + bytes_per_read / 16, size, most})));
     stream.next_out = reinterpret_cast<Bytef*>(section.bytes.data() + have);
     stream.avail_out = static_cast<uInt>(section.bytes.size() - have);
     state = inflate(&stream, Z_NO_FLUSH);
@@ -63,7 +63,7 @@ Result<SectionBytes> unpack(std::span<const std::byte> packed, std::uint64_t siz
 
 Result<SectionBytes> read_compressed(Memory& file, const File& elf, const Section& section,
                                      std::uint64_t most) {
-  const auto packed = read_up_to(file, section.offset, std::min(section.size, most));
+  const auto packed = read_in_pieces(file, section.offset, std::min(section.size, most));
   const std::size_t header = elf.encoding.wide ? sizeof(Elf64_Chdr) : sizeof(Elf32_Chdr);
   if (packed.size() < header)
     return fail(ErrorCode::malformed, "it is compressed, and ends within its first words");
@@ -84,7 +84,7 @@ Result<SectionBytes> read_section(Memory& file, const File& elf, const Section& 
     return fail(ErrorCode::malformed, "it has no content in this file");
   if ((section.flags & SHF_COMPRESSED) != 0) return read_compressed(file, elf, section, most);
   SectionBytes read;
-  read.bytes = read_up_to(file, section.offset, std::min(section.size, most));
+  read.bytes = read_in_pieces(file, section.offset, std::min(section.size, most));
   if (read.bytes.size() == section.size) return read;
   read.problem = read.bytes.size() == most ? cut_at(most, section.size)
                                            : fmt::format("the file ends after {} of its {} bytes",

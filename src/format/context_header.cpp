@@ -8,25 +8,25 @@
 namespace vitrine::format {
 namespace {
 
-namespace layout = abi::process_context;
+namespace header_layout = abi::process_context;
 using Outcome = ContextAttempt::Outcome;
 
-using HeaderBytes = std::array<std::byte, sizeof(layout::Header)>;
+using HeaderBytes = std::array<std::byte, sizeof(header_layout::Header)>;
 
 Result<ContextHeader> parse(const HeaderBytes& bytes, std::size_t got, Address at) {
-  layout::HeaderV1 old;
+  header_layout::HeaderV1 old;
   std::memcpy(&old, bytes.data(), sizeof old);
-  if (got < sizeof old || std::memcmp(old.signature, layout::signature, sizeof old.signature) != 0)
+  if (got < sizeof old || std::memcmp(old.signature, header_layout::signature, sizeof old.signature) != 0)
     return fail(ErrorCode::malformed,
                 fmt::format("process context at {}: {}", hex(at),
                             got < sizeof old ? "its header is not readable" : "no signature"));
-  if (old.version == layout::version_1)
+  if (old.version == header_layout::version_1)
     return ContextHeader{old.version, old.payload_size, 0, old.payload};
-  if (old.version != layout::version)
+  if (old.version != header_layout::version)
     return fail(ErrorCode::unsupported,
                 fmt::format("process context at {}: version {} is not known, only 1 and 2", hex(at),
                             old.version));
-  layout::Header header;
+  header_layout::Header header;
   std::memcpy(&header, bytes.data(), sizeof header);
   if (got < sizeof header)
     return fail(ErrorCode::malformed,
@@ -62,7 +62,7 @@ Result<ContextAttempt> attempt_context(Memory& memory, Address at, std::uint64_t
   auto header = parse(before, memory.read_some(at, before), at);
   if (!header) return tl::unexpected(std::move(header.error()));
   ContextAttempt attempt{Outcome::complete, *header, {}};
-  if (header->version == layout::version) {
+  if (header->version == header_layout::version) {
     if (header->stamp == 0) attempt.outcome = Outcome::updating;
     if (header->stamp != 0 && header->stamp == known_stamp) attempt.outcome = Outcome::unchanged;
     if (attempt.outcome != Outcome::complete) return attempt;

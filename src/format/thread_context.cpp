@@ -10,7 +10,7 @@
 namespace vitrine::format {
 namespace {
 
-namespace layout = abi::thread_context;
+namespace record_layout = abi::thread_context;
 
 /// What the two headers have in common, and where the entries {u8 key, u8 length, bytes} end.
 struct Header {
@@ -30,11 +30,11 @@ TraceContext trace_of(const Record& record) {
 }
 
 constexpr std::size_t entry_head = 2;
-constexpr std::size_t entry_max = entry_head + layout::attribute_value_max;
+constexpr std::size_t entry_max = entry_head + record_layout::attribute_value_max;
 
 Result<Header> read_header(Format format, Memory& memory, Address at) {
   if (format == Format::v2_draft_a || format == Format::v2_draft_b) {
-    auto record = memory.read_value<layout::DraftRecord>(at, "thread record");
+    auto record = memory.read_value<record_layout::DraftRecord>(at, "thread record");
     if (!record) return tl::unexpected(std::move(record.error()));
     TraceContext trace = trace_of(*record);
     std::copy(std::begin(record->root_span_id), std::end(record->root_span_id),
@@ -42,7 +42,7 @@ Result<Header> read_header(Format format, Memory& memory, Address at) {
     return Header{trace, record->valid, sizeof *record, record->attrs_count * entry_max,
                   record->attrs_count};
   }
-  auto record = memory.read_value<layout::Record>(at, "thread record");
+  auto record = memory.read_value<record_layout::Record>(at, "thread record");
   if (!record) return tl::unexpected(std::move(record.error()));
   TraceContext trace = trace_of(*record);
   if (format == Format::otel_thread_ctx_v1) trace.trace_flags = record->trace_flags;

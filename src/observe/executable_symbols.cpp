@@ -14,10 +14,10 @@ auto fields(T& facts) {
 
 namespace {
 
-using Names = std::vector<std::string>;
+using SlotNames = std::vector<std::string>;
 
 /// In a worker.
-Result<ExecutableFacts> parse(const Names& names, FileDescriptor descriptor) {
+Result<ExecutableFacts> parse_executable(const SlotNames& names, FileDescriptor descriptor) {
   const auto file = file::FileMemory::from(std::move(descriptor));
   if (!file) return tl::unexpected<Error>(file.error());
   const auto image = elf::read_image(**file, 0);
@@ -34,7 +34,7 @@ Result<ExecutableFacts> parse(const Names& names, FileDescriptor descriptor) {
 
 Result<ExecutableFacts> read_executable(file::FileMemory& file,
                                         std::span<const std::string_view> names) {
-  auto facts = worker::Parser::of_this_thread().ask<&parse>(Names(names.begin(), names.end()),
+  auto facts = worker::Parser::of_this_thread().ask<&parse_executable>(SlotNames(names.begin(), names.end()),
                                                             file.descriptor());
   // One definition a name, or none: who asks counts on it.
   if (facts && facts->symbols && facts->symbols->size() != names.size())

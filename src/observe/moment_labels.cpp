@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "bpf/thread_iterator.hpp"
+#include "observe/clock.hpp"
 #include "observe/presumed_definitions.hpp"
 #include "observe/program_image.hpp"
 
@@ -21,13 +22,6 @@ constexpr std::uint64_t no_image = ~0ULL;     // of a process that nothing is to
 constexpr std::size_t processes_known = 16 * 1024;
 constexpr std::size_t places_known =
     64 * 1024;  // a process that loads and unloads has ever new ones
-
-std::uint64_t now_ns(clockid_t clock) {
-  timespec now{};
-  ::clock_gettime(clock, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U +
-         static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 /// Its id, in its epoch, says all of it.
 bool is_whole_by_id(const bpf::FireSet& set) {

@@ -27,12 +27,12 @@ namespace {
 constexpr std::string_view note_section = ".note.stapsdt";
 constexpr std::string_view description_section = VITRINE_NOTE_SECTION;
 
-struct Question {
+struct FileQuestion {
   symbol::DebugSearch debug;
   bool functions = false;
 };
 
-template <pack::Of<Question> T>
+template <pack::Of<FileQuestion> T>
 auto fields(T& question) {
   auto& [debug, functions] = question;
   return std::tie(debug, functions);
@@ -227,7 +227,7 @@ class Reader {
 };
 
 /// In a worker.
-Result<ProbeFile> parse(const Question& question, FileDescriptor descriptor) {
+Result<ProbeFile> parse_probes(const FileQuestion& question, FileDescriptor descriptor) {
   auto file = file::FileMemory::from(std::move(descriptor));
   if (!file) return tl::unexpected<Error>(std::move(file.error()));
   const auto elf = elf::read_file(**file);
@@ -253,7 +253,7 @@ auto fields(T& found) {
 
 Result<ProbeFile> read_probe_file(std::shared_ptr<file::FileMemory> file, std::string path,
                                   const symbol::DebugPlaces& places, const ProbeDetail& detail) {
-  auto found = worker::Parser::of_this_thread().ask<&parse>({places.search(), detail.functions},
+  auto found = worker::Parser::of_this_thread().ask<&parse_probes>({places.search(), detail.functions},
                                                             file->descriptor(), places.open());
   if (!found) return found;
   found->path = std::move(path);

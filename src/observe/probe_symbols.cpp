@@ -24,13 +24,13 @@ auto fields(T& named) {
   return std::tie(site, argument);
 }
 
-struct Question {
+struct ArgumentsQuestion {
   probe::Machine machine{};
   symbol::DebugSearch debug;
   std::vector<Named> arguments;
 };
 
-template <pack::Of<Question> T>
+template <pack::Of<ArgumentsQuestion> T>
 auto fields(T& question) {
   auto& [machine, debug, arguments] = question;
   return std::tie(machine, debug, arguments);
@@ -43,7 +43,7 @@ bool is_unresolved(const Compiled& operand) {
 }
 
 /// In a worker.
-Result<std::vector<Compiled>> parse(const Question& question, FileDescriptor descriptor) {
+Result<std::vector<Compiled>> parse_arguments(const ArgumentsQuestion& question, FileDescriptor descriptor) {
   const auto file = file::FileMemory::from(std::move(descriptor));
   if (!file) return tl::unexpected<Error>(file.error());
   const auto elf = elf::read_file(**file);
@@ -89,7 +89,7 @@ ProbeSymbols::Compiled ProbeSymbols::compile(const std::string& argument, const 
 void ProbeSymbols::ask() {
   asked_ = true;
   const symbol::DebugPlaces places{{}, file_.path};
-  Question question{file_.machine, places.search(), {}};
+  ArgumentsQuestion question{file_.machine, places.search(), {}};
   std::size_t bytes = 0;
   for (const probe::Probe& probe : file_.probes)
     for (const auto* sites : {&probe.sites, &probe.questions})
@@ -102,7 +102,7 @@ void ProbeSymbols::ask() {
           bytes += sizeof(Named) + argument.size();
           question.arguments.push_back({site.address, argument});
         }
-  auto answer = worker::Parser::of_this_thread().ask<&parse>(question, file_.file->descriptor(),
+  auto answer = worker::Parser::of_this_thread().ask<&parse_arguments>(question, file_.file->descriptor(),
                                                              places.open());
   if (!answer) {
     problem_ = answer.error().message;

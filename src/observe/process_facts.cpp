@@ -11,20 +11,18 @@
 #include <optional>
 
 #include "observe/context.hpp"
+#include "target/maps.hpp"
 #include "target/proc_file.hpp"
 
 namespace vitrine::observe {
 namespace {
 
-constexpr std::size_t proc_file_bytes = 16 * 1024;
-constexpr std::string_view deleted = " (deleted)";
 
 std::string executable_path(int proc_dir) {
   std::string path(PATH_MAX, '\0');
   const ssize_t length = ::readlinkat(proc_dir, "exe", path.data(), path.size());
   path.resize(length > 0 ? static_cast<std::size_t>(length) : 0);
-  if (path.ends_with(deleted)) path.resize(path.size() - deleted.size());
-  return path;
+  return target::without_deleted(std::move(path));
 }
 
 /// As profiles have attributes; nothing: lists of lists, bytes, no value.
@@ -90,14 +88,14 @@ std::string container_id(std::string_view cgroup) {
 
 ProcessFacts read_facts(pid_t pid, int proc_dir) {
   ProcessFacts facts;
-  if (const auto line = target::read_file_at(proc_dir, "stat", proc_file_bytes))
+  if (const auto line = target::read_file_at(proc_dir, "stat", target::proc_file_bytes))
     if (const auto stat = target::parse_stat(*line)) facts.command = stat->comm;
-  if (const auto status = target::read_file_at(proc_dir, "status", proc_file_bytes)) {
+  if (const auto status = target::read_file_at(proc_dir, "status", target::proc_file_bytes)) {
     facts.owner = last_number(*status, "Uid", facts.owner);
     facts.inner_pid = last_number(*status, "NSpid", facts.inner_pid);
   }
   facts.executable = executable_path(proc_dir);
-  if (const auto cgroup = target::read_file_at(proc_dir, "cgroup", proc_file_bytes))
+  if (const auto cgroup = target::read_file_at(proc_dir, "cgroup", target::proc_file_bytes))
     facts.container = container_id(*cgroup);
   facts.context = read_context(pid);
   // That was asked for by number: if this process has ended, it may be another's.

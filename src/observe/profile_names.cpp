@@ -12,6 +12,7 @@
 #include "elf/build_id.hpp"
 #include "elf/file.hpp"
 #include "observe/content_hash.hpp"
+#include "target/maps.hpp"
 #include "target/proc_file.hpp"
 #include "worker/parser.hpp"
 
@@ -27,13 +28,6 @@ constexpr std::size_t most_kernel_notes = 64 * 1024;
 
 using profile::Index;
 using profile::none;
-
-constexpr std::string_view deleted = " (deleted)";
-
-std::string without_deleted(std::string path) {
-  if (path.ends_with(deleted)) path.resize(path.size() - deleted.size());
-  return path;
-}
 
 /// Functions of a profile, each once.
 class Functions {
@@ -155,7 +149,7 @@ profile::Profile ProfileNames::name(UnnamedProfile unnamed, bool symbols) {
   const auto our_root = target::open_at(AT_FDCWD, "/", O_PATH | O_DIRECTORY);
   for (const auto& [code, questions] : asked) {
     symbol::File file;
-    file.path = without_deleted(code->name);
+    file.path = target::without_deleted(code->name);
     file.descriptor = code->file->descriptor();
     // Where the process looks, then where we do.
     const SampledProgram& program = *unnamed.processes[questions.mapped->process];
@@ -179,7 +173,7 @@ profile::Profile ProfileNames::name(UnnamedProfile unnamed, bool symbols) {
     profile::Mapping mapping{mapped.mapping.start,
                              mapped.mapping.end,
                              mapped.mapping.offset,
-                             without_deleted(mapped.mapping.name),
+                             target::without_deleted(mapped.mapping.name),
                              {},
                              {}};
     if (mapped.file == nullptr) {

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "bpf/profiler.hpp"
+#include "observe/clock.hpp"
 #include "observe/moment_labels.hpp"
 #include "observe/notes.hpp"
 #include "observe/process_watch.hpp"
@@ -27,13 +28,6 @@ constexpr milliseconds longest_drain{1000};
 /// Taken in at once: an eighth of the ring buffer, with stacks of a usual size.
 constexpr std::size_t many_samples = 256;
 constexpr std::uint64_t second_ns = 1'000'000'000;
-
-std::uint64_t now_ns(clockid_t clock) {
-  timespec now{};
-  ::clock_gettime(clock, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * second_ns +
-         static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 profile::StackEnd stack_end(unwind::End end) {
   switch (end) {

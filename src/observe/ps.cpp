@@ -26,7 +26,6 @@
 namespace vitrine::observe {
 namespace {
 
-constexpr std::size_t proc_file_bytes = 16 * 1024;
 
 /// A publisher, and what tells whether its memory is another's, too.
 struct Found {
@@ -55,7 +54,7 @@ Result<std::vector<pid_t>> processes() {
 }
 
 pid_t parent_of(int proc_dir) {
-  const auto status = target::read_file_at(proc_dir, "status", proc_file_bytes);
+  const auto status = target::read_file_at(proc_dir, "status", target::proc_file_bytes);
   const auto field = status ? target::status_field(*status, "PPid") : std::nullopt;
   pid_t parent = 0;
   if (field) std::from_chars(field->data(), field->data() + field->size(), parent);
@@ -181,7 +180,7 @@ Result<PublisherList> list_publishers(const ListOptions& options) {
   Known known;
   for (const pid_t pid : *pids) {
     const auto line =
-        target::read_file_at(AT_FDCWD, fmt::format("/proc/{}/stat", pid), proc_file_bytes);
+        target::read_file_at(AT_FDCWD, fmt::format("/proc/{}/stat", pid), target::proc_file_bytes);
     const auto stat = line ? target::parse_stat(*line) : tl::unexpected(line.error());
     if (!stat || stat->kernel_thread()) continue;
     auto looked = look_at(pid, stat->comm, options, known);

@@ -9,7 +9,7 @@
 namespace vitrine::observe {
 namespace {
 
-constexpr int most_attempts = 5;
+constexpr int seize_attempts = 5;
 
 }  // namespace
 
@@ -25,7 +25,7 @@ std::vector<DefinitionInfo> PtraceReader::definitions() const {
 
 Result<Snapshot> PtraceReader::read(std::chrono::milliseconds) {
   auto change = subject_->refresh();
-  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+  for (int attempt = 0; attempt < seize_attempts; ++attempt) {
     if (!change) return tl::unexpected(std::move(change.error()));
     if (subject_->definitions().empty()) return tl::unexpected(subject_->why_none());
     auto snapshot = visit_threads();

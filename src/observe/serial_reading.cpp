@@ -12,7 +12,7 @@ namespace {
 using abi::custom_labels::SerialSet;
 
 template <class T>
-std::span<std::byte> bytes_of(T& value) {
+std::span<std::byte> raw_bytes(T& value) {
   return std::as_writable_bytes(std::span(&value, 1));
 }
 
@@ -33,7 +33,7 @@ std::optional<format::LabelSet> read_by_serial(Memory& memory, Address slot,
   Address after = 0;
   SerialSet head{};
   std::array<ReadRequest, 3> in_order{
-      {{set, block, 0}, {slot, bytes_of(after), 0}, {set, bytes_of(head), 0}}};
+      {{set, block, 0}, {slot, raw_bytes(after), 0}, {set, raw_bytes(head), 0}}};
   memory.read(in_order);
   for (const ReadRequest& request : in_order)
     if (!request.complete()) return std::nullopt;

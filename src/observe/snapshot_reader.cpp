@@ -9,7 +9,7 @@ namespace vitrine::observe {
 namespace {
 
 /// A process that changes its libraries or its program each time we look is given up on.
-constexpr int most_attempts = 5;
+constexpr int snapshot_attempts = 5;
 
 /// Which contents no thread can have changed while they were read: a set of a foreign writer may be
 /// edited by any thread that has it in force.
@@ -59,7 +59,7 @@ Result<std::vector<Since>> SnapshotReader::since_listed(std::span<const SeenThre
 
 Result<Snapshot> SnapshotReader::read(std::chrono::milliseconds) {
   auto change = subject_->refresh();
-  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+  for (int attempt = 0; attempt < snapshot_attempts; ++attempt) {
     if (!change) return tl::unexpected(std::move(change.error()));
     if (*change == Change::program) begin_program();
     if (*change != Change::none) slots_ = std::make_unique<SlotReader>(*subject_);

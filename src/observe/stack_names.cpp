@@ -7,11 +7,11 @@
 
 #include "base/limits.hpp"
 #include "observe/program_image.hpp"
+#include "target/maps.hpp"
 
 namespace vitrine::observe {
 namespace {
 
-constexpr std::string_view deleted = " (deleted)";
 constexpr std::size_t most_processes = 4096;
 constexpr std::size_t most_pages = 1024;  // that are known to be in no file, of one process
 constexpr Address page_bytes = 4096;
@@ -159,8 +159,7 @@ void StackNames::name_in(const Image& image, std::size_t file, std::span<const A
   }
   if (asked.empty()) return;
   symbol::DebugPlaces places;
-  places.path = mapped.path;
-  if (places.path.ends_with(deleted)) places.path.resize(places.path.size() - deleted.size());
+  places.path = target::without_deleted(mapped.path);
   // Where the process looks, then where we do.
   const auto our_root = target::open_at(AT_FDCWD, "/", O_PATH);
   if (image.root) places.roots.push_back(image.root->get());

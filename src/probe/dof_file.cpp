@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view section_name = ".SUNW_dof";
 constexpr std::uint32_t section_type = 0x6ffffff4;  // SHT_SUNW_dof
-constexpr std::uint64_t alignment = 8;
+constexpr std::uint64_t dof_alignment = 8;
 
 class Finder {
  public:
@@ -76,7 +76,7 @@ class Finder {
     for (const elf::Segment& segment : elf_.segments) {
       if (segment.type != PT_LOAD) continue;
       into_.searched = true;
-      const std::uint64_t skip = (alignment - segment.address % alignment) % alignment;
+      const std::uint64_t skip = (dof_alignment - segment.address % dof_alignment) % dof_alignment;
       if (segment.file_size <= skip) continue;
       // As any other part of a file that is read: what it claims costs nothing.
       elf::Section part;
@@ -106,10 +106,10 @@ class Finder {
           {dof::Part::placement,
            fmt::format("it is of the data model {} in a file of {} bits", narrow ? "ILP32" : "LP64",
                        elf_.encoding.wide ? 64 : 32)});
-    if (placed.address % alignment != 0)
+    if (placed.address % dof_alignment != 0)
       placed.object.problems.push_back(
           {dof::Part::placement,
-           fmt::format("its address {} is no multiple of {}", hex(placed.address), alignment)});
+           fmt::format("its address {} is no multiple of {}", hex(placed.address), dof_alignment)});
     into_.dofs.push_back(std::move(placed));
   }
 

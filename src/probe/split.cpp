@@ -1,6 +1,7 @@
 #include <array>
 #include <vector>
 
+#include "base/characters.hpp"
 #include "base/limits.hpp"
 #include "probe/argument.hpp"
 
@@ -17,9 +18,6 @@ constexpr std::string_view blanks = " \t\r\n\v\f";
 
 bool is_blank(char c) {
   return blanks.find(c) != blanks.npos;
-}
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
 }
 
 /// Whether a size and its `@` begin the text.

@@ -8,7 +8,7 @@
 namespace vitrine::probe {
 namespace {
 
-constexpr std::string_view owner{VITRINE_NOTE_OWNER, sizeof VITRINE_NOTE_OWNER};
+constexpr std::string_view typed_note_owner{VITRINE_NOTE_OWNER, sizeof VITRINE_NOTE_OWNER};
 constexpr std::uint8_t last_kind = 15;  // beyond, it is not known how many arguments there are
 
 /// Takes strings off a description, and says which of them is not as it should be.
@@ -135,7 +135,7 @@ std::vector<TypedArgument> TypedProbe::arguments() const {
 
 TypedNotes decode_typed_notes(std::span<const std::byte> section, elf::Encoding encoding) {
   TypedNotes found;
-  NoteReader reader(section, encoding, owner, VITRINE_NOTE_PROBE, VITRINE_NOTE_ENUMERATOR,
+  NoteReader reader(section, encoding, typed_note_owner, VITRINE_NOTE_PROBE, VITRINE_NOTE_ENUMERATOR,
                     found.problems);
   while (const auto frame = reader.next()) {
     if (found.probes.size() + found.enumerators.size() >= limits::probe_notes) {

@@ -64,7 +64,7 @@ struct Symbolised {  ///< what the locations of a mapping have: pprof asks nobod
 };
 
 /// Samples that are the same, as one.
-struct Row {
+struct SampleRow {
   const Sample* first = nullptr;
   std::int64_t count = 0, on_cpu_ns = 0, off_cpu_ns = 0;
 };
@@ -89,7 +89,7 @@ class Pprof {
   std::string bytes() {
     write_sample_types();
     write_mappings();
-    for (const Row& row : merged()) write_sample(row);
+    for (const SampleRow& row : merged()) write_sample(row);
     write_head();
     out_ += locations_ + functions_;
     protozero::pbf_writer writer(out_);
@@ -256,8 +256,8 @@ class Pprof {
     return known->second;
   }
 
-  std::vector<Row> merged() {
-    std::vector<Row> rows;
+  std::vector<SampleRow> merged() {
+    std::vector<SampleRow> rows;
     std::unordered_map<std::array<std::uint32_t, 6>, std::size_t, IndicesHash> places;
     places.reserve(profile_.samples.size());
     for (const Sample& sample : profile_.samples) {
@@ -266,7 +266,7 @@ class Pprof {
           {sample.stack, sample.labels, sample.link, sample.process, sample.tid, name},
           rows.size());
       if (added) rows.push_back({.first = &sample});
-      Row& row = rows[place->second];
+      SampleRow& row = rows[place->second];
       ++row.count;
       std::int64_t& total = sample.measure == Measure::on_cpu ? row.on_cpu_ns : row.off_cpu_ns;
       total = as_signed(static_cast<std::uint64_t>(total) +
@@ -275,7 +275,7 @@ class Pprof {
     return rows;
   }
 
-  void write_sample(const Row& row) {
+  void write_sample(const SampleRow& row) {
     const Sample& sample = *row.first;
     std::vector<std::uint64_t> ids;
     if (const Stack* stack = entry(profile_.stacks, sample.stack)) {

@@ -5,17 +5,12 @@
 #include <algorithm>
 #include <array>
 
+#include "base/characters.hpp"
 #include "base/limits.hpp"
 
 namespace vitrine::query {
 namespace {
 
-bool is_letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 bool in_word(char c) {
   return is_letter(c) || is_digit(c) || c == '.';
 }

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "base/characters.hpp"
+
 namespace vitrine::query {
 namespace {
 
@@ -32,9 +34,6 @@ std::optional<double> fraction(const std::string& digits) {
   return value;
 }
 
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 
 /// `text` without the underscores between its digits; nothing when one stands elsewhere.
 std::optional<std::string> joined(std::string_view text) {

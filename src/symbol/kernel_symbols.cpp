@@ -11,7 +11,7 @@ namespace vitrine::symbol {
 namespace {
 
 /// Longest function believed in: what lies further behind the last symbol has no name.
-constexpr std::uint64_t most_bytes = 1U << 20;
+constexpr std::uint64_t longest_function = 1U << 20;
 
 bool is_code(char type) {
   return type == 't' || type == 'T' || type == 'w' || type == 'W';
@@ -75,7 +75,7 @@ std::optional<KernelSymbols::Function> KernelSymbols::find(Address address) cons
   const auto after =
       std::upper_bound(entries_.begin(), entries_.end(), address,
                        [](Address a, const Entry& entry) { return a < entry.start; });
-  if (after == entries_.begin() || address - (after - 1)->start >= most_bytes) return std::nullopt;
+  if (after == entries_.begin() || address - (after - 1)->start >= longest_function) return std::nullopt;
   const Entry& entry = *(after - 1);
   const std::string_view all = text_;
   return Function{all.substr(entry.name, entry.name_size),

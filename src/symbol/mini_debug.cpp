@@ -9,17 +9,17 @@
 namespace vitrine::symbol {
 namespace {
 
-constexpr std::size_t most_bytes = 128U << 20;  // packed or not, and of liblzma's own memory
+constexpr std::size_t most_unpacked = 128U << 20;  // packed or not, and of liblzma's own memory
 
 Result<std::vector<std::byte>> unpacked(std::span<const std::byte> packed) {
   lzma_stream stream = LZMA_STREAM_INIT;
-  if (lzma_stream_decoder(&stream, most_bytes, 0) != LZMA_OK)
+  if (lzma_stream_decoder(&stream, most_unpacked, 0) != LZMA_OK)
     return fail(ErrorCode::failed, "cannot start liblzma");
   std::vector<std::byte> out;
   stream.next_in = reinterpret_cast<const std::uint8_t*>(packed.data());
   stream.avail_in = packed.size();
   lzma_ret state = LZMA_OK;
-  while (state == LZMA_OK && out.size() < most_bytes) {
+  while (state == LZMA_OK && out.size() < most_unpacked) {
     const std::size_t have = out.size();
     out.resize(have + (1U << 20));
     stream.next_out = reinterpret_cast<std::uint8_t*>(out.data() + have);
@@ -39,7 +39,7 @@ Result<std::vector<std::byte>> unpacked(std::span<const std::byte> packed) {
 Result<FunctionSymbols> mini_debug_symbols(Memory& file, const elf::File& elf) {
   const elf::Section* section = elf.find(".gnu_debugdata");
   if (section == nullptr) return fail(ErrorCode::not_found, "the file has no .gnu_debugdata");
-  const auto packed = elf::read_section(file, elf, *section, most_bytes);
+  const auto packed = elf::read_section(file, elf, *section, most_unpacked);
   if (!packed) return tl::unexpected<Error>(packed.error());
   auto bytes = unpacked(packed->bytes);
   if (!bytes) return tl::unexpected<Error>(bytes.error());

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/characters.hpp"
 #include "base/limits.hpp"
 
 namespace vitrine::symbol {
@@ -15,10 +16,6 @@ namespace {
 // itself: depth, steps and length are bounded.
 constexpr std::size_t most_depth = 100;
 constexpr std::size_t most_steps = 20'000;
-
-constexpr bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 
 const char* basic_type(char tag) {
   static constexpr const char* names[26] = {

@@ -13,6 +13,13 @@
 
 namespace vitrine::target {
 
+/// A path as the kernel names it, without the " (deleted)" of a file that was unlinked.
+inline std::string without_deleted(std::string path) {
+  constexpr std::string_view deleted = " (deleted)";
+  if (path.ends_with(deleted)) path.resize(path.size() - deleted.size());
+  return path;
+}
+
 struct Mapping {
   Address start = 0;
   Address end = 0;  ///< one past the last byte

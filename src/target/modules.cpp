@@ -16,11 +16,11 @@ namespace {
 
 constexpr int namespaces_max = 64;  // glibc's DL_NNS is 16
 constexpr std::size_t debug_v1_bytes = 40;
-constexpr std::uint64_t page_bytes = 4096;
+constexpr std::uint64_t search_step = 4096;
 constexpr std::uint64_t image_search_bytes = 256ULL << 20;
 /// Of all modules together, at each reading of the list. Few are linked to an address of their own,
 /// and those have their header near.
-constexpr std::uint64_t image_search_pages = 4 * image_search_bytes / page_bytes;
+constexpr std::uint64_t image_search_pages = 4 * image_search_bytes / search_step;
 /// Modules that could not be read, told one by one; the others are counted.
 constexpr std::size_t unread_told = limits::search_notes / 2;
 
@@ -41,8 +41,8 @@ Result<elf::Image> image_with(Memory& memory, Address bias, Address dynamic,
   std::vector<ReadRequest> requests(batch);
   std::uint32_t wanted = 0;
   std::memcpy(&wanted, ELFMAG, SELFMAG);
-  const Address last = dynamic / page_bytes * page_bytes;
-  for (std::uint64_t back = 0; back < image_search_bytes; back += batch * page_bytes) {
+  const Address last = dynamic / search_step * search_step;
+  for (std::uint64_t back = 0; back < image_search_bytes; back += batch * search_step) {
     if (pages_left < batch)
       return fail(ErrorCode::limit,
                   fmt::format("the ELF headers of its modules were looked for on {} pages, and no "
@@ -50,7 +50,7 @@ Result<elf::Image> image_with(Memory& memory, Address bias, Address dynamic,
                               image_search_pages));
     pages_left -= batch;
     for (std::size_t i = 0; i < batch; ++i)
-      requests[i] = {last - back - i * page_bytes, std::as_writable_bytes(std::span(&magic[i], 1)),
+      requests[i] = {last - back - i * search_step, std::as_writable_bytes(std::span(&magic[i], 1)),
                      0};
     memory.read(requests);
     for (std::size_t i = 0; i < batch; ++i) {
@@ -58,7 +58,7 @@ Result<elf::Image> image_with(Memory& memory, Address bias, Address dynamic,
       image = elf::read_image(memory, requests[i].address);
       if (image && has_dynamic_at(*image, dynamic)) return image;
     }
-    if (last < back + 2 * batch * page_bytes) break;
+    if (last < back + 2 * batch * search_step) break;
   }
   return fail(ErrorCode::malformed,
               fmt::format("no ELF header belongs to the dynamic section at {:#x}", dynamic));

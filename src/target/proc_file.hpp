@@ -16,6 +16,9 @@ namespace vitrine::target {
 using file::open_at;
 using vitrine::FileDescriptor;
 
+/// Enough for every file of /proc/PID that is a line or a table of fields.
+inline constexpr std::size_t proc_file_bytes = 16 * 1024;
+
 /// The file's content, at most `limit` bytes of it. Errors as open_at.
 Result<std::string> read_file_at(int dir, const std::string& path, std::size_t limit);
 

@@ -12,9 +12,9 @@ namespace {
 constexpr std::size_t most_entries = 512;  // the kernel writes some twenty
 
 /// The words of a stack, from a given one on, in reads of a page.
-class Words {
+class StackWords {
  public:
-  Words(Memory& memory, Address start) : memory_(memory), at_(start) {}
+  StackWords(Memory& memory, Address start) : memory_(memory), at_(start) {}
 
   Result<std::uint64_t> next() {
     if (taken_ == have_) {
@@ -52,7 +52,7 @@ class Words {
 Result<std::string> auxv_on_stack(Memory& memory, Address stack_start) {
   if (stack_start < limits::lowest_address)
     return fail(ErrorCode::malformed, "the kernel does not tell where the stack begins");
-  Words words(memory, stack_start);
+  StackWords words(memory, stack_start);
   if (auto argc = words.next(); !argc) return tl::unexpected(argc.error());
   for (int list = 0; list < 2; ++list)  // the arguments, then the environment
     if (auto passed = words.pass_list(); !passed) return tl::unexpected(passed.error());

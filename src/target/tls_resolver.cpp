@@ -16,7 +16,7 @@ elf::TlsRelocationTypes types_of(Machine machine) {
   return elf::tls_relocation_types(machine == Machine::x86_64 ? EM_X86_64 : EM_AARCH64);
 }
 
-struct Words {
+struct WordPair {
   std::uint64_t first = 0;
   std::uint64_t second = 0;
 };
@@ -113,7 +113,7 @@ TlsResolver::Attempt TlsResolver::by_relocations(const Module& module,
 
 // TLSDESC: {entry, argument}. What the argument means depends on which function the entry is.
 TlsResolver::Attempt TlsResolver::by_descriptor(const Module& module, Address got) {
-  const auto words = memory_.read_value<Words>(got, "a TLS descriptor");
+  const auto words = memory_.read_value<WordPair>(got, "a TLS descriptor");
   if (!words) return tl::unexpected<Error>(words.error());
   // Not relocated yet, or (glibc before 2.34) still leading to the lazy stub in the module itself:
   // nobody has used the variable through it.
@@ -167,7 +167,7 @@ bool TlsResolver::is_static_entry(Address entry, std::uint64_t argument) {
 
 // General dynamic: {module id, offset in its block}.
 TlsResolver::Attempt TlsResolver::by_module_words(Address got) {
-  const auto words = memory_.read_value<Words>(got, "a TLS module id");
+  const auto words = memory_.read_value<WordPair>(got, "a TLS module id");
   if (!words) return tl::unexpected<Error>(words.error());
   if (words->first == 0) return std::nullopt;  // not relocated yet
   auto found = in_module(words->first, words->second, std::nullopt);

@@ -6,14 +6,10 @@
 #include <cstring>
 #include <limits>
 
+#include "usdt/append.hpp"
+
 namespace vitrine::usdt {
 namespace {
-
-template <class T>
-void append(std::vector<std::byte>& bytes, const T& value) {
-  const auto raw = std::as_bytes(std::span(&value, 1));
-  bytes.insert(bytes.end(), raw.begin(), raw.end());
-}
 
 template <class Symbol>
 void append_symbol(std::vector<std::byte>& table, std::size_t name, const Place& place) {

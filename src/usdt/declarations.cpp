@@ -20,11 +20,6 @@ constexpr std::array<std::string_view, 19> known_types = {
 constexpr std::array<std::string_view, 7> storage = {
     "typedef", "extern", "static", "auto", "_Thread_local", "__thread", "constexpr"};
 
-template <class List>
-bool contains(const List& list, std::string_view word) {
-  return std::find(list.begin(), list.end(), word) != list.end();
-}
-
 bool is_tag(std::string_view word) {
   return word == "struct" || word == "union" || word == "enum";
 }
@@ -54,13 +49,13 @@ bool Declarations::is_type(const Token& token) const {
   if (token.kind != Token::Kind::identifier) return false;
   const std::string& word = token.text;
   return BaseType::is_word(word) || is_tag(word) || qualifier(word) ||
-         contains(known_types, word) || types_.contains(word);
+         std::ranges::count(known_types, word) != 0 || types_.contains(word);
 }
 
 bool Declarations::starts_here() const {
   const Token& token = tokens_.now();
   if (token.kind != Token::Kind::identifier) return false;
-  return is_type(token) || contains(storage, token.text) || token.text == "_Static_assert" ||
+  return is_type(token) || std::ranges::count(storage, token.text) != 0 || token.text == "_Static_assert" ||
          token.text.starts_with("__");
 }
 
@@ -99,7 +94,7 @@ CType Declarations::specifiers(bool bodies) {
       base.add(word);
       if (words.size() < limits::dof_type_name) words += (words.empty() ? "" : " ") + word;
       tokens_.advance();
-    } else if (contains(storage, word)) {
+    } else if (std::ranges::count(storage, word) != 0) {
       if (!bodies)
         tokens_.fail(fmt::format("'{}' does not belong to a parameter", word), "remove it");
       tokens_.advance();

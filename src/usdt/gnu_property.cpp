@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "usdt/append.hpp"
+
 namespace vitrine::usdt {
 namespace {
 
@@ -21,11 +23,6 @@ std::uint32_t word_at(std::span<const std::byte> bytes, std::size_t at) {
   std::uint32_t value = 0;
   std::memcpy(&value, &bytes[at], word);
   return value;
-}
-
-void append(std::vector<std::byte>& bytes, std::uint32_t value) {
-  const auto raw = std::as_bytes(std::span(&value, 1));
-  bytes.insert(bytes.end(), raw.begin(), raw.end());
 }
 
 /// Properties: type, size, that many bytes, padded. What does not fit ends the reading: a note that

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "base/characters.hpp"
 #include "usdt/base_type.hpp"
 #include "usdt/names.hpp"
 
@@ -45,11 +46,8 @@ struct Needs {
   bool long_long = false;       // which neither C89 nor C++98 has, but every compiler
 };
 
-bool is_letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
 bool in_word(char c) {
-  return is_letter(c) || (c >= '0' && c <= '9');
+  return is_letter(c) || is_digit(c);
 }
 
 /// The type as this header spells it: C89 has no _Bool, and C++ calls it bool.

@@ -4,17 +4,12 @@
 
 #include <charconv>
 
+#include "base/characters.hpp"
 #include "base/limits.hpp"
 
 namespace vitrine::usdt {
 namespace {
 
-bool is_letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 bool is_space(char c) {
   return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\f' || c == '\v';
 }

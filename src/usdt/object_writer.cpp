@@ -6,6 +6,8 @@
 #include <cstring>
 #include <span>
 
+#include "usdt/append.hpp"
+
 namespace vitrine::usdt {
 namespace {
 
@@ -20,12 +22,6 @@ struct Elf32 {
   using SectionHeader = Elf32_Shdr;
   using Symbol = Elf32_Sym;
 };
-
-template <class T>
-void append(std::vector<std::byte>& bytes, const T& value) {
-  const auto raw = std::as_bytes(std::span(&value, 1));
-  bytes.insert(bytes.end(), raw.begin(), raw.end());
-}
 
 void align(std::vector<std::byte>& bytes, std::size_t to) {
   bytes.resize((bytes.size() + to - 1) / to * to);

@@ -3,6 +3,8 @@
 #include <cstring>
 #include <span>
 
+#include "usdt/append.hpp"
+
 namespace vitrine::usdt {
 namespace {
 
@@ -23,12 +25,6 @@ std::span<const std::uint8_t> rules(const Machine& machine) {
       return aarch64;
   }
   return {};
-}
-
-template <class T>
-void append(std::vector<std::byte>& bytes, const T& value) {
-  const auto raw = std::as_bytes(std::span(&value, 1));
-  bytes.insert(bytes.end(), raw.begin(), raw.end());
 }
 
 }  // namespace

@@ -16,11 +16,6 @@ constexpr std::array<std::string_view, 10> no_matter = {
 constexpr std::array<std::string_view, 6> with_brackets = {
     "__attribute__", "__attribute", "__asm__", "__asm", "asm", "_Alignas"};
 
-template <class List>
-bool contains(const List& list, std::string_view word) {
-  return std::find(list.begin(), list.end(), word) != list.end();
-}
-
 constexpr std::size_t most_quoted = 40;  // characters of the user's text in a message
 
 }  // namespace
@@ -66,7 +61,7 @@ Token TokenStream::pull_plain() {
 Token TokenStream::pull() {
   Token token = pull_plain();
   while (token.kind == Token::Kind::identifier) {
-    if (contains(with_brackets, token.text)) {
+    if (std::ranges::count(with_brackets, token.text) != 0) {
       const Location start = token.at;
       std::size_t depth = 0;
       do {
@@ -78,7 +73,7 @@ Token TokenStream::pull() {
                                   "close its parentheses");
       } while (depth > 0 && token.kind != Token::Kind::end);
       if (token.text == ")") token = pull_plain();
-    } else if (contains(no_matter, token.text)) {
+    } else if (std::ranges::count(no_matter, token.text) != 0) {
       token = pull_plain();
     } else {
       break;

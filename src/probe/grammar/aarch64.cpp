@@ -8,25 +8,25 @@ namespace {
 
 constexpr std::uint8_t stack_pointer = 31;
 
-bool is_vector_register(std::string_view name) {
+bool is_aarch64_vector_register(std::string_view name) {
   if (name.size() < 2 || std::string_view("vqdshbzp").find(name[0]) == name.npos) return false;
   const auto plain = name.substr(0, name.find('.'));  // v0.4s
   return numbered_register(plain, name.substr(0, 1), 31, 16).has_value();
 }
 
-struct Named {
+struct NamedRegister {
   std::string_view name;
   Register found;
 };
-constexpr Named named[] = {{"sp", {stack_pointer, 8}},
+constexpr NamedRegister named[] = {{"sp", {stack_pointer, 8}},
                            {"wsp", {stack_pointer, 4}},
                            {"lr", {30, 8}},
                            {"fp", {29, 8}},
                            {"ip0", {16, 8}},
                            {"ip1", {17, 8}}};
 
-std::optional<Register> find_register(std::string_view name) {
-  for (const Named& one : named)
+std::optional<Register> aarch64_register(std::string_view name) {
+  for (const NamedRegister& one : named)
     if (one.name == name) return one.found;
   const auto wide = numbered_register(name, "x", 30, 8);
   return wide ? wide : numbered_register(name, "w", 30, 4);
@@ -45,13 +45,13 @@ class Aarch64 {
     Cursor ahead = cursor_;
     const std::string_view name = ahead.take_name();
     OperandText operand;
-    if (const auto found = find_register(name)) {
+    if (const auto found = aarch64_register(name)) {
       cursor_ = ahead;
       operand.kind = OperandText::Kind::value;
       operand.base = *found;
       return operand;
     }
-    if (is_vector_register(name))
+    if (is_aarch64_vector_register(name))
       return unsupported(
           fmt::format("{} is a vector register: the kernel does not show it to a probe", name));
     if (name == "xzr" || name == "wzr") {
@@ -65,7 +65,7 @@ class Aarch64 {
     OperandText operand;
     operand.kind = OperandText::Kind::memory;
     const std::string_view name = cursor_.take_name();
-    const auto base = find_register(name);
+    const auto base = aarch64_register(name);
     if (!base || base->bytes != 8)
       return syntax_error(
           fmt::format("an address that begins with {}, no 64-bit register", quoted(name)));
@@ -83,7 +83,7 @@ class Aarch64 {
     cursor_.take("#");
     if (cursor_.take(":")) return parse_low_part(operand);
     Cursor ahead = cursor_;
-    const auto index = find_register(ahead.take_name());
+    const auto index = aarch64_register(ahead.take_name());
     if (!index) {
       const auto sum = take_expression(cursor_);
       if (!sum) return tl::unexpected<ArgumentError>(sum.error());

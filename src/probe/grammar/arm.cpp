@@ -6,7 +6,7 @@
 namespace vitrine::probe {
 namespace {
 
-std::optional<Register> find_register(std::string_view name) {
+std::optional<Register> arm_register(std::string_view name) {
   constexpr std::pair<std::string_view, std::uint8_t> named[] = {
       {"fp", 11}, {"ip", 12}, {"sp", 13}, {"lr", 14}, {"pc", 15}, {"sl", 10}, {"sb", 9}};
   for (const auto& [alias, number] : named)
@@ -14,7 +14,7 @@ std::optional<Register> find_register(std::string_view name) {
   return numbered_register(name, "r", 15, 4);
 }
 
-bool is_vector_register(std::string_view name) {
+bool is_arm_vector_register(std::string_view name) {
   return numbered_register(name, "d", 31, 8) || numbered_register(name, "q", 15, 16) ||
          numbered_register(name, "s", 31, 4);
 }
@@ -33,13 +33,13 @@ class Arm {
     Cursor ahead = cursor_;
     const std::string_view name = ahead.take_name();
     OperandText operand;
-    if (const auto found = find_register(name)) {
+    if (const auto found = arm_register(name)) {
       cursor_ = ahead;
       operand.kind = OperandText::Kind::value;
       operand.base = *found;
       return operand;
     }
-    if (is_vector_register(name))
+    if (is_arm_vector_register(name))
       return unsupported(fmt::format("{} is a vector register: the kernel does not show it", name));
     // Without # a label: memory near the code.
     const auto sum = take_expression(cursor_);
@@ -55,7 +55,7 @@ class Arm {
     OperandText operand;
     operand.kind = OperandText::Kind::memory;
     const std::string_view name = cursor_.take_name();
-    operand.base = find_register(name);
+    operand.base = arm_register(name);
     if (!operand.base)
       return syntax_error(fmt::format("an address that begins with {}, no register", quoted(name)));
     if (cursor_.take(",")) {
@@ -76,7 +76,7 @@ class Arm {
     }
     if (cursor_.take("-")) return unsupported("an index that is subtracted");
     const std::string_view name = cursor_.take_name();
-    operand.index = find_register(name);
+    operand.index = arm_register(name);
     if (!operand.index) return syntax_error(fmt::format("{} is no register", quoted(name)));
     if (!cursor_.take(",")) return {};
     if (!cursor_.take_word("lsl") || !cursor_.take("#"))
