@@ -8,7 +8,10 @@ function(vitrine_flags target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
     $<$<BOOL:${vitrine_IS_TOP_LEVEL}>:-Werror>
     # g++ 12 sees overlapping copies in std::string at -O3 (GCC bug 105651).
-    $<$<AND:$<CXX_COMPILER_ID:GNU>,$<COMPILE_LANGUAGE:CXX>>:-Wno-restrict>)
+    $<$<AND:$<CXX_COMPILER_ID:GNU>,$<COMPILE_LANGUAGE:CXX>>:-Wno-restrict>
+    # Functions, inlined ones and lines: what profilers and crash reports need. Types and variables would
+    # take as long to write as the code, and ten times the room; the dev preset has them.
+    $<$<CONFIG:RelWithDebInfo>:-g1>)
   if(VITRINE_SANITIZE AND NOT (arg_FOREIGN AND VITRINE_SANITIZE STREQUAL "thread"))
     target_compile_options(${target} PRIVATE -fsanitize=${VITRINE_SANITIZE}
       -fno-sanitize-recover=all -fno-omit-frame-pointer)
@@ -32,7 +35,7 @@ function(vitrine_layer name)
   if(VITRINE_UNITY AND NOT arg_SEPARATE)
     # Headers of fmt, CLI11 and nlohmann/json cost more than the code that follows them. A file's own
     # names are then seen by its neighbours: that one shadows another's is no mistake.
-    set_target_properties(vitrine_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 24)
+    set_target_properties(vitrine_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 32)
     target_compile_options(vitrine_${name} PRIVATE -Wno-shadow -Wno-subobject-linkage)
   endif()
 endfunction()

@@ -1,0 +1,96 @@
+#include "cli/run.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+
+#include "cli/arguments.hpp"
+#include "cli/command.hpp"
+#include "cli/completion.hpp"
+#include "cli/confinement.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/manual.hpp"
+#include "cli/report.hpp"
+#include "cli/usage.hpp"
+
+namespace vitrine::cli {
+
+namespace {
+
+/// Defines `command` and what is within it below `above`.
+void add(CLI::App& above, Command& command, std::vector<DefinedCommand>& parsers) {
+  const Manual manual = command.manual();
+  // "usdt header" is the command `header` below `usdt`.
+  const std::string name = manual.name.substr(manual.name.rfind(' ') + 1);
+  CLI::App* app = above.add_subcommand(name, manual.summary);
+  app->footer([&command] { return help_footer(command.manual()); });
+  app->formatter(help_formatter());
+  command.define(*app);
+  parsers.push_back({&command, app});
+  const std::vector<Command*> parts = command.parts();
+  if (!parts.empty()) app->require_subcommand(1);
+  for (Command* part : parts) add(*app, *part, parsers);
+}
+
+/// All of them, or the one that is named: the others would take longer to define than many a command
+/// takes to run.
+std::vector<std::unique_ptr<Command>> commands_for(const std::vector<std::string>& words) {
+  auto commands = all_commands();
+  const auto named = std::find_if(commands.begin(), commands.end(), [&](const auto& command) {
+    return !words.empty() && command->manual().name == words.front();
+  });
+  if (named != commands.end()) {
+    std::swap(*named, commands.front());
+    commands.resize(1);
+  }
+  return commands;
+}
+
+}  // namespace
+
+int run(int argc, char** argv) {
+  const std::vector<std::string> words = words_of(argc, argv);
+  CLI::App app("Reads what processes put on display (labels, context, probes), from outside.",
+               "vitrine");
+  app.set_version_flag("--version", "vitrine " VITRINE_VERSION);
+  app.formatter(help_formatter());
+  std::string pages, shell;
+  app.add_option("--man-into", pages, "Write all manual pages into this directory")->group("");
+  app.add_option("--completion", shell, "Print the script by which a shell completes our commands")
+      ->option_text("bash|zsh|fish");
+
+  const auto commands = commands_for(words);
+  std::vector<DefinedCommand> parsers;
+  for (const auto& command : commands) add(app, *command, parsers);
+  // Commands that are added later would have it, too.
+  app.footer("vitrine COMMAND --help tells more. Start with: vitrine ps\n");
+  if (words.empty()) {
+    std::fputs(app.help().c_str(), stdout);
+    return exit_usage;
+  }
+  if (auto known = check_words(app, words); !known) return report(known.error());
+  try {
+    // The order in which CLI11 takes a vector.
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // help, or the version
+    return report(usage_error(app, error));
+  }
+  if (!pages.empty()) {
+    const auto written = write_man_pages(pages, commands, parsers);
+    return written ? exit_done : report(written.error());
+  }
+  if (!shell.empty()) {
+    std::fputs(completion_script(shell, app).c_str(), stdout);
+    return exit_done;
+  }
+  for (const auto& [command, sub] : parsers)
+    if (sub->parsed() && command->parts().empty()) {
+      if (auto confined = begin_confined(command->needs()); !confined)
+        return report(confined.error());
+      return command->run();
+    }
+  return report({ErrorCode::usage, "no command is given", "`vitrine --help` lists them"});
+}
+
+}  // namespace vitrine::cli
