@@ -43,8 +43,9 @@ endfunction()
 # vitrine_test(name SOURCES … LINK …): a GoogleTest program, its cases registered with ctest one by
 # one. TIMEOUT bounds each case. Cases run beside those of other programs and their own, but SERIAL ones
 # alone (they look at all of the machine), and of those with one LOCK one at a time (they use one thing).
+# Test code is not optimised, but where it is its headers of ours that are tested: OPTIMISED.
 function(vitrine_test name)
-  cmake_parse_arguments(arg "SERIAL" "TIMEOUT" "SOURCES;LINK;DEFINITIONS;DEPENDS;LABELS;LOCK" ${ARGN})
+  cmake_parse_arguments(arg "SERIAL;OPTIMISED" "TIMEOUT" "SOURCES;LINK;DEFINITIONS;DEPENDS;LABELS;LOCK" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 60)
   endif()
@@ -55,6 +56,10 @@ function(vitrine_test name)
   vitrine_flags(${name})
   target_link_libraries(${name} PRIVATE ${arg_LINK} vitrine_test_support GTest::gmock GTest::gtest_main)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  if(NOT arg_OPTIMISED)
+    target_compile_options(${name} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O0>)
+    target_precompile_headers(${name} REUSE_FROM vitrine_test_support)
+  endif()
   if(arg_DEFINITIONS)
     target_compile_definitions(${name} PRIVATE ${arg_DEFINITIONS})
   endif()
