@@ -1,6 +1,7 @@
 #include "cli/uses.hpp"
 
 #include <fmt/format.h>
+#include <sys/auxv.h>
 
 #include <climits>
 #include <cstdlib>
@@ -87,6 +88,10 @@ std::string enabling_line(const Commands& commands, Capabilities held, bool has_
   for (const auto& command : commands)
     for (const Use& use : command->uses()) all = all | here(use.others, use, has_uprobe_multi);
   if (suffice(held, all)) return {};
+  // The release that brings its own loader (packaging/release): a loader with capabilities would give
+  // them to any program.
+  if (::getauxval(AT_BASE) == 0)
+    return "run it by sudo; this release cannot be given capabilities, the Debian packages can";
   return fmt::format("sudo setcap {}=ep {}", all.setcap_text(), own_path());
 }
 
