@@ -1,6 +1,7 @@
 // Bytes of a target on a terminal: shown, never obeyed.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
