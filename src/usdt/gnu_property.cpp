@@ -58,14 +58,17 @@ Result<std::uint32_t> feature_bits(const ObjectFile& object) {
 
 std::vector<std::byte> property_note(const Machine& machine, std::uint32_t bits) {
   std::vector<std::byte> note;
-  append(note, sizeof ELF_NOTE_GNU);
-  append(note, static_cast<std::uint32_t>(up(3 * word, alignment(machine))));
-  append(note, NT_GNU_PROPERTY_TYPE_0);
+  const auto append_word = [&](std::uint64_t value) {
+    append(note, static_cast<std::uint32_t>(value));
+  };
+  append_word(sizeof ELF_NOTE_GNU);
+  append_word(up(3 * word, alignment(machine)));
+  append_word(NT_GNU_PROPERTY_TYPE_0);
   const auto name = std::as_bytes(std::span(ELF_NOTE_GNU));
   note.insert(note.end(), name.begin(), name.end());
-  append(note, machine.feature_property);
-  append(note, word);
-  append(note, bits);
+  append_word(machine.feature_property);
+  append_word(word);
+  append_word(bits);
   note.resize(up(note.size(), alignment(machine)));
   return note;
 }

@@ -8,6 +8,8 @@ VITRINE_ROOTS=${2:?}
 # shellcheck source=roots.sh
 . "$(dirname "$0")/roots.sh"
 source=$(realpath "$1") release=$3
+service=
+at_end() { [ -z "$service" ] || kill "$service" 2>/dev/null || true; }
 
 echo "== a minimal Debian ($release)"
 make_root bare "$release" ca-certificates git
@@ -55,7 +57,10 @@ quiet inside other sh -c 'apt-get install -y --no-install-recommends man-db /pac
 inside other vitrine --version
 inside other vitrine doctor >"$work/doctor" || true
 grep -q '^modes' "$work/doctor" || { cat "$work/doctor"; fail "vitrine doctor failed"; }
+chroot "$work/bare" /root/vitrine/build/release/bin/vitrine-demo-service --seconds 300 >"$work/service" &
+service=$!
+until [ -s "$work/service" ]; do kill -0 "$service" || fail "the demo's service ends"; sleep 0.1; done
 inside other vitrine ps >"$work/ps" || fail "vitrine ps failed"
-grep -q '^PID ' "$work/ps" || { cat "$work/ps"; fail "vitrine ps shows no table"; }
+grep -Eq "^$service +vitrine-demo-se .*shop" "$work/ps" || { cat "$work/ps"; fail "vitrine ps does not show the service"; }
 inside other man vitrine-labels 2>&1 | grep 'VITRINE-LABELS(1)' >/dev/null || fail "man vitrine-labels shows no page"
 echo "ok"

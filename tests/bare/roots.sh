@@ -14,7 +14,7 @@ remove_roots() {
   at_end
   wait || true
   for mounted in "$work"/*/{proc,sys,dev,var/cache/apt/archives,var/lib/apt/lists}; do
-    umount -R "$mounted" 2>/dev/null || true
+    umount -Rl "$mounted" 2>/dev/null || true
   done
   rm -rf --one-file-system "$work"
 }

@@ -81,7 +81,7 @@ vitrine profile "$service" --duration 1s --export "otlp+http://127.0.0.1:$(cat "
   { cat "$work/export"; fail "no export"; }
 grep -q profiles "$work/got" || fail "nothing came to the collector"
 # As users see it in a list of processes.
-vitrine labels "$service" --watch=1s --duration 30s >/dev/null 2>&1 &
+chroot "$work/bare" "$folder/bin/vitrine" labels "$service" --watch=1s --duration 30s >/dev/null 2>&1 &
 running+=($!)
 for _ in $(seq 100); do
   for process in /proc/[0-9]*; do
