@@ -27,17 +27,17 @@ Answer announced(const ContextSubject& subject) {
     return fails(fmt::format("the process context has no {}", record_names::schema_version_key));
   const std::string& version = subject.schema->version;
   const std::string shown = subject.shown(record_names::schema_version_key, version);
-  if (version == record_names::schema_version_final || version == record_names::schema_version_draft)
+  if (version == record_names::schema_version_final || version == record_names::schema_version_released)
     return holds(shown);
   return fails(fmt::format("{} is '{}'", record_names::schema_version_key, shown));
 }
 
-Answer final_version(const ContextSubject& subject) {
+Answer accepted_version(const ContextSubject& subject) {
   if (!subject.needs_schema || !subject.schema) return no_schema();
   const std::string& version = subject.schema->version;
   const std::string shown = subject.shown(record_names::schema_version_key, version);
-  if (version == record_names::schema_version_final) return holds(shown);
-  if (version == record_names::schema_version_draft) return fails(shown);
+  if (version == record_names::schema_version_released) return holds(shown);
+  if (version == record_names::schema_version_final) return fails(shown);
   return does_not_apply("it is none that is read");
 }
 
@@ -84,11 +84,13 @@ constexpr std::string_view source = "OTEP-4947: Process context attributes";
 constexpr Rule<ContextSubject> thread_schema_table[] = {
     {{"otep-4947.schema-version", otep_4947, required,
       "The process context has threadlocal.schema_version, of a version that is read", source,
-      "publish threadlocal.schema_version = tls_v1 in the process context", "all"},
+      "publish threadlocal.schema_version = tlsdesc_v1_dev in the process context", "all"},
      announced},
-    {{"otep-4947.schema-final", otep_4947, Weight::advised, "The version is the final one, tls_v1",
-      source, "publish tls_v1 instead of tlsdesc_v1_dev", ""},
-     final_version},
+    {{"otep-4947.schema-readers", otep_4947, advised,
+      "Released readers accept the version: tlsdesc_v1_dev", "no document: readers look for nothing else",
+      "publish tlsdesc_v1_dev until your readers accept tls_v1 (vitrine: Options::thread_schema)",
+      "with tls_v1: context-reader, libdatadog, ddtrace, dd-java-agent"},
+     accepted_version},
     {{"otep-4947.schema-place", otep_4947, required,
       "The threadlocal.* keys are among the context's attributes, not in its resource", source,
       "publish them in field 2 of ProcessContext", "OpenTelemetry eBPF profiler"},

@@ -110,6 +110,13 @@ std::vector<Attribute> resource_from_environment(std::string& discarded) {
   return resource;
 }
 
+std::string thread_schema_from_environment(std::string& discarded) {
+  const std::string_view schema = trim(environment("VITRINE_THREAD_SCHEMA"));
+  if (is_utf8(schema)) return std::string(schema);
+  discarded = "VITRINE_THREAD_SCHEMA is ignored: not valid UTF-8";
+  return {};
+}
+
 std::vector<Attribute> default_resource(const std::string& instance_id) {
   const std::string executable = executable_name();
   std::vector<Attribute> resource = {

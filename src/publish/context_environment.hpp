@@ -23,6 +23,9 @@ std::optional<std::vector<Attribute>> parse_resource_attributes(std::string_view
 /// one that had to be discarded.
 std::vector<Attribute> resource_from_environment(std::string& discarded);
 
+/// VITRINE_THREAD_SCHEMA; empty: not set, or not valid UTF-8 (`discarded` says so).
+std::string thread_schema_from_environment(std::string& discarded);
+
 /// The defaults that publish() documents. `instance_id` may be empty: there is none then.
 std::vector<Attribute> default_resource(const std::string& instance_id);
 

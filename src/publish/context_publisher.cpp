@@ -69,6 +69,9 @@ std::optional<std::uint8_t> Publisher::key_index(std::string_view name) {
 Publisher::Content Publisher::make_content(std::vector<Attribute> resource, Options options) {
   Content content;
   if (options.environment) content.environment = resource_from_environment(content.discarded);
+  if (options.environment && options.thread_schema.empty())
+    options.thread_schema = thread_schema_from_environment(content.discarded);
+  if (options.thread_schema.empty()) options.thread_schema = record_abi::schema_version_released;
   content.resource = std::move(resource);
   content.options = std::move(options);
   return content;
@@ -86,7 +89,7 @@ Status Publisher::show(Content content, std::vector<std::string> thread_keys) {
   for (const Attribute& attribute : content.options.attributes)
     set_attribute(attributes, attribute);
   if (!thread_keys.empty()) {
-    set_attribute(attributes, {record_abi::schema_version_key, record_abi::schema_version_final});
+    set_attribute(attributes, {record_abi::schema_version_key, content.options.thread_schema});
     set_attribute(attributes, {record_abi::key_map_key, thread_keys});
   }
 

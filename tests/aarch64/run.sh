@@ -16,7 +16,7 @@ tests_in() { ctest --test-dir "build/aarch64/tests/$1" --output-on-failure --no-
 mkdir -p build
 exec 9>build/.aarch64.lock
 flock 9
-quiet cmake --preset aarch64
+quiet cmake --preset aarch64 -DVITRINE_TESTS=ON
 case $2 in
   publish)
     build customlabels customlabels_v0 tests/publish/all

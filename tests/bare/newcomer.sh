@@ -62,5 +62,5 @@ service=$!
 until [ -s "$work/service" ]; do kill -0 "$service" || fail "the demo's service ends"; sleep 0.1; done
 inside other vitrine ps >"$work/ps" || fail "vitrine ps failed"
 grep -Eq "^$service +vitrine-demo-se .*shop" "$work/ps" || { cat "$work/ps"; fail "vitrine ps does not show the service"; }
-inside other man vitrine-labels 2>&1 | grep 'VITRINE-LABELS(1)' >/dev/null || fail "man vitrine-labels shows no page"
+inside other man vitrine-labels 2>&1 | grep -i '^vitrine-labels(1)' >/dev/null || fail "man vitrine-labels shows no page"
 echo "ok"

@@ -86,7 +86,7 @@ const Fault faults[] = {
     {"wrong-pid", {"otep-4719.pid"}},
     {"no-schema", {"otep-4947.schema-version", "otep-4947.key-in-map"}},
     {"odd-schema", {"otep-4947.schema-version"}},
-    {"draft-schema", {"otep-4947.schema-final"}},
+    {"final-schema", {"otep-4947.schema-readers"}},
     {"schema-in-resource", {"otep-4947.schema-place"}},
     {"bad-map", {"otep-4947.key-map"}},
 };

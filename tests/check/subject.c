@@ -175,9 +175,9 @@ static void make_payload(struct bytes* to) {
   schema.size = 0;
   if (!is("no-schema")) {
     text_attribute(&schema, in_resource ? 1 : 2, "threadlocal.schema_version",
-                   is("draft-schema") ? "tlsdesc_v1_dev"
+                   is("final-schema") ? "tls_v1"
                    : is("odd-schema") ? "other"
-                                      : "tls_v1");
+                                      : "tlsdesc_v1_dev");
     keys_attribute(&schema, in_resource ? 1 : 2, names, 2);
   }
   if (in_resource) {

@@ -15,6 +15,9 @@
 namespace vitrine {
 namespace {
 
+using context::publish;
+using context::Status;
+using context::update;
 using publish::otel_key_index;
 using test::decode;
 using test::read_context;
@@ -39,12 +42,35 @@ TEST(KeyMap, PublishesAContextWithTheFirstKey) {
   test::in_fork([] {
     ASSERT_TRUE(otel_key_index("tenant"));
     const std::string decoded = shown();
-    EXPECT_EQ(value_of(decoded, "threadlocal.schema_version"), R"(string_value: "tls_v1")");
+    EXPECT_EQ(value_of(decoded, "threadlocal.schema_version"), R"(string_value: "tlsdesc_v1_dev")");
     EXPECT_THAT(value_of(decoded, "threadlocal.attribute_key_map"),
                 HasSubstr(R"(string_value: "tenant")"));
     EXPECT_EQ(value_of(decoded, "service.name"), R"(string_value: "unknown_service:key_map_test")");
     EXPECT_THAT(decoded, HasSubstr(R"(} } } attributes { key: "threadlocal.schema_version")"))
         << "in ProcessContext.attributes, not in the resource";
+  });
+}
+
+TEST(KeyMap, NamesTheSchemaThatIsAskedFor) {
+  const auto schema = [] { return value_of(shown(), "threadlocal.schema_version"); };
+  test::in_fork([&] {
+    ASSERT_TRUE(otel_key_index("tenant"));
+    ASSERT_TRUE(publish({}, {.thread_schema = "tls_v1"}));
+    EXPECT_EQ(schema(), R"(string_value: "tls_v1")");
+    ASSERT_TRUE(update({{"service.name", "shop"}}));
+    EXPECT_EQ(schema(), R"(string_value: "tls_v1")") << "as long as nobody publishes anew";
+    setenv("VITRINE_THREAD_SCHEMA", " tls_v2 ", 1);
+    ASSERT_TRUE(publish({}, {.thread_schema = "tls_v1"}));
+    EXPECT_EQ(schema(), R"(string_value: "tls_v1")") << "the program's own choice is stronger";
+    ASSERT_TRUE(publish());
+    EXPECT_EQ(schema(), R"(string_value: "tls_v2")");
+    ASSERT_TRUE(publish({}, {.environment = false}));
+    EXPECT_EQ(schema(), R"(string_value: "tlsdesc_v1_dev")");
+    setenv("VITRINE_THREAD_SCHEMA", "\xff", 1);
+    const Status status = publish();
+    ASSERT_TRUE(status);
+    EXPECT_THAT(status.message(), HasSubstr("VITRINE_THREAD_SCHEMA is ignored"));
+    EXPECT_EQ(schema(), R"(string_value: "tlsdesc_v1_dev")");
   });
 }
 
