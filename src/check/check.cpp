@@ -108,14 +108,23 @@ class ProcessCheck {
     return {};
   }
 
+  /// Whether the process context announces the records of OTEP-4947. Draft D has the same version for
+  /// those behind another symbol.
+  [[nodiscard]] bool announces_records() {
+    const auto& schema = context_.subject().schema;
+    if (!schema) return false;
+    if (schema->format == format::Format::otel_thread_ctx_v1) return true;
+    return schema->format == format::Format::v2_draft_d &&
+           std::ranges::none_of(live_.definitions, [](const observe::DefinitionInfo& one) {
+             return one.format == format::Format::v2_draft_d;
+           });
+  }
+
   void ask_files() {
     Profiles somewhere;  // that some file has, or seems to
     for (const FileReport& file : files_) somewhere.add(file.intended);
     Profiles nowhere = options_.claimed;
-    // Who tells of thread contexts in the process context means to have them.
-    const auto& schema = context_.subject().schema;
-    if (schema && schema->format == format::Format::otel_thread_ctx_v1 &&
-        options_.profiles.has(Profile::otep_4947))
+    if (announces_records() && options_.profiles.has(Profile::otep_4947))
       nowhere.add(Profile::otep_4947);
     nowhere.remove(somewhere);
     nowhere.remove({Profile::otep_4719});
