@@ -21,9 +21,9 @@ run() { inside bare sh -c "cd /root/vitrine && exec ./run $*"; }
 echo "== ./run demo"
 begin=$SECONDS
 run demo >"$work/demo" 2>"$work/demo.err" </dev/null ||
-  { tail -40 "$work/demo" "$work/demo.err"; fail "the demo failed"; }
+  { tail -n 40 "$work/demo" "$work/demo.err"; fail "the demo failed"; }
 echo "it took $((SECONDS - begin)) s, packages included; its last 40 lines:"
-tail -40 "$work/demo"
+tail -n 40 "$work/demo"
 shown() {  # shown WHAT PATTERN
   grep -Eq "$2" "$work/demo" || { cat "$work/demo" "$work/demo.err"; fail "the demo shows no $1"; }
 }
@@ -35,16 +35,16 @@ page=$(sed -n 's/.*to be opened in a browser: //p' "$work/demo")
 [ "$(stat -c %s "$work/bare/$page")" -gt 100000 ] || fail "the demo's page is small"
 
 echo "== ./run package"
-run package >"$work/package" 2>&1 || { tail -40 "$work/package"; fail "packages are not made"; }
+run package >"$work/package" 2>&1 || { tail -n 40 "$work/package"; fail "packages are not made"; }
 made=$work/bare/root/vitrine/build/packages
 ls -l "$made"
 
 if [ "${4:-}" = test ]; then
   echo "== ./run test"
   begin=$SECONDS
-  run test >"$work/test" 2>&1 || { tail -300 "$work/test"; fail "tests failed"; }
+  run test >"$work/test" 2>&1 || { tail -n 300 "$work/test"; fail "tests failed"; }
   echo "it took $((SECONDS - begin)) s"
-  tail -20 "$work/test"
+  tail -n 20 "$work/test"
 fi
 
 echo "== the packages, on a Debian without compilers"

@@ -20,7 +20,7 @@ remove_roots() {
 }
 trap remove_roots EXIT
 
-quiet() { "$@" >"$work/log" 2>&1 || { echo "FAILED: $*"; tail -60 "$work/log"; exit 1; }; }
+quiet() { "$@" >"$work/log" 2>&1 || { echo "FAILED: $*"; tail -n 60 "$work/log"; exit 1; }; }
 fail() { printf '%s\n' "$*"; exit 1; }
 certificates=  # of the machine's own, to reach registries by: as found in the roots
 # inside NAME COMMAND…: as root logs in there, with nothing of our environment.
