@@ -101,13 +101,13 @@ enum class AtFork : std::uint8_t {
 struct Options {
   /// Said about the process, beside its resource (ProcessContext.attributes).
   std::vector<Attribute> attributes = {};
-  /// Take OTEL_RESOURCE_ATTRIBUTES, OTEL_SERVICE_NAME and VITRINE_THREAD_SCHEMA into account, as they are
-  /// at publish().
+  /// Take OTEL_RESOURCE_ATTRIBUTES, OTEL_SERVICE_NAME and VITRINE_THREAD_SCHEMA into account, as they
+  /// are at publish().
   bool environment = true;
   AtFork at_fork = AtFork::republish;
-  /// threadlocal.schema_version, by which readers recognise the thread records of this process (OTEP-4947).
-  /// Empty: VITRINE_THREAD_SCHEMA, else "tlsdesc_v1_dev". No released reader accepts "tls_v1", the name
-  /// that the OTEP intends for the same records.
+  /// threadlocal.schema_version, by which readers recognise the thread records of this process
+  /// (OTEP-4947). Empty: VITRINE_THREAD_SCHEMA, else "tlsdesc_v1_dev". No released reader accepts
+  /// "tls_v1", the name that the OTEP intends for the same records.
   std::string thread_schema = {};
 };
 

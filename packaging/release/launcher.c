@@ -15,14 +15,16 @@
 #include <unistd.h>
 
 static int failed(const char* what) {
-  fprintf(stderr, "vitrine: %s: %s\n  keep bin/ and lib/ of the release together, and /proc mounted\n", what,
-          strerror(errno));
+  fprintf(stderr,
+          "vitrine: %s: %s\n  keep bin/ and lib/ of the release together, and /proc mounted\n",
+          what, strerror(errno));
   return 1;
 }
 
 int main(int argc, char** argv) {
   enum { fixed = 6 }; /* loader --library-path PATH --argv0 NAME program */
-  static char here[PATH_MAX], libraries[PATH_MAX + 32], loader[PATH_MAX + 64], program[PATH_MAX + 64];
+  static char here[PATH_MAX], libraries[PATH_MAX + 32], loader[PATH_MAX + 64],
+      program[PATH_MAX + 64];
   const ssize_t length = readlink("/proc/self/exe", here, sizeof here - 1);
   if (length <= 0) return failed("/proc/self/exe");
   here[length] = '\0';
@@ -37,8 +39,8 @@ int main(int argc, char** argv) {
 
   char** const words = calloc((size_t)argc + fixed + 1, sizeof *words);
   if (words == NULL) return failed("memory");
-  char* const begin[fixed] = {loader,   "--library-path", libraries,
-                              "--argv0", argc > 0 ? argv[0] : "vitrine", program};
+  char* const begin[fixed] = {
+      loader, "--library-path", libraries, "--argv0", argc > 0 ? argv[0] : "vitrine", program};
   memcpy(words, begin, sizeof begin);
   for (int i = 1; i < argc; ++i) words[fixed + i - 1] = argv[i];
   execv(loader, words);

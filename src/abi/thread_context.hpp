@@ -50,7 +50,8 @@ inline constexpr const char* schema_version_key = "threadlocal.schema_version";
 inline constexpr const char* schema_type_key = "threadlocal.schema_type";  ///< draft B only
 inline constexpr const char* max_record_size_key = "threadlocal.max_record_size";
 inline constexpr const char* key_map_key = "threadlocal.attribute_key_map";
-inline constexpr const char* schema_version_released = "tlsdesc_v1_dev";  ///< what released readers accept
-inline constexpr const char* schema_version_final = "tls_v1";  ///< what the OTEP announces; no reader yet
+/// What released readers accept, and what the OTEP announces for the same records: no reader yet.
+inline constexpr const char* schema_version_released = "tlsdesc_v1_dev";
+inline constexpr const char* schema_version_final = "tls_v1";
 
 }  // namespace vitrine::abi::thread_context

@@ -144,7 +144,7 @@ Answer site_pattern(const FileSubject& subject) {
 Answer dof_sites_unique(const FileSubject& subject) {
   std::set<Address> seen;
   return dof_of_sites(subject,
-                  [&](const probe::Site& site) { return !seen.insert(site.address).second; });
+                      [&](const probe::Site& site) { return !seen.insert(site.address).second; });
 }
 
 /// Asks `wrong` of every record.

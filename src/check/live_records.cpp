@@ -61,8 +61,9 @@ Broken utf8(const ThreadLabels& reading) {
 constexpr std::string_view record = "OTEP-4947: Thread record";
 
 constexpr ReadingRule live_record_table[] = {
-    {{"otep-4947.readable", otep_4947, required, "The slot and the record are readable in every thread",
-      record, "put a record in force after it is complete; take it out before it is freed", "all"},
+    {{"otep-4947.readable", otep_4947, required,
+      "The slot and the record are readable in every thread", record,
+      "put a record in force after it is complete; take it out before it is freed", "all"},
      unreadable},
     {{"otep-4947.valid-flag", otep_4947, required, "valid is 0 or 1", record,
       "write 1 when the record is complete, 0 before it is changed", "all"},
@@ -74,8 +75,8 @@ constexpr ReadingRule live_record_table[] = {
       "The last attribute ends where attrs_size says, or before", record,
       "raise attrs_size after the bytes are written, by what was written", "all: they drop it"},
      attributes_fit},
-    {{"otep-4947.key-in-map", otep_4947, required, "Every key index has a name in the key map", record,
-      "publish the process context with a new key before the first record that has it",
+    {{"otep-4947.key-in-map", otep_4947, required, "Every key index has a name in the key map",
+      record, "publish the process context with a new key before the first record that has it",
       "all: they drop it"},
      key_in_map},
     {{"otep-4947.keys-differ", otep_4947, required, "No two attributes of a record have one name",

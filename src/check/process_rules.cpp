@@ -46,7 +46,6 @@ Answer labels_in_force(const ProcessSubject& subject) {
   return in_force(subject, labels_profiles);
 }
 
-
 Answer records_located(const ProcessSubject& subject) {
   return located(subject, otep_4947);
 }
@@ -54,7 +53,6 @@ Answer records_located(const ProcessSubject& subject) {
 Answer records_in_force(const ProcessSubject& subject) {
   return in_force(subject, otep_4947);
 }
-
 
 constexpr Rule<ProcessSubject> process_table[] = {
     {{"labels.located", labels_profiles, required,

@@ -41,7 +41,6 @@ Answer record_descriptor(const FileSubject& subject) {
   return fails(fmt::format("it is reached by {}", access_names(slot)));
 }
 
-
 constexpr Rule<FileSubject> thread_context_table[] = {
     {{"otep-4947.slot-exported", otep_4947, required,
       "otel_thread_ctx_v1 is a dynamic symbol of the file, even of a static program",

@@ -27,7 +27,8 @@ Answer announced(const ContextSubject& subject) {
     return fails(fmt::format("the process context has no {}", record_names::schema_version_key));
   const std::string& version = subject.schema->version;
   const std::string shown = subject.shown(record_names::schema_version_key, version);
-  if (version == record_names::schema_version_final || version == record_names::schema_version_released)
+  if (version == record_names::schema_version_final ||
+      version == record_names::schema_version_released)
     return holds(shown);
   return fails(fmt::format("{} is '{}'", record_names::schema_version_key, shown));
 }
@@ -87,7 +88,8 @@ constexpr Rule<ContextSubject> thread_schema_table[] = {
       "publish threadlocal.schema_version = tlsdesc_v1_dev in the process context", "all"},
      announced},
     {{"otep-4947.schema-readers", otep_4947, advised,
-      "Released readers accept the version: tlsdesc_v1_dev", "no document: readers look for nothing else",
+      "Released readers accept the version: tlsdesc_v1_dev",
+      "no document: readers look for nothing else",
       "publish tlsdesc_v1_dev until your readers accept tls_v1 (vitrine: Options::thread_schema)",
       "with tls_v1: context-reader, libdatadog, ddtrace, dd-java-agent"},
      accepted_version},
@@ -101,8 +103,8 @@ constexpr Rule<ContextSubject> thread_schema_table[] = {
       "all; context-reader shifts what follows an entry "
       "that is no text"},
      key_map},
-    {{"otep-4947.key-map-grows", otep_4947, required, "Names in the key map stay: it only grows", source,
-      "add new names at the end", "all: they keep what they have read"},
+    {{"otep-4947.key-map-grows", otep_4947, required, "Names in the key map stay: it only grows",
+      source, "add new names at the end", "all: they keep what they have read"},
      only_grows},
 };
 

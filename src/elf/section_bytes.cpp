@@ -43,7 +43,8 @@ Result<SectionBytes> unpack(std::span<const std::byte> packed, std::uint64_t siz
   int state = Z_OK;
   while (state == Z_OK && section.bytes.size() < std::min(size, most)) {
     const std::size_t have = section.bytes.size();
-    section.bytes.resize(static_cast<std::size_t>(std::min({have + bytes_per_read / 16, size, most})));
+    section.bytes.resize(
+        static_cast<std::size_t>(std::min({have + bytes_per_read / 16, size, most})));
     stream.next_out = reinterpret_cast<Bytef*>(section.bytes.data() + have);
     stream.avail_out = static_cast<uInt>(section.bytes.size() - have);
     state = inflate(&stream, Z_NO_FLUSH);

@@ -16,7 +16,8 @@ using HeaderBytes = std::array<std::byte, sizeof(header_layout::Header)>;
 Result<ContextHeader> parse(const HeaderBytes& bytes, std::size_t got, Address at) {
   header_layout::HeaderV1 old;
   std::memcpy(&old, bytes.data(), sizeof old);
-  if (got < sizeof old || std::memcmp(old.signature, header_layout::signature, sizeof old.signature) != 0)
+  if (got < sizeof old ||
+      std::memcmp(old.signature, header_layout::signature, sizeof old.signature) != 0)
     return fail(ErrorCode::malformed,
                 fmt::format("process context at {}: {}", hex(at),
                             got < sizeof old ? "its header is not readable" : "no signature"));

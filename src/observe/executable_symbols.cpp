@@ -34,8 +34,8 @@ Result<ExecutableFacts> parse_executable(const SlotNames& names, FileDescriptor 
 
 Result<ExecutableFacts> read_executable(file::FileMemory& file,
                                         std::span<const std::string_view> names) {
-  auto facts = worker::Parser::of_this_thread().ask<&parse_executable>(SlotNames(names.begin(), names.end()),
-                                                            file.descriptor());
+  auto facts = worker::Parser::of_this_thread().ask<&parse_executable>(
+      SlotNames(names.begin(), names.end()), file.descriptor());
   // One definition a name, or none: who asks counts on it.
   if (facts && facts->symbols && facts->symbols->size() != names.size())
     return fail(ErrorCode::failed, "its parser answered what makes no sense");

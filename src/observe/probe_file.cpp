@@ -253,8 +253,8 @@ auto fields(T& found) {
 
 Result<ProbeFile> read_probe_file(std::shared_ptr<file::FileMemory> file, std::string path,
                                   const symbol::DebugPlaces& places, const ProbeDetail& detail) {
-  auto found = worker::Parser::of_this_thread().ask<&parse_probes>({places.search(), detail.functions},
-                                                            file->descriptor(), places.open());
+  auto found = worker::Parser::of_this_thread().ask<&parse_probes>(
+      {places.search(), detail.functions}, file->descriptor(), places.open());
   if (!found) return found;
   found->path = std::move(path);
   found->file = std::move(file);

@@ -43,7 +43,8 @@ bool is_unresolved(const Compiled& operand) {
 }
 
 /// In a worker.
-Result<std::vector<Compiled>> parse_arguments(const ArgumentsQuestion& question, FileDescriptor descriptor) {
+Result<std::vector<Compiled>> parse_arguments(const ArgumentsQuestion& question,
+                                              FileDescriptor descriptor) {
   const auto file = file::FileMemory::from(std::move(descriptor));
   if (!file) return tl::unexpected<Error>(file.error());
   const auto elf = elf::read_file(**file);
@@ -102,8 +103,8 @@ void ProbeSymbols::ask() {
           bytes += sizeof(Named) + argument.size();
           question.arguments.push_back({site.address, argument});
         }
-  auto answer = worker::Parser::of_this_thread().ask<&parse_arguments>(question, file_.file->descriptor(),
-                                                             places.open());
+  auto answer = worker::Parser::of_this_thread().ask<&parse_arguments>(
+      question, file_.file->descriptor(), places.open());
   if (!answer) {
     problem_ = answer.error().message;
     return;

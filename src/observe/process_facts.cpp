@@ -17,7 +17,6 @@
 namespace vitrine::observe {
 namespace {
 
-
 std::string executable_path(int proc_dir) {
   std::string path(PATH_MAX, '\0');
   const ssize_t length = ::readlinkat(proc_dir, "exe", path.data(), path.size());

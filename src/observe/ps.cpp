@@ -26,7 +26,6 @@
 namespace vitrine::observe {
 namespace {
 
-
 /// A publisher, and what tells whether its memory is another's, too.
 struct Found {
   Publisher publisher;

@@ -135,8 +135,8 @@ std::vector<TypedArgument> TypedProbe::arguments() const {
 
 TypedNotes decode_typed_notes(std::span<const std::byte> section, elf::Encoding encoding) {
   TypedNotes found;
-  NoteReader reader(section, encoding, typed_note_owner, VITRINE_NOTE_PROBE, VITRINE_NOTE_ENUMERATOR,
-                    found.problems);
+  NoteReader reader(section, encoding, typed_note_owner, VITRINE_NOTE_PROBE,
+                    VITRINE_NOTE_ENUMERATOR, found.problems);
   while (const auto frame = reader.next()) {
     if (found.probes.size() + found.enumerators.size() >= limits::probe_notes) {
       found.problems.add(frame->offset,

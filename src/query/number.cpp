@@ -34,7 +34,6 @@ std::optional<double> fraction(const std::string& digits) {
   return value;
 }
 
-
 /// `text` without the underscores between its digits; nothing when one stands elsewhere.
 std::optional<std::string> joined(std::string_view text) {
   std::string digits;

@@ -75,7 +75,8 @@ std::optional<KernelSymbols::Function> KernelSymbols::find(Address address) cons
   const auto after =
       std::upper_bound(entries_.begin(), entries_.end(), address,
                        [](Address a, const Entry& entry) { return a < entry.start; });
-  if (after == entries_.begin() || address - (after - 1)->start >= longest_function) return std::nullopt;
+  if (after == entries_.begin() || address - (after - 1)->start >= longest_function)
+    return std::nullopt;
   const Entry& entry = *(after - 1);
   const std::string_view all = text_;
   return Function{all.substr(entry.name, entry.name_size),

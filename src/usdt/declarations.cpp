@@ -55,8 +55,8 @@ bool Declarations::is_type(const Token& token) const {
 bool Declarations::starts_here() const {
   const Token& token = tokens_.now();
   if (token.kind != Token::Kind::identifier) return false;
-  return is_type(token) || std::ranges::count(storage, token.text) != 0 || token.text == "_Static_assert" ||
-         token.text.starts_with("__");
+  return is_type(token) || std::ranges::count(storage, token.text) != 0 ||
+         token.text == "_Static_assert" || token.text.starts_with("__");
 }
 
 /// struct foo, enum bar; with `bodies` also what their braces hold.

@@ -19,25 +19,7 @@ systemd-analyze verify --man=no "$unit" 2>&1 | tee "$work/said"
 if grep -q 'vitrine-profile' "$work/said"; then exit 1; fi
 systemd-analyze security --offline=true --threshold=40 --no-pager "$unit" | tail -1
 
-# A collector that notes the size of what it gets.
-python3 - "$work" <<'PYTHON' &
-import http.server, pathlib, sys
-folder = pathlib.Path(sys.argv[1])
-class Collector(http.server.BaseHTTPRequestHandler):
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        with (folder / "got").open("a") as got:
-            print(self.path, len(body), file=got)
-        self.send_response(200)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-    def log_message(self, *_):
-        pass
-server = http.server.HTTPServer(("127.0.0.1", 0), Collector)
-(folder / "port.part").write_text(str(server.server_port))
-(folder / "port.part").rename(folder / "port")
-server.serve_forever()
-PYTHON
+python3 "$(dirname "$0")/../support/collector.py" "$work" &
 running+=($!)
 until [ -e "$work/port" ]; do sleep 0.1; done
 

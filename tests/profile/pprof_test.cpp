@@ -65,11 +65,10 @@ TEST(Pprof, CommentsTellOfLossesAndProblems) {
 TEST(Pprof, Tags) {
   const EncodedFile file(small_profile(), Encoding::pprof);
   const std::string tags = pprof(file.path(), {"-tags", "-sample_index=samples"});
-  EXPECT_THAT(
-      tags,
-      // Go 1.19 prints "Total 9.0", 1.26 "Total 9 of 10 (90.00%)".
-      ContainsRegex("tenant: Total 9(\\.0| of 10 [^\n]*)\n +4(\\.0)? .*: acme\n"
-                    " +3(\\.0)? .*: globex\n +2(\\.0)? .*: .empty.\n"));
+  EXPECT_THAT(tags,
+              // Go 1.19 prints "Total 9.0", 1.26 "Total 9 of 10 (90.00%)".
+              ContainsRegex("tenant: Total 9(\\.0| of 10 [^\n]*)\n +4(\\.0)? .*: acme\n"
+                            " +3(\\.0)? .*: globex\n +2(\\.0)? .*: .empty.\n"));
   EXPECT_THAT(tags, HasSubstr("label.pprof::x"));
   EXPECT_THAT(tags, HasSubstr("label.thread_id: Total 2"));
   EXPECT_THAT(tags, HasSubstr("thread.id: Total 2"));

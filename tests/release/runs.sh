@@ -58,23 +58,7 @@ vitrine profile "$service" --duration 2s --off-cpu --on-cpu -o /tmp/shop.html >"
   { cat "$work/profile"; fail "no profile"; }
 [ "$(stat -c %s "$work/bare/tmp/shop.html")" -gt 100000 ] || fail "the page is small"
 # libcurl is loaded by name: it must be the one that came with it.
-python3 - "$work" <<'PYTHON' &
-import http.server, pathlib, sys
-folder = pathlib.Path(sys.argv[1])
-class Collector(http.server.BaseHTTPRequestHandler):
-    def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
-        (folder / "got").write_text(self.path)
-        self.send_response(200)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-    def log_message(self, *_):
-        pass
-server = http.server.HTTPServer(("127.0.0.1", 0), Collector)
-(folder / "port.part").write_text(str(server.server_port))
-(folder / "port.part").rename(folder / "port")
-server.serve_forever()
-PYTHON
+python3 "$source/tests/support/collector.py" "$work" &
 running+=($!)
 until [ -e "$work/port" ]; do sleep 0.1; done
 vitrine profile "$service" --duration 1s --export "otlp+http://127.0.0.1:$(cat "$work/port")" >"$work/export" 2>&1 ||

@@ -19,11 +19,11 @@ struct NamedRegister {
   Register found;
 };
 constexpr NamedRegister named[] = {{"sp", {stack_pointer, 8}},
-                           {"wsp", {stack_pointer, 4}},
-                           {"lr", {30, 8}},
-                           {"fp", {29, 8}},
-                           {"ip0", {16, 8}},
-                           {"ip1", {17, 8}}};
+                                   {"wsp", {stack_pointer, 4}},
+                                   {"lr", {30, 8}},
+                                   {"fp", {29, 8}},
+                                   {"ip0", {16, 8}},
+                                   {"ip1", {17, 8}}};
 
 std::optional<Register> aarch64_register(std::string_view name) {
   for (const NamedRegister& one : named)
