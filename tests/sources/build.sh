@@ -10,7 +10,8 @@ source=$(realpath "$1") build=$(realpath "$2") package=$4
 release=$(. /etc/os-release && echo "$VERSION_CODENAME")
 
 make_root bare "$release"
-sed -n 's/^deb /deb-src /p' "$work/bare/etc/apt/sources.list" >"$work/bare/etc/apt/sources.list.d/sources.list"
+# Of the release alone: its updates come and go.
+sed -n "s/^deb \(.* $release .*\)/deb-src \1/p" "$work/bare/etc/apt/sources.list" >"$work/bare/etc/apt/sources.list.d/sources.list"
 quiet inside bare apt-get update
 quiet inside bare apt-get install -y --no-install-recommends gcc libc6-dev make dpkg-dev
 quiet inside bare sh -c "mkdir /build && cd /build && apt-get source $package"
@@ -48,7 +49,7 @@ case $package in
   postgresql-*)
     quiet inside bare apt-get install -y --no-install-recommends bison flex perl
     quiet there "./configure --enable-dtrace --without-readline --without-zlib --without-icu && make -j$(nproc) && make install"
-    built /usr/local/pgsql/bin/postgres postgresql 80
+    built /usr/local/pgsql/bin/postgres postgresql 55
     quiet inside bare sh -c 'useradd db && mkdir /db && chown db /db && ldconfig /usr/local/pgsql/lib &&
       setpriv --reuid db --clear-groups /usr/local/pgsql/bin/initdb -D /db'
     # One backend alone, which answers what its standard input asks.
