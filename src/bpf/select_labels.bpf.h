@@ -235,8 +235,12 @@ static long select_from_definition_of_pass(__u32 index, void* context) {
   struct selection_pass* selection = context;
   struct definition_pass* pass = &selection->pass;
   if (!is_of_pass(pass, index)) return 0;
-  pass->done = select_from_definition(selection->s, pass->target, pass->execution, index);
-  return pass->done != 0;
+  int done = select_from_definition(selection->s, pass->target, pass->execution, index);
+  // clang 19 knows that this is 0 or 1 and returns it as it is; the verifier, which looks at that function
+  // by itself, does not know.
+  asm volatile("" : "+r"(done));
+  pass->done = done != 0;
+  return done != 0;
 }
 
 /// Fills s->label, which is all zeros.

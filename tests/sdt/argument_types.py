@@ -2,7 +2,7 @@
 """Every kind of argument, standard and machine: sizes, signs, names and kinds in the notes; no warnings;
 each note's address is that of its probe; lazy arguments are computed only when somebody looks.
 
-usage: types.py SOURCE_ROOT
+usage: argument_types.py SOURCE_ROOT
 """
 import pathlib
 import re
