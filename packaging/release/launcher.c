@@ -1,6 +1,5 @@
 /* The command of a release that needs nothing installed: starts the program beside it, by the loader and the
- * libraries beside it, whatever the machine has of its own. Linked
- * statically.
+ * libraries beside it, whatever the machine has of its own. Linked statically.
  *
  *   bin/vitrine                      this
  *   lib/vitrine/vitrine              the loader: called so, as the kernel names the process by that file

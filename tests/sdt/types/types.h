@@ -1,4 +1,4 @@
-/* Every kind of argument, for C and C++; types.py knows what the notes must say. */
+/* Every kind of argument, for C and C++; argument_types.py knows what the notes must say. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
