@@ -39,6 +39,19 @@ function(_vitrine_usdt_command out)
   set(${out} ${VITRINE_COMMAND} PARENT_SCOPE)
 endfunction()
 
+# _vitrine_usdt_lld(OUT TARGET): whether lld links it (usdt link --lld).
+function(_vitrine_usdt_lld out target)
+  get_target_property(options ${target} LINK_OPTIONS)
+  get_target_property(type ${target} LINKER_TYPE)
+  get_directory_property(directory LINK_OPTIONS)
+  set(${out} FALSE PARENT_SCOPE)
+  if("${type};${CMAKE_LINKER_TYPE};${CMAKE_C_COMPILER_LINKER_ID};${CMAKE_CXX_COMPILER_LINKER_ID}" MATCHES "LLD" OR
+     "${options};${directory};${CMAKE_EXE_LINKER_FLAGS};${CMAKE_SHARED_LINKER_FLAGS};${CMAKE_MODULE_LINKER_FLAGS};\
+${CMAKE_C_FLAGS};${CMAKE_CXX_FLAGS}" MATCHES "(-fuse-ld=|--ld-path=)[^ ;]*lld")
+    set(${out} TRUE PARENT_SCOPE)
+  endif()
+endfunction()
+
 function(vitrine_usdt_provider target)
   cmake_parse_arguments(arg "" "" "LINK_OPTIONS" ${ARGN})
   if(NOT TARGET ${target})
@@ -53,6 +66,11 @@ function(vitrine_usdt_provider target)
     message(FATAL_ERROR "vitrine_usdt_provider: ${target} has no objects to put probes in (${kind})")
   endif()
   _vitrine_usdt_command(vitrine)
+
+  _vitrine_usdt_lld(lld ${target})
+  if(lld)
+    list(PREPEND arg_LINK_OPTIONS --lld)
+  endif()
 
   # A folder of the target's own: two targets with one definition must not write one file at once.
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/vitrine_usdt/${target})
@@ -83,6 +101,9 @@ function(vitrine_usdt_provider target)
     add_custom_command(TARGET ${target} PRE_LINK COMMAND ${step} BYPRODUCTS ${probes}
       COMMENT "Taking probes out of ${target}" VERBATIM COMMAND_EXPAND_LISTS)
     set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${definition})
+    # Else CMake 3.27 and later has the linker list what it read, where what the step makes would be both
+    # made by the link and needed by it.
+    set_property(TARGET ${target} PROPERTY LINK_DEPENDS_USE_LINKER OFF)
     if(kind STREQUAL "STATIC_LIBRARY")
       # In the archive for who installs it. A linker takes it from there only if nothing it has seen defines
       # the provider's probes, which a program with the same provider does: so in this build it is named.

@@ -40,6 +40,8 @@ class UsdtLinkCommand : public Command {
         ->option_text("FILE.o [name of the definition + .o]");
     define_enabled(app, link_.enabled);
     app.add_flag("--strict", link_.strict, "A declared probe that no object fires is an error");
+    app.add_flag("--lld", link_.lld,
+                 "The objects are linked by lld 15 or newer, and probes are in inline functions");
     app.add_flag("--nop5", link_.long_nop,
                  "Leave one nop of 5 bytes at a probe (x86), which new kernels trace faster");
     app.add_flag(

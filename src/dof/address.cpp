@@ -20,6 +20,7 @@ std::optional<std::uint64_t> function_address(const Object& object, const Record
                                               Placement placement) {
   switch (record.relocation) {
     case Relocation::own_address:
+      if (wrapped(object.model, record.word) == 0) return std::nullopt;  // the word is no function
       return unless_left_out(object.model, record.word + placement.header + record.word_offset,
                              placement);
     case Relocation::load_base:

@@ -23,13 +23,13 @@ int fits(std::string_view alias, std::string_view function) {
 }  // namespace
 
 Aliases name_functions(const ObjectFile& object, std::span<const Function> functions,
-                       std::uint64_t key) {
+                       std::uint64_t key, unsigned char binding) {
   std::multimap<Place, std::string_view> known;
   std::unordered_set<std::string> taken;
   for (const Symbol& symbol : object.symbols()) {
     if (!symbol.name.starts_with(alias_prefix)) continue;
     taken.emplace(symbol.name);
-    if (symbol.binding == STB_GLOBAL && symbol.section != 0)
+    if (symbol.binding == binding && symbol.section != 0)
       known.emplace(Place{symbol.section, symbol.value}, symbol.name);
   }
   Aliases aliases;

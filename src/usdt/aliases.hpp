@@ -18,8 +18,8 @@ struct Aliases {
 };
 
 /// `key` makes the names of this object unlike those of every other. What an earlier run called a
-/// function stays its name.
+/// function stays its name, if it has that `binding`.
 Aliases name_functions(const ObjectFile& object, std::span<const Function> functions,
-                       std::uint64_t key);
+                       std::uint64_t key, unsigned char binding);
 
 }  // namespace vitrine::usdt

@@ -12,10 +12,11 @@ namespace vitrine::usdt {
 namespace {
 
 template <class Symbol>
-void append_symbol(std::vector<std::byte>& table, std::size_t name, const Place& place) {
+void append_symbol(std::vector<std::byte>& table, std::size_t name, const NewSymbol& added) {
+  const Place& place = added.place;
   Symbol symbol{};
   symbol.st_name = static_cast<Elf32_Word>(name);
-  symbol.st_info = ELF64_ST_INFO(STB_GLOBAL, STT_NOTYPE);
+  symbol.st_info = ELF64_ST_INFO(added.binding, STT_NOTYPE);
   symbol.st_other = STV_HIDDEN;
   symbol.st_shndx = place.section < SHN_LORESERVE ? static_cast<Elf32_Half>(place.section)
                                                   : static_cast<Elf32_Half>(SHN_XINDEX);
@@ -68,9 +69,9 @@ Result<void> append_symbols(std::vector<std::byte>& bytes, const ObjectFile& obj
                   object.describe(symbol.place.section) +
                       ": no symbol refers to a section as far back, and there is no table for it");
     if (object.machine().wide)
-      append_symbol<Elf64_Sym>(table, names.size(), symbol.place);
+      append_symbol<Elf64_Sym>(table, names.size(), symbol);
     else
-      append_symbol<Elf32_Sym>(table, names.size(), symbol.place);
+      append_symbol<Elf32_Sym>(table, names.size(), symbol);
     if (object.wide_indices() != 0)
       append(wide_indices,
              symbol.place.section < SHN_LORESERVE ? Elf32_Word{0} : symbol.place.section);

@@ -19,6 +19,7 @@ struct SiteRules {
   /// return_value then.
   EnabledProtocol enabled = EnabledProtocol::return_value;
   bool long_nop = false;
+  bool weak_aliases = false;  ///< LinkOptions::lld
 };
 
 /// One direct call of a probe.

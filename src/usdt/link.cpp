@@ -37,7 +37,7 @@ class Step {
       : definition_(definition),
         options_(options),
         declared_(definition),
-        rules_{options.enabled, options.long_nop},
+        rules_{options.enabled, options.long_nop, options.lld},
         parser_(declared_, rules_) {}
 
   Result<LinkReport> run() {
@@ -56,6 +56,7 @@ class Step {
                   "add one that is machine code, be it empty");
     if (auto done = check_sites(); !done) return tl::unexpected(done.error());
     parts_.registration = options_.registration;
+    parts_.weak_aliases = options_.lld;
     auto bytes = probe_object(definition_, std::move(parts_));
     if (!bytes) return fail_while(options_.output, bytes.error());
     // Written last: make compares its time with those of the objects.

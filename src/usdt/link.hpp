@@ -19,6 +19,11 @@ struct LinkOptions {
   bool registration = false;         ///< for hosts with a DTrace helper: vitrine/usdt_register.c
   bool long_nop = false;             ///< one 5-byte nop in place of five of one byte
 
+  /// The objects are linked by lld 15 or later, which refuses a reference to a function whose copy
+  /// in this object it discarded, unless the symbol is weak where it is defined; gold refuses just
+  /// that. bfd and mold take both.
+  bool lld = false;
+
   /// The one that the header was written with: an object does not tell whether its questions are
   /// calls that return an answer (DOF version 2) or that store it (version 3). The semaphore, which
   /// is no call, goes with return_value.

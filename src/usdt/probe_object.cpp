@@ -96,12 +96,13 @@ class Builder {
 
   /// The function's name in its own object; where that copy of it did not get into the link (one of
   /// a discarded group, an archive member nobody wanted), this weak one says so: it is the start of
-  /// the DOF, where no function can be.
+  /// the DOF, where no function can be. A weak alias has no second definition, which could be
+  /// taken before it: then the linker makes it 0, or on aarch64 the word's own place.
   std::uint32_t alias(const std::string& name) {
     const auto [at, is_new] = aliases_.try_emplace(name, 0);
     if (is_new)
-      at->second =
-          writer_.add(DefinedSymbol{name, dof_section_, 0, 0, STT_NOTYPE, STB_WEAK, STV_HIDDEN});
+      at->second = writer_.add(DefinedSymbol{name, parts_.weak_aliases ? 0 : dof_section_, 0, 0,
+                                             STT_NOTYPE, STB_WEAK, STV_HIDDEN});
     return at->second;
   }
 

@@ -19,6 +19,7 @@ struct ProbeObjectParts {
   std::uint32_t features = ~0U;          ///< GNU property bits that all objects claim
   bool pointer_protocol = false;         ///< is-enabled questions take a pointer (DOF version 3)
   bool registration = false;             ///< for the constructor of vitrine/usdt_register.c
+  bool weak_aliases = false;             ///< LinkOptions::lld
 };
 
 /// The bytes of the file: the same parts give the same bytes. Errors: usage, limit.

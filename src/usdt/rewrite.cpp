@@ -106,7 +106,9 @@ Result<RewrittenObject> rewrite(std::span<const std::byte> bytes, const Declared
   if (found->sites.empty()) return result;
 
   const SiteFunctions where = functions_of(*object, found->sites);
-  const Aliases aliases = name_functions(*object, where.functions, hash(salt, hash(bytes)));
+  const unsigned char binding = rules.weak_aliases ? STB_WEAK : STB_GLOBAL;
+  const Aliases aliases =
+      name_functions(*object, where.functions, hash(salt, hash(bytes)), binding);
   auto functions = gather(found->sites, where, aliases.names);
   if (!functions) return tl::unexpected(functions.error());
   result.functions = std::move(*functions);
@@ -124,7 +126,7 @@ Result<RewrittenObject> rewrite(std::span<const std::byte> bytes, const Declared
   if (!changed) return result;
   std::vector<NewSymbol> symbols;
   for (const std::size_t i : aliases.added)
-    symbols.push_back({aliases.names[i], where.functions[i].start});
+    symbols.push_back({aliases.names[i], where.functions[i].start, binding});
   if (auto done = append_symbols(out, *object, symbols); !done) return tl::unexpected(done.error());
   result.bytes = std::move(out);
   return result;

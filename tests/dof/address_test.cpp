@@ -52,6 +52,8 @@ TEST(DofAddress, KnowsWhatTheLinkerLeftOut) {
         function_address(of(model), word(0 - 0x120ULL, Relocation::own_address), {0x8000}));
     EXPECT_FALSE(
         function_address(of(model), word(0 - 0x8120ULL, Relocation::own_address), {0x8000}));
+    // On aarch64 what is relative to an undefined weak symbol is relative to itself.
+    EXPECT_FALSE(function_address(of(model), word(0, Relocation::own_address), {0x8000}));
     EXPECT_FALSE(function_address(of(model), word(0, Relocation::load_base), {0x8000}));
     EXPECT_FALSE(function_address(of(model), word(0, Relocation::load_base), {0x18000, 0x10000}));
     EXPECT_FALSE(

@@ -14,6 +14,7 @@ import itertools
 import os
 import pathlib
 import re
+import shutil
 import sys
 import tempfile
 
@@ -24,6 +25,7 @@ from step import HERE, LINKERS, MACHINES, MODES, cases, header, link_step, linke
 
 SOURCES = HERE / "comdat"
 LEVELS = {"one": "-O0", "two": "-O2", "three": "-Os", "main": "-O1"}
+STEPS = {"any": (), "lld": ("--lld",)}  # what the step is told of the linker
 ORDERS = (["one", "two", "three"], ["three", "two", "one"])
 # The deleting destructor: nothing here is deleted.
 NEVER_CALLED = re.compile(r"D0Ev")
@@ -37,8 +39,16 @@ def objects(folder, machine, compiler, code):
         made[source] = folder / f"{source}.o"
         run(*machine.compiler(compiler), "-std=c++17", "-Wall", "-Wextra", "-Werror", level, *code,
             f"-I{folder.parent}", "-c", SOURCES / f"{source}.cpp", "-o", made[source])
-    made["probes"] = link_step(SOURCES / "comdat.d", folder / "probes.o", list(made.values()))
-    return made
+    return {name: processed(folder, made, name, options) for name, options in STEPS.items()}
+
+
+def processed(folder, made, name, options):
+    """Copies of objects, as the step rewrites them for a linker, and its probe object."""
+    folder = folder / name
+    folder.mkdir()
+    copies = {source: pathlib.Path(shutil.copy(path, folder)) for source, path in made.items()}
+    copies["probes"] = link_step(SOURCES / "comdat.d", folder / "probes.o", list(copies.values()), *options)
+    return copies
 
 
 def instructions(path, machine):
@@ -114,7 +124,8 @@ def main():
                 continue
             running.append((f"{machine.name} {compiler} {mode} {name} {' '.join(order)}",
                             pool.submit(one, folder, machine, compiler, mode, name, order,
-                                        made[(machine.name, compiler, *MODES[mode][0])].result())))
+                                        made[(machine.name, compiler, *MODES[mode][0])].result()
+                                        ["lld" if name == "lld" else "any"])))
         return cases(lambda: [(name, done.result) for name, done in running])
 
 

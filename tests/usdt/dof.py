@@ -121,9 +121,12 @@ class LinkedElf(Elf):
         return [self.unpack("IIIIQQ", at + secoff + i * secsize) for i in range(count)]
 
     def _place(self, dof, header, offset):
-        """An address that a word gives relative to itself."""
+        """An address that a word gives relative to itself; 0: none."""
         at = self.file_offset(dof) + header[4] + offset
-        value = self.unpack("Q", at)[0] + dof + header[4] + offset
+        word = self.unpack("Q", at)[0]
+        if word == 0:
+            return 0
+        value = word + dof + header[4] + offset
         return value % 2**64 if self.wide else value % 2**32
 
     def _sites(self, dof, at):
