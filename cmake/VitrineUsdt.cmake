@@ -98,12 +98,12 @@ function(vitrine_usdt_provider target)
       target_link_libraries(${target} INTERFACE ${target}_${name}_probe_object)
       continue()
     endif()
-    add_custom_command(TARGET ${target} PRE_LINK COMMAND ${step} BYPRODUCTS ${probes}
+    # Not as BYPRODUCTS: CMake 3.27 and later has the linker list what it read, and what a link makes and
+    # reads is a cycle to Ninja.
+    add_custom_command(TARGET ${target} PRE_LINK COMMAND ${step}
       COMMENT "Taking probes out of ${target}" VERBATIM COMMAND_EXPAND_LISTS)
+    set_property(TARGET ${target} APPEND PROPERTY ADDITIONAL_CLEAN_FILES ${probes})
     set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${definition})
-    # Else CMake 3.27 and later has the linker list what it read, where what the step makes would be both
-    # made by the link and needed by it.
-    set_property(TARGET ${target} PROPERTY LINK_DEPENDS_USE_LINKER OFF)
     if(kind STREQUAL "STATIC_LIBRARY")
       # In the archive for who installs it. A linker takes it from there only if nothing it has seen defines
       # the provider's probes, which a program with the same provider does: so in this build it is named.

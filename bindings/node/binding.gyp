@@ -32,6 +32,9 @@
         # Readers follow TLS descriptors.
         "-ftls-model=global-dynamic", "<!@(sh tls_flags.sh)",
       ],
+      # Debian's node-gyp links its own libnode, which another Node.js would then load beside itself. What is
+      # used of it is in the process already.
+      "libraries!": ["-lnode"],
       # As libcustomlabels.so: threads hold on to its memory; its accesses are to its own variables.
       "ldflags": ["-Wl,-z,nodelete", "-Wl,-Bsymbolic"],
     },

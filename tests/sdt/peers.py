@@ -76,7 +76,8 @@ def systemtap(path, probes, folder):
     kernel = folder / "kernel"
     (kernel / "include/config").mkdir(parents=True)
     (kernel / "include/config/kernel.release").write_text(os.uname().release + "\n")
-    (kernel / ".config").write_text("CONFIG_UTRACE=y\n")
+    options = ("UTRACE", "TRACEPOINTS", "ARCH_SUPPORTS_UPROBES", "UPROBES")
+    (kernel / ".config").write_text("".join(f"CONFIG_{name}=y\n" for name in options))
     for name in ("Module.symvers", "System.map"):
         (kernel / name).write_text("")
     said = run("stap", "-r", kernel, "-L", f'process("{path}").mark("*")', env={**os.environ, "HOME": str(folder)})
