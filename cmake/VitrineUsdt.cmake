@@ -67,6 +67,9 @@ function(vitrine_usdt_provider target)
   endif()
   _vitrine_usdt_command(vitrine)
 
+  # CMake 3.27 and later has the linker list what it read; what a link both makes and reads is a cycle to Ninja.
+  # A variable of the folder decides, whatever function this is called from.
+  cmake_language(DEFER CALL set CMAKE_LINK_DEPENDS_USE_LINKER OFF)
   _vitrine_usdt_lld(lld ${target})
   if(lld)
     list(PREPEND arg_LINK_OPTIONS --lld)
@@ -98,11 +101,8 @@ function(vitrine_usdt_provider target)
       target_link_libraries(${target} INTERFACE ${target}_${name}_probe_object)
       continue()
     endif()
-    # Not as BYPRODUCTS: CMake 3.27 and later has the linker list what it read, and what a link makes and
-    # reads is a cycle to Ninja.
-    add_custom_command(TARGET ${target} PRE_LINK COMMAND ${step}
+    add_custom_command(TARGET ${target} PRE_LINK COMMAND ${step} BYPRODUCTS ${probes}
       COMMENT "Taking probes out of ${target}" VERBATIM COMMAND_EXPAND_LISTS)
-    set_property(TARGET ${target} APPEND PROPERTY ADDITIONAL_CLEAN_FILES ${probes})
     set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${definition})
     if(kind STREQUAL "STATIC_LIBRARY")
       # In the archive for who installs it. A linker takes it from there only if nothing it has seen defines
