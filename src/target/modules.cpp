@@ -79,12 +79,12 @@ Result<bool> Modules::refresh(Memory& memory) {
   pages_left_ = image_search_pages;
   unread_ = 0;
   read_executable(memory, std::move(*image));
-  const Address debug = find_debug(memory);
-  if (debug != 0) walk_namespaces(memory, debug);
+  const std::optional<Address> debug = find_debug(memory);
+  if (debug && *debug != 0) walk_namespaces(memory, *debug);
   if (unread_ > unread_told)
     note(fmt::format("{} more modules could not be read", unread_ - unread_told));
   // A dynamic executable whose linker has not yet told where its list is: look again.
-  complete_ = debug != 0 || !modules_.front().dynamic;
+  complete_ = !debug || *debug != 0;
   return true;
 }
 
@@ -103,10 +103,12 @@ void Modules::read_executable(Memory& memory, elf::Image image) {
 
 // struct r_debug: named by DT_DEBUG of the executable; failing that, by the dynamic linker's own
 // symbols: `_r_debug` is the structure in glibc, `_dl_debug_addr` points at it in musl. A linker
-// that was called as a command is itself what the kernel started.
-Address Modules::find_debug(Memory& memory) const {
+// that was called as a command is itself what the kernel started. 0: not known yet; none: a static
+// program, position-independent or not, that no dynamic linker will name a list for.
+std::optional<Address> Modules::find_debug(Memory& memory) const {
   const Module& executable = modules_.front();
-  if (executable.dynamic && executable.dynamic->debug != 0) return executable.dynamic->debug;
+  if (!executable.dynamic) return std::nullopt;
+  if (executable.dynamic->debug != 0) return executable.dynamic->debug;
   const auto linker = program_.interpreter != 0 ? elf::read_image(memory, program_.interpreter)
                                                 : Result<elf::Image>(executable.image);
   if (!linker) return 0;
@@ -114,6 +116,8 @@ Address Modules::find_debug(Memory& memory) const {
   if (!dynamic) return 0;
   constexpr std::array<std::string_view, 2> names{"_r_debug", "_dl_debug_addr"};
   const auto symbols = elf::find_symbols(memory, *dynamic, names);
+  const bool named = symbols && ((*symbols)[0] || (*symbols)[1]);
+  if (!named && program_.interpreter == 0) return std::nullopt;
   if (!symbols) return 0;
   if (const auto& structure = (*symbols)[0]) return linker->bias + structure->value;
   if (const auto& pointer = (*symbols)[1])

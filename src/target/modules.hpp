@@ -72,7 +72,7 @@ class Modules {
     Address bias, name, dynamic, next, previous;
   };
   void read_executable(Memory& memory, elf::Image image);
-  Address find_debug(Memory& memory) const;
+  std::optional<Address> find_debug(Memory& memory) const;
   void walk_namespaces(Memory& memory, Address debug);
   void walk_list(Memory& memory, Address first, int link_namespace);
   Result<Module> read_library(Memory& memory, Address link_map, const Node& node);

@@ -13,7 +13,7 @@ remove_roots() {
   local mounted
   at_end
   wait || true
-  for mounted in "$work"/*/{proc,sys,dev,var/cache/apt/archives,var/lib/apt/lists}; do
+  for mounted in "$work"/*/{proc,sys,dev,var/cache/apt/archives,var/lib/apt/lists,}; do
     umount -Rl "$mounted" 2>/dev/null || true
   done
   rm -rf --one-file-system "$work"
@@ -48,6 +48,7 @@ make_root() {
     fi
   ) 9>"$kept/lock"
   tar -C "$work/$name" -xf "$kept/$key.tar"
+  mount --bind "$work/$name" "$work/$name"  # so that what unshares its mounts can do so inside
   for file in proc sys dev; do mount --rbind "/$file" "$work/$name/$file"; done
   mount --bind "$kept/archives" "$work/$name/var/cache/apt/archives"
   cp /etc/resolv.conf "$work/$name/etc"

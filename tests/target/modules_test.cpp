@@ -73,7 +73,9 @@ class FakeProcess {
     }
   }
 
-  Modules modules() const {
+  Modules modules() const { return modules_of(executable); }
+
+  static Modules modules_of(const ElfImage& executable) {
     // ElfImage: PT_LOAD, PT_INTERP, others, PT_DYNAMIC last.
     Elf64_Ehdr header;
     std::memcpy(&header, executable.bytes().data(), sizeof header);
@@ -143,6 +145,20 @@ TEST(Modules, AreListedAndWatched) {
   process.memory.place(library_at, other.bytes());
   EXPECT_TRUE(*modules.refresh(process.memory));
   EXPECT_EQ(modules.all()[1].image.find(PT_TLS)->p_memsz, 128U);
+}
+
+TEST(Modules, OfAStaticProgramAreItAlone) {
+  // static-pie of musl: a dynamic section, whose DT_DEBUG no dynamic linker fills in.
+  ElfImage executable;
+  executable.dynamic(DT_DEBUG, 0);
+  executable.symbol("custom_labels_current_set", STT_TLS, 0x18, 8);
+  executable.finish();
+  BufferMemory memory;
+  memory.place(executable_at, executable.bytes());
+  Modules modules = FakeProcess::modules_of(executable);
+  EXPECT_TRUE(*modules.refresh(memory));
+  EXPECT_EQ(modules.all().size(), 1U);
+  EXPECT_FALSE(*modules.refresh(memory));
 }
 
 TEST(Modules, AreUnstableWhileTheLinkerChangesThem) {
