@@ -11,9 +11,16 @@
 //     co_await read_body();              // suspends here, goes on there: the labels are the same
 //   }
 //
-// A coroutine starts with the labels of whoever called it. While it runs they, and the scopes it
-// opened itself, are in force on its thread; when it suspends, the resumer's own are back. A hop is
-// one store of the set's words, whatever the number of labels: no allocation, no reference count.
+// A coroutine starts with the labels of its caller. While it runs they, and the scopes it opened
+// itself, are in force on its thread; when it suspends or ends, the resumer's own are back. A hop
+// is one store of the set's words, whatever the number of labels: no allocation, no reference count.
+//
+// Every suspension goes through a hop. co_await does by itself; co_yield does not ask await_transform,
+// so a generator's yield_value returns `hop(std::suspend_always{})`. A coroutine that ends without
+// suspending (std::suspend_never at the end), is destroyed, or is left by an exception that its
+// unhandled_exception() throws again, ends its labels, too. The last has no suspension to see it by:
+// the resumer's labels are back at its next use of labels (gcc, clang 16 and later), or when
+// the coroutine is destroyed; `leaving()` before the `throw` puts them back at once.
 //
 // For a coroutine whose promise type is not yours: a CarriedLabels object as its first variable,
 // and `co_await carried.hop(…)`.
@@ -28,42 +35,59 @@ namespace vitrine::labels {
 
 namespace detail {
 
-/// The labels of a coroutine and those of whoever runs it at the moment.
+/// The labels of a coroutine, in force while it runs.
 class Hopper {
  public:
-  explicit Hopper(Set set) noexcept : set_(std::move(set)), mine_(set_.words()) {}
+  explicit Hopper(Set set) noexcept : set_(std::move(set)), segment_(make_segment(set_)) {}
   Hopper(const Hopper&) = delete;
   Hopper& operator=(const Hopper&) = delete;
+  ~Hopper() { drop_segment(*segment_); }
 
-  /// The coroutine goes on, on this thread.
+  /// The coroutine goes on, on this thread. Not while it is running().
   VITRINE_ON_THREAD void enter() noexcept {
     Thread& here = vitrine_labels_thread;
-    remember(resumer_, here);
-    put_in_force(here, mine_);
-    running_ = true;
+    Segment& mine = *segment_;
+    remember(mine.outer, here);
+    mine.below = here.segment;
+    here.segment = mine.innermost;
+    put_in_force(here, mine.mine);
   }
   /// The coroutine stops running on this thread.
   VITRINE_ON_THREAD void leave() noexcept {
     Thread& here = vitrine_labels_thread;
-    remember(mine_, here);
-    running_ = false;
-    put_in_force(here, resumer_);
+    Segment& mine = *segment_;
+    if (__builtin_expect(here.segment != mine.innermost, 0) && !settle_segment(mine)) return;
+    remember(mine.mine, here);
+    here.segment = mine.below;
+    mine.below = &mine;
+    put_in_force(here, mine.outer);
   }
-  bool running() const noexcept { return running_; }
+  /// Where its frame is, which tells whether an exception ended the coroutine.
+  void know(void* frame) noexcept {
+    if (segment_->coroutine) segment_->frame = frame;
+  }
+  bool running() const noexcept { return segment_->below != segment_; }
 
  private:
   /// Mostly it is known already. Comparing does not make the next hop wait for this one's loads.
   static void remember(Words& words, const Thread& here) noexcept {
+#if defined(__SSE2__)
+    const auto now = *reinterpret_cast<const volatile Words*>(&here.slot);
+    typedef int Lanes __attribute__((vector_size(16)));
+    const auto equal = reinterpret_cast<Lanes>(words) == reinterpret_cast<Lanes>(now);
+    typedef float Floats __attribute__((vector_size(16)));
+    if (__builtin_expect(__builtin_ia32_movmskps(reinterpret_cast<Floats>(equal)) != 15, 0))
+      words = now;
+#else
     const auto* now = reinterpret_cast<const volatile std::uint64_t*>(&here.slot);
     const std::uint64_t first = now[0], second = now[1];
     if (__builtin_expect(((words[0] ^ first) | (words[1] ^ second)) != 0, 0))
       words = Words{first, second};
+#endif
   }
 
   Set set_;  // keeps alive what it started with; its scopes keep alive what they made
-  Words mine_;
-  Words resumer_{0, 0};
-  bool running_ = false;
+  Segment* segment_;
 };
 
 template <class T>
@@ -112,9 +136,10 @@ class HopAwaiter {
     struct BackOnThrow {
       Hopper* hopper;
       ~BackOnThrow() {
-        if (hopper != nullptr) hopper->enter();
+        if (hopper != nullptr && !hopper->running()) hopper->enter();
       }
     } back{&hopper_};
+    hopper_.know(coroutine.address());
     hopper_.leave();
     if constexpr (std::is_void_v<decltype(awaiter_.await_suspend(coroutine))>) {
       awaiter_.await_suspend(coroutine);
@@ -149,10 +174,11 @@ class StartAwaiter {
   template <class Promise>
   decltype(auto) await_suspend(std::coroutine_handle<Promise> coroutine) noexcept(
       noexcept(std::declval<Awaiter&>().await_suspend(coroutine))) {
+    hopper_.know(coroutine.address());
     return awaiter_.await_suspend(coroutine);
   }
   decltype(auto) await_resume() noexcept(noexcept(std::declval<Awaiter&>().await_resume())) {
-    hopper_.enter();
+    if (!hopper_.running()) hopper_.enter();
     return awaiter_.await_resume();
   }
 
@@ -190,6 +216,11 @@ class CoroutineLabels {
         hopper_, std::forward<Awaitable>(awaitable));
   }
 
+  /// For an unhandled_exception() that throws: the coroutine stops running here.
+  void leaving() noexcept {
+    if (hopper_.running()) hopper_.leave();
+  }
+
  protected:
   ~CoroutineLabels() = default;
 
@@ -201,12 +232,11 @@ class CoroutineLabels {
 /// written `co_await carried.hop(…)`.
 class CarriedLabels {
  public:
-  CarriedLabels() noexcept : hopper_(capture()) { hopper_.enter(); }
+  CarriedLabels() noexcept : hopper_(capture()) {
+    if (!hopper_.running()) hopper_.enter();
+  }
   CarriedLabels(const CarriedLabels&) = delete;
   CarriedLabels& operator=(const CarriedLabels&) = delete;
-  ~CarriedLabels() {
-    if (hopper_.running()) hopper_.leave();  // else: destroyed while suspended
-  }
 
   template <class Awaitable>
   [[nodiscard]] auto hop(Awaitable&& awaitable) {

@@ -37,7 +37,6 @@ namespace vitrine::labels {
 
 namespace detail {
 struct KeyData;  // an interned key
-struct Block;    // an immutable label set
 struct Name {    // custom_labels_string_t
   std::size_t size;
   const char* data;
@@ -180,10 +179,9 @@ class Set {
 /// value hides an outer one's. Entering the same scope again and again costs a few ns: the set made
 /// last time is used again while it is still there.
 ///
-/// Ends on the thread, or in the labelled coroutine, that opened it, and scopes end in reverse
-/// order. A scope that ends out of order leaves in force what is, and whoever would put its set
-/// back later puts back the nearest one whose scope still lives: no label outlives its scope, and
-/// nothing dangles.
+/// Ends on the thread, or in the labelled coroutine, that opened it. Scopes usually end in reverse
+/// order. One that ends out of order takes its own labels away from then on, wherever it is among
+/// the scopes and attachments of its thread; the other labels stay. Captured sets never change.
 class [[nodiscard]] Scope {
  public:
   [[nodiscard]] VITRINE_ALWAYS_INLINE Scope(Key key, std::string_view value) noexcept
@@ -218,8 +216,9 @@ class [[nodiscard]] Scope {
   /// What was put in force, and on top of what. A value, so that the compiler can keep it in
   /// registers.
   struct Entered {
-    detail::Words outer;   // not ok: the status
-    detail::Block* block;  // null: not ok
+    detail::Words outer;       // not ok: the status
+    detail::Block* block;      // null: not ok
+    detail::Segment* segment;  // the one that it is in; compared, never looked into
   };
 
   VITRINE_EXPORT static Entered open(const Label* labels, std::size_t count,
@@ -240,12 +239,14 @@ class [[nodiscard]] Scope {
 inline Scope::Entered Scope::enter(detail::Thread& thread, const detail::Words& outer,
                                    detail::Block* block) noexcept {
   detail::put_in_force(thread, detail::Links::of(block).words);
-  return {outer, block};
+  return {outer, block, thread.segment};
 }
 
 Scope::Entered Scope::open_one(Key key, std::string_view value) noexcept {
   detail::Thread& thread = detail::vitrine_labels_thread;
-  if (__builtin_expect(value.size() <= detail::Ends::all && detail::has_arena(thread), 1)) {
+  if (__builtin_expect(value.size() <= detail::Ends::all && detail::has_arena(thread) &&
+                           !detail::is_abandoned(thread.segment),
+                       1)) {
     const volatile std::uint64_t* outer = detail::words_in_force(thread);
     const detail::Question question{{outer[0], outer[1]},
                                     detail::Question::one(key.data_, value.size()),
@@ -266,14 +267,16 @@ void Scope::close(const Entered& in) noexcept {
   if (__builtin_expect(now[0] != links.words[0], 0) ||
       __builtin_expect(now[1] != links.words[1], 0) ||
       __builtin_expect(page->owner != thread.arena, 0) ||
+      __builtin_expect(in.segment != thread.segment, 0) ||
       (__builtin_expect(!links.stands_alone(), 0) && !links.is_in_order()))
     return close_unusual(in);
   detail::put_in_force(thread, in.outer);
   detail::local_increment(page->closed);
 }
 
-/// While it lives, exactly this set is in force on this thread. One store to put in force, one to
-/// put back what was.
+/// While it lives, exactly this set is in force on this thread, and scopes opened meanwhile are on
+/// top of it. When it ends, what was before is back, without the labels of scopes that ended since.
+/// Ends on the thread, or in the labelled coroutine, that made it.
 class [[nodiscard]] Attach {
  public:
   [[nodiscard]] explicit Attach(Set set) noexcept : set_(std::move(set)) { open(); }
@@ -282,20 +285,19 @@ class [[nodiscard]] Attach {
   static void* operator new(std::size_t) = delete;
   static void* operator new[](std::size_t) = delete;
   ~Attach() {
-    if (block_ != nullptr) close();
+    if (segment_ != nullptr) close();
   }
 
-  /// False: as status() of a set could say, memory ran out or the thread is exiting.
-  [[nodiscard]] bool ok() const noexcept { return block_ != nullptr; }
+  /// False: the set was not ok(), memory ran out, or the thread is exiting. Then what was in force
+  /// is so still.
+  [[nodiscard]] bool ok() const noexcept { return segment_ != nullptr; }
 
  private:
   VITRINE_EXPORT void open() noexcept;
   VITRINE_EXPORT void close() noexcept;
 
-  detail::Words outer_;
-  std::uint64_t outer_serial_;
   Set set_;
-  detail::Block* block_;  // null: not ok
+  detail::Segment* segment_ = nullptr;  // null: not ok
 };
 
 /// Puts a set in force for the life of the returned object.
@@ -361,5 +363,17 @@ void for_each(F&& visit) {
 /// otel_thread_ctx_v1 (null when built without it). For self-checks.
 [[nodiscard]] VITRINE_EXPORT const void* slot_address() noexcept;
 [[nodiscard]] VITRINE_EXPORT const void* record_slot_address() noexcept;
+
+namespace detail {
+
+/// A segment for a coroutine that starts with this set, suspended. Without memory it is one that is
+/// always running and never among those of a thread: such a coroutine has no labels of its own.
+VITRINE_EXPORT Segment* make_segment(const Set& set) noexcept;
+/// Its coroutine is gone: takes it out of force where it still runs.
+VITRINE_EXPORT void drop_segment(Segment& segment) noexcept;
+/// Ends what was left running within it. False: it does not run on this thread.
+VITRINE_EXPORT bool settle_segment(Segment& segment) noexcept;
+
+}  // namespace detail
 
 }  // namespace vitrine::labels

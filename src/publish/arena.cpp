@@ -8,6 +8,8 @@
 namespace vitrine::publish {
 namespace {
 
+using labels::detail::Segment;
+
 constexpr std::uint32_t quiet_ms = 50;
 constexpr std::size_t arena_bytes = 256 * 1024;
 constexpr std::size_t chunk_pages = 8;
@@ -206,7 +208,71 @@ std::atomic_flag quarantine_busy = ATOMIC_FLAG_INIT;
 Arena* quarantine_first = nullptr;
 Arena* quarantine_last = nullptr;
 
+/// Segments that threads have too many of, for those that have none.
+std::atomic<Segment*> shared_segments{nullptr};
+constexpr std::uint32_t kept_segments = 64;
+constexpr std::size_t segments_bytes = 16 * 1024;
+
+void push(Segment*& list, Segment& segment) noexcept {
+  auto& head = reinterpret_cast<std::uint64_t&>(list);
+  std::uint64_t first = 0;
+  do {
+    first = local_load(head);
+    segment.below = reinterpret_cast<Segment*>(first);
+  } while (!local_compare_exchange(head, first, reinterpret_cast<std::uint64_t>(&segment)));
+}
+
+/// Null: the list is empty. A handler gives back what it takes, so that what was first and is so again
+/// has the same one behind it, or others are lost to the list, which is no more than a waste.
+Segment* pop(Segment*& list) noexcept {
+  auto& head = reinterpret_cast<std::uint64_t&>(list);
+  while (true) {
+    const std::uint64_t first = local_load(head);
+    if (first == 0) return nullptr;
+    auto* segment = reinterpret_cast<Segment*>(first);
+    if (local_compare_exchange(head, first, reinterpret_cast<std::uint64_t>(segment->below)))
+      return segment;
+  }
+}
+
 }  // namespace
+
+Segment* take_segment(Arena& arena) noexcept {
+  if (Segment* segment = pop(arena.segments)) {
+    if (arena.spare_segments > 0) --arena.spare_segments;
+    return segment;
+  }
+  Segment* more = shared_segments.exchange(nullptr, std::memory_order_acquire);
+  if (more == nullptr) {
+    char* memory = map(segments_bytes, alignof(std::max_align_t));
+    if (memory == nullptr) return nullptr;
+    for (std::size_t i = segments_bytes / sizeof(Segment); i > 0; --i) {
+      auto* segment = new (memory + (i - 1) * sizeof(Segment)) Segment();
+      segment->below = more;
+      more = segment;
+    }
+  }
+  Segment* first = more;
+  for (Segment* next = more->below; next != nullptr;) {
+    Segment* after = next->below;
+    push(arena.segments, *next);
+    ++arena.spare_segments;
+    next = after;
+  }
+  return first;
+}
+
+void give_segment(Arena& arena, Segment& segment) noexcept {
+  if (arena.spare_segments < kept_segments) {
+    push(arena.segments, segment);
+    ++arena.spare_segments;
+    return;
+  }
+  segment.below = shared_segments.load(std::memory_order_relaxed);
+  while (!shared_segments.compare_exchange_weak(segment.below, &segment, std::memory_order_release,
+                                                std::memory_order_relaxed)) {
+  }
+}
 
 Claim claim(Arena& arena, std::size_t bytes) noexcept {
   if (bytes <= small_block_max) {

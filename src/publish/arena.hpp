@@ -88,8 +88,11 @@ struct Arena {
   labels::detail::Recall memo[memo_entries];  // first: scopes look here without a call
   Ring small[3];
   Ring large[2];
-  Arena* next;  ///< in the quarantine
+  labels::detail::Segment* segments;  ///< not used, linked by `below`
+  std::uint32_t spare_segments;       ///< about so many
   std::uint32_t retired_ms;
+  Arena* next;    ///< in the quarantine
+  bool settling;  ///< the list of segments is being put right
 };
 
 /// A claimed run of units; its page counts one more use, and is not turned before `close_use`.
@@ -147,6 +150,11 @@ inline void close_use(Page& page, const void* here) noexcept {
   else
     page.closed_elsewhere.fetch_add(1, std::memory_order_release);
 }
+
+/// A segment to use, and one that is not used any more. The memory of segments stays what it is:
+/// those of one thread may end up with another.
+labels::detail::Segment* take_segment(Arena& arena) noexcept;
+void give_segment(Arena& arena, labels::detail::Segment& segment) noexcept;
 
 /// A new arena, from the system or from those of threads gone for a second. Null: no memory.
 Arena* acquire_arena() noexcept;

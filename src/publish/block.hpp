@@ -58,8 +58,24 @@ namespace vitrine::publish {
 
 using labels::detail::Block;
 using labels::detail::Entry;
+using labels::detail::Segment;
 using labels::detail::Tag;
 using labels::detail::Words;
+
+/// Behind a block that stands for another one: a scope's labels once more, on top of what was left
+/// when something below it ended. Its use of the page is the scope's, too.
+struct alignas(16) Replacement {
+  Words outer;             ///< to be put back when the scope ends
+  Block* of;               ///< the block that the scope knows
+  const Segment* segment;  ///< and the segment; compared only
+
+  static std::size_t at(std::size_t total_bytes) noexcept { return (total_bytes + 15) / 16 * 16; }
+};
+
+inline Replacement& replacement(const Block& block) noexcept {
+  return *reinterpret_cast<Replacement*>(reinterpret_cast<std::uintptr_t>(&block) +
+                                         Replacement::at(block.head.trailer.total_bytes));
+}
 
 /// The word of `Words` that no other set has.
 inline constexpr int identity = VITRINE_PUBLISH_ABI == 0 ? 0 : 1;

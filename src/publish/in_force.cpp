@@ -1,44 +1,252 @@
 #include "publish/in_force.hpp"
 
+#include "publish/keys.hpp"
+#include "publish/set_builder.hpp"
+
 namespace vitrine::publish {
-
-using labels::detail::Links;
-
 namespace {
 
-/// The holder of `block` ends while another set is in force. If that was made, by way of others,
-/// from `block`, the one made right from it is told to put back what `block` would have.
-void end_out_of_order(Block* above, const Block& block, const Words& outer,
-                      std::uint64_t outer_serial) noexcept {
-  constexpr int deepest = 256;
-  for (int depth = 0; above != nullptr && depth < deepest; ++depth) {
-    Block* below = above->links.parent();
-    if (below == nullptr || below->serial() != above->links.below_serial) return;
-    if (below == &block) {
-      const auto set = reinterpret_cast<std::uintptr_t>(block_of(outer));
-      __atomic_store_n(&above->links.below, set | Links::spliced, __ATOMIC_RELAXED);
-      above->links.below_serial = set == 0 ? 0 : outer_serial;
-      return;
-    }
-    above = below;
+/// A place in the list of segments: the words of a segment are in the slot if it is the innermost
+/// one, else they are what the segment above it will put back.
+class Place {
+ public:
+  explicit Place(Thread& self) noexcept : self_(self), segment_(self.segment) {}
+
+  [[nodiscard]] Segment* segment() const noexcept { return segment_; }  ///< null: the thread itself
+  [[nodiscard]] const Block* base() const noexcept {
+    return segment_ == nullptr ? nullptr : segment_->base;
   }
+  [[nodiscard]] Words words() const noexcept {
+    return above_ == nullptr ? labels::detail::in_force(self_) : above_->outer;
+  }
+  void set(Words words) noexcept {
+    if (above_ == nullptr)
+      labels::detail::put_in_force(self_, words);
+    else
+      above_->outer = words;
+  }
+  /// False: this was the last.
+  bool next() noexcept {
+    if (segment_ == nullptr) return false;
+    above_ = segment_;
+    segment_ = segment_->below;
+    return true;
+  }
+  bool find(const Segment& segment) noexcept {
+    while (segment_ != &segment) {
+      if (!next()) return false;
+    }
+    return true;
+  }
+  void unlink() noexcept { (above_ == nullptr ? self_.segment : above_->below) = segment_->below; }
+
+  // The sets of the scopes in this segment, from the last one on.
+  [[nodiscard]] Block* top() const noexcept {
+    Block* block = block_of(words());
+    return block == base() ? nullptr : block;
+  }
+  [[nodiscard]] Block* below(const Block& block) const noexcept {
+    Block* parent = block.links.parent();
+    if (parent == nullptr || parent == base() || parent->serial() != block.links.below_serial)
+      return nullptr;
+    return parent;
+  }
+
+ private:
+  Thread& self_;
+  Segment* segment_;
+  Segment* above_ = nullptr;
+};
+
+bool stands_for(const Block& block, const Segment* here, const EndingScope& scope) noexcept {
+  if (!block.links.is_replacement()) return &block == scope.block && here == scope.segment;
+  const Replacement& what = replacement(block);
+  return what.of == scope.block && what.segment == scope.segment;
+}
+
+/// What the sets above `below` (null: all sets of this segment) become on top of `outer`. Without
+/// memory for one, labels are missing, never wrong: those above find that they are gone.
+Words moved(Arena& arena, const Place& place, const Block* below, Words outer) noexcept {
+  for (Block* const top = place.top(); top != below && top != nullptr;) {
+    Block* next = top;
+    for (Block* under = place.below(*next); under != below; under = place.below(*next))
+      next = under;
+    const bool again = next->links.is_replacement();
+    Replacement what{outer, next, place.segment()};
+    if (again) {
+      what.of = replacement(*next).of;
+      what.segment = replacement(*next).segment;
+    }
+    const Built built = rebuild(arena, outer, *next, what);
+    if (built.block == nullptr) break;
+    outer = built.block->links.words;
+    if (again) close_use(next->page(), &arena);
+    below = next;
+  }
+  return outer;
+}
+
+/// Takes a segment out of the list; its scopes are the surrounding segment's from then on.
+void take_out(Thread& self, Place& place) noexcept {
+  Segment& segment = *place.segment();
+  const Words now = place.words();
+  const Block* top = block_of(now);
+  Words then = segment.outer;
+  if (place.top() != nullptr) {
+    Arena* arena = arena_of(self);
+    if (arena != nullptr) then = moved(*arena, place, nullptr, segment.outer);
+  } else if (top == nullptr && entries_of(now).size != 0) {
+    then = now;  // put in force by somebody else since, who is to take it away
+  }
+  place.set(then);
+  place.unlink();
+  segment.below = segment.innermost = &segment;
+}
+
+void give_back(Thread& self, Segment& segment) noexcept {
+  if (Arena* arena = arena_of(self)) give_segment(*arena, segment);
 }
 
 }  // namespace
 
-void take_out_of_force(Thread& self, const Words& outer, std::uint64_t outer_serial,
-                       const Block& block) noexcept {
-  const std::uint64_t now = identity_in_force(self);
-  const Words mine = block.links.words;
-  if (now != identity_of(mine)) {
-    end_out_of_order(block_of(now), block, outer, outer_serial);
-  } else if (block.links.is_spliced()) {
-    const Block* parent = block.links.parent();
-    const Words below = parent == nullptr ? Words{0, 0} : parent->links.words;
-    labels::detail::put_in_force(self, still_there(below, block.links.below_serial));
-  } else {
-    labels::detail::put_in_force(self, still_there(outer, outer_serial));
+void end_scope(Thread& self, const EndingScope& scope) noexcept {
+  settle(self);
+  Place place(self);
+  do {
+    for (Block* block = place.top(); block != nullptr; block = place.below(*block)) {
+      if (!stands_for(*block, place.segment(), scope)) continue;
+      const bool replaced = block->links.is_replacement();
+      const Words outer = replaced ? replacement(*block).outer : scope.outer;
+      if (block == place.top()) {
+        place.set(outer);
+      } else if (Arena* arena = arena_of(self)) {
+        place.set(moved(*arena, place, block, outer));
+      } else {
+        place.set(outer);
+      }
+      if (replaced) close_use(block->page(), self.arena);
+      return;
+    }
+  } while (place.next());
+}
+
+Segment* begin_segment(Thread& self, Words words, const Block* base) noexcept {
+  Arena* arena = arena_of(self);
+  Segment* segment = arena == nullptr ? nullptr : take_segment(*arena);
+  if (segment == nullptr) return nullptr;
+  settle(self);
+  segment->outer = outer_words(self);
+  segment->below = self.segment;
+  segment->innermost = segment;
+  segment->base = base;
+  segment->frame = nullptr;
+  segment->coroutine = false;
+  segment->ended = false;
+  self.segment = segment;
+  labels::detail::put_in_force(self, words);
+  return segment;
+}
+
+void end_segment(Thread& self, Segment& segment) noexcept {
+  settle(self);
+  const std::uint64_t bare = segment.base == nullptr ? 0 : identity_of(segment.base->links.words);
+  if (__builtin_expect(self.segment == &segment && identity_in_force(self) == bare, 1)) {
+    labels::detail::put_in_force(self, segment.outer);
+    self.segment = segment.below;
+    return give_back(self, segment);
   }
+  Place place(self);
+  if (!place.find(segment)) {
+    __atomic_store_n(&segment.ended, true, __ATOMIC_RELEASE);
+    return;
+  }
+  take_out(self, place);
+  give_back(self, segment);
+}
+
+void end_abandoned(Thread& self) noexcept {
+  Arena* arena = arena_of(self);
+  if (arena == nullptr || arena->settling) return;  // a handler that interrupted this
+  arena->settling = true;
+  local_fence();
+  while (self.segment != nullptr && self.segment->abandoned()) {
+    Segment& segment = *self.segment;
+    const bool ended = __atomic_load_n(&segment.ended, __ATOMIC_ACQUIRE);
+    Place place(self);
+    take_out(self, place);
+    if (ended) give_segment(*arena, segment);
+  }
+  local_fence();
+  arena->settling = false;
+}
+
+void take_down(Thread& self) noexcept {
+  for (Segment* segment = self.segment; segment != nullptr; segment = segment->below) {
+    segment->outer = Words{0, 0};
+    segment->base = nullptr;
+  }
+  labels::detail::put_in_force(self, Words{0, 0});
 }
 
 }  // namespace vitrine::publish
+
+namespace vitrine::labels::detail {
+
+using publish::Arena;
+
+namespace {
+
+/// Of coroutines for which there was no memory.
+Segment no_segment = {Words{0, 0}, Words{0, 0}, nullptr, &no_segment,
+                      nullptr,     nullptr,     false,   false};
+
+}  // namespace
+
+Segment* make_segment(const Set& set) noexcept {
+  Arena* arena = publish::arena_of(publish::thread());
+  Segment* segment = arena == nullptr ? nullptr : publish::take_segment(*arena);
+  if (segment == nullptr) return &no_segment;
+  *segment = {Words{0, 0}, set.words(), segment, segment, Access::block(set), nullptr, true, false};
+  return segment;
+}
+
+void drop_segment(Segment& segment) noexcept {
+  if (&segment == &no_segment) return;
+  Thread& self = publish::thread();
+  if (segment.below != &segment) return publish::end_segment(self, segment);
+  Arena* arena = publish::arena_of(self);
+  if (arena == nullptr) return;
+  // Attachments of a coroutine that was suspended ended before it, and were left to it.
+  for (Segment* one = segment.innermost;;) {
+    Segment* below = one->below;
+    publish::give_segment(*arena, *one);
+    if (one == &segment) return;
+    one = below;
+  }
+}
+
+bool settle_segment(Segment& segment) noexcept {
+  Thread& self = publish::thread();
+  publish::settle(self);
+  bool found = false;
+  for (Segment* one = self.segment; one != nullptr && !found; one = one->below)
+    found = one == &segment;
+  if (!found) {
+    if (segment.coroutine) segment.below = &segment;
+    return false;
+  }
+  // A coroutine within this one suspended without a hop: it does not run any more.
+  for (Segment* one = self.segment; one != &segment;) {
+    Segment* below = one->below;
+    if (one->coroutine) {
+      publish::Place place(self);
+      place.find(*one);
+      publish::take_out(self, place);
+    }
+    one = below;
+  }
+  segment.innermost = self.segment;
+  return true;
+}
+
+}  // namespace vitrine::labels::detail

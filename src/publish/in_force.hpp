@@ -1,10 +1,14 @@
-// Taking a set out of force: putting back what was, whatever happened in between.
+// What is in force on a thread, as a stack of holders: scopes and segments (attachments, running
+// coroutines). Here is what happens when one of them ends, wherever in the stack it is; the way that
+// nearly all take is inlined in <vitrine/labels.hpp>. docs/ownership.md has the rules.
 #pragma once
 
 #include "publish/block.hpp"
 #include "publish/thread.hpp"
 
 namespace vitrine::publish {
+
+using labels::detail::Segment;
 
 inline std::uint64_t identity_in_force(const Thread& self) noexcept {
   return reinterpret_cast<const volatile std::uint64_t*>(&self.slot)[identity];
@@ -18,17 +22,30 @@ inline Words outer_words(const Thread& self) noexcept {
   return labels::detail::in_force(self);
 }
 
-/// `outer`, unless it was one of our sets (`serial` not 0) and its memory holds another by now.
-inline Words still_there(const Words& outer, std::uint64_t serial) noexcept {
-  if (serial != 0) {
-    const Block* block = block_of(outer);
-    if (block == nullptr || block->serial() != serial) return Words{0, 0};
-  }
-  return outer;
+/// A scope, as it knows itself.
+struct EndingScope {
+  Words outer;
+  Block* block;
+  const Segment* segment;
+};
+
+/// Takes the labels of a scope that ends away from what is in force, and from what is to be put back
+/// on this thread. The caller ends the scope's use of its block afterwards.
+void end_scope(Thread& self, const EndingScope& scope) noexcept;
+
+/// Begins a segment whose labels are `words`, of `base` (null: none). Null: no memory.
+Segment* begin_segment(Thread& self, Words words, const Block* base) noexcept;
+/// Ends it, wherever it is among the segments of this thread.
+void end_segment(Thread& self, Segment& segment) noexcept;
+
+/// Ends coroutines that an exception left and nobody ended.
+void end_abandoned(Thread& self) noexcept;
+/// `end_abandoned` where there is one.
+inline void settle(Thread& self) noexcept {
+  if (labels::detail::is_abandoned(self.segment)) end_abandoned(self);
 }
 
-/// Ends the holder (a scope, an attachment) of `block`.
-void take_out_of_force(Thread& self, const Words& outer, std::uint64_t outer_serial,
-                       const Block& block) noexcept;
+/// Nothing is in force from now on, nor is put back when those that are open end.
+void take_down(Thread& self) noexcept;
 
 }  // namespace vitrine::publish

@@ -28,6 +28,13 @@ std::optional<std::string_view> find(detail::Entries entries, std::string_view k
   return std::nullopt;
 }
 
+/// What is in force, after coroutines that nobody ended.
+Words settled_words() noexcept {
+  Thread& self = publish::thread();
+  publish::settle(self);
+  return detail::in_force(self);
+}
+
 /// A new set with one pin and no other use.
 Set build_pinned(Words base, const publish::Change& change) noexcept {
   Thread& self = publish::thread();
@@ -69,7 +76,7 @@ Words Set::words() const noexcept {
 }
 
 Set capture() noexcept {
-  const Words words = detail::in_force(publish::thread());
+  const Words words = settled_words();
   if (Block* block = publish::block_of(words)) {
     block->page().pin();
     return Access::adopt(block, Status::ok);
@@ -80,22 +87,13 @@ Set capture() noexcept {
 
 void Attach::open() noexcept {
   // The empty set, too, gets a block: whether it is still in force must be plain when this ends.
-  if (Access::block(set_) == nullptr) set_ = Set::make(nullptr, 0, nullptr);
-  block_ = Access::block(set_);
-  if (block_ == nullptr) return;
-  Thread& self = publish::thread();
-  if (publish::arena_of(self) == nullptr) {  // without one, nothing clears the slot at thread exit
-    block_ = nullptr;
-    return;
-  }
-  outer_ = publish::outer_words(self);
-  const Block* outer = publish::block_of(outer_);
-  outer_serial_ = outer == nullptr ? 0 : outer->serial();
-  detail::put_in_force(self, block_->links.words);
+  if (set_.ok() && Access::block(set_) == nullptr) set_ = Set::make(nullptr, 0, nullptr);
+  if (!set_.ok()) return;
+  segment_ = publish::begin_segment(publish::thread(), set_.words(), Access::block(set_));
 }
 
 void Attach::close() noexcept {
-  publish::take_out_of_force(publish::thread(), outer_, outer_serial_, *block_);
+  publish::end_segment(publish::thread(), *segment_);
 }
 
 std::optional<std::string_view> get(Key key) noexcept {
@@ -104,7 +102,7 @@ std::optional<std::string_view> get(Key key) noexcept {
 }
 
 std::optional<Trace> trace() noexcept {
-  const Block* block = publish::block_of(detail::in_force(publish::thread()));
+  const Block* block = publish::block_of(settled_words());
   if (block == nullptr) return std::nullopt;
   const abi::thread_context::Record& record = detail::record(*block);
   Trace trace;
@@ -117,7 +115,7 @@ std::optional<Trace> trace() noexcept {
 }
 
 detail::Entries detail::entries_in_force() noexcept {
-  return publish::entries_of(in_force(publish::thread()));
+  return publish::entries_of(settled_words());
 }
 
 }  // namespace vitrine::labels

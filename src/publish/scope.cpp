@@ -24,12 +24,13 @@ __attribute__((noinline)) Block* append_to(Arena& arena, const Block* parent, co
 }  // namespace
 
 Scope::Entered Scope::failed(Status status) noexcept {
-  return {Words{static_cast<std::uint64_t>(status), 0}, nullptr};
+  return {Words{static_cast<std::uint64_t>(status), 0}, nullptr, nullptr};
 }
 
 Scope::Entered Scope::open(const Label* labels, std::size_t count, const Trace* trace) noexcept {
   const publish::Change change{labels, count, trace};
   Thread& self = publish::thread();
+  publish::settle(self);
   detail::Question question;
   if (!detail::has_arena(self) || !publish::ask(question, self, change))
     return open_unasked(labels, count, trace);
@@ -77,6 +78,7 @@ __attribute__((noinline)) Scope::Entered Scope::open_other(Key key,
 
 Scope::Entered Scope::open_new(Key key, std::string_view value) noexcept {
   Thread& self = publish::thread();
+  publish::settle(self);
   if (!detail::has_arena(self) || !key.ok() || value.size() > detail::Ends::all)
     return open_other(key, value);
   const volatile std::uint64_t* now = detail::words_in_force(self);
@@ -103,11 +105,7 @@ Scope::Entered Scope::open_new(Key key, std::string_view value) noexcept {
 
 void Scope::close_unusual(Entered in) noexcept {
   Thread& self = publish::thread();
-  const detail::Links& links = in.block->links;
-  Words outer = in.outer;
-  if (links.is_spliced())
-    outer = links.parent() == nullptr ? Words{0, 0} : links.parent()->links.words;
-  publish::take_out_of_force(self, outer, links.below_serial, *in.block);
+  publish::end_scope(self, {in.outer, in.block, in.segment});
   publish::close_use(in.block->page(), self.arena);
 }
 

@@ -28,12 +28,43 @@ struct TraceText {
   }
 };
 
+/// The labels of a set that are below a change: those that it does not hide.
+class Below {
+ public:
+  explicit Below(Words base) noexcept : base_(entries_of(base)), block_(block_of(base)) {}
+
+  template <class Hidden, class Visit>
+  void visit(Hidden&& is_hidden, Visit&& visit) const noexcept {
+    for (std::size_t i = 0; i < base_.size; ++i) {
+      const Entry& entry = base_.data[i];
+      if (entry.key.data == nullptr || entry.value.data == nullptr) continue;
+      const std::string_view key(entry.key.data, entry.key.size);
+      Tag tag = block_ != nullptr ? tags(*block_)[i] : Tag{0, -1};
+      if (tag.id == 0) {
+        if (const KeyData* known = find_key(key)) tag = known->tag;
+      }
+      if (tag.id != 0 && is_hidden(tag.id)) continue;
+      visit(key, std::string_view(entry.value.data, entry.value.size), tag);
+    }
+  }
+
+  const Block* block() const noexcept { return block_; }
+
+ private:
+  labels::detail::Entries base_;
+  const Block* block_;
+};
+
+bool is_trace(std::uint16_t id) noexcept {
+  return id == trace_id_tag || id == span_id_tag;
+}
+
 /// Which labels the new set has, in order: those asked for, then those inherited. Both passes over
 /// them (to size the block, to fill it) are this one.
 class Walk {
  public:
   Walk(Words base, const Change& change, const TraceText& text) noexcept
-      : base_(entries_of(base)), block_(block_of(base)), change_(change), text_(text) {}
+      : below_(base), change_(change), text_(text) {}
 
   template <class Visit>
   void own(Visit&& visit) const noexcept {
@@ -55,35 +86,88 @@ class Walk {
 
   template <class Visit>
   void inherited(Visit&& visit) const noexcept {
-    for (std::size_t i = 0; i < base_.size; ++i) {
-      const Entry& entry = base_.data[i];
-      if (entry.key.data == nullptr || entry.value.data == nullptr) continue;
-      const std::string_view key(entry.key.data, entry.key.size);
-      Tag tag = block_ != nullptr ? tags(*block_)[i] : Tag{0, -1};
-      if (tag.id == 0) {
-        if (const KeyData* known = find_key(key)) tag = known->tag;
-      }
-      if (is_own(tag.id, change_.count)) continue;
-      visit(key, std::string_view(entry.value.data, entry.value.size), tag);
-    }
+    below_.visit([&](std::uint16_t id) { return is_own(id, change_.count); }, visit);
   }
 
-  const Block* block() const noexcept { return block_; }
+  const labels::Trace* trace() const noexcept { return change_.trace; }
+  const Block* block() const noexcept { return below_.block(); }
 
  private:
   bool is_own(std::uint16_t id, std::size_t before) const noexcept {
-    if (id == 0) return false;
-    if (change_.trace != nullptr && (id == trace_id_tag || id == span_id_tag)) return true;
+    if (change_.trace != nullptr && is_trace(id)) return true;
     for (std::size_t i = 0; i < before; ++i) {
       if (labels::Access::data(change_.labels[i].key)->tag.id == id) return true;
     }
     return false;
   }
 
-  labels::detail::Entries base_;
-  const Block* block_;
+  Below below_;
   const Change& change_;
   const TraceText& text_;
+};
+
+labels::Trace trace_of(const Block& block) noexcept {
+  const record_abi::Record& record = labels::detail::record(block);
+  labels::Trace trace;
+  std::memcpy(trace.trace_id.bytes.data(), record.trace_id, 16);
+  std::memcpy(trace.span_id.bytes.data(), record.span_id, 8);
+  trace.flags = record.trace_flags;
+  return trace;
+}
+
+/// As Walk, of the labels that a block added to the set it was made from.
+class Again {
+ public:
+  Again(Words base, const Block& like) noexcept
+      : below_(base), like_(like), trace_(trace_of(like)), text_(&trace_) {
+    // It had a trace of its own if one of its labels is of that, or if it hid the one below.
+    for (std::size_t i = 0; i < like.own(); ++i) {
+      const std::string_view value(like.entries()[i].value.data, like.entries()[i].value.size);
+      if ((tag(i).id == trace_id_tag && value == std::string_view(text_.trace_id, 32)) ||
+          (tag(i).id == span_id_tag && value == std::string_view(text_.span_id, 16)))
+        has_trace_ = true;
+    }
+    const Block* parent = like.links.parent();
+    if (parent != nullptr && parent->serial() == like.links.below_serial && !text_.has_trace &&
+        !text_.has_span) {
+      const labels::Trace under = trace_of(*parent);
+      const TraceText hidden(&under);
+      has_trace_ = has_trace_ || hidden.has_trace || hidden.has_span;
+    }
+  }
+
+  template <class Visit>
+  void own(Visit&& visit) const noexcept {
+    for (std::size_t i = 0; i < like_.own(); ++i) {
+      const Entry& entry = like_.entries()[i];
+      visit(std::string_view(entry.key.data, entry.key.size),
+            std::string_view(entry.value.data, entry.value.size), tag(i));
+    }
+  }
+
+  template <class Visit>
+  void inherited(Visit&& visit) const noexcept {
+    const auto is_own = [&](std::uint16_t id) {
+      if (has_trace_ && is_trace(id)) return true;
+      for (std::size_t i = 0; i < like_.own(); ++i) {
+        if (tag(i).id == id) return true;
+      }
+      return false;
+    };
+    below_.visit(is_own, visit);
+  }
+
+  const labels::Trace* trace() const noexcept { return has_trace_ ? &trace_ : nullptr; }
+  const Block* block() const noexcept { return below_.block(); }
+
+ private:
+  const Tag& tag(std::size_t i) const noexcept { return labels::detail::tags(like_)[i]; }
+
+  Below below_;
+  const Block& like_;
+  labels::Trace trace_;
+  TraceText text_;
+  bool has_trace_ = false;
 };
 
 /// Where the bytes of each label go. A value is an attribute of the record, if its key is in the
@@ -157,14 +241,9 @@ labels::Status check(const Change& change) noexcept {
   return labels::Status::ok;
 }
 
-}  // namespace
-
-Built build(Arena& arena, Words base, const Change& change) noexcept {
-  if (const labels::Status status = check(change); status != labels::Status::ok)
-    return {nullptr, status};
-
-  const TraceText text(change.trace);
-  const Walk walk(base, change, text);
+/// Makes the set that `walk` says, with `behind` bytes for us after it.
+template <class Labels>
+Built make(Arena& arena, const Labels& walk, std::size_t behind) noexcept {
   Sizes sizes;
   const auto size = [&](std::string_view key, std::string_view value, Tag tag) {
     sizes.add(key, value, tag);
@@ -172,10 +251,11 @@ Built build(Arena& arena, Words base, const Change& change) noexcept {
   walk.own(size);
   const std::size_t own = sizes.labels;
   walk.inherited(size);
-  if (sizes.labels > labels::max_labels || sizes.total() > large_block_max)
+  if (sizes.labels > labels::max_labels || sizes.total() > large_block_max - sizeof(Replacement))
     return {nullptr, labels::Status::set_too_large};
 
-  const Claim claimed = claim(arena, sizes.total());
+  const std::size_t bytes = behind == 0 ? sizes.total() : Replacement::at(sizes.total()) + behind;
+  const Claim claimed = claim(arena, bytes);
   if (claimed.memory == nullptr) return {nullptr, labels::Status::out_of_memory};
   char* memory = static_cast<char*>(claimed.memory);
   begin_block(memory);
@@ -185,9 +265,26 @@ Built build(Arena& arena, Words base, const Change& change) noexcept {
   };
   walk.own(fill);
   walk.inherited(fill);
-  fill_record(memory, sizes, change.trace, walk.block());
+  fill_record(memory, sizes, walk.trace(), walk.block());
   return {finish_block(memory, *claimed.page, claimed.page->unit_shift, sizes, own, walk.block()),
           labels::Status::ok};
+}
+
+}  // namespace
+
+Built build(Arena& arena, Words base, const Change& change) noexcept {
+  if (const labels::Status status = check(change); status != labels::Status::ok)
+    return {nullptr, status};
+  const TraceText text(change.trace);
+  return make(arena, Walk(base, change, text), 0);
+}
+
+Built rebuild(Arena& arena, Words base, const Block& like, const Replacement& what) noexcept {
+  const Built built = make(arena, Again(base, like), sizeof what);
+  if (built.block == nullptr) return built;
+  replacement(*built.block) = what;
+  built.block->links.below |= labels::detail::Links::replacement;
+  return built;
 }
 
 }  // namespace vitrine::publish

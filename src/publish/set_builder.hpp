@@ -24,4 +24,7 @@ struct Built {
 /// put in force.
 Built build(Arena& arena, Words base, const Change& change) noexcept;
 
+/// The labels that `like` added to the set below it, on top of `base`: a replacement.
+Built rebuild(Arena& arena, Words base, const Block& like, const Replacement& what) noexcept;
+
 }  // namespace vitrine::publish

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include "publish/in_force.hpp"
 #include "publish/keys.hpp"
 #if VITRINE_PUBLISH_ABI == 1
 #include "publish/handle.hpp"
@@ -17,28 +18,28 @@ void* const gone = reinterpret_cast<void*>(1);
 pthread_key_t exit_key;
 bool exit_key_made = false;
 
-void take_down(Thread& self) noexcept {
+void end_labels(Thread& self) noexcept {
+#if VITRINE_PUBLISH_ABI == 1
   const Words last = in_force(self);
-  put_in_force(self, Words{0, 0});
+#endif
+  take_down(self);
 #if VITRINE_PUBLISH_ABI == 1
   let_go(last);
-#else
-  (void)last;
 #endif
 }
 
 void on_thread_exit(void* arena) {
   Thread& self = thread();
-  take_down(self);
+  end_labels(self);
   self.arena = gone;
   local_fence();
   retire_arena(static_cast<Arena*>(arena));
 }
 
-/// The child has one thread, and it is not working for whoever the parent's thread worked for.
-/// Scopes that were open find that their set is not in force when they end, and put nothing back.
+/// The child has one thread, and it does not do the work of the parent's. Scopes, attachments and
+/// coroutines that were open find that their sets are not in force, and put nothing back.
 void on_fork_child() {
-  take_down(thread());
+  end_labels(thread());
   reset_quarantine();
   unlock_keys();
 }

@@ -179,9 +179,9 @@ TEST(Scope, EndingOutOfOrderLeavesNoLabelBehind) {
   auto* second = ::new (static_cast<void*>(b.get())) Scope{route, "/cart"};
   auto* third = ::new (static_cast<void*>(c.get())) Scope{route, "/pay"};
   first->~Scope();
-  EXPECT_EQ(test::v1_labels(), (Labels{{"user", "7"}, {"tenant", "acme"}, {"route", "/pay"}}));
+  EXPECT_EQ(test::v1_labels(), (Labels{{"user", "7"}, {"route", "/pay"}}));
   third->~Scope();
-  EXPECT_EQ(test::v1_labels(), (Labels{{"user", "7"}, {"tenant", "acme"}, {"route", "/cart"}}));
+  EXPECT_EQ(test::v1_labels(), (Labels{{"user", "7"}, {"route", "/cart"}}));
   second->~Scope();
   EXPECT_EQ(test::v1_labels(), (Labels{{"user", "7"}}));
 }

@@ -114,7 +114,7 @@ TEST(Set, AnAttachmentThatEndsEarlyLeavesNothingBehind) {
   {
     Scope scope{route, "/cart"};
     early->~Attach();
-    EXPECT_EQ(test::v1_labels(), (Labels{{"tenant", "acme"}, {"route", "/cart"}}));
+    EXPECT_EQ(test::v1_labels(), (Labels{{"route", "/cart"}}));
   }
   EXPECT_EQ(test::v1_labels(), (Labels{{"route", "/"}}));
 }

@@ -47,32 +47,28 @@ struct Links {
   std::uint64_t below_serial;  ///< which incarnation of `below`; 0: there is none
   StoredWords words;           ///< what puts this set in force
   PageHead* page;
-  /// The set it was made from; 0: none, or not one of ours. With `spliced`: another one took its
-  /// place, because the scope below ended out of order.
+  /// The set it was made from; 0: none, or not one of ours. With `replacement`: it stands for
+  /// another one, which was made on top of a set that is no longer below.
   std::uintptr_t below;
 
-  static constexpr std::size_t at = 56;         ///< where a block has its links,
-  static constexpr std::size_t serial_at = 32;  ///< and its serial
-  static constexpr std::uintptr_t spliced = 1;  ///< a bit that no block's address has
+  static constexpr std::size_t at = 56;             ///< where a block has its links,
+  static constexpr std::size_t serial_at = 32;      ///< and its serial
+  static constexpr std::uintptr_t replacement = 1;  ///< a bit that no block's address has
 
   static Links& of(Block* block) noexcept {
     return *reinterpret_cast<Links*>(reinterpret_cast<char*>(block) + at);
   }
   static const Links& of(const Block* block) noexcept { return of(const_cast<Block*>(block)); }
 
-  [[nodiscard]] bool is_spliced() const noexcept {
-    return (__atomic_load_n(&below, __ATOMIC_RELAXED) & spliced) != 0;
-  }
+  [[nodiscard]] bool is_replacement() const noexcept { return (below & replacement) != 0; }
   [[nodiscard]] Block* parent() const noexcept {
-    return reinterpret_cast<Block*>(below & ~spliced);
+    return reinterpret_cast<Block*>(below & ~replacement);
   }
   /// Made from none of our sets, so that none can have gone: the common case, and one comparison.
-  [[nodiscard]] bool stands_alone() const noexcept {
-    return __atomic_load_n(&below, __ATOMIC_RELAXED) == 0;
-  }
+  [[nodiscard]] bool stands_alone() const noexcept { return below == 0; }
   /// The set below is still what it was. To be asked where there is one.
   [[nodiscard]] bool is_in_order() const noexcept {
-    return !is_spliced() &&
+    return !is_replacement() &&
            __atomic_load_n(reinterpret_cast<const std::uint64_t*>(below + serial_at),
                            __ATOMIC_ACQUIRE) == below_serial;
   }
@@ -189,6 +185,11 @@ static_assert(sizeof(Recall) == 64);
 /// False: first use, or the thread's labels were taken down because it ends.
 inline bool has_arena(const Thread& thread) noexcept {
   return reinterpret_cast<std::uintptr_t>(thread.arena) > 1;
+}
+
+/// The coroutine that began this segment is over, and nobody said so.
+VITRINE_ALWAYS_INLINE bool is_abandoned(const Segment* segment) noexcept {
+  return __builtin_expect(segment != nullptr, 0) && segment->abandoned();
 }
 
 /// The words in force, one by one: both are at hand right after the store of the whole.

@@ -3,6 +3,7 @@
 // Not an interface: what <vitrine/labels.hpp> and <vitrine/coroutine.hpp> are made of.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace vitrine::labels::detail {
@@ -11,11 +12,38 @@ namespace vitrine::labels::detail {
 /// formats change together. ABI v0: {labels, count}.
 using Words = unsigned long long __attribute__((vector_size(16)));
 
+struct Block;  // an immutable label set
+
+/// A stretch of a thread's work that began with a set of its own, not on top of what was: an Attach,
+/// or a coroutine while it runs. Scopes opened meanwhile are on top of that set; they know the
+/// segment that they are in, and the thread knows the innermost one. docs/ownership.md has the rules.
+///
+/// Segments come from a pool whose memory is never given back, so that one that ended elsewhere can
+/// still be looked at.
+struct Segment {
+  Words outer;         ///< in force when it began, and again when it ends
+  Words mine;          ///< a coroutine's, while it is suspended
+  /// The segment around it on its thread; null: the thread itself. A suspended coroutine's: itself.
+  Segment* below;
+  Segment* innermost;  ///< a suspended coroutine's: the last one within it, or itself
+  const Block* base;   ///< the set that it began with; null: none
+  void* frame;         ///< a coroutine's, once known: null at first
+  bool coroutine;      ///< else: an Attach
+  bool ended;          ///< its holder is gone; only the thread that lists it can take it out
+
+  /// An exception left the coroutine, which has no other way to say so: it is at its end, although
+  /// it was not suspended. (What resumes it, at the start of the frame, is null then.)
+  [[nodiscard]] bool abandoned() const noexcept {
+    return __atomic_load_n(&ended, __ATOMIC_ACQUIRE) ||
+           (frame != nullptr && *static_cast<void* const volatile*>(frame) == nullptr);
+  }
+};
+
 /// One thread's state. The public TLS symbols are names for parts of `slot`.
 struct Thread {
   Words slot;
-  void* arena;  ///< where this thread's sets are made; null until its first use
-  void* spare;
+  void* arena;       ///< where this thread's sets are made; null until its first use
+  Segment* segment;  ///< the innermost; null: the thread's own scopes
 };
 static_assert(sizeof(Thread) == 32);
 
