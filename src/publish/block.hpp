@@ -65,9 +65,9 @@ using labels::detail::Words;
 /// Behind a block that stands for another one: a scope's labels once more, on top of what was left
 /// when something below it ended. Its use of the page is the scope's, too.
 struct alignas(16) Replacement {
-  Words outer;             ///< to be put back when the scope ends
-  Block* of;               ///< the block that the scope knows
-  const Segment* segment;  ///< and the segment; compared only
+  Words outer;       ///< to be put back when the scope ends
+  Block* of;         ///< the block that the scope knows,
+  Segment* segment;  ///< and the segment
 
   static std::size_t at(std::size_t total_bytes) noexcept { return (total_bytes + 15) / 16 * 16; }
 };

@@ -79,32 +79,49 @@ Words moved(Arena& arena, const Place& place, const Block* below, Words outer) n
     }
     const Built built = rebuild(arena, outer, *next, what);
     if (built.block == nullptr) break;
+    if (!again && what.segment != nullptr) ++what.segment->replacements;
     outer = built.block->links.words;
-    if (again) close_use(next->page(), &arena);
     below = next;
   }
   return outer;
 }
 
-/// Takes a segment out of the list; its scopes are the surrounding segment's from then on.
-void take_out(Thread& self, Place& place) noexcept {
-  Segment& segment = *place.segment();
-  const Words now = place.words();
-  const Block* top = block_of(now);
-  Words then = segment.outer;
-  if (place.top() != nullptr) {
-    Arena* arena = arena_of(self);
-    if (arena != nullptr) then = moved(*arena, place, nullptr, segment.outer);
-  } else if (top == nullptr && entries_of(now).size != 0) {
-    then = now;  // put in force by somebody else since, who is to take it away
+/// Ends the uses of replacements above `below` that were replaced themselves.
+void close_replaced(Arena& arena, const Place& place, Block* top, const Block* below) noexcept {
+  while (top != below && top != nullptr) {
+    Block* next = place.below(*top);
+    if (top->links.is_replacement()) close_use(top->page(), &arena);
+    top = next;
   }
-  place.set(then);
-  place.unlink();
-  segment.below = segment.innermost = &segment;
+}
+
+/// Puts the sets above `below` on top of `outer`.
+void move(Thread& self, Place& place, const Block* below, Words outer) noexcept {
+  Arena* arena = arena_of(self);
+  if (arena == nullptr) return place.set(outer);
+  Block* top = place.top();
+  place.set(moved(*arena, place, below, outer));
+  close_replaced(*arena, place, top, below);
 }
 
 void give_back(Thread& self, Segment& segment) noexcept {
+  segment.over = true;
+  if (segment.replacements != 0) return;
   if (Arena* arena = arena_of(self)) give_segment(*arena, segment);
+}
+
+/// Takes a segment out of the list; its scopes are the surrounding segment's from then on.
+void take_out(Thread& self, Place& place) noexcept {
+  Segment& segment = *place.segment();
+  if (place.top() != nullptr) {
+    move(self, place, nullptr, segment.outer);
+  } else {
+    const Words now = place.words();
+    // What somebody else put in force since stays until they take it away.
+    if (block_of(now) != nullptr || entries_of(now).size == 0) place.set(segment.outer);
+  }
+  place.unlink();
+  segment.below = segment.innermost = &segment;
 }
 
 }  // namespace
@@ -115,16 +132,15 @@ void end_scope(Thread& self, const EndingScope& scope) noexcept {
   do {
     for (Block* block = place.top(); block != nullptr; block = place.below(*block)) {
       if (!stands_for(*block, place.segment(), scope)) continue;
-      const bool replaced = block->links.is_replacement();
-      const Words outer = replaced ? replacement(*block).outer : scope.outer;
-      if (block == place.top()) {
-        place.set(outer);
-      } else if (Arena* arena = arena_of(self)) {
-        place.set(moved(*arena, place, block, outer));
+      if (!block->links.is_replacement()) {
+        move(self, place, block, scope.outer);
       } else {
-        place.set(outer);
+        const Replacement what = replacement(*block);
+        move(self, place, block, what.outer);
+        close_use(block->page(), self.arena);
+        if (what.segment != nullptr && --what.segment->replacements == 0 && what.segment->over)
+          give_back(self, *what.segment);
       }
-      if (replaced) close_use(block->page(), self.arena);
       return;
     }
   } while (place.next());
@@ -140,8 +156,8 @@ Segment* begin_segment(Thread& self, Words words, const Block* base) noexcept {
   segment->innermost = segment;
   segment->base = base;
   segment->frame = nullptr;
-  segment->coroutine = false;
-  segment->ended = false;
+  segment->replacements = 0;
+  segment->coroutine = segment->over = segment->ended = false;
   self.segment = segment;
   labels::detail::put_in_force(self, words);
   return segment;
@@ -174,7 +190,7 @@ void end_abandoned(Thread& self) noexcept {
     const bool ended = __atomic_load_n(&segment.ended, __ATOMIC_ACQUIRE);
     Place place(self);
     take_out(self, place);
-    if (ended) give_segment(*arena, segment);
+    if (ended) give_back(self, segment);
   }
   local_fence();
   arena->settling = false;
@@ -197,8 +213,8 @@ using publish::Arena;
 namespace {
 
 /// Of coroutines for which there was no memory.
-Segment no_segment = {Words{0, 0}, Words{0, 0}, nullptr, &no_segment,
-                      nullptr,     nullptr,     false,   false};
+Segment no_segment = {Words{0, 0}, Words{0, 0}, nullptr, &no_segment, nullptr,
+                      nullptr,     0,           false,   false,       false};
 
 }  // namespace
 
@@ -206,7 +222,8 @@ Segment* make_segment(const Set& set) noexcept {
   Arena* arena = publish::arena_of(publish::thread());
   Segment* segment = arena == nullptr ? nullptr : publish::take_segment(*arena);
   if (segment == nullptr) return &no_segment;
-  *segment = {Words{0, 0}, set.words(), segment, segment, Access::block(set), nullptr, true, false};
+  *segment = {Words{0, 0}, set.words(), segment, segment, Access::block(set),
+              nullptr,     0,           true,    false,   false};
   return segment;
 }
 
@@ -214,12 +231,10 @@ void drop_segment(Segment& segment) noexcept {
   if (&segment == &no_segment) return;
   Thread& self = publish::thread();
   if (segment.below != &segment) return publish::end_segment(self, segment);
-  Arena* arena = publish::arena_of(self);
-  if (arena == nullptr) return;
   // Attachments of a coroutine that was suspended ended before it, and were left to it.
   for (Segment* one = segment.innermost;;) {
     Segment* below = one->below;
-    publish::give_segment(*arena, *one);
+    publish::give_back(self, *one);
     if (one == &segment) return;
     one = below;
   }

@@ -1,6 +1,6 @@
 // What is in force on a thread, as a stack of holders: scopes and segments (attachments, running
 // coroutines). Here is what happens when one of them ends, wherever in the stack it is; the way that
-// nearly all take is inlined in <vitrine/labels.hpp>. docs/ownership.md has the rules.
+// nearly all take is inlined in <vitrine/labels.hpp>. docs/essays/ownership.md has the rules.
 #pragma once
 
 #include "publish/block.hpp"

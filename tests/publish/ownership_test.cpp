@@ -1,4 +1,4 @@
-// What a thread shows when scopes, attachments and coroutines end in any order (docs/ownership.md):
+// What a thread shows when scopes, attachments and coroutines end in any order (docs/essays/ownership.md):
 // never a label whose holder is gone.
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -16,20 +16,23 @@ struct Block;  // an immutable label set
 
 /// A stretch of a thread's work that began with a set of its own, not on top of what was: an Attach,
 /// or a coroutine while it runs. Scopes opened meanwhile are on top of that set; they know the
-/// segment that they are in, and the thread knows the innermost one. docs/ownership.md has the rules.
+/// segment that they are in, and the thread knows the innermost one. docs/essays/ownership.md has the rules.
 ///
 /// Segments come from a pool whose memory is never given back, so that one that ended elsewhere can
 /// still be looked at.
 struct Segment {
-  Words outer;         ///< in force when it began, and again when it ends
-  Words mine;          ///< a coroutine's, while it is suspended
+  Words outer;  ///< in force when it began, and again when it ends
+  Words mine;   ///< a coroutine's, while it is suspended
   /// The segment around it on its thread; null: the thread itself. A suspended coroutine's: itself.
   Segment* below;
   Segment* innermost;  ///< a suspended coroutine's: the last one within it, or itself
   const Block* base;   ///< the set that it began with; null: none
   void* frame;         ///< a coroutine's, once known: null at first
-  bool coroutine;      ///< else: an Attach
-  bool ended;          ///< its holder is gone; only the thread that lists it can take it out
+  /// Sets made again for scopes that know this segment: until they end, it is no other segment.
+  std::uint32_t replacements;
+  bool coroutine;  ///< else: an Attach
+  bool over;       ///< to be given back with the last of them
+  bool ended;      ///< its holder is gone; only the thread that lists it can take it out
 
   /// An exception left the coroutine, which has no other way to say so: it is at its end, although
   /// it was not suspended. (What resumes it, at the start of the frame, is null then.)

@@ -1,0 +1,444 @@
+// Random programs that open, move and end scopes, attachments, captures and coroutines in any order,
+// beside a reference model: after each step the thread shows what the model says. Programs run on two
+// threads in turn, so that coroutines go on where they did not suspend.
+//
+//   programs_test [programs [seed]]       as a program; as a test it runs VITRINE_PROGRAMS of them
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <coroutine>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+#include <vitrine/coroutine.hpp>
+#include <vitrine/labels.hpp>
+
+#include "publish/own_slot.hpp"
+
+namespace vitrine {
+namespace {
+
+using labels::Attach;
+using labels::Key;
+using labels::Scope;
+using labels::Set;
+using test::Labels;
+
+// --- the reference model: about what docs/essays/ownership.md says, and nothing of how it is done
+
+/// A scope adds labels to what is below it; an attachment and a coroutine begin with a set of
+/// their own.
+struct Holder {
+  int id;
+  bool begins;
+  Labels labels;
+};
+
+/// The holders of a thread or of a coroutine, the first one at the bottom.
+using Stack = std::vector<Holder>;
+
+Labels shown(const Stack& stack) {
+  Labels all;
+  for (const Holder& holder : stack) {
+    if (holder.begins) all.clear();
+    for (const auto& [key, value] : holder.labels) all[key] = value;
+  }
+  return all;
+}
+
+/// Two threads and some coroutines. A running coroutine's stack is on top of the one that runs it.
+struct Model {
+  struct Coroutine {
+    Stack own;
+    int on = -1;  ///< the thread that it runs on
+  };
+  Stack threads[2];             ///< of each thread, without what runs on it
+  std::vector<int> running[2];  ///< coroutines, the innermost one last
+  std::vector<std::optional<Coroutine>> coroutines;
+
+  Stack& top(int thread) {
+    return running[thread].empty() ? threads[thread] : coroutines[running[thread].back()]->own;
+  }
+  Labels on(int thread) { return shown(top(thread)); }
+  void end(int holder) {
+    const auto in = [&](Stack& stack) {
+      stack.erase(std::remove_if(stack.begin(), stack.end(),
+                                 [&](const Holder& one) { return one.id == holder; }),
+                  stack.end());
+    };
+    for (Stack& stack : threads) in(stack);
+    for (auto& coroutine : coroutines) {
+      if (coroutine) in(coroutine->own);
+    }
+  }
+};
+
+// --- the programs
+
+const Key keys[] = {Key{"a"}, Key{"b"}, Key{"c"}, Key{"d"}, Key{"e"}};
+const char* const names[] = {"a", "b", "c", "d", "e"};
+
+/// A coroutine that does what it is told: each resumption runs one job within it.
+struct Worker {
+  struct promise_type : labels::CoroutineLabels {
+    std::function<void()>* job = nullptr;
+    bool over = false;
+    Worker get_return_object() {
+      return {std::coroutine_handle<promise_type>::from_promise(*this)};
+    }
+    auto initial_suspend() noexcept { return starting(std::suspend_always{}); }
+    auto final_suspend() noexcept { return hop(std::suspend_always{}); }
+    void return_void() {}
+    void unhandled_exception() { std::terminate(); }
+  };
+  std::coroutine_handle<promise_type> handle;
+};
+
+struct Promise {
+  std::coroutine_handle<Worker::promise_type> handle;
+  bool await_ready() const noexcept { return false; }
+  bool await_suspend(std::coroutine_handle<Worker::promise_type> coroutine) noexcept {
+    handle = coroutine;
+    return false;
+  }
+  Worker::promise_type& await_resume() const noexcept { return handle.promise(); }
+};
+
+Worker work() {
+  Worker::promise_type& self = co_await Promise{};
+  while (!self.over) {
+    (*self.job)();
+    co_await std::suspend_always{};
+  }
+}
+
+/// The other thread: runs what it is given, and waits.
+class Other {
+ public:
+  Other() : thread_([this] { loop(); }) {}
+  ~Other() {
+    run({});
+    thread_.join();
+  }
+  void run(std::function<void()> job) {
+    std::unique_lock lock(mutex_);
+    job_ = std::move(job);
+    has_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return !has_; });
+  }
+
+ private:
+  void loop() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [&] { return has_; });
+      const bool last = !job_;
+      if (!last) job_();
+      has_ = false;
+      changed_.notify_all();
+      if (last) return;
+    }
+  }
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::function<void()> job_;
+  bool has_ = false;
+  std::thread thread_;
+};
+
+class Program {
+ public:
+  Program(std::uint64_t seed, Other* other) : random_(seed), other_(other) {}
+
+  /// Empty, or what went wrong.
+  std::string run() {
+    const int steps = 4 + pick(28);
+    for (int i = 0; i < steps && wrong_.empty(); ++i) step(0);
+    finish();
+    return wrong_.empty() ? "" : wrong_ + "\n" + text_;
+  }
+
+ private:
+  struct Open {
+    int id;
+    int home;  ///< thread, or -1 - coroutine: where it may end
+    std::unique_ptr<std::optional<Scope>> scope;
+    std::unique_ptr<std::optional<Attach>> attach;
+  };
+  struct Captured {
+    Set set;
+    Labels labels;
+  };
+
+  int pick(int below) { return static_cast<int>(random_() % static_cast<std::uint64_t>(below)); }
+
+  void log(const std::string& text) { text_ += text + "; "; }
+
+  void check(int thread) {
+    const Labels want = model_.on(thread), have = test::v1_labels();
+    if (want == have || !wrong_.empty()) return;
+    const auto print = [](const Labels& labels) {
+      std::string text = "{";
+      for (const auto& [key, value] : labels) text += key + "=" + value + " ";
+      return text + "}";
+    };
+    wrong_ = "shows " + print(have) + ", not " + print(want) + " after " + std::to_string(count_) +
+             " steps";
+  }
+
+  int here(int thread) const {
+    return model_.running[thread].empty() ? thread : -1 - model_.running[thread].back();
+  }
+
+  /// Where a holder may end on this thread: it was made here or in a coroutine that runs here.
+  bool may_end(const Open& open, int thread) const {
+    if (open.home >= 0) return open.home == thread;
+    const auto& running = model_.running[thread];
+    return std::find(running.begin(), running.end(), -1 - open.home) != running.end();
+  }
+
+  void step(int thread) {
+    if (!wrong_.empty() || count_ > 200) return;
+    ++count_;
+    switch (pick(other_ != nullptr && thread == 0 ? 11 : 10)) {
+      case 0:
+      case 1:
+      case 2:
+        open_scope(thread);
+        break;
+      case 3:
+        open_attach(thread);
+        break;
+      case 4:
+      case 5:
+        end_one(thread);
+        break;
+      case 6:
+        capture(thread);
+        break;
+      case 7:
+        make_coroutine(thread);
+        break;
+      case 8:
+        resume(thread);
+        break;
+      case 9:
+        pick(3) == 0 ? destroy(thread) : churn();
+        break;
+      case 10:
+        on_other();
+        break;
+    }
+    check(thread);
+  }
+
+  void open_scope(int thread) {
+    const int count = 1 + pick(2);
+    std::vector<labels::Label> list;
+    std::vector<std::string> values;
+    Labels labels;
+    values.reserve(2);
+    for (int i = 0; i < count; ++i) {
+      const int key = pick(5);
+      values.push_back(std::string(1, static_cast<char>('0' + pick(3))));
+      if (pick(6) == 0) values.back() = std::string(20 + pick(30), values.back()[0]);
+      list.emplace_back(keys[key], values.back());
+      labels.emplace(names[key], values.back());
+    }
+    Open open{++ids_, here(thread), std::make_unique<std::optional<Scope>>(), nullptr};
+    if (count == 1)
+      open.scope->emplace(list[0].key, list[0].value);
+    else
+      open.scope->emplace(list.data(), list.size());
+    model_.top(thread).push_back({open.id, false, labels});
+    log("t" + std::to_string(thread) + " scope " + std::to_string(open.id) + " in " +
+        std::to_string(open.home));
+    opened_.push_back(std::move(open));
+  }
+
+  void open_attach(int thread) {
+    if (captured_.empty()) return;
+    const Captured& one =
+        captured_[static_cast<std::size_t>(pick(static_cast<int>(captured_.size())))];
+    Open open{++ids_, here(thread), nullptr, std::make_unique<std::optional<Attach>>()};
+    open.attach->emplace(one.set);
+    model_.top(thread).push_back({open.id, true, one.labels});
+    log("t" + std::to_string(thread) + " attach " + std::to_string(open.id));
+    opened_.push_back(std::move(open));
+  }
+
+  void end_one(int thread) {
+    std::vector<std::size_t> can;
+    for (std::size_t i = 0; i < opened_.size(); ++i) {
+      if (may_end(opened_[i], thread)) can.push_back(i);
+    }
+    if (can.empty()) return;
+    const std::size_t at = pick(2) == 0
+                               ? can.back()
+                               : can[static_cast<std::size_t>(pick(static_cast<int>(can.size())))];
+    Open open = std::move(opened_[at]);
+    opened_.erase(opened_.begin() + static_cast<std::ptrdiff_t>(at));
+    log("t" + std::to_string(thread) + " end " + std::to_string(open.id));
+    end(open);
+  }
+
+  void end(Open& open) {
+    if (open.scope) open.scope->reset();
+    if (open.attach) open.attach->reset();
+    model_.end(open.id);
+  }
+
+  void capture(int thread) {
+    log("t" + std::to_string(thread) + " capture");
+    captured_.push_back({labels::capture(), model_.on(thread)});
+    if (captured_.size() > 6) captured_.erase(captured_.begin() + pick(6));
+  }
+
+  void make_coroutine(int thread) {
+    if (model_.coroutines.size() >= 6) return;
+    log("t" + std::to_string(thread) + " coroutine " + std::to_string(coroutines_.size()));
+    coroutines_.push_back(work());
+    model_.coroutines.push_back(Model::Coroutine{{{++ids_, true, model_.on(thread)}}, -1});
+  }
+
+  std::vector<int> idle() const {
+    std::vector<int> all;
+    for (std::size_t i = 0; i < model_.coroutines.size(); ++i) {
+      if (model_.coroutines[i] && model_.coroutines[i]->on < 0) all.push_back(static_cast<int>(i));
+    }
+    return all;
+  }
+
+  void resume(int thread) {
+    const std::vector<int> can = idle();
+    if (can.empty()) return;
+    const int which = can[static_cast<std::size_t>(pick(static_cast<int>(can.size())))];
+    log("t" + std::to_string(thread) + " resume " + std::to_string(which));
+    auto handle = coroutines_[static_cast<std::size_t>(which)].handle;
+    std::function<void()> job = [&] {
+      check(thread);
+      for (int i = pick(5); i > 0; --i) step(thread);
+      log("t" + std::to_string(thread) + " suspend " + std::to_string(which));
+    };
+    model_.coroutines[static_cast<std::size_t>(which)]->on = thread;
+    model_.running[thread].push_back(which);
+    handle.promise().job = &job;
+    handle.promise().over = pick(8) == 0;
+    const bool over = handle.promise().over;
+    if (over) {
+      // Its holders end with its frame, in the reverse order, while it runs.
+      handle.promise().over = false;
+      job = [&] {
+        check(thread);
+        end_all_of(which);
+        check(thread);
+        handle.promise().over = true;
+      };
+    }
+    handle.resume();
+    if (over) handle.resume();  // runs to its end
+    model_.running[thread].pop_back();
+    model_.coroutines[static_cast<std::size_t>(which)]->on = -1;
+    if (over) {
+      handle.destroy();
+      model_.coroutines[static_cast<std::size_t>(which)].reset();
+    }
+  }
+
+  void end_all_of(int which) {
+    for (std::size_t i = opened_.size(); i-- > 0;) {
+      if (opened_[i].home != -1 - which) continue;
+      Open open = std::move(opened_[i]);
+      opened_.erase(opened_.begin() + static_cast<std::ptrdiff_t>(i));
+      end(open);
+    }
+  }
+
+  /// Destroys one that is suspended, with all its holders.
+  void destroy(int thread) {
+    const std::vector<int> can = idle();
+    if (can.empty()) return;
+    const int which = can[static_cast<std::size_t>(pick(static_cast<int>(can.size())))];
+    log("t" + std::to_string(thread) + " destroy " + std::to_string(which));
+    end_all_of(which);
+    coroutines_[static_cast<std::size_t>(which)].handle.destroy();
+    model_.coroutines[static_cast<std::size_t>(which)].reset();
+  }
+
+  void churn() {
+    for (int i = 0; i < 40; ++i) Scope scope{keys[0], "churn " + std::to_string(count_ * 64 + i)};
+  }
+
+  void on_other() {
+    other_->run([&] {
+      check(1);
+      for (int i = pick(5); i > 0; --i) step(1);
+    });
+  }
+
+  void finish() {
+    const auto end_on = [&](int thread) {
+      while (true) {
+        std::vector<std::size_t> can;
+        for (std::size_t i = 0; i < opened_.size(); ++i) {
+          if (opened_[i].home == thread) can.push_back(i);
+        }
+        if (can.empty()) break;
+        const std::size_t at = can[static_cast<std::size_t>(pick(static_cast<int>(can.size())))];
+        Open open = std::move(opened_[at]);
+        opened_.erase(opened_.begin() + static_cast<std::ptrdiff_t>(at));
+        log("end " + std::to_string(open.id));
+        end(open);
+        check(thread);
+      }
+    };
+    for (const int which : idle()) {
+      end_all_of(which);
+      coroutines_[static_cast<std::size_t>(which)].handle.destroy();
+      model_.coroutines[static_cast<std::size_t>(which)].reset();
+    }
+    end_on(0);
+    if (other_ != nullptr) {
+      other_->run([&] {
+        end_on(1);
+        if (wrong_.empty() && test::v1_slot != nullptr)
+          wrong_ = "the other thread shows a set at the end";
+      });
+    }
+    captured_.clear();
+    if (wrong_.empty() && test::v1_slot != nullptr) wrong_ = "a set is shown at the end";
+  }
+
+  std::mt19937_64 random_;
+  Other* other_;
+  Model model_;
+  std::vector<Open> opened_;
+  std::vector<Captured> captured_;
+  std::vector<Worker> coroutines_;
+  int ids_ = 0, count_ = 0;
+  std::string wrong_, text_;
+};
+
+TEST(Programs, ShowWhatTheModelSays) {
+  const char* said = std::getenv("VITRINE_PROGRAMS");
+  const char* from = std::getenv("VITRINE_SEED");
+  const std::uint64_t programs = said != nullptr ? std::strtoull(said, nullptr, 10) : 20'000;
+  const std::uint64_t first = from != nullptr ? std::strtoull(from, nullptr, 10) : 1;
+  Other other;
+  for (std::uint64_t seed = first; seed < first + programs; ++seed) {
+    const std::string wrong = Program(seed, seed % 16 == 0 ? &other : nullptr).run();
+    ASSERT_EQ(wrong, "") << "program " << seed << ": VITRINE_SEED=" << seed
+                         << " VITRINE_PROGRAMS=1";
+  }
+}
+
+}  // namespace
+}  // namespace vitrine
