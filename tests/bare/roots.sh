@@ -27,9 +27,12 @@ certificates=  # of the machine's own, to reach registries by: as found in the r
 inside() {
   local root=$work/$1
   shift
-  env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb \
-    DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 ${certificates:+NODE_EXTRA_CA_CERTS="$certificates"} \
-    chroot "$root" "$@"
+  # Its root is a mount of its own, as a machine's is: in a mere chroot, paths of other namespaces begin elsewhere.
+  # shellcheck disable=SC2016  # expanded inside
+  unshare --mount --propagation private sh -c 'cd "$1" && shift && mkdir -p mnt/.old && pivot_root . mnt/.old &&
+      umount -l /mnt/.old && rmdir /mnt/.old && exec env -i "$@"' sh "$root" \
+    PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb \
+    DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 ${certificates:+NODE_EXTRA_CA_CERTS="$certificates"} "$@"
 }
 
 # make_root NAME RELEASE [PACKAGE…]: unpacks a minimal Debian as $work/NAME, with /proc, /sys and /dev.

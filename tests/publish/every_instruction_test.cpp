@@ -1,18 +1,13 @@
-// A signal handler that uses the library, at every single instruction of what it interrupts: one
-// round is single-stepped (trap flag) to learn which instructions there are; then each in turn gets
-// a breakpoint, and the handler works there. What depends on luck elsewhere is exhaustive here.
+// A signal handler that uses the library, at every single instruction of what it interrupts.
 #include <customlabels.h>
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <ucontext.h>
 
 #include <cstdio>
 #include <cstring>
-#include <set>
 #include <vitrine/labels.hpp>
 
 #include "publish/own_slot.hpp"
+#include "publish/stepping.hpp"
 
 #if defined(__x86_64__)
 
@@ -24,89 +19,28 @@ using labels::Scope;
 
 const Key tenant{"tenant"}, route{"route"}, inside{"inside"};
 
-extern "C" const char __executable_start;
-extern "C" const char etext;
-
 long wrong;
 void (*work)();
-std::set<unsigned char*>* learned;  // while single-stepping
-unsigned char* breakpoint;          // null: none, or met
-unsigned char replaced;
 
-bool stepping = false;
-
-// The stack is left alone: the compiler may keep things below its top.
 void step_on() {
-  if (stepping) {
-    __asm__ volatile("subq $128, %%rsp; pushfq; orq $0x100, (%%rsp); popfq; addq $128, %%rsp" ::
-                         : "memory", "cc");
-  } else if (breakpoint != nullptr) {
-    *breakpoint = 0xcc;
-  }
+  test::Stepping::on();
 }
 void step_off() {
-  if (stepping) {
-    __asm__ volatile("subq $128, %%rsp; pushfq; andq $~0x100, (%%rsp); popfq; addq $128, %%rsp" ::
-                         : "memory", "cc");
-  } else if (breakpoint != nullptr) {
-    *breakpoint = replaced;
-  }
+  test::Stepping::off();
 }
 
-void on_trap(int, siginfo_t*, void* context) {
-  auto& rip = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP];
-  if (learned != nullptr) {
-    auto* at = reinterpret_cast<unsigned char*>(rip);
-    if (at >= reinterpret_cast<const unsigned char*>(&__executable_start) &&
-        at < reinterpret_cast<const unsigned char*>(&etext))
-      learned->insert(at);
-    return;
-  }
-  if (breakpoint == nullptr) return;
-  rip -= 1;
-  *breakpoint = replaced;
-  breakpoint = nullptr;
+/// The handler leaves in force what was.
+void work_unseen() {
   const auto* before = test::v1_slot;
   work();
   if (test::v1_slot != before) ++wrong;
 }
 
-/// Runs `round` with the handler at each of its instructions once. `round(number)` puts step_on and
-/// step_off around what is to be interrupted. Returns at how many the handler came.
 template <class F>
 long at_every_instruction(void (*handler)(), F&& round) {
-  // What the program itself is made of becomes writable, for the breakpoints.
-  const auto begin = reinterpret_cast<std::uintptr_t>(&__executable_start) & ~std::uintptr_t{4095};
-  const auto end = reinterpret_cast<std::uintptr_t>(&etext);
-  EXPECT_EQ(
-      mprotect(reinterpret_cast<void*>(begin), end - begin, PROT_READ | PROT_WRITE | PROT_EXEC), 0);
-  struct sigaction action {
-  }, before{};
-  action.sa_sigaction = on_trap;
-  action.sa_flags = SA_SIGINFO;
-  sigaction(SIGTRAP, &action, &before);
-  std::set<unsigned char*> instructions;
-  learned = &instructions;
-  stepping = true;
-  round(0);
-  stepping = false;
-  learned = nullptr;
-
   work = handler;
   wrong = 0;
-  long met = 0, number = 0;
-  for (unsigned char* instruction : instructions) {
-    replaced = *instruction;
-    breakpoint = instruction;
-    round(++number);
-    if (breakpoint == nullptr) ++met;
-    breakpoint = nullptr;
-    if (testing::Test::HasFailure()) {
-      ADD_FAILURE() << "at " << static_cast<void*>(instruction);
-      break;
-    }
-  }
-  sigaction(SIGTRAP, &before, nullptr);
+  const long met = test::Stepping::each(work_unseen, round);
   EXPECT_EQ(wrong, 0);
   return met;
 }

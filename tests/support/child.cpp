@@ -74,10 +74,13 @@ Child Child::spawn(std::vector<std::string> argv, ChildOptions options) {
     dup2(out[1], 1);
     if (options.capture_stderr) dup2(err[1], 2);
     for (auto& entry : options.env) putenv(entry.data());
+    // By descriptor: another user may not enter the folders that it is in (a home, /root).
+    const int program = options.uid != 0 ? open(args[0], O_PATH | O_CLOEXEC) : -1;
     if (options.uid != 0 && (setgroups(0, nullptr) || setgid(options.uid) || setuid(options.uid)))
       _exit(126);
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // after setuid, which clears it
     if (getppid() != parent) _exit(125);
+    if (program >= 0) execveat(program, "", args.data(), environ, AT_EMPTY_PATH);
     execvp(args[0], args.data());
     dprintf(2, "cannot run %s: %s\n", args[0], strerror(errno));
     _exit(127);
