@@ -99,7 +99,8 @@ struct Operation {
   /// What it may put in force, on top of this.
   Shown (*shown)(const Labels& base);
   bool in_handlers = true;
-  bool slow = false;  ///< interrupted by one other operation only
+  bool slow = false;   ///< interrupted by one other operation only
+  bool edits = false;  ///< the set that is in force below
 };
 
 Labels with(Labels base, const char* key, const char* value) {
@@ -200,8 +201,22 @@ const Operation operations[] = {
      [](Subjects&) {
        if (shared == nullptr) return;
        custom_labels_set(shared, text("handler"), text("was here"), nullptr);
+       // What the edit gave up is written over, if anything can be.
+       for (int i = 0; i < 40; ++i) {
+         Scope scope{own, i % 2 == 0 ? "written over" : "once more"};
+         custom_labels_free(custom_labels_clone(custom_labels_current()));
+       }
      },
-     nullptr},
+     [](const Labels& base) {
+       Shown all;
+       for (const Labels& under : {base, with(base, "handler", "was here")}) {
+         all.push_back(under);
+         all.push_back(with(under, "own", "written over"));
+         all.push_back(with(under, "own", "once more"));
+       }
+       return all;
+     },
+     true, false, true},
     {"clone of the handle that is in force below",
      [](Subjects&) {
        if (shared == nullptr) return;
@@ -287,12 +302,11 @@ TEST_P(Explorer, NoPairOfOperationsShowsAnythingElse) {
     for (const Operation& handler : operations) {
       if (!handler.in_handlers || (operation.slow && &handler != &operations[1])) continue;
       // A handler that edits the handle may come before what inherits from it, or after.
-      const bool edits = handler.shown == nullptr || operation.shown == nullptr;
+      const bool edits = handler.edits || operation.edits;
       if (edits && GetParam() != Base::handle) continue;
       begin();
       const auto allow = [&](const Labels& under) {
         allowed.push_back(under);
-        if (operation.shown == nullptr) return;
         for (Labels& one : operation.shown(under)) allowed.push_back(std::move(one));
       };
       allowed.clear();
