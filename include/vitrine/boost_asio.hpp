@@ -14,11 +14,13 @@
 // where carrying() is called. Its scopes stay with it while it is suspended, and the thread that
 // it leaves has its own labels back.
 //
-// One chain, one carrying(). A coroutine that starts others beside itself, be it by co_spawn or by
-// the operators && and ||, gives each its own:
+// One chain, one carrying(). Coroutines that run beside the one that starts them need their own:
 //
 //   auto executor = co_await asio::this_coro::executor;
 //   asio::co_spawn(carrying(executor), child(), asio::detached);
+//   co_await (carrying(read()) || carrying(timeout()));
+//
+// A completion that another executor runs (bind_executor) resumes the coroutine without its labels.
 //
 // Handlers that are not coroutines need only vitrine::labels::bind(handler). This header makes such
 // a handler keep its executor, its allocator and its cancellation slot.
@@ -26,10 +28,14 @@
 // For Boost 1.74 and later, and C++20.
 #pragma once
 
+// clang-format off
+#include <utility>  // first: <boost/asio/awaitable.hpp> of Boost 1.74 uses it
+// clang-format on
 #include <atomic>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/associated_allocator.hpp>
 #include <boost/asio/associated_executor.hpp>
+#include <boost/asio/execution_context.hpp>
 #include <boost/asio/prefer.hpp>
 #include <boost/asio/query.hpp>
 #include <boost/asio/require.hpp>
@@ -38,8 +44,13 @@
 #include <memory>
 #include <type_traits>
 #include <typeinfo>
-#include <utility>
 #include <vitrine/coroutine.hpp>
+#if defined(BOOST_ASIO_HAS_CO_AWAIT)
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#endif
 #if BOOST_ASIO_VERSION >= 102000  // Boost 1.77
 #include <boost/asio/associated_cancellation_slot.hpp>
 #endif
@@ -160,6 +171,16 @@ requires std::derived_from<Context, boost::asio::execution_context>
 [[nodiscard]] CarryingExecutor carrying(Context& context) {
   return carrying(boost::asio::any_io_executor(context.get_executor()));
 }
+
+#if defined(BOOST_ASIO_HAS_CO_AWAIT)
+/// `work` as a chain of its own, on the executor of the coroutine that awaits it: for the operands
+/// of && and ||. It starts with the labels of that coroutine.
+template <class T>
+boost::asio::awaitable<T> carrying(boost::asio::awaitable<T> work) {
+  CarryingExecutor executor = carrying(co_await boost::asio::this_coro::executor);
+  co_return co_await boost::asio::co_spawn(executor, std::move(work), boost::asio::use_awaitable);
+}
+#endif
 
 }  // namespace vitrine::labels
 

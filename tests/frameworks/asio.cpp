@@ -1,6 +1,6 @@
 // Boost.Asio: coroutines with timers, sockets and posts on four threads, and handlers on a strand.
 // clang-format off
-#include <utility>  // Boost 1.74 uses it and does not include it
+#include <utility>  // first: <boost/asio/awaitable.hpp> of Boost 1.74 uses it
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -59,6 +59,7 @@ asio::awaitable<void> steps(Task& task) {
     }
     const labels::Scope scope{step, "socket"};
     co_await pass_a_byte(task);
+    co_await carrying(pass_a_byte(task));
     task.check("socket");
   }
 }
