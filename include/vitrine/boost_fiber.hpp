@@ -56,6 +56,10 @@ class LabelledFibers : public Algorithm {
   explicit LabelledFibers(Args&&... args) : Algorithm(std::forward<Args>(args)...) {}
   LabelledFibers(const LabelledFibers&) = delete;
   LabelledFibers& operator=(const LabelledFibers&) = delete;
+  /// The dispatcher runs last, and work_stealing destroys its parts at the end of the process.
+  ~LabelledFibers() override {
+    if (on_thread_ == &idle_ && thread_ == this_thread()) idle_.leave();
+  }
 
   void awakened(Context* fiber) noexcept override {
     switch_to(Context::active());
@@ -87,8 +91,14 @@ class LabelledFibers : public Algorithm {
     if (on_thread_ != nullptr) on_thread_->leave();
     if (to != nullptr) to->enter();
     on_thread_ = to;
+    thread_ = this_thread();
   }
 
+  static VITRINE_ON_THREAD const void* this_thread() noexcept {
+    return &detail::vitrine_labels_thread;
+  }
+
+  const void* thread_ = nullptr;         // the one that runs this scheduler
   detail::Hopper* on_thread_ = nullptr;  // whose labels the thread shows; null: its own
   detail::Hopper idle_{Set()};
 };
