@@ -324,6 +324,9 @@ class Bound {
     return callable_(std::forward<Args>(args)...);
   }
 
+  /// What is called, e.g. for what a framework associates with a handler by its type.
+  [[nodiscard]] const F& callable() const noexcept { return callable_; }
+
  private:
   Set set_;
   F callable_;

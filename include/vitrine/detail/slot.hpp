@@ -53,7 +53,9 @@ static_assert(sizeof(Thread) == 32);
 #define VITRINE_ALWAYS_INLINE inline __attribute__((always_inline))
 // clang before 17 keeps the address of a thread-local variable across the suspension of a
 // coroutine, after which the thread may be another. There, what uses it is a function of its own.
-#if defined(__clang__) && __clang_major__ < 17
+// Every compiler may keep it across a call that switches stacks, for which <vitrine/fiber.hpp> has
+// VITRINE_FIBERS.
+#if defined(VITRINE_FIBERS) || (defined(__clang__) && __clang_major__ < 17)
 #define VITRINE_ON_THREAD inline __attribute__((noinline))
 #else
 #define VITRINE_ON_THREAD VITRINE_ALWAYS_INLINE
