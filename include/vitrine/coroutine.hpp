@@ -64,7 +64,8 @@ class Hopper {
   }
   /// Where its frame is, which tells whether an exception ended the coroutine.
   void know(void* frame) noexcept {
-    if (segment_->coroutine) segment_->frame = frame;
+    if (__builtin_expect(segment_->frame != frame, 0) && segment_->coroutine)
+      segment_->frame = frame;
   }
   bool running() const noexcept { return segment_->below != segment_; }
 
