@@ -115,6 +115,11 @@ __attribute__((noinline)) inline bool is_utf8(std::string_view text) noexcept {
   return true;
 }
 
+/// is_utf8, quick where all bytes are below 0x80.
+inline bool is_ascii_or_utf8(std::string_view text) noexcept {
+  return __builtin_expect(is_ascii(text.data(), text.size()), 1) || is_utf8(text);
+}
+
 /// The longest prefix of at most `limit` bytes that does not end inside a UTF-8 sequence.
 inline std::size_t utf8_prefix(std::string_view text, std::size_t limit) noexcept {
   if (text.size() <= limit) return text.size();
