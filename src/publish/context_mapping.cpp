@@ -96,32 +96,43 @@ Status Mapping::show(Buffer payload) noexcept {
 }
 
 Status Mapping::create(Buffer payload) noexcept {
-  void* page = map_memfd();
-  const int memfd_error = page == MAP_FAILED ? errno : 0;
-  if (memfd_error) page = map_anonymous();
-  if (page == MAP_FAILED) return refused("mmap", errno);
+  if (spare_.page == nullptr) {
+    void* page = map_memfd();
+    spare_.memfd_error = page == MAP_FAILED ? errno : 0;
+    if (page == MAP_FAILED) page = map_anonymous();
+    if (page == MAP_FAILED) return refused("mmap", errno);
+    spare_.page = static_cast<Header*>(page);
+  }
+  const Spare made = spare_;
   // A child showing its parent's attributes as its own would be worse than showing none.
-  if (madvise(page, page_size(), MADV_DONTFORK) != 0) {
+  if (madvise(made.page, page_size(), MADV_DONTFORK) != 0) {
     const int error = errno;
-    munmap(page, page_size());
+    unmap(made);
     return refused("madvise(MADV_DONTFORK)", error);
   }
-  header_ = static_cast<Header*>(page);
+  spare_ = {};
+  header_ = made.page;
+  memfd_error_ = made.memfd_error;
   payload_ = std::move(payload);
   std::memcpy(header_->signature, abi::signature, sizeof header_->signature);
   header_->version = abi::version;
   write(stamp_after(0));
-  if (!announce(page) && memfd_error) {
+  if (!announce(header_) && memfd_error_ != 0) {
     const int error = errno;
     remove();
     return failure(
-        memfd_error == ENOMEM || error == ENOMEM ? Errc::out_of_memory : Errc::unsupported,
+        made.memfd_error == ENOMEM || error == ENOMEM ? Errc::out_of_memory : Errc::unsupported,
         {"cannot publish the process context: no way to name the mapping, so no reader would find "
          "it: memfd_create: ",
-         ErrorText(memfd_error).view(),
+         ErrorText(made.memfd_error).view(),
          "; prctl(PR_SET_VMA_ANON_NAME): ", ErrorText(error).view()});
   }
   return {};
+}
+
+/// Unmaps a page that does not have the signature, or keeps it for the next mapping.
+void Mapping::unmap(Spare page) noexcept {
+  spare_ = munmap(page.page, page_size()) == 0 ? Spare{} : page;
 }
 
 void Mapping::write(std::uint64_t published_at_ns) noexcept {
@@ -133,12 +144,11 @@ void Mapping::write(std::uint64_t published_at_ns) noexcept {
 
 void Mapping::remove() noexcept {
   if (header_ == nullptr) return;
-  if (munmap(header_, page_size()) != 0) {
-    // Readers pass over a mapping without the signature.
-    store<std::uint64_t>(header_->published_at_ns, 0);
-    std::memset(static_cast<void*>(header_), 0, sizeof *header_);
-  }
-  forget();
+  // Should the kernel refuse to unmap it: readers pass over a mapping without the signature.
+  store<std::uint64_t>(header_->published_at_ns, 0);
+  std::memset(static_cast<void*>(header_), 0, sizeof *header_);
+  unmap({header_, memfd_error_, false});
+  clear();
 }
 
 bool Mapping::mapped() const noexcept {
@@ -149,6 +159,11 @@ bool Mapping::mapped() const noexcept {
 }
 
 void Mapping::forget() noexcept {
+  if (!spare_.inherited) spare_ = {};
+  clear();
+}
+
+void Mapping::clear() noexcept {
   header_ = nullptr;
   payload_ = {};
   previous_ = {};

@@ -34,13 +34,25 @@ class Mapping {
  private:
   using Header = abi::process_context::Header;
 
+  /// A page that is mapped, but not on display: to be made the mapping, or one that the kernel
+  /// refused to unmap. (Another page of that name beside it could confuse readers.)
+  struct Spare {
+    Header* page = nullptr;
+    int memfd_error = 0;    ///< 0: its name is that of a memfd
+    bool inherited = true;  ///< by fork children: it is not marked MADV_DONTFORK yet
+  };
+
   Status create(Buffer payload) noexcept;
+  void unmap(Spare page) noexcept;
+  void clear() noexcept;
   void write(std::uint64_t published_at_ns) noexcept;
 
   Header* header_ = nullptr;
-  Header shown_{};   ///< what `header_` holds, in memory that a fork child inherits
-  Buffer payload_;   ///< on display
-  Buffer previous_;  ///< kept for readers that are still copying it
+  Spare spare_;
+  int memfd_error_ = 0;  ///< of `header_`, as for a spare page
+  Header shown_{};       ///< what `header_` holds, in memory that a fork child inherits
+  Buffer payload_;       ///< on display
+  Buffer previous_;      ///< kept for readers that are still copying it
 };
 
 }  // namespace vitrine::context
