@@ -511,11 +511,11 @@ class Steps {
     scope(open, {{"tenant", "parent"}}, in_scope, "a scope across fork");
   }
 
-  /// Keys that could not be in records at first are, now.
+  /// Keys that could not be in records at first are, now; with values of earlier scopes, too.
   void records() {
     const std::pair<Key, const char*> all[] = {{*tenant_, "tenant"}, {*route_, "route"}};
     for (const auto& [key, name] : all) {
-      for (const char* value : {"one", "one", "two"}) {
+      for (const char* value : {"acme", "one", "one", "two"}) {
         Scope scope{key, value};
         const auto record = test::own_record();
         expect(record && test::attribute(*record, *publish::otel_key_index(name)) == value,
