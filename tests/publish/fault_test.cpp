@@ -8,6 +8,7 @@
 // lock is left held. Then, without faults, the same steps must all succeed.
 #include <customlabels.h>
 #include <dlfcn.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -23,6 +24,7 @@
 #include <cstdarg>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <string>
 #include <thread>
@@ -571,6 +573,51 @@ TEST(Faults, EachCallFailsOnce) {
 
 TEST(Faults, AllCallsFailFromEachOneOn) {
   fail_each(Mode::from_then_on);
+}
+
+/// The attribute of "tenant" in scopes of the label: a short value, a long one, and two labels.
+std::vector<std::optional<std::string>> attributes_in_scopes(Key tenant, Key other) {
+  std::vector<std::optional<std::string>> seen;
+  const auto see = [&](const Scope& scope) {
+    EXPECT_TRUE(scope.ok());
+    const auto context = test::read_context(getpid());
+    const bool mapped = context && context->payload.find("tenant") != std::string::npos;
+    seen.push_back(mapped ? test::attribute(test::own_record().value(),
+                                            publish::otel_key_index("tenant").value())
+                          : std::nullopt);
+  };
+  see(Scope{tenant, "acme"});
+  see(Scope{tenant, "a longer value than is found by itself"});
+  see(Scope{{other, "7"}, {tenant, "acme"}});
+  return seen;
+}
+
+// The key itself is not made again; scopes of its labels were entered before.
+TEST(Faults, AKeyThatMissedTheKeyMapIsInRecordsLater) {
+  const std::function<void()> uses[] = {
+      [] { EXPECT_TRUE(Key{"another"}.ok()); },
+      [] { EXPECT_TRUE(Key{"tenant"}.ok()); },
+      [] {
+        EXPECT_TRUE(context::update({{"service.name", "shop"}}));
+      },
+      [] { EXPECT_TRUE(context::publish()); },
+  };
+  for (const auto& use : uses) {
+    test::in_fork([&] {
+      fault_at = 1;  // the key map
+      const Key tenant = in([] { return Key{"tenant"}; });
+      calls = 0;
+      const Key other = in([] { return Key{""}; });  // not for records, and does not try again
+      fault_at = 0;
+      ASSERT_TRUE(tenant.ok() && other.ok());
+      for (int i = 0; i < 3; ++i)
+        EXPECT_THAT(attributes_in_scopes(tenant, other), testing::Each(std::nullopt));
+      use();
+      for (int i = 0; i < 3; ++i)
+        EXPECT_THAT(attributes_in_scopes(tenant, other),
+                    testing::ElementsAre("acme", "a longer value than is found by itself", "acme"));
+    });
+  }
 }
 
 // Run with VITRINE_TEST_REFUSE_AT_LOAD by the test below.
