@@ -3,7 +3,7 @@
 # is one of the functions that fault_test makes fail. Nothing of the C++ library that throws is called.
 harmless='__cxa_atexit|__dso_handle|__errno_location|__gxx_personality_v0|_GLOBAL_OFFSET_TABLE_
 _Unwind_Resume|_ZdlPvm?|__stack_chk_fail|__tls_get_addr
-free|mem(chr|cmp|cpy|move|set)|strlen|strerror_r|getpid|secure_getenv|sysconf
+free|bcmp|mem(chr|cmp|cpy|move|set)|strlen|strerror_r|getpid|secure_getenv|sysconf
 pthread_mutex_(lock|unlock)'
 pattern="^($(printf %s "$harmless" | tr '\n' '|'))\$"
 names() { nm "$@" 2>/dev/null | awk 'NF >= 2 { print $NF }' | sort -u; }

@@ -124,7 +124,7 @@ int close(int fd) {
   const int result = REAL(close)(fd);  // closed all the same, as Linux does
   return fails("close", EINTR) ? -1 : result;
 }
-ssize_t getrandom(void* to, std::size_t size, unsigned flags) noexcept {
+ssize_t getrandom(void* to, std::size_t size, unsigned flags) {
   return fails("getrandom", EINTR) ? -1 : REAL(getrandom)(to, size, flags);
 }
 ssize_t readlink(const char* path, char* to, std::size_t size) noexcept {

@@ -93,7 +93,7 @@ TEST(Record, LongValuesAreCutBetweenCharacters) {
 TEST(Record, LeavesOutWhatIsNotUtf8) {
   const std::string bad[] = {
       "\xff", "\x80", "\xc3", "\xc0\x80", "\xed\xa0\x80", "\xe2\x82", "\xf5\x80\x80\x80"};
-  for (const std::size_t size : {0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 40}) {
+  for (const std::size_t size : {0U, 1U, 2U, 3U, 4U, 5U, 7U, 8U, 9U, 15U, 16U, 17U, 40U}) {
     for (std::size_t at = 0; at <= size; ++at) {
       for (const std::string& part : bad) {
         const std::string value = std::string(at, 'a') + part + std::string(size - at, 'z');
@@ -118,7 +118,7 @@ TEST(Record, LeavesOutWhatIsNotUtf8) {
 }
 
 TEST(Record, LeavesOutLongValuesThatAreNotUtf8) {
-  for (const std::size_t at : {0, 100, 252, 254}) {
+  for (const std::size_t at : {0U, 100U, 252U, 254U}) {
     std::string value(1000, 'a');
     value[at] = '\xff';
     Scope scope{{tenant, value}, {route, "/cart"}};
