@@ -154,7 +154,7 @@ int pthread_atfork(void (*prepare)(), void (*parent)(), void (*child)()) noexcep
 
 namespace {
 
-bool main_began = false;
+volatile bool main_began = false;  // clang would run the constructor beforehand
 __attribute__((constructor(65535))) void note_main() {
   main_began = true;
 }
