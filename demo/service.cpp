@@ -192,7 +192,7 @@ int main(int argc, char** argv) {
   const auto published = vitrine::context::publish({{"service.name", "shop"},
                                                     {"service.version", "2.4.0"},
                                                     {"deployment.environment.name", "demo"}});
-  if (!published) std::fprintf(stderr, "%s\n", published.message().c_str());
+  if (!published) std::fprintf(stderr, "%s\n", published.message().data());
 
   sigset_t stop;
   sigemptyset(&stop);

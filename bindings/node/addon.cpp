@@ -143,7 +143,8 @@ void publish_context(const Napi::CallbackInfo& info) {
   for (std::uint32_t i = 0; i + 1 < pairs.Length(); i += 2)
     resource.push_back({bytes_of(pairs.Get(i)), attribute_of(pairs.Get(i + 1))});
   if (auto done = vitrine::context::publish(std::move(resource)); !done)
-    Napi::Error::New(info.Env(), "publishContext: " + done.message()).ThrowAsJavaScriptException();
+    Napi::Error::New(info.Env(), "publishContext: " + std::string(done.message()))
+        .ThrowAsJavaScriptException();
 }
 
 Napi::Object initialise(Napi::Env env, Napi::Object exports) {

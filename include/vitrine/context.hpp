@@ -4,17 +4,20 @@
 //   if (auto done = vitrine::context::publish({{"service.name", "shop"}, {"service.version",
 //   "7"}});
 //       !done)
-//     std::fprintf(stderr, "%s\n", done.message().c_str());
+//     std::fprintf(stderr, "%s\n", done.message().data());
 //
 // One context per process. Every function may be called from any thread at any time; calls are
 // serialised, and a reader outside sees the context before or after a call, never a mixture.
-// C++17; no exceptions are thrown or needed.
+// C++17; nothing here throws or needs exceptions. (Making an Attribute allocates, as std::string does,
+// in the caller.) When memory runs out, or the kernel refuses something, the Status says so, nothing
+// has changed on display, and the next call works again.
 #pragma once
 
 #include <vitrine/export.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -72,24 +75,36 @@ enum class Errc : std::uint8_t {
   too_large,          ///< a limit of the format: strings 4,096 bytes, resource 16,383, all 64 KiB
   unsupported,        ///< the kernel, or a seccomp filter, refuses what publishing needs
   shared_memory,      ///< a vfork child, whose memory is its parent's: publishing there would lie
+  out_of_memory,      ///< of the heap, or for the mapping
 };
 
-/// What became of a call. On an error nothing has changed on display.
+/// What became of a call. On an error nothing has changed on display. Allocates nothing.
 class [[nodiscard]] Status {
  public:
-  Status() = default;
-  Status(Errc code, std::string message) : code_(code), message_(std::move(message)) {}
+  Status() noexcept = default;
+  /// A message over max_message bytes is cut.
+  Status(Errc code, std::string_view message) noexcept
+      : code_(code),
+        size_(static_cast<std::uint8_t>(message.size() < max_message ? message.size()
+                                                                     : max_message)) {
+    if (size_ != 0) std::memcpy(message_, message.data(), size_);
+    message_[size_] = '\0';
+  }
 
-  explicit operator bool() const { return code_ == Errc::none; }
-  Errc code() const { return code_; }
+  explicit operator bool() const noexcept { return code_ == Errc::none; }
+  [[nodiscard]] Errc code() const noexcept { return code_; }
 
   /// What failed and why, as a sentence without a full stop. When nothing failed: empty, or what
-  /// was left out (an environment variable that breaks its own syntax).
-  const std::string& message() const { return message_; }
+  /// was left out (an environment variable that breaks its own syntax). Followed by a NUL; valid
+  /// while this object lives.
+  [[nodiscard]] std::string_view message() const noexcept { return {message_, size_}; }
+
+  static constexpr std::size_t max_message = 253;
 
  private:
   Errc code_ = Errc::none;
-  std::string message_;
+  std::uint8_t size_ = 0;
+  char message_[max_message + 1] = {};
 };
 
 /// What a fork child does. It never shows its parent's context: the kernel does not hand it on.
@@ -118,13 +133,13 @@ struct Options {
 ///   telemetry.sdk.language, telemetry.sdk.version
 /// - OTEL_RESOURCE_ATTRIBUTES, then OTEL_SERVICE_NAME
 /// - `resource`
-VITRINE_EXPORT Status publish(std::vector<Attribute> resource = {}, Options options = {});
+VITRINE_EXPORT Status publish(std::vector<Attribute> resource = {}, Options options = {}) noexcept;
 
 /// Adds these resource attributes to those on display, replacing equal keys. With nothing on
 /// display, does what publish() does.
-VITRINE_EXPORT Status update(std::vector<Attribute> resource);
+VITRINE_EXPORT Status update(std::vector<Attribute> resource) noexcept;
 
 /// Takes the context off display and forgets what it said.
-VITRINE_EXPORT void drop();
+VITRINE_EXPORT void drop() noexcept;
 
 }  // namespace vitrine::context

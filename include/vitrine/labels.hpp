@@ -71,6 +71,10 @@ enum class Status : std::uint8_t {
 
 /// A label's name: any bytes. Interned when made (may lock and allocate; the name is kept for the
 /// life of the process), then as cheap to copy and to compare as a pointer. Make them once.
+///
+/// Interning publishes the name in the key map of the OpenTelemetry thread records. Where that fails
+/// (no memory, a system call refused), the key is ok() and its labels are in label sets, but not in
+/// records. The next Key made, and the next context::publish() or update(), try again.
 class Key {
  public:
   VITRINE_EXPORT explicit Key(std::string_view name) noexcept;
@@ -90,7 +94,9 @@ class Key {
   const detail::KeyData* data_;
 };
 
-/// A label to be set. The value is any bytes, copied when the scope or set is made.
+/// A label to be set. The value is any bytes, copied when the scope or set is made. The attributes of
+/// an OpenTelemetry thread record are text: a label whose key or value is not valid UTF-8 is in the
+/// label set alone.
 struct Label {
   Label(Key label_key, std::string_view label_value) noexcept
       : key(label_key), value(label_value) {}

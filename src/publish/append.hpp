@@ -24,8 +24,8 @@ __attribute__((always_inline)) inline Block* append(Arena& arena, const Block* b
   for (std::size_t i = 0; i < count; ++i) {
     const KeyData& key = *labels::Access::data(own[i].key);
     const std::size_t size = own[i].value.size();
-    if (size > abi::thread_context::attribute_value_max || (in_record && key.tag.otel < 0))
-      return nullptr;
+    if (size > abi::thread_context::attribute_value_max) return nullptr;
+    if (in_record && (key.otel() < 0 || !is_ascii_or_utf8(own[i].value))) return nullptr;
     (in_record ? layout.attributes : layout.strings) += size + (in_record ? 2 : 0);
     layout.strings += key.size;
     for (std::size_t j = 0; j < i; ++j) {
@@ -49,7 +49,7 @@ __attribute__((always_inline)) inline Block* append(Arena& arena, const Block* b
     const std::string_view value = own[i].value;
     char*& to = in_record ? attribute : string;
     if (in_record) {
-      to[0] = static_cast<char>(key.tag.otel);
+      to[0] = static_cast<char>(key.otel());  // not below 0 any more
       to[1] = static_cast<char>(value.size());
       to += 2;
     }
@@ -60,7 +60,7 @@ __attribute__((always_inline)) inline Block* append(Arena& arena, const Block* b
     entry->key = {key.size, string};
     string += key.size;
     ++entry;
-    *tag++ = key.tag;
+    *tag++ = key.now();
   }
   if (base != nullptr) {
     // Attributes and strings as they are, and the labels moved along with them.

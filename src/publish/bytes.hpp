@@ -8,6 +8,13 @@
 
 namespace vitrine::publish {
 
+/// `text.substr(at, count)` where `at` is known to be within it: without the check that may throw.
+inline std::string_view part_of(std::string_view text, std::size_t at,
+                                std::size_t count = std::string_view::npos) noexcept {
+  const std::size_t rest = text.size() - at;
+  return {text.data() + at, count < rest ? count : rest};
+}
+
 template <class T>
 inline T load(const char* from) noexcept {
   T value;
@@ -71,6 +78,46 @@ inline void to_hex(char* to, const std::uint8_t* from, std::size_t count) noexce
     const std::uint64_t letters = (v + 0x0606060606060606) >> 4 & 0x0101010101010101;
     store(to + 2 * i, v + 0x3030303030303030 + letters * ('a' - '0' - 10));
   }
+}
+
+/// Whether all bytes are below 0x80.
+inline bool is_ascii(const char* data, std::size_t size) noexcept {
+  constexpr std::uint64_t high_bits = 0x8080808080808080;
+  std::uint64_t seen = 0;
+  if (size >= 8) {
+    for (std::size_t at = 0; at + 8 < size; at += 8) seen |= load<std::uint64_t>(data + at);
+    seen |= load<std::uint64_t>(data + size - 8);
+  } else if (size >= 4) {
+    seen = load<std::uint32_t>(data) | load<std::uint32_t>(data + size - 4);
+  } else {
+    for (std::size_t at = 0; at < size; ++at) seen |= static_cast<unsigned char>(data[at]);
+  }
+  return (seen & high_bits) == 0;
+}
+
+/// Whether `text` is well-formed UTF-8: no surrogates, no overlong forms.
+__attribute__((noinline)) inline bool is_utf8(std::string_view text) noexcept {
+  const auto* at = reinterpret_cast<const unsigned char*>(text.data());
+  const auto* const end = at + text.size();
+  while (at != end) {
+    const unsigned lead = *at++;
+    if (lead < 0x80) continue;
+    const int more = lead >= 0xf0 ? 3 : lead >= 0xe0 ? 2 : 1;
+    if (lead < 0xc2 || lead > 0xf4 || end - at < more) return false;
+    // The second byte alone rules out overlong forms, surrogates, and what lies past U+10FFFF.
+    const unsigned low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
+    const unsigned high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
+    if (*at < low || *at > high) return false;
+    for (int i = 1; i < more; ++i)
+      if ((at[i] & 0xc0) != 0x80) return false;
+    at += more;
+  }
+  return true;
+}
+
+/// is_utf8, quick where all bytes are below 0x80.
+inline bool is_ascii_or_utf8(std::string_view text) noexcept {
+  return __builtin_expect(is_ascii(text.data(), text.size()), 1) || is_utf8(text);
 }
 
 /// The longest prefix of at most `limit` bytes that does not end inside a UTF-8 sequence.

@@ -1,18 +1,28 @@
 #include "vitrine/context.hpp"
 
 #include "publish/context_publisher.hpp"
+#include "publish/key_map.hpp"
 
 namespace vitrine::context {
+namespace {
 
-Status publish(std::vector<Attribute> resource, Options options) {
-  return Publisher::instance().publish(std::move(resource), std::move(options));
+/// The context is on display: so may be keys that could not be before.
+Status then_keys(const Status& status) noexcept {
+  if (status) publish::retry_keys();
+  return status;
 }
 
-Status update(std::vector<Attribute> resource) {
-  return Publisher::instance().update(std::move(resource));
+}  // namespace
+
+Status publish(std::vector<Attribute> resource, Options options) noexcept {
+  return then_keys(Publisher::instance().publish(resource, options));
 }
 
-void drop() {
+Status update(std::vector<Attribute> resource) noexcept {
+  return then_keys(Publisher::instance().update(resource));
+}
+
+void drop() noexcept {
   Publisher::instance().drop();
 }
 

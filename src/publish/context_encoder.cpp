@@ -1,15 +1,18 @@
 #include "publish/context_encoder.hpp"
 
-#include <cstdint>
+#include <algorithm>
 #include <cstring>
+
+#include "publish/bytes.hpp"
+#include "publish/context_status.hpp"
 
 namespace vitrine::context {
 namespace {
 
 enum Wire : std::uint8_t { varint = 0, fixed64 = 1, length_delimited = 2 };
 
-constexpr std::uint8_t tag(std::uint8_t field, Wire wire) {
-  return static_cast<std::uint8_t>(field << 3 | wire);  // every field number here is below 16
+constexpr char tag(std::uint8_t field, Wire wire) {
+  return static_cast<char>(field << 3 | wire);  // every field number here is below 16
 }
 
 namespace field {
@@ -26,83 +29,132 @@ constexpr auto array_value = tag(5, length_delimited);
 constexpr auto array_values = tag(1, length_delimited);
 }  // namespace field
 
-void append_varint(std::string& out, std::uint64_t value) {
-  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
-  out.push_back(static_cast<char>(value));
-}
+class Varint {
+ public:
+  explicit Varint(std::uint64_t value) noexcept {
+    for (; value >= 0x80; value >>= 7) bytes_[size_++] = static_cast<char>(value | 0x80);
+    bytes_[size_++] = static_cast<char>(value);
+  }
+  [[nodiscard]] std::string_view view() const noexcept { return {bytes_, size_}; }
 
-void append_bytes(std::string& out, std::uint8_t tag, std::string_view bytes) {
-  out.push_back(static_cast<char>(tag));
-  append_varint(out, bytes.size());
+ private:
+  char bytes_[10];
+  std::size_t size_ = 0;
+};
+
+/// A length-delimited field: what is appended while this lives.
+class Message {
+ public:
+  Message(Buffer& out, char tag) noexcept : out_(out) {
+    out_.append(tag);
+    start_ = out_.size();
+  }
+  Message(const Message&) = delete;
+  Message& operator=(const Message&) = delete;
+  ~Message() { out_.insert(start_, Varint(out_.size() - start_).view()); }
+
+ private:
+  Buffer& out_;
+  std::size_t start_;
+};
+
+void append_bytes(Buffer& out, char tag, std::string_view bytes) noexcept {
+  out.append(tag);
+  out.append(Varint(bytes.size()).view());
   out.append(bytes);
 }
 
-std::string any_value(const std::string& text) {
-  std::string out;
+void append_value(Buffer& out, std::string_view text) noexcept {
   append_bytes(out, field::string_value, text);
-  return out;
 }
 
-std::string any_value(bool flag) {
-  return {static_cast<char>(field::bool_value), flag ? '\1' : '\0'};
+void append_value(Buffer& out, bool flag) noexcept {
+  out.append(field::bool_value);
+  out.append(flag ? '\1' : '\0');
 }
 
-std::string any_value(std::int64_t number) {
-  std::string out(1, static_cast<char>(field::int_value));
-  append_varint(out, static_cast<std::uint64_t>(number));  // plain, not zigzag
-  return out;
+void append_value(Buffer& out, std::int64_t number) noexcept {
+  out.append(field::int_value);
+  out.append(Varint(static_cast<std::uint64_t>(number)).view());  // plain, not zigzag
 }
 
-std::string any_value(double number) {
+void append_value(Buffer& out, double number) noexcept {
   std::uint64_t bits;
   std::memcpy(&bits, &number, sizeof bits);
-  std::string out(1, static_cast<char>(field::double_value));
-  for (int shift = 0; shift < 64; shift += 8) out.push_back(static_cast<char>(bits >> shift));
-  return out;
+  out.append(field::double_value);
+  for (int shift = 0; shift < 64; shift += 8) out.append(static_cast<char>(bits >> shift));
 }
 
-template <class T>
-std::string any_value(const std::vector<T>& elements) {
-  std::string array;
-  for (const auto& element : elements)
-    append_bytes(array, field::array_values, any_value(static_cast<const T&>(element)));
-  std::string out;
-  append_bytes(out, field::array_value, array);
-  return out;
-}
-
-void append_attributes(std::string& out, std::uint8_t tag,
-                       const std::vector<Attribute>& attributes) {
-  for (const Attribute& attribute : attributes) {
-    std::string key_value;
-    append_bytes(key_value, field::key, attribute.key);
-    append_bytes(key_value, field::value,
-                 std::visit([](const auto& v) { return any_value(v); }, attribute.value.get()));
-    append_bytes(out, tag, key_value);
+/// Appends what `value` holds if that is a T, or a list of them.
+template <class T, class As = T>
+void append_if(Buffer& out, const Value::Variant& value) noexcept {
+  if (const auto* one = std::get_if<T>(&value)) {
+    append_value(out, As(*one));
+  } else if (const auto* several = std::get_if<std::vector<T>>(&value)) {
+    const Message array(out, field::array_value);
+    for (const auto& element : *several) {
+      const Message any(out, field::array_values);
+      append_value(out, As(element));
+    }
   }
 }
 
-Status too_large(const std::string& what, std::size_t bytes, std::size_t max) {
-  return {Errc::too_large,
-          what + " has " + std::to_string(bytes) + " bytes, the limit is " + std::to_string(max)};
+/// The next field, which must be length-delimited, of bytes that were encoded here.
+struct Field {
+  char tag;
+  std::string_view body;
+};
+
+Field take(std::string_view& fields) noexcept {
+  const char tag = fields[0];
+  std::size_t size = 0, at = 1;
+  for (int shift = 0;; shift += 7) {
+    const auto byte = static_cast<unsigned char>(fields[at++]);
+    size |= static_cast<std::size_t>(byte & 0x7f) << shift;
+    if (byte < 0x80) break;
+  }
+  const std::string_view body = publish::part_of(fields, at, size);
+  fields.remove_prefix(at + size);
+  return {tag, body};
 }
 
-Status check_text(const std::string& what, const std::string& text) {
-  if (text.size() > string_max) return too_large(what, text.size(), string_max);
-  if (!is_utf8(text)) return {Errc::invalid_attribute, what + " is not valid UTF-8"};
+std::string_view key_of(std::string_view key_value) noexcept {
+  return take(key_value).body;
+}
+
+constexpr std::size_t shown_key_max = 64;
+
+Status too_large(std::string_view what, std::string_view key, std::string_view end,
+                 std::size_t bytes, std::size_t max) noexcept {
+  return failure(Errc::too_large, {what, key, end, " has ", Decimal(bytes).view(),
+                                   " bytes, the limit is ", Decimal(max).view()});
+}
+
+/// Checks a text, described in messages as `what` and `key` in quotation marks.
+Status check_text(std::string_view what, std::string_view key, std::string_view text) noexcept {
+  key = publish::part_of(key, 0, publish::utf8_prefix(key, shown_key_max));
+  if (text.size() > string_max) return too_large(what, key, "\"", text.size(), string_max);
+  if (!publish::is_utf8(text))
+    return failure(Errc::invalid_attribute, {what, key, "\" is not valid UTF-8"});
   return {};
 }
 
-Status check(const std::vector<Attribute>& attributes) {
-  for (const auto& [key, value] : attributes) {
+Status check(const AttributeList& attributes) noexcept {
+  for (std::string_view rest = attributes.fields().view(); !rest.empty();) {
+    std::string_view key_value = take(rest).body;
+    const std::string_view key = take(key_value).body;
     if (key.empty()) return {Errc::invalid_attribute, "an attribute has an empty key"};
-    if (Status bad = check_text("the key \"" + key.substr(0, 64) + "\"", key); !bad) return bad;
-    const std::string what = "the value of \"" + key + "\"";
-    if (const auto* text = std::get_if<std::string>(&value.get())) {
-      if (Status bad = check_text(what, *text); !bad) return bad;
-    } else if (const auto* texts = std::get_if<std::vector<std::string>>(&value.get())) {
-      for (const std::string& element : *texts)
-        if (Status bad = check_text("an element of " + what, element); !bad) return bad;
+    if (const Status bad = check_text("the key \"", key, key); !bad) return bad;
+    std::string_view value = take(key_value).body;
+    if (value[0] == field::string_value) {
+      if (const Status bad = check_text("the value of \"", key, take(value).body); !bad) return bad;
+    } else if (value[0] == field::array_value) {
+      for (std::string_view elements = take(value).body; !elements.empty();) {
+        std::string_view element = take(elements).body;
+        if (element[0] != field::string_value) break;
+        const Status bad = check_text("an element of the value of \"", key, take(element).body);
+        if (!bad) return bad;
+      }
     }
   }
   return {};
@@ -110,40 +162,101 @@ Status check(const std::vector<Attribute>& attributes) {
 
 }  // namespace
 
-Status encode(const std::vector<Attribute>& resource, const std::vector<Attribute>& attributes,
-              std::string& payload) {
-  if (Status bad = check(resource); !bad) return bad;
-  if (Status bad = check(attributes); !bad) return bad;
-
-  std::string message;
-  append_attributes(message, field::resource_attributes, resource);
-  if (message.size() > resource_max) return too_large("the resource", message.size(), resource_max);
-
-  payload.clear();
-  append_bytes(payload, field::context_resource, message);
-  append_attributes(payload, field::context_attributes, attributes);
-  if (payload.size() > payload_max)
-    return too_large("the process context", payload.size(), payload_max);
-  return {};
+void TextList::add(std::string_view text) noexcept {
+  ++size_;
+  const Message any(values_, field::array_values);
+  append_value(values_, text);
 }
 
-bool is_utf8(std::string_view text) noexcept {
-  const auto* at = reinterpret_cast<const unsigned char*>(text.data());
-  const auto* const end = at + text.size();
-  while (at != end) {
-    const unsigned lead = *at++;
-    if (lead < 0x80) continue;
-    const int more = lead >= 0xf0 ? 3 : lead >= 0xe0 ? 2 : 1;
-    if (lead < 0xc2 || lead > 0xf4 || end - at < more) return false;
-    // The second byte alone rules out overlong forms, surrogates, and what lies past U+10FFFF.
-    const unsigned low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
-    const unsigned high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
-    if (*at < low || *at > high) return false;
-    for (int i = 1; i < more; ++i)
-      if ((at[i] & 0xc0) != 0x80) return false;
-    at += more;
+std::size_t TextList::find(std::string_view text) const noexcept {
+  std::size_t position = 0;
+  for (std::string_view rest = values_.view(); !rest.empty(); ++position) {
+    std::string_view value = take(rest).body;
+    if (take(value).body == text) break;
   }
-  return true;
+  return position;
+}
+
+void TextList::remove_last(std::size_t bytes_before) noexcept {
+  values_.truncate(bytes_before);
+  --size_;
+}
+
+template <class Write>
+void AttributeList::put(std::string_view key, Write&& write_value) noexcept {
+  const std::size_t added_at = fields_.size();
+  {
+    const Message attribute(fields_, field::resource_attributes);
+    append_bytes(fields_, field::key, key);
+    const Message value(fields_, field::value);
+    write_value();
+  }
+  replace_earlier(added_at);
+}
+
+/// Moves the attribute at the end of the list to where an earlier one has its key.
+void AttributeList::replace_earlier(std::size_t added_at) noexcept {
+  if (!fields_.ok()) return;
+  const std::string_view all = fields_.view();
+  std::string_view added = publish::part_of(all, added_at);
+  const std::string_view key = key_of(take(added).body);
+  for (std::string_view rest = publish::part_of(all, 0, added_at); !rest.empty();) {
+    const auto at = static_cast<std::size_t>(rest.data() - all.data());
+    if (key_of(take(rest).body) != key) continue;
+    const std::size_t size = added_at - rest.size() - at;
+    fields_.erase(at, size);
+    char* data = fields_.data();
+    std::rotate(data + at, data + added_at - size, data + fields_.size());
+    return;
+  }
+}
+
+void AttributeList::set(const Attribute& attribute) noexcept {
+  put(attribute.key, [&] {
+    const Value::Variant& value = attribute.value.get();
+    append_if<std::string, std::string_view>(fields_, value);
+    append_if<bool>(fields_, value);
+    append_if<std::int64_t>(fields_, value);
+    append_if<double>(fields_, value);
+  });
+}
+
+void AttributeList::set(std::string_view key, std::string_view text) noexcept {
+  put(key, [&] { append_value(fields_, text); });
+}
+
+void AttributeList::set(std::string_view key, std::int64_t number) noexcept {
+  put(key, [&] { append_value(fields_, number); });
+}
+
+void AttributeList::set(std::string_view key, const TextList& texts) noexcept {
+  put(key, [&] { append_bytes(fields_, field::array_value, texts.values().view()); });
+}
+
+void AttributeList::set_all(const AttributeList& stronger) noexcept {
+  for (std::string_view rest = stronger.fields_.view(); !rest.empty();) {
+    const std::size_t added_at = fields_.size();
+    append_bytes(fields_, field::resource_attributes, take(rest).body);
+    replace_earlier(added_at);
+  }
+}
+
+Status encode(const AttributeList& resource, const AttributeList& attributes,
+              Buffer& payload) noexcept {
+  if (!resource.ok() || !attributes.ok()) return no_memory();
+  if (const Status bad = check(resource); !bad) return bad;
+  if (const Status bad = check(attributes); !bad) return bad;
+  if (resource.fields().size() > resource_max)
+    return too_large("the resource", "", "", resource.fields().size(), resource_max);
+
+  payload.truncate(0);
+  append_bytes(payload, field::context_resource, resource.fields().view());
+  for (std::string_view rest = attributes.fields().view(); !rest.empty();)
+    append_bytes(payload, field::context_attributes, take(rest).body);
+  if (!payload.ok()) return no_memory();
+  if (payload.size() > payload_max)
+    return too_large("the process context", "", "", payload.size(), payload_max);
+  return {};
 }
 
 }  // namespace vitrine::context

@@ -2,34 +2,32 @@
 // variables.
 #pragma once
 
-#include <optional>
-#include <string>
 #include <string_view>
-#include <vector>
 
+#include "publish/context_encoder.hpp"
 #include "vitrine/context.hpp"
 
 namespace vitrine::context {
 
-/// Adds `attribute`, or replaces the one of the same key.
-void set_attribute(std::vector<Attribute>& attributes, Attribute attribute);
+/// A random UUID (version 4) as text.
+struct InstanceId {
+  char text[36];
+  bool known;  ///< false: the kernel gave no random bytes
+};
 
-/// The attributes of OTEL_RESOURCE_ATTRIBUTES: key=value, comma-separated, percent-encoded, each
-/// value a string. nullopt when the text breaks that syntax anywhere: the OpenTelemetry resource
-/// specification has it discarded as a whole then.
-std::optional<std::vector<Attribute>> parse_resource_attributes(std::string_view text);
+/// The resource that the environment variables describe: OTEL_RESOURCE_ATTRIBUTES (key=value,
+/// comma-separated, percent-encoded, each value a string), then OTEL_SERVICE_NAME. One that breaks
+/// its syntax anywhere is discarded as a whole, as the OpenTelemetry resource specification has it;
+/// `discarded` is then set to what was wrong with it. False: no memory.
+bool resource_from_environment(AttributeList& resource, const char*& discarded) noexcept;
 
-/// The resource that the environment variables describe. `discarded` is set to what was wrong with
-/// one that had to be discarded.
-std::vector<Attribute> resource_from_environment(std::string& discarded);
+/// VITRINE_THREAD_SCHEMA; empty: not set, or not valid UTF-8 (`discarded` says so). It refers to the
+/// environment.
+std::string_view thread_schema_from_environment(const char*& discarded) noexcept;
 
-/// VITRINE_THREAD_SCHEMA; empty: not set, or not valid UTF-8 (`discarded` says so).
-std::string thread_schema_from_environment(std::string& discarded);
+/// The defaults that publish() documents; without an instance id that is not known.
+void set_defaults(AttributeList& resource, const InstanceId& instance_id) noexcept;
 
-/// The defaults that publish() documents. `instance_id` may be empty: there is none then.
-std::vector<Attribute> default_resource(const std::string& instance_id);
-
-/// A random UUID (version 4) as text; empty when the kernel gives no random bytes.
-std::string random_uuid();
+InstanceId random_uuid() noexcept;
 
 }  // namespace vitrine::context

@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "publish/context_status.hpp"
+
 namespace vitrine::context {
 namespace {
 
@@ -19,17 +21,17 @@ namespace abi = vitrine::abi::process_context;
 constexpr unsigned memfd_cloexec = 0x1, memfd_allow_sealing = 0x2, memfd_noexec_seal = 0x8;
 constexpr int prctl_set_vma = 0x53564d41, prctl_set_vma_anon_name = 0;
 
-std::size_t page_size() {
+std::size_t page_size() noexcept {
   return static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
-int memfd_create(unsigned flags) {
+int memfd_create(unsigned flags) noexcept {
   return static_cast<int>(syscall(SYS_memfd_create, abi::mapping_name, flags));
 }
 
 /// A private page of a memfd, whose name shows in /proc/PID/maps; MAP_FAILED and errno when
 /// refused.
-void* map_memfd() {
+void* map_memfd() noexcept {
   int fd = memfd_create(memfd_cloexec | memfd_allow_sealing | memfd_noexec_seal);
   if (fd < 0) fd = memfd_create(memfd_cloexec | memfd_allow_sealing);  // kernels before 6.3
   if (fd < 0) return MAP_FAILED;
@@ -42,18 +44,18 @@ void* map_memfd() {
   return page;
 }
 
-void* map_anonymous() {
+void* map_anonymous() noexcept {
   return mmap(nullptr, page_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
 /// Names the mapping. Readers hook this call to learn of a change, so it comes last in every change
 /// and is made even where the kernel is known to refuse it.
-bool announce(void* page) {
+bool announce(void* page) noexcept {
   return prctl(prctl_set_vma, prctl_set_vma_anon_name, page, page_size(), abi::mapping_name) == 0;
 }
 
 /// Never 0, and never that of the version before, even where the clock stands still.
-std::uint64_t stamp_after(std::uint64_t before) {
+std::uint64_t stamp_after(std::uint64_t before) noexcept {
   timespec now{};
   clock_gettime(CLOCK_BOOTTIME, &now);
   return std::max(static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U +
@@ -64,21 +66,28 @@ std::uint64_t stamp_after(std::uint64_t before) {
 /// Stores to the header are releases: each is seen by another CPU after all that came before it,
 /// the bytes of the payload included.
 template <class T>
-void store(T& field, T value) {
+void store(T& field, T value) noexcept {
   __atomic_store_n(&field, value, __ATOMIC_RELEASE);
 }
 
-Status unsupported(const std::string& call, int error) {
-  return {Errc::unsupported,
-          "cannot publish the process context: " + call + ": " + std::strerror(error)};
+Status refused(std::string_view call, int error) noexcept {
+  return failure(error == ENOMEM ? Errc::out_of_memory : Errc::unsupported,
+                 {"cannot publish the process context: ", call, ": ", ErrorText(error).view()});
+}
+
+/// False: the kernel says that the address cannot be read. (The first argument is not valid: the
+/// call changes nothing. The kernel copies the mask before it looks at that argument.)
+bool readable(const void* address) noexcept {
+  return syscall(SYS_rt_sigprocmask, ~0, address, nullptr, sizeof(std::uint64_t)) == 0 ||
+         errno != EFAULT;
 }
 
 }  // namespace
 
-Status Mapping::show(std::string payload) {
+Status Mapping::show(Buffer payload) noexcept {
+  if (header_ == nullptr) return create(std::move(payload));
   previous_ = std::move(payload_);
-  payload_ = std::make_unique<const std::string>(std::move(payload));
-  if (!header_) return create();
+  payload_ = std::move(payload);
   const std::uint64_t before = header_->published_at_ns;
   store<std::uint64_t>(header_->published_at_ns, 0);
   write(stamp_after(before));
@@ -86,53 +95,78 @@ Status Mapping::show(std::string payload) {
   return {};
 }
 
-Status Mapping::create() {
-  void* page = map_memfd();
-  const int memfd_error = page == MAP_FAILED ? errno : 0;
-  if (memfd_error) page = map_anonymous();
-  if (page == MAP_FAILED) return unsupported("mmap", errno);
-  // A child showing its parent's attributes as its own would be worse than showing none.
-  if (madvise(page, page_size(), MADV_DONTFORK) != 0) {
-    const int error = errno;
-    munmap(page, page_size());
-    return unsupported("madvise(MADV_DONTFORK)", error);
+Status Mapping::create(Buffer payload) noexcept {
+  if (spare_.page == nullptr) {
+    void* page = map_memfd();
+    spare_.memfd_error = page == MAP_FAILED ? errno : 0;
+    if (page == MAP_FAILED) page = map_anonymous();
+    if (page == MAP_FAILED) return refused("mmap", errno);
+    spare_.page = static_cast<Header*>(page);
   }
-  header_ = static_cast<Header*>(page);
+  const Spare made = spare_;
+  // A child showing its parent's attributes as its own would be worse than showing none.
+  if (madvise(made.page, page_size(), MADV_DONTFORK) != 0) {
+    const int error = errno;
+    unmap(made);
+    return refused("madvise(MADV_DONTFORK)", error);
+  }
+  spare_ = {};
+  header_ = made.page;
+  memfd_error_ = made.memfd_error;
+  payload_ = std::move(payload);
   std::memcpy(header_->signature, abi::signature, sizeof header_->signature);
   header_->version = abi::version;
   write(stamp_after(0));
-  if (!announce(page) && memfd_error) {
+  if (!announce(header_) && memfd_error_ != 0) {
     const int error = errno;
     remove();
-    return unsupported(std::string("no way to name the mapping, so no reader would find it: ") +
-                           "memfd_create: " + std::strerror(memfd_error) +
-                           "; prctl(PR_SET_VMA_ANON_NAME)",
-                       error);
+    return failure(
+        made.memfd_error == ENOMEM || error == ENOMEM ? Errc::out_of_memory : Errc::unsupported,
+        {"cannot publish the process context: no way to name the mapping, so no reader would find "
+         "it: memfd_create: ",
+         ErrorText(made.memfd_error).view(),
+         "; prctl(PR_SET_VMA_ANON_NAME): ", ErrorText(error).view()});
   }
   return {};
 }
 
-void Mapping::write(std::uint64_t published_at_ns) {
-  store<std::uint64_t>(header_->payload, reinterpret_cast<std::uintptr_t>(payload_->data()));
-  store(header_->payload_size, static_cast<std::uint32_t>(payload_->size()));
+/// Unmaps a page that does not have the signature, or keeps it for the next mapping.
+void Mapping::unmap(Spare page) noexcept {
+  spare_ = munmap(page.page, page_size()) == 0 ? Spare{} : page;
+}
+
+void Mapping::write(std::uint64_t published_at_ns) noexcept {
+  store<std::uint64_t>(header_->payload, reinterpret_cast<std::uintptr_t>(payload_.data()));
+  store(header_->payload_size, static_cast<std::uint32_t>(payload_.size()));
   store(header_->published_at_ns, published_at_ns);
+  shown_ = *header_;
 }
 
-void Mapping::remove() {
-  if (!header_) return;
-  munmap(header_, page_size());
-  forget();
+void Mapping::remove() noexcept {
+  if (header_ == nullptr) return;
+  // Should the kernel refuse to unmap it: readers pass over a mapping without the signature.
+  store<std::uint64_t>(header_->published_at_ns, 0);
+  std::memset(static_cast<void*>(header_), 0, sizeof *header_);
+  unmap({header_, memfd_error_, false});
+  clear();
 }
 
-bool Mapping::mapped() const {
+bool Mapping::mapped() const noexcept {
+  if (header_ == nullptr) return false;
   unsigned char resident = 0;
-  return header_ && mincore(header_, page_size(), &resident) == 0;
+  if (mincore(header_, page_size(), &resident) != 0 && errno == ENOMEM) return false;
+  return readable(header_) && std::memcmp(header_, &shown_, sizeof shown_) == 0;
 }
 
-void Mapping::forget() {
+void Mapping::forget() noexcept {
+  if (!spare_.inherited) spare_ = {};
+  clear();
+}
+
+void Mapping::clear() noexcept {
   header_ = nullptr;
-  payload_.reset();
-  previous_.reset();
+  payload_ = {};
+  previous_ = {};
 }
 
 }  // namespace vitrine::context

@@ -2,41 +2,57 @@
 // Source: ../shared/spec/labels.md 2.1 to 2.3.
 #pragma once
 
-#include <memory>
-#include <string>
+#include <cstdint>
 
 #include "abi/process_context.hpp"
+#include "publish/buffer.hpp"
 #include "vitrine/context.hpp"
 
 namespace vitrine::context {
 
+using publish::Buffer;
+
 /// One writer at a time: the caller serialises all calls.
 class Mapping {
  public:
-  bool present() const { return header_ != nullptr; }
+  [[nodiscard]] bool present() const noexcept { return header_ != nullptr; }
 
   /// Puts `payload` on display: in a new mapping, or in place of the payload before.
-  Status show(std::string payload);
+  Status show(Buffer payload) noexcept;
 
   /// Unmaps it.
-  void remove();
+  void remove() noexcept;
 
-  /// Whether this process still has the mapping it made: a fork child does not, a vfork child,
-  /// which lives in its parent's memory, does.
-  bool mapped() const;
+  /// Whether the mapping that was made here is there: not in a fork child, which does not inherit
+  /// it, whatever else it has at that address; but in a vfork child, which lives in its parent's
+  /// memory.
+  [[nodiscard]] bool mapped() const noexcept;
 
   /// In a fork child: the mapping stayed with the parent.
-  void forget();
+  void forget() noexcept;
 
  private:
   using Header = abi::process_context::Header;
 
-  Status create();
-  void write(std::uint64_t published_at_ns);
+  /// A page that is mapped, but not on display: to be made the mapping, or one that the kernel
+  /// refused to unmap. (Another page of that name beside it could confuse readers.)
+  struct Spare {
+    Header* page = nullptr;
+    int memfd_error = 0;    ///< 0: its name is that of a memfd
+    bool inherited = true;  ///< by fork children: it is not marked MADV_DONTFORK yet
+  };
+
+  Status create(Buffer payload) noexcept;
+  void unmap(Spare page) noexcept;
+  void clear() noexcept;
+  void write(std::uint64_t published_at_ns) noexcept;
 
   Header* header_ = nullptr;
-  std::unique_ptr<const std::string> payload_;   ///< on display
-  std::unique_ptr<const std::string> previous_;  ///< kept for readers that are still copying it
+  Spare spare_;
+  int memfd_error_ = 0;  ///< of `header_`, as for a spare page
+  Header shown_{};       ///< what `header_` holds, in memory that a fork child inherits
+  Buffer payload_;       ///< on display
+  Buffer previous_;      ///< kept for readers that are still copying it
 };
 
 }  // namespace vitrine::context

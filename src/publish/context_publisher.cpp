@@ -1,140 +1,189 @@
 #include "publish/context_publisher.hpp"
 
-#include <pthread.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "abi/thread_context.hpp"
-#include "publish/context_encoder.hpp"
-#include "publish/context_environment.hpp"
+#include "publish/bytes.hpp"
+#include "publish/context_status.hpp"
+#include "publish/lock.hpp"
 
 namespace vitrine::context {
 namespace {
 
 namespace record_abi = vitrine::abi::thread_context;
+using publish::Lock;
 
 constexpr std::size_t thread_keys_max = 256;  // an index is one byte
 
+/// Constructed by the compiler, and never destroyed.
+union TheOne {
+  Publisher publisher;
+  constexpr TheOne() noexcept : publisher() {}
+  ~TheOne() {}
+};
+TheOne the_one;
+
+/// Before any thread can fork: the handlers must be there when another thread holds the lock.
+__attribute__((constructor(101))) void handle_forks_at_load() {
+  Publisher::instance().handle_forks();
+}
+
 }  // namespace
 
-Publisher& Publisher::instance() {
-  static Publisher* const publisher = new Publisher;
-  return *publisher;
+Publisher& Publisher::instance() noexcept {
+  return the_one.publisher;
 }
 
-Publisher::Publisher() : pid_(getpid()) {
-  pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+bool Publisher::handle_forks() noexcept {
+  if (!handles_forks_)
+    handles_forks_ = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
+  return handles_forks_;
 }
 
-Status Publisher::publish(std::vector<Attribute> resource, Options options) {
-  const std::lock_guard lock(mutex_);
-  return show(make_content(std::move(resource), std::move(options)), thread_keys_);
+Status Publisher::publish(const std::vector<Attribute>& resource, const Options& options) noexcept {
+  const Lock lock(mutex_);
+  return show_and_keep(make_content(resource, options));
 }
 
-Status Publisher::update(std::vector<Attribute> resource) {
-  const std::lock_guard lock(mutex_);
-  Content content = content_ ? *content_ : make_content({}, {});
-  for (Attribute& attribute : resource) set_attribute(content.resource, std::move(attribute));
-  return show(std::move(content), thread_keys_);
+Status Publisher::update(const std::vector<Attribute>& resource) noexcept {
+  const Lock lock(mutex_);
+  Content next;
+  if (has_content_) {
+    next.resource.set_all(content_.resource);
+    next.attributes.set_all(content_.attributes);
+    next.environment.set_all(content_.environment);
+    next.thread_schema.append(content_.thread_schema.view());
+    next.discarded = content_.discarded;
+    next.at_fork = content_.at_fork;
+  } else {
+    next = make_content({}, {});
+  }
+  for (const Attribute& attribute : resource) next.resource.set(attribute);
+  return show_and_keep(std::move(next));
 }
 
-void Publisher::drop() {
-  const std::lock_guard lock(mutex_);
+void Publisher::drop() noexcept {
+  const Lock lock(mutex_);
   if (!notice_fork()) return;
   mapping_.remove();
-  content_.reset();
+  content_ = {};
+  has_content_ = false;
   dropped_ = true;
 }
 
-std::optional<std::uint8_t> Publisher::key_index(std::string_view name) {
-  const std::lock_guard lock(mutex_);
-  const auto known = std::find(thread_keys_.begin(), thread_keys_.end(), name);
-  const auto index = static_cast<std::uint8_t>(known - thread_keys_.begin());
-  if (known != thread_keys_.end()) return index;
-  if (thread_keys_.size() == thread_keys_max || name.empty() || name.size() > string_max ||
-      !is_utf8(name))
-    return std::nullopt;
+Publisher::KeyIndex Publisher::key_index(std::string_view name) noexcept {
+  const Lock lock(mutex_);
+  const std::size_t index = thread_keys_.find(name);
+  const KeyIndex assigned{KeyIndex::assigned, static_cast<std::uint8_t>(index)};
+  if (index != thread_keys_.size()) return assigned;
+  if (index == thread_keys_max || name.empty() || name.size() > string_max ||
+      !publish::is_utf8(name))
+    return {KeyIndex::refused, 0};
 
-  std::vector<std::string> keys = thread_keys_;
-  keys.emplace_back(name);
-  if (dropped_)
-    thread_keys_ = std::move(keys);  // shown by the next publish()
-  else if (!show(content_ ? *content_ : make_content({}, {}), std::move(keys)))
-    return std::nullopt;
-  return index;
+  const std::size_t before = thread_keys_.values().size();
+  thread_keys_.add(name);
+  Errc why = Errc::none;
+  if (!thread_keys_.ok())
+    why = Errc::out_of_memory;
+  else if (!dropped_)  // else the next publish() shows it
+    why = (has_content_ ? show(content_) : show_and_keep(make_content({}, {}))).code();
+  if (why == Errc::none) return assigned;
+  thread_keys_.remove_last(before);
+  const bool for_good = why == Errc::too_large || why == Errc::invalid_attribute;
+  return {for_good ? KeyIndex::refused : KeyIndex::not_now, 0};
 }
 
-Publisher::Content Publisher::make_content(std::vector<Attribute> resource, Options options) {
+bool Publisher::Content::ok() const noexcept {
+  return complete && resource.ok() && attributes.ok() && environment.ok() && thread_schema.ok();
+}
+
+Publisher::Content Publisher::make_content(const std::vector<Attribute>& resource,
+                                           const Options& options) noexcept {
   Content content;
-  if (options.environment) content.environment = resource_from_environment(content.discarded);
-  if (options.environment && options.thread_schema.empty())
-    options.thread_schema = thread_schema_from_environment(content.discarded);
-  if (options.thread_schema.empty()) options.thread_schema = record_abi::schema_version_released;
-  content.resource = std::move(resource);
-  content.options = std::move(options);
+  std::string_view schema = options.thread_schema;
+  if (options.environment) {
+    content.complete = resource_from_environment(content.environment, content.discarded);
+    if (schema.empty()) schema = thread_schema_from_environment(content.discarded);
+  }
+  if (schema.empty()) schema = record_abi::schema_version_released;
+  content.thread_schema.append(schema);
+  for (const Attribute& attribute : resource) content.resource.set(attribute);
+  for (const Attribute& attribute : options.attributes) content.attributes.set(attribute);
+  content.at_fork = options.at_fork;
   return content;
 }
 
-Status Publisher::show(Content content, std::vector<std::string> thread_keys) {
-  if (Status refused = notice_fork(); !refused) return refused;
-  if (instance_id_.empty()) instance_id_ = random_uuid();
+Status Publisher::show(const Content& content) noexcept {
+  if (!content.ok() || !handle_forks()) return no_memory();
+  if (const Status refused = notice_fork(); !refused) return refused;
+  if (!instance_id_.known) instance_id_ = random_uuid();
 
-  std::vector<Attribute> resource = default_resource(instance_id_);
-  for (const Attribute& attribute : content.environment) set_attribute(resource, attribute);
-  for (const Attribute& attribute : content.resource) set_attribute(resource, attribute);
+  AttributeList resource;
+  set_defaults(resource, instance_id_);
+  resource.set_all(content.environment);
+  resource.set_all(content.resource);
 
-  std::vector<Attribute> attributes;
-  for (const Attribute& attribute : content.options.attributes)
-    set_attribute(attributes, attribute);
-  if (!thread_keys.empty()) {
-    set_attribute(attributes, {record_abi::schema_version_key, content.options.thread_schema});
-    set_attribute(attributes, {record_abi::key_map_key, thread_keys});
+  AttributeList attributes;
+  attributes.set_all(content.attributes);
+  if (thread_keys_.size() != 0) {
+    attributes.set(record_abi::schema_version_key, content.thread_schema.view());
+    attributes.set(record_abi::key_map_key, thread_keys_);
   }
 
-  std::string payload;
-  if (Status bad = encode(resource, attributes, payload); !bad) return bad;
-  if (Status failed = mapping_.show(std::move(payload)); !failed) return failed;
-  content_ = std::move(content);
-  thread_keys_ = std::move(thread_keys);
+  Buffer payload;
+  if (const Status bad = encode(resource, attributes, payload); !bad) return bad;
+  if (const Status failed = mapping_.show(std::move(payload)); !failed) return failed;
   dropped_ = false;
-  return {Errc::none, content_->discarded};
+  return {Errc::none, content.discarded};
 }
 
-/// Forks that run no handlers (the bare system call) are seen here, at the next use.
-Status Publisher::notice_fork() {
-  if (pid_ == getpid()) return {};
-  if (mapping_.mapped())
-    return {Errc::shared_memory, "this process lives in the memory of process " +
-                                     std::to_string(pid_) +
-                                     " (vfork): what it published would be said of that one"};
+Status Publisher::show_and_keep(Content content) noexcept {
+  const Status shown = show(content);
+  if (shown) {
+    content_ = std::move(content);
+    has_content_ = true;
+  }
+  return shown;
+}
+
+/// Forks that run no handlers (the bare system call) are seen here, at the next use. The mapping
+/// shows them as well as the process id does: a child that begins a namespace may have the same one.
+Status Publisher::notice_fork() noexcept {
+  const bool same_id = pid_ == getpid();
+  if (same_id && !mapping_.present()) return {};
+  const bool mapped = mapping_.mapped();
+  if (same_id && mapped) return {};
+  if (mapped)
+    return failure(Errc::shared_memory, {"this process lives in the memory of process ",
+                                         Decimal(static_cast<std::uint64_t>(pid_)).view(),
+                                         " (vfork): what it published would be said of that one"});
   become_child();
   return {};
 }
 
-void Publisher::become_child() {
+void Publisher::become_child() noexcept {
   mapping_.forget();
-  instance_id_.clear();
+  instance_id_ = {};
   pid_ = getpid();
 }
 
-void Publisher::before_fork() {
-  instance().mutex_.lock();
+void Publisher::before_fork() noexcept {
+  pthread_mutex_lock(&instance().mutex_);
 }
 
-void Publisher::after_fork_in_parent() {
-  instance().mutex_.unlock();
+void Publisher::after_fork_in_parent() noexcept {
+  pthread_mutex_unlock(&instance().mutex_);
 }
 
-void Publisher::after_fork_in_child() {
+void Publisher::after_fork_in_child() noexcept {
   Publisher& publisher = instance();
   const bool shown = publisher.mapping_.present();
   publisher.become_child();
-  if (shown &&
-      publisher.content_->options.at_fork == AtFork::republish)  // a failure: nobody to tell
-    static_cast<void>(publisher.show(*publisher.content_, publisher.thread_keys_));
-  publisher.mutex_.unlock();
+  if (shown && publisher.content_.at_fork == AtFork::republish)
+    static_cast<void>(publisher.show(publisher.content_));  // a failure: the next use tries again
+  pthread_mutex_unlock(&publisher.mutex_);
 }
 
 }  // namespace vitrine::context

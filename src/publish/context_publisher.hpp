@@ -1,15 +1,18 @@
 // The one publisher of a process: what is to be on display, in which process, and since when.
+//
+// Whatever a call needs (memory, a mapping) it gets before it changes anything, and it works on
+// copies: a call that fails leaves the publisher, and what is on display, as they were.
 #pragma once
 
+#include <pthread.h>
 #include <sys/types.h>
 
 #include <cstdint>
-#include <mutex>
-#include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 
+#include "publish/context_encoder.hpp"
+#include "publish/context_environment.hpp"
 #include "publish/context_mapping.hpp"
 #include "vitrine/context.hpp"
 
@@ -17,45 +20,66 @@ namespace vitrine::context {
 
 class Publisher {
  public:
+  constexpr Publisher() noexcept = default;
+  Publisher(const Publisher&) = delete;
+  Publisher& operator=(const Publisher&) = delete;
+
   /// Never destroyed: threads may publish while the process exits.
-  static Publisher& instance();
+  static Publisher& instance() noexcept;
 
-  Status publish(std::vector<Attribute> resource, Options options);
-  Status update(std::vector<Attribute> resource);
-  void drop();
+  Status publish(const std::vector<Attribute>& resource, const Options& options) noexcept;
+  Status update(const std::vector<Attribute>& resource) noexcept;
+  void drop() noexcept;
 
+  struct KeyIndex {
+    enum Answer : std::uint8_t { assigned, refused, not_now };
+    Answer answer;
+    std::uint8_t index;
+  };
   /// The index of `name` in the thread records' key map, which is published with it first if it is
-  /// new. nullopt: the map is full, or the name cannot be published.
-  std::optional<std::uint8_t> key_index(std::string_view name);
+  /// new. refused: the map is full, or the name cannot be published. not_now: memory ran out or the
+  /// kernel refused something; a later call may succeed.
+  KeyIndex key_index(std::string_view name) noexcept;
+
+  /// Registers what runs at fork. False: no memory.
+  bool handle_forks() noexcept;
 
  private:
   /// What there is to say of this process, but for what defaults and the key map add.
   struct Content {
-    std::vector<Attribute> resource;
-    Options options;
+    AttributeList resource;
+    AttributeList attributes;
     /// Read once for each publish(): whoever changes the environment later changes it without us,
     /// and reading it meanwhile would not be safe.
-    std::vector<Attribute> environment;
-    std::string discarded;  ///< what was wrong with a variable that is left out
+    AttributeList environment;
+    Buffer thread_schema;
+    const char* discarded = "";  ///< what was wrong with a variable that is left out
+    AtFork at_fork = AtFork::republish;
+    bool complete = true;  ///< false: no memory to read the environment
+
+    [[nodiscard]] bool ok() const noexcept;
   };
 
-  Publisher();
-  static Content make_content(std::vector<Attribute> resource, Options options);
-  Status show(Content content, std::vector<std::string> thread_keys);
-  Status notice_fork();
-  void become_child();
+  static Content make_content(const std::vector<Attribute>& resource,
+                              const Options& options) noexcept;
+  Status show(const Content& content) noexcept;
+  Status show_and_keep(Content content) noexcept;
+  Status notice_fork() noexcept;
+  void become_child() noexcept;
 
-  static void before_fork();
-  static void after_fork_in_parent();
-  static void after_fork_in_child();
+  static void before_fork() noexcept;
+  static void after_fork_in_parent() noexcept;
+  static void after_fork_in_child() noexcept;
 
-  std::mutex mutex_;
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
   Mapping mapping_;
-  std::optional<Content> content_;        ///< none: nothing published yet, or dropped
-  std::vector<std::string> thread_keys_;  ///< position = key index: appended to, never reordered
-  std::string instance_id_;               ///< made up for this process; empty: none yet
-  pid_t pid_;                             ///< of the process that all of this describes
+  Content content_;
+  TextList thread_keys_;      ///< position = key index: appended to, never reordered
+  InstanceId instance_id_{};  ///< made up for this process
+  pid_t pid_ = 0;             ///< of the process that all of this describes; 0: not used yet
+  bool has_content_ = false;  ///< false: nothing published yet, or dropped
   bool dropped_ = false;
+  bool handles_forks_ = false;
 };
 
 }  // namespace vitrine::context

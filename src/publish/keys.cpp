@@ -9,6 +9,8 @@
 #if VITRINE_PUBLISH_OTEL
 #include "publish/key_map.hpp"
 #endif
+#include "publish/lock.hpp"
+#include "publish/thread.hpp"
 
 namespace vitrine::publish {
 namespace {
@@ -39,14 +41,57 @@ std::uint16_t reserved_id(std::string_view name) noexcept {
   return 0;
 }
 
-std::int16_t otel_index(std::string_view name) noexcept {
 #if VITRINE_PUBLISH_OTEL
-  if (const auto index = otel_key_index(name)) return *index;
+
+/// Whether a key may have a tag.otel of `later`.
+std::atomic<bool> any_later{false};
+
+std::int16_t otel_index(std::string_view name) noexcept {
+  bool later = false;
+  if (const auto index = otel_key_index(name, &later)) return *index;
+  return later ? KeyData::later : std::int16_t{-1};
+}
+
+/// Ends the wait of a key: it may be used by other threads meanwhile, which see one tag or the other.
+void settle(KeyData& key, std::int16_t otel) noexcept {
+  std::int16_t expected = KeyData::later;
+  __atomic_compare_exchange_n(&key.tag.otel, &expected, otel, false, __ATOMIC_RELAXED,
+                              __ATOMIC_RELAXED);
+}
+
+/// Puts keys into the key map that it could not take before. Stops at the first that it still cannot
+/// take: the others would fare the same.
+void retry_later_keys() noexcept {
+  // Reset first: who adds one meanwhile sets it again.
+  if (!any_later.exchange(false, std::memory_order_acq_rel)) return;
+  for (const std::atomic<KeyData*>& bucket : table) {
+    for (KeyData* key = bucket.load(std::memory_order_acquire); key != nullptr; key = key->next) {
+      if (key->otel() != KeyData::later) continue;
+      const std::int16_t otel = otel_index(key->name());
+      if (otel == KeyData::later) {
+        any_later.store(true, std::memory_order_release);
+        return;
+      }
+      settle(*key, otel);
+    }
+  }
+}
+
+void note_later_key() noexcept {
+  retry_keys_by(retry_later_keys);
+  any_later.store(true, std::memory_order_release);
+}
+
 #else
-  (void)name;
-#endif
+
+std::int16_t otel_index(std::string_view) noexcept {
   return -1;
 }
+void settle(KeyData&, std::int16_t) noexcept {}
+void retry_later_keys() noexcept {}
+void note_later_key() noexcept {}
+
+#endif
 
 }  // namespace
 
@@ -56,6 +101,8 @@ const KeyData* find_key(std::string_view name) noexcept {
 
 const KeyData* intern(std::string_view name) noexcept {
   if (name.size() > labels::max_key_bytes) return nullptr;
+  handle_forks_and_exits();
+  retry_later_keys();
   std::atomic<KeyData*>& bucket = bucket_of(name);
   if (const KeyData* known = find_in(bucket, name)) return known;
 
@@ -68,18 +115,24 @@ const KeyData* intern(std::string_view name) noexcept {
   if (memory == nullptr) return nullptr;
   std::memset(memory, 0, bytes);
 
-  pthread_mutex_lock(&table_mutex);
-  KeyData* key = find_in(bucket, name);
-  if (key == nullptr && last_id < max_id) {
-    key = new (memory) KeyData();
-    memory = nullptr;
-    key->next = bucket.load(std::memory_order_relaxed);
-    key->tag = {reserved != 0 ? reserved : static_cast<std::uint16_t>(++last_id), otel};
-    key->size = static_cast<std::uint32_t>(name.size());
-    if (!name.empty()) std::memcpy(key->bytes, name.data(), name.size());
-    bucket.store(key, std::memory_order_release);
+  KeyData* key = nullptr;
+  {
+    const Lock lock(table_mutex);
+    key = find_in(bucket, name);
+    if (key == nullptr && last_id < max_id) {
+      key = new (memory) KeyData();
+      memory = nullptr;
+      key->next = bucket.load(std::memory_order_relaxed);
+      key->tag = {reserved != 0 ? reserved : static_cast<std::uint16_t>(++last_id), otel};
+      key->size = static_cast<std::uint32_t>(name.size());
+      if (!name.empty()) std::memcpy(key->bytes, name.data(), name.size());
+      bucket.store(key, std::memory_order_release);
+    }
   }
-  pthread_mutex_unlock(&table_mutex);
+  if (otel == KeyData::later)
+    note_later_key();
+  else if (key != nullptr)
+    settle(*key, otel);  // another thread may have made it, and had less luck
   std::free(memory);
   return key;
 }

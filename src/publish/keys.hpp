@@ -12,12 +12,22 @@ namespace vitrine::labels::detail {
 /// Aligned so that its address plus the size of a short value names both (Question::one).
 struct alignas(32) KeyData {
   KeyData* next;  ///< in its bucket
-  Tag tag;
+  /// `tag.otel` may still change, from `later` to another value: see now().
+  alignas(4) Tag tag;
   std::uint32_t size;
   /// Followed by at least 16 readable bytes, so that short names can be copied whole.
   char bytes[16];
 
   [[nodiscard]] std::string_view name() const noexcept { return {bytes, size}; }
+
+  /// In Tag::otel: the key map could not take the key when it was interned; to be tried again.
+  static constexpr std::int16_t later = -2;
+
+  /// The tag as it is now.
+  [[nodiscard]] Tag now() const noexcept { return {tag.id, otel()}; }
+  [[nodiscard]] std::int16_t otel() const noexcept {
+    return __atomic_load_n(&tag.otel, __ATOMIC_RELAXED);
+  }
 };
 
 static_assert(alignof(KeyData) > Ends::all);
@@ -45,7 +55,8 @@ namespace vitrine::publish {
 
 using labels::detail::KeyData;
 
-/// The key, made if need be; null as Key::ok() says. Locks; may allocate.
+/// The key, made if need be; null as Key::ok() says. Locks; may allocate. Gives keys that are not in
+/// the key map for want of memory another chance.
 const KeyData* intern(std::string_view name) noexcept;
 /// The key if it was interned before, or null. No lock.
 const KeyData* find_key(std::string_view name) noexcept;

@@ -27,6 +27,8 @@ inline bool ask(Question& question, const Thread& thread, const Change& change) 
   for (std::size_t i = 0; i < change.count; ++i) {
     const labels::Label& label = change.labels[i];
     if (!label.key.ok() || label.value.size() > labels::max_value_bytes) return false;
+    // A set made now would lack the attribute, and be taken again when the key map has the key.
+    if (labels::Access::data(label.key)->otel() == KeyData::later) return false;
     const Ends ends = Ends::of(label.value.data(), label.value.size());
     // Two sums at once: multiplications that do not wait for each other.
     head = (head + ends.head + reinterpret_cast<std::uintptr_t>(labels::Access::data(label.key))) *

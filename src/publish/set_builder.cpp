@@ -28,6 +28,14 @@ struct TraceText {
   }
 };
 
+/// The tag of a key of a set: what was not known when the set was made may be by now.
+Tag now(std::string_view key, Tag tag) noexcept {
+  if (tag.id == 0 || tag.otel == KeyData::later) {
+    if (const KeyData* known = find_key(key)) return known->now();
+  }
+  return tag;
+}
+
 /// The labels of a set that are below a change: those that it does not hide.
 class Below {
  public:
@@ -39,10 +47,7 @@ class Below {
       const Entry& entry = base_.data[i];
       if (entry.key.data == nullptr || entry.value.data == nullptr) continue;
       const std::string_view key(entry.key.data, entry.key.size);
-      Tag tag = block_ != nullptr ? tags(*block_)[i] : Tag{0, -1};
-      if (tag.id == 0) {
-        if (const KeyData* known = find_key(key)) tag = known->tag;
-      }
+      const Tag tag = now(key, block_ != nullptr ? tags(*block_)[i] : Tag{0, -1});
       if (tag.id != 0 && is_hidden(tag.id)) continue;
       visit(key, std::string_view(entry.value.data, entry.value.size), tag);
     }
@@ -72,7 +77,7 @@ class Walk {
       const labels::Label& label = change_.labels[i];
       const KeyData& key = *labels::Access::data(label.key);
       if (is_own(key.tag.id, i)) continue;  // the first of two with one key counts
-      visit(key.name(), label.value, key.tag);
+      visit(key.name(), label.value, key.now());
     }
     if (text_.has_trace) {
       visit(trace_id_key, std::string_view(text_.trace_id, sizeof text_.trace_id),
@@ -140,8 +145,8 @@ class Again {
   void own(Visit&& visit) const noexcept {
     for (std::size_t i = 0; i < like_.own(); ++i) {
       const Entry& entry = like_.entries()[i];
-      visit(std::string_view(entry.key.data, entry.key.size),
-            std::string_view(entry.value.data, entry.value.size), tag(i));
+      const std::string_view key(entry.key.data, entry.key.size);
+      visit(key, std::string_view(entry.value.data, entry.value.size), now(key, tag(i)));
     }
   }
 
@@ -170,8 +175,31 @@ class Again {
   bool has_trace_ = false;
 };
 
+/// Which labels are attributes of the record, in order: decided once, when the block is sized. When
+/// it is filled, a key may have entered the key map, or a careless caller changed a value.
+class InRecord {
+ public:
+  void add(bool in_record) noexcept {
+    if (next_ % 64 == 0 && next_ < labels::max_labels) words_[next_ / 64] = 0;
+    if (in_record && next_ < labels::max_labels)
+      words_[next_ / 64] |= std::uint64_t{1} << (next_ % 64);
+    ++next_;
+  }
+  void rewind() noexcept { next_ = 0; }
+  bool take() noexcept {
+    const bool in_record = (words_[next_ / 64] >> (next_ % 64) & 1) != 0;
+    ++next_;
+    return in_record;
+  }
+
+ private:
+  std::uint64_t words_[labels::max_labels / 64];
+  std::size_t next_ = 0;
+};
+
 /// Where the bytes of each label go. A value is an attribute of the record, if its key is in the
-/// key map and the record has room; it is also a string if the attribute had to cut it.
+/// key map, it is UTF-8 as attributes must be, and the record has room; it is also a string if the
+/// attribute had to cut it. Others are strings alone: observers of label sets take any bytes.
 struct Sizes : Layout {
   struct Place {
     std::size_t attribute;  ///< bytes of the value in the record
@@ -179,15 +207,20 @@ struct Sizes : Layout {
     bool in_strings;
   };
 
-  Place add(std::string_view key, std::string_view value, Tag tag) noexcept {
-    Place place{0, false, true};
-    if (tag.otel >= 0) {
+  bool takes(std::string_view value, Tag tag) const noexcept {
+    if (tag.otel < 0) return false;
+    const std::size_t size = utf8_prefix(value, record_abi::attribute_value_max);
+    return attributes + 2 + size <= attributes_max && is_ascii_or_utf8(part_of(value, 0, size));
+  }
+
+  Place add(std::string_view key, std::string_view value, bool in_record) noexcept {
+    Place place{0, in_record, true};
+    if (in_record) {
       place.attribute = utf8_prefix(value, record_abi::attribute_value_max);
-      place.in_record = attributes + 2 + place.attribute <= attributes_max;
-      place.in_strings = !place.in_record || place.attribute != value.size();
+      place.in_strings = place.attribute != value.size();
+      attributes += 2 + place.attribute;
     }
     ++labels;
-    if (place.in_record) attributes += 2 + place.attribute;
     strings += key.size() + (place.in_strings ? value.size() : 0);
     return place;
   }
@@ -201,8 +234,8 @@ class Filler {
         attribute_(block + sizes.attributes_at()),
         string_(block + sizes.strings_at()) {}
 
-  void add(std::string_view key, std::string_view value, Tag tag) noexcept {
-    const Sizes::Place place = placed_.add(key, value, tag);
+  void add(std::string_view key, std::string_view value, Tag tag, bool in_record) noexcept {
+    const Sizes::Place place = placed_.add(key, value, in_record);
     const char* shown = nullptr;
     if (place.in_record) {
       attribute_[0] = static_cast<char>(tag.otel);
@@ -245,8 +278,11 @@ labels::Status check(const Change& change) noexcept {
 template <class Labels>
 Built make(Arena& arena, const Labels& walk, std::size_t behind) noexcept {
   Sizes sizes;
+  InRecord in_record;
   const auto size = [&](std::string_view key, std::string_view value, Tag tag) {
-    sizes.add(key, value, tag);
+    const bool takes = sizes.takes(value, tag);
+    in_record.add(takes);
+    sizes.add(key, value, takes);
   };
   walk.own(size);
   const std::size_t own = sizes.labels;
@@ -260,8 +296,9 @@ Built make(Arena& arena, const Labels& walk, std::size_t behind) noexcept {
   char* memory = static_cast<char*>(claimed.memory);
   begin_block(memory);
   Filler filler(memory, sizes);
+  in_record.rewind();
   const auto fill = [&](std::string_view key, std::string_view value, Tag tag) {
-    filler.add(key, value, tag);
+    filler.add(key, value, tag, in_record.take());
   };
   walk.own(fill);
   walk.inherited(fill);

@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 
+#include <atomic>
+
 #include "publish/in_force.hpp"
 #include "publish/keys.hpp"
 #if VITRINE_PUBLISH_ABI == 1
@@ -16,7 +18,10 @@ namespace {
 void* const gone = reinterpret_cast<void*>(1);
 
 pthread_key_t exit_key;
-bool exit_key_made = false;
+std::atomic<bool> handles_exits{false};
+/// Without it a fork child would show its parent's labels: no thread gets labels before.
+std::atomic<bool> handles_forks{false};
+std::atomic_flag registering = ATOMIC_FLAG_INIT;
 
 void end_labels(Thread& self) noexcept {
 #if VITRINE_PUBLISH_ABI == 1
@@ -45,27 +50,47 @@ void on_fork_child() {
 }
 
 __attribute__((constructor(101))) void at_load() {
-  exit_key_made = pthread_key_create(&exit_key, on_thread_exit) == 0;
-  pthread_atfork(lock_keys, unlock_keys, on_fork_child);
+  handle_forks_and_exits();
 }
 
 }  // namespace
+
+void handle_forks_and_exits() noexcept {
+  if (handles_forks.load(std::memory_order_acquire) &&
+      handles_exits.load(std::memory_order_acquire))
+    return;
+  if (registering.test_and_set(std::memory_order_acquire)) return;  // another thread does it
+  if (!handles_exits.load(std::memory_order_relaxed))
+    handles_exits.store(pthread_key_create(&exit_key, on_thread_exit) == 0,
+                        std::memory_order_release);
+  if (!handles_forks.load(std::memory_order_relaxed))
+    handles_forks.store(pthread_atfork(lock_keys, unlock_keys, on_fork_child) == 0,
+                        std::memory_order_release);
+  registering.clear(std::memory_order_release);
+}
 
 bool exiting(const Thread& self) noexcept {
   return self.arena == gone;
 }
 
 Arena* first_use(Thread& self) noexcept {
-  if (self.arena != nullptr) return nullptr;
+  if (self.arena != nullptr || !handles_forks.load(std::memory_order_acquire)) return nullptr;
   Arena* arena = acquire_arena();
   if (arena == nullptr) return nullptr;
+  // Before the arena is in use: whatever is put in force must be taken down when the thread ends.
+  const bool exits = handles_exits.load(std::memory_order_acquire);
+  if (exits && pthread_setspecific(exit_key, arena) != 0) {
+    retire_arena(arena);
+    return has_arena(self) ? static_cast<Arena*>(self.arena) : nullptr;
+  }
   void* none = nullptr;
   if (!__atomic_compare_exchange_n(&self.arena, &none, arena, false, __ATOMIC_RELAXED,
                                    __ATOMIC_RELAXED)) {
-    retire_arena(arena);  // a signal handler was quicker
+    // A signal handler was quicker. (Its own call made room for the value: this one cannot fail.)
+    if (exits) pthread_setspecific(exit_key, none);
+    retire_arena(arena);
     return static_cast<Arena*>(none);
   }
-  if (exit_key_made) pthread_setspecific(exit_key, arena);
   return arena;
 }
 

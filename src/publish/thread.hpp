@@ -17,6 +17,10 @@ inline Thread& thread() noexcept {
   return *static_cast<Thread*>(VITRINE_TLS_ADDRESS(vitrine_labels_thread));
 }
 
+/// Registers what runs at fork and at the end of a thread, if that failed when the library was
+/// loaded. Not in signal handlers.
+void handle_forks_and_exits() noexcept;
+
 /// Gives the thread an arena at its first use. Null: no memory, or the thread is exiting.
 Arena* first_use(Thread& thread) noexcept;
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <linux/filter.h>
+#include <linux/sched.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <spawn.h>
@@ -126,6 +127,88 @@ TEST(ContextFork, RefusesToSpeakForTheParentInAVforkChild) {
   });
 }
 
+/// A child by the bare system call: no handler runs in it.
+pid_t bare_clone(unsigned long flags = 0) {
+  return static_cast<pid_t>(
+      syscall(SYS_clone, flags | SIGCHLD, nullptr, nullptr, nullptr, nullptr));
+}
+pid_t bare_clone3(unsigned long flags = 0) {
+  clone_args arguments{};
+  arguments.flags = flags;
+  arguments.exit_signal = SIGCHLD;
+  return static_cast<pid_t>(syscall(SYS_clone3, &arguments, sizeof arguments));
+}
+
+void expect_success_of(pid_t child) {
+  ASSERT_GT(child, 0);
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0) << "in the child";
+}
+
+/// What a child by a bare clone can do: 0 if it publishes as itself, and goes on.
+int publishes_as_itself() {
+  if (!context::update({{"back", true}})) return 1;
+  if (value_of(shown(), "process.pid") != own_pid()) return 2;
+  if (!context::update({{"back", false}})) return 3;
+  if (value_of(shown(), "back") != "bool_value: false") return 4;
+  return 0;
+}
+
+// Mapped in the child where the parent has its context, by whoever maps first.
+TEST(ContextFork, KnowsABareCloneWhoseFirstMappingHasTheAddress) {
+  in_fork([] {
+    ASSERT_TRUE(context::publish());
+    const auto parents = read_context(getpid());
+    for (auto* clone_child : {bare_clone, bare_clone3}) {
+      for (const int protection : {PROT_READ | PROT_WRITE, PROT_READ, PROT_NONE}) {
+        const pid_t child = clone_child(0);
+        if (child == 0) {
+          void* here = reinterpret_cast<void*>(parents->address);
+          void* page = mmap(here, parents->bytes, protection,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+          if (page != here) _exit(100);
+          const int failed = publishes_as_itself();
+          // Not overwritten, and still there.
+          if (protection != PROT_NONE && *static_cast<volatile char*>(page) != 0) _exit(101);
+          _exit(munmap(page, parents->bytes) == 0 ? failed : 102);
+        }
+        if (child < 0 && errno == ENOSYS) continue;
+        expect_success_of(child);
+      }
+    }
+    EXPECT_EQ(read_context(getpid())->stamp, parents->stamp);
+    EXPECT_TRUE(context::update({{"who", "parent"}}));
+  });
+}
+
+// In a namespace of its own a child may have its parent's process id: 1.
+TEST(ContextFork, KnowsABareCloneWithTheSameProcessId) {
+  in_fork([] {
+    const unsigned long new_ids = CLONE_NEWPID | (geteuid() == 0 ? 0 : CLONE_NEWUSER);
+    for (auto* clone_child : {bare_clone, bare_clone3}) {
+      const pid_t first = clone_child(new_ids);
+      if (first < 0) GTEST_SKIP() << "no process id namespaces here: " << std::strerror(errno);
+      if (first == 0) {
+        if (getpid() != 1 || !context::update({{"who", "first"}})) _exit(100);
+        // By the address alone: /proc is of another namespace.
+        const pid_t second = clone_child(CLONE_NEWPID);
+        if (second == 0) {
+          if (getpid() != 1) _exit(101);
+          const auto updated = context::update({{"who", "second"}});
+          const bool again = static_cast<bool>(context::update({{"who", "second"}}));
+          _exit(updated && again ? 0 : 102);
+        }
+        int status = -1;
+        if (second < 0 || waitpid(second, &status, 0) != second) _exit(103);
+        if (status != 0) _exit(WIFSIGNALED(status) ? 104 : WEXITSTATUS(status));
+        _exit(context::update({{"who", "first again"}}) ? 0 : 105);
+      }
+      expect_success_of(first);
+    }
+  });
+}
+
 TEST(ContextFork, EndsWithExecAndPosixSpawn) {
   in_fork([] {
     ASSERT_TRUE(context::publish());
@@ -239,6 +322,18 @@ TEST(ContextKernel, DoesWithoutTheExecSealOfNewerKernels) {
     answer(SYS_memfd_create, refuse(EINVAL), 1, 8 /* MFD_NOEXEC_SEAL */);
     ASSERT_TRUE(context::publish());
     EXPECT_THAT(read_context(getpid())->mapping, HasSubstr("/memfd:OTEL_CTX"));
+  });
+}
+
+TEST(ContextKernel, LeavesNoLockWhenAForkFails) {
+  in_fork([] {
+    alarm(20);
+    ASSERT_TRUE(context::publish());
+    answer(SYS_clone, refuse(EAGAIN));  // glibc's fork
+    EXPECT_EQ(fork(), -1);
+    EXPECT_TRUE(context::update({{"after", true}}));
+    EXPECT_TRUE(publish::otel_key_index("after the fork"));
+    EXPECT_THAT(read_context(getpid())->payload, HasSubstr("after the fork"));
   });
 }
 

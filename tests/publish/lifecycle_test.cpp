@@ -95,6 +95,84 @@ TEST(Fork, ScopesOpenAcrossItBringNothingBackInTheChild) {
   }
 }
 
+TEST(Fork, TakesAHandleDownInTheChildAlone) {
+  custom_labels_labelset_t* set = custom_labels_new(0);
+  ASSERT_EQ(custom_labels_set(set, str("tenant"), str("acme"), nullptr), 0);
+  custom_labels_replace(set);
+  EXPECT_TRUE(InChild::run([&](InChild& child) {
+    child.expect(custom_labels_current() == nullptr, "the parent's handle is in force");
+    child.expect(test::record_slot == nullptr, "a record is in force");
+    // The child's copy can be changed, put in force again, and freed.
+    child.expect(custom_labels_set(set, str("tenant"), str("child"), nullptr) == 0, "no change");
+    child.expect(test::v1_slot == nullptr, "a change put it in force");
+    custom_labels_replace(set);
+    child.expect(test::v1_labels() == Labels{{"tenant", "child"}}, "not in force again");
+    custom_labels_free(set);
+    child.expect(test::v1_slot == nullptr, "a handle that was freed is in force");
+    custom_labels_labelset_t* own = custom_labels_new(0);
+    child.expect(own != nullptr && custom_labels_replace(own) == nullptr, "no handle of its own");
+  }));
+  EXPECT_EQ(test::v1_labels(), (Labels{{"tenant", "acme"}}));
+  custom_labels_replace(nullptr);
+  custom_labels_free(set);
+}
+
+TEST(Fork, AHandleFreedWhileInForceGoesAwayInTheChild) {
+  custom_labels_labelset_t* set = custom_labels_new(0);
+  ASSERT_EQ(custom_labels_set(set, str("tenant"), str("acme"), nullptr), 0);
+  std::atomic<int> step{0};
+  std::thread other([&] {
+    custom_labels_replace(set);
+    step = 1;
+    while (step != 2) usleep(100);
+    EXPECT_EQ(test::v1_labels(), (Labels{{"tenant", "acme"}}));
+    custom_labels_replace(nullptr);
+  });
+  while (step != 1) usleep(100);
+  custom_labels_replace(set);
+  EXPECT_TRUE(InChild::run([&](InChild& child) {
+    child.expect(test::v1_slot == nullptr, "in force in the child");
+    custom_labels_free(set);  // another thread of the parent has it in force: it stays, harmlessly
+    for (int i = 0; i < 20'000; ++i) {
+      custom_labels_labelset_t* more = custom_labels_new(0);
+      child.expect(more != nullptr, "no handle");
+      custom_labels_free(more);
+    }
+  }));
+  step = 2;
+  other.join();
+  EXPECT_EQ(test::v1_labels(), (Labels{{"tenant", "acme"}}));
+  custom_labels_replace(nullptr);
+  custom_labels_free(set);
+}
+
+void* fork_in_callback(void* data) {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    const bool none = test::v1_slot == nullptr;
+    *static_cast<int*>(data) = none ? 1 : 2;
+    return data;  // through run_with, in the child
+  }
+  int status = -1;
+  waitpid(pid, &status, 0);
+  EXPECT_EQ(status, 0);
+  return data;
+}
+
+TEST(Fork, InACallbackOfRunWith) {
+  custom_labels_labelset_t* set = custom_labels_new(0);
+  ASSERT_EQ(custom_labels_set(set, str("tenant"), str("acme"), nullptr), 0);
+  custom_labels_replace(set);
+  custom_labels_label_t label{str("route"), str("/")};
+  int in_child = 0;
+  const int error = custom_labels_run_with(set, &label, 1, fork_in_callback, &in_child, nullptr);
+  if (in_child != 0) _exit(in_child == 1 && error == 0 && test::v1_slot == nullptr ? 0 : 1);
+  EXPECT_EQ(error, 0);
+  EXPECT_EQ(test::v1_labels(), (Labels{{"tenant", "acme"}}));
+  custom_labels_replace(nullptr);
+  custom_labels_free(set);
+}
+
 TEST(Fork, ManyThreadsAtWorkMeanwhile) {
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;

@@ -90,6 +90,55 @@ TEST(Record, LongValuesAreCutBetweenCharacters) {
   EXPECT_EQ(test::attribute(*test::own_record(), index_of("tenant")), std::string(255, 'b'));
 }
 
+TEST(Record, LeavesOutWhatIsNotUtf8) {
+  const std::string bad[] = {
+      "\xff", "\x80", "\xc3", "\xc0\x80", "\xed\xa0\x80", "\xe2\x82", "\xf5\x80\x80\x80"};
+  for (const std::size_t size : {0U, 1U, 2U, 3U, 4U, 5U, 7U, 8U, 9U, 15U, 16U, 17U, 40U}) {
+    for (std::size_t at = 0; at <= size; ++at) {
+      for (const std::string& part : bad) {
+        const std::string value = std::string(at, 'a') + part + std::string(size - at, 'z');
+        Scope outer{route, "/cart"};
+        Scope inner{tenant, value};
+        const auto record = *test::own_record();
+        EXPECT_EQ(record.attributes.size(), 1U) << "size " << size << ", at " << at;
+        EXPECT_EQ(test::attribute(record, index_of("route")), "/cart");
+        EXPECT_EQ(test::v1_labels(), (Labels{{"tenant", value}, {"route", "/cart"}}));
+        Scope innermost{route, "/"};  // inherits it
+        EXPECT_EQ(test::own_record()->attributes.size(), 1U);
+        EXPECT_EQ(test::v1_labels(), (Labels{{"tenant", value}, {"route", "/"}}));
+      }
+    }
+  }
+  const std::string good = "zw\xc3\xb6lf \xe2\x82\xac \xf0\x9f\x96\xbc";
+  for (std::size_t before = 0; before < 20; ++before) {
+    const std::string value = std::string(before, 'a') + good;
+    Scope scope{tenant, value};
+    EXPECT_EQ(test::attribute(*test::own_record(), index_of("tenant")), value);
+  }
+}
+
+TEST(Record, LeavesOutLongValuesThatAreNotUtf8) {
+  for (const std::size_t at : {0U, 100U, 252U, 254U}) {
+    std::string value(1000, 'a');
+    value[at] = '\xff';
+    Scope scope{{tenant, value}, {route, "/cart"}};
+    const auto record = *test::own_record();
+    EXPECT_EQ(record.attributes.size(), 1U) << at;
+    EXPECT_EQ(test::attribute(record, index_of("route")), "/cart");
+    EXPECT_EQ(test::v1_labels().at("tenant"), value);
+    EXPECT_EQ(labels::capture().get(tenant), value);
+  }
+}
+
+TEST(Record, LeavesOutKeysThatAreNotUtf8) {
+  const Key key{"k\xff"};
+  ASSERT_TRUE(key.ok());
+  Scope scope{{key, "value"}, {tenant, "acme"}};
+  EXPECT_EQ(test::own_record()->attributes.size(), 1U);
+  EXPECT_EQ(test::v1_labels(), (Labels{{"k\xff", "value"}, {"tenant", "acme"}}));
+  EXPECT_EQ(publish::otel_key_index("k\xff"), std::nullopt);
+}
+
 TEST(Record, StaysWithinTheRecommendedSize) {
   const std::string long_value(200, 'v');
   const Key a{"a"}, b{"b"}, c{"c"}, d{"d"}, e{"e"};
