@@ -4,12 +4,14 @@
 
 namespace vitrine::context {
 
-Status publish(std::vector<Attribute> resource, Options options) {
-  return Publisher::instance().publish(std::move(resource), std::move(options));
+// Copies: what the caller's operator new made is not released here, where there may be another operator
+// delete (without_libstdcxx.cpp).
+Status publish(std::vector<Attribute> resource, Options options) {  // NOLINT
+  return Publisher::instance().publish(resource, options);
 }
 
-Status update(std::vector<Attribute> resource) {
-  return Publisher::instance().update(std::move(resource));
+Status update(std::vector<Attribute> resource) {  // NOLINT
+  return Publisher::instance().update(resource);
 }
 
 void drop() {

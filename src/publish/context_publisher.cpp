@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "abi/thread_context.hpp"
+#include "publish/at_fork.hpp"
 #include "publish/context_encoder.hpp"
 #include "publish/context_environment.hpp"
 
@@ -25,7 +26,7 @@ Publisher& Publisher::instance() {
 }
 
 Publisher::Publisher() : pid_(getpid()) {
-  pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+  publish::at_fork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
 Status Publisher::publish(std::vector<Attribute> resource, Options options) {

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include "publish/at_fork.hpp"
 #include "publish/keys.hpp"
 #if VITRINE_PUBLISH_ABI == 1
 #include "publish/handle.hpp"
@@ -45,7 +46,7 @@ void on_fork_child() {
 
 __attribute__((constructor(101))) void at_load() {
   exit_key_made = pthread_key_create(&exit_key, on_thread_exit) == 0;
-  pthread_atfork(lock_keys, unlock_keys, on_fork_child);
+  at_fork(lock_keys, unlock_keys, on_fork_child);
 }
 
 }  // namespace
