@@ -292,10 +292,10 @@ class [[nodiscard]] Attach {
   VITRINE_EXPORT void open() noexcept;
   VITRINE_EXPORT void close() noexcept;
 
-  detail::Words outer_;
-  std::uint64_t outer_serial_;
+  detail::Words outer_ = {0, 0};
+  std::uint64_t outer_serial_ = 0;
   Set set_;
-  detail::Block* block_;  // null: not ok
+  detail::Block* block_ = nullptr;  // null: not ok
 };
 
 /// Puts a set in force for the life of the returned object.
