@@ -18,6 +18,7 @@ extern "C" {
 // Memory that these allocate never leaves the library, nor do they release any that comes from outside.
 void* vitrine_new(std::size_t) VITRINE_NAMED("_Znwm");
 void vitrine_delete(void*, std::size_t) noexcept VITRINE_NAMED("_ZdlPvm");
+void vitrine_delete_unsized(void*) noexcept VITRINE_NAMED("_ZdlPv");  // clang before 19
 int vitrine_guard_acquire(std::uint64_t*) noexcept VITRINE_NAMED("__cxa_guard_acquire");
 void vitrine_guard_release(std::uint64_t*) noexcept VITRINE_NAMED("__cxa_guard_release");
 
@@ -28,6 +29,10 @@ void* vitrine_new(std::size_t size) {
 }
 
 void vitrine_delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+
+void vitrine_delete_unsized(void* memory) noexcept {
   std::free(memory);
 }
 
