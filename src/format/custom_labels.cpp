@@ -5,6 +5,7 @@
 #include <array>
 
 #include "abi/custom_labels.hpp"
+#include "base/json.hpp"
 #include "format/set_builder.hpp"
 
 namespace vitrine::format {
@@ -26,6 +27,17 @@ struct StringRead {
   std::size_t wanted;
   std::string* into;
 };
+
+/// Other writers of v1 put the ids of a trace under these names as raw bytes, ours as text. Text is what
+/// everything behind the decoder sees, so that filters, groups and redaction take both for the same. Hex digits
+/// alone are text that is as short: a 64-bit trace id.
+void as_text_if_raw_id(Label& label, std::uint64_t length) {
+  const std::size_t raw_bytes = label.key == "trace_id" ? 16 : label.key == "span_id" ? 8 : 0;
+  if (raw_bytes == 0 || length != raw_bytes || label.value.size() != raw_bytes) return;
+  if (label.value.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos) return;
+  label.value =
+      hex_id({reinterpret_cast<const std::uint8_t*>(label.value.data()), label.value.size()});
+}
 
 /// One pass over the label array, chunk by chunk. Keys come in one batch, then the values of those
 /// keys that were new: a duplicate's value is not read.
@@ -144,6 +156,8 @@ bool ArrayDecoder::decode_chunk(std::size_t first, std::span<const layout::Label
   for (std::size_t i = 0; i < values; ++i) strings_[i].into = &set_.label(already + i).value;
   read_strings();
   for (const StringRead& value : strings_) note_cut("value", value);
+  for (std::size_t i = 0; i < values; ++i)
+    as_text_if_raw_id(set_.label(already + i), strings_[i].source.len);
   return more;
 }
 

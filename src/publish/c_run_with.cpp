@@ -10,6 +10,7 @@
 #include "publish/handle.hpp"
 #include "publish/keys.hpp"
 #include "publish/thread.hpp"
+#include "publish/weak_unwinding.hpp"
 
 namespace vitrine::publish {
 namespace {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "abi/thread_context.hpp"
+#include "publish/at_fork.hpp"
 #include "publish/bytes.hpp"
 #include "publish/context_status.hpp"
 #include "publish/lock.hpp"
@@ -38,13 +39,13 @@ Publisher& Publisher::instance() noexcept {
 
 bool Publisher::handle_forks() noexcept {
   if (!handles_forks_)
-    handles_forks_ = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
+    handles_forks_ = publish::at_fork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
   return handles_forks_;
 }
 
 Status Publisher::publish(const std::vector<Attribute>& resource, const Options& options) noexcept {
   const Lock lock(mutex_);
-  return show_and_keep(make_content(resource, options));
+  return show_and_keep(make_content(&resource, &options));
 }
 
 Status Publisher::update(const std::vector<Attribute>& resource) noexcept {
@@ -58,7 +59,7 @@ Status Publisher::update(const std::vector<Attribute>& resource) noexcept {
     next.discarded = content_.discarded;
     next.at_fork = content_.at_fork;
   } else {
-    next = make_content({}, {});
+    next = make_content(nullptr, nullptr);
   }
   for (const Attribute& attribute : resource) next.resource.set(attribute);
   return show_and_keep(std::move(next));
@@ -88,7 +89,7 @@ Publisher::KeyIndex Publisher::key_index(std::string_view name) noexcept {
   if (!thread_keys_.ok())
     why = Errc::out_of_memory;
   else if (!dropped_)  // else the next publish() shows it
-    why = (has_content_ ? show(content_) : show_and_keep(make_content({}, {}))).code();
+    why = (has_content_ ? show(content_) : show_and_keep(make_content(nullptr, nullptr))).code();
   if (why == Errc::none) return assigned;
   thread_keys_.remove_last(before);
   const bool for_good = why == Errc::too_large || why == Errc::invalid_attribute;
@@ -99,19 +100,24 @@ bool Publisher::Content::ok() const noexcept {
   return complete && resource.ok() && attributes.ok() && environment.ok() && thread_schema.ok();
 }
 
-Publisher::Content Publisher::make_content(const std::vector<Attribute>& resource,
-                                           const Options& options) noexcept {
+Publisher::Content Publisher::make_content(const std::vector<Attribute>* resource,
+                                           const Options* options) noexcept {
   Content content;
-  std::string_view schema = options.thread_schema;
-  if (options.environment) {
+  std::string_view schema;
+  if (options != nullptr) {
+    schema = options->thread_schema;
+    content.at_fork = options->at_fork;
+    for (const Attribute& attribute : options->attributes) content.attributes.set(attribute);
+  }
+  if (options == nullptr || options->environment) {
     content.complete = resource_from_environment(content.environment, content.discarded);
     if (schema.empty()) schema = thread_schema_from_environment(content.discarded);
   }
   if (schema.empty()) schema = record_abi::schema_version_released;
   content.thread_schema.append(schema);
-  for (const Attribute& attribute : resource) content.resource.set(attribute);
-  for (const Attribute& attribute : options.attributes) content.attributes.set(attribute);
-  content.at_fork = options.at_fork;
+  if (resource != nullptr) {
+    for (const Attribute& attribute : *resource) content.resource.set(attribute);
+  }
   return content;
 }
 

@@ -60,8 +60,9 @@ class Publisher {
     [[nodiscard]] bool ok() const noexcept;
   };
 
-  static Content make_content(const std::vector<Attribute>& resource,
-                              const Options& options) noexcept;
+  /// Null: none, and the options that there are by default.
+  static Content make_content(const std::vector<Attribute>* resource,
+                              const Options* options) noexcept;
   Status show(const Content& content) noexcept;
   Status show_and_keep(Content content) noexcept;
   Status notice_fork() noexcept;

@@ -4,31 +4,51 @@
 
 #include "publish/thread.hpp"
 
-// Thread-local names for parts of one object cannot be said in C++. "R": the linker keeps the
-// section though nothing in the program refers to it.
+// Thread-local names for parts of one object cannot be said in C++, so assembler defines them. "R": the
+// linker keeps the section though nothing in the program refers to it.
+//
+// Link-time optimisation decides where the text stands. Symbols that assembler outside functions
+// defines are in LLVM's table of a module's symbols, but not as thread-local ones, and lld refuses
+// those for the references to vitrine_labels_thread ("TLS attribute mismatch"): it is defined inside a
+// function, which is never called. The public names, to which nothing in a program refers, must be in
+// that table, or lld exports none of them. gcc has no such table, but may put what is outside
+// functions into another object than them.
 // clang-format off
-#define VITRINE_TLS_NAME(name, size) \
-  ".globl " name "\n"                \
-  ".type " name ", @object\n"        \
-  ".size " name ", " size "\n"       \
-  name ":\n"
+#define VITRINE_TLS_NAME(name, offset, size)      \
+  ".globl " name "\n"                             \
+  ".type " name ", @object\n"                     \
+  ".size " name ", " size "\n"                    \
+  ".set " name ", vitrine_labels_thread + " offset "\n"
+#if VITRINE_PUBLISH_ABI == 0
+#define VITRINE_TLS_NAMES VITRINE_TLS_NAME("custom_labels_thread_local_data", "0", "16")
+#elif VITRINE_PUBLISH_OTEL
+#define VITRINE_TLS_NAMES                               \
+  VITRINE_TLS_NAME("otel_thread_ctx_v1", "0", "8")      \
+  VITRINE_TLS_NAME("custom_labels_current_set", "8", "8")
+#else
+#define VITRINE_TLS_NAMES VITRINE_TLS_NAME("custom_labels_current_set", "8", "8")
+#endif
+#ifdef __clang__
+#define VITRINE_TLS_NAMES_INSIDE
+__asm__(VITRINE_TLS_NAMES);
+#else
+#define VITRINE_TLS_NAMES_INSIDE VITRINE_TLS_NAMES
+#endif
 
-__asm__(
+namespace vitrine::publish {
+__attribute__((used, noinline)) static void define_thread_symbols() {
+  __asm__(
     ".pushsection .tbss.vitrine_labels,\"awTR\",@nobits\n"
     ".balign 32\n"
-    VITRINE_TLS_NAME("vitrine_labels_thread", "32")
-#if VITRINE_PUBLISH_ABI == 0
-    VITRINE_TLS_NAME("custom_labels_thread_local_data", "16")
+    ".globl vitrine_labels_thread\n"
+    ".type vitrine_labels_thread, @object\n"
+    ".size vitrine_labels_thread, 32\n"
+    "vitrine_labels_thread:\n"
     ".zero 32\n"
-#else
-#if VITRINE_PUBLISH_OTEL
-    VITRINE_TLS_NAME("otel_thread_ctx_v1", "8")
-#endif
-    ".zero 8\n"
-    VITRINE_TLS_NAME("custom_labels_current_set", "8")
-    ".zero 24\n"
-#endif
+    VITRINE_TLS_NAMES_INSIDE
     ".popsection\n");
+}
+}  // namespace vitrine::publish
 // clang-format on
 
 extern "C" {

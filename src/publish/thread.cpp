@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "publish/at_fork.hpp"
 #include "publish/in_force.hpp"
 #include "publish/keys.hpp"
 #if VITRINE_PUBLISH_ABI == 1
@@ -64,7 +65,7 @@ void handle_forks_and_exits() noexcept {
     handles_exits.store(pthread_key_create(&exit_key, on_thread_exit) == 0,
                         std::memory_order_release);
   if (!handles_forks.load(std::memory_order_relaxed))
-    handles_forks.store(pthread_atfork(lock_keys, unlock_keys, on_fork_child) == 0,
+    handles_forks.store(at_fork(lock_keys, unlock_keys, on_fork_child) == 0,
                         std::memory_order_release);
   registering.clear(std::memory_order_release);
 }

@@ -8,15 +8,16 @@ VITRINE_ROOTS=${2:?}
 # shellcheck source=roots.sh
 . "$(dirname "$0")/roots.sh"
 source=$(realpath "$1") release=$3
+there=/srv/vitrine  # where other users can enter, as whom some tests run
 service=
 at_end() { [ -z "$service" ] || kill "$service" 2>/dev/null || true; }
 
 echo "== a minimal Debian ($release)"
 make_root bare "$release" ca-certificates git
 # What is committed, as a clone has it.
-quiet git -c safe.directory='*' clone --no-hardlinks "file://$source" "$work/bare/root/vitrine"
-echo "at $(git -C "$work/bare/root/vitrine" log -1 --format='%h %s')"
-run() { inside bare sh -c "cd /root/vitrine && exec ./run $*"; }
+quiet git -c safe.directory='*' clone --no-hardlinks "file://$source" "$work/bare$there"
+echo "at $(git -C "$work/bare$there" log -1 --format='%h %s')"
+run() { inside bare sh -c "cd $there && exec ./run $*"; }
 
 echo "== ./run demo"
 begin=$SECONDS
@@ -36,7 +37,7 @@ page=$(sed -n 's/.*to be opened in a browser: //p' "$work/demo")
 
 echo "== ./run package"
 run package >"$work/package" 2>&1 || { tail -n 40 "$work/package"; fail "packages are not made"; }
-made=$work/bare/root/vitrine/build/packages
+made=$work/bare$there/build/packages
 ls -l "$made"
 
 if [ "${4:-}" = test ]; then
@@ -57,7 +58,7 @@ quiet inside other sh -c 'apt-get install -y --no-install-recommends man-db /pac
 inside other vitrine --version
 inside other vitrine doctor >"$work/doctor" || true
 grep -q '^modes' "$work/doctor" || { cat "$work/doctor"; fail "vitrine doctor failed"; }
-chroot "$work/bare" /root/vitrine/build/release/bin/vitrine-demo-service --seconds 300 >"$work/service" &
+chroot "$work/bare" "$there/build/release/bin/vitrine-demo-service" --seconds 300 >"$work/service" &
 service=$!
 until [ -s "$work/service" ]; do kill -0 "$service" || fail "the demo's service ends"; sleep 0.1; done
 inside other vitrine ps >"$work/ps" || fail "vitrine ps failed"

@@ -24,6 +24,28 @@ TEST(CustomLabelsV1, ReadsLabelsInTheOrderOfTheArray) {
   EXPECT_FALSE(decoded->needs_key_map_refresh);
 }
 
+TEST(CustomLabelsV1, RawIdsOfATraceAreShownAsText) {
+  const std::string raw("\x00\x01\x02\x03\x04\x05\x06\x07\x80\x90\xa0\xb0\xc0\xd0\xe0\xff", 16);
+  auto decoded = decode_v1(LabelImage()
+                               .label("trace_id", raw)
+                               .label("span_id", raw.substr(8))
+                               .label("tenant", raw.substr(8)));
+  ASSERT_TRUE(decoded) << decoded.error().message;
+  EXPECT_THAT(decoded->set.labels,
+              ElementsAre(Label{"trace_id", "00010203040506078090a0b0c0d0e0ff"},
+                          Label{"span_id", "8090a0b0c0d0e0ff"}, Label{"tenant", raw.substr(8)}));
+}
+
+TEST(CustomLabelsV1, OtherValuesOfIdsStayAsTheyAre) {
+  // Text of a whole id, of 64 bits, and what is no id of either form.
+  for (const char* text : {"0123456789abcdef0123456789abcdef", "0123456789ABCDEF", "none", ""}) {
+    auto decoded = decode_v1(LabelImage().label("trace_id", text).label("span_id", "01234567"));
+    ASSERT_TRUE(decoded) << decoded.error().message;
+    EXPECT_THAT(decoded->set.labels,
+                ElementsAre(Label{"trace_id", text}, Label{"span_id", "01234567"}));
+  }
+}
+
 TEST(CustomLabelsV1, NullSlotIsAnEmptySet) {
   BufferMemory memory;
   memory.place(slot_at, Bytes().u64(0));

@@ -77,6 +77,23 @@ for way in FetchContent add_subdirectory; do
     { echo "it built more than asked"; exit 1; }
 done
 
+# All of it by link-time optimisation, the publishing side too.
+lto() {  # lto C++-COMPILER FLAG LINKER
+  local build=$work/lto-$1-$2-$3 cc=gcc ar=gcc-ar
+  [[ $1 != clang* ]] || { cc=clang; ar=llvm-ar; }
+  quiet cmake -S "$project" -B "$build" -G Ninja "-DVITRINE_SOURCE=$source" -DVITRINE_WAY=add_subdirectory \
+    "-DCMAKE_CXX_COMPILER=$1" "-DCMAKE_C_COMPILER=$cc" "-DCMAKE_CXX_FLAGS=-O2 $2" \
+    "-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=$3" \
+    "-DCMAKE_AR=$(command -v $ar)" "-DCMAKE_RANLIB=/bin/true"
+  quiet cmake --build "$build" --target with_publish
+  check "$build/with_publish" 1 custom_labels_current_set:8 otel_thread_ctx_v1:8
+}
+for linker in bfd gold mold; do
+  lto g++ -flto=auto $linker
+done
+lto clang++ -flto lld
+lto clang++ -flto=thin lld
+
 # What is not there is said, by name.
 refuse() {  # refuse COMPONENT TEXT
   local said

@@ -42,6 +42,11 @@ try g++ -std=c++17 -O2 -fno-exceptions -fno-rtti -static-pie
 try g++ -std=c++20 -O2 -fuse-ld=gold -s -ffunction-sections -Wl,--gc-sections
 try clang++ -std=c++17 -O1 -fuse-ld=lld
 try clang++ -std=c++20 -fPIC -fuse-ld=mold -s
+try clang++ -std=c++17 -O2 -fuse-ld=lld -flto
+try clang++ -std=c++17 -O2 -fuse-ld=lld -flto=thin
+for linker in bfd gold mold; do
+  try g++ -std=c++17 -O2 -flto=auto "-fuse-ld=$linker"
+done
 
 # Probes, of C and of C++.
 for compiler in "gcc -std=c99" "g++ -std=c++11" "clang -std=c11" "clang++ -std=c++20"; do

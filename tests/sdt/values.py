@@ -10,7 +10,7 @@ import pathlib
 import sys
 import tempfile
 
-from build import INCLUDE, SDT, cases, run
+from build import INCLUDE, SDT, STRICT, cases, run
 
 VITRINE = sys.argv[2]
 
@@ -20,14 +20,14 @@ def number(value):
     return int(value) if isinstance(value, str) and value.lstrip("-").isdigit() else value
 
 
-def traced(folder, command):
+def traced(folder, source, least, command):
     path = pathlib.Path(folder) / "subject"
     said_path = pathlib.Path(folder) / "said"
-    run(*command, INCLUDE, SDT / "values/values.c", "-o", path)
+    run(*command, INCLUDE, SDT / "values" / source, "-o", path)
     shown = run(VITRINE, "trace", "values:*", "--json", "--exec", "--", path, said_path).splitlines()
     said = [json.loads(line) for line in said_path.read_text().splitlines()]
     shown = [json.loads(line) for line in shown]
-    assert len(said) >= 17, said
+    assert len(said) >= least, said
     for fired, event in itertools.zip_longest(said, shown):
         assert fired and event and event["probe"] == fired["probe"], f"fired {fired}, shown {event}"
         arguments = [number(a) for a in event["args"]]
@@ -43,9 +43,19 @@ def main():
                     continue
                 code = ["-fPIE", "-pie"] if kind == "-pie" else ["-fno-pie", "-no-pie"]
                 language = ["-x", "c++"] if "++" in compiler else []
-                yield (f"{compiler} {level} {kind}", traced, folder, [compiler, level, *code, *language])
+                yield (f"{compiler} {level} {kind}", traced, folder, "values.c", 17,
+                       [compiler, level, *code, *language])
 
-        return cases(programs)
+        def fields():
+            for compiler, level, header in itertools.product(
+                    (["gcc"], ["gcc", "-std=c99"], ["clang"], ["g++", "-std=c++11"], ["g++"], ["clang++", "-std=c++11"], ["clang++"]),
+                    ("-O0", "-O2"), ([], ["-DCOMPAT"])):
+                language = ["-x", "c++"] if "++" in compiler[0] else []
+                command = [*compiler, level, *header]
+                yield (f"fields, {' '.join(command)}", traced, folder, "fields.c", 4 if header else 8,
+                       [*command, *STRICT, "-Wno-pedantic", *language])
+
+        return cases(programs, fields)
 
 
 if __name__ == "__main__":

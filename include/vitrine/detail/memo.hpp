@@ -56,7 +56,7 @@ struct Links {
   static constexpr std::uintptr_t replacement = 1;  ///< a bit that no block's address has
 
   static Links& of(Block* block) noexcept {
-    return *reinterpret_cast<Links*>(reinterpret_cast<char*>(block) + at);
+    return *static_cast<Links*>(static_cast<void*>(reinterpret_cast<char*>(block) + at));
   }
   static const Links& of(const Block* block) noexcept { return of(const_cast<Block*>(block)); }
 

@@ -22,7 +22,12 @@
 /* Bytes that are passed; negative for an integer with a sign. */
 #define VITRINE_SIGNED_SIZE(x) \
   (VITRINE_HAS_SIGN(x) ? -(int)sizeof(VITRINE_DECAYED(x)) : (int)sizeof(VITRINE_DECAYED(x)))
+/* clang takes no bit-field where memory is among the constraints, but its value. */
+#ifdef __clang__
+#define VITRINE_VALUE(x) ((void)0, (x))
+#else
 #define VITRINE_VALUE(x) (x)
+#endif
 
 #define VITRINE_IS_TYPE(x, type) __builtin_types_compatible_p(VITRINE_DECAYED(x), type)
 #define VITRINE_IS_C_STRING(x) (VITRINE_IS_TYPE(x, char*) || VITRINE_IS_TYPE(x, const char*))

@@ -36,12 +36,14 @@ struct Passed {
   typedef typename std::decay<T>::type type;
   static constexpr int signed_size =
       HasSign<type>::value ? -static_cast<int>(sizeof(type)) : static_cast<int>(sizeof(type));
-  /// A variable stays the variable, so that the compiler may pass it where it is.
   typedef typename std::remove_reference<T>::type object;
+  /// A scalar is passed as its value: no reference binds to a bit-field, nor with g++ to a field of a
+  /// packed structure. An object of a class stays that object, because a copy may have side effects.
   typedef typename std::conditional<
-      std::is_lvalue_reference<T>::value && !std::is_array<object>::value &&
-          !std::is_function<object>::value,
-      T, typename std::conditional<std::is_class<type>::value, type&&, type>::type>::type operand;
+      std::is_scalar<type>::value, type,
+      typename std::conditional<std::is_lvalue_reference<T>::value, T,
+                                typename std::conditional<std::is_class<type>::value, type&&,
+                                                          type>::type>::type>::type operand;
 };
 
 #define VITRINE_IS_FLOATING(x) (__builtin_classify_type(x) == 8)
