@@ -1,5 +1,9 @@
 #include "publish/in_force.hpp"
 
+#if VITRINE_PUBLISH_ABI == 1
+#include "publish/handle.hpp"
+#endif
+
 namespace vitrine::publish {
 
 using labels::detail::Links;
@@ -25,6 +29,13 @@ void end_out_of_order(Block* above, const Block& block, const Words& outer,
 }
 
 }  // namespace
+
+Words settled_outer_words(Thread& self) noexcept {
+#if VITRINE_PUBLISH_ABI == 1
+  if (is_unsettled(self)) return settle(self);
+#endif
+  return outer_words(self);
+}
 
 void take_out_of_force(Thread& self, const Words& outer, std::uint64_t outer_serial,
                        const Block& block) noexcept {

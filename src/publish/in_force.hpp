@@ -18,6 +18,10 @@ inline Words outer_words(const Thread& self) noexcept {
   return labels::detail::in_force(self);
 }
 
+/// What is in force, where it is none of our sets: the program may have assigned a handle to the
+/// slot. A slow path's alone.
+Words settled_outer_words(Thread& self) noexcept;
+
 /// `outer`, unless it was one of our sets (`serial` not 0) and its memory holds another by now.
 inline Words still_there(const Words& outer, std::uint64_t serial) noexcept {
   if (serial != 0) {

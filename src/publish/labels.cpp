@@ -1,9 +1,11 @@
 // Scopes, captured sets, and what is in force: the C++ interface.
+#include <new>
 #include <vitrine/labels.hpp>
 
 #include "publish/in_force.hpp"
 #include "publish/keys.hpp"
 #include "publish/memo.hpp"
+#include "publish/pinned_entries.hpp"
 #include "publish/set_builder.hpp"
 #include "publish/thread.hpp"
 
@@ -69,11 +71,12 @@ Words Set::words() const noexcept {
 }
 
 Set capture() noexcept {
-  const Words words = detail::in_force(publish::thread());
+  Words words = detail::in_force(publish::thread());
   if (Block* block = publish::block_of(words)) {
     block->page().pin();
     return Access::adopt(block, Status::ok);
   }
+  words = publish::settled_outer_words(publish::thread());
   if (publish::entries_of(words).size == 0) return {};
   return build_pinned(words, {nullptr, 0, nullptr});  // another writer's: a copy
 }
@@ -88,7 +91,7 @@ void Attach::open() noexcept {
     block_ = nullptr;
     return;
   }
-  outer_ = publish::outer_words(self);
+  outer_ = publish::settled_outer_words(self);
   const Block* outer = publish::block_of(outer_);
   outer_serial_ = outer == nullptr ? 0 : outer->serial();
   detail::put_in_force(self, block_->links.words);
@@ -100,7 +103,7 @@ void Attach::close() noexcept {
 
 std::optional<std::string_view> get(Key key) noexcept {
   if (!key.ok()) return std::nullopt;
-  return find(detail::entries_in_force(), key.name());
+  return find(publish::entries_shown(publish::thread()), key.name());
 }
 
 std::optional<Trace> trace() noexcept {
@@ -116,8 +119,14 @@ std::optional<Trace> trace() noexcept {
   return trace;
 }
 
-detail::Entries detail::entries_in_force() noexcept {
-  return publish::entries_of(in_force(publish::thread()));
+detail::EntriesInForce::EntriesInForce() noexcept {
+  static_assert(sizeof room_ >= sizeof(publish::PinnedEntries) &&
+                alignof(EntriesInForce) >= alignof(publish::PinnedEntries));
+  all_ = (new (room_) publish::PinnedEntries(in_force(publish::thread())))->get();
+}
+
+detail::EntriesInForce::~EntriesInForce() {
+  std::launder(reinterpret_cast<publish::PinnedEntries*>(room_))->~PinnedEntries();
 }
 
 }  // namespace vitrine::labels

@@ -42,8 +42,7 @@ Scope::Entered Scope::open(const Label* labels, std::size_t count, const Trace* 
   }
   const Words outer = publish::outer_words(self);
   const Block* parent = publish::block_of(outer);
-  if (parent == nullptr && publish::entries_of(outer).size != 0)
-    return open_unasked(labels, count, trace);
+  if (parent == nullptr && question.below() != 0) return open_unasked(labels, count, trace);
   Block* block = append_to(arena, parent, labels, count);
   if (block == nullptr) {
     const publish::Built built = publish::build(arena, outer, change);
@@ -63,7 +62,7 @@ Scope::Entered Scope::open_unasked(const Label* labels, std::size_t count,
   Arena* arena = publish::arena_of(self);
   if (arena == nullptr)
     return failed(publish::exiting(self) ? Status::thread_exiting : Status::out_of_memory);
-  const Words outer = publish::outer_words(self);
+  const Words outer = publish::settled_outer_words(self);
   const publish::Built built = publish::build(*arena, outer, {labels, count, trace});
   if (built.block == nullptr) return failed(built.status);
   return enter(self, outer, built.block);

@@ -3,6 +3,7 @@
 #include "publish/block_layout.hpp"
 #include "publish/bytes.hpp"
 #include "publish/keys.hpp"
+#include "publish/pinned_entries.hpp"
 
 namespace vitrine::publish {
 namespace {
@@ -33,7 +34,7 @@ struct TraceText {
 class Walk {
  public:
   Walk(Words base, const Change& change, const TraceText& text) noexcept
-      : base_(entries_of(base)), block_(block_of(base)), change_(change), text_(text) {}
+      : block_(block_of(base)), base_(base, block_), change_(change), text_(text) {}
 
   template <class Visit>
   void own(Visit&& visit) const noexcept {
@@ -55,8 +56,8 @@ class Walk {
 
   template <class Visit>
   void inherited(Visit&& visit) const noexcept {
-    for (std::size_t i = 0; i < base_.size; ++i) {
-      const Entry& entry = base_.data[i];
+    for (std::size_t i = 0; i < base_.get().size; ++i) {
+      const Entry& entry = base_.get().data[i];
       if (entry.key.data == nullptr || entry.value.data == nullptr) continue;
       const std::string_view key(entry.key.data, entry.key.size);
       Tag tag = block_ != nullptr ? tags(*block_)[i] : Tag{0, -1};
@@ -80,8 +81,8 @@ class Walk {
     return false;
   }
 
-  labels::detail::Entries base_;
   const Block* block_;
+  PinnedEntries base_;
   const Change& change_;
   const TraceText& text_;
 };

@@ -18,12 +18,9 @@ pthread_key_t exit_key;
 bool exit_key_made = false;
 
 void take_down(Thread& self) noexcept {
-  const Words last = in_force(self);
   put_in_force(self, Words{0, 0});
 #if VITRINE_PUBLISH_ABI == 1
-  let_go(last);
-#else
-  (void)last;
+  if (has_arena(self)) let_go_of_all(*static_cast<Arena*>(self.arena));
 #endif
 }
 
