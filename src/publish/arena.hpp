@@ -95,11 +95,14 @@ inline constexpr std::size_t memo_entries = 64;
 /// What a thread has to do with the sets of the C interface (handle.hpp).
 struct HandleUse {
   static constexpr int levels = 4;
+  static constexpr std::uint64_t counted = 1;
 
-  Cells* cells;          ///< null: not used yet
-  Version* shown;        ///< the version that it was last given a pointer into; held
-  Handle* held[levels];  ///< in force, and below scopes; the last first
-  bool settling;         ///< `held` is being changed: a handler that sees this leaves it alone
+  Cells* cells;    ///< null: not used yet
+  Version* shown;  ///< the version that it was last given a pointer into; held
+  /// The handles in force, and below scopes, the last first; 0: none. One of another thread's is
+  /// held, and has `counted` added.
+  std::uint64_t held[levels];
+  bool settling;  ///< `held` is being changed: a handler that sees this leaves it alone
 };
 
 struct Arena {

@@ -45,7 +45,9 @@ const custom_labels_label_t* custom_labels_get(LabelSet* set, String key) {
   if (key.buf == nullptr) return nullptr;
   if (const Handle* handle = handle_of(set)) {
     const Version* version = show_version(*handle, thread());
-    return version == nullptr ? nullptr : find_label(version->labels(), version->count, key);
+    if (version == nullptr) return nullptr;
+    const std::size_t index = find_index(version->labels(), version->count, key);
+    return index < version->count ? version->labels() + index : nullptr;
   }
   const PinnedEntries entries(words_of(set));
   return find_label(reinterpret_cast<const Label*>(entries.get().data), entries.get().size, key);
@@ -56,8 +58,12 @@ int custom_labels_set(LabelSet* set, String key, String value, String* old_value
   if (handle == nullptr) return why_not_editable(set);
   if (const int error = check_key(key)) return error;
   if (const int error = check_value(value)) return error;
-  settle_if_need_be(thread());
+  Thread& self = thread();
+  settle_if_need_be(self);
   const Label label{key, value};
+  Cells* cells = cells_here(self);
+  if (cells != nullptr && old_value_out == nullptr && replace_value(*handle, *cells, label))
+    return 0;
   return edit(*handle, {&label, 1}, old_value_out);
 }
 
@@ -105,25 +111,24 @@ void custom_labels_free(LabelSet* set) {
 LabelSet* custom_labels_replace(LabelSet* set) {
   Thread& self = thread();
   const auto to = reinterpret_cast<std::uint64_t>(set);
-  const volatile std::uint64_t* now = vitrine::labels::detail::words_in_force(self);
-  const std::uint64_t before = now[1];
-  Handle* handle = handle_of(set);
-  if (__builtin_expect(is_unsettled(self) || !vitrine::labels::detail::has_arena(self) ||
-                           (handle == nullptr && set != nullptr),
-                       0))
-    return reinterpret_cast<LabelSet*>(replace_slowly(self, to));
-  // Only handles and no set at all from here on: there is no record, and one word changes.
-  HandleUse& use = static_cast<Arena*>(self.arena)->handles;
-  Handle* held = use.held[0];
-  if (handle != nullptr) handle->cell.hold(use.cells);
-  use.held[0] = handle;
-  vitrine::labels::detail::store_fence();
-  const_cast<volatile std::uint64_t*>(now)[1] = to;
-  local_fence();
-  // By a branch, so that the next call does not wait for what this one loaded.
-  if (held == nullptr) return nullptr;
-  held->cell.let_go(use.cells);
-  return reinterpret_cast<LabelSet*>(before);
+  if (__builtin_expect(vitrine::labels::detail::has_arena(self), 1)) {
+    HandleUse& use = static_cast<Arena*>(self.arena)->handles;
+    auto* slot = reinterpret_cast<volatile std::uint64_t*>(&self.slot);
+    const std::uint64_t before = slot[1];
+    // Only handles of this thread, or none: there is no record, and one word changes. A cell's
+    // owner says enough: no other set has it there.
+    if (__builtin_expect(slot[0] == 0 && before == use.held[0], 1) &&
+        (to == 0 ||
+         __builtin_expect(to % 64 == 0 && reinterpret_cast<Handle*>(set)->cell.owner == use.cells,
+                          1))) {
+      use.held[0] = to;
+      vitrine::labels::detail::store_fence();
+      slot[1] = to;
+      local_fence();
+      return reinterpret_cast<LabelSet*>(before);
+    }
+  }
+  return reinterpret_cast<LabelSet*>(replace_slowly(self, to));
 }
 
 std::size_t custom_labels_count(LabelSet* set) {

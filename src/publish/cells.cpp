@@ -71,12 +71,13 @@ Cell* take_oldest(const Work& work, Cells::Queue& queue) noexcept {
   }
   Cell* cell = queue.cells[queue.first % Cells::Queue::capacity];
   ++queue.first;
-  if (cell->is_held()) {
+  const bool is_handle = cell->size_class == handle_class;
+  if (cell->is_held() || (is_handle && is_in_force_here(*cell))) {
     park(work.cells(), cell);
     return nullptr;
   }
-  if (cell->size_class == handle_class) {
-    if (Cell* inner = detach(cell)) give_back(inner, &work);
+  if (is_handle) {
+    if (Cell* inner = detach(*cell)) give_back(inner, &work);
   }
   return cell;
 }

@@ -178,7 +178,10 @@ inline void give_back(Cell* cell, const Work* work) noexcept {
   give_back_slowly(cell, work);
 }
 
-/// What a handle's cell refers to, which goes when it goes. Defined with handles.
-Cell* detach(Cell* handle) noexcept;
+// What a handle's cell needs beside; defined with handles.
+/// Whether the running thread has it in force. (Other threads hold it.)
+bool is_in_force_here(const Cell& handle) noexcept;
+/// What it refers to, which goes when it goes.
+Cell* detach(Cell& handle) noexcept;
 
 }  // namespace vitrine::publish

@@ -11,79 +11,141 @@
 namespace vitrine::publish {
 namespace {
 
-/// Strings are copied 16 bytes at a time, past their end.
-constexpr std::size_t slack = 16;
+/// 16 bytes, moved as one. Versions consist of them (strings begin on multiples of 16 from the
+/// first), and are written and copied so: a load that covers several recent stores would wait until
+/// they reached the cache.
+using Unit = unsigned long long __attribute__((vector_size(16)));
+static_assert(sizeof(String) == sizeof(Unit) && offsetof(String, len) == 0 &&
+              offsetof(String, buf) == 8);
+
+constexpr std::size_t room_for(std::size_t bytes) noexcept {
+  return (bytes + sizeof(Unit) - 1) / sizeof(Unit) * sizeof(Unit);
+}
+
+/// Copies `size` bytes, and zeroes up to a whole unit.
+inline void put_bytes(char* to, const char* from, std::size_t size) noexcept {
+  for (; size > sizeof(Unit); size -= sizeof(Unit)) {
+    store(to, load<Unit>(from));
+    to += sizeof(Unit);
+    from += sizeof(Unit);
+  }
+  std::uint64_t head = 0, tail = 0;
+  if (size > 8) {
+    head = load<std::uint64_t>(from);
+    tail = load<std::uint64_t>(from + size - 8) >> (8 * (16 - size));
+  } else if (size == 8) {
+    head = load<std::uint64_t>(from);
+  } else if (size >= 4) {
+    head = load<std::uint32_t>(from) | std::uint64_t{load<std::uint32_t>(from + size - 4)}
+                                           << (8 * (size - 4));
+  } else if (size != 0) {
+    const auto byte = [from](std::size_t at) {
+      return std::uint64_t{static_cast<unsigned char>(from[at])} << (8 * at);
+    };
+    head = byte(0) | byte(size / 2) | byte(size - 1);
+  } else {
+    return;
+  }
+  store(to, Unit{head, tail});
+}
+
+/// Copies a string to `to`, and makes `string` refer to the copy.
+inline void put_string(String& string, char* to, String from) noexcept {
+  put_bytes(to, reinterpret_cast<const char*>(from.buf), from.len);
+  store(reinterpret_cast<char*>(&string), Unit{from.len, reinterpret_cast<std::uint64_t>(to)});
+}
 
 char* writable(String string) noexcept {
   return const_cast<char*>(reinterpret_cast<const char*>(string.buf));
 }
 
 std::size_t version_bytes(std::size_t labels, std::size_t strings) noexcept {
-  return sizeof(Version) + labels * sizeof(Label) + strings + slack;
+  return sizeof(Version) + labels * sizeof(Label) + strings + 1;
 }
 
 char* strings_of(Version& version, std::size_t labels) noexcept {
   return reinterpret_cast<char*>(version.labels() + labels);
 }
 
-/// Copies `count` labels and all strings of `from`, whose space in `to` begins at `strings`.
-inline void copy_whole(const Version& from, Version& to, std::size_t count,
-                       char* strings) noexcept {
-  struct Sixteen {
-    std::uint64_t words[2];
-  };
-  const Label* old = from.labels();
-  Label* copy = to.labels();
-  const char* old_strings = reinterpret_cast<const char*>(old + count);
-  const std::ptrdiff_t moved = strings - old_strings;
-  for (std::size_t i = 0; i < count; ++i) {
-    copy[i] = {{old[i].key.len, old[i].key.buf + moved},
-               {old[i].value.len, old[i].value.buf + moved}};
+inline std::size_t room_of_value(const Version& version, std::size_t index) noexcept {
+  const Label* labels = version.labels();
+  const unsigned char* end =
+      index + 1 < version.count
+          ? labels[index + 1].key.buf
+          : reinterpret_cast<const unsigned char*>(labels + version.count) + version.used;
+  return static_cast<std::size_t>(end - labels[index].value.buf);
+}
+
+/// Copies the labels and strings of `from`; in `to` the strings begin at `strings`.
+inline void copy_whole(const Version& from, Version& to, char* strings) noexcept {
+  const char* old = reinterpret_cast<const char*>(from.labels());
+  char* copy = reinterpret_cast<char*>(to.labels());
+  const char* old_strings = old + from.count * sizeof(Label);
+  const Unit moved{0, static_cast<unsigned long long>(strings - old_strings)};
+  for (; old != old_strings; old += sizeof(Label), copy += sizeof(Label)) {
+    store(copy, load<Unit>(old) + moved);
+    store(copy + sizeof(Unit), load<Unit>(old + sizeof(Unit)) + moved);
   }
   const std::size_t used = from.used;
-  if (used > 256) {
+  if (__builtin_expect(used > 512, 0)) {
     std::memcpy(strings, old_strings, used);
     return;
   }
-  for (std::size_t at = 0; at < used; at += sizeof(Sixteen))
-    store(strings + at, load<Sixteen>(old_strings + at));
+  for (std::size_t at = 0; at < used; at += sizeof(Unit))
+    store(strings + at, load<Unit>(old_strings + at));
 }
 
-/// `from` with one label more, or another value of label `index`. Null: there is no memory for it,
-/// or `from` has no room, or too much of it is not in use any more.
-inline Version* successor(const Work& work, const Version& from, std::size_t index,
-                          const Label& label) noexcept {
-  const std::size_t count = from.count;
-  const bool is_new = index == count;
-  std::size_t used = from.used, live = from.live + label.value.len;
-  bool in_place = false;
-  if (is_new) {
-    used += label.key.len + label.value.len;
-    live += label.key.len;
-  } else {
-    const std::size_t old = from.labels()[index].value.len;
-    in_place = label.value.len <= old;
-    if (!in_place) used += label.value.len;
-    live -= old;
+/// Too much of the room is not in use: copying it costs more than making it anew.
+bool is_sparse(std::size_t used, std::size_t live, std::size_t labels) noexcept {
+  return used > 2 * live + 32 * labels + 256;
+}
+
+/// `from` with a few labels more, and other values of some that fit where the old ones were. Null:
+/// the change is another, or there is no memory for it.
+Version* successor(const Work& work, const Version& from, Edit change) noexcept {
+  constexpr std::size_t changes_max = 8;
+  if (change.count > changes_max) return nullptr;
+  std::size_t index[changes_max];
+  std::size_t count = from.count, used = from.used, live = from.live;
+  for (std::size_t i = 0; i < change.count; ++i) {
+    const Label& label = change.labels[i];
+    if (label.value.buf == removed) return nullptr;
+    std::size_t at = find_index(from.labels(), from.count, label.key);
+    live += label.value.len;
+    if (at < from.count) {
+      if (label.value.len > room_of_value(from, at)) return nullptr;
+      live -= from.labels()[at].value.len;
+    } else {
+      at = count++;
+      used += room_for(label.key.len) + room_for(label.value.len);
+      live += label.key.len;
+    }
+    index[i] = at;
+    for (std::size_t j = 0; j < i; ++j) {
+      if (index[j] == at || (at >= from.count && same_key(change.labels[j].key, label.key)))
+        return nullptr;
+    }
   }
-  if (count + is_new > labels::max_labels || used > 2 * live + 256 ||
-      version_bytes(count + is_new, used) > bytes_of_class(from.size_class))
+  const std::size_t total = version_bytes(count, used);
+  if (count > labels::max_labels || total > large_block_max || is_sparse(used, live, count))
     return nullptr;
-  auto* to = static_cast<Version*>(take(work, from.size_class));
+  auto* to = static_cast<Version*>(take(work, size_class_of(total)));
   if (to == nullptr) return nullptr;
-  char* strings = strings_of(*to, count + is_new);
-  copy_whole(from, *to, count, strings);
-  Label& changed = to->labels()[index];
+  char* strings = strings_of(*to, count);
+  copy_whole(from, *to, strings);
   char* end = strings + from.used;
-  if (is_new) {
-    copy_bytes(end, reinterpret_cast<const char*>(label.key.buf), label.key.len);
-    changed.key = {label.key.len, reinterpret_cast<unsigned char*>(end)};
-    end += label.key.len;
+  for (std::size_t i = 0; i < change.count; ++i) {
+    const Label& label = change.labels[i];
+    Label& changed = to->labels()[index[i]];
+    char* value = writable(changed.value);
+    if (index[i] >= from.count) {
+      put_string(changed.key, end, label.key);
+      value = end + room_for(label.key.len);
+      end = value + room_for(label.value.len);
+    }
+    put_string(changed.value, value, label.value);
   }
-  if (in_place) end = writable(changed.value);
-  copy_bytes(end, reinterpret_cast<const char*>(label.value.buf), label.value.len);
-  changed.value = {label.value.len, reinterpret_cast<unsigned char*>(end)};
-  to->count = static_cast<std::uint16_t>(count + is_new);
+  to->count = static_cast<std::uint16_t>(count);
   to->used = static_cast<std::uint32_t>(used);
   to->live = static_cast<std::uint32_t>(live);
   return to;
@@ -113,40 +175,33 @@ struct Made {
 
 /// `base` after `change`, with nothing between its strings.
 Made make_version(const Work& work, const Label* base, std::size_t count, Edit change) noexcept {
-  std::size_t labels = 0, bytes = 0;
+  std::size_t labels = 0, used = 0, live = 0;
   each_label(base, count, change, [&](const Label& label) {
     ++labels;
-    bytes += label.key.len + label.value.len;
+    used += room_for(label.key.len) + room_for(label.value.len);
+    live += label.key.len + label.value.len;
   });
-  const std::size_t total = version_bytes(labels, bytes);
+  const std::size_t total = version_bytes(labels, used);
   if (labels > labels::max_labels || total > large_block_max) return {EMSGSIZE, nullptr};
   auto* version = static_cast<Version*>(take(work, size_class_of(total)));
   if (version == nullptr) return {ENOMEM, nullptr};
   Label* to = version->labels();
   char* string = strings_of(*version, labels);
-  const auto copy = [&](String from) {
-    copy_bytes(string, reinterpret_cast<const char*>(from.buf), from.len);
-    const String kept{from.len, reinterpret_cast<unsigned char*>(string)};
-    string += from.len;
-    return kept;
-  };
   each_label(base, count, change, [&](const Label& label) {
-    const String key = copy(label.key);
-    *to++ = {key, copy(label.value)};
+    put_string(to->key, string, label.key);
+    string += room_for(label.key.len);
+    put_string(to->value, string, label.value);
+    string += room_for(label.value.len);
+    ++to;
   });
   version->count = static_cast<std::uint16_t>(labels);
-  version->used = static_cast<std::uint32_t>(bytes);
-  version->live = static_cast<std::uint32_t>(bytes);
+  version->used = static_cast<std::uint32_t>(used);
+  version->live = static_cast<std::uint32_t>(live);
   return {0, version};
 }
 
 inline Made make_successor(const Work& work, const Version& from, Edit change) noexcept {
-  if (change.count == 1 && change.labels[0].value.buf != removed) {
-    const Label* found = find_label(from.labels(), from.count, change.labels[0].key);
-    const std::size_t index =
-        found != nullptr ? static_cast<std::size_t>(found - from.labels()) : from.count;
-    if (Version* to = successor(work, from, index, change.labels[0])) return {0, to};
-  }
+  if (Version* to = successor(work, from, change)) return {0, to};
   return make_version(work, from.labels(), from.count, change);
 }
 
@@ -154,6 +209,9 @@ inline Made make_successor(const Work& work, const Version& from, Edit change) n
 inline bool swap_version(Handle& handle, const Version& from, const Version& to) noexcept {
   labels::detail::store_fence();
   sanitizer_release(&handle.now.first);
+  // Where the count stays, one word is enough.
+  if (from.count == to.count)
+    return local_compare_exchange(handle.now.first, from.storage(), to.storage());
   return local_compare_exchange(handle.now, {from.storage(), from.count}, {to.storage(), to.count});
 }
 
@@ -238,19 +296,39 @@ Words normalised(const Words& words) noexcept {
   return Words{0, words[1]};
 }
 
-/// `handle` comes first among those that the thread holds.
-void count_as_held(HandleUse& use, Handle& handle) noexcept {
+/// A thread's own handles need no count: it looks here before it uses them again.
+std::uint64_t hold_handle(Handle& handle, const Cells* here) noexcept {
+  const auto address = reinterpret_cast<std::uint64_t>(&handle);
+  if (handle.cell.owner == here) return address;
+  handle.cell.hold(here);
+  return address | HandleUse::counted;
+}
+void let_go_of_handle(std::uint64_t held, const Cells* here) noexcept {
+  if ((held & HandleUse::counted) != 0)
+    reinterpret_cast<Handle*>(held & ~HandleUse::counted)->cell.let_go(here);
+}
+
+int level_of(const HandleUse& use, const Handle& handle) noexcept {
+  const auto address = reinterpret_cast<std::uint64_t>(&handle);
   int at = 0;
-  while (at < HandleUse::levels && use.held[at] != &handle) ++at;
-  Handle* out = nullptr;
-  if (at == HandleUse::levels) {
-    handle.cell.hold(use.cells);
+  while (at < HandleUse::levels && (use.held[at] & ~HandleUse::counted) != address) ++at;
+  return at;
+}
+
+/// `handle` comes first among those that the thread has in force.
+void count_as_held(HandleUse& use, Handle& handle) noexcept {
+  int at = level_of(use, handle);
+  std::uint64_t held = 0, out = 0;
+  if (at < HandleUse::levels) {
+    held = use.held[at];
+  } else {
+    held = hold_handle(handle, use.cells);
     // Where there are more levels than we count, the lowest is forgotten.
     out = use.held[--at];
   }
   for (; at > 0; --at) use.held[at] = use.held[at - 1];
-  use.held[0] = &handle;
-  if (out != nullptr) out->cell.let_go(use.cells);
+  use.held[0] = held;
+  let_go_of_handle(out, use.cells);
 }
 
 /// Changes HandleUse::held unless this is a handler that interrupted such a change: then the next
@@ -266,9 +344,7 @@ void change_held(HandleUse& use, Change&& change) noexcept {
 }
 
 void let_go_of_handles(HandleUse& use) noexcept {
-  for (Handle*& held : use.held) {
-    if (Handle* handle = std::exchange(held, nullptr)) handle->cell.let_go(use.cells);
-  }
+  for (std::uint64_t& held : use.held) let_go_of_handle(std::exchange(held, 0), use.cells);
 }
 
 }  // namespace
@@ -355,7 +431,7 @@ Handle* copy_handle(const Handle& from, std::size_t capacity) noexcept {
     errno = ENOMEM;
     return nullptr;
   }
-  copy_whole(*version, *copy, version->count, strings_of(*copy, version->count));
+  copy_whole(*version, *copy, strings_of(*copy, version->count));
   copy->count = version->count;
   copy->used = version->used;
   copy->live = version->live;
@@ -370,10 +446,18 @@ void free_handle(Handle& handle) noexcept {
   give_back(&handle.cell, &work);
 }
 
+bool is_in_force_here(const Cell& cell) noexcept {
+  const auto* handle = reinterpret_cast<const Handle*>(reinterpret_cast<const char*>(&cell) -
+                                                       offsetof(Handle, cell));
+  const Thread& self = thread();
+  return labels::detail::words_in_force(self)[1] == reinterpret_cast<std::uint64_t>(handle) ||
+         level_of(static_cast<const Arena*>(self.arena)->handles, *handle) < HandleUse::levels;
+}
+
 /// The handle ends: nobody holds it. A thread to whose slot the program assigned it may still look
 /// here: it finds no labels.
-Cell* detach(Cell* cell) noexcept {
-  auto* handle = reinterpret_cast<Handle*>(reinterpret_cast<char*>(cell) - offsetof(Handle, cell));
+Cell* detach(Cell& cell) noexcept {
+  auto* handle = reinterpret_cast<Handle*>(reinterpret_cast<char*>(&cell) - offsetof(Handle, cell));
   __atomic_store_n(&handle->magic, Handle::ended_magic, __ATOMIC_RELAXED);
   while (true) {
     const std::uint64_t storage = handle->storage();
@@ -392,7 +476,8 @@ Words settle(Thread& self) noexcept {
   if (right[1] == 0) {
     change_held(use, [&] { let_go_of_handles(use); });
   } else if (Handle* handle = handle_of(right[1])) {
-    if (use.held[0] != handle) change_held(use, [&] { count_as_held(use, *handle); });
+    if ((use.held[0] & ~HandleUse::counted) != right[1])
+      change_held(use, [&] { count_as_held(use, *handle); });
   }
   return right;
 }
@@ -410,12 +495,12 @@ std::uint64_t replace_slowly(Thread& self, std::uint64_t set) noexcept {
   if (from == nullptr || before[1] == words[1] || arena == nullptr) return before[1];
   HandleUse& use = arena->handles;
   change_held(use, [&] {
-    int at = 0;
-    while (at < HandleUse::levels && use.held[at] != from) ++at;
+    int at = level_of(use, *from);
     if (at == HandleUse::levels) return;
+    const std::uint64_t out = use.held[at];
     for (; at + 1 < HandleUse::levels; ++at) use.held[at] = use.held[at + 1];
-    use.held[at] = nullptr;
-    from->cell.let_go(use.cells);
+    use.held[at] = 0;
+    let_go_of_handle(out, use.cells);
   });
   return before[1];
 }
@@ -424,6 +509,39 @@ void let_go_of_all(Arena& arena) noexcept {
   HandleUse& use = arena.handles;
   let_go_of_handles(use);
   if (Version* shown = std::exchange(use.shown, nullptr)) shown->let_go(use.cells);
+}
+
+bool replace_value(Handle& handle, Cells& cells, const Label& label) noexcept {
+  if (cells.level != 0) return false;
+  const Work work(cells);
+  const std::uint64_t storage = handle.storage();
+  if (storage == 0) return false;
+  Version& from = *Version::of(storage);
+  const std::size_t index = find_index(from.labels(), from.count, label.key);
+  if (__builtin_expect(from.owner != &cells || index == from.count, 0) ||
+      __builtin_expect(label.value.len > room_of_value(from, index), 0))
+    return false;
+  const std::size_t live = from.live + label.value.len - from.labels()[index].value.len;
+  Cells::Queue& queue = cells.queues[from.size_class];
+  auto* to = static_cast<Version*>(queue.cells[queue.first % Cells::Queue::capacity]);
+  if (__builtin_expect(is_sparse(from.used, live, from.count), 0) ||
+      __builtin_expect(queue.last - queue.first <= delay_of(0), 0) ||
+      __builtin_expect(queue.first == queue.fenced || to->is_held(), 0))
+    return false;
+  ++queue.first;
+  copy_whole(from, *to, strings_of(*to, from.count));
+  String& changed = to->labels()[index].value;
+  put_string(changed, writable(changed), label.value);
+  to->count = from.count;
+  to->used = from.used;
+  to->live = static_cast<std::uint32_t>(live);
+  labels::detail::store_fence();
+  sanitizer_release(&handle.now.first);
+  const bool done = local_compare_exchange(handle.now.first, storage, to->storage());
+  // There is room: one was taken. In a queue, what was not put in use is like what no longer is.
+  queue.cells[queue.last % Cells::Queue::capacity] = done ? &from : to;
+  ++queue.last;
+  return done;
 }
 
 int edit(Handle& handle, Edit change, String* old_value) noexcept {

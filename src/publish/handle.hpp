@@ -28,11 +28,12 @@ namespace vitrine::publish {
 using String = custom_labels_string_t;
 using Label = custom_labels_label_t;
 
-/// Labels, and behind them their keys and values: `Cell | labels[count] | strings`. Every string is
-/// inside, empty ones too, so a copy of the whole needs one difference added to each pointer.
+/// Labels, and behind them their keys and values, in the same order: `Cell | labels[count] |
+/// strings`. Every string is inside, empty ones too, so a copy of the whole needs one difference
+/// added to each pointer. A value has the room up to the next key.
 struct Version : Cell {
-  std::uint32_t used;  ///< bytes of strings, those that no label refers to any more included
-  std::uint32_t live;  ///< bytes of strings that labels refer to
+  std::uint32_t used;  ///< bytes of strings, with that room
+  std::uint32_t live;  ///< without it
 
   [[nodiscard]] Label* labels() noexcept { return reinterpret_cast<Label*>(this + 1); }
   [[nodiscard]] const Label* labels() const noexcept {
@@ -118,7 +119,7 @@ inline bool is_unsettled(const Thread& self) noexcept {
   const volatile std::uint64_t* now = labels::detail::words_in_force(self);
   if (!labels::detail::has_arena(self)) return (now[0] | now[1]) != 0;
   const auto& handles = static_cast<const Arena*>(self.arena)->handles;
-  return now[0] != 0 || now[1] != reinterpret_cast<std::uint64_t>(handles.held[0]);
+  return now[0] != 0 || now[1] != (handles.held[0] & ~HandleUse::counted);
 }
 
 /// custom_labels_replace where the slot and the thread's count do not agree, or other sets than
@@ -141,6 +142,10 @@ struct Edit {
 /// EMSGSIZE. `old_value`, if not null, gets a copy of the first label's value from before; a null
 /// `buf`: there was none.
 int edit(Handle& handle, Edit change, String* old_value) noexcept;
+
+/// Gives a label that is there another value, in the usual case, and fast. False: it did nothing,
+/// `edit` must.
+bool replace_value(Handle& handle, Cells& cells, const Label& label) noexcept;
 
 /// An edit that is to be undone.
 struct Edited {
@@ -165,6 +170,13 @@ inline const Label* find_label(const Label* labels, std::size_t count, String ke
     if (labels[i].key.buf != nullptr && same_key(labels[i].key, key)) return &labels[i];
   }
   return nullptr;
+}
+
+/// The same where no key is null, as in our versions.
+inline std::size_t find_index(const Label* labels, std::size_t count, String key) noexcept {
+  std::size_t i = 0;
+  while (i < count && !same_key(labels[i].key, key)) ++i;
+  return i;
 }
 
 inline constexpr std::size_t string_bytes_max = 64 * 1024;
