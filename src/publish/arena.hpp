@@ -99,8 +99,8 @@ struct HandleUse {
 
   Cells* cells;    ///< null: not used yet
   Version* shown;  ///< the version that it was last given a pointer into; held
-  /// The handles in force, and below scopes, the last first; 0: none. One of another thread's is
-  /// held, and has `counted` added.
+  /// Handles that the slot alone does not show to be in force, the last first; 0: none. Those of
+  /// other threads, which are held, with `counted` added; and those below scopes.
   std::uint64_t held[levels];
   bool settling;  ///< `held` is being changed: a handler that sees this leaves it alone
 };

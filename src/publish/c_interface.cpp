@@ -20,7 +20,7 @@ int why_not_editable(const Set* set) noexcept {
 }
 
 /// The program may have assigned to the slot since the last call.
-void settle_if_need_be(Thread& self) noexcept {
+inline void settle_if_need_be(Thread& self) noexcept {
   if (__builtin_expect(is_unsettled(self), 0)) settle(self);
 }
 
@@ -111,22 +111,15 @@ void custom_labels_free(LabelSet* set) {
 LabelSet* custom_labels_replace(LabelSet* set) {
   Thread& self = thread();
   const auto to = reinterpret_cast<std::uint64_t>(set);
-  if (__builtin_expect(vitrine::labels::detail::has_arena(self), 1)) {
-    HandleUse& use = static_cast<Arena*>(self.arena)->handles;
-    auto* slot = reinterpret_cast<volatile std::uint64_t*>(&self.slot);
+  auto* slot = reinterpret_cast<volatile std::uint64_t*>(&self.slot);
+  // Nothing or handles, and no record: one word changes.
+  if (__builtin_expect(slot[0] == 0, 1) &&
+      (to == 0 ? self.cells != nullptr : __builtin_expect(is_simple(self, to), 1))) {
     const std::uint64_t before = slot[1];
-    // Only handles of this thread, or none: there is no record, and one word changes. A cell's
-    // owner says enough: no other set has it there.
-    if (__builtin_expect(slot[0] == 0 && before == use.held[0], 1) &&
-        (to == 0 ||
-         __builtin_expect(to % 64 == 0 && reinterpret_cast<Handle*>(set)->cell.owner == use.cells,
-                          1))) {
-      use.held[0] = to;
-      vitrine::labels::detail::store_fence();
-      slot[1] = to;
-      local_fence();
-      return reinterpret_cast<LabelSet*>(before);
-    }
+    vitrine::labels::detail::store_fence();
+    slot[1] = to;
+    local_fence();
+    return reinterpret_cast<LabelSet*>(before);
   }
   return reinterpret_cast<LabelSet*>(replace_slowly(self, to));
 }

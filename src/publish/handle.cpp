@@ -334,11 +334,15 @@ void count_as_held(HandleUse& use, Handle& handle) noexcept {
 /// Changes HandleUse::held unless this is a handler that interrupted such a change: then the next
 /// call that is not settles it.
 template <class Change>
-void change_held(HandleUse& use, Change&& change) noexcept {
+void change_held(Thread& self, HandleUse& use, Change&& change) noexcept {
   if (use.settling) return;
   use.settling = true;
+  self.cells = nullptr;
   local_fence();
   change();
+  bool none = true;
+  for (const std::uint64_t held : use.held) none = none && held == 0;
+  if (none) self.cells = use.cells;
   local_fence();
   use.settling = false;
 }
@@ -367,8 +371,10 @@ Cells* first_cells(Thread& self) noexcept {
   Cells* made = make_cells();
   if (made == nullptr) return nullptr;
   Cells* none = nullptr;
-  if (__atomic_compare_exchange_n(&known, &none, made, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+  if (__atomic_compare_exchange_n(&known, &none, made, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    change_held(self, arena->handles, [] {});
     return made;
+  }
   unmake_cells(made);  // a signal handler was quicker
   return none;
 }
@@ -467,17 +473,18 @@ Cell* detach(Cell& cell) noexcept {
   }
 }
 
-Words settle(Thread& self) noexcept {
+Words settle(Thread& self, bool below) noexcept {
   const Words now = labels::detail::in_force(self);
   const Words right = normalised(now);
   if (!same(now, right)) labels::detail::put_in_force(self, right);
   if (!labels::detail::has_arena(self)) return right;
   HandleUse& use = static_cast<Arena*>(self.arena)->handles;
   if (right[1] == 0) {
-    change_held(use, [&] { let_go_of_handles(use); });
+    if (self.cells == nullptr) change_held(self, use, [&] { let_go_of_handles(use); });
   } else if (Handle* handle = handle_of(right[1])) {
-    if ((use.held[0] & ~HandleUse::counted) != right[1])
-      change_held(use, [&] { count_as_held(use, *handle); });
+    if ((below || handle->cell.owner != use.cells) &&
+        (use.held[0] & ~HandleUse::counted) != right[1])
+      change_held(self, use, [&] { count_as_held(use, *handle); });
   }
   return right;
 }
@@ -486,15 +493,19 @@ std::uint64_t replace_slowly(Thread& self, std::uint64_t set) noexcept {
   Arena* arena = arena_of(self);
   const Words before = settle(self);
   // Without an arena nothing would take the set out of force when the thread ends.
-  if (set != 0 && arena == nullptr) return before[1];
+  if (arena == nullptr) {
+    if (set == 0) labels::detail::put_in_force(self, Words{0, 0});
+    return before[1];
+  }
+  HandleUse& use = arena->handles;
   const Words words = normalised(Words{0, set});
   Handle* from = handle_of(before[1]);
-  if (Handle* to = handle_of(words[1]))
-    change_held(arena->handles, [&] { count_as_held(arena->handles, *to); });
+  Handle* to = handle_of(words[1]);
+  if (to != nullptr && to->cell.owner != use.cells)
+    change_held(self, use, [&] { count_as_held(use, *to); });
   labels::detail::put_in_force(self, words);
-  if (from == nullptr || before[1] == words[1] || arena == nullptr) return before[1];
-  HandleUse& use = arena->handles;
-  change_held(use, [&] {
+  if (from == nullptr || from == to) return before[1];
+  change_held(self, use, [&] {
     int at = level_of(use, *from);
     if (at == HandleUse::levels) return;
     const std::uint64_t out = use.held[at];
@@ -505,28 +516,28 @@ std::uint64_t replace_slowly(Thread& self, std::uint64_t set) noexcept {
   return before[1];
 }
 
-void let_go_of_all(Arena& arena) noexcept {
-  HandleUse& use = arena.handles;
-  let_go_of_handles(use);
+void let_go_of_all(Thread& self) noexcept {
+  HandleUse& use = static_cast<Arena*>(self.arena)->handles;
+  change_held(self, use, [&] { let_go_of_handles(use); });
   if (Version* shown = std::exchange(use.shown, nullptr)) shown->let_go(use.cells);
 }
 
 bool replace_value(Handle& handle, Cells& cells, const Label& label) noexcept {
-  if (cells.level != 0) return false;
   const Work work(cells);
+  if (__builtin_expect(!work.alone(), 0)) return false;
   const std::uint64_t storage = handle.storage();
   if (storage == 0) return false;
   Version& from = *Version::of(storage);
+  if (__builtin_expect(from.owner != &cells, 0)) return false;
   const std::size_t index = find_index(from.labels(), from.count, label.key);
-  if (__builtin_expect(from.owner != &cells || index == from.count, 0) ||
-      __builtin_expect(label.value.len > room_of_value(from, index), 0))
-    return false;
-  const std::size_t live = from.live + label.value.len - from.labels()[index].value.len;
+  if (__builtin_expect(index == from.count, 0)) return false;
+  const std::size_t old = from.labels()[index].value.len;
+  // In as many units as before: there is room, and not too much of it.
+  if (__builtin_expect(room_for(label.value.len) != room_for(old), 0)) return false;
   Cells::Queue& queue = cells.queues[from.size_class];
   auto* to = static_cast<Version*>(queue.cells[queue.first % Cells::Queue::capacity]);
-  if (__builtin_expect(is_sparse(from.used, live, from.count), 0) ||
-      __builtin_expect(queue.last - queue.first <= delay_of(0), 0) ||
-      __builtin_expect(queue.first == queue.fenced || to->is_held(), 0))
+  if (__builtin_expect(queue.last - queue.first <= delay_of(0), 0) ||
+      __builtin_expect(queue.first == queue.fenced, 0) || __builtin_expect(to->is_held(), 0))
     return false;
   ++queue.first;
   copy_whole(from, *to, strings_of(*to, from.count));
@@ -534,7 +545,7 @@ bool replace_value(Handle& handle, Cells& cells, const Label& label) noexcept {
   put_string(changed, writable(changed), label.value);
   to->count = from.count;
   to->used = from.used;
-  to->live = static_cast<std::uint32_t>(live);
+  to->live = from.live + static_cast<std::uint32_t>(label.value.len - old);
   labels::detail::store_fence();
   sanitizer_release(&handle.now.first);
   const bool done = local_compare_exchange(handle.now.first, storage, to->storage());

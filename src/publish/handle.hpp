@@ -31,7 +31,7 @@ using Label = custom_labels_label_t;
 /// Labels, and behind them their keys and values, in the same order: `Cell | labels[count] |
 /// strings`. Every string is inside, empty ones too, so a copy of the whole needs one difference
 /// added to each pointer. A value has the room up to the next key.
-struct Version : Cell {
+struct alignas(16) Version : Cell {
   std::uint32_t used;  ///< bytes of strings, with that room
   std::uint32_t live;  ///< without it
 
@@ -46,7 +46,7 @@ struct Version : Cell {
     return reinterpret_cast<Version*>(storage) - 1;
   }
 };
-static_assert(sizeof(Version) == 40);
+static_assert(sizeof(Version) == 48);
 
 struct alignas(64) Handle {
   WordPair now;  ///< SetV1's `storage` and `count`
@@ -112,14 +112,21 @@ Handle* copy_handle(const Handle& from, std::size_t capacity) noexcept;
 void free_handle(Handle& handle) noexcept;
 
 /// Makes what is in force, and what the thread counts as in force, agree with the slot, to which
-/// the program may have assigned. Returns what is in force.
-Words settle(Thread& self) noexcept;
-/// For a quick look whether `settle` has anything to do: false is certain.
+/// the program may have assigned. Returns what is in force. `below`: a scope will be on top of it.
+Words settle(Thread& self, bool below = false) noexcept;
+
+/// Whether `set` is a handle of this thread, and nothing but the slot needs a change when it is put
+/// in force. (A cell's owner says enough: no other set has it there.)
+inline bool is_simple(const Thread& self, std::uint64_t set) noexcept {
+  return set % 64 == 0 && reinterpret_cast<const Handle*>(set)->cell.owner == self.cells;
+}
+
+/// A quick look whether `settle` has anything to do: false is certain. A thread's own handles count
+/// as in force by being in the slot.
 inline bool is_unsettled(const Thread& self) noexcept {
   const volatile std::uint64_t* now = labels::detail::words_in_force(self);
-  if (!labels::detail::has_arena(self)) return (now[0] | now[1]) != 0;
-  const auto& handles = static_cast<const Arena*>(self.arena)->handles;
-  return now[0] != 0 || now[1] != (handles.held[0] & ~HandleUse::counted);
+  const std::uint64_t set = now[1];
+  return now[0] != 0 || self.cells == nullptr || (set != 0 && !is_simple(self, set));
 }
 
 /// custom_labels_replace where the slot and the thread's count do not agree, or other sets than
@@ -127,7 +134,7 @@ inline bool is_unsettled(const Thread& self) noexcept {
 std::uint64_t replace_slowly(Thread& self, std::uint64_t set) noexcept;
 
 /// The thread holds no handle and no version any more: it ends, or it is a forked child.
-void let_go_of_all(Arena& arena) noexcept;
+void let_go_of_all(Thread& self) noexcept;
 
 /// As the `buf` of a value in an edit: the label is to be removed.
 extern const unsigned char removed[1];

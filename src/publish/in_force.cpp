@@ -32,9 +32,10 @@ void end_out_of_order(Block* above, const Block& block, const Words& outer,
 
 Words settled_outer_words(Thread& self) noexcept {
 #if VITRINE_PUBLISH_ABI == 1
-  if (is_unsettled(self)) return settle(self);
-#endif
+  return settle(self, true);
+#else
   return outer_words(self);
+#endif
 }
 
 void take_out_of_force(Thread& self, const Words& outer, std::uint64_t outer_serial,

@@ -20,7 +20,7 @@ bool exit_key_made = false;
 void take_down(Thread& self) noexcept {
   put_in_force(self, Words{0, 0});
 #if VITRINE_PUBLISH_ABI == 1
-  if (has_arena(self)) let_go_of_all(*static_cast<Arena*>(self.arena));
+  if (has_arena(self)) let_go_of_all(self);
 #endif
 }
 
@@ -28,6 +28,7 @@ void on_thread_exit(void* arena) {
   Thread& self = thread();
   take_down(self);
   self.arena = gone;
+  self.cells = nullptr;
   local_fence();
   retire_arena(static_cast<Arena*>(arena));
 }

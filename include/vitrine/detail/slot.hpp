@@ -15,7 +15,9 @@ using Words = unsigned long long __attribute__((vector_size(16)));
 struct Thread {
   Words slot;
   void* arena;  ///< where this thread's sets are made; null until its first use
-  void* spare;
+  /// The memory of the thread's sets of the C interface, where nothing else is to be considered when
+  /// one is put in force; otherwise null.
+  void* cells;
 };
 static_assert(sizeof(Thread) == 32);
 
