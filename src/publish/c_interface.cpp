@@ -125,6 +125,7 @@ LabelSet* custom_labels_replace(LabelSet* set) {
 }
 
 std::size_t custom_labels_count(LabelSet* set) {
+  settle_if_need_be(thread());
   const PinnedEntries entries(words_of(set));
   std::size_t count = 0;
   for (std::size_t i = 0; i < entries.get().size; ++i)
@@ -134,6 +135,7 @@ std::size_t custom_labels_count(LabelSet* set) {
 
 int custom_labels_debug_string(const LabelSet* set, String* out) {
   if (out == nullptr) return EINVAL;
+  settle_if_need_be(thread());
   const PinnedEntries entries(words_of(set));
   const auto* labels = reinterpret_cast<const Label*>(entries.get().data);
   const std::size_t count = entries.get().size;

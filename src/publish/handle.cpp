@@ -392,6 +392,7 @@ Version* hold_version(const Handle& handle, const Cells* here) noexcept {
 
 const Version* show_version_slowly(const Handle& handle, Thread& self) noexcept {
   Arena* arena = arena_of(self);
+  if (is_unsettled(self)) settle(self);
   Version* version = hold_version(handle, cells_here(self));
   if (version == nullptr || arena == nullptr) {
     if (version != nullptr) version->let_go(nullptr);
@@ -477,7 +478,9 @@ Words settle(Thread& self, bool below) noexcept {
   const Words now = labels::detail::in_force(self);
   const Words right = normalised(now);
   if (!same(now, right)) labels::detail::put_in_force(self, right);
-  if (!labels::detail::has_arena(self)) return right;
+  // Without an arena there is nothing to take down, or no way to remember it.
+  if (!labels::detail::has_arena(self) && (right[1] == 0 || arena_of(self) == nullptr))
+    return right;
   HandleUse& use = static_cast<Arena*>(self.arena)->handles;
   if (right[1] == 0) {
     if (self.cells == nullptr) change_held(self, use, [&] { let_go_of_handles(use); });
