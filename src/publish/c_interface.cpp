@@ -19,9 +19,24 @@ int why_not_editable(const Set* set) noexcept {
   return set == nullptr ? EINVAL : EROFS;
 }
 
+__attribute__((noinline)) void settle_slowly(Thread& self) noexcept {
+  settle(self);
+}
 /// The program may have assigned to the slot since the last call.
 inline void settle_if_need_be(Thread& self) noexcept {
-  if (__builtin_expect(is_unsettled(self), 0)) settle(self);
+  if (__builtin_expect(is_unsettled(self), 0)) settle_slowly(self);
+}
+
+/// custom_labels_set where anything is to be looked at more closely.
+__attribute__((noinline)) int set_label_slowly(Set* set, String key, String value,
+                                               String* old_value_out) noexcept {
+  Handle* handle = handle_of(set);
+  if (handle == nullptr) return why_not_editable(set);
+  if (const int error = check_key(key)) return error;
+  if (const int error = check_value(value)) return error;
+  Thread& self = thread();
+  settle_if_need_be(self);
+  return set_label(self, *handle, key, value, old_value_out);
 }
 
 Words words_of(const Set* set) noexcept {
@@ -55,16 +70,12 @@ const custom_labels_label_t* custom_labels_get(LabelSet* set, String key) {
 
 int custom_labels_set(LabelSet* set, String key, String value, String* old_value_out) {
   Handle* handle = handle_of(set);
-  if (handle == nullptr) return why_not_editable(set);
-  if (const int error = check_key(key)) return error;
-  if (const int error = check_value(value)) return error;
   Thread& self = thread();
-  settle_if_need_be(self);
-  const Label label{key, value};
-  Cells* cells = cells_here(self);
-  if (cells != nullptr && old_value_out == nullptr && replace_value(*handle, *cells, label))
-    return 0;
-  return edit(*handle, {&label, 1}, old_value_out);
+  if (__builtin_expect(handle == nullptr || key.buf == nullptr || value.buf == nullptr ||
+                           (key.len | value.len) >= string_bytes_max || is_unsettled(self),
+                       0))
+    return set_label_slowly(set, key, value, old_value_out);
+  return set_label(self, *handle, key, value, old_value_out);
 }
 
 void custom_labels_delete(LabelSet* set, String key) {

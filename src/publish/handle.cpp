@@ -18,6 +18,9 @@ using Unit = unsigned long long __attribute__((vector_size(16)));
 static_assert(sizeof(String) == sizeof(Unit) && offsetof(String, len) == 0 &&
               offsetof(String, buf) == 8);
 
+/// Strings are copied two units at a time, past their end. (And empty ones refer to something.)
+constexpr std::size_t slack = sizeof(Unit);
+
 constexpr std::size_t room_for(std::size_t bytes) noexcept {
   return (bytes + sizeof(Unit) - 1) / sizeof(Unit) * sizeof(Unit);
 }
@@ -60,7 +63,7 @@ char* writable(String string) noexcept {
 }
 
 std::size_t version_bytes(std::size_t labels, std::size_t strings) noexcept {
-  return sizeof(Version) + labels * sizeof(Label) + strings + 1;
+  return sizeof(Version) + labels * sizeof(Label) + strings + slack;
 }
 
 char* strings_of(Version& version, std::size_t labels) noexcept {
@@ -91,8 +94,12 @@ inline void copy_whole(const Version& from, Version& to, char* strings) noexcept
     std::memcpy(strings, old_strings, used);
     return;
   }
-  for (std::size_t at = 0; at < used; at += sizeof(Unit))
-    store(strings + at, load<Unit>(old_strings + at));
+  for (std::size_t at = 0; at < used; at += 2 * sizeof(Unit)) {
+    const Unit one = load<Unit>(old_strings + at);
+    const Unit other = load<Unit>(old_strings + at + sizeof(Unit));
+    store(strings + at, one);
+    store(strings + at + sizeof(Unit), other);
+  }
 }
 
 /// Too much of the room is not in use: copying it costs more than making it anew.
@@ -270,6 +277,42 @@ inline int change_handle(Handle& handle, const Work& work, Edit change, String* 
       return made.error;
     }
   }
+}
+
+/// Gives a label that is there another value, in the usual case, and fast. False: it did nothing,
+/// `edit` must.
+__attribute__((always_inline)) inline bool replace_value(Handle& handle, Cells& cells, String key,
+                                                         String value) noexcept {
+  const Work work(cells);
+  if (__builtin_expect(!work.alone(), 0)) return false;
+  const std::uint64_t storage = handle.storage();
+  if (storage == 0) return false;
+  Version& from = *Version::of(storage);
+  if (__builtin_expect(from.owner != &cells, 0)) return false;
+  const std::size_t index = find_index(from.labels(), from.count, key);
+  if (__builtin_expect(index == from.count, 0)) return false;
+  const std::size_t old = from.labels()[index].value.len;
+  // In as many units as before: there is room, and not too much of it.
+  if (__builtin_expect(room_for(value.len) != room_for(old), 0)) return false;
+  Cells::Queue& queue = cells.queues[from.size_class];
+  auto* to = static_cast<Version*>(queue.cells[queue.first % Cells::Queue::capacity]);
+  if (__builtin_expect(queue.last - queue.first <= delay_of(0), 0) ||
+      __builtin_expect(queue.first == queue.fenced, 0) || __builtin_expect(to->is_held(), 0))
+    return false;
+  ++queue.first;
+  copy_whole(from, *to, strings_of(*to, from.count));
+  String& changed = to->labels()[index].value;
+  put_string(changed, writable(changed), value);
+  to->count = from.count;
+  to->used = from.used;
+  to->live = from.live + static_cast<std::uint32_t>(value.len - old);
+  labels::detail::store_fence();
+  sanitizer_release(&handle.now.first);
+  const bool done = local_compare_exchange(handle.now.first, storage, to->storage());
+  // There is room: one was taken. In a queue, what was not put in use is like what no longer is.
+  queue.cells[queue.last % Cells::Queue::capacity] = done ? &from : to;
+  ++queue.last;
+  return done;
 }
 
 Handle* new_handle(const Work& work, Version* version, std::size_t capacity) noexcept {
@@ -525,45 +568,26 @@ void let_go_of_all(Thread& self) noexcept {
   if (Version* shown = std::exchange(use.shown, nullptr)) shown->let_go(use.cells);
 }
 
-bool replace_value(Handle& handle, Cells& cells, const Label& label) noexcept {
-  const Work work(cells);
-  if (__builtin_expect(!work.alone(), 0)) return false;
-  const std::uint64_t storage = handle.storage();
-  if (storage == 0) return false;
-  Version& from = *Version::of(storage);
-  if (__builtin_expect(from.owner != &cells, 0)) return false;
-  const std::size_t index = find_index(from.labels(), from.count, label.key);
-  if (__builtin_expect(index == from.count, 0)) return false;
-  const std::size_t old = from.labels()[index].value.len;
-  // In as many units as before: there is room, and not too much of it.
-  if (__builtin_expect(room_for(label.value.len) != room_for(old), 0)) return false;
-  Cells::Queue& queue = cells.queues[from.size_class];
-  auto* to = static_cast<Version*>(queue.cells[queue.first % Cells::Queue::capacity]);
-  if (__builtin_expect(queue.last - queue.first <= delay_of(0), 0) ||
-      __builtin_expect(queue.first == queue.fenced, 0) || __builtin_expect(to->is_held(), 0))
-    return false;
-  ++queue.first;
-  copy_whole(from, *to, strings_of(*to, from.count));
-  String& changed = to->labels()[index].value;
-  put_string(changed, writable(changed), label.value);
-  to->count = from.count;
-  to->used = from.used;
-  to->live = from.live + static_cast<std::uint32_t>(label.value.len - old);
-  labels::detail::store_fence();
-  sanitizer_release(&handle.now.first);
-  const bool done = local_compare_exchange(handle.now.first, storage, to->storage());
-  // There is room: one was taken. In a queue, what was not put in use is like what no longer is.
-  queue.cells[queue.last % Cells::Queue::capacity] = done ? &from : to;
-  ++queue.last;
-  return done;
-}
-
 int edit(Handle& handle, Edit change, String* old_value) noexcept {
   Cells* cells = cells_of(thread());
   if (cells == nullptr) return ENOMEM;
   const Work work(*cells);
   return change_handle(handle, work, change, old_value,
                        [&](Version* before, Version*) { give_back(before, &work); });
+}
+
+__attribute__((noinline)) int edit_one(Handle& handle, String key, String value,
+                                       String* old_value) noexcept {
+  const Label label{key, value};
+  return edit(handle, {&label, 1}, old_value);
+}
+
+int set_label(Thread& self, Handle& handle, String key, String value, String* old_value) noexcept {
+  Cells* cells = static_cast<Cells*>(self.cells);
+  if (__builtin_expect(cells != nullptr && old_value == nullptr, 1) &&
+      replace_value(handle, *cells, key, value))
+    return 0;
+  return edit_one(handle, key, value, old_value);
 }
 
 Edited edit_for_now(Handle& handle, Edit change) noexcept {

@@ -150,9 +150,8 @@ struct Edit {
 /// `buf`: there was none.
 int edit(Handle& handle, Edit change, String* old_value) noexcept;
 
-/// Gives a label that is there another value, in the usual case, and fast. False: it did nothing,
-/// `edit` must.
-bool replace_value(Handle& handle, Cells& cells, const Label& label) noexcept;
+/// An edit of one label, which is fast where the label is there and the value is about as long.
+int set_label(Thread& self, Handle& handle, String key, String value, String* old_value) noexcept;
 
 /// An edit that is to be undone.
 struct Edited {

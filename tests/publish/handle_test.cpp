@@ -38,6 +38,13 @@ void assign_to_slot(Set* set) {
   *static_cast<Set**>(const_cast<void*>(labels::slot_address())) = set;
 }
 
+// What sanitizers note of each byte is in memory, too.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr long allowance = 16;
+#else
+constexpr long allowance = 1;
+#endif
+
 long resident_kib() {
   std::ifstream file("/proc/self/statm");
   long total = 0, resident = 0;
@@ -239,7 +246,7 @@ TEST(HandleMemory, IsUsedAgain) {
   churn(2000);
   const long before = resident_kib();
   churn(20'000);
-  EXPECT_LT(resident_kib() - before, 512);
+  EXPECT_LT(resident_kib() - before, 512 * allowance);
 }
 
 TEST(HandleMemory, IsAFewHundredBytesEachAmongScopes) {
@@ -251,7 +258,7 @@ TEST(HandleMemory, IsAFewHundredBytesEachAmongScopes) {
     for (int j = 0; j < 5; ++j) Scope scope{tenant, std::to_string(i * 5 + j)};
     held.push_back(make({{"tenant", "acme"}, {"route", "/cart"}, {"user", "7"}, {"zone", "eu"}}));
   }
-  EXPECT_LT((resident_kib() - before) * 1024 / 10'000, 600);
+  EXPECT_LT((resident_kib() - before) * 1024 / 10'000, 600 * allowance);
   for (Set* set : held) custom_labels_free(set);
 }
 
@@ -270,7 +277,7 @@ TEST(AssignedToTheSlot, LeaksNothing) {
   churn(1000);
   const long before = resident_kib();
   churn(50'000);
-  EXPECT_LT(resident_kib() - before, 512);
+  EXPECT_LT(resident_kib() - before, 512 * allowance);
 }
 
 TEST(AssignedToTheSlot, LeaksNothingOfAnotherThread) {
@@ -306,7 +313,7 @@ TEST(AssignedToTheSlot, LeaksNothingOfAnotherThread) {
   churn(500);
   const long before = resident_kib();
   churn(5000);
-  EXPECT_LT(resident_kib() - before, 512);
+  EXPECT_LT(resident_kib() - before, 512 * allowance);
   stop = true;
   user.join();
 }
