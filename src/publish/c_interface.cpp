@@ -28,15 +28,14 @@ inline void settle_if_need_be(Thread& self) noexcept {
 }
 
 /// custom_labels_set where anything is to be looked at more closely.
-__attribute__((noinline)) int set_label_slowly(Set* set, String key, String value,
-                                               String* old_value_out) noexcept {
+__attribute__((noinline)) int set_checked(Set* set, String key, String value,
+                                          String* old_value_out) noexcept {
   Handle* handle = handle_of(set);
   if (handle == nullptr) return why_not_editable(set);
   if (const int error = check_key(key)) return error;
   if (const int error = check_value(value)) return error;
-  Thread& self = thread();
-  settle_if_need_be(self);
-  return set_label(self, *handle, key, value, old_value_out);
+  settle_if_need_be(thread());
+  return set_label_slowly(*handle, key, value, old_value_out);
 }
 
 Words words_of(const Set* set) noexcept {
@@ -72,10 +71,11 @@ int custom_labels_set(LabelSet* set, String key, String value, String* old_value
   Handle* handle = handle_of(set);
   Thread& self = thread();
   if (__builtin_expect(handle == nullptr || key.buf == nullptr || value.buf == nullptr ||
-                           (key.len | value.len) >= string_bytes_max || is_unsettled(self),
+                           (key.len | value.len) >= string_bytes_max || old_value_out != nullptr ||
+                           is_unsettled(self),
                        0))
-    return set_label_slowly(set, key, value, old_value_out);
-  return set_label(self, *handle, key, value, old_value_out);
+    return set_checked(set, key, value, old_value_out);
+  return set_label(*handle, key, value, self);
 }
 
 void custom_labels_delete(LabelSet* set, String key) {

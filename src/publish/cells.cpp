@@ -65,10 +65,7 @@ void park(Cells& cells, Cell* cell) noexcept {
 
 /// Takes the oldest cell of a queue. Null: it is held, and was parked.
 Cell* take_oldest(const Work& work, Cells::Queue& queue) noexcept {
-  if (queue.first == queue.fenced) {
-    full_fence();
-    queue.fenced = queue.last;
-  }
+  if (queue.first == queue.fenced) fence_queue(queue);
   Cell* cell = queue.cells[queue.first % Cells::Queue::capacity];
   ++queue.first;
   const bool is_handle = cell->size_class == handle_class;

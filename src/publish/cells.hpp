@@ -148,6 +148,12 @@ void unmake_cells(Cells* cells) noexcept;
 Cell* take_slowly(const Work& work, unsigned size_class) noexcept;
 void give_back_slowly(Cell* cell, const Work* work) noexcept;
 
+/// Readers that still found cells of the queue in use have counted: whoever looks now sees it.
+inline void fence_queue(Cells::Queue& queue) noexcept {
+  full_fence();
+  queue.fenced = queue.last;
+}
+
 /// A cell that nobody else uses. Null: no memory.
 inline Cell* take(const Work& work, unsigned size_class) noexcept {
   Cells::Queue& queue = work.cells().queues[size_class];

@@ -295,9 +295,10 @@ __attribute__((always_inline)) inline bool replace_value(Handle& handle, Cells& 
   // In as many units as before: there is room, and not too much of it.
   if (__builtin_expect(room_for(value.len) != room_for(old), 0)) return false;
   Cells::Queue& queue = cells.queues[from.size_class];
+  if (__builtin_expect(queue.first == queue.fenced, 0)) fence_queue(queue);
   auto* to = static_cast<Version*>(queue.cells[queue.first % Cells::Queue::capacity]);
   if (__builtin_expect(queue.last - queue.first <= delay_of(0), 0) ||
-      __builtin_expect(queue.first == queue.fenced, 0) || __builtin_expect(to->is_held(), 0))
+      __builtin_expect(to->is_held(), 0))
     return false;
   ++queue.first;
   copy_whole(from, *to, strings_of(*to, from.count));
@@ -576,18 +577,16 @@ int edit(Handle& handle, Edit change, String* old_value) noexcept {
                        [&](Version* before, Version*) { give_back(before, &work); });
 }
 
-__attribute__((noinline)) int edit_one(Handle& handle, String key, String value,
-                                       String* old_value) noexcept {
+__attribute__((noinline)) int set_label_slowly(Handle& handle, String key, String value,
+                                               String* old_value) noexcept {
   const Label label{key, value};
   return edit(handle, {&label, 1}, old_value);
 }
 
-int set_label(Thread& self, Handle& handle, String key, String value, String* old_value) noexcept {
+int set_label(Handle& handle, String key, String value, Thread& self) noexcept {
   Cells* cells = static_cast<Cells*>(self.cells);
-  if (__builtin_expect(cells != nullptr && old_value == nullptr, 1) &&
-      replace_value(handle, *cells, key, value))
-    return 0;
-  return edit_one(handle, key, value, old_value);
+  if (__builtin_expect(cells != nullptr, 1) && replace_value(handle, *cells, key, value)) return 0;
+  return set_label_slowly(handle, key, value, nullptr);
 }
 
 Edited edit_for_now(Handle& handle, Edit change) noexcept {

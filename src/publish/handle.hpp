@@ -151,7 +151,8 @@ struct Edit {
 int edit(Handle& handle, Edit change, String* old_value) noexcept;
 
 /// An edit of one label, which is fast where the label is there and the value is about as long.
-int set_label(Thread& self, Handle& handle, String key, String value, String* old_value) noexcept;
+int set_label(Handle& handle, String key, String value, Thread& self) noexcept;
+int set_label_slowly(Handle& handle, String key, String value, String* old_value) noexcept;
 
 /// An edit that is to be undone.
 struct Edited {
