@@ -34,7 +34,7 @@ __attribute__((noinline)) int set_checked(Set* set, String key, String value,
   if (handle == nullptr) return why_not_editable(set);
   if (const int error = check_key(key)) return error;
   if (const int error = check_value(value)) return error;
-  settle_if_need_be(thread());
+  settle_if_need_be(thread_once());
   return set_label_slowly(*handle, key, value, old_value_out);
 }
 
@@ -58,7 +58,7 @@ LabelSet* custom_labels_current() {
 const custom_labels_label_t* custom_labels_get(LabelSet* set, String key) {
   if (key.buf == nullptr) return nullptr;
   if (const Handle* handle = handle_of(set)) {
-    const Version* version = show_version(*handle, thread());
+    const Version* version = show_version(*handle, thread_once());
     if (version == nullptr) return nullptr;
     const std::size_t index = find_index(version->labels(), version->count, key);
     return index < version->count ? version->labels() + index : nullptr;
@@ -69,7 +69,7 @@ const custom_labels_label_t* custom_labels_get(LabelSet* set, String key) {
 
 int custom_labels_set(LabelSet* set, String key, String value, String* old_value_out) {
   Handle* handle = handle_of(set);
-  Thread& self = thread();
+  Thread& self = thread_once();
   if (__builtin_expect(handle == nullptr || key.buf == nullptr || value.buf == nullptr ||
                            (key.len | value.len) >= string_bytes_max || old_value_out != nullptr ||
                            is_unsettled(self),
@@ -84,7 +84,7 @@ void custom_labels_delete(LabelSet* set, String key) {
   if (handle == nullptr) {
     error = why_not_editable(set);
   } else if ((error = check_key(key)) == 0 && custom_labels_get(set, key) != nullptr) {
-    settle_if_need_be(thread());
+    settle_if_need_be(thread_once());
     const Label label{key, {0, removed}};
     error = edit(*handle, {&label, 1}, nullptr);
   }
@@ -104,7 +104,7 @@ LabelSet* custom_labels_clone_with_capacity(const LabelSet* set, std::size_t cap
     errno = ENOMEM;
     return nullptr;
   }
-  settle_if_need_be(thread());
+  settle_if_need_be(thread_once());
   if (const Handle* handle = handle_of(set))
     return reinterpret_cast<LabelSet*>(copy_handle(*handle, capacity));
   const PinnedEntries entries(words_of(set));
@@ -114,13 +114,13 @@ LabelSet* custom_labels_clone_with_capacity(const LabelSet* set, std::size_t cap
 void custom_labels_free(LabelSet* set) {
   Handle* handle = handle_of(set);
   if (handle == nullptr) return;
-  settle_if_need_be(thread());
+  settle_if_need_be(thread_once());
   if (custom_labels_current() == set) custom_labels_replace(nullptr);
   free_handle(*handle);
 }
 
 LabelSet* custom_labels_replace(LabelSet* set) {
-  Thread& self = thread();
+  Thread& self = thread_once();
   const auto to = reinterpret_cast<std::uint64_t>(set);
   auto* slot = reinterpret_cast<volatile std::uint64_t*>(&self.slot);
   // Nothing or handles, and no record: one word changes.
@@ -136,7 +136,7 @@ LabelSet* custom_labels_replace(LabelSet* set) {
 }
 
 std::size_t custom_labels_count(LabelSet* set) {
-  settle_if_need_be(thread());
+  settle_if_need_be(thread_once());
   const PinnedEntries entries(words_of(set));
   std::size_t count = 0;
   for (std::size_t i = 0; i < entries.get().size; ++i)
@@ -146,7 +146,7 @@ std::size_t custom_labels_count(LabelSet* set) {
 
 int custom_labels_debug_string(const LabelSet* set, String* out) {
   if (out == nullptr) return EINVAL;
-  settle_if_need_be(thread());
+  settle_if_need_be(thread_once());
   const PinnedEntries entries(words_of(set));
   const auto* labels = reinterpret_cast<const Label*>(entries.get().data);
   const std::size_t count = entries.get().size;

@@ -452,7 +452,7 @@ const Version* show_version_slowly(const Handle& handle, Thread& self) noexcept 
 }
 
 Handle* make_handle(labels::detail::Entries from, std::size_t capacity) noexcept {
-  Cells* cells = cells_of(thread());
+  Cells* cells = cells_of(thread_once());
   if (cells == nullptr) {
     errno = ENOMEM;
     return nullptr;
@@ -468,7 +468,7 @@ Handle* make_handle(labels::detail::Entries from, std::size_t capacity) noexcept
 }
 
 Handle* copy_handle(const Handle& from, std::size_t capacity) noexcept {
-  Cells* cells = cells_of(thread());
+  Cells* cells = cells_of(thread_once());
   if (cells == nullptr) {
     errno = ENOMEM;
     return nullptr;
@@ -491,7 +491,7 @@ Handle* copy_handle(const Handle& from, std::size_t capacity) noexcept {
 
 void free_handle(Handle& handle) noexcept {
   if (__atomic_exchange_n(&handle.cell.freed, true, __ATOMIC_RELAXED)) return;
-  Cells* cells = cells_here(thread());
+  Cells* cells = cells_here(thread_once());
   if (cells == nullptr) return give_back(&handle.cell, nullptr);
   const Work work(*cells);
   give_back(&handle.cell, &work);
@@ -570,7 +570,7 @@ void let_go_of_all(Thread& self) noexcept {
 }
 
 int edit(Handle& handle, Edit change, String* old_value) noexcept {
-  Cells* cells = cells_of(thread());
+  Cells* cells = cells_of(thread_once());
   if (cells == nullptr) return ENOMEM;
   const Work work(*cells);
   return change_handle(handle, work, change, old_value,
@@ -590,7 +590,7 @@ int set_label(Handle& handle, String key, String value, Thread& self) noexcept {
 }
 
 Edited edit_for_now(Handle& handle, Edit change) noexcept {
-  Cells* cells = cells_of(thread());
+  Cells* cells = cells_of(thread_once());
   if (cells == nullptr) return {ENOMEM, nullptr, nullptr};
   const Work work(*cells);
   Edited edited{0, nullptr, nullptr};
@@ -603,9 +603,9 @@ Edited edit_for_now(Handle& handle, Edit change) noexcept {
 }
 
 int undo(Handle& handle, const Edited& edited, Edit change) noexcept {
-  Cells* cells = cells_here(thread());
+  Cells* cells = cells_here(thread_once());
   // The callback may have ended on a thread without labels.
-  if (cells == nullptr) cells = cells_of(thread());
+  if (cells == nullptr) cells = cells_of(thread_once());
   int error = 0;
   if (swap_version(handle, *edited.after, *edited.before)) {
     if (cells != nullptr) {

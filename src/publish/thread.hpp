@@ -17,6 +17,16 @@ inline Thread& thread() noexcept {
   return *static_cast<Thread*>(VITRINE_TLS_ADDRESS(vitrine_labels_thread));
 }
 
+/// The same, asked for once: gcc calls the descriptor's function again rather than keep what it
+/// returned.
+inline Thread& thread_once() noexcept {
+  Thread* self = &thread();
+#if !VITRINE_PUBLISH_STATIC
+  __asm__("" : "+r"(self));
+#endif
+  return *self;
+}
+
 /// Gives the thread an arena at its first use. Null: no memory, or the thread is exiting.
 Arena* first_use(Thread& thread) noexcept;
 
