@@ -30,7 +30,7 @@ void end_out_of_order(Block* above, const Block& block, const Words& outer,
 
 }  // namespace
 
-Words settled_outer_words(Thread& self) noexcept {
+Words settled_words(Thread& self) noexcept {
 #if VITRINE_PUBLISH_ABI == 1
   return settle(self, true);
 #else

@@ -18,9 +18,16 @@ inline Words outer_words(const Thread& self) noexcept {
   return labels::detail::in_force(self);
 }
 
-/// What is in force, where it is none of our sets: the program may have assigned a handle to the
-/// slot. A slow path's alone.
-Words settled_outer_words(Thread& self) noexcept;
+/// The same where it is none of our sets: the program may have assigned a handle to the slot.
+Words settled_words(Thread& self) noexcept;
+
+/// `outer_words`, in agreement with each other.
+inline Words settled_outer_words(Thread& self) noexcept {
+  const Words outer = outer_words(self);
+  if (outer[1] == 0 && outer[0] == 0) return outer;
+  const Block* block = block_of(outer);
+  return block != nullptr && same(block->links.words, outer) ? outer : settled_words(self);
+}
 
 /// `outer`, unless it was one of our sets (`serial` not 0) and its memory holds another by now.
 inline Words still_there(const Words& outer, std::uint64_t serial) noexcept {
