@@ -13,12 +13,24 @@
  * C99 and C++. Call-compatible with the C library of the Custom Labels ABI v1. Calls copy what they
  * are given.
  *
- * A set is a handle that stays valid while its labels change. Each change is one store, so whoever
- * interrupts the thread sees the labels from before or from after; a change never touches bytes
- * that an observer may be reading. All functions may be called in signal handlers, also on a set
- * that the interrupted code is changing: both changes take effect. They allocate no memory with
- * malloc, except for what they hand out to be freed by the caller. A set may be in force on several
- * threads; changing it from several at once is the caller's to serialise.
+ * A set is a handle that stays valid while its labels change. Its labels are an immutable version;
+ * each change makes another one and puts it in place by one instruction. So whoever interrupts or
+ * stops the thread sees the labels from before or from after, whole, and `count` of them: no entry
+ * has a null key. All functions may be called in signal handlers, also on a set that the
+ * interrupted code is changing: both changes take effect. They allocate no memory with malloc,
+ * except for what they hand out to be freed by the caller.
+ *
+ * Threads: one thread at a time changes or frees a set, which is the caller's to see to. Meanwhile
+ * any others may read and clone it, have it in force, and open C++ scopes on top of it. The
+ * functions that read a set hold the version they read.
+ *
+ * Observers that copy memory without stopping the thread must validate: storage and count may be
+ * of two versions, and the memory of a version that was replaced, or of a set that was freed, is
+ * used again (after some 16 others of its size, in no fixed time). A copy is whole if the threads
+ * that change the set did not run between the first read, of custom_labels_current_set, and the
+ * last one: the kernel counts in /proc/PID/task/TID/schedstat how often a thread was put on a CPU.
+ * To read the same bytes twice is not enough. (Sets of C++ scopes carry serials, which a copy can
+ * be checked by.)
  *
  * Keys and values are any bytes, up to 65,536 each. An empty value may have a null `buf`; a key may
  * not.
@@ -66,14 +78,17 @@ typedef struct custom_labels_labelset custom_labels_labelset_t;
 /* The ABI that the variables below follow. */
 CUSTOM_LABELS_EXPORT extern const uint32_t custom_labels_abi_version;
 
-/* The set in force on this thread, or null. Programs may assign to it: to a set of this interface
- * or null. */
+/* The set in force on this thread, or null. Programs may assign to it: a set of this interface,
+ * what they found there, or null. Another thread's set counts as in force, and stays when it is
+ * freed, from the next call of any of these functions on this thread; custom_labels_replace counts
+ * it at once. Until then, too, the OpenTelemetry record may be that of the set before. */
 CUSTOM_LABELS_EXPORT extern __thread custom_labels_labelset_t* custom_labels_current_set;
 
 /* The set in force on this thread, or null. */
 CUSTOM_LABELS_EXPORT custom_labels_labelset_t* custom_labels_current(void);
 
-/* The label with this key, or null. Valid until the set changes. */
+/* The label with this key, or null. Valid until the set changes; and, if another thread changes it,
+ * until this thread's next call of this function. */
 CUSTOM_LABELS_EXPORT const custom_labels_label_t* custom_labels_get(custom_labels_labelset_t* set,
                                                                     custom_labels_string_t key);
 
@@ -89,19 +104,20 @@ CUSTOM_LABELS_EXPORT int custom_labels_set(custom_labels_labelset_t* set,
 CUSTOM_LABELS_EXPORT void custom_labels_delete(custom_labels_labelset_t* set,
                                                custom_labels_string_t key);
 
-/* A new, empty set with room for `capacity` labels before it has to grow. Null, with the reason in
- * errno, when there is no memory for it. */
+/* A new, empty set. `capacity` says how many labels are expected, up to 4,096; 0 will do, and any
+ * number of labels may follow. Null, with the reason in errno, when there is no memory for it. */
 CUSTOM_LABELS_EXPORT custom_labels_labelset_t* custom_labels_new(size_t capacity);
 
 /* Ends a set made by custom_labels_new or a clone; null is ignored. It should not be in force. If
  * it is in force on this thread it is taken out of force first; if on another, its labels stay
- * until that thread replaces it or ends. */
+ * until that thread replaces it or ends. Its memory is used again by the thread that made it. */
 CUSTOM_LABELS_EXPORT void custom_labels_free(custom_labels_labelset_t* set);
 
-/* Puts a set, or null, in force on this thread. Returns the one before. */
+/* Puts a set, or null, in force on this thread. Returns the one before. One store for sets that
+ * this thread made. */
 CUSTOM_LABELS_EXPORT custom_labels_labelset_t* custom_labels_replace(custom_labels_labelset_t* set);
 
-/* A copy, with room for `capacity` labels at least. Of null: an empty set. Null, with the reason in
+/* A copy; `capacity` as for custom_labels_new. Of null: an empty set. Null, with the reason in
  * errno, when there is no memory for it. */
 CUSTOM_LABELS_EXPORT custom_labels_labelset_t* custom_labels_clone(
     const custom_labels_labelset_t* set);

@@ -49,7 +49,19 @@ struct Entries {
   const Entry* data;
   std::size_t size;
 };
-VITRINE_EXPORT Entries entries_in_force() noexcept;
+/// The labels in force: whole for as long as this lives, whoever changes a set of the C interface.
+class EntriesInForce {
+ public:
+  VITRINE_EXPORT EntriesInForce() noexcept;
+  EntriesInForce(const EntriesInForce&) = delete;
+  EntriesInForce& operator=(const EntriesInForce&) = delete;
+  VITRINE_EXPORT ~EntriesInForce();
+  [[nodiscard]] const Entries& all() const noexcept { return all_; }
+
+ private:
+  Entries all_;
+  alignas(8) unsigned char room_[24];
+};
 }  // namespace detail
 
 /// Longest value, in bytes. A longer one is refused, not cut.
@@ -358,7 +370,8 @@ template <class F>
 /// Calls `visit(std::string_view key, std::string_view value)` for each label in force.
 template <class F>
 void for_each(F&& visit) {
-  const detail::Entries entries = detail::entries_in_force();
+  const detail::EntriesInForce in_force;
+  const detail::Entries& entries = in_force.all();
   for (std::size_t i = 0; i < entries.size; ++i) {
     const detail::Entry& entry = entries.data[i];
     if (entry.key.data == nullptr) continue;

@@ -23,19 +23,6 @@ std::uint32_t now_ms() noexcept {
   return static_cast<std::uint32_t>(now.tv_sec * 1000 + now.tv_nsec / 1'000'000);
 }
 
-/// `bytes` of zeroes, aligned to `alignment`; both are multiples of the system's page.
-char* map(std::size_t bytes, std::size_t alignment) noexcept {
-  void* got = mmap(nullptr, bytes + alignment, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (got == MAP_FAILED) return nullptr;
-  char* start = static_cast<char*>(got);
-  const std::size_t before =
-      (alignment - reinterpret_cast<std::uintptr_t>(start) % alignment) % alignment;
-  if (before != 0) munmap(start, before);
-  munmap(start + before + bytes, alignment - before);
-  return start + before;
-}
-
 /// Forgets the sets of a page that nothing refers to. Their serials go to 0 before anything else is
 /// written over them, so a copy that was begun before cannot pass for a whole set.
 void clean(Page& page) noexcept {
@@ -56,7 +43,7 @@ Page* new_page(Arena& arena, Ring& ring) noexcept {
   if (ring.fresh == ring.fresh_end) {
     const std::size_t bytes =
         ring.page_bytes == small_page_bytes ? chunk_pages * small_page_bytes : ring.page_bytes;
-    char* memory = map(bytes, ring.page_bytes);
+    char* memory = map_memory(bytes, ring.page_bytes);
     if (memory == nullptr) return nullptr;
     ring.fresh = memory;
     ring.fresh_end = memory + bytes;
@@ -186,7 +173,7 @@ void set_up(Ring& ring, std::size_t page_bytes, std::size_t unit_bytes, char* fr
 
 Arena* new_arena() noexcept {
   static_assert(sizeof(Arena) <= small_page_bytes);
-  char* memory = map(arena_bytes, small_page_bytes);
+  char* memory = map_memory(arena_bytes, small_page_bytes);
   if (memory == nullptr) return nullptr;
   Arena* arena = new (memory) Arena();
   // The rest of the mapping is small pages; handlers that interrupt the turning of a page are rare.
@@ -237,6 +224,18 @@ Segment* pop(Segment*& list) noexcept {
 
 }  // namespace
 
+char* map_memory(std::size_t bytes, std::size_t alignment) noexcept {
+  void* got = mmap(nullptr, bytes + alignment, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (got == MAP_FAILED) return nullptr;
+  char* start = static_cast<char*>(got);
+  const std::size_t before =
+      (alignment - reinterpret_cast<std::uintptr_t>(start) % alignment) % alignment;
+  if (before != 0) munmap(start, before);
+  munmap(start + before + bytes, alignment - before);
+  return start + before;
+}
+
 Segment* take_segment(Arena& arena) noexcept {
   if (Segment* segment = pop(arena.segments)) {
     if (arena.spare_segments > 0) --arena.spare_segments;
@@ -244,7 +243,7 @@ Segment* take_segment(Arena& arena) noexcept {
   }
   Segment* more = shared_segments.exchange(nullptr, std::memory_order_acquire);
   if (more == nullptr) {
-    char* memory = map(segments_bytes, alignof(std::max_align_t));
+    char* memory = map_memory(segments_bytes, alignof(std::max_align_t));
     if (memory == nullptr) return nullptr;
     for (std::size_t i = segments_bytes / sizeof(Segment); i > 0; --i) {
       auto* segment = new (memory + (i - 1) * sizeof(Segment)) Segment();

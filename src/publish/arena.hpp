@@ -17,6 +17,9 @@
 namespace vitrine::publish {
 
 struct Arena;
+struct Cells;
+struct Handle;
+struct Version;
 
 /// At the start of its own memory, which is aligned to its size (a power of two).
 struct alignas(64) Page : labels::detail::PageHead {
@@ -29,8 +32,13 @@ struct alignas(64) Page : labels::detail::PageHead {
   std::uint16_t seen;         ///< the low bits of `ended()` at `left_ms`
   std::uint32_t left_ms;      ///< when it was last known to be in use; coarse clock
 
+  /// In this order a handler that comes in between, and opens and closes a scope, can only make it
+  /// look in use.
   [[nodiscard]] bool quiescent() const noexcept {
-    return pins.load(std::memory_order_acquire) == 0 && opened == ended();
+    const std::uint32_t uses_ended = ended();
+    local_fence();
+    return pins.load(std::memory_order_acquire) == 0 &&
+           __atomic_load_n(&opened, __ATOMIC_RELAXED) == uses_ended;
   }
   [[nodiscard]] std::uint32_t ended() const noexcept {
     return closed + closed_elsewhere.load(std::memory_order_acquire);
@@ -84,6 +92,19 @@ inline constexpr std::size_t large_unit_bytes = 4 * 1024;
 inline constexpr std::size_t large_block_max = large_page_bytes - large_unit_bytes;
 inline constexpr std::size_t memo_entries = 64;
 
+/// What a thread has to do with the sets of the C interface (handle.hpp).
+struct HandleUse {
+  static constexpr int levels = 4;
+  static constexpr std::uint64_t counted = 1;
+
+  Cells* cells;    ///< null: not used yet
+  Version* shown;  ///< the version that it was last given a pointer into; held
+  /// Handles that the slot alone does not show to be in force, the last first; 0: none. Those of
+  /// other threads, which are held, with `counted` added; and those below scopes.
+  std::uint64_t held[levels];
+  bool settling;  ///< `held` is being changed: a handler that sees this leaves it alone
+};
+
 struct Arena {
   labels::detail::Recall memo[memo_entries];  // first: scopes look here without a call
   Ring small[3];
@@ -93,6 +114,7 @@ struct Arena {
   std::uint32_t retired_ms;
   Arena* next;    ///< in the quarantine
   bool settling;  ///< the list of segments is being put right
+  HandleUse handles;
 };
 
 /// A claimed run of units; its page counts one more use, and is not turned before `close_use`.
@@ -155,6 +177,8 @@ inline void close_use(Page& page, const void* here) noexcept {
 /// those of one thread may end up with another.
 labels::detail::Segment* take_segment(Arena& arena) noexcept;
 void give_segment(Arena& arena, labels::detail::Segment& segment) noexcept;
+/// `bytes` of zeroes, aligned to `alignment`; both are multiples of the system's page. Null: none.
+char* map_memory(std::size_t bytes, std::size_t alignment) noexcept;
 
 /// A new arena, from the system or from those of threads gone for a second. Null: no memory.
 Arena* acquire_arena() noexcept;

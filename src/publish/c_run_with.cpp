@@ -15,49 +15,41 @@
 namespace vitrine::publish {
 namespace {
 
-/// Undoes an edit when the callback is over, however it is.
+/// Undoes an edit when the callback is over, however it is. The handle stays meanwhile, even if the
+/// callback frees it.
 class Undo {
  public:
-  Undo(Handle& handle, const Edited& edited, Edit change)
-      : handle_(handle), edited_(edited), change_(change) {}
+  Undo(Handle& handle, Edit change)
+      : handle_(handle), change_(change), edited_(edit_for_now(handle, change)) {
+    if (edited_.error != 0)
+      done_ = true;
+    else
+      handle_.cell.hold(cells_here(thread()));
+  }
   Undo(const Undo&) = delete;
   Undo& operator=(const Undo&) = delete;
   ~Undo() { now(); }
 
+  int error() const noexcept { return edited_.error; }
   /// 0, or why labels could not be put back.
   int now() noexcept {
     if (done_) return 0;
     done_ = true;
-    int error = 0;
-    if (!put_back(handle_, edited_)) error = one_by_one();
-    edited_.done();
+    const int error = undo(handle_, edited_, change_);
+    handle_.cell.let_go(cells_here(thread()));
     return error;
   }
 
  private:
-  /// The callback, or a handler, changed the set: only our labels go back.
-  int one_by_one() noexcept {
-    for (std::size_t i = 0; i < change_.count; ++i) {
-      Label label{change_.labels[i].key, {0, removed}};
-      if (const Label* old = find_label(edited_.before->labels(), edited_.before->slots, label.key))
-        label.value = old->value;
-      const Edited undone = edit(handle_, {&label, 1});
-      if (undone.error != 0) return undone.error;
-      undone.done();
-    }
-    return 0;
-  }
-
   Handle& handle_;
-  Edited edited_;
   Edit change_;
+  Edited edited_;
   bool done_ = false;
 };
 
 int run_on_handle(Handle& handle, Edit change, void* (*callback)(void*), void* data, void** out) {
-  const Edited edited = edit(handle, change);
-  if (edited.error != 0) return edited.error;
-  Undo undo(handle, edited, change);
+  Undo undo(handle, change);
+  if (undo.error() != 0) return undo.error();
   void* result = callback(data);
   if (out != nullptr) *out = result;
   return undo.now();
@@ -135,6 +127,8 @@ int custom_labels_run_with(custom_labels_labelset_t* set, custom_labels_label_t*
     if (const int error = check_key(labels[i].key)) return error;
     if (const int error = check_value(labels[i].value)) return error;
   }
+  Thread& self = thread();
+  if (is_unsettled(self)) settle(self);
   const Edit change{labels, static_cast<std::size_t>(n)};
   if (Handle* handle = handle_of(set)) return run_on_handle(*handle, change, callback, data, out);
   if (set == custom_labels_current()) return run_in_scope(change, callback, data, out);

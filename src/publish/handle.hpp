@@ -1,62 +1,140 @@
 // Handle: a label set of the C interface. It stays where it is while its labels change.
 //
-// Observers see the ABI's 24 bytes. The labels they point at lie in an immutable array; a change
-// makes another array and swaps `storage`, one store. `count` is the number of slots, not of
-// labels: slots that are not used have a null key, which observers skip, so that it can stand still
-// while `storage` changes. It only grows, and only after `storage` has an array that long.
+// Observers see the ABI's 24 bytes. The labels they point at are a version: an immutable array and
+// the bytes that its labels refer to. A change makes another version and then changes `storage` and
+// `count` by one instruction, so whoever interrupts the thread sees one version or the other. Other
+// CPUs may see the two words change one after the other: in this process readers load `storage`
+// alone and take the count from the version, which they hold meanwhile.
 //
-// Handles and arrays live in arenas, pinned, so an observer that still reads an array after the
-// change reads what it was.
+// One thread at a time changes a handle, and signal handlers in the midst of that: whoever finds
+// another version in place than it started from starts again. Any number of threads may read.
+//
+// Handles and versions are cells (cells.hpp).
 #pragma once
 
 #include <customlabels.h>
 
-#include <atomic>
+#include <cerrno>
 #include <cstdint>
 
 #include "publish/block.hpp"
+#include "publish/bytes.hpp"
+#include "publish/cells.hpp"
+#include "publish/local_atomic.hpp"
+#include "publish/thread.hpp"
 
 namespace vitrine::publish {
 
 using String = custom_labels_string_t;
 using Label = custom_labels_label_t;
 
-/// A run of slots and, behind them, the bytes that they refer to.
-struct Array {
-  Page* page;
-  std::uint64_t slots;
+/// Labels, and behind them their keys and values, in the same order: `Cell | labels[count] |
+/// strings`. Every string is inside, empty ones too, so a copy of the whole needs one difference
+/// added to each pointer. A value has the room up to the next key.
+struct alignas(16) Version : Cell {
+  std::uint32_t used;  ///< bytes of strings, with that room
+  std::uint32_t live;  ///< without it
 
   [[nodiscard]] Label* labels() noexcept { return reinterpret_cast<Label*>(this + 1); }
-  static Array* of(std::uint64_t storage) noexcept {
-    return storage == 0 ? nullptr : reinterpret_cast<Array*>(storage) - 1;
+  [[nodiscard]] const Label* labels() const noexcept {
+    return reinterpret_cast<const Label*>(this + 1);
+  }
+  [[nodiscard]] std::uint64_t storage() const noexcept {
+    return reinterpret_cast<std::uint64_t>(this + 1);
+  }
+  static Version* of(std::uint64_t storage) noexcept {
+    return reinterpret_cast<Version*>(storage) - 1;
   }
 };
-static_assert(sizeof(Array) == 16);
+static_assert(sizeof(Version) == 48);
 
-struct Handle {
-  abi::custom_labels::SetV1 set;
+struct alignas(64) Handle {
+  WordPair now;  ///< SetV1's `storage` and `count`
+  std::uint64_t capacity;
   std::uint64_t magic;  ///< where sets of scopes have theirs
-  Page* page;
-  std::atomic<std::uint32_t> uses;  ///< threads that have it in force, plus `freed`
+  Cell cell;
 
   static constexpr std::uint64_t handle_magic = 0x5ce7'4a2d'1e00'c0deULL;
-  static constexpr std::uint32_t freed = 1U << 31;
+  static constexpr std::uint64_t ended_magic = 0x5ce7'4a2d'1e00'deadULL;
+
+  /// Where the labels of the version in use are; 0: the handle has ended.
+  [[nodiscard]] std::uint64_t storage() const noexcept {
+    return __atomic_load_n(&now.first, __ATOMIC_SEQ_CST);
+  }
 };
-static_assert(sizeof(Handle) <= 64);
+static_assert(sizeof(Handle) == 64 && offsetof(Handle, cell) == 32);
+static_assert(offsetof(abi::custom_labels::SetV1, storage) == 0 &&
+              offsetof(abi::custom_labels::SetV1, count) == 8);
+
+inline std::uint64_t magic_of(std::uint64_t set) noexcept {
+  if (set == 0 || set % 64 != 0) return 0;
+  return __atomic_load_n(&reinterpret_cast<const Handle*>(set)->magic, __ATOMIC_RELAXED);
+}
 
 /// The handle that a set of the C interface is; null: a scope's set, another writer's, or null.
-Handle* handle_of(const void* set) noexcept;
+inline Handle* handle_of(std::uint64_t set) noexcept {
+  return magic_of(set) == Handle::handle_magic ? reinterpret_cast<Handle*>(set) : nullptr;
+}
+inline Handle* handle_of(const void* set) noexcept {
+  return handle_of(reinterpret_cast<std::uint64_t>(set));
+}
 
-/// A handle with these labels (null keys are left out) and at least `slots` slots. Null: errno.
-Handle* make_handle(labels::detail::Entries labels, std::size_t slots) noexcept;
+/// The cells of the running thread; null: it has none yet, or no more.
+inline Cells* cells_here(const Thread& self) noexcept {
+  return labels::detail::has_arena(self) ? static_cast<Arena*>(self.arena)->handles.cells : nullptr;
+}
+/// The same, made at their first use. Null: as `first_use` says.
+Cells* first_cells(Thread& self) noexcept;
+inline Cells* cells_of(Thread& self) noexcept {
+  Cells* cells = cells_here(self);
+  return __builtin_expect(cells != nullptr, 1) ? cells : first_cells(self);
+}
 
-/// The caller's ownership ends. It goes away now, or when the last thread takes it out of force.
+/// The version in use, held; null: the handle has ended. `here`: cells_here().
+Version* hold_version(const Handle& handle, const Cells* here) noexcept;
+
+/// The version in use, held until the thread's next call of this: for pointers that are handed out.
+/// Null: the handle has ended.
+const Version* show_version_slowly(const Handle& handle, Thread& self) noexcept;
+inline const Version* show_version(const Handle& handle, Thread& self) noexcept {
+  if (labels::detail::has_arena(self)) {
+    const Version* shown = static_cast<Arena*>(self.arena)->handles.shown;
+    if (shown != nullptr && handle.storage() == shown->storage()) return shown;
+  }
+  return show_version_slowly(handle, self);
+}
+
+/// A handle with these labels. Null: errno.
+Handle* make_handle(labels::detail::Entries labels, std::size_t capacity) noexcept;
+Handle* copy_handle(const Handle& from, std::size_t capacity) noexcept;
+
+/// The caller's ownership ends. Its memory is used again when no thread has it in force.
 void free_handle(Handle& handle) noexcept;
 
-/// A thread has the set of `words` in force, and no more. (Sets of scopes count their users
-/// elsewhere: only handles matter here.)
-void hold(Words words) noexcept;
-void let_go(Words words) noexcept;
+/// Makes what is in force, and what the thread counts as in force, agree with the slot, to which
+/// the program may have assigned. Returns what is in force. `below`: a scope will be on top of it.
+Words settle(Thread& self, bool below = false) noexcept;
+
+/// Whether `set` is a handle of this thread, and nothing but the slot needs a change when it is put
+/// in force. (A cell's owner says enough: no other set has it there.)
+inline bool is_simple(const Thread& self, std::uint64_t set) noexcept {
+  return set % 64 == 0 && reinterpret_cast<const Handle*>(set)->cell.owner == self.cells;
+}
+
+/// A quick look whether `settle` has anything to do: false is certain. A thread's own handles count
+/// as in force by being in the slot.
+inline bool is_unsettled(const Thread& self) noexcept {
+  const volatile std::uint64_t* now = labels::detail::words_in_force(self);
+  const std::uint64_t set = now[1];
+  return now[0] != 0 || self.cells == nullptr || (set != 0 && !is_simple(self, set));
+}
+
+/// custom_labels_replace where the slot and the thread's count do not agree, or other sets than
+/// handles are involved. Returns what was in force.
+std::uint64_t replace_slowly(Thread& self, std::uint64_t set) noexcept;
+
+/// The thread holds no handle and no version any more: it ends, or it is a forked child.
+void let_go_of_all(Thread& self) noexcept;
 
 /// As the `buf` of a value in an edit: the label is to be removed.
 extern const unsigned char removed[1];
@@ -67,30 +145,60 @@ struct Edit {
   std::size_t count;
 };
 
-/// The arrays before and after an edit, each pinned once for the holder of this.
+/// Applies an edit: observers, and handlers that edit too, see all of it or nothing. 0, ENOMEM or
+/// EMSGSIZE. `old_value`, if not null, gets a copy of the first label's value from before; a null
+/// `buf`: there was none.
+int edit(Handle& handle, Edit change, String* old_value) noexcept;
+
+/// An edit of one label, which is fast where the label is there and the value is about as long.
+int set_label(Handle& handle, String key, String value, Thread& self) noexcept;
+int set_label_slowly(Handle& handle, String key, String value, String* old_value) noexcept;
+
+/// An edit that is to be undone.
 struct Edited {
   int error;
-  Array* before;
-  Array* after;
-
-  void done() const noexcept {
-    if (error != 0) return;
-    before->page->unpin();
-    after->page->unpin();
-  }
+  Version* before;  ///< out of use, and not given back
+  Version* after;   ///< held
 };
+Edited edit_for_now(Handle& handle, Edit change) noexcept;
 
-/// Applies an edit: observers, and handlers that edit too, see all of it or nothing.
-Edited edit(Handle& handle, Edit change) noexcept;
+/// Puts `edited.before` back if the set is still as the edit left it; otherwise undoes the edit
+/// label by label. 0, ENOMEM or EMSGSIZE.
+int undo(Handle& handle, const Edited& edited, Edit change) noexcept;
 
-/// Puts `edited.before` back if the set is still as the edit left it. False: it has changed since.
-bool put_back(Handle& handle, const Edited& edited) noexcept;
+inline bool same_key(String a, String b) noexcept {
+  return a.len == b.len && equal_bytes(reinterpret_cast<const char*>(a.buf),
+                                       reinterpret_cast<const char*>(b.buf), a.len);
+}
 
 /// The label with this key among `count`, or null.
-const Label* find_label(const Label* labels, std::size_t count, String key) noexcept;
+inline const Label* find_label(const Label* labels, std::size_t count, String key) noexcept {
+  for (std::size_t i = 0; i < count; ++i) {
+    if (labels[i].key.buf != nullptr && same_key(labels[i].key, key)) return &labels[i];
+  }
+  return nullptr;
+}
+
+/// The same where no key is null, as in our versions.
+inline std::size_t find_index(const Label* labels, std::size_t count, String key) noexcept {
+  std::size_t i = 0;
+  while (i < count && !same_key(labels[i].key, key)) ++i;
+  return i;
+}
+
+inline constexpr std::size_t string_bytes_max = 64 * 1024;
 
 /// 0, EINVAL or EMSGSIZE.
-int check_key(String key) noexcept;
-int check_value(String value) noexcept;
+inline int check_key(String key) noexcept {
+  if (key.buf == nullptr) return EINVAL;
+  return key.len > string_bytes_max ? EMSGSIZE : 0;
+}
+inline int check_value(String value) noexcept {
+  if (value.buf == nullptr && value.len != 0) return EINVAL;
+  return value.len > string_bytes_max ? EMSGSIZE : 0;
+}
+
+/// A copy to be freed by the caller, with a NUL behind it. Null `buf`: no memory.
+String copy_for_caller(String from) noexcept;
 
 }  // namespace vitrine::publish

@@ -1,5 +1,9 @@
 #include "publish/in_force.hpp"
 
+#if VITRINE_PUBLISH_ABI == 1
+#include "publish/handle.hpp"
+#endif
+
 #include "publish/keys.hpp"
 #include "publish/set_builder.hpp"
 
@@ -104,7 +108,7 @@ void move(Thread& self, Place& place, const Block* below, Words outer) noexcept 
   close_replaced(*arena, place, top, below);
 }
 
-void give_back(Thread& self, Segment& segment) noexcept {
+void end_node(Thread& self, Segment& segment) noexcept {
   segment.over = true;
   if (segment.replacements != 0) return;
   if (Arena* arena = arena_of(self)) give_segment(*arena, segment);
@@ -126,8 +130,20 @@ void take_out(Thread& self, Place& place) noexcept {
 
 }  // namespace
 
+Words settled_words(Thread& self) noexcept {
+#if VITRINE_PUBLISH_ABI == 1
+  return settle(self, true);
+#else
+  return outer_words(self);
+#endif
+}
+
 void end_scope(Thread& self, const EndingScope& scope) noexcept {
-  settle(self);
+  end_if_abandoned(self);
+#if VITRINE_PUBLISH_ABI == 1
+  // What the program assigned to the slot has no record of this scope's.
+  if (block_of(labels::detail::in_force(self)) == nullptr) settle(self);
+#endif
   Place place(self);
   do {
     for (Block* block = place.top(); block != nullptr; block = place.below(*block)) {
@@ -139,7 +155,7 @@ void end_scope(Thread& self, const EndingScope& scope) noexcept {
         move(self, place, block, what.outer);
         close_use(block->page(), self.arena);
         if (what.segment != nullptr && --what.segment->replacements == 0 && what.segment->over)
-          give_back(self, *what.segment);
+          end_node(self, *what.segment);
       }
       return;
     }
@@ -150,8 +166,8 @@ Segment* begin_segment(Thread& self, Words words, const Block* base) noexcept {
   Arena* arena = arena_of(self);
   Segment* segment = arena == nullptr ? nullptr : take_segment(*arena);
   if (segment == nullptr) return nullptr;
-  settle(self);
-  segment->outer = outer_words(self);
+  end_if_abandoned(self);
+  segment->outer = settled_outer_words(self);
   segment->below = self.segment;
   segment->innermost = segment;
   segment->base = base;
@@ -164,12 +180,12 @@ Segment* begin_segment(Thread& self, Words words, const Block* base) noexcept {
 }
 
 void end_segment(Thread& self, Segment& segment) noexcept {
-  settle(self);
+  end_if_abandoned(self);
   const std::uint64_t bare = segment.base == nullptr ? 0 : identity_of(segment.base->links.words);
   if (__builtin_expect(self.segment == &segment && identity_in_force(self) == bare, 1)) {
     labels::detail::put_in_force(self, segment.outer);
     self.segment = segment.below;
-    return give_back(self, segment);
+    return end_node(self, segment);
   }
   Place place(self);
   if (!place.find(segment)) {
@@ -177,7 +193,7 @@ void end_segment(Thread& self, Segment& segment) noexcept {
     return;
   }
   take_out(self, place);
-  give_back(self, segment);
+  end_node(self, segment);
 }
 
 void end_abandoned(Thread& self) noexcept {
@@ -190,7 +206,7 @@ void end_abandoned(Thread& self) noexcept {
     const bool ended = __atomic_load_n(&segment.ended, __ATOMIC_ACQUIRE);
     Place place(self);
     take_out(self, place);
-    if (ended) give_back(self, segment);
+    if (ended) end_node(self, segment);
   }
   local_fence();
   arena->settling = false;
@@ -234,7 +250,7 @@ void drop_segment(Segment& segment) noexcept {
   // Attachments of a coroutine that was suspended ended before it, and were left to it.
   for (Segment* one = segment.innermost;;) {
     Segment* below = one->below;
-    publish::give_back(self, *one);
+    publish::end_node(self, *one);
     if (one == &segment) return;
     one = below;
   }
@@ -242,7 +258,7 @@ void drop_segment(Segment& segment) noexcept {
 
 bool settle_segment(Segment& segment) noexcept {
   Thread& self = publish::thread();
-  publish::settle(self);
+  publish::end_if_abandoned(self);
   bool found = false;
   for (Segment* one = self.segment; one != nullptr && !found; one = one->below)
     found = one == &segment;

@@ -22,6 +22,17 @@ inline Words outer_words(const Thread& self) noexcept {
   return labels::detail::in_force(self);
 }
 
+/// The same where it is none of our sets: the program may have assigned a handle to the slot.
+Words settled_words(Thread& self) noexcept;
+
+/// `outer_words`, in agreement with each other.
+inline Words settled_outer_words(Thread& self) noexcept {
+  const Words outer = outer_words(self);
+  if (outer[1] == 0 && outer[0] == 0) return outer;
+  const Block* block = block_of(outer);
+  return block != nullptr && same(block->links.words, outer) ? outer : settled_words(self);
+}
+
 /// A scope, as it knows itself.
 struct EndingScope {
   Words outer;
@@ -41,7 +52,7 @@ void end_segment(Thread& self, Segment& segment) noexcept;
 /// Ends coroutines that an exception left and nobody ended.
 void end_abandoned(Thread& self) noexcept;
 /// `end_abandoned` where there is one.
-inline void settle(Thread& self) noexcept {
+inline void end_if_abandoned(Thread& self) noexcept {
   if (labels::detail::is_abandoned(self.segment)) end_abandoned(self);
 }
 

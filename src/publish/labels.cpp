@@ -1,9 +1,11 @@
 // Scopes, captured sets, and what is in force: the C++ interface.
+#include <new>
 #include <vitrine/labels.hpp>
 
 #include "publish/in_force.hpp"
 #include "publish/keys.hpp"
 #include "publish/memo.hpp"
+#include "publish/pinned_entries.hpp"
 #include "publish/set_builder.hpp"
 #include "publish/thread.hpp"
 
@@ -29,9 +31,9 @@ std::optional<std::string_view> find(detail::Entries entries, std::string_view k
 }
 
 /// What is in force, after coroutines that nobody ended.
-Words settled_words() noexcept {
+Words here() noexcept {
   Thread& self = publish::thread();
-  publish::settle(self);
+  publish::end_if_abandoned(self);
   return detail::in_force(self);
 }
 
@@ -76,11 +78,12 @@ Words Set::words() const noexcept {
 }
 
 Set capture() noexcept {
-  const Words words = settled_words();
+  Words words = here();
   if (Block* block = publish::block_of(words)) {
     block->page().pin();
     return Access::adopt(block, Status::ok);
   }
+  words = publish::settled_outer_words(publish::thread());
   if (publish::entries_of(words).size == 0) return {};
   return build_pinned(words, {nullptr, 0, nullptr});  // another writer's: a copy
 }
@@ -98,11 +101,13 @@ void Attach::close() noexcept {
 
 std::optional<std::string_view> get(Key key) noexcept {
   if (!key.ok()) return std::nullopt;
-  return find(detail::entries_in_force(), key.name());
+  Thread& self = publish::thread();
+  publish::end_if_abandoned(self);
+  return find(publish::entries_shown(self), key.name());
 }
 
 std::optional<Trace> trace() noexcept {
-  const Block* block = publish::block_of(settled_words());
+  const Block* block = publish::block_of(here());
   if (block == nullptr) return std::nullopt;
   const abi::thread_context::Record& record = detail::record(*block);
   Trace trace;
@@ -114,8 +119,14 @@ std::optional<Trace> trace() noexcept {
   return trace;
 }
 
-detail::Entries detail::entries_in_force() noexcept {
-  return publish::entries_of(settled_words());
+detail::EntriesInForce::EntriesInForce() noexcept {
+  static_assert(sizeof room_ >= sizeof(publish::PinnedEntries) &&
+                alignof(EntriesInForce) >= alignof(publish::PinnedEntries));
+  all_ = (new (room_) publish::PinnedEntries(here()))->get();
+}
+
+detail::EntriesInForce::~EntriesInForce() {
+  std::launder(reinterpret_cast<publish::PinnedEntries*>(room_))->~PinnedEntries();
 }
 
 }  // namespace vitrine::labels

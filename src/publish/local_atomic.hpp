@@ -34,11 +34,74 @@ inline bool local_compare_exchange(std::uint64_t& word, std::uint64_t expected,
 #endif
 }
 
+template <class T>
+inline bool local_compare_exchange(T*& pointer, T* expected, T* desired) noexcept {
+#if defined(__x86_64__)
+  bool done = false;
+  __asm__ volatile("cmpxchgq %3, %1"
+                   : "=@ccz"(done), "+m"(pointer), "+a"(expected)
+                   : "r"(desired)
+                   : "memory");
+  return done;
+#else
+  return __atomic_compare_exchange_n(&pointer, &expected, desired, false, __ATOMIC_RELAXED,
+                                     __ATOMIC_RELAXED);
+#endif
+}
+
 inline void local_or(std::uint64_t& word, std::uint64_t bits) noexcept {
 #if defined(__x86_64__)
   __asm__ volatile("orq %1, %0" : "+m"(word) : "r"(bits) : "memory", "cc");
 #else
   __atomic_fetch_or(&word, bits, __ATOMIC_RELAXED);
+#endif
+}
+
+/// Two words that change together, aligned to their size.
+struct alignas(16) WordPair {
+  std::uint64_t first;
+  std::uint64_t second;
+};
+
+/// Both words at once; towards other CPUs each by itself, after everything stored before.
+inline bool local_compare_exchange(WordPair& pair, WordPair expected, WordPair desired) noexcept {
+  bool done = false;
+#if defined(__x86_64__)
+  __asm__ volatile("cmpxchg16b %1"
+                   : "=@ccz"(done), "+m"(pair), "+a"(expected.first), "+d"(expected.second)
+                   : "b"(desired.first), "c"(desired.second)
+                   : "memory");
+#elif defined(__aarch64__)
+  std::uint64_t first = 0, second = 0;
+  std::uint32_t failed = 0;
+  __asm__ volatile(
+      "1: ldaxp %0, %1, %3\n"
+      "   cmp %0, %4\n"
+      "   ccmp %1, %5, #0, eq\n"
+      "   b.ne 2f\n"
+      "   stlxp %w2, %6, %7, %3\n"
+      "   cbnz %w2, 1b\n"
+      "   b 3f\n"
+      "2: clrex\n"
+      "3:\n"
+      : "=&r"(first), "=&r"(second), "=&r"(failed), "+Q"(pair)
+      : "r"(expected.first), "r"(expected.second), "r"(desired.first), "r"(desired.second)
+      : "memory", "cc");
+  done = first == expected.first && second == expected.second;
+#else
+#error "no way to change two words at once is known for this architecture"
+#endif
+  return done;
+}
+
+/// Everything stored before is seen by all CPUs before anything after it is loaded.
+inline void full_fence() noexcept {
+#if defined(__x86_64__)
+  __asm__ volatile("lock; orl $0, (%%rsp)" ::: "memory", "cc");
+#elif defined(__aarch64__)
+  __asm__ volatile("dmb ish" ::: "memory");
+#else
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
 #endif
 }
 

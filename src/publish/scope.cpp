@@ -30,7 +30,7 @@ Scope::Entered Scope::failed(Status status) noexcept {
 Scope::Entered Scope::open(const Label* labels, std::size_t count, const Trace* trace) noexcept {
   const publish::Change change{labels, count, trace};
   Thread& self = publish::thread();
-  publish::settle(self);
+  publish::end_if_abandoned(self);
   detail::Question question;
   if (!detail::has_arena(self) || !publish::ask(question, self, change))
     return open_unasked(labels, count, trace);
@@ -43,8 +43,7 @@ Scope::Entered Scope::open(const Label* labels, std::size_t count, const Trace* 
   }
   const Words outer = publish::outer_words(self);
   const Block* parent = publish::block_of(outer);
-  if (parent == nullptr && publish::entries_of(outer).size != 0)
-    return open_unasked(labels, count, trace);
+  if (parent == nullptr && question.below() != 0) return open_unasked(labels, count, trace);
   Block* block = append_to(arena, parent, labels, count);
   if (block == nullptr) {
     const publish::Built built = publish::build(arena, outer, change);
@@ -64,7 +63,7 @@ Scope::Entered Scope::open_unasked(const Label* labels, std::size_t count,
   Arena* arena = publish::arena_of(self);
   if (arena == nullptr)
     return failed(publish::exiting(self) ? Status::thread_exiting : Status::out_of_memory);
-  const Words outer = publish::outer_words(self);
+  const Words outer = publish::settled_outer_words(self);
   const publish::Built built = publish::build(*arena, outer, {labels, count, trace});
   if (built.block == nullptr) return failed(built.status);
   return enter(self, outer, built.block);
@@ -78,7 +77,7 @@ __attribute__((noinline)) Scope::Entered Scope::open_other(Key key,
 
 Scope::Entered Scope::open_new(Key key, std::string_view value) noexcept {
   Thread& self = publish::thread();
-  publish::settle(self);
+  publish::end_if_abandoned(self);
   if (!detail::has_arena(self) || !key.ok() || value.size() > detail::Ends::all)
     return open_other(key, value);
   const volatile std::uint64_t* now = detail::words_in_force(self);

@@ -3,6 +3,7 @@
 #include "publish/block_layout.hpp"
 #include "publish/bytes.hpp"
 #include "publish/keys.hpp"
+#include "publish/pinned_entries.hpp"
 
 namespace vitrine::publish {
 namespace {
@@ -39,12 +40,12 @@ Tag now(std::string_view key, Tag tag) noexcept {
 /// The labels of a set that are below a change: those that it does not hide.
 class Below {
  public:
-  explicit Below(Words base) noexcept : base_(entries_of(base)), block_(block_of(base)) {}
+  explicit Below(Words base) noexcept : block_(block_of(base)), base_(base, block_) {}
 
   template <class Hidden, class Visit>
   void visit(Hidden&& is_hidden, Visit&& visit) const noexcept {
-    for (std::size_t i = 0; i < base_.size; ++i) {
-      const Entry& entry = base_.data[i];
+    for (std::size_t i = 0; i < base_.get().size; ++i) {
+      const Entry& entry = base_.get().data[i];
       if (entry.key.data == nullptr || entry.value.data == nullptr) continue;
       const std::string_view key(entry.key.data, entry.key.size);
       const Tag tag = now(key, block_ != nullptr ? tags(*block_)[i] : Tag{0, -1});
@@ -56,8 +57,8 @@ class Below {
   const Block* block() const noexcept { return block_; }
 
  private:
-  labels::detail::Entries base_;
   const Block* block_;
+  PinnedEntries base_;
 };
 
 bool is_trace(std::uint16_t id) noexcept {

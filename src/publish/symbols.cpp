@@ -42,9 +42,9 @@ __attribute__((used, noinline)) static void define_thread_symbols() {
     ".balign 32\n"
     ".globl vitrine_labels_thread\n"
     ".type vitrine_labels_thread, @object\n"
-    ".size vitrine_labels_thread, 32\n"
+    ".size vitrine_labels_thread, 48\n"
     "vitrine_labels_thread:\n"
-    ".zero 32\n"
+    ".zero 48\n"
     VITRINE_TLS_NAMES_INSIDE
     ".popsection\n");
 }

@@ -25,12 +25,9 @@ std::atomic<bool> handles_forks{false};
 std::atomic_flag registering = ATOMIC_FLAG_INIT;
 
 void end_labels(Thread& self) noexcept {
-#if VITRINE_PUBLISH_ABI == 1
-  const Words last = in_force(self);
-#endif
   take_down(self);
 #if VITRINE_PUBLISH_ABI == 1
-  let_go(last);
+  if (has_arena(self)) let_go_of_all(self);
 #endif
 }
 
@@ -38,6 +35,7 @@ void on_thread_exit(void* arena) {
   Thread& self = thread();
   end_labels(self);
   self.arena = gone;
+  self.cells = nullptr;
   local_fence();
   retire_arena(static_cast<Arena*>(arena));
 }

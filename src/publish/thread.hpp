@@ -17,6 +17,16 @@ inline Thread& thread() noexcept {
   return *static_cast<Thread*>(VITRINE_TLS_ADDRESS(vitrine_labels_thread));
 }
 
+/// The same, asked for once: gcc calls the descriptor's function again rather than keep what it
+/// returned.
+inline Thread& thread_once() noexcept {
+  Thread* self = &thread();
+#if !VITRINE_PUBLISH_STATIC
+  __asm__("" : "+r"(self));
+#endif
+  return *self;
+}
+
 /// Registers what runs at fork and at the end of a thread, if that failed when the library was
 /// loaded. Not in signal handlers.
 void handle_forks_and_exits() noexcept;

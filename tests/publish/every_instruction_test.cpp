@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <vitrine/labels.hpp>
 
@@ -167,6 +168,170 @@ TEST(EveryInstruction, HandlersThatChangeTheSameHandleLoseNothing) {
     custom_labels_free(shared_set);
   });
   EXPECT_GT(instructions, 400);
+}
+
+/// Replaces both labels of the pair at once, and often enough for cells to be used again.
+void change_the_pair() {
+  static unsigned number = 0;
+  for (int i = 0; i < 50; ++i) {
+    const unsigned char value[24] = {static_cast<unsigned char>('a' + number++ % 26)};
+    const std::size_t size = 1 + number % 2 * 20;
+    unsigned char text[24];
+    for (unsigned char& c : text) c = value[0];
+    custom_labels_label_t pair[] = {
+        {{1, reinterpret_cast<const unsigned char*>("a")}, {size, text}},
+        {{1, reinterpret_cast<const unsigned char*>("b")}, {size, text}}};
+    if (custom_labels_run_with(
+            shared_set, pair, 2, [](void*) -> void* { return nullptr; }, nullptr, nullptr) != 0)
+      ++wrong;
+    for (const auto& label : pair) {
+      if (custom_labels_set(shared_set, label.key, label.value, nullptr) != 0) ++wrong;
+    }
+  }
+}
+
+/// Whole values: of one letter each.
+bool is_whole(const custom_labels_labelset_t* set) {
+  const auto* v1 = reinterpret_cast<const abi::custom_labels::SetV1*>(set);
+  const test::Labels labels = test::labels_at(v1->storage, v1->count);
+  if (labels.count("a") == 0 || labels.count("b") == 0) return false;
+  if (labels.at("a") != labels.at("b")) return false;  // handlers leave them equal
+  for (const auto& [key, value] : labels) {
+    if (value.empty() || value.find_first_not_of(value[0]) != std::string::npos) return false;
+  }
+  return true;
+}
+
+void make_shared_set() {
+  shared_set = custom_labels_new(0);
+  for (const char* name : {"a", "b"}) {
+    const custom_labels_string_t key{1, reinterpret_cast<const unsigned char*>(name)};
+    const custom_labels_string_t value{
+        21, reinterpret_cast<const unsigned char*>("zzzzzzzzzzzzzzzzzzzzz")};  // as large as theirs
+    ASSERT_EQ(custom_labels_set(shared_set, key, value, nullptr), 0);
+  }
+  custom_labels_replace(shared_set);
+}
+
+void end_shared_set() {
+  custom_labels_replace(nullptr);
+  custom_labels_free(shared_set);
+}
+
+TEST(EveryInstruction, HandlersChangeAHandleThatIsCloned) {
+  const long instructions = at_every_instruction(change_the_pair, [](long) {
+    make_shared_set();
+    step_on();
+    custom_labels_labelset_t* copy = custom_labels_clone(shared_set);
+    step_off();
+    ASSERT_NE(copy, nullptr);
+    ASSERT_TRUE(is_whole(copy));
+    custom_labels_free(copy);
+    end_shared_set();
+  });
+  EXPECT_GT(instructions, 100);
+}
+
+TEST(EveryInstruction, HandlersChangeAHandleBelowAScope) {
+  const long instructions = at_every_instruction(change_the_pair, [](long) {
+    make_shared_set();
+    step_on();
+    {
+      const Scope scope{inside, "x"};
+      step_off();
+      ASSERT_TRUE(scope.ok());
+      ASSERT_TRUE(is_whole(custom_labels_current()));
+      ASSERT_TRUE(in_force("inside", "x"));
+      step_on();
+    }
+    step_off();
+    ASSERT_EQ(custom_labels_current(), shared_set);
+    end_shared_set();
+  });
+  EXPECT_GT(instructions, 200);
+}
+
+TEST(EveryInstruction, HandlersChangeAHandleThatIsPrintedAndCaptured) {
+  const long instructions = at_every_instruction(change_the_pair, [](long) {
+    make_shared_set();
+    custom_labels_string_t out{0, nullptr};
+    step_on();
+    const int error = custom_labels_debug_string(shared_set, &out);
+    const labels::Set captured = labels::capture();
+    step_off();
+    ASSERT_EQ(error, 0);
+    // {a: xxx, b: xxx}, perhaps the other way round.
+    std::size_t letters = 0;
+    const unsigned char letter = out.buf[4];
+    for (std::size_t i = 0; i + 2 < out.len; ++i) {
+      if (out.buf[i] != ':') continue;
+      for (std::size_t at = i + 2; out.buf[at] != ',' && out.buf[at] != '}'; ++at, ++letters)
+        ASSERT_EQ(out.buf[at], letter);
+    }
+    ASSERT_EQ(out.len, letters + std::strlen("{a: , b: }"));
+    std::free(const_cast<unsigned char*>(out.buf));
+    ASSERT_EQ(captured.size(), 2U);
+    ASSERT_EQ(captured.get(Key("a")), captured.get(Key("b")));
+    end_shared_set();
+  });
+  EXPECT_GT(instructions, 200);
+}
+
+TEST(EveryInstruction, HandlersChangeAHandleInRunWith) {
+  const long instructions = at_every_instruction(change_the_pair, [](long) {
+    make_shared_set();
+    const custom_labels_string_t key{5, reinterpret_cast<const unsigned char*>("route")};
+    custom_labels_label_t label{key, {3, reinterpret_cast<const unsigned char*>("xxx")}};
+    step_on();
+    const int error = custom_labels_run_with(
+        shared_set, &label, 1,
+        [](void*) -> void* {
+          step_off();
+          EXPECT_TRUE(in_force("route", "xxx"));
+          EXPECT_TRUE(is_whole(shared_set));
+          step_on();
+          return nullptr;
+        },
+        nullptr, nullptr);
+    step_off();
+    ASSERT_EQ(error, 0);
+    ASSERT_EQ(custom_labels_count(shared_set), 2U);
+    ASSERT_TRUE(is_whole(shared_set));
+    end_shared_set();
+  });
+  EXPECT_GT(instructions, 200);
+}
+
+/// Puts a handle of its own in force, and what it found back.
+void replace_and_put_back() {
+  custom_labels_labelset_t* own = custom_labels_clone(shared_set);
+  custom_labels_labelset_t* before = custom_labels_replace(own);
+  {
+    const Scope scope{inside, "handler"};
+    if (!scope.ok()) ++wrong;
+  }
+  if (custom_labels_replace(before) != own) ++wrong;
+  custom_labels_free(own);
+}
+
+TEST(EveryInstruction, HandlersReplaceWhileHandlesAreReplacedAndFreed) {
+  const long instructions = at_every_instruction(replace_and_put_back, [](long) {
+    make_shared_set();
+    custom_labels_labelset_t* outer = shared_set;
+    step_on();
+    custom_labels_labelset_t* inner = custom_labels_clone(outer);
+    const custom_labels_labelset_t* before = custom_labels_replace(inner);
+    { const Scope scope{tenant, "x"}; }
+    const custom_labels_labelset_t* after = custom_labels_replace(outer);
+    custom_labels_free(inner);
+    step_off();
+    ASSERT_EQ(before, outer);
+    ASSERT_EQ(after, inner);
+    ASSERT_EQ(custom_labels_current(), outer);
+    ASSERT_TRUE(is_whole(outer));
+    end_shared_set();
+  });
+  EXPECT_GT(instructions, 300);
 }
 
 }  // namespace

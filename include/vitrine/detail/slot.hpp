@@ -47,8 +47,12 @@ struct Thread {
   Words slot;
   void* arena;       ///< where this thread's sets are made; null until its first use
   Segment* segment;  ///< the innermost; null: the thread's own scopes
+  /// The memory of the thread's sets of the C interface, where nothing else is to be considered when
+  /// one is put in force; otherwise null.
+  void* cells;
+  void* spare;
 };
-static_assert(sizeof(Thread) == 32);
+static_assert(sizeof(Thread) == 48);
 
 #define VITRINE_ALWAYS_INLINE inline __attribute__((always_inline))
 // clang before 17 keeps the address of a thread-local variable across the suspension of a
