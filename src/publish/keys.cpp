@@ -53,7 +53,7 @@ std::int16_t otel_index(std::string_view name) noexcept {
 }
 
 /// Ends the wait of a key: it may be used by other threads meanwhile, which see one tag or the other.
-void settle(KeyData& key, std::int16_t otel) noexcept {
+void know_index(KeyData& key, std::int16_t otel) noexcept {
   std::int16_t expected = KeyData::later;
   __atomic_compare_exchange_n(&key.tag.otel, &expected, otel, false, __ATOMIC_RELAXED,
                               __ATOMIC_RELAXED);
@@ -72,7 +72,7 @@ void retry_later_keys() noexcept {
         any_later.store(true, std::memory_order_release);
         return;
       }
-      settle(*key, otel);
+      know_index(*key, otel);
     }
   }
 }
@@ -87,7 +87,7 @@ void note_later_key() noexcept {
 std::int16_t otel_index(std::string_view) noexcept {
   return -1;
 }
-void settle(KeyData&, std::int16_t) noexcept {}
+void know_index(KeyData&, std::int16_t) noexcept {}
 void retry_later_keys() noexcept {}
 void note_later_key() noexcept {}
 
@@ -132,7 +132,7 @@ const KeyData* intern(std::string_view name) noexcept {
   if (otel == KeyData::later)
     note_later_key();
   else if (key != nullptr)
-    settle(*key, otel);  // another thread may have made it, and had less luck
+    know_index(*key, otel);  // another thread may have made it, and had less luck
   std::free(memory);
   return key;
 }
