@@ -181,7 +181,8 @@ Segment* begin_segment(Thread& self, Words words, const Block* base) noexcept {
 
 void end_segment(Thread& self, Segment& segment) noexcept {
   end_if_abandoned(self);
-  const std::uint64_t bare = segment.base == nullptr ? 0 : identity_of(segment.base->links.words);
+  const Words base = segment.base != nullptr ? Words(segment.base->links.words) : Words{0, 0};
+  const std::uint64_t bare = identity_of(base);
   if (__builtin_expect(self.segment == &segment && identity_in_force(self) == bare, 1)) {
     labels::detail::put_in_force(self, segment.outer);
     self.segment = segment.below;

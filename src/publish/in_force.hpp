@@ -30,7 +30,8 @@ inline Words settled_outer_words(Thread& self) noexcept {
   const Words outer = outer_words(self);
   if (outer[1] == 0 && outer[0] == 0) return outer;
   const Block* block = block_of(outer);
-  return block != nullptr && same(block->links.words, outer) ? outer : settled_words(self);
+  const Words right = block != nullptr ? Words(block->links.words) : Words{0, 0};
+  return block != nullptr && same(right, outer) ? outer : settled_words(self);
 }
 
 /// A scope, as it knows itself.

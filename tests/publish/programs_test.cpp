@@ -64,7 +64,9 @@ struct Model {
   std::vector<std::optional<Coroutine>> coroutines;
 
   Stack& top(int thread) {
-    return running[thread].empty() ? threads[thread] : coroutines[running[thread].back()]->own;
+    return running[thread].empty()
+               ? threads[thread]
+               : coroutines[static_cast<std::size_t>(running[thread].back())]->own;
   }
   Labels on(int thread) { return shown(top(thread)); }
   void end(int holder) {
@@ -249,7 +251,8 @@ class Program {
     for (int i = 0; i < count; ++i) {
       const int key = pick(5);
       values.push_back(std::string(1, static_cast<char>('0' + pick(3))));
-      if (pick(6) == 0) values.back() = std::string(20 + pick(30), values.back()[0]);
+      if (pick(6) == 0)
+        values.back() = std::string(static_cast<std::size_t>(20 + pick(30)), values.back()[0]);
       list.emplace_back(keys[key], values.back());
       labels.emplace(names[key], values.back());
     }
