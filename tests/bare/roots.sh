@@ -27,12 +27,17 @@ certificates=  # of the machine's own, to reach registries by: as found in the r
 inside() {
   local root=$work/$1
   shift
+  local variables=(PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb
+    DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 ${certificates:+NODE_EXTRA_CA_CERTS="$certificates"})
+  if [ ! -x "$root/usr/bin/umount" ]; then  # busybox alone
+    env -i "${variables[@]}" chroot "$root" "$@"
+    return
+  fi
   # Its root is a mount of its own, as a machine's is: in a mere chroot, paths of other namespaces begin elsewhere.
   # shellcheck disable=SC2016  # expanded inside
-  unshare --mount --propagation private sh -c 'cd "$1" && shift && mkdir -p mnt/.old && pivot_root . mnt/.old &&
-      umount -l /mnt/.old && rmdir /mnt/.old && exec env -i "$@"' sh "$root" \
-    PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb \
-    DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 ${certificates:+NODE_EXTRA_CA_CERTS="$certificates"} "$@"
+  unshare --mount --propagation private sh -c 'mount --rbind "$1" "$1" && cd "$1" && shift && mkdir -p mnt/.old &&
+    pivot_root . mnt/.old && umount -l /mnt/.old && rmdir /mnt/.old && exec env -i "$@"' sh "$root" \
+    "${variables[@]}" "$@"
 }
 
 # make_root NAME RELEASE [PACKAGE…]: unpacks a minimal Debian as $work/NAME, with /proc, /sys and /dev.
@@ -51,7 +56,6 @@ make_root() {
     fi
   ) 9>"$kept/lock"
   tar -C "$work/$name" -xf "$kept/$key.tar"
-  mount --bind "$work/$name" "$work/$name"  # so that what unshares its mounts can do so inside
   for file in proc sys dev; do mount --rbind "/$file" "$work/$name/$file"; done
   mount --bind "$kept/archives" "$work/$name/var/cache/apt/archives"
   cp /etc/resolv.conf "$work/$name/etc"
