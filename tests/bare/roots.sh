@@ -13,7 +13,7 @@ remove_roots() {
   local mounted
   at_end
   wait || true
-  for mounted in "$work"/*/{proc,sys,dev,var/cache/apt/archives,var/lib/apt/lists,}; do
+  for mounted in "$work"/*/{proc,sys,dev,var/cache/apt/archives,var/lib/apt/lists}; do
     umount -Rl "$mounted" 2>/dev/null || true
   done
   rm -rf --one-file-system "$work"
