@@ -22,9 +22,14 @@
 /* Bytes that are passed; negative for an integer with a sign. */
 #define VITRINE_SIGNED_SIZE(x) \
   (VITRINE_HAS_SIGN(x) ? -(int)sizeof(VITRINE_DECAYED(x)) : (int)sizeof(VITRINE_DECAYED(x)))
-/* clang takes no bit-field where memory is among the constraints, but its value. */
+/* clang takes no bit-field where memory is among the constraints, but its value; of a _Bool of one bit
+ * clang 19 passes that bit and what is beside it, so that is made a byte. */
 #ifdef __clang__
-#define VITRINE_VALUE(x) ((void)0, (x))
+#define VITRINE_VALUE(x)                                                                      \
+  __builtin_choose_expr(__builtin_types_compatible_p(VITRINE_DECAYED(x), _Bool),              \
+                        (unsigned char)__builtin_choose_expr(                                 \
+                            __builtin_types_compatible_p(VITRINE_DECAYED(x), _Bool), (x), 0), \
+                        ((void)0, (x)))
 #else
 #define VITRINE_VALUE(x) (x)
 #endif

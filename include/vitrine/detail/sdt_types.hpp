@@ -39,8 +39,10 @@ struct Passed {
   typedef typename std::remove_reference<T>::type object;
   /// A scalar is passed as its value: no reference binds to a bit-field, nor with g++ to a field of a
   /// packed structure. An object of a class stays that object, because a copy may have side effects.
+  /// (A bool as the byte that it is: clang 19 passes one bit of a bit-field, and what is beside it.)
   typedef typename std::conditional<
-      std::is_scalar<type>::value, type,
+      std::is_scalar<type>::value,
+      typename std::conditional<std::is_same<type, bool>::value, unsigned char, type>::type,
       typename std::conditional<std::is_lvalue_reference<T>::value, T,
                                 typename std::conditional<std::is_class<type>::value, type&&,
                                                           type>::type>::type>::type operand;
