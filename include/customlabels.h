@@ -43,8 +43,13 @@
  * When a call fails, the set is as it was.
  *
  * Sets of C++ scopes can be read, cloned, put in force and used with custom_labels_run_with.
- * Observers of the OpenTelemetry thread record see C++ scopes only: while a set of this interface
- * is in force, the thread has no record.
+ *
+ * OpenTelemetry: readers of thread records (OTEP-4947) see C++ scopes. They see sets of this interface
+ * too if the environment has VITRINE_THREAD_CONTEXT=1 when the library is loaded, or after
+ * custom_labels_publish_thread_context(1). A label `trace_id` (32 hex digits, or 16 bytes) and a label
+ * `span_id` (16 hex digits, or 8 bytes) become the ids of the record; others become attributes where
+ * key and value are UTF-8 and the record has room. A key's first use in the process then allocates
+ * and locks: not in a signal handler. Each change costs some 100 ns more.
  */
 #ifndef CUSTOMLABELS_H
 #define CUSTOMLABELS_H
@@ -123,6 +128,10 @@ CUSTOM_LABELS_EXPORT custom_labels_labelset_t* custom_labels_clone(
     const custom_labels_labelset_t* set);
 CUSTOM_LABELS_EXPORT custom_labels_labelset_t* custom_labels_clone_with_capacity(
     const custom_labels_labelset_t* set, size_t capacity);
+
+/* Sets made from now on have an OpenTelemetry thread record (`on` is not 0), or have none. To be called
+ * before other threads use this interface. 0, or ENOTSUP if the library was built without records. */
+CUSTOM_LABELS_EXPORT int custom_labels_publish_thread_context(int on);
 
 /* Number of labels. Of null: 0. */
 CUSTOM_LABELS_EXPORT size_t custom_labels_count(custom_labels_labelset_t* set);

@@ -78,8 +78,11 @@ __attribute__((always_inline)) inline Block* append(Arena& arena, const Block* b
       *tag++ = base_tags[i];
     }
   }
-  fill_record(block, layout, nullptr, base);
-  return finish_block(block, small_page_of(block), small_unit_shift, layout, count, base);
+  fill_record(block, layout, nullptr, base != nullptr ? &labels::detail::record(*base) : nullptr);
+  Page& page = small_page_of(block);
+  const auto unit =
+      static_cast<std::uint64_t>(block - reinterpret_cast<char*>(&page)) >> small_unit_shift;
+  return finish_block({block, &page, page.first_serial + unit}, layout, count, base);
 }
 
 }  // namespace vitrine::publish

@@ -58,7 +58,6 @@ Page* new_page(Arena& arena, Ring& ring) noexcept {
 
 /// From now on the page grows old.
 void leave(Page& page, std::uint32_t now) noexcept {
-  page.touched.store(false, std::memory_order_relaxed);
   page.seen = static_cast<std::uint16_t>(page.ended());
   page.left_ms = now;
 }
@@ -90,9 +89,7 @@ void unpark(Ring& ring, std::uint32_t now) noexcept {
 Page* oldest_quiet(Ring& ring, std::uint32_t now) noexcept {
   while (Page* page = ring.left.first) {
     if (page->quiescent()) {
-      if (page->touched.load(std::memory_order_relaxed) ||
-          page->seen != static_cast<std::uint16_t>(page->ended()))
-        leave(*page, now);
+      if (page->seen != static_cast<std::uint16_t>(page->ended())) leave(*page, now);
       return page;
     }
     push(ring.parked, pop(ring.left));
@@ -134,8 +131,7 @@ bool turn_page(Arena& arena, Ring& ring) noexcept {
   local_fence();
   Page* page = next_page(arena, ring, page_at(ring.cursor, ring.page_bytes));
   if (page != nullptr) {
-    page->first_serial =
-        next_serial.fetch_add(ring.page_bytes >> ring.unit_shift, std::memory_order_relaxed);
+    page->first_serial = new_serials(ring.page_bytes >> ring.unit_shift);
     local_fence();
     // Unit 0 is the page's own header.
     local_store(ring.cursor, reinterpret_cast<std::uint64_t>(page) + 1);
@@ -223,6 +219,10 @@ Segment* pop(Segment*& list) noexcept {
 }
 
 }  // namespace
+
+std::uint64_t new_serials(std::uint64_t count) noexcept {
+  return next_serial.fetch_add(count, std::memory_order_relaxed);
+}
 
 char* map_memory(std::size_t bytes, std::size_t alignment) noexcept {
   void* got = mmap(nullptr, bytes + alignment, PROT_READ | PROT_WRITE,

@@ -18,6 +18,8 @@ namespace vitrine::publish {
 
 struct Arena;
 struct Cells;
+using labels::detail::Block;
+using labels::detail::PageHead;
 struct Handle;
 struct Version;
 
@@ -26,40 +28,19 @@ struct alignas(64) Page : labels::detail::PageHead {
   Page* next;                                   ///< in its queue
   std::uint64_t starts[2];                      ///< one bit per unit: a set begins here
   std::atomic<std::uint32_t> closed_elsewhere;  ///< scopes closed by other threads
-  std::atomic<std::uint32_t> pins;              ///< handles, on whatever thread
   std::uint8_t unit_shift;
-  std::atomic<bool> touched;  ///< unpinned since `left_ms`
-  std::uint16_t seen;         ///< the low bits of `ended()` at `left_ms`
-  std::uint32_t left_ms;      ///< when it was last known to be in use; coarse clock
+  std::uint16_t seen;     ///< the low bits of `ended()` at `left_ms`
+  std::uint32_t left_ms;  ///< when it was last known to be in use; coarse clock
 
   /// In this order a handler that comes in between, and opens and closes a scope, can only make it
   /// look in use.
   [[nodiscard]] bool quiescent() const noexcept {
     const std::uint32_t uses_ended = ended();
     local_fence();
-    return pins.load(std::memory_order_acquire) == 0 &&
-           __atomic_load_n(&opened, __ATOMIC_RELAXED) == uses_ended;
+    return __atomic_load_n(&opened, __ATOMIC_RELAXED) == uses_ended;
   }
   [[nodiscard]] std::uint32_t ended() const noexcept {
     return closed + closed_elsewhere.load(std::memory_order_acquire);
-  }
-  [[nodiscard]] std::size_t unit_of(const void* address) const noexcept {
-    return static_cast<std::size_t>(static_cast<const char*>(address) -
-                                    reinterpret_cast<const char*>(this)) >>
-           unit_shift;
-  }
-  [[nodiscard]] bool starts_at(const void* address) const noexcept {
-    const std::size_t unit = unit_of(address);
-    return (starts[unit / 64] >> (unit % 64) & 1) != 0;
-  }
-  [[nodiscard]] std::uint64_t serial_of(const void* address) const noexcept {
-    return first_serial + unit_of(address);
-  }
-
-  void pin() noexcept { pins.fetch_add(1, std::memory_order_relaxed); }
-  void unpin() noexcept {
-    touched.store(true, std::memory_order_relaxed);
-    pins.fetch_sub(1, std::memory_order_release);
   }
 };
 static_assert(sizeof(Page) == 64);
@@ -115,6 +96,11 @@ struct Arena {
   Arena* next;    ///< in the quarantine
   bool settling;  ///< the list of segments is being put right
   HandleUse handles;
+  // Sets that live on by themselves (kept.hpp).
+  Cells* kept;            ///< null: not used yet
+  Block* kept_last;       ///< held; null: none
+  std::uint64_t kept_of;  ///< the serial of the set that `kept_last` is a copy of
+  bool keeping;           ///< the two are in use: a handler that sees this leaves them alone
 };
 
 /// A claimed run of units; its page counts one more use, and is not turned before `close_use`.
@@ -122,6 +108,16 @@ struct Claim {
   void* memory;
   Page* page;
 };
+
+/// Where a set is written: the memory, what its `Links::page` is to be, and its serial.
+struct Room {
+  char* memory;  ///< null: there is none
+  PageHead* page;
+  std::uint64_t serial;
+};
+
+/// So many serials that no other set of the process has; the first of them.
+std::uint64_t new_serials(std::uint64_t count) noexcept;
 
 /// Claims `bytes` (64-byte aligned; at most large_block_max). Null memory: none to be had.
 Claim claim(Arena& arena, std::size_t bytes) noexcept;
@@ -142,6 +138,15 @@ inline bool claim_at(std::uint64_t& ring_cursor, std::uint64_t cursor, Page& pag
   }
   local_or(page.starts[unit / 64], std::uint64_t{1} << (unit % 64));
   return true;
+}
+
+/// What was claimed, as room for a set.
+inline Room room_of(const Claim& claimed) noexcept {
+  if (claimed.memory == nullptr) return {nullptr, nullptr, 0};
+  auto* memory = static_cast<char*>(claimed.memory);
+  const auto unit = static_cast<std::uint64_t>(memory - reinterpret_cast<char*>(claimed.page)) >>
+                    claimed.page->unit_shift;
+  return {memory, claimed.page, claimed.page->first_serial + unit};
 }
 
 /// The small page that a block is in.

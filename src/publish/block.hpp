@@ -116,6 +116,16 @@ inline labels::detail::Entries entries_of(const Words& words) noexcept {
 #endif
 }
 
+/// The record with the trace that `words` put in force; null: none.
+inline const abi::thread_context::Record* record_of(const Words& words) noexcept {
+  if (const Block* block = block_of(words)) return &labels::detail::record(*block);
+#if VITRINE_PUBLISH_OTEL
+  return reinterpret_cast<const abi::thread_context::Record*>(words[0]);  // a handle's
+#else
+  return nullptr;
+#endif
+}
+
 inline bool same(const Words& a, const Words& b) noexcept {
   return a[0] == b[0] && a[1] == b[1];
 }

@@ -12,6 +12,17 @@ namespace vitrine::publish {
 inline constexpr std::size_t attributes_max =
     abi::thread_context::recommended_record_max - sizeof(abi::thread_context::Record);
 
+/// Bytes of a value that go into a record: at most attribute_value_max, and whole characters.
+inline std::size_t attribute_size(std::string_view value) noexcept {
+  return utf8_prefix(value, abi::thread_context::attribute_value_max);
+}
+
+/// Whether a value can be an attribute of a record with `used` of `room` bytes taken: it must be UTF-8.
+inline bool fits_record(std::string_view value, std::size_t used, std::size_t room) noexcept {
+  const std::size_t size = attribute_size(value);
+  return used + 2 + size <= room && is_ascii_or_utf8(part_of(value, 0, size));
+}
+
 struct Layout {
   std::size_t labels = 0;
   std::size_t attributes = 0;  ///< bytes in the record, after its header
@@ -35,7 +46,7 @@ inline void begin_block(void* memory) noexcept {
 
 /// The ids and flags of a record.
 inline void fill_record(char* block, const Layout& layout, const labels::Trace* trace,
-                        const Block* base) noexcept {
+                        const abi::thread_context::Record* base) noexcept {
   using Record = abi::thread_context::Record;
   char* at = block + layout.record_at();
   std::uint8_t flags = 0;
@@ -47,8 +58,7 @@ inline void fill_record(char* block, const Layout& layout, const labels::Trace* 
   if (trace != nullptr) {
     fill_ids(trace->trace_id.bytes.data(), trace->span_id.bytes.data(), trace->flags);
   } else if (base != nullptr) {
-    const Record& record = labels::detail::record(*base);
-    fill_ids(record.trace_id, record.span_id, record.trace_flags);
+    fill_ids(base->trace_id, base->span_id, base->trace_flags);
   } else {
     std::memset(at, 0, offsetof(Record, valid));
   }
@@ -72,9 +82,9 @@ inline Words words_for(const char* block, const Layout& layout) noexcept {
 }
 
 /// Writes the header, and with its serial makes the block a set.
-inline Block* finish_block(char* memory, Page& page, std::size_t unit_shift, const Layout& layout,
-                           std::size_t own, const Block* base) noexcept {
-  auto* block = reinterpret_cast<Block*>(memory);
+inline Block* finish_block(const Room& room, const Layout& layout, std::size_t own,
+                           const Block* base) noexcept {
+  auto* block = reinterpret_cast<Block*>(room.memory);
   const auto address = reinterpret_cast<std::uint64_t>(block);
   block->head.set = {address + sizeof(Block), layout.labels, own};
   block->head.trailer.magic = abi::custom_labels::serial_magic;
@@ -82,11 +92,10 @@ inline Block* finish_block(char* memory, Page& page, std::size_t unit_shift, con
   block->head.trailer.flags = 0;
   block->head.trailer.self = address;
   block->links.below_serial = base != nullptr ? base->head.trailer.serial : 0;
-  block->links.words = words_for(memory, layout);
-  block->links.page = &page;
+  block->links.words = words_for(room.memory, layout);
+  block->links.page = room.page;
   block->links.below = reinterpret_cast<std::uintptr_t>(base);
-  const std::uint64_t unit = (address - reinterpret_cast<std::uint64_t>(&page)) >> unit_shift;
-  __atomic_store_n(&block->head.trailer.serial, page.first_serial + unit, __ATOMIC_RELEASE);
+  __atomic_store_n(&block->head.trailer.serial, room.serial, __ATOMIC_RELEASE);
   return block;
 }
 

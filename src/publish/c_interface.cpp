@@ -6,7 +6,7 @@
 #include <cstring>
 #include <new>
 
-#include "publish/handle.hpp"
+#include "publish/handle_record.hpp"
 #include "publish/pinned_entries.hpp"
 #include "publish/thread.hpp"
 
@@ -133,6 +133,15 @@ LabelSet* custom_labels_replace(LabelSet* set) {
     return reinterpret_cast<LabelSet*>(before);
   }
   return reinterpret_cast<LabelSet*>(replace_slowly(self, to));
+}
+
+int custom_labels_publish_thread_context(int on) {
+#if VITRINE_PUBLISH_OTEL
+  want_records(on != 0);
+  return 0;
+#else
+  return on != 0 ? ENOTSUP : 0;
+#endif
 }
 
 std::size_t custom_labels_count(LabelSet* set) {

@@ -17,7 +17,7 @@ constexpr std::size_t chunk_head = 64;
 
 /// Where a cell's head is in its memory: a handle's first words are the ABI's.
 std::size_t head_of(unsigned size_class) noexcept {
-  return size_class == handle_class ? 32 : 0;
+  return is_handle_class(size_class) ? 32 : 0;
 }
 
 char* claim_fresh(Cells& cells, std::size_t bytes) noexcept {
@@ -68,7 +68,7 @@ Cell* take_oldest(const Work& work, Cells::Queue& queue) noexcept {
   if (queue.first == queue.fenced) fence_queue(queue);
   Cell* cell = queue.cells[queue.first % Cells::Queue::capacity];
   ++queue.first;
-  const bool is_handle = cell->size_class == handle_class;
+  const bool is_handle = is_handle_class(cell->size_class);
   if (cell->is_held() || (is_handle && is_in_force_here(*cell))) {
     park(work.cells(), cell);
     return nullptr;

@@ -1,6 +1,6 @@
-// Cells: the memory of the C interface's sets. A cell has a size class for good and is used again
-// one by one, so a handle that lives for long keeps no more memory than its own (a page of the
-// arena is used again as a whole).
+// Cells: the memory of sets that live by themselves, those of the C interface (handle.hpp) and kept
+// ones (kept.hpp). A cell has a size class for good and is used again one by one, so a set that
+// lives for long keeps no more memory than its own (a page of the arena is used again as a whole).
 //
 // Who may use a cell again. A cell that is given back goes through the queue of its class and is
 // taken again when at least `delay` more of the class were given back after it and nobody holds it.
@@ -70,7 +70,13 @@ static_assert(sizeof(Cell) == 32);
 
 // Size classes: up to 512 bytes in steps of 64, from there on four to each doubling.
 inline constexpr unsigned handle_class = 0;  ///< 64 bytes that were never anything but a handle
-inline constexpr unsigned size_classes = 45;
+inline constexpr unsigned record_handle_class = 45;  ///< the same with a record behind it
+inline constexpr std::size_t record_handle_bytes = 704;
+inline constexpr unsigned size_classes = 46;
+
+constexpr bool is_handle_class(unsigned size_class) noexcept {
+  return size_class == handle_class || size_class == record_handle_class;
+}
 inline constexpr std::size_t cell_bytes_max = 256 * 1024;
 
 constexpr unsigned size_class_of(std::size_t bytes) noexcept {
@@ -81,6 +87,7 @@ constexpr unsigned size_class_of(std::size_t bytes) noexcept {
 }
 constexpr std::size_t bytes_of_class(unsigned size_class) noexcept {
   if (size_class == handle_class) return 64;
+  if (size_class == record_handle_class) return record_handle_bytes;
   if (size_class <= 8) return size_class * std::size_t{64};
   const unsigned log = 3 + (size_class - 9) / 4;
   return std::size_t{5 + (size_class - 9) % 4} << (log - 2) << 6;
@@ -88,16 +95,16 @@ constexpr std::size_t bytes_of_class(unsigned size_class) noexcept {
 static_assert(size_class_of(512) == 8 && bytes_of_class(8) == 512);
 static_assert(size_class_of(513) == 9 && bytes_of_class(9) == 640);
 static_assert(size_class_of(1024) == 12 && bytes_of_class(12) == 1024);
-static_assert(size_class_of(cell_bytes_max) == size_classes - 1 &&
-              bytes_of_class(size_classes - 1) == cell_bytes_max);
+static_assert(size_class_of(cell_bytes_max) == record_handle_class - 1 &&
+              bytes_of_class(record_handle_class - 1) == cell_bytes_max);
 
 /// How many cells of a class are given back before one of them is used again. Large ones are a
 /// burden while they wait.
 constexpr std::uint32_t delay_of(unsigned size_class) noexcept {
-  return size_class <= 20 ? 16 : 2;
+  return size_class <= 20 || size_class == record_handle_class ? 16 : 2;
 }
 
-/// A thread's, at the start of its own memory. Belongs to the arena.
+/// A thread's, at the start of its own memory. Belongs to the arena, one for each kind of set.
 struct Cells {
   /// Given back last, in order. The counters only grow.
   struct Queue {
@@ -157,7 +164,7 @@ inline void fence_queue(Cells::Queue& queue) noexcept {
 /// A cell that nobody else uses. Null: no memory.
 inline Cell* take(const Work& work, unsigned size_class) noexcept {
   Cells::Queue& queue = work.cells().queues[size_class];
-  if (__builtin_expect(work.alone() && size_class != handle_class &&
+  if (__builtin_expect(work.alone() && !is_handle_class(size_class) &&
                            queue.last - queue.first > delay_of(size_class) &&
                            queue.first != queue.fenced,
                        1)) {
@@ -184,10 +191,19 @@ inline void give_back(Cell* cell, const Work* work) noexcept {
   give_back_slowly(cell, work);
 }
 
-// What a handle's cell needs beside; defined with handles.
+// What a handle's cell needs beside; defined with handles, where there are any.
+#if VITRINE_PUBLISH_ABI == 1
 /// Whether the running thread has it in force. (Other threads hold it.)
 bool is_in_force_here(const Cell& handle) noexcept;
 /// What it refers to, which goes when it goes.
 Cell* detach(Cell& handle) noexcept;
+#else
+inline bool is_in_force_here(const Cell&) noexcept {
+  return false;
+}
+inline Cell* detach(Cell&) noexcept {
+  return nullptr;
+}
+#endif
 
 }  // namespace vitrine::publish

@@ -14,39 +14,15 @@
 
 #include <customlabels.h>
 
-#include <cerrno>
 #include <cstdint>
 
 #include "publish/block.hpp"
-#include "publish/bytes.hpp"
 #include "publish/cells.hpp"
 #include "publish/local_atomic.hpp"
 #include "publish/thread.hpp"
+#include "publish/version.hpp"
 
 namespace vitrine::publish {
-
-using String = custom_labels_string_t;
-using Label = custom_labels_label_t;
-
-/// Labels, and behind them their keys and values, in the same order: `Cell | labels[count] |
-/// strings`. Every string is inside, empty ones too, so a copy of the whole needs one difference
-/// added to each pointer. A value has the room up to the next key.
-struct alignas(16) Version : Cell {
-  std::uint32_t used;  ///< bytes of strings, with that room
-  std::uint32_t live;  ///< without it
-
-  [[nodiscard]] Label* labels() noexcept { return reinterpret_cast<Label*>(this + 1); }
-  [[nodiscard]] const Label* labels() const noexcept {
-    return reinterpret_cast<const Label*>(this + 1);
-  }
-  [[nodiscard]] std::uint64_t storage() const noexcept {
-    return reinterpret_cast<std::uint64_t>(this + 1);
-  }
-  static Version* of(std::uint64_t storage) noexcept {
-    return reinterpret_cast<Version*>(storage) - 1;
-  }
-};
-static_assert(sizeof(Version) == 48);
 
 struct alignas(64) Handle {
   WordPair now;  ///< SetV1's `storage` and `count`
@@ -136,15 +112,6 @@ std::uint64_t replace_slowly(Thread& self, std::uint64_t set) noexcept;
 /// The thread holds no handle and no version any more: it ends, or it is a forked child.
 void let_go_of_all(Thread& self) noexcept;
 
-/// As the `buf` of a value in an edit: the label is to be removed.
-extern const unsigned char removed[1];
-
-/// A change of several labels at once. Of two with one key the last counts.
-struct Edit {
-  const Label* labels;
-  std::size_t count;
-};
-
 /// Applies an edit: observers, and handlers that edit too, see all of it or nothing. 0, ENOMEM or
 /// EMSGSIZE. `old_value`, if not null, gets a copy of the first label's value from before; a null
 /// `buf`: there was none.
@@ -165,40 +132,5 @@ Edited edit_for_now(Handle& handle, Edit change) noexcept;
 /// Puts `edited.before` back if the set is still as the edit left it; otherwise undoes the edit
 /// label by label. 0, ENOMEM or EMSGSIZE.
 int undo(Handle& handle, const Edited& edited, Edit change) noexcept;
-
-inline bool same_key(String a, String b) noexcept {
-  return a.len == b.len && equal_bytes(reinterpret_cast<const char*>(a.buf),
-                                       reinterpret_cast<const char*>(b.buf), a.len);
-}
-
-/// The label with this key among `count`, or null.
-inline const Label* find_label(const Label* labels, std::size_t count, String key) noexcept {
-  for (std::size_t i = 0; i < count; ++i) {
-    if (labels[i].key.buf != nullptr && same_key(labels[i].key, key)) return &labels[i];
-  }
-  return nullptr;
-}
-
-/// The same where no key is null, as in our versions.
-inline std::size_t find_index(const Label* labels, std::size_t count, String key) noexcept {
-  std::size_t i = 0;
-  while (i < count && !same_key(labels[i].key, key)) ++i;
-  return i;
-}
-
-inline constexpr std::size_t string_bytes_max = 64 * 1024;
-
-/// 0, EINVAL or EMSGSIZE.
-inline int check_key(String key) noexcept {
-  if (key.buf == nullptr) return EINVAL;
-  return key.len > string_bytes_max ? EMSGSIZE : 0;
-}
-inline int check_value(String value) noexcept {
-  if (value.buf == nullptr && value.len != 0) return EINVAL;
-  return value.len > string_bytes_max ? EMSGSIZE : 0;
-}
-
-/// A copy to be freed by the caller, with a NUL behind it. Null `buf`: no memory.
-String copy_for_caller(String from) noexcept;
 
 }  // namespace vitrine::publish

@@ -40,7 +40,7 @@ namespace vitrine::labels {
 struct Access {
   static const detail::KeyData* data(Key key) noexcept { return key.data_; }
   static detail::Block* block(const Set& set) noexcept { return set.block_; }
-  /// Takes over one pin of the block's page.
+  /// Takes over one hold of a kept block.
   static Set adopt(detail::Block* block, Status status) noexcept {
     Set set;
     set.block_ = block;

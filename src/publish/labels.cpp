@@ -3,6 +3,7 @@
 #include <vitrine/labels.hpp>
 
 #include "publish/in_force.hpp"
+#include "publish/kept.hpp"
 #include "publish/keys.hpp"
 #include "publish/memo.hpp"
 #include "publish/pinned_entries.hpp"
@@ -37,31 +38,27 @@ Words here() noexcept {
   return detail::in_force(self);
 }
 
-/// A new set with one pin and no other use.
-Set build_pinned(Words base, const publish::Change& change) noexcept {
+/// A new set.
+Set build_set(Words base, const publish::Change& change) noexcept {
   Thread& self = publish::thread();
   Arena* arena = publish::arena_of(self);
   if (arena == nullptr) return Access::adopt(nullptr, why_no_arena(self));
-  const publish::Built built = publish::build(*arena, base, change);
-  if (built.block != nullptr) {
-    built.block->page().pin();
-    publish::close_use(built.block->page(), arena);
-  }
+  const publish::Built built = publish::build(*arena, base, change, publish::Lives::kept);
   return Access::adopt(built.block, built.status);
 }
 
 }  // namespace
 
 Set Set::make(const Label* labels, std::size_t count, const Trace* trace) noexcept {
-  return build_pinned(Words{0, 0}, {labels, count, trace});
+  return build_set(Words{0, 0}, {labels, count, trace});
 }
 
 Set::Set(const Set& other) noexcept : block_(other.block_), status_(other.status_) {
-  if (block_ != nullptr) block_->page().pin();
+  if (block_ != nullptr) publish::hold_kept(*block_);
 }
 
 void Set::release() noexcept {
-  block_->page().unpin();
+  publish::let_go_of_kept(*block_);
 }
 
 std::size_t Set::size() const noexcept {
@@ -79,13 +76,16 @@ Words Set::words() const noexcept {
 
 Set capture() noexcept {
   Words words = here();
+  Thread& self = publish::thread();
   if (Block* block = publish::block_of(words)) {
-    block->page().pin();
-    return Access::adopt(block, Status::ok);
+    Arena* arena = publish::arena_of(self);
+    if (arena == nullptr) return Access::adopt(nullptr, why_no_arena(self));
+    Block* kept = publish::keep(*arena, *block);
+    return Access::adopt(kept, kept != nullptr ? Status::ok : Status::out_of_memory);
   }
-  words = publish::settled_outer_words(publish::thread());
+  words = publish::settled_outer_words(self);
   if (publish::entries_of(words).size == 0) return {};
-  return build_pinned(words, {nullptr, 0, nullptr});  // another writer's: a copy
+  return build_set(words, {nullptr, 0, nullptr});  // another writer's: a copy
 }
 
 void Attach::open() noexcept {
@@ -107,9 +107,9 @@ std::optional<std::string_view> get(Key key) noexcept {
 }
 
 std::optional<Trace> trace() noexcept {
-  const Block* block = publish::block_of(here());
-  if (block == nullptr) return std::nullopt;
-  const abi::thread_context::Record& record = detail::record(*block);
+  const abi::thread_context::Record* in_force = publish::record_of(here());
+  if (in_force == nullptr) return std::nullopt;
+  const abi::thread_context::Record& record = *in_force;
   Trace trace;
   std::uint8_t any = 0;
   for (std::size_t i = 0; i < 16; ++i) any |= trace.trace_id.bytes[i] = record.trace_id[i];

@@ -46,7 +46,7 @@ Scope::Entered Scope::open(const Label* labels, std::size_t count, const Trace* 
   if (parent == nullptr && question.below() != 0) return open_unasked(labels, count, trace);
   Block* block = append_to(arena, parent, labels, count);
   if (block == nullptr) {
-    const publish::Built built = publish::build(arena, outer, change);
+    const publish::Built built = publish::build(arena, outer, change, publish::Lives::in_page);
     if (built.block == nullptr) return failed(built.status);
     block = built.block;
   }
@@ -64,7 +64,8 @@ Scope::Entered Scope::open_unasked(const Label* labels, std::size_t count,
   if (arena == nullptr)
     return failed(publish::exiting(self) ? Status::thread_exiting : Status::out_of_memory);
   const Words outer = publish::settled_outer_words(self);
-  const publish::Built built = publish::build(*arena, outer, {labels, count, trace});
+  const publish::Built built =
+      publish::build(*arena, outer, {labels, count, trace}, publish::Lives::in_page);
   if (built.block == nullptr) return failed(built.status);
   return enter(self, outer, built.block);
 }

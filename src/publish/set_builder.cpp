@@ -2,6 +2,7 @@
 
 #include "publish/block_layout.hpp"
 #include "publish/bytes.hpp"
+#include "publish/kept.hpp"
 #include "publish/keys.hpp"
 #include "publish/pinned_entries.hpp"
 
@@ -40,7 +41,8 @@ Tag now(std::string_view key, Tag tag) noexcept {
 /// The labels of a set that are below a change: those that it does not hide.
 class Below {
  public:
-  explicit Below(Words base) noexcept : block_(block_of(base)), base_(base, block_) {}
+  explicit Below(Words base) noexcept
+      : block_(block_of(base)), record_(record_of(base)), base_(base, block_) {}
 
   template <class Hidden, class Visit>
   void visit(Hidden&& is_hidden, Visit&& visit) const noexcept {
@@ -55,9 +57,11 @@ class Below {
   }
 
   const Block* block() const noexcept { return block_; }
+  const record_abi::Record* record() const noexcept { return record_; }
 
  private:
   const Block* block_;
+  const record_abi::Record* record_;
   PinnedEntries base_;
 };
 
@@ -97,6 +101,7 @@ class Walk {
 
   const labels::Trace* trace() const noexcept { return change_.trace; }
   const Block* block() const noexcept { return below_.block(); }
+  const record_abi::Record* below_record() const noexcept { return below_.record(); }
 
  private:
   bool is_own(std::uint16_t id, std::size_t before) const noexcept {
@@ -165,6 +170,7 @@ class Again {
 
   const labels::Trace* trace() const noexcept { return has_trace_ ? &trace_ : nullptr; }
   const Block* block() const noexcept { return below_.block(); }
+  const record_abi::Record* below_record() const noexcept { return below_.record(); }
 
  private:
   const Tag& tag(std::size_t i) const noexcept { return labels::detail::tags(like_)[i]; }
@@ -209,15 +215,13 @@ struct Sizes : Layout {
   };
 
   bool takes(std::string_view value, Tag tag) const noexcept {
-    if (tag.otel < 0) return false;
-    const std::size_t size = utf8_prefix(value, record_abi::attribute_value_max);
-    return attributes + 2 + size <= attributes_max && is_ascii_or_utf8(part_of(value, 0, size));
+    return tag.otel >= 0 && fits_record(value, attributes, attributes_max);
   }
 
   Place add(std::string_view key, std::string_view value, bool in_record) noexcept {
     Place place{0, in_record, true};
     if (in_record) {
-      place.attribute = utf8_prefix(value, record_abi::attribute_value_max);
+      place.attribute = attribute_size(value);
       place.in_strings = place.attribute != value.size();
       attributes += 2 + place.attribute;
     }
@@ -277,7 +281,7 @@ labels::Status check(const Change& change) noexcept {
 
 /// Makes the set that `walk` says, with `behind` bytes for us after it.
 template <class Labels>
-Built make(Arena& arena, const Labels& walk, std::size_t behind) noexcept {
+Built make(Arena& arena, const Labels& walk, Lives lives, std::size_t behind) noexcept {
   Sizes sizes;
   InRecord in_record;
   const auto size = [&](std::string_view key, std::string_view value, Tag tag) {
@@ -292,33 +296,32 @@ Built make(Arena& arena, const Labels& walk, std::size_t behind) noexcept {
     return {nullptr, labels::Status::set_too_large};
 
   const std::size_t bytes = behind == 0 ? sizes.total() : Replacement::at(sizes.total()) + behind;
-  const Claim claimed = claim(arena, bytes);
-  if (claimed.memory == nullptr) return {nullptr, labels::Status::out_of_memory};
-  char* memory = static_cast<char*>(claimed.memory);
-  begin_block(memory);
-  Filler filler(memory, sizes);
+  const Room room =
+      lives == Lives::kept ? room_to_keep(arena, bytes) : room_of(claim(arena, bytes));
+  if (room.memory == nullptr) return {nullptr, labels::Status::out_of_memory};
+  begin_block(room.memory);
+  Filler filler(room.memory, sizes);
   in_record.rewind();
   const auto fill = [&](std::string_view key, std::string_view value, Tag tag) {
     filler.add(key, value, tag, in_record.take());
   };
   walk.own(fill);
   walk.inherited(fill);
-  fill_record(memory, sizes, walk.trace(), walk.block());
-  return {finish_block(memory, *claimed.page, claimed.page->unit_shift, sizes, own, walk.block()),
-          labels::Status::ok};
+  fill_record(room.memory, sizes, walk.trace(), walk.below_record());
+  return {finish_block(room, sizes, own, walk.block()), labels::Status::ok};
 }
 
 }  // namespace
 
-Built build(Arena& arena, Words base, const Change& change) noexcept {
+Built build(Arena& arena, Words base, const Change& change, Lives lives) noexcept {
   if (const labels::Status status = check(change); status != labels::Status::ok)
     return {nullptr, status};
   const TraceText text(change.trace);
-  return make(arena, Walk(base, change, text), 0);
+  return make(arena, Walk(base, change, text), lives, 0);
 }
 
 Built rebuild(Arena& arena, Words base, const Block& like, const Replacement& what) noexcept {
-  const Built built = make(arena, Again(base, like), sizeof what);
+  const Built built = make(arena, Again(base, like), Lives::in_page, sizeof what);
   if (built.block == nullptr) return built;
   replacement(*built.block) = what;
   built.block->links.below |= labels::detail::Links::replacement;

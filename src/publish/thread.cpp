@@ -6,6 +6,7 @@
 
 #include "publish/at_fork.hpp"
 #include "publish/in_force.hpp"
+#include "publish/kept.hpp"
 #include "publish/keys.hpp"
 #if VITRINE_PUBLISH_ABI == 1
 #include "publish/handle.hpp"
@@ -29,6 +30,7 @@ void end_labels(Thread& self) noexcept {
 #if VITRINE_PUBLISH_ABI == 1
   if (has_arena(self)) let_go_of_all(self);
 #endif
+  if (has_arena(self)) forget_kept(*static_cast<Arena*>(self.arena));
 }
 
 void on_thread_exit(void* arena) {

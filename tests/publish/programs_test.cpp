@@ -1,8 +1,10 @@
-// Random programs that open, move and end scopes, attachments, captures and coroutines in any order,
+// Random programs that open, move and end scopes, attachments, captures, coroutines and handles of the
+// C interface in any order,
 // beside a reference model: after each step the thread shows what the model says. Programs run on two
 // threads in turn, so that coroutines go on where they did not suspend.
 //
 //   programs_test [programs [seed]]       as a program; as a test it runs VITRINE_PROGRAMS of them
+#include <customlabels.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +12,8 @@
 #include <coroutine>
 #include <cstdlib>
 #include <functional>
+#include <iterator>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -20,6 +24,7 @@
 #include <vitrine/coroutine.hpp>
 #include <vitrine/labels.hpp>
 
+#include "publish/key_map.hpp"
 #include "publish/own_slot.hpp"
 
 namespace vitrine {
@@ -33,8 +38,8 @@ using test::Labels;
 
 // --- the reference model: about what docs/essays/ownership.md says, and nothing of how it is done
 
-/// A scope adds labels to what is below it; an attachment and a coroutine begin with a set of
-/// their own.
+/// A scope adds labels to what is below it; an attachment, a coroutine and a handle begin with a set
+/// of their own.
 struct Holder {
   int id;
   bool begins;
@@ -83,6 +88,10 @@ struct Model {
 };
 
 // --- the programs
+
+custom_labels_string_t str(std::string_view text) {
+  return {text.size(), reinterpret_cast<const unsigned char*>(text.data())};
+}
 
 const Key keys[] = {Key{"a"}, Key{"b"}, Key{"c"}, Key{"d"}, Key{"e"}};
 const char* const names[] = {"a", "b", "c", "d", "e"};
@@ -158,7 +167,9 @@ class Other {
 
 class Program {
  public:
-  Program(std::uint64_t seed, Other* other) : random_(seed), other_(other) {}
+  /// `records`: handles have OpenTelemetry records.
+  Program(std::uint64_t seed, Other* other, bool records)
+      : random_(seed), other_(other), records_(records) {}
 
   /// Empty, or what went wrong.
   std::string run() {
@@ -179,6 +190,12 @@ class Program {
     Set set;
     Labels labels;
   };
+  struct Handle {
+    custom_labels_labelset_t* set;
+    Labels labels;
+    int holder;  ///< in the model, where it is in force; 0: nowhere
+    bool lent;   ///< to custom_labels_run_with: not to be edited
+  };
 
   int pick(int below) { return static_cast<int>(random_() % static_cast<std::uint64_t>(below)); }
 
@@ -196,12 +213,33 @@ class Program {
              " steps";
   }
 
+  /// The labels as readers of the OpenTelemetry record see them.
+  void check_record() {
+#if VITRINE_TEST_OTEL
+    if (!wrong_.empty()) return;
+    const Labels want = test::v1_labels();
+    const auto record = test::own_record();
+    if (!record) {
+      if (records_ && !want.empty()) wrong_ = "there is no record";
+      return;
+    }
+    Labels have;
+    for (const test::Attribute& attribute : record->attributes) {
+      for (std::size_t i = 0; i < std::size(names); ++i) {
+        if (publish::otel_key_index(names[i]) == attribute.key) have[names[i]] = attribute.value;
+      }
+    }
+    if (have != want) wrong_ = "the record has other labels than the set";
+#endif
+  }
+
   int here(int thread) const {
     return model_.running[thread].empty() ? thread : -1 - model_.running[thread].back();
   }
 
   /// Where a holder may end on this thread: it was made here or in a coroutine that runs here.
   bool may_end(const Open& open, int thread) const {
+    if (open.id < sealed_[thread]) return false;  // below a handle, which will be put back
     if (open.home >= 0) return open.home == thread;
     const auto& running = model_.running[thread];
     return std::find(running.begin(), running.end(), -1 - open.home) != running.end();
@@ -210,7 +248,7 @@ class Program {
   void step(int thread) {
     if (!wrong_.empty() || count_ > 200) return;
     ++count_;
-    switch (pick(other_ != nullptr && thread == 0 ? 11 : 10)) {
+    switch (pick(other_ != nullptr && thread == 0 ? 14 : 13)) {
       case 0:
       case 1:
       case 2:
@@ -236,10 +274,20 @@ class Program {
         pick(3) == 0 ? destroy(thread) : churn();
         break;
       case 10:
+        make_handle(thread);
+        break;
+      case 11:
+        edit_handle(thread);
+        break;
+      case 12:
+        pick(2) == 0 ? use_handle(thread) : run_with_labels(thread);
+        break;
+      case 13:
         on_other();
         break;
     }
     check(thread);
+    if (count_ % 8 == 0) check_record();
   }
 
   void open_scope(int thread) {
@@ -376,6 +424,150 @@ class Program {
     model_.coroutines[static_cast<std::size_t>(which)].reset();
   }
 
+  void make_handle(int thread) {
+    if (handles_.size() >= 4) {
+      const auto unused = std::find_if(handles_.begin(), handles_.end(),
+                                       [](const Handle& one) { return one.holder == 0; });
+      if (unused == handles_.end()) return;
+      log("free");
+      custom_labels_free(unused->set);
+      handles_.erase(unused);
+      return;
+    }
+    const bool clones = pick(2) == 0;
+    log("t" + std::to_string(thread) + (clones ? " clone" : " new"));
+    handles_.push_back(
+        {clones ? custom_labels_clone(custom_labels_current()) : custom_labels_new(0),
+         clones ? model_.on(thread) : Labels{}, 0, false});
+  }
+
+  /// In force nowhere, or right here with nothing on top of it.
+  bool may_edit(const Handle& one, int thread) {
+    if (one.lent || one.holder == 0) return !one.lent;
+    const Stack& top = model_.top(thread);
+    return !top.empty() && top.back().id == one.holder;
+  }
+
+  std::string some_value() {
+    return std::string(static_cast<std::size_t>(pick(4) == 0 ? 17 + pick(40) : pick(3)),
+                       static_cast<char>('p' + pick(4)));
+  }
+
+  Handle* some_handle() {
+    if (handles_.empty()) return nullptr;
+    auto at = handles_.begin();
+    std::advance(at, pick(static_cast<int>(handles_.size())));
+    return &*at;
+  }
+
+  void edit_handle(int thread) {
+    Handle* one = some_handle();
+    if (one == nullptr || !may_edit(*one, thread)) return;
+    const char* key = names[pick(5)];
+    if (pick(4) == 0) {
+      log(std::string("delete ") + key);
+      custom_labels_delete(one->set, str(key));
+      one->labels.erase(key);
+    } else {
+      const std::string value = some_value();
+      log(std::string("set ") + key + "=" + value);
+      if (custom_labels_set(one->set, str(key), str(value), nullptr) != 0) wrong_ = "set failed";
+      one->labels[key] = value;
+    }
+    show_in_model(*one);
+  }
+
+  void show_in_model(const Handle& one) {
+    const auto in = [&](Stack& stack) {
+      for (Holder& holder : stack) {
+        if (one.holder != 0 && holder.id == one.holder) holder.labels = one.labels;
+      }
+    };
+    for (Stack& stack : model_.threads) in(stack);
+    for (auto& coroutine : model_.coroutines) {
+      if (coroutine) in(coroutine->own);
+    }
+  }
+
+  /// Some steps on top of what was put in force for them: what they open here ends, too.
+  void steps_on_top(int thread, int holder) {
+    const int before = sealed_[thread];
+    sealed_[thread] = holder;
+    const int home = here(thread);
+    for (int i = pick(5); i > 0; --i) step(thread);
+    for (std::size_t i = opened_.size(); i-- > 0;) {
+      if (opened_[i].home != home || opened_[i].id < holder) continue;
+      Open open = std::move(opened_[i]);
+      opened_.erase(opened_.begin() + static_cast<std::ptrdiff_t>(i));
+      end(open);
+      check(thread);
+    }
+    sealed_[thread] = before;
+  }
+
+  void use_handle(int thread) {
+    Handle* one = some_handle();
+    if (one == nullptr || one->holder != 0 || depth_ > 2) return;
+    one->holder = ++ids_;
+    log("t" + std::to_string(thread) + " replace " + std::to_string(one->holder));
+    model_.top(thread).push_back({one->holder, true, one->labels});
+    custom_labels_labelset_t* before = custom_labels_replace(one->set);
+    check(thread);
+    ++depth_;
+    steps_on_top(thread, one->holder);
+    --depth_;
+    log("t" + std::to_string(thread) + " replace back");
+    if (custom_labels_replace(before) != one->set && wrong_.empty())
+      wrong_ = "another set was in force";
+    model_.end(one->holder);
+    one->holder = 0;
+  }
+
+  void run_with_labels(int thread) {
+    custom_labels_labelset_t* set = custom_labels_current();
+    Handle* lent = nullptr;
+    for (Handle& one : handles_) {
+      if (one.set == set) lent = &one;
+    }
+    if (depth_ > 2 || (lent != nullptr && !may_edit(*lent, thread))) return;
+    const std::string values[] = {some_value(), some_value()};
+    const char* const used[] = {names[pick(5)], names[pick(5)]};
+    custom_labels_label_t added[] = {{str(used[0]), str(values[0])},
+                                     {str(used[1]), str(values[1])}};
+    const int id = ++ids_;
+    log("t" + std::to_string(thread) + " run_with " + std::to_string(id));
+    Labels before;
+    if (lent != nullptr) {
+      before = lent->labels;
+      lent->lent = true;
+      for (int i = 0; i < 2; ++i) lent->labels[used[i]] = values[i];
+      show_in_model(*lent);
+    } else {
+      Labels labels;
+      for (int i = 0; i < 2; ++i) labels[used[i]] = values[i];
+      model_.top(thread).push_back({id, false, labels});
+    }
+    std::function<void()> job = [&] {
+      check(thread);
+      ++depth_;
+      steps_on_top(thread, id);
+      --depth_;
+    };
+    const auto callback = [](void* data) -> void* {
+      (*static_cast<std::function<void()>*>(data))();
+      return nullptr;
+    };
+    if (custom_labels_run_with(set, added, 2, callback, &job, nullptr) != 0 && wrong_.empty())
+      wrong_ = "run_with failed";
+    if (lent != nullptr) {
+      lent->lent = false;
+      lent->labels = before;
+      show_in_model(*lent);
+    } else {
+      model_.end(id);
+    }
+  }
+
   void churn() {
     for (int i = 0; i < 40; ++i) Scope scope{keys[0], "churn " + std::to_string(count_ * 64 + i)};
   }
@@ -417,15 +609,21 @@ class Program {
       });
     }
     captured_.clear();
+    for (const Handle& one : handles_) custom_labels_free(one.set);
+    handles_.clear();
     if (wrong_.empty() && test::v1_slot != nullptr) wrong_ = "a set is shown at the end";
   }
 
   std::mt19937_64 random_;
   Other* other_;
+  bool records_;
   Model model_;
   std::vector<Open> opened_;
   std::vector<Captured> captured_;
   std::vector<Worker> coroutines_;
+  std::list<Handle> handles_;
+  int sealed_[2] = {0, 0};  ///< holders from before this one must not end on the thread
+  int depth_ = 0;           ///< of handles put in force within each other
   int ids_ = 0, count_ = 0;
   std::string wrong_, text_;
 };
@@ -435,9 +633,15 @@ TEST(Programs, ShowWhatTheModelSays) {
   const char* from = std::getenv("VITRINE_SEED");
   const std::uint64_t programs = said != nullptr ? std::strtoull(said, nullptr, 10) : 20'000;
   const std::uint64_t first = from != nullptr ? std::strtoull(from, nullptr, 10) : 1;
-  Other other;
+  std::unique_ptr<Other> other = std::make_unique<Other>();
+  bool records = false;
   for (std::uint64_t seed = first; seed < first + programs; ++seed) {
-    const std::string wrong = Program(seed, seed % 16 == 0 ? &other : nullptr).run();
+    // Every other thousand; with a new thread, as the header has it.
+    const bool wanted = seed / 1000 % 2 == 1 && custom_labels_publish_thread_context(1) == 0;
+    if (!wanted) custom_labels_publish_thread_context(0);
+    if (wanted != records) other = std::make_unique<Other>();
+    records = wanted;
+    const std::string wrong = Program(seed, seed % 16 == 0 ? other.get() : nullptr, records).run();
     ASSERT_EQ(wrong, "") << "program " << seed << ": VITRINE_SEED=" << seed
                          << " VITRINE_PROGRAMS=1";
   }

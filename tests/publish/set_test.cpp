@@ -1,6 +1,8 @@
 // Sets that are captured, prepared, and carried to other threads.
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <fstream>
 #include <functional>
 #include <future>
 #include <thread>
@@ -117,6 +119,48 @@ TEST(Set, AnAttachmentThatEndsEarlyLeavesNothingBehind) {
     EXPECT_EQ(test::v1_labels(), (Labels{{"route", "/cart"}}));
   }
   EXPECT_EQ(test::v1_labels(), (Labels{{"route", "/"}}));
+}
+
+long resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  long total = 0, resident = 0;
+  file >> total >> resident;
+  return resident * 4096;
+}
+
+/// One set in fifty is kept: it keeps its own memory, and not that of those around it.
+TEST(Set, KeepsAtMostTwiceItsOwnBytes) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  constexpr long allowance = 16;  // what sanitizers note of each byte is in memory, too
+#else
+  constexpr long allowance = 1;
+#endif
+  constexpr int captures = 20'000;
+  const Key user{"user"}, zone{"zone"};
+  std::vector<Set> kept;
+  kept.reserve(captures);
+  const auto serve = [&](int request, bool keeps) {
+    const std::string name = "user-" + std::to_string(request);
+    Scope scope{{tenant, "acme"}, {user, name}, {route, "/api/v1/cart"}, {zone, "eu-west-1"}};
+    ASSERT_TRUE(scope.ok());
+    const Set captured = labels::capture();  // as every request has one for its callbacks
+    ASSERT_TRUE(captured.ok());
+    if (keeps) kept.push_back(captured);
+  };
+  for (int i = 0; i < 2000; ++i) serve(i, false);
+  const long before = resident_bytes();
+  for (int i = 0; i < 50 * captures; ++i) serve(i, i % 50 == 0);
+  const long each = (resident_bytes() - before) / captures;
+  // What observers copy for it; a set of ours has that in front of its labels.
+  const auto own = [](const Set& set) {
+    const auto* bytes = reinterpret_cast<const char*>(set.words()[1]);
+    std::uint32_t total = 0;
+    std::memcpy(&total, bytes + offsetof(abi::custom_labels::SerialSet, trailer.total_bytes),
+                sizeof total);
+    return static_cast<long>(total);
+  };
+  EXPECT_LE(each, 2 * own(kept.front()) * allowance) << "one is " << own(kept.front()) << " bytes";
+  EXPECT_EQ(kept.back().get(user), "user-" + std::to_string(50 * (captures - 1)));
 }
 
 TEST(Set, HandlesMoveBetweenManyThreads) {

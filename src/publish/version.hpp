@@ -1,0 +1,177 @@
+// Version: the labels that a set of the C interface has at one time, as an immutable array and the
+// bytes that its labels refer to. Versions are cells (cells.hpp); handles refer to them (handle.hpp).
+#pragma once
+
+#include <customlabels.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+
+#include "publish/block.hpp"
+#include "publish/bytes.hpp"
+#include "publish/cells.hpp"
+
+namespace vitrine::publish {
+
+using String = custom_labels_string_t;
+using Label = custom_labels_label_t;
+
+/// Labels, and behind them their keys and values, in the same order: `Cell | labels[count] |
+/// strings`. Every string is inside, empty ones too, so a copy of the whole needs one difference
+/// added to each pointer. A value has the room up to the next key.
+struct alignas(16) Version : Cell {
+  std::uint32_t used;  ///< bytes of strings, with that room
+  std::uint32_t live;  ///< without it
+
+  [[nodiscard]] Label* labels() noexcept { return reinterpret_cast<Label*>(this + 1); }
+  [[nodiscard]] const Label* labels() const noexcept {
+    return reinterpret_cast<const Label*>(this + 1);
+  }
+  [[nodiscard]] std::uint64_t storage() const noexcept {
+    return reinterpret_cast<std::uint64_t>(this + 1);
+  }
+  static Version* of(std::uint64_t storage) noexcept {
+    return reinterpret_cast<Version*>(storage) - 1;
+  }
+};
+static_assert(sizeof(Version) == 48);
+
+/// As the `buf` of a value in an edit: the label is to be removed.
+extern const unsigned char removed[1];
+
+/// A change of several labels at once. Of two with one key the last counts.
+struct Edit {
+  const Label* labels;
+  std::size_t count;
+};
+
+inline bool same_key(String a, String b) noexcept {
+  return a.len == b.len && equal_bytes(reinterpret_cast<const char*>(a.buf),
+                                       reinterpret_cast<const char*>(b.buf), a.len);
+}
+
+/// The label with this key among `count`, or null.
+inline const Label* find_label(const Label* labels, std::size_t count, String key) noexcept {
+  for (std::size_t i = 0; i < count; ++i) {
+    if (labels[i].key.buf != nullptr && same_key(labels[i].key, key)) return &labels[i];
+  }
+  return nullptr;
+}
+
+/// The same where no key is null, as in our versions.
+inline std::size_t find_index(const Label* labels, std::size_t count, String key) noexcept {
+  std::size_t i = 0;
+  while (i < count && !same_key(labels[i].key, key)) ++i;
+  return i;
+}
+
+inline constexpr std::size_t string_bytes_max = 64 * 1024;
+
+/// 0, EINVAL or EMSGSIZE.
+inline int check_key(String key) noexcept {
+  if (key.buf == nullptr) return EINVAL;
+  return key.len > string_bytes_max ? EMSGSIZE : 0;
+}
+inline int check_value(String value) noexcept {
+  if (value.buf == nullptr && value.len != 0) return EINVAL;
+  return value.len > string_bytes_max ? EMSGSIZE : 0;
+}
+
+/// A copy to be freed by the caller, with a NUL behind it. Null `buf`: no memory.
+String copy_for_caller(String from) noexcept;
+
+/// 16 bytes, moved as one. Versions consist of them (strings begin on multiples of 16 from the
+/// first), and are written and copied so: a load that covers several recent stores would wait until
+/// they reached the cache.
+using Unit = unsigned long long __attribute__((vector_size(16)));
+static_assert(sizeof(String) == sizeof(Unit) && offsetof(String, len) == 0 &&
+              offsetof(String, buf) == 8);
+
+/// Strings are copied two units at a time, past their end. (And empty ones refer to something.)
+constexpr std::size_t slack = sizeof(Unit);
+
+constexpr std::size_t room_for(std::size_t bytes) noexcept {
+  return (bytes + sizeof(Unit) - 1) / sizeof(Unit) * sizeof(Unit);
+}
+
+/// Copies `size` bytes, and zeroes up to a whole unit.
+inline void put_bytes(char* to, const char* from, std::size_t size) noexcept {
+  for (; size > sizeof(Unit); size -= sizeof(Unit)) {
+    store(to, load<Unit>(from));
+    to += sizeof(Unit);
+    from += sizeof(Unit);
+  }
+  std::uint64_t head = 0, tail = 0;
+  if (size > 8) {
+    head = load<std::uint64_t>(from);
+    tail = load<std::uint64_t>(from + size - 8) >> (8 * (16 - size));
+  } else if (size == 8) {
+    head = load<std::uint64_t>(from);
+  } else if (size >= 4) {
+    head = load<std::uint32_t>(from) | std::uint64_t{load<std::uint32_t>(from + size - 4)}
+                                           << (8 * (size - 4));
+  } else if (size != 0) {
+    const auto byte = [from](std::size_t at) {
+      return std::uint64_t{static_cast<unsigned char>(from[at])} << (8 * at);
+    };
+    head = byte(0) | byte(size / 2) | byte(size - 1);
+  } else {
+    return;
+  }
+  store(to, Unit{head, tail});
+}
+
+/// Copies a string to `to`, and makes `string` refer to the copy.
+inline void put_string(String& string, char* to, String from) noexcept {
+  put_bytes(to, reinterpret_cast<const char*>(from.buf), from.len);
+  store(reinterpret_cast<char*>(&string), Unit{from.len, reinterpret_cast<std::uint64_t>(to)});
+}
+
+inline char* writable(String string) noexcept {
+  return const_cast<char*>(reinterpret_cast<const char*>(string.buf));
+}
+
+inline std::size_t version_bytes(std::size_t labels, std::size_t strings) noexcept {
+  return sizeof(Version) + labels * sizeof(Label) + strings + slack;
+}
+
+inline char* strings_of(Version& version, std::size_t labels) noexcept {
+  return reinterpret_cast<char*>(version.labels() + labels);
+}
+
+/// Copies the labels and strings of `from`; in `to` the strings begin at `strings`.
+inline void copy_whole(const Version& from, Version& to, char* strings) noexcept {
+  const char* old = reinterpret_cast<const char*>(from.labels());
+  char* copy = reinterpret_cast<char*>(to.labels());
+  const char* old_strings = old + from.count * sizeof(Label);
+  const Unit moved{0, static_cast<unsigned long long>(strings - old_strings)};
+  for (; old != old_strings; old += sizeof(Label), copy += sizeof(Label)) {
+    store(copy, load<Unit>(old) + moved);
+    store(copy + sizeof(Unit), load<Unit>(old + sizeof(Unit)) + moved);
+  }
+  const std::size_t used = from.used;
+  if (__builtin_expect(used > 512, 0)) {
+    std::memcpy(strings, old_strings, used);
+    return;
+  }
+  for (std::size_t at = 0; at < used; at += 2 * sizeof(Unit)) {
+    const Unit one = load<Unit>(old_strings + at);
+    const Unit other = load<Unit>(old_strings + at + sizeof(Unit));
+    store(strings + at, one);
+    store(strings + at + sizeof(Unit), other);
+  }
+}
+
+struct Made {
+  int error;  ///< 0, EMSGSIZE or ENOMEM
+  Version* version;
+};
+
+/// `base` after `change`, with nothing between its strings.
+Made make_version(const Work& work, const Label* base, std::size_t count, Edit change) noexcept;
+
+/// `from` after `change`: where the change is a small one, by copying it whole.
+Made make_successor(const Work& work, const Version& from, Edit change) noexcept;
+
+}  // namespace vitrine::publish
