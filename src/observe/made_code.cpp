@@ -6,16 +6,15 @@
 
 namespace vitrine::observe {
 
-std::string MadeCode::refresh(int root, const ProcessFacts& facts) {
-  if (facts.inner_pid == 0 || map_.full()) return {};
-  auto part = target::read_perf_map(root, facts.inner_pid, facts.owner, map_.taken());
+std::string MadeCode::refresh(int root, pid_t inner_pid, uid_t owner) {
+  if (inner_pid == 0 || map_.full()) return {};
+  auto part = target::read_perf_map(root, inner_pid, owner, map_.taken());
   if (!part && part.error().code == ErrorCode::not_found) return {};
-  if (!part)
-    return fmt::format("/tmp/perf-{}.map: not used: {}", facts.inner_pid, part.error().message);
+  if (!part) return fmt::format("/tmp/perf-{}.map: not used: {}", inner_pid, part.error().message);
   if (part->anew) map_ = {};
   map_.add(part->text);
   if (!map_.full()) return {};
-  return fmt::format("/tmp/perf-{}.map: too long: only its first part is used", facts.inner_pid);
+  return fmt::format("/tmp/perf-{}.map: too long: only its first part is used", inner_pid);
 }
 
 }  // namespace vitrine::observe

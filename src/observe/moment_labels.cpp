@@ -12,7 +12,7 @@
 #include "bpf/thread_iterator.hpp"
 #include "observe/clock.hpp"
 #include "observe/presumed_definitions.hpp"
-#include "observe/program_image.hpp"
+#include "target/program_image.hpp"
 
 namespace vitrine::observe {
 namespace {
@@ -155,7 +155,7 @@ std::shared_ptr<MomentLabels::Known> MomentLabels::look_at(pid_t pid, pid_t kern
 /// Returns whether it is the same as before.
 bool MomentLabels::take_image(Look& look) {
   target::Process& process = look.subject->process();
-  const std::uint64_t image = program_image(process.proc_dir());
+  const std::uint64_t image = target::program_image(process.proc_dir());
   const auto verified = process.verify();
   // Records of one that has just ended may still come: they tell if this is what they executed.
   const bool ended = !verified && verified.error().code == ErrorCode::not_found;

@@ -9,8 +9,8 @@
 
 #include "base/limits.hpp"
 #include "bpf/moment.hpp"
-#include "observe/program_image.hpp"
 #include "target/permission.hpp"
+#include "target/program_image.hpp"
 
 namespace vitrine::observe {
 namespace {
@@ -94,7 +94,7 @@ SampledPrograms::Program SampledPrograms::read(pid_t pid) {
   program->pid = pid;
   program->proc_dir = std::move(*dir);
   const int proc_dir = program->proc_dir.get();
-  program->image = program_image(proc_dir);
+  program->image = target::program_image(proc_dir);
   program->facts = read_facts(pid, proc_dir);
   if (auto root = target::open_at(proc_dir, "root", O_PATH | O_DIRECTORY)) {
     program->root = std::move(*root);
@@ -105,7 +105,7 @@ SampledPrograms::Program SampledPrograms::read(pid_t pid) {
   refresh(*program);
   program->patience = least_patience;
   // It executed another program meanwhile: the next sample finds that one.
-  return program_image(proc_dir) == program->image ? program : nullptr;
+  return target::program_image(proc_dir) == program->image ? program : nullptr;
 }
 
 bool SampledPrograms::refresh(SampledProgram& program) {
@@ -114,7 +114,7 @@ bool SampledPrograms::refresh(SampledProgram& program) {
   if (!program.proc_dir) return false;
   // Of a process that executes another program the mappings are not this one's.
   const int proc_dir = program.proc_dir.get();
-  if (program.image != 0 && program_image(proc_dir) != program.image) return false;
+  if (program.image != 0 && target::program_image(proc_dir) != program.image) return false;
   // It publishes its context once it runs, and it was looked at before that.
   if (program.facts.context.empty()) learn_facts(program);
   auto code = reader_.read(proc_dir);
@@ -137,7 +137,7 @@ bool SampledPrograms::look_again(SampledProgram& program) {
 void SampledPrograms::look_at(pid_t pid) {
   if (const auto known = processes_.find(pid); known != processes_.end()) {
     SampledProgram& last = *known->second.front();
-    if (last.proc_dir && program_image(last.proc_dir.get()) == last.image) {
+    if (last.proc_dir && target::program_image(last.proc_dir.get()) == last.image) {
       refresh(last);
       return;
     }
@@ -191,7 +191,7 @@ std::vector<pid_t> SampledPrograms::tidy() {
     if (is_over(program)) {
       over.push_back(pid);
     } else if (sampled && program.proc_dir && !program.gone &&
-               program_image(program.proc_dir.get()) == program.image) {
+               target::program_image(program.proc_dir.get()) == program.image) {
       learn_facts(program);
     }
   }

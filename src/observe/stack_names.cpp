@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "base/limits.hpp"
-#include "observe/program_image.hpp"
 #include "target/maps.hpp"
+#include "target/program_image.hpp"
 
 namespace vitrine::observe {
 namespace {
@@ -43,10 +43,10 @@ void StackNames::look_at(pid_t pid) {
   const auto dir = target::open_at(AT_FDCWD, fmt::format("/proc/{}", pid), O_PATH | O_DIRECTORY);
   if (!dir) return;
   Image image;
-  image.program = program_image(dir->get());
+  image.program = target::program_image(dir->get());
   auto mapped = target::executable_files(dir->get());
   if (!mapped || mapped->empty()) return;
-  if (program_image(dir->get()) != image.program) return;  // it will be looked at again
+  if (target::program_image(dir->get()) != image.program) return;  // it will be looked at again
   Known& known = known_of(pid);
   if (auto root = target::open_at(dir->get(), "root", O_PATH))
     image.root = std::make_shared<target::FileDescriptor>(std::move(*root));

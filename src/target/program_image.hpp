@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
-namespace vitrine::observe {
+namespace vitrine::target {
 
 /// vitrine_image_of (bpf/wire.h) of the process whose /proc/PID directory this is; 0: it is gone, or
 /// that is not for us to know.
 std::uint64_t program_image(int proc_dir);
 
-}  // namespace vitrine::observe
+}  // namespace vitrine::target
