@@ -14,7 +14,7 @@ namespace {
 std::atomic<bool> wanted_records{false};
 
 __attribute__((constructor)) void look_into_environment() {
-  const char* value = std::getenv("VITRINE_THREAD_CONTEXT");
+  const char* value = secure_getenv("VITRINE_THREAD_CONTEXT");
   if (value != nullptr && std::strcmp(value, "1") == 0) want_records(true);
 }
 
