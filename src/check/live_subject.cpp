@@ -36,7 +36,7 @@ class Watcher {
     }
     const auto end = Clock::now() + duration;
     do {
-      if (auto looked = context_.look(); !looked) return looked;
+      TRY(context_.look());
       const auto snapshot = (*reader)->read(std::min(longest_window, duration));
       into_.definitions = (*reader)->definitions();
       if (snapshot) {

@@ -22,9 +22,8 @@ Result<std::vector<std::byte>> read_whole(Memory& file, const File& elf, const S
                                           std::uint64_t most, const char* what) {
   if (section.size > most)
     return fail(ErrorCode::limit, fmt::format("{} bytes of {}", section.size, what));
-  auto read = read_section(file, elf, section, most);
-  if (!read) return tl::unexpected<Error>(std::move(read.error()));
-  return std::move(read->bytes);
+  auto read = TRY(read_section(file, elf, section, most));
+  return std::move(read.bytes);
 }
 
 }  // namespace
@@ -40,14 +39,10 @@ Result<SymbolTable> SymbolTable::read(Memory& file, const File& elf, std::uint32
   SymbolTable table;
   table.encoding_ = elf.encoding;
   table.entry_bytes_ = elf.encoding.wide ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym);
-  auto symbols =
-      read_whole(file, elf, *section, limits::file_symbols * table.entry_bytes_, "symbols");
-  if (!symbols) return tl::unexpected<Error>(std::move(symbols.error()));
-  auto strings =
-      read_whole(file, elf, elf.sections[section->link], limits::symbol_name_table, "symbol names");
-  if (!strings) return tl::unexpected<Error>(std::move(strings.error()));
-  table.symbols_ = std::move(*symbols);
-  table.strings_ = std::move(*strings);
+  table.symbols_ =
+      TRY(read_whole(file, elf, *section, limits::file_symbols * table.entry_bytes_, "symbols"));
+  table.strings_ = TRY(read_whole(file, elf, elf.sections[section->link], limits::symbol_name_table,
+                                  "symbol names"));
   table.size_ = table.symbols_.size() / table.entry_bytes_;
   return table;
 }

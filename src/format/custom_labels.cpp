@@ -196,10 +196,9 @@ Result<Decoded> ArrayDecoder::run(std::uint64_t storage, std::uint64_t count) {
 
 Result<Decoded> decode_custom_labels(Memory& memory, Address set, const DecodeContext& context) {
   // v1 has a third member, which readers ignore.
-  auto head = memory.read_value<layout::SetV0>(set, "label set");
-  if (!head) return tl::unexpected(std::move(head.error()));
-  if (head->count == 0) return Decoded{};
-  return ArrayDecoder(memory, context).run(head->storage, head->count);
+  auto head = TRY(memory.read_value<layout::SetV0>(set, "label set"));
+  if (head.count == 0) return Decoded{};
+  return ArrayDecoder(memory, context).run(head.storage, head.count);
 }
 
 }  // namespace vitrine::format

@@ -10,9 +10,8 @@ namespace vitrine::format {
 
 Result<Decoded> decode(Format format, Memory& memory, Address slot, const DecodeContext& context) {
   if (!slot_is_pointer(format)) return decode_record(format, memory, slot, context);
-  auto record = memory.read_value<std::uint64_t>(slot, "thread-local slot");
-  if (!record) return tl::unexpected(std::move(record.error()));
-  return decode_record(format, memory, *record, context);
+  auto record = TRY(memory.read_value<std::uint64_t>(slot, "thread-local slot"));
+  return decode_record(format, memory, record, context);
 }
 
 Result<Decoded> decode_record(Format format, Memory& memory, Address record,

@@ -64,9 +64,8 @@ DefinitionFinder::DefinitionFinder(target::Process& process, ExecutableSymbols* 
 
 Result<bool> DefinitionFinder::refresh(const std::optional<format::ThreadSchema>& schema) {
   BoundedMemory memory(process_.memory(), limits::search_requests, limits::search_bytes);
-  const auto list_changed = modules_.refresh(memory);
-  if (!list_changed) return tl::unexpected<Error>(list_changed.error());
-  if (!*list_changed && schema == schema_ && !watched_.changed(memory)) return false;
+  const auto list_changed = TRY(modules_.refresh(memory));
+  if (!list_changed && schema == schema_ && !watched_.changed(memory)) return false;
   // Symbol tables are read a few bytes here and there, which windows make half the system calls.
   WindowMemory windows(memory, limits::search_windows);
   auto before = definitions_;

@@ -29,28 +29,24 @@ auto fields(T& question) {
 
 /// In a worker: what of the file is executed.
 Result<std::vector<elf::Segment>> read_code(const worker::Nothing&, FileDescriptor descriptor) {
-  const auto file = file::FileMemory::from(std::move(descriptor));
-  if (!file) return tl::unexpected<Error>(file.error());
-  auto elf = elf::read_file(**file);
-  if (!elf) return tl::unexpected<Error>(std::move(elf.error()));
-  std::erase_if(elf->segments, [](const elf::Segment& segment) {
+  const auto file = TRY(file::FileMemory::from(std::move(descriptor)));
+  auto elf = TRY(elf::read_file(*file));
+  std::erase_if(elf.segments, [](const elf::Segment& segment) {
     return segment.type != PT_LOAD || (segment.flags & PF_X) == 0;
   });
-  return std::move(elf->segments);
+  return std::move(elf.segments);
 }
 
 /// In a worker: the functions around addresses.
 Result<std::vector<elf::NamedFunction>> find_functions(const Question& question,
                                                        FileDescriptor descriptor) {
-  const auto file = file::FileMemory::from(std::move(descriptor));
-  if (!file) return tl::unexpected<Error>(file.error());
-  const auto elf = elf::read_file(**file);
-  if (!elf) return tl::unexpected<Error>(elf.error());
-  auto found = elf::functions_around(**file, *elf, question.addresses);
+  const auto file = TRY(file::FileMemory::from(std::move(descriptor)));
+  const auto elf = TRY(elf::read_file(*file));
+  auto found = elf::functions_around(*file, elf, question.addresses);
   const auto is_nameless = [](const elf::NamedFunction& one) { return one.name.empty(); };
   if (std::ranges::any_of(found, is_nameless)) {
     const auto debug =
-        symbol::find_debug_file(**file, *elf, elf::hex_build_id(**file, *elf), question.debug);
+        symbol::find_debug_file(*file, elf, elf::hex_build_id(*file, elf), question.debug);
     if (debug != nullptr) {
       auto there = elf::functions_around(*debug->memory, debug->elf, question.addresses);
       for (std::size_t i = 0; i < found.size(); ++i)

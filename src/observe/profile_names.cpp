@@ -62,11 +62,9 @@ std::string kernel_build_id() {
 
 /// In a worker. Empty: it has none.
 Result<std::string> read_build_id(const worker::Nothing&, FileDescriptor descriptor) {
-  const auto file = file::FileMemory::from(std::move(descriptor));
-  if (!file) return tl::unexpected<Error>(file.error());
-  const auto elf = elf::read_file(**file);
-  if (!elf) return tl::unexpected<Error>(elf.error());
-  return elf::hex_build_id(**file, *elf);
+  const auto file = TRY(file::FileMemory::from(std::move(descriptor)));
+  const auto elf = TRY(elf::read_file(*file));
+  return elf::hex_build_id(*file, elf);
 }
 
 /// The places that one file has a name for.

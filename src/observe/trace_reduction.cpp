@@ -131,10 +131,9 @@ void TraceReduction::tell(const TraceProgram& program, const query::Compiled& co
 Result<query::ReductionTable> TraceReduction::table(bpf::Tracer& tracer) const {
   query::ReductionTable table = here_.table();
   if (numbered_.empty()) return table;
-  auto rows = tracer.read_reductions();
-  if (!rows) return tl::unexpected(std::move(rows.error()));
+  auto rows = TRY(tracer.read_reductions());
   std::vector<query::ReductionRow> of_kernel;
-  for (const bpf::ReductionRow& row : *rows) {
+  for (const bpf::ReductionRow& row : rows) {
     if (row.probe >= numbered_.size() || row.count == 0) continue;
     if (row.others)
       query::merge(table.others, row_of(row));

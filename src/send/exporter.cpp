@@ -250,16 +250,13 @@ class ThreadedExporter final : public Exporter {
 }  // namespace
 
 Result<std::unique_ptr<Exporter>> Exporter::open(ExportOptions options) {
-  auto endpoint = parse_endpoint(options.url, options.url_is_whole);
-  if (!endpoint) return tl::unexpected(endpoint.error());
+  auto endpoint = TRY(parse_endpoint(options.url, options.url_is_whole));
   if (options.spool_bytes == 0)
     options.spool_bytes = options.spool.empty() ? spool_in_memory : spool_on_disk;
-  auto post = Post::open(endpoint->url, options);
-  if (!post) return tl::unexpected(post.error());
-  auto spool = Spool::open(options.spool, options.spool_bytes);
-  if (!spool) return tl::unexpected(spool.error());
-  return std::make_unique<ThreadedExporter>(std::move(*endpoint), std::move(*post),
-                                            std::move(*spool), options);
+  auto post = TRY(Post::open(endpoint.url, options));
+  auto spool = TRY(Spool::open(options.spool, options.spool_bytes));
+  return std::make_unique<ThreadedExporter>(std::move(endpoint), std::move(post), std::move(spool),
+                                            options);
 }
 
 }  // namespace vitrine::send

@@ -74,8 +74,8 @@ Result<Spool> Spool::open(const std::string& directory, std::uint64_t bytes) {
     return fail(ErrorCode::usage, fmt::format("the spool {} is not ours alone", directory),
                 "it must belong to the user that vitrine runs as, and nobody else may write to it: "
                 "chmod 700, or name another");
-  if (auto locked = spool.lock(directory); !locked) return tl::unexpected(locked.error());
-  if (auto listed = spool.list(); !listed) return tl::unexpected(listed.error());
+  TRY(spool.lock(directory));
+  TRY(spool.list());
   spool.make_room(0, false);
   return spool;
 }
@@ -218,8 +218,7 @@ Result<std::string> Spool::read(const std::string& name) const {
     have += static_cast<std::size_t>(got);
   }
   content.resize(have);
-  if (auto whole = gunzip(content, limits::export_request); !whole)
-    return tl::unexpected(whole.error());
+  TRY(gunzip(content, limits::export_request));
   return content;
 }
 

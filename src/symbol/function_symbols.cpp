@@ -26,9 +26,8 @@ struct Function {
 
 Result<FunctionSymbols> FunctionSymbols::read(Memory& file, const elf::File& elf,
                                               std::uint32_t type) {
-  auto table = elf::SymbolTable::read(file, elf, type);
-  if (!table) return tl::unexpected<Error>(std::move(table.error()));
-  FunctionSymbols symbols(std::move(*table));
+  auto table = TRY(elf::SymbolTable::read(file, elf, type));
+  FunctionSymbols symbols(std::move(table));
   const std::uint64_t thumb = elf.machine == EM_ARM ? 1 : 0;  // a mark, not part of the address
   std::vector<Function> functions;
   for (std::size_t i = 0; i < symbols.table_.size(); ++i) {

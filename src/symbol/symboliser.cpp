@@ -72,8 +72,8 @@ bool Symboliser::State::ask(const File& file, KnownFile& known,
                           known.extent == Extent::all};
   auto bytes = known.worker->ask(pack::pack(question), fresh ? file.descriptor : -1,
                                  limits::symbol_answer, places.open());
-  auto answer = bytes ? decode_answer(*bytes, addresses.size(), limits)
-                      : tl::unexpected<Error>(std::move(bytes.error()));
+  auto answer = bytes.and_then(
+      [&](const auto& packed) { return decode_answer(packed, addresses.size(), limits); });
   if (!answer && bytes) answer = known.worker->made_no_sense();
   if (!answer) {
     known.worker.reset();

@@ -68,8 +68,7 @@ Result<elf::Image> image_with(Memory& memory, Address bias, Address dynamic,
 
 Result<bool> Modules::refresh(Memory& memory) {
   if (complete_ && stable_ && !watched_.changed(memory)) return false;
-  auto image = elf::read_image_by_headers(memory, program_.address, program_.count);
-  if (!image) return tl::unexpected<Error>(std::move(image.error()));
+  auto image = TRY(elf::read_image_by_headers(memory, program_.address, program_.count));
   modules_.clear();
   watched_.clear();
   notes_.clear();
@@ -78,7 +77,7 @@ Result<bool> Modules::refresh(Memory& memory) {
   nodes_left_ = limits::modules;
   pages_left_ = image_search_pages;
   unread_ = 0;
-  read_executable(memory, std::move(*image));
+  read_executable(memory, std::move(image));
   const std::optional<Address> debug = find_debug(memory);
   if (debug && *debug != 0) walk_namespaces(memory, *debug);
   if (unread_ > unread_told)
@@ -196,12 +195,8 @@ Result<Module> Modules::read_library(Memory& memory, Address link_map, const Nod
   module.path = elf::read_string(memory, node.name, limits::name_bytes, "a module's name")
                     .value_or(fmt::format("module at {:#x}", node.bias));
   module.link_map = link_map;
-  auto image = image_with(memory, node.bias, node.dynamic, pages_left_);
-  if (!image) return fail_while(module.path, std::move(image.error()));
-  module.image = std::move(*image);
-  auto dynamic = elf::read_dynamic(memory, module.image);
-  if (!dynamic) return fail_while(module.path, std::move(dynamic.error()));
-  module.dynamic = *dynamic;
+  module.image = TRY_WHILE(module.path, image_with(memory, node.bias, node.dynamic, pages_left_));
+  module.dynamic = TRY_WHILE(module.path, elf::read_dynamic(memory, module.image));
   return module;
 }
 

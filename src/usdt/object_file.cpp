@@ -98,11 +98,11 @@ std::span<const std::byte> ObjectFile::content(std::uint32_t section) const {
 }
 
 Result<ObjectFile> ObjectFile::read(std::span<const std::byte> bytes) {
-  if (auto done = check_kind(bytes); !done) return tl::unexpected(done.error());
+  TRY(check_kind(bytes));
   BytesMemory memory(bytes);
   auto elf = elf::read_file(memory);
   if (!elf) return malformed(elf.error().message);
-  if (auto done = check_type(*elf); !done) return tl::unexpected(done.error());
+  TRY(check_type(*elf));
   ObjectFile object;
   object.machine_ = find_machine(elf->machine, elf->encoding.wide);
   if (object.machine_ == nullptr)
@@ -114,13 +114,12 @@ Result<ObjectFile> ObjectFile::read(std::span<const std::byte> bytes) {
   if (elf->sections.empty()) return malformed("it has no sections");
   object.bytes_ = bytes;
   object.elf_ = std::move(*elf);
-  auto done = object.check_sections();
-  if (done) done = object.check_overlaps();
-  if (done) done = object.find_tables();
-  if (done) done = object.read_symbols();
-  if (done) done = object.check_groups();
-  if (done) done = object.check_relocations();
-  if (!done) return tl::unexpected(done.error());
+  TRY(object.check_sections());
+  TRY(object.check_overlaps());
+  TRY(object.find_tables());
+  TRY(object.read_symbols());
+  TRY(object.check_groups());
+  TRY(object.check_relocations());
   return object;
 }
 

@@ -46,9 +46,8 @@ class Builder {
     semaphore_section_ =
         writer_.add(NewSection{".probes", SHT_PROGBITS, SHF_ALLOC | SHF_WRITE, page_bytes, {}});
     for (std::uint32_t i = 0; i < definition_.providers.size(); ++i) add_provider(i);
-    auto bytes = dof::write(object_);
-    if (!bytes) return tl::unexpected(bytes.error());
-    place_dof(std::move(*bytes));
+    auto bytes = TRY(dof::write(object_));
+    place_dof(std::move(bytes));
     writer_.set_content(semaphore_section_, std::vector<std::byte>(semaphores_ * 2));
     writer_.set_content(frame_section_, frames_.take());
     add_notes();

@@ -46,7 +46,7 @@ Result<void> Channel::send(Kind kind, std::span<const std::byte> bytes, Clock::t
   std::size_t sent = 0;
   const std::size_t whole = sizeof head + bytes.size();
   while (sent < whole) {
-    if (auto ready = wait(POLLOUT, until); !ready) return ready;
+    TRY(wait(POLLOUT, until));
     iovec parts[2];
     msghdr message{};
     message.msg_iov = parts;
@@ -80,8 +80,7 @@ Result<Message> Channel::receive(std::size_t most, Clock::time_point until) {
   std::size_t got = 0;
   std::size_t whole = sizeof head;
   while (got < whole) {
-    if (auto ready = wait(POLLIN, until); !ready)
-      return tl::unexpected<Error>(std::move(ready.error()));
+    TRY(wait(POLLIN, until));
     const bool in_head = got < sizeof head;
     iovec part{in_head ? reinterpret_cast<std::byte*>(&head) + got
                        : message.bytes.data() + (got - sizeof head),
