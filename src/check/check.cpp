@@ -153,7 +153,7 @@ class ProcessCheck {
     for (const auto rules : {live_label_rules(), live_record_rules()})
       for (const ReadingRule& rule : rules)
         if (!rule.requirement.profiles.common(profiles).empty()) ask(rule, profiles);
-    for (const std::string& text : live_.notes) into_.notes.push_back(text);
+    for (const std::string& text : live_.notes.waiting()) into_.notes.push_back(text);
   }
 
   /// A finding for each profile of which there are readings: a process may have sets of several.

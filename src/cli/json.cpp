@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "base/hex.hpp"
 #include "cli/text.hpp"
 #include "cli/value_json.hpp"
 #include "probe/pattern.hpp"
@@ -87,10 +88,10 @@ void add_labels(Json& object, const format::LabelSet& set) {
   for (const format::Label& label : set.labels)
     labels.push_back({{"key", json_bytes(label.key)}, {"value", json_bytes(label.value)}});
   if (!set.trace) return;
-  object["trace_id"] = hex_id(set.trace->trace_id);
-  object["span_id"] = hex_id(set.trace->span_id);
+  object["trace_id"] = hex_text(set.trace->trace_id);
+  object["span_id"] = hex_text(set.trace->span_id);
   if (set.trace->trace_flags) object["trace_flags"] = *set.trace->trace_flags;
-  if (set.trace->root_span_id) object["root_span_id"] = hex_id(*set.trace->root_span_id);
+  if (set.trace->root_span_id) object["root_span_id"] = hex_text(*set.trace->root_span_id);
 }
 
 void add_flaws(Json& object, const std::vector<format::Truncation>& truncated,

@@ -1,25 +1,10 @@
 #include "observe/fire_view.hpp"
 
-#include <span>
-
+#include "base/hex.hpp"
 #include "format/redact.hpp"
 #include "probe/redact.hpp"
 
 namespace vitrine::observe {
-namespace {
-
-std::string hex_of(std::span<const std::uint8_t> id) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string text;
-  for (const std::uint8_t byte : id) {
-    text += digits[byte >> 4];
-    text += digits[byte & 15];
-  }
-  return text;
-}
-
-}  // namespace
-
 const DisplayedLabels& RedactedLabels::of(const DisplayedLabels& labels,
                                           const Redaction& redaction) {
   constexpr std::size_t most = 4096;  // sets that threads have in force at about one time
@@ -46,8 +31,8 @@ FireView::FireView(const bpf::Fire& fire, const TraceProgram& program,
       values_(program.values(fire)),
       comm_(fire.comm()) {
   if (labels.set.trace) {
-    trace_id_ = hex_of(labels.set.trace->trace_id);
-    span_id_ = hex_of(labels.set.trace->span_id);
+    trace_id_ = hex_text(labels.set.trace->trace_id);
+    span_id_ = hex_text(labels.set.trace->span_id);
   }
   query_.probe = program.probe();
   query_.values = values_;

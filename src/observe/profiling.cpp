@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/notes.hpp"
 #include "bpf/profiler.hpp"
 #include "observe/clock.hpp"
 #include "observe/moment_labels.hpp"
-#include "observe/notes.hpp"
 #include "observe/process_watch.hpp"
 #include "observe/profile_builder.hpp"
 #include "observe/profile_names.hpp"

@@ -7,11 +7,11 @@
 #include <optional>
 #include <set>
 
+#include "base/notes.hpp"
 #include "observe/doubtful_words.hpp"
 #include "observe/fire_view.hpp"
 #include "observe/moment_labels.hpp"
 #include "observe/no_such_probe.hpp"
-#include "observe/notes.hpp"
 #include "observe/process_watch.hpp"
 #include "observe/trace_plan.hpp"
 #include "observe/trace_reduction.hpp"

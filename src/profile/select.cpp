@@ -7,7 +7,7 @@
 #include <map>
 #include <memory>
 
-#include "base/json.hpp"
+#include "base/hex.hpp"
 #include "base/limits.hpp"
 #include "profile/shared.hpp"
 
@@ -69,7 +69,7 @@ std::optional<std::string> value_of(const Profile& profile, const Sample& sample
   if (key == "trace_id" || key == "span_id") {
     const Link* link = entry(profile.links, sample.link);
     if (link == nullptr) return std::nullopt;
-    return key == "trace_id" ? hex_id(link->trace_id) : hex_id(link->span_id);
+    return key == "trace_id" ? hex_text(link->trace_id) : hex_text(link->span_id);
   }
   if (key == "tid") return std::to_string(sample.tid);
   if (key == "cpu") return std::to_string(sample.cpu);

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
-#include <unordered_map>
 
+#include "base/interner.hpp"
 #include "base/limits.hpp"
 
 namespace vitrine::symbol {
@@ -28,23 +28,20 @@ auto fields(T& folded) {
   return std::tie(problem, strings, frames);
 }
 
+/// Texts, each once, and how many bytes they need.
 class Strings {
  public:
-  explicit Strings(std::vector<std::string>& all) : all_(all) {}
-
   std::uint32_t position(const std::string& text) {
-    const auto [at, fresh] = known_.emplace(text, static_cast<std::uint32_t>(all_.size()));
-    if (fresh) {
-      all_.push_back(text);
-      bytes_ += text.size() + sizeof(std::uint32_t);
-    }
-    return at->second;
+    const std::size_t before = all_.size();
+    const std::uint32_t at = all_.add(text);
+    if (all_.size() != before) bytes_ += text.size() + sizeof(std::uint32_t);
+    return at;
   }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  std::vector<std::string> take() { return all_.take(); }
 
  private:
-  std::vector<std::string>& all_;
-  std::unordered_map<std::string_view, std::uint32_t> known_;  // views of what is asked for
+  StringInterner all_;
   std::size_t bytes_ = 0;
 };
 
@@ -53,7 +50,7 @@ class Strings {
 std::vector<std::byte> encode_answer(const Answer& answer) {
   Folded folded;
   folded.problem = answer.problem.substr(0, problem_bytes / 2);
-  Strings strings(folded.strings);
+  Strings strings;
   bool full = false;
   std::size_t unfolded = 0, frame_bytes = 0;
   for (const Frames& frames : answer.frames) {
@@ -68,6 +65,7 @@ std::vector<std::byte> encode_answer(const Answer& answer) {
       into.push_back({strings.position(frame.name), strings.position(frame.system_name),
                       strings.position(frame.file), frame.line, frame.start_line});
   }
+  folded.strings = strings.take();
   if (full && folded.problem.empty())
     folded.problem = "some names are left out: they are too long together";
   return pack::pack(folded);

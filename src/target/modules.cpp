@@ -81,7 +81,7 @@ Result<bool> Modules::refresh(Memory& memory) {
   const std::optional<Address> debug = find_debug(memory);
   if (debug && *debug != 0) walk_namespaces(memory, *debug);
   if (unread_ > unread_told)
-    note(fmt::format("{} more modules could not be read", unread_ - unread_told));
+    notes_.add(fmt::format("{} more modules could not be read", unread_ - unread_told));
   // A dynamic executable whose linker has not yet told where its list is: look again.
   complete_ = !debug || *debug != 0;
   return true;
@@ -96,7 +96,7 @@ void Modules::read_executable(Memory& memory, elf::Image image) {
   if (dynamic)
     module.dynamic = *dynamic;
   else if (dynamic.error().code != ErrorCode::not_found)
-    note(fmt::format("{}: {}", module.path, dynamic.error().message));
+    notes_.add(fmt::format("{}: {}", module.path, dynamic.error().message));
   modules_.push_back(std::move(module));
 }
 
@@ -131,7 +131,7 @@ void Modules::walk_namespaces(Memory& memory, Address debug) {
     Debug raw{};
     auto bytes = std::as_writable_bytes(std::span(&raw, 1));
     if (memory.read_some(debug, bytes) < debug_v1_bytes) {
-      note(fmt::format("the dynamic linker's r_debug at {:#x} is not readable", debug));
+      notes_.add(fmt::format("the dynamic linker's r_debug at {:#x} is not readable", debug));
       return;
     }
     if (raw.version < 2) raw.next = 0;
@@ -147,17 +147,17 @@ void Modules::walk_list(Memory& memory, Address first, int link_namespace) {
   std::set<Address> seen;
   for (Address at = first; at != 0;) {
     if (nodes_left_ == 0) {
-      note(fmt::format("only the first {} modules were looked at", limits::modules));
+      notes_.add(fmt::format("only the first {} modules were looked at", limits::modules));
       return;
     }
     --nodes_left_;
     if (!seen.insert(at).second) {
-      note(fmt::format("the list of modules runs in a circle at {:#x}", at));
+      notes_.add(fmt::format("the list of modules runs in a circle at {:#x}", at));
       return;
     }
     const auto node = memory.read_value<Node>(at, "a node of the list of modules");
     if (!node) {
-      note(node.error().message);
+      notes_.add(node.error().message);
       return;
     }
     watched_.add_value(at, *node);
@@ -168,7 +168,7 @@ void Modules::walk_list(Memory& memory, Address first, int link_namespace) {
       watch(memory, *module, *node);
       modules_.push_back(std::move(*module));
     } else if (++unread_ <= unread_told) {
-      note(module.error().message);
+      notes_.add(module.error().message);
     }
     at = node->next;
   }
@@ -181,7 +181,7 @@ void Modules::take_first(Memory& memory, Address link_map, const Node& node) {
   if (!has_dynamic_at(front.image, node.dynamic)) {
     auto module = read_library(memory, link_map, node);
     if (!module) {
-      note(module.error().message);
+      notes_.add(module.error().message);
       return;
     }
     front = std::move(*module);
@@ -210,10 +210,6 @@ void Modules::watch(Memory& memory, const Module& module, const Node& node) {
   std::vector<std::byte> id(note ? note->size : 0);
   if (note && memory.read_exact(note->description, id, "the build id"))
     watched_.add(note->description, id);
-}
-
-void Modules::note(std::string text) {
-  if (notes_.size() < limits::search_notes) notes_.push_back(std::move(text));
 }
 
 }  // namespace vitrine::target
