@@ -33,7 +33,7 @@ std::size_t bytes_of(const std::optional<Row>& row) {
 }
 
 bool is_sound(const OpenedRules& opened) {
-  return opened.segments.size() <= limits::file_segments &&
+  return unwind::is_unwound(opened.machine) && opened.segments.size() <= limits::file_segments &&
          opened.problem.size() <= limits::name_bytes;
 }
 bool is_sound(const FoundRules& found) {

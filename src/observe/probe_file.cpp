@@ -12,7 +12,6 @@
 #include "elf/build_id.hpp"
 #include "elf/functions.hpp"
 #include "elf/section_bytes.hpp"
-#include "observe/probe_machine.hpp"
 #include "probe/dof_probes.hpp"
 #include "probe/packed.hpp"
 #include "probe/site_address.hpp"
@@ -233,7 +232,7 @@ Result<ProbeFile> parse_probes(const FileQuestion& question, FileDescriptor desc
   ProbeFile found;
   found.build_id = elf::hex_build_id(*file, elf);
   found.encoding = elf.encoding;
-  found.machine = probe_machine(elf.machine);
+  found.machine = machine_of(elf.machine);
   for (const elf::Segment& segment : elf.segments)
     if (segment.type == PT_LOAD && (segment.flags & PF_X) != 0) found.code.push_back(segment);
   Reader(found, *file, elf, question.debug).read(question.functions);

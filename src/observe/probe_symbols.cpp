@@ -25,7 +25,7 @@ auto fields(T& named) {
 }
 
 struct ArgumentsQuestion {
-  probe::Machine machine{};
+  Machine machine{};
   symbol::DebugSearch debug;
   std::vector<Named> arguments;
 };

@@ -255,7 +255,7 @@ profile::Index LiveProfiling::stack_of(SampledPrograms::Program& program,
     locations.push_back(builder_.kernel_place(sample.kernel_stack[n] - (n == 0 ? 0 : 1)));
   auto end = profile::StackEnd::outermost;
   if (!is_kernel_thread(sample)) {
-    const auto registers = unwind::from_pt_regs(unwind::native_machine, sample.registers);
+    const auto registers = unwind::from_pt_regs(native_machine, sample.registers);
     frames_.clear();
     end = profile::StackEnd::no_rule;
     if (registers) {

@@ -21,15 +21,6 @@ namespace {
 constexpr std::size_t status_bytes = 16 * 1024;
 constexpr std::size_t auxv_bytes = 16 * 1024;
 
-// A 64-bit program runs on a kernel of its own machine only.
-#if defined(__x86_64__)
-constexpr Machine native_machine = Machine::x86_64;
-#elif defined(__aarch64__)
-constexpr Machine native_machine = Machine::aarch64;
-#else
-#error "vitrine observes x86-64 and aarch64 processes, on the same machine"
-#endif
-
 tl::unexpected<Error> ended(pid_t pid) {
   return fail(ErrorCode::not_found, fmt::format("process {} has ended", pid));
 }

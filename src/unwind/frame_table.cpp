@@ -44,10 +44,10 @@ constexpr std::size_t block_spans = 32 * 1024;
 
 Result<std::shared_ptr<FrameTable>> FrameTable::open(std::unique_ptr<Memory> file) {
   auto elf = TRY(elf::read_file(*file));
-  const auto machine = machine_of(elf.machine);
-  if (!machine || !elf.encoding.wide || elf.encoding.big_endian)
+  const Machine machine = machine_of(elf.machine);
+  if (!is_unwound(machine) || !elf.encoding.wide || elf.encoding.big_endian)
     return fail(ErrorCode::unsupported, "stacks are unwound on x86-64 and aarch64 alone");
-  std::shared_ptr<FrameTable> table(new FrameTable(std::move(file), std::move(elf), *machine));
+  std::shared_ptr<FrameTable> table(new FrameTable(std::move(file), std::move(elf), machine));
   table->find_cfi();
   return table;
 }

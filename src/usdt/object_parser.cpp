@@ -82,7 +82,7 @@ std::vector<std::byte> pack_rewritten(Result<RewrittenObject> object) {
     return pack::pack(answer);
   }
   answer.object = std::move(*object);
-  if (const Machine* machine = answer.object.machine)
+  if (const ObjectMachine* machine = answer.object.machine)
     answer.machine = MachineName{machine->elf, machine->wide};
   return pack::pack(answer);
 }

@@ -115,7 +115,7 @@ class Builder {
         ".text." + name, SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, 16, std::move(stub.code)});
     writer_.add_to_group(group, section);
     writer_.define(symbol, section);
-    if (machine_.machine == dof::Machine::aarch64) {
+    if (machine_.machine == Machine::aarch64) {
       writer_.add(DefinedSymbol{"$x", section, 0, 0, STT_NOTYPE, STB_LOCAL, STV_DEFAULT});
       writer_.add(DefinedSymbol{"$d", section, stub.data, 0, STT_NOTYPE, STB_LOCAL, STV_DEFAULT});
     }
@@ -173,7 +173,7 @@ class Builder {
 
   const Definition& definition_;
   ProbeObjectParts parts_;
-  const Machine& machine_;
+  const ObjectMachine& machine_;
   ObjectWriter writer_;
   StubFrames frames_;
   dof::Object object_{
