@@ -7,6 +7,7 @@
 
 #include "base/limits.hpp"
 #include "elf/file.hpp"
+#include "elf/symbol_table.hpp"
 
 namespace vitrine::elf {
 namespace {
@@ -59,23 +60,23 @@ Result<std::vector<std::optional<Symbol>>> find_file_symbols(
     return fail(ErrorCode::malformed, fmt::format(".symtab links to section {}", table->link));
   const auto strings = TRY(find_strings(file, sections[table->link], names));
 
-  const std::uint64_t count = table->size / sizeof(Elf64_Sym);
+  const std::uint64_t count = table->size / symbol_bytes(elf.encoding);
   if (count > limits::symbols) return fail(ErrorCode::limit, fmt::format("{} symbols", count));
   std::vector<std::optional<Symbol>> found(names.size());
-  std::vector<Elf64_Sym> chunk(chunk_bytes / sizeof(Elf64_Sym));
-  for (std::uint64_t first = 0; first < count && !strings.empty(); first += chunk.size()) {
-    const auto part = std::span(chunk).first(
-        static_cast<std::size_t>(std::min<std::uint64_t>(chunk.size(), count - first)));
-    TRY(file.read_exact(table->offset + first * sizeof(Elf64_Sym), std::as_writable_bytes(part),
-                        ".symtab"));
-    for (std::size_t i = 0; i < part.size(); ++i) {
-      const auto name = strings.find(part[i].st_name);
-      if (name == strings.end()) continue;
-      const Symbol symbol = make_symbol(static_cast<std::uint32_t>(first + i), part[i]);
-      auto& slot = found[name->second];
-      if (symbol.defined() && (!slot || slot->binding == STB_LOCAL)) slot = symbol;
-    }
-  }
+  if (strings.empty()) return found;
+  TRY(visit_symbols(file, elf, *table, count, [&](std::size_t index, const TableSymbol& one) {
+    const auto name = strings.find(one.name);
+    if (name == strings.end() || one.section == SHN_UNDEF) return;
+    auto& slot = found[name->second];
+    if (!slot || slot->binding == STB_LOCAL)
+      slot = Symbol{static_cast<std::uint32_t>(index),
+                    one.value,
+                    one.size,
+                    one.type,
+                    one.binding,
+                    one.section,
+                    one.visibility};
+  }));
   return found;
 }
 
