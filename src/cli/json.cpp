@@ -121,10 +121,12 @@ Json to_json(const observe::ThreadLabels& thread) {
 
 Json to_json(const observe::StackFrame& frame) {
   const bool known = !frame.function.empty();
-  return {{"address", hex(frame.address)},
-          {"function", known ? json_bytes(frame.function) : Json()},
-          {"offset", known ? Json(frame.offset) : Json()},
-          {"module", frame.module.empty() ? Json() : json_bytes(frame.module)}};
+  Json object = {{"address", hex(frame.address)},
+                 {"function", known ? json_bytes(frame.function) : Json()},
+                 {"offset", known && frame.offset ? Json(*frame.offset) : Json()},
+                 {"module", frame.module.empty() ? Json() : json_bytes(frame.module)}};
+  if (frame.inlined) object["inlined"] = true;
+  return object;
 }
 
 Json json_value(const format::AnyValue& value) {

@@ -87,11 +87,13 @@ void append_probe(const observe::TraceEvent& event, const Style& style, std::str
   out += ')';
 }
 
-/// "shop::pay(Order const&)+0x12  (vitrine-demo-service)".
+/// "shop::pay(Order const&)+0x12  (vitrine-demo-service)", "shop::total()  inlined  (vitrine-demo-service)".
 std::string frame_text(const observe::StackFrame& frame, const Style& style) {
-  const std::string where = frame.function.empty()
-                                ? hex(frame.address)
-                                : printable(frame.function) + '+' + hex(frame.offset);
+  std::string where = frame.function.empty() ? hex(frame.address) : printable(frame.function);
+  if (frame.inlined)
+    where += "  inlined";
+  else if (!frame.function.empty() && frame.offset)
+    where += '+' + hex(*frame.offset);
   const std::string file = frame.module.substr(frame.module.rfind('/') + 1);
   return where + "  " + style.dim('(' + (file.empty() ? "?" : printable(file)) + ')');
 }

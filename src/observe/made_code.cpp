@@ -13,7 +13,7 @@ std::string MadeCode::refresh(int root, const ProcessFacts& facts) {
   if (!part)
     return fmt::format("/tmp/perf-{}.map: not used: {}", facts.inner_pid, part.error().message);
   if (part->anew) map_ = {};
-  map_.add(part->text);
+  if (!part->text.empty()) map_.add(part->text);  // else its index stays
   if (!map_.full()) return {};
   return fmt::format("/tmp/perf-{}.map: too long: only its first part is used", facts.inner_pid);
 }

@@ -398,6 +398,7 @@ std::vector<std::string> LiveTrace::probes() const {
 
 std::vector<std::string> LiveTrace::take_notes() {
   if (labels_) note_all(labels_->take_notes());
+  if (stacks_) note_all(stacks_->take_notes());
   return notes_.take();
 }
 

@@ -12,8 +12,10 @@ namespace {
 
 constexpr std::size_t problem_bytes = 64 * 1024;
 
-/// A frame, its strings as positions: name, system name, file, line, start line.
-using FoldedFrame = std::array<std::uint32_t, 5>;
+/// A frame, its strings as positions: name, system name, file, line, start line, offset.
+using FoldedFrame = std::array<std::uint32_t, 6>;
+
+constexpr std::uint32_t no_offset = ~0U;
 
 /// An answer in which each string is there once: names come again and again.
 struct Folded {
@@ -63,7 +65,8 @@ std::vector<std::byte> encode_answer(const Answer& answer) {
     if (full) continue;
     for (const Frame& frame : frames)
       into.push_back({strings.position(frame.name), strings.position(frame.system_name),
-                      strings.position(frame.file), frame.line, frame.start_line});
+                      strings.position(frame.file), frame.line, frame.start_line,
+                      frame.offset.value_or(no_offset)});
   }
   folded.strings = strings.take();
   if (full && folded.problem.empty())
@@ -89,12 +92,13 @@ Result<Answer> decode_answer(std::span<const std::byte> bytes, std::size_t addre
   std::size_t unfolded = 0;
   for (std::size_t i = 0; i < addresses; ++i) {
     if (folded->frames[i].size() > limits.inline_depth) return malformed();
-    for (const auto& [name, system_name, file, line, start_line] : folded->frames[i]) {
+    for (const auto& [name, system_name, file, line, start_line, offset] : folded->frames[i]) {
       if (std::max({name, system_name, file}) >= strings.size()) return malformed();
       unfolded += strings[name].size() + strings[system_name].size() + strings[file].size();
       if (unfolded > limits::symbol_unfolded) return malformed();
-      answer.frames[i].push_back(
-          {strings[name], strings[system_name], strings[file], line, start_line});
+      answer.frames[i].push_back({strings[name], strings[system_name], strings[file], line,
+                                  start_line,
+                                  offset == no_offset ? std::nullopt : std::optional(offset)});
     }
   }
   return answer;
