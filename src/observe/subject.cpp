@@ -110,6 +110,19 @@ format::DecodeContext Subject::decode_context(const Definition& definition,
   return context;
 }
 
+Result<format::LabelSet> Subject::decode(const Definition& definition, Memory& memory,
+                                         Address record, Address thread_pointer,
+                                         std::size_t* bytes_left) {
+  const auto once = [&] {
+    return format::decode_record(definition.format, memory, record,
+                                 decode_context(definition, bytes_left));
+  };
+  auto decoded = TRY(once());
+  if (!decoded.needs_key_map_refresh) return std::move(decoded.set);
+  refresh_keys(definition, thread_pointer);
+  return TRY(once()).set;
+}
+
 void Subject::refresh_keys(const Definition& definition, Address thread_pointer) {
   if (!definition.reference) {
     search_schema();
