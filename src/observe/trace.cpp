@@ -281,11 +281,10 @@ Result<void> LiveTrace::tell_programs() {
     for (const std::string& complaint : program.condition().complaints())
       note(program.probe() + ": " + complaint);
     for (const std::string& problem : program.problems()) note(program.probe() + ": " + problem);
-    vitrine_site_program wire = program.wire();
-    wire.where = compiled.predicate;
-    if (reduction_) reduction_->tell(program, compiled, wire);
+    const auto reduction = reduction_ ? reduction_->in_kernel(program, compiled) : std::nullopt;
     asked_again_.push_back(!compiled.left_over.empty());
-    TRY(tracer_->set_program(static_cast<std::uint32_t>(programs_told_), wire));
+    TRY(tracer_->set_program(static_cast<std::uint32_t>(programs_told_),
+                             program.wire(compiled, reduction)));
   }
   return {};
 }
@@ -350,15 +349,12 @@ void LiveTrace::show(const bpf::Fire& fire, const Sink& sink) {
   const TraceProgram& program = *plan_.programs()[fire.head.program];
   const TracedSite& site = plan_.site(fire.head.site);
   const DisplayedLabels& displayed = labels_->of(fire.head.moment, fire.sets);
-  const FireView true_view(fire, program, displayed);
+  FireView view(fire, program, displayed);
   const bool untested = (fire.head.moment.flags & VITRINE_FIRE_UNTESTED) != 0;
-  if ((asked_again_[fire.head.program] || untested) &&
-      !program.condition().holds(true_view.query()))
+  if ((asked_again_[fire.head.program] || untested) && !program.condition().holds(view.query()))
     return;
-  std::optional<FireView> redacted_view;
   if (const Redaction& redaction = options_.query.redaction; redaction.any())
-    redacted_view.emplace(fire, program, redacted_.of(displayed, redaction), redaction);
-  const FireView& view = redacted_view ? *redacted_view : true_view;
+    view.redact(program, redacted_.of(displayed, redaction), redaction);
   if (program.reduction() != nullptr) {
     if (fire.head.moment.kind == VITRINE_RECORD_LATENCY) {
       const std::uint64_t began = fire.head.address;
