@@ -21,7 +21,7 @@ struct AnySymbols final : probe::OperandSymbols {
   }
 };
 
-void compile(std::string_view text, probe::Machine machine, Memory& memory) {
+void compile(std::string_view text, Machine machine, Memory& memory) {
   AnySymbols symbols;
   for (probe::OperandSymbols* known : {static_cast<probe::OperandSymbols*>(&symbols),
                                        static_cast<probe::OperandSymbols*>(nullptr)}) {
@@ -47,8 +47,8 @@ void compile(std::string_view text, probe::Machine machine, Memory& memory) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
-  constexpr int machines = static_cast<int>(probe::Machine::other) + 1;
-  const auto machine = static_cast<probe::Machine>(*data % machines);
+  constexpr int machines = static_cast<int>(Machine::other) + 1;
+  const auto machine = static_cast<Machine>(*data % machines);
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   fuzz::RegionMemory memory(fuzz::base, fuzz::bytes(data, size));
   for (const std::string& argument : probe::split_arguments(text)) {

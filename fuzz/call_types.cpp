@@ -10,8 +10,8 @@ using namespace vitrine;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 2) return 0;
-  constexpr int machines = static_cast<int>(probe::Machine::other) + 1;
-  const auto machine = static_cast<probe::Machine>(data[0] % machines);
+  constexpr int machines = static_cast<int>(Machine::other) + 1;
+  const auto machine = static_cast<Machine>(data[0] % machines);
   std::vector<std::string> names;
   std::string_view rest(reinterpret_cast<const char*>(data) + 2, size - 2);
   while (!rest.empty() && names.size() < 64) {

@@ -16,7 +16,7 @@ bool has_a_pattern(Memory& file, const probe::Site& site) {
   const std::size_t got = file.read_some(*site.file_offset - before, code);
   for (const dof::Use use : {dof::Use::fire, dof::Use::enabled_register})
     for (std::size_t at = before; at < before + 4; ++at)  // an operand is before its site
-      if (dof::pattern_at(std::span(code).first(got), at, dof::Machine::x86_64, use)) return true;
+      if (dof::pattern_at(std::span(code).first(got), at, Machine::x86_64, use)) return true;
   return false;
 }
 
@@ -26,7 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::RegionMemory file(0, fuzz::bytes(data, size));
   const auto elf = elf::read_file(file);
   if (!elf) return 0;
-  constexpr auto machine = probe::Machine::x86_64;
+  constexpr auto machine = Machine::x86_64;
   const probe::FileLayout layout{elf->type, elf->segments, size, {}};
   const auto made = probe::make_dof_probes(probe::find_dof(file, *elf), file, layout, machine);
   std::size_t sites = 0;

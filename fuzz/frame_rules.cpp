@@ -21,7 +21,7 @@ std::optional<T> take(std::span<const std::byte> bytes) {
 class OneRule final : public unwind::RuleSource {
  public:
   OneRule(const unwind::Rule& rule, unwind::Row row) : rule_(rule), row_(std::move(row)) {}
-  [[nodiscard]] unwind::Machine machine() const override { return unwind::Machine::x86_64; }
+  [[nodiscard]] Machine machine() const override { return Machine::x86_64; }
   unwind::Rule rule(Address) override { return rule_; }
   const unwind::Row* row(Address) override { return &row_; }
 

@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!modules.refresh(memory)) return 0;
   (void)modules.refresh(memory);
 
-  for (const auto machine : {target::Machine::x86_64, target::Machine::aarch64}) {
+  for (const auto machine : {Machine::x86_64, Machine::aarch64}) {
     target::TlsResolver resolver(memory, machine, modules.all());
     std::size_t looked_at = 0;
     for (const target::Module& module : modules.all()) {

@@ -61,7 +61,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::require(table.has_value());
   fuzz::require(unwind::bias_of((*table)->segments(), fuzz::base, 0) == fuzz::base);
   unwind::Registers registers;
-  registers.machine = is_arm ? unwind::Machine::aarch64 : unwind::Machine::x86_64;
+  registers.machine = is_arm ? Machine::aarch64 : Machine::x86_64;
   for (std::uint64_t& word : registers.words) word = input.number<std::uint64_t>();
   expect_block(**table, registers.pc() - fuzz::base);
   const auto stack = input.take(size);

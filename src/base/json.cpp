@@ -59,12 +59,6 @@ Json json_base64(std::string_view bytes) {
   return {{"base64", base64(bytes)}};
 }
 
-std::string hex_id(std::span<const std::uint8_t> id) {
-  std::string out;
-  for (const std::uint8_t byte : id) out += fmt::format("{:02x}", byte);
-  return out;
-}
-
 Json json_integer(std::int64_t number) {
   if (number > largest_exact || number < -largest_exact) return std::to_string(number);
   return number;

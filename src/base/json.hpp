@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -24,8 +23,5 @@ Json json_base64(std::string_view bytes);
 /// A number; beyond 2^53, which not every reader has exactly, a string.
 Json json_integer(std::int64_t number);
 Json json_integer(std::uint64_t number);
-
-/// Lower-case hex of an id's bytes.
-std::string hex_id(std::span<const std::uint8_t> id);
 
 }  // namespace vitrine

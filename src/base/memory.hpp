@@ -62,8 +62,7 @@ class Memory {
   Result<T> read_value(Address address, const char* what) {
     static_assert(std::is_trivially_copyable_v<T>);
     T value{};
-    if (auto done = read_exact(address, std::as_writable_bytes(std::span(&value, 1)), what); !done)
-      return tl::unexpected<Error>(std::move(done.error()));
+    TRY(read_exact(address, std::as_writable_bytes(std::span(&value, 1)), what));
     return value;
   }
 };

@@ -30,6 +30,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/machine.hpp"
 #include "base/result.hpp"
 
 namespace vitrine::pack {
@@ -214,6 +215,9 @@ namespace vitrine {
 
 constexpr ErrorCode last(ErrorCode) {
   return ErrorCode::interrupted;
+}
+constexpr Machine last(Machine) {
+  return Machine::other;
 }
 
 template <pack::Of<Error> T>

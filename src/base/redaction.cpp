@@ -4,7 +4,7 @@
 #include <span>
 
 #include "base/glob.hpp"
-#include "base/json.hpp"
+#include "base/hex.hpp"
 #include "base/sha256.hpp"
 
 namespace vitrine {
@@ -38,7 +38,7 @@ bool Redaction::covers_argument(std::size_t number, std::string_view name) const
 
 std::string Redaction::replacement(std::string_view value) const {
   const auto hash = hmac_sha256(bytes_of(secret_), bytes_of(value));
-  return "redacted:" + hex_id(std::span(hash).first(kept_bytes));
+  return "redacted:" + hex_text(std::span(hash).first(kept_bytes));
 }
 
 }  // namespace vitrine

@@ -1,8 +1,10 @@
 // Result<T>: a value, or an error that tells the user what failed and what to do next.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <tl/expected.hpp>
+#include <type_traits>
 #include <utility>
 
 namespace vitrine {
@@ -43,4 +45,63 @@ inline tl::unexpected<Error> fail_while(const std::string& doing, Error error) {
   return tl::unexpected<Error>(std::move(error));
 }
 
+namespace detail {
+
+/// The error of a result, as the error of any other result: moved from a temporary, else copied.
+template <class R>
+auto error_of(R&& result) {
+  return tl::unexpected<typename std::remove_cvref_t<R>::error_type>(
+      std::forward<R>(result).error());
+}
+template <class R>
+tl::unexpected<Error> error_of(R&& result, const std::string& doing) {
+  return fail_while(doing, std::forward<R>(result).error());
+}
+
+/// The value of a result: moved from a temporary; of a variable, a reference to it.
+template <class R>
+auto value_of(R&& result) {
+  using Value = typename std::remove_cvref_t<R>::value_type;
+  if constexpr (std::is_void_v<Value>)
+    return;
+  else if constexpr (std::is_lvalue_reference_v<R>)
+    return std::ref(*result);
+  else
+    return Value(*std::move(result));
+}
+
+}  // namespace detail
 }  // namespace vitrine
+
+// TRY(expression) is the value of a Result, or of any tl::expected. If that holds an error, TRY returns
+// the error from the enclosing function:
+//
+//   auto value = TRY(read(address));
+//   TRY(write(address, value));
+//   auto labels = TRY_WHILE("reading labels", read_labels());   // fail_while
+//
+// The first argument of TRY_WHILE is evaluated only if there is an error.
+//
+// TRY moves the value out of a temporary. TRY of a variable is a std::reference_wrapper of its value and
+// copies nothing: `const Layout& layout = TRY(layout_);`.
+//
+// A TRY stands as an initializer, as a statement, as the operand of return, or before a member access. It is
+// not one argument of several: clang before 19 does not destroy the others when TRY returns.
+//
+// TRY is a statement expression of GNU C++, which all supported compilers have.
+#define TRY(...) \
+  VITRINE_DETAIL_TRY(VITRINE_DETAIL_TRY_JOIN(vitrine_detail_result_, __COUNTER__), (__VA_ARGS__))
+#define TRY_WHILE(doing, ...)                                                                     \
+  VITRINE_DETAIL_TRY(VITRINE_DETAIL_TRY_JOIN(vitrine_detail_result_, __COUNTER__), (__VA_ARGS__), \
+                     doing)
+
+#define VITRINE_DETAIL_TRY(result, expression, ...)                                            \
+  __extension__({                                                                              \
+    auto&& result = expression;                                                                \
+    if (!result) [[unlikely]]                                                                  \
+      return ::vitrine::detail::error_of(std::forward<decltype(result)>(result) __VA_OPT__(, ) \
+                                             __VA_ARGS__);                                     \
+    ::vitrine::detail::value_of(std::forward<decltype(result)>(result));                       \
+  })
+#define VITRINE_DETAIL_TRY_JOIN(left, right) VITRINE_DETAIL_TRY_JOIN_EXPANDED(left, right)
+#define VITRINE_DETAIL_TRY_JOIN_EXPANDED(left, right) left##right

@@ -16,7 +16,7 @@ Result<void> parse_fire(std::span<const std::byte> record, Fire& fire) {
       return RecordReader::ends_early();
 
   fire.sets.resize(fire.head.moment.sets);
-  if (auto taken = reader.take_sets(fire.sets); !taken) return taken;
+  TRY(reader.take_sets(fire.sets));
   if (!reader.take_words(fire.head.stack_bytes, fire.stack)) return RecordReader::ends_early();
   return {};
 }

@@ -29,8 +29,8 @@ Result<void> RecordReader::take_sets(std::span<FireSet> sets) {
     if (!take(set.head) || !take_bytes(set.head.fresh_bytes, fresh) ||
         !take_bytes(set.head.kept_bytes, set.kept))
       return ends_early();
-    if (auto parsed = parse_fire_chunks(fresh, set.chunks); !parsed) return parsed;
-    if (auto parsed = parse_fire_chunks(set.kept, set.chunks); !parsed) return parsed;
+    TRY(parse_fire_chunks(fresh, set.chunks));
+    TRY(parse_fire_chunks(set.kept, set.chunks));
   }
   return {};
 }

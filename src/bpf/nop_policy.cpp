@@ -120,17 +120,17 @@ NopClass kernel_nop_class() {
 #endif
 }
 
-Result<SitePlan> plan_site(std::span<const std::byte> bytes, probe::Machine machine,
-                           NopClass kernel, bool force, bool verified) {
+Result<SitePlan> plan_site(std::span<const std::byte> bytes, Machine machine, NopClass kernel,
+                           bool force, bool verified) {
   if (bytes.empty())
     return fail(ErrorCode::malformed, "there are no bytes of the file where its instruction is");
-  if (machine == probe::Machine::x86_64 || machine == probe::Machine::i386) {
+  if (machine == Machine::x86_64 || machine == Machine::i386) {
     // Only 64-bit tasks have their nops turned into calls.
-    const NopClass here = machine == probe::Machine::x86_64 ? kernel : NopClass::plain;
+    const NopClass here = machine == Machine::x86_64 ? kernel : NopClass::plain;
     return plan_x86_64(bytes.first(std::min(bytes.size(), site_bytes)), here, force, verified);
   }
   constexpr std::uint8_t aarch64_nop[4] = {0x1f, 0x20, 0x03, 0xd5};
-  const bool is_nop = machine == probe::Machine::aarch64 && bytes.size() >= sizeof aarch64_nop &&
+  const bool is_nop = machine == Machine::aarch64 && bytes.size() >= sizeof aarch64_nop &&
                       std::memcmp(bytes.data(), aarch64_nop, sizeof aarch64_nop) == 0;
   return is_nop ? SitePlan{0, SiteCost::breakpoint}
                 : plan_no_nop(SiteCost::step, force || verified);

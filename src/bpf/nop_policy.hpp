@@ -47,7 +47,7 @@ struct SitePlan {
 /// `force`: attach even where it is known to be unsafe. `verified`: an instruction does begin there,
 /// a nop or not. Errors: unsupported, with the reason (a nop that this kernel would turn into an
 /// unsafe call, an instruction that uprobes refuse).
-Result<SitePlan> plan_site(std::span<const std::byte> bytes, probe::Machine machine,
-                           NopClass kernel, bool force, bool verified = false);
+Result<SitePlan> plan_site(std::span<const std::byte> bytes, Machine machine, NopClass kernel,
+                           bool force, bool verified = false);
 
 }  // namespace vitrine::bpf

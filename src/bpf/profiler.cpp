@@ -69,15 +69,14 @@ class LoadedProfiler final : public Profiler {
   }
 
   Result<void> load() {
-    const auto config = moment_config(ring_bytes(), kept_.epoch());
-    if (!config) return tl::unexpected(config.error());
+    const auto config = TRY(moment_config(ring_bytes(), kept_.epoch()));
     const KernelLog log;
     if (const int error = load_program())
       return tl::unexpected(log.error("load the profiler", error));
-    program_->bss->config = *config;
+    program_->bss->config = config;
     fill(program_->bss->profile_config);
     targets_ = {fd(program_->maps.targets), fd(program_->maps.presumed)};
-    if (auto filled = fill_free_blocks(); !filled) return filled;
+    TRY(fill_free_blocks());
     if (options_.off_cpu) load_waiting();
     return ring_.emplace().open(fd(program_->maps.events), &program_->bss->reader_waits);
   }
@@ -309,10 +308,10 @@ class LoadedProfiler final : public Profiler {
 }  // namespace
 
 Result<std::unique_ptr<Profiler>> Profiler::open(const ProfilerOptions& options) {
-  if (auto btf = require_btf(); !btf) return tl::unexpected(btf.error());
-  if (auto checked = check(options); !checked) return tl::unexpected(checked.error());
+  TRY(require_btf());
+  TRY(check(options));
   auto profiler = std::make_unique<LoadedProfiler>(options);
-  if (auto loaded = profiler->load(); !loaded) return tl::unexpected(loaded.error());
+  TRY(profiler->load());
   return profiler;
 }
 

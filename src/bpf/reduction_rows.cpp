@@ -125,29 +125,27 @@ Result<std::vector<ReductionRow>> read_reduction_rows(const ReductionTables& tab
       if (part.count != 0) add(row_of(group), part, shape.is_signed);
   }
 
-  auto read = for_each<vitrine_group>(
-      tables.groups, cpus * sizeof(vitrine_aggregate),
-      [&](const vitrine_group& group, const std::byte* parts) {
-        ReductionRow& row = row_of(group);
-        const auto shape = of_probe.find(group.probe);
-        const bool is_signed = shape != of_probe.end() && shape->second->is_signed;
-        for (std::size_t cpu = 0; cpu < cpus; ++cpu) {
-          vitrine_aggregate part{};
-          std::memcpy(&part, parts + cpu * sizeof part, sizeof part);
-          add(row, part, is_signed);
-        }
-      });
-  if (!read) return tl::unexpected(read.error());
+  TRY(for_each<vitrine_group>(tables.groups, cpus * sizeof(vitrine_aggregate),
+                              [&](const vitrine_group& group, const std::byte* parts) {
+                                ReductionRow& row = row_of(group);
+                                const auto shape = of_probe.find(group.probe);
+                                const bool is_signed =
+                                    shape != of_probe.end() && shape->second->is_signed;
+                                for (std::size_t cpu = 0; cpu < cpus; ++cpu) {
+                                  vitrine_aggregate part{};
+                                  std::memcpy(&part, parts + cpu * sizeof part, sizeof part);
+                                  add(row, part, is_signed);
+                                }
+                              }));
 
-  read = for_each<vitrine_group_bucket>(
+  TRY(for_each<vitrine_group_bucket>(
       tables.buckets, sizeof(std::uint64_t),
       [&](const vitrine_group_bucket& bucket, const std::byte* value) {
         const auto row = rows.find(bucket.group);
         std::uint64_t count = 0;
         std::memcpy(&count, value, sizeof count);
         if (row != rows.end() && count != 0) row->second.buckets[bucket.bucket] += count;
-      });
-  if (!read) return tl::unexpected(read.error());
+      }));
 
   std::vector<ReductionRow> out;
   out.reserve(rows.size());

@@ -24,12 +24,10 @@ Result<std::span<const std::byte>> take_bytes(std::span<const std::byte>& bytes,
 Result<std::vector<ChunkMemory::Chunk>> parse_chunks(std::span<const std::byte> bytes) {
   std::vector<ChunkMemory::Chunk> chunks;
   while (!bytes.empty()) {
-    const auto head = take<vitrine_chunk>(bytes);
-    if (!head) return tl::unexpected(head.error());
-    const auto content = take_bytes(bytes, head->got);
-    if (!content) return tl::unexpected(content.error());
-    bytes = bytes.subspan(std::min<std::size_t>(bytes.size(), (8 - head->got % 8) % 8));
-    chunks.push_back({head->address, *content});
+    const auto head = TRY(take<vitrine_chunk>(bytes));
+    const auto content = TRY(take_bytes(bytes, head.got));
+    bytes = bytes.subspan(std::min<std::size_t>(bytes.size(), (8 - head.got % 8) % 8));
+    chunks.push_back({head.address, content});
   }
   return chunks;
 }
@@ -41,17 +39,13 @@ std::string Sample::comm() const {
 }
 
 Result<Sample> parse_sample(std::span<const std::byte> bytes) {
-  const auto head = take<vitrine_sample>(bytes);
-  if (!head) return tl::unexpected(head.error());
-  Sample sample{*head, {}};
-  for (std::uint32_t i = 0; i < head->sets; ++i) {
-    const auto set = take<vitrine_set>(bytes);
-    if (!set) return tl::unexpected(set.error());
-    const auto content = take_bytes(bytes, set->bytes);
-    if (!content) return tl::unexpected(content.error());
-    auto chunks = parse_chunks(*content);
-    if (!chunks) return tl::unexpected(chunks.error());
-    sample.sets.push_back({*set, std::move(*chunks)});
+  const auto head = TRY(take<vitrine_sample>(bytes));
+  Sample sample{head, {}};
+  for (std::uint32_t i = 0; i < head.sets; ++i) {
+    const auto set = TRY(take<vitrine_set>(bytes));
+    const auto content = TRY(take_bytes(bytes, set.bytes));
+    auto chunks = TRY(parse_chunks(content));
+    sample.sets.push_back({set, std::move(chunks)});
   }
   return sample;
 }

@@ -108,9 +108,8 @@ class LoadedSampler final : public Sampler {
 
  private:
   Result<void> attach(perf_event_attr& attr, pid_t tid, int cpu) {
-    auto link = attach_to_clock(program_->progs.sample, attr, tid, cpu);
-    if (!link) return tl::unexpected(link.error());
-    links_.push_back(*link);
+    auto link = TRY(attach_to_clock(program_->progs.sample, attr, tid, cpu));
+    links_.push_back(link);
     return {};
   }
 
@@ -130,9 +129,9 @@ class LoadedSampler final : public Sampler {
 }  // namespace
 
 Result<std::unique_ptr<Sampler>> Sampler::open() {
-  if (auto btf = require_btf(); !btf) return tl::unexpected(btf.error());
+  TRY(require_btf());
   auto sampler = std::make_unique<LoadedSampler>();
-  if (auto loaded = sampler->load(); !loaded) return tl::unexpected(loaded.error());
+  TRY(sampler->load());
   return sampler;
 }
 

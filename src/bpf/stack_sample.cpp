@@ -13,7 +13,7 @@ Result<void> parse_stack_sample(std::span<const std::byte> record, StackSample& 
   if (sample.head.moment.sets > VITRINE_DEFINITIONS)
     return fail(ErrorCode::malformed, "a sample tells of more label sets than there can be");
   sample.sets.resize(sample.head.moment.sets);
-  if (auto taken = reader.take_sets(sample.sets); !taken) return taken;
+  TRY(reader.take_sets(sample.sets));
   if (!reader.take_words(sample.head.kernel_bytes, sample.kernel_stack) ||
       !reader.take_words(sample.head.register_bytes, sample.registers) ||
       !reader.take_bytes(sample.head.stack_bytes, sample.stack))

@@ -9,6 +9,7 @@
 
 #include <cerrno>
 
+#include "base/file_descriptor.hpp"
 #include "bpf/kernel_log.hpp"
 
 namespace vitrine::bpf {
@@ -67,23 +68,17 @@ class LoadedIterator final : public ThreadIterator {
 }  // namespace
 
 Result<std::unique_ptr<ThreadIterator>> ThreadIterator::open(int pidfd) {
-  if (auto btf = require_btf(); !btf) return tl::unexpected(btf.error());
+  TRY(require_btf());
   auto iterator = std::make_unique<LoadedIterator>();
-  if (auto bound = iterator->bind(pidfd); !bound) return tl::unexpected(bound.error());
+  TRY(iterator->bind(pidfd));
   return iterator;
 }
 
 Result<vitrine_thread> kernel_view_of(pid_t pid) {
-  const auto pidfd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
-  if (pidfd < 0) return fail(ErrorCode::not_found, fmt::format("no process {}", pid));
+  const FileDescriptor pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!pidfd) return fail(ErrorCode::not_found, fmt::format("no process {}", pid));
   std::vector<vitrine_thread> threads;
-  Result<void> read;
-  if (auto iterator = ThreadIterator::open(pidfd))
-    read = (*iterator)->read(threads);
-  else
-    read = tl::unexpected(iterator.error());
-  ::close(pidfd);
-  if (!read) return tl::unexpected(read.error());
+  TRY(TRY(ThreadIterator::open(pidfd.get()))->read(threads));
   if (threads.empty()) return fail(ErrorCode::not_found, fmt::format("process {} has ended", pid));
   return threads.front();
 }

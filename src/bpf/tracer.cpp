@@ -69,17 +69,16 @@ class LoadedTracer final : public Tracer {
   }
 
   Result<void> load() {
-    if (auto chosen = choose_attaching(); !chosen) return chosen;
-    const auto config = moment_config(RecordRing::size_of(options_.ring_bytes), kept_.epoch());
-    if (!config) return tl::unexpected(config.error());
-    hash_key_ = config->hash_key;
+    TRY(choose_attaching());
+    const auto config = TRY(moment_config(RecordRing::size_of(options_.ring_bytes), kept_.epoch()));
+    hash_key_ = config.hash_key;
 
     const KernelLog log;
     if (const int error = load_program())
       return tl::unexpected(log.error("load the tracer", error));
 
     fill(program_->bss->trace_config, options_);
-    program_->bss->config = *config;
+    program_->bss->config = config;
     targets_ = {fd(program_->maps.targets), fd(program_->maps.presumed)};
     return ring_.emplace().open(fd(program_->maps.events), &program_->bss->reader_waits);
   }
@@ -89,7 +88,7 @@ class LoadedTracer final : public Tracer {
 
   Result<void> set_program(std::uint32_t index, const vitrine_site_program& program) override {
     vitrine_site_program wire = program;
-    if (auto checked = check_program(index, wire); !checked) return checked;
+    TRY(check_program(index, wire));
     wire.needed_labels = wire.group_labels;
     for (std::uint32_t i = 0; i < wire.where.count; ++i)
       if (wire.where.tests[i].subject == VITRINE_ON_LABEL)
@@ -116,15 +115,14 @@ class LoadedTracer final : public Tracer {
     if (!any) return Attachment{};
     std::optional<pid_t> filter = pid;
     if (pid && options_.attaching == Attaching::uprobe_multi && filter_of_threads_) {
-      if (auto known = pass_only(*pid); !known) return tl::unexpected(known.error());
+      TRY(pass_only(*pid));
       filter.reset();
     }
     Attachment all;
     // Questions last: they are to be true only when fires are seen.
     for (const auto use :
          {probe::SiteUse::fire, probe::SiteUse::enabled_register, probe::SiteUse::enabled_pointer})
-      if (auto attached = attach_those(use, files, filter, all); !attached)
-        return tl::unexpected(std::move(attached.error()));
+      TRY(attach_those(use, files, filter, all));
     return all;
   }
 
@@ -209,14 +207,14 @@ class LoadedTracer final : public Tracer {
       return {};
     }
     const AttachRequest request{*program, chosen.files, pid, options_.stop};
-    auto attached = options_.attaching == Attaching::uprobe_multi ? attach_uprobe_multi(request)
-                                                                  : attach_perf_uprobes(request);
-    if (!attached) return tl::unexpected(std::move(attached.error()));
-    for (AttachFailure& failure : attached->failures) {
+    auto attached =
+        TRY(options_.attaching == Attaching::uprobe_multi ? attach_uprobe_multi(request)
+                                                          : attach_perf_uprobes(request));
+    for (AttachFailure& failure : attached.failures) {
       failure.site = chosen.index[failure.file][failure.site];
       failure.file = chosen.number[failure.file];
     }
-    all.add(std::move(*attached));
+    all.add(std::move(attached));
     return {};
   }
 
@@ -225,12 +223,11 @@ class LoadedTracer final : public Tracer {
     filter_of_threads_ = ::uname(&kernel) == 0 && pid_filter_is_of_threads(kernel.release);
     if (options_.attaching == Attaching::perf_event) return {};
     const KernelLog log;
-    const auto has_multi = has_uprobe_multi();
-    if (!has_multi) return tl::unexpected(has_multi.error());
-    if (!*has_multi && options_.attaching == Attaching::uprobe_multi)
+    const auto has_multi = TRY(has_uprobe_multi());
+    if (!has_multi && options_.attaching == Attaching::uprobe_multi)
       return fail(ErrorCode::unsupported, "this kernel has no uprobe_multi links",
                   "this needs Linux 6.6 or later; without it, perf events serve");
-    options_.attaching = *has_multi ? Attaching::uprobe_multi : Attaching::perf_event;
+    options_.attaching = has_multi ? Attaching::uprobe_multi : Attaching::perf_event;
     return {};
   }
 
@@ -313,12 +310,11 @@ class LoadedTracer final : public Tracer {
 
   /// The pid filter that the kernel lacks.
   Result<void> pass_only(pid_t pid) {
-    const auto process = kernel_view_of(pid);
-    if (!process) return tl::unexpected(process.error());
+    const auto process = TRY(kernel_view_of(pid));
     vitrine_target nothing{};
     nothing.address_mask = ~0ULL;
     nothing.image = ~0ULL;
-    if (auto told = targets_.want(process->kernel_tgid, nothing, true); !told) return told;
+    TRY(targets_.want(process.kernel_tgid, nothing, true));
     program_->bss->trace_config.only_known = 1;
     return {};
   }
@@ -338,10 +334,10 @@ class LoadedTracer final : public Tracer {
 }  // namespace
 
 Result<std::unique_ptr<Tracer>> Tracer::open(TracerOptions options) {
-  if (auto btf = require_btf(); !btf) return tl::unexpected(btf.error());
-  if (auto checked = check(options); !checked) return tl::unexpected(checked.error());
+  TRY(require_btf());
+  TRY(check(options));
   auto tracer = std::make_unique<LoadedTracer>(std::move(options));
-  if (auto loaded = tracer->load(); !loaded) return tl::unexpected(loaded.error());
+  TRY(tracer->load());
   return tracer;
 }
 

@@ -180,7 +180,7 @@ class MultiAttacher {
     std::vector<File> files;
     for (std::size_t i = 0; i < request_.files.size(); ++i)
       files.push_back({i, MultiFile(request_.files[i]), {}, {}});
-    if (auto done = attach(files); !done) return tl::unexpected(std::move(done.error()));
+    TRY(attach(files));
     std::vector<File> again;
     Attachment in_parts;
     for (File& file : files) {
@@ -190,7 +190,7 @@ class MultiAttacher {
             {file.number, MultiFile(request_.files[file.number], file.refused), {}, {}});
     }
     in_parts.detach();  // before: what is attached to twice fires twice
-    if (auto done = attach(again); !done) return tl::unexpected(std::move(done.error()));
+    TRY(attach(again));
     for (File& file : again) all_.add(std::move(file.attached));
     return std::move(all_);
   }
@@ -341,8 +341,7 @@ Result<Attachment> attach_uprobe_multi(const AttachRequest& request) {
 }
 
 Result<Attachment> attach_perf_uprobes(const AttachRequest& request) {
-  const auto type = perf_type_of_uprobes();
-  if (!type) return tl::unexpected(type.error());
+  const auto type = TRY(perf_type_of_uprobes());
   Attachment attachment;
   for (std::size_t number = 0; number < request.files.size(); ++number) {
     const FileSites& file = request.files[number];
@@ -358,7 +357,7 @@ Result<Attachment> attach_perf_uprobes(const AttachRequest& request) {
               ""}});
         continue;
       }
-      const int link = attach_perf_uprobe(request.program, *type, path.c_str(), site, request.pid);
+      const int link = attach_perf_uprobe(request.program, type, path.c_str(), site, request.pid);
       if (link >= 0) {
         attachment.links.push_back(link);
         continue;

@@ -62,8 +62,7 @@ Result<std::unique_ptr<WaitingThreads>> WaitingThreads::open(bpf_object* profile
         ErrorCode::unsupported,
         "this kernel has no way to read other threads' memory (bpf_task_from_pid, Linux 6.2)");
   auto threads = std::make_unique<LoadedWaitingThreads>();
-  if (auto loaded = threads->load(profiler); !loaded)
-    return tl::unexpected(std::move(loaded.error()));
+  TRY(threads->load(profiler));
   return threads;
 }
 

@@ -64,7 +64,7 @@ class ProcessCheck {
       : process_(process), options_(options), into_(into), context_(process) {}
 
   Result<void> run() {
-    if (auto opened = open_files(); !opened) return opened;
+    TRY(open_files());
     for (const FileReport& file : files_) published_.add(file.published);
     live_.redaction = options_.redaction;
     context_.subject().redaction = options_.redaction;
@@ -83,10 +83,9 @@ class ProcessCheck {
 
  private:
   Result<void> open_files() {
-    const auto mapped = target::executable_files(process_.proc_dir());
-    if (!mapped) return tl::unexpected<Error>(mapped.error());
+    const auto mapped = TRY(target::executable_files(process_.proc_dir()));
     std::size_t refused = 0;
-    for (const target::MappedFile& one : *mapped) {
+    for (const target::MappedFile& one : mapped) {
       auto file =
           target::open_mapped(process_.proc_dir(), one).and_then([&](const FileDescriptor& fd) {
             return report_on(fd, one.path, asked_v0(options_.claimed));
@@ -102,7 +101,7 @@ class ProcessCheck {
       if (code != ErrorCode::malformed && code != ErrorCode::unsupported)
         into_.unread.push_back(file.error().message);
     }
-    if (refused != 0 && refused == mapped->size())
+    if (refused != 0 && refused == mapped.size())
       return tl::unexpected<Error>(
           target::access_refused(process_.pid(), process_.proc_dir(), "check"));
     return {};
@@ -154,7 +153,7 @@ class ProcessCheck {
     for (const auto rules : {live_label_rules(), live_record_rules()})
       for (const ReadingRule& rule : rules)
         if (!rule.requirement.profiles.common(profiles).empty()) ask(rule, profiles);
-    for (const std::string& text : live_.notes) into_.notes.push_back(text);
+    for (const std::string& text : live_.notes.waiting()) into_.notes.push_back(text);
   }
 
   /// A finding for each profile of which there are readings: a process may have sets of several.
@@ -213,39 +212,35 @@ class ProcessCheck {
 }  // namespace
 
 Result<Report> check_file(const std::string& path, const Options& options) {
-  const auto opened = file::open_regular_at(AT_FDCWD, path);
-  if (!opened) return tl::unexpected<Error>(opened.error());
+  const auto opened = TRY(file::open_regular_at(AT_FDCWD, path));
   Profiles claimed = options.claimed;
   claimed.remove({Profile::otep_4719});
-  const auto file = report_on(*opened, path, asked_v0(claimed));
-  if (!file) return tl::unexpected<Error>(file.error());
+  const auto file = TRY(report_on(opened, path, asked_v0(claimed)));
   Report report;
   report.target = path;
   report.files = 1;
   if (options.claimed.has(Profile::otep_4719))
     report.notes.emplace_back(
         "a process context is there in a running process alone: give its PID");
-  Profiles profiles = file->intended.common(options.profiles);
+  Profiles profiles = file.intended.common(options.profiles);
   profiles.add(claimed);
-  if (!profiles.empty()) take_file(*file, profiles, report);
-  if (file->nameless && profiles.common(labels_profiles).empty() &&
+  if (!profiles.empty()) take_file(file, profiles, report);
+  if (file.nameless && profiles.common(labels_profiles).empty() &&
       !options.profiles.common(labels_profiles).empty())
-    tell_nameless(*file, report);
-  for (const std::string& text : file->problems) report.notes.push_back(text);
+    tell_nameless(file, report);
+  for (const std::string& text : file.problems) report.notes.push_back(text);
   return report;
 }
 
 Result<Report> check_process(int pid, const Options& options) {
-  auto process = target::Process::open(pid);
-  if (!process) return tl::unexpected<Error>(std::move(process.error()));
+  auto process = TRY(target::Process::open(pid));
   Report report;
   report.pid = pid;
-  const auto leader = target::thread(process->proc_dir(), pid);
+  const auto leader = target::thread(process.proc_dir(), pid);
   report.target =
       leader ? fmt::format("process {} ({})", pid, leader->comm) : fmt::format("process {}", pid);
-  if (auto done = ProcessCheck(*process, options, report).run(); !done)
-    return fail_while(report.target, std::move(done.error()));
-  if (auto why = process->memory().withheld();
+  TRY_WHILE(report.target, ProcessCheck(process, options, report).run());
+  if (auto why = process.memory().withheld();
       !why.empty() && std::ranges::find(report.notes, why) == report.notes.end())
     report.notes.push_back(std::move(why));
   return report;

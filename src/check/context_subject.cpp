@@ -67,7 +67,7 @@ Result<void> ContextWatch::look() {
   const auto state = reader->refresh();
   subject_.seen_ns = observe::now_ns(CLOCK_BOOTTIME);
   ++subject_.looks;
-  if (auto same = process_.verify(); !same) return same;
+  TRY(process_.verify());
   subject_.problem.reset();
   if (!state) {
     if (state.error().code == ErrorCode::not_permitted) return tl::unexpected(state.error());

@@ -59,10 +59,9 @@ std::string file_name_of(int file) {
 
 /// In a worker.
 Result<FileReport> ask_all(const Question& question, FileDescriptor file) {
-  auto subject = FileSubject::of(std::move(file), question.path, question.file_name);
-  if (!subject) return tl::unexpected<Error>(std::move(subject.error()));
-  (*subject)->labels.asked_v0 = question.asked_v0;
-  const FileSubject& found = **subject;
+  auto subject = TRY(FileSubject::of(std::move(file), question.path, question.file_name));
+  subject->labels.asked_v0 = question.asked_v0;
+  const FileSubject& found = *subject;
   FileReport report{found.path, found.published,   found.intended, found.program, found.nameless(),
                     {},         found.elf.problems};
   for (const auto table : tables())
@@ -81,12 +80,11 @@ std::vector<const Requirement*> file_requirements() {
 
 Result<FileReport> report_on(const FileDescriptor& file, const std::string& path,
                              std::optional<bool> asked_v0) {
-  auto report = worker::Parser::of_this_thread().ask<&ask_all>(
-      {path, file_name_of(file.get()), asked_v0}, file.get());
-  if (!report) return fail_while(path, std::move(report.error()));
-  if (report->answers.size() != file_requirements().size())
+  auto report = TRY_WHILE(path, worker::Parser::of_this_thread().ask<&ask_all>(
+                                    {path, file_name_of(file.get()), asked_v0}, file.get()));
+  if (report.answers.size() != file_requirements().size())
     return fail(ErrorCode::failed, path + ": its parser answered what makes no sense");
-  report->path = path;
+  report.path = path;
   return report;
 }
 

@@ -54,13 +54,10 @@ Result<std::unique_ptr<FileSubject>> FileSubject::of(FileDescriptor opened, std:
   auto subject = std::make_unique<FileSubject>();
   subject->path = std::move(path);
   subject->file_name = std::move(file_name);
-  auto file = vitrine::file::FileMemory::from(std::move(opened));
-  if (!file) return tl::unexpected<Error>(std::move(file.error()));
-  subject->file = std::move(*file);
+  subject->file = TRY(vitrine::file::FileMemory::from(std::move(opened)));
   Memory& memory = *subject->file;
-  auto elf = elf::read_file(memory);
-  if (!elf) return tl::unexpected<Error>(std::move(elf.error()));
-  subject->elf = std::move(*elf);
+  auto elf = TRY(elf::read_file(memory));
+  subject->elf = std::move(elf);
   subject->program = elf::is_program(memory, subject->elf);
   subject->relocatable = subject->elf.type == ET_REL;
   const auto size = static_cast<std::uint64_t>(subject->file->identity().size);

@@ -13,7 +13,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds pause{50};            // between two looks
 constexpr milliseconds longest_window{200};  // of samples, between two looks at the context
-constexpr std::size_t most_notes = 64;
 
 class Watcher {
  public:
@@ -29,14 +28,14 @@ class Watcher {
     auto reader = observe::LabelReader::open(process_.pid(), options);
     if (!reader) {
       if (mode == observe::Mode::ebpf) {
-        note("no samples were taken: " + reader.error().message);
+        into_.notes.add("no samples were taken: " + reader.error().message);
         return {};
       }
       return tl::unexpected<Error>(std::move(reader.error()));
     }
     const auto end = Clock::now() + duration;
     do {
-      if (auto looked = context_.look(); !looked) return looked;
+      TRY(context_.look());
       const auto snapshot = (*reader)->read(std::min(longest_window, duration));
       into_.definitions = (*reader)->definitions();
       if (snapshot) {
@@ -54,7 +53,7 @@ class Watcher {
 
  private:
   void take(const observe::Snapshot& snapshot) {
-    for (const std::string& text : snapshot.notes) note(text);
+    into_.notes.add(snapshot.notes);
     for (const observe::ThreadLabels& reading : snapshot.threads)
       if (const auto profile = profile_of(reading.format)) take(reading, *profile);
   }
@@ -87,12 +86,6 @@ class Watcher {
     const format::Label& label = *std::get<const format::Label*>(breach);
     const bool hidden = into_.redaction.covers_label(label.key);
     return label.key + '=' + (hidden ? into_.redaction.replacement(label.value) : label.value);
-  }
-
-  void note(std::string text) {
-    if (into_.notes.size() < most_notes &&
-        std::find(into_.notes.begin(), into_.notes.end(), text) == into_.notes.end())
-      into_.notes.push_back(std::move(text));
   }
 
   target::Process& process_;

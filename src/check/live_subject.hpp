@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/notes.hpp"
 #include "check/context_subject.hpp"
 #include "check/rules.hpp"
 #include "observe/labels.hpp"
@@ -36,9 +37,9 @@ struct ProfileReadings : LiveCount {
 struct ProcessSubject {
   Redaction redaction;  ///< of examples
   std::vector<observe::DefinitionInfo> definitions;
-  Profiles expected;               ///< that its files publish, or are asked to
-  std::string reader_problem;      ///< why nothing could be read; empty: nothing was in the way
-  std::vector<std::string> notes;  ///< of the readers; each once
+  Profiles expected;           ///< that its files publish, or are asked to
+  std::string reader_problem;  ///< why nothing could be read; empty: nothing was in the way
+  Notes notes;                 ///< of the readers
   std::map<Profile, ProfileReadings> readings;
   /// Of the rules that did not always hold, for each profile.
   std::map<std::pair<const ReadingRule*, Profile>, LiveCount> broken;

@@ -8,7 +8,6 @@
 #include "base/limits.hpp"
 #include "bpf/nop_policy.hpp"
 #include "elf/section_bytes.hpp"
-#include "observe/probe_machine.hpp"
 #include "probe/file_symbols.hpp"
 #include "probe/stapsdt_note.hpp"
 
@@ -20,7 +19,7 @@ class SdtReader {
   SdtReader(Memory& file, const elf::File& elf, std::uint64_t size, SdtFacts& into)
       : file_(file), elf_(elf), symbols_(file, elf), into_(into) {
     layout_ = {elf.type, elf.segments, size, {}};
-    machine_ = observe::probe_machine(elf.machine);
+    machine_ = machine_of(elf.machine);
     if (const elf::Section* base = elf.find(".stapsdt.base")) layout_.stapsdt_base = base->address;
   }
 
@@ -93,7 +92,7 @@ class SdtReader {
   Memory& file_;
   const elf::File& elf_;
   probe::FileLayout layout_;
-  probe::Machine machine_ = probe::Machine::other;
+  Machine machine_ = Machine::other;
   probe::FileSymbols symbols_;
   SdtFacts& into_;
 };
@@ -109,7 +108,7 @@ SdtFacts read_sdt_facts(Memory& file, const elf::File& elf, std::uint64_t file_s
 DofFacts read_dof_facts(Memory& file, const elf::File& elf, std::uint64_t file_size) {
   DofFacts facts{probe::find_dof(file, elf), {}};
   facts.probes = probe::make_dof_probes(facts.file, file, {elf.type, elf.segments, file_size, {}},
-                                        observe::probe_machine(elf.machine));
+                                        machine_of(elf.machine));
   return facts;
 }
 

@@ -11,7 +11,6 @@
 #include "check/counted.hpp"
 #include "check/file_subject.hpp"
 #include "check/rules.hpp"
-#include "observe/probe_machine.hpp"
 
 namespace vitrine::check {
 namespace {
@@ -111,9 +110,8 @@ Answer site_executable(const FileSubject& subject) {
 }
 
 Answer site_nop(const FileSubject& subject) {
-  const probe::Machine machine = observe::probe_machine(subject.elf.machine);
-  if (machine != probe::Machine::x86_64 && machine != probe::Machine::i386 &&
-      machine != probe::Machine::aarch64)
+  const Machine machine = machine_of(subject.elf.machine);
+  if (machine != Machine::x86_64 && machine != Machine::i386 && machine != Machine::aarch64)
     return undecided("the instructions of this processor are not known");
   return of_sites(subject, [&](const SdtSite& one) -> std::optional<std::string> {
     if (!one.site.file_offset) return std::nullopt;  // as another rule says
@@ -126,7 +124,7 @@ Answer site_nop(const FileSubject& subject) {
 
 Answer site_safe(const FileSubject& subject) {
   return of_sites(subject, [&](const SdtSite& one) -> std::optional<std::string> {
-    const auto machine = observe::probe_machine(subject.elf.machine);
+    const auto machine = machine_of(subject.elf.machine);
     const auto plain = bpf::plan_site(one.code, machine, bpf::NopClass::plain, false);
     const auto plan = bpf::plan_site(one.code, machine, bpf::NopClass::unsafe_nop5, false);
     if (plain && !plan) return "it is a 5-byte nop";

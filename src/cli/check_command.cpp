@@ -111,15 +111,9 @@ class CheckCommand : public Command {
 
   Result<check::Options> options_given() {
     check::Options options;
-    auto redaction = redact_.take();
-    if (!redaction) return tl::unexpected(redaction.error());
-    options.redaction = std::move(*redaction);
+    options.redaction = TRY(redact_.take());
     options.stop = &interrupted();
-    if (!duration_.empty()) {
-      const auto duration = parse_duration(duration_);
-      if (!duration) return tl::unexpected<Error>(duration.error());
-      options.duration = *duration;
-    }
+    if (!duration_.empty()) options.duration = TRY(parse_duration(duration_));
     if (profiles_.empty() || std::ranges::count(profiles_, "all") != 0) return options;
     for (const std::string& name : profiles_) {
       const auto* known = std::ranges::find(check::all_profiles, name,

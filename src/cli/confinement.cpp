@@ -44,9 +44,8 @@ Result<void> filter(confine::SystemCalls calls) {
     return {};
   }
   if (wish() == "kill") calls.refuse(confine::SystemCalls::Refusal::kill);
-  const auto filter = calls.compile();
-  if (!filter) return tl::unexpected(filter.error());
-  if (filter->install(confine::Filter::Scope::process)) return {};
+  const auto filter = TRY(calls.compile());
+  if (filter.install(confine::Filter::Scope::process)) return {};
   // A kernel without filters: what was given up before holds all the same.
   if (errno == ENOSYS || errno == EINVAL) return {};
   return fail(ErrorCode::failed,

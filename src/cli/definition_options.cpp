@@ -35,7 +35,7 @@ Result<usdt::Definition> DefinitionOptions::read() const {
   Result<usdt::Definition> definition = usdt::read_definition(file);
   if (definition)
     for (const std::string& warning : definition->warnings) note(warning);
-  if (auto confined = go_on_confined(needs()); !confined) return tl::unexpected(confined.error());
+  TRY(go_on_confined(needs()));
   return definition;
 }
 

@@ -46,10 +46,9 @@ Result<void> ExportOptions::check() const {
 }
 
 Result<std::unique_ptr<send::Exporter>> ExportOptions::open() const {
-  auto options = send::with_environment(options_, send::own_environment());
-  if (!options) return tl::unexpected(options.error());
-  options->begin_thread = give_up_in_thread;
-  return send::Exporter::open(std::move(*options));
+  auto options = TRY(send::with_environment(options_, send::own_environment()));
+  options.begin_thread = give_up_in_thread;
+  return send::Exporter::open(std::move(options));
 }
 
 void send_profile(send::Exporter& exporter, const profile::Profile& profile,

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "base/hex.hpp"
 #include "cli/text.hpp"
 #include "cli/value_json.hpp"
 #include "probe/pattern.hpp"
@@ -87,10 +88,10 @@ void add_labels(Json& object, const format::LabelSet& set) {
   for (const format::Label& label : set.labels)
     labels.push_back({{"key", json_bytes(label.key)}, {"value", json_bytes(label.value)}});
   if (!set.trace) return;
-  object["trace_id"] = hex_id(set.trace->trace_id);
-  object["span_id"] = hex_id(set.trace->span_id);
+  object["trace_id"] = hex_text(set.trace->trace_id);
+  object["span_id"] = hex_text(set.trace->span_id);
   if (set.trace->trace_flags) object["trace_flags"] = *set.trace->trace_flags;
-  if (set.trace->root_span_id) object["root_span_id"] = hex_id(*set.trace->root_span_id);
+  if (set.trace->root_span_id) object["root_span_id"] = hex_text(*set.trace->root_span_id);
 }
 
 void add_flaws(Json& object, const std::vector<format::Truncation>& truncated,
@@ -120,10 +121,12 @@ Json to_json(const observe::ThreadLabels& thread) {
 
 Json to_json(const observe::StackFrame& frame) {
   const bool known = !frame.function.empty();
-  return {{"address", hex(frame.address)},
-          {"function", known ? json_bytes(frame.function) : Json()},
-          {"offset", known ? Json(frame.offset) : Json()},
-          {"module", frame.module.empty() ? Json() : json_bytes(frame.module)}};
+  Json object = {{"address", hex(frame.address)},
+                 {"function", known ? json_bytes(frame.function) : Json()},
+                 {"offset", known && frame.offset ? Json(*frame.offset) : Json()},
+                 {"module", frame.module.empty() ? Json() : json_bytes(frame.module)}};
+  if (frame.inlined) object["inlined"] = true;
+  return object;
 }
 
 Json json_value(const format::AnyValue& value) {

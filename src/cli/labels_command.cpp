@@ -142,17 +142,12 @@ class LabelsCommand : public Command {
 
  private:
   Result<void> take_times() {
-    if (!watch_.empty()) {
-      auto interval = parse_interval(watch_);
-      if (!interval) return tl::unexpected(interval.error());
-      interval_ = *interval;
-    }
+    if (!watch_.empty()) interval_ = TRY(parse_interval(watch_));
     if (!duration_.empty()) {
-      auto duration = parse_duration(duration_);
-      if (!duration) return tl::unexpected(duration.error());
-      end_ = Clock::now() + *duration;
+      auto duration = TRY(parse_duration(duration_));
+      end_ = Clock::now() + duration;
       // A duration asks for more than one moment; sampling has a window anyway.
-      if (options_.mode == observe::Mode::ebpf && !interval_) window_ = *duration;
+      if (options_.mode == observe::Mode::ebpf && !interval_) window_ = duration;
       if (options_.mode != observe::Mode::ebpf && !interval_) interval_ = milliseconds(1000);
     }
     if (interval_) window_ = *interval_;

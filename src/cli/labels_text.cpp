@@ -10,6 +10,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/hex.hpp"
 #include "cli/json.hpp"
 
 namespace vitrine::cli {
@@ -44,8 +45,8 @@ Content content_of(const ThreadLabels& thread) {
   std::string trace_id;
   std::string span_id;
   if (set.trace) {
-    trace_id = hex_id(set.trace->trace_id);
-    span_id = hex_id(set.trace->span_id);
+    trace_id = hex_text(set.trace->trace_id);
+    span_id = hex_text(set.trace->span_id);
   }
   for (const format::Label& label : set.labels) {
     if (!set.trace && label.key == "trace_id" && label.value.size() == 32)

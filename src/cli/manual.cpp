@@ -222,8 +222,7 @@ Result<void> write_man_pages(const std::string& directory,
                              const std::vector<std::unique_ptr<Command>>& top,
                              const std::vector<DefinedCommand>& all) {
   for (const auto& [command, app] : all) {
-    auto written = write_page(directory, page_name(command->manual()), man_page(*command, *app));
-    if (!written) return written;
+    TRY(write_page(directory, page_name(command->manual()), man_page(*command, *app)));
   }
   return write_page(directory, "vitrine", man_page(top));
 }

@@ -96,13 +96,12 @@ bool is_ours(const std::string& path) {
 
 Result<void> write_profile(const profile::Profile& profile, const ProfileOutput& output,
                            const profile::EncodeOptions& options) {
-  const auto bytes = profile::encode(profile, output.encoding, options);
-  if (!bytes) return tl::unexpected(bytes.error());
+  const auto bytes = TRY(profile::encode(profile, output.encoding, options));
   if (output.path != standard_output) {
-    const auto written = usdt::write_whole(output.path, *bytes);
-    return written ? Result<void>{} : tl::unexpected(written.error());
+    TRY(usdt::write_whole(output.path, bytes));
+    return {};
   }
-  if (std::fwrite(bytes->data(), 1, bytes->size(), stdout) != bytes->size() ||
+  if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) != bytes.size() ||
       std::fflush(stdout) != 0)
     return fail(ErrorCode::failed, fmt::format("standard output: {}", std::strerror(errno)));
   return {};

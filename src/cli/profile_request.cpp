@@ -75,43 +75,27 @@ Result<void> ProfileRequest::take() {
   options.kernel_frames = !no_kernel_;
   if (!options.off_cpu && (options.preempted || !min_block_.empty()))
     return fail(ErrorCode::usage, "--preempted and --min-block are about waiting", "add --off-cpu");
-  if (!min_block_.empty()) {
-    auto shortest = parse_duration(min_block_);
-    if (!shortest) return tl::unexpected(shortest.error());
-    options.min_block = *shortest;
-  }
+  if (!min_block_.empty()) options.min_block = TRY(parse_duration(min_block_));
   if (!duration_.empty()) {
-    auto duration = parse_duration(duration_);
-    if (!duration) return tl::unexpected(duration.error());
-    time = *duration;
+    time = TRY(parse_duration(duration_));
   } else if (!exec_ && watch_.empty() && continuous_.empty()) {
     time = usual_duration;
   }
-  auto named = profile_outputs(paths_, formats_);
-  if (!named) return tl::unexpected(named.error());
-  outputs = std::move(*named);
+  outputs = TRY(profile_outputs(paths_, formats_));
   for (const ProfileOutput& output : outputs)
     if (output.path == "-" && !top.empty())
       return fail(ErrorCode::usage, "--top's table and a profile cannot both go to standard output",
                   "give the profile a file: -o profile.pb.gz");
-  if (!filter_.empty()) {
-    auto filter = profile::Filter::parse(filter_);
-    if (!filter) return tl::unexpected(filter.error());
-    only_ = std::move(*filter);
-  }
-  auto redaction = redact_.take();
-  if (!redaction) return tl::unexpected(redaction.error());
-  redaction_ = std::move(*redaction);
-  if (auto sent = sending.check(); !sent) return sent;
-  if (auto continuous = take_continuous(); !continuous) return continuous;
+  if (!filter_.empty()) only_ = TRY(profile::Filter::parse(filter_));
+  redaction_ = TRY(redact_.take());
+  TRY(sending.check());
+  TRY(take_continuous());
   return take_watch();
 }
 
 Result<void> ProfileRequest::take_continuous() {
   if (continuous_.empty()) return {};
-  auto interval = parse_interval(continuous_);
-  if (!interval) return tl::unexpected(interval.error());
-  every = *interval;
+  every = TRY(parse_interval(continuous_));
   if (!watch_.empty() || !top.empty())
     return fail(ErrorCode::usage, "--continuous shows no table", "leave out --top and --watch");
   if (outputs.empty() && !sending.given())
@@ -132,9 +116,7 @@ Result<void> ProfileRequest::take_watch() {
   if (top.empty() || !outputs.empty() || sending.given())
     return fail(ErrorCode::usage, "--watch refreshes a table",
                 "add --top KEY, and leave out -o and --export");
-  auto interval = parse_interval(watch_);
-  if (!interval) return tl::unexpected(interval.error());
-  refreshing = *interval;
+  refreshing = TRY(parse_interval(watch_));
   return {};
 }
 

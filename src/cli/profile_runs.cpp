@@ -43,8 +43,7 @@ Result<bool> sample(observe::Profiling& profiling, std::optional<Clock::time_poi
     for (const auto& limit : {end, until})
       if (limit) next = std::min(next, *limit);
     const auto left = std::chrono::ceil<milliseconds>(next - Clock::now());
-    if (auto polled = profiling.poll(std::max(left, milliseconds(0))); !polled)
-      return tl::unexpected(std::move(polled.error()));
+    TRY(profiling.poll(std::max(left, milliseconds(0))));
     each();
   }
 }

@@ -86,13 +86,12 @@ Result<Redaction> RedactOptions::take() {
           fmt::format("--redact {} hides a label of that name; what the kernel says of processes "
                       "and threads is shown",
                       key));
-  auto secret = !secret_file_.empty() ? read(secret_file_).and_then([&](std::string text) {
+  auto secret = TRY(!secret_file_.empty() ? read(secret_file_).and_then([&](std::string text) {
     return checked(std::move(text), secret_file_);
   })
-                : !inherited.empty()  ? checked(inherited, variable)
-                                      : random_secret();
-  if (!secret) return tl::unexpected(std::move(secret.error()));
-  return Redaction(keys_, std::move(*secret));
+                    : !inherited.empty()  ? checked(inherited, variable)
+                                          : random_secret());
+  return Redaction(keys_, std::move(secret));
 }
 
 }  // namespace vitrine::cli

@@ -1,16 +1,6 @@
 #include "cli/reduction_options.hpp"
 
 namespace vitrine::cli {
-namespace {
-
-/// Takes a value apart, naming its option when it makes no sense.
-template <class T>
-Result<T> of_option(std::string_view option, Result<T> taken) {
-  if (!taken) return fail_while(std::string(option), std::move(taken.error()));
-  return taken;
-}
-
-}  // namespace
 
 void ReductionOptions::define(CLI::App& app) {
   auto* count = app.add_flag("--count", count_, "Count fires instead of showing them");
@@ -39,27 +29,20 @@ Result<std::optional<query::ReductionQuery>> ReductionOptions::take() const {
   if (!histogram_.empty() || !sum_.empty()) {
     const bool is_sum = histogram_.empty();
     query.kind = is_sum ? query::ReductionKind::sum : query::ReductionKind::histogram;
-    auto value =
-        of_option(is_sum ? "--sum" : "--hist", query::parse_item(is_sum ? sum_ : histogram_));
-    if (!value) return tl::unexpected(value.error());
-    query.value = std::move(*value);
+    query.value =
+        TRY_WHILE(is_sum ? "--sum" : "--hist", query::parse_item(is_sum ? sum_ : histogram_));
   } else if (!latency_.empty()) {
-    auto taken = of_option("--latency", query::parse_latency(latency_, query));
-    if (!taken) return tl::unexpected(taken.error());
+    TRY_WHILE("--latency", query::parse_latency(latency_, query));
   } else if (!count_) {
     if (by_.empty()) return std::nullopt;
     return fail(ErrorCode::usage, "--by groups what is added up",
                 "say what that is: --count, --sum ARG, --hist ARG or --latency START,END");
   }
   if (!match_.empty()) {
-    auto match = of_option("--match", query::parse_item(match_));
-    if (!match) return tl::unexpected(match.error());
-    query.match = std::move(*match);
+    query.match = TRY_WHILE("--match", query::parse_item(match_));
   }
   if (!by_.empty()) {
-    auto by = of_option("--by", query::parse_items(by_));
-    if (!by) return tl::unexpected(by.error());
-    query.by = std::move(*by);
+    query.by = TRY_WHILE("--by", query::parse_items(by_));
   }
   return query;
 }

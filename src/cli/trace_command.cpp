@@ -159,41 +159,24 @@ class TraceCommand : public Command {
     if (words_.empty())
       return fail(ErrorCode::usage, "what is to be traced?",
                   "give a PID or a file, and the probes: vitrine trace 4242 'shop:*'");
-    const auto target = parse_targets(std::span(words_).first(1));
-    if (!target) return tl::unexpected(target.error());
-    if (target->targets[0].pid != 0)
-      options_.target.pids.push_back(target->targets[0].pid);
+    const auto target = TRY(parse_targets(std::span(words_).first(1)));
+    if (target.targets[0].pid != 0)
+      options_.target.pids.push_back(target.targets[0].pid);
     else
-      options_.target.files.push_back(target->targets[0].path);
+      options_.target.files.push_back(target.targets[0].path);
     options_.probes.assign(words_.begin() + 1, words_.end());
     return {};
   }
 
   Result<void> take_query() {
-    auto redaction = redact_.take();
-    if (!redaction) return tl::unexpected(redaction.error());
-    options_.query.redaction = std::move(*redaction);
-    if (!where_.empty()) {
-      auto where = query::Expression::parse(where_);
-      if (!where) return tl::unexpected(where.error());
-      options_.query.where = std::move(*where);
-    }
-    if (!show_.empty()) {
-      auto show = query::parse_items(show_);
-      if (!show) return tl::unexpected(show.error());
-      options_.query.show = std::move(*show);
-    }
-    auto reduction = reduction_.take();
-    if (!reduction) return tl::unexpected(reduction.error());
-    options_.query.reduction = std::move(*reduction);
+    options_.query.redaction = TRY(redact_.take());
+    if (!where_.empty()) options_.query.where = TRY(query::Expression::parse(where_));
+    if (!show_.empty()) options_.query.show = TRY(query::parse_items(show_));
+    options_.query.reduction = TRY(reduction_.take());
     if (options_.query.reduction && (!show_.empty() || options_.stacks || limit_ != 0))
       return fail(ErrorCode::usage, "--show, --stack and --limit are about single fires",
                   "leave them out, or what adds fires up");
-    if (!duration_.empty()) {
-      auto duration = parse_duration(duration_);
-      if (!duration) return tl::unexpected(duration.error());
-      time_ = *duration;
-    }
+    if (!duration_.empty()) time_ = TRY(parse_duration(duration_));
     return {};
   }
 

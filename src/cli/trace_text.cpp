@@ -7,6 +7,7 @@
 #include <concepts>
 #include <utility>
 
+#include "base/hex.hpp"
 #include "cli/json.hpp"
 #include "cli/units.hpp"
 
@@ -33,10 +34,7 @@ std::string in_quotes(std::string_view bytes) {
 }
 
 std::string bytes_text(const probe::BytesValue& value) {
-  std::string out;
-  for (const std::byte byte : value.bytes)
-    out += fmt::format("{}{:02x}", out.empty() ? "" : " ", static_cast<unsigned>(byte));
-  return '[' + out + (value.truncated ? " …]" : "]");
+  return '[' + hex_text(value.bytes, " ") + (value.truncated ? " …]" : "]");
 }
 
 struct PlainText {
@@ -89,11 +87,13 @@ void append_probe(const observe::TraceEvent& event, const Style& style, std::str
   out += ')';
 }
 
-/// "shop::pay(Order const&)+0x12  (vitrine-demo-service)".
+/// "shop::pay(Order const&)+0x12  (vitrine-demo-service)", "shop::total()  inlined  (vitrine-demo-service)".
 std::string frame_text(const observe::StackFrame& frame, const Style& style) {
-  const std::string where = frame.function.empty()
-                                ? hex(frame.address)
-                                : printable(frame.function) + '+' + hex(frame.offset);
+  std::string where = frame.function.empty() ? hex(frame.address) : printable(frame.function);
+  if (frame.inlined)
+    where += "  inlined";
+  else if (!frame.function.empty() && frame.offset)
+    where += '+' + hex(*frame.offset);
   const std::string file = frame.module.substr(frame.module.rfind('/') + 1);
   return where + "  " + style.dim('(' + (file.empty() ? "?" : printable(file)) + ')');
 }
@@ -156,7 +156,7 @@ std::string TraceText::set_text(const format::LabelSet& set) const {
   for (const format::Label& label : set.labels)
     add(style_.cyan(delimited(label.key)) + '=' + delimited(label.value));
   if (set.trace)
-    add(style_.dim("trace=" + hex_id(set.trace->trace_id) + '/' + hex_id(set.trace->span_id)));
+    add(style_.dim("trace=" + hex_text(set.trace->trace_id) + '/' + hex_text(set.trace->span_id)));
   for (const format::Truncation& cut : set.truncated)
     add(style_.yellow(fmt::format("({} cut: {})", cut.what, printable(cut.detail))));
   return out;

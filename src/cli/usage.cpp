@@ -142,8 +142,7 @@ class OptionWord {
           app_,
           fmt::format("{}{} needs a value: {}", prefix(app_), name, option->get_option_text()),
           std::nullopt, "tells more");
-    if (auto known = check_value(app_, name, *option, separate ? words_[1] : value); !known)
-      return tl::unexpected(std::move(known.error()));
+    TRY(check_value(app_, name, *option, separate ? words_[1] : value));
     return separate ? 2 : 1;
   }
 
@@ -167,9 +166,8 @@ Result<void> check_words(const CLI::App& app, Arguments words) {
     const std::string& word = words[i];
     if (word == "--") break;  // what follows are values
     if (word.size() > 1 && word.front() == '-') {
-      const auto taken = OptionWord(*at, words.subspan(i)).check();
-      if (!taken) return tl::unexpected(taken.error());
-      i += *taken;
+      const auto taken = TRY(OptionWord(*at, words.subspan(i)).check());
+      i += taken;
       continue;
     }
     ++i;

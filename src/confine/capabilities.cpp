@@ -93,8 +93,8 @@ Capabilities effective_capabilities() {
 }
 
 Result<void> keep_only(Capabilities keep, Capabilities bounds) {
-  if (auto narrowed = narrow_bounds(bounds); !narrowed) return narrowed;
-  if (auto lowered = lower_ambient(keep); !lowered) return lowered;
+  TRY(narrow_bounds(bounds));
+  TRY(lower_ambient(keep));
   const State state(cap_get_proc());
   if (!state) return failed("read our capabilities");
   for (const cap_flag_t set : every_set)

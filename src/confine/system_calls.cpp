@@ -167,10 +167,9 @@ Result<Filter> SystemCalls::compile() const {
   if (error == 0 && clone3 && refusal_ == Refusal::kill)
     error = ::seccomp_rule_add(context.get(), SCMP_ACT_ERRNO(ENOSYS), *clone3, 0);
   if (error != 0) return failed(-error);
-  auto program = program_of(context.get());
-  if (!program) return tl::unexpected(std::move(program.error()));
+  auto program = TRY(program_of(context.get()));
   Filter filter;
-  filter.program_ = std::move(*program);
+  filter.program_ = std::move(program);
   return filter;
 }
 

@@ -66,9 +66,8 @@ Result<vitrine_dof_header> read_header(std::span<const std::byte> bytes) {
     return malformed("it ends after {} of the {} bytes of its header", bytes.size(),
                      sizeof(vitrine_dof_header));
   const auto header = load<vitrine_dof_header>(bytes, 0);
-  if (auto checked = check_identity(header); !checked) return tl::unexpected(checked.error());
-  if (auto checked = check_sizes(header, bytes.size()); !checked)
-    return tl::unexpected(checked.error());
+  TRY(check_identity(header));
+  TRY(check_sizes(header, bytes.size()));
   return header;
 }
 

@@ -21,12 +21,9 @@ class RecordReader {
 
   /// Errors: malformed (a table that the provider refers to cannot be used).
   Result<void> open() {
-    if (auto taken = take(probes_, provider_.probes, VITRINE_DOF_SECTION_PROBES); !taken)
-      return taken;
-    if (auto taken = take(offsets_, provider_.offsets, VITRINE_DOF_SECTION_PROFFS); !taken)
-      return taken;
-    if (auto taken = take(arguments_, provider_.arguments, VITRINE_DOF_SECTION_PRARGS); !taken)
-      return taken;
+    TRY(take(probes_, provider_.probes, VITRINE_DOF_SECTION_PROBES));
+    TRY(take(offsets_, provider_.offsets, VITRINE_DOF_SECTION_PROFFS));
+    TRY(take(arguments_, provider_.arguments, VITRINE_DOF_SECTION_PRARGS));
     if (provider_.enabled_offsets == 0) return {};  // section 0 is the string table's
     return take(enabled_offsets_, provider_.enabled_offsets, VITRINE_DOF_SECTION_PRENOFFS);
   }
@@ -48,9 +45,7 @@ class RecordReader {
 
  private:
   Result<void> take(std::span<const std::byte>& into, std::uint32_t index, std::uint32_t type) {
-    const auto content = source_.sections.content(index, type);
-    if (!content) return tl::unexpected(content.error());
-    into = *content;
+    into = TRY(source_.sections.content(index, type));
     return {};
   }
 
@@ -69,9 +64,8 @@ class RecordReader {
         source_.sections.string(provider_.strings, raw.function, limits::dof_read_function_name);
     if (!function) return malformed("its function's name {}", function.error().message);
     record.function = *function;
-    if (auto read = read_sites(raw, record); !read) return tl::unexpected(read.error());
-    if (auto read = read_prototype(raw, record.prototype); !read)
-      return tl::unexpected(read.error());
+    TRY(read_sites(raw, record));
+    TRY(read_prototype(raw, record.prototype));
     source_.budget.take(sizeof record + record.name.size() + record.function.size());
     return record;
   }
@@ -151,34 +145,32 @@ class RecordReader {
 
 Result<vitrine_dof_provider> read_provider_record(const Sections& sections, std::uint8_t version,
                                                   std::uint32_t index) {
-  const auto bytes = sections.content(index, VITRINE_DOF_SECTION_PROVIDER);
-  if (!bytes) return tl::unexpected(bytes.error());
+  const auto bytes = TRY(sections.content(index, VITRINE_DOF_SECTION_PROVIDER));
   const std::size_t least =
       version == VITRINE_DOF_VERSION_PLAIN ? oldest_provider_bytes : sizeof(vitrine_dof_provider);
-  if (bytes->size() < least)
-    return malformed("has {} bytes instead of {}", bytes->size(), sizeof(vitrine_dof_provider));
+  if (bytes.size() < least)
+    return malformed("has {} bytes instead of {}", bytes.size(), sizeof(vitrine_dof_provider));
   vitrine_dof_provider provider{};
-  std::memcpy(&provider, bytes->data(), std::min(bytes->size(), sizeof provider));
+  std::memcpy(&provider, bytes.data(), std::min(bytes.size(), sizeof provider));
   // In version 1 nothing says that what follows the 40 bytes is meant.
   if (version == VITRINE_DOF_VERSION_PLAIN) provider.enabled_offsets = 0;
   return provider;
 }
 
 Result<Provider> read_provider(const ProviderSource& source, std::uint32_t index) {
-  const auto raw = read_provider_record(source.sections, source.version, index);
-  if (!raw) return tl::unexpected(raw.error());
-  const auto name = source.sections.string(raw->strings, raw->name, limits::dof_provider_name);
+  const auto raw = TRY(read_provider_record(source.sections, source.version, index));
+  const auto name = source.sections.string(raw.strings, raw.name, limits::dof_provider_name);
   if (!name) return malformed("its name {}", name.error().message);
   if (name->empty()) return malformed("its name is empty");
   Provider provider;
   provider.name = *name;
-  provider.stabilities = {stability_of(raw->provider_attributes),
-                          stability_of(raw->module_attributes),
-                          stability_of(raw->function_attributes),
-                          stability_of(raw->name_attributes), stability_of(raw->args_attributes)};
+  provider.stabilities = {stability_of(raw.provider_attributes),
+                          stability_of(raw.module_attributes),
+                          stability_of(raw.function_attributes), stability_of(raw.name_attributes),
+                          stability_of(raw.args_attributes)};
   source.budget.take(sizeof provider);
-  RecordReader records(source, *raw);
-  if (auto opened = records.open(); !opened) return tl::unexpected(opened.error());
+  RecordReader records(source, raw);
+  TRY(records.open());
   provider.records = records.read();
   return provider;
 }

@@ -98,8 +98,8 @@ Result<void> Sections::check(const vitrine_dof_section& section) const {
     if (is_loadable_type(section.type)) return malformed("it is not marked as loadable");
     return {};  // for others
   }
-  if (auto placed = check_place(section); !placed) return placed;
-  if (auto entries = check_entries(section); !entries) return entries;
+  TRY(check_place(section));
+  TRY(check_entries(section));
   if (section.type != VITRINE_DOF_SECTION_STRTAB) return {};
   if (section.size == 0) return malformed("it is empty, and has no string to refer to");
   if (dof_[section.offset + section.size - 1] != std::byte{0})
@@ -165,11 +165,10 @@ Result<std::span<const std::byte>> Sections::content(std::uint32_t index,
 
 Result<std::string_view> Sections::string(std::uint32_t table, std::uint64_t offset,
                                           std::size_t most) const {
-  const auto bytes = content(table, VITRINE_DOF_SECTION_STRTAB);
-  if (!bytes) return tl::unexpected(bytes.error());
-  if (offset >= bytes->size())
-    return malformed("is at byte {} of the {} in string table {}", offset, bytes->size(), table);
-  const auto rest = bytes->subspan(offset);
+  const auto bytes = TRY(content(table, VITRINE_DOF_SECTION_STRTAB));
+  if (offset >= bytes.size())
+    return malformed("is at byte {} of the {} in string table {}", offset, bytes.size(), table);
+  const auto rest = bytes.subspan(offset);
   // The table ends in a NUL, so only a long string has none here.
   const auto* text = reinterpret_cast<const char*>(rest.data());
   const std::size_t size = strnlen(text, std::min(rest.size(), most + 1));

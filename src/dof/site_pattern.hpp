@@ -8,9 +8,9 @@
 #include <optional>
 #include <span>
 
-namespace vitrine::dof {
+#include "base/machine.hpp"
 
-enum class Machine : std::uint8_t { x86_64, i386, aarch64 };
+namespace vitrine::dof {
 
 /// What a site is: a fire, or a question whether anyone looks, which the tracer answers in the
 /// register of the return value (DOF version 2). A question of version 3 looks as a fire does: its

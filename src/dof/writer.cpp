@@ -44,8 +44,7 @@ Result<void> check(const Prototype& prototype, std::string_view probe) {
       return usage("the probe {} has {} arguments, and DOF has room for {}", probe, types->size(),
                    limits::dof_arguments);
     for (const std::string& type : *types)
-      if (auto checked = check_name(type, limits::dof_type_name, "argument type"); !checked)
-        return checked;
+      TRY(check_name(type, limits::dof_type_name, "argument type"));
   }
   if (prototype.argument_map.size() != prototype.translated.size())
     return usage("the probe {} maps {} arguments and has {}", probe, prototype.argument_map.size(),
@@ -59,11 +58,9 @@ Result<void> check(const Prototype& prototype, std::string_view probe) {
 
 Result<void> check(const Object& object) {
   for (const Provider& provider : object.providers) {
-    if (auto checked = check_name(provider.name, limits::dof_provider_name, "provider"); !checked)
-      return checked;
+    TRY(check_name(provider.name, limits::dof_provider_name, "provider"));
     for (const Record& record : provider.records) {
-      if (auto checked = check_name(record.name, limits::dof_probe_name, "probe"); !checked)
-        return checked;
+      TRY(check_name(record.name, limits::dof_probe_name, "probe"));
       if (auto checked = check_name(record.function, limits::dof_function_name, "function");
           !checked)
         return checked;
@@ -72,11 +69,10 @@ Result<void> check(const Object& object) {
       if (object.version == VITRINE_DOF_VERSION_PLAIN && !record.enabled_offsets.empty())
         return usage("the probe {} has is-enabled sites, which version 1 does not know",
                      record.name);
-      if (auto checked = check(record.prototype, record.name); !checked) return checked;
+      TRY(check(record.prototype, record.name));
     }
     for (const Semaphore& semaphore : provider.semaphores)
-      if (auto checked = check_name(semaphore.name, limits::dof_probe_name, "probe"); !checked)
-        return checked;
+      TRY(check_name(semaphore.name, limits::dof_probe_name, "probe"));
   }
   return {};
 }
@@ -297,7 +293,7 @@ std::vector<Record> split(const Record& record) {
 }
 
 Result<std::vector<std::byte>> write(Object& object) {
-  if (auto checked = check(object); !checked) return tl::unexpected(checked.error());
+  TRY(check(object));
   for (Provider& provider : object.providers) {
     std::vector<Record> records;
     for (Record& record : provider.records)

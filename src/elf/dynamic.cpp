@@ -62,9 +62,8 @@ class Tables {
 }  // namespace
 
 Result<Dynamic> read_dynamic(Memory& memory, const Image& image) {
-  const auto entries = read_entries(memory, image);
-  if (!entries) return tl::unexpected<Error>(entries.error());
-  const Tables tables(image, *entries);
+  const auto entries = TRY(read_entries(memory, image));
+  const Tables tables(image, entries);
   Dynamic dynamic;
   dynamic.symbols = tables.table(DT_SYMTAB);
   dynamic.strings = tables.table(DT_STRTAB, DT_STRSZ);

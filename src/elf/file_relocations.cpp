@@ -230,17 +230,13 @@ class DynamicReader {
   /// Nullopt: not defined in this file.
   std::optional<std::uint64_t> symbol_value(std::uint64_t index) {
     std::array<std::byte, sizeof(Elf64_Sym)> bytes{};
-    const bool wide = elf_.encoding.wide;
-    const std::size_t size = wide ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym);
+    const std::size_t size = symbol_bytes(elf_.encoding);
     const auto offset = file_offset(elf_.segments, tag(DT_SYMTAB) + index * size, size, 0);
     if (tag(DT_SYMTAB) == 0 || !offset ||
         file_.read_some(*offset, std::span(bytes).first(size)) < size)
       return std::nullopt;
-    const std::size_t section =
-        wide ? offsetof(Elf64_Sym, st_shndx) : offsetof(Elf32_Sym, st_shndx);
-    const std::size_t value = wide ? offsetof(Elf64_Sym, st_value) : offsetof(Elf32_Sym, st_value);
-    if (elf_.encoding.u16(bytes.data() + section) == SHN_UNDEF) return std::nullopt;
-    return elf_.encoding.address(bytes.data() + value);
+    const TableSymbol symbol = decode_symbol(elf_.encoding, bytes.data());
+    return symbol.section == SHN_UNDEF ? std::nullopt : std::optional(symbol.value);
   }
 
   Memory& file_;

@@ -7,6 +7,7 @@
 
 #include "base/limits.hpp"
 #include "elf/file.hpp"
+#include "elf/symbol_table.hpp"
 
 namespace vitrine::elf {
 namespace {
@@ -28,10 +29,7 @@ Result<std::map<std::uint64_t, std::size_t>> find_strings(Memory& file, const Se
     const std::size_t size =
         static_cast<std::size_t>(std::min<std::uint64_t>(chunk.size(), strings.size - first));
     const auto bytes = std::span(chunk).first(size);
-    if (auto done =
-            file.read_exact(strings.offset + first, std::as_writable_bytes(bytes), ".strtab");
-        !done)
-      return tl::unexpected<Error>(std::move(done.error()));
+    TRY(file.read_exact(strings.offset + first, std::as_writable_bytes(bytes), ".strtab"));
     const std::string_view text(bytes.data(), bytes.size());
     for (std::size_t i = 0; i < names.size(); ++i)
       for (auto at = text.find(names[i]); at != std::string_view::npos;
@@ -47,43 +45,38 @@ Result<std::map<std::uint64_t, std::size_t>> find_strings(Memory& file, const Se
 
 Result<std::vector<std::optional<Symbol>>> find_file_symbols(
     Memory& file, std::span<const std::string_view> names) {
-  const auto header = read_header(file, 0);
-  if (!header) return tl::unexpected<Error>(header.error());
-  const auto elf = read_file(file);
-  if (!elf) return tl::unexpected<Error>(elf.error());
-  const auto& sections = elf->sections;
+  TRY(read_header(file, 0));
+  const auto elf = TRY(read_file(file));
+  const auto& sections = elf.sections;
   const auto table = std::find_if(sections.begin(), sections.end(), [](const Section& section) {
     return section.type == SHT_SYMTAB;
   });
   if (table == sections.end()) {
-    if (sections.empty() && !elf->problems.empty())
-      return fail(ErrorCode::malformed, elf->problems.front());
+    if (sections.empty() && !elf.problems.empty())
+      return fail(ErrorCode::malformed, elf.problems.front());
     return fail(ErrorCode::not_found, "the file has no .symtab");
   }
   if (table->link >= sections.size())
     return fail(ErrorCode::malformed, fmt::format(".symtab links to section {}", table->link));
-  const auto strings = find_strings(file, sections[table->link], names);
-  if (!strings) return tl::unexpected<Error>(strings.error());
+  const auto strings = TRY(find_strings(file, sections[table->link], names));
 
-  const std::uint64_t count = table->size / sizeof(Elf64_Sym);
+  const std::uint64_t count = table->size / symbol_bytes(elf.encoding);
   if (count > limits::symbols) return fail(ErrorCode::limit, fmt::format("{} symbols", count));
   std::vector<std::optional<Symbol>> found(names.size());
-  std::vector<Elf64_Sym> chunk(chunk_bytes / sizeof(Elf64_Sym));
-  for (std::uint64_t first = 0; first < count && !strings->empty(); first += chunk.size()) {
-    const auto part = std::span(chunk).first(
-        static_cast<std::size_t>(std::min<std::uint64_t>(chunk.size(), count - first)));
-    if (auto done = file.read_exact(table->offset + first * sizeof(Elf64_Sym),
-                                    std::as_writable_bytes(part), ".symtab");
-        !done)
-      return tl::unexpected<Error>(std::move(done.error()));
-    for (std::size_t i = 0; i < part.size(); ++i) {
-      const auto name = strings->find(part[i].st_name);
-      if (name == strings->end()) continue;
-      const Symbol symbol = make_symbol(static_cast<std::uint32_t>(first + i), part[i]);
-      auto& slot = found[name->second];
-      if (symbol.defined() && (!slot || slot->binding == STB_LOCAL)) slot = symbol;
-    }
-  }
+  if (strings.empty()) return found;
+  TRY(visit_symbols(file, elf, *table, count, [&](std::size_t index, const TableSymbol& one) {
+    const auto name = strings.find(one.name);
+    if (name == strings.end() || one.section == SHN_UNDEF) return;
+    auto& slot = found[name->second];
+    if (!slot || slot->binding == STB_LOCAL)
+      slot = Symbol{static_cast<std::uint32_t>(index),
+                    one.value,
+                    one.size,
+                    one.type,
+                    one.binding,
+                    one.section,
+                    one.visibility};
+  }));
   return found;
 }
 

@@ -9,11 +9,11 @@
 #include "base/limits.hpp"
 #include "base/window_memory.hpp"
 #include "elf/image.hpp"
+#include "elf/symbol_table.hpp"
 
 namespace vitrine::elf {
 namespace {
 
-constexpr std::size_t chunk_entries = 16 * 1024;
 constexpr std::size_t name_windows = 4096;  // 4 MiB
 /// Functions that all lie around all addresses would make this quadratic: no honest file has more
 /// than a few around one.
@@ -25,22 +25,6 @@ struct Function {
   std::uint64_t size = 0;
   bool is_function = false;
 };
-
-Function decode(const Encoding& encoding, const std::byte* at) {
-  const auto info = [&](std::size_t offset) {
-    const auto type = ELF64_ST_TYPE(std::to_integer<unsigned>(at[offset]));
-    return type == STT_FUNC || type == STT_GNU_IFUNC;
-  };
-  if (encoding.wide)
-    return {encoding.u32(at), encoding.u64(at + offsetof(Elf64_Sym, st_value)),
-            encoding.u64(at + offsetof(Elf64_Sym, st_size)),
-            info(offsetof(Elf64_Sym, st_info)) &&
-                encoding.u16(at + offsetof(Elf64_Sym, st_shndx)) != SHN_UNDEF};
-  return {encoding.u32(at), encoding.u32(at + offsetof(Elf32_Sym, st_value)),
-          encoding.u32(at + offsetof(Elf32_Sym, st_size)),
-          info(offsetof(Elf32_Sym, st_info)) &&
-              encoding.u16(at + offsetof(Elf32_Sym, st_shndx)) != SHN_UNDEF};
-}
 
 /// The innermost function found so far of each address, which are ascending.
 class Search {
@@ -74,23 +58,13 @@ const Section* symbol_table(const File& elf) {
 }
 
 void search_table(Memory& file, const File& elf, const Section& table, Search& search) {
-  const std::size_t entry = elf.encoding.wide ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym);
-  std::vector<std::byte> chunk(chunk_entries * entry);
   const std::uint64_t thumb = elf.machine == EM_ARM ? 1 : 0;
-  const std::uint64_t count = std::min<std::uint64_t>(table.size / entry, limits::file_symbols);
-  for (std::uint64_t first = 0; first < count; first += chunk_entries) {
-    const auto want =
-        static_cast<std::size_t>(std::min<std::uint64_t>(chunk_entries, count - first));
-    const std::size_t got =
-        file.read_some(table.offset + first * entry, std::span(chunk).first(want * entry)) / entry;
-    for (std::size_t i = 0; i < got; ++i) {
-      Function function = decode(elf.encoding, chunk.data() + i * entry);
-      if (!function.is_function) continue;
-      function.address &= ~thumb;
-      search.offer(function);
-    }
-    if (got < want) return;
-  }
+  // What cannot be read is absent.
+  static_cast<void>(visit_symbols(
+      file, elf, table, limits::file_symbols, [&](std::size_t, const TableSymbol& symbol) {
+        if (is_function(symbol))
+          search.offer({symbol.name, symbol.value & ~thumb, symbol.size, true});
+      }));
 }
 
 }  // namespace

@@ -20,10 +20,7 @@ Result<std::vector<Elf64_Phdr>> read_segments(Memory& memory, Address at, std::u
   if (count == 0 || count > limits::program_headers)
     return fail(ErrorCode::limit, fmt::format("{} program headers at {:#x}", count, at));
   std::vector<Elf64_Phdr> segments(static_cast<std::size_t>(count));
-  if (auto done =
-          memory.read_exact(at, std::as_writable_bytes(std::span(segments)), "the program headers");
-      !done)
-    return tl::unexpected<Error>(std::move(done.error()));
+  TRY(memory.read_exact(at, std::as_writable_bytes(std::span(segments)), "the program headers"));
   return segments;
 }
 
@@ -50,34 +47,31 @@ bool Image::holds(Address address, std::uint64_t size) const {
 }
 
 Result<Elf64_Ehdr> read_header(Memory& memory, Address at) {
-  auto header = memory.read_value<Elf64_Ehdr>(at, "the ELF header");
-  if (!header) return header;
+  const auto header = TRY(memory.read_value<Elf64_Ehdr>(at, "the ELF header"));
   const auto refuse = [&](ErrorCode code, const std::string& reason) {
     return fail(code, fmt::format("the module at {:#x} {}", at, reason));
   };
-  const unsigned char* ident = header->e_ident;
+  const unsigned char* ident = header.e_ident;
   if (std::memcmp(ident, ELFMAG, SELFMAG) != 0)
     return refuse(ErrorCode::malformed, "is no ELF file");
   if (ident[EI_CLASS] != ELFCLASS64)
     return refuse(ErrorCode::unsupported, "is a 32-bit ELF file; only 64-bit ones are read");
   if (ident[EI_DATA] != ELFDATA2LSB)
     return refuse(ErrorCode::unsupported, "is big-endian; only little-endian is read");
-  if (header->e_machine != EM_X86_64 && header->e_machine != EM_AARCH64)
+  if (header.e_machine != EM_X86_64 && header.e_machine != EM_AARCH64)
     return refuse(ErrorCode::unsupported,
                   fmt::format("is for machine {}; only x86-64 (62) and aarch64 (183) are read",
-                              header->e_machine));
-  if (header->e_phnum > 0 && header->e_phentsize != sizeof(Elf64_Phdr))
+                              header.e_machine));
+  if (header.e_phnum > 0 && header.e_phentsize != sizeof(Elf64_Phdr))
     return refuse(ErrorCode::malformed, fmt::format("has program headers of {} bytes instead of {}",
-                                                    header->e_phentsize, sizeof(Elf64_Phdr)));
+                                                    header.e_phentsize, sizeof(Elf64_Phdr)));
   return header;
 }
 
 Result<Image> read_image(Memory& memory, Address at) {
-  const auto header = read_header(memory, at);
-  if (!header) return tl::unexpected<Error>(header.error());
-  auto segments = read_segments(memory, at + header->e_phoff, header->e_phnum);
-  if (!segments) return tl::unexpected<Error>(std::move(segments.error()));
-  Image image{0, std::move(*segments), at + header->e_phoff};
+  const auto header = TRY(read_header(memory, at));
+  auto segments = TRY(read_segments(memory, at + header.e_phoff, header.e_phnum));
+  Image image{0, std::move(segments), at + header.e_phoff};
   const Elf64_Phdr* first = image.find(PT_LOAD);
   if (first == nullptr)
     return fail(ErrorCode::malformed, fmt::format("the module at {:#x} loads nothing", at));
@@ -86,9 +80,8 @@ Result<Image> read_image(Memory& memory, Address at) {
 }
 
 Result<Image> read_image_by_headers(Memory& memory, Address at, std::uint64_t count) {
-  auto segments = read_segments(memory, at, count);
-  if (!segments) return tl::unexpected<Error>(std::move(segments.error()));
-  Image image{0, std::move(*segments), at};
+  auto segments = TRY(read_segments(memory, at, count));
+  Image image{0, std::move(segments), at};
   if (const Elf64_Phdr* self = image.find(PT_PHDR)) {
     image.bias = at - self->p_vaddr;
     return image;

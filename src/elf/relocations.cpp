@@ -22,8 +22,7 @@ Result<void> scan(Memory& memory, const Image& image, const Table& table,
     const auto part = std::span(chunk).first(
         static_cast<std::size_t>(std::min<std::uint64_t>(relocations_per_read, count - first)));
     const Address at = table.address + first * sizeof(Elf64_Rela);
-    if (auto done = memory.read_exact(at, std::as_writable_bytes(part), "relocations"); !done)
-      return done;
+    TRY(memory.read_exact(at, std::as_writable_bytes(part), "relocations"));
     for (const Elf64_Rela& raw : part) {
       const auto type = static_cast<std::uint32_t>(ELF64_R_TYPE(raw.r_info));
       const Address where = image.bias + raw.r_offset;
@@ -45,8 +44,7 @@ Result<std::vector<Relocation>> find_relocations(Memory& memory, const Image& im
                                                  std::span<const std::uint32_t> types) {
   std::vector<Relocation> found;
   for (const Table& table : {dynamic.rela, dynamic.plt_rela})
-    if (auto done = scan(memory, image, table, types, found); !done)
-      return tl::unexpected<Error>(std::move(done.error()));
+    TRY(scan(memory, image, table, types, found));
   return found;
 }
 

@@ -7,12 +7,11 @@
 namespace vitrine::elf {
 
 SourceFiles::SourceFiles(const SymbolTable& symtab) {
-  for (std::size_t i = 0; i < symtab.size(); ++i) {
-    const TableSymbol symbol = symtab.at(i);
-    if (symbol.binding != STB_LOCAL) continue;
+  symtab.visit([&](std::size_t i, const TableSymbol& symbol) {
+    if (symbol.binding != STB_LOCAL) return;
     if (symbol.type == STT_FILE) files_.push_back(i);
     if (symbol.type == STT_FUNC) functions_.push_back({symbol.value, symbol.size, i});
-  }
+  });
   std::sort(functions_.begin(), functions_.end(),
             [](const Function& a, const Function& b) { return a.address < b.address; });
 }

@@ -14,6 +14,8 @@
 namespace vitrine::elf {
 namespace {
 
+constexpr std::size_t chunk_entries = 16 * 1024;
+
 std::uint32_t hash_of(std::string_view name) {
   return static_cast<std::uint32_t>(std::hash<std::string_view>{}(name));
 }
@@ -22,12 +24,50 @@ Result<std::vector<std::byte>> read_whole(Memory& file, const File& elf, const S
                                           std::uint64_t most, const char* what) {
   if (section.size > most)
     return fail(ErrorCode::limit, fmt::format("{} bytes of {}", section.size, what));
-  auto read = read_section(file, elf, section, most);
-  if (!read) return tl::unexpected<Error>(std::move(read.error()));
-  return std::move(read->bytes);
+  auto read = TRY(read_section(file, elf, section, most));
+  return std::move(read.bytes);
 }
 
 }  // namespace
+
+std::size_t symbol_bytes(const Encoding& encoding) {
+  return encoding.wide ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym);
+}
+
+TableSymbol decode_symbol(const Encoding& encoding, const std::byte* entry) {
+  const auto field = [&](std::size_t wide, std::size_t narrow) {
+    return entry + (encoding.wide ? wide : narrow);
+  };
+#define AT(member) field(offsetof(Elf64_Sym, member), offsetof(Elf32_Sym, member))
+  const auto info = std::to_integer<std::uint8_t>(*AT(st_info));
+  return {encoding.u32(AT(st_name)),
+          encoding.address(AT(st_value)),
+          encoding.address(AT(st_size)),
+          static_cast<std::uint8_t>(info & 15),
+          static_cast<std::uint8_t>(info >> 4),
+          encoding.u16(AT(st_shndx)),
+          std::to_integer<std::uint8_t>(*AT(st_other) & std::byte{3})};
+#undef AT
+}
+
+Result<void> visit_symbols(Memory& file, const File& elf, const Section& table, std::uint64_t most,
+                           const VisitSymbol& visit) {
+  const std::size_t entry = symbol_bytes(elf.encoding);
+  const std::uint64_t count = std::min(table.size / entry, most);
+  std::vector<std::byte> bytes(chunk_entries * entry);
+  for (std::uint64_t first = 0; first < count; first += chunk_entries) {
+    const Address at = table.offset + first * entry;
+    const auto chunk = std::span(bytes).first(
+        entry * static_cast<std::size_t>(std::min<std::uint64_t>(chunk_entries, count - first)));
+    const std::size_t got = file.read_some(at, chunk);
+    for (std::size_t i = 0; i < got / entry; ++i)
+      visit(static_cast<std::size_t>(first) + i,
+            decode_symbol(elf.encoding, bytes.data() + i * entry));
+    if (got < chunk.size())
+      TRY(file.read_exact(at, chunk, table.type == SHT_SYMTAB ? ".symtab" : ".dynsym"));
+  }
+  return {};
+}
 
 Result<SymbolTable> SymbolTable::read(Memory& file, const File& elf, std::uint32_t type) {
   const auto section = std::find_if(elf.sections.begin(), elf.sections.end(),
@@ -39,34 +79,21 @@ Result<SymbolTable> SymbolTable::read(Memory& file, const File& elf, std::uint32
                                                   section->link, elf.sections.size()));
   SymbolTable table;
   table.encoding_ = elf.encoding;
-  table.entry_bytes_ = elf.encoding.wide ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym);
-  auto symbols =
-      read_whole(file, elf, *section, limits::file_symbols * table.entry_bytes_, "symbols");
-  if (!symbols) return tl::unexpected<Error>(std::move(symbols.error()));
-  auto strings =
-      read_whole(file, elf, elf.sections[section->link], limits::symbol_name_table, "symbol names");
-  if (!strings) return tl::unexpected<Error>(std::move(strings.error()));
-  table.symbols_ = std::move(*symbols);
-  table.strings_ = std::move(*strings);
+  table.entry_bytes_ = symbol_bytes(elf.encoding);
+  table.symbols_ =
+      TRY(read_whole(file, elf, *section, limits::file_symbols * table.entry_bytes_, "symbols"));
+  table.strings_ = TRY(read_whole(file, elf, elf.sections[section->link], limits::symbol_name_table,
+                                  "symbol names"));
   table.size_ = table.symbols_.size() / table.entry_bytes_;
   return table;
 }
 
 TableSymbol SymbolTable::at(std::size_t index) const {
-  const std::byte* at = symbols_.data() + index * entry_bytes_;
-  const auto field = [&](std::size_t wide, std::size_t narrow) {
-    return at + (encoding_.wide ? wide : narrow);
-  };
-#define AT(member) field(offsetof(Elf64_Sym, member), offsetof(Elf32_Sym, member))
-  const auto info = std::to_integer<std::uint8_t>(*AT(st_info));
-  return {encoding_.u32(AT(st_name)),
-          encoding_.address(AT(st_value)),
-          encoding_.address(AT(st_size)),
-          static_cast<std::uint8_t>(info & 15),
-          static_cast<std::uint8_t>(info >> 4),
-          encoding_.u16(AT(st_shndx)),
-          std::to_integer<std::uint8_t>(*AT(st_other) & std::byte{3})};
-#undef AT
+  return decode_symbol(encoding_, symbols_.data() + index * entry_bytes_);
+}
+
+void SymbolTable::visit(const VisitSymbol& visit) const {
+  for (std::size_t i = 0; i < size_; ++i) visit(i, at(i));
 }
 
 std::string_view SymbolTable::name(const TableSymbol& symbol) const {

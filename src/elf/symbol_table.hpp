@@ -1,6 +1,9 @@
 // A symbol table of an ELF file, of any class and byte order: every definition of a name in it.
 #pragma once
 
+#include <elf.h>
+
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -20,6 +23,26 @@ struct TableSymbol {
   std::uint8_t visibility = 0;
 };
 
+/// Whether it is a function that its file defines.
+constexpr bool is_function(const TableSymbol& symbol) {
+  return symbol.section != SHN_UNDEF && (symbol.type == STT_FUNC || symbol.type == STT_GNU_IFUNC);
+}
+
+/// The size of an entry.
+std::size_t symbol_bytes(const Encoding& encoding);
+
+/// Of the bytes of one entry.
+TableSymbol decode_symbol(const Encoding& encoding, const std::byte* entry);
+
+/// Called as `visit(index, symbol)`.
+using VisitSymbol = std::function<void(std::size_t, const TableSymbol&)>;
+
+/// Visits the symbols of a table in its order, at most `most` of them; no more of it is in memory than a
+/// chunk. Errors: those of reading the file. What there is before the place that cannot be read has been
+/// visited then.
+Result<void> visit_symbols(Memory& file, const File& elf, const Section& table, std::uint64_t most,
+                           const VisitSymbol& visit);
+
 class SymbolTable {
  public:
   /// Reads the first table of `type` (SHT_SYMTAB, SHT_DYNSYM), with its strings. Errors: not_found
@@ -29,6 +52,7 @@ class SymbolTable {
 
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] TableSymbol at(std::size_t index) const;  ///< `index` below size()
+  void visit(const VisitSymbol& visit) const;             ///< all, in order
 
   /// Empty when the name is outside of the table of strings, or not terminated there.
   [[nodiscard]] std::string_view name(const TableSymbol& symbol) const;

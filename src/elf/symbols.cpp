@@ -55,18 +55,17 @@ class GnuHash {
  public:
   static Result<GnuHash> read(Memory& memory, const Dynamic& dynamic) {
     GnuHash table(memory, dynamic);
-    auto header = memory.read_value<Header>(dynamic.gnu_hash.address, "DT_GNU_HASH");
-    if (!header) return tl::unexpected<Error>(std::move(header.error()));
-    table.header_ = *header;
-    const std::uint64_t bytes = sizeof(Header) + std::uint64_t{8} * header->bloom_words +
-                                std::uint64_t{4} * header->buckets;
-    if (header->bloom_words == 0 || bytes > dynamic.gnu_hash.size)
+    auto header = TRY(memory.read_value<Header>(dynamic.gnu_hash.address, "DT_GNU_HASH"));
+    table.header_ = header;
+    const std::uint64_t bytes =
+        sizeof(Header) + std::uint64_t{8} * header.bloom_words + std::uint64_t{4} * header.buckets;
+    if (header.bloom_words == 0 || bytes > dynamic.gnu_hash.size)
       return fail(ErrorCode::malformed,
                   fmt::format("DT_GNU_HASH at {:#x} has {} buckets and {} Bloom words",
-                              dynamic.gnu_hash.address, header->buckets, header->bloom_words));
+                              dynamic.gnu_hash.address, header.buckets, header.bloom_words));
     table.bloom_ = dynamic.gnu_hash.address + sizeof(Header);
-    table.buckets_ = table.bloom_ + std::uint64_t{8} * header->bloom_words;
-    table.chain_ = table.buckets_ + std::uint64_t{4} * header->buckets;
+    table.buckets_ = table.bloom_ + std::uint64_t{8} * header.bloom_words;
+    table.chain_ = table.buckets_ + std::uint64_t{4} * header.buckets;
     return table;
   }
 
@@ -132,9 +131,8 @@ class GnuHash {
 Result<std::optional<Symbol>> find_by_hash(Memory& memory, const Dynamic& dynamic,
                                            std::string_view name) {
   const Address table = dynamic.hash.address;
-  const auto counts = memory.read_value<std::array<std::uint32_t, 2>>(table, "DT_HASH");
-  if (!counts) return tl::unexpected<Error>(counts.error());
-  const auto [buckets, chains] = *counts;
+  const auto counts = TRY(memory.read_value<std::array<std::uint32_t, 2>>(table, "DT_HASH"));
+  const auto [buckets, chains] = counts;
   if (buckets == 0 || 8 + 4 * (std::uint64_t{buckets} + chains) > dynamic.hash.size)
     return fail(ErrorCode::malformed, fmt::format("DT_HASH at {:#x} has {} buckets and {} chains",
                                                   table, buckets, chains));
@@ -169,9 +167,8 @@ Result<std::vector<std::optional<Symbol>>> find_symbols(Memory& memory, const Dy
   if (!dynamic.hash) return fail(ErrorCode::not_found, "the module has no symbol hash table");
   std::vector<std::optional<Symbol>> found;
   for (const std::string_view name : names) {
-    auto symbol = find_by_hash(memory, dynamic, name);
-    if (!symbol) return tl::unexpected<Error>(std::move(symbol.error()));
-    found.push_back(*symbol);
+    auto symbol = TRY(find_by_hash(memory, dynamic, name));
+    found.push_back(symbol);
   }
   return found;
 }

@@ -17,10 +17,9 @@ Result<std::vector<Relocation>> tls_relocations(Memory& memory, const Image& ima
                                                 const TlsRelocationTypes& types,
                                                 const Symbol& symbol) {
   const std::array<std::uint32_t, 3> all{types.descriptor, types.module_id, types.tp_offset};
-  auto found = find_relocations(memory, image, dynamic, all);
-  if (!found) return found;
+  auto found = TRY(find_relocations(memory, image, dynamic, all));
   // A reference to a local or hidden copy has no symbol.
-  std::erase_if(*found, [&](const Relocation& relocation) {
+  std::erase_if(found, [&](const Relocation& relocation) {
     if (relocation.symbol != 0) return relocation.symbol != symbol.index;
     if (relocation.type != types.module_id)
       return static_cast<std::uint64_t>(relocation.addend) != symbol.value;

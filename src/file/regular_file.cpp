@@ -75,9 +75,8 @@ Result<FileDescriptor> handle_below(int root, const std::string& path, std::uint
 }  // namespace
 
 Result<FileDescriptor> open_regular_at(int dir, const std::string& path) {
-  const auto handle = open_at(dir, path, O_PATH);
-  if (!handle) return tl::unexpected<Error>(handle.error());
-  return reopen(*handle, path);
+  const auto handle = TRY(open_at(dir, path, O_PATH));
+  return reopen(handle, path);
 }
 
 Result<FileDescriptor> open_regular_below(int root, const std::string& path) {
@@ -87,14 +86,13 @@ Result<FileDescriptor> open_regular_below(int root, const std::string& path) {
 }
 
 Result<FileDescriptor> open_owned_below(int root, const std::string& path, uid_t owner) {
-  const auto handle = handle_below(root, path, O_NOFOLLOW);
-  if (!handle) return tl::unexpected<Error>(handle.error());
+  const auto handle = TRY(handle_below(root, path, O_NOFOLLOW));
   struct stat status {};
-  if (::fstat(handle->get(), &status) == 0 && S_ISREG(status.st_mode) && status.st_uid != owner)
+  if (::fstat(handle.get(), &status) == 0 && S_ISREG(status.st_mode) && status.st_uid != owner)
     return fail(ErrorCode::not_permitted,
                 fmt::format("{} belongs to user {}, the process runs as {}: it is not believed",
                             path, status.st_uid, owner));
-  return reopen(*handle, path);
+  return reopen(handle, path);
 }
 
 }  // namespace vitrine::file

@@ -60,24 +60,23 @@ Result<ContextHeader> read_context_header(Memory& memory, Address at) {
 
 Result<ContextAttempt> attempt_context(Memory& memory, Address at, std::uint64_t known_stamp) {
   HeaderBytes before{}, after{};
-  auto header = parse(before, memory.read_some(at, before), at);
-  if (!header) return tl::unexpected(std::move(header.error()));
-  ContextAttempt attempt{Outcome::complete, *header, {}};
-  if (header->version == header_layout::version) {
-    if (header->stamp == 0) attempt.outcome = Outcome::updating;
-    if (header->stamp != 0 && header->stamp == known_stamp) attempt.outcome = Outcome::unchanged;
+  const auto header = TRY(parse(before, memory.read_some(at, before), at));
+  ContextAttempt attempt{Outcome::complete, header, {}};
+  if (header.version == header_layout::version) {
+    if (header.stamp == 0) attempt.outcome = Outcome::updating;
+    if (header.stamp != 0 && header.stamp == known_stamp) attempt.outcome = Outcome::unchanged;
     if (attempt.outcome != Outcome::complete) return attempt;
   }
 
-  const auto sound = check_payload(*header, at);
-  if (sound) attempt.payload.resize(header->payload_size);
-  ReadRequest requests[] = {{header->payload, attempt.payload, 0}, {at, after, 0}};
+  const auto sound = check_payload(header, at);
+  if (sound) attempt.payload.resize(header.payload_size);
+  ReadRequest requests[] = {{header.payload, attempt.payload, 0}, {at, after, 0}};
   memory.read(requests);
   // The bytes of one copy have no order, so any difference counts, not the stamp's alone.
   if (before != after)
     attempt.outcome = Outcome::changed;
   else if (!sound)
-    return tl::unexpected(sound.error());
+    TRY(sound);
   else if (!requests[0].complete())
     attempt.outcome = Outcome::unreadable;
   return attempt;

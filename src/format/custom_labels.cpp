@@ -5,7 +5,7 @@
 #include <array>
 
 #include "abi/custom_labels.hpp"
-#include "base/json.hpp"
+#include "base/hex.hpp"
 #include "format/set_builder.hpp"
 
 namespace vitrine::format {
@@ -35,8 +35,7 @@ void as_text_if_raw_id(Label& label, std::uint64_t length) {
   const std::size_t raw_bytes = label.key == "trace_id" ? 16 : label.key == "span_id" ? 8 : 0;
   if (raw_bytes == 0 || length != raw_bytes || label.value.size() != raw_bytes) return;
   if (label.value.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos) return;
-  label.value =
-      hex_id({reinterpret_cast<const std::uint8_t*>(label.value.data()), label.value.size()});
+  label.value = hex_text(std::as_bytes(std::span(label.value)));
 }
 
 /// One pass over the label array, chunk by chunk. Keys come in one batch, then the values of those
@@ -196,10 +195,9 @@ Result<Decoded> ArrayDecoder::run(std::uint64_t storage, std::uint64_t count) {
 
 Result<Decoded> decode_custom_labels(Memory& memory, Address set, const DecodeContext& context) {
   // v1 has a third member, which readers ignore.
-  auto head = memory.read_value<layout::SetV0>(set, "label set");
-  if (!head) return tl::unexpected(std::move(head.error()));
-  if (head->count == 0) return Decoded{};
-  return ArrayDecoder(memory, context).run(head->storage, head->count);
+  auto head = TRY(memory.read_value<layout::SetV0>(set, "label set"));
+  if (head.count == 0) return Decoded{};
+  return ArrayDecoder(memory, context).run(head.storage, head.count);
 }
 
 }  // namespace vitrine::format

@@ -8,11 +8,14 @@
 
 namespace vitrine::format {
 
+Result<Address> record_of(Format format, Memory& memory, Address slot) {
+  if (!slot_is_pointer(format)) return slot;
+  return memory.read_value<std::uint64_t>(slot, "thread-local slot");
+}
+
 Result<Decoded> decode(Format format, Memory& memory, Address slot, const DecodeContext& context) {
-  if (!slot_is_pointer(format)) return decode_record(format, memory, slot, context);
-  auto record = memory.read_value<std::uint64_t>(slot, "thread-local slot");
-  if (!record) return tl::unexpected(std::move(record.error()));
-  return decode_record(format, memory, *record, context);
+  const Address record = TRY(record_of(format, memory, slot));
+  return decode_record(format, memory, record, context);
 }
 
 Result<Decoded> decode_record(Format format, Memory& memory, Address record,

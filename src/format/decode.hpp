@@ -31,6 +31,9 @@ constexpr bool slot_is_pointer(Format format) {
   return format != Format::custom_labels_v0;
 }
 
+/// What the slot at `slot` holds: the record of its thread. Errors: those of reading it.
+Result<Address> record_of(Format format, Memory& memory, Address slot);
+
 /// Decodes the labels in force in the thread whose slot is at `slot`. A null slot, or a record that
 /// is not valid, gives an empty set. Fails as `malformed` when the slot, the record or the label
 /// array cannot be read at all; whatever else is wrong is in the set's `defects` and `truncated`.

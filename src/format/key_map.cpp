@@ -14,18 +14,16 @@ constexpr std::size_t table_max = limits::key_map_entries * (1 + 255);  // {u8 l
 
 Result<KeyMap> read_key_table(Memory& memory, Address reference, Address address_mask) {
   using abi::thread_context::DraftReference;
-  auto head = memory.read_value<DraftReference>(reference & address_mask, "draft A reference");
-  if (!head) return tl::unexpected(std::move(head.error()));
-  if (head->schema_version != 1)
+  auto head = TRY(memory.read_value<DraftReference>(reference & address_mask, "draft A reference"));
+  if (head.schema_version != 1)
     return fail(ErrorCode::unsupported,
                 fmt::format("draft A reference: schema version {} is not known, only 1",
-                            head->schema_version));
-  const Address table = head->key_table & address_mask;
-  auto size = memory.read_value<std::uint32_t>(table, "draft A key table");
-  if (!size) return tl::unexpected(std::move(size.error()));
+                            head.schema_version));
+  const Address table = head.key_table & address_mask;
+  const auto size = TRY(memory.read_value<std::uint32_t>(table, "draft A key table"));
 
-  std::vector<std::byte> bytes(std::min<std::size_t>(*size, table_max));
-  bytes.resize(memory.read_some(table + sizeof *size, bytes));
+  std::vector<std::byte> bytes(std::min<std::size_t>(size, table_max));
+  bytes.resize(memory.read_some(table + sizeof size, bytes));
   KeyMap map;
   for (std::size_t at = 0; at < bytes.size() && map.names.size() < limits::key_map_entries;) {
     const auto length = std::to_integer<std::size_t>(bytes[at]);

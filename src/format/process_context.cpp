@@ -33,12 +33,11 @@ Result<ProcessContext> decode_payload(std::uint32_t version, std::span<const std
   if (version != abi::process_context::version && version != abi::process_context::version_1)
     return fail(ErrorCode::unsupported,
                 fmt::format("process context: version {} is not known, only 1 and 2", version));
-  auto context =
-      version == abi::process_context::version ? decode_protobuf(payload) : decode_msgpack(payload);
-  if (!context) return context;
-  context->version = version;
-  note_repeated_keys(*context, "resource", context->resource);
-  note_repeated_keys(*context, "attributes", context->attributes);
+  auto context = TRY(version == abi::process_context::version ? decode_protobuf(payload)
+                                                              : decode_msgpack(payload));
+  context.version = version;
+  note_repeated_keys(context, "resource", context.resource);
+  note_repeated_keys(context, "attributes", context.attributes);
   return context;
 }
 

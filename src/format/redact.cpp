@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/json.hpp"
+#include "base/hex.hpp"
 
 namespace vitrine::format {
 namespace {
@@ -22,7 +22,7 @@ void ids_as_labels(LabelSet& set, const Redaction& redaction) {
   const bool roots = spans || redaction.covers_label("root_span_id");
   if (!set.trace || !(traces || roots)) return;
   const auto id = [&](const char* key, std::span<const std::uint8_t> bytes, bool covered) {
-    const std::string hex = hex_id(bytes);
+    const std::string hex = hex_text(bytes);
     add(set, key, covered ? redaction.replacement(hex) : hex);
   };
   id("trace_id", set.trace->trace_id, traces);

@@ -34,19 +34,17 @@ constexpr std::size_t entry_max = entry_head + record_layout::attribute_value_ma
 
 Result<Header> read_header(Format format, Memory& memory, Address at) {
   if (format == Format::v2_draft_a || format == Format::v2_draft_b) {
-    auto record = memory.read_value<record_layout::DraftRecord>(at, "thread record");
-    if (!record) return tl::unexpected(std::move(record.error()));
-    TraceContext trace = trace_of(*record);
-    std::copy(std::begin(record->root_span_id), std::end(record->root_span_id),
+    const auto record = TRY(memory.read_value<record_layout::DraftRecord>(at, "thread record"));
+    TraceContext trace = trace_of(record);
+    std::copy(std::begin(record.root_span_id), std::end(record.root_span_id),
               trace.root_span_id.emplace().begin());
-    return Header{trace, record->valid, sizeof *record, record->attrs_count * entry_max,
-                  record->attrs_count};
+    return Header{trace, record.valid, sizeof record, record.attrs_count * entry_max,
+                  record.attrs_count};
   }
-  auto record = memory.read_value<record_layout::Record>(at, "thread record");
-  if (!record) return tl::unexpected(std::move(record.error()));
-  TraceContext trace = trace_of(*record);
-  if (format == Format::otel_thread_ctx_v1) trace.trace_flags = record->trace_flags;
-  return Header{trace, record->valid, sizeof *record, record->attrs_size, record->attrs_size};
+  const auto record = TRY(memory.read_value<record_layout::Record>(at, "thread record"));
+  TraceContext trace = trace_of(record);
+  if (format == Format::otel_thread_ctx_v1) trace.trace_flags = record.trace_flags;
+  return Header{trace, record.valid, sizeof record, record.attrs_size, record.attrs_size};
 }
 
 /// The last value of each key index, as views into the record's bytes.
@@ -130,21 +128,20 @@ void add_labels(const Attributes& attributes, const KeyMap* keys, SetBuilder& se
 
 Result<Decoded> decode_thread_context(Format format, Memory& memory, Address record,
                                       const DecodeContext& context) {
-  auto header = read_header(format, memory, record);
-  if (!header) return tl::unexpected(std::move(header.error()));
+  auto header = TRY(read_header(format, memory, record));
   SetBuilder set(context);
   if (record % 2 != 0)
     set.defect(SetRule::record_aligned, fmt::format("the record's address {} is odd", hex(record)));
-  if (header->valid > 1)
-    set.defect(SetRule::valid_is_boolean, fmt::format("valid is {}, not 0 or 1", header->valid));
-  if (header->valid != 1) return set.finish();
-  set.trace(header->trace);
+  if (header.valid > 1)
+    set.defect(SetRule::valid_is_boolean, fmt::format("valid is {}, not 0 or 1", header.valid));
+  if (header.valid != 1) return set.finish();
+  set.trace(header.trace);
 
   if (format != Format::v2_draft_a && format != Format::v2_draft_b)
-    set.record_bytes(header->size + header->most_bytes);
-  std::vector<std::byte> bytes(header->most_bytes);
-  bytes.resize(memory.read_some(record + header->size, bytes));
-  add_labels(parse(bytes, *header, set), context.keys, set);
+    set.record_bytes(header.size + header.most_bytes);
+  std::vector<std::byte> bytes(header.most_bytes);
+  bytes.resize(memory.read_some(record + header.size, bytes));
+  add_labels(parse(bytes, header, set), context.keys, set);
   return set.finish();
 }
 

@@ -1,10 +1,9 @@
 #include "observe/content_hash.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <vector>
 
+#include "base/hex.hpp"
 #include "base/sha256.hpp"
 
 namespace vitrine::observe {
@@ -20,10 +19,8 @@ std::string content_hash(Memory& file, std::uint64_t size) {
     return {};
   for (std::size_t i = 0; i < sizeof size; ++i)
     bytes[bytes.size() - 1 - i] = static_cast<std::byte>(size >> 8 * i & 0xff);
-  std::string text;
   const auto digest = sha256(bytes);
-  for (std::size_t i = 0; i < hash_bytes; ++i) text += fmt::format("{:02x}", digest[i]);
-  return text;
+  return hex_text(std::span(digest).first(hash_bytes));
 }
 
 }  // namespace vitrine::observe

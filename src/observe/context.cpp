@@ -72,9 +72,8 @@ Error gave_up(Outcome outcome, const ContextHeader& header, Address at) {
 }  // namespace
 
 Result<std::unique_ptr<ContextReader>> ContextReader::open(int pid) {
-  auto process = target::Process::open(pid);
-  if (!process) return tl::unexpected(std::move(process.error()));
-  return std::make_unique<ContextReader>(std::make_unique<OwnedProcess>(std::move(*process)));
+  auto process = TRY(target::Process::open(pid));
+  return std::make_unique<ContextReader>(std::make_unique<OwnedProcess>(std::move(process)));
 }
 
 std::unique_ptr<ContextReader> ContextReader::of(target::Process& process) {
@@ -83,15 +82,14 @@ std::unique_ptr<ContextReader> ContextReader::of(target::Process& process) {
 
 /// Looks for a context among the mappings, and for what else looks like one.
 Result<void> ContextReader::locate() {
-  if (auto same = source_->verify(); !same) return same;
-  auto candidates = source_->mappings();
-  if (!candidates) return tl::unexpected(std::move(candidates.error()));
+  TRY(source_->verify());
+  auto candidates = TRY(source_->mappings());
 
   place_.reset();
   notes_.clear();
   std::optional<Error> problem;
   std::optional<ContextHeader> best;
-  for (const target::Mapping& mapping : candidates->mappings) {
+  for (const target::Mapping& mapping : candidates.mappings) {
     auto header = format::read_context_header(source_->memory(), mapping.start);
     if (!header) {
       Error error = source_->explain(header.error());
@@ -109,8 +107,7 @@ Result<void> ContextReader::locate() {
       place_ = Place{mapping.start, mapping.name};
     }
   }
-  if (candidates->truncated)
-    notes_.push_back("not all mappings were looked at: there are too many");
+  if (candidates.truncated) notes_.push_back("not all mappings were looked at: there are too many");
   if (!place_ && problem) return tl::unexpected(std::move(*problem));
   return {};
 }
@@ -134,11 +131,10 @@ Result<void> ContextReader::read() {
       return {};
     }
     if (outcome != Outcome::complete) continue;
-    auto context = format::decode_payload(header.version, attempt->payload);
-    if (!context) return tl::unexpected(std::move(context.error()));
-    if (auto same = source_->verify(); !same) return same;
-    context->published_at_ns = header.stamp;
-    state_ = ContextState{std::move(*context), at, place_->mapping, {}, notes_};
+    auto context = TRY(format::decode_payload(header.version, attempt->payload));
+    TRY(source_->verify());
+    context.published_at_ns = header.stamp;
+    state_ = ContextState{std::move(context), at, place_->mapping, {}, notes_};
     return {};
   }
   return tl::unexpected(source_->explain(gave_up(outcome, header, at)));
@@ -155,11 +151,11 @@ Result<const ContextState*> ContextReader::refresh() {
     auto done = read();
     if (done) return &*state_;
     if (done.error().code == ErrorCode::interrupted) {
-      if (auto same = source_->verify(); !same) return tl::unexpected(std::move(same.error()));
+      TRY(source_->verify());
       return stale_or(std::move(done.error()));
     }
   }
-  if (auto done = locate(); !done) return tl::unexpected(std::move(done.error()));
+  TRY(locate());
   if (!place_) {
     state_.reset();
     return nullptr;

@@ -64,9 +64,8 @@ DefinitionFinder::DefinitionFinder(target::Process& process, ExecutableSymbols* 
 
 Result<bool> DefinitionFinder::refresh(const std::optional<format::ThreadSchema>& schema) {
   BoundedMemory memory(process_.memory(), limits::search_requests, limits::search_bytes);
-  const auto list_changed = modules_.refresh(memory);
-  if (!list_changed) return tl::unexpected<Error>(list_changed.error());
-  if (!*list_changed && schema == schema_ && !watched_.changed(memory)) return false;
+  const auto list_changed = TRY(modules_.refresh(memory));
+  if (!list_changed && schema == schema_ && !watched_.changed(memory)) return false;
   // Symbol tables are read a few bytes here and there, which windows make half the system calls.
   WindowMemory windows(memory, limits::search_windows);
   auto before = definitions_;
@@ -77,7 +76,7 @@ Result<bool> DefinitionFinder::refresh(const std::optional<format::ThreadSchema>
     return tl::unexpected<Error>(std::move(same.error()));
   }
   if (memory.exhausted())
-    note("its modules are so many, or so contrived, that the search was given up");
+    notes_.add("its modules are so many, or so contrived, that the search was given up");
   schema_ = schema;
   return true;
 }
@@ -86,7 +85,7 @@ void DefinitionFinder::search(Memory& memory, const std::optional<format::Thread
   definitions_.clear();
   watched_.clear();
   notes_.clear();
-  for (const std::string& text : modules_.notes()) note(text);
+  notes_.add(modules_.notes());
   executable_is_static_ = !modules_.all().front().dynamic;
   executable_is_stripped_ = false;
   target::TlsResolver resolver(memory, process_.machine(), modules_.all());
@@ -105,7 +104,7 @@ DefinitionFinder::Symbols DefinitionFinder::symbols_of(Memory& memory,
     if (found)
       symbols.by_name = std::move(*found);
     else if (found.error().code != ErrorCode::not_found)
-      note(fmt::format("{}: {}", module.path, found.error().message));
+      notes_.add(fmt::format("{}: {}", module.path, found.error().message));
   }
   if (module.executable) complete_from_file(module, symbols);
   return symbols;
@@ -116,7 +115,7 @@ void DefinitionFinder::complete_from_file(const target::Module& module, Symbols&
   auto file = process_.open_executable().and_then(
       [](target::FileDescriptor fd) { return file::FileMemory::from(std::move(fd)); });
   if (!file) {
-    note(fmt::format("{}: {}", module.path, file.error().message));
+    notes_.add(fmt::format("{}: {}", module.path, file.error().message));
     return;
   }
   const auto& facts = executables_.find(**file, names);
@@ -124,7 +123,7 @@ void DefinitionFinder::complete_from_file(const target::Module& module, Symbols&
     // Of another kind than the program in memory: see below.
     const ErrorCode code = facts.error().code;
     if (code != ErrorCode::malformed && code != ErrorCode::unsupported)
-      note(fmt::format("{}: {}", module.path, facts.error().message));
+      notes_.add(fmt::format("{}: {}", module.path, facts.error().message));
     return;
   }
   // Not the program itself when it was started through the dynamic linker as a command.
@@ -133,7 +132,8 @@ void DefinitionFinder::complete_from_file(const target::Module& module, Symbols&
   const auto& found = facts->symbols;
   if (!found) {
     executable_is_stripped_ = found.error().code == ErrorCode::not_found;
-    if (!executable_is_stripped_) note(fmt::format("{}: {}", module.path, found.error().message));
+    if (!executable_is_stripped_)
+      notes_.add(fmt::format("{}: {}", module.path, found.error().message));
     return;
   }
   for (std::size_t i = 0; i < name_count; ++i) {
@@ -172,7 +172,7 @@ void DefinitionFinder::define_draft(const Search& search, const target::Module& 
   if (draft)
     add(search, module, *draft, *symbols[v2_slot], thread_context::draft_slot_symbol, reference);
   else
-    note(
+    notes_.add(
         fmt::format("{}: {} has had two layouts, and neither {} nor a process context with {} "
                     "tells which this is: not read",
                     module.path, thread_context::draft_slot_symbol,
@@ -184,8 +184,8 @@ void DefinitionFinder::define_draft(const Search& search, const target::Module& 
 bool DefinitionFinder::version_is(Memory& memory, const target::Module& module,
                                   const Symbols& symbols, std::uint32_t wanted, const char* slot) {
   const auto refuse = [&](const std::string& reason) {
-    note(fmt::format("{}: {} is there, but {} {}: not read", module.path, slot, names[version],
-                     reason));
+    notes_.add(fmt::format("{}: {} is there, but {} {}: not read", module.path, slot,
+                           names[version], reason));
     return false;
   };
   const auto& symbol = symbols[version];
@@ -204,7 +204,7 @@ void DefinitionFinder::add(const Search& search, const target::Module& module, F
                            std::optional<target::TlsLocation> reference) {
   auto resolved = search.resolver.resolve(module, slot, slot_name);
   if (!resolved) {
-    note(fmt::format("{}: {}: {}", module.path, slot_name, resolved.error().message));
+    notes_.add(fmt::format("{}: {}: {}", module.path, slot_name, resolved.error().message));
     return;
   }
   watched_.add_all(resolved->watched);
@@ -217,18 +217,12 @@ void DefinitionFinder::add(const Search& search, const target::Module& module, F
         {format, module.path, resolved->location, resolved->evidence, reference});
 }
 
-void DefinitionFinder::note(std::string text) {
-  if (notes_.size() < limits::search_notes &&
-      std::find(notes_.begin(), notes_.end(), text) == notes_.end())
-    notes_.push_back(std::move(text));
-}
-
 Error DefinitionFinder::why_none() const {
   std::string message = fmt::format(
       "process {} publishes no labels: none of its {} modules defines {}, {}, {}, {} or {}",
       process_.pid(), modules_.all().size(), names[v1_slot], names[otel_slot], names[v0_slot],
       names[v2_slot], names[elastic_slot]);
-  if (!notes_.empty()) message += fmt::format("; {}", fmt::join(notes_, "; "));
+  if (!notes().empty()) message += fmt::format("; {}", fmt::join(notes(), "; "));
   std::string remedy;
   if (executable_is_static_ && executable_is_stripped_)
     remedy =

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/notes.hpp"
 #include "base/result.hpp"
 #include "format/label_set.hpp"
 #include "format/thread_schema.hpp"
@@ -48,7 +49,7 @@ class DefinitionFinder {
   [[nodiscard]] std::span<const Definition> all() const { return definitions_; }
 
   /// What was there but cannot be used, and why; each once.
-  [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
+  [[nodiscard]] const std::vector<std::string>& notes() const { return notes_.waiting(); }
 
   /// For a process without definitions: what was looked for, what was there instead, and the likely
   /// causes.
@@ -79,7 +80,6 @@ class DefinitionFinder {
   void add(const Search& search, const target::Module& module, format::Format format,
            const elf::Symbol& slot, const char* name,
            std::optional<target::TlsLocation> reference = std::nullopt);
-  void note(std::string text);
 
   target::Process& process_;
   ExecutableSymbols own_executable_;
@@ -88,7 +88,7 @@ class DefinitionFinder {
   target::ThreadLayout thread_layout_;
   std::vector<Definition> definitions_;
   target::WatchedMemory watched_;
-  std::vector<std::string> notes_;
+  Notes notes_;
   std::optional<format::ThreadSchema> schema_;
   bool executable_is_static_ = false;
   bool executable_is_stripped_ = false;

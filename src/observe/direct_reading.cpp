@@ -20,21 +20,11 @@ Result<std::optional<Address>> slot_address(Subject& subject, const Definition& 
 
 Result<format::LabelSet> read_directly(Subject& subject, const Definition& definition,
                                        Address thread_pointer, std::size_t* bytes_left) {
-  const auto slot = slot_address(subject, definition, thread_pointer);
-  if (!slot) return tl::unexpected<Error>(slot.error());
-  if (!*slot) return format::LabelSet{};
+  const auto slot = TRY(slot_address(subject, definition, thread_pointer));
+  if (!slot) return format::LabelSet{};
   WindowMemory memory(subject.process().memory(), most_windows);
-  const auto decode = [&] {
-    return format::decode(definition.format, memory, **slot,
-                          subject.decode_context(definition, bytes_left));
-  };
-  auto decoded = decode();
-  if (decoded && decoded->needs_key_map_refresh) {
-    subject.refresh_keys(definition, thread_pointer);
-    decoded = decode();
-  }
-  if (!decoded) return tl::unexpected<Error>(std::move(decoded.error()));
-  return std::move(decoded->set);
+  const Address record = TRY(format::record_of(definition.format, memory, *slot));
+  return subject.decode(definition, memory, record, thread_pointer, bytes_left);
 }
 
 }  // namespace vitrine::observe

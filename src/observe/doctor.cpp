@@ -157,16 +157,14 @@ void examine_kernel(std::vector<Finding>& into) {
 
 Result<void> try_iterator() {
   const target::FileDescriptor self(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
-  auto iterator = bpf::ThreadIterator::open(self.get());
-  if (!iterator) return tl::unexpected(std::move(iterator.error()));
+  auto iterator = TRY(bpf::ThreadIterator::open(self.get()));
   std::vector<vitrine_thread> threads;
-  return (*iterator)->read(threads);
+  return iterator->read(threads);
 }
 
 Result<void> try_sampler() {
-  auto sampler = bpf::Sampler::open();
-  if (!sampler) return tl::unexpected(std::move(sampler.error()));
-  return (*sampler)->start(1);
+  auto sampler = TRY(bpf::Sampler::open());
+  return sampler->start(1);
 }
 
 Result<void> try_profiler(bool off_cpu) {
@@ -175,9 +173,8 @@ Result<void> try_profiler(bool off_cpu) {
   options.off_cpu = off_cpu;
   options.pending_bytes = 1U << 20;
   options.ring_bytes = 1U << 20;
-  auto profiler = bpf::Profiler::open(options);
-  if (!profiler) return tl::unexpected(std::move(profiler.error()));
-  return (*profiler)->start();
+  auto profiler = TRY(bpf::Profiler::open(options));
+  return profiler->start();
 }
 
 /// A child of ours that waits, to try things on.
@@ -205,11 +202,10 @@ class WaitingChild {
 
 Result<void> try_ptrace() {
   const WaitingChild child;
-  auto process = target::Process::open(child.pid());
-  if (!process) return tl::unexpected(std::move(process.error()));
+  auto process = TRY(target::Process::open(child.pid()));
   Result<void> outcome;
   const std::array tids{child.pid()};
-  target::visit_stopped(*process, tids, std::chrono::milliseconds(500), nullptr,
+  target::visit_stopped(process, tids, std::chrono::milliseconds(500), nullptr,
                         [&](std::size_t, const Result<Address>& stopped) {
                           if (!stopped) outcome = tl::unexpected(stopped.error());
                         });

@@ -20,24 +20,19 @@ namespace {
 
 /// In a worker.
 Result<DofListing> parse(const std::string& path, FileDescriptor descriptor) {
-  const auto file = file::FileMemory::from(std::move(descriptor));
-  if (!file) return tl::unexpected<Error>(file.error());
-  const auto elf = elf::read_file(**file);
-  if (!elf) return tl::unexpected<Error>(elf.error());
-  DofListing listing{path, elf->machine, elf->type == ET_REL, probe::find_dof(**file, *elf)};
+  const auto file = TRY(file::FileMemory::from(std::move(descriptor)));
+  const auto elf = TRY(elf::read_file(*file));
+  DofListing listing{path, elf.machine, elf.type == ET_REL, probe::find_dof(*file, elf)};
   auto& problems = listing.file.problems;
-  problems.insert(problems.begin(), elf->problems.begin(), elf->problems.end());
+  problems.insert(problems.begin(), elf.problems.begin(), elf.problems.end());
   return listing;
 }
 
 }  // namespace
 
 Result<DofListing> list_dof(const std::string& path) {
-  auto opened = file::open_regular_at(AT_FDCWD, path);
-  if (!opened) return tl::unexpected<Error>(std::move(opened.error()));
-  auto listing = worker::Parser::of_this_thread().ask<&parse>(path, opened->get());
-  if (!listing) return fail_while(path, std::move(listing.error()));
-  return listing;
+  auto opened = TRY(file::open_regular_at(AT_FDCWD, path));
+  return TRY_WHILE(path, worker::Parser::of_this_thread().ask<&parse>(path, opened.get()));
 }
 
 }  // namespace vitrine::observe

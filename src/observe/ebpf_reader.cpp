@@ -17,17 +17,14 @@ constexpr milliseconds longest_wait{100};  // between two looks at whether to st
 }  // namespace
 
 Result<std::unique_ptr<LabelReader>> EbpfReader::open(int pid, LabelOptions options) {
-  auto subject = Subject::open(pid, options.limits);
-  if (!subject) return tl::unexpected(std::move(subject.error()));
-  std::unique_ptr<EbpfReader> reader(new EbpfReader(std::move(*subject), std::move(options)));
-  if (auto begun = reader->begin_program(); !begun) return tl::unexpected(begun.error());
+  auto subject = TRY(Subject::open(pid, options.limits));
+  std::unique_ptr<EbpfReader> reader(new EbpfReader(std::move(subject), std::move(options)));
+  TRY(reader->begin_program());
   return std::unique_ptr<LabelReader>(std::move(reader));
 }
 
 Result<void> EbpfReader::begin_program() {
-  auto sampler = SubjectSampler::open(*subject_);
-  if (!sampler) return tl::unexpected(std::move(sampler.error()));
-  sampler_ = std::move(*sampler);
+  sampler_ = TRY(SubjectSampler::open(*subject_));
   counted_ = {};
   return sampler_->sampler().start(options_.sample_hz);
 }
@@ -37,21 +34,16 @@ std::vector<DefinitionInfo> EbpfReader::definitions() const {
 }
 
 Result<Snapshot> EbpfReader::read(milliseconds window) {
-  auto change = subject_->refresh();
-  if (!change) return tl::unexpected(std::move(change.error()));
-  if (*change == Change::program) {
-    if (auto begun = begin_program(); !begun) return tl::unexpected(begun.error());
-  }
+  if (TRY(subject_->refresh()) == Change::program) TRY(begin_program());
   if (subject_->definitions().empty()) return tl::unexpected(subject_->why_none());
-  if (auto told = sampler_->tell_definitions(); !told) return tl::unexpected(told.error());
+  TRY(sampler_->tell_definitions());
 
-  auto sightings = gather(window);
-  if (!sightings) return tl::unexpected(std::move(sightings.error()));
+  auto sightings = TRY(gather(window));
 
   Snapshot snapshot;
   snapshot.notes = subject_->notes();
   report_losses(snapshot);
-  for (auto& [id, sighting] : *sightings) {
+  for (auto& [id, sighting] : sightings) {
     SeenThread thread;
     thread.id.tid = id.first;
     thread.set_name(sighting.comm);
@@ -63,13 +55,10 @@ Result<Snapshot> EbpfReader::read(milliseconds window) {
     }
   }
   // Samples that were taken with knowledge that no longer held show whatever lay there.
-  change = subject_->refresh_definitions();
+  const auto change = subject_->refresh_definitions();
   if (change && *change == Change::none) return snapshot;
   if (!change && change.error().code == ErrorCode::not_found) return snapshot;  // to its very end
-  if (!change) return tl::unexpected(std::move(change.error()));
-  if (*change == Change::program) {
-    if (auto begun = begin_program(); !begun) return tl::unexpected(begun.error());
-  }
+  if (TRY(change) == Change::program) TRY(begin_program());
   snapshot.threads.clear();
   snapshot.notes.push_back(
       "the process changed its libraries or its program: the samples of that time are left out");
@@ -85,14 +74,13 @@ Result<EbpfReader::Sightings> EbpfReader::gather(milliseconds window) {
   for (auto now = begin; now < begin + window; now = Clock::now()) {
     if (options_.stop != nullptr && options_.stop->load()) break;
     const auto left = std::chrono::ceil<milliseconds>(begin + window - now);
-    auto polled = sampler_->sampler().poll(
+    TRY(sampler_->sampler().poll(
         std::min(left, longest_wait), [&](std::span<const std::byte> bytes) {
           const auto sample = bpf::parse_sample(bytes);
           // Older ones lay in the buffer since the last reading.
           if (sample && sampler_->concerns(*sample) && sample->head.time_ns >= begin_ns)
             take(*sample, sightings, bytes_left);
-        });
-    if (!polled) return tl::unexpected(std::move(polled.error()));
+        }));
   }
   return sightings;
 }

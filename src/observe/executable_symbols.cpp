@@ -18,16 +18,14 @@ using SlotNames = std::vector<std::string>;
 
 /// In a worker.
 Result<ExecutableFacts> parse_executable(const SlotNames& names, FileDescriptor descriptor) {
-  const auto file = file::FileMemory::from(std::move(descriptor));
-  if (!file) return tl::unexpected<Error>(file.error());
-  const auto image = elf::read_image(**file, 0);
-  if (!image) return tl::unexpected<Error>(image.error());
-  const auto headers = std::as_bytes(std::span(image->segments));
-  const auto tls = elf::tls_segment(*image);
+  const auto file = TRY(file::FileMemory::from(std::move(descriptor)));
+  const auto image = TRY(elf::read_image(*file, 0));
+  const auto headers = std::as_bytes(std::span(image.segments));
+  const auto tls = elf::tls_segment(image);
   const std::vector<std::string_view> wanted(names.begin(), names.end());
   return ExecutableFacts{{headers.begin(), headers.end()},
                          tls ? *tls : std::nullopt,
-                         elf::find_file_symbols(**file, wanted)};
+                         elf::find_file_symbols(*file, wanted)};
 }
 
 }  // namespace

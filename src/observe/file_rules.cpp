@@ -33,7 +33,7 @@ std::size_t bytes_of(const std::optional<Row>& row) {
 }
 
 bool is_sound(const OpenedRules& opened) {
-  return opened.segments.size() <= limits::file_segments &&
+  return unwind::is_unwound(opened.machine) && opened.segments.size() <= limits::file_segments &&
          opened.problem.size() <= limits::name_bytes;
 }
 bool is_sound(const FoundRules& found) {
@@ -63,7 +63,7 @@ Result<std::shared_ptr<FileRules>> RuleWorker::open(std::shared_ptr<file::FileMe
   std::weak_ptr<FileRules>& known = files_[file->identity()];
   if (auto shared = known.lock()) return shared;
   auto fresh = std::make_shared<FileRules>(shared_from_this(), std::move(file), name, numbers_++);
-  if (auto opened = fresh->open(); !opened) return tl::unexpected<Error>(std::move(opened.error()));
+  TRY(fresh->open());
   if (!fresh->opened_.problem.empty()) report(name, fresh->opened_.problem);
   known = fresh;
   return fresh;
@@ -80,9 +80,7 @@ Result<void> RuleWorker::start() {
   if (worker_ && questions_ % questions_between == 0 && worker_->memory() > worker_bytes)
     worker_.reset();
   if (worker_) return {};
-  auto started = worker::Worker::start("vitrine-frames", limits_.worker, make_rule_service);
-  if (!started) return tl::unexpected<Error>(std::move(started.error()));
-  worker_ = std::move(*started);
+  worker_ = TRY(worker::Worker::start("vitrine-frames", limits_.worker, make_rule_service));
   ++started_;
   closed_.clear();
   return {};
@@ -122,9 +120,8 @@ template <class Answer>
 Result<Answer> FileRules::ask(RuleQuestion::What what, Address address) {
   const auto began = Clock::now();
   const bool opens = what == RuleQuestion::What::open;
-  auto bytes = worker_->ask({what, number_, address, {}}, opens ? file_->descriptor() : -1);
-  if (!bytes) return tl::unexpected<Error>(std::move(bytes.error()));
-  auto answer = pack::unpack<Answer>(*bytes);
+  auto bytes = TRY(worker_->ask({what, number_, address, {}}, opens ? file_->descriptor() : -1));
+  auto answer = pack::unpack<Answer>(bytes);
   if (!answer || !is_sound(*answer)) return worker_->made_no_sense();
   const auto took = Clock::now() - began;
   if (took > slow_answer) slow_ += took;
@@ -136,11 +133,9 @@ Result<Answer> FileRules::ask(RuleQuestion::What what, Address address) {
 }
 
 Result<void> FileRules::open() {
-  if (auto started = worker_->start(); !started) return started;
-  auto opened = ask<Result<OpenedRules>>(RuleQuestion::What::open, 0);
-  if (!opened) return tl::unexpected<Error>(std::move(opened.error()));
-  if (!*opened) return tl::unexpected<Error>(std::move(opened->error()));
-  if (opened_in_ == 0) opened_ = std::move(**opened);
+  TRY(worker_->start());
+  auto opened = TRY(TRY(ask<Result<OpenedRules>>(RuleQuestion::What::open, 0)));
+  if (opened_in_ == 0) opened_ = std::move(opened);
   opened_in_ = worker_->started_;
   return {};
 }

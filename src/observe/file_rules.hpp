@@ -78,7 +78,7 @@ class FileRules final : public unwind::RuleSource {
   FileRules& operator=(const FileRules&) = delete;
   ~FileRules() override;
 
-  [[nodiscard]] unwind::Machine machine() const override { return opened_.machine; }
+  [[nodiscard]] Machine machine() const override { return opened_.machine; }
   unwind::Rule rule(Address address) override;
   const unwind::Row* row(Address address) override;
 

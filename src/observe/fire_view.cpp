@@ -1,25 +1,10 @@
 #include "observe/fire_view.hpp"
 
-#include <span>
-
+#include "base/hex.hpp"
 #include "format/redact.hpp"
 #include "probe/redact.hpp"
 
 namespace vitrine::observe {
-namespace {
-
-std::string hex_of(std::span<const std::uint8_t> id) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string text;
-  for (const std::uint8_t byte : id) {
-    text += digits[byte >> 4];
-    text += digits[byte & 15];
-  }
-  return text;
-}
-
-}  // namespace
-
 const DisplayedLabels& RedactedLabels::of(const DisplayedLabels& labels,
                                           const Redaction& redaction) {
   constexpr std::size_t most = 4096;  // sets that threads have in force at about one time
@@ -33,7 +18,7 @@ const DisplayedLabels& RedactedLabels::of(const DisplayedLabels& labels,
 }
 
 std::optional<std::string_view> FireView::Labels::value(std::string_view key) const {
-  for (const format::Label& label : set_.labels)
+  for (const format::Label& label : set_->labels)
     if (label.key == key) return label.value;
   return std::nullopt;
 }
@@ -41,29 +26,34 @@ std::optional<std::string_view> FireView::Labels::value(std::string_view key) co
 FireView::FireView(const bpf::Fire& fire, const TraceProgram& program,
                    const DisplayedLabels& labels)
     : fire_(fire),
-      fired_(labels),
+      fired_(&labels),
       labels_(labels.set),
       values_(program.values(fire)),
       comm_(fire.comm()) {
-  if (labels.set.trace) {
-    trace_id_ = hex_of(labels.set.trace->trace_id);
-    span_id_ = hex_of(labels.set.trace->span_id);
-  }
+  take_ids();
   query_.probe = program.probe();
   query_.values = values_;
   query_.labels = &labels_;
   query_.comm = comm_;
-  query_.trace_id = trace_id_;
-  query_.span_id = span_id_;
   query_.time_ns = fire.head.moment.time_ns;
   query_.pid = fire.head.moment.pid;
   query_.tid = fire.head.moment.tid;
   query_.cpu = fire.head.moment.cpu;
 }
 
-FireView::FireView(const bpf::Fire& fire, const TraceProgram& program,
-                   const DisplayedLabels& redacted, const Redaction& redaction)
-    : FireView(fire, program, redacted) {
+void FireView::take_ids() {
+  const auto& trace = fired_->set.trace;
+  trace_id_ = trace ? hex_text(trace->trace_id) : std::string();
+  span_id_ = trace ? hex_text(trace->span_id) : std::string();
+  query_.trace_id = trace_id_;
+  query_.span_id = span_id_;
+}
+
+void FireView::redact(const TraceProgram& program, const DisplayedLabels& labels,
+                      const Redaction& redaction) {
+  fired_ = &labels;
+  labels_ = Labels(labels.set);
+  take_ids();
   for (std::uint32_t slot = 0; slot < values_.size(); ++slot)
     if (program.hides(slot)) values_[slot] = probe::redacted(values_[slot], redaction);
   // Ids of which one is hidden are labels.
@@ -94,9 +84,9 @@ TraceEvent FireView::event(const TraceProgram& program, const ProbeFile& file, A
       event.arguments.push_back({shown.name, shown.format, std::move(*value)});
     else
       event.arguments.push_back({shown.name, shown.format, std::nullopt});
-  event.labels = &fired_.set;
-  event.labels_id = fired_.id;
-  event.labels_error = fired_.error;
+  event.labels = &fired_->set;
+  event.labels_id = fired_->id;
+  event.labels_error = fired_->error;
   event.cut = (fire_.head.moment.flags & VITRINE_FIRE_CUT) != 0;
   return event;
 }

@@ -26,9 +26,11 @@ class FireView {
  public:
   /// As it was: what conditions ask.
   FireView(const bpf::Fire& fire, const TraceProgram& program, const DisplayedLabels& labels);
-  /// As it may be shown. `redacted`: its labels, hidden already.
-  FireView(const bpf::Fire& fire, const TraceProgram& program, const DisplayedLabels& redacted,
-           const Redaction& redaction);
+
+  /// Makes it what may be shown. `labels`: its own, of which some values are hidden.
+  void redact(const TraceProgram& program, const DisplayedLabels& labels,
+              const Redaction& redaction);
+
   FireView(const FireView&) = delete;
   FireView& operator=(const FireView&) = delete;
 
@@ -38,17 +40,19 @@ class FireView {
                                  Address site) const;
 
  private:
+  void take_ids();
+
   class Labels final : public query::Labels {
    public:
-    explicit Labels(const format::LabelSet& set) : set_(set) {}
+    explicit Labels(const format::LabelSet& set) : set_(&set) {}
     std::optional<std::string_view> value(std::string_view key) const override;
 
    private:
-    const format::LabelSet& set_;
+    const format::LabelSet* set_;
   };
 
   const bpf::Fire& fire_;
-  const DisplayedLabels& fired_;
+  const DisplayedLabels* fired_;
   Labels labels_;
   std::vector<probe::Value> values_;
   std::string comm_, trace_id_, span_id_;

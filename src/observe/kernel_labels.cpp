@@ -112,14 +112,7 @@ KernelReading decode_kernel_slot(Subject& subject, const Definition& definition,
       format::slot_is_pointer(definition.format) ? process.untag(slot.value) : slot.address;
   ChunkMemory sampled(slot.chunks);
   const auto decode_from = [&](Memory& memory) {
-    auto decoded = format::decode_record(definition.format, memory, record,
-                                         subject.decode_context(definition, bytes_left));
-    if (decoded && decoded->needs_key_map_refresh) {
-      subject.refresh_keys(definition, slot.thread_pointer);
-      decoded = format::decode_record(definition.format, memory, record,
-                                      subject.decode_context(definition, bytes_left));
-    }
-    return std::move(decoded).map([](format::Decoded&& done) { return std::move(done.set); });
+    return subject.decode(definition, memory, record, slot.thread_pointer, bytes_left);
   };
   auto decoded = decode_from(sampled);
   if (sufficed(sampled, definition.format, decoded)) return {std::move(decoded), true};

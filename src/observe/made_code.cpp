@@ -12,7 +12,7 @@ std::string MadeCode::refresh(int root, pid_t inner_pid, uid_t owner) {
   if (!part && part.error().code == ErrorCode::not_found) return {};
   if (!part) return fmt::format("/tmp/perf-{}.map: not used: {}", inner_pid, part.error().message);
   if (part->anew) map_ = {};
-  map_.add(part->text);
+  if (!part->text.empty()) map_.add(part->text);  // else its index stays
   if (!map_.full()) return {};
   return fmt::format("/tmp/perf-{}.map: too long: only its first part is used", inner_pid);
 }

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "base/hex.hpp"
 #include "bpf/thread_iterator.hpp"
 #include "observe/clock.hpp"
 #include "observe/presumed_definitions.hpp"
@@ -60,22 +61,6 @@ std::uint16_t record_key(const format::KeyMap* keys, const std::string& key) {
   const auto found = std::find(keys->names.begin(), keys->names.end(), key);
   return found == keys->names.end() ? std::uint16_t{0}
                                     : static_cast<std::uint16_t>(found - keys->names.begin() + 1);
-}
-
-template <std::size_t Size>
-bool parse_hex(std::string_view text, std::array<std::uint8_t, Size>& into) {
-  if (text.size() != 2 * Size) return false;
-  const auto digit = [](char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-  };
-  for (std::size_t i = 0; i < Size; ++i) {
-    const int high = digit(text[2 * i]);
-    const int low = digit(text[2 * i + 1]);
-    if (high < 0 || low < 0) return false;
-    into[i] = static_cast<std::uint8_t>(16 * high + low);
-  }
-  return true;
 }
 
 }  // namespace

@@ -23,12 +23,6 @@ constexpr std::array<Slot, 3> slots{{
     {abi::thread_context::slot_symbol, format::Format::otel_thread_ctx_v1},
 }};
 
-#if defined(__x86_64__)
-constexpr target::Machine here = target::Machine::x86_64;
-#else
-constexpr target::Machine here = target::Machine::aarch64;
-#endif
-
 }  // namespace
 
 std::vector<Definition> presumed_definitions(file::FileMemory& file) {
@@ -42,8 +36,8 @@ std::vector<Definition> presumed_definitions(file::FileMemory& file) {
     if (!symbol || symbol->type != STT_TLS) continue;
     Definition definition;
     definition.format = slots[i].format;
-    definition.location =
-        target::StaticTls{target::executable_tls_offset(here, *facts->tls, symbol->value)};
+    definition.location = target::StaticTls{
+        target::executable_tls_offset(native_machine, *facts->tls, symbol->value)};
     definitions.push_back(std::move(definition));
   }
   return definitions;

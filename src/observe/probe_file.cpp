@@ -12,7 +12,6 @@
 #include "elf/build_id.hpp"
 #include "elf/functions.hpp"
 #include "elf/section_bytes.hpp"
-#include "observe/probe_machine.hpp"
 #include "probe/dof_probes.hpp"
 #include "probe/packed.hpp"
 #include "probe/site_address.hpp"
@@ -228,17 +227,15 @@ class Reader {
 
 /// In a worker.
 Result<ProbeFile> parse_probes(const FileQuestion& question, FileDescriptor descriptor) {
-  auto file = file::FileMemory::from(std::move(descriptor));
-  if (!file) return tl::unexpected<Error>(std::move(file.error()));
-  const auto elf = elf::read_file(**file);
-  if (!elf) return tl::unexpected<Error>(elf.error());
+  auto file = TRY(file::FileMemory::from(std::move(descriptor)));
+  const auto elf = TRY(elf::read_file(*file));
   ProbeFile found;
-  found.build_id = elf::hex_build_id(**file, *elf);
-  found.encoding = elf->encoding;
-  found.machine = probe_machine(elf->machine);
-  for (const elf::Segment& segment : elf->segments)
+  found.build_id = elf::hex_build_id(*file, elf);
+  found.encoding = elf.encoding;
+  found.machine = machine_of(elf.machine);
+  for (const elf::Segment& segment : elf.segments)
     if (segment.type == PT_LOAD && (segment.flags & PF_X) != 0) found.code.push_back(segment);
-  Reader(found, **file, *elf, question.debug).read(question.functions);
+  Reader(found, *file, elf, question.debug).read(question.functions);
   return found;
 }
 
@@ -253,11 +250,10 @@ auto fields(T& found) {
 
 Result<ProbeFile> read_probe_file(std::shared_ptr<file::FileMemory> file, std::string path,
                                   const symbol::DebugPlaces& places, const ProbeDetail& detail) {
-  auto found = worker::Parser::of_this_thread().ask<&parse_probes>(
-      {places.search(), detail.functions}, file->descriptor(), places.open());
-  if (!found) return found;
-  found->path = std::move(path);
-  found->file = std::move(file);
+  auto found = TRY(worker::Parser::of_this_thread().ask<&parse_probes>(
+      {places.search(), detail.functions}, file->descriptor(), places.open()));
+  found.path = std::move(path);
+  found.file = std::move(file);
   return found;
 }
 

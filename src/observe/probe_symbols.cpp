@@ -25,7 +25,7 @@ auto fields(T& named) {
 }
 
 struct ArgumentsQuestion {
-  probe::Machine machine{};
+  Machine machine{};
   symbol::DebugSearch debug;
   std::vector<Named> arguments;
 };
@@ -45,12 +45,10 @@ bool is_unresolved(const Compiled& operand) {
 /// In a worker.
 Result<std::vector<Compiled>> parse_arguments(const ArgumentsQuestion& question,
                                               FileDescriptor descriptor) {
-  const auto file = file::FileMemory::from(std::move(descriptor));
-  if (!file) return tl::unexpected<Error>(file.error());
-  const auto elf = elf::read_file(**file);
-  if (!elf) return tl::unexpected<Error>(elf.error());
+  const auto file = TRY(file::FileMemory::from(std::move(descriptor)));
+  const auto elf = TRY(elf::read_file(*file));
   std::unique_ptr<symbol::DebugFile> debug;
-  probe::FileSymbols symbols(**file, *elf);
+  probe::FileSymbols symbols(*file, elf);
   std::vector<Compiled> all;
   const auto compile = [&](const Named& named) {
     auto at = symbols.at(named.site);
@@ -58,7 +56,7 @@ Result<std::vector<Compiled>> parse_arguments(const ArgumentsQuestion& question,
   };
   for (const Named& named : question.arguments) all.push_back(compile(named));
   if (std::ranges::none_of(all, is_unresolved)) return all;
-  debug = symbol::find_debug_file(**file, *elf, elf::hex_build_id(**file, *elf), question.debug);
+  debug = symbol::find_debug_file(*file, elf, elf::hex_build_id(*file, elf), question.debug);
   if (debug == nullptr) return all;
   symbols.add_debug_file(*debug->memory, debug->elf);
   for (std::size_t i = 0; i < all.size(); ++i)

@@ -52,22 +52,20 @@ std::string ProbeFile::attach_path() const {
 }
 
 Result<std::shared_ptr<const ProbeFile>> ProbeFiles::open(const std::string& path) {
-  auto file = file::open_regular_at(AT_FDCWD, path);
-  if (!file) return tl::unexpected<Error>(std::move(file.error()));
-  return take(std::move(*file), path, {});
+  auto file = TRY(file::open_regular_at(AT_FDCWD, path));
+  return take(std::move(file), path, {});
 }
 
 Result<std::shared_ptr<const ProbeFile>> ProbeFiles::take(FileDescriptor file,
                                                           const std::string& path,
                                                           std::vector<int> roots) {
-  auto memory = file::FileMemory::from(std::move(file));
-  if (!memory) return fail_while(path, std::move(memory.error()));
-  const auto identity = (*memory)->identity();
+  auto memory = TRY_WHILE(path, file::FileMemory::from(std::move(file)));
+  const auto identity = memory->identity();
   const auto known = known_.find(identity);
   if (known != known_.end()) return known->second;
-  symbol::DebugPlaces places{{}, roots.empty() ? path_of(**memory) : path};
+  symbol::DebugPlaces places{{}, roots.empty() ? path_of(*memory) : path};
   places.roots = std::move(roots);
-  auto found = read_probe_file(std::move(*memory), path, places, detail_);
+  auto found = read_probe_file(std::move(memory), path, places, detail_);
   if (!found)
     return known_.emplace(identity, fail_while(path, std::move(found.error()))).first->second;
   if (found->probes.empty()) found->file.reset();
@@ -76,13 +74,12 @@ Result<std::shared_ptr<const ProbeFile>> ProbeFiles::take(FileDescriptor file,
 }
 
 Result<ProcessProbes> ProbeFiles::of_process(int pid) {
-  const auto directory = target::ProcessDirectory::open(pid);
-  if (!directory) return tl::unexpected<Error>(directory.error());
-  const int dir = directory->fd.get();
+  const auto directory = TRY(target::ProcessDirectory::open(pid));
+  const int dir = directory.fd.get();
   const auto files = target::executable_files(dir);
   if (!files && files.error().code == ErrorCode::not_permitted)
     return tl::unexpected<Error>(target::access_refused(pid, dir, "list the probes of"));
-  if (!files) return fail_while(fmt::format("process {}", pid), files.error());
+  TRY_WHILE(fmt::format("process {}", pid), files);
   if (files->empty())
     return fail(
         ErrorCode::not_found,

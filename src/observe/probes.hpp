@@ -22,7 +22,7 @@ struct ProbeFile {
   std::shared_ptr<file::FileMemory> file;
   std::string build_id;  ///< lower-case hex; empty: it has none
   elf::Encoding encoding;
-  probe::Machine machine = probe::Machine::other;
+  Machine machine = Machine::other;
   std::vector<elf::Segment> code;     ///< what of it is loaded to be executed
   std::vector<probe::Probe> probes;   ///< by provider and name; sites by address
   std::size_t tombstones = 0;         ///< whose code the linker has left out: not listed

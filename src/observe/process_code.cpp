@@ -20,9 +20,8 @@ constexpr std::uint64_t vdso_bytes = 1U << 20;  // two to four pages
 
 /// The vdso is an ELF file that only memory has.
 Result<target::FileDescriptor> copy_image(int proc_dir, const target::Mapping& mapping) {
-  const auto live = target::live_thread(proc_dir);
-  if (!live) return tl::unexpected<Error>(live.error());
-  target::ProcessMemory memory(*live, proc_dir, ~Address{0});
+  const auto live = TRY(target::live_thread(proc_dir));
+  target::ProcessMemory memory(live, proc_dir, ~Address{0});
   const std::uint64_t size = std::min(mapping.end - mapping.start, vdso_bytes);
   std::vector<std::byte> bytes(static_cast<std::size_t>(size));
   const std::size_t got = memory.read_some(mapping.start, bytes);
@@ -89,11 +88,10 @@ CodeReader::File CodeReader::file_of(int proc_dir, const target::Mapping& mappin
 }
 
 Result<ProcessCode> CodeReader::read(int proc_dir) {
-  auto mappings = target::executable_mappings(proc_dir);
-  if (!mappings) return tl::unexpected<Error>(std::move(mappings.error()));
+  auto mappings = TRY(target::executable_mappings(proc_dir));
   std::vector<unwind::Region> regions;
   std::vector<File> files;
-  for (const target::Mapping& mapping : *mappings) {
+  for (const target::Mapping& mapping : mappings) {
     files.push_back(file_of(proc_dir, mapping));
     unwind::Region region{mapping.start, mapping.end, 0, nullptr};
     const auto rules = files.back() ? files.back()->rules : nullptr;
@@ -103,7 +101,7 @@ Result<ProcessCode> CodeReader::read(int proc_dir) {
     }
     regions.push_back(std::move(region));
   }
-  return ProcessCode{unwind::CodeMap(std::move(regions)), std::move(*mappings), std::move(files)};
+  return ProcessCode{unwind::CodeMap(std::move(regions)), std::move(mappings), std::move(files)};
 }
 
 void CodeReader::forget_unused() {

@@ -85,14 +85,19 @@ std::string container_id(std::string_view cgroup) {
   return id;
 }
 
-ProcessFacts read_facts(pid_t pid, int proc_dir) {
+ProcessFacts read_identity(int proc_dir) {
   ProcessFacts facts;
-  if (const auto line = target::read_file_at(proc_dir, "stat", target::proc_file_bytes))
-    if (const auto stat = target::parse_stat(*line)) facts.command = stat->comm;
   if (const auto status = target::read_file_at(proc_dir, "status", target::proc_file_bytes)) {
     facts.owner = last_number(*status, "Uid", facts.owner);
     facts.inner_pid = last_number(*status, "NSpid", facts.inner_pid);
   }
+  return facts;
+}
+
+ProcessFacts read_facts(pid_t pid, int proc_dir) {
+  ProcessFacts facts = read_identity(proc_dir);
+  if (const auto line = target::read_file_at(proc_dir, "stat", target::proc_file_bytes))
+    if (const auto stat = target::parse_stat(*line)) facts.command = stat->comm;
   facts.executable = executable_path(proc_dir);
   if (const auto cgroup = target::read_file_at(proc_dir, "cgroup", target::proc_file_bytes))
     facts.container = container_id(*cgroup);

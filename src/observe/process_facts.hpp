@@ -20,6 +20,9 @@ struct ProcessFacts {
   std::vector<profile::Attribute> context;  ///< resource attributes that it publishes (OTEP-4719)
 };
 
+/// Its `inner_pid` and `owner` alone: what the file of its JIT symbols is found by.
+ProcessFacts read_identity(int proc_dir);
+
 /// What cannot be had stays empty: the process may be gone, or another user's. `proc_dir`:
 /// descriptor of /proc/PID.
 ProcessFacts read_facts(pid_t pid, int proc_dir);

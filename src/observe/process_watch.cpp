@@ -34,8 +34,7 @@ Result<void> ProcessWatch::launch(const std::vector<std::string>& command) {
     listener_.note(held.error().message + ": what it does first may be missed");
     held = Launched::start(command);
   }
-  if (!held) return tl::unexpected(std::move(held.error()));
-  launched_ = std::move(*held);
+  launched_ = TRY(std::move(held));
   return processes_.add(launched_->pid());
 }
 

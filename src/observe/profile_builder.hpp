@@ -9,8 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/interner.hpp"
 #include "bpf/profiler.hpp"
-#include "observe/interner.hpp"
 #include "observe/moment_labels.hpp"
 #include "observe/sampled_program.hpp"
 #include "profile/profile.hpp"

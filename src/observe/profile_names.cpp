@@ -8,6 +8,8 @@
 #include <span>
 #include <utility>
 
+#include "base/hex.hpp"
+#include "base/interner.hpp"
 #include "base/limits.hpp"
 #include "elf/build_id.hpp"
 #include "elf/file.hpp"
@@ -29,44 +31,40 @@ constexpr std::size_t most_kernel_notes = 64 * 1024;
 using profile::Index;
 using profile::none;
 
+struct FunctionHash {
+  std::size_t operator()(const profile::Function& function) const {
+    constexpr std::hash<std::string_view> text;
+    return mix(mix(text(function.name), text(function.system_name)),
+               text(function.file) + function.start_line);
+  }
+};
+
 /// Functions of a profile, each once.
 class Functions {
  public:
   profile::Line line_of(const symbol::Frame& frame) {
-    profile::Function function{frame.name, frame.system_name, frame.file, frame.start_line};
-    const auto [known, is_new] =
-        known_.emplace(std::move(function), static_cast<Index>(known_.size()));
-    return {known->second, frame.line};
+    return {
+        all_.add(profile::Function{frame.name, frame.system_name, frame.file, frame.start_line}),
+        frame.line};
   }
-
-  std::vector<profile::Function> take() {
-    std::vector<profile::Function> functions(known_.size());
-    while (!known_.empty()) {
-      auto node = known_.extract(known_.begin());
-      functions[node.mapped()] = std::move(node.key());
-    }
-    return functions;
-  }
+  std::vector<profile::Function> take() { return all_.take(); }
 
  private:
-  std::map<profile::Function, Index> known_;
+  Interner<profile::Function, FunctionHash> all_;
 };
 
 /// Of the running kernel; empty: it tells none.
 std::string kernel_build_id() {
   const auto notes = target::read_file_at(AT_FDCWD, "/sys/kernel/notes", most_kernel_notes);
   if (!notes) return {};
-  return elf::build_id_text(
-      elf::build_id(std::as_bytes(std::span<const char>(*notes)), elf::Encoding{}, 4));
+  return hex_text(elf::build_id(std::as_bytes(std::span<const char>(*notes)), elf::Encoding{}, 4));
 }
 
 /// In a worker. Empty: it has none.
 Result<std::string> read_build_id(const worker::Nothing&, FileDescriptor descriptor) {
-  const auto file = file::FileMemory::from(std::move(descriptor));
-  if (!file) return tl::unexpected<Error>(file.error());
-  const auto elf = elf::read_file(**file);
-  if (!elf) return tl::unexpected<Error>(elf.error());
-  return elf::hex_build_id(**file, *elf);
+  const auto file = TRY(file::FileMemory::from(std::move(descriptor)));
+  const auto elf = TRY(elf::read_file(*file));
+  return elf::hex_build_id(*file, elf);
 }
 
 /// The places that one file has a name for.

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/notes.hpp"
 #include "bpf/profiler.hpp"
 #include "observe/clock.hpp"
 #include "observe/moment_labels.hpp"
-#include "observe/notes.hpp"
 #include "observe/process_watch.hpp"
 #include "observe/profile_builder.hpp"
 #include "observe/profile_names.hpp"
@@ -104,17 +104,15 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
 };
 
 Result<void> LiveProfiling::begin() {
-  if (auto valid = check(); !valid) return valid;
+  TRY(check());
   // Before anything is looked at, so that what happens meanwhile is not missed.
   watch_.emplace(static_cast<ProcessWatch::Listener&>(*this), options_.follow);
-  for (const pid_t pid : options_.pids)
-    if (auto added = watch_->add(pid); !added) return added;
-  if (auto opened = open_profiler(); !opened) return opened;
-  if (!options_.command.empty())
-    if (auto launched = watch_->launch(options_.command); !launched) return launched;
+  for (const pid_t pid : options_.pids) TRY(watch_->add(pid));
+  TRY(open_profiler());
+  if (!options_.command.empty()) TRY(watch_->launch(options_.command));
   for (const pid_t pid : watch_->all()) look_at(pid);
   begin_interval(now_ns(CLOCK_MONOTONIC));
-  if (auto started = profiler_->start(); !started) return started;
+  TRY(profiler_->start());
   return watch_->launched() != nullptr ? begin_launched() : Result<void>{};
 }
 
@@ -148,9 +146,7 @@ Result<void> LiveProfiling::open_profiler() {
   options.follow = options_.follow;
   options.kernel_stacks = options_.kernel_frames;
   options.stack_bytes = options_.stack_bytes;
-  auto profiler = bpf::Profiler::open(options);
-  if (!profiler) return tl::unexpected(std::move(profiler.error()));
-  profiler_ = std::move(*profiler);
+  profiler_ = TRY(bpf::Profiler::open(options));
   if (const auto& why = profiler_->blind_to_waiting())
     note("threads that wait since before the profile are not seen until they run: " + why->message);
   labels_.emplace(*profiler_, options_.limits, std::vector<query::Selected>{});
@@ -207,11 +203,10 @@ Result<void> LiveProfiling::poll(milliseconds timeout) {
     watch_->look_again();
     const auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
     watch_->wait(std::clamp(left, milliseconds(0), rest_));
-    const auto taken = take_samples(milliseconds(0));
-    if (!taken) return tl::unexpected(taken.error());
-    if (*taken > many_samples)
+    const auto taken = TRY(take_samples(milliseconds(0)));
+    if (taken > many_samples)
       rest_ = std::max(rest_ / 2, shortest_rest);
-    else if (*taken < many_samples / 4)
+    else if (taken < many_samples / 4)
       rest_ = std::min(rest_ * 2, longest_rest);
     if (options_.stop != nullptr && options_.stop->load()) break;
   } while (Clock::now() < end);
@@ -260,7 +255,7 @@ profile::Index LiveProfiling::stack_of(SampledPrograms::Program& program,
     locations.push_back(builder_.kernel_place(sample.kernel_stack[n] - (n == 0 ? 0 : 1)));
   auto end = profile::StackEnd::outermost;
   if (!is_kernel_thread(sample)) {
-    const auto registers = unwind::from_pt_regs(unwind::native_machine, sample.registers);
+    const auto registers = unwind::from_pt_regs(native_machine, sample.registers);
     frames_.clear();
     end = profile::StackEnd::no_rule;
     if (registers) {
@@ -329,7 +324,7 @@ std::vector<std::string> LiveProfiling::take_notes() {
 
 Result<std::unique_ptr<Profiling>> Profiling::open(ProfilingOptions options) {
   auto profiling = std::make_unique<LiveProfiling>(std::move(options));
-  if (auto begun = profiling->begin(); !begun) return tl::unexpected(std::move(begun.error()));
+  TRY(profiling->begin());
   return profiling;
 }
 

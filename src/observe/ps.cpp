@@ -146,41 +146,38 @@ std::size_t count_probes(pid_t pid, ProbeFiles& files) {
 /// What one process has on display; nullopt: nothing. Errors: as Process::open.
 Result<std::optional<Found>> look_at(pid_t pid, std::string comm, const ListOptions& options,
                                      Known& known) {
-  auto process = target::Process::open(pid);
-  if (!process) return tl::unexpected(std::move(process.error()));
+  auto process = TRY(target::Process::open(pid));
   Found found;
   std::optional<format::ThreadSchema> schema;
-  look_at_context(*process, found, options.redaction, schema);
-  look_at_labels(*process, found, schema, known.executables);
-  if (auto why = process->memory().withheld(); !why.empty())
+  look_at_context(process, found, options.redaction, schema);
+  look_at_labels(process, found, schema, known.executables);
+  if (auto why = process.memory().withheld(); !why.empty())
     found.publisher.problems.push_back(std::move(why));
   const Publisher& publisher = found.publisher;
   const bool publishes =
       !publisher.formats.empty() || publisher.has_context || !publisher.problems.empty();
   if (publishes || options.with_probes) found.publisher.probes = count_probes(pid, known.probes);
   if (!publishes && publisher.probes == 0) return std::nullopt;
-  const auto tids = target::thread_ids(process->proc_dir());
-  if (!tids) return tl::unexpected(tids.error());
+  const auto tids = TRY(target::thread_ids(process.proc_dir()));
   found.publisher.pid = pid;
   found.publisher.comm = std::move(comm);
-  found.publisher.threads = tids->size();
-  found.identity = process->identity();
-  found.parent = parent_of(process->proc_dir());
+  found.publisher.threads = tids.size();
+  found.identity = process.identity();
+  found.parent = parent_of(process.proc_dir());
   return found;
 }
 
 }  // namespace
 
 Result<PublisherList> list_publishers(const ListOptions& options) {
-  const auto pids = processes();
-  if (!pids) return tl::unexpected(pids.error());
+  const auto pids = TRY(processes());
   PublisherList list;
   std::vector<Found> found;
   Known known;
-  for (const pid_t pid : *pids) {
+  for (const pid_t pid : pids) {
     const auto line =
         target::read_file_at(AT_FDCWD, fmt::format("/proc/{}/stat", pid), target::proc_file_bytes);
-    const auto stat = line ? target::parse_stat(*line) : tl::unexpected(line.error());
+    const auto stat = line.and_then(target::parse_stat);
     if (!stat || stat->kernel_thread()) continue;
     auto looked = look_at(pid, stat->comm, options, known);
     if (!looked && looked.error().code == ErrorCode::not_found) continue;  // it has ended

@@ -14,9 +14,8 @@ constexpr int seize_attempts = 5;
 }  // namespace
 
 Result<std::unique_ptr<LabelReader>> PtraceReader::open(int pid, LabelOptions options) {
-  auto subject = Subject::open(pid, options.limits);
-  if (!subject) return tl::unexpected(std::move(subject.error()));
-  return std::unique_ptr<LabelReader>(new PtraceReader(std::move(*subject), std::move(options)));
+  auto subject = TRY(Subject::open(pid, options.limits));
+  return std::unique_ptr<LabelReader>(new PtraceReader(std::move(subject), std::move(options)));
 }
 
 std::vector<DefinitionInfo> PtraceReader::definitions() const {
@@ -26,7 +25,7 @@ std::vector<DefinitionInfo> PtraceReader::definitions() const {
 Result<Snapshot> PtraceReader::read(std::chrono::milliseconds) {
   auto change = subject_->refresh();
   for (int attempt = 0; attempt < seize_attempts; ++attempt) {
-    if (!change) return tl::unexpected(std::move(change.error()));
+    TRY(change);
     if (subject_->definitions().empty()) return tl::unexpected(subject_->why_none());
     auto snapshot = visit_threads();
     if (!snapshot) return snapshot;
@@ -39,11 +38,10 @@ Result<Snapshot> PtraceReader::read(std::chrono::milliseconds) {
 }
 
 Result<Snapshot> PtraceReader::visit_threads() {
-  auto listed = target::threads(subject_->process().proc_dir());
-  if (!listed) return tl::unexpected(std::move(listed.error()));
+  auto listed = TRY(target::threads(subject_->process().proc_dir()));
   std::vector<SeenThread> threads;
   std::vector<pid_t> tids;
-  for (const target::Thread& thread : *listed) {
+  for (const target::Thread& thread : listed) {
     if (!wanted(options_, thread.id.tid)) continue;
     SeenThread& seen = threads.emplace_back();
     seen.id = thread.id;

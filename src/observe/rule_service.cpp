@@ -31,15 +31,13 @@ class RuleService final : public worker::Service {
 
  private:
   Result<OpenedRules> open(std::uint32_t number, FileDescriptor file) {
-    auto memory = file::FileMemory::from(std::move(file));
-    if (!memory) return tl::unexpected<Error>(std::move(memory.error()));
-    auto table = unwind::FrameTable::open(std::move(*memory));
-    if (!table) return tl::unexpected<Error>(std::move(table.error()));
-    OpenedRules opened{(*table)->machine(), {}, (*table)->problem().substr(0, limits::name_bytes)};
-    for (const elf::Segment& segment : (*table)->segments())
+    auto memory = TRY(file::FileMemory::from(std::move(file)));
+    auto table = TRY(unwind::FrameTable::open(std::move(memory)));
+    OpenedRules opened{table->machine(), {}, table->problem().substr(0, limits::name_bytes)};
+    for (const elf::Segment& segment : table->segments())
       if (segment.type == PT_LOAD && (segment.flags & PF_X) != 0)
         opened.segments.push_back(segment);
-    tables_[number] = std::move(*table);
+    tables_[number] = std::move(table);
     return opened;
   }
 

@@ -25,7 +25,7 @@ struct RuleQuestion {
 };
 
 struct OpenedRules {
-  unwind::Machine machine = unwind::Machine::x86_64;
+  Machine machine = Machine::x86_64;
   std::vector<elf::Segment> segments;  ///< those that are executed
   std::string problem;                 ///< what of the CFI could not be used; empty: nothing
 };

@@ -5,18 +5,16 @@
 namespace vitrine::observe {
 
 Result<std::unique_ptr<SubjectSampler>> SubjectSampler::open(Subject& subject) {
-  auto iterator = bpf::ThreadIterator::open(subject.process().pidfd());
-  if (!iterator) return tl::unexpected(std::move(iterator.error()));
+  auto iterator = TRY(bpf::ThreadIterator::open(subject.process().pidfd()));
   std::vector<vitrine_thread> threads;
-  if (auto listed = (*iterator)->read(threads); !listed) return tl::unexpected(listed.error());
+  TRY(iterator->read(threads));
   if (threads.empty()) return fail(ErrorCode::not_found, "the process has ended");
-  auto sampler = bpf::Sampler::open();
-  if (!sampler) return tl::unexpected(std::move(sampler.error()));
+  auto sampler = TRY(bpf::Sampler::open());
 
-  std::unique_ptr<SubjectSampler> made(new SubjectSampler(subject, std::move(*sampler)));
+  std::unique_ptr<SubjectSampler> made(new SubjectSampler(subject, std::move(sampler)));
   made->kernel_tgid_ = threads.front().kernel_tgid;
   made->pid_level_ = threads.front().pid_level;
-  if (auto told = made->tell_definitions(); !told) return tl::unexpected(told.error());
+  TRY(made->tell_definitions());
   return made;
 }
 

@@ -24,9 +24,8 @@ std::vector<bool> trusted_contents(const Readings& readings, const std::vector<b
 }  // namespace
 
 Result<std::unique_ptr<LabelReader>> SnapshotReader::open(int pid, LabelOptions options) {
-  auto subject = Subject::open(pid, options.limits);
-  if (!subject) return tl::unexpected(std::move(subject.error()));
-  return std::unique_ptr<LabelReader>(new SnapshotReader(std::move(*subject), std::move(options)));
+  auto subject = TRY(Subject::open(pid, options.limits));
+  return std::unique_ptr<LabelReader>(new SnapshotReader(std::move(subject), std::move(options)));
 }
 
 void SnapshotReader::begin_program() {
@@ -60,18 +59,16 @@ Result<std::vector<Since>> SnapshotReader::since_listed(std::span<const SeenThre
 Result<Snapshot> SnapshotReader::read(std::chrono::milliseconds) {
   auto change = subject_->refresh();
   for (int attempt = 0; attempt < snapshot_attempts; ++attempt) {
-    if (!change) return tl::unexpected(std::move(change.error()));
+    TRY(change);
     if (*change == Change::program) begin_program();
     if (*change != Change::none) slots_ = std::make_unique<SlotReader>(*subject_);
     if (subject_->definitions().empty()) return tl::unexpected(subject_->why_none());
 
-    auto threads = list();
-    if (!threads) return tl::unexpected(std::move(threads.error()));
+    auto threads = TRY(list());
     std::size_t bytes_left = limits::within_hard_caps(options_.limits).bytes_per_snapshot;
-    Readings readings = slots_->read(*threads, bytes_left);
-    const auto since = since_listed(*threads, readings);
-    if (!since) return tl::unexpected(std::move(since.error()));
-    Snapshot snapshot = assemble(*threads, std::move(readings), *since, bytes_left);
+    Readings readings = slots_->read(threads, bytes_left);
+    const auto since = TRY(since_listed(threads, readings));
+    Snapshot snapshot = assemble(threads, std::move(readings), since, bytes_left);
 
     // What was found out before the reading must have held to its end.
     change = subject_->refresh_definitions();

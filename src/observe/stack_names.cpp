@@ -16,6 +16,13 @@ constexpr std::size_t most_processes = 4096;
 constexpr std::size_t most_pages = 1024;  // that are known to be in no file, of one process
 constexpr Address page_bytes = 4096;
 
+/// For one question about a file. Fires wait for its answer: a file whose debug information takes longer is
+/// named by its symbol table.
+constexpr std::chrono::seconds longest_naming{2};
+
+/// How often JIT symbols are read again: to see what replaced them, or one that is missing.
+constexpr std::chrono::milliseconds made_interval{1000}, missing_interval{50};
+
 /// A return address may be the first of what lies behind a call that never returns: the call is
 /// before it.
 Address within_call(std::span<const Address> addresses, std::size_t frame) {
@@ -23,6 +30,10 @@ Address within_call(std::span<const Address> addresses, std::size_t frame) {
 }
 
 }  // namespace
+
+StackNames::StackNames() : symboliser_({.time = longest_naming}, symbol::Place::file_offset) {
+  if (auto root = target::open_at(AT_FDCWD, "/", O_PATH)) our_root_ = std::move(*root);
+}
 
 const StackNames::Part* StackNames::Image::find(Address address) const {
   const auto after = std::upper_bound(parts.begin(), parts.end(), address,
@@ -64,9 +75,14 @@ void StackNames::look_at(pid_t pid) {
   }
   std::sort(image.parts.begin(), image.parts.end(),
             [](const Part& a, const Part& b) { return a.start < b.start; });
-  if (known.now && known.now->program != image.program) known.before = std::move(known.now);
+  if (known.now && known.now->program != image.program) {
+    known.before = std::move(known.now);
+    known.made = {};
+    known.made_read.reset();
+  }
   known.now = std::make_shared<const Image>(std::move(image));
   known.elsewhere.clear();
+  known.identity = read_identity(dir->get());
 }
 
 const StackNames::Image* StackNames::image_of(const Known& known, std::uint64_t program) {
@@ -81,15 +97,15 @@ bool StackNames::is_seen(const Known& known, const Image& image, Address address
          known.elsewhere.contains(address / page_bytes);
 }
 
-std::shared_ptr<NamedFile> StackNames::open(int proc_dir, const target::MappedFile& mapped) {
+std::shared_ptr<file::FileMemory> StackNames::open(int proc_dir, const target::MappedFile& mapped) {
   auto file = target::open_mapped(proc_dir, mapped).and_then([](target::FileDescriptor fd) {
     return file::FileMemory::from(std::move(fd));
   });
   if (!file) return nullptr;
   std::erase_if(files_, [](const auto& known) { return known.second.expired(); });
-  std::weak_ptr<NamedFile>& known = files_[(*file)->identity()];
+  std::weak_ptr<file::FileMemory>& known = files_[(*file)->identity()];
   if (auto shared = known.lock()) return shared;
-  auto fresh = std::make_shared<NamedFile>(std::move(*file));
+  std::shared_ptr<file::FileMemory> fresh = std::move(*file);
   known = fresh;
   return fresh;
 }
@@ -98,14 +114,22 @@ void StackNames::forked(pid_t parent, pid_t child) {
   const auto known = processes_.find(parent);
   if (known == processes_.end()) return;
   const auto image = known->second.now;
-  known_of(child) = {image, nullptr, {}};
+  Known& its = known_of(child);
+  its = {};
+  its.now = image;
 }
 
 std::vector<StackFrame> StackNames::name(pid_t pid, std::uint64_t program,
                                          std::span<const Address> addresses) {
-  std::vector<StackFrame> frames;
-  for (const Address address : addresses) frames.push_back({address});
-  if (pid == 0) return frames;
+  Named named;
+  for (const Address address : addresses) named.push_back({{address}});
+  const auto all = [&] {
+    std::vector<StackFrame> frames;
+    for (std::vector<StackFrame>& of_address : named)
+      std::ranges::move(of_address, std::back_inserter(frames));
+    return frames;
+  };
+  if (pid == 0) return all();
   const auto all_seen = [&] {
     const auto known = processes_.find(pid);
     if (known == processes_.end()) return false;
@@ -121,56 +145,82 @@ std::vector<StackFrame> StackNames::name(pid_t pid, std::uint64_t program,
     if (before != processes_.end()) elsewhere = before->second.elsewhere;
     look_at(pid);
     const auto known = processes_.find(pid);
-    if (known == processes_.end()) return frames;
+    if (known == processes_.end()) return all();
     for (std::size_t i = 0; i < addresses.size() && elsewhere.size() < most_pages; ++i)
       if (known->second.now->find(within_call(addresses, i)) == nullptr)
         elsewhere.insert(within_call(addresses, i) / page_bytes);
     known->second.elsewhere = std::move(elsewhere);
   }
-  const Image* seen = image_of(processes_.at(pid), program);
-  if (seen == nullptr) return frames;
+  Known& known = processes_.at(pid);
+  const Image* seen = image_of(known, program);
+  if (seen == nullptr) return all();
   const Image& image = *seen;
-  std::vector<bool> named(image.files.size());
+  std::vector<bool> asked(image.files.size());
   for (std::size_t i = 0; i < addresses.size(); ++i) {
-    const Part* part = image.find(within_call(addresses, i));
-    if (part == nullptr || named[part->file]) continue;
-    named[part->file] = true;
-    name_in(image, part->file, addresses, frames);
+    const Address within = within_call(addresses, i);
+    const Part* part = image.find(within);
+    if (part == nullptr) {
+      if (auto frame = name_made(known, image, addresses[i], within))
+        named[i] = {std::move(*frame)};
+    } else if (!asked[part->file]) {
+      asked[part->file] = true;
+      name_in(image, part->file, addresses, named);
+    }
   }
-  return frames;
+  return all();
 }
 
-/// All frames that are in one file: its tables are searched once for them.
+/// Of code in no file.
+std::optional<StackFrame> StackNames::name_made(Known& known, const Image& image, Address address,
+                                                Address within) {
+  if (!image.root || &image != known.now.get()) return std::nullopt;
+  auto function = known.made.find(within);
+  const auto now = Clock::now();
+  if (!known.made_read || now - *known.made_read >= (function ? made_interval : missing_interval)) {
+    if (auto problem = known.made.refresh(image.root->get(), known.identity); !problem.empty())
+      notes_.add(std::move(problem));
+    known.made_read = now;
+    function = known.made.find(within);
+  }
+  if (!function) return std::nullopt;
+  return StackFrame{address, std::string(function->name), address - function->start, {}, false};
+}
+
+/// All frames that are in one file: one question for all of them.
 void StackNames::name_in(const Image& image, std::size_t file, std::span<const Address> addresses,
-                         std::vector<StackFrame>& frames) const {
+                         Named& named) {
   const MappedFile& mapped = image.files[file];
   std::vector<std::size_t> which;
-  std::vector<Address> asked;
+  std::vector<Address> offsets;
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     const Address address = within_call(addresses, i);
     const Part* part = image.find(address);
     if (part == nullptr || part->file != file) continue;
-    frames[i].module = mapped.path;
+    named[i].front().module = mapped.path;
     if (mapped.file == nullptr) continue;
-    const auto its_address = mapped.file->address_of(address - part->start + part->offset);
-    if (!its_address) continue;
     which.push_back(i);
-    asked.push_back(*its_address);
+    offsets.push_back(address - part->start + part->offset);
   }
-  if (asked.empty()) return;
-  symbol::DebugPlaces places;
-  places.path = target::without_deleted(mapped.path);
-  // Where the process looks, then where we do.
-  const auto our_root = target::open_at(AT_FDCWD, "/", O_PATH);
-  if (image.root) places.roots.push_back(image.root->get());
-  if (our_root) places.roots.push_back(our_root->get());
-  const auto functions = mapped.file->functions(asked, places);
-  for (std::size_t n = 0; n < which.size(); ++n) {
-    if (functions[n].name.empty()) continue;
-    StackFrame& frame = frames[which[n]];
-    frame.function = functions[n].name;
-    const Address moved = frame.address - within_call(addresses, which[n]);  // 0 or 1
-    frame.offset = asked[n] - functions[n].start + moved;
+  if (offsets.empty()) return;
+  symbol::File asked{
+      target::without_deleted(mapped.path), mapped.file->descriptor(), {}, mapped.file->identity()};
+  // Debug files are looked for where the process looks, then where we do.
+  if (image.root) asked.root_dirs.push_back(image.root->get());
+  if (our_root_) asked.root_dirs.push_back(our_root_.get());
+  const symbol::Answer answer = symboliser_.resolve(asked, offsets);
+  if (!answer.problem.empty()) notes_.add(asked.path + ": " + answer.problem);
+  for (std::size_t n = 0; n < which.size() && n < answer.frames.size(); ++n) {
+    const symbol::Frames& functions = answer.frames[n];
+    if (functions.empty()) continue;
+    const Address address = addresses[which[n]];
+    const Address moved = address - within_call(addresses, which[n]);  // 0 or 1
+    std::vector<StackFrame>& frames = named[which[n]];
+    frames.clear();
+    for (const symbol::Frame& function : functions) {
+      StackFrame& frame = frames.emplace_back(StackFrame{address, function.name, {}, mapped.path});
+      frame.inlined = &function != &functions.back();
+      if (function.offset) frame.offset = *function.offset + moved;
+    }
   }
 }
 

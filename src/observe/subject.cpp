@@ -13,14 +13,13 @@ constexpr std::chrono::seconds search_interval{1};
 
 Result<std::unique_ptr<Subject>> Subject::open(int pid, const limits::LabelLimits& limits) {
   std::unique_ptr<Subject> subject(new Subject(limits));
-  if (auto opened = subject->reopen(pid); !opened) return tl::unexpected(opened.error());
+  TRY(subject->reopen(pid));
   return subject;
 }
 
 Result<void> Subject::reopen(int pid) {
-  auto process = target::Process::open(pid);
-  if (!process) return tl::unexpected(std::move(process.error()));
-  state_ = std::make_unique<State>(std::move(*process));
+  auto process = TRY(target::Process::open(pid));
+  state_ = std::make_unique<State>(std::move(process));
   refresh_schema();
   if (auto found = state_->finder.refresh(state_->schema); !found)
     return tl::unexpected(state_->process.memory().explain(std::move(found.error())));
@@ -35,7 +34,7 @@ Result<Change> Subject::refresh() {
 Result<Change> Subject::refresh_definitions() {
   if (auto same = process().verify(); !same) {
     if (same.error().code != ErrorCode::interrupted) return tl::unexpected(same.error());
-    if (auto opened = reopen(process().pid()); !opened) return tl::unexpected(opened.error());
+    TRY(reopen(process().pid()));
     return Change::program;
   }
   auto changed = state_->finder.refresh(state_->schema);
@@ -109,6 +108,19 @@ format::DecodeContext Subject::decode_context(const Definition& definition,
   else if (state_->schema)
     context.keys = &state_->schema->keys;
   return context;
+}
+
+Result<format::LabelSet> Subject::decode(const Definition& definition, Memory& memory,
+                                         Address record, Address thread_pointer,
+                                         std::size_t* bytes_left) {
+  const auto once = [&] {
+    return format::decode_record(definition.format, memory, record,
+                                 decode_context(definition, bytes_left));
+  };
+  auto decoded = TRY(once());
+  if (!decoded.needs_key_map_refresh) return std::move(decoded.set);
+  refresh_keys(definition, thread_pointer);
+  return TRY(once()).set;
 }
 
 void Subject::refresh_keys(const Definition& definition, Address thread_pointer) {

@@ -27,7 +27,7 @@ class BpfSource final : public ThreadSource {
       : iterator_(std::move(iterator)) {}
 
   Result<std::vector<SeenThread>> list() override {
-    if (auto done = pass(before_); !done) return tl::unexpected(done.error());
+    TRY(pass(before_));
     if (before_.empty()) return fail(ErrorCode::not_found, "the process has ended");
     std::vector<SeenThread> threads;
     threads.reserve(before_.size());
@@ -43,7 +43,7 @@ class BpfSource final : public ThreadSource {
   }
 
   Result<std::vector<Since>> since_listed() override {
-    if (auto done = pass(after_); !done) return tl::unexpected(done.error());
+    TRY(pass(after_));
     std::vector<Since> answers;
     answers.reserve(before_.size());
     auto now = after_.begin();
@@ -76,13 +76,12 @@ class ProcSource final : public ThreadSource {
       : process_(process), watch_(process.proc_dir()) {}
 
   Result<std::vector<SeenThread>> list() override {
-    auto found = target::threads(process_.proc_dir());
-    if (!found) return tl::unexpected(std::move(found.error()));
+    auto found = TRY(target::threads(process_.proc_dir()));
     std::vector<SeenThread> threads;
-    threads.reserve(found->size());
+    threads.reserve(found.size());
     tids_.clear();
     runs_.clear();
-    for (const target::Thread& thread : *found) {
+    for (const target::Thread& thread : found) {
       SeenThread& seen = threads.emplace_back();
       seen.id = thread.id;
       seen.set_name(thread.comm);
@@ -115,9 +114,8 @@ class ProcSource final : public ThreadSource {
 }  // namespace
 
 Result<std::unique_ptr<ThreadSource>> bpf_thread_source(const target::Process& process) {
-  auto iterator = bpf::ThreadIterator::open(process.pidfd());
-  if (!iterator) return tl::unexpected(std::move(iterator.error()));
-  return std::make_unique<BpfSource>(std::move(*iterator));
+  auto iterator = TRY(bpf::ThreadIterator::open(process.pidfd()));
+  return std::make_unique<BpfSource>(std::move(iterator));
 }
 
 std::unique_ptr<ThreadSource> proc_thread_source(const target::Process& process) {

@@ -7,11 +7,11 @@
 #include <optional>
 #include <set>
 
+#include "base/notes.hpp"
 #include "observe/doubtful_words.hpp"
 #include "observe/fire_view.hpp"
 #include "observe/moment_labels.hpp"
 #include "observe/no_such_probe.hpp"
-#include "observe/notes.hpp"
 #include "observe/process_watch.hpp"
 #include "observe/trace_plan.hpp"
 #include "observe/trace_reduction.hpp"
@@ -118,13 +118,13 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
 };
 
 Result<void> LiveTrace::begin() {
-  if (auto valid = check(); !valid) return valid;
+  TRY(check());
   // Before anything is looked at, so that what happens meanwhile is not missed.
   watch_.emplace(static_cast<ProcessWatch::Listener&>(*this), options_.follow);
   if (options_.query.reduction) reduction_.emplace(options_.query, selected_);
-  if (auto found = find_targets(); !found) return found;
-  if (auto opened = open_tracer(); !opened) return opened;
-  if (auto attached = attach_targets(); !attached) return attached;
+  TRY(find_targets());
+  TRY(open_tracer());
+  TRY(attach_targets());
   if (options_.query.where) note_all(doubtful_words(*options_.query.where, plan_.programs()));
   if (options_.query.reduction && options_.query.reduction->value)
     note_all(doubtful_words(*options_.query.reduction->value, plan_.programs()));
@@ -133,17 +133,14 @@ Result<void> LiveTrace::begin() {
 
 Result<void> LiveTrace::attach_targets() {
   if (watch_->launched() != nullptr) return begin_launched();
-  for (const pid_t pid : watch_->all())
-    if (auto attached = attach_process(pid); !attached)
-      return tl::unexpected(std::move(attached.error()));
+  for (const pid_t pid : watch_->all()) TRY(attach_process(pid));
   std::vector<Planned> planned;
   for (const std::string& path : options_.target.files) {
-    auto file = files_.open(path);
-    if (!file) return tl::unexpected(std::move(file.error()));
-    plan(*file, planned);
-    if ((*file)->file != nullptr) labels_->presume(*(*file)->file);
+    auto file = TRY(files_.open(path));
+    plan(file, planned);
+    if (file->file != nullptr) labels_->presume(*file->file);
   }
-  if (auto attached = attach(planned); !attached) return attached;
+  TRY(attach(planned));
   return require_sites();
 }
 
@@ -172,8 +169,7 @@ Result<void> LiveTrace::check() const {
 }
 
 Result<void> LiveTrace::find_targets() {
-  for (const pid_t pid : options_.target.pids)
-    if (auto added = watch_->add(pid); !added) return added;
+  for (const pid_t pid : options_.target.pids) TRY(watch_->add(pid));
   if (options_.target.command.empty()) return {};
   return watch_->launch(options_.target.command);
 }
@@ -192,9 +188,7 @@ Result<void> LiveTrace::open_tracer() {
                                                                          : VITRINE_SELECT_SPAN_ID;
     options.selected.push_back({kind, selected.key});
   }
-  auto tracer = bpf::Tracer::open(std::move(options));
-  if (!tracer) return tl::unexpected(std::move(tracer.error()));
-  tracer_ = std::move(*tracer);
+  tracer_ = TRY(bpf::Tracer::open(std::move(options)));
   labels_.emplace(*tracer_, options_.limits, selected_);
   if (options_.stacks) stacks_.emplace();
   return {};
@@ -206,11 +200,9 @@ Result<void> LiveTrace::open_tracer() {
 Result<void> LiveTrace::begin_launched() {
   Launched& launched = *watch_->launched();
   const pid_t pid = launched.pid();
-  if (auto attached = attach_process(pid); !attached)
-    return tl::unexpected(std::move(attached.error()));
-  if (auto there = launched.run_to_libraries(options_.stop); !there) return there;
-  if (auto attached = attach_process(pid); !attached)
-    return tl::unexpected(std::move(attached.error()));
+  TRY(attach_process(pid));
+  TRY(launched.run_to_libraries(options_.stop));
+  TRY(attach_process(pid));
   if (plan_.sites() == 0) {
     note(no_such_probe(options_, plan_.seen()).message +
          "; waiting for what it loads or executes later");
@@ -233,13 +225,11 @@ Result<void> LiveTrace::require_sites() {
 /// Returns what it has attached to.
 Result<std::vector<LiveTrace::Planned>> LiveTrace::attach_process(pid_t pid) {
   look_at(pid);
-  auto found = files_.of_process(pid);
-  if (!found) return tl::unexpected(std::move(found.error()));
-  note_all(std::move(found->problems));
+  auto found = TRY(files_.of_process(pid));
+  note_all(std::move(found.problems));
   std::vector<Planned> planned;
-  for (const ProbeModule& module : found->modules) plan(module.file, planned);
-  if (auto attached = attach(planned); !attached)
-    return tl::unexpected(std::move(attached.error()));
+  for (const ProbeModule& module : found.modules) plan(module.file, planned);
+  TRY(attach(planned));
   return planned;
 }
 
@@ -266,13 +256,12 @@ void LiveTrace::plan(const std::shared_ptr<const ProbeFile>& file, std::vector<P
 }
 
 Result<void> LiveTrace::attach(std::span<const Planned> planned) {
-  if (auto told = tell_programs(); !told) return told;
+  TRY(tell_programs());
   std::vector<bpf::FileSites> files;
   for (const Planned& its : planned)
     files.push_back({its.file->file->descriptor(), its.file->path, its.sites});
-  auto attachment = tracer_->attach(files, only_process());
-  if (!attachment) return tl::unexpected(std::move(attachment.error()));
-  for (const bpf::AttachFailure& failure : attachment->failures) {
+  auto attachment = TRY(tracer_->attach(files, only_process()));
+  for (const bpf::AttachFailure& failure : attachment.failures) {
     const Planned& its = planned[failure.file];
     const TracedSite& site = plan_.site(its.sites[failure.site].site);
     note(fmt::format("{}{} at {} of {}: not attached to: {}",
@@ -280,8 +269,8 @@ Result<void> LiveTrace::attach(std::span<const Planned> planned) {
                      site.use == probe::SiteUse::fire ? "" : " is-enabled", hex(site.address),
                      its.file->path, failure.error.message));
   }
-  attachment->failures.clear();
-  attachment_.add(std::move(*attachment));
+  attachment.failures.clear();
+  attachment_.add(std::move(attachment));
   return {};
 }
 
@@ -292,12 +281,10 @@ Result<void> LiveTrace::tell_programs() {
     for (const std::string& complaint : program.condition().complaints())
       note(program.probe() + ": " + complaint);
     for (const std::string& problem : program.problems()) note(program.probe() + ": " + problem);
-    vitrine_site_program wire = program.wire();
-    wire.where = compiled.predicate;
-    if (reduction_) reduction_->tell(program, compiled, wire);
+    const auto reduction = reduction_ ? reduction_->in_kernel(program, compiled) : std::nullopt;
     asked_again_.push_back(!compiled.left_over.empty());
-    if (auto told = tracer_->set_program(static_cast<std::uint32_t>(programs_told_), wire); !told)
-      return told;
+    TRY(tracer_->set_program(static_cast<std::uint32_t>(programs_told_),
+                             program.wire(compiled, reduction)));
   }
   return {};
 }
@@ -308,10 +295,9 @@ Result<std::size_t> LiveTrace::poll(milliseconds timeout, const Sink& sink) {
   do {
     watch_processes();
     const auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
-    auto polled = tracer_->poll(std::clamp(left, milliseconds(0), watch_interval),
-                                [&](const bpf::Fire& fire) { show(fire, sink); });
-    if (!polled) return tl::unexpected(std::move(polled.error()));
-    taken += *polled;
+    auto polled = TRY(tracer_->poll(std::clamp(left, milliseconds(0), watch_interval),
+                                    [&](const bpf::Fire& fire) { show(fire, sink); }));
+    taken += polled;
     if (options_.stop != nullptr && options_.stop->load()) break;
   } while (taken == 0 && Clock::now() < end);
   return taken;
@@ -363,15 +349,12 @@ void LiveTrace::show(const bpf::Fire& fire, const Sink& sink) {
   const TraceProgram& program = *plan_.programs()[fire.head.program];
   const TracedSite& site = plan_.site(fire.head.site);
   const DisplayedLabels& displayed = labels_->of(fire.head.moment, fire.sets);
-  const FireView true_view(fire, program, displayed);
+  FireView view(fire, program, displayed);
   const bool untested = (fire.head.moment.flags & VITRINE_FIRE_UNTESTED) != 0;
-  if ((asked_again_[fire.head.program] || untested) &&
-      !program.condition().holds(true_view.query()))
+  if ((asked_again_[fire.head.program] || untested) && !program.condition().holds(view.query()))
     return;
-  std::optional<FireView> redacted_view;
   if (const Redaction& redaction = options_.query.redaction; redaction.any())
-    redacted_view.emplace(fire, program, redacted_.of(displayed, redaction), redaction);
-  const FireView& view = redacted_view ? *redacted_view : true_view;
+    view.redact(program, redacted_.of(displayed, redaction), redaction);
   if (program.reduction() != nullptr) {
     if (fire.head.moment.kind == VITRINE_RECORD_LATENCY) {
       const std::uint64_t began = fire.head.address;
@@ -411,6 +394,7 @@ std::vector<std::string> LiveTrace::probes() const {
 
 std::vector<std::string> LiveTrace::take_notes() {
   if (labels_) note_all(labels_->take_notes());
+  if (stacks_) note_all(stacks_->take_notes());
   return notes_.take();
 }
 
@@ -418,7 +402,7 @@ std::vector<std::string> LiveTrace::take_notes() {
 
 Result<std::unique_ptr<Trace>> Trace::open(TraceOptions options) {
   auto trace = std::make_unique<LiveTrace>(std::move(options));
-  if (auto begun = trace->begin(); !begun) return tl::unexpected(std::move(begun.error()));
+  TRY(trace->begin());
   return trace;
 }
 

@@ -11,12 +11,9 @@ namespace {
 
 using Role = TraceProgram::Role;
 
-bool runs_here(probe::Machine machine) {
-#if defined(__x86_64__)
-  return machine == probe::Machine::x86_64 || machine == probe::Machine::i386;
-#else
-  return machine == probe::Machine::aarch64;
-#endif
+bool runs_here(Machine machine) {
+  return machine == native_machine ||
+         (native_machine == Machine::x86_64 && machine == Machine::i386);
 }
 
 }  // namespace

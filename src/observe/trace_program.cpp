@@ -168,11 +168,21 @@ std::vector<std::string> TraceProgram::problems() const {
   return problems;
 }
 
-vitrine_site_program TraceProgram::wire() const {
+vitrine_site_program TraceProgram::wire(const query::Compiled& condition,
+                                        const std::optional<KernelReduction>& reduction) const {
   vitrine_site_program program{};
+  program.where = condition.predicate;
   program.role = VITRINE_EMIT;
   program.value = VITRINE_NO_CAPTURE;
   program.match = VITRINE_NO_CAPTURE;
+  if (reduction) {
+    program.role = reduction->role;
+    program.probe = reduction->number;
+    if (reduction_->value) program.value = static_cast<__u8>(reduction_->value->slot);
+    if (reduction_->match) program.match = static_cast<__u8>(reduction_->match->slot);
+    for (const std::uint8_t capture : reduction->group) program.group[program.groups++] = capture;
+    program.group_labels = reduction->group_labels;
+  }
   program.captures = static_cast<__u8>(std::min<std::size_t>(captures_.size(), VITRINE_CAPTURES));
   for (std::size_t i = 0; i < program.captures; ++i) {
     const query::Capture& wanted = captures_[i];

@@ -39,6 +39,14 @@ struct ShownArgument {
   query::Format format = query::Format::plain;
 };
 
+/// How the kernel adds up the fires of a program.
+struct KernelReduction {
+  __u32 role = VITRINE_COUNT;
+  std::uint32_t number = 0;         ///< of the rows: vitrine_site_program::probe
+  std::vector<std::uint8_t> group;  ///< captures
+  std::uint8_t group_labels = 0;    ///< bit i: selected label i
+};
+
 class TraceProgram {
  public:
   using Role = query::BoundReduction::Role;
@@ -66,8 +74,9 @@ class TraceProgram {
   /// Arguments that cannot be decoded, and why: "argument 2 (%xmm0): …".
   [[nodiscard]] std::vector<std::string> problems() const;
 
-  /// In the kernel's terms, as an event: number 0, no condition.
-  [[nodiscard]] vitrine_site_program wire() const;
+  /// All that the kernel is told of it. `reduction`: how its fires are added up there; none: each is an event.
+  [[nodiscard]] vitrine_site_program wire(const query::Compiled& condition,
+                                          const std::optional<KernelReduction>& reduction) const;
 
   /// The condition for the kernel.
   [[nodiscard]] query::Compiled compile_condition(std::span<const query::Selected> selected,

@@ -112,29 +112,25 @@ std::uint32_t TraceReduction::number_of(const TraceProgram& program) {
   return static_cast<std::uint32_t>(same - numbered_.begin());
 }
 
-void TraceReduction::tell(const TraceProgram& program, const query::Compiled& condition,
-                          vitrine_site_program& wire) {
-  if (!fits_kernel(program, condition)) return;
-  const query::BoundReduction& reduction = *program.reduction();
-  wire.role = role_of(query_.kind, program.role());
-  wire.probe = number_of(program);
-  if (reduction.value) wire.value = static_cast<__u8>(reduction.value->slot);
-  if (reduction.match) wire.match = static_cast<__u8>(reduction.match->slot);
-  for (const Bound& subject : reduction.by) {
+std::optional<KernelReduction> TraceReduction::in_kernel(const TraceProgram& program,
+                                                         const query::Compiled& condition) {
+  if (!fits_kernel(program, condition)) return std::nullopt;
+  KernelReduction kernel{role_of(query_.kind, program.role()), number_of(program), {}, 0};
+  for (const Bound& subject : program.reduction()->by) {
     if (subject.kind == Bound::Kind::capture)
-      wire.group[wire.groups++] = static_cast<__u8>(subject.slot);
+      kernel.group.push_back(static_cast<std::uint8_t>(subject.slot));
     else if (const auto index = selected_index(subject))
-      wire.group_labels = static_cast<__u8>(wire.group_labels | 1U << *index);
+      kernel.group_labels = static_cast<std::uint8_t>(kernel.group_labels | 1U << *index);
   }
+  return kernel;
 }
 
 Result<query::ReductionTable> TraceReduction::table(bpf::Tracer& tracer) const {
   query::ReductionTable table = here_.table();
   if (numbered_.empty()) return table;
-  auto rows = tracer.read_reductions();
-  if (!rows) return tl::unexpected(std::move(rows.error()));
+  auto rows = TRY(tracer.read_reductions());
   std::vector<query::ReductionRow> of_kernel;
-  for (const bpf::ReductionRow& row : *rows) {
+  for (const bpf::ReductionRow& row : rows) {
     if (row.probe >= numbered_.size() || row.count == 0) continue;
     if (row.others)
       query::merge(table.others, row_of(row));

@@ -1,6 +1,7 @@
 // TraceReduction: fires added up by group, in the kernel where it can be and else here.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,10 +17,9 @@ class TraceReduction {
   /// `query` has one. `selected`: the labels that the kernel looks up. Both must outlive this.
   TraceReduction(const TraceQuery& query, std::span<const query::Selected> selected);
 
-  /// Completes what the kernel is told of a program: to add up its fires, or, where it cannot, to
-  /// hand them over for add().
-  void tell(const TraceProgram& program, const query::Compiled& condition,
-            vitrine_site_program& wire);
+  /// How the kernel adds up the fires of a program; none: it cannot, and hands them over for add().
+  std::optional<KernelReduction> in_kernel(const TraceProgram& program,
+                                           const query::Compiled& condition);
 
   void add(const query::Fire& fire, const query::BoundReduction& site) { here_.add(fire, site); }
   void add_latency(const query::Fire& fire, const query::BoundReduction& site,

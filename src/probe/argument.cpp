@@ -68,17 +68,15 @@ tl::expected<vitrine_operand, ArgumentError> compile_argument(std::string_view t
   if (text.size() > limits::argument_text)
     return syntax_error(fmt::format("it has {} bytes", text.size()));
   Cursor cursor(text);
-  const auto size = take_size(cursor.skip_blanks());
-  if (!size) return tl::unexpected<ArgumentError>(size.error());
+  const auto size = TRY(take_size(cursor.skip_blanks()));
   if (cursor.skip_blanks().done()) return syntax_error("there is no operand");
   if (cursor.take("?")) {  // call_arguments.cpp writes these; a file's own note may say anything
     const std::string_view why = cursor.skip_blanks().rest();
     if (why.empty()) return syntax_error("there is no operand");
     return unsupported(std::string(why.substr(0, longest_reason)));
   }
-  const auto operand = parse_operand(cursor.rest(), machine);
-  if (!operand) return tl::unexpected<ArgumentError>(operand.error());
-  return lower(*operand, *size, machine, address, symbols);
+  const auto operand = TRY(parse_operand(cursor.rest(), machine));
+  return lower(operand, size, machine, address, symbols);
 }
 
 }  // namespace vitrine::probe

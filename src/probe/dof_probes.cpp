@@ -18,17 +18,11 @@ namespace {
 
 constexpr std::size_t bytes_before = 4, bytes_behind = 12;  // of a site, that patterns look at
 
-std::optional<dof::Machine> machine_of_patterns(Machine machine) {
-  switch (machine) {
-    case Machine::x86_64:
-      return dof::Machine::x86_64;
-    case Machine::i386:
-      return dof::Machine::i386;
-    case Machine::aarch64:
-      return dof::Machine::aarch64;
-    default:
-      return std::nullopt;
-  }
+/// Whether it is known which bytes are at sites of this machine.
+bool has_patterns(Machine machine) {
+  return std::ranges::any_of(dof::site_patterns(), [&](const dof::SitePattern& pattern) {
+    return pattern.machine == machine;
+  });
 }
 
 /// The stubs that calls end up in which nobody replaced are called as what they stand for; "call,
@@ -44,7 +38,7 @@ class Maker {
       : file_(file),
         layout_(layout),
         machine_(machine),
-        patterns_(machine_of_patterns(machine)),
+        has_patterns_(has_patterns(machine)),
         into_(into) {}
 
   void make(const PlacedDof& placed) {
@@ -164,15 +158,13 @@ class Maker {
     std::array<std::byte, bytes_before + bytes_behind> code{};
     const std::uint64_t before = std::min<std::uint64_t>(*site.file_offset, bytes_before);
     const std::size_t got = file_.read_some(*site.file_offset - before, code);
-    std::optional<dof::SitePattern> pattern;
-    if (patterns_)
-      pattern = dof::pattern_at(std::span(code).first(got), static_cast<std::size_t>(before),
-                                *patterns_, use);
+    const auto pattern = dof::pattern_at(std::span(code).first(got),
+                                         static_cast<std::size_t>(before), machine_, use);
     site.verified = pattern.has_value();
     if (site.verified) return pattern;
     site.file_offset.reset();
     site.problems.push_back(
-        patterns_
+        has_patterns_
             ? fmt::format("the bytes at {} are none that a probe has: its DOF does not belong "
                           "to this code, or has been damaged",
                           hex(site.address))
@@ -216,7 +208,7 @@ class Maker {
   Memory& file_;
   const FileLayout& layout_;
   Machine machine_;
-  std::optional<dof::Machine> patterns_;
+  bool has_patterns_;
   DofProbes& into_;
   std::size_t sites_ = 0, arguments_ = 0;
   bool full_ = false;

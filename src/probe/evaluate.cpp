@@ -99,8 +99,7 @@ Result<std::vector<std::byte>> evaluate(const vitrine_operand& operand, const Re
     }
     case VITRINE_MEMORY: {
       const Address address = effective_address(operand, registers);
-      if (auto done = memory.read_exact(address, bytes, "the argument"); !done)
-        return tl::unexpected<Error>(std::move(done.error()));
+      TRY(memory.read_exact(address, bytes, "the argument"));
       return bytes;
     }
     default:

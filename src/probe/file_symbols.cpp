@@ -103,7 +103,7 @@ tl::expected<Address, ArgumentError> FileSymbols::AtSite::address(std::string_vi
   if (!symbol && name == "_GLOBAL_OFFSET_TABLE_")
     if (const auto table = elf::dynamic_value(symbols_.file_, symbols_.elf_, DT_PLTGOT))
       return *table;
-  if (!symbol) return tl::unexpected<ArgumentError>(symbol.error());
+  TRY(symbol);
   if (symbol->type == STT_TLS)
     return unresolved(
         fmt::format("{} is thread-local: every thread has another address", quoted(name)));
@@ -113,17 +113,15 @@ tl::expected<Address, ArgumentError> FileSymbols::AtSite::address(std::string_vi
 tl::expected<Address, ArgumentError> FileSymbols::AtSite::got_slot(std::string_view name) {
   const elf::GlobalOffsetTable& table = symbols_.offset_table();
   if (const auto slot = table.slot_of(name)) return *slot;
-  auto defined = address(name);
-  if (!defined) return defined;
-  if (const auto slot = table.slot_of(*defined)) return *slot;
+  auto defined = TRY(address(name));
+  if (const auto slot = table.slot_of(defined)) return *slot;
   return unresolved(fmt::format("the global offset table has no word for {}", quoted(name)));
 }
 
 tl::expected<std::int64_t, ArgumentError> FileSymbols::AtSite::thread_offset(
     std::string_view name) {
-  const Found symbol = symbols_.find(name, site_);
-  if (!symbol) return tl::unexpected<ArgumentError>(symbol.error());
-  if (symbol->type != STT_TLS)
+  const elf::TableSymbol symbol = TRY(symbols_.find(name, site_));
+  if (symbol.type != STT_TLS)
     return unresolved(fmt::format("{} is not thread-local", quoted(name)));
   const auto tls = tls_segment(symbols_.elf_);
   if (!tls) return unresolved("the file has no thread-local block");
@@ -135,11 +133,11 @@ tl::expected<std::int64_t, ArgumentError> FileSymbols::AtSite::thread_offset(
   switch (symbols_.elf_.machine) {
     case EM_X86_64:
     case EM_386:
-      return elf::tls_offset_below(*tls, symbol->value);
+      return elf::tls_offset_below(*tls, symbol.value);
     case EM_AARCH64:
-      return elf::tls_offset_above(*tls, symbol->value, 16);
+      return elf::tls_offset_above(*tls, symbol.value, 16);
     case EM_ARM:
-      return elf::tls_offset_above(*tls, symbol->value, 8);
+      return elf::tls_offset_above(*tls, symbol.value, 8);
     default:
       return tl::unexpected<ArgumentError>(
           {ArgumentError::Kind::unsupported, "thread-local variables of this machine"});

@@ -12,9 +12,6 @@ namespace vitrine::probe {
 constexpr Kind last(Kind) {
   return Kind::dof;
 }
-constexpr Machine last(Machine) {
-  return Machine::other;
-}
 constexpr ValueKind last(ValueKind) {
   return ValueKind::bytes;
 }

@@ -6,25 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "base/machine.hpp"
 #include "base/memory.hpp"
 
 namespace vitrine::probe {
 
 /// Where a probe was announced: a stapsdt note, or a DTrace object (DOF).
 enum class Kind : std::uint8_t { sdt, dof };
-
-/// The processor a file is for: decides the grammar of its arguments.
-enum class Machine : std::uint8_t {
-  x86_64,
-  i386,
-  aarch64,
-  arm,
-  ppc64,
-  s390x,
-  riscv64,
-  loongarch64,
-  other
-};
 
 /// What an argument is, beyond its size.
 enum class ValueKind : std::uint8_t {

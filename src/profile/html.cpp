@@ -23,7 +23,7 @@
 #include <numeric>
 #include <unordered_map>
 
-#include "base/json.hpp"
+#include "base/hex.hpp"
 #include "profile/encode.hpp"
 #include "profile/page.hpp"
 #include "profile/page_json.hpp"
@@ -41,7 +41,25 @@ struct PageFrame {
   std::uint32_t line;
   std::uint8_t kind;
   bool inlined;
-  auto operator<=>(const PageFrame&) const = default;
+  bool operator==(const PageFrame&) const = default;
+};
+
+struct PageFrameHash {
+  std::size_t operator()(const PageFrame& frame) const {
+    std::size_t hash = mix(frame.name, frame.module);
+    hash = mix(hash, frame.source);
+    hash = mix(hash, frame.problem);
+    return mix(hash, std::uint64_t{frame.line} << 9 | std::uint64_t{frame.kind} << 1 |
+                         std::uint64_t{frame.inlined});
+  }
+};
+
+/// Of a thread: its id, and its name among the strings.
+using PageThread = std::pair<std::uint32_t, Index>;
+struct PageThreadHash {
+  std::size_t operator()(const PageThread& thread) const {
+    return mix(thread.first, thread.second);
+  }
 };
 
 /// Stacks as a tree of frames.
@@ -61,7 +79,7 @@ class Tree {
 
   [[nodiscard]] std::string frames_json() const {
     Column name, module, source, problem, line, kind, inlined;
-    for (const PageFrame& frame : frames_.all()) {
+    for (const PageFrame& frame : frames_.values()) {
       name.add_index(frame.name);
       module.add_index(frame.module);
       source.add_index(frame.source);
@@ -103,8 +121,8 @@ class Tree {
   Index insert(const Stack& stack) {
     Index node = none;
     if (const std::string_view mark = end_mark(stack.end); !mark.empty())
-      node =
-          child(node, frames_.of({strings_.of(mark), none, none, none, 0, page_not_whole, false}));
+      node = child(node, frames_.add(PageFrame{strings_.of(mark), none, none, none, 0,
+                                               page_not_whole, false}));
     for (auto at = stack.locations.rbegin(); at != stack.locations.rend(); ++at)
       if (*at < profile_.locations.size())
         for (const Index frame : frames_of(*at)) node = child(node, frame);
@@ -132,16 +150,16 @@ class Tree {
     for (std::size_t i = names.size(); i-- > 0;) {
       const Function* function = i < functions.size() ? functions[i] : nullptr;
       const bool known = function != nullptr && !function->file.empty();
-      frames.push_back(
-          frames_.of({strings_.of(names[i]), module, known ? strings_.of(function->file) : none,
-                      problem, known ? function->start_line : 0, kind, i + 1 < names.size()}));
+      frames.push_back(frames_.add(
+          PageFrame{strings_.of(names[i]), module, known ? strings_.of(function->file) : none,
+                    problem, known ? function->start_line : 0, kind, i + 1 < names.size()}));
     }
     return frames;
   }
 
   const Profile& profile_;
   Strings& strings_;
-  Rows<PageFrame> frames_;
+  Interner<PageFrame, PageFrameHash> frames_;
   std::vector<Node> nodes_;
   std::unordered_map<std::uint64_t, Index> children_;
   std::vector<Index> node_of_;
@@ -163,8 +181,8 @@ std::string label_sets_json(const Profile& profile, Strings& strings) {
 std::string links_json(const Profile& profile, Strings& strings) {
   Column trace, span;
   for (const Link& link : profile.links) {
-    trace.add(strings.of(hex_id(link.trace_id)));
-    span.add(strings.of(hex_id(link.span_id)));
+    trace.add(strings.of(hex_text(link.trace_id)));
+    span.add(strings.of(hex_text(link.span_id)));
   }
   return object({{"trace", trace.json()}, {"span", span.json()}});
 }
@@ -190,7 +208,7 @@ SampleTables samples_json(const Profile& profile, Tree& tree, Strings& strings) 
   std::ranges::stable_sort(by_time, {}, [&](std::size_t i) { return profile.samples[i].time_ns; });
 
   const auto known = [](Index index, std::size_t size) { return index < size ? index : none; };
-  Rows<std::pair<std::uint32_t, Index>> threads;
+  Interner<PageThread, PageThreadHash> threads;
   Column time, value, off_cpu, node, labels, process, thread, cpu, link;
   std::uint64_t before = 0;
   for (const std::size_t i : by_time) {
@@ -203,12 +221,12 @@ SampleTables samples_json(const Profile& profile, Tree& tree, Strings& strings) 
     node.add_index(tree.node_of(sample.stack));
     labels.add_index(known(sample.labels, profile.label_sets.size()));
     process.add_index(known(sample.process, profile.processes.size()));
-    thread.add(threads.of({sample.tid, strings.of(sample.thread_name)}));
+    thread.add(threads.add(PageThread{sample.tid, strings.of(sample.thread_name)}));
     cpu.add(sample.cpu);
     link.add_index(known(sample.link, profile.links.size()));
   }
   Column tid, name;
-  for (const auto& [id, text_of] : threads.all()) {
+  for (const auto& [id, text_of] : threads.values()) {
     tid.add(id);
     name.add(text_of);
   }

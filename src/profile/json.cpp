@@ -12,6 +12,7 @@
 
 #include <algorithm>
 
+#include "base/hex.hpp"
 #include "base/memory.hpp"
 #include "profile/encode.hpp"
 #include "profile/shared.hpp"
@@ -149,8 +150,8 @@ Result<std::string> encode_json(const Profile& profile, const EncodeOptions&) {
       out += no_labels;
     }
     if (const Link* link = entry(profile.links, sample.link))
-      out +=
-          ',' + fields({{"trace_id", hex_id(link->trace_id)}, {"span_id", hex_id(link->span_id)}});
+      out += ',' +
+             fields({{"trace_id", hex_text(link->trace_id)}, {"span_id", hex_text(link->span_id)}});
     out += ',';
     if (const Stack* stack = entry(profile.stacks, sample.stack)) {
       std::string& text = stacks[sample.stack];

@@ -20,6 +20,7 @@
 #include <unordered_set>
 
 #include "base/flat_index.hpp"
+#include "base/interner.hpp"
 #include "profile/encode.hpp"
 #include "profile/otlp_fields.hpp"
 #include "profile/shared.hpp"
@@ -36,19 +37,15 @@ class Table {
   Table() { add({}); }
 
   std::int32_t add(std::string encoded) {
-    const auto [known, added] =
-        places_.try_emplace(std::move(encoded), static_cast<std::int32_t>(entries_.size()));
-    if (added) entries_.push_back(&known->first);
-    return known->second;
+    return static_cast<std::int32_t>(entries_.add(std::move(encoded)));
   }
 
   void write(Writer& dictionary, Tag tag) const {
-    for (const std::string* entry : entries_) dictionary.add_message(tag, *entry);
+    for (const std::string& entry : entries_.values()) dictionary.add_message(tag, entry);
   }
 
  private:
-  std::unordered_map<std::string, std::int32_t> places_;
-  std::vector<const std::string*> entries_;
+  StringInterner entries_;
 };
 
 /// proto3 leaves out what is zero; two spellings of one entry would be duplicates.

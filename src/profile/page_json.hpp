@@ -6,14 +6,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <initializer_list>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "base/interner.hpp"
 #include "profile/profile.hpp"
 
 namespace vitrine::profile::page {
@@ -74,33 +73,11 @@ inline std::string texts(const std::vector<std::string>& values) {
 /// Every text once.
 class Strings {
  public:
-  Index of(std::string_view value) {
-    const auto [at, fresh] =
-        index_.try_emplace(std::string(value), static_cast<Index>(index_.size()));
-    if (fresh) all_.push_back(at->first);
-    return at->second;
-  }
-  [[nodiscard]] std::string json() const { return texts(all_); }
+  Index of(std::string_view value) { return all_.add(value); }
+  [[nodiscard]] std::string json() const { return texts(all_.values()); }
 
  private:
-  std::unordered_map<std::string, Index> index_;
-  std::vector<std::string> all_;
-};
-
-/// Rows of a table, each once, in the order in which they were first asked for.
-template <class Row>
-class Rows {
- public:
-  Index of(const Row& row) {
-    const auto [at, fresh] = index_.try_emplace(row, static_cast<Index>(index_.size()));
-    if (fresh) all_.push_back(row);
-    return at->second;
-  }
-  [[nodiscard]] const std::vector<Row>& all() const { return all_; }
-
- private:
-  std::map<Row, Index> index_;
-  std::vector<Row> all_;
+  StringInterner all_;
 };
 
 }  // namespace vitrine::profile::page

@@ -9,7 +9,8 @@
 #include <unordered_map>
 
 #include "base/gzip.hpp"
-#include "base/json.hpp"
+#include "base/hex.hpp"
+#include "base/interner.hpp"
 #include "profile/encode.hpp"
 #include "profile/shared.hpp"
 
@@ -93,7 +94,7 @@ class Pprof {
     write_head();
     out_ += locations_ + functions_;
     protozero::pbf_writer writer(out_);
-    for (const std::string& text : strings_)
+    for (const std::string& text : strings_.values())
       writer.add_string(tag(ProfileField::string_table), text);
     return std::move(out_);
   }
@@ -108,13 +109,7 @@ class Pprof {
     return names;
   }
 
-  std::int64_t string(std::string_view bytes) {
-    std::string text = clean_(bytes);
-    const auto [known, added] =
-        string_ids_.try_emplace(text, static_cast<std::int64_t>(strings_.size()));
-    if (added) strings_.push_back(std::move(text));
-    return known->second;
-  }
+  std::int64_t string(std::string_view bytes) { return strings_.add(clean_(bytes)); }
 
   void write_value_type(ProfileField field, std::string_view type, std::string_view unit) {
     Writer writer(out_);
@@ -325,8 +320,8 @@ class Pprof {
     if (entry(profile_.label_sets, sample.labels) != nullptr)
       for (const LabelText& text : texts_of(sample.labels)) add_text(message, text.key, text.value);
     if (const Link* link = entry(profile_.links, sample.link)) {
-      add_text(message, string("trace_id"), string(hex_id(link->trace_id)));
-      add_text(message, string("span_id"), string(hex_id(link->span_id)));
+      add_text(message, string("trace_id"), string(hex_text(link->trace_id)));
+      add_text(message, string("span_id"), string(hex_text(link->span_id)));
     }
     if (const Process* process = entry(profile_.processes, sample.process)) {
       add_number(message, pid_, process->pid);
@@ -358,8 +353,8 @@ class Pprof {
   Measures measures_;
   CleanText clean_;
   ExportedKeys keys_;
-  std::vector<std::string> strings_;
-  std::unordered_map<std::string, std::int64_t> string_ids_, thread_names_;
+  StringInterner strings_;
+  std::unordered_map<std::string, std::int64_t> thread_names_;
   std::int64_t pid_ = 0, process_ = 0, thread_id_ = 0, thread_name_ = 0;  ///< keys that many have
   std::vector<std::vector<LabelText>> label_texts_;  ///< of each set that was met
   std::vector<std::uint64_t> location_ids_, function_ids_, mapping_ids_;  ///< 0: not written

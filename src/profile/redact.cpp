@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "base/json.hpp"
+#include "base/hex.hpp"
 #include "base/limits.hpp"
 #include "profile/shared.hpp"
 
@@ -38,8 +38,8 @@ class LinksAsLabels {
   Index add(Index labels, const Link& link) {
     const LabelSet* before = entry(profile_.label_sets, labels);
     LabelSet set = before == nullptr ? LabelSet{} : *before;
-    put(set, "trace_id", hex_id(link.trace_id), traces_);
-    put(set, "span_id", hex_id(link.span_id), spans_);
+    put(set, "trace_id", hex_text(link.trace_id), traces_);
+    put(set, "span_id", hex_text(link.span_id), spans_);
     for (const Label& label : set) bytes_ += label.key.size() + label.value.size();
     if (bytes_ > limits::profile_label_bytes || sets_.size() > limits::profile_label_sets)
       return none;

@@ -7,7 +7,7 @@
 #include <map>
 #include <memory>
 
-#include "base/json.hpp"
+#include "base/hex.hpp"
 #include "base/limits.hpp"
 #include "profile/shared.hpp"
 
@@ -69,7 +69,7 @@ std::optional<std::string> value_of(const Profile& profile, const Sample& sample
   if (key == "trace_id" || key == "span_id") {
     const Link* link = entry(profile.links, sample.link);
     if (link == nullptr) return std::nullopt;
-    return key == "trace_id" ? hex_id(link->trace_id) : hex_id(link->span_id);
+    return key == "trace_id" ? hex_text(link->trace_id) : hex_text(link->span_id);
   }
   if (key == "tid") return std::to_string(sample.tid);
   if (key == "cpu") return std::to_string(sample.cpu);
@@ -105,18 +105,17 @@ Result<Filter> Filter::parse(std::string_view text) {
   Filter filter;
   for (std::size_t at = 0;; ++at) {
     const std::size_t start = at;
-    auto written = parse_term(text, at);
-    if (!written) return tl::unexpected(std::move(written.error()));
-    Term term{.key = std::move(written->key), .negated = written->negated};
-    if (written->regex) {
+    auto written = TRY(parse_term(text, at));
+    Term term{.key = std::move(written.key), .negated = written.negated};
+    if (written.regex) {
       RE2::Options options(RE2::Quiet);
-      term.regex = std::make_unique<const RE2>(written->value, options);
+      term.regex = std::make_unique<const RE2>(written.value, options);
       if (!term.regex->ok())
         return fail(ErrorCode::usage,
                     fmt::format("'{}' is no regular expression ({}), in the filter '{}' {}",
-                                written->value, term.regex->error(), text, where(start)));
+                                written.value, term.regex->error(), text, where(start)));
     } else {
-      term.value = std::move(written->value);
+      term.value = std::move(written.value);
     }
     filter.terms_.push_back(std::move(term));
     if (at == text.size()) return filter;

@@ -32,7 +32,7 @@ class Parser {
   Result<std::vector<Step>> parse() {
     if (lexer_.peek().kind == Token::Kind::end)
       return lexer_.error("the condition is empty", R"(price > 2 and tenant == "acme")");
-    if (auto whole = either(); !whole) return tl::unexpected(whole.error());
+    TRY(either());
     if (lexer_.peek().kind == Token::Kind::end) return std::move(steps_);
     return unexpected_end_of_comparison();
   }
@@ -41,25 +41,23 @@ class Parser {
   using Done = Result<void>;
 
   Done either() {
-    if (auto first = both(); !first) return first;
+    TRY(both());
     while (lexer_.peek().is("||") || lexer_.peek().is_word("or"))
-      if (auto done = connective(Step::Kind::either, &Parser::both); !done) return done;
+      TRY(connective(Step::Kind::either, &Parser::both));
     return {};
   }
 
   Done both() {
-    if (auto first = negation(); !first) return first;
+    TRY(negation());
     while (lexer_.peek().is("&&") || lexer_.peek().is_word("and"))
-      if (auto done = connective(Step::Kind::both, &Parser::negation); !done) return done;
+      TRY(connective(Step::Kind::both, &Parser::negation));
     return {};
   }
 
   Done connective(Step::Kind kind, Done (Parser::*operand)()) {
-    const auto token = lexer_.take();
-    if (!token) return tl::unexpected(token.error());
-    if (auto right = (this->*operand)(); !right) return right;
-    return add(
-        {.kind = kind, .comparison = {}, .left = {}, .right = {}, .at = token->at, .end = 0});
+    const auto token = TRY(lexer_.take());
+    TRY((this->*operand)());
+    return add({.kind = kind, .comparison = {}, .left = {}, .right = {}, .at = token.at, .end = 0});
   }
 
   Done negation() {
@@ -76,38 +74,32 @@ class Parser {
     if (lexer_.peek().is("!") || lexer_.peek().is_word("not"))
       return connective(Step::Kind::negate, &Parser::negation);
     if (!lexer_.peek().is("(")) return comparison();
-    const auto open = lexer_.take();
-    if (!open) return tl::unexpected(open.error());
-    if (auto inner = either(); !inner) return inner;
+    const auto open = TRY(lexer_.take());
+    TRY(either());
     if (!lexer_.peek().is(")")) {
       if (lexer_.peek().kind == Token::Kind::end)
-        return syntax_error(lexer_.text(), open->at, "a parenthesis is never closed",
+        return syntax_error(lexer_.text(), open.at, "a parenthesis is never closed",
                             "close it with )");
       return unexpected_end_of_comparison();
     }
-    if (auto close = lexer_.take(); !close) return tl::unexpected(close.error());
+    TRY(lexer_.take());
     return {};
   }
 
   Done comparison() {
     Step step;
     step.at = lexer_.peek().at;
-    auto left = term("a condition");
-    if (!left) return tl::unexpected(left.error());
-    step.left = std::move(*left);
-    const auto comparison = comparison_ahead();
-    if (!comparison) return tl::unexpected(comparison.error());
-    if (!*comparison) {
+    step.left = TRY(term("a condition"));
+    const auto comparison = TRY(comparison_ahead());
+    if (!comparison) {
       if (std::holds_alternative<Literal>(step.left) && !is_truth_)
         return lexer_.error(fmt::format("nothing is compared here, before {}", lexer_.ahead()),
                             "a comparison: == != < <= > >= ~ !~");
       return add(std::move(step));
     }
     step.kind = Step::Kind::compare;
-    step.comparison = **comparison;
-    auto right = term("what is compared with");
-    if (!right) return tl::unexpected(right.error());
-    step.right = std::move(*right);
+    step.comparison = *comparison;
+    step.right = TRY(term("what is compared with"));
     return add(std::move(step));
   }
 
@@ -119,7 +111,7 @@ class Parser {
       return lexer_.error("`=~` is not known", R"(globs are compared by ~: name ~ "a*")");
     for (const Operator& known : operators) {
       if (!token.is(known.symbol)) continue;
-      if (auto taken = lexer_.take(); !taken) return tl::unexpected(taken.error());
+      TRY(lexer_.take());
       return known.comparison;
     }
     return std::nullopt;
@@ -129,22 +121,19 @@ class Parser {
     const Token& ahead = lexer_.peek();
     is_truth_ = ahead.is_word("true") || ahead.is_word("false");
     if (is_truth_) {
-      auto word = lexer_.take();
-      if (!word) return tl::unexpected(word.error());
-      return Literal(Number(std::int64_t{word->text == "true"}));
+      auto word = TRY(lexer_.take());
+      return Literal(Number(std::int64_t{word.text == "true"}));
     }
     if (ahead.kind == Token::Kind::number || ahead.kind == Token::Kind::text) {
-      auto literal = lexer_.take();
-      if (!literal) return tl::unexpected(literal.error());
-      if (literal->kind == Token::Kind::number) return Literal(literal->number);
-      return Literal(std::move(literal->text));
+      auto literal = TRY(lexer_.take());
+      if (literal.kind == Token::Kind::number) return Literal(literal.number);
+      return Literal(std::move(literal.text));
     }
     if (ahead.kind != Token::Kind::word)
       return lexer_.error(fmt::format("{} is missing before {}", role, lexer_.ahead()),
                           R"(an argument, a label, a number or "text")");
-    auto written = take_subject(lexer_);
-    if (!written) return tl::unexpected(written.error());
-    return std::move(written->subject);
+    auto written = TRY(take_subject(lexer_));
+    return std::move(written.subject);
   }
 
   Done add(Step step) {
@@ -172,11 +161,8 @@ class Parser {
 Result<Expression> Expression::parse(std::string_view text) {
   Expression expression;
   expression.text_ = text;
-  auto lexer = Lexer::open(expression.text_);
-  if (!lexer) return tl::unexpected(lexer.error());
-  auto steps = Parser(std::move(*lexer)).parse();
-  if (!steps) return tl::unexpected(steps.error());
-  expression.steps_ = std::move(*steps);
+  auto lexer = TRY(Lexer::open(expression.text_));
+  expression.steps_ = TRY(Parser(std::move(lexer)).parse());
   return expression;
 }
 

@@ -60,22 +60,19 @@ Result<Lexer> Lexer::open(std::string_view text) {
                 fmt::format("{} bytes are too long for a condition or a list", text.size()),
                 fmt::format("at most {} bytes", limits::query_bytes));
   Lexer lexer(text);
-  auto first = lexer.scan(0);
-  if (!first) return tl::unexpected(first.error());
-  lexer.token_ = std::move(*first);
+  lexer.token_ = TRY(lexer.scan(0));
   return lexer;
 }
 
 Result<Token> Lexer::take() {
-  auto next = scan(token_.end);
-  if (!next) return next;
+  auto next = TRY(scan(token_.end));
   last_end_ = token_.end;
-  return std::exchange(token_, std::move(*next));
+  return std::exchange(token_, std::move(next));
 }
 
 Result<bool> Lexer::skip(std::string_view symbol) {
   if (!token_.is(symbol)) return false;
-  if (auto taken = take(); !taken) return tl::unexpected(taken.error());
+  TRY(take());
   return true;
 }
 

@@ -75,19 +75,18 @@ Subject subject_of(std::string_view word) {
 
 /// Behind `label`: `["key"]`.
 Result<Subject> take_quoted_key(Lexer& lexer) {
-  if (auto open = lexer.skip("["); !open) return tl::unexpected(open.error());
+  TRY(lexer.skip("["));
   if (lexer.peek().kind != Token::Kind::text)
     return lexer.error(fmt::format("a label's key in quotes belongs here, not {}", lexer.ahead()),
                        R"(label["http.route"])");
-  auto key = lexer.take();
-  if (!key) return tl::unexpected(key.error());
+  auto key = TRY(lexer.take());
   if (!lexer.peek().is("]"))
     return lexer.error(fmt::format("`]` belongs here, not {}", lexer.ahead()),
                        R"(label["http.route"])");
-  if (auto close = lexer.take(); !close) return tl::unexpected(close.error());
+  TRY(lexer.take());
   Subject subject;
   subject.kind = Subject::Kind::label;
-  subject.name = std::move(key->text);
+  subject.name = std::move(key.text);
   return subject;
 }
 
@@ -116,7 +115,7 @@ Result<Subject::Length> take_length(Lexer& lexer) {
   } else {
     return lexer.error(fmt::format("{} is no length", lexer.ahead()), next);
   }
-  if (auto taken = lexer.take(); !taken) return tl::unexpected(taken.error());
+  TRY(lexer.take());
   return length;
 }
 
@@ -131,56 +130,48 @@ Result<Subject> take_plain(Lexer& lexer) {
   if (is_connective)
     return lexer.error(fmt::format("an argument or a label belongs here, not {}", lexer.ahead()),
                        fmt::format(R"(a label of that name: label["{}"])", ahead.text));
-  auto word = lexer.take();
-  if (!word) return tl::unexpected(word.error());
-  Subject subject = subject_of(word->text);
-  if (word->text == "label" && lexer.peek().is("[")) {
-    auto label = take_quoted_key(lexer);
-    if (!label) return label;
-    subject = std::move(*label);
+  auto word = TRY(lexer.take());
+  Subject subject = subject_of(word.text);
+  if (word.text == "label" && lexer.peek().is("[")) {
+    subject = TRY(take_quoted_key(lexer));
   }
-  subject.at = word->at;
+  subject.at = word.at;
   return subject;
 }
 
 /// Behind the name of a function, whose `(` is ahead.
 Result<WrittenSubject> take_call(Lexer& lexer, const Function& function) {
-  if (auto open = lexer.skip("("); !open) return tl::unexpected(open.error());
-  auto subject = take_plain(lexer);
-  if (!subject) return tl::unexpected(subject.error());
+  TRY(lexer.skip("("));
+  auto subject = TRY(take_plain(lexer));
   using Kind = Subject::Kind;
-  const bool may_be_argument = subject->kind == Kind::argument || subject->kind == Kind::word ||
-                               subject->kind == Kind::named_argument;
+  const bool may_be_argument = subject.kind == Kind::argument || subject.kind == Kind::word ||
+                               subject.kind == Kind::named_argument;
   const bool reads_memory = function.form != Form::number;
   if (reads_memory && !may_be_argument)
-    return syntax_error(lexer.text(), subject->at,
+    return syntax_error(lexer.text(), subject.at,
                         fmt::format("{}() reads what an argument points to", function.name),
                         fmt::format("{}(arg0)", function.name));
-  if (may_be_argument) subject->form = function.form;
-  auto comma = lexer.skip(",");
-  if (!comma) return tl::unexpected(comma.error());
-  if (*comma) {
+  if (may_be_argument) subject.form = function.form;
+  auto comma = TRY(lexer.skip(","));
+  if (comma) {
     if (!function.has_length)
       return lexer.error(fmt::format("{}() takes one argument", function.name),
                          fmt::format("{}(arg0)", function.name));
-    auto length = take_length(lexer);
-    if (!length) return tl::unexpected(length.error());
-    subject->length = std::move(*length);
+    subject.length = TRY(take_length(lexer));
   }
   if (!lexer.peek().is(")"))
     return lexer.error(fmt::format("`)` belongs here, not {}", lexer.ahead()),
                        fmt::format("close {}( with )", function.name));
-  if (auto close = lexer.take(); !close) return tl::unexpected(close.error());
-  return WrittenSubject{std::move(*subject), function.format};
+  TRY(lexer.take());
+  return WrittenSubject{std::move(subject), function.format};
 }
 
 }  // namespace
 
 Result<WrittenSubject> take_subject(Lexer& lexer) {
   const Token first = lexer.peek();
-  auto subject = take_plain(lexer);
-  if (!subject) return tl::unexpected(subject.error());
-  if (!lexer.peek().is("(")) return WrittenSubject{std::move(*subject), Format::plain};
+  auto subject = TRY(take_plain(lexer));
+  if (!lexer.peek().is("(")) return WrittenSubject{std::move(subject), Format::plain};
   const auto function = std::find_if(functions.begin(), functions.end(),
                                      [&](const Function& f) { return f.name == first.text; });
   if (function == functions.end())

@@ -11,9 +11,8 @@ namespace {
 
 Result<Item> take_item(Lexer& lexer) {
   const std::size_t from = lexer.peek().at;
-  auto written = take_subject(lexer);
-  if (!written) return tl::unexpected(written.error());
-  Item item{std::move(written->subject), written->format, {}};
+  auto written = TRY(take_subject(lexer));
+  Item item{std::move(written.subject), written.format, {}};
   item.title = lexer.text().substr(from, lexer.last_end() - from);
   // Where the key alone says it, that is the title.
   if (item.subject.kind == Subject::Kind::label) item.title = item.subject.name;
@@ -21,45 +20,40 @@ Result<Item> take_item(Lexer& lexer) {
       item.subject.form == Form::natural)
     item.title = item.subject.name;
   if (!lexer.peek().is_word("as")) return item;
-  if (auto as = lexer.take(); !as) return tl::unexpected(as.error());
+  TRY(lexer.take());
   const Token::Kind kind = lexer.peek().kind;
   if (kind != Token::Kind::word && kind != Token::Kind::text)
     return lexer.error(fmt::format("a name belongs behind `as`, not {}", lexer.ahead()),
                        "str(arg1) as path");
-  auto title = lexer.take();
-  if (!title) return tl::unexpected(title.error());
-  item.title = std::move(title->text);
+  auto title = TRY(lexer.take());
+  item.title = std::move(title.text);
   return item;
 }
 
 }  // namespace
 
 Result<std::vector<Item>> parse_items(std::string_view text) {
-  auto lexer = Lexer::open(text);
-  if (!lexer) return tl::unexpected(lexer.error());
+  auto lexer = TRY(Lexer::open(text));
   std::vector<Item> items;
   while (true) {
-    auto item = take_item(*lexer);
-    if (!item) return tl::unexpected(item.error());
+    auto item = TRY(take_item(lexer));
     if (items.size() == limits::query_steps)
-      return lexer->error("too many items", fmt::format("at most {}", limits::query_steps));
-    items.push_back(std::move(*item));
-    auto comma = lexer->skip(",");
-    if (!comma) return tl::unexpected(comma.error());
-    if (*comma) continue;
-    if (lexer->peek().kind == Token::Kind::end) return items;
-    return lexer->error(fmt::format("a comma belongs here, not {}", lexer->ahead()),
-                        "arg0, str(arg1) as path, label.tenant");
+      return lexer.error("too many items", fmt::format("at most {}", limits::query_steps));
+    items.push_back(std::move(item));
+    auto comma = TRY(lexer.skip(","));
+    if (comma) continue;
+    if (lexer.peek().kind == Token::Kind::end) return items;
+    return lexer.error(fmt::format("a comma belongs here, not {}", lexer.ahead()),
+                       "arg0, str(arg1) as path, label.tenant");
   }
 }
 
 Result<Item> parse_item(std::string_view text) {
-  auto items = parse_items(text);
-  if (!items) return tl::unexpected(items.error());
-  if (items->size() != 1)
-    return syntax_error(text, (*items)[1].subject.at, "one argument or label is wanted here",
+  auto items = TRY(parse_items(text));
+  if (items.size() != 1)
+    return syntax_error(text, items[1].subject.at, "one argument or label is wanted here",
                         "leave out what follows the first");
-  return std::move(items->front());
+  return std::move(items.front());
 }
 
 std::vector<BoundItem> bind(const std::vector<Item>& items, const Arguments& site,

@@ -50,9 +50,8 @@ Result<CurlLibrary> load() {
 }  // namespace
 
 Result<const CurlLibrary*> curl_library() {
-  static const Result<CurlLibrary> loaded = load();
-  if (!loaded) return tl::unexpected(loaded.error());
-  return &*loaded;
+  static const auto loaded = TRY(load());
+  return &loaded;
 }
 
 }  // namespace vitrine::send

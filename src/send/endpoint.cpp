@@ -48,7 +48,7 @@ tl::unexpected<Error> not_an_endpoint(const std::string& why) {
 }  // namespace
 
 Result<Endpoint> parse_endpoint(std::string_view text, bool whole) {
-  if (const auto curl = curl_library(); !curl) return tl::unexpected(curl.error());
+  TRY(curl_library());
   if (!text.starts_with(before_scheme))
     return not_an_endpoint("its scheme is not otlp+http or otlp+https");
   const auto parts = Parts::of(std::string(text.substr(before_scheme.size())));

@@ -108,8 +108,7 @@ Result<ExportOptions> with_environment(ExportOptions options, const Environment&
     options.url_is_whole = true;
   }
   if (const auto headers = variable(environment, "HEADERS"))
-    if (auto added = add_headers(*headers, options.headers); !added)
-      return tl::unexpected(added.error());
+    TRY(add_headers(*headers, options.headers));
   const auto file = [&](const char* name, std::string& into) {
     if (const auto found = variable(environment, name); found && into.empty()) into = found->value;
   };

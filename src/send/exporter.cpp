@@ -14,6 +14,7 @@
 
 #include "base/gzip.hpp"
 #include "base/limits.hpp"
+#include "base/notes.hpp"
 #include "send/answer.hpp"
 #include "send/backoff.hpp"
 #include "send/endpoint.hpp"
@@ -27,26 +28,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t spool_in_memory = 64U << 20;
 constexpr std::uint64_t spool_on_disk = 256U << 20;
-
-/// Notes, each once: what stays as it was is not told again.
-class Notes {
- public:
-  void add(std::string text) {
-    if (notes_.size() < limits::export_notes)
-      notes_.push_back(std::move(text));
-    else
-      ++more_;
-  }
-  std::vector<std::string> take() {
-    if (more_ != 0) notes_.push_back(fmt::format("and {} notes more about sending", more_));
-    more_ = 0;
-    return std::exchange(notes_, {});
-  }
-
- private:
-  std::vector<std::string> notes_;
-  std::uint64_t more_ = 0;
-};
 
 class ThreadedExporter final : public Exporter {
  public:
@@ -116,7 +97,10 @@ class ThreadedExporter final : public Exporter {
 
   std::vector<std::string> take_notes() override {
     const std::lock_guard lock(mutex_);
-    return notes_.take();
+    auto notes = notes_.take();
+    if (const auto more = notes_.take_excess(); more != 0)
+      notes.push_back(fmt::format("and {} notes more about sending", more));
+    return notes;
   }
 
  private:
@@ -235,7 +219,7 @@ class ThreadedExporter final : public Exporter {
   std::uint64_t incoming_bytes_ = 0, overflowed_incoming_ = 0;
   bool taking_in_ = false, hurry_ = false, stopping_ = false;
   ExportCounters counters_;
-  Notes notes_;
+  Notes notes_{limits::export_notes, Notes::Repeats::kept};
 
   // Of the thread alone, but for Post::wake().
   std::unique_ptr<Post> post_;
@@ -250,16 +234,13 @@ class ThreadedExporter final : public Exporter {
 }  // namespace
 
 Result<std::unique_ptr<Exporter>> Exporter::open(ExportOptions options) {
-  auto endpoint = parse_endpoint(options.url, options.url_is_whole);
-  if (!endpoint) return tl::unexpected(endpoint.error());
+  auto endpoint = TRY(parse_endpoint(options.url, options.url_is_whole));
   if (options.spool_bytes == 0)
     options.spool_bytes = options.spool.empty() ? spool_in_memory : spool_on_disk;
-  auto post = Post::open(endpoint->url, options);
-  if (!post) return tl::unexpected(post.error());
-  auto spool = Spool::open(options.spool, options.spool_bytes);
-  if (!spool) return tl::unexpected(spool.error());
-  return std::make_unique<ThreadedExporter>(std::move(*endpoint), std::move(*post),
-                                            std::move(*spool), options);
+  auto post = TRY(Post::open(endpoint.url, options));
+  auto spool = TRY(Spool::open(options.spool, options.spool_bytes));
+  return std::make_unique<ThreadedExporter>(std::move(endpoint), std::move(post), std::move(spool),
+                                            options);
 }
 
 }  // namespace vitrine::send

@@ -236,13 +236,12 @@ class CurlPost final : public Post {
 }  // namespace
 
 Result<std::unique_ptr<Post>> Post::open(const std::string& url, const ExportOptions& options) {
-  const auto curl = curl_library();
-  if (!curl) return tl::unexpected(curl.error());
+  const auto curl = TRY(curl_library());
   for (std::size_t i = 0; i < options.headers.size(); ++i)
     if (!is_header(options.headers[i]))  // what it is may be a secret
       return fail(ErrorCode::usage, fmt::format("header {} for the collector is none", i + 1),
                   "give it as 'Name: value'");
-  auto post = std::make_unique<CurlPost>(**curl, url, options);
+  auto post = std::make_unique<CurlPost>(*curl, url, options);
   if (!post->ready()) return fail(ErrorCode::failed, "libcurl has no memory");
   return post;
 }

@@ -74,8 +74,8 @@ Result<Spool> Spool::open(const std::string& directory, std::uint64_t bytes) {
     return fail(ErrorCode::usage, fmt::format("the spool {} is not ours alone", directory),
                 "it must belong to the user that vitrine runs as, and nobody else may write to it: "
                 "chmod 700, or name another");
-  if (auto locked = spool.lock(directory); !locked) return tl::unexpected(locked.error());
-  if (auto listed = spool.list(); !listed) return tl::unexpected(listed.error());
+  TRY(spool.lock(directory));
+  TRY(spool.list());
   spool.make_room(0, false);
   return spool;
 }
@@ -100,8 +100,9 @@ Result<void> Spool::list() {
   std::size_t seen = 0;
   while (const dirent* file = ::readdir(files.get())) {
     if (++seen > limits::spool_files) {
-      note(fmt::format("the spool {} holds more than {} files: the others wait for the next start",
-                       path_, limits::spool_files));
+      notes_.add(
+          fmt::format("the spool {} holds more than {} files: the others wait for the next start",
+                      path_, limits::spool_files));
       break;
     }
     const auto time = time_of(file->d_name);
@@ -122,7 +123,7 @@ void Spool::add(std::string content, bool in_use) {
   const std::uint64_t bytes = content.size();
   if (bytes > most_) {
     ++overflowed_;
-    note(fmt::format("a request of {} bytes has no room in the spool of {}", bytes, most_));
+    notes_.add(fmt::format("a request of {} bytes has no room in the spool of {}", bytes, most_));
     return;
   }
   make_room(bytes, in_use);
@@ -135,8 +136,8 @@ void Spool::add(std::string content, bool in_use) {
     if (const auto written = write(name_of(entry.time), entry.content))
       entry.content = {};
     else
-      note(fmt::format("the spool {} cannot be written ({}): profiles are kept in memory", path_,
-                       written.error().message));
+      notes_.add(fmt::format("the spool {} cannot be written ({}): profiles are kept in memory",
+                             path_, written.error().message));
   }
   held_ += bytes;
   entries_.push_back(std::move(entry));
@@ -158,8 +159,8 @@ std::optional<std::string> Spool::first() {
     if (auto content = read(name))
       return std::move(*content);
     else
-      note(fmt::format("{}/{} is no profile of ours and stays where it is: {}", path_, name,
-                       content.error().message));
+      notes_.add(fmt::format("{}/{} is no profile of ours and stays where it is: {}", path_, name,
+                             content.error().message));
     ++skipped_;
     held_ -= entry.bytes;
     entries_.pop_front();
@@ -218,17 +219,8 @@ Result<std::string> Spool::read(const std::string& name) const {
     have += static_cast<std::size_t>(got);
   }
   content.resize(have);
-  if (auto whole = gunzip(content, limits::export_request); !whole)
-    return tl::unexpected(whole.error());
+  TRY(gunzip(content, limits::export_request));
   return content;
-}
-
-void Spool::note(std::string text) {
-  if (notes_.size() < limits::export_notes) notes_.push_back(std::move(text));
-}
-
-std::vector<std::string> Spool::take_notes() {
-  return std::exchange(notes_, {});
 }
 
 }  // namespace vitrine::send

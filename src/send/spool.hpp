@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/file_descriptor.hpp"
+#include "base/notes.hpp"
 #include "base/result.hpp"
 
 namespace vitrine::send {
@@ -41,7 +42,7 @@ class Spool {
   /// Requests dropped for want of room; files passed over.
   [[nodiscard]] std::uint64_t overflowed() const { return overflowed_; }
   [[nodiscard]] std::uint64_t skipped() const { return skipped_; }
-  std::vector<std::string> take_notes();
+  std::vector<std::string> take_notes() { return notes_.take(); }
 
  private:
   struct Entry {
@@ -57,15 +58,13 @@ class Spool {
   Result<void> write(const std::string& name, const std::string& content) const;
   Result<std::string> read(const std::string& name) const;
   void forget(std::size_t index);  ///< removes its file, too
-  void note(std::string text);
-
   std::string path_;
   FileDescriptor directory_, lock_;
   std::uint64_t most_, held_ = 0;
   std::uint64_t overflowed_ = 0, skipped_ = 0;
   std::deque<Entry> entries_;
   std::uint64_t last_time_ = 0;
-  std::vector<std::string> notes_;
+  Notes notes_{limits::export_notes, Notes::Repeats::kept};
 };
 
 }  // namespace vitrine::send

@@ -49,7 +49,22 @@ void FileNames::take(std::unique_ptr<file::FileMemory> file, elf::File elf, bool
   sources_.push_back({std::move(file), std::move(elf)});
 }
 
-Frames FileNames::find(Address address) {
+/// Of what is executed; nothing: no segment holds it.
+std::optional<Address> FileNames::address_of(std::uint64_t file_offset) const {
+  if (sources_.empty()) return std::nullopt;
+  for (const elf::Segment& segment : sources_.front().elf.segments)
+    if (segment.type == PT_LOAD && (segment.flags & PF_X) != 0 && file_offset >= segment.offset &&
+        file_offset - segment.offset < segment.file_size)
+      return file_offset - segment.offset + segment.address;
+  return std::nullopt;
+}
+
+Frames FileNames::find(Address address, Place place) {
+  if (place == Place::file_offset) {
+    const auto mapped = address_of(address);
+    if (!mapped) return {};
+    address = *mapped;
+  }
   Frames frames;
   if (dwarf_ != nullptr) frames = dwarf_->find(address, limits_.inline_depth);
   // The symbol table knows what code a name is of better than DWARF: the parts that a function was
@@ -58,6 +73,8 @@ Frames FileNames::find(Address address) {
     if (const auto found = symbols.find(address)) {
       if (frames.empty()) frames.emplace_back();
       frames.back().name = found->name;
+      if (address - found->start < ~0U)
+        frames.back().offset = static_cast<std::uint32_t>(address - found->start);
       break;
     }
   for (Frame& frame : frames) finish(frame);

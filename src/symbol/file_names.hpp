@@ -19,7 +19,7 @@ class FileNames {
   /// `debug`: where its debug file is looked for. `with_dwarf`: else symbol tables alone.
   FileNames(FileDescriptor file, const DebugSearch& debug, bool with_dwarf, const Limits& limits);
 
-  Frames find(Address address);
+  Frames find(Address address, Place place = Place::address);
 
   /// Why less is known than there could be; empty: nothing is missing.
   [[nodiscard]] std::string problem() const;
@@ -27,6 +27,7 @@ class FileNames {
  private:
   void take(std::unique_ptr<file::FileMemory> file, elf::File elf, bool with_dwarf);
   void finish(Frame& frame) const;
+  [[nodiscard]] std::optional<Address> address_of(std::uint64_t file_offset) const;
 
   Limits limits_;
   struct Source {

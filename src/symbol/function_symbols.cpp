@@ -26,17 +26,14 @@ struct Function {
 
 Result<FunctionSymbols> FunctionSymbols::read(Memory& file, const elf::File& elf,
                                               std::uint32_t type) {
-  auto table = elf::SymbolTable::read(file, elf, type);
-  if (!table) return tl::unexpected<Error>(std::move(table.error()));
-  FunctionSymbols symbols(std::move(*table));
+  auto table = TRY(elf::SymbolTable::read(file, elf, type));
+  FunctionSymbols symbols(std::move(table));
   const std::uint64_t thumb = elf.machine == EM_ARM ? 1 : 0;  // a mark, not part of the address
   std::vector<Function> functions;
-  for (std::size_t i = 0; i < symbols.table_.size(); ++i) {
-    const elf::TableSymbol symbol = symbols.table_.at(i);
-    if (symbol.section == SHN_UNDEF || (symbol.type != STT_FUNC && symbol.type != STT_GNU_IFUNC))
-      continue;
-    functions.push_back({symbol.value & ~thumb, symbol.size, static_cast<std::uint32_t>(i)});
-  }
+  symbols.table_.visit([&](std::size_t i, const elf::TableSymbol& symbol) {
+    if (elf::is_function(symbol))
+      functions.push_back({symbol.value & ~thumb, symbol.size, static_cast<std::uint32_t>(i)});
+  });
   // Of several names for one address, the one of the largest extent is taken, and of those the last.
   std::stable_sort(functions.begin(), functions.end(), [](const Function& a, const Function& b) {
     return std::pair(a.start, a.size) < std::pair(b.start, b.size);

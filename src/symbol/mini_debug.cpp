@@ -39,14 +39,11 @@ Result<std::vector<std::byte>> unpacked(std::span<const std::byte> packed) {
 Result<FunctionSymbols> mini_debug_symbols(Memory& file, const elf::File& elf) {
   const elf::Section* section = elf.find(".gnu_debugdata");
   if (section == nullptr) return fail(ErrorCode::not_found, "the file has no .gnu_debugdata");
-  const auto packed = elf::read_section(file, elf, *section, most_unpacked);
-  if (!packed) return tl::unexpected<Error>(packed.error());
-  auto bytes = unpacked(packed->bytes);
-  if (!bytes) return tl::unexpected<Error>(bytes.error());
-  ByteMemory inner(std::move(*bytes));
-  const auto its_elf = elf::read_file(inner);
-  if (!its_elf) return tl::unexpected<Error>(its_elf.error());
-  return FunctionSymbols::read(inner, *its_elf, SHT_SYMTAB);
+  const auto packed = TRY(elf::read_section(file, elf, *section, most_unpacked));
+  auto bytes = TRY(unpacked(packed.bytes));
+  ByteMemory inner(std::move(bytes));
+  const auto its_elf = TRY(elf::read_file(inner));
+  return FunctionSymbols::read(inner, its_elf, SHT_SYMTAB);
 }
 
 }  // namespace vitrine::symbol

@@ -18,7 +18,7 @@ class NamingService final : public worker::Service {
     if (file) names_.emplace(std::move(file), asked->debug, asked->with_dwarf, limits_);
     Answer answer;
     for (const Address address : asked->addresses)
-      answer.frames.push_back(names_ ? names_->find(address) : Frames());
+      answer.frames.push_back(names_ ? names_->find(address, asked->place) : Frames());
     if (names_) answer.problem = names_->problem();
     return encode_answer(answer);
   }

@@ -40,6 +40,7 @@ Result<worker::Worker> start_worker(const Limits& limits) {
 
 struct Symboliser::State {
   Limits limits;
+  Place place = Place::address;
   std::map<file::FileIdentity, KnownFile> files;
   std::uint64_t questions = 0;
 
@@ -49,8 +50,9 @@ struct Symboliser::State {
   void make_room(const KnownFile& present);
 };
 
-Symboliser::Symboliser(Limits limits) : state_(std::make_unique<State>()) {
+Symboliser::Symboliser(Limits limits, Place place) : state_(std::make_unique<State>()) {
   state_->limits = limits;
+  state_->place = place;
 }
 
 Symboliser::~Symboliser() = default;
@@ -69,11 +71,11 @@ bool Symboliser::State::ask(const File& file, KnownFile& known,
   }
   const DebugPlaces places{file.root_dirs, file.path};
   const Question question{std::vector(addresses.begin(), addresses.end()), places.search(),
-                          known.extent == Extent::all};
+                          known.extent == Extent::all, place};
   auto bytes = known.worker->ask(pack::pack(question), fresh ? file.descriptor : -1,
                                  limits::symbol_answer, places.open());
-  auto answer = bytes ? decode_answer(*bytes, addresses.size(), limits)
-                      : tl::unexpected<Error>(std::move(bytes.error()));
+  auto answer = bytes.and_then(
+      [&](const auto& packed) { return decode_answer(packed, addresses.size(), limits); });
   if (!answer && bytes) answer = known.worker->made_no_sense();
   if (!answer) {
     known.worker.reset();
@@ -133,13 +135,17 @@ void Symboliser::State::make_room(const KnownFile& present) {
 Answer Symboliser::resolve(const File& file, std::span<const Address> addresses) {
   Answer answer;
   answer.frames.resize(addresses.size());
-  auto memory =
-      file::FileMemory::from(FileDescriptor(::fcntl(file.descriptor, F_DUPFD_CLOEXEC, 0)));
-  if (!memory) {
-    answer.problem = memory.error().message;
-    return answer;
+  auto identity = file.identity;
+  if (!identity) {
+    auto memory =
+        file::FileMemory::from(FileDescriptor(::fcntl(file.descriptor, F_DUPFD_CLOEXEC, 0)));
+    if (!memory) {
+      answer.problem = memory.error().message;
+      return answer;
+    }
+    identity = (*memory)->identity();
   }
-  KnownFile& known = state_->files[(*memory)->identity()];
+  KnownFile& known = state_->files[*identity];
   known.used = ++state_->questions;
   if (known.frames.size() > limits::symbol_frames) known.frames.clear();
   std::vector<Address> fresh;

@@ -7,12 +7,14 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/memory.hpp"
 #include "base/result.hpp"
+#include "file/file_memory.hpp"
 
 namespace vitrine::symbol {
 
@@ -23,6 +25,8 @@ struct Frame {
   std::string file;              ///< source; empty: not known
   std::uint32_t line = 0;        ///< 0: not known
   std::uint32_t start_line = 0;  ///< of the function; 0: not known
+  /// Of the address from the function's symbol, bytes; none: it is inlined, or has no symbol.
+  std::optional<std::uint32_t> offset = std::nullopt;
   bool operator==(const Frame&) const = default;
 };
 
@@ -34,6 +38,7 @@ struct File {
   std::string path;            ///< for messages, and for .gnu_debuglink
   int descriptor = -1;         ///< of the file that was mapped
   std::vector<int> root_dirs;  ///< where debug files are looked for, in order; none: our own root
+  std::optional<file::FileIdentity> identity = std::nullopt;  ///< of the file; else it is looked up
 };
 
 struct Limits {
@@ -48,14 +53,20 @@ struct Answer {
   std::string problem;         ///< why there are none, or fewer than there could be; empty: none
 };
 
+/// What the code of a file is asked for by.
+enum class Place : std::uint8_t {
+  address,     ///< in the file's own address space
+  file_offset  ///< from the beginning of the file
+};
+
 class Symboliser {
  public:
-  explicit Symboliser(Limits limits = {});
+  explicit Symboliser(Limits limits = {}, Place place = Place::address);
   ~Symboliser();
   Symboliser(const Symboliser&) = delete;
   Symboliser& operator=(const Symboliser&) = delete;
 
-  /// `addresses`: in the file's own address space. A file (by device, inode, size, change time) is
+  /// `addresses`: of the kind of `place`. A file (by device, inode, size, change time) is
   /// parsed once, and its worker kept for later questions, as long as there is room for it
   /// (limits::symbol_workers). What a file's parser could not stand is not tried again: then there
   /// are the names of its symbol tables alone, or none. Not for two threads at once; forks.

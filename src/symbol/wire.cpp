@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
-#include <unordered_map>
 
+#include "base/interner.hpp"
 #include "base/limits.hpp"
 
 namespace vitrine::symbol {
@@ -12,8 +12,10 @@ namespace {
 
 constexpr std::size_t problem_bytes = 64 * 1024;
 
-/// A frame, its strings as positions: name, system name, file, line, start line.
-using FoldedFrame = std::array<std::uint32_t, 5>;
+/// A frame, its strings as positions: name, system name, file, line, start line, offset.
+using FoldedFrame = std::array<std::uint32_t, 6>;
+
+constexpr std::uint32_t no_offset = ~0U;
 
 /// An answer in which each string is there once: names come again and again.
 struct Folded {
@@ -28,23 +30,20 @@ auto fields(T& folded) {
   return std::tie(problem, strings, frames);
 }
 
+/// Texts, each once, and how many bytes they need.
 class Strings {
  public:
-  explicit Strings(std::vector<std::string>& all) : all_(all) {}
-
   std::uint32_t position(const std::string& text) {
-    const auto [at, fresh] = known_.emplace(text, static_cast<std::uint32_t>(all_.size()));
-    if (fresh) {
-      all_.push_back(text);
-      bytes_ += text.size() + sizeof(std::uint32_t);
-    }
-    return at->second;
+    const std::size_t before = all_.size();
+    const std::uint32_t at = all_.add(text);
+    if (all_.size() != before) bytes_ += text.size() + sizeof(std::uint32_t);
+    return at;
   }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  std::vector<std::string> take() { return all_.take(); }
 
  private:
-  std::vector<std::string>& all_;
-  std::unordered_map<std::string_view, std::uint32_t> known_;  // views of what is asked for
+  StringInterner all_;
   std::size_t bytes_ = 0;
 };
 
@@ -53,7 +52,7 @@ class Strings {
 std::vector<std::byte> encode_answer(const Answer& answer) {
   Folded folded;
   folded.problem = answer.problem.substr(0, problem_bytes / 2);
-  Strings strings(folded.strings);
+  Strings strings;
   bool full = false;
   std::size_t unfolded = 0, frame_bytes = 0;
   for (const Frames& frames : answer.frames) {
@@ -66,8 +65,10 @@ std::vector<std::byte> encode_answer(const Answer& answer) {
     if (full) continue;
     for (const Frame& frame : frames)
       into.push_back({strings.position(frame.name), strings.position(frame.system_name),
-                      strings.position(frame.file), frame.line, frame.start_line});
+                      strings.position(frame.file), frame.line, frame.start_line,
+                      frame.offset.value_or(no_offset)});
   }
+  folded.strings = strings.take();
   if (full && folded.problem.empty())
     folded.problem = "some names are left out: they are too long together";
   return pack::pack(folded);
@@ -91,12 +92,13 @@ Result<Answer> decode_answer(std::span<const std::byte> bytes, std::size_t addre
   std::size_t unfolded = 0;
   for (std::size_t i = 0; i < addresses; ++i) {
     if (folded->frames[i].size() > limits.inline_depth) return malformed();
-    for (const auto& [name, system_name, file, line, start_line] : folded->frames[i]) {
+    for (const auto& [name, system_name, file, line, start_line, offset] : folded->frames[i]) {
       if (std::max({name, system_name, file}) >= strings.size()) return malformed();
       unfolded += strings[name].size() + strings[system_name].size() + strings[file].size();
       if (unfolded > limits::symbol_unfolded) return malformed();
-      answer.frames[i].push_back(
-          {strings[name], strings[system_name], strings[file], line, start_line});
+      answer.frames[i].push_back({strings[name], strings[system_name], strings[file], line,
+                                  start_line,
+                                  offset == no_offset ? std::nullopt : std::optional(offset)});
     }
   }
   return answer;

@@ -15,12 +15,17 @@ struct Question {
   std::vector<Address> addresses;
   DebugSearch debug;
   bool with_dwarf = true;  ///< false: symbol tables alone
+  Place place = Place::address;
 };
+
+constexpr Place last(Place) {
+  return Place::file_offset;
+}
 
 template <pack::Of<Question> T>
 auto fields(T& question) {
-  auto& [addresses, debug, with_dwarf] = question;
-  return std::tie(addresses, debug, with_dwarf);
+  auto& [addresses, debug, with_dwarf, place] = question;
+  return std::tie(addresses, debug, with_dwarf, place);
 }
 
 /// Frames beyond limits::symbol_answer bytes are left out, and the problem says so.

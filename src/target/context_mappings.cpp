@@ -85,12 +85,11 @@ bool anonymous_names() {
 }
 
 Result<ContextMappings> search(int proc_dir, const std::string& path) {
-  const auto maps = open_at(proc_dir, path, O_RDONLY);
-  if (!maps) return tl::unexpected(maps.error());
-  auto found = by_query(maps->get());
+  const auto maps = TRY(open_at(proc_dir, path, O_RDONLY));
+  auto found = by_query(maps.get());
   const bool unknown = !found && (found.error() == ENOTTY || found.error() == EINVAL);
   if (unknown || (found && found->mappings.empty() && anonymous_names()))
-    found = by_text(maps->get());
+    found = by_text(maps.get());
   if (found) return std::move(*found);
   if (found.error() == ESRCH)
     return fail(ErrorCode::not_found, fmt::format("{}: the process has ended", path));
@@ -103,9 +102,8 @@ Result<ContextMappings> context_mappings(int proc_dir) {
   auto found = search(proc_dir, "maps");
   if (found || found.error().code != ErrorCode::not_found) return found;
   // The leader may have exited: its maps are empty, those of its threads are not.
-  const auto live = live_thread(proc_dir);
-  if (!live) return tl::unexpected(live.error());
-  return search(proc_dir, fmt::format("task/{}/maps", *live));
+  const auto live = TRY(live_thread(proc_dir));
+  return search(proc_dir, fmt::format("task/{}/maps", live));
 }
 
 bool kernel_has_procmap_query() {

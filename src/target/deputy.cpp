@@ -149,7 +149,7 @@ Deputy::Outcome Deputy::wait(std::uint32_t number, Clock::duration time) {
 /// Whether it waits for what it is to read, and not for a processor, or for us.
 bool Deputy::is_stuck(std::uint32_t number) {
   const auto line = read_file_at(AT_FDCWD, fmt::format("/proc/{}/stat", child_.pid()), 4096);
-  const auto stat = line ? parse_stat(*line) : tl::unexpected(line.error());
+  const auto stat = line.and_then(parse_stat);
   if (!stat) return true;
   if (stat->state == 'S' && desk_->deputy_sleeps.load() != 0) {
     ring(socket_.get());

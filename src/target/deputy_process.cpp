@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 #include "child/beginning.hpp"
+#include "child/passed_descriptor.hpp"
 #include "target/spin.hpp"
 
 namespace vitrine::target {
@@ -16,17 +16,15 @@ namespace {
 
 constexpr std::uint64_t page_bytes = 4096;  // no page is smaller
 
-/// Room for one descriptor that comes, or goes, with a message of one byte.
+/// A message of one byte, beside which one descriptor may come or go.
 struct Envelope {
   Envelope() {
     message.msg_iov = &part;
     message.msg_iovlen = 1;
-    message.msg_control = ancillary;
-    message.msg_controllen = sizeof ancillary;
   }
   char byte = 0;
   iovec part{&byte, 1};
-  alignas(cmsghdr) char ancillary[CMSG_SPACE(sizeof(int))] = {};
+  child::PassedDescriptor passed;
   msghdr message{};
 };
 
@@ -55,13 +53,14 @@ class Service {
   /// Waits for one. A descriptor that came with it is kept for the answer.
   void take_message() {
     Envelope envelope;
+    envelope.passed.expect(envelope.message);
     const ssize_t n = ::recvmsg(socket_, &envelope.message, MSG_CMSG_CLOEXEC);
     if (n < 0 && errno == EINTR) return;
     if (n <= 0) ::_exit(0);  // nobody is there any more
-    const cmsghdr* control = CMSG_FIRSTHDR(&envelope.message);
-    if (control == nullptr || control->cmsg_type != SCM_RIGHTS) return;
+    const int file = envelope.passed.received(envelope.message);
+    if (file < 0) return;
     if (file_ >= 0) ::close(file_);
-    std::memcpy(&file_, CMSG_DATA(control), sizeof file_);
+    file_ = file;
   }
 
   void answer() {
@@ -122,16 +121,7 @@ class Service {
 
 void ring(int socket, int descriptor) {
   Envelope envelope;
-  if (descriptor >= 0) {
-    cmsghdr* control = CMSG_FIRSTHDR(&envelope.message);
-    control->cmsg_level = SOL_SOCKET;
-    control->cmsg_type = SCM_RIGHTS;
-    control->cmsg_len = CMSG_LEN(sizeof descriptor);
-    std::memcpy(CMSG_DATA(control), &descriptor, sizeof descriptor);
-  } else {
-    envelope.message.msg_control = nullptr;
-    envelope.message.msg_controllen = 0;
-  }
+  if (descriptor >= 0) envelope.passed.attach(envelope.message, descriptor);
   while (::sendmsg(socket, &envelope.message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno == EINTR) {
   }
 }

@@ -124,25 +124,22 @@ Result<Glibc::Slot> Glibc::slot(Memory& memory, std::uint64_t module_id) const {
     return fail(ErrorCode::not_found, fmt::format("glibc lists no TLS module {}", module_id));
   };
   if (slots_ == 0 || slot_size_ == 0) return none();
-  auto list = memory.read_value<Address>(slots_, "_dl_tls_dtv_slotinfo_list");
+  auto list = TRY(memory.read_value<Address>(slots_, "_dl_tls_dtv_slotinfo_list"));
   std::uint64_t index = module_id;
-  for (std::size_t i = 0; i < slot_lists_max && list && *list != 0; ++i) {
-    const auto length = memory.read_value<std::uint64_t>(*list + list_length_, "a slotinfo list");
-    if (!length) return tl::unexpected<Error>(length.error());
-    if (index < *length) {
+  for (std::size_t i = 0; i < slot_lists_max && list != 0; ++i) {
+    const auto length =
+        TRY(memory.read_value<std::uint64_t>(list + list_length_, "a slotinfo list"));
+    if (index < length) {
       if (index > limits::modules) return none();
-      const Address entry = *list + list_slots_ + index * slot_size_;
+      const Address entry = list + list_slots_ + index * slot_size_;
       const auto generation =
-          memory.read_value<std::uint64_t>(entry + slot_generation_, "a slotinfo entry");
-      const auto map = memory.read_value<Address>(entry + slot_map_, "a slotinfo entry");
-      if (!generation) return tl::unexpected<Error>(generation.error());
-      if (!map) return tl::unexpected<Error>(map.error());
-      return Slot{*generation, entry + slot_generation_, *map};
+          TRY(memory.read_value<std::uint64_t>(entry + slot_generation_, "a slotinfo entry"));
+      const auto map = TRY(memory.read_value<Address>(entry + slot_map_, "a slotinfo entry"));
+      return Slot{generation, entry + slot_generation_, map};
     }
-    index -= *length;
-    list = memory.read_value<Address>(*list + list_next_, "a slotinfo list");
+    index -= length;
+    list = TRY(memory.read_value<Address>(list + list_next_, "a slotinfo list"));
   }
-  if (!list) return tl::unexpected<Error>(list.error());
   return none();
 }
 

@@ -159,10 +159,9 @@ Result<int> HeldProgram::wait_for_stop(const std::atomic<bool>* stop) {
 
 Result<void> HeldProgram::wait_for_exec() {
   for (;;) {
-    const auto status = wait_for_stop(nullptr);
-    if (!status) return tl::unexpected(status.error());
-    if (is_event(*status, PTRACE_EVENT_EXEC)) return {};
-    ::ptrace(PTRACE_CONT, pid_, nullptr, signal_of(*status));
+    const auto status = TRY(wait_for_stop(nullptr));
+    if (is_event(status, PTRACE_EVENT_EXEC)) return {};
+    ::ptrace(PTRACE_CONT, pid_, nullptr, signal_of(status));
   }
 }
 
@@ -172,13 +171,12 @@ Result<void> HeldProgram::run_to_libraries(const std::atomic<bool>* stop) {
   const auto announcement = announcement_of(*process);
   if (!announcement) return {};
   for (;;) {
-    const auto there = run_to(announcement->function, stop);
-    if (!there) return tl::unexpected(there.error());
-    if (!*there || announcement->state == 0) return {};
+    const auto there = TRY(run_to(announcement->function, stop));
+    if (!there || announcement->state == 0) return {};
     const auto state = process->memory().read_value<int>(announcement->state, "r_state");
     if (!state || *state == r_debug::RT_CONSISTENT) return {};
     if (::ptrace(PTRACE_SINGLESTEP, pid_, nullptr, 0) != 0) return {};
-    if (auto status = wait_for_stop(stop); !status) return tl::unexpected(status.error());
+    TRY(wait_for_stop(stop));
   }
 }
 
@@ -189,17 +187,16 @@ Result<bool> HeldProgram::run_to(Address at, const std::atomic<bool>* stop) {
   int signal = 0;
   for (;;) {
     ::ptrace(PTRACE_CONT, pid_, nullptr, signal);
-    const auto status = wait_for_stop(stop);
-    if (!status) return tl::unexpected(status.error());
-    if (is_event(*status, PTRACE_EVENT_EXEC)) return false;
+    const auto status = TRY(wait_for_stop(stop));
+    if (is_event(status, PTRACE_EVENT_EXEC)) return false;
     Registers registers{};
-    if (WSTOPSIG(*status) == SIGTRAP && *status >> 16 == 0 &&
+    if (WSTOPSIG(status) == SIGTRAP && status >> 16 == 0 &&
         transfer_registers(PTRACE_GETREGSET, pid_, registers) &&
         program_counter(registers) == at + after_breakpoint) {
       program_counter(registers) = at;
       return transfer_registers(PTRACE_SETREGSET, pid_, registers);
     }
-    signal = signal_of(*status);
+    signal = signal_of(status);
   }
 }
 

@@ -51,11 +51,10 @@ int by_text(int maps, std::vector<Mapping>& into) {
 }
 
 Result<std::vector<Mapping>> collect(int proc_dir, const std::string& path) {
-  const auto maps = open_at(proc_dir, path, O_RDONLY);
-  if (!maps) return tl::unexpected<Error>(maps.error());
+  const auto maps = TRY(open_at(proc_dir, path, O_RDONLY));
   std::vector<Mapping> mappings;
-  int error = by_query(maps->get(), mappings);
-  if (error == ENOTTY || error == EINVAL) error = by_text(maps->get(), mappings);
+  int error = by_query(maps.get(), mappings);
+  if (error == ENOTTY || error == EINVAL) error = by_text(maps.get(), mappings);
   if (error == ESRCH)
     return fail(ErrorCode::not_found, fmt::format("{}: the process has ended", path));
   if (error != 0) return fail(ErrorCode::failed, fmt::format("{}: {}", path, std::strerror(error)));
@@ -75,9 +74,8 @@ Result<std::vector<Mapping>> executable_mappings(int proc_dir) {
   auto mappings = collect(proc_dir, "maps");
   if (mappings || mappings.error().code != ErrorCode::not_found) return mappings;
   // The leader may have exited: its maps are empty, those of its threads are not.
-  const auto live = live_thread(proc_dir);
-  if (!live) return tl::unexpected<Error>(live.error());
-  return collect(proc_dir, fmt::format("task/{}/maps", *live));
+  const auto live = TRY(live_thread(proc_dir));
+  return collect(proc_dir, fmt::format("task/{}/maps", live));
 }
 
 std::vector<MappedFile> files_of(const std::vector<Mapping>& mappings) {
@@ -107,16 +105,13 @@ Result<FileDescriptor> open_mapped(int proc_dir, const MappedFile& file) {
   }
   // Else by what else leads there: the link to the executable, and its path in the process's root.
   // A leader that has exited has neither, its threads do.
-  const auto live = live_thread(proc_dir);
-  if (!live) return tl::unexpected<Error>(live.error());
-  if (auto opened = file::open_regular_at(proc_dir, fmt::format("task/{}/exe", *live));
+  const auto live = TRY(live_thread(proc_dir));
+  if (auto opened = file::open_regular_at(proc_dir, fmt::format("task/{}/exe", live));
       opened && is_mapped_file(opened->get(), file))
     return opened;
-  const auto root = open_at(proc_dir, fmt::format("task/{}/root", *live), O_PATH);
-  if (!root) return tl::unexpected<Error>(root.error());
-  auto opened = file::open_regular_below(root->get(), file.path);
-  if (!opened) return opened;
-  if (is_mapped_file(opened->get(), file)) return opened;
+  const auto root = TRY(open_at(proc_dir, fmt::format("task/{}/root", live), O_PATH));
+  auto opened = TRY(file::open_regular_below(root.get(), file.path));
+  if (is_mapped_file(opened.get(), file)) return opened;
   return fail(ErrorCode::not_found,
               fmt::format("{} is another file now than the one that is mapped", file.path),
               "vitrine reaches files that were replaced or deleted with CAP_SYS_ADMIN or "

@@ -31,15 +31,14 @@ std::vector<std::string> words(std::string_view text) {
 }  // namespace
 
 Result<std::vector<std::string>> mapping_flags(int proc_dir, Address start) {
-  const auto smaps = open_at(proc_dir, "smaps", O_RDONLY);
-  if (!smaps) return tl::unexpected<Error>(smaps.error());
+  const auto smaps = TRY(open_at(proc_dir, "smaps", O_RDONLY));
   std::optional<std::vector<std::string>> flags;
   bool seen = false;  // the mapping itself
   LineCutter lines;
   std::size_t count = 0;
   std::string chunk(64 * 1024, '\0');
   while (!flags && count < limits::map_lines * lines_per_mapping) {
-    const ssize_t n = ::read(smaps->get(), chunk.data(), chunk.size());
+    const ssize_t n = ::read(smaps.get(), chunk.data(), chunk.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return fail(ErrorCode::failed, fmt::format("smaps: {}", std::strerror(errno)));
     if (n == 0) break;

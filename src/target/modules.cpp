@@ -68,8 +68,7 @@ Result<elf::Image> image_with(Memory& memory, Address bias, Address dynamic,
 
 Result<bool> Modules::refresh(Memory& memory) {
   if (complete_ && stable_ && !watched_.changed(memory)) return false;
-  auto image = elf::read_image_by_headers(memory, program_.address, program_.count);
-  if (!image) return tl::unexpected<Error>(std::move(image.error()));
+  auto image = TRY(elf::read_image_by_headers(memory, program_.address, program_.count));
   modules_.clear();
   watched_.clear();
   notes_.clear();
@@ -78,11 +77,11 @@ Result<bool> Modules::refresh(Memory& memory) {
   nodes_left_ = limits::modules;
   pages_left_ = image_search_pages;
   unread_ = 0;
-  read_executable(memory, std::move(*image));
+  read_executable(memory, std::move(image));
   const std::optional<Address> debug = find_debug(memory);
   if (debug && *debug != 0) walk_namespaces(memory, *debug);
   if (unread_ > unread_told)
-    note(fmt::format("{} more modules could not be read", unread_ - unread_told));
+    notes_.add(fmt::format("{} more modules could not be read", unread_ - unread_told));
   // A dynamic executable whose linker has not yet told where its list is: look again.
   complete_ = !debug || *debug != 0;
   return true;
@@ -97,7 +96,7 @@ void Modules::read_executable(Memory& memory, elf::Image image) {
   if (dynamic)
     module.dynamic = *dynamic;
   else if (dynamic.error().code != ErrorCode::not_found)
-    note(fmt::format("{}: {}", module.path, dynamic.error().message));
+    notes_.add(fmt::format("{}: {}", module.path, dynamic.error().message));
   modules_.push_back(std::move(module));
 }
 
@@ -132,7 +131,7 @@ void Modules::walk_namespaces(Memory& memory, Address debug) {
     Debug raw{};
     auto bytes = std::as_writable_bytes(std::span(&raw, 1));
     if (memory.read_some(debug, bytes) < debug_v1_bytes) {
-      note(fmt::format("the dynamic linker's r_debug at {:#x} is not readable", debug));
+      notes_.add(fmt::format("the dynamic linker's r_debug at {:#x} is not readable", debug));
       return;
     }
     if (raw.version < 2) raw.next = 0;
@@ -148,17 +147,17 @@ void Modules::walk_list(Memory& memory, Address first, int link_namespace) {
   std::set<Address> seen;
   for (Address at = first; at != 0;) {
     if (nodes_left_ == 0) {
-      note(fmt::format("only the first {} modules were looked at", limits::modules));
+      notes_.add(fmt::format("only the first {} modules were looked at", limits::modules));
       return;
     }
     --nodes_left_;
     if (!seen.insert(at).second) {
-      note(fmt::format("the list of modules runs in a circle at {:#x}", at));
+      notes_.add(fmt::format("the list of modules runs in a circle at {:#x}", at));
       return;
     }
     const auto node = memory.read_value<Node>(at, "a node of the list of modules");
     if (!node) {
-      note(node.error().message);
+      notes_.add(node.error().message);
       return;
     }
     watched_.add_value(at, *node);
@@ -169,7 +168,7 @@ void Modules::walk_list(Memory& memory, Address first, int link_namespace) {
       watch(memory, *module, *node);
       modules_.push_back(std::move(*module));
     } else if (++unread_ <= unread_told) {
-      note(module.error().message);
+      notes_.add(module.error().message);
     }
     at = node->next;
   }
@@ -182,7 +181,7 @@ void Modules::take_first(Memory& memory, Address link_map, const Node& node) {
   if (!has_dynamic_at(front.image, node.dynamic)) {
     auto module = read_library(memory, link_map, node);
     if (!module) {
-      note(module.error().message);
+      notes_.add(module.error().message);
       return;
     }
     front = std::move(*module);
@@ -196,12 +195,8 @@ Result<Module> Modules::read_library(Memory& memory, Address link_map, const Nod
   module.path = elf::read_string(memory, node.name, limits::name_bytes, "a module's name")
                     .value_or(fmt::format("module at {:#x}", node.bias));
   module.link_map = link_map;
-  auto image = image_with(memory, node.bias, node.dynamic, pages_left_);
-  if (!image) return fail_while(module.path, std::move(image.error()));
-  module.image = std::move(*image);
-  auto dynamic = elf::read_dynamic(memory, module.image);
-  if (!dynamic) return fail_while(module.path, std::move(dynamic.error()));
-  module.dynamic = *dynamic;
+  module.image = TRY_WHILE(module.path, image_with(memory, node.bias, node.dynamic, pages_left_));
+  module.dynamic = TRY_WHILE(module.path, elf::read_dynamic(memory, module.image));
   return module;
 }
 
@@ -215,10 +210,6 @@ void Modules::watch(Memory& memory, const Module& module, const Node& node) {
   std::vector<std::byte> id(note ? note->size : 0);
   if (note && memory.read_exact(note->description, id, "the build id"))
     watched_.add(note->description, id);
-}
-
-void Modules::note(std::string text) {
-  if (notes_.size() < limits::search_notes) notes_.push_back(std::move(text));
 }
 
 }  // namespace vitrine::target

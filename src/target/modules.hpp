@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/memory.hpp"
+#include "base/notes.hpp"
 #include "elf/dynamic.hpp"
 #include "elf/image.hpp"
 #include "target/tls_location.hpp"
@@ -54,7 +55,7 @@ class Modules {
   [[nodiscard]] bool settled() const { return stable_ && (begun_ || program_.interpreter == 0); }
 
   /// What could not be read, and why; each once.
-  [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
+  [[nodiscard]] const std::vector<std::string>& notes() const { return notes_.waiting(); }
 
  private:
   /// struct r_debug; `next` is there from version 2 on.
@@ -77,14 +78,13 @@ class Modules {
   void walk_list(Memory& memory, Address first, int link_namespace);
   Result<Module> read_library(Memory& memory, Address link_map, const Node& node);
   void watch(Memory& memory, const Module& module, const Node& node);
-  void note(std::string text);
   void take_first(Memory& memory, Address link_map, const Node& node);
 
   ProgramHeaders program_;
   std::string executable_path_;
   std::vector<Module> modules_;
   WatchedMemory watched_;
-  std::vector<std::string> notes_;
+  Notes notes_;
   std::size_t nodes_left_ = 0;    ///< of all lists
   std::uint64_t pages_left_ = 0;  ///< to look for headers on
   std::size_t unread_ = 0;        ///< modules

@@ -12,16 +12,14 @@
 namespace vitrine::target {
 
 Result<PerfMapText> read_perf_map(int root, pid_t pid, uid_t owner, std::uint64_t from) {
-  auto opened = file::open_owned_below(root, fmt::format("/tmp/perf-{}.map", pid), owner);
-  if (!opened) return tl::unexpected<Error>(std::move(opened.error()));
-  auto memory = file::FileMemory::from(std::move(*opened));
-  if (!memory) return tl::unexpected<Error>(std::move(memory.error()));
-  const auto size = static_cast<std::uint64_t>((*memory)->identity().size);
+  auto opened = TRY(file::open_owned_below(root, fmt::format("/tmp/perf-{}.map", pid), owner));
+  auto memory = TRY(file::FileMemory::from(std::move(opened)));
+  const auto size = static_cast<std::uint64_t>(memory->identity().size);
   PerfMapText part;
   part.anew = size < from;
   if (part.anew) from = 0;
   part.text.resize(std::min<std::uint64_t>(size - from, limits::perf_map_bytes));
-  part.text.resize((*memory)->read_some(
+  part.text.resize(memory->read_some(
       from, std::as_writable_bytes(std::span(part.text.data(), part.text.size()))));
   return part;
 }

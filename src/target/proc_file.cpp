@@ -31,13 +31,12 @@ bool number(std::string_view text, std::uint64_t& into) {
 }  // namespace
 
 Result<std::string> read_file_at(int dir, const std::string& path, std::size_t limit) {
-  auto fd = open_at(dir, path, O_RDONLY);
-  if (!fd) return tl::unexpected<Error>(std::move(fd.error()));
+  auto fd = TRY(open_at(dir, path, O_RDONLY));
   std::string content;
   while (content.size() < limit) {
     const std::size_t have = content.size();
     content.resize(std::min(limit, have + 4096));
-    const ssize_t n = ::read(fd->get(), content.data() + have, content.size() - have);
+    const ssize_t n = ::read(fd.get(), content.data() + have, content.size() - have);
     const int error = errno;
     content.resize(have + static_cast<std::size_t>(n < 0 ? 0 : n));
     if (n < 0 && error == EINTR) continue;

@@ -21,15 +21,6 @@ namespace {
 constexpr std::size_t status_bytes = 16 * 1024;
 constexpr std::size_t auxv_bytes = 16 * 1024;
 
-// A 64-bit program runs on a kernel of its own machine only.
-#if defined(__x86_64__)
-constexpr Machine native_machine = Machine::x86_64;
-#elif defined(__aarch64__)
-constexpr Machine native_machine = Machine::aarch64;
-#else
-#error "vitrine observes x86-64 and aarch64 processes, on the same machine"
-#endif
-
 tl::unexpected<Error> ended(pid_t pid) {
   return fail(ErrorCode::not_found, fmt::format("process {} has ended", pid));
 }
@@ -69,7 +60,7 @@ Result<std::string> read_auxv(int proc_dir, pid_t live, ProcessMemory& memory) {
   auto bytes = read_file_at(proc_dir, fmt::format("task/{}/auxv", live), auxv_bytes);
   if (bytes || bytes.error().code != ErrorCode::not_permitted) return bytes;
   const auto line = read_file_at(proc_dir, fmt::format("task/{}/stat", live), status_bytes);
-  const auto stat = line ? parse_stat(*line) : Result<Stat>(tl::unexpected(line.error()));
+  const auto stat = line.and_then(parse_stat);
   if (!stat) return bytes;
   auto on_stack = auxv_on_stack(memory, stat->stack_start);
   return on_stack ? on_stack : bytes;
@@ -103,11 +94,10 @@ Result<ProcessDirectory> ProcessDirectory::open(pid_t pid) {
 }
 
 Result<Process> Process::open(pid_t pid) {
-  auto directory = ProcessDirectory::open(pid);
-  if (!directory) return tl::unexpected<Error>(std::move(directory.error()));
+  auto directory = TRY(ProcessDirectory::open(pid));
   Process process;
   process.pid_ = pid;
-  process.proc_dir_ = std::move(directory->fd);
+  process.proc_dir_ = std::move(directory.fd);
   const int dir = process.proc_dir();
 
   process.pidfd_ = FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
@@ -119,19 +109,18 @@ Result<Process> Process::open(pid_t pid) {
 
   const auto line = read_file_at(dir, "stat", status_bytes);
   if (!line) return explain(pid, dir, line.error());
-  const auto stat = parse_stat(*line);
-  if (!stat) return tl::unexpected<Error>(stat.error());
-  if (stat->kernel_thread())
-    return fail(ErrorCode::unsupported, fmt::format("{} ({}) is a kernel thread", pid, stat->comm),
+  const auto stat = TRY(parse_stat(*line));
+  if (stat.kernel_thread())
+    return fail(ErrorCode::unsupported, fmt::format("{} ({}) is a kernel thread", pid, stat.comm),
                 "kernel threads have no user memory, so they publish nothing");
   const auto live = live_thread(dir);
   if (!live)
     return fail(ErrorCode::not_found,
-                fmt::format("process {} ({}) has ended: it is a zombie", pid, stat->comm),
+                fmt::format("process {} ({}) has ended: it is a zombie", pid, stat.comm),
                 "nothing is left of its memory; its parent has yet to wait for it");
 
   // A thread that lives answers for the process, for a leader that exited has no auxv.
-  process.memory_ = std::make_unique<ProcessMemory>(pid, dir, untag_mask(directory->status));
+  process.memory_ = std::make_unique<ProcessMemory>(pid, dir, untag_mask(directory.status));
   const auto bytes = read_auxv(dir, *live, *process.memory_);
   if (auto why = process.memory_->withheld(); !bytes && !why.empty())
     return withheld(std::move(why));
@@ -140,14 +129,14 @@ Result<Process> Process::open(pid_t pid) {
   if (!holds(process.auxv_, AT_PHENT, sizeof(Elf64_Phdr))) {
     if (holds(parse_auxv<std::uint32_t>(*bytes), AT_PHENT, sizeof(Elf32_Phdr)))
       return fail(ErrorCode::unsupported,
-                  fmt::format("process {} ({}) is a 32-bit program", pid, stat->comm),
+                  fmt::format("process {} ({}) is a 32-bit program", pid, stat.comm),
                   "the label formats are defined for 64-bit programs only");
     return fail(ErrorCode::malformed,
                 fmt::format("process {}: its auxiliary vector names no program headers", pid));
   }
 
   process.machine_ = native_machine;
-  process.identity_.start_time = stat->start_time;
+  process.identity_.start_time = stat.start_time;
   process.identity_.random_address = process.auxv_[AT_RANDOM];
   const auto random = process.memory_->read_exact(process.identity_.random_address,
                                                   process.identity_.random_bytes, "AT_RANDOM");

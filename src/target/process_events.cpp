@@ -229,7 +229,7 @@ class PerfProcessEvents final : public ProcessEvents {
 
 Result<std::unique_ptr<ProcessEvents>> ProcessEvents::open() {
   auto events = std::make_unique<PerfProcessEvents>();
-  if (auto begun = events->begin(); !begun) return tl::unexpected(begun.error());
+  TRY(events->begin());
   return events;
 }
 

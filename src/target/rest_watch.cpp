@@ -51,11 +51,9 @@ RestWatch::RestWatch(int proc_dir)
     : proc_dir_(proc_dir), most_kept_(descriptor_limit() / share_of_descriptors / 2) {}
 
 Result<RestWatch::Files> RestWatch::open(pid_t tid) const {
-  auto schedstat = open_at(proc_dir_, fmt::format("task/{}/schedstat", tid), O_RDONLY);
-  if (!schedstat) return tl::unexpected(std::move(schedstat.error()));
-  auto syscall = open_at(proc_dir_, fmt::format("task/{}/syscall", tid), O_RDONLY);
-  if (!syscall) return tl::unexpected(std::move(syscall.error()));
-  return Files{std::move(*schedstat), std::move(*syscall)};
+  auto schedstat = TRY(open_at(proc_dir_, fmt::format("task/{}/schedstat", tid), O_RDONLY));
+  auto syscall = TRY(open_at(proc_dir_, fmt::format("task/{}/syscall", tid), O_RDONLY));
+  return Files{std::move(schedstat), std::move(syscall)};
 }
 
 std::optional<std::uint64_t> RestWatch::runs(pid_t tid, Files*& files) {

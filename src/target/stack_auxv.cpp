@@ -32,9 +32,8 @@ class StackWords {
   /// Passes words up to and including a null.
   Result<void> pass_list() {
     for (;;) {
-      const auto word = next();
-      if (!word) return tl::unexpected(word.error());
-      if (*word == 0) return {};
+      const auto word = TRY(next());
+      if (word == 0) return {};
     }
   }
 
@@ -53,16 +52,14 @@ Result<std::string> auxv_on_stack(Memory& memory, Address stack_start) {
   if (stack_start < limits::lowest_address)
     return fail(ErrorCode::malformed, "the kernel does not tell where the stack begins");
   StackWords words(memory, stack_start);
-  if (auto argc = words.next(); !argc) return tl::unexpected(argc.error());
+  TRY(words.next());
   for (int list = 0; list < 2; ++list)  // the arguments, then the environment
-    if (auto passed = words.pass_list(); !passed) return tl::unexpected(passed.error());
+    TRY(words.pass_list());
   std::string bytes;
   for (std::size_t i = 0; i < most_entries; ++i) {
     std::array<std::uint64_t, 2> entry{};
     for (std::uint64_t& word : entry) {
-      const auto next = words.next();
-      if (!next) return tl::unexpected(next.error());
-      word = *next;
+      word = TRY(words.next());
     }
     bytes.append(reinterpret_cast<const char*>(entry.data()), sizeof entry);
     if (entry[0] == AT_NULL) return bytes;

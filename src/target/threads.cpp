@@ -49,20 +49,18 @@ Result<Thread> thread(int proc_dir, pid_t tid) {
 }
 
 Result<std::vector<Thread>> threads(int proc_dir) {
-  auto tids = thread_ids(proc_dir);
-  if (!tids) return tl::unexpected<Error>(std::move(tids.error()));
+  auto tids = TRY(thread_ids(proc_dir));
   std::vector<Thread> found;
-  found.reserve(tids->size());
-  for (const pid_t tid : *tids)
+  found.reserve(tids.size());
+  for (const pid_t tid : tids)
     if (auto one = thread(proc_dir, tid); one && !one->ended()) found.push_back(std::move(*one));
   return found;
 }
 
 Result<pid_t> live_thread(int proc_dir) {
-  auto tids = thread_ids(proc_dir);
-  if (!tids) return tl::unexpected<Error>(std::move(tids.error()));
+  auto tids = TRY(thread_ids(proc_dir));
   // Ascending is good enough: the leader has the lowest tid but after a wrap of the pid counter.
-  for (const pid_t tid : *tids)
+  for (const pid_t tid : tids)
     if (auto one = thread(proc_dir, tid); one && !one->ended()) return tid;
   return fail(ErrorCode::not_found, "all threads of the process have ended");
 }

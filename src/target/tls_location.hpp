@@ -10,12 +10,10 @@
 #include <string>
 #include <variant>
 
+#include "base/machine.hpp"
 #include "base/memory.hpp"
 
 namespace vitrine::target {
-
-/// The instruction set, and with it the TLS variant, of a target.
-enum class Machine : std::uint8_t { x86_64, aarch64 };
 
 /// Whose dynamic thread vector (DTV) layout applies.
 enum class Libc : std::uint8_t { none, glibc, musl };

@@ -63,29 +63,23 @@ TlsResolver::TlsResolver(Memory& memory, Machine machine, std::span<const Module
 
 Result<ResolvedTls> TlsResolver::resolve(const Module& module, const elf::Symbol& symbol,
                                          std::string_view name) {
-  const auto tls = elf::tls_segment(module.image);
-  if (!tls) return tl::unexpected<Error>(tls.error());
-  if (!*tls || symbol.value >= (*tls)->size)
+  const auto tls = TRY(elf::tls_segment(module.image));
+  if (!tls || symbol.value >= tls->size)
     return fail(ErrorCode::malformed,
                 fmt::format("{} is at {:#x} of a thread-local block of {} bytes", name,
-                            symbol.value, *tls ? (*tls)->size : 0));
+                            symbol.value, tls ? tls->size : 0));
 
   // 1 to 3: the module's own words.
-  auto own = module.dynamic ? elf::tls_relocations(memory_, module.image, *module.dynamic,
-                                                   types_of(machine_), symbol)
-                            : std::vector<elf::Relocation>();
-  if (!own) return tl::unexpected<Error>(std::move(own.error()));
-  auto found = by_relocations(module, *own);
-  if (!found) return tl::unexpected<Error>(std::move(found.error()));
-  if (*found) return std::move(**found);
+  auto own = TRY(module.dynamic ? elf::tls_relocations(memory_, module.image, *module.dynamic,
+                                                       types_of(machine_), symbol)
+                                : std::vector<elf::Relocation>());
+  if (auto found = TRY(by_relocations(module, own))) return std::move(*found);
 
   if (module.executable)
-    return ResolvedTls{StaticTls{executable_tls_offset(machine_, **tls, symbol.value)},
+    return ResolvedTls{StaticTls{executable_tls_offset(machine_, *tls, symbol.value)},
                        TlsEvidence::executable,
                        {}};
-  found = by_other_modules(module, name);
-  if (!found) return tl::unexpected<Error>(std::move(found.error()));
-  if (*found) return std::move(**found);
+  if (auto found = TRY(by_other_modules(module, name))) return std::move(*found);
   return by_linker_record(module, symbol);
 }
 
@@ -113,15 +107,14 @@ TlsResolver::Attempt TlsResolver::by_relocations(const Module& module,
 
 // TLSDESC: {entry, argument}. What the argument means depends on which function the entry is.
 TlsResolver::Attempt TlsResolver::by_descriptor(const Module& module, Address got) {
-  const auto words = memory_.read_value<WordPair>(got, "a TLS descriptor");
-  if (!words) return tl::unexpected<Error>(words.error());
+  const auto words = TRY(memory_.read_value<WordPair>(got, "a TLS descriptor"));
   // Not relocated yet, or (glibc before 2.34) still leading to the lazy stub in the module itself:
   // nobody has used the variable through it.
-  if (words->first == 0 || module.image.holds(words->first, 1)) return std::nullopt;
-  if (is_static_entry(words->first, words->second)) {
+  if (words.first == 0 || module.image.holds(words.first, 1)) return std::nullopt;
+  if (is_static_entry(words.first, words.second)) {
     ResolvedTls fixed{
-        StaticTls{static_cast<std::int64_t>(words->second)}, TlsEvidence::descriptor, {}};
-    fixed.watched.add_value(got, *words);
+        StaticTls{static_cast<std::int64_t>(words.second)}, TlsEvidence::descriptor, {}};
+    fixed.watched.add_value(got, words);
     return fixed;
   }
 
@@ -130,16 +123,12 @@ TlsResolver::Attempt TlsResolver::by_descriptor(const Module& module, Address go
   };
   Argument argument{};
   const std::size_t size = libc_ == Libc::glibc ? sizeof argument : 16;
-  if (auto done = memory_.read_exact(words->second,
-                                     std::as_writable_bytes(std::span(&argument, 1)).first(size),
-                                     "the argument of a TLS descriptor");
-      !done)
-    return tl::unexpected<Error>(std::move(done.error()));
-  auto found = in_module(argument.module_id, argument.offset, argument.generation);
-  if (!found) return tl::unexpected<Error>(std::move(found.error()));
-  found->evidence = TlsEvidence::descriptor;
-  found->watched.add_value(got, *words);
-  return std::move(*found);
+  TRY(memory_.read_exact(words.second, std::as_writable_bytes(std::span(&argument, 1)).first(size),
+                         "the argument of a TLS descriptor"));
+  auto found = TRY(in_module(argument.module_id, argument.offset, argument.generation));
+  found.evidence = TlsEvidence::descriptor;
+  found.watched.add_value(got, words);
+  return found;
 }
 
 // Whether a descriptor's entry function returns its argument: an offset from the thread pointer,
@@ -167,22 +156,19 @@ bool TlsResolver::is_static_entry(Address entry, std::uint64_t argument) {
 
 // General dynamic: {module id, offset in its block}.
 TlsResolver::Attempt TlsResolver::by_module_words(Address got) {
-  const auto words = memory_.read_value<WordPair>(got, "a TLS module id");
-  if (!words) return tl::unexpected<Error>(words.error());
-  if (words->first == 0) return std::nullopt;  // not relocated yet
-  auto found = in_module(words->first, words->second, std::nullopt);
-  if (!found) return tl::unexpected<Error>(std::move(found.error()));
-  found->evidence = TlsEvidence::general_dynamic;
-  found->watched.add_value(got, *words);
-  return std::move(*found);
+  const auto words = TRY(memory_.read_value<WordPair>(got, "a TLS module id"));
+  if (words.first == 0) return std::nullopt;  // not relocated yet
+  auto found = TRY(in_module(words.first, words.second, std::nullopt));
+  found.evidence = TlsEvidence::general_dynamic;
+  found.watched.add_value(got, words);
+  return found;
 }
 
 TlsResolver::Attempt TlsResolver::by_offset_word(Address got) {
-  const auto offset = memory_.read_value<std::uint64_t>(got, "a TLS offset");
-  if (!offset) return tl::unexpected<Error>(offset.error());
-  if (*offset == 0) return std::nullopt;  // no variable is at the thread pointer itself
-  ResolvedTls found{StaticTls{static_cast<std::int64_t>(*offset)}, TlsEvidence::initial_exec, {}};
-  found.watched.add_value(got, *offset);
+  const auto offset = TRY(memory_.read_value<std::uint64_t>(got, "a TLS offset"));
+  if (offset == 0) return std::nullopt;  // no variable is at the thread pointer itself
+  ResolvedTls found{StaticTls{static_cast<std::int64_t>(offset)}, TlsEvidence::initial_exec, {}};
+  found.watched.add_value(got, offset);
   return found;
 }
 
@@ -204,19 +190,17 @@ Result<ResolvedTls> TlsResolver::in_module(std::uint64_t module_id, std::uint64_
       return ResolvedTls{
           StaticTls{library_tls_offset(machine_, *tls->static_offset, offset)}, {}, {}};
     const Address place = glibc_->tls_offset_address(module);
-    const auto reserved = memory_.read_value<std::uint64_t>(place, "l_tls_offset");
-    const auto slot = glibc_->slot(memory_, module_id);
-    if (!reserved) return tl::unexpected<Error>(reserved.error());
-    if (!slot) return tl::unexpected<Error>(slot.error());
-    if (slot->link_map != module.link_map)
+    const auto reserved = TRY(memory_.read_value<std::uint64_t>(place, "l_tls_offset"));
+    const auto slot = TRY(glibc_->slot(memory_, module_id));
+    if (slot.link_map != module.link_map)
       return fail(ErrorCode::malformed,
                   fmt::format("TLS module {} is {} to its link_map but not to the dynamic linker",
                               module_id, module.path));
-    const std::uint64_t generation = need_generation.value_or(slot->generation);
+    const std::uint64_t generation = need_generation.value_or(slot.generation);
     ResolvedTls found{DynamicTls{Libc::glibc, module_id, offset, generation}, {}, {}};
-    found.watched.add_value(place, *reserved);  // a block may yet be reserved
+    found.watched.add_value(place, reserved);  // a block may yet be reserved
     // The same library loaded again gets the same id, and maybe the same place in memory.
-    found.watched.add_value(slot->generation_address, slot->generation);
+    found.watched.add_value(slot.generation_address, slot.generation);
     return found;
   }
   return fail(ErrorCode::malformed, fmt::format("no module has the TLS module id {}", module_id));
@@ -245,9 +229,8 @@ Result<ResolvedTls> TlsResolver::by_linker_record(const Module& module, const el
                 fmt::format("{} defines the variable, but no module refers to it and the C library "
                             "tells nothing",
                             module.path));
-  const auto tls = glibc_->tls_of(memory_, module);
-  if (!tls) return tl::unexpected<Error>(tls.error());
-  auto found = in_module(tls->module_id, symbol.value, std::nullopt);
+  const auto tls = TRY(glibc_->tls_of(memory_, module));
+  auto found = in_module(tls.module_id, symbol.value, std::nullopt);
   if (found) found->evidence = TlsEvidence::linker_record;
   return found;
 }

@@ -43,12 +43,11 @@ constexpr std::size_t block_spans = 32 * 1024;
 }  // namespace
 
 Result<std::shared_ptr<FrameTable>> FrameTable::open(std::unique_ptr<Memory> file) {
-  auto elf = elf::read_file(*file);
-  if (!elf) return tl::unexpected<Error>(std::move(elf.error()));
-  const auto machine = machine_of(elf->machine);
-  if (!machine || !elf->encoding.wide || elf->encoding.big_endian)
+  auto elf = TRY(elf::read_file(*file));
+  const Machine machine = machine_of(elf.machine);
+  if (!is_unwound(machine) || !elf.encoding.wide || elf.encoding.big_endian)
     return fail(ErrorCode::unsupported, "stacks are unwound on x86-64 and aarch64 alone");
-  std::shared_ptr<FrameTable> table(new FrameTable(std::move(file), std::move(*elf), *machine));
+  std::shared_ptr<FrameTable> table(new FrameTable(std::move(file), std::move(elf), machine));
   table->find_cfi();
   return table;
 }

@@ -8,9 +8,6 @@
 
 namespace vitrine::unwind {
 
-constexpr Machine last(Machine) {
-  return Machine::aarch64;
-}
 constexpr RegisterRule::Kind last(RegisterRule::Kind) {
   return RegisterRule::Kind::expression;
 }

@@ -13,11 +13,4 @@ namespace vitrine::unwind {
 /// fewer.
 std::optional<Registers> from_pt_regs(Machine machine, std::span<const std::uint64_t> words);
 
-/// The machine that this code runs on, and the kernel with it.
-#if defined(__aarch64__)
-inline constexpr Machine native_machine = Machine::aarch64;
-#else
-inline constexpr Machine native_machine = Machine::x86_64;
-#endif
-
 }  // namespace vitrine::unwind

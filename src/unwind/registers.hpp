@@ -5,14 +5,15 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/machine.hpp"
 #include "base/memory.hpp"
 
 namespace vitrine::unwind {
 
-enum class Machine : std::uint8_t { x86_64, aarch64 };
-
-/// By an ELF header's e_machine; nullopt: no machine that we unwind.
-std::optional<Machine> machine_of(std::uint16_t e_machine);
+/// Whether stacks of this machine are unwound.
+constexpr bool is_unwound(Machine machine) {
+  return machine == Machine::x86_64 || machine == Machine::aarch64;
+}
 
 /// More than any DWARF number that we keep.
 inline constexpr std::size_t register_count = 33;

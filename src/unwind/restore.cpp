@@ -81,16 +81,13 @@ tl::expected<Position, End> restore(const Row& row, const Position& position, co
   const Roles roles = roles_of(machine);
   if (row.registers[roles.result].kind == Kind::undefined)
     return tl::unexpected<End>(End::outermost);
-  const Word cfa = cfa_of(row, position, stack);
-  if (!cfa) return tl::unexpected<End>(cfa.error());
-  const Restoration caller(row, position, stack, *cfa);
+  const Address cfa = TRY(cfa_of(row, position, stack));
+  const Restoration caller(row, position, stack, cfa);
 
   // A trampoline gives the pc itself; there the link register is one like others.
   const bool gives_pc = row.registers[roles.pc].kind != Kind::unspecified;
-  const Word pc = caller.value(gives_pc ? roles.pc : roles.result);
-  if (!pc) return tl::unexpected<End>(pc.error());
-  const Word sp = caller.value(roles.stack);
-  if (!sp) return tl::unexpected<End>(sp.error());
+  const Address pc = TRY(caller.value(gives_pc ? roles.pc : roles.result));
+  const Address sp = TRY(caller.value(roles.stack));
 
   Position next;
   next.registers.machine = machine;
@@ -98,10 +95,10 @@ tl::expected<Position, End> restore(const Row& row, const Position& position, co
     const Word value = caller.value(number);
     next.set(number, value ? std::optional(*value) : std::nullopt);
   }
-  next.set(roles.stack, *sp);
+  next.set(roles.stack, sp);
   // The caller has made a call since it got its own return address in the link register.
   if (!gives_pc) next.set(roles.result, std::nullopt);
-  next.set(roles.pc, code_address(machine, *pc));
+  next.set(roles.pc, code_address(machine, pc));
   return next;
 }
 

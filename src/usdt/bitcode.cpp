@@ -28,7 +28,7 @@ bool is_bitcode(std::span<const std::byte> bytes) {
   return text(bytes).starts_with("BC\xc0\xde") || text(bytes).starts_with("\xde\xc0\x17\x0b");
 }
 
-const Machine* bitcode_machine(std::span<const std::byte> bytes) {
+const ObjectMachine* bitcode_machine(std::span<const std::byte> bytes) {
   // Names of symbols lie around it without a separator; they have no '-'.
   for (const Triple& triple : triples)
     if (text(bytes).find(triple.begins) != std::string_view::npos)

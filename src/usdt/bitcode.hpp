@@ -12,6 +12,6 @@ bool is_bitcode(std::span<const std::byte> bytes);
 
 /// The machine that it is to become code of, by the target triple in its table of strings; null: it
 /// does not tell, or another machine.
-const Machine* bitcode_machine(std::span<const std::byte> bytes);
+const ObjectMachine* bitcode_machine(std::span<const std::byte> bytes);
 
 }  // namespace vitrine::usdt

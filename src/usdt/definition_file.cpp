@@ -82,9 +82,8 @@ Result<std::string> text_of(const DefinitionFile& file) {
 }  // namespace
 
 Result<Definition> read_definition(const DefinitionFile& file) {
-  const Result<std::string> text = text_of(file);
-  if (!text) return tl::unexpected<Error>(text.error());
-  return parse(*text, file.path);
+  const auto text = TRY(text_of(file));
+  return parse(text, file.path);
 }
 
 std::string stem(const std::string& path) {

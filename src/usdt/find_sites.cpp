@@ -36,7 +36,7 @@ class Finder {
       for (std::size_t i = 0; i < table.count; ++i) {
         const Relocation one = object_.relocation(table, i);
         if (!is_probe_[one.symbol]) continue;
-        if (auto done = take(table.target, one); !done) return tl::unexpected(done.error());
+        TRY(take(table.target, one));
       }
     }
     return sorted();

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t word = sizeof(Elf32_Word);
 
-std::size_t alignment(const Machine& machine) {
+std::size_t alignment(const ObjectMachine& machine) {
   return machine.wide ? 8 : 4;
 }
 
@@ -27,7 +27,7 @@ std::uint32_t word_at(std::span<const std::byte> bytes, std::size_t at) {
 
 /// Properties: type, size, that many bytes, padded. What does not fit ends the reading: a note that
 /// a linker would not understand claims nothing.
-std::uint32_t bits_of(const Machine& machine, std::span<const std::byte> properties) {
+std::uint32_t bits_of(const ObjectMachine& machine, std::span<const std::byte> properties) {
   for (std::size_t at = 0; properties.size() - at >= 2 * word;) {
     const std::uint32_t type = word_at(properties, at), size = word_at(properties, at + word);
     at += 2 * word;
@@ -56,7 +56,7 @@ Result<std::uint32_t> feature_bits(const ObjectFile& object) {
   return 0U;
 }
 
-std::vector<std::byte> property_note(const Machine& machine, std::uint32_t bits) {
+std::vector<std::byte> property_note(const ObjectMachine& machine, std::uint32_t bits) {
   std::vector<std::byte> note;
   const auto append_word = [&](std::uint64_t value) {
     append(note, static_cast<std::uint32_t>(value));

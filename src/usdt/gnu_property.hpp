@@ -15,6 +15,6 @@ namespace vitrine::usdt {
 Result<std::uint32_t> feature_bits(const ObjectFile& object);
 
 /// A .note.gnu.property that claims `bits`.
-std::vector<std::byte> property_note(const Machine& machine, std::uint32_t bits);
+std::vector<std::byte> property_note(const ObjectMachine& machine, std::uint32_t bits);
 
 }  // namespace vitrine::usdt

@@ -49,35 +49,30 @@ class Step {
         return fail(ErrorCode::usage, path + " is both an object to process and the output",
                     "leave it out of the list of objects");
       if (!seen_.insert(is).second) continue;
-      if (auto done = process(path); !done) return tl::unexpected(done.error());
+      TRY(process(path));
     }
     if (parts_.machine == nullptr)
       return fail(ErrorCode::unsupported, "no object tells what machine it is for: all are bitcode",
                   "add one that is machine code, be it empty");
-    if (auto done = check_sites(); !done) return tl::unexpected(done.error());
+    TRY(check_sites());
     parts_.registration = options_.registration;
     parts_.weak_aliases = options_.lld;
-    auto bytes = probe_object(definition_, std::move(parts_));
-    if (!bytes) return fail_while(options_.output, bytes.error());
+    auto bytes = TRY_WHILE(options_.output, probe_object(definition_, std::move(parts_)));
     // Written last: make compares its time with those of the objects.
-    auto staged = StagedFile::write(options_.output, *bytes);
-    if (!staged) return tl::unexpected(staged.error());
-    staged_.push_back(std::move(*staged));
-    if (auto done = put_in_place(); !done) return tl::unexpected(done.error());
+    auto staged = TRY(StagedFile::write(options_.output, bytes));
+    staged_.push_back(std::move(staged));
+    TRY(put_in_place());
     return std::move(report_);
   }
 
  private:
   Result<void> process(const std::string& path) {
-    const auto file = open_input(path);
-    if (!file) return tl::unexpected(file.error());
-    auto object = parser_.rewrite(*file, salt(path));
-    if (!object) return fail_while(path, object.error());
-    if (auto done = take(path, *object); !done) return done;
-    if (object->bytes.empty()) return {};
-    auto staged = StagedFile::write(path, object->bytes, StagedFile::Time::kept);
-    if (!staged) return tl::unexpected(staged.error());
-    staged_.push_back(std::move(*staged));
+    const auto file = TRY(open_input(path));
+    auto object = TRY_WHILE(path, parser_.rewrite(file, salt(path)));
+    TRY(take(path, object));
+    if (object.bytes.empty()) return {};
+    auto staged = TRY(StagedFile::write(path, object.bytes, StagedFile::Time::kept));
+    staged_.push_back(std::move(staged));
     report_.rewritten.push_back(path);
     return {};
   }

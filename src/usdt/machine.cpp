@@ -19,12 +19,11 @@ constexpr std::array bti_c{b(0x5f), b(0x24), b(0x03), b(0xd5)};
 constexpr std::uint32_t x86_features = 0xc0000002;      // GNU_PROPERTY_X86_FEATURE_1_AND
 constexpr std::uint32_t aarch64_features = 0xc0000000;  // GNU_PROPERTY_AARCH64_FEATURE_1_AND
 
-const std::array<Machine, 3> machines{{
-    {dof::Machine::x86_64, "x86-64", EM_X86_64, true, true, R_X86_64_PC64, R_X86_64_PC32,
-     x86_features, endbr64},
-    {dof::Machine::i386, "i386", EM_386, false, false, R_386_PC32, R_386_PC32, x86_features,
-     endbr32},
-    {dof::Machine::aarch64, "aarch64", EM_AARCH64, true, true, R_AARCH64_PREL64, R_AARCH64_PREL32,
+const std::array<ObjectMachine, 3> machines{{
+    {Machine::x86_64, "x86-64", EM_X86_64, true, true, R_X86_64_PC64, R_X86_64_PC32, x86_features,
+     endbr64},
+    {Machine::i386, "i386", EM_386, false, false, R_386_PC32, R_386_PC32, x86_features, endbr32},
+    {Machine::aarch64, "aarch64", EM_AARCH64, true, true, R_AARCH64_PREL64, R_AARCH64_PREL32,
      aarch64_features, bti_c},
 }};
 
@@ -53,52 +52,54 @@ std::optional<Branch> aarch64_branch(std::span<const std::byte> code, std::uint6
 
 }  // namespace
 
-const Machine* find_machine(std::uint16_t elf, bool wide) {
-  for (const Machine& machine : machines)
+const ObjectMachine* find_machine(std::uint16_t elf, bool wide) {
+  for (const ObjectMachine& machine : machines)
     if (machine.elf == elf && machine.wide == wide) return &machine;
   return nullptr;
 }
 
 static_assert(R_X86_64_PC32 == R_386_PC32 && R_X86_64_PLT32 == R_386_PLT32);
 
-std::optional<Branch> direct_branch(const Machine& machine, std::span<const std::byte> code,
+std::optional<Branch> direct_branch(const ObjectMachine& machine, std::span<const std::byte> code,
                                     std::uint64_t offset, std::uint32_t type, std::int64_t addend) {
   switch (machine.machine) {
-    case dof::Machine::x86_64:  // its PC32 and PLT32 have the same numbers
-    case dof::Machine::i386:
+    case Machine::x86_64:  // its PC32 and PLT32 have the same numbers
+    case Machine::i386:
       if (type != R_386_PC32 && type != R_386_PLT32) return {};
       return x86_branch(code, offset, addend);
-    case dof::Machine::aarch64:
+    case Machine::aarch64:
       if (type != R_AARCH64_CALL26 && type != R_AARCH64_JUMP26) return {};
       return aarch64_branch(code, offset, addend);
+    default:
+      return {};
   }
-  return {};
 }
 
-std::optional<std::size_t> patched_start(const Machine& machine, std::uint64_t offset) {
-  if (machine.machine == dof::Machine::aarch64) return static_cast<std::size_t>(offset);
+std::optional<std::size_t> patched_start(const ObjectMachine& machine, std::uint64_t offset) {
+  if (machine.machine == Machine::aarch64) return static_cast<std::size_t>(offset);
   if (offset == 0) return {};
   return static_cast<std::size_t>(offset) - 1;
 }
 
-bool does_nothing(const Machine& machine, std::uint32_t type) {
-  return type == 0 || (machine.machine == dof::Machine::aarch64 && type == aarch64_null);
+bool does_nothing(const ObjectMachine& machine, std::uint32_t type) {
+  return type == 0 || (machine.machine == Machine::aarch64 && type == aarch64_null);
 }
 
-bool takes_address(const Machine& machine, std::uint32_t type) {
+bool takes_address(const ObjectMachine& machine, std::uint32_t type) {
   switch (machine.machine) {
-    case dof::Machine::x86_64:
+    case Machine::x86_64:
       // Not COPY to RELATIVE, the TLS ones, and IRELATIVE with what follows it.
       return (type >= R_X86_64_64 && type <= R_X86_64_PLT32) || type == R_X86_64_GOTPCREL ||
              (type >= R_X86_64_32 && type <= R_X86_64_PC8) ||
              (type >= R_X86_64_PC64 && type <= R_X86_64_PLTOFF64) || type >= R_X86_64_GOTPCRELX;
-    case dof::Machine::i386:
+    case Machine::i386:
       return (type >= R_386_32 && type <= R_386_PLT32) || type == R_386_GOTOFF ||
              type == R_386_GOT32X || (type >= R_386_16 && type <= R_386_PC8);
-    case dof::Machine::aarch64:
+    case Machine::aarch64:
       return type >= R_AARCH64_ABS64 && type < R_AARCH64_TLSGD_ADR_PREL21;
+    default:
+      return false;
   }
-  return false;
 }
 
 }  // namespace vitrine::usdt

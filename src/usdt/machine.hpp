@@ -11,8 +11,8 @@
 
 namespace vitrine::usdt {
 
-struct Machine {
-  dof::Machine machine;
+struct ObjectMachine {
+  Machine machine;
   std::string_view name;
   std::uint16_t elf;                 ///< EM_*
   bool wide;                         ///< ELFCLASS64; else 32
@@ -24,7 +24,7 @@ struct Machine {
 };
 
 /// Null: a machine that we do not know.
-const Machine* find_machine(std::uint16_t elf, bool wide);
+const ObjectMachine* find_machine(std::uint16_t elf, bool wide);
 
 /// "x86-64, i386 and aarch64": for messages.
 inline constexpr std::string_view known_machines = "x86-64, i386 and aarch64";
@@ -37,17 +37,17 @@ struct Branch {
 
 /// The direct call or jump to the very start of a function whose target the relocation at `offset`
 /// of `code` gives; none: something else, such as an address or a conditional jump.
-std::optional<Branch> direct_branch(const Machine& machine, std::span<const std::byte> code,
+std::optional<Branch> direct_branch(const ObjectMachine& machine, std::span<const std::byte> code,
                                     std::uint64_t offset, std::uint32_t type, std::int64_t addend);
 
 /// Where the instruction began that a relocation at `offset` belonged to, once it is patched.
-std::optional<std::size_t> patched_start(const Machine& machine, std::uint64_t offset);
+std::optional<std::size_t> patched_start(const ObjectMachine& machine, std::uint64_t offset);
 
 /// A relocation that does nothing (R_*_NONE).
-bool does_nothing(const Machine& machine, std::uint32_t type);
+bool does_nothing(const ObjectMachine& machine, std::uint32_t type);
 
 /// A relocation that can only be about a function's address, however it is reached; others (of
 /// thread-local variables, or the dynamic linker's own) mean that the object is broken.
-bool takes_address(const Machine& machine, std::uint32_t type);
+bool takes_address(const ObjectMachine& machine, std::uint32_t type);
 
 }  // namespace vitrine::usdt

@@ -9,6 +9,7 @@
 
 #include "base/limits.hpp"
 #include "base/memory.hpp"
+#include "elf/symbol_table.hpp"
 #include "usdt/raw_object.hpp"
 
 namespace vitrine::usdt {
@@ -63,20 +64,6 @@ Result<void> check_type(const elf::File& elf) {
   return {};
 }
 
-/// Symbols and relocations of both classes, in one shape.
-struct RawSymbol {
-  std::uint32_t name;
-  std::uint8_t info;
-  std::uint16_t section;
-  std::uint64_t value, size;
-};
-
-template <class T>
-RawSymbol raw_symbol(std::span<const std::byte> bytes, std::size_t offset) {
-  const auto raw = at<T>(bytes, offset);
-  return {raw.st_name, raw.st_info, raw.st_shndx, raw.st_value, raw.st_size};
-}
-
 }  // namespace
 
 std::string_view ObjectFile::section_name(std::uint32_t section) const {
@@ -98,11 +85,11 @@ std::span<const std::byte> ObjectFile::content(std::uint32_t section) const {
 }
 
 Result<ObjectFile> ObjectFile::read(std::span<const std::byte> bytes) {
-  if (auto done = check_kind(bytes); !done) return tl::unexpected(done.error());
+  TRY(check_kind(bytes));
   BytesMemory memory(bytes);
   auto elf = elf::read_file(memory);
   if (!elf) return malformed(elf.error().message);
-  if (auto done = check_type(*elf); !done) return tl::unexpected(done.error());
+  TRY(check_type(*elf));
   ObjectFile object;
   object.machine_ = find_machine(elf->machine, elf->encoding.wide);
   if (object.machine_ == nullptr)
@@ -114,13 +101,12 @@ Result<ObjectFile> ObjectFile::read(std::span<const std::byte> bytes) {
   if (elf->sections.empty()) return malformed("it has no sections");
   object.bytes_ = bytes;
   object.elf_ = std::move(*elf);
-  auto done = object.check_sections();
-  if (done) done = object.check_overlaps();
-  if (done) done = object.find_tables();
-  if (done) done = object.read_symbols();
-  if (done) done = object.check_groups();
-  if (done) done = object.check_relocations();
-  if (!done) return tl::unexpected(done.error());
+  TRY(object.check_sections());
+  TRY(object.check_overlaps());
+  TRY(object.find_tables());
+  TRY(object.read_symbols());
+  TRY(object.check_groups());
+  TRY(object.check_relocations());
   return object;
 }
 
@@ -142,8 +128,7 @@ Result<void> ObjectFile::find_tables() {
 Result<void> ObjectFile::read_symbols() {
   if (symbol_table_ == 0) return {};
   const elf::Section& table = sections()[symbol_table_];
-  const bool wide = machine().wide;
-  const std::size_t entry = wide ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym);
+  const std::size_t entry = elf::symbol_bytes(elf_.encoding);
   if (table.entry_size != entry || table.size % entry != 0 || table.size == 0)
     return malformed(fmt::format("{}: {} bytes in entries of {}, where they must be of {}",
                                  describe(symbol_table_), table.size, table.entry_size, entry));
@@ -169,8 +154,7 @@ Result<void> ObjectFile::read_symbols() {
   const auto raw = content(symbol_table_);
   symbols_.reserve(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < count; ++i) {
-    const RawSymbol symbol =
-        wide ? raw_symbol<Elf64_Sym>(raw, i * entry) : raw_symbol<Elf32_Sym>(raw, i * entry);
+    const elf::TableSymbol symbol = elf::decode_symbol(elf_.encoding, raw.data() + i * entry);
     if (symbol.name >= strings.size())
       return malformed(fmt::format("{}: the name of symbol {} is at {} of {} bytes",
                                    describe(symbol_table_), i, symbol.name, strings.size()));
@@ -187,8 +171,7 @@ Result<void> ObjectFile::read_symbols() {
       return malformed(fmt::format("{}: symbol {} is in section {} of {}", describe(symbol_table_),
                                    i, section, sections().size()));
     symbols_.push_back({reinterpret_cast<const char*>(strings.data()) + symbol.name, symbol.value,
-                        symbol.size, section, static_cast<std::uint8_t>(symbol.info & 0xf),
-                        static_cast<std::uint8_t>(symbol.info >> 4)});
+                        symbol.size, section, symbol.type, symbol.binding});
   }
   return {};
 }

@@ -45,7 +45,7 @@ class ObjectFile {
   static Result<ObjectFile> read(std::span<const std::byte> bytes);
 
   [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
-  [[nodiscard]] const Machine& machine() const { return *machine_; }
+  [[nodiscard]] const ObjectMachine& machine() const { return *machine_; }
   [[nodiscard]] const std::vector<elf::Section>& sections() const { return elf_.sections; }
   [[nodiscard]] const std::vector<Symbol>& symbols() const { return symbols_; }
   [[nodiscard]] const std::vector<RelocationTable>& relocations() const { return relocations_; }
@@ -71,7 +71,7 @@ class ObjectFile {
 
   std::span<const std::byte> bytes_;
   elf::File elf_;
-  const Machine* machine_ = nullptr;
+  const ObjectMachine* machine_ = nullptr;
   std::vector<Symbol> symbols_;
   std::vector<RelocationTable> relocations_;
   std::uint32_t symbol_table_ = 0;

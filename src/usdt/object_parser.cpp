@@ -82,18 +82,17 @@ std::vector<std::byte> pack_rewritten(Result<RewrittenObject> object) {
     return pack::pack(answer);
   }
   answer.object = std::move(*object);
-  if (const Machine* machine = answer.object.machine)
+  if (const ObjectMachine* machine = answer.object.machine)
     answer.machine = MachineName{machine->elf, machine->wide};
   return pack::pack(answer);
 }
 
 Result<Result<RewrittenObject>> unpack_rewritten(std::span<const std::byte> bytes,
                                                  const DeclaredProbes& declared) {
-  auto answer = pack::unpack<Answer>(bytes);
-  if (!answer) return tl::unexpected<Error>(std::move(answer.error()));
-  if (answer->error) return Result<RewrittenObject>(tl::unexpect, std::move(*answer->error));
-  RewrittenObject& object = answer->object;
-  const auto& name = answer->machine;
+  auto answer = TRY(pack::unpack<Answer>(bytes));
+  if (answer.error) return Result<RewrittenObject>(tl::unexpect, std::move(*answer.error));
+  RewrittenObject& object = answer.object;
+  const auto& name = answer.machine;
   if (name) object.machine = find_machine(name->elf, name->wide);
   const auto is_declared = [&](const auto& one) { return declared.has(one.provider, one.probe); };
   if ((name && object.machine == nullptr) || !std::ranges::all_of(object.functions, is_declared) ||
@@ -103,24 +102,21 @@ Result<Result<RewrittenObject>> unpack_rewritten(std::span<const std::byte> byte
 }
 
 Result<void> ObjectParser::start(const worker::Limits& limits) {
-  auto started = worker::Worker::start("vitrine-objects", limits, [this] {
+  worker_ = TRY(worker::Worker::start("vitrine-objects", limits, [this] {
     return std::make_unique<RewritingService>(declared_, rules_);
-  });
-  if (!started) return tl::unexpected<Error>(std::move(started.error()));
-  worker_ = std::move(*started);
+  }));
   return {};
 }
 
 Result<RewrittenObject> ObjectParser::rewrite(const InputFile& object, const std::string& salt) {
   if (!worker_ || room_ < object.size) {
     room_ = std::max(object.size, usual_object);
-    if (auto started = start(limits_for(room_)); !started)
-      return tl::unexpected<Error>(std::move(started.error()));
+    TRY(start(limits_for(room_)));
   }
   const auto answer = worker_->ask(pack::pack(Question{object.size, salt}), object.descriptor.get(),
                                    static_cast<std::size_t>(2 * object.size + answer_bytes), {});
   auto rewritten =
-      answer ? unpack_rewritten(*answer, declared_) : tl::unexpected<Error>(answer.error());
+      answer.and_then([&](const auto& bytes) { return unpack_rewritten(bytes, declared_); });
   if (rewritten) return std::move(*rewritten);
   auto error = answer ? worker_->made_no_sense() : tl::unexpected<Error>(answer.error());
   worker_.reset();

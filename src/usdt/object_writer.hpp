@@ -31,7 +31,7 @@ struct DefinedSymbol {
 
 class ObjectWriter {
  public:
-  explicit ObjectWriter(const Machine& machine) : machine_(machine) {}
+  explicit ObjectWriter(const ObjectMachine& machine) : machine_(machine) {}
 
   /// Returns its index.
   std::uint32_t add(NewSection section);
@@ -77,7 +77,7 @@ class ObjectWriter {
   std::vector<std::byte> write(const std::vector<std::uint32_t>& order);
   std::uint32_t name(const std::string& text);
 
-  const Machine& machine_;
+  const ObjectMachine& machine_;
   std::vector<Section> sections_{{}};  // the first is none
   std::vector<DefinedSymbol> symbols_;
   std::string names_ = std::string(1, '\0');

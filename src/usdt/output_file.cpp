@@ -52,9 +52,8 @@ Result<bool> write_whole(const std::string& path, std::string_view bytes) {
   if (exists && S_ISREG(status.st_mode) && holds(path, status, bytes)) return false;
   if (exists && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
     return write_into(path, bytes);
-  auto staged = StagedFile::write(path, std::as_bytes(std::span(bytes)));
-  if (!staged) return tl::unexpected(staged.error());
-  if (auto done = staged->put_in_place(); !done) return tl::unexpected(done.error());
+  auto staged = TRY(StagedFile::write(path, std::as_bytes(std::span(bytes))));
+  TRY(staged.put_in_place());
   return true;
 }
 

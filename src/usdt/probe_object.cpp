@@ -46,9 +46,8 @@ class Builder {
     semaphore_section_ =
         writer_.add(NewSection{".probes", SHT_PROGBITS, SHF_ALLOC | SHF_WRITE, page_bytes, {}});
     for (std::uint32_t i = 0; i < definition_.providers.size(); ++i) add_provider(i);
-    auto bytes = dof::write(object_);
-    if (!bytes) return tl::unexpected(bytes.error());
-    place_dof(std::move(*bytes));
+    auto bytes = TRY(dof::write(object_));
+    place_dof(std::move(bytes));
     writer_.set_content(semaphore_section_, std::vector<std::byte>(semaphores_ * 2));
     writer_.set_content(frame_section_, frames_.take());
     add_notes();
@@ -116,7 +115,7 @@ class Builder {
         ".text." + name, SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, 16, std::move(stub.code)});
     writer_.add_to_group(group, section);
     writer_.define(symbol, section);
-    if (machine_.machine == dof::Machine::aarch64) {
+    if (machine_.machine == Machine::aarch64) {
       writer_.add(DefinedSymbol{"$x", section, 0, 0, STT_NOTYPE, STB_LOCAL, STV_DEFAULT});
       writer_.add(DefinedSymbol{"$d", section, stub.data, 0, STT_NOTYPE, STB_LOCAL, STV_DEFAULT});
     }
@@ -174,7 +173,7 @@ class Builder {
 
   const Definition& definition_;
   ProbeObjectParts parts_;
-  const Machine& machine_;
+  const ObjectMachine& machine_;
   ObjectWriter writer_;
   StubFrames frames_;
   dof::Object object_{

@@ -14,7 +14,7 @@
 namespace vitrine::usdt {
 
 struct ProbeObjectParts {
-  const Machine* machine = nullptr;
+  const ObjectMachine* machine = nullptr;
   std::vector<FunctionSites> functions;  ///< of all objects
   std::uint32_t features = ~0U;          ///< GNU property bits that all objects claim
   bool pointer_protocol = false;         ///< is-enabled questions take a pointer (DOF version 3)

@@ -92,42 +92,36 @@ Result<RewrittenObject> rewrite(std::span<const std::byte> bytes, const Declared
     result.only_lto = true;
     return result;
   }
-  const auto object = ObjectFile::read(bytes);
-  if (!object) return tl::unexpected(object.error());
-  auto found = find_sites(*object, declared, rules);
-  if (!found) return tl::unexpected(found.error());
-  result.machine = &object->machine();
-  result.left_to_stubs = std::move(found->left_to_stubs);
-  result.strangers = std::move(found->strangers);
-  look_for_lto(*object, result);
-  const auto features = feature_bits(*object);
-  if (!features) return tl::unexpected(features.error());
-  if (!result.only_lto) result.features = *features;
-  if (found->sites.empty()) return result;
+  const auto object = TRY(ObjectFile::read(bytes));
+  auto found = TRY(find_sites(object, declared, rules));
+  result.machine = &object.machine();
+  result.left_to_stubs = std::move(found.left_to_stubs);
+  result.strangers = std::move(found.strangers);
+  look_for_lto(object, result);
+  const auto features = TRY(feature_bits(object));
+  if (!result.only_lto) result.features = features;
+  if (found.sites.empty()) return result;
 
-  const SiteFunctions where = functions_of(*object, found->sites);
+  const SiteFunctions where = functions_of(object, found.sites);
   const unsigned char binding = rules.weak_aliases ? STB_WEAK : STB_GLOBAL;
-  const Aliases aliases =
-      name_functions(*object, where.functions, hash(salt, hash(bytes)), binding);
-  auto functions = gather(found->sites, where, aliases.names);
-  if (!functions) return tl::unexpected(functions.error());
-  result.functions = std::move(*functions);
+  const Aliases aliases = name_functions(object, where.functions, hash(salt, hash(bytes)), binding);
+  result.functions = TRY(gather(found.sites, where, aliases.names));
 
   std::vector<std::byte> out(bytes.begin(), bytes.end());
   bool changed = !aliases.added.empty();
-  for (const CallSite& site : found->sites) {
+  for (const CallSite& site : found.sites) {
     if (site.use.enabled)
       (site.pattern.use == dof::Use::fire ? result.pointer_protocol : result.register_protocol) =
           true;
     if (site.patched) continue;
-    neutralise(out, *object, site);
+    neutralise(out, object, site);
     changed = true;
   }
   if (!changed) return result;
   std::vector<NewSymbol> symbols;
   for (const std::size_t i : aliases.added)
     symbols.push_back({aliases.names[i], where.functions[i].start, binding});
-  if (auto done = append_symbols(out, *object, symbols); !done) return tl::unexpected(done.error());
+  TRY(append_symbols(out, object, symbols));
   result.bytes = std::move(out);
   return result;
 }

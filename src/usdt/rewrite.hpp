@@ -24,16 +24,16 @@ struct FunctionSites {
 };
 
 struct RewrittenObject {
-  const Machine* machine = nullptr;      ///< null: bitcode that does not tell
-  std::vector<std::byte> bytes;          ///< what it becomes; none: it is as it should be
-  std::vector<FunctionSites> functions;  ///< by probe, then by place
-  std::uint32_t features = ~0U;          ///< GNU property bits that it claims (CET, BTI)
-  bool register_protocol = false;        ///< it asks by return_value
-  bool pointer_protocol = false;         ///< it asks by pointer
-  bool only_lto = false;                 ///< -flto: no machine code yet; the linker makes it
-  bool fat_lto = false;                  ///< code that -flto at link time throws away
-  std::vector<ProbeUse> left_to_stubs;   ///< one a use that is no direct call
-  std::vector<std::string> strangers;    ///< symbols of probes that are not declared here
+  const ObjectMachine* machine = nullptr;  ///< null: bitcode that does not tell
+  std::vector<std::byte> bytes;            ///< what it becomes; none: it is as it should be
+  std::vector<FunctionSites> functions;    ///< by probe, then by place
+  std::uint32_t features = ~0U;            ///< GNU property bits that it claims (CET, BTI)
+  bool register_protocol = false;          ///< it asks by return_value
+  bool pointer_protocol = false;           ///< it asks by pointer
+  bool only_lto = false;                   ///< -flto: no machine code yet; the linker makes it
+  bool fat_lto = false;                    ///< code that -flto at link time throws away
+  std::vector<ProbeUse> left_to_stubs;     ///< one a use that is no direct call
+  std::vector<std::string> strangers;      ///< symbols of probes that are not declared here
 };
 
 /// `salt` tells apart objects of equal bytes: it goes into the key of their aliases. Errors as

@@ -12,24 +12,25 @@ constexpr std::uint8_t encoding = 0x1b;  // DW_EH_PE_pcrel | DW_EH_PE_sdata4
 
 /// From the alignment factors on to the rules at a function's first instruction, which here hold to
 /// its last: where the caller's frame is (DW_CFA_def_cfa) and, on x86, the return address in it.
-std::span<const std::uint8_t> rules(const Machine& machine) {
+std::span<const std::uint8_t> rules(const ObjectMachine& machine) {
   static constexpr std::uint8_t x86_64[] = {1, 0x78, 16, 1, encoding, 0x0c, 7, 8, 0x90, 1};
   static constexpr std::uint8_t i386[] = {1, 0x7c, 8, 1, encoding, 0x0c, 4, 4, 0x88, 1};
   static constexpr std::uint8_t aarch64[] = {4, 0x78, 30, 1, encoding, 0x0c, 31, 0};
   switch (machine.machine) {
-    case dof::Machine::x86_64:
+    case Machine::x86_64:
       return x86_64;
-    case dof::Machine::i386:
+    case Machine::i386:
       return i386;
-    case dof::Machine::aarch64:
+    case Machine::aarch64:
       return aarch64;
+    default:
+      return {};
   }
-  return {};
 }
 
 }  // namespace
 
-StubFrames::StubFrames(const Machine& machine) : machine_(machine) {
+StubFrames::StubFrames(const ObjectMachine& machine) : machine_(machine) {
   static constexpr std::uint8_t version_and_augmentation[] = {1, 'z', 'R', 0};
   begin();
   append(bytes_, std::uint32_t{0});  // a CIE

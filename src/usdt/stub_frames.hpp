@@ -13,7 +13,7 @@ namespace vitrine::usdt {
 /// (register numbers), the Linux Standard Base, "Exception Frames".
 class StubFrames {
  public:
-  explicit StubFrames(const Machine& machine);
+  explicit StubFrames(const ObjectMachine& machine);
 
   /// A function of `size` bytes that leaves the stack alone. Returns where the word is that must
   /// come to be the function's address, relative to itself: 4 bytes.
@@ -26,7 +26,7 @@ class StubFrames {
   void begin();
   void end();
 
-  const Machine& machine_;
+  const ObjectMachine& machine_;
   std::vector<std::byte> bytes_;
   std::size_t entry_ = 0;  ///< where the one being written began
 };

@@ -6,7 +6,7 @@
 
 namespace vitrine::usdt {
 
-Stub make_stub(const Machine& machine, dof::Use use, std::string_view symbol) {
+Stub make_stub(const ObjectMachine& machine, dof::Use use, std::string_view symbol) {
   const auto pattern = dof::pattern_to_write(machine.machine, use, dof::Instruction::stub).value();
   Stub stub;
   stub.code.assign(machine.entry.begin(), machine.entry.end());

@@ -20,6 +20,6 @@ struct Stub {
 };
 
 /// The stub of the probe with this symbol.
-Stub make_stub(const Machine& machine, dof::Use use, std::string_view symbol);
+Stub make_stub(const ObjectMachine& machine, dof::Use use, std::string_view symbol);
 
 }  // namespace vitrine::usdt

@@ -5,7 +5,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
+
+#include "child/passed_descriptor.hpp"
 
 namespace vitrine::worker {
 namespace {
@@ -18,12 +19,6 @@ struct Head {
 tl::unexpected<Error> gone() {
   return fail(ErrorCode::interrupted, "the other side is gone");
 }
-
-/// Room for one descriptor beside a message.
-union Ancillary {
-  char bytes[CMSG_SPACE(sizeof(int))];
-  cmsghdr aligned;
-};
 
 }  // namespace
 
@@ -42,11 +37,11 @@ Result<void> Channel::wait(short event, Clock::time_point until) {
 Result<void> Channel::send(Kind kind, std::span<const std::byte> bytes, Clock::time_point until,
                            int descriptor) {
   Head head{static_cast<std::uint32_t>(kind), static_cast<std::uint32_t>(bytes.size())};
-  Ancillary ancillary{};
+  child::PassedDescriptor passed;
   std::size_t sent = 0;
   const std::size_t whole = sizeof head + bytes.size();
   while (sent < whole) {
-    if (auto ready = wait(POLLOUT, until); !ready) return ready;
+    TRY(wait(POLLOUT, until));
     iovec parts[2];
     msghdr message{};
     message.msg_iov = parts;
@@ -56,15 +51,7 @@ Result<void> Channel::send(Kind kind, std::span<const std::byte> bytes, Clock::t
     // sendmsg only reads what an iovec points to.
     parts[message.msg_iovlen++] = {const_cast<std::byte*>(bytes.data()) + skip,
                                    bytes.size() - skip};
-    if (sent == 0 && descriptor >= 0) {
-      message.msg_control = ancillary.bytes;
-      message.msg_controllen = sizeof ancillary.bytes;
-      cmsghdr* control = CMSG_FIRSTHDR(&message);
-      control->cmsg_level = SOL_SOCKET;
-      control->cmsg_type = SCM_RIGHTS;
-      control->cmsg_len = CMSG_LEN(sizeof(int));
-      std::memcpy(CMSG_DATA(control), &descriptor, sizeof descriptor);
-    }
+    if (sent == 0 && descriptor >= 0) passed.attach(message, descriptor);
     const ssize_t n = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n >= 0)
       sent += static_cast<std::size_t>(n);
@@ -80,28 +67,21 @@ Result<Message> Channel::receive(std::size_t most, Clock::time_point until) {
   std::size_t got = 0;
   std::size_t whole = sizeof head;
   while (got < whole) {
-    if (auto ready = wait(POLLIN, until); !ready)
-      return tl::unexpected<Error>(std::move(ready.error()));
+    TRY(wait(POLLIN, until));
     const bool in_head = got < sizeof head;
     iovec part{in_head ? reinterpret_cast<std::byte*>(&head) + got
                        : message.bytes.data() + (got - sizeof head),
                in_head ? sizeof head - got : whole - got};
-    Ancillary ancillary{};
+    child::PassedDescriptor passed;
     msghdr header{};
     header.msg_iov = &part;
     header.msg_iovlen = 1;
-    header.msg_control = ancillary.bytes;
-    header.msg_controllen = CMSG_LEN(sizeof(int));  // no room for a second one
+    passed.expect(header);
     const ssize_t n = ::recvmsg(socket_.get(), &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (n <= 0) return gone();
-    const cmsghdr* control = CMSG_FIRSTHDR(&header);
-    if (control != nullptr && control->cmsg_level == SOL_SOCKET &&
-        control->cmsg_type == SCM_RIGHTS && control->cmsg_len == CMSG_LEN(sizeof(int))) {
-      int descriptor = -1;
-      std::memcpy(&descriptor, CMSG_DATA(control), sizeof descriptor);
+    if (const int descriptor = passed.received(header); descriptor >= 0)
       message.descriptor = FileDescriptor(descriptor);
-    }
     got += static_cast<std::size_t>(n);
     if (in_head && got == sizeof head) {
       if (head.bytes > most) return fail(ErrorCode::malformed, "a message beyond all measure");

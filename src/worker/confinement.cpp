@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "child/beginning.hpp"
+#include "child/passed_descriptor.hpp"
 #include "worker/channel.hpp"
 #include "worker/used_memory.hpp"
 #include "worker/worker.hpp"
@@ -35,22 +36,15 @@ long ask_for(std::uint32_t root, const char* path) {
   if (::sendmsg(broker, &message, MSG_NOSIGNAL) !=
       static_cast<ssize_t>(sizeof head + sizeof root + length))
     ::_exit(1);
-  union {
-    char bytes[CMSG_SPACE(sizeof(int))];
-    cmsghdr aligned;
-  } ancillary{};
+  child::PassedDescriptor passed;
   iovec part{&head, sizeof head};
   message = {};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
-  message.msg_control = ancillary.bytes;
-  message.msg_controllen = sizeof ancillary.bytes;
+  passed.expect(message);
   if (::recvmsg(broker, &message, MSG_CMSG_CLOEXEC | MSG_WAITALL) != sizeof head) ::_exit(1);
-  const cmsghdr* control = CMSG_FIRSTHDR(&message);
-  if (control == nullptr || control->cmsg_type != SCM_RIGHTS) return -ENOENT;
-  int descriptor = -1;
-  std::memcpy(&descriptor, CMSG_DATA(control), sizeof descriptor);
-  return descriptor;
+  const int descriptor = passed.received(message);
+  return descriptor < 0 ? -ENOENT : descriptor;
 }
 
 void on_system_call(int, siginfo_t* info, void* context) {

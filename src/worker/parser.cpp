@@ -31,12 +31,9 @@ Result<std::vector<std::byte>> Parser::send(std::span<const std::byte> question,
     return fail(ErrorCode::limit, "there is too much to ask of it at once");
   // One that ended between two files ended for no fault of the next.
   if (worker_ && !worker_->is_there()) worker_.reset();
-  if (!worker_) {
-    auto started =
-        Worker::start("vitrine-files", limits_, [] { return std::make_unique<Tasks>(); });
-    if (!started) return tl::unexpected<Error>(std::move(started.error()));
-    worker_ = std::move(*started);
-  }
+  if (!worker_)
+    worker_ =
+        TRY(Worker::start("vitrine-files", limits_, [] { return std::make_unique<Tasks>(); }));
   auto answer = worker_->ask(question, file, answer_bytes, open);
   // What one file left behind is not the next one's memory.
   if (!answer || worker_->memory() > kept_bytes) worker_.reset();

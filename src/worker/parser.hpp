@@ -65,10 +65,9 @@ class Parser {
     std::memcpy(bytes.data(), &task, sizeof task);
     const auto packed = pack::pack(question);
     bytes.insert(bytes.end(), packed.begin(), packed.end());
-    auto answer = send(bytes, file, open);
-    if (!answer) return tl::unexpected<Error>(std::move(answer.error()));
+    auto answer = TRY(send(bytes, file, open));
     using Answer = Result<typename detail::Signature<decltype(Task)>::Answer>;
-    auto found = pack::unpack<Answer>(*answer);
+    auto found = pack::unpack<Answer>(answer);
     if (!found) return no_sense();
     return std::move(*found);
   }

@@ -27,10 +27,9 @@ Result<Worker> Worker::start(const char* name, const Limits& limits,
   FileDescriptor ours(pair[0]), its(pair[1]);
   const pid_t parent = ::getpid();
   static_cast<void>(worker_filter());
-  auto process = child::Child::start(child::Kind::forked,
-                                     [&] { serve(its.get(), parent, name, limits, make); });
-  if (!process) return tl::unexpected<Error>(std::move(process.error()));
-  return Worker(Channel(std::move(ours)), std::move(*process), limits);
+  auto process = TRY(child::Child::start(child::Kind::forked,
+                                         [&] { serve(its.get(), parent, name, limits, make); }));
+  return Worker(Channel(std::move(ours)), std::move(process), limits);
 }
 
 Worker::Worker(Channel channel, child::Child process, const Limits& limits)

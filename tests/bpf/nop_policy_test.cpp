@@ -9,8 +9,6 @@
 namespace vitrine::bpf {
 namespace {
 
-using probe::Machine;
-
 std::vector<std::byte> code(std::initializer_list<int> bytes) {
   std::vector<std::byte> out;
   for (const int byte : bytes) out.push_back(static_cast<std::byte>(byte));

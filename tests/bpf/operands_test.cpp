@@ -62,7 +62,7 @@ struct Symbols final : probe::OperandSymbols {
 
 tl::expected<vitrine_operand, ArgumentError> compile(const std::string& text) {
   Symbols symbols;
-  return probe::compile_argument(text, probe::Machine::x86_64, address_of(vitrine_test_site_with),
+  return probe::compile_argument(text, Machine::x86_64, address_of(vitrine_test_site_with),
                                  &symbols);
 }
 

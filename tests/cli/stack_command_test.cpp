@@ -4,7 +4,10 @@
 #include <stdlib.h>
 
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
 
 #include "support/child.hpp"
 
@@ -107,6 +110,57 @@ TEST_F(Stacks, AFrameALine) {
   EXPECT_THAT(lines[1], MatchesRegex("    shop::pay.Order const&.\\+0x[0-9a-f]+  .subject."));
   EXPECT_THAT(lines[2], HasSubstr("inside("));
 }
+
+#if defined(__x86_64__)
+
+/// The functions of frames, the innermost first, up to main; inlined ones in parentheses.
+std::vector<std::string> functions_of(const json& frames) {
+  std::vector<std::string> names;
+  for (const json& frame : frames) {
+    const std::string name = frame["function"].is_string() ? frame["function"] : "?";
+    names.push_back(frame.value("inlined", false) ? '(' + name + ')' : name);
+    if (name == "main") break;
+  }
+  return names;
+}
+
+// What a symbol table, debug information or a JIT compiler names is named the same by both.
+TEST_F(Stacks, FiresAndSamplesHaveTheSameNames) {
+  std::ofstream(at("versions")) << "V_1 { global: with_version; local: *; };\n";
+  command({"g++", "-g", "-DAS_LIBRARY", "-shared", "-fPIC",
+           "-Wl,--version-script=" + at("versions"), NAMES_SOURCE, "-o", at("libnames.so")});
+  command({"g++", "-g", NAMES_SOURCE, at("libnames.so"), "-Wl,-rpath," + directory_.string(), "-o",
+           at("names")});
+  Child child = Child::spawn({at("names")});
+  ASSERT_EQ(child.read_line(patience).value_or("nothing"), "ready");
+  const std::string pid = std::to_string(child.pid());
+
+  const Outcome traced =
+      run({VITRINE, "trace", pid, "names:spun", "--stack", "--json", "--limit", "1"});
+  ASSERT_EQ(traced.status, 0) << traced.err;
+  const auto of_fire = functions_of(json::parse(traced.out)["stack"]);
+  EXPECT_THAT(of_fire,
+              testing::ElementsAre("(names::inlined())", "names::work()", "made_at_run_time",
+                                   "without_size", "with_version", "main"));
+
+  const Outcome profiled = run({VITRINE, "profile", pid, "--freq", "499", "--duration", "1s",
+                                "--format", "json", "-o", "-"});
+  ASSERT_EQ(profiled.status, 0) << profiled.err;
+  std::set<std::vector<std::string>> of_samples;
+  std::istringstream lines(profiled.out);
+  for (std::string line; std::getline(lines, line);)
+    if (const json object = json::parse(line); object.contains("frames"))
+      of_samples.insert(functions_of(object["frames"]));
+  EXPECT_TRUE(of_samples.contains(of_fire)) << testing::PrintToString(of_samples);
+
+  const auto text = run({VITRINE, "trace", pid, "names:spun", "--stack", "--limit", "1"});
+  EXPECT_THAT(text.out,
+              HasSubstr("\n    names::inlined()  inlined  (names)\n    names::work()+0x"));
+  EXPECT_THAT(text.out, HasSubstr("\n    made_at_run_time+0x10  (?)\n"));
+  std::filesystem::remove("/tmp/perf-" + pid + ".map");
+}
+
+#endif
 
 }  // namespace
 }  // namespace vitrine::test

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "base/json.hpp"
+#include "base/hex.hpp"
 #include "base/sha256.hpp"
 
 namespace vitrine::format {
@@ -13,7 +13,7 @@ namespace {
 using testing::ElementsAre;
 
 std::string hmac(std::string_view key, std::string_view message) {
-  return hex_id(hmac_sha256(std::as_bytes(std::span(key)), std::as_bytes(std::span(message))));
+  return hex_text(hmac_sha256(std::as_bytes(std::span(key)), std::as_bytes(std::span(message))));
 }
 
 const std::string secret = "sixteen bytes ok";

@@ -8,6 +8,7 @@
 #include <set>
 #include <span>
 
+#include "base/hex.hpp"
 #include "observe/labels.hpp"
 #include "support/writer.hpp"
 
@@ -28,12 +29,6 @@ std::string text_of(std::vector<std::pair<std::string, std::string>> labels,
   return text + trace;
 }
 
-std::string hex_digits(std::span<const std::uint8_t> bytes) {
-  std::string text;
-  for (const std::uint8_t byte : bytes) text += fmt::format("{:02x}", byte);
-  return text;
-}
-
 std::string text_of(const SlotTruth& truth) {
   return text_of(truth.labels, truth.trace ? " " + truth.trace->trace_id + "/" +
                                                  truth.trace->span_id + "/" + truth.trace->flags
@@ -46,7 +41,7 @@ std::string text_of(const format::LabelSet& set) {
   std::string trace;
   if (set.trace) {
     const auto flags = set.trace->trace_flags;
-    trace = " " + hex_digits(set.trace->trace_id) + "/" + hex_digits(set.trace->span_id) + "/" +
+    trace = " " + hex_text(set.trace->trace_id) + "/" + hex_text(set.trace->span_id) + "/" +
             (flags ? fmt::format("{:02x}", *flags) : "-");
   }
   return text_of(labels, trace);

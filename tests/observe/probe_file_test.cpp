@@ -81,7 +81,7 @@ TEST(ProbeFiles, OfThisMachineAreAsReadelfHasThem) {
 TEST(ProbeFiles, OfA32BitProgramAreAsReadelfHasThem) {
   const auto file = opened(PROBE_SUBJECT_32);
   EXPECT_FALSE(file->encoding.wide);
-  EXPECT_EQ(file->machine, probe::Machine::i386);
+  EXPECT_EQ(file->machine, Machine::i386);
   EXPECT_EQ(listing(*file), readelf_listing(PROBE_SUBJECT_32));
   ASSERT_THAT(file->probes, SizeIs(3));
   EXPECT_EQ(file->probes[2].sites.size(), 2U);

@@ -6,8 +6,8 @@
 #include <fstream>
 
 #include "base/byte_memory.hpp"
+#include "base/interner.hpp"
 #include "observe/content_hash.hpp"
-#include "observe/interner.hpp"
 #include "observe/process_facts.hpp"
 #include "support/child.hpp"
 

@@ -93,7 +93,7 @@ TEST_P(ProfilerStacks, AreUnwoundToTheirBottom) {
   std::map<std::string, std::size_t> others;  // how the rest ends, and where
   std::vector<unwind::Frame> frames;
   const auto take = [&](const bpf::StackSample& sample) {
-    const auto registers = unwind::from_pt_regs(unwind::native_machine, sample.registers);
+    const auto registers = unwind::from_pt_regs(native_machine, sample.registers);
     ASSERT_TRUE(registers);
     ++samples;
     const unwind::End end = unwinder.unwind(*registers, {sample.stack_start, sample.stack}, frames);

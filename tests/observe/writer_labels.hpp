@@ -10,20 +10,11 @@
 #include <span>
 #include <string>
 
+#include "base/hex.hpp"
 #include "format/label_set.hpp"
 #include "support/writer.hpp"
 
 namespace vitrine::test {
-
-inline std::string hex_of(std::span<const std::uint8_t> id) {
-  std::string out;
-  for (const std::uint8_t byte : id) {
-    char text[3];
-    std::snprintf(text, sizeof text, "%02x", byte);
-    out += text;
-  }
-  return out;
-}
 
 /// Writers give every format of a thread labels of its own: what is shown must be theirs, all of the
 /// keys, and each with the value of one of the formats.
@@ -44,7 +35,8 @@ inline void expect_labels_of(Writer& writer, pid_t tid, const format::LabelSet& 
   const std::string none(48, '0');
   traces.erase(none);
   if (labels.trace)
-    EXPECT_TRUE(traces.contains(hex_of(labels.trace->trace_id) + hex_of(labels.trace->span_id)));
+    EXPECT_TRUE(
+        traces.contains(hex_text(labels.trace->trace_id) + hex_text(labels.trace->span_id)));
   else
     EXPECT_TRUE(traces.empty());
 }

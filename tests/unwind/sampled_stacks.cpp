@@ -25,7 +25,7 @@ constexpr pid_t any_id = 1;
 unwind::Registers registers_of(const user_regs_struct& from) {
   std::array<std::uint64_t, sizeof from / sizeof(std::uint64_t)> words{};
   std::memcpy(words.data(), &from, sizeof from);
-  return unwind::from_pt_regs(unwind::Machine::x86_64, words).value();
+  return unwind::from_pt_regs(Machine::x86_64, words).value();
 }
 
 }  // namespace

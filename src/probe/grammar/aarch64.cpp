@@ -71,8 +71,7 @@ class Aarch64 {
           fmt::format("an address that begins with {}, no 64-bit register", quoted(name)));
     operand.base = *base;
     if (cursor_.take(",")) {
-      if (auto done = parse_index(operand); !done)
-        return tl::unexpected<ArgumentError>(done.error());
+      TRY(parse_index(operand));
     }
     if (!cursor_.take("]")) return syntax_error("a bracket is not closed");
     cursor_.take("!");  // the register is not written back until the instruction, which is none
@@ -85,10 +84,9 @@ class Aarch64 {
     Cursor ahead = cursor_;
     const auto index = aarch64_register(ahead.take_name());
     if (!index) {
-      const auto sum = take_expression(cursor_);
-      if (!sum) return tl::unexpected<ArgumentError>(sum.error());
-      if (sum->symbol) return unsupported("a symbol added to a register");
-      operand.sum = *sum;
+      const auto sum = TRY(take_expression(cursor_));
+      if (sum.symbol) return unsupported("a symbol added to a register");
+      operand.sum = sum;
       return {};
     }
     cursor_ = ahead;
@@ -111,10 +109,9 @@ class Aarch64 {
       return syntax_error(fmt::format("{} is no extension of this index", quoted(name)));
     cursor_.take("#");
     if (cursor_.skip_blanks().peek() == ']') return {};
-    const auto shift = take_number(cursor_);
-    if (!shift) return tl::unexpected<ArgumentError>(shift.error());
-    if (*shift > 4) return syntax_error(fmt::format("an index shifted by {}", *shift));
-    operand.scale = static_cast<std::uint8_t>(*shift);
+    const auto shift = TRY(take_number(cursor_));
+    if (shift > 4) return syntax_error(fmt::format("an index shifted by {}", shift));
+    operand.scale = static_cast<std::uint8_t>(shift);
     return {};
   }
 
@@ -122,9 +119,7 @@ class Aarch64 {
   Parsed<void> parse_low_part(OperandText& operand) {
     const std::string_view part = cursor_.take_name();
     if (!cursor_.take(":")) return syntax_error("a relocation without its end");
-    const auto sum = take_expression(cursor_);
-    if (!sum) return tl::unexpected<ArgumentError>(sum.error());
-    operand.sum = *sum;
+    operand.sum = TRY(take_expression(cursor_));
     if (!operand.sum.symbol) return syntax_error(fmt::format(":{}: of no symbol", quoted(part)));
     operand.base.reset();
     if (part == "lo12") {

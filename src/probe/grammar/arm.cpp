@@ -42,11 +42,10 @@ class Arm {
     if (is_arm_vector_register(name))
       return unsupported(fmt::format("{} is a vector register: the kernel does not show it", name));
     // Without # a label: memory near the code.
-    const auto sum = take_expression(cursor_);
-    if (!sum) return tl::unexpected<ArgumentError>(sum.error());
-    if (!sum->symbol) return syntax_error("a number without #");
+    const auto sum = TRY(take_expression(cursor_));
+    if (!sum.symbol) return syntax_error("a number without #");
     operand.kind = OperandText::Kind::memory;
-    operand.sum = *sum;
+    operand.sum = sum;
     operand.symbol_is_place = true;
     return operand;
   }
@@ -59,8 +58,7 @@ class Arm {
     if (!operand.base)
       return syntax_error(fmt::format("an address that begins with {}, no register", quoted(name)));
     if (cursor_.take(",")) {
-      if (auto done = parse_index(operand); !done)
-        return tl::unexpected<ArgumentError>(done.error());
+      TRY(parse_index(operand));
     }
     if (!cursor_.take("]")) return syntax_error("a bracket is not closed");
     cursor_.take("!");
@@ -69,9 +67,7 @@ class Arm {
 
   Parsed<void> parse_index(OperandText& operand) {
     if (cursor_.take("#")) {
-      const auto sum = take_expression(cursor_);
-      if (!sum) return tl::unexpected<ArgumentError>(sum.error());
-      operand.sum = *sum;
+      operand.sum = TRY(take_expression(cursor_));
       return {};
     }
     if (cursor_.take("-")) return unsupported("an index that is subtracted");
@@ -81,10 +77,9 @@ class Arm {
     if (!cursor_.take(",")) return {};
     if (!cursor_.take_word("lsl") || !cursor_.take("#"))
       return unsupported("an index that is not shifted to the left");
-    const auto shift = take_number(cursor_);
-    if (!shift) return tl::unexpected<ArgumentError>(shift.error());
-    if (*shift > 4) return unsupported(fmt::format("an index shifted by {}", *shift));
-    operand.scale = static_cast<std::uint8_t>(*shift);
+    const auto shift = TRY(take_number(cursor_));
+    if (shift > 4) return unsupported(fmt::format("an index shifted by {}", shift));
+    operand.scale = static_cast<std::uint8_t>(shift);
     return {};
   }
 

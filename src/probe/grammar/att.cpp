@@ -17,9 +17,7 @@ class Att {
   Parsed<OperandText> parse_operand() {
     OperandText operand;
     if (cursor_.take("$")) {
-      auto sum = take_expression(cursor_);
-      if (!sum) return tl::unexpected<ArgumentError>(sum.error());
-      operand.sum = *sum;
+      operand.sum = TRY(take_expression(cursor_));
       return operand;
     }
     if (cursor_.skip_blanks().peek() == '%') {
@@ -28,18 +26,16 @@ class Att {
       if (end == rest.npos || rest[end] != ':') return parse_register();
       const std::string_view segment = rest.substr(1, end - 1);
       cursor_.skip(end + 1);
-      if (auto done = take_segment(segment, operand); !done)
-        return tl::unexpected<ArgumentError>(done.error());
+      TRY(take_segment(segment, operand));
     }
     return parse_memory(operand);
   }
 
   Parsed<OperandText> parse_register() {
-    const auto name = take_register();
-    if (!name) return tl::unexpected<ArgumentError>(name.error());
+    const auto name = TRY(take_register());
     OperandText operand;
     operand.kind = OperandText::Kind::value;
-    operand.base = *name;
+    operand.base = name;
     return operand;
   }
 
@@ -60,13 +56,10 @@ class Att {
     cursor_.skip_blanks();
     const bool displaced = !begins_registers();
     if (displaced) {
-      auto sum = take_expression(cursor_);
-      if (!sum) return tl::unexpected<ArgumentError>(sum.error());
-      operand.sum = *sum;
+      operand.sum = TRY(take_expression(cursor_));
     }
     if (!cursor_.take("(")) return operand;
-    if (auto done = parse_registers(operand); !done)
-      return tl::unexpected<ArgumentError>(done.error());
+    TRY(parse_registers(operand));
     if (!operand.base || operand.base->number != x86_instruction_pointer) return operand;
     if (operand.index) return syntax_error("an index to the instruction pointer");
     if (!operand.sum.symbol)
@@ -84,22 +77,16 @@ class Att {
 
   Parsed<void> parse_registers(OperandText& operand) {
     if (cursor_.skip_blanks().peek() == '%') {
-      const auto base = take_register();
-      if (!base) return tl::unexpected<ArgumentError>(base.error());
-      operand.base = *base;
+      operand.base = TRY(take_register());
     }
     if (cursor_.take(",")) {
-      const auto index = take_register();
-      if (!index) return tl::unexpected<ArgumentError>(index.error());
-      if (index->number == x86_stack_pointer || index->number == x86_instruction_pointer)
+      const auto index = TRY(take_register());
+      if (index.number == x86_stack_pointer || index.number == x86_instruction_pointer)
         return syntax_error("this register cannot be an index");
-      operand.index = *index;
+      operand.index = index;
       if (cursor_.take(",")) {
-        const auto factor = take_number(cursor_);
-        if (!factor) return tl::unexpected<ArgumentError>(factor.error());
-        const auto scale = x86_scale(*factor);
-        if (!scale) return tl::unexpected<ArgumentError>(scale.error());
-        operand.scale = *scale;
+        const auto factor = TRY(take_number(cursor_));
+        operand.scale = TRY(x86_scale(factor));
       }
     }
     if (!cursor_.take(")")) return syntax_error("a parenthesis is not closed");

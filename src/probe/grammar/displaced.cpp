@@ -73,9 +73,8 @@ Parsed<void> take_registers(Cursor& cursor, OperandText& operand, RegisterNames 
                             bool zero_means_none) {
   operand.kind = OperandText::Kind::memory;
   for (auto* slot : {&operand.base, &operand.index}) {
-    const auto found = take_register(cursor, find);
-    if (!found) return tl::unexpected<ArgumentError>(found.error());
-    if (found->number != 0 || !zero_means_none) *slot = *found;
+    const auto found = TRY(take_register(cursor, find));
+    if (found.number != 0 || !zero_means_none) *slot = found;
     if (!cursor.take(",")) break;
   }
   if (!cursor.take(")")) return syntax_error("a parenthesis is not closed");
@@ -86,8 +85,7 @@ Parsed<void> take_registers(Cursor& cursor, OperandText& operand, RegisterNames 
 Parsed<OperandText> take_displaced(Cursor& cursor, RegisterNames find, bool zero_means_none) {
   auto operand = parse_constant(cursor);
   if (!operand || !cursor.take("(")) return operand;
-  if (auto done = take_registers(cursor, *operand, find, zero_means_none); !done)
-    return tl::unexpected<ArgumentError>(done.error());
+  TRY(take_registers(cursor, *operand, find, zero_means_none));
   return operand;
 }
 
@@ -97,15 +95,13 @@ Parsed<OperandText> take_riscv_low_part(Cursor& cursor) {
   if (!thread && !cursor.take("%lo"))
     return unsupported(fmt::format("the relocation {}", quoted(cursor.rest())));
   if (!cursor.take("(")) return syntax_error("a relocation of nothing");
-  const auto sum = take_expression(cursor);
-  if (!sum) return tl::unexpected<ArgumentError>(sum.error());
-  if (!sum->symbol || !cursor.take(")")) return syntax_error("a relocation of no symbol");
+  const auto sum = TRY(take_expression(cursor));
+  if (!sum.symbol || !cursor.take(")")) return syntax_error("a relocation of no symbol");
   if (!cursor.take("(")) return unsupported("a part of an address");
   OperandText operand;
-  if (auto done = take_registers(cursor, operand, riscv64_register, false); !done)
-    return tl::unexpected<ArgumentError>(done.error());
+  TRY(take_registers(cursor, operand, riscv64_register, false));
   operand.base.reset();
-  operand.sum = *sum;
+  operand.sum = sum;
   operand.thread_pointer = thread;
   operand.symbol_is_place = !thread;
   if (thread) operand.sum.symbol->part = SymbolPart::thread_offset;
@@ -126,8 +122,7 @@ Parsed<OperandText> parse_ppc64(std::string_view text) {
   const auto first = ppc64_register(ahead.take_name());
   if (!first || ahead.skip_blanks().peek() == '(') {
     if (cursor.peek() == '%') {
-      const auto found = take_register(cursor, ppc64_register);
-      if (!found) return tl::unexpected<ArgumentError>(found.error());
+      TRY(take_register(cursor, ppc64_register));
       return syntax_error("a register for a displacement");
     }
     auto operand = take_displaced(cursor, ppc64_register, true);
@@ -138,11 +133,10 @@ Parsed<OperandText> parse_ppc64(std::string_view text) {
   cursor = ahead;
   OperandText operand = in_register(*first);
   if (cursor.take(",")) {  // `3,4`: memory at the sum of both
-    const auto second = take_register(cursor, ppc64_register);
-    if (!second) return tl::unexpected<ArgumentError>(second.error());
+    const auto second = TRY(take_register(cursor, ppc64_register));
     operand.kind = OperandText::Kind::memory;
     if (first->number == 0) operand.base.reset();
-    operand.index = *second;
+    operand.index = second;
   }
   return complete(operand, cursor);
 }
@@ -151,9 +145,8 @@ Parsed<OperandText> parse_s390x(std::string_view text) {
   Cursor cursor(text);
   if (cursor.skip_blanks().peek() != '%')
     return complete(take_displaced(cursor, s390x_register, true), cursor);
-  const auto found = take_register(cursor, s390x_register);
-  if (!found) return tl::unexpected<ArgumentError>(found.error());
-  return complete(in_register(*found), cursor);
+  const auto found = TRY(take_register(cursor, s390x_register));
+  return complete(in_register(found), cursor);
 }
 
 Parsed<OperandText> parse_riscv64(std::string_view text) {
@@ -162,10 +155,9 @@ Parsed<OperandText> parse_riscv64(std::string_view text) {
   Cursor ahead = cursor;
   const std::string_view name = ahead.take_name();
   if (riscv64_register(name) || is_float_register(name)) {
-    const auto found = take_register(cursor, riscv64_register);
-    if (!found) return tl::unexpected<ArgumentError>(found.error());
-    if (found->number == 0) return complete(OperandText{}, cursor);  // always 0
-    return complete(in_register(*found), cursor);
+    const auto found = TRY(take_register(cursor, riscv64_register));
+    if (found.number == 0) return complete(OperandText{}, cursor);  // always 0
+    return complete(in_register(found), cursor);
   }
   return complete(take_displaced(cursor, riscv64_register, true), cursor);
 }
@@ -179,20 +171,15 @@ Parsed<OperandText> parse_loongarch64(std::string_view text) {
   if (cursor.skip_blanks().peek() != '$') return complete(parse_constant(cursor), cursor);
   if (is_float_register(Cursor(text).take_name().substr(1)))
     return unsupported("a floating-point register: the kernel does not show it");
-  const auto base = take_register(cursor, find);
-  if (!base) return tl::unexpected<ArgumentError>(base.error());
-  OperandText operand = in_register(*base);
+  const auto base = TRY(take_register(cursor, find));
+  OperandText operand = in_register(base);
   if (!cursor.take(",")) return complete(operand, cursor);
   operand.kind = OperandText::Kind::memory;
   if (cursor.skip_blanks().peek() == '$') {
-    const auto index = take_register(cursor, find);
-    if (!index) return tl::unexpected<ArgumentError>(index.error());
-    operand.index = *index;
+    operand.index = TRY(take_register(cursor, find));
     return complete(operand, cursor);
   }
-  const auto sum = take_expression(cursor);
-  if (!sum) return tl::unexpected<ArgumentError>(sum.error());
-  operand.sum = *sum;
+  operand.sum = TRY(take_expression(cursor));
   return complete(operand, cursor);
 }
 

@@ -32,9 +32,8 @@ class Expression {
       const char sign = cursor_.peek();
       if (sign != '+' && sign != '-') break;
       cursor_.skip(1);
-      auto right = product();
-      if (!right) return right;
-      left = add(*left, *right, sign == '-');
+      auto right = TRY(product());
+      left = add(*left, right, sign == '-');
     }
     return left;
   }
@@ -60,9 +59,8 @@ class Expression {
           sign == "<" || sign == ">")
         break;
       cursor_.skip(sign.size());
-      auto right = unary();
-      if (!right) return right;
-      left = combine(*left, *right, sign);
+      auto right = TRY(unary());
+      left = combine(*left, right, sign);
     }
     return left;
   }
@@ -129,15 +127,12 @@ class Expression {
     }
     Sum sum;
     if (Cursor::is_digit(cursor_.peek())) {
-      const auto number = take_number(cursor_);
-      if (!number) return tl::unexpected<ArgumentError>(number.error());
-      sum.value = *number;
-      sum.beyond_i64 = *number > INT64_MAX;
+      const auto number = TRY(take_number(cursor_));
+      sum.value = number;
+      sum.beyond_i64 = number > INT64_MAX;
       return sum;
     }
-    auto symbol = take_symbol();
-    if (!symbol) return tl::unexpected<ArgumentError>(symbol.error());
-    sum.symbol = *symbol;
+    sum.symbol = TRY(take_symbol());
     return sum;
   }
 

@@ -29,19 +29,16 @@ class Intel {
     if (!sized && take_offset()) return parse_constant();
     OperandText operand;
     operand.kind = OperandText::Kind::memory;
-    const auto segment = take_segment(operand);
-    if (!segment) return tl::unexpected<ArgumentError>(segment.error());
-    if (!sized && !*segment) {
+    const auto segment = TRY(take_segment(operand));
+    if (!sized && !segment) {
       if (const auto name = register_ahead(); !name.empty()) return parse_register(name);
     }
     if (cursor_.skip_blanks().peek() != '[') {
-      const auto sum = take_expression(cursor_);
-      if (!sum) return tl::unexpected<ArgumentError>(sum.error());
-      operand.sum = *sum;
+      operand.sum = TRY(take_expression(cursor_));
     }
     if (cursor_.skip_blanks().peek() == '[') return parse_brackets(operand);
     // A number by itself is one; a symbol by itself is memory, as in AT&T.
-    if (!sized && !*segment && !operand.sum.symbol) operand.kind = OperandText::Kind::constant;
+    if (!sized && !segment && !operand.sum.symbol) operand.kind = OperandText::Kind::constant;
     return operand;
   }
 
@@ -65,19 +62,17 @@ class Intel {
   }
 
   Parsed<OperandText> parse_constant() {
-    const auto sum = take_expression(cursor_);
-    if (!sum) return tl::unexpected<ArgumentError>(sum.error());
+    const auto sum = TRY(take_expression(cursor_));
     OperandText operand;
-    operand.sum = *sum;
+    operand.sum = sum;
     return operand;
   }
 
   Parsed<OperandText> parse_register(std::string_view name) {
-    const auto found = x86_register(name, machine_);
-    if (!found) return tl::unexpected<ArgumentError>(found.error());
+    const auto found = TRY(x86_register(name, machine_));
     OperandText operand;
     operand.kind = OperandText::Kind::value;
-    operand.base = *found;
+    operand.base = found;
     cursor_.take_name();
     return operand;
   }
@@ -110,8 +105,7 @@ class Intel {
     while (cursor_.take("[")) {
       bool negative = false;
       do {
-        if (auto done = parse_term(operand, negative, instruction_pointer); !done)
-          return tl::unexpected<ArgumentError>(done.error());
+        TRY(parse_term(operand, negative, instruction_pointer));
         negative = cursor_.skip_blanks().peek() == '-';
       } while (cursor_.take("+") || cursor_.take("-"));
       if (!cursor_.take("]")) return syntax_error("a bracket is not closed");
@@ -130,22 +124,20 @@ class Intel {
     bool scaled = false;
     cursor_.skip_blanks();
     if (Cursor::is_digit(cursor_.peek())) {  // `8`, or `8*rcx`
-      const auto number = take_number(cursor_);
-      if (!number) return tl::unexpected<ArgumentError>(number.error());
+      const auto number = TRY(take_number(cursor_));
       if (!cursor_.take("*")) {
-        operand.sum.value += negative ? 0 - *number : *number;
+        operand.sum.value += negative ? 0 - number : number;
         return {};
       }
-      factor = *number;
+      factor = number;
       scaled = true;
     }
     const std::string name = register_ahead();
     if (name.empty()) return parse_symbol(operand, negative || scaled);
-    const auto found = x86_register(name, machine_);
-    if (!found) return tl::unexpected<ArgumentError>(found.error());
+    const auto found = TRY(x86_register(name, machine_));
     cursor_.take_name();
     if (negative) return syntax_error("a register taken negative");
-    if (found->number == x86_instruction_pointer) {
+    if (found.number == x86_instruction_pointer) {
       instruction_pointer = true;
       return {};
     }
@@ -155,7 +147,7 @@ class Intel {
       factor = *number;
       scaled = true;
     }
-    return add_register(operand, *found, scaled, factor);
+    return add_register(operand, found, scaled, factor);
   }
 
   static Parsed<void> add_register(OperandText& operand, Register found, bool scaled,
@@ -165,10 +157,9 @@ class Intel {
       return {};
     }
     if (operand.index) return syntax_error("more than two registers");
-    const auto scale = x86_scale(factor);
-    if (!scale) return tl::unexpected<ArgumentError>(scale.error());
+    const auto scale = TRY(x86_scale(factor));
     operand.index = found;
-    operand.scale = *scale;
+    operand.scale = scale;
     return {};
   }
 
@@ -181,11 +172,10 @@ class Intel {
     if (rest.take("@")) rest.take_name();
     const std::size_t size = cursor_.rest().size() - rest.rest().size();
     Cursor symbol(cursor_.rest().substr(0, size));
-    const auto sum = take_expression(symbol);
-    if (!sum) return tl::unexpected<ArgumentError>(sum.error());
+    const auto sum = TRY(take_expression(symbol));
     cursor_.skip(size);
-    operand.sum.symbol = sum->symbol;
-    operand.sum.value += sum->value;
+    operand.sum.symbol = sum.symbol;
+    operand.sum.value += sum.value;
     return {};
   }
 

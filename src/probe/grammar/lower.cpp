@@ -55,7 +55,7 @@ class Lowering {
   }
 
   Parsed<vitrine_operand> lower(std::optional<ArgumentSize> size) {
-    if (auto done = set_size(size); !done) return tl::unexpected<ArgumentError>(done.error());
+    TRY(set_size(size));
     Parsed<void> done;
     switch (text_.kind) {
       case OperandText::Kind::constant:
@@ -69,7 +69,7 @@ class Lowering {
         done = in_memory();
         break;
     }
-    if (!done) return tl::unexpected<ArgumentError>(done.error());
+    TRY(done);
     return operand_;
   }
 
@@ -81,9 +81,7 @@ class Lowering {
     if (size && size->is_signed) operand_.flags |= VITRINE_SIGNED;
     if (size && size->is_float) {
       operand_.flags |= VITRINE_FLOAT;
-      const auto bytes = float_bytes(bytes_, machine_);
-      if (!bytes) return tl::unexpected<ArgumentError>(bytes.error());
-      bytes_ = *bytes;
+      bytes_ = TRY(float_bytes(bytes_, machine_));
     }
     if (bytes_ > VITRINE_OPERAND_BYTES) operand_.flags |= VITRINE_CUT;
     operand_.size =
@@ -189,8 +187,7 @@ class Lowering {
       value = symbols_->address(use.name);
       operand_.kind = VITRINE_CONSTANT;
     }
-    if (!value) return tl::unexpected<ArgumentError>(value.error());
-    operand_.displacement += *value;
+    operand_.displacement += TRY(std::move(value));
     const bool is_address = use.part == SymbolPart::address || use.part == SymbolPart::got_slot;
     if (!is_address || !placed) return {};
     if (use.part == SymbolPart::got_slot && !text_.symbol_is_place)
@@ -214,11 +211,10 @@ class Lowering {
       case SymbolPart::got_slot_bias:
         break;
     }
-    auto table = symbols_->address("_GLOBAL_OFFSET_TABLE_");
-    if (!table) return table;
+    auto table = TRY(symbols_->address("_GLOBAL_OFFSET_TABLE_"));
     const auto value = use.part == SymbolPart::got_bias ? symbols_->address(use.name)
                                                         : symbols_->got_slot(use.name);
-    return value.map([&](Address found) { return found - *table; });
+    return value.map([&](Address found) { return found - table; });
   }
 
   const OperandText& text_;

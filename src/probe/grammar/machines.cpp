@@ -14,9 +14,7 @@ Parsed<OperandText> parse_constant(Cursor& cursor) {
     operand.real = *real;
     return operand;
   }
-  const auto sum = take_expression(cursor);
-  if (!sum) return tl::unexpected<ArgumentError>(sum.error());
-  operand.sum = *sum;
+  operand.sum = TRY(take_expression(cursor));
   return operand;
 }
 

@@ -2,14 +2,21 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <type_traits>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
-namespace vitrine::observe {
+namespace vitrine {
 
+/// A value is found by anything that `Hash` takes and that compares equal to a T.
 template <class T, class Hash>
 class Interner {
+  static_assert(!std::is_integral_v<T>, "a value would be taken for an index");
+
  public:
   using Index = std::uint32_t;
 
@@ -18,14 +25,16 @@ class Interner {
   Interner& operator=(const Interner&) = delete;
 
   /// Whether it is there, and where.
-  std::pair<Index, bool> find(const T& value) const {
+  template <class Like>
+  std::pair<Index, bool> find(const Like& value) const {
     const auto known = known_.find(value);
     return known == known_.end() ? std::pair(Index{}, false) : std::pair(*known, true);
   }
 
-  Index add(const T& value) {
+  template <class Like>
+  Index add(Like&& value) {
     if (const auto [at, there] = find(value); there) return at;
-    values_.push_back(value);
+    values_.emplace_back(std::forward<Like>(value));
     const auto at = static_cast<Index>(values_.size() - 1);
     known_.insert(at);
     return at;
@@ -45,19 +54,31 @@ class Interner {
     using is_transparent = void;
     const std::vector<T>* values;
     std::size_t operator()(Index at) const { return Hash{}((*values)[at]); }
-    std::size_t operator()(const T& value) const { return Hash{}(value); }
+    template <class Like>
+    std::size_t operator()(const Like& value) const {
+      return Hash{}(value);
+    }
   };
   struct EqualAt {
     using is_transparent = void;
     const std::vector<T>* values;
     bool operator()(Index a, Index b) const { return a == b; }  // values are there once
-    bool operator()(const T& value, Index at) const { return value == (*values)[at]; }
-    bool operator()(Index at, const T& value) const { return value == (*values)[at]; }
+    template <class Like>
+    bool operator()(const Like& value, Index at) const {
+      return value == (*values)[at];
+    }
+    template <class Like>
+    bool operator()(Index at, const Like& value) const {
+      return value == (*values)[at];
+    }
   };
 
   std::vector<T> values_;
   std::unordered_set<Index, HashAt, EqualAt> known_;
 };
+
+/// Texts, each once.
+using StringInterner = Interner<std::string, std::hash<std::string_view>>;
 
 /// Mixes a word into a hash (the finaliser of MurmurHash3).
 constexpr std::size_t mix(std::size_t hash, std::uint64_t word) {
@@ -67,4 +88,4 @@ constexpr std::size_t mix(std::size_t hash, std::uint64_t word) {
   return static_cast<std::size_t>(x ^ x >> 33);
 }
 
-}  // namespace vitrine::observe
+}  // namespace vitrine

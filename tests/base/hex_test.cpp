@@ -1,0 +1,30 @@
+#include "base/hex.hpp"
+
+#include <gtest/gtest.h>
+
+namespace vitrine {
+namespace {
+
+TEST(Hex, HasTwoDigitsForEachByte) {
+  const std::array<std::uint8_t, 4> bytes{0x00, 0x0f, 0xa0, 0xff};
+  EXPECT_EQ(hex_text(bytes), "000fa0ff");
+  EXPECT_EQ(hex_text(std::as_bytes(std::span(bytes)), " "), "00 0f a0 ff");
+  EXPECT_EQ(hex_text(std::span<const std::byte>()), "");
+}
+
+TEST(Hex, IsReadAsItIsWritten) {
+  std::array<std::uint8_t, 256> all{}, read{};
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint8_t>(i);
+  ASSERT_TRUE(parse_hex(hex_text(all), read));
+  EXPECT_EQ(read, all);
+}
+
+TEST(Hex, RefusesAnythingElse) {
+  std::array<std::uint8_t, 2> read{};
+  EXPECT_TRUE(parse_hex("0a1b", read));
+  for (const char* text : {"", "0a1", "0a1b2", "0A1B", "0a1g", "0x1b", " a1b", "0a1b "})
+    EXPECT_FALSE(parse_hex(text, read)) << text;
+}
+
+}  // namespace
+}  // namespace vitrine
