@@ -1,7 +1,7 @@
 // TlsLocation: how the address of a thread-local variable follows from a thread pointer.
 //
 // A TLS variable is resolved once per module, not once per thread. What comes out is one of these
-// small values; user space (tls_location.cpp) and the BPF programs (bpf/tls_location.h) evaluate
+// small values; user space (tls_location.cpp) and the BPF programs (bpf/read_labels.bpf.h) evaluate
 // them alike. Source of the rules: docs/formats/tls.md.
 #pragma once
 
