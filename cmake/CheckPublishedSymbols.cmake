@@ -1,4 +1,5 @@
-# Verifies in a produced file what readers depend on (labels.md 1.1, 3.2, 6.1), with readelf:
+# Verifies in a produced file what readers depend on (docs/formats/custom-labels.md,
+# "Duties of a writer"), with readelf:
 #
 #   cmake -DFILE=… -DREADELF=… -DVERSION=1 -DSLOTS=custom_labels_current_set:8,…
 #         [-DSONAME=libcustomlabels.so] -P CheckPublishedSymbols.cmake

@@ -1,6 +1,6 @@
 // Custom Labels ABI v0 and v1: what a thread-local slot of a publisher holds.
-// Source: polarsignals custom-labels, custom-labels-v0.md and custom-labels-v1.md
-// (../shared/seeds). LP64, little-endian in practice; the target's own byte order.
+// Source: polarsignals custom-labels, ABI v0 and v1 (docs/formats/custom-labels.md).
+// LP64, little-endian in practice; the target's own byte order.
 #pragma once
 
 #include <cstddef>
@@ -43,13 +43,14 @@ struct SetV1 {
 static_assert(sizeof(SetV1) == 24);
 
 /// What vitrine's own writer puts right after the 24 bytes of the ABI, so that a reader can tell,
-/// without stopping the thread, that the bytes it copied belong together (labels.md 4.3).
+/// without stopping the thread, that the bytes it copied belong together
+/// (docs/formats/custom-labels.md, "Serial trailer").
 struct SerialTrailer {
   std::uint64_t magic;   ///< serial_magic, else this is a foreign writer's set
   std::uint64_t serial;  ///< unique in the process; 0 while the block is being rewritten
   std::uint32_t
       total_bytes;      ///< of the block, from the set's first byte: labels and strings inside
-  std::uint32_t flags;  ///< SerialFlag bits
+  std::uint32_t flags;  ///< reserved: 0
   std::uint64_t self;   ///< address of the set: a copied block does not pass for the original
 };
 static_assert(sizeof(SerialTrailer) == 32);

@@ -1,6 +1,6 @@
 /* The DTrace object format (DOF): the bytes of a `.SUNW_dof` section.
  *
- * Source of the layout: spec/dof.md section 1; FreeBSD review D9374 for the PC-relative relocation,
+ * Source of the layout: docs/formats/dof.md; FreeBSD review D9374 for the PC-relative relocation,
  * DOFREL. All numbers are little-endian; a big-endian DOF is refused. */
 #ifndef VITRINE_ABI_DOF_H
 #define VITRINE_ABI_DOF_H
@@ -16,7 +16,7 @@ enum {
   VITRINE_DOF_REGISTERS = 8,
 };
 
-/* dofh_version: how is-enabled sites answer (dof.md 1.2). */
+/* dofh_version: how is-enabled sites answer. */
 enum {
   VITRINE_DOF_VERSION_PLAIN = 1,
   VITRINE_DOF_VERSION_ENABLED_REGISTER = 2, /* the tracer makes the call return 1 */
@@ -104,7 +104,7 @@ struct vitrine_dof_probe {
 enum {
   VITRINE_DOF_RELOCATE_NONE = 0,
   VITRINE_DOF_RELOCATE_SETX = 1,   /* word += load base */
-  VITRINE_DOF_RELOCATE_DOFREL = 2, /* word += address of the word itself (dof.md 0) */
+  VITRINE_DOF_RELOCATE_DOFREL = 2, /* word += address of the word itself */
 };
 
 struct vitrine_dof_relocation_header {

@@ -1,5 +1,5 @@
 // The Elastic APM profiling-correlation thread record, v1.
-// Source: ../shared/spec/labels.md 1.1 and 1.3.
+// Source: docs/formats/thread-context.md, "Elastic record".
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The process context (OTEP-4719): the header at the start of the mapping named OTEL_CTX.
-// Source: ../shared/spec/labels.md 2.1 to 2.3.
+// Source: docs/formats/process-context.md, "Header" and "Publishing".
 #pragma once
 
 #include <cstddef>

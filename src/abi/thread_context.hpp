@@ -1,5 +1,5 @@
 // The OpenTelemetry thread context record (OTEP-4947) and the custom-labels v2 drafts it grew from.
-// Source: ../shared/spec/labels.md 1.1 and 1.3.
+// Source: docs/formats/thread-context.md.
 #pragma once
 
 #include <cstddef>

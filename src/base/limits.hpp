@@ -1,5 +1,6 @@
 // Every bound on what we take from another process or file, with its reason. What a bound cuts is
-// flagged in the result, never dropped silently (labels.md 1.4).
+// flagged in the result, never dropped silently (docs/formats/custom-labels.md,
+// "What a reader must check").
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// Answers questions whether a probe is observed (dof.md 3.3): here, at the question's own site, the
-// answer is always yes. Without us there is no uprobe, and the program's own code answers no.
+// Answers questions whether a probe is observed (docs/formats/dof.md, "Site patterns"): here, at
+// the question's own site, the answer is always yes. Without us there is no uprobe, and the
+// program's own code answers no.
 #include "kernel_types.bpf.h"
 // The helpers' declarations want the types above.
 #include <bpf/bpf_helpers.h>

@@ -1,5 +1,5 @@
 // Where a uprobe may go: which nops this kernel turns into calls, and whether that is safe
-// (sdt.md 0, 1.5, 5). Pure.
+// (docs/formats/sdt.md, "Nops and kernels"). Pure.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 // Copies the labels of the thread that was interrupted: slot, set and strings, as far as they fit
 // and are resident. It copies bytes and does not interpret them: decoding is user space's, with the
-// decoders that serve all reading modes (labels.md 7.1 item 9).
+// decoders that serve all reading modes (docs/formats/custom-labels.md, "Reading protocol").
 //
 // For any program that runs in the context of a thread of the target (a sampler, a uprobe).
 // Included after kernel_types.bpf.h and libbpf's helpers.

@@ -109,7 +109,7 @@ Answer file_named(const FileSubject& subject) {
 }
 
 // Where the block's size is no multiple of its alignment, the linkers leave a gap that some readers
-// do not know of (labels.md 3.3 of the specification).
+// do not know of (docs/formats/tls.md, "Executables").
 Answer no_gap(const FileSubject& subject) {
   const auto& block = subject.labels.block;
   if (!subject.program || !has_slot(subject) || !block)

@@ -1,4 +1,4 @@
-// Values of fired probes as JSON (design.md 4.2).
+// Values of fired probes as JSON.
 #pragma once
 
 #include "cli/json.hpp"

@@ -1,4 +1,5 @@
-// Where a DOF's functions, sites and semaphores are: the one home of that arithmetic (dof.md 0).
+// Where a DOF's functions, sites and semaphores are: the one home of that arithmetic
+// (docs/formats/dof.md, "Addresses").
 #pragma once
 
 #include <cstdint>

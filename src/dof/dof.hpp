@@ -10,7 +10,7 @@ namespace vitrine::dof {
 
 enum class Model : std::uint8_t { ilp32 = 1, lp64 = 2 };
 
-/// How the address word of a record becomes an address (dof.md 1.5).
+/// How the address word of a record becomes an address (docs/formats/dof.md, "Addresses").
 enum class Relocation : std::uint8_t {
   none,         ///< it is one
   load_base,    ///< SETX: add the load base

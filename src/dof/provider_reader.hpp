@@ -1,4 +1,4 @@
-// A provider of a DOF, with its records (dof.md 1.6, 5 to 10).
+// A provider of a DOF, with its records (docs/formats/dof.md, "Providers and probes").
 #pragma once
 
 #include "dof/dof.hpp"

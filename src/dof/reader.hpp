@@ -1,4 +1,4 @@
-// Decodes DOF, from any hands (dof.md 1.6: what is checked, and in which order).
+// Decodes DOF, from any hands (docs/formats/dof.md, "What a reader must check").
 #pragma once
 
 #include <cstddef>

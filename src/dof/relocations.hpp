@@ -1,4 +1,4 @@
-// The relocations of a DOF: which words are not addresses yet (dof.md 1.5, 1.6 item 11).
+// The relocations of a DOF: which words are not addresses yet (docs/formats/dof.md, "Relocations").
 #pragma once
 
 #include <cstdint>

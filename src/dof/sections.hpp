@@ -1,4 +1,5 @@
-// The sections of a DOF, checked: nothing is taken from one that is not sound (dof.md 1.6, 3 to 6).
+// The sections of a DOF, checked: nothing is taken from one that is not sound (docs/formats/dof.md,
+// "What a reader must check").
 #pragma once
 
 #include <cstddef>

@@ -54,11 +54,11 @@ constexpr SitePattern patterns[] = {
     {i386, fire, jump, others, short_nops, 0, 5, {0xc3, 0x90, 0x90, 0x90, 0x90}},
     {i386, enabled_register, call, others, short_nops, 2, 5, {0x33, 0xc0, 0x90, 0x90, 0x90}},
     {i386, enabled_register, jump, others, short_nops, 2, 5, {0x33, 0xc0, 0xc3, 0x90, 0x90}},
-    // The same with the site on a nop, as dof.md 3.3 would have it.
+    // The same with the site on a nop.
     {x86_64, enabled_register, call, others, short_nops, 2, 5, {0x31, 0xc0, 0x90, 0x90, 0x90}},
     {x86_64, enabled_register, jump, others, short_nops, 2, 5, {0x31, 0xc0, 0x90, 0xc3, 0x90}},
     {i386, enabled_register, jump, others, short_nops, 2, 5, {0x31, 0xc0, 0x90, 0xc3, 0x90}},
-    // FreeBSD leaves in w0 what was there (dof.md 5.1 a): the question has a random answer.
+    // FreeBSD leaves in w0 what was there: the question has a random answer.
     {aarch64, enabled_register, call, others, short_nops, 0, 4, {0x00, 0x00, 0x80, 0x52}},
     {aarch64, enabled_register, call, others, short_nops, 0, 4, {0x1f, 0x20, 0x03, 0xd5}},
     {aarch64, enabled_register, jump, others, short_nops, 0, 4, {0xc0, 0x03, 0x5f, 0xd6}},

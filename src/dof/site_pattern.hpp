@@ -1,5 +1,5 @@
 // The instructions that stand where a call of a probe stood: what the object step writes, and what
-// an observer must find before it attaches anything (dof.md 3.3, 3.6).
+// an observer must find before it attaches anything (docs/formats/dof.md, "Site patterns").
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// What the stabilities of a provider are called (dof.md 1.5).
+// What the stabilities of a provider are called (docs/formats/dof.md, "Providers and probes").
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 // The relocations through which a module reaches a thread-local variable: they tell its access model
-// (labels.md 3.2).
+// (docs/formats/tls.md, "Access models").
 #pragma once
 
 #include "elf/relocations.hpp"

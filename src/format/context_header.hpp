@@ -1,5 +1,5 @@
 // The header of a process context, and one attempt at reading it with its payload while its
-// publisher may be changing them. Source: labels.md 2.1 and 2.4.
+// publisher may be changing them. Source: docs/formats/process-context.md, "Header" and "Reading".
 #pragma once
 
 #include <cstddef>

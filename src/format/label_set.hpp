@@ -10,7 +10,7 @@
 
 namespace vitrine::format {
 
-/// The published layouts (labels.md 1.1).
+/// The published layouts (docs/formats/README.md).
 enum class Format : std::uint8_t {
   custom_labels_v0,
   custom_labels_v1,

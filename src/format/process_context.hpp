@@ -1,5 +1,5 @@
 // The process context (OTEP-4719): what it says, and decoding its payload.
-// Source: labels.md 2.1 and 2.7.
+// Source: docs/formats/process-context.md, "Header" and "Payload".
 #pragma once
 
 #include <cstddef>

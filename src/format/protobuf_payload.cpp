@@ -1,5 +1,5 @@
 // Process context payload, version 2: protobuf ProcessContext, or in publishers of before
-// 2026-02-18 a bare Resource. Wire table: labels.md 2.7.
+// 2026-02-18 a bare Resource. Wire table: docs/formats/process-context.md, "Payload".
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // The serial check: proof, without stopping the thread, that a set of our own writer was read whole
-// (labels.md 4.3, abi/custom_labels.hpp SerialTrailer).
+// (docs/formats/custom-labels.md, "Serial trailer").
 //
 // The reader's order, each step its own element of a batched read or its own call:
 //   slot; the set's 56 bytes (serial_of: foreign, or a mark); the labels; slot; the 56 bytes again.

@@ -1,5 +1,5 @@
 // ThreadSchema: what a process context says about the thread records of its process.
-// Source: labels.md 1.1 and 1.3.
+// Source: docs/formats/thread-context.md, "Schema in the process context".
 #pragma once
 
 #include <cstdint>

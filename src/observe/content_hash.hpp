@@ -8,8 +8,8 @@
 namespace vitrine::observe {
 
 /// Lower-case hex of the first 16 bytes of the SHA-256 of: the first 4,096 bytes, the last 4,096,
-/// and the size as 8 bytes, big-endian (OpenTelemetry specification, profiles/mappings.md; eco.md
-/// 2.1). Empty: it could not be read.
+/// and the size as 8 bytes, big-endian (docs/formats/profiles.md, "Content hash"). Empty: it could
+/// not be read.
 std::string content_hash(Memory& file, std::uint64_t size);
 
 }  // namespace vitrine::observe

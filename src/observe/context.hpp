@@ -1,4 +1,5 @@
-// Reading the process context of a live process (OTEP-4719; labels.md 2.2 to 2.4).
+// Reading the process context of a live process (docs/formats/process-context.md,
+// "Mapping" and "Reading").
 #pragma once
 
 #include <memory>

@@ -18,7 +18,7 @@
 
 namespace vitrine::observe {
 
-/// How threads are visited (design.md 2).
+/// How threads are visited.
 enum class Mode : std::uint8_t {
   snapshot,  ///< BPF task iterator, or /proc without BPF rights: stops no thread
   ebpf,      ///< on CPU-clock samples, in the interrupt: sees running threads only
@@ -26,7 +26,7 @@ enum class Mode : std::uint8_t {
 };
 std::string_view name(Mode mode);
 
-/// Why a result can be believed (labels.md 4.3, 4.4).
+/// Why a result can be believed (docs/formats/custom-labels.md, "Evidence").
 enum class Evidence : std::uint8_t {
   proven,    ///< the thread ran nothing while it was read
   serial,    ///< our own writer's serial was the same before and after

@@ -1,4 +1,5 @@
-// Ladder: what is done about a thread that ran while it was read (labels.md 4.4).
+// Ladder: what is done about a thread that ran while it was read (docs/formats/custom-labels.md,
+// "Evidence").
 //
 // Read it again and try to prove it; else catch it in an interrupt of its own; else stop it, if the
 // user allows that; else give the best there is and say that it is unproven.

@@ -241,8 +241,9 @@ std::optional<format::SerialMark> SlotReader::mark_of(const Content& content) {
   return mark;
 }
 
-/// Takes what is remembered of a set that still is the same incarnation (labels.md 7.1 item 6): by
-/// its serial, or because a slot that holds it stands.
+/// Takes what is remembered of a set that still is the same incarnation
+/// (docs/formats/custom-labels.md, "Reading protocol"): by its serial, or because a slot that holds
+/// it stands.
 bool SlotReader::recall(Content& content) {
   if (content.unchanged()) return true;
   const std::uint32_t position =

@@ -1,5 +1,6 @@
 // What the slots of threads hold, and the label sets behind them: one batched reading of a process
-// (labels.md 7.1, steps 4 to 6). It says nothing of whether a thread ran meanwhile.
+// (docs/formats/custom-labels.md, "Reading protocol"). It says nothing of whether a thread ran
+// meanwhile.
 #pragma once
 
 #include <memory>

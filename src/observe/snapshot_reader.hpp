@@ -1,4 +1,5 @@
-// Snapshot mode: all threads at a moment, none of them stopped (labels.md 4.3, 4.4).
+// Snapshot mode: all threads at a moment, none of them stopped (docs/formats/custom-labels.md,
+// "Evidence").
 #pragma once
 
 #include "observe/ladder.hpp"

@@ -29,7 +29,8 @@ class ThreadSource {
   virtual Result<std::vector<Since>> since_listed() = 0;
 };
 
-/// By two passes of the BPF task iterator (labels.md 4.3). Errors: as bpf::ThreadIterator::open.
+/// By two passes of the BPF task iterator (docs/formats/custom-labels.md, "Evidence"). Errors: as
+/// bpf::ThreadIterator::open.
 Result<std::unique_ptr<ThreadSource>> bpf_thread_source(const target::Process& process);
 
 /// By /proc alone: slower, and it needs the right to trace the process. `process` must outlive it.

@@ -1,5 +1,5 @@
 // Arguments of probes: text as a compiler printed it, to an operand that can be evaluated
-// (sdt.md 3).
+// (docs/formats/sdt.md, "Argument list").
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ struct ArgumentError {
   Kind kind = Kind::syntax;
   std::string message;
 };
-std::string_view name(ArgumentError::Kind kind);  ///< as JSON has it (design.md 4.2)
+std::string_view name(ArgumentError::Kind kind);  ///< as JSON has it
 
 /// What symbols in operands stand for, in the file's own address space.
 class OperandSymbols {

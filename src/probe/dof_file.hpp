@@ -1,5 +1,5 @@
 // The DOFs of an ELF file: where they are, and what a dynamic linker would make of them
-// (dof.md 4.3).
+// (docs/formats/dof.md, "Finding DOF in a file").
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // From DOFs to probes: where their sites are, that a probe stands there, and what its arguments are
-// (dof.md 4.3).
+// (docs/formats/dof.md, "Finding DOF in a file").
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The symbols of operands, as an ELF file has them (sdt.md 3.5, 6').
+// The symbols of operands, as an ELF file has them (docs/formats/sdt.md, "Evaluation").
 #pragma once
 
 #include <optional>

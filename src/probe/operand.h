@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* Where the value of a probe's argument is, in a form that user space and the kernel both evaluate.
- * Every operand of sdt.md section 3 comes down to this one shape. Plain C, same layout in both. */
+ * Every operand of docs/formats/sdt.md comes down to this one shape. Plain C, same layout in
+ * both. */
 #pragma once
 
 #include <linux/types.h>
@@ -14,7 +15,7 @@ enum vitrine_operand_kind {
 };
 
 /* Registers are numbered as 8-byte words of the user's pt_regs (x86-64: r15 0 … ss 20; aarch64:
- * x0..x30, sp 31, pc 32, pstate 33; sdt.md 3.5); an i386 program has the numbers of x86-64; others
+ * x0..x30, sp 31, pc 32, pstate 33); an i386 program has the numbers of x86-64; others
  * their general registers from 0, and are decoded, not traced. These are none of those: */
 #define VITRINE_NO_REGISTER 63
 #define VITRINE_THREAD_POINTER 62 /* fs base, tpidr_el0 */

@@ -1,4 +1,4 @@
-// Probe: what an application offers to fire, whatever format announced it (design.md 2).
+// Probe: what an application offers to fire, whatever format announced it.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,8 @@ struct ArgumentType {
 };
 
 /// What a site is for: to fire, or to ask whether anyone observes its probe, and then how the
-/// question gets its answer (dof.md 2.3, 3.3). Semaphores are no sites: see Site::semaphore.
+/// question gets its answer (docs/formats/dof.md, "Site patterns"). Semaphores are no sites: see
+/// Site::semaphore.
 enum class SiteUse : std::uint8_t {
   fire,
   enabled_operand,   ///< a uprobe that is never hit: its breakpoint is the answer

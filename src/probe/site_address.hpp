@@ -1,5 +1,5 @@
 // From a note to a site: prelink adjustment, offsets in the file, and what a semaphore must be for
-// the kernel to count in it (sdt.md 2.1, 2.2, 4).
+// the kernel to count in it (docs/formats/sdt.md, "Addresses" and "Semaphores").
 #pragma once
 
 #include <elf.h>

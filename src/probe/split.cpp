@@ -5,11 +5,11 @@
 #include "base/limits.hpp"
 #include "probe/argument.hpp"
 
-// Where one argument ends and the next begins (sdt.md 3.1). Operands have blanks in them:
-// `[sp, 32]`, `DWORD PTR -24[rbp]`. A blank before a size (`-4@`) always begins an argument, for no
-// operand has one in it; so nothing that is wrong with an argument moves the next. Without sizes,
-// what is on both sides of the blank decides. Where people mix both, only what is surely an operand
-// begins an argument without a size.
+// Where one argument ends and the next begins (docs/formats/sdt.md, "Argument list"). Operands have
+// blanks in them: `[sp, 32]`, `DWORD PTR -24[rbp]`. A blank before a size (`-4@`) always begins an
+// argument, for no operand has one in it; so nothing that is wrong with an argument moves the next.
+// Without sizes, what is on both sides of the blank decides. Where people mix both, only what is
+// surely an operand begins an argument without a size.
 
 namespace vitrine::probe {
 namespace {

@@ -1,5 +1,5 @@
-// Notes of static probes: the bytes of a `.note.stapsdt` section (sdt.md 1.1), of any class and
-// byte order.
+// Notes of static probes: the bytes of a `.note.stapsdt` section (docs/formats/sdt.md, "Note"), of
+// any class and byte order.
 #pragma once
 
 #include <cstddef>

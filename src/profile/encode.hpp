@@ -13,8 +13,8 @@
 namespace vitrine::profile {
 
 enum class Encoding : std::uint8_t {
-  pprof,       ///< profile.proto, gzipped (eco.md 2.3)
-  otlp,        ///< ProfilesData = ExportProfilesServiceRequest of v1development (eco.md 2.1, 2.2)
+  pprof,       ///< profile.proto, gzipped (docs/formats/profiles.md)
+  otlp,        ///< ProfilesData = ExportProfilesServiceRequest of v1development
   folded,      ///< a line a stack: frames from the root, ';' between them, a blank, a count
   speedscope,  ///< its JSON file format
   json,        ///< NDJSON: one sample a line

@@ -1,4 +1,5 @@
-// OTLP profiles, v1development (eco.md 2.1), as backends take them (2.2).
+// OTLP profiles, v1development, as receivers take them (docs/formats/profiles.md, "OTLP" and
+// "What OTLP receivers require").
 //
 // - One ResourceProfiles a process, with a Profile a measure: on-CPU samples have timestamps alone
 //   (a sample is one tick), off-CPU ones a value each, and an empty period type.

@@ -1,5 +1,6 @@
 // Field numbers of OTLP profiles: opentelemetry/proto/profiles/v1development/profiles.proto, and what
-// it uses of common.proto and resource.proto, of opentelemetry-proto 1.11.0 (eco.md 2.1).
+// it uses of common.proto and resource.proto, of opentelemetry-proto 1.11.0
+// (docs/formats/profiles.md, "OTLP").
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// pprof: a gzipped Profile of github.com/google/pprof/proto/profile.proto (eco.md 2.3).
+// pprof: a gzipped Profile of github.com/google/pprof/proto/profile.proto
+// (docs/formats/profiles.md, "pprof").
 //
 // What its users expect, beyond the fields: the count of samples is the first sample type; the first
 // mapping is the main program; a key is either of strings or of numbers, and a sample has it once.

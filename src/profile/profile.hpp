@@ -60,7 +60,7 @@ struct Mapping {
   std::uint64_t file_offset = 0;  ///< of `start`
   std::string file;               ///< as the process names it; "[vdso]", "[kernel]"
   std::string build_id;           ///< lower-case hex; empty: it has none
-  std::string content_hash;       ///< `process.executable.build_id.htlhash` (eco.md 2.1); hex
+  std::string content_hash;       ///< `process.executable.build_id.htlhash`; hex
   auto operator<=>(const Mapping&) const = default;
 };
 

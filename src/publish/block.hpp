@@ -1,6 +1,7 @@
 // Block: an immutable label set as it lies in an arena, in both formats. The first 56 bytes are the
-// ABI's set and the trailer by which observers validate a copy (labels.md 4.3); everything the set
-// refers to is inside the block, which one read of 1 KiB usually gets whole:
+// ABI's set and the trailer by which observers validate a copy (docs/formats/custom-labels.md,
+// "Serial trailer"); everything the set refers to is inside the block, which one read of 1 KiB
+// usually gets whole:
 //
 //   Block | labels[count] | tags[count] | record, attributes | strings
 //

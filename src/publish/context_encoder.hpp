@@ -1,5 +1,5 @@
 // The protobuf encoding of a process context: exactly the messages of that format, no more.
-// Source: ../shared/spec/labels.md 2.7.
+// Source: docs/formats/process-context.md, "Payload".
 //
 // Attributes are kept in their encoded form: one buffer holds all of a list, so what can fail is one
 // allocation, and a list is shown as it is.

@@ -1,5 +1,5 @@
 // The mapping that readers look for: a page named OTEL_CTX that begins with the header.
-// Source: ../shared/spec/labels.md 2.1 to 2.3.
+// Source: docs/formats/process-context.md, "Mapping" and "Publishing".
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// The symbols that observers look for (labels.md 1.1). All are names for parts of this thread's
-// `vitrine_labels_thread.slot`, so that one 16-byte store changes them together.
+// The symbols that observers look for (docs/formats/custom-labels.md, "Symbols"). All are names for
+// parts of this thread's `vitrine_labels_thread.slot`, so that one 16-byte store changes them
+// together.
 #pragma once
 
 #include <cstdint>

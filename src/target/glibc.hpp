@@ -1,7 +1,7 @@
 // What glibc's dynamic linker knows of a module's thread-local storage.
 //
 // Its structures change from version to version; the target's own libc.so.6 describes them, for
-// debuggers, in symbols named _thread_db_* (labels.md 3.4).
+// debuggers, in symbols named _thread_db_* (docs/formats/tls.md, "glibc").
 #pragma once
 
 #include <optional>

@@ -23,8 +23,8 @@ struct RobustThread {
 };
 
 /// The thread pointers of threads by their robust list heads, which glibc keeps in struct pthread
-/// 16 bytes past the tid (labels.md 3.6); nullopt where what is around the head is not that
-/// structure.
+/// 16 bytes past the tid (docs/formats/tls.md, "Thread pointers"); nullopt where what is around the
+/// head is not that structure.
 std::vector<std::optional<Address>> glibc_thread_pointers(
     Memory& memory, Machine machine, std::span<const RobustThread> threads,
     const std::optional<ThreadLayout::Glibc>& layout);

@@ -1,5 +1,5 @@
 // The mappings of a process: the text of /proc/PID/maps, and finding the process context among
-// them. Source: labels.md 2.2 and 2.6; proc_pid_maps(5).
+// them. Source: docs/formats/process-context.md, "Mapping"; proc_pid_maps(5).
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // The modules of a live process (executable and libraries), as its dynamic linker lists them.
 //
 // Everything comes from the target's memory, so mount namespaces, chroots and deleted or replaced
-// files do not matter (labels.md 3.1).
+// files do not matter (docs/formats/tls.md, "Modules").
 #pragma once
 
 #include <optional>

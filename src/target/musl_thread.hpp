@@ -1,4 +1,4 @@
-// musl's struct pthread, as far as it leads to the thread pointer (labels.md 3.5).
+// musl's struct pthread, as far as it leads to the thread pointer (docs/formats/tls.md, "musl").
 #pragma once
 
 #include <sys/types.h>

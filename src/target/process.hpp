@@ -17,8 +17,8 @@
 namespace vitrine::target {
 
 /// Same identity, same program image: a fork or a reused pid has another start time, an exec has
-/// other random bytes (labels.md 5.4). What was found out about a process is valid for one
-/// identity.
+/// other random bytes (docs/formats/tls.md, "Process identity"). What was found out about a process
+/// is valid for one identity.
 struct Identity {
   std::uint64_t start_time = 0;              ///< of the thread group, clock ticks since boot
   Address random_address = 0;                ///< AT_RANDOM

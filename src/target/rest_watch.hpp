@@ -12,10 +12,11 @@
 
 namespace vitrine::target {
 
-/// The proof (labels.md 4.3): how often the thread was given a CPU (schedstat), then that it is on
-/// none now (the kernel answers a read of `syscall` only for a thread that is blocked, else says
-/// "running"), then whatever is to be proven, then the first number again. Equal: it ran nothing in
-/// between. Needs a kernel with CONFIG_SCHED_INFO and the right to trace the process.
+/// The proof (docs/formats/custom-labels.md, "Evidence"): how often the thread was given a CPU
+/// (schedstat), then that it is on none now (the kernel answers a read of `syscall` only for a
+/// thread that is blocked, else says "running"), then whatever is to be proven, then the first
+/// number again. Equal: it ran nothing in between. Needs a kernel with CONFIG_SCHED_INFO and the
+/// right to trace the process.
 class RestWatch {
  public:
   /// `proc_dir`: descriptor of /proc/PID, borrowed.

@@ -27,7 +27,7 @@ using StoppedVisitor =
 /// PTRACE_SEIZE and PTRACE_INTERRUPT, never SIGSTOP or PTRACE_ATTACH, and no wait without a
 /// deadline. A signal that arrives at the wrong moment is delivered when the thread goes on; a
 /// process that was stopped (job control) stays so. What cannot be prevented: some system calls
-/// (epoll_wait, semop, …) of a thread that was stopped in them return EINTR (labels.md 4.2).
+/// (epoll_wait, semop, …) of a thread that was stopped in them return EINTR.
 ///
 /// The work happens in a thread of its own, on which `visit` is called. When a tracing thread ends,
 /// the kernel lets go of everything it traces, stopped or not, with its signals: so a thread that

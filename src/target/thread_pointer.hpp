@@ -17,8 +17,8 @@ namespace vitrine::target {
 /// Finds thread pointers and remembers them: a C library never changes a thread's after its start.
 ///
 /// Of itself it knows the way through glibc's robust lists and through musl's ring of threads,
-/// which need no more rights than reading memory (labels.md 3.5, 3.6). Whoever knows better (a BPF
-/// iterator, ptrace) supplies what it knows.
+/// which need no more rights than reading memory (docs/formats/tls.md, "Thread pointers"). Whoever
+/// knows better (a BPF iterator, ptrace) supplies what it knows.
 class ThreadPointers {
  public:
   /// Takes the word of a BPF iterator or of ptrace. A pointer of 0 means the thread has none (yet).

@@ -15,7 +15,8 @@ constexpr std::int64_t executable_tls_offset(Machine machine, const elf::TlsSegm
                                     : elf::tls_offset_above(tls, value, 16);
 }
 
-/// The same for a library whose block glibc has reserved at l_tls_offset (labels.md 3.4).
+/// The same for a library whose block glibc has reserved at l_tls_offset (docs/formats/tls.md,
+/// "glibc").
 constexpr std::int64_t library_tls_offset(Machine machine, std::uint64_t l_tls_offset,
                                           std::uint64_t value) {
   return static_cast<std::int64_t>(machine == Machine::x86_64 ? value - l_tls_offset

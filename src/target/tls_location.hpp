@@ -1,8 +1,8 @@
 // TlsLocation: how the address of a thread-local variable follows from a thread pointer.
 //
 // A TLS variable is resolved once per module, not once per thread. What comes out is one of these
-// small values; user space (tls_location.cpp) and the BPF programs (bpf/tls_location.h) evaluate
-// them alike. Source of the rules: ../shared/spec/labels.md 3.2 to 3.5.
+// small values; user space (tls_location.cpp) and the BPF programs (bpf/read_labels.bpf.h) evaluate
+// them alike. Source of the rules: docs/formats/tls.md.
 #pragma once
 
 #include <cstdint>

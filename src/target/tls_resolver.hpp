@@ -2,7 +2,7 @@
 //
 // What the running code uses is what counts: the words that the dynamic linker put into a module's
 // global offset table for the variable, whichever access model the module was compiled with. Only
-// where there are none is the place computed (labels.md 3.2).
+// where there are none is the place computed (docs/formats/tls.md, "Access models").
 #pragma once
 
 #include <optional>

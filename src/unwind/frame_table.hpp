@@ -1,7 +1,7 @@
 // FrameTable: how the functions of one file are left, by its call frame information.
 //
 // CFI is read as it is asked for, an entry at a time: a short profile of a huge program touches
-// little of it. (Reading all of it first would cost libchdb 5.9 million rows: eco.md 3.1.)
+// little of it. (Reading all of it first would cost libchdb 5.9 million rows.)
 //
 // The reader is ours: libdw makes room for as many registers as an entry claims to have, so that
 // an entry of ten bytes takes hundreds of megabytes; and it wants the whole file in its own hands.

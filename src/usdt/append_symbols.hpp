@@ -1,4 +1,5 @@
-// Adds symbols to an object without moving anything that was there (dof.md 3.7).
+// Adds symbols to an object without moving anything that was there (docs/formats/dof.md,
+// "Object step: aliases").
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// Which function a place in an object belongs to (dof.md 3.4).
+// Which function a place in an object belongs to (docs/formats/dof.md,
+// "Object step: calls and functions").
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Which symbols of an object are the probes of a definition: by their exact names (dof.md 2.2).
+// Which symbols of an object are the probes of a definition: by their exact names
+// (docs/formats/dof.md, "Names").
 #pragma once
 
 #include <cstdint>

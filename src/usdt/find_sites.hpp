@@ -1,4 +1,5 @@
-// Finds the calls of declared probes in an object, by their relocations (dof.md 3.2).
+// Finds the calls of declared probes in an object, by their relocations (docs/formats/dof.md,
+// "Object step: calls and functions").
 #pragma once
 
 #include <cstddef>

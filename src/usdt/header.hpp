@@ -1,4 +1,5 @@
-// Writes the C and C++ header of a definition: what `dtrace -h` does (dof.md 2.3).
+// Writes the C and C++ header of a definition: what `dtrace -h` does (docs/providers.md,
+// "The header").
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // The object step, what `dtrace -G` does: takes the probes' calls out of objects, and writes the
-// object that says where they were (dof.md 3).
+// object that says where they were (docs/formats/dof.md).
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// The names that tie a definition, its header and its objects together (dof.md 2.2).
+// The names that tie a definition, its header and its objects together (docs/formats/dof.md,
+// "Names").
 #pragma once
 
 #include <string>

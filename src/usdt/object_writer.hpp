@@ -53,7 +53,7 @@ class ObjectWriter {
   void relocate(std::uint32_t section, std::uint64_t offset, std::uint32_t type,
                 std::uint32_t symbol);
 
-  /// The file. Its OS/ABI is GNU's, without which linkers ignore SHF_GNU_RETAIN (dof.md 3.8).
+  /// The file. Its OS/ABI is GNU's, without which linkers ignore SHF_GNU_RETAIN.
   /// Errors: limit (more sections than 16 bits number).
   Result<std::vector<std::byte>> finish();
 

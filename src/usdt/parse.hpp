@@ -1,4 +1,5 @@
-// Reads provider definition files (`.d`): the part of D that declares providers (dof.md 2.1).
+// Reads provider definition files (`.d`): the part of D that declares providers (docs/providers.md,
+// "The definition").
 #pragma once
 
 #include <string>

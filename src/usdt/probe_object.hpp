@@ -1,5 +1,5 @@
 // The object that goes into the link beside the processed ones: the DOF, the stubs, the counters of
-// observers (dof.md 3.8).
+// observers (docs/formats/dof.md, "Object step: the probe object").
 #pragma once
 
 #include <cstddef>

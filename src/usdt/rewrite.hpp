@@ -1,5 +1,6 @@
-// One object: takes the calls of probes out, names the functions that they were in (dof.md 3.2 to
-// 3.7, 3.10). Bytes in, bytes out.
+// One object: takes the calls of probes out, names the functions that they were in
+// (docs/formats/dof.md, "Object step: calls and functions" and "Object step: aliases"). Bytes in,
+// bytes out.
 #pragma once
 
 #include <cstddef>

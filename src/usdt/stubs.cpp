@@ -15,7 +15,7 @@ Stub make_stub(const ObjectMachine& machine, dof::Use use, std::string_view symb
   stub.code.insert(stub.code.end(), code.begin(), code.end());
   stub.code.resize((stub.code.size() + 3) / 4 * 4);
   stub.data = static_cast<std::uint32_t>(stub.code.size());
-  // Without these a linker that folds identical functions would make all stubs one (dof.md 5.3 C).
+  // Without these a linker that folds identical functions would make all stubs one.
   const std::uint64_t id = hash(symbol);
   const auto raw = std::as_bytes(std::span(&id, 1));
   stub.code.insert(stub.code.end(), raw.begin(), raw.end());

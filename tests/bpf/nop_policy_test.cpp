@@ -1,4 +1,5 @@
-// Where uprobes may go (sdt.md 1.5): instructions, kernels, and what follows for them.
+// Where uprobes may go (docs/formats/sdt.md, "Nops and kernels"): instructions, kernels, and what
+// follows for them.
 #include "bpf/nop_policy.hpp"
 
 #include <gmock/gmock.h>

@@ -36,7 +36,7 @@ class OwnMemory final : public Memory {
   }
 };
 
-// The variables of sdt.md 10.
+// The variables of docs/formats/sdt.md, "Worked examples".
 const std::int32_t garr[4] = {10, -20, 30, 40};
 const std::int32_t gint = -99;
 const double gd = 2.5;

@@ -29,7 +29,8 @@ TEST(DofAddress, AddsTheAddressOfTheWord) {
 }
 
 TEST(DofAddress, WrapsInTheNarrowModel) {
-  // R_386_PC32 writes the low four bytes; the high ones stay zero (dof.md 5.2, 9).
+  // R_386_PC32 writes the low four bytes; the high ones stay zero (docs/formats/dof.md,
+  // "Addresses").
   const Record record = word(0xffffcee0, Relocation::own_address);
   EXPECT_EQ(function_address(of(Model::ilp32), record, {0x0804b000}), 0x08048000);
   EXPECT_EQ(function_address(of(Model::lp64), record, {0x0804b000}), 0x108048000);

@@ -1,5 +1,5 @@
-// DOF by hand: bytes put together from the tables of dof.md section 1, with nothing of src/dof and
-// nothing of src/abi, so that the decoder and the encoder cannot share a mistake with them.
+// DOF by hand: bytes put together from the tables of docs/formats/dof.md, with nothing of src/dof
+// and nothing of src/abi, so that the decoder and the encoder cannot share a mistake with them.
 #pragma once
 
 #include <cstddef>

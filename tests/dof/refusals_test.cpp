@@ -1,5 +1,5 @@
-// What the decoder refuses (dof.md 6, "DOF"): a table of lies, each told with what and where, and
-// none taken for the truth.
+// What the decoder refuses (docs/formats/dof.md, "What a reader must check"): a table of lies, each
+// told with what and where, and none taken for the truth.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -18,7 +18,7 @@ std::vector<std::byte> code(std::initializer_list<unsigned> bytes) {
   return out;
 }
 
-/// A row of dof.md 3.3 or 3.6.
+/// A row of docs/formats/dof.md, "Site patterns".
 struct Row {
   Machine machine;
   Use use;

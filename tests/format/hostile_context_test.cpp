@@ -1,4 +1,4 @@
-// The hostile list of labels.md 7.2, item 8: protobuf that breaks rules.
+// docs/formats/process-context.md, "What a reader must check": protobuf that breaks rules.
 #include <gmock/gmock.h>
 
 #include "format/process_context.hpp"

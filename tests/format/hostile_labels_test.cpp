@@ -1,5 +1,5 @@
-// The hostile list of labels.md 7.2, items 1 to 6, on memory of our making. Nothing here may crash,
-// hang or grow without bound; what can still be told is told.
+// docs/formats/custom-labels.md, "What a reader must check", on memory of our making. Nothing here
+// may crash, hang or grow without bound; what can still be told is told.
 #include <gmock/gmock.h>
 
 #include <chrono>

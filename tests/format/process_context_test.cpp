@@ -1,4 +1,5 @@
-// Payloads of the process context: the protobuf rules of labels.md 2.7, old forms, msgpack.
+// Payloads of the process context: the protobuf rules of docs/formats/process-context.md,
+// "Payload", old forms, msgpack.
 #include "format/process_context.hpp"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// ContextReader over a memory of our making: the reading algorithm of labels.md 2.4, and what the
-// hostile list (7.2, item 7) has against it.
+// ContextReader over a memory of our making: docs/formats/process-context.md, "Reading" and
+// "What a reader must check".
 #include <gmock/gmock.h>
 
 #include <functional>

@@ -1,5 +1,6 @@
 // Finding the slots of foreign writers: the address of every variable in every thread is the one
-// the writer itself tells, however it was compiled, linked and loaded (labels.md 3.8, 7.3).
+// the writer itself tells, however it was compiled, linked and loaded (docs/formats/tls.md,
+// "How it is verified").
 #include "observe/definitions.hpp"
 
 #include <gtest/gtest.h>

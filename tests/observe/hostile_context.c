@@ -1,5 +1,6 @@
-/* Process contexts that break rules, in a real process (labels.md 7.2, items 7 and 14). The
- * argument names the case. Prints "ready" and ends with its standard input. */
+/* Process contexts that break rules, in a real process (docs/formats/process-context.md,
+ * "What a reader must check"). The argument names the case. Prints "ready" and ends with its
+ * standard input. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,4 +1,5 @@
-// The hostile list of labels.md 7.2, items 7 and 14, against real processes (hostile_context.c).
+// docs/formats/process-context.md, "What a reader must check", against real processes
+// (hostile_context.c).
 #include <gmock/gmock.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// The hostile list of labels.md 7.2, items 1 to 6, against a real process: tests/writers/hostile.c
-// has one case on display in each of its threads.
+// docs/formats/custom-labels.md, "What a reader must check", against a real process:
+// tests/writers/hostile.c has one case on display in each of its threads.
 #include <gmock/gmock.h>
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// Users with few rights: the capabilities of labels.md 4.5 suffice, and without them the refusal
-// says what is missing.
+// Users with few rights: the capabilities of docs/formats/custom-labels.md, "Rights" suffice, and
+// without them the refusal says what is missing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Writers that change their labels all the time: nothing that is said to be proven, serial, stopped
-// or sampled may ever be torn, freed or mixed (labels.md 4.3).
+// or sampled may ever be torn, freed or mixed (docs/formats/custom-labels.md, "Evidence").
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

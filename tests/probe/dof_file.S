@@ -1,4 +1,5 @@
-// A program whose DOF is written by hand (dof.md 1), with a label at its site. By the macros:
+// A program whose DOF is written by hand (docs/formats/dof.md), with a label at its site. By the
+// macros:
 // ABSOLUTE: the word is an absolute address (SETX), as `dtrace -G` of FreeBSD and Oracle has it.
 #ifdef __aarch64__
 #define NOPS nop

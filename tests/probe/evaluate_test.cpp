@@ -13,7 +13,8 @@
 namespace vitrine::probe {
 namespace {
 
-// The state of sdt.md 10. The file is loaded away from its own addresses.
+// The state of docs/formats/sdt.md, "Worked examples". The file is loaded away from its own
+// addresses.
 constexpr Address site = 0x1200, bias = 0x555555554000;
 constexpr Address table = 0x7ffff0000000, stack = 0x7ffff0001000, frame = 0x7ffff0001100;
 constexpr Address thread = 0x7ffff0002000;

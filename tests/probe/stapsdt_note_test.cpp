@@ -27,7 +27,7 @@ std::vector<std::string> names(const StapsdtNotes& found) {
   return names;
 }
 
-// The example of sdt.md 1.1, byte for byte.
+// The example of docs/formats/sdt.md, "Note", byte for byte.
 TEST(StapsdtNote, DecodesTheSpecificationsExample) {
   constexpr unsigned char bytes[] =
       "\x08\0\0\0\x24\0\0\0\x03\0\0\0stapsdt\0\x80\x12\0\0\0\0\0\0\x17\x20\0\0\0\0\0\0"

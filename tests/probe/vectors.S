@@ -1,4 +1,5 @@
-/* The state of sdt.md 10, and a probe for each of its arguments. vectors_test.cpp knows the values. */
+/* The state of docs/formats/sdt.md, "Worked examples", and a probe for each of its arguments.
+ * vectors_test.cpp knows the values. */
 .macro probe number, arguments
 990: nop
   .pushsection .note.stapsdt, "", "note"

@@ -1,5 +1,5 @@
-// The argument strings of sdt.md 10, on the registers and memory of a real program; and what gdb
-// makes of them.
+// The argument strings of docs/formats/sdt.md, "Worked examples", on the registers and memory of a
+// real program; and what gdb makes of them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -78,7 +78,7 @@ TEST(Vectors, EvaluateOnARealProgram) {
   }
 }
 
-// gdb says "none" where it cannot: spec/sdt.md 3.6 tells where that is.
+// gdb says "none" where it cannot: docs/formats/sdt.md, "Worked examples".
 TEST(Vectors, AreWhatGdbSays) {
   auto gdb =
       test::Child::spawn({"gdb", "-nx", "-batch", "-x", VITRINE_GDB_SCRIPT, VITRINE_VECTORS_FIXED});

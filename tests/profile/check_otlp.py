@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Checks OTLP profiles by the rules of profiles.proto and of the specification's text, as profcheck
-does, and by what backends want (eco.md 2.1, 2.2). Decoding is protoc's.
+does, and by what backends want (docs/formats/profiles.md, "OTLP" and "What OTLP receivers require").
+Decoding is protoc's.
 
 usage: check_otlp.py FILE…            names each rule that is broken; exit 1 when there is any
        check_otlp.py --totals KEY FILE…   also prints {"VALUE": [on-CPU ns, off-CPU ns]} of all files

@@ -1,5 +1,5 @@
 // The C interface: what each call does, and the defects of the usual writer that it does not have
-// (labels.md 6).
+// (docs/formats/custom-labels.md, "Duties of a writer").
 #include <customlabels.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-"""Reads probe notes from ELF files, for tests: written from sdt.md 1 and docs/typed-probes.md alone,
-so that it shares no mistake with the decoder in src/probe. Trusts the file."""
+"""Reads probe notes from ELF files, for tests. Follows docs/formats/sdt.md and docs/typed-probes.md
+and uses no code of ours, so that it shares no mistake with the decoder in src/probe. Trusts the file."""
 import struct
 from dataclasses import dataclass, field
 

@@ -19,7 +19,10 @@ SAFE = ["red zone kept", "child's red zone kept"]
 
 
 def kernel_is_unsafe():
-    """Whether the kernel's answer to a stray call of uprobe(2) is that of 6.18 (sdt.md 5)."""
+    """Whether the kernel's answer to a stray call of uprobe(2) is that of 6.18.
+
+    See docs/formats/sdt.md, "Nops and kernels".
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     return libc.syscall(336) == -1 and ctypes.get_errno() == errno.ENXIO
 

@@ -46,7 +46,8 @@ struct WriterSpec {
   friend void PrintTo(const WriterSpec& spec, std::ostream* out) { *out << spec.name; }
 };
 
-/// Every way to place the slots, in two formats at once (labels.md 3.8 and 7.3).
+/// Every way to place the slots, in two formats at once (docs/formats/tls.md,
+/// "How it is verified").
 std::vector<WriterSpec> location_matrix();
 
 /// Every other format, in the executable and in a library at start and by dlopen.

@@ -1,7 +1,7 @@
 // Resolves thread-local variables of its own process and compares them with what the compiler's
 // code finds. It reads itself through a Memory, so it needs neither ptrace nor /proc, and runs
 // under qemu-user: this is how the resolver's arithmetic for another machine is checked
-// (labels.md 7.3).
+// (docs/formats/tls.md, "How it is verified").
 //
 // Arguments: a library with slots, and then libraries with thread-local storage to open before it.
 #include <dlfcn.h>

@@ -122,8 +122,8 @@ TEST(Location, ReadsWell) {
   EXPECT_EQ(describe(DynamicTls{Libc::musl, 3, 16, 0}), "module 3 + 0x10 through the DTV (musl)");
 }
 
-// labels.md 3.3: the usual cases, those that TP - memsz gets wrong, and blocks whose address is no
-// multiple of their alignment.
+// docs/formats/tls.md, "Executables": the usual cases, those that TP - memsz gets wrong, and blocks
+// whose address is no multiple of their alignment.
 TEST(ExecutableBlock, IsNextToTheThreadPointer) {
   const auto x86 = [](std::uint64_t size, std::uint64_t align, std::uint64_t vaddr = 0) {
     return executable_tls_offset(Machine::x86_64, {vaddr, size, align}, 0);

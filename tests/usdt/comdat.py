@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Inline functions, templates, lambdas and constructors with probes, in files that are compiled
 differently: of each function the linker keeps one copy, and the records of the others must not name
-a place in it (dof.md 5.2, the first row: elsewhere that ends in instructions cut in two).
+a place in it (docs/formats/dof.md, "Object step: aliases").
 
 usage: comdat.py SOURCE_ROOT VITRINE
 

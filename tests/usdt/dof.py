@@ -1,4 +1,4 @@
-"""Reads DOF from linked ELF files, for tests: written from spec/dof.md sections 1 and 4.3 alone, so that
+"""Reads DOF from linked ELF files, for tests. Follows docs/formats/dof.md and uses no code of ours, so that
 it shares no mistake with the decoder in src/dof. Trusts the file, and reads DOFREL only."""
 import pathlib
 import re
@@ -63,7 +63,7 @@ class LinkedElf(Elf):
         return self.data[at:at + size]
 
     def dof_range(self):
-        """[first, last) addresses of .SUNW_dof, by its section; the scan of dof.md 4.3 without one."""
+        """[first, last) addresses of .SUNW_dof, by its section or, without one, by the magic."""
         sections = self.all(".SUNW_dof")
         if sections:
             section, = sections

@@ -1,5 +1,6 @@
-/* A process whose threads have every kind of nonsense on display: one case a thread (labels.md 7.2,
- * items 1 to 6). Prints "NAME TID" for each, then "ready"; ends with its standard input. */
+/* A process whose threads have every kind of nonsense on display: one case a thread
+ * (docs/formats/custom-labels.md, "What a reader must check"). Prints "NAME TID" for each, then
+ * "ready"; ends with its standard input. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>

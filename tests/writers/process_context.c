@@ -1,5 +1,5 @@
-/* The protobuf messages are written by hand from the wire table in labels.md 2.7, the header from
- * 2.1. */
+/* The protobuf messages are written by hand from the tables of
+ * docs/formats/process-context.md, "Payload" and "Header". */
 #define _GNU_SOURCE
 #include "process_context.h"
 

@@ -1,5 +1,6 @@
 /* The slots of one format, or of two. Chosen by -DSLOT_<FORMAT>; -DSLOT_ALIGN=N aligns the
- * variables. Records are written byte by byte from the tables in labels.md 1.2 and 1.3. */
+ * variables. Records are written byte by byte from the tables of docs/formats/custom-labels.md and
+ * docs/formats/thread-context.md. */
 #include "slot.h"
 
 #ifndef SLOT_ALIGN

@@ -12,8 +12,9 @@
 #include "sdt_types.h"
 #endif
 
-/* Where arguments may be (sdt.md 1.4). clang puts every argument into memory that may be there, so it
- * must not be; gcc for aarch64 would use addresses relative to a page, which no reader can follow. */
+/* Where arguments may be (docs/formats/sdt.md, "Argument constraints"). clang puts every argument
+ * into memory that may be there, so it must not be; gcc for aarch64 would use addresses relative to
+ * a page, which no reader can follow. */
 #ifndef STAP_SDT_ARG_CONSTRAINT
 #if defined __powerpc__
 #define STAP_SDT_ARG_CONSTRAINT nZr

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The v3 note of a probe ("stapsdt", sdt.md 1) and what comes with it: the instruction, the base
- * section, the semaphore. One text for C, C++ and assembler files. */
+/* The v3 note of a probe ("stapsdt", docs/formats/sdt.md) and what comes with it: the instruction,
+ * the base section, the semaphore. One text for C, C++ and assembler files. */
 #ifndef VITRINE_DETAIL_SDT_NOTE_H
 #define VITRINE_DETAIL_SDT_NOTE_H
 
@@ -31,7 +31,7 @@
  * The note always names a one-byte nop, which every kernel emulates. On x86-64 a ten-byte nop follows:
  * kernels that can replace it by a call (the "nop10" class) are attached there, at a fraction of the
  * cost. A five-byte nop would be optimised by Linux 6.18, but that overwrites the red zone, and forked
- * children crash (sdt.md 0, 1.5). */
+ * children crash (docs/formats/sdt.md, "Nops and kernels"). */
 #ifndef VITRINE_SDT_NOP
 #ifdef __x86_64__
 #define VITRINE_SDT_NOP 10

@@ -1,4 +1,5 @@
-// Operands of the machines that have one syntax each (sdt.md 3.4).
+// Operands of the machines that have one syntax each (docs/formats/sdt.md,
+// "Operands of other machines").
 #pragma once
 
 #include "probe/grammar/cursor.hpp"

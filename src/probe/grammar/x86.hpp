@@ -1,4 +1,5 @@
-// Operands of x86-64 and i386, in the syntaxes of both kinds of assembler (sdt.md 3.2, 3.3).
+// Operands of x86-64 and i386, in the syntaxes of both kinds of assembler (docs/formats/sdt.md,
+// "Operands of x86").
 #pragma once
 
 #include "probe/grammar/cursor.hpp"
