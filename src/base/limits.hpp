@@ -106,7 +106,6 @@ inline constexpr std::size_t cfi_entries = 4U << 20;      ///< of one file; libc
 inline constexpr std::size_t cfi_entry_bytes = 256 * 1024;  ///< longest in libLLVM: some 20 KiB
 inline constexpr std::size_t cfi_states = 64;               ///< remembered at once; compilers: 1
 inline constexpr std::size_t cfi_windows = 2048;            ///< KiB of a file's CFI kept
-inline constexpr std::size_t cfi_rows = 1024;  ///< of a file, kept in full: others are compact
 inline constexpr std::size_t expression_steps = 256;  ///< of one DWARF expression; compilers: 12
 inline constexpr std::size_t expression_depth = 32;   ///< of its stack
 
@@ -136,10 +135,8 @@ inline constexpr std::size_t dwarf_depth = 256;           ///< entries within en
 inline constexpr std::size_t symbol_batch = 4096;         ///< addresses a question to a worker
 inline constexpr std::size_t symbol_answer = 64U << 20;   ///< bytes of its answer
 inline constexpr std::size_t symbol_unfolded = 256U
-                                               << 20;  ///< bytes of its names, repeated ones too
-inline constexpr std::size_t symbol_opened =
-    16 * 1024;                                     ///< files a worker may ask for at a question
-inline constexpr std::size_t symbol_files = 4096;  ///< known to one symboliser
+                                               << 20;     ///< bytes of its names, repeated ones too
+inline constexpr std::size_t symbol_files = 4096;         ///< known to one symboliser
 inline constexpr std::size_t symbol_frames = 256 * 1024;  ///< addresses whose frames are kept
 inline constexpr std::size_t symbol_workers = 32;         ///< alive at once
 inline constexpr std::uint64_t symbol_kept_memory = 1ULL << 30;  ///< bytes that they hold between

@@ -36,10 +36,6 @@ const char* visibility_name(std::uint8_t visibility) {
 
 }  // namespace
 
-const char* kind_of(const FileSubject& subject) {
-  return subject.program ? "program" : "library";
-}
-
 std::string access_names(const SlotFacts& slot) {
   std::string text;
   for (const Access access : slot.accesses)

@@ -9,9 +9,6 @@ Answer slot_exported(const FileSubject& subject, const SlotFacts& slot);
 Answer slot_thread_local(const FileSubject& subject, const SlotFacts& slot);
 Answer slot_bound(const FileSubject& subject, const SlotFacts& slot);
 
-/// "a program", "a library": for sentences.
-const char* kind_of(const FileSubject& subject);
-
 /// "TLSDESC and GD"; "none".
 std::string access_names(const SlotFacts& slot);
 

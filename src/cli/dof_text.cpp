@@ -8,7 +8,6 @@
 
 #include "cli/text.hpp"
 #include "dof/stability.hpp"
-#include "symbol/demangle.hpp"
 
 namespace vitrine::cli {
 namespace {
@@ -127,12 +126,11 @@ class ProviderText {
           {"left out", style_.dim(fmt::format(
                            "{} in a copy of {} that the linker dropped",
                            counted(record.offsets.size() + record.enabled_offsets.size(), "site"),
-                           printable(symbol::demangled(record.function))))});
+                           printable(record.function_name())))});
       return;
     }
     const auto add = [&](std::uint32_t offset, const char* what) {
-      const std::string where =
-          fmt::format("{}+{:#x}", printable(symbol::demangled(record.function)), offset);
+      const std::string where = fmt::format("{}+{:#x}", printable(record.function_name()), offset);
       table.row({function ? hex(dof::site_address(dof_.object.model, *function, offset)) : "?",
                  where + style_.dim(what)});
     };

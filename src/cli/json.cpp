@@ -7,7 +7,6 @@
 #include "cli/value_json.hpp"
 #include "probe/pattern.hpp"
 #include "probe/type_name.hpp"
-#include "symbol/demangle.hpp"
 
 namespace vitrine::cli {
 namespace {
@@ -36,7 +35,7 @@ Json json_place(const probe::Site& site, std::optional<Address> bias) {
   Json out = {{"address", hex(site.address)}};
   if (bias) out["runtime_address"] = hex(site.address + *bias);
   out["file_offset"] = site.file_offset ? Json(hex(*site.file_offset)) : Json();
-  out["function"] = site.function.empty() ? Json() : json_bytes(symbol::demangled(site.function));
+  out["function"] = site.function.empty() ? Json() : json_bytes(site.function_name());
   for (const std::string& problem : site.problems) out["problems"].push_back(json_bytes(problem));
   return out;
 }

@@ -7,7 +7,6 @@
 
 #include "observe/argument_errors.hpp"
 #include "probe/type_name.hpp"
-#include "symbol/demangle.hpp"
 
 namespace vitrine::cli {
 namespace {
@@ -52,8 +51,7 @@ std::string remarks(const probe::Site& site, const Style& style) {
   std::string out;
   for (const std::string& problem : site.problems)
     out += style.yellow(" (" + printable(problem) + ")");
-  if (!site.function.empty())
-    out += style.dim("  in " + printable(symbol::demangled(site.function)));
+  if (!site.function.empty()) out += style.dim("  in " + printable(site.function_name()));
   return out;
 }
 

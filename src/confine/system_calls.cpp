@@ -141,13 +141,6 @@ SystemCalls& SystemCalls::refuse(Refusal how) {
   return *this;
 }
 
-SystemCalls SystemCalls::operator|(const SystemCalls& other) const {
-  SystemCalls both = *this;
-  both.allowed_.insert(both.allowed_.end(), other.allowed_.begin(), other.allowed_.end());
-  both.trapped_.insert(both.trapped_.end(), other.trapped_.begin(), other.trapped_.end());
-  return both;
-}
-
 Result<Filter> SystemCalls::compile() const {
   const Context context(::seccomp_init(action_of(refusal_)));
   if (!context) return failed(ENOMEM);

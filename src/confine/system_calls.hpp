@@ -80,8 +80,6 @@ class SystemCalls {
   /// Everything else.
   SystemCalls& refuse(Refusal how);
 
-  [[nodiscard]] SystemCalls operator|(const SystemCalls& other) const;
-
   /// For the machine that this was built for; calls of others' conventions (32 bits) kill. Makes a
   /// file in memory for a moment. Errors: failed.
   [[nodiscard]] Result<Filter> compile() const;

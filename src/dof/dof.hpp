@@ -37,14 +37,19 @@ struct Prototype {
 
 /// One (probe, function instance).
 struct Record {
-  std::string name;      ///< of the probe, with '-'
-  std::string function;  ///< as symbol tables spell it
+  std::string name;       ///< of the probe, with '-'
+  std::string function;   ///< as symbol tables spell it
+  std::string demangled;  ///< the same as programmers write it; empty: no other name
   Prototype prototype;
   std::vector<std::uint32_t> offsets;          ///< sites, from the function's start
   std::vector<std::uint32_t> enabled_offsets;  ///< is-enabled sites, likewise
   std::uint64_t word = 0;                      ///< dofpr_addr as it is written
   std::uint64_t word_offset = 0;               ///< where that word is, from the DOF's header
   Relocation relocation = Relocation::none;
+
+  [[nodiscard]] const std::string& function_name() const {
+    return demangled.empty() ? function : demangled;
+  }
 };
 
 /// A counter of observers (abi/dof.h, VITRINE_DOF_SECTION_SEMAPHORES); always relative to the word.

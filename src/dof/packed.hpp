@@ -36,9 +36,9 @@ auto fields(T& prototype) {
 
 template <pack::Of<Record> T>
 auto fields(T& record) {
-  auto& [name, function, prototype, offsets, enabled_offsets, word, word_offset, relocation] =
-      record;
-  return std::tie(name, function, prototype, offsets, enabled_offsets, word, word_offset,
+  auto& [name, function, demangled, prototype, offsets, enabled_offsets, word, word_offset,
+         relocation] = record;
+  return std::tie(name, function, demangled, prototype, offsets, enabled_offsets, word, word_offset,
                   relocation);
 }
 

@@ -6,8 +6,6 @@
 #include <map>
 #include <vector>
 
-#include "base/limits.hpp"
-
 namespace vitrine::elf {
 namespace {
 
@@ -72,17 +70,7 @@ Result<Dynamic> read_dynamic(Memory& memory, const Image& image) {
   dynamic.rela = tables.table(DT_RELA, DT_RELASZ);
   dynamic.plt_rela = tables.table(DT_JMPREL, DT_PLTRELSZ);
   dynamic.debug = tables.value(DT_DEBUG).value_or(0);
-  dynamic.soname = tables.value(DT_SONAME);
   return dynamic;
-}
-
-std::optional<std::string> soname(Memory& memory, const Dynamic& dynamic) {
-  if (!dynamic.soname || *dynamic.soname >= dynamic.strings.size) return std::nullopt;
-  auto name = read_string(memory, dynamic.strings.address + *dynamic.soname,
-                          static_cast<std::size_t>(std::min<std::uint64_t>(
-                              limits::name_bytes, dynamic.strings.size - *dynamic.soname)),
-                          "DT_SONAME");
-  return name ? std::optional(std::move(*name)) : std::nullopt;
 }
 
 }  // namespace vitrine::elf

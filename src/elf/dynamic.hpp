@@ -16,21 +16,17 @@ struct Table {
 /// Runtime addresses, whether or not the dynamic linker had already added the bias to the entries
 /// (glibc does, musl does not).
 struct Dynamic {
-  Table symbols;                        ///< DT_SYMTAB
-  Table strings;                        ///< DT_STRTAB, DT_STRSZ
-  Table gnu_hash;                       ///< DT_GNU_HASH
-  Table hash;                           ///< DT_HASH
-  Table rela;                           ///< DT_RELA, DT_RELASZ
-  Table plt_rela;                       ///< DT_JMPREL, DT_PLTRELSZ
-  Address debug = 0;                    ///< DT_DEBUG: struct r_debug, put there at run time
-  std::optional<std::uint64_t> soname;  ///< DT_SONAME, offset in `strings`
+  Table symbols;      ///< DT_SYMTAB
+  Table strings;      ///< DT_STRTAB, DT_STRSZ
+  Table gnu_hash;     ///< DT_GNU_HASH
+  Table hash;         ///< DT_HASH
+  Table rela;         ///< DT_RELA, DT_RELASZ
+  Table plt_rela;     ///< DT_JMPREL, DT_PLTRELSZ
+  Address debug = 0;  ///< DT_DEBUG: struct r_debug, put there at run time
 };
 
 /// Reads PT_DYNAMIC. Errors: not_found (the module has none: static), malformed. A table outside of
 /// the module counts as absent.
 Result<Dynamic> read_dynamic(Memory& memory, const Image& image);
-
-/// DT_SONAME; nullopt when there is none.
-std::optional<std::string> soname(Memory& memory, const Dynamic& dynamic);
 
 }  // namespace vitrine::elf

@@ -74,13 +74,6 @@ std::optional<Note> build_id_note(Memory& memory, const Image& image) {
   return std::nullopt;
 }
 
-std::vector<std::byte> build_id(Memory& memory, const Image& image) {
-  const auto note = build_id_note(memory, image);
-  std::vector<std::byte> id(note ? note->size : 0);
-  if (!note || !memory.read_exact(note->description, id, "the build id")) id.clear();
-  return id;
-}
-
 std::vector<std::byte> build_id(std::span<const std::byte> notes, const Encoding& encoding,
                                 std::uint64_t alignment) {
   for (const NoteView& note : walk_notes(notes, encoding, alignment))

@@ -35,10 +35,8 @@ std::vector<Note> read_notes(Memory& memory, const Image& image);
 /// The note of the GNU build id, whose description has 1 to 64 bytes; nullopt when there is none.
 std::optional<Note> build_id_note(Memory& memory, const Image& image);
 
-/// The GNU build id; empty when the module has none.
-std::vector<std::byte> build_id(Memory& memory, const Image& image);
-
-/// The same among notes that follow each other, those of a kernel for one (/sys/kernel/notes).
+/// The GNU build id among notes that follow each other, those of a kernel for one
+/// (/sys/kernel/notes); empty: none.
 std::vector<std::byte> build_id(std::span<const std::byte> notes, const Encoding& encoding,
                                 std::uint64_t alignment);
 

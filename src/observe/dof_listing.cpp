@@ -6,6 +6,7 @@
 #include "file/file_memory.hpp"
 #include "file/regular_file.hpp"
 #include "probe/packed.hpp"
+#include "symbol/demangle.hpp"
 #include "worker/parser.hpp"
 
 namespace vitrine::observe {
@@ -23,6 +24,11 @@ Result<DofListing> parse(const std::string& path, FileDescriptor descriptor) {
   const auto file = TRY(file::FileMemory::from(std::move(descriptor)));
   const auto elf = TRY(elf::read_file(*file));
   DofListing listing{path, elf.machine, elf.type == ET_REL, probe::find_dof(*file, elf)};
+  for (probe::PlacedDof& dof : listing.file.dofs)
+    for (dof::Provider& provider : dof.object.providers)
+      for (dof::Record& record : provider.records)
+        if (auto name = symbol::demangled(record.function); name != record.function)
+          record.demangled = std::move(name);
   auto& problems = listing.file.problems;
   problems.insert(problems.begin(), elf.problems.begin(), elf.problems.end());
   return listing;

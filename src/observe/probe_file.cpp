@@ -18,6 +18,7 @@
 #include "probe/stapsdt_note.hpp"
 #include "probe/typed_note.hpp"
 #include "symbol/debug_file.hpp"
+#include "symbol/demangle.hpp"
 #include "worker/parser.hpp"
 
 namespace vitrine::observe {
@@ -50,6 +51,7 @@ class Reader {
     explain_headers();
     sort();
     if (functions) name_functions();
+    demangle_functions();
   }
 
  private:
@@ -202,6 +204,17 @@ class Reader {
         sites.begin(), sites.end(), [](const probe::Site* site) { return site->function.empty(); });
     if (complete || (debug_ == nullptr && !look_for_debug_file())) return;
     take_names(sites, elf::functions_around(*debug_->memory, debug_->elf, addresses));
+  }
+
+  void demangle_functions() {
+    std::unordered_map<std::string_view, std::string> known;  // many sites are in one function
+    for (probe::Probe& probe : into_.probes)
+      for (auto* list : {&probe.sites, &probe.questions})
+        for (probe::Site& site : *list) {
+          const auto [name, is_new] = known.try_emplace(site.function);
+          if (is_new) name->second = symbol::demangled(site.function);
+          if (name->second != site.function) site.demangled = name->second;
+        }
   }
 
   static void take_names(const std::vector<probe::Site*>& sites,

@@ -37,9 +37,9 @@ auto fields(T& described) {
 template <pack::Of<Site> T>
 auto fields(T& site) {
   auto& [address, file_offset, use, verified, semaphore, semaphore_offset, arguments, types,
-         function, problems] = site;
+         function, demangled, problems] = site;
   return std::tie(address, file_offset, use, verified, semaphore, semaphore_offset, arguments,
-                  types, function, problems);
+                  types, function, demangled, problems);
 }
 
 template <pack::Of<Probe> T>

@@ -62,7 +62,12 @@ struct Site {
   std::vector<std::string> arguments;             ///< the note's own strings, one an argument
   std::vector<ArgumentType> types;                ///< empty: not described
   std::string function;               ///< around it, as symbol tables spell it; empty: not known
+  std::string demangled;              ///< the same as programmers write it; empty: no other name
   std::vector<std::string> problems;  ///< what is wrong with it; each a sentence
+
+  [[nodiscard]] const std::string& function_name() const {
+    return demangled.empty() ? function : demangled;
+  }
 };
 
 struct Probe {

@@ -42,12 +42,6 @@ std::optional<Encoding> encoding_of_file(std::string_view path) {
   return std::nullopt;
 }
 
-std::string_view name_of(Encoding encoding) {
-  for (const auto& [spelling, of] : names)
-    if (of == encoding) return spelling;
-  return "";
-}
-
 Result<std::string> encode(const Profile& profile, Encoding encoding,
                            const EncodeOptions& options) {
   switch (encoding) {

@@ -26,7 +26,6 @@ std::optional<Encoding> encoding_named(std::string_view name);
 /// By the end of a file's name: .pb.gz and .pprof, .otlp and .pb, .folded and .txt,
 /// .speedscope.json, .ndjson and .jsonl, .html. Nothing: it does not tell.
 std::optional<Encoding> encoding_of_file(std::string_view path);
-std::string_view name_of(Encoding encoding);
 
 struct EncodeOptions {
   /// Labels whose values become the outermost frames, in order (folded, speedscope, html's first

@@ -28,7 +28,6 @@ class Spool {
   [[nodiscard]] std::size_t size() const { return entries_.size(); }
   /// Of those, the ones in memory though there is a directory.
   [[nodiscard]] std::size_t unwritten() const;
-  [[nodiscard]] bool on_disk() const { return static_cast<bool>(directory_); }
 
   /// Keeps `content` behind all others. Where there is no room the oldest go, but not the first while
   /// it is `in_use`. What cannot be written is kept in memory, with a note.

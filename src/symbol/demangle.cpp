@@ -7,7 +7,9 @@
 #include <optional>
 #include <string_view>
 
+#include "base/limits.hpp"
 #include "symbol/rust_names.hpp"
+#include "worker/confinement.hpp"
 
 namespace vitrine::symbol {
 namespace {
@@ -37,16 +39,22 @@ std::optional<std::string> cxx_name(const std::string& symbol) {
   const std::unique_ptr<char, Free> text(
       abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status));
   if (status != 0 || !text) return std::nullopt;
-  return std::string(text.get());
+  const std::string_view name = text.get();
+  if (name.size() > limits::demangled_bytes) return std::nullopt;
+  return std::string(name);
 }
 
 }  // namespace
 
-std::string demangled(const std::string& symbol) {
+std::string demangled_anywhere(const std::string& symbol) {
   auto name = rust_name(symbol);
   if (!name) name = legacy_rust_name(symbol);
   if (!name) name = cxx_name(symbol);
   return name ? std::move(*name) : symbol;
+}
+
+std::string demangled(const std::string& symbol) {
+  return worker::is_worker() ? demangled_anywhere(symbol) : symbol;
 }
 
 }  // namespace vitrine::symbol

@@ -38,22 +38,6 @@ Libc libc_of(Memory& memory, std::span<const Module> modules, bool has_glibc) {
 
 }  // namespace
 
-std::string_view name(TlsEvidence evidence) {
-  switch (evidence) {
-    case TlsEvidence::descriptor:
-      return "TLSDESC";
-    case TlsEvidence::general_dynamic:
-      return "GD";
-    case TlsEvidence::initial_exec:
-      return "IE";
-    case TlsEvidence::executable:
-      return "LE";
-    case TlsEvidence::linker_record:
-      return "link_map";
-  }
-  return "unknown";
-}
-
 TlsResolver::TlsResolver(Memory& memory, Machine machine, std::span<const Module> modules)
     : memory_(memory),
       machine_(machine),

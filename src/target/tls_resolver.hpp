@@ -29,9 +29,6 @@ enum class TlsEvidence : std::uint8_t {
   linker_record,    ///< computed from glibc's link_map
 };
 
-/// "TLSDESC", "GD", "IE", "LE", "link_map".
-std::string_view name(TlsEvidence evidence);
-
 struct ResolvedTls {
   TlsLocation location;
   TlsEvidence evidence{};

@@ -32,9 +32,6 @@ enum class End : std::uint8_t {
   limit,      ///< limits::frames
 };
 
-/// The name of an end, as outputs spell it: "outermost", "truncated", …
-const char* name_of(End end);
-
 inline constexpr std::uint32_t no_region = ~std::uint32_t{0};
 
 struct Frame {

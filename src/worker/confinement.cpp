@@ -127,6 +127,10 @@ const Result<confine::Filter>& worker_filter() {
   return filter;
 }
 
+bool is_worker() {
+  return broker >= 0;
+}
+
 FileDescriptor ask_for_file(std::uint32_t root, const std::string& path) {
   return FileDescriptor(broker < 0 ? -1 : static_cast<int>(ask_for(root, path.c_str())));
 }

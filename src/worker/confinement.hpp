@@ -25,6 +25,9 @@ const Result<confine::Filter>& worker_filter();
 /// What may be used of the processor from now on, before the kernel ends the process.
 void allow_time(std::chrono::milliseconds time);
 
+/// Whether this process is a worker, and confined by now.
+bool is_worker();
+
 /// In a worker: asks for the file at a path below one of the roots (worker::Open). None: it is not
 /// to be had, or this is no worker.
 FileDescriptor ask_for_file(std::uint32_t root, const std::string& path);

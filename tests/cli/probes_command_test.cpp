@@ -138,6 +138,56 @@ TEST(Probes, OfNothingExitAsTheContractSays) {
   EXPECT_THAT(none.out, HasSubstr("/cat: no probes"));
 }
 
+/// A program with a probe in a function of each name.
+std::string program_with(const std::vector<std::string>& functions, const std::string& directory) {
+  const std::string source = directory + "/functions.s", program = directory + "/functions";
+  std::ofstream out(source);
+  out << "  .text\n  .globl _start\n_start:\n";
+  for (std::size_t i = 0; i < functions.size(); ++i)
+    out << "  .type \"" << functions[i] << "\", %function\n\"" << functions[i] << "\":\n"
+        << "1: nop\n  .size \"" << functions[i] << "\", . - \"" << functions[i] << "\"\n"
+        << "  .pushsection .note.stapsdt, \"?\", \"note\"\n  .balign 4\n"
+        << "  .4byte 8, 4f - 3f, 3\n  .asciz \"stapsdt\"\n3:  .8byte 1b, 0, 0\n"
+        << "  .asciz \"named\"\n  .asciz \"in_" << i << "\"\n  .asciz \"\"\n4: .balign 4\n"
+        << "  .popsection\n";
+  out.close();
+  const Outcome built = run({"gcc", "-nostdlib", "-static", "-o", program, source});
+  EXPECT_EQ(built.status, 0) << built.err;
+  return program;
+}
+
+// A hostile symbol table costs its names: they are shown as they are.
+TEST(Probes, FunctionsAreDemangledUnlessTheyUnfoldWithoutEnd) {
+  std::string directory = "/tmp/vitrine-probes-XXXXXX";
+  ASSERT_NE(::mkdtemp(directory.data()), nullptr);
+  std::string cxx = "_Z1f1aIiiE";
+  for (char digit = '0'; digit <= '8'; digit += 2)
+    cxx += std::string("1bIS") + digit + "_S" + digit + "_S" + digit + "_S" + digit + "_S" + digit +
+           "_S" + digit + "_E";
+  const std::vector<std::pair<std::string, std::string>> functions{
+      {"_ZN4shop5serveEi", "shop::serve(int)"},
+      {"_RNvC4shop5serve", "shop::serve"},
+      {"serve", "serve"},
+      {cxx, cxx},
+      {"_RNvC1a" + std::string(3000, 'S') + "h", "_RNvC1a" + std::string(3000, 'S') + "h"},
+      {"_Z1f" + std::string(4000, 'P') + "i", "_Z1f" + std::string(4000, 'P') + "i"},
+      {"_RB_", "_RB_"}};
+  std::vector<std::string> symbols;
+  for (const auto& [symbol, shown] : functions) symbols.push_back(symbol);
+  const std::string program = program_with(symbols, directory);
+  const auto all = objects(probes({"--json", program}));
+  const Outcome text = probes({"--sites", program});
+  EXPECT_EQ(text.err, "");
+  ASSERT_EQ(all.size(), functions.size());
+  for (std::size_t i = 0; i < functions.size(); ++i) {
+    const std::string shown = functions[i].second;
+    EXPECT_EQ(all[i]["name"], "in_" + std::to_string(i));
+    EXPECT_EQ(all[i]["sites"][0]["function"], shown);
+    EXPECT_THAT(text.out, HasSubstr("  in " + shown + "\n"));
+  }
+  std::filesystem::remove_all(directory);
+}
+
 TEST(Probes, NamesOfFilesAreShownAndNotObeyed) {
   char name[] = "/tmp/vitrine-probes-XXXXXX";
   const std::string directory = ::mkdtemp(name);

@@ -118,6 +118,13 @@ TEST_F(UsdtDump, SaysWhatIsBroken) {
   EXPECT_THAT(outcome.err, HasSubstr("its version is 9"));
 }
 
+TEST_F(UsdtDump, DemanglesFunctionsInTextAlone) {
+  const std::string path = build({"-pie", "-DFUNCTION=\"_ZN4shop5serveEi\""});
+  EXPECT_THAT(dump({path}).out, HasSubstr("  shop::serve(int)+0x"));
+  const auto record = only_object(path).at("providers").at(0).at("records").at(0);
+  EXPECT_EQ(record.at("function"), "_ZN4shop5serveEi");
+}
+
 TEST_F(UsdtDump, SaysThatThereIsNone) {
   const Outcome none = dump({"/bin/true"});
   EXPECT_EQ(none.status, 0);

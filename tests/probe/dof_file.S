@@ -1,6 +1,7 @@
 // A program whose DOF is written by hand (docs/formats/dof.md), with a label at its site. By the
 // macros:
 // ABSOLUTE: the word is an absolute address (SETX), as `dtrace -G` of FreeBSD and Oracle has it.
+// FUNCTION: the name that the DOF gives its function.
 #ifdef __aarch64__
 #define NOPS nop
 #else
@@ -12,6 +13,9 @@
 #else
 #define MODEL 1
 #define WORD(value) .long value, 0
+#endif
+#ifndef FUNCTION
+#define FUNCTION "serve"
 #endif
 
   .text
@@ -88,7 +92,7 @@ shop_name:
 tick_name:
   .asciz "tick"
 serve_name:
-  .asciz "serve"
+  .asciz FUNCTION
 types:
   .asciz "int"
 end:

@@ -143,7 +143,7 @@ TEST(Encode, IndicesThatPointNowhereAreNothing) {
   for (const Encoding encoding :
        {Encoding::pprof, Encoding::folded, Encoding::speedscope, Encoding::json})
     EXPECT_TRUE(encode(profile, encoding, {.group_by = {"tenant", "pid", "trace_id"}}))
-        << name_of(encoding);
+        << static_cast<int>(encoding);
 }
 
 }  // namespace

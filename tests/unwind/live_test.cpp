@@ -60,7 +60,7 @@ std::string difference(const observe::ProcessCode& code, const std::vector<Frame
   };
   return fmt::format("after {}: ours {} ({}), libdwfl {}",
                      common == 0 ? "nothing" : place(code, ours[common - 1].pc), after(ours),
-                     name_of(end), after(theirs));
+                     static_cast<int>(end), after(theirs));
 }
 
 class Live : public testing::TestWithParam<const char*> {};

@@ -195,11 +195,6 @@ Parsed<std::uint64_t> take_number(Cursor& cursor) {
   return number;
 }
 
-bool begins_expression(const Cursor& cursor) {
-  const char c = cursor.peek();
-  return Cursor::is_name(c) || c == '-' || c == '+' || c == '~' || c == '(' || c == '"';
-}
-
 std::optional<double> take_real(Cursor& cursor) {
   cursor.skip_blanks();
   const std::string_view text = cursor.rest();

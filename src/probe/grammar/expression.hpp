@@ -12,9 +12,6 @@ Parsed<Sum> take_expression(Cursor& cursor);
 /// Takes an unsigned number: decimal, 0x hexadecimal or 0 octal. Error: none, or beyond 64 bits.
 Parsed<std::uint64_t> take_number(Cursor& cursor);
 
-/// Whether an expression may begin here: a digit, a sign, a name or a parenthesis.
-bool begins_expression(const Cursor& cursor);
-
 /// Takes a number with a fraction or an exponent (`1.5e+0`); nullopt when there is none.
 std::optional<double> take_real(Cursor& cursor);
 
