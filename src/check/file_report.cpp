@@ -85,7 +85,7 @@ Result<FileReport> report_on(const FileDescriptor& file, const std::string& path
       {path, file_name_of(file.get()), asked_v0}, file.get());
   if (!report) return fail_while(path, std::move(report.error()));
   if (report->answers.size() != file_requirements().size())
-    return fail(ErrorCode::failed, path + ": its parser answered what makes no sense");
+    return fail(ErrorCode::failed, path + ": its parser returned an invalid response");
   report->path = path;
   return report;
 }

@@ -18,7 +18,7 @@ Result<KeyMap> read_key_table(Memory& memory, Address reference, Address address
   if (!head) return tl::unexpected(std::move(head.error()));
   if (head->schema_version != 1)
     return fail(ErrorCode::unsupported,
-                fmt::format("draft A reference: schema version {} is not known, only 1",
+                fmt::format("draft A reference: unknown schema version {}; version 1 is supported",
                             head->schema_version));
   const Address table = head->key_table & address_mask;
   auto size = memory.read_value<std::uint32_t>(table, "draft A key table");

@@ -24,7 +24,7 @@ constexpr std::array<Function, 5> functions{{
     {"dec", Form::number, Format::decimal, false},
     {"ns", Form::number, Format::duration, false},
 }};
-constexpr std::string_view function_names = "str(), bytes(), hex(), dec() and ns() exist";
+constexpr std::string_view function_names = "str(), bytes(), hex(), dec() and ns()";
 
 struct Reserved {
   std::string_view word;
@@ -77,12 +77,12 @@ Subject subject_of(std::string_view word) {
 Result<Subject> take_quoted_key(Lexer& lexer) {
   if (auto open = lexer.skip("["); !open) return tl::unexpected(open.error());
   if (lexer.peek().kind != Token::Kind::text)
-    return lexer.error(fmt::format("a label's key in quotes belongs here, not {}", lexer.ahead()),
+    return lexer.error(fmt::format("expected a label key in quotes, not {}", lexer.ahead()),
                        R"(label["http.route"])");
   auto key = lexer.take();
   if (!key) return tl::unexpected(key.error());
   if (!lexer.peek().is("]"))
-    return lexer.error(fmt::format("`]` belongs here, not {}", lexer.ahead()),
+    return lexer.error(fmt::format("expected `]`, not {}", lexer.ahead()),
                        R"(label["http.route"])");
   if (auto close = lexer.take(); !close) return tl::unexpected(close.error());
   Subject subject;
@@ -100,8 +100,7 @@ Result<Subject::Length> take_length(Lexer& lexer) {
     const auto* bytes = std::get_if<std::int64_t>(&lexer.peek().number);
     if (bytes == nullptr || *bytes < 1 ||
         *bytes > static_cast<std::int64_t>(limits::query_captured))
-      return lexer.error("this many bytes cannot be had",
-                         fmt::format("1 to {}", limits::query_captured));
+      return lexer.error("invalid number of bytes", fmt::format("1 to {}", limits::query_captured));
     length.constant = static_cast<std::uint32_t>(*bytes);
   } else if (lexer.peek().kind == Token::Kind::word) {
     const Subject subject = subject_of(lexer.peek().text);
@@ -111,10 +110,10 @@ Result<Subject::Length> take_length(Lexer& lexer) {
                subject.kind == Subject::Kind::named_argument) {
       length.name = subject.name;
     } else {
-      return lexer.error(fmt::format("{} is no length", lexer.ahead()), next);
+      return lexer.error(fmt::format("{} is not a length", lexer.ahead()), next);
     }
   } else {
-    return lexer.error(fmt::format("{} is no length", lexer.ahead()), next);
+    return lexer.error(fmt::format("{} is not a length", lexer.ahead()), next);
   }
   if (auto taken = lexer.take(); !taken) return tl::unexpected(taken.error());
   return length;
@@ -124,12 +123,12 @@ Result<Subject::Length> take_length(Lexer& lexer) {
 Result<Subject> take_plain(Lexer& lexer) {
   const Token& ahead = lexer.peek();
   if (ahead.kind != Token::Kind::word)
-    return lexer.error(fmt::format("an argument or a label belongs here, not {}", lexer.ahead()),
+    return lexer.error(fmt::format("expected an argument or a label, not {}", lexer.ahead()),
                        "arg0, an argument's name, label.KEY, pid, tid, comm");
   const bool is_connective =
       ahead.is_word("and") || ahead.is_word("or") || ahead.is_word("not") || ahead.is_word("as");
   if (is_connective)
-    return lexer.error(fmt::format("an argument or a label belongs here, not {}", lexer.ahead()),
+    return lexer.error(fmt::format("expected an argument or a label, not {}", lexer.ahead()),
                        fmt::format(R"(a label of that name: label["{}"])", ahead.text));
   auto word = lexer.take();
   if (!word) return tl::unexpected(word.error());
@@ -153,9 +152,10 @@ Result<WrittenSubject> take_call(Lexer& lexer, const Function& function) {
                                subject->kind == Kind::named_argument;
   const bool reads_memory = function.form != Form::number;
   if (reads_memory && !may_be_argument)
-    return syntax_error(lexer.text(), subject->at,
-                        fmt::format("{}() reads what an argument points to", function.name),
-                        fmt::format("{}(arg0)", function.name));
+    return syntax_error(
+        lexer.text(), subject->at,
+        fmt::format("{}() reads the memory that an argument points to", function.name),
+        fmt::format("{}(arg0)", function.name));
   if (may_be_argument) subject->form = function.form;
   auto comma = lexer.skip(",");
   if (!comma) return tl::unexpected(comma.error());
@@ -168,7 +168,7 @@ Result<WrittenSubject> take_call(Lexer& lexer, const Function& function) {
     subject->length = std::move(*length);
   }
   if (!lexer.peek().is(")"))
-    return lexer.error(fmt::format("`)` belongs here, not {}", lexer.ahead()),
+    return lexer.error(fmt::format("expected `)`, not {}", lexer.ahead()),
                        fmt::format("close {}( with )", function.name));
   if (auto close = lexer.take(); !close) return tl::unexpected(close.error());
   return WrittenSubject{std::move(*subject), function.format};
@@ -184,8 +184,8 @@ Result<WrittenSubject> take_subject(Lexer& lexer) {
   const auto function = std::find_if(functions.begin(), functions.end(),
                                      [&](const Function& f) { return f.name == first.text; });
   if (function == functions.end())
-    return syntax_error(lexer.text(), first.at,
-                        fmt::format("there is no function `{}`", first.text), function_names);
+    return syntax_error(lexer.text(), first.at, fmt::format("no such function: `{}`", first.text),
+                        function_names);
   auto call = take_call(lexer, *function);
   if (call) call->subject.at = first.at;
   return call;

@@ -98,9 +98,9 @@ class Intel {
     if (segment == (machine_ == Machine::i386 ? "gs" : "fs"))
       operand.thread_pointer = true;
     else if (segment == "fs" || segment == "gs")
-      return unsupported(fmt::format("the base of the segment {} is not known", segment));
+      return unsupported(fmt::format("the base of the segment {} is unknown", segment));
     else if (segment != "cs" && segment != "ds" && segment != "es" && segment != "ss")
-      return syntax_error(fmt::format("there is no segment {}", quoted(segment)));
+      return syntax_error(fmt::format("no such segment: {}", quoted(segment)));
     return true;
   }
 
@@ -114,7 +114,7 @@ class Intel {
           return tl::unexpected<ArgumentError>(done.error());
         negative = cursor_.skip_blanks().peek() == '-';
       } while (cursor_.take("+") || cursor_.take("-"));
-      if (!cursor_.take("]")) return syntax_error("a bracket is not closed");
+      if (!cursor_.take("]")) return syntax_error("missing closing bracket");
     }
     if (!instruction_pointer) return operand;
     if (operand.base || operand.index)
@@ -144,7 +144,7 @@ class Intel {
     const auto found = x86_register(name, machine_);
     if (!found) return tl::unexpected<ArgumentError>(found.error());
     cursor_.take_name();
-    if (negative) return syntax_error("a register taken negative");
+    if (negative) return syntax_error("a negated register");
     if (found->number == x86_instruction_pointer) {
       instruction_pointer = true;
       return {};
@@ -174,7 +174,7 @@ class Intel {
 
   Parsed<void> parse_symbol(OperandText& operand, bool refused) {
     if (refused || operand.sum.symbol || cursor_.peek() == '-' || cursor_.peek() == '[')
-      return syntax_error(fmt::format("{} is no term of an address", quoted(cursor_.rest())));
+      return syntax_error(fmt::format("{} is not a term of an address", quoted(cursor_.rest())));
     // Only the symbol itself: what is added to it may be a register.
     Cursor rest = cursor_;
     rest.take_name();
