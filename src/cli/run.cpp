@@ -50,11 +50,8 @@ std::vector<std::unique_ptr<Command>> commands_for(const std::vector<std::string
 
 int run(int argc, char** argv) {
   const std::vector<std::string> words = words_of(argc, argv);
-  CLI::App app(
-      "Shows which request, tenant or trace each thread of a Linux process is serving, where it "
-      "spends its time, and which static probes fire on whose behalf. Reads running processes from "
-      "outside.",
-      "vitrine");
+  CLI::App app("Shows which request, tenant or trace each thread of a process is serving.",
+               "vitrine");
   app.set_version_flag("--version", "vitrine " VITRINE_VERSION);
   app.formatter(help_formatter());
   std::string pages, shell;

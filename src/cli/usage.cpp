@@ -187,7 +187,7 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
     return usage_error(*given.front(), error);
   std::string message = error.what();
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && !parts_of(app).empty())
-    message = "missing command";
+    return wrong(app, prefix(app) + "missing command", std::nullopt, "lists the commands").value();
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr)
     message = fmt::format("unexpected argument {}", fmt::join(app.remaining(), " "));
   return wrong(app, prefix(app) + message, std::nullopt, "lists the arguments").value();

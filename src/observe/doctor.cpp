@@ -104,7 +104,7 @@ Finding paranoia() {
   if (!level) return finding;
   finding.verdict =
       *level <= 0 || target::effective_capability(CAP_PERFMON) ? Verdict::yes : Verdict::partial;
-  finding.detail = fmt::format("it is {}", *level);
+  finding.detail = fmt::format("kernel.perf_event_paranoid is {}", *level);
   finding.remedy =
       finding.verdict == Verdict::yes ? "" : "CAP_PERFMON, or: sysctl kernel.perf_event_paranoid=0";
   return finding;

@@ -163,7 +163,7 @@ Result<void> LiveTrace::check() const {
                 "group by it (--by), or omit it from --redact");
   const bool latency = reduction && reduction->kind == query::ReductionKind::latency;
   if (options_.probes.empty() && !latency)
-    return fail(ErrorCode::usage, "missing probes",
+    return fail(ErrorCode::usage, "missing argument: no probes",
                 "give them as provider:name, or '*' for all; `vitrine probes` lists the probes");
   return {};
 }

@@ -92,7 +92,7 @@ TEST(TraceCommand, AsksWhetherAWordWasMeantAsAnArgument) {
       vitrine({"trace", pid_of(child), "subject:shot", "--sum", "amount", "--duration", "1ms"});
   EXPECT_THAT(sum.err, HasSubstr("'amount' is not an argument of subject:shot"));
   EXPECT_THAT(vitrine({"trace", pid_of(child), "subject:shot", "--limit", "0"}).err,
-              HasSubstr("--limit: a positive integer, not '0'"));
+              HasSubstr("--limit: expected a positive integer, not '0'"));
   for (const std::string condition : {"tenant == acme", "number > 3", "label.attempts > 3"})
     EXPECT_THAT(said(condition), testing::Not(HasSubstr("used as a label key"))) << condition;
 }

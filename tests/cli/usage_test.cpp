@@ -29,7 +29,7 @@ const Mistake mistakes[] = {
      "no such command: 'no-such-command'",
      "`vitrine --help` lists the commands"},
     {{"usdt", "haeder"}, "usdt: no such command: 'haeder'", "did you mean header? `vitrine usdt"},
-    {{"usdt"}, "usdt: missing command", "`vitrine usdt --help`"},
+    {{"usdt"}, "usdt: missing command", "`vitrine usdt --help` lists the commands"},
     {{"--"}, "no command is given", "`vitrine --help`"},
     // Options.
     {{"labels", "1", "--duraton", "5s"},
@@ -62,7 +62,7 @@ const Mistake mistakes[] = {
     {{"labels", "1", "--max-labels", "0"}, "--max-labels: Value 0", "`vitrine labels --help`"},
     // Targets.
     {{"labels"}, "missing argument: no process", "vitrine ps lists"},
-    {{"labels", "abc"}, "PID: a whole number", "`vitrine labels --help`"},
+    {{"labels", "abc"}, "PID: expected a positive integer", "`vitrine labels --help`"},
     {{"context"}, "context: PID is required", "`vitrine context --help`"},
     {{"context", "1", "2"}, "context: unexpected argument 2", "`vitrine context --help`"},
     {{"ps", "4242"}, "ps: unexpected argument 4242", "`vitrine ps --help`"},
