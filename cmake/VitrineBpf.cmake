@@ -13,7 +13,7 @@ if(VITRINE_BPF)
     set(VITRINE_BPF_READY ON)
   else()
     message(STATUS "vitrine: building without BPF programs (they need clang, bpftool and libbpf): "
-      "no ebpf mode, and snapshot mode proves by /proc alone")
+      "no ebpf mode, and snapshot mode proves by /proc only")
   endif()
 else()
   message(STATUS "vitrine: building without BPF programs (VITRINE_BPF is OFF)")

@@ -32,9 +32,9 @@ function(_vitrine_usdt_command out)
   endforeach()
   find_program(VITRINE_COMMAND vitrine)
   if(NOT VITRINE_COMMAND)
-    message(FATAL_ERROR "vitrine_usdt_provider: there is no command `vitrine`: this vitrine was built "
-      "without it (VITRINE_OBSERVE=OFF). Build it with VITRINE_OBSERVE=ON, or set VITRINE_COMMAND to "
-      "the path of one.")
+    message(FATAL_ERROR "vitrine_usdt_provider: no command `vitrine`: vitrine was built without it "
+      "(VITRINE_OBSERVE=OFF). Build it with VITRINE_OBSERVE=ON, or set VITRINE_COMMAND to the path of "
+      "the command.")
   endif()
   set(${out} ${VITRINE_COMMAND} PARENT_SCOPE)
 endfunction()
@@ -55,15 +55,15 @@ endfunction()
 function(vitrine_usdt_provider target)
   cmake_parse_arguments(arg "" "" "LINK_OPTIONS" ${ARGN})
   if(NOT TARGET ${target})
-    message(FATAL_ERROR "vitrine_usdt_provider: there is no target ${target}")
+    message(FATAL_ERROR "vitrine_usdt_provider: no such target: ${target}")
   endif()
   if(NOT arg_UNPARSED_ARGUMENTS)
-    message(FATAL_ERROR "vitrine_usdt_provider: name the definition of the provider: "
+    message(FATAL_ERROR "vitrine_usdt_provider: missing provider definition: write "
       "vitrine_usdt_provider(${target} shop.d)")
   endif()
   get_target_property(kind ${target} TYPE)
   if(NOT kind MATCHES "^(EXECUTABLE|(SHARED|MODULE|STATIC|OBJECT)_LIBRARY)$")
-    message(FATAL_ERROR "vitrine_usdt_provider: ${target} has no objects to put probes in (${kind})")
+    message(FATAL_ERROR "vitrine_usdt_provider: ${target} has no objects for probes (${kind})")
   endif()
   _vitrine_usdt_command(vitrine)
 

@@ -9,12 +9,12 @@
 //   }
 //   asio::co_spawn(carrying(pool), serve(…), asio::detached);
 //
-// carrying(executor) makes an executor for one chain of work: a coroutine together with the
+// carrying(executor) returns an executor for one chain of work: a coroutine together with the
 // awaitables that it awaits, or a composed operation. The chain starts with the labels in force
 // where carrying() is called. Its scopes stay with it while it is suspended, and the thread that
-// it leaves has its own labels back.
+// it leaves has its own labels again.
 //
-// One chain, one carrying(). Coroutines that run beside the one that starts them need their own:
+// Use one carrying() per chain. Coroutines that run concurrently with their starter need their own:
 //
 //   auto executor = co_await asio::this_coro::executor;
 //   asio::co_spawn(carrying(executor), child(), asio::detached);
@@ -22,8 +22,8 @@
 //
 // A completion that another executor runs (bind_executor) resumes the coroutine without its labels.
 //
-// Handlers that are not coroutines need only vitrine::labels::bind(handler). This header makes such
-// a handler keep its executor, its allocator and its cancellation slot.
+// Handlers that are not coroutines need only vitrine::labels::bind(handler). With this header such a
+// handler keeps its executor, its allocator and its cancellation slot.
 //
 // For Boost 1.74 and later, and C++20.
 #pragma once
@@ -66,8 +66,8 @@ class Chain {
   Chain(const Chain&) = delete;
   Chain& operator=(const Chain&) = delete;
 
-  /// While it lives, the chain runs on this thread. An operation may complete on another thread
-  /// before the handler that started it has returned: there the chain goes on when it has.
+  /// During its lifetime, the chain runs on this thread. An operation may complete on another thread
+  /// before the handler that started it has returned: the chain then continues there afterwards.
   class Turn {
    public:
     explicit Turn(Chain& chain) noexcept : chain_(chain), outermost_(chain.take()) {
@@ -110,8 +110,8 @@ class Chain {
 
 }  // namespace detail
 
-/// An executor that runs what it is given with the labels of one chain, on another executor.
-/// Copies are of the same chain. Made by carrying().
+/// An executor that runs functions with the labels of one chain, on another executor.
+/// Copies belong to the same chain. Returned by carrying().
 class CarryingExecutor {
   using Inner = boost::asio::any_io_executor;
 
@@ -127,7 +127,7 @@ class CarryingExecutor {
     });
   }
 
-  /// The executor that carrying() was given.
+  /// The argument of carrying().
   [[nodiscard]] const Inner& inner() const noexcept { return inner_; }
 
   // Properties are those of the inner executor.
@@ -157,8 +157,8 @@ class CarryingExecutor {
   std::shared_ptr<detail::Chain> chain_;
 };
 
-/// An executor for a new chain of work, on `executor`. A strand stays a strand; of an executor that
-/// carries labels already, the inner one is used.
+/// An executor for a new chain of work, on `executor`. A strand stays a strand; if an executor
+/// already carries labels, its inner executor is used.
 [[nodiscard]] inline CarryingExecutor carrying(boost::asio::any_io_executor executor) {
   auto chain = std::make_shared<detail::Chain>();
   if (executor.target_type() == typeid(CarryingExecutor))  // target() of Boost 1.74 does not check
@@ -173,7 +173,7 @@ requires std::derived_from<Context, boost::asio::execution_context>
 }
 
 #if defined(BOOST_ASIO_HAS_CO_AWAIT)
-/// `work` as a chain of its own, on the executor of the coroutine that awaits it: for the operands
+/// `work` as a separate chain, on the executor of the coroutine that awaits it: for the operands
 /// of && and ||. It starts with the labels of that coroutine.
 template <class T>
 boost::asio::awaitable<T> carrying(boost::asio::awaitable<T> work) {
@@ -184,7 +184,7 @@ boost::asio::awaitable<T> carrying(boost::asio::awaitable<T> work) {
 
 }  // namespace vitrine::labels
 
-// What is associated with a bound handler is what is associated with the handler itself.
+// A bound handler has the associations of the handler itself.
 template <class F, class Default>
 struct boost::asio::associated_executor<vitrine::labels::Bound<F>, Default> {
   using type = typename associated_executor<F, Default>::type;

@@ -3,9 +3,9 @@
 //   namespace algo = boost::fibers::algo;
 //   boost::fibers::use_scheduling_algorithm<vitrine::labels::LabelledFibers<algo::work_stealing>>(4);
 //
-// on each thread that runs fibers, with the scheduling algorithm and the arguments that the program
-// uses anyway. A fiber starts with the labels of whoever starts it; its scopes stay with it when it
-// blocks, and when another thread goes on with it. A thread that has no fiber to run has no labels.
+// on each thread that runs fibers, with the program's own scheduling algorithm and arguments. A fiber
+// starts with the labels of the fiber that starts it; its scopes stay with it when it blocks, and
+// when another thread continues it. A thread that has no fiber to run has no labels.
 //
 // Define VITRINE_FIBERS for all files of a program whose fibers move between threads: see
 // <vitrine/fiber.hpp>. For Boost 1.74 and later.
@@ -23,7 +23,7 @@ namespace vitrine::labels {
 
 namespace detail {
 
-/// What a fiber carries, as its property.
+/// The labels of a fiber, as its property.
 class FiberProperties : public boost::fibers::fiber_properties {
  public:
   explicit FiberProperties(boost::fibers::context* fiber) noexcept
@@ -41,7 +41,7 @@ class FiberProperties : public boost::fibers::fiber_properties {
 /// run that fiber. The one exception is a fiber launched with launch::dispatch: its launcher arrives
 /// in awakened() before the new fiber runs any code of its own.
 ///
-/// The main fiber of a thread uses the thread's labels as they are, and the others hop on top of
+/// The main fiber of a thread uses the thread's labels unchanged, and other fibers hop on top of
 /// these. So does the dispatcher, which runs when no other fiber does, with an empty set.
 template <class Algorithm>
 class LabelledFibers : public Algorithm {
@@ -51,7 +51,7 @@ class LabelledFibers : public Algorithm {
   using Type = boost::fibers::type;
 
  public:
-  /// Takes what `Algorithm` takes.
+  /// Takes the arguments of `Algorithm`.
   template <class... Args>
   explicit LabelledFibers(Args&&... args) : Algorithm(std::forward<Args>(args)...) {}
   LabelledFibers(const LabelledFibers&) = delete;

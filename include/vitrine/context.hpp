@@ -1,5 +1,5 @@
-// The process context: who this process is (service, version, instance, environment …), on display
-// for profilers and other readers outside it (OTEP-4719).
+// The process context: identifies this process (service, version, instance, environment …) to
+// profilers and other readers outside it (OTEP-4719).
 //
 //   if (auto done = vitrine::context::publish({{"service.name", "shop"}, {"service.version",
 //   "7"}});
@@ -8,9 +8,9 @@
 //
 // One context per process. Every function may be called from any thread at any time; calls are
 // serialised, and a reader outside sees the context before or after a call, never a mixture.
-// C++17; nothing here throws or needs exceptions. (Making an Attribute allocates, as std::string does,
-// in the caller.) When memory runs out, or the kernel refuses something, the Status says so, nothing
-// has changed on display, and the next call works again.
+// C++17; no function throws or needs exceptions. (Constructing an Attribute allocates, as std::string
+// does, in the caller.) If memory runs out, or the kernel refuses a call, the Status reports the error,
+// the published context stays unchanged, and the next call can succeed.
 #pragma once
 
 #include <vitrine/export.h>
@@ -28,7 +28,7 @@
 namespace vitrine::context {
 
 /// An attribute's value: text (UTF-8), a boolean, a 64-bit signed integer, a double, or an array of
-/// one of these. Other types do not compile, unsigned 64-bit integers among them: the format cannot
+/// one of these. Other types do not compile, including unsigned 64-bit integers: the format cannot
 /// hold their upper half.
 class Value {
   template <class T>
@@ -72,13 +72,13 @@ struct Attribute {
 enum class Errc : std::uint8_t {
   none,               ///< done
   invalid_attribute,  ///< an empty key, or text that is not UTF-8
-  too_large,          ///< a limit of the format: strings 4,096 bytes, resource 16,383, all 64 KiB
-  unsupported,        ///< the kernel, or a seccomp filter, refuses what publishing needs
-  shared_memory,      ///< a vfork child, whose memory is its parent's: publishing there would lie
+  too_large,          ///< a limit of the format: strings 4,096 bytes, resource 16,383, total 64 KiB
+  unsupported,        ///< the kernel, or a seccomp filter, refuses a required system call
+  shared_memory,      ///< a vfork child shares its parent's memory: it would replace that context
   out_of_memory,      ///< of the heap, or for the mapping
 };
 
-/// What became of a call. On an error nothing has changed on display. Allocates nothing.
+/// The result of a call. On an error the published context is unchanged. Allocates no memory.
 class [[nodiscard]] Status {
  public:
   Status() noexcept = default;
@@ -94,9 +94,9 @@ class [[nodiscard]] Status {
   explicit operator bool() const noexcept { return code_ == Errc::none; }
   [[nodiscard]] Errc code() const noexcept { return code_; }
 
-  /// What failed and why, as a sentence without a full stop. When nothing failed: empty, or what
-  /// was left out (an environment variable that breaks its own syntax). Followed by a NUL; valid
-  /// while this object lives.
+  /// The failure and its reason, as a sentence without a full stop. Without a failure: empty, or a
+  /// description of what was omitted (an environment variable with invalid syntax). Followed by a
+  /// NUL; valid during the lifetime of this object.
   [[nodiscard]] std::string_view message() const noexcept { return {message_, size_}; }
 
   static constexpr std::size_t max_message = 253;
@@ -107,17 +107,17 @@ class [[nodiscard]] Status {
   char message_[max_message + 1] = {};
 };
 
-/// What a fork child does. It never shows its parent's context: the kernel does not hand it on.
+/// The behaviour of a fork child. It never shows its parent's context: the kernel does not copy it.
 enum class AtFork : std::uint8_t {
-  republish,  ///< publishes at once: new process.pid, new service.instance.id if we made that up
-  drop,       ///< shows nothing until it calls publish() or update(), or uses a new label key
+  republish,  ///< publishes at once: new process.pid, new service.instance.id if it was generated
+  drop,       ///< publishes nothing until it calls publish() or update(), or uses a new label key
 };
 
 struct Options {
-  /// Said about the process, beside its resource (ProcessContext.attributes).
+  /// Attributes of the process in addition to its resource (ProcessContext.attributes).
   std::vector<Attribute> attributes = {};
-  /// Take OTEL_RESOURCE_ATTRIBUTES, OTEL_SERVICE_NAME and VITRINE_THREAD_SCHEMA into account, as they
-  /// are at publish().
+  /// Take OTEL_RESOURCE_ATTRIBUTES, OTEL_SERVICE_NAME and VITRINE_THREAD_SCHEMA into account, with
+  /// their values at publish().
   bool environment = true;
   AtFork at_fork = AtFork::republish;
   /// threadlocal.schema_version, by which readers recognise the thread records of this process
@@ -126,8 +126,8 @@ struct Options {
   std::string thread_schema = {};
 };
 
-/// Puts the context on display, replacing all of the one before. The resource consists of, from
-/// weak to strong (the stronger one wins where keys are equal):
+/// Publishes the context, replacing the previous one completely. The resource consists of the
+/// following, in increasing priority (for equal keys the later one wins):
 /// - defaults: service.name ("unknown_service:" and the executable's name), service.instance.id (a
 ///   random UUID, the same for the life of the process), process.pid, telemetry.sdk.name,
 ///   telemetry.sdk.language, telemetry.sdk.version
@@ -135,11 +135,11 @@ struct Options {
 /// - `resource`
 VITRINE_EXPORT Status publish(std::vector<Attribute> resource = {}, Options options = {}) noexcept;
 
-/// Adds these resource attributes to those on display, replacing equal keys. With nothing on
-/// display, does what publish() does.
+/// Adds these resource attributes to the published ones, replacing equal keys. Without a published
+/// context, equivalent to publish().
 VITRINE_EXPORT Status update(std::vector<Attribute> resource) noexcept;
 
-/// Takes the context off display and forgets what it said.
+/// Removes the published context and discards its content.
 VITRINE_EXPORT void drop() noexcept;
 
 }  // namespace vitrine::context

@@ -1,4 +1,4 @@
-// vitrine/coroutine.hpp: C++20 coroutines keep their labels, wherever they are resumed.
+// vitrine/coroutine.hpp: C++20 coroutines keep their labels on every thread that resumes them.
 //
 //   struct promise_type : vitrine::labels::CoroutineLabels {        // the whole change
 //     auto initial_suspend() noexcept { return starting(std::suspend_always{}); }
@@ -8,22 +8,22 @@
 //
 //   Task serve(Request request) {
 //     vitrine::labels::Scope scope{tenant, request.tenant};
-//     co_await read_body();              // suspends here, goes on there: the labels are the same
+//     co_await read_body();              // may resume on another thread, with the same labels
 //   }
 //
-// A coroutine starts with the labels of its caller. While it runs they, and the scopes it opened
-// itself, are in force on its thread; when it suspends or ends, the resumer's own are back. A hop
-// is one store of the set's words, whatever the number of labels: no allocation, no reference count.
+// A coroutine starts with the labels of its caller. While it runs, these labels and the scopes it
+// opened itself are in force on its thread; when it suspends or ends, the resumer's own are restored.
+// A hop is one store of the set's words for any number of labels: no allocation, no reference count.
 //
-// Every suspension goes through a hop. co_await does by itself; co_yield does not ask await_transform,
-// so a generator's yield_value returns `hop(std::suspend_always{})`. A coroutine that ends without
-// suspending (std::suspend_never at the end), is destroyed, or is left by an exception that its
-// unhandled_exception() throws again, ends its labels, too. The last has no suspension to see it by:
-// the resumer's labels are back at its next use of labels (gcc, clang 16 and later), or when
-// the coroutine is destroyed; `leaving()` before the `throw` puts them back at once.
+// Every suspension goes through a hop. co_await does so automatically; co_yield does not use
+// await_transform, so a generator's yield_value returns `hop(std::suspend_always{})`. A coroutine that
+// ends without suspending (std::suspend_never at the end), is destroyed, or is left by an exception
+// that its unhandled_exception() rethrows, also ends its labels. In the last case no suspension
+// occurs: the resumer's labels are restored at its next use of labels (gcc, clang 16 and later), or
+// when the coroutine is destroyed; `leaving()` before the `throw` restores them at once.
 //
-// For a coroutine whose promise type is not yours: a CarriedLabels object as its first variable,
-// and `co_await carried.hop(…)`.
+// For a coroutine with a foreign promise type, define a CarriedLabels object as its first variable,
+// and use `co_await carried.hop(…)`.
 #pragma once
 
 #include <coroutine>
@@ -43,7 +43,7 @@ class Hopper {
   Hopper& operator=(const Hopper&) = delete;
   ~Hopper() { drop_segment(*segment_); }
 
-  /// The coroutine goes on, on this thread. Not while it is running().
+  /// The coroutine continues, on this thread. Not while it is running().
   VITRINE_ON_THREAD void enter() noexcept {
     Thread& here = vitrine_labels_thread;
     Segment& mine = *segment_;
@@ -62,7 +62,7 @@ class Hopper {
     mine.below = &mine;
     put_in_force(here, mine.outer);
   }
-  /// Where its frame is, which tells whether an exception ended the coroutine.
+  /// The address of its frame, which shows whether an exception ended the coroutine.
   void know(void* frame) noexcept {
     if (__builtin_expect(segment_->frame != frame, 0) && segment_->coroutine)
       segment_->frame = frame;
@@ -70,7 +70,7 @@ class Hopper {
   bool running() const noexcept { return segment_->below != segment_; }
 
  private:
-  /// Mostly it is known already. Comparing does not make the next hop wait for this one's loads.
+  /// Usually it is known already. Comparing does not make the next hop wait for this one's loads.
   static void remember(Words& words, const Thread& here) noexcept {
 #if defined(__SSE2__)
     const auto now = *reinterpret_cast<const volatile Words*>(&here.slot);
@@ -87,7 +87,7 @@ class Hopper {
 #endif
   }
 
-  Set set_;  // keeps alive what it started with; its scopes keep alive what they made
+  Set set_;  // keeps the initial set alive; the scopes keep their own sets alive
   Segment* segment_;
 };
 
@@ -100,7 +100,7 @@ concept HasFreeCoAwait = requires(T&& value) {
   operator co_await(std::forward<T>(value));
 };
 
-/// What co_await would ask: the result of operator co_await, or the object itself.
+/// The awaiter that co_await uses: the result of operator co_await, or the object itself.
 template <class T>
 decltype(auto) awaiter_of(T&& awaitable) {
   if constexpr (HasMemberCoAwait<T>)
@@ -111,7 +111,7 @@ decltype(auto) awaiter_of(T&& awaitable) {
     return std::forward<T>(awaitable);
 }
 
-/// The awaiter as something to keep: temporaries by value.
+/// The stored form of the awaiter: temporaries by value.
 template <class Awaitable>
 using StoredAwaiter =
     std::conditional_t<std::is_rvalue_reference_v<decltype(awaiter_of(std::declval<Awaitable>()))>,
@@ -162,7 +162,7 @@ class HopAwaiter {
   Awaiter awaiter_;
 };
 
-/// For the initial suspension: whatever is in force then belongs to the caller.
+/// For the initial suspension: the labels then in force belong to the caller.
 template <class Awaiter>
 class StartAwaiter {
  public:
@@ -204,7 +204,7 @@ class CoroutineLabels {
     return detail::StartAwaiter<std::remove_cvref_t<Awaiter>>(
         hopper_, std::remove_cvref_t<Awaiter>(std::forward<Awaiter>(awaiter)));
   }
-  /// Wraps anything that can be awaited: the labels stay with the coroutine across it.
+  /// Wraps any awaitable: the labels stay with the coroutine across it.
   template <class Awaitable>
   [[nodiscard]] auto hop(Awaitable&& awaitable) {
     return detail::HopAwaiter<detail::StoredAwaiter<Awaitable>>(hopper_,
@@ -212,7 +212,7 @@ class CoroutineLabels {
   }
   template <class Awaitable>
   [[nodiscard]] auto await_transform(Awaitable&& awaitable) {
-    // What is awaited lives until the co_await is over: no need to move it.
+    // The awaitable lives until the co_await ends: no need to move it.
     return detail::HopAwaiter<decltype(detail::awaiter_of(std::forward<Awaitable>(awaitable)))>(
         hopper_, std::forward<Awaitable>(awaitable));
   }

@@ -1,4 +1,4 @@
-// vitrine/labels.hpp: labels of the running thread, on display for profilers and debuggers.
+// vitrine/labels.hpp: publishes labels of the running thread for profilers and debuggers.
 //
 //   #include <vitrine/labels.hpp>
 //   namespace labels = vitrine::labels;
@@ -6,18 +6,17 @@
 //   static const labels::Key tenant{"tenant"}, route{"route"};       // interned once
 //
 //   void serve(const Request& request) {
-//     labels::Scope scope{{tenant, request.tenant}, {route, request.route}};   // change together
+//     labels::Scope scope{{tenant, request.tenant}, {route, request.route}};   // set together
 //     pool.post(labels::bind([] { work(); }));                       // the task carries the set
-//   }                                                                // what was before is back
+//   }                                                                // restores the previous set
 //
-// C++17 and later; throws nothing and needs no exceptions. A set in force is never edited: a scope
-// makes a new immutable set in the thread's own arena and puts it in force by one store, so an
-// observer sees the old set or the new one. After a thread's first use nothing here calls malloc
-// or takes a lock, except making a Key of a new name; scopes and captures may be used in signal
-// handlers. Keys are made outside of them.
+// C++17 and later; never throws and needs no exceptions. A set in force is never edited: a scope
+// builds a new immutable set in the thread's own arena and puts it in force by one store, so an
+// observer sees the old set or the new one. After a thread's first use no function calls malloc
+// or takes a lock, except the constructor of a Key with a new name. Scopes and captures may be used
+// in signal handlers; construct keys outside of them.
 //
-// What does not work says so: a scope that could not be made has ok() == false and leaves in force
-// what was.
+// Errors: a scope that could not be built has ok() == false, and the previous labels stay in force.
 #pragma once
 
 #include <vitrine/export.h>
@@ -49,7 +48,8 @@ struct Entries {
   const Entry* data;
   std::size_t size;
 };
-/// The labels in force: whole for as long as this lives, whoever changes a set of the C interface.
+/// The labels in force: complete during its lifetime, even if a thread changes a set of the C
+/// interface.
 class EntriesInForce {
  public:
   VITRINE_EXPORT EntriesInForce() noexcept;
@@ -66,27 +66,28 @@ class EntriesInForce {
 
 /// Longest value, in bytes. A longer one is refused, not cut.
 inline constexpr std::size_t max_value_bytes = 64 * 1024;
-/// Longest key, in bytes: what observers show of one by default.
+/// Longest key, in bytes: the default limit of observers.
 inline constexpr std::size_t max_key_bytes = 1024;
-/// Most labels of one set, those inherited included.
+/// Maximum number of labels of one set, including inherited ones.
 inline constexpr std::size_t max_labels = 4096;
 
-/// Why a scope or a set could not be made.
+/// Why a scope or a set could not be built.
 enum class Status : std::uint8_t {
   ok,
   bad_key,          ///< a key that is not ok()
   value_too_large,  ///< over max_value_bytes
-  set_too_large,    ///< over max_labels, or about 250 KiB in all
+  set_too_large,    ///< over max_labels, or about 250 KiB in total
   out_of_memory,    ///< the arena could not grow
-  thread_exiting,   ///< the thread's labels were taken down already
+  thread_exiting,   ///< the thread's labels are already removed
 };
 
-/// A label's name: any bytes. Interned when made (may lock and allocate; the name is kept for the
-/// life of the process), then as cheap to copy and to compare as a pointer. Make them once.
+/// A label's name: any bytes. The constructor interns it (may lock and allocate; the name is kept
+/// for the life of the process); afterwards a key is as cheap to copy and to compare as a pointer.
+/// Construct each key once.
 ///
-/// Interning publishes the name in the key map of the OpenTelemetry thread records. Where that fails
+/// Interning publishes the name in the key map of the OpenTelemetry thread records. If that fails
 /// (no memory, a system call refused), the key is ok() and its labels are in label sets, but not in
-/// records. The next Key made, and the next context::publish() or update(), try again.
+/// records. The next Key constructor, context::publish() or update() tries again.
 class Key {
  public:
   VITRINE_EXPORT explicit Key(std::string_view name) noexcept;
@@ -106,9 +107,9 @@ class Key {
   const detail::KeyData* data_;
 };
 
-/// A label to be set. The value is any bytes, copied when the scope or set is made. The attributes of
-/// an OpenTelemetry thread record are text: a label whose key or value is not valid UTF-8 is in the
-/// label set alone.
+/// A label to be set. The value is any bytes, copied when the scope or set is built. The attributes
+/// of an OpenTelemetry thread record are text: a label whose key or value is not valid UTF-8 is only
+/// in the label set.
 struct Label {
   Label(Key label_key, std::string_view label_value) noexcept
       : key(label_key), value(label_value) {}
@@ -118,18 +119,18 @@ struct Label {
   std::string_view value;
 };
 
-/// 16 bytes that name a trace, as W3C Trace Context has them. All zero: no trace.
+/// The 16-byte ID of a trace, as in W3C Trace Context. All zero: no trace.
 struct TraceId {
   std::array<std::uint8_t, 16> bytes{};
 };
 
-/// 8 bytes that name a span.
+/// The 8-byte ID of a span.
 struct SpanId {
   std::array<std::uint8_t, 8> bytes{};
 };
 
-/// The trace a thread works for. On display as the ids of the OpenTelemetry thread record and as
-/// the labels `trace_id` (32 hex digits) and `span_id` (16).
+/// The trace that a thread is serving. Published as the IDs of the OpenTelemetry thread record and
+/// as the labels `trace_id` (32 hex digits) and `span_id` (16).
 struct Trace {
   Trace() = default;
   Trace(TraceId trace, SpanId span, std::uint8_t trace_flags = 0) noexcept
@@ -141,13 +142,13 @@ struct Trace {
 };
 
 /// An immutable label set, or the empty one. A handle: copies share the set, which lives until the
-/// last of them is gone. Safe to hand to another thread.
+/// last copy is destroyed. Safe to pass to another thread.
 class Set {
  public:
   /// The empty set.
   Set() noexcept = default;
 
-  /// A set of these labels alone, e.g. one prepared at start-up. Of two labels with one key the
+  /// A set of exactly these labels, e.g. one prepared at start-up. Of two labels with one key the
   /// first counts.
   [[nodiscard]] static Set of(std::initializer_list<Label> labels) noexcept {
     return make(labels.begin(), labels.size(), nullptr);
@@ -175,7 +176,7 @@ class Set {
   [[nodiscard]] VITRINE_EXPORT std::size_t size() const noexcept;
   /// The value of a key; valid while this handle, or a copy of it, lives.
   [[nodiscard]] VITRINE_EXPORT std::optional<std::string_view> get(Key key) const noexcept;
-  /// The words that put it in force: what a hop stores.
+  /// The words that a hop stores to put it in force.
   [[nodiscard]] VITRINE_EXPORT detail::Words words() const noexcept;
 
  private:
@@ -189,17 +190,17 @@ class Set {
   Status status_ = Status::ok;
 };
 
-/// The set in force on this thread, as a handle to take elsewhere. Not ok() only when memory ran
-/// out or the thread is exiting.
+/// The set in force on this thread, as a handle that can be moved to another thread. Not ok() only
+/// if memory ran out or the thread is exiting.
 [[nodiscard]] VITRINE_EXPORT Set capture() noexcept;
 
-/// While it lives, labels are in force on this thread on top of those that were; an inner scope's
-/// value hides an outer one's. Entering the same scope again and again costs a few ns: the set made
-/// last time is used again while it is still there.
+/// During its lifetime, its labels are in force on this thread in addition to the previous ones; an
+/// inner scope's value hides an outer one's. Entering the same scope repeatedly costs a few ns: the
+/// previous set is reused while it exists.
 ///
-/// Ends on the thread, or in the labelled coroutine, that opened it. Scopes usually end in reverse
-/// order. One that ends out of order takes its own labels away from then on, wherever it is among
-/// the scopes and attachments of its thread; the other labels stay. Captured sets never change.
+/// End it on the thread, or in the labelled coroutine, that opened it. Scopes usually end in reverse
+/// order. A scope that ends out of order removes only its own labels, at any position among the
+/// scopes and attachments of its thread; the other labels stay. Captured sets never change.
 class [[nodiscard]] Scope {
  public:
   [[nodiscard]] VITRINE_ALWAYS_INLINE Scope(Key key, std::string_view value) noexcept
@@ -231,12 +232,12 @@ class [[nodiscard]] Scope {
   }
 
  private:
-  /// What was put in force, and on top of what. A value, so that the compiler can keep it in
+  /// The set put in force, and the previous state. A value, so that the compiler can keep it in
   /// registers.
   struct Entered {
     detail::Words outer;       // not ok: the status
     detail::Block* block;      // null: not ok
-    detail::Segment* segment;  // the one that it is in; compared, never looked into
+    detail::Segment* segment;  // the enclosing one; compared, never dereferenced
   };
 
   VITRINE_EXPORT static Entered open(const Label* labels, std::size_t count,
@@ -292,9 +293,9 @@ void Scope::close(const Entered& in) noexcept {
   detail::local_increment(page->closed);
 }
 
-/// While it lives, exactly this set is in force on this thread, and scopes opened meanwhile are on
-/// top of it. When it ends, what was before is back, without the labels of scopes that ended since.
-/// Ends on the thread, or in the labelled coroutine, that made it.
+/// During its lifetime, exactly this set is in force on this thread, and scopes opened meanwhile
+/// extend it. At its end the previous labels are restored, without those of scopes that ended since.
+/// End it on the thread, or in the labelled coroutine, that constructed it.
 class [[nodiscard]] Attach {
  public:
   [[nodiscard]] explicit Attach(Set set) noexcept : set_(std::move(set)) { open(); }
@@ -306,8 +307,8 @@ class [[nodiscard]] Attach {
     if (segment_ != nullptr) close();
   }
 
-  /// False: the set was not ok(), memory ran out, or the thread is exiting. Then what was in force
-  /// is so still.
+  /// False: the set was not ok(), memory ran out, or the thread is exiting. The previous labels then
+  /// stay in force.
   [[nodiscard]] bool ok() const noexcept { return segment_ != nullptr; }
 
  private:
@@ -322,7 +323,7 @@ class [[nodiscard]] Attach {
 [[nodiscard]] inline Attach attach(Set set) noexcept {
   return Attach(std::move(set));
 }
-/// A set that could not be named cannot be meant.
+/// Not callable without a set.
 Attach attach() = delete;
 
 /// A callable together with a set: each call runs with exactly that set in force.
@@ -342,7 +343,7 @@ class Bound {
     return callable_(std::forward<Args>(args)...);
   }
 
-  /// What is called, e.g. for what a framework associates with a handler by its type.
+  /// The callable, e.g. for properties that a framework associates with the type of a handler.
   [[nodiscard]] const F& callable() const noexcept { return callable_; }
 
  private:
@@ -361,7 +362,7 @@ template <class F>
   return {std::move(set), std::forward<F>(callable)};
 }
 
-/// The value in force on this thread for a key. Valid until what is in force changes.
+/// The value in force on this thread for a key. Valid until the labels in force change.
 [[nodiscard]] VITRINE_EXPORT std::optional<std::string_view> get(Key key) noexcept;
 
 /// The trace in force on this thread.
@@ -380,20 +381,20 @@ void for_each(F&& visit) {
   }
 }
 
-/// Where observers look on this thread: the address of the public label slot
-/// (custom_labels_current_set, or custom_labels_thread_local_data in the v0 library) and of
+/// The addresses that observers read on this thread: the public label slot
+/// (custom_labels_current_set, or custom_labels_thread_local_data in the v0 library) and
 /// otel_thread_ctx_v1 (null when built without it). For self-checks.
 [[nodiscard]] VITRINE_EXPORT const void* slot_address() noexcept;
 [[nodiscard]] VITRINE_EXPORT const void* record_slot_address() noexcept;
 
 namespace detail {
 
-/// A segment for a coroutine that starts with this set, suspended. Without memory it is one that is
-/// always running and never among those of a thread: such a coroutine has no labels of its own.
+/// A segment for a coroutine that starts with this set, suspended. Without memory the result is a
+/// segment that is always running and never on a thread: such a coroutine has no labels of its own.
 VITRINE_EXPORT Segment* make_segment(const Set& set) noexcept;
-/// Its coroutine is gone: takes it out of force where it still runs.
+/// The coroutine was destroyed: removes its segment from a thread on which it still runs.
 VITRINE_EXPORT void drop_segment(Segment& segment) noexcept;
-/// Ends what was left running within it. False: it does not run on this thread.
+/// Ends the segments still running within it. False: it does not run on this thread.
 VITRINE_EXPORT bool settle_segment(Segment& segment) noexcept;
 
 }  // namespace detail

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Static probes: places in a program where somebody may look, from outside, at any time. Until then
+/* Static probes: named places in a program that can be traced from outside at any time. Until then
  * each is a nop and a note in the file (SDT v3, which gdb, bpftrace, perf and systemtap read).
  * C99 and C++11 upwards, gcc and clang; guide: docs/probes.md.
  *
@@ -7,34 +7,34 @@
  *
  * prints in `vitrine trace` as order(id=17, item="kettle", price=2.5).
  *
- *   VITRINE_PROBE(provider, name, value, …)          up to twelve values, as <sys/sdt.h> has them
+ *   VITRINE_PROBE(provider, name, value, …)          up to twelve values, as in <sys/sdt.h>
  *   VITRINE_TYPED_PROBE(provider, name, tuple, …)    arguments with names and types, see below
- *   VITRINE_LAZY_PROBE, VITRINE_LAZY_TYPED_PROBE     their arguments are computed only when somebody
- *                                                    looks
- *   VITRINE_PROBE_ENABLED(provider, name)            whether somebody does
+ *   VITRINE_LAZY_PROBE, VITRINE_LAZY_TYPED_PROBE     their arguments are computed only while a tracer
+ *                                                    is attached
+ *   VITRINE_PROBE_ENABLED(provider, name)            true while a tracer is attached
  *
- * Each provider:name has a semaphore of its own, PROVIDER_NAME_semaphore, which needs no definition.
- * For several probes under one:
+ * Each provider:name has its own semaphore, PROVIDER_NAME_semaphore, which needs no definition.
+ * To share one semaphore between several probes:
  *
  *   VITRINE_SEMAPHORE(symbol)                        defines it, at file scope, in one file
- *   VITRINE_SEMAPHORE_DECLARE(symbol)                in the others
+ *   VITRINE_SEMAPHORE_DECLARE(symbol)                declares it in the other files
  *   VITRINE_SEMAPHORE_ENABLED(symbol)
  *   VITRINE_SHARED_PROBE(symbol, provider, name, …), VITRINE_SHARED_TYPED_PROBE(symbol, …)
  *
  * An argument of a typed probe:
  *
- *   (value)                              named as it is spelt: for plain names and members
+ *   (value)                              the expression is the name: for plain names and members
  *   (name, value)                        number, bool, pointer, C string; in C++ also enumerations,
  *                                        and containers of characters or bytes (string, string_view,
  *                                        span, vector)
  *   (name, data, length)                 text that need not end with NUL
- *   VITRINE_ENUM(name, value, Type)      shown by the names that VITRINE_ENUMERATORS lists
+ *   VITRINE_ENUM(name, value, Type)      shown as a name from VITRINE_ENUMERATORS
  *   VITRINE_BYTES(name, data, length)
  *
- * At most twelve in C and nine in C++ (gcc allows thirty operands), texts and bytes counting twice in C.
+ * At most twelve in C and nine in C++ (gcc allows thirty operands); texts and bytes count twice in C.
  *
  *   VITRINE_ENUMERATORS(Type, name, …)               at file or namespace scope, after Type; up to
- *                                                    twelve names, as often as it takes */
+ *                                                    twelve names each, repeatable */
 #ifndef VITRINE_SDT_H
 #define VITRINE_SDT_H
 

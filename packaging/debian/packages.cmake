@@ -58,9 +58,9 @@ endfunction()
 
 set(CPACK_VITRINE_LABELS_SYMBOLS ${CMAKE_CURRENT_BINARY_DIR}/debian/symbols)
 vitrine_debian_package(labels NAME libcustomlabels-vitrine SECTION libs
-  SUMMARY "labels of threads, on display for profilers (Custom Labels ABI)"
+  SUMMARY "publishes thread labels for profilers (Custom Labels ABI)"
   TEXT "Programs that are linked with libcustomlabels.so or libcustomlabels_v0.so"
-       "publish which request, tenant or trace each of their threads works for, and"
+       "publish which request, tenant or trace each of their threads is serving, and"
        "a context of the process. Profilers and debuggers read both from outside."
   CONTROL triggers
   MADE ${CPACK_VITRINE_LABELS_SYMBOLS})
@@ -81,8 +81,8 @@ endif()
 
 vitrine_debian_package(development NAME libvitrine-dev SECTION libdevel
   SUMMARY "labels, contexts and probes: development files"
-  TEXT "Headers, libraries, a CMake package and pkg-config files: to publish labels,"
-       "contexts and static probes, and to read those of other processes.")
+  TEXT "Headers, libraries, a CMake package and pkg-config files, for programs that"
+       "publish labels, contexts and static probes, or read them in other processes.")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_MULTIARCH same)
 set(depends "libcustomlabels-vitrine (= ${version})")
 if(VITRINE_OBSERVE)
@@ -93,12 +93,12 @@ set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS "vitrine")
 
 if(VITRINE_OBSERVE)
   vitrine_debian_package(command NAME vitrine SECTION utils
-    SUMMARY "shows what the threads of a live service work for, and where time goes"
+    SUMMARY "shows which requests threads of a live service serve, and where time goes"
     TEXT "Finds the thread labels, the process context and the static probes that"
          "processes publish, and reads them from outside, without stopping a thread:"
-         "which request, tenant or trace each thread works for, where CPU time and"
-         "waiting go by label, and for whom a probe fires. It also checks publishers,"
-         "makes probes of DTrace providers, and sends profiles to OpenTelemetry."
+         "which request, tenant or trace each thread is serving, where CPU time and"
+         "waiting time go by label, and on whose behalf a probe fires. It also checks"
+         "publishers, processes DTrace providers, and sends profiles to OpenTelemetry."
     CONTROL config templates postinst prerm postrm conffiles)
   set(CPACK_DEBIAN_COMMAND_PACKAGE_DEPENDS "debconf (>= 0.5) | debconf-2.0")
   set(CPACK_DEBIAN_COMMAND_PACKAGE_RECOMMENDS "libcurl4, libcap2-bin")

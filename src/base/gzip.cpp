@@ -64,8 +64,8 @@ Result<std::string> gunzip(std::string_view bytes, std::size_t most) {
   inflateEnd(&stream);
   if (out.size() > most)
     return fail(ErrorCode::limit, "more than " + std::to_string(most) + " bytes when decompressed");
-  if (status != Z_STREAM_END) return fail(ErrorCode::malformed, "not gzip, or cut off");
-  if (more) return fail(ErrorCode::malformed, "bytes behind the end of the gzip");
+  if (status != Z_STREAM_END) return fail(ErrorCode::malformed, "not gzip, or truncated");
+  if (more) return fail(ErrorCode::malformed, "trailing bytes after the end of the gzip data");
   return out;
 }
 

@@ -205,7 +205,7 @@ Result<T> unpack(std::span<const std::byte> bytes) {
   Reader reader(bytes);
   T value{};
   reader.get(value);
-  if (!reader.complete()) return fail(ErrorCode::malformed, "bytes that are no packed value");
+  if (!reader.complete()) return fail(ErrorCode::malformed, "invalid packed value");
   return value;
 }
 

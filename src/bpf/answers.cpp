@@ -17,14 +17,15 @@ namespace {
 tl::unexpected<Error> refused(probe::SiteUse use) {
   if (use == probe::SiteUse::enabled_register)
     return fail(ErrorCode::unsupported,
-                "it stays false: to answer it a uprobe has to write a register, which this kernel "
-                "does not let it",
-                "have `vitrine usdt link` process the objects: its questions need no such right");
-  return fail(ErrorCode::unsupported,
-              "it stays false: to answer it a uprobe has to write to the program's memory, which "
-              "wants CAP_SYS_ADMIN and a kernel that is not locked down",
-              "have the header made with another protocol (`vitrine usdt header --enabled "
-              "semaphore`)");
+                "it stays false: the check requires a uprobe that writes a register, which this "
+                "kernel does not permit",
+                "process the objects with `vitrine usdt link`: is-enabled checks then need no such "
+                "permission");
+  return fail(
+      ErrorCode::unsupported,
+      "it stays false: the check requires a uprobe that writes to the program's memory, which "
+      "needs CAP_SYS_ADMIN and a kernel that is not locked down",
+      "generate the header with another protocol (`vitrine usdt header --enabled semaphore`)");
 }
 
 }  // namespace
@@ -46,7 +47,8 @@ Result<int> Answers::load(probe::SiteUse use) {
 #endif
   const KernelLog log;
   vitrine_answers* object = vitrine_answers::open();
-  if (object == nullptr) return tl::unexpected(log.error("open the answering programs", errno));
+  if (object == nullptr)
+    return tl::unexpected(log.error("open the BPF programs of is-enabled checks", errno));
   loaded_.emplace(use, object);
   bpf_program* wanted = use == probe::SiteUse::enabled_register ? object->progs.answer_in_register
                                                                 : object->progs.answer_at_pointer;

@@ -8,7 +8,8 @@ Result<void> parse_fire(std::span<const std::byte> record, Fire& fire) {
   RecordReader reader(record);
   if (!reader.take(fire.head)) return RecordReader::ends_early();
   if (fire.head.captures > VITRINE_CAPTURES || fire.head.moment.sets > VITRINE_DEFINITIONS)
-    return fail(ErrorCode::malformed, "a record of the trace tells of more than there can be");
+    return fail(ErrorCode::malformed,
+                "a record of the trace has more entries than the limits allow");
 
   fire.captures.resize(fire.head.captures);
   for (Captured& captured : fire.captures)

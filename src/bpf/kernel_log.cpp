@@ -75,10 +75,10 @@ Error KernelLog::error(const std::string& doing, int error) const {
   error = std::abs(error);
   // The verifier's errno is a refusal, too, but no right would change it.
   if (const auto reason = verifier_reason(text_))
-    return {
-        ErrorCode::unsupported,
-        fmt::format("cannot {}: this kernel's verifier refuses the program: {}", doing, *reason),
-        "please report this, with what uname -r says"};
+    return {ErrorCode::unsupported,
+            fmt::format("cannot {}: the verifier of this kernel rejects the program: {}", doing,
+                        *reason),
+            "please report this, with the output of uname -r"};
   if (error == EPERM || error == EACCES)
     return {ErrorCode::not_permitted,
             fmt::format("not permitted to {}: {}", doing, std::strerror(error)),
@@ -93,7 +93,7 @@ Error KernelLog::error(const std::string& doing, int error) const {
 Result<void> require_btf() {
   if (::access(kernel_btf, R_OK) == 0) return {};
   return fail(ErrorCode::unsupported,
-              fmt::format("this kernel does not describe its types: no {}", kernel_btf),
+              fmt::format("this kernel has no type information: no {}", kernel_btf),
               "run a kernel built with CONFIG_DEBUG_INFO_BTF");
 }
 

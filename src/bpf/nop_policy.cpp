@@ -74,9 +74,9 @@ bool is_emulated(std::span<const std::byte> code) {
 Result<SitePlan> plan_no_nop(SiteCost cost, bool begins) {
   if (begins) return SitePlan{0, cost};
   return fail(ErrorCode::unsupported,
-              "there is no nop where its note says that it is, and a breakpoint in the middle of "
-              "another instruction would break the program",
-              "use --force if an instruction does begin there");
+              "the instruction is not the nop that the note declares; a breakpoint in the middle "
+              "of another instruction would break the program",
+              "use --force if an instruction begins there");
 }
 
 Result<SitePlan> plan_x86_64(std::span<const std::byte> code, NopClass kernel, bool force,
@@ -87,15 +87,14 @@ Result<SitePlan> plan_x86_64(std::span<const std::byte> code, NopClass kernel, b
   if (is_nop10(code) && kernel == NopClass::nop10) return SitePlan{0, SiteCost::call};
   if (nop->refused_prefix)
     return fail(ErrorCode::unsupported,
-                "its instruction has a prefix that this kernel's uprobes refuse, or never see");
+                "its instruction has a prefix that uprobes of this kernel reject or miss");
   if (nop->length == 5 && kernel == NopClass::unsafe_nop5) {
     if (!force)
       return fail(ErrorCode::unsupported,
                   "its instruction is a 5-byte nop, which this kernel turns into a call that can "
-                  "destroy what a function keeps below its stack pointer, and that a forked child "
-                  "crashes on",
+                  "overwrite data below the stack pointer, and that crashes a forked child",
                   "use --force if the program does not fork and was compiled with -mno-red-zone, "
-                  "or another kernel");
+                  "or use another kernel");
     return SitePlan{0, SiteCost::call};
   }
   if (nop->length == 1 && kernel == NopClass::nop10 && is_nop10(code.subspan(1)))
@@ -123,7 +122,7 @@ NopClass kernel_nop_class() {
 Result<SitePlan> plan_site(std::span<const std::byte> bytes, Machine machine, NopClass kernel,
                            bool force, bool verified) {
   if (bytes.empty())
-    return fail(ErrorCode::malformed, "there are no bytes of the file where its instruction is");
+    return fail(ErrorCode::malformed, "the file ends before its instruction");
   if (machine == Machine::x86_64 || machine == Machine::i386) {
     // Only 64-bit tasks have their nops turned into calls.
     const NopClass here = machine == Machine::x86_64 ? kernel : NopClass::plain;

@@ -111,7 +111,7 @@ class LoadedProfiler final : public Profiler {
     const KernelLog log;
     program_->bss->cut_ns = until_ns;
     if (const int error = run_silently(program_->progs.cut, program_->maps.pending))
-      return tl::unexpected(log.error("look at the threads that are off their CPUs", error));
+      return tl::unexpected(log.error("read the threads that are off their CPUs", error));
     return {};
   }
 
@@ -187,7 +187,7 @@ class LoadedProfiler final : public Profiler {
     const KernelLog log;
     for (std::uint32_t block = blocks(); block-- > 0;)
       if (bpf_map_update_elem(fd(program_->maps.free_blocks), nullptr, &block, BPF_ANY) != 0)
-        return tl::unexpected(log.error("make room for samples of waiting threads", errno));
+        return tl::unexpected(log.error("allocate the buffer of waiting threads", errno));
     return {};
   }
 
@@ -219,7 +219,8 @@ class LoadedProfiler final : public Profiler {
     const KernelLog log;
     const std::uint64_t began_ns = monotonic_ns();
     bpf_link* link = bpf_program__attach(program_->progs.switched);
-    if (link == nullptr) return tl::unexpected(log.error("watch threads leave their CPUs", errno));
+    if (link == nullptr)
+      return tl::unexpected(log.error("trace threads that leave their CPUs", errno));
     links_.push_back(link);
     if (!waiting_) return {};
     let_switches_end();  // who is off a CPU from here on is pending, or has been off since before

@@ -33,7 +33,7 @@ Result<void> for_each(int table, std::size_t value_bytes, Take take) {
       continue;
     }
     if (error != 0 && error != ENOENT)
-      return tl::unexpected(KernelLog().error("read what was added up", error));
+      return tl::unexpected(KernelLog().error("read the aggregated rows", error));
     for (std::size_t i = 0; i < count; ++i) take(keys[i], values.data() + i * value_bytes);
     if (error == ENOENT) return {};
     in = out;

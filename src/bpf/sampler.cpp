@@ -57,7 +57,7 @@ class LoadedSampler final : public Sampler {
     const KernelLog log;
     if (const int error =
             bpf_map_update_elem(bpf_map__fd(program_->maps.targets), &kernel_tgid, &target, 0))
-      return tl::unexpected(log.error("tell the sampler what to read", error));
+      return tl::unexpected(log.error("configure the sampler", error));
     return {};
   }
 

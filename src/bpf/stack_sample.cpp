@@ -11,7 +11,7 @@ Result<void> parse_stack_sample(std::span<const std::byte> record, StackSample& 
   RecordReader reader(record);
   if (!reader.take(sample.head)) return RecordReader::ends_early();
   if (sample.head.moment.sets > VITRINE_DEFINITIONS)
-    return fail(ErrorCode::malformed, "a sample tells of more label sets than there can be");
+    return fail(ErrorCode::malformed, "a sample has more label sets than the limits allow");
   sample.sets.resize(sample.head.moment.sets);
   TRY(reader.take_sets(sample.sets));
   if (!reader.take_words(sample.head.kernel_bytes, sample.kernel_stack) ||

@@ -28,8 +28,8 @@ Result<void> TargetMaps::want(pid_t kernel_tgid, const vitrine_target& target,
       errno == EEXIST)
     return {};
   if (errno == E2BIG)
-    return fail(ErrorCode::limit, "labels of more processes than there is room for in the kernel");
-  return tl::unexpected(log.error("tell the kernel what to read", errno));
+    return fail(ErrorCode::limit, "too many processes with labels for the kernel's table");
+  return tl::unexpected(log.error("configure the processes to read", errno));
 }
 
 void TargetMaps::forget(pid_t kernel_tgid) const {

@@ -96,7 +96,7 @@ class LoadedTracer final : public Tracer {
             static_cast<__u8>(wire.needed_labels | 1U << wire.where.tests[i].index);
     const KernelLog log;
     if (bpf_map_update_elem(fd(program_->maps.programs), &index, &wire, BPF_ANY) != 0)
-      return tl::unexpected(log.error("tell the tracer what to do at a probe", errno));
+      return tl::unexpected(log.error("configure the tracer for a probe", errno));
     if (wire.role != VITRINE_EMIT && wire.role != VITRINE_LATENCY_START) {
       note_shape(index, wire);
       make_others(wire.probe);
@@ -110,7 +110,7 @@ class LoadedTracer final : public Tracer {
       for (const AttachSite& site : file.sites) {
         any = true;
         if (site.program >= options_.programs)
-          return fail(ErrorCode::usage, "a site names a program that the tracer does not have");
+          return fail(ErrorCode::usage, "a site refers to a program that the tracer does not have");
       }
     if (!any) return Attachment{};
     std::optional<pid_t> filter = pid;
@@ -226,7 +226,7 @@ class LoadedTracer final : public Tracer {
     const auto has_multi = TRY(has_uprobe_multi());
     if (!has_multi && options_.attaching == Attaching::uprobe_multi)
       return fail(ErrorCode::unsupported, "this kernel has no uprobe_multi links",
-                  "this needs Linux 6.6 or later; without it, perf events serve");
+                  "this needs Linux 6.6 or later; without it, perf events are used");
     options_.attaching = has_multi ? Attaching::uprobe_multi : Attaching::perf_event;
     return {};
   }
@@ -267,10 +267,11 @@ class LoadedTracer final : public Tracer {
                   fmt::format("program {} of at most {}", index, options_.programs));
     if (program.captures > VITRINE_CAPTURES || program.groups > VITRINE_GROUP_ARGUMENTS ||
         program.where.count > VITRINE_TESTS || program.role > VITRINE_LATENCY_END)
-      return fail(ErrorCode::usage, "a probe's program asks for more than there can be");
+      return fail(ErrorCode::usage, "a probe's program exceeds the limits");
     for (std::size_t i = 0; i < program.groups; ++i)
       if (!is_capture(program.group[i]))
-        return fail(ErrorCode::usage, "a probe's fires are grouped by an argument it has not");
+        return fail(ErrorCode::usage,
+                    "a probe's fires are grouped by an argument that the probe does not have");
     for (std::size_t i = 0; i < program.where.count; ++i)
       if (program.where.tests[i].subject == VITRINE_ON_LABEL &&
           program.where.tests[i].index >= options_.selected.size())
@@ -280,11 +281,11 @@ class LoadedTracer final : public Tracer {
       return fail(ErrorCode::usage, "this tracer was opened without reductions");
     if (program.role != VITRINE_HISTOGRAM && program.role != VITRINE_SUM) return {};
     if (!is_capture(program.value))
-      return fail(ErrorCode::usage, "what is to be added up is no argument of the probe");
+      return fail(ErrorCode::usage, "the aggregated value is not an argument of the probe");
     const vitrine_capture& value = program.capture[program.value];
     if (value.form != VITRINE_CAPTURE_VALUE || (value.operand.flags & VITRINE_FLOAT) != 0 ||
         value.operand.size > 8)
-      return fail(ErrorCode::unsupported, "only integers can be added up in the kernel");
+      return fail(ErrorCode::unsupported, "the kernel can aggregate integers only");
     return {};
   }
 

@@ -10,7 +10,7 @@ namespace {
 
 tl::unexpected<Error> not_built() {
   return fail(ErrorCode::unsupported, "this vitrine was built without its BPF programs",
-              "install clang, bpftool and libbpf-dev, and build it again");
+              "install clang, bpftool and libbpf-dev, and build vitrine again");
 }
 
 }  // namespace

@@ -59,11 +59,11 @@ std::string path_of(int file) {
 }
 
 Error not_permitted(std::string_view capabilities, int error) {
-  return {
-      ErrorCode::not_permitted,
-      fmt::format("not permitted to attach to probes: {}", std::strerror(error)),
-      fmt::format("give vitrine {} (run it as root, or use setcap: vitrine doctor has the line)",
-                  capabilities)};
+  return {ErrorCode::not_permitted,
+          fmt::format("not permitted to attach to probes: {}", std::strerror(error)),
+          fmt::format(
+              "give vitrine {} (run it as root, or use setcap: vitrine doctor prints the command)",
+              capabilities)};
 }
 
 /// What an errno of attaching one site means.
@@ -78,8 +78,8 @@ Error explain(int error, const AttachSite& site) {
                 ""};
       return {
           ErrorCode::failed,
-          fmt::format("the kernel refuses to attach {}: another tracer is attached there that "
-                      "gave another semaphore or none, or the file ends before it",
+          fmt::format("the kernel refuses to attach {}: another tracer attached there with another "
+                      "semaphore or none, or the file ends before it",
                       at),
           "end the other tracer (bpftrace, perf), or see dmesg for \"ref_ctr_offset mismatch\""};
     case kernel_enotsupp:
@@ -105,13 +105,13 @@ std::optional<Error> general_error(int error, std::string_view capabilities,
       return Error{ErrorCode::not_found, fmt::format("no process {}", pid.value_or(0)), ""};
     case EBADF:
     case EISDIR:
-      return Error{ErrorCode::usage, "what is to be attached to is not a regular file", ""};
+      return Error{ErrorCode::usage, "the file to attach to is not a regular file", ""};
     case EMFILE:
     case ENFILE:
-      return Error{ErrorCode::limit, "too many files are open to attach to all sites",
+      return Error{ErrorCode::limit, "too many open files to attach to all sites",
                    "raise the limit (ulimit -n), or choose fewer probes"};
     case ENOMEM:
-      return Error{ErrorCode::failed, "the kernel has no memory to attach to all sites", ""};
+      return Error{ErrorCode::failed, "not enough kernel memory to attach to all sites", ""};
     default:
       return std::nullopt;
   }

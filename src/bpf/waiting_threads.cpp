@@ -22,7 +22,7 @@ class LoadedWaitingThreads final : public WaitingThreads {
     program_ = vitrine_waiting::open();
     int error = program_ != nullptr ? share_maps(profiler) : errno;
     if (error == 0) error = vitrine_waiting::load(program_);
-    if (error != 0) return tl::unexpected(log.error("load what looks at waiting threads", error));
+    if (error != 0) return tl::unexpected(log.error("load the reader of waiting threads", error));
     return {};
   }
 
@@ -34,7 +34,7 @@ class LoadedWaitingThreads final : public WaitingThreads {
     program_->bss->profile_config = profile_config;
     program_->bss->began_ns = began_ns;
     if (const int error = run_silently(program_->progs.waiting))
-      return tl::unexpected(log.error("look at the threads that wait", error));
+      return tl::unexpected(log.error("read the threads that wait", error));
     return {};
   }
 
@@ -60,7 +60,7 @@ Result<std::unique_ptr<WaitingThreads>> WaitingThreads::open(bpf_object* profile
   if (!kernel_has_function("bpf_task_from_pid"))
     return fail(
         ErrorCode::unsupported,
-        "this kernel has no way to read other threads' memory (bpf_task_from_pid, Linux 6.2)");
+        "this kernel cannot read the memory of other threads (bpf_task_from_pid, Linux 6.2)");
   auto threads = std::make_unique<LoadedWaitingThreads>();
   TRY(threads->load(profiler));
   return threads;

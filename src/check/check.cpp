@@ -221,7 +221,7 @@ Result<Report> check_file(const std::string& path, const Options& options) {
   report.files = 1;
   if (options.claimed.has(Profile::otep_4719))
     report.notes.emplace_back(
-        "a process context is there in a running process alone: give its PID");
+        "a process context exists only in a running process: give its PID");
   Profiles profiles = file.intended.common(options.profiles);
   profiles.add(claimed);
   if (!profiles.empty()) take_file(file, profiles, report);

@@ -22,7 +22,7 @@ class Counted {
 
   /// Holds when none was bad; does not apply when there was nothing to ask.
   [[nodiscard]] Answer answer() const {
-    if (all_ == 0) return does_not_apply(fmt::format("there are no {}", things_));
+    if (all_ == 0) return does_not_apply(fmt::format("the file has no {}", things_));
     if (bad_ == 0) return holds(fmt::format("{} {}", all_, things_));
     return fails(fmt::format("{} of {} {}; the first: {}", bad_, all_, things_, first_));
   }

@@ -36,13 +36,13 @@ Answer present(const FileSubject& subject) {
   if (count != 0) return holds(fmt::format("{} DOFs", count));
   if (subject.dof.file.content_elsewhere)
     return fails("it is a debug file: the program has the DOF");
-  return fails("there is no DOF in it", "link what `vitrine usdt link` (dtrace -G) makes");
+  return fails("the file has no DOF", "the file has no DOF");
 }
 
 Answer headers(const FileSubject& subject) {
   const probe::DofFile& file = subject.dof.file;
   if (!file.problems.empty()) return fails(file.problems.front());
-  if (file.dofs.empty()) return does_not_apply("there is no DOF");
+  if (file.dofs.empty()) return does_not_apply("the file has no DOF");
   return holds(fmt::format("{} DOFs", file.dofs.size()));
 }
 
@@ -175,26 +175,26 @@ Answer known_relocation(const FileSubject& subject) {
 }
 
 constexpr Profiles dof_profile{Profile::dof};
-constexpr std::string_view remake = "make it again with `vitrine usdt link` (dtrace -G)";
+constexpr std::string_view remake = "generate it again with `vitrine usdt link` (dtrace -G)";
 
 constexpr Rule<FileSubject> dof_table[] = {
     {{"dof.present", dof_profile, required, "The file has a DOF", "DTrace, .SUNW_dof",
-      "link what `vitrine usdt link` (dtrace -G) makes", every_reader},
+      "link the object that `vitrine usdt link` (dtrace -G) writes", every_reader},
      present},
     {{"dof.header", dof_profile, required,
-      "Everything in .SUNW_dof is a DOF with a sound header: magic, version, sizes",
+      "Everything in .SUNW_dof is a DOF with a valid header: magic, version, sizes",
       "DTrace, sys/dtrace.h: dof_hdr_t", remake, every_reader},
      headers},
     {{"dof.placement", dof_profile, required,
-      "Every DOF is at a multiple of 8, and of the file's data model",
+      "Every DOF is aligned to 8, and has the data model of the file",
       "DTrace, sys/dtrace.h: dof_hdr_t", remake, every_reader},
      placement},
     {{"dof.sections", dof_profile, required,
-      "Its sections are aligned, within it, apart from each other, with entries of the right size",
+      "Its sections are aligned, within bounds, do not overlap, and have entries of the right size",
       "DTrace, sys/dtrace.h: dof_sec_t", remake, every_reader},
      sections},
     {{"dof.providers", dof_profile, required,
-      "Every provider has a name and the tables that it refers to",
+      "Every provider has a name and all tables that it refers to",
       "DTrace, sys/dtrace.h: dof_provider_t", remake, every_reader},
      providers},
     {{"dof.records", dof_profile, required,
@@ -202,31 +202,31 @@ constexpr Rule<FileSubject> dof_table[] = {
       "DTrace, sys/dtrace.h: dof_probe_t", remake, every_reader},
      records},
     {{"dof.relocations", dof_profile, required,
-      "Every relocation is of a known type, for an address word of its own",
+      "Every relocation has a known type, and an address word of its own",
       "DTrace, sys/dtrace.h: dof_relodesc_t", remake, every_reader},
      relocations},
     {{"dof.semaphores", dof_profile, required, "Every semaphore belongs to a provider and a probe",
       "vitrine, abi/dof.h", remake, "vitrine"},
      semaphores},
     {{"dof.loaded", dof_profile, required, "The DOF is in a segment that is loaded",
-      "DTrace, drti: it is registered from memory",
+      "DTrace, drti: registers the DOF from memory",
       "keep .SUNW_dof allocated: no objcopy, no linker script that drops it", every_reader},
      loaded},
     {{"dof.read-only", dof_profile, advised,
       "The DOF needs no dynamic relocation and no writable memory",
       "FreeBSD D9374: PC-relative relocations",
-      "make it with `vitrine usdt link`, whose words are relative to their own place", ""},
+      "generate it with `vitrine usdt link`, which uses position-relative words", ""},
      read_only},
     {{"dof.site-executable", dof_profile, required,
       "Every site is in an executable segment of the file", "DTrace, fasttrap", remake,
       every_reader},
      dof_site_executable},
     {{"dof.site-pattern", dof_profile, required,
-      "At every site are the instructions that take the place of a probe's call",
+      "Every site has the instructions that replace a probe call",
       "DTrace, fasttrap: fasttrap_tracepoint_init",
-      "run the object step on these very objects, once, before linking", every_reader},
+      "run the object step once on these objects, before linking", every_reader},
      site_pattern},
-    {{"dof.sites-unique", dof_profile, advised, "No site is announced twice", "DTrace, fasttrap",
+    {{"dof.sites-unique", dof_profile, advised, "No site is listed twice", "DTrace, fasttrap",
       "link each object once; do not fold identical code (--icf)",
       "DTrace of illumos and FreeBSD: they drop the probe"},
      dof_sites_unique},
@@ -236,8 +236,9 @@ constexpr Rule<FileSubject> dof_table[] = {
       "DTrace of illumos and Oracle: they refuse the DOF"},
      function_names},
     {{"dof.known-relocation", dof_profile, advised,
-      "No record has a relocation of type 2 (DOFREL), which younger consumers alone know",
-      "FreeBSD D9374", "register it with vitrine's helper (usdt_register.c), which rewrites it",
+      "No record has a relocation of type 2 (DOFREL), which only recent consumers support",
+      "FreeBSD D9374",
+      "register the DOF with vitrine's helper (usdt_register.c), which rewrites it",
       "DTrace of illumos and Oracle"},
      known_relocation},
 };

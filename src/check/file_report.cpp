@@ -83,7 +83,7 @@ Result<FileReport> report_on(const FileDescriptor& file, const std::string& path
   auto report = TRY_WHILE(path, worker::Parser::of_this_thread().ask<&ask_all>(
                                     {path, file_name_of(file.get()), asked_v0}, file.get()));
   if (report.answers.size() != file_requirements().size())
-    return fail(ErrorCode::failed, path + ": its parser answered what makes no sense");
+    return fail(ErrorCode::failed, path + ": its parser returned an invalid response");
   report.path = path;
   return report;
 }

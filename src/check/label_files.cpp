@@ -30,30 +30,30 @@ Answer bound(const FileSubject& subject) {
 Answer version_exported(const FileSubject& subject) {
   const VersionFacts& version = subject.labels.version;
   if (version.exported) return holds(fmt::format("{} is in .dynsym", version_name));
-  if (!has_slot(subject)) return does_not_apply("there is no slot");
+  if (!has_slot(subject)) return does_not_apply("the file has no slot");
   if (version.inside)
     return fails(fmt::format("{} is in .symtab alone: it is not exported", version_name));
-  return fails(fmt::format("{} is nowhere in the file that has the slot", version_name));
+  return fails(fmt::format("the file that has the slot does not define {}", version_name));
 }
 
 Answer version_object(const FileSubject& subject) {
   const elf::Symbol* symbol = subject.labels.version.any();
-  if (symbol == nullptr) return does_not_apply("there is no version");
+  if (symbol == nullptr) return does_not_apply("the file has no version");
   constexpr std::uint64_t bytes = abi::custom_labels::version_size;
   if (symbol->type == STT_OBJECT && symbol->size == bytes) return holds("an object of 4 bytes");
   return fails(symbol->type != STT_OBJECT
-                   ? fmt::format("it is no object (symbol type {})", symbol->type)
+                   ? fmt::format("it is not an object (symbol type {})", symbol->type)
                    : fmt::format("it has {} bytes", symbol->size));
 }
 
 Answer version_value(const FileSubject& subject) {
   const VersionFacts& version = subject.labels.version;
-  if (version.any() == nullptr) return does_not_apply("there is no version");
-  if (!has_slot(subject)) return does_not_apply("there is no slot that says which it must be");
+  if (version.any() == nullptr) return does_not_apply("the file has no version");
+  if (!has_slot(subject)) return does_not_apply("the file has no slot that determines the version");
   if (version.relocated)
     return undecided("a relocation writes it when the program starts",
                      "check the running process: its value is in memory then");
-  if (!version.value) return fails("its address is not in what the file loads");
+  if (!version.value) return fails("its address is outside the loaded segments of the file");
   const std::uint32_t wanted = subject.labels.is_v0() ? 0 : 1;
   return *version.value == wanted
              ? holds(fmt::format("it is {}", wanted))
@@ -63,7 +63,7 @@ Answer version_value(const FileSubject& subject) {
 
 Answer version_constant(const FileSubject& subject) {
   const VersionFacts& version = subject.labels.version;
-  if (version.any() == nullptr) return does_not_apply("there is no version");
+  if (version.any() == nullptr) return does_not_apply("the file has no version");
   return version.writable ? fails("it is in memory that the program can write")
                           : holds("it is in read-only memory");
 }
@@ -71,10 +71,10 @@ Answer version_constant(const FileSubject& subject) {
 // A file's offset and its address differ in most segments but the first.
 Answer version_at_its_offset(const FileSubject& subject) {
   const VersionFacts& version = subject.labels.version;
-  if (version.any() == nullptr) return does_not_apply("there is no version");
+  if (version.any() == nullptr) return does_not_apply("the file has no version");
   const std::uint64_t address = version.any()->value;
   if (!version.file_offset)
-    return fails(fmt::format("it is at {} in .bss: the file has no byte of it", hex(address)));
+    return fails(fmt::format("it is at {} in .bss: the file has no bytes for it", hex(address)));
   if (*version.file_offset == address) return holds(fmt::format("both are {}", hex(address)));
   return fails(fmt::format("its address is {}, its offset in the file {}", hex(address),
                            hex(*version.file_offset)));
@@ -88,9 +88,9 @@ Answer descriptor(const FileSubject& subject) {
   if (!slot.accesses.empty() && slot.accesses.front() == Access::descriptor)
     return holds("it is reached by TLSDESC");
   if (slot.accesses.empty())
-    return fails("no relocation leads to it: no code of the library uses it");
+    return fails("no relocation refers to it: no code of the library uses it");
   return fails(
-      fmt::format("it is reached by {} alone", access_names(slot)),
+      fmt::format("it is reached by {} only", access_names(slot)),
       subject.elf.machine == EM_X86_64
           ? "compile with gcc -ftls-model=global-dynamic -mtls-dialect=gnu2 -fPIC, or clang "
             "18 and later"
@@ -100,12 +100,12 @@ Answer descriptor(const FileSubject& subject) {
 Answer file_named(const FileSubject& subject) {
   if (subject.program) return does_not_apply("it is a program");
   if (!has_slot(subject) && subject.labels.version.any() == nullptr)
-    return does_not_apply("there is no slot");
+    return does_not_apply("the file has no slot");
   const bool v0 = subject.labels.is_v0();
   const bool good =
       v0 ? is_v0_library_name(subject.file_name) : is_v1_library_name(subject.file_name);
-  return good ? holds(fmt::format("it is called {}", subject.file_name))
-              : fails(fmt::format("it is called {}", subject.file_name));
+  return good ? holds(fmt::format("its name is {}", subject.file_name))
+              : fails(fmt::format("its name is {}", subject.file_name));
 }
 
 // Where the block's size is no multiple of its alignment, the linkers leave a gap that some readers
@@ -113,7 +113,7 @@ Answer file_named(const FileSubject& subject) {
 Answer no_gap(const FileSubject& subject) {
   const auto& block = subject.labels.block;
   if (!subject.program || !has_slot(subject) || !block)
-    return does_not_apply("it is about slots of programs");
+    return does_not_apply("the rule applies to slots of programs");
   const bool gap = subject.elf.machine == EM_X86_64 ? block->size % block->alignment != 0
                                                     : block->alignment > 16;
   const auto text = fmt::format("the thread-local block has {} bytes, aligned to {}", block->size,
@@ -134,7 +134,7 @@ constexpr Rule<FileSubject> label_file_table[] = {
      exported},
     {{"labels.slot-thread-local", v0_and_v1, required,
       "The slot is a thread-local variable of its format's size: v0 16 bytes, v1 8", document,
-      "declare it as the document does", every_reader},
+      "declare it as the specification does", every_reader},
      thread_local_slot},
     {{"labels.slot-visible", v0_and_v1, required,
       "The slot is bound globally or weakly, with default or protected visibility", document,
@@ -142,25 +142,24 @@ constexpr Rule<FileSubject> label_file_table[] = {
      bound},
     {{"labels.version-exported", v0_and_v1, required,
       "custom_labels_abi_version is a dynamic symbol of the same file", document,
-      "export it as the slot, from the same file", every_reader},
+      "export it like the slot, from the same file", every_reader},
      version_exported},
     {{"labels.version-object", v0_and_v1, required, "The version is a data object of 4 bytes",
       document, "declare it uint32_t", every_reader},
      version_object},
-    {{"labels.version-value", v0_and_v1, required,
-      "The version has the value that belongs to the slot: 0 or 1", document,
-      "set custom_labels_abi_version to the version whose slot the file has", every_reader},
+    {{"labels.version-value", v0_and_v1, required, "The version matches the slot: 0 or 1", document,
+      "set custom_labels_abi_version to the version of the slot in the file", every_reader},
      version_value},
     {{"labels.version-constant", v0_and_v1, advised,
-      "The version is constant: in memory that is read-only when the program runs",
+      "The version is constant: in memory that is read-only at run time",
       "custom-labels-v1.md: has the constant value 1", "declare it const", ""},
      version_constant},
     {{"labels.version-at-its-offset",
       {Profile::custom_labels_v1},
       advised,
       "The version's offset in the file equals its address",
-      "no document: a reader looks there",
-      "declare it const: in .rodata, which ld.bfd puts there; not with lld",
+      "no specification: a reader requires it",
+      "declare it const: ld.bfd puts it in .rodata there; lld does not",
       "context-reader"},
      version_at_its_offset},
     {{"labels.tlsdesc", v0_and_v1, required,
@@ -168,15 +167,16 @@ constexpr Rule<FileSubject> label_file_table[] = {
       "compile the library for TLS descriptors", ebpf_readers},
      descriptor},
     {{"labels.file-name", v0_and_v1, required,
-      "A library is called libcustomlabels*.so (v1 also customlabels.node)", document,
-      "rename the file itself: a link of that name does not help, nor does libcustomlabels.so.1",
+      "The file name of a library is libcustomlabels*.so (v1 also customlabels.node)", document,
+      "rename the file itself: a symbolic link of that name does not help, nor does "
+      "libcustomlabels.so.1",
       ebpf_readers},
      file_named},
     {{"labels.no-gap", v0_and_v1, advised,
-      "A program's thread-local block fills its alignment, so that its place is computed without "
+      "A program's thread-local block fills its alignment, so that the slot's offset needs no "
       "rounding",
-      "no document: a reader does not round",
-      "align no thread-local variable beyond 8 bytes, or fill the block up", "context-reader"},
+      "no specification: a reader does not round",
+      "align no thread-local variable beyond 8 bytes, or pad the block", "context-reader"},
      no_gap},
 };
 

@@ -18,7 +18,7 @@ namespace {
 constexpr std::uint32_t ebpf_profiler_bytes = 64 * 1024;
 
 Answer none() {
-  return does_not_apply("there is no context that could be read");
+  return does_not_apply("the process has no readable context");
 }
 
 std::size_t valid_headers(const ContextSubject& subject) {
@@ -40,7 +40,7 @@ Answer published(const ContextSubject& subject) {
   if (one == nullptr || !one->header) one = unknown_version(subject);
   if (one != nullptr)
     return holds(fmt::format("{} at {}", one->mapping.name, hex(one->mapping.start)));
-  if (subject.candidates.empty()) return fails("there is no mapping called OTEL_CTX");
+  if (subject.candidates.empty()) return fails("no mapping has the name OTEL_CTX");
   return fails(subject.candidates.front().header.error().message);
 }
 
@@ -61,7 +61,7 @@ Answer stamped(const ContextSubject& subject) {
   const bool was_read = subject.state && !subject.problem;
   if ((one->header->stamp == 0 && !was_read) ||
       (subject.problem && subject.problem->code == ErrorCode::interrupted))
-    return fails("it is being updated, all the time that it was looked at");
+    return fails("an update was in progress during the whole observation");
   return holds(fmt::format("{} ns", one->header->stamp));
 }
 
@@ -98,8 +98,8 @@ Answer single(const ContextSubject& subject) {
 Answer not_forked(const ContextSubject& subject) {
   const ContextCandidate* one = subject.chosen();
   if (one == nullptr || !one->header) return none();
-  if (!one->forked) return undecided("this kernel does not tell what a fork copies");
-  return *one->forked ? fails("a child made by fork gets a copy, and shows it as its own")
+  if (!one->forked) return undecided("this kernel does not report what a fork copies");
+  return *one->forked ? fails("a child made by fork gets a copy, and publishes it as its own")
                       : holds("a fork does not copy it");
 }
 
@@ -120,15 +120,15 @@ Answer stamp_clock(const ContextSubject& subject) {
   if (!subject.state || subject.state->context.published_at_ns == 0) return none();
   const std::uint64_t stamp = subject.state->context.published_at_ns;
   return stamp <= subject.seen_ns ? holds(fmt::format("{} ns since boot", stamp))
-                                  : fails(fmt::format("{} ns is later than now since boot", stamp));
+                                  : fails(fmt::format("{} ns is in the future", stamp));
 }
 
 Answer restamped(const ContextSubject& subject) {
   if (!subject.state) return none();
   if (!subject.unstamped_change.empty())
-    return fails("its content changed, and its stamp did not: " + subject.unstamped_change);
+    return fails("its content changed without a new timestamp: " + subject.unstamped_change);
   if (subject.updates == 0)
-    return does_not_apply(fmt::format("no update was seen in {} looks", subject.looks));
+    return does_not_apply(fmt::format("no update was seen in {} readings", subject.looks));
   return holds(fmt::format("{} updates", subject.updates));
 }
 
@@ -180,7 +180,7 @@ Answer keys_unique(const ContextSubject& subject) {
 Answer service_name(const ContextSubject& subject) {
   if (!subject.state) return none();
   const std::string* name = format::find_text(subject.state->context.resource, "service.name");
-  if (name == nullptr) return fails("the resource has no service.name that is text");
+  if (name == nullptr) return fails("the resource has no service.name of type text");
   return name->empty() ? fails("service.name is empty")
                        : holds(subject.shown("service.name", *name));
 }
@@ -216,7 +216,7 @@ Answer conventional_types(const ContextSubject& subject) {
     if (known->second ? number : text)
       attributes.good();
     else
-      attributes.bad(fmt::format("{} is no {}", one.key, known->second ? "integer" : "text"));
+      attributes.bad(fmt::format("{} is not {}", one.key, known->second ? "integer" : "text"));
   });
   return attributes.answer();
 }
@@ -236,15 +236,16 @@ constexpr std::string_view ebpf_profiler = "OpenTelemetry eBPF profiler";
 
 constexpr Rule<ContextSubject> process_context_table[] = {
     {{"otep-4719.published", otep_4719, required,
-      "The process has a mapping called OTEL_CTX, readable and not executable, with the signature",
+      "The process has a mapping named OTEL_CTX, readable and not executable, with the signature",
       "OTEP-4719: Publication", "publish it: vitrine::context::publish, or an OpenTelemetry SDK",
       every_reader},
      published},
     {{"otep-4719.version", otep_4719, required, "The header's version is 2", "OTEP-4719: Header",
       "use a publisher of 2026 or later", every_reader},
      version},
-    {{"otep-4719.stamp", otep_4719, required, "The header is stamped: no update stays unfinished",
-      "OTEP-4719: Updating", "write the stamp last, also when the update fails", every_reader},
+    {{"otep-4719.stamp", otep_4719, required,
+      "The header has a timestamp: no update stays unfinished", "OTEP-4719: Updating",
+      "write the timestamp last, even if the update fails", every_reader},
      stamped},
     {{"otep-4719.payload", otep_4719, required, "The payload is readable, and valid protobuf",
       "OTEP-4719: Payload", "free an old payload after the new header is complete", every_reader},
@@ -255,43 +256,45 @@ constexpr Rule<ContextSubject> process_context_table[] = {
       ebpf_profiler},
      wrapped},
     {{"otep-4719.payload-size", otep_4719, advised, "The payload has at most 64 KiB",
-      "no document: a reader takes no more", "leave large attributes out", ebpf_profiler},
+      "no specification: a limit of a reader", "omit large attributes", ebpf_profiler},
      payload_size},
     {{"otep-4719.single", otep_4719, required, "The process has one context",
       "OTEP-4719: Publication", "publish from one place: one library, once",
-      "all: which one they read is chance"},
+      "all readers: the chosen context is unspecified"},
      single},
     {{"otep-4719.not-forked", otep_4719, required,
       "A fork does not copy the mapping (MADV_DONTFORK)", "OTEP-4719: Forks",
-      "madvise(MADV_DONTFORK) the mapping before it is called OTEL_CTX",
-      "all: they take the copy for the child's"},
+      "call madvise(MADV_DONTFORK) before naming the mapping OTEL_CTX",
+      "all readers: they attribute the copy to the child"},
      not_forked},
     {{"otep-4719.own", otep_4719, required, "The context is the process's own, not its parent's",
       "OTEP-4719: Forks",
-      "publish anew in the child (pthread_atfork), and MADV_DONTFORK in the parent",
-      "all: they take it for the child's"},
+      "publish again in the child (pthread_atfork), and set MADV_DONTFORK in the parent",
+      "all readers: they attribute it to the child"},
      own},
-    {{"otep-4719.clock", otep_4719, advised, "The stamp is of CLOCK_BOOTTIME", "OTEP-4719: Header",
-      "take the stamp from CLOCK_BOOTTIME", ""},
+    {{"otep-4719.clock", otep_4719, advised, "The timestamp is from CLOCK_BOOTTIME",
+      "OTEP-4719: Header", "take the timestamp from CLOCK_BOOTTIME", ""},
      stamp_clock},
-    {{"otep-4719.restamped", otep_4719, required, "Each update has another stamp",
-      "OTEP-4719: Updating", "write max(now, old stamp + 1)", "all: they keep the old content"},
+    {{"otep-4719.restamped", otep_4719, required, "Each update has a new timestamp",
+      "OTEP-4719: Updating", "write max(now, old timestamp + 1)",
+      "all readers: they keep the old content"},
      restamped},
     {{"otep-4719.utf8", otep_4719, required, "All keys and text values are valid UTF-8",
-      "protobuf: string", "cut text between characters, or use bytes", every_reader},
+      "protobuf: string", "truncate text between characters, or use bytes", every_reader},
      utf8},
-    {{"otep-4719.keys-unique", otep_4719, required, "No key is empty, or there twice",
+    {{"otep-4719.keys-unique", otep_4719, required, "No key is empty or repeated",
       "OpenTelemetry specification, Attribute collections", "set each key once", ""},
      keys_unique},
     {{"otep-4719.service-name", otep_4719, required, "The resource has a service.name",
       "OpenTelemetry semantic conventions, service", "set service.name", ""},
      service_name},
     {{"otep-4719.conventions", otep_4719, required,
-      "Attributes of the conventions have their types", "OpenTelemetry semantic conventions",
-      "publish text as text, ids of processes as integers", ""},
+      "Attributes of the semantic conventions have their types",
+      "OpenTelemetry semantic conventions", "publish text as text, and process IDs as integers",
+      ""},
      conventional_types},
-    {{"otep-4719.pid", otep_4719, required, "process.pid, where it is told, is the process's",
-      "OpenTelemetry semantic conventions, process", "publish anew after fork", ""},
+    {{"otep-4719.pid", otep_4719, required, "process.pid, if present, is the ID of the process",
+      "OpenTelemetry semantic conventions, process", "publish again after fork", ""},
      pid_right},
 };
 

@@ -32,10 +32,10 @@ Answer in_force(const ProcessSubject& subject, Profiles profiles) {
   }
   if (readings == 0 && unproven == 0) return does_not_apply("no thread could be read");
   const auto text =
-      fmt::format("{} of {} readings, {} more could not be proven", labelled, readings, unproven);
+      fmt::format("{} of {} readings; {} more could not be proven", labelled, readings, unproven);
   return labelled != 0
              ? holds(text)
-             : undecided(text, "check while the program works, or for a longer --duration");
+             : undecided(text, "check while the program works, or with a longer --duration");
 }
 
 Answer labels_located(const ProcessSubject& subject) {
@@ -56,21 +56,20 @@ Answer records_in_force(const ProcessSubject& subject) {
 
 constexpr Rule<ProcessSubject> process_table[] = {
     {{"labels.located", labels_profiles, required,
-      "The slot's place in each thread can be found in the running process",
-      "custom-labels-v1.md: Exposed symbols", "see the rules about the file that defines it",
-      "all"},
+      "The slot can be located in each thread of the running process",
+      "custom-labels-v1.md: Exposed symbols", "see the rules for the file that defines it", "all"},
      labels_located},
     {{"labels.in-force", labels_profiles, Weight::advised,
-      "Threads had labels in force while they were looked at", "custom-labels-v1.md",
+      "Threads had labels in force during the observation", "custom-labels-v1.md",
       "put labels in force around work", ""},
      labels_in_force},
     {{"otep-4947.located", otep_4947, required,
-      "The slot's place in each thread can be found in the running process",
+      "The slot can be located in each thread of the running process",
       "OTEP-4947: TLS access models that readers support",
-      "see the rules about the file that defines it", "all"},
+      "see the rules for the file that defines it", "all"},
      records_located},
     {{"otep-4947.in-force", otep_4947, Weight::advised,
-      "Threads had a record in force while they were looked at", "OTEP-4947",
+      "Threads had a record in force during the observation", "OTEP-4947",
       "put a record in force around work", ""},
      records_in_force},
 };

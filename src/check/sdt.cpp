@@ -63,9 +63,9 @@ SemaphoreFault fault_of(const FileSubject& subject, const SdtSite& one) {
 Answer notes_kept(const FileSubject& subject) {
   if (subject.sdt.notes != 0) return holds(fmt::format("{} notes", subject.sdt.notes));
   if (!subject.sdt.base_section && !subject.sdt.semaphore_section && subject.sdt.sections.empty())
-    return fails("there are no notes, nor anything else of probes",
-                 "fire probes by <sys/sdt.h> or <vitrine/sdt.h>, in code that is linked in");
-  return fails("there are sections of probes, but no notes: they have been stripped");
+    return fails("the file has no notes, and nothing else of probes",
+                 "fire probes with <sys/sdt.h> or <vitrine/sdt.h>, in code that is linked in");
+  return fails("the file has sections of probes, but no notes: they have been stripped");
 }
 
 Answer section_shape(const FileSubject& subject) {
@@ -81,24 +81,24 @@ Answer section_shape(const FileSubject& subject) {
 }
 
 Answer notes_decode(const FileSubject& subject) {
-  if (subject.sdt.sections.empty()) return does_not_apply("there are no notes");
+  if (subject.sdt.sections.empty()) return does_not_apply("the file has no notes");
   const auto& problems = subject.sdt.problems;
   if (problems.empty()) return holds(fmt::format("{} notes", subject.sdt.notes));
-  return fails(fmt::format("{} are wrong; the first: {}", problems.size(), problems.front()));
+  return fails(fmt::format("{} are invalid; the first: {}", problems.size(), problems.front()));
 }
 
 Answer base_kept(const FileSubject& subject) {
-  if (subject.sdt.sites.empty()) return does_not_apply("there are no sites");
-  if (!subject.sdt.base_section) return fails("there is no section .stapsdt.base");
+  if (subject.sdt.sites.empty()) return does_not_apply("the file has no sites");
+  if (!subject.sdt.base_section) return fails("the file has no section .stapsdt.base");
   return of_sites(subject, [](const SdtSite& one) {
     return one.base == 0 ? std::optional<std::string>("its note's base is 0") : std::nullopt;
   });
 }
 
 Answer no_tombstones(const FileSubject& subject) {
-  if (subject.sdt.notes == 0) return does_not_apply("there are no notes");
+  if (subject.sdt.notes == 0) return does_not_apply("the file has no notes");
   if (subject.sdt.tombstones == 0) return holds(fmt::format("{} notes", subject.sdt.notes));
-  return fails(fmt::format("{} of {} notes are of code that the linker left out",
+  return fails(fmt::format("{} of {} notes belong to code that the linker dropped",
                            subject.sdt.tombstones, subject.sdt.notes));
 }
 
@@ -112,7 +112,7 @@ Answer site_executable(const FileSubject& subject) {
 Answer site_nop(const FileSubject& subject) {
   const Machine machine = machine_of(subject.elf.machine);
   if (machine != Machine::x86_64 && machine != Machine::i386 && machine != Machine::aarch64)
-    return undecided("the instructions of this processor are not known");
+    return undecided("the instructions of this processor are unknown");
   return of_sites(subject, [&](const SdtSite& one) -> std::optional<std::string> {
     if (!one.site.file_offset) return std::nullopt;  // as another rule says
     const auto plan = bpf::plan_site(one.code, machine, bpf::NopClass::plain, false);
@@ -154,7 +154,7 @@ Answer semaphore_even(const FileSubject& subject) {
 // Exported from a library, the program's semaphore of the same name takes its place: what the
 // library's code asks is then not what its note names.
 Answer semaphore_hidden(const FileSubject& subject) {
-  if (subject.program) return does_not_apply("nothing takes the place of a program's own symbols");
+  if (subject.program) return does_not_apply("no other symbol replaces a program's own symbols");
   return of_semaphores(subject, [&](const SdtSite& one) {
     return std::ranges::binary_search(subject.sdt.exported, one.site.semaphore);
   });
@@ -196,7 +196,7 @@ Answer sites_unique(const FileSubject& subject) {
   std::set<std::tuple<std::string_view, std::string_view, Address>> seen;
   return of_sites(subject, [&](const SdtSite& one) {
     const bool is_new = seen.emplace(one.provider, one.name, one.site.address).second;
-    return is_new ? std::nullopt : std::optional<std::string>("announced twice");
+    return is_new ? std::nullopt : std::optional<std::string>("listed twice");
   });
 }
 
@@ -222,37 +222,38 @@ constexpr Rule<FileSubject> sdt_table[] = {
     {{"sdt.notes-kept", sdt, required, "The file has the notes of its probes", notes,
       "strip with GNU strip, or llvm-strip --keep-section=.note.stapsdt", every_reader},
      notes_kept},
-    {{"sdt.section", sdt, required, ".note.stapsdt is a section of notes that is not loaded", notes,
+    {{"sdt.section", sdt, required, ".note.stapsdt is a note section that is not loaded", notes,
       "use the macros of <sys/sdt.h> or <vitrine/sdt.h>", every_reader},
      section_shape},
     {{"sdt.notes-decode", sdt, required, "Every note can be decoded", notes,
       "use the macros of <sys/sdt.h> or <vitrine/sdt.h>", every_reader},
      notes_decode},
     {{"sdt.base", sdt, required,
-      ".stapsdt.base is in the file, and every note names it: tools adjust addresses by it",
+      ".stapsdt.base is in the file, and every note refers to it: tools adjust addresses by it",
       "SystemTap, UserSpaceProbeImplementation: .stapsdt.base",
       "keep it from --gc-sections: <vitrine/sdt.h> does (SHF_GNU_RETAIN)", "gdb; perf"},
      base_kept},
-    {{"sdt.no-tombstones", sdt, advised, "No note is of code that the linker has left out", notes,
+    {{"sdt.no-tombstones", sdt, advised, "No note belongs to code that the linker dropped", notes,
       "link with ld.bfd, or without --gc-sections", "libbpf"},
      no_tombstones},
-    {{"sdt.site-executable", sdt, required, "Every site is in an executable segment, in the file",
-      notes, "do not change segments after linking (objcopy, packers)", every_reader},
+    {{"sdt.site-executable", sdt, required,
+      "Every site is in an executable segment, and in the file", notes,
+      "do not change segments after linking (objcopy, packers)", every_reader},
      site_executable},
     {{"sdt.site-nop", sdt, required, "Every site is a nop, which uprobes emulate", notes,
-      "use the macros of <sys/sdt.h> or <vitrine/sdt.h>", "all: they would change the program"},
+      "use the macros of <sys/sdt.h> or <vitrine/sdt.h>",
+      "all readers: they would change the program"},
      site_nop},
     {{"sdt.site-safe", sdt, advised,
-      "No site is itself a 5-byte nop, of which Linux 6.18 makes an unsafe call",
+      "No site is itself a 5-byte nop, which Linux 6.18 turns into an unsafe call",
       "Linux 6.18, uprobes", "use a 1-byte nop, as <sys/sdt.h> and <vitrine/sdt.h> do",
       "libbpf, bpftrace, perf on Linux 6.18"},
      site_safe},
-    {{"sdt.sites-unique", sdt, advised, "No site is announced twice by one name", notes,
+    {{"sdt.sites-unique", sdt, advised, "No site is listed twice by one name", notes,
       "link each object once", "bcc, bpftrace: they count its fires twice"},
      sites_unique},
-    {{"sdt.semaphore-writable", sdt, required,
-      "Every semaphore is in writable memory that stays so", uprobes,
-      "define it in a writable section (.probes), not const", every_reader},
+    {{"sdt.semaphore-writable", sdt, required, "Every semaphore is in memory that stays writable",
+      uprobes, "define it in a writable section (.probes), not const", every_reader},
      semaphore_writable},
     {{"sdt.semaphore-in-file", sdt, required, "Every semaphore has bytes in the file: not .bss",
       uprobes, "define it with __attribute__((section(\".probes\")))", every_reader},
@@ -261,15 +262,15 @@ constexpr Rule<FileSubject> sdt_table[] = {
       "define it as unsigned short", every_reader},
      semaphore_even},
     {{"sdt.semaphore-hidden", sdt, required, "No semaphore of a library is exported",
-      "ELF, symbol preemption: the program's own of that name takes its place",
+      "ELF, symbol preemption: a symbol of the program with the same name replaces it",
       "define it with __attribute__((visibility(\"hidden\")))", every_reader},
      semaphore_hidden},
-    {{"sdt.arguments-parse", sdt, required, "Every argument is one that compilers print",
+    {{"sdt.arguments-parse", sdt, required, "Every argument has a form that compilers print",
       "SystemTap, UserSpaceProbeImplementation: arguments",
       "use the macros of <sys/sdt.h> or <vitrine/sdt.h>", every_reader},
      arguments_parse},
     {{"sdt.arguments-resolve", sdt, advised,
-      "Every argument can be had: no symbol in it that has no address",
+      "Every argument can be evaluated: each symbol in it has an address",
       "SystemTap, UserSpaceProbeImplementation: arguments",
       "pass a copy in a register: STAP_SDT_ARG_CONSTRAINT=nr", "libbpf, bpftrace, bcc: the probe"},
      arguments_resolve},
@@ -277,8 +278,8 @@ constexpr Rule<FileSubject> sdt_table[] = {
       "libbpf, BPF_USDT_MAX_ARG_CNT", "pass a pointer to the rest", "libbpf, bpftrace, bcc"},
      argument_count},
     {{"sdt.names", sdt, advised,
-      "Providers and probes have names of letters, digits, _, -, . and + alone", notes,
-      "give the macro plain words: no quotes", "bpftrace, perf: cannot name it"},
+      "Provider and probe names consist of letters, digits, _, -, . and +", notes,
+      "pass plain words to the macro: no quotes", "bpftrace, perf: cannot name it"},
      names_plain},
 };
 

@@ -51,12 +51,12 @@ Answer slot_exported(const FileSubject& subject, const SlotFacts& slot) {
   if (slot.exported) return holds(fmt::format("{} is in .dynsym", slot.name));
   if (slot.inside)
     return fails(
-        fmt::format("{} is in .symtab alone, {}: strip takes it, and most readers do not "
-                    "look there",
-                    slot.name,
-                    labels.exports ? fmt::format("{} and {}", binding_name(slot.inside->binding),
-                                                 visibility_name(slot.inside->visibility))
-                                   : "for the program is static"),
+        fmt::format(
+            "{} is in .symtab only, {}: strip removes it, and most readers do not search there",
+            slot.name,
+            labels.exports ? fmt::format("{} and {}", binding_name(slot.inside->binding),
+                                         visibility_name(slot.inside->visibility))
+                           : "for the program is static"),
         labels.exports
             ? fmt::format("give it default visibility, and link with "
                           "-Wl,--export-dynamic-symbol={}",
@@ -64,19 +64,20 @@ Answer slot_exported(const FileSubject& subject, const SlotFacts& slot) {
             : fmt::format("link it -static-pie with -Wl,--export-dynamic-symbol={}", slot.name));
   if (!labels.broken.empty()) return undecided(labels.broken);
   if (subject.nameless())
-    return fails("it is static and stripped: it has no table of symbols in which one could look",
-                 fmt::format("link it -static-pie with -Wl,--export-dynamic-symbol={}: strip then "
-                             "leaves that",
-                             slot.name));
-  return fails(fmt::format("{} is nowhere in it", slot.name));
+    return fails(
+        "it is static and stripped: it has no symbol table",
+        fmt::format(
+            "link it -static-pie with -Wl,--export-dynamic-symbol={}: strip keeps that symbol",
+            slot.name));
+  return fails(fmt::format("the file does not define {}", slot.name));
 }
 
 Answer slot_thread_local(const FileSubject&, const SlotFacts& slot) {
   const elf::Symbol* symbol = slot.any();
-  if (symbol == nullptr) return does_not_apply("there is no slot");
+  if (symbol == nullptr) return does_not_apply("the file has no slot");
   if (symbol->type != STT_TLS)
     return fails(
-        fmt::format("{} is no thread-local variable (symbol type {})", slot.name, symbol->type),
+        fmt::format("{} is not a thread-local variable (symbol type {})", slot.name, symbol->type),
         "declare it __thread or thread_local");
   if (symbol->size != slot.bytes)
     return fails(fmt::format("{} has {} bytes, not {}", slot.name, symbol->size, slot.bytes));

@@ -29,13 +29,13 @@ Answer record_reachable(const FileSubject& subject) {
   if (!slot.exported) return does_not_apply("it is not exported");
   if (!slot.accesses.empty()) return holds(fmt::format("it is reached by {}", access_names(slot)));
   if (subject.program) return holds("it is at a fixed offset from the thread pointer (LE)");
-  return fails("no relocation leads to it: no code of the library uses it");
+  return fails("no relocation refers to it: no code of the library uses it");
 }
 
 Answer record_descriptor(const FileSubject& subject) {
   const SlotFacts& slot = slot_of(subject);
   if (!slot.exported) return does_not_apply("it is not exported");
-  if (subject.program) return does_not_apply("it is a program's own");
+  if (subject.program) return does_not_apply("it belongs to a program");
   if (!slot.accesses.empty() && slot.accesses.front() == Access::descriptor)
     return holds("it is reached by TLSDESC");
   return fails(fmt::format("it is reached by {}", access_names(slot)));
@@ -48,7 +48,7 @@ constexpr Rule<FileSubject> thread_context_table[] = {
      record_exported},
     {{"otep-4947.slot-thread-local", otep_4947, required,
       "The slot is a thread-local pointer of 8 bytes", "OTEP-4947: TLS symbol",
-      "declare it as the document does", "all"},
+      "declare it as the specification does", "all"},
      record_thread_local_slot},
     {{"otep-4947.slot-visible", otep_4947, required,
       "The slot is bound globally or weakly, with default or protected visibility",
@@ -61,7 +61,7 @@ constexpr Rule<FileSubject> thread_context_table[] = {
      record_reachable},
     {{"otep-4947.tlsdesc", otep_4947, Weight::advised,
       "A library's slot is reached through TLS descriptors (TLSDESC)",
-      "no document: readers look for nothing else",
+      "no specification: readers look for nothing else",
       "compile with -ftls-model=global-dynamic and -mtls-dialect=gnu2 (x86-64) or desc (aarch64)",
       "context-reader (without --tolerate-gd-tls), OpenTelemetry eBPF profiler"},
      record_descriptor},

@@ -10,7 +10,7 @@ namespace vitrine::cli {
 inline std::string at_least_one(const std::string& text) {
   const bool whole = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
   if (whole && text.find_first_not_of('0') != std::string::npos) return {};
-  return "a whole number from 1 on, not '" + text + "'";
+  return "expected a positive integer, not '" + text + "'";
 }
 
 }  // namespace vitrine::cli

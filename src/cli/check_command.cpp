@@ -23,48 +23,45 @@ namespace {
 class CheckCommand : public Command {
  public:
   Manual manual() const override {
-    return {
-        "check",
-        "check that files and processes publish as readers need it",
-        {"Asks of each file, or of all that a process has loaded and of what its threads have on "
-         "display while it is looked at, the rules of the formats that it publishes: custom labels "
-         "version 0 and 1, the OpenTelemetry thread context (OTEP-4947) and process context "
-         "(OTEP-4719), static probes of SystemTap's kind (sdt) and of DTrace's (dof). Nothing is "
-         "stopped, and nothing is changed.",
-         "A rule that a document demands fails the check: the exit code is then 1. What no "
-         "document "
-         "demands, but a known reader needs, is advice; --strict makes failures of it. Of a rule "
-         "that does not hold it is told what was seen, what to do, and which readers fail.",
-         "Without --profile everything is checked that is published, or seems to be meant to be: a "
-         "slot that is not exported, probes whose notes have been stripped. With --profile, what "
-         "is "
-         "named is checked even where there is no trace of it. To find nothing to check is a "
-         "failure."},
-        {{"vitrine check ./libcustomlabels.so", "the rules for the file that do not hold"},
-         {"vitrine check --profile sdt /usr/bin/stap", "its probes alone"},
-         {"vitrine check 4242 --duration 10s",
-          "a process: its files, and ten seconds of its labels"},
-         {"vitrine check --sarif build/*.so > check.sarif", "for a CI system"},
-         {"vitrine check --list", "every rule"}},
-        {"probes", "labels", "context", "doctor"}};
+    return {"check",
+            "check that files and processes publish what readers need",
+            {"Checks each file, or all files that a process has loaded and the labels and process "
+             "context that it publishes while vitrine observes it, against the rules of the "
+             "published formats: custom labels version 0 and 1, the OpenTelemetry thread context "
+             "(OTEP-4947) and process context (OTEP-4719), and static probes of SystemTap (sdt) "
+             "and DTrace (dof). Stops no thread and changes nothing.",
+             "A rule that a specification requires fails the check: the exit code is then 1. A "
+             "rule that no specification requires, but a known reader does, is advice; --strict "
+             "turns advice into failures. Each failed rule reports what was found, the remedy, and "
+             "the readers affected.",
+             "Without --profile, every format is checked that is published or that was probably "
+             "intended: for example a slot that is not exported, or probes whose notes have been "
+             "stripped. With --profile, the named format is checked even if there is no trace of "
+             "it. Finding nothing to check is a failure."},
+            {{"vitrine check ./libcustomlabels.so", "the rules that the file breaks"},
+             {"vitrine check --profile sdt /usr/bin/stap", "its probes only"},
+             {"vitrine check 4242 --duration 10s",
+              "a process: its files, and its labels over ten seconds"},
+             {"vitrine check --sarif build/*.so > check.sarif", "for a CI system"},
+             {"vitrine check --list", "every rule"}},
+            {"probes", "labels", "context", "doctor"}};
   }
 
   void define(CLI::App& app) override {
-    app.add_option("TARGET", words_, "Files, and ids of processes")->option_text("...");
+    app.add_option("TARGET", words_, "Files and process IDs")->option_text("...");
     app.add_option("--profile", profiles_,
-                   "What to check (several: with commas; what is published)")
+                   "Formats to check, separated by commas (the published ones)")
         ->delimiter(',')
         ->allow_extra_args(false)  // what follows is a target
         ->option_text("custom-labels-v0|custom-labels-v1|otep-4947|otep-4719|sdt|dof|all");
-    app.add_option("--duration", duration_, "How long to look at a process (2s)")
-        ->option_text("TIME");
-    app.add_flag("--strict", strict_, "Advice that is not followed fails, too");
-    app.add_flag("--verbose", verbose_, "Show rules that hold, and that do not apply");
+    app.add_option("--duration", duration_, "Time to observe a process (2s)")->option_text("TIME");
+    app.add_flag("--strict", strict_, "Treat advice as failures");
+    app.add_flag("--verbose", verbose_, "Also show rules that hold and rules that do not apply");
     redact_.define(app, "labels and attributes");
-    app.add_flag("--json", json_, "One JSON object a rule and subject, one a line");
-    app.add_flag("--sarif", sarif_, "One SARIF 2.1.0 log");
-    app.add_flag("--list", list_, "List all rules; checks nothing");
-    app.add_flag("--markdown", markdown_, "With --list: as a table for documents")->group("");
+    app.add_flag("--json", json_, "Print NDJSON: one object for each rule and subject");
+    app.add_flag("--sarif", sarif_, "Print one SARIF 2.1.0 log");
+    app.add_flag("--list", list_, "List all rules and check nothing");
+    app.add_flag("--markdown", markdown_, "With --list: print a table for documents")->group("");
   }
 
   Needs needs() const override { return needs_of_bpf(); }
@@ -80,17 +77,17 @@ class CheckCommand : public Command {
   int run() override {
     if (list_) return list();
     if (json_ && sarif_)
-      return report({ErrorCode::usage, "--json and --sarif are two outputs: choose one", {}});
+      return report({ErrorCode::usage, "--json and --sarif exclude each other", {}});
     if (words_.empty())
-      return report({ErrorCode::usage, "no process or file is given",
-                     "for example: vitrine check ./libcustomlabels.so"});
+      return report({ErrorCode::usage, "missing argument: no process or file",
+                     "give one, for example: vitrine check ./libcustomlabels.so"});
     auto options = options_given();
     if (!options) return report(options.error());
     auto targets = parse_targets(words_);
     if (!targets) return report(targets.error());
     if (!targets->patterns.empty())
-      return report({ErrorCode::usage, "patterns of probes mean nothing here",
-                     "give files, and ids of processes"});
+      return report({ErrorCode::usage, "unexpected argument: check takes no probe patterns",
+                     "give files and process IDs"});
     catch_interrupts();
     for (const ProbeTarget& target : targets->targets)
       if (!interrupted() && !check(target, *options)) return exit_done;  // nobody reads any more
@@ -121,7 +118,7 @@ class CheckCommand : public Command {
       if (known == std::ranges::end(check::all_profiles))
         return fail(
             ErrorCode::usage, fmt::format("{}: no such profile", name),
-            fmt::format("there are {}, and all", fmt::join(check::every_profile.names(), ", ")));
+            fmt::format("profiles are {}, and all", fmt::join(check::every_profile.names(), ", ")));
       options.claimed.add(*known);
     }
     options.profiles = options.claimed;
@@ -150,10 +147,10 @@ class CheckCommand : public Command {
       return std::ranges::all_of(done->findings, [&](const check::Finding& one) {
         return print_json(to_json(*done, one));
       });
-    const std::string text = done->findings.empty()
-                                 ? fmt::format("{}: nothing is published here that vitrine knows\n",
-                                               printable(done->target))
-                                 : check_text(*done, strict_, verbose_, Style::of_stdout());
+    const std::string text =
+        done->findings.empty()
+            ? fmt::format("{}: publishes nothing that vitrine knows\n", printable(done->target))
+            : check_text(*done, strict_, verbose_, Style::of_stdout());
     return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
   }
 
@@ -164,10 +161,9 @@ class CheckCommand : public Command {
     if (interrupted()) return exit_interrupted;
     if (status_ != exit_done) return status_;
     if (!something_)
-      return report(
-          {ErrorCode::failed, "there was nothing to check",
-           "looked for label slots, probes and a process context. Say what should be there "
-           "with --profile to learn what is missing"});
+      return report({ErrorCode::failed, "nothing to check",
+                     "vitrine looked for label slots, probes and a process context; use --profile "
+                     "to see which parts of a format are missing"});
     return failed_ ? exit_failed : exit_done;
   }
 

@@ -66,11 +66,11 @@ std::string finding_text(const Finding& finding, bool strict, bool verbose, cons
   std::string out =
       fmt::format("  {} {}\n", verdict_word(finding, strict, style), style.bold(finding.rule->id));
   if (urgency <= 2 || verbose) out += wrapped(finding.rule->text);
-  out += wrapped("seen: " + printable(finding.answer.seen));
+  out += wrapped("found: " + printable(finding.answer.seen));
   if (urgency > 2) return out;
   if (!finding.answer.remedy.empty()) out += wrapped("remedy: " + printable(finding.answer.remedy));
   if (finding.fails() && !finding.rule->readers.empty())
-    out += wrapped(fmt::format("readers that fail: {}", finding.rule->readers));
+    out += wrapped(fmt::format("readers affected: {}", finding.rule->readers));
   return out;
 }
 
@@ -87,8 +87,7 @@ std::string summary(const check::Report& report, bool strict, const Style& style
     text += fmt::format(", {}", plural(counts.advised, "piece of advice", "pieces of advice"));
   if (counts.undecided != 0) text += fmt::format(", {} undecided", counts.undecided);
   if (report.checked.empty())
-    return fmt::format("{}: nothing is published here that can be seen\n",
-                       style.bold(printable(report.target)));
+    return fmt::format("{}: publishes nothing\n", style.bold(printable(report.target)));
   return fmt::format("{}: {}; {} hold ({})\n", style.bold(printable(report.target)), text,
                      counts.held, fmt::join(report.checked.names(), ", "));
 }
@@ -163,8 +162,8 @@ std::string rules_text(const Style& style) {
 
 std::string rules_markdown() {
   std::string out =
-      "| rule | what is to be | source | who fails otherwise | remedy |\n"
-      "| --- | --- | --- | --- | --- |\n";
+      "| rule | requirement | source | readers affected | remedy |\n| --- | --- | --- | --- | --- "
+      "|\n";
   for (const Requirement* rule : check::all_requirements())
     out += fmt::format("| `{}`{} | {} | {} | {} | {} |\n", rule->id,
                        rule->weight == check::Weight::required ? "" : " (advice)", cell(rule->text),

@@ -48,9 +48,8 @@ Result<void> filter(confine::SystemCalls calls) {
   if (filter.install(confine::Filter::Scope::process)) return {};
   // A kernel without filters: what was given up before holds all the same.
   if (errno == ENOSYS || errno == EINVAL) return {};
-  return fail(ErrorCode::failed,
-              std::string("cannot filter our system calls: ") + std::strerror(errno),
-              "VITRINE_SECCOMP=off goes without");
+  return fail(ErrorCode::failed, std::string("cannot filter system calls: ") + std::strerror(errno),
+              "set VITRINE_SECCOMP=off to run without the filter");
 }
 
 Result<void> keep(Capabilities now, Capabilities later) {

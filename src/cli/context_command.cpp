@@ -52,9 +52,9 @@ std::string describe(const observe::ContextState& state, const Style& style) {
 
 Error nothing_published(int pid) {
   return {ErrorCode::failed, fmt::format("process {} publishes no process context", pid),
-          "looked for a mapping named OTEL_CTX ([anon_shmem:OTEL_CTX], [anon:OTEL_CTX], "
-          "/memfd:OTEL_CTX). Likely causes: no library in it publishes one, it has not done so "
-          "yet, or it is a forked child that has not published anew"};
+          "vitrine looked for a mapping named OTEL_CTX ([anon_shmem:OTEL_CTX], [anon:OTEL_CTX], "
+          "/memfd:OTEL_CTX); likely causes: no library in the process publishes a context, the "
+          "process has not published it yet, or it is a forked child that has not published again"};
 }
 
 class ContextCommand : public Command {
@@ -62,28 +62,25 @@ class ContextCommand : public Command {
   Manual manual() const override {
     return {"context",
             "read the process context of a process",
-            {"Shows the resource attributes (service.name and the like) and the extra attributes "
-             "that a process has published as OTEP-4719 says. Nothing is stopped, and nothing is "
-             "needed from the process.",
-             "With --watch, what changes is shown when it changes."},
+            {"Shows the resource attributes (such as service.name) and the extra attributes that a "
+             "process has published according to OTEP-4719. Stops no thread and needs no "
+             "cooperation from the process.",
+             "With --watch, prints each update."},
             {{"vitrine context 4242", "the context of process 4242"},
              {"vitrine context 4242 --json", "the same as one JSON object"},
-             {"vitrine context 4242 --watch=1s --json", "one JSON object at each update"}},
+             {"vitrine context 4242 --watch=1s --json", "one JSON object for each update"}},
             {"ps", "labels"}};
   }
 
   void define(CLI::App& app) override {
-    app.add_option("PID", pid_, "The process to read")
-        ->required()
-        ->check(at_least_one)
-        ->option_text(" ");
+    app.add_option("PID", pid_, "Process ID")->required()->check(at_least_one)->option_text(" ");
     app.add_option("--watch", watch_,
-                   "Look again each INTERVAL (1s when not given) and show each update")
+                   "Read again every INTERVAL (1s if omitted) and show each update")
         ->option_text("[=INTERVAL]");
-    app.add_option("--duration", duration_, "Stop after this long: 500ms, 10s, 2m")
+    app.add_option("--duration", duration_, "Stop after this time: 500ms, 10s, 2m")
         ->option_text("TIME");
     redact_.define(app, "attributes");
-    app.add_flag("--json", json_, "One JSON object a context, one a line");
+    app.add_flag("--json", json_, "Print NDJSON: one object for each context");
   }
 
   Needs needs() const override { return needs_of_reading(); }
@@ -149,7 +146,7 @@ class ContextCommand : public Command {
   bool show(observe::ContextState state) const {
     state.context = format::redacted(std::move(state.context), redaction_);
     for (const std::string& text : state.notes) note(text);
-    if (!state.stale.empty()) note("shown is the last good reading: " + state.stale);
+    if (!state.stale.empty()) note("showing the last good reading: " + state.stale);
     if (json_) return print_json(to_json(pid_, state));
     const std::string text = describe(state, Style::of_stdout());
     return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;

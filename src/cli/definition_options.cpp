@@ -7,8 +7,8 @@
 namespace vitrine::cli {
 
 void DefinitionOptions::define(CLI::App& app) {
-  app.add_option("-s", path, "The provider's definition")->required()->option_text("FILE.d");
-  app.add_flag("-C", preprocess, "Run the C preprocessor (cpp) over it first");
+  app.add_option("-s", path, "Provider definition")->required()->option_text("FILE.d");
+  app.add_flag("-C", preprocess, "Run the C preprocessor (cpp) on the definition first");
   const auto each = [&](const char* name, std::vector<std::string>& values, const char* text,
                         const char* value) {
     app.add_option(name, values, text)->allow_extra_args(false)->option_text(value);
@@ -25,8 +25,7 @@ Needs DefinitionOptions::needs() const {
 
 Result<usdt::Definition> DefinitionOptions::read() const {
   if (!preprocess && !(defines.empty() && includes.empty()))
-    return fail(ErrorCode::usage, "-D and -I are for the C preprocessor, which is not asked for",
-                "add -C");
+    return fail(ErrorCode::usage, "-D and -I require the C preprocessor", "add -C");
   usdt::DefinitionFile file;
   file.path = path;
   file.preprocess = preprocess;
@@ -46,9 +45,9 @@ void define_enabled(CLI::App& app, usdt::EnabledProtocol& protocol) {
       {"return-value", EnabledProtocol::return_value},
       {"pointer", EnabledProtocol::pointer}};
   app.add_option("--enabled", protocol,
-                 "How PROVIDER_PROBE_ENABLED() learns that someone looks: by a counter that the "
-                 "kernel keeps (semaphore), or by a call that the tracer answers, as hosts with "
-                 "DTrace expect")
+                 "How PROVIDER_PROBE_ENABLED() is evaluated: by a counter that the kernel keeps "
+                 "(semaphore), or by a call whose result the tracer sets, as hosts with DTrace "
+                 "expect")
       ->transform(CLI::CheckedTransformer(names).description(""))
       ->option_text("semaphore|return-value|pointer [semaphore]");
 }

@@ -37,7 +37,7 @@ std::vector<observe::Finding> confinement_findings() {
   observe::Finding gains{"confinement",
                          "no_new_privs",
                          Support::yes,
-                         "commands, and what they start to parse files, gain no rights",
+                         "commands and their file parsers gain no privileges",
                          {}};
   if (!now.gains_nothing) gains.verdict = Support::no, gains.remedy = "Linux 3.5 or later";
   observe::Finding calls{
@@ -45,7 +45,7 @@ std::vector<observe::Finding> confinement_findings() {
   if (!now.calls_filtered) {
     calls.verdict = Support::no;
     calls.detail = "system calls of commands are not filtered";
-    calls.remedy = "a kernel with CONFIG_SECCOMP_FILTER, and no VITRINE_SECCOMP=off";
+    calls.remedy = "a kernel with CONFIG_SECCOMP_FILTER, without VITRINE_SECCOMP=off";
   }
   return {std::move(gains), std::move(calls)};
 }
@@ -53,22 +53,21 @@ std::vector<observe::Finding> confinement_findings() {
 class DoctorCommand : public Command {
  public:
   Manual manual() const override {
-    return {
-        "doctor",
-        "say what this machine and user may do, and what would enable the rest",
-        {"Tries each kernel feature and permission that the other commands use, harming nobody, "
-         "and tells which reading modes work here. For what does not, the line below says what "
-         "would change it; and how far vitrine confines itself. Then it goes through the commands, "
-         "and tells which of them will work "
-         "for this user, and the one line that enables the rest."},
-        {{"vitrine doctor", "capabilities, kernel features, reading modes"},
-         {"vitrine doctor --json", "one JSON object a finding"}},
-        {"labels", "capabilities(7)"}};
+    return {"doctor",
+            "show what works on this machine for this user, and how to enable the rest",
+            {"Tries each kernel feature and permission that the other commands use, without side "
+             "effects, and shows which reading modes work here. For each one that does not work, "
+             "the line below it names the remedy. Then shows how vitrine confines itself, which "
+             "commands work for this user, and the command line that enables the rest."},
+            {{"vitrine doctor", "capabilities, kernel features, reading modes"},
+             {"vitrine doctor --json", "one JSON object for each finding"}},
+            {"labels", "capabilities(7)"}};
   }
 
   void define(CLI::App& app) override {
-    app.add_flag("--json", json_, "One JSON object a finding, one a line");
-    app.add_flag("--markdown", markdown_, "What commands take, as a table for documents")
+    app.add_flag("--json", json_, "Print NDJSON: one object for each finding");
+    app.add_flag("--markdown", markdown_,
+                 "Print the capabilities of commands as a table for documents")
         ->group("");
   }
 
@@ -115,7 +114,7 @@ class DoctorCommand : public Command {
       }
       const std::string line = enabling_line(commands, held, has_uprobe_multi);
       if (topic == commands_topic && !line.empty())
-        remedies = fmt::format("  {} all of them: {}\n", style.yellow("->"), printable(line));
+        remedies = fmt::format("  {} to enable all: {}\n", style.yellow("->"), printable(line));
       fmt::print("{}\n{}{}\n", style.bold(topic), table.str(2), remedies);
     }
     return exit_done;

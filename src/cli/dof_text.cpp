@@ -48,7 +48,7 @@ std::string needs(const observe::DofListing& listing, const probe::PlacedDof& do
                   const Style& style) {
   if (listing.relocatable)
     return dof.relocations.empty()
-               ? style.yellow("not linked yet, and without relocations: it says no address")
+               ? style.yellow("not linked yet, and without relocations: addresses are unknown")
                : fmt::format("not linked yet: {}", kinds(listing.machine, dof.relocations));
   const std::size_t count = dof.dynamic_relocations.size();
   if (count == 0) return style.green("needs no dynamic relocations");

@@ -18,10 +18,11 @@ namespace vitrine::cli {
 namespace {
 
 constexpr auto usage =
-    "usage: dtrace -h -s FILE.d [-o FILE.h] [-C [-D NAME[=VALUE]] [-I DIRECTORY]]\n"
-    "       dtrace -G -s FILE.d [-o FILE.o] [-32|-64] [-C …] OBJECT…\n"
-    "       dtrace -V\n"
-    "This is vitrine, which makes providers as dtrace does. vitrine usdt --help tells more.\n";
+    "usage: dtrace -h -s FILE.d [-o FILE.h] [-C [-D NAME[=VALUE]] [-I DIRECTORY]]\n       dtrace "
+    "-G -s FILE.d [-o "
+    "FILE.o] [-32|-64] [-C …] OBJECT…\n       dtrace -V\nThis is vitrine: it processes provider "
+    "definitions as "
+    "dtrace does. See vitrine usdt --help.\n";
 
 // As DTrace has them, each with whether it takes a value.
 constexpr auto all_options = ":3:6:aAb:Bc:CD:ef:FGhHi:I:klL:m:n:o:p:P:qs:SU:vVwx:X:Z";
@@ -45,7 +46,7 @@ void set(Request& request, const std::string& option) {
   if (name == "cpppath" && equals != std::string::npos) {
     request.definition.preprocessor = option.substr(equals + 1);
   } else if (name != "nolibs" && name != "lazyload") {  // both are so anyway
-    note(fmt::format("-x {} has no effect on making a provider", option));
+    note(fmt::format("-x {} has no effect on providers", option));
   }
 }
 
@@ -54,12 +55,12 @@ std::optional<Error> take(Request& request, int option, const std::string& value
     case 'h':
     case 'G':
       if (request.step != '\0' && request.step != option)
-        return wrong("-h and -G are two steps", "run them one after the other");
+        return wrong("-h and -G exclude each other", "run one step after the other");
       request.step = static_cast<char>(option);
       return std::nullopt;
     case 's':
       if (!request.definition.path.empty())
-        return wrong("only one -s at a time", "run the step for each definition");
+        return wrong("more than one -s", "run the step once for each definition");
       request.definition.path = value;
       return std::nullopt;
     case 'o':
@@ -80,7 +81,7 @@ std::optional<Error> take(Request& request, int option, const std::string& value
     case '3':
     case '6':
       if (value != (option == '3' ? "2" : "4"))
-        return wrong(fmt::format("-{}{} is not known", static_cast<char>(option), value), usage);
+        return wrong(fmt::format("invalid option -{}{}", static_cast<char>(option), value), usage);
       return std::nullopt;  // the objects say it themselves
     case 'x':
       set(request, value);
@@ -101,17 +102,19 @@ std::optional<Error> take(Request& request, int option, const std::string& value
     case 'w':
     case 'X':
     case 'Z':
-      note(fmt::format("-{} has no effect on making a provider", static_cast<char>(option)));
+      note(fmt::format("-{} has no effect on providers", static_cast<char>(option)));
       return std::nullopt;
     case ':':
-      return wrong(fmt::format("-{} takes a value", static_cast<char>(optopt)), usage);
+      return wrong(fmt::format("missing value of -{}", static_cast<char>(optopt)), usage);
     case '?':
-      return wrong(fmt::format("-{} is not known", static_cast<char>(optopt)), usage);
+      return wrong(fmt::format("invalid option -{}", static_cast<char>(optopt)), usage);
     default:
-      return wrong(fmt::format("-{}: vitrine runs no D programs; under the name dtrace it makes "
-                               "providers (-h, -G)",
-                               static_cast<char>(option)),
-                   "vitrine probes lists probes, vitrine trace fires on them");
+      return wrong(
+          fmt::format(
+              "unsupported option -{}: vitrine runs no D programs; under the name dtrace it "
+              "processes providers (-h, -G)",
+              static_cast<char>(option)),
+          "vitrine probes lists probes, vitrine trace traces them");
   }
 }
 
@@ -128,9 +131,9 @@ int run_as_dtrace(int argc, char** argv) {
     if (const auto error = take(request, option, optarg == nullptr ? "" : optarg))
       return report(*error);
   if (request.done) return exit_done;
-  if (request.step == '\0') return report(wrong("neither -h nor -G is given", usage));
+  if (request.step == '\0') return report(wrong("missing option: -h or -G", usage));
   if (request.definition.path.empty())
-    return report(wrong(fmt::format("-{} needs a definition", request.step), usage));
+    return report(wrong(fmt::format("-{} requires a definition", request.step), usage));
 
   Needs needs = needs_of_building();
   needs.launches = request.definition.preprocess;

@@ -20,10 +20,10 @@ Result<std::chrono::milliseconds> parse(std::string_view text, std::string_view 
                               : unit == "h" ? 3600 * 1000
                                             : 0;
   if (error != std::errc{} || number < 0 || factor == 0)
-    return fail(ErrorCode::usage, fmt::format("'{}' is not a duration", text),
+    return fail(ErrorCode::usage, fmt::format("invalid duration '{}'", text),
                 "write a whole number and a unit: 500ms, 2s, 1m");
   if (number > longest / factor)
-    return fail(ErrorCode::usage, fmt::format("'{}' is longer than a year", text));
+    return fail(ErrorCode::usage, fmt::format("duration '{}' is longer than a year", text));
   return std::chrono::milliseconds(number * factor);
 }
 
@@ -36,7 +36,7 @@ Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
 Result<std::chrono::milliseconds> parse_interval(std::string_view text) {
   auto interval = parse(text, "ms");
   if (interval && interval->count() == 0)
-    return fail(ErrorCode::usage, "an interval of 0 would never rest",
+    return fail(ErrorCode::usage, "invalid interval: 0",
                 "give at least 1ms, for example --watch=500ms");
   return interval;
 }

@@ -20,20 +20,19 @@ constexpr std::chrono::seconds last_chance{5};        // for what is left at the
 
 void ExportOptions::define(CLI::App& app) {
   app.add_option("--export", options_.url,
-                 "Send to a collector: otlp+http://HOST:4318, otlp+https://HOST; otlp: as "
-                 "OTEL_EXPORTER_OTLP_ENDPOINT says")
+                 "Send profiles to this collector: otlp+http://HOST:4318, otlp+https://HOST; otlp: "
+                 "the endpoint in OTEL_EXPORTER_OTLP_ENDPOINT")
       ->option_text("URL");
   app.add_option("--export-header", options_.headers,
-                 "Send it, too; may be repeated. For secrets: OTEL_EXPORTER_OTLP_HEADERS")
+                 "Send this header, too; may be repeated. For secrets: OTEL_EXPORTER_OTLP_HEADERS")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->option_text("'NAME: VALUE'");
   app.add_option("--spool", options_.spool,
-                 "Keep what the collector does not take yet in this directory, also for the next "
-                 "start")
+                 "Keep unsent profiles in this directory, also for the next start")
       ->option_text("DIR");
   app.add_option("--spool-bytes", options_.spool_bytes,
-                 "Keep at most so much, then drop the oldest (256MiB; in memory 64MiB)")
+                 "Limit of the spool; the oldest profiles are dropped (256MiB; in memory 64MiB)")
       ->transform(CLI::AsSizeValue(false))
       ->option_text("SIZE");
 }
@@ -41,7 +40,7 @@ void ExportOptions::define(CLI::App& app) {
 Result<void> ExportOptions::check() const {
   if (given() || (options_.headers.empty() && options_.spool.empty() && options_.spool_bytes == 0))
     return {};
-  return fail(ErrorCode::usage, "--export-header, --spool and --spool-bytes are about sending",
+  return fail(ErrorCode::usage, "--export-header, --spool and --spool-bytes require --export",
               "add --export otlp+http://HOST:4318");
 }
 
@@ -56,7 +55,7 @@ void send_profile(send::Exporter& exporter, const profile::Profile& profile,
   auto requests = profile::encode_otlp_requests(profile, options, most_request_bytes);
   for (std::string& body : requests.bodies) exporter.send(std::move(body));
   if (requests.too_large != 0)
-    note(fmt::format("{} too large to be sent", counted(requests.too_large, "sample")));
+    note(fmt::format("{} too large to send", counted(requests.too_large, "sample")));
 }
 
 void tell(send::Exporter& exporter) {
@@ -74,13 +73,13 @@ bool finish(send::Exporter& exporter, std::string_view spool) {
   };
   const std::uint64_t lost = stays ? counters.unwritten : counters.waiting;
   if (counters.waiting > lost)
-    text += fmt::format(", {} in {} for the next start", counters.waiting - lost, spool);
-  add(lost, "not taken in time and lost");
-  add(counters.refused, "refused and dropped");
-  add(counters.overflowed, "dropped as the spool was full");
-  add(counters.skipped, "files of the spool not ours and left there");
+    text += fmt::format(", {} kept in {} for the next start", counters.waiting - lost, spool);
+  add(lost, "not accepted in time and lost");
+  add(counters.refused, "rejected and dropped");
+  add(counters.overflowed, "dropped because the spool was full");
+  add(counters.skipped, "foreign files left in the spool");
   if (counters.rejected != 0)
-    text += fmt::format("; the collector left out {}", counted(counters.rejected, "profile"));
+    text += fmt::format("; the collector rejected {}", counted(counters.rejected, "profile"));
   fmt::print(stderr, "vitrine: {}\n", printable(text));
   return counters.refused + counters.overflowed + counters.rejected == 0 && lost == 0;
 }

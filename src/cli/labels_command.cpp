@@ -34,61 +34,56 @@ class LabelsCommand : public Command {
   Manual manual() const override {
     return {
         "labels",
-        "read the label sets of a process's threads",
+        "read the label sets of the threads of a process",
         {"Shows which labels each thread of a process has in force, in every format that the "
-         "process "
-         "publishes. Nothing is needed from the process but that it publishes.",
-         "Every line says why it can be believed. proven: the thread ran nothing while it was "
-         "read. "
-         "serial: the writer's own serial number was the same before and after. stopped: the "
-         "thread "
-         "was stopped. sampled: read in an interrupt of the thread itself. unproven: the best of "
-         "several reads of a thread that never rested, and may mix two sets.",
-         "snapshot stops no thread and sees all of them. ebpf stops none either, and sees those "
-         "that "
-         "run on a CPU while it samples. ptrace stops each thread for some microseconds; a system "
-         "call of the target may then end with EINTR."},
+         "process publishes. Needs no cooperation from the process.",
+         "Each line shows the evidence for its labels. proven: the thread did not run during the "
+         "reading. serial: the writer's serial number was the same before and after. stopped: the "
+         "thread was stopped. sampled: read in an interrupt of the thread itself. unproven: the "
+         "best of several readings of a thread that kept running; it may mix two sets.",
+         "Mode snapshot stops no thread and sees all threads. Mode ebpf stops no thread and sees "
+         "the threads that run on a CPU while it samples. Mode ptrace stops each thread for some "
+         "microseconds; a system call of the target may then end with EINTR."},
         {{"vitrine labels 4242", "the labels of all threads of process 4242, now"},
          {"vitrine labels 4242 --watch=500ms --duration 10s", "twice a second, for ten seconds"},
          {"vitrine labels 4242 --mode ebpf --duration 5s --json",
-          "the labels of every thread seen on a CPU in five seconds, one JSON object a line"},
+          "the labels of every thread seen on a CPU within five seconds, as NDJSON"},
          {"vitrine labels --watch --exec -- ./server --port 8080",
-          "start a program, watch it each second, and end when it ends"}},
+          "start a program, read it every second, and end when it ends"}},
         {"ps", "context", "doctor"}};
   }
 
   void define(CLI::App& app) override {
-    app.add_option("PID", pid_, "The process to read")->check(at_least_one)->option_text(" ");
-    app.add_option("TID", options_.tids, "Only these threads of it")
+    app.add_option("PID", pid_, "Process ID")->check(at_least_one)->option_text(" ");
+    app.add_option("TID", options_.tids, "Read only these threads")
         ->check(at_least_one)
         ->option_text("...");
-    app.add_option("--mode", options_.mode, "How to visit threads (snapshot)")
+    app.add_option("--mode", options_.mode, "Reading mode (snapshot)")
         ->transform(CLI::CheckedTransformer(
             std::map<std::string, observe::Mode>{{"snapshot", observe::Mode::snapshot},
                                                  {"ebpf", observe::Mode::ebpf},
                                                  {"ptrace", observe::Mode::ptrace}}))
         ->option_text("snapshot|ebpf|ptrace");
-    app.add_option("--watch", watch_,
-                   "Read again and again, each INTERVAL (1s when not given): --watch=250ms")
+    app.add_option("--watch", watch_, "Read again every INTERVAL (1s if omitted): --watch=250ms")
         ->option_text("[=INTERVAL]");
-    app.add_option("--duration", duration_, "Stop after this long: 500ms, 10s, 2m")
+    app.add_option("--duration", duration_, "Stop after this time: 500ms, 10s, 2m")
         ->option_text("TIME");
-    app.add_option("--freq", options_.sample_hz, "Samples a second and CPU in ebpf mode (99)")
+    app.add_option("--freq", options_.sample_hz, "Samples per second and CPU in ebpf mode (99)")
         ->check(CLI::Range(1, 10000))
         ->option_text("HZ");
     app.add_flag("--may-stop", options_.may_stop,
-                 "Let snapshot stop a thread for a moment when it cannot be proven otherwise");
-    app.add_flag("--all", every_thread_, "List threads with no labels too (--json always does)");
+                 "Let snapshot stop a thread briefly if it cannot be proven otherwise");
+    app.add_flag("--all", every_thread_, "Also list threads without labels (--json always does)");
     app.add_option("--max-labels", options_.limits.labels_per_set,
-                   "Labels kept of one set (256, at most 4096)")
+                   "Maximum number of labels of one set (256, at most 4096)")
         ->check(CLI::Range(std::size_t{1}, limits::hard_label_limits.labels_per_set))
         ->option_text("N");
     app.add_option("--max-value", options_.limits.value_bytes,
-                   "Bytes kept of one value (16384, at most 1048576)")
+                   "Maximum number of bytes of one value (16384, at most 1048576)")
         ->check(CLI::Range(std::size_t{1}, limits::hard_label_limits.value_bytes))
         ->option_text("BYTES");
     redact_.define(app, "labels");
-    app.add_flag("--json", json_, "One JSON object a thread and format, one a line");
+    app.add_flag("--json", json_, "Print NDJSON: one object for each thread and format");
     app.add_flag("--exec", exec_, "Start the command after -- and read it: --exec -- COMMAND...");
     app.add_option("--exec-word", command_)
         ->group("");  // main() fills it from `--exec -- COMMAND…`
@@ -120,7 +115,7 @@ class LabelsCommand : public Command {
     if (!redaction) return report(redaction.error());
     redaction_ = std::move(*redaction);
     if (exec_ && pid_ != 0)
-      return report({ErrorCode::usage, "either a PID or --exec", "leave one of them out"});
+      return report({ErrorCode::usage, "a PID and --exec exclude each other", "omit one of them"});
     options_.stop = &interrupted();
     catch_interrupts();
     std::optional<observe::Launched> launched;
@@ -131,8 +126,9 @@ class LabelsCommand : public Command {
       pid_ = launched->pid();
       if (auto confined = go_on_confined(needs()); !confined) return report(confined.error());
     } else if (pid_ == 0) {
-      return report({ErrorCode::usage, "which process?",
-                     "give a PID (vitrine ps lists those that publish), or --exec -- COMMAND"});
+      return report(
+          {ErrorCode::usage, "missing argument: no process",
+           "give a PID (vitrine ps lists the publishing processes), or --exec -- COMMAND"});
     }
     const int status = watch(launched ? &*launched : nullptr);
     if (launched)

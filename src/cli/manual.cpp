@@ -108,11 +108,10 @@ std::string page_name(const Manual& manual) {
 }
 
 std::string exit_status() {
-  return ".SH EXIT STATUS\n"
-         ".TP\n0\nDone.\n.TP\n1\nThe work failed.\n.TP\n2\nWrong usage.\n.TP\n3\nNot permitted; "
-         "the "
-         "message names the missing capability.\n.TP\n4\nNo such process or file.\n.TP\n130\n"
-         "Interrupted by the user, after finishing cleanly.\n";
+  return ".SH EXIT STATUS\n.TP\n0\nDone.\n.TP\n1\nThe command failed.\n.TP\n2\nInvalid "
+         "usage.\n.TP\n3\nNot "
+         "permitted; the message names the missing capability.\n.TP\n4\nNo such process or "
+         "file.\n.TP\n130\nInterrupted by the user, after finishing cleanly.\n";
 }
 
 /// Pages as "perf(1)".
@@ -176,15 +175,16 @@ std::string man_page(Command& command, const CLI::App& app) {
 }
 
 std::string man_page(const std::vector<std::unique_ptr<Command>>& commands) {
-  std::string out = header("vitrine", "read what processes put on display, from outside");
+  std::string out =
+      header("vitrine", "read the labels, contexts and probes of processes from outside");
   out +=
-      ".SH SYNOPSIS\n.B vitrine\n.I COMMAND\n.RI [ arguments ]\n"
-      ".SH DESCRIPTION\n"
-      "Finds and reads thread labels (Custom Labels ABI v0 and v1, the OpenTelemetry thread "
-      "context, "
-      "the Elastic record) and the process context in live processes, without their help and, by "
-      "default, without stopping a thread; and the static probes of processes and files.\n.SH "
-      "COMMANDS\n";
+      ".SH SYNOPSIS\n.B vitrine\n.I COMMAND\n.RI [ arguments ]\n.SH DESCRIPTION\nFinds and reads "
+      "thread labels "
+      "(Custom Labels ABI v0 and v1, the OpenTelemetry thread context, the Elastic record) and the "
+      "process context "
+      "in live processes, and the static probes of processes and files. It needs no cooperation "
+      "from the processes "
+      "and, by default, stops no thread.\n.SH COMMANDS\n";
   std::vector<std::string> pages;
   for (const auto& command : commands) {
     const Manual manual = command->manual();
@@ -210,7 +210,7 @@ std::string help_footer(const Manual& manual) {
   if (!manual.examples.empty()) out += "\nExamples:\n";
   for (const Example& example : manual.examples)
     out += fold(example.line, 2) + fill(example.shows, 6);
-  out += fmt::format("\nman {} has the same, and the exit codes.\n", page_name(manual));
+  out += fmt::format("\nman {} has the same text, and the exit codes.\n", page_name(manual));
   return out;
 }
 

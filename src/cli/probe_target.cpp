@@ -52,13 +52,13 @@ Result<ProbeWords> parse_targets(std::span<const std::string> words) {
       parsed.targets.push_back({0, std::move(*program)});
     } else {
       return fail(ErrorCode::not_found,
-                  fmt::format("{}: no such file, nor a program in PATH", word),
-                  "a probe is PROVIDER:NAME, a process its number");
+                  fmt::format("{}: no such file, and no such program in PATH", word),
+                  "write a probe as PROVIDER:NAME and a process as its ID");
     }
   }
   if (parsed.targets.empty())
-    return fail(ErrorCode::usage, "no process or file is given",
-                "for example: vitrine probes 4242 'libc:*'");
+    return fail(ErrorCode::usage, "missing argument: no process or file",
+                "give one, for example: vitrine probes 4242 'libc:*'");
   return parsed;
 }
 

@@ -20,35 +20,33 @@ namespace {
 class ProbesCommand : public Command {
  public:
   Manual manual() const override {
-    return {
-        "probes",
-        "list the static probes of files and processes",
-        {"Lists the probes (USDT: SystemTap's notes, and DTrace's DOF) that files offer, of any "
-         "machine and byte order, or those of all that a process has loaded: its program, "
-         "libraries, plug-ins, "
-         "deleted files and those of containers included. Notes that were split off into a "
-         "separate debug file are found by build id and .gnu_debuglink.",
-         "A target is a process id or a path; a name without a slash is looked for here, then in "
-         "PATH. PATTERNs choose probes: PROVIDER:NAME, each with the wildcards of the shell (quote "
-         "them), or a wildcard without a colon for the name alone. With patterns, to find nothing "
-         "is a failure. The provider of a DOF is also called by its instance in a process: "
-         "shop4242.",
-         "Each line shows how many sites a probe has (it may have been inlined many times), "
-         "whether semaphores guard it, and its arguments: their names and types where the probe "
-         "tells them, else where the compiler put them. --sites shows every site."},
-        {{"vitrine probes /usr/bin/stap", "the probes of a program"},
-         {"vitrine probes 4242 'libstdcxx:*'", "those of one provider in process 4242"},
-         {"vitrine probes --sites 4242", "addresses, functions, semaphores and arguments"},
-         {"vitrine probes --json 4242 | jq -r .name", "one JSON object a probe"}},
-        {"ps", "readelf(1)"}};
+    return {"probes",
+            "list the static probes of files and processes",
+            {"Lists the probes (USDT: SystemTap notes and DTrace DOF) of files for any machine and "
+             "byte order, or of all files that a process has loaded: its program, libraries and "
+             "plug-ins, including deleted files and files in containers. Notes in a separate debug "
+             "file are found by build ID and .gnu_debuglink.",
+             "A target is a process ID or a path; a name without a slash is searched in the "
+             "current directory, then in PATH. PATTERNS select probes: PROVIDER:NAME, each with "
+             "shell wildcards (quote them), or a pattern without a colon for the name only. With "
+             "patterns, finding nothing is a failure. A DOF provider also has the name of its "
+             "instance in a process: shop4242.",
+             "Each line shows how many sites a probe has (an inlined function has several), "
+             "whether semaphores guard it, and its arguments: names and types if the probe records "
+             "them, otherwise the locations that the compiler chose. --sites shows every site."},
+            {{"vitrine probes /usr/bin/stap", "the probes of a program"},
+             {"vitrine probes 4242 'libstdcxx:*'", "the probes of one provider in process 4242"},
+             {"vitrine probes --sites 4242", "addresses, functions, semaphores and arguments"},
+             {"vitrine probes --json 4242 | jq -r .name", "one JSON object for each probe"}},
+            {"ps", "readelf(1)"}};
   }
 
   void define(CLI::App& app) override {
-    app.add_option("TARGET", words_, "Process ids and files; and patterns of probes")
+    app.add_option("TARGET", words_, "Process IDs and files, and patterns of probes")
         ->required()
         ->option_text("... [PATTERN...]");
     app.add_flag("--sites", sites_, "Show every site of every probe");
-    app.add_flag("--json", json_, "One JSON object a probe, one a line");
+    app.add_flag("--json", json_, "Print NDJSON: one object for each probe");
   }
 
   Needs needs() const override { return needs_of_reading(); }
@@ -67,7 +65,7 @@ class ProbesCommand : public Command {
       if (!show(files, target)) return exit_done;  // nobody reads any more
     std::fflush(stdout);
     if (status_ == exit_done && shown_ == 0 && !patterns_.empty())
-      return report({ErrorCode::failed, "no probe matches", "without a pattern all are listed"});
+      return report({ErrorCode::failed, "no probe matches", "omit the pattern to list all"});
     return status_;
   }
 
@@ -118,7 +116,7 @@ class ProbesCommand : public Command {
   void tell(const observe::ProbeFile& file) const {
     for (const std::string& problem : file.problems) note(file.path + ": " + problem);
     if (file.tombstones > 0 && sites_)
-      note(fmt::format("{}: {} sites are left out: the linker dropped their code", file.path,
+      note(fmt::format("{}: {} sites are omitted: the linker dropped their code", file.path,
                        file.tombstones));
   }
 

@@ -28,46 +28,46 @@ class ProfileCommand : public Command {
   Manual manual() const override {
     return {
         "profile",
-        "show where CPU time and waiting go, by label",
-        {"Samples what runs (--on-cpu, the default), what waits (--off-cpu), or both, with the "
-         "stack of the thread, and with the labels and the trace context that it had in force at "
-         "that moment, in every format that the process publishes. Threads, libraries and, with "
-         "--follow, processes that come later are included. Nothing is put into the process, and "
-         "nothing is left behind, however vitrine ends.",
-         "The stack needs no frame pointers: registers and the top of the stack are copied, and "
-         "unwound by the call frame information of the files. A stack that is deeper than what "
-         "was copied is marked, never dropped. Functions have the names, files, lines and inlined "
-         "functions of symbol tables and debug files, and code that was made at run time those of "
-         "/tmp/perf-PID.map.",
-         "Without -o and --top a summary is shown. With -o a file is written in the format that "
-         "its name ends in, whole or not at all; several at once by -o again. Formats: pprof "
-         "(.pb.gz), otlp (.otlp), folded (.folded), speedscope (.speedscope.json), json "
-         "(.ndjson), and html, one page with flame graphs by label that needs no network.",
-         "Samples for which there was no room are counted and told. Off-CPU time counts from when "
-         "a thread gave up its CPU until it had one again, with the labels of that time; the time "
-         "that threads could have run, but others did, counts only with --preempted.",
-         "KEYs are those of labels, or pid, tid, thread, process, cpu, trace_id, span_id. A FILTER "
-         "is conditions that must all hold, with commas between them: tenant=acme, step!=idle, "
-         "route~^/pay and route!~health with regular expressions.",
-         "--export sends to an OpenTelemetry Collector, by OTLP over HTTP. What it does not take "
-         "yet is tried again, and waits in memory or in --spool; what is lost is counted and told. "
-         "With --continuous a profile is taken again and again, until ^C or SIGTERM, while the "
-         "next one is already sampled: into files with their time (UTC) in place of %t in their "
-         "names, to a collector, or both."},
-        {{"vitrine profile 4242", "ten seconds of process 4242, summed up on the terminal"},
+        "show where threads spend CPU time and waiting time, by label",
+        {"Samples running threads (--on-cpu, the default), waiting threads (--off-cpu), or both. "
+         "Each sample has the stack of the thread, and the labels and trace context that the "
+         "thread had in force, in every format that the process publishes. Threads, libraries and, "
+         "with --follow, processes that start later are included. vitrine injects nothing into the "
+         "process and leaves nothing behind, however it ends.",
+         "Stacks need no frame pointers: registers and the top of the stack are copied, and "
+         "unwound by the call frame information of the files. A stack that is deeper than the copy "
+         "is marked, never dropped. Names, files, lines and inlined functions come from symbol "
+         "tables and debug files; names of JIT code come from /tmp/perf-PID.map.",
+         "Without -o and --top, vitrine prints a summary. With -o it writes a file in the format "
+         "that the file name ends in, completely or not at all; repeat -o for several formats. "
+         "Formats: pprof (.pb.gz), otlp (.otlp), folded (.folded), speedscope (.speedscope.json), "
+         "json (.ndjson), and html, a single page with flame graphs by label that needs no "
+         "network.",
+         "Lost samples are counted and reported. Off-CPU time counts from when a thread leaves its "
+         "CPU until it is on a CPU again, with the labels of that time; time in which a thread was "
+         "runnable but preempted counts only with --preempted.",
+         "A KEY is a label key, or pid, tid, thread, process, cpu, trace_id or span_id. A FILTER "
+         "is a list of conditions that must all hold, separated by commas: tenant=acme, "
+         "step!=idle, and route~^/pay and route!~health with regular expressions.",
+         "--export sends profiles to an OpenTelemetry Collector, by OTLP over HTTP. Requests that "
+         "the collector does not accept yet are retried, and wait in memory or in --spool; lost "
+         "profiles are counted and reported. With --continuous, vitrine takes one profile after "
+         "another until ^C or SIGTERM, and keeps sampling while it writes: to files, where %t in "
+         "the name becomes the time (UTC), to a collector, or both."},
+        {{"vitrine profile 4242", "ten seconds of process 4242, summarised on the terminal"},
          {"vitrine profile 4242 --duration 30s -o profile.html -o profile.pb.gz",
-          "a page to look at, and the same for pprof"},
+          "a page for a browser, and the same profile for pprof"},
          {"vitrine profile --exec -- ./server --port 8080", "a program, from its start to its end"},
          {"vitrine profile --all --off-cpu --on-cpu --top process",
           "which processes of the machine run and wait"},
-         {"vitrine profile 4242 --top tenant --watch", "tenants, refreshed each second"},
+         {"vitrine profile 4242 --top tenant --watch", "tenants, refreshed every second"},
          {"vitrine profile 4242 --filter 'tenant=acme,route~^/rep' --group-by route --format "
           "folded",
           "folded stacks of one tenant, by route"},
          {"vitrine profile --all --continuous 10s --export otlp+http://localhost:4318 --spool "
           "/var/spool/vitrine",
-          "the machine, always, to a collector"},
-         {"vitrine profile 4242 --continuous 1m -o 'profile-%t.pb.gz'", "a file a minute"}},
+          "the whole machine, continuously, to a collector"},
+         {"vitrine profile 4242 --continuous 1m -o 'profile-%t.pb.gz'", "one file per minute"}},
         {"labels", "trace", "doctor", "perf(1)"}};
   }
 
@@ -92,7 +92,8 @@ class ProfileCommand : public Command {
   std::vector<Use> uses() const override {
     // Samples there are without CAP_SYS_PTRACE, too.
     const char* without =
-        "nothing; without CAP_SYS_PTRACE alone, no labels and no names of functions of theirs";
+        "nothing; without CAP_SYS_PTRACE, other users' processes have no labels and no function "
+        "names";
     return {
         {"profile PID", capabilities::bpf, capabilities::bpf | capabilities::ptrace, without},
         {"profile --all", capabilities::bpf, capabilities::bpf | capabilities::ptrace, without}};

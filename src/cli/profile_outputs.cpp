@@ -35,21 +35,21 @@ Result<std::vector<ProfileOutput>> profile_outputs(const std::vector<std::string
   for (const std::string& format : formats) {
     const auto encoding = profile::encoding_named(format);
     if (!encoding)
-      return fail(ErrorCode::usage, fmt::format("there is no format '{}'", format), formats_remedy);
+      return fail(ErrorCode::usage, fmt::format("invalid format '{}'", format), formats_remedy);
     encodings.push_back(*encoding);
   }
   std::vector<ProfileOutput> outputs;
   for (std::size_t i = 0; i < std::max(paths.size(), encodings.size()); ++i) {
     if (i >= paths.size() && !paths.empty())
-      return fail(ErrorCode::usage, "there are more formats than outputs",
-                  "the first --format is that of the first -o, and so on");
+      return fail(ErrorCode::usage, "more formats than outputs",
+                  "the first --format belongs to the first -o, and so on");
     const std::string path = i < paths.size() ? paths[i] : std::string(standard_output);
     const auto encoding =
         i < encodings.size() ? std::optional(encodings[i]) : profile::encoding_of_file(path);
     if (!encoding)
-      return fail(ErrorCode::usage, fmt::format("which format is {} to have?", path),
+      return fail(ErrorCode::usage, fmt::format("unknown format of {}", path),
                   "end its name in .pb.gz, .otlp, .folded, .speedscope.json, .ndjson or .html, or "
-                  "say --format");
+                  "add --format");
     outputs.push_back({path, *encoding});
   }
   const auto is_standard = [](const ProfileOutput& output) {
@@ -58,10 +58,10 @@ Result<std::vector<ProfileOutput>> profile_outputs(const std::vector<std::string
   const auto standard = std::count_if(outputs.begin(), outputs.end(), is_standard);
   if (standard > 1)
     return fail(ErrorCode::usage, "only one format can go to standard output",
-                "give the others a file: -o FILE");
+                "give the other formats a file: -o FILE");
   if (standard == 1 && ::isatty(STDOUT_FILENO) == 1 &&
       is_binary(std::find_if(outputs.begin(), outputs.end(), is_standard)->encoding))
-    return fail(ErrorCode::usage, "that format is no text for a terminal",
+    return fail(ErrorCode::usage, "the format is binary and standard output is a terminal",
                 "redirect standard output, or give a file: -o FILE");
   return outputs;
 }
@@ -80,7 +80,7 @@ Result<void> check_writable(const ProfileOutput& output) {
     // Tried as it will be done: some directories (/proc) say that they can be written to, and cannot.
     tried = tl::unexpected(std::move(staged.error()));
   }
-  if (!tried) tried.error().remedy = "give -o a file in a directory where you may make files";
+  if (!tried) tried.error().remedy = "give -o a file in a writable directory";
   return tried;
 }
 

@@ -60,7 +60,7 @@ void tell_some(observe::Profiling& profiling) {
   constexpr std::size_t most = 5;
   const std::vector<std::string> notes = profiling.take_notes();
   for (std::size_t i = 0; i < std::min(most, notes.size()); ++i) note(notes[i]);
-  if (notes.size() > most) note(fmt::format("and {} notes more", notes.size() - most));
+  if (notes.size() > most) note(fmt::format("and {} more notes", notes.size() - most));
 }
 
 std::vector<std::string> lines_of(std::string_view text) {
@@ -114,10 +114,10 @@ void print_summary(const profile::Profile& taken, const ProfileRequest& request,
                    const ProfileTextOptions& text) {
   print(profile_summary(taken, Style::of_stdout(), text));
   if (taken.samples.empty())
-    note(request.options.off_cpu ? "nothing ran, and nothing waited as long as --min-block asks"
-                                 : "nothing ran meanwhile: --off-cpu shows what it waits for");
+    note(request.options.off_cpu ? "no thread ran, and none waited as long as --min-block requires"
+                                 : "no thread ran: use --off-cpu to see what they wait for");
   else
-    fmt::print(stderr, "\n-o profile.html makes a page with flame graphs of it\n");
+    fmt::print(stderr, "\n-o profile.html writes a page with flame graphs\n");
 }
 
 }  // namespace
@@ -169,11 +169,11 @@ int profile_continuously(observe::Profiling& profiling, const ProfileRequest& re
     progress.clear();
     tell_some(profiling);
     if (exporter != nullptr) tell(*exporter);
-    if (lost == 0 && taken.losses.events != 0) note("samples get lost for want of room");
+    if (lost == 0 && taken.losses.events != 0) note("samples are lost because the buffer is full");
     lost += taken.losses.events;
     if (!taken.samples.empty()) writer.begin(std::move(taken));
   }
-  if (lost != 0) note(fmt::format("{} samples were lost in all", lost));
+  if (lost != 0) note(fmt::format("{} samples were lost in total", lost));
   return writer.wait() ? exit_done : exit_failed;  // stopped as it was meant to be
 }
 

@@ -63,7 +63,7 @@ std::string functions_text(const profile::Profile& profile, profile::Measure mea
                            const ProfileTextOptions& options) {
   if (all_ns == 0) return {};
   const bool on_cpu = measure == profile::Measure::on_cpu;
-  std::string out = style.bold(on_cpu ? "functions on CPU" : "functions that wait") + '\n';
+  std::string out = style.bold(on_cpu ? "functions on CPU" : "waiting functions") + '\n';
   Table table;
   table.row({style.dim("  self"), style.dim(" total"), style.dim("function")});
   const auto functions = top_functions(profile, measure);
@@ -96,14 +96,14 @@ std::string profile_losses(const profile::Profile& profile) {
         return end == profile::StackEnd::no_rule || end == profile::StackEnd::bad;
       }));
   std::string out;
-  out += count_line("lost samples", profile.losses.events, "there was no room for them");
+  out += count_line("lost samples", profile.losses.events, "the buffer was full");
   out += count_line("truncated stacks", profile.losses.truncated_stacks,
-                    "--stack-bytes copies more of them");
-  out += count_line("stacks that end early", broken, "nothing tells how to leave their last frame");
-  out += count_line("samples with labels that were cut", profile.losses.truncated_labels,
+                    "use --stack-bytes to copy more");
+  out += count_line("incomplete stacks", broken, "no unwind information for their last frame");
+  out += count_line("samples with cut labels", profile.losses.truncated_labels,
                     "they were too long, or too many");
   out += count_line("samples without labels", profile.losses.unread_labels,
-                    "they could not be read at that moment");
+                    "they could not be read at the time of the sample");
   for (const std::string& problem : profile.problems) out += printable(problem) + '\n';
   return out;
 }
@@ -140,7 +140,7 @@ std::string top_text(const std::vector<std::string>& keys, const std::vector<pro
     others.on_cpu_ns += rows[i].on_cpu_ns;
     others.off_cpu_ns += rows[i].off_cpu_ns;
     others.samples += rows[i].samples;
-    others.values = {fmt::format("({} others)", rows.size() - options.most_rows)};
+    others.values = {fmt::format("({} more)", rows.size() - options.most_rows)};
   }
   if (others.samples != 0) add(others);
   return table.str(2);

@@ -27,7 +27,7 @@ void Progress::show(std::size_t samples) {
   if (!terminal_) return;
   const double passed = seconds(std::chrono::steady_clock::now() - began_);
   const std::string of = time_ ? fmt::format(" of {:.1f}", seconds(*time_)) : std::string();
-  fmt::print(stderr, "\r\x1b[K{}: {:.1f}{} s, {} samples (^C ends it)", what_, passed, of, samples);
+  fmt::print(stderr, "\r\x1b[K{}: {:.1f}{} s, {} samples (^C to end)", what_, passed, of, samples);
   std::fflush(stderr);
   shown_ = true;
 }

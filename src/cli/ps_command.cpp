@@ -26,24 +26,24 @@ std::string or_dash(const std::string& text) {
 class PsCommand : public Command {
  public:
   Manual manual() const override {
-    return {
-        "ps",
-        "list the processes that publish anything",
-        {"Looks at every process for label sets in any known format and for a process context. "
-         "Nothing is stopped, and nothing is needed from the processes. Processes of other users "
-         "can be looked into with CAP_SYS_PTRACE; how many were not is said at the end.",
-         "Each has the number of its static probes beside it. As every program in C++ has some, "
-         "those that have nothing else are listed with --probes only."},
-        {{"vitrine ps", "a table: pid, threads, service, probes, formats"},
-         {"vitrine ps --probes", "those that can be traced, too"},
-         {"vitrine ps --json", "one JSON object a process"}},
-        {"labels", "context", "probes", "doctor"}};
+    return {"ps",
+            "list the processes that publish labels, a process context or probes",
+            {"Looks in every process for label sets in any known format and for a process context. "
+             "Stops no thread and needs no cooperation from the processes. Reading processes of "
+             "other users requires CAP_SYS_PTRACE; the last line reports how many processes could "
+             "not be read.",
+             "The list shows the number of static probes of each process. Every C++ program has "
+             "some, so processes with probes only are listed with --probes."},
+            {{"vitrine ps", "a table: pid, threads, service, probes, formats"},
+             {"vitrine ps --probes", "also processes that only have probes"},
+             {"vitrine ps --json", "one JSON object for each process"}},
+            {"labels", "context", "probes", "doctor"}};
   }
 
   void define(CLI::App& app) override {
-    app.add_flag("--probes", probes_, "List processes that offer static probes alone, too");
+    app.add_flag("--probes", probes_, "Also list processes that only have static probes");
     redact_.define(app, "attributes");
-    app.add_flag("--json", json_, "One JSON object a process, one a line");
+    app.add_flag("--json", json_, "Print NDJSON: one object for each process");
   }
 
   Needs needs() const override { return needs_of_reading(); }
@@ -52,8 +52,7 @@ class PsCommand : public Command {
     return {{"ps",
              {},
              capabilities::ptrace,
-             "your own processes are listed; how many others were "
-             "not looked into is said"}};
+             "your own processes are listed, and the number of unread processes is reported"}};
   }
 
   int run() override {
@@ -71,8 +70,8 @@ class PsCommand : public Command {
     std::fflush(stdout);
     if (list->not_permitted > 0)
       note(
-          fmt::format("{} of {} processes could not be looked into: they belong to other users "
-                      "(CAP_SYS_PTRACE helps) or have more privileges than vitrine has",
+          fmt::format("{} of {} processes could not be read: they belong to other users "
+                      "(CAP_SYS_PTRACE helps) or have more privileges than vitrine",
                       list->not_permitted, list->looked_at));
     return exit_done;
   }

@@ -19,7 +19,7 @@ namespace {
 constexpr const char* variable = "VITRINE_REDACT_SECRET";
 constexpr std::size_t least_secret = 16;   // shorter ones can be tried, all of them
 constexpr std::size_t most_secret = 4096;  // a larger file is some other file
-constexpr const char* how_to = "make one: head -c 32 /dev/urandom | base64 > secret";
+constexpr const char* how_to = "create one: head -c 32 /dev/urandom | base64 > secret";
 
 /// Keys of profiles and conditions that are no labels.
 constexpr std::array facts{"pid", "tid", "cpu", "comm", "thread", "process", "probe"};
@@ -40,7 +40,7 @@ Result<std::string> checked(std::string secret, const std::string& source) {
   if (secret.size() < least_secret || secret.size() > most_secret)
     return fail(
         ErrorCode::usage,
-        fmt::format("the secret of {} has {} bytes; it must have {} to {}", source,
+        fmt::format("the secret in {} has {} bytes; it must have {} to {}", source,
                     secret.size() > most_secret ? "too many" : std::to_string(secret.size()),
                     least_secret, most_secret),
         how_to);
@@ -57,18 +57,19 @@ Result<std::string> random_secret() {
 }  // namespace
 
 void RedactOptions::define(CLI::App& app, const std::string& what) {
-  auto* redact = app.add_option("--redact", keys_,
-                                fmt::format("Show a keyed hash instead of the values of these {}; "
-                                            "with wildcards, may be repeated",
-                                            what))
-                     ->delimiter(',')
-                     ->allow_extra_args(false)
-                     ->option_text("KEY,...");
+  auto* redact =
+      app.add_option("--redact", keys_,
+                     fmt::format("Show a keyed hash instead of the values of these {}; wildcards "
+                                 "allowed, may be repeated",
+                                 what))
+          ->delimiter(',')
+          ->allow_extra_args(false)
+          ->option_text("KEY,...");
   app.add_option(
          "--redact-secret", secret_file_,
-         fmt::format("Hash by the secret in this file, so that runs can be compared (random; "
-                     "or {})",
-                     variable))
+         fmt::format(
+             "Hash with the secret in this file, so that runs can be compared (random; or {})",
+             variable))
       ->needs(redact)
       ->option_text("FILE");
 }
@@ -83,8 +84,8 @@ Result<Redaction> RedactOptions::take() {
   for (const std::string& key : keys_)
     if (std::ranges::count(facts, key) != 0)
       note(
-          fmt::format("--redact {} hides a label of that name; what the kernel says of processes "
-                      "and threads is shown",
+          fmt::format("--redact {} hides a label of that name; process and thread data from the "
+                      "kernel is shown",
                       key));
   auto secret = TRY(!secret_file_.empty() ? read(secret_file_).and_then([&](std::string text) {
     return checked(std::move(text), secret_file_);

@@ -5,22 +5,23 @@ namespace vitrine::cli {
 void ReductionOptions::define(CLI::App& app) {
   auto* count = app.add_flag("--count", count_, "Count fires instead of showing them");
   auto* histogram =
-      app.add_option("--hist", histogram_, "A histogram of this argument: --hist arg1")
+      app.add_option("--hist", histogram_, "Show a histogram of this argument: --hist arg1")
           ->option_text("ARG");
-  auto* sum = app.add_option("--sum", sum_, "Sum, average, least and greatest of this argument")
-                  ->option_text("ARG");
+  auto* sum =
+      app.add_option("--sum", sum_, "Show sum, average, minimum and maximum of this argument")
+          ->option_text("ARG");
   auto* latency =
       app.add_option("--latency", latency_,
-                     "Times from one probe to the next one on the same thread: START,END")
+                     "Measure the time from one probe to the next on the same thread: START,END")
           ->option_text("START,END");
   count->excludes(histogram)->excludes(sum)->excludes(latency);
   histogram->excludes(sum)->excludes(latency);
   sum->excludes(latency);
   app.add_option("--match", match_,
-                 "With --latency: a start belongs to the end with the same argument, of any thread")
+                 "With --latency: match a start to the end with the same argument, on any thread")
       ->option_text("ARG")
       ->needs(latency);
-  app.add_option("--by", by_, "One row for each value of these labels and arguments")
+  app.add_option("--by", by_, "Show one row for each value of these labels and arguments")
       ->option_text("ITEM,...");
 }
 
@@ -35,8 +36,8 @@ Result<std::optional<query::ReductionQuery>> ReductionOptions::take() const {
     TRY_WHILE("--latency", query::parse_latency(latency_, query));
   } else if (!count_) {
     if (by_.empty()) return std::nullopt;
-    return fail(ErrorCode::usage, "--by groups what is added up",
-                "say what that is: --count, --sum ARG, --hist ARG or --latency START,END");
+    return fail(ErrorCode::usage, "--by requires an aggregation",
+                "add --count, --sum ARG, --hist ARG or --latency START,END");
   }
   if (!match_.empty()) {
     query.match = TRY_WHILE("--match", query::parse_item(match_));

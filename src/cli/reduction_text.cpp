@@ -219,9 +219,9 @@ std::vector<std::string> keys_of(const ReductionTable& table, const ReductionRow
                                  bool with_probe) {
   const bool is_others = &row == &table.others;
   std::vector<std::string> keys;
-  if (with_probe) keys.push_back(is_others ? "(others)" : printable(row.probe));
+  if (with_probe) keys.push_back(is_others ? "(other)" : printable(row.probe));
   for (std::size_t i = 0; i < table.by.size(); ++i)
-    keys.push_back(!is_others ? key_cell(table, row, i) : keys.empty() ? "(others)" : "");
+    keys.push_back(!is_others ? key_cell(table, row, i) : keys.empty() ? "(other)" : "");
   return keys;
 }
 
@@ -260,7 +260,7 @@ std::string histograms_text(const ReductionTable& table, const Style& style,
   std::string out;
   for (const ReductionRow* row : shown_rows(table, look.most_rows)) {
     std::string head = "  " + style.bold(printable(table.value));
-    if (row == &table.others) head += " (others)";
+    if (row == &table.others) head += " (other)";
     if (with_probe && row != &table.others) head += " of " + printable(row->probe);
     for (std::size_t i = 0; i < std::min(table.by.size(), row->keys.size()); ++i)
       head += fmt::format("{}{}={}", i == 0 ? "  " : " ", style.cyan(delimited(table.by[i])),
@@ -282,12 +282,13 @@ std::string remarks(const ReductionTable& table, const ReductionLook& look) {
     if (count > 0) out += fmt::format("  {} {}\n", plural(count, one), rest);
   };
   const std::size_t rows = table.rows.size();
-  if (rows > look.most_rows) say(rows - look.most_rows, "group", "more, each smaller");
-  say(table.unread, "fire", "in no row: what is added up could not be read");
+  if (rows > look.most_rows) say(rows - look.most_rows, "group", "not shown, each smaller");
+  say(table.unread, "fire", "in no row: the aggregated argument could not be read");
   say(table.without_start, "end",
-      "in no row: no start was seen (it was before, or without --match on another thread)");
-  say(table.without_end, "start", "without an end: another start followed, or too many waited");
-  say(table.lost, "fire", "lost: there was no room to add them up");
+      "in no row: no start was seen (it came earlier, or without --match on another thread)");
+  say(table.without_end, "start",
+      "without an end: another start followed, or too many were pending");
+  say(table.lost, "fire", "lost: the table of the kernel was full");
   return out;
 }
 
@@ -304,7 +305,7 @@ std::string key_text(const query::Key& key, query::Format format) {
 std::string reduction_text(const ReductionTable& table, const Style& style,
                            const ReductionLook& look) {
   if (table.rows.empty() && table.others.count == 0)
-    return style.dim("  nothing has fired yet") + '\n' + remarks(table, look);
+    return style.dim("  no probe has fired yet") + '\n' + remarks(table, look);
   if (table.kind == ReductionKind::histogram)
     return histograms_text(table, style, look) + remarks(table, look);
   std::string out = grid_text(table, style, look);

@@ -50,20 +50,20 @@ std::vector<std::unique_ptr<Command>> commands_for(const std::vector<std::string
 
 int run(int argc, char** argv) {
   const std::vector<std::string> words = words_of(argc, argv);
-  CLI::App app("Reads what processes put on display (labels, context, probes), from outside.",
+  CLI::App app("Shows which request, tenant or trace each thread of a process is serving.",
                "vitrine");
   app.set_version_flag("--version", "vitrine " VITRINE_VERSION);
   app.formatter(help_formatter());
   std::string pages, shell;
   app.add_option("--man-into", pages, "Write all manual pages into this directory")->group("");
-  app.add_option("--completion", shell, "Print the script by which a shell completes our commands")
+  app.add_option("--completion", shell, "Print the completion script of a shell")
       ->option_text("bash|zsh|fish");
 
   const auto commands = commands_for(words);
   std::vector<DefinedCommand> parsers;
   for (const auto& command : commands) add(app, *command, parsers);
   // Commands that are added later would have it, too.
-  app.footer("vitrine COMMAND --help tells more. Start with: vitrine ps\n");
+  app.footer("See vitrine COMMAND --help for details. Start with: vitrine ps\n");
   if (words.empty()) {
     std::fputs(app.help().c_str(), stdout);
     return exit_usage;
@@ -90,7 +90,7 @@ int run(int argc, char** argv) {
         return report(confined.error());
       return command->run();
     }
-  return report({ErrorCode::usage, "no command is given", "`vitrine --help` lists them"});
+  return report({ErrorCode::usage, "missing command", "`vitrine --help` lists the commands"});
 }
 
 }  // namespace vitrine::cli

@@ -39,75 +39,71 @@ class TraceCommand : public Command {
         "trace",
         "show probes as they fire, with arguments and labels",
         {"Attaches to static probes of a process, of a file in every process that runs or loads "
-         "it, now or later, or of a command from its first instruction, and shows each fire: when, "
-         "which thread, the arguments, and the labels and trace context that this thread had in "
-         "force at that moment, in every format that the process publishes. Nothing is stopped, "
-         "and nothing is left behind, however vitrine ends.",
-         "TARGET is a process id or a file (or a program in PATH). A PROBE is PROVIDER:NAME, or "
-         "NAME alone, each with the wildcards of the shell (quote them); `vitrine probes` lists "
-         "what there is.",
-         "Probes that describe themselves (<vitrine/sdt.h>) show names, strings and enumerators; "
-         "of others the compiler left only numbers: --show 'str(arg1)' follows a pointer.",
+         "it, now or later, or of a command from its first instruction. Shows the time, the thread "
+         "and the arguments of each fire, and the labels and trace context that the thread had in "
+         "force, in every format that the process publishes. Stops no thread, and leaves nothing "
+         "behind, however vitrine ends.",
+         "TARGET is a process ID or a file (or a program in PATH). A PROBE is PROVIDER:NAME, or "
+         "NAME alone, each with shell wildcards (quote them); `vitrine probes` lists the probes.",
+         "Typed probes (<vitrine/sdt.h>) show names, strings and enumerators. Other probes carry "
+         "only numbers: --show 'str(arg1)' follows a pointer.",
          "A CONDITION compares arguments (arg0, or by name), labels (tenant, label.route), pid, "
-         "tid, "
-         "comm, cpu, probe, trace_id and span_id with numbers and text: == != < <= > >=, ~ for a "
-         "wildcard, and, or, not. What the kernel can test is tested there. ITEMs are the same "
-         "things, and str(arg1), bytes(arg1, arg2), hex(arg0), ns(arg0), each `as TITLE`.",
-         "A probe is attached to where its note says that there is a nop, and where one is; a site "
-         "with "
-         "another instruction is left out, and a note tells which. --force attaches there, too, "
-         "and "
-         "where this kernel is known to harm programs: in the middle of an instruction a "
-         "breakpoint "
-         "breaks the program.",
-         "A library that a process loads while it is traced is attached to within some "
-         "milliseconds: "
-         "what its constructors fire is seen only when the library itself is traced as a FILE.",
-         "With --follow every process that loads a file with the probe takes the cost of a fire, "
-         "as the kernel knows of no process trees.",
-         "--stack shows which functions led to the fire, the innermost first, by the symbols of "
-         "the "
-         "files or their debug files. The kernel follows frame pointers: programs and libraries "
-         "built with -fno-omit-frame-pointer give almost whole stacks (a function without a frame "
-         "of its own hides its caller); of others callers are missing.",
-         "Fires that came faster than they could be taken are counted and told, never waited for: "
-         "a traced program does not slow down because its output is slow."},
+         "tid, comm, cpu, probe, trace_id and span_id with numbers and text: == != < <= > >=, ~ "
+         "for wildcards, and, or, not. The kernel evaluates what it can. ITEMs are the same "
+         "operands, and str(arg1), bytes(arg1, arg2), hex(arg0), ns(arg0), each optionally `as "
+         "TITLE`.",
+         "vitrine attaches to a probe if the instruction at its site is a nop, as the note "
+         "declares; it omits other sites and prints a note with the instruction. --force attaches "
+         "to them, too, and to sites where this kernel is known to harm programs. A breakpoint in "
+         "the middle of an instruction breaks the program.",
+         "vitrine attaches to a library that a process loads during the trace within some "
+         "milliseconds: probes in its constructors are seen only if the library itself is traced "
+         "as a FILE.",
+         "With --follow, every process that loads a file with the probe pays the cost of a fire, "
+         "because the kernel cannot limit a uprobe to a process tree.",
+         "--stack shows the functions that led to the fire, the innermost first, by the symbols of "
+         "the files or their debug files. The kernel follows frame pointers: programs and "
+         "libraries built with -fno-omit-frame-pointer have almost complete stacks (a function "
+         "without a frame of its own hides its caller); stacks of other code lack callers.",
+         "Fires that come faster than vitrine reads them are counted and reported. The traced "
+         "program never waits for slow output."},
         {{"vitrine trace 4242 'shop:*'", "every probe of the provider shop in process 4242"},
          {"vitrine trace ./server 'request_*' --duration 10s --json",
-          "in every process that runs ./server, as JSON, for ten seconds"},
+          "in every process that runs ./server, as NDJSON, for ten seconds"},
          {"vitrine trace --exec -- ./server --port 8080", "all probes, from the first instruction"},
          {"vitrine trace 4242 shop:order --where 'price > 20 && tenant == \"acme\"'",
-          "only some of them: arguments and labels by their names"},
+          "a selection, by the names of arguments and labels"},
          {"vitrine trace 4242 python:function__entry --show 'str(arg0), str(arg1), arg2'",
           "strings behind plain pointers"},
-         {"vitrine trace 4242 'shop:*' --count --by tenant", "how often, for which tenant"},
+         {"vitrine trace 4242 'shop:*' --count --by tenant", "fires per tenant"},
          {"vitrine trace 4242 --latency shop:request_start,shop:request_end --by tenant",
-          "how long requests take, by tenant; refreshed each second on a terminal"}},
+          "latency of requests by tenant; refreshed every second on a terminal"}},
         {"probes", "labels", "doctor"}};
   }
 
   void define(CLI::App& app) override {
-    app.add_option("TARGET", words_, "A process id or a file; then the probes to trace")
+    app.add_option("TARGET", words_, "A process ID or a file; then the probes to trace")
         ->option_text("PROBE...");
-    app.add_option("--where", where_, "Only fires of which this is true")->option_text("CONDITION");
-    app.add_option("--show", show_, "Show these instead of all arguments")->option_text("ITEM,...");
+    app.add_option("--where", where_, "Show only fires that match")->option_text("CONDITION");
+    app.add_option("--show", show_, "Show these items instead of all arguments")
+        ->option_text("ITEM,...");
     reduction_.define(app);
-    app.add_flag("--follow", options_.follow, "Trace the processes that it forks, too");
+    app.add_flag("--follow", options_.follow, "Also trace forked processes");
     app.add_flag("--stack", options_.stacks, "Show the functions on the stack of the thread");
-    app.add_option("--duration", duration_, "Stop after this long: 500ms, 10s, 2m")
+    app.add_option("--duration", duration_, "Stop after this time: 500ms, 10s, 2m")
         ->option_text("TIME");
     app.add_option("--limit", limit_, "Stop after this many fires")
         ->check(at_least_one)
         ->option_text("N");
     app.add_option("--max-string", options_.query.string_bytes,
-                   "Bytes kept of one string (256, at most 4096)")
+                   "Maximum number of bytes of a string (256, at most 4096)")
         ->check(CLI::Range(std::size_t{1}, most_string_bytes))
         ->option_text("BYTES");
     app.add_flag(
         "--force", options_.force,
-        "Attach also where there is no nop, and where this kernel is known to harm the program");
+        "Also attach where there is no nop, and where this kernel is known to harm the program");
     redact_.define(app, "labels and arguments");
-    app.add_flag("--json", json_, "One JSON object a fire, one a line");
+    app.add_flag("--json", json_, "Print NDJSON: one object for each fire");
     app.add_flag("--exec", exec_, "Start the command after -- and trace it: --exec -- COMMAND...");
     app.add_option("--exec-word", options_.target.command)
         ->group("");  // main() fills it from `--exec -- COMMAND…`
@@ -125,7 +121,7 @@ class TraceCommand : public Command {
 
   std::vector<Use> uses() const override {
     return {{"trace FILE", capabilities::bpf, capabilities::bpf,
-             "nothing; with CAP_SYS_PTRACE there are labels of other users' processes, too", true},
+             "nothing; CAP_SYS_PTRACE adds labels of other users' processes", true},
             {"trace PID", capabilities::bpf, capabilities::bpf | capabilities::ptrace, "nothing",
              true}};
   }
@@ -157,7 +153,7 @@ class TraceCommand : public Command {
       return {};
     }
     if (words_.empty())
-      return fail(ErrorCode::usage, "what is to be traced?",
+      return fail(ErrorCode::usage, "nothing to trace",
                   "give a PID or a file, and the probes: vitrine trace 4242 'shop:*'");
     const auto target = TRY(parse_targets(std::span(words_).first(1)));
     if (target.targets[0].pid != 0)
@@ -174,8 +170,8 @@ class TraceCommand : public Command {
     if (!show_.empty()) options_.query.show = TRY(query::parse_items(show_));
     options_.query.reduction = TRY(reduction_.take());
     if (options_.query.reduction && (!show_.empty() || options_.stacks || limit_ != 0))
-      return fail(ErrorCode::usage, "--show, --stack and --limit are about single fires",
-                  "leave them out, or what adds fires up");
+      return fail(ErrorCode::usage, "--show, --stack and --limit apply to single fires",
+                  "omit them, or omit the aggregation");
     if (!duration_.empty()) time_ = TRY(parse_duration(duration_));
     return {};
   }
@@ -274,7 +270,7 @@ class TraceCommand : public Command {
     const std::uint64_t more = lost - std::exchange(lost_, lost);
     if (more == 0) return true;
     if (json_) return print_json({{"lost", more}});
-    say({fmt::format("{} fires were lost: they came faster than they could be taken", more)});
+    say({fmt::format("{} fires were lost: they came faster than vitrine could read them", more)});
     return true;
   }
 

@@ -98,7 +98,7 @@ Json flaws_json(const observe::TraceEvent& event) {
   for (std::size_t i = 0; i < event.arguments.size(); ++i)
     if (const auto& value = event.arguments[i].value; value && is_cut(*value))
       truncated.push_back({fmt::format("args[{}]", i), "there was more of it"});
-  if (event.cut) truncated.push_back({"event", "it was full"});
+  if (event.cut) truncated.push_back({"event", "the event was full"});
   add_flaws(object, truncated,
             format::texts(event.labels->defects, event.labels->defects_left_out));
   return object;

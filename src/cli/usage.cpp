@@ -76,18 +76,18 @@ std::string prefix(const CLI::App& app) {
 }
 
 tl::unexpected<Error> no_such_command(const CLI::App& app, const std::string& word) {
-  return wrong(app, fmt::format("{}there is no command '{}'", prefix(app), word),
-               meant(word, names_of(parts_of(app))), "lists them");
+  return wrong(app, fmt::format("{}no such command: '{}'", prefix(app), word),
+               meant(word, names_of(parts_of(app))), "lists the commands");
 }
 
 tl::unexpected<Error> no_such_option(const CLI::App& app, const std::string& word) {
   const std::string name = word.substr(0, word.find('='));
-  const std::string message = fmt::format("{}there is no option {}", prefix(app), name);
+  const std::string message = fmt::format("{}no such option: {}", prefix(app), name);
   for (const CLI::App* part : parts_of(app))
     if (std::ranges::count(options_of(*part), name) != 0)
       return fail(ErrorCode::usage, message,
                   fmt::format("options follow the command: {} COMMAND {}", called(app), name));
-  return wrong(app, message, meant(name, options_of(app)), "lists them");
+  return wrong(app, message, meant(name, options_of(app)), "lists the options");
 }
 
 Result<void> check_value(const CLI::App& app, const std::string& name, const CLI::Option& option,
@@ -104,7 +104,7 @@ Result<void> check_value(const CLI::App& app, const std::string& name, const CLI
       return wrong(
           app,
           fmt::format("{}{} takes {}, not '{}'", prefix(app), name, fmt::join(choices, ", "), one),
-          meant(one, choices), "tells more");
+          meant(one, choices), "shows details");
   }
   return {};
 }
@@ -140,8 +140,8 @@ class OptionWord {
     if (separate && words_.size() < 2)
       return wrong(
           app_,
-          fmt::format("{}{} needs a value: {}", prefix(app_), name, option->get_option_text()),
-          std::nullopt, "tells more");
+          fmt::format("{}{} requires a value: {}", prefix(app_), name, option->get_option_text()),
+          std::nullopt, "shows details");
     TRY(check_value(app_, name, *option, separate ? words_[1] : value));
     return separate ? 2 : 1;
   }
@@ -154,8 +154,8 @@ class OptionWord {
 Result<void> check_exec(Arguments words) {
   const auto is_word = [](const std::string& word) { return word.starts_with("--exec-word="); };
   if (std::ranges::count(words, "--exec") == 0 || std::ranges::any_of(words, is_word)) return {};
-  return fail(ErrorCode::usage, "--exec needs a command",
-              "write it after --, as the last: --exec -- ./server");
+  return fail(ErrorCode::usage, "--exec requires a command",
+              "add it at the end, after --: --exec -- ./server");
 }
 
 }  // namespace
@@ -185,10 +185,10 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
     return usage_error(*given.front(), error);
   std::string message = error.what();
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && !parts_of(app).empty())
-    message = "which command?";
+    return wrong(app, prefix(app) + "missing command", std::nullopt, "lists the commands").value();
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr)
-    message = fmt::format("nothing is done with {}", fmt::join(app.remaining(), " "));
-  return wrong(app, prefix(app) + message, std::nullopt, "tells what it takes").value();
+    message = fmt::format("unexpected argument {}", fmt::join(app.remaining(), " "));
+  return wrong(app, prefix(app) + message, std::nullopt, "lists the arguments").value();
 }
 
 }  // namespace vitrine::cli

@@ -14,19 +14,19 @@ class UsdtCommand : public Command {
   }
 
   Manual manual() const override {
-    return {
-        "usdt",
-        "make static probes of a provider's definition",
-        {"A provider is declared in a definition file, as DTrace has it: `provider shop { probe "
-         "request__start(int id, const char *path); };`. Its header is made of that, the program "
-         "is compiled with it, and the object step takes the calls out of the objects: what stays "
-         "at a probe is a nop, and a table (DOF) in the file says where. vitrine probes lists "
-         "them, vitrine trace fires on them."},
-        {{"vitrine usdt header -s shop.d", "writes shop.h"},
-         {"vitrine usdt link -s shop.d -o shop_probes.o main.o shop.o",
-          "rewrites the objects, and writes the one to link with them"},
-         {"vitrine usdt dump ./shop", "what the file then says of its probes"}},
-        {"probes", "trace", "usdt-header", "usdt-link", "usdt-dump"}};
+    return {"usdt",
+            "process provider definitions into static probes",
+            {"A definition file declares a provider, in DTrace's language: `provider shop { probe "
+             "request__start(int id, const char *path); };`. vitrine usdt header generates a "
+             "header from it, the program is compiled with the header, and the object step "
+             "(vitrine usdt link) replaces the probe calls in the objects: a nop remains at each "
+             "site, and a table (DOF) in the file lists the sites. vitrine probes lists the "
+             "probes, vitrine trace traces them."},
+            {{"vitrine usdt header -s shop.d", "writes shop.h"},
+             {"vitrine usdt link -s shop.d -o shop_probes.o main.o shop.o",
+              "rewrites the objects, and writes the probe object to link with them"},
+             {"vitrine usdt dump ./shop", "what the file then contains about its probes"}},
+            {"probes", "trace", "usdt-header", "usdt-link", "usdt-dump"}};
   }
 
   void define(CLI::App&) override {}

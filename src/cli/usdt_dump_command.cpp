@@ -15,29 +15,31 @@ namespace {
 class UsdtDumpCommand : public Command {
  public:
   Manual manual() const override {
-    return {
-        "usdt dump",
-        "show what the DOF of a file says",
-        {"Shows the tables (DOF) that tell where the probes of a program, library or object are, "
-         "whoever made them: each provider with its stabilities (name/data/class), each probe "
-         "with its argument types, and every site, in the file's own addresses. A file may have "
-         "several, one after another; one without section headers is searched for them.",
-         "A DOF that needs dynamic relocations is written to when the program starts, by each "
-         "process anew; how many it needs is said. Those of vitrine usdt link need none. Of an "
-         "object that is not linked yet, its ELF relocations are shown instead of addresses.",
-         "Copies of a function that the linker dropped (inline functions of several objects) keep "
-         "their lines, as left out. What is broken is said, and the rest is shown."},
-        {{"vitrine usdt dump ./shop", "providers, probes, sites"},
-         {"vitrine usdt dump shop_probes.o", "before it is linked"},
-         {"vitrine usdt dump --json ./shop | jq .dynamic_relocations", "one JSON object a DOF"}},
-        {"usdt-link", "probes", "readelf(1)"}};
+    return {"usdt dump",
+            "show the DOF of a file",
+            {"Shows the tables (DOF) that list the probes of a program, library or object, "
+             "whichever tool generated them: each provider with its stabilities (name/data/class), "
+             "each probe with its argument types, and every site, with addresses of the file. A "
+             "file may have several DOFs in sequence; a file without section headers is searched "
+             "for them.",
+             "If a DOF needs dynamic relocations, every process writes to it at start; vitrine "
+             "prints their number. A DOF of vitrine usdt link needs none. For an object that is "
+             "not linked yet, its ELF relocations are shown instead of addresses.",
+             "Copies of a function that the linker dropped (inline functions of several objects) "
+             "keep their lines, marked as left out. Damaged parts are reported, and the rest is "
+             "shown."},
+            {{"vitrine usdt dump ./shop", "providers, probes, sites"},
+             {"vitrine usdt dump shop_probes.o", "before linking"},
+             {"vitrine usdt dump --json ./shop | jq .dynamic_relocations",
+              "one JSON object for each DOF"}},
+            {"usdt-link", "probes", "readelf(1)"}};
   }
 
   void define(CLI::App& app) override {
     app.add_option("FILE", paths_, "ELF files: programs, libraries, objects")
         ->required()
         ->option_text("...");
-    app.add_flag("--json", json_, "One JSON object a DOF, one a line");
+    app.add_flag("--json", json_, "Print NDJSON: one object for each DOF");
   }
 
   Needs needs() const override { return needs_of_reading(); }
@@ -67,7 +69,7 @@ class UsdtDumpCommand : public Command {
     if (!file.problems.empty()) return exit_failed;
     if (!json_)
       fmt::print("{}: no DOF{}\n", printable(listing.path),
-                 file.content_elsewhere ? " (it is a debug file: the program has it)" : "");
+                 file.content_elsewhere ? " (it is a debug file: the program has the DOF)" : "");
     return exit_done;
   }
 

@@ -16,25 +16,25 @@ class UsdtHeaderCommand : public Command {
  public:
   Manual manual() const override {
     return {"usdt header",
-            "make the C and C++ header of a provider",
-            {"Reads the definition of one or more providers and writes the header by which a "
+            "generate the C and C++ header of a provider",
+            {"Reads the definition of one or more providers and writes the header with which a "
              "program fires their probes: for `provider shop { probe request__start(int id); };` a "
              "macro SHOP_REQUEST_START(id), and SHOP_REQUEST_START_ENABLED() for arguments that "
-             "take work to make. It serves C89 to C23 and C++98 to C++20, gcc and clang, on "
-             "x86-64, i386 and aarch64. With -D_DTRACE_VERSION=0 the program is compiled without "
-             "probes and evaluates no argument.",
-             "Objects compiled with it need the object step, vitrine usdt link. A header that "
-             "would not change is not written again."},
+             "are expensive to compute. The header works with C89 to C23 and C++98 to C++20, gcc "
+             "and clang, on x86-64, i386 and aarch64. With -D_DTRACE_VERSION=0 the program is "
+             "compiled without probes and evaluates no argument.",
+             "Objects compiled with the header need the object step, vitrine usdt link. An "
+             "unchanged header is not written again."},
             {{"vitrine usdt header -s shop.d", "writes shop.h"},
              {"vitrine usdt header -s shop.d -o -", "prints it"},
              {"vitrine usdt header -C -DWITH_TLS -s shop.d -o gen/shop.h",
-              "the definition has #ifdef or #include"}},
+              "for a definition with #ifdef or #include"}},
             {"usdt-link", "usdt"}};
   }
 
   void define(CLI::App& app) override {
     definition_.define(app);
-    app.add_option("-o", output_, "Where to write; - is standard output")
+    app.add_option("-o", output_, "Output file; - for standard output")
         ->option_text("FILE.h [name of the definition + .h]");
     define_enabled(app, header_.enabled);
   }
@@ -65,7 +65,7 @@ int write_header(const usdt::Definition& definition, usdt::HeaderOptions options
   if (output == "-") {
     const bool all = std::fwrite(text->data(), 1, text->size(), stdout) == text->size();
     if (all && std::fflush(stdout) == 0) return exit_done;
-    return report({ErrorCode::failed, "standard output cannot be written", {}});
+    return report({ErrorCode::failed, "cannot write to standard output", {}});
   }
   const auto written = usdt::write_whole(output, *text);
   return written ? exit_done : report(written.error());

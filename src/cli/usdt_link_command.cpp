@@ -15,40 +15,40 @@ namespace {
 class UsdtLinkCommand : public Command {
  public:
   Manual manual() const override {
-    return {
-        "usdt link",
-        "take probes out of objects and make the object that says where they are",
-        {"Rewrites the objects in place: each call of a probe of the definition becomes a nop, "
-         "and nothing else changes. Writes the probe object, which holds the table of them "
-         "(DOF): link it with the objects, once for each program or shared library. No address "
-         "in it needs the dynamic linker.",
-         "May be run again over the same objects, and over some that have no probes. An object "
-         "that it was not given, an archive's or one of link-time optimisation, fires its probes "
-         "too, through a function of the probe object. On an error no object is changed."},
-        {{"vitrine usdt link -s shop.d -o shop_probes.o main.o shop.o",
-          "then: cc -o shop main.o shop.o shop_probes.o"},
-         {"vitrine usdt link --strict -s shop.d -o shop_probes.o *.o",
-          "fails when a declared probe is nowhere"}},
-        {"usdt-header", "usdt", "probes", "trace"}};
+    return {"usdt link",
+            "replace probe calls in objects by nops, and write the probe object",
+            {"Rewrites the objects in place: each probe call of the definition becomes a nop, and "
+             "nothing else changes. Writes the probe object, which holds the table of sites (DOF): "
+             "link it with the objects, once for each program or shared library. No address in it "
+             "needs the dynamic linker.",
+             "The step may be repeated on the same objects, and may include objects without "
+             "probes. Objects outside the step, from archives or link-time optimisation, also fire "
+             "their probes, through a function of the probe object. On an error no object is "
+             "changed."},
+            {{"vitrine usdt link -s shop.d -o shop_probes.o main.o shop.o",
+              "then: cc -o shop main.o shop.o shop_probes.o"},
+             {"vitrine usdt link --strict -s shop.d -o shop_probes.o *.o",
+              "fails if no object fires a declared probe"}},
+            {"usdt-header", "usdt", "probes", "trace"}};
   }
 
   void define(CLI::App& app) override {
     definition_.define(app);
     app.add_option("OBJECT", link_.objects, "Objects (.o) compiled with the provider's header")
         ->required();
-    app.add_option("-o", link_.output, "The probe object to write")
+    app.add_option("-o", link_.output, "Probe object to write")
         ->option_text("FILE.o [name of the definition + .o]");
     define_enabled(app, link_.enabled);
-    app.add_flag("--strict", link_.strict, "A declared probe that no object fires is an error");
-    app.add_flag("--lld", link_.lld,
-                 "The objects are linked by lld 15 or newer, and probes are in inline functions");
-    app.add_flag("--nop5", link_.long_nop,
-                 "Leave one nop of 5 bytes at a probe (x86), which new kernels trace faster");
+    app.add_flag("--strict", link_.strict, "Fail if no object fires a declared probe");
     app.add_flag(
-        "--registration", link_.registration,
-        "For hosts with a DTrace helper device: the probes are registered when the program "
-        "starts, by share/vitrine/usdt_register.c, which is to be linked too");
-    app.add_flag("-v,--verbose", verbose_, "Say what was found");
+        "--lld", link_.lld,
+        "Required if lld 15 or newer links the objects, and probes are in inline functions");
+    app.add_flag("--nop5", link_.long_nop,
+                 "Leave one nop of 5 bytes at a probe (x86), which recent kernels trace faster");
+    app.add_flag("--registration", link_.registration,
+                 "For hosts with a DTrace helper device: register the probes at program start, by "
+                 "share/vitrine/usdt_register.c, which must be linked, too");
+    app.add_flag("-v,--verbose", verbose_, "Print a summary");
   }
 
   Needs needs() const override { return definition_.needs(); }

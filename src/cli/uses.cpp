@@ -37,7 +37,7 @@ observe::Finding finding_of(const Use& use, Capabilities held, bool has_uprobe_m
   if (suffice(held, others)) return finding;
   finding.verdict = suffice(held, own) ? Support::partial : Support::no;
   finding.detail =
-      finding.verdict == Support::partial ? "for processes of your own" : "without: " + use.without;
+      finding.verdict == Support::partial ? "for your own processes" : "without: " + use.without;
   finding.remedy = others.without(held).text();
   return finding;
 }
@@ -46,8 +46,9 @@ observe::Finding finding_of(const Use& use, Capabilities held, bool has_uprobe_m
 
 std::string uses_markdown(const Commands& commands) {
   std::string out =
-      "| command | for files, or your own processes | for processes of others | without |\n"
-      "| --- | --- | --- | --- |\n";
+      "| command | for files, or your own processes | for processes of other users | without |\n| "
+      "--- | --- | --- "
+      "| --- |\n";
   for (const auto& command : commands)
     for (const Use& use : command->uses())
       out += fmt::format("| `{}` | {} | {} | {} |\n", use.line, or_none(use.own),
@@ -68,9 +69,11 @@ std::string uses_roff(const std::vector<Use>& uses) {
   }
   if (!out.empty())
     out +=
-        ".PP\nThey are had as root, or by\n.BR setcap (8);\nsee\n.BR vitrine-doctor (1).\n"
-        "What is not needed is given up, and system calls are filtered by\n.BR seccomp (2),\n"
-        "which the environment variable VITRINE_SECCOMP=off turns off.\n";
+        ".PP\nRoot has these capabilities;\n.BR setcap (8)\ngrants them to the command; see\n.BR "
+        "vitrine-doctor "
+        "(1).\nvitrine drops the capabilities it does not need, and filters its system calls "
+        "by\n.BR seccomp "
+        "(2);\nthe environment variable VITRINE_SECCOMP=off disables the filter.\n";
   return out;
 }
 
@@ -91,7 +94,7 @@ std::string enabling_line(const Commands& commands, Capabilities held, bool has_
   // The release that brings its own loader (packaging/release): a loader with capabilities would give
   // them to any program.
   if (::getauxval(AT_BASE) == 0)
-    return "run it by sudo; this release cannot be given capabilities, the Debian packages can";
+    return "run it with sudo; this release cannot be given capabilities, the Debian packages can";
   return fmt::format("sudo setcap {}=ep {}", all.setcap_text(), own_path());
 }
 

@@ -38,7 +38,7 @@ Result<void> narrow_bounds(Capabilities keep) {
   if (!effective_capabilities().has(CAP_SETPCAP)) return {};
   for (int number = 0; number < count(); ++number)
     if (!keep.has(number) && cap_get_bound(number) == 1 && cap_drop_bound(number) != 0)
-      return failed("narrow the bounding set of capabilities");
+      return failed("reduce the bounding set of capabilities");
   return {};
 }
 
@@ -46,7 +46,7 @@ Result<void> lower_ambient(Capabilities keep) {
   for (int number = 0; number < count(); ++number)
     if (!keep.has(number) && cap_get_ambient(number) == 1 &&
         cap_set_ambient(number, CAP_CLEAR) != 0)
-      return failed("give up ambient capabilities");
+      return failed("drop ambient capabilities");
   return {};
 }
 
@@ -96,13 +96,13 @@ Result<void> keep_only(Capabilities keep, Capabilities bounds) {
   TRY(narrow_bounds(bounds));
   TRY(lower_ambient(keep));
   const State state(cap_get_proc());
-  if (!state) return failed("read our capabilities");
+  if (!state) return failed("read the capabilities of vitrine");
   for (const cap_flag_t set : every_set)
     for (cap_value_t number = 0; number < count(); ++number)
       if (!keep.has(number) && is_set(state, number, set) &&
           cap_set_flag(state.get(), set, 1, &number, CAP_CLEAR) != 0)
-        return failed("give up capabilities");
-  if (cap_set_proc(state.get()) != 0) return failed("give up capabilities");
+        return failed("drop capabilities");
+  if (cap_set_proc(state.get()) != 0) return failed("drop capabilities");
   return {};
 }
 

@@ -58,7 +58,7 @@ std::vector<int> numbers_of(const std::vector<const char*>& names) {
 
 tl::unexpected<Error> failed(int error) {
   return fail(ErrorCode::failed,
-              fmt::format("cannot make a filter of system calls: {}", std::strerror(error)));
+              fmt::format("cannot create a system call filter: {}", std::strerror(error)));
 }
 
 /// Threads and processes, but no namespaces: within one of users it would have every capability. The

@@ -41,7 +41,8 @@ class Problems {
 
   void finish() {
     if (left_out_ > 0)
-      into_.push_back({into_.back().part, fmt::format("{} more problems are not told", left_out_)});
+      into_.push_back(
+          {into_.back().part, fmt::format("{} more problems are not listed", left_out_)});
     left_out_ = 0;
   }
 

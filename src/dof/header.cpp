@@ -15,18 +15,18 @@ Result<void> check_identity(const vitrine_dof_header& header) {
   if (header.model != VITRINE_DOF_MODEL_ILP32 && header.model != VITRINE_DOF_MODEL_LP64)
     return malformed("its data model is {}: neither 1 (ILP32) nor 2 (LP64)", header.model);
   if (header.encoding == VITRINE_DOF_BIG_ENDIAN)
-    return fail(ErrorCode::unsupported, "it is big-endian, which is not read");
+    return fail(ErrorCode::unsupported, "it is big-endian, which is not supported");
   if (header.encoding != VITRINE_DOF_LITTLE_ENDIAN)
     return malformed("its byte order is {}: neither 1 (little-endian) nor 2 (big-endian)",
                      header.encoding);
   if (header.version < VITRINE_DOF_VERSION_PLAIN ||
       header.version > VITRINE_DOF_VERSION_ENABLED_POINTER)
-    return malformed("its version is {}: not one of 1 to 3", header.version);
+    return malformed("its version is {}, not 1 to 3", header.version);
   if (header.dif_version != VITRINE_DOF_DIF_VERSION)
     return malformed("its DIF version is {} instead of 2", header.dif_version);
   if (header.dif_int_registers > VITRINE_DOF_REGISTERS ||
       header.dif_tuple_registers > VITRINE_DOF_REGISTERS)
-    return malformed("it wants {} integer and {} tuple registers of DIF; there are 8",
+    return malformed("it requires {} integer and {} tuple registers of DIF; the limit is 8",
                      header.dif_int_registers, header.dif_tuple_registers);
   if (header.flags != 0) return malformed("its flags are {:#x} instead of 0", header.flags);
   const bool padded = std::all_of(std::begin(header.pad), std::end(header.pad),
@@ -37,20 +37,19 @@ Result<void> check_identity(const vitrine_dof_header& header) {
 
 Result<void> check_sizes(const vitrine_dof_header& header, std::size_t available) {
   if (header.header_size < sizeof header || header.header_size > limits::dof_header_bytes)
-    return malformed("its header says that it has {} bytes: not between {} and {}",
-                     header.header_size, sizeof header, limits::dof_header_bytes);
+    return malformed("its header declares {} bytes: not between {} and {}", header.header_size,
+                     sizeof header, limits::dof_header_bytes);
   if (header.loadable_size < header.header_size)
     return malformed("its loadable part of {} bytes ends within its header of {}",
                      header.loadable_size, header.header_size);
   if (header.loadable_size > header.file_size)
-    return malformed("its loadable part has {} bytes, more than the {} of all of it",
+    return malformed("its loadable part has {} bytes, more than its total of {}",
                      header.loadable_size, header.file_size);
   if (header.file_size > limits::dof_bytes)
     return fail(ErrorCode::limit, fmt::format("it has {} bytes, and at most {} are read",
                                               header.file_size, limits::dof_bytes));
   if (header.file_size > available)
-    return malformed("it says that it has {} bytes, and only {} are there", header.file_size,
-                     available);
+    return malformed("it declares {} bytes, and only {} are present", header.file_size, available);
   return {};
 }
 

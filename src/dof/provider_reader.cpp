@@ -54,7 +54,7 @@ class RecordReader {
     record.word = raw.address;
     record.word_offset = word_offset;
     const auto relocation = source_.relocations.of(word_offset);
-    if (!relocation) return malformed("what its relocations say makes no sense");
+    if (!relocation) return malformed("its relocations are invalid");
     record.relocation = *relocation;
     const auto name = source_.sections.string(provider_.strings, raw.name, limits::dof_probe_name);
     if (!name) return malformed("its name {}", name.error().message);
@@ -73,11 +73,11 @@ class RecordReader {
   Result<void> read_sites(const vitrine_dof_probe& raw, Record& record) {
     const bool plain = source_.version == VITRINE_DOF_VERSION_PLAIN;
     if (plain && raw.enabled_offset_count > 0)
-      return malformed("it has {} is-enabled sites, which version 1 does not know",
+      return malformed("it has {} is-enabled sites, which version 1 does not support",
                        raw.enabled_offset_count);
     if (enabled_offsets_.data() == nullptr &&
         (raw.enabled_offset_count > 0 || raw.enabled_offset_index != 0))
-      return malformed("it has is-enabled sites, and its provider has no table of them");
+      return malformed("it has is-enabled sites, but its provider has no table of them");
     if (raw.offset_count + raw.enabled_offset_count == 0) return malformed("it has no sites");
     if (auto read = read_offsets(offsets_, raw.offset_index, raw.offset_count, record.offsets);
         !read)

@@ -46,9 +46,7 @@ Object read_object(std::span<const std::byte> dof, const vitrine_dof_header& hea
   }
   read_semaphores(*sections, provider_at, object, budget, problems);
   if (budget.exhausted())
-    problems.add(Part::size,
-                 "decoded, this takes more than {} bytes: what is beyond them is left out",
-                 budget.total());
+    problems.add(Part::size, "decoded, it exceeds {} bytes: the rest is omitted", budget.total());
   problems.finish();
   return object;
 }
@@ -74,7 +72,7 @@ Objects read(std::span<const std::byte> section, std::uint64_t most) {
   for (std::size_t at = 0; at < section.size();) {
     const std::size_t next = find_magic(section, at);
     if (!told && !is_zero(section.subspan(at, next - at)))
-      problems.add(Part::header, "the {} bytes at offset {:#x} are no DOF", next - at, at);
+      problems.add(Part::header, "the {} bytes at offset {:#x} are not a DOF", next - at, at);
     if (next == section.size()) break;
     at = next;
     const auto header = read_header(section.subspan(at));

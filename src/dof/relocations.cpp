@@ -44,11 +44,10 @@ void Relocations::read_one(std::uint32_t index, const vitrine_dof_relocation& re
   if (!budget_.take(cost)) return;
   // A table begins with an address word, and every entry is a whole one: see Sections.
   if (relocation.offset >= target.size || relocation.offset % target.entry_size != 0) {
-    problems_.add(
-        Part::relocations,
-        "relocation {} of section {} is for byte {} of section {}, which is no address word of its "
-        "{} bytes",
-        index, header.relocations, relocation.offset, header.target, target.size);
+    problems_.add(Part::relocations,
+                  "relocation {} of section {} applies to byte {} of section {}, which is not an "
+                  "address word of its {} bytes",
+                  index, header.relocations, relocation.offset, header.target, target.size);
     return;
   }
   std::optional<Relocation> kind;

@@ -48,7 +48,7 @@ Result<void> check_entries(const vitrine_dof_section& section) {
   if (records ? size < least || size % 8 != 0 : size != least)
     return malformed("its entries are of {} bytes instead of {}", size, least);
   if (section.size % size != 0)
-    return malformed("its {} bytes are no multiple of its entries' {}", section.size, size);
+    return malformed("its {} bytes are not a multiple of its entry size {}", section.size, size);
   return {};
 }
 
@@ -64,11 +64,11 @@ Result<Sections> Sections::read(std::span<const std::byte> dof, const vitrine_do
                                 Problems& problems) {
   if (header.section_size < sizeof(vitrine_dof_section) || header.section_size % 8 != 0 ||
       header.section_size > limits::dof_section_header_bytes)
-    return malformed("its section headers are of {} bytes: no multiple of 8 from {} to {}",
+    return malformed("its section headers have {} bytes: not a multiple of 8 from {} to {}",
                      header.section_size, sizeof(vitrine_dof_section),
                      limits::dof_section_header_bytes);
   if (header.section_offset % 8 != 0 || header.section_offset < header.header_size)
-    return malformed("its section headers begin at byte {}: no multiple of 8 after its header",
+    return malformed("its section headers begin at byte {}: not a multiple of 8 after its header",
                      header.section_offset);
   // Both factors have 32 bits: no overflow.
   const std::uint64_t table = std::uint64_t{header.section_count} * header.section_size;
@@ -101,9 +101,9 @@ Result<void> Sections::check(const vitrine_dof_section& section) const {
   TRY(check_place(section));
   TRY(check_entries(section));
   if (section.type != VITRINE_DOF_SECTION_STRTAB) return {};
-  if (section.size == 0) return malformed("it is empty, and has no string to refer to");
+  if (section.size == 0) return malformed("it is empty, and contains no string");
   if (dof_[section.offset + section.size - 1] != std::byte{0})
-    return malformed("its last string has no end");
+    return malformed("its last string is not terminated");
   return {};
 }
 
@@ -112,12 +112,12 @@ Result<void> Sections::check_place(const vitrine_dof_section& section) const {
       (section.flags & VITRINE_DOF_SECTION_LOAD) != 0 ? header_.loadable_size : header_.file_size;
   const std::uint32_t alignment = std::max(section.alignment, 1U);
   if (!std::has_single_bit(alignment))
-    return malformed("its alignment {} is no power of two", alignment);
+    return malformed("its alignment {} is not a power of two", alignment);
   if (section.offset % alignment != 0)
-    return malformed("it begins at byte {}, which its alignment {} does not divide", section.offset,
-                     alignment);
+    return malformed("it begins at byte {}, which is not a multiple of its alignment {}",
+                     section.offset, alignment);
   if (section.offset > end || section.size > end - section.offset)
-    return malformed("its {} bytes at byte {} go beyond the {} that there are", section.size,
+    return malformed("its {} bytes at byte {} exceed the {} available", section.size,
                      section.offset, end);
   const std::uint64_t table_end =
       header_.section_offset + std::uint64_t{header_.section_count} * header_.section_size;

@@ -16,10 +16,10 @@ void read_semaphores(const Sections& sections,
       const std::uint64_t number = at / section.entry_size;
       const auto provider = provider_at.find(raw.provider);
       if (provider == provider_at.end()) {
-        problems.add(Part::semaphores,
-                     "semaphore {} of section {} belongs to section {}, which is no provider that "
-                     "could be read",
-                     number, index, raw.provider);
+        problems.add(
+            Part::semaphores,
+            "semaphore {} of section {} belongs to section {}, which is not a readable provider",
+            number, index, raw.provider);
         continue;
       }
       const auto record = read_provider_record(sections, object.version, raw.provider);

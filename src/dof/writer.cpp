@@ -33,7 +33,7 @@ tl::unexpected<Error> usage(fmt::format_string<Args...> text, Args&&... args) {
 
 Result<void> check_name(std::string_view name, std::size_t most, const char* what) {
   if (name.empty() || name.size() > most || name.find('\0') != name.npos)
-    return usage("the {} \"{}\" has {} bytes: not between 1 and {}, or a NUL among them", what,
+    return usage("the {} \"{}\" has {} bytes: not between 1 and {}, or it contains a NUL", what,
                  name, name.size(), most);
   return {};
 }
@@ -41,7 +41,7 @@ Result<void> check_name(std::string_view name, std::size_t most, const char* wha
 Result<void> check(const Prototype& prototype, std::string_view probe) {
   for (const auto* types : {&prototype.native, &prototype.translated}) {
     if (types->size() > limits::dof_arguments)
-      return usage("the probe {} has {} arguments, and DOF has room for {}", probe, types->size(),
+      return usage("the probe {} has {} arguments; the limit of DOF is {}", probe, types->size(),
                    limits::dof_arguments);
     for (const std::string& type : *types)
       TRY(check_name(type, limits::dof_type_name, "argument type"));
@@ -67,7 +67,7 @@ Result<void> check(const Object& object) {
       if (record.offsets.empty() && record.enabled_offsets.empty())
         return usage("the probe {} has no site in {}", record.name, record.function);
       if (object.version == VITRINE_DOF_VERSION_PLAIN && !record.enabled_offsets.empty())
-        return usage("the probe {} has is-enabled sites, which version 1 does not know",
+        return usage("the probe {} has is-enabled sites, which version 1 does not support",
                      record.name);
       TRY(check(record.prototype, record.name));
     }
@@ -100,8 +100,9 @@ class Writer {
     sections_[string_section].content = strings_.bytes();
     place();
     if (total_ > limits::dof_bytes)
-      return fail(ErrorCode::limit, fmt::format("the DOF would have {} bytes, and readers take {}",
-                                                total_, limits::dof_bytes));
+      return fail(ErrorCode::limit,
+                  fmt::format("the DOF would have {} bytes; the limit of readers is {}", total_,
+                              limits::dof_bytes));
     tell_words();
     return bytes();
   }

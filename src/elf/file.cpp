@@ -126,7 +126,7 @@ class Reader {
   void read_section_names() {
     if (into_.sections.empty()) return;
     if (tables_.names == SHN_UNDEF || tables_.names >= into_.sections.size()) {
-      problem("its sections have no names: the table of names is section {} of {}", tables_.names,
+      problem("its sections have no names: the name table is section {} of {}", tables_.names,
               into_.sections.size());
       return;
     }
@@ -163,7 +163,7 @@ class Reader {
   std::uint64_t usable(std::uint64_t count, std::size_t bytes, std::size_t expected,
                        std::uint64_t most, const char* what) {
     if (bytes != expected) {
-      problem("its {} are of {} bytes instead of {}: not read", what, bytes, expected);
+      problem("its {} have {} bytes instead of {}: ignored", what, bytes, expected);
       return 0;
     }
     if (count > most) problem("it has {} {}: only the first {} are read", count, what, most);
@@ -215,7 +215,7 @@ Result<File> read_file(Memory& file) {
   const auto ident = [&](std::size_t i) { return std::to_integer<unsigned char>(bytes[i]); };
   if (got < SELFMAG || std::memcmp(bytes.data(), ELFMAG, SELFMAG) != 0)
     return fail(ErrorCode::malformed, "it is not an ELF file",
-                "a program, a library or an object is wanted");
+                "give a program, a library or an object");
   File elf;
   if ((ident(EI_CLASS) != ELFCLASS32 && ident(EI_CLASS) != ELFCLASS64) ||
       (ident(EI_DATA) != ELFDATA2LSB && ident(EI_DATA) != ELFDATA2MSB))

@@ -53,7 +53,7 @@ Result<Elf64_Ehdr> read_header(Memory& memory, Address at) {
   };
   const unsigned char* ident = header.e_ident;
   if (std::memcmp(ident, ELFMAG, SELFMAG) != 0)
-    return refuse(ErrorCode::malformed, "is no ELF file");
+    return refuse(ErrorCode::malformed, "is not an ELF file");
   if (ident[EI_CLASS] != ELFCLASS64)
     return refuse(ErrorCode::unsupported, "is a 32-bit ELF file; only 64-bit ones are read");
   if (ident[EI_DATA] != ELFDATA2LSB)
@@ -74,7 +74,8 @@ Result<Image> read_image(Memory& memory, Address at) {
   Image image{0, std::move(segments), at + header.e_phoff};
   const Elf64_Phdr* first = image.find(PT_LOAD);
   if (first == nullptr)
-    return fail(ErrorCode::malformed, fmt::format("the module at {:#x} loads nothing", at));
+    return fail(ErrorCode::malformed,
+                fmt::format("the module at {:#x} has no loadable segment", at));
   image.bias = at - (first->p_vaddr - first->p_offset);
   return image;
 }
@@ -90,7 +91,8 @@ Result<Image> read_image_by_headers(Memory& memory, Address at, std::uint64_t co
   // address has it in p_vaddr; else the first segment is at 0 and the headers' page is the bias.
   const Elf64_Phdr* first = image.find(PT_LOAD);
   if (first == nullptr)
-    return fail(ErrorCode::malformed, fmt::format("the program headers at {:#x} load nothing", at));
+    return fail(ErrorCode::malformed,
+                fmt::format("the program headers at {:#x} have no loadable segment", at));
   image.bias = (at - first->p_vaddr) / page_bytes * page_bytes;
   if (at - first->p_vaddr < first->p_memsz) image.bias = 0;
   return image;

@@ -29,7 +29,7 @@ Result<void> scan(Memory& memory, const Image& image, const Table& table,
       if (std::find(types.begin(), types.end(), type) == types.end() || !image.holds(where, 8))
         continue;
       if (found.size() == found_max)
-        return fail(ErrorCode::limit, fmt::format("over {} relocations of interest", found_max));
+        return fail(ErrorCode::limit, fmt::format("more than {} relevant relocations", found_max));
       found.push_back(
           {where, type, static_cast<std::uint32_t>(ELF64_R_SYM(raw.r_info)), raw.r_addend});
     }

@@ -53,12 +53,12 @@ Result<SectionBytes> unpack(std::span<const std::byte> packed, std::uint64_t siz
   }
   inflateEnd(&stream);
   if (state != Z_OK && state != Z_STREAM_END && section.bytes.empty())
-    return fail(ErrorCode::malformed, "it is compressed, and what zlib makes of it is an error");
+    return fail(ErrorCode::malformed, "zlib cannot decompress it");
   if (section.bytes.size() < size)
-    section.problem =
-        section.bytes.size() == most
-            ? cut_at(most, size)
-            : fmt::format("unpacked, it has {} bytes instead of {}", section.bytes.size(), size);
+    section.problem = section.bytes.size() == most
+                          ? cut_at(most, size)
+                          : fmt::format("decompressed, it has {} bytes instead of {}",
+                                        section.bytes.size(), size);
   return section;
 }
 
@@ -67,11 +67,11 @@ Result<SectionBytes> read_compressed(Memory& file, const File& elf, const Sectio
   const auto packed = read_in_pieces(file, section.offset, std::min(section.size, most));
   const std::size_t header = elf.encoding.wide ? sizeof(Elf64_Chdr) : sizeof(Elf32_Chdr);
   if (packed.size() < header)
-    return fail(ErrorCode::malformed, "it is compressed, and ends within its first words");
+    return fail(ErrorCode::malformed, "it is compressed, but shorter than its compression header");
   const std::uint32_t type = elf.encoding.u32(packed.data());
   if (type != compress_zlib)
     return fail(ErrorCode::unsupported,
-                fmt::format("it is compressed by method {}; only zlib (1) is known", type));
+                fmt::format("it is compressed by method {}; only zlib (1) is supported", type));
   const std::size_t at =
       elf.encoding.wide ? offsetof(Elf64_Chdr, ch_size) : offsetof(Elf32_Chdr, ch_size);
   return unpack(std::span(packed).subspan(header), elf.encoding.address(packed.data() + at), most);

@@ -21,7 +21,7 @@ const char* kind(mode_t mode) {
   if (S_ISFIFO(mode)) return "a pipe";
   if (S_ISSOCK(mode)) return "a socket";
   if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
-  return "no regular file";
+  return "not a regular file";
 }
 
 /// A program that holds a lease on a file (fcntl(2), F_SETLEASE) is asked for it by who opens the file,
@@ -37,10 +37,10 @@ Result<FileDescriptor> open_leased(const std::string& link, const std::string& p
     if (error != EWOULDBLOCK)
       return fail(file.error().code, fmt::format("cannot open {}: {}", path, std::strerror(error)));
     if (std::chrono::steady_clock::now() >= end)
-      return fail(ErrorCode::failed,
-                  fmt::format("cannot open {}: a program holds a lease on it, and does not give it "
-                              "back",
-                              path));
+      return fail(
+          ErrorCode::failed,
+          fmt::format("cannot open {}: a program holds a lease on it and does not release it",
+                      path));
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
 }
@@ -53,7 +53,7 @@ Result<FileDescriptor> reopen(const FileDescriptor& handle, const std::string& p
                 fmt::format("cannot examine {}: {}", path, std::strerror(errno)));
   if (!S_ISREG(status.st_mode))
     return fail(ErrorCode::unsupported, fmt::format("{} is {}", path, kind(status.st_mode)),
-                "a regular file is wanted");
+                "a regular file is required");
   return open_leased(fmt::format("/proc/self/fd/{}", handle.get()), path);
 }
 
@@ -90,7 +90,7 @@ Result<FileDescriptor> open_owned_below(int root, const std::string& path, uid_t
   struct stat status {};
   if (::fstat(handle.get(), &status) == 0 && S_ISREG(status.st_mode) && status.st_uid != owner)
     return fail(ErrorCode::not_permitted,
-                fmt::format("{} belongs to user {}, the process runs as {}: it is not believed",
+                fmt::format("{} belongs to user {}, but the process runs as {}: ignored",
                             path, status.st_uid, owner));
   return reopen(handle, path);
 }

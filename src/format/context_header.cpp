@@ -24,9 +24,10 @@ Result<ContextHeader> parse(const HeaderBytes& bytes, std::size_t got, Address a
   if (old.version == header_layout::version_1)
     return ContextHeader{old.version, old.payload_size, 0, old.payload};
   if (old.version != header_layout::version)
-    return fail(ErrorCode::unsupported,
-                fmt::format("process context at {}: version {} is not known, only 1 and 2", hex(at),
-                            old.version));
+    return fail(
+        ErrorCode::unsupported,
+        fmt::format("process context at {}: unknown version {}; versions 1 and 2 are supported",
+                    hex(at), old.version));
   header_layout::Header header;
   std::memcpy(&header, bytes.data(), sizeof header);
   if (got < sizeof header)
@@ -45,8 +46,8 @@ Result<void> check_payload(const ContextHeader& header, Address at) {
                 fmt::format("process context at {}: its payload is empty", hex(at)));
   if (header.payload_size > limits::context_payload_bytes)
     return fail(ErrorCode::limit,
-                fmt::format("process context at {}: payload of {} bytes, {} is the limit", hex(at),
-                            header.payload_size, limits::context_payload_bytes));
+                fmt::format("process context at {}: payload of {} bytes exceeds the limit of {}",
+                            hex(at), header.payload_size, limits::context_payload_bytes));
   return {};
 }
 

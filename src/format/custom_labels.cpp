@@ -85,7 +85,7 @@ void ArrayDecoder::note_cut(const char* what, const StringRead& string) {
   if (kept == string.source.len) return;
   set_.cut(what,
            fmt::format("label {}: kept {} of {} bytes{}", string.entry, kept, string.source.len,
-                       kept < string.wanted ? ", no more is readable" : ""));
+                       kept < string.wanted ? ", the rest is not readable" : ""));
 }
 
 /// Collects the entries that are labels, within the byte budgets. False: take no more after these.
@@ -183,11 +183,11 @@ Result<Decoded> ArrayDecoder::run(std::uint64_t storage, std::uint64_t count) {
     if (!more) return set_.finish();
     if (got < wanted) {
       set_.cut("labels",
-               fmt::format("read {} of {} entries, no more is readable", first + got, count));
+               fmt::format("read {} of {} entries; the rest is not readable", first + got, count));
       return set_.finish();
     }
   }
-  if (count > most) set_.cut("labels", fmt::format("looked at {} of {} entries", most, count));
+  if (count > most) set_.cut("labels", fmt::format("read {} of {} entries", most, count));
   return set_.finish();
 }
 

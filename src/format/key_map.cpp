@@ -17,7 +17,7 @@ Result<KeyMap> read_key_table(Memory& memory, Address reference, Address address
   auto head = TRY(memory.read_value<DraftReference>(reference & address_mask, "draft A reference"));
   if (head.schema_version != 1)
     return fail(ErrorCode::unsupported,
-                fmt::format("draft A reference: schema version {} is not known, only 1",
+                fmt::format("draft A reference: unknown schema version {}; version 1 is supported",
                             head.schema_version));
   const Address table = head.key_table & address_mask;
   const auto size = TRY(memory.read_value<std::uint32_t>(table, "draft A key table"));

@@ -43,8 +43,7 @@ class Handler : public nlohmann::json_sax<Json> {
 
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::detail::exception&) override {
-    error.message =
-        fmt::format("process context: the msgpack payload breaks its rules at byte {}", position);
+    error.message = fmt::format("process context: invalid msgpack payload at byte {}", position);
     return false;
   }
 

@@ -32,7 +32,7 @@ void note_cut(ProcessContext& context, const char* what, std::string detail) {
 Result<ProcessContext> decode_payload(std::uint32_t version, std::span<const std::byte> payload) {
   if (version != abi::process_context::version && version != abi::process_context::version_1)
     return fail(ErrorCode::unsupported,
-                fmt::format("process context: version {} is not known, only 1 and 2", version));
+                fmt::format("process context: unknown version {}; versions 1 and 2 are supported", version));
   auto context = TRY(version == abi::process_context::version ? decode_protobuf(payload)
                                                               : decode_msgpack(payload));
   context.version = version;

@@ -61,7 +61,7 @@ Attributes parse(std::span<const std::byte> bytes, const Header& header, SetBuil
     const bool fits = rest.size() >= entry_head &&
                       rest.size() - entry_head >= std::to_integer<std::size_t>(rest[1]);
     if (!fits && bytes.size() < header.most_bytes) {
-      set.cut("attributes", fmt::format("kept {}, no more is readable", n));
+      set.cut("attributes", fmt::format("kept {}; the rest is not readable", n));
       break;
     }
     if (!fits) {

@@ -56,15 +56,15 @@ Error gave_up(Outcome outcome, const ContextHeader& header, Address at) {
   const std::string context = fmt::format("process context at {}: ", hex(at));
   switch (outcome) {
     case Outcome::updating:
-      return {ErrorCode::interrupted, context + "it is being updated",
-              "try again; if this stays, its publisher was killed in the middle of an update"};
+      return {ErrorCode::interrupted, context + "an update is in progress",
+              "try again; if this persists, the publisher was killed during an update"};
     case Outcome::unreadable:
       return {ErrorCode::malformed,
               context + fmt::format("its payload of {} bytes at {} is not readable",
                                     header.payload_size, hex(header.payload)),
               {}};
     default:
-      return {ErrorCode::interrupted, context + "it changes faster than it can be read",
+      return {ErrorCode::interrupted, context + "it changes faster than vitrine can read it",
               "try again"};
   }
 }
@@ -100,14 +100,14 @@ Result<void> ContextReader::locate() {
     }
     const bool better = !best || preferred(*header, *best);
     if (best)
-      notes_.push_back(fmt::format("process context at {}: passed over, there is another",
+      notes_.push_back(fmt::format("process context at {}: ignored, there is another",
                                    hex(better ? place_->header : mapping.start)));
     if (better) {
       best = *header;
       place_ = Place{mapping.start, mapping.name};
     }
   }
-  if (candidates.truncated) notes_.push_back("not all mappings were looked at: there are too many");
+  if (candidates.truncated) notes_.push_back("too many mappings: some were not searched");
   if (!place_ && problem) return tl::unexpected(std::move(*problem));
   return {};
 }

@@ -76,7 +76,7 @@ Result<bool> DefinitionFinder::refresh(const std::optional<format::ThreadSchema>
     return tl::unexpected<Error>(std::move(same.error()));
   }
   if (memory.exhausted())
-    notes_.add("its modules are so many, or so contrived, that the search was given up");
+    notes_.add("the search of its modules was stopped at a limit");
   schema_ = schema;
   return true;
 }
@@ -173,8 +173,8 @@ void DefinitionFinder::define_draft(const Search& search, const target::Module& 
     add(search, module, *draft, *symbols[v2_slot], thread_context::draft_slot_symbol, reference);
   else
     notes_.add(
-        fmt::format("{}: {} has had two layouts, and neither {} nor a process context with {} "
-                    "tells which this is: not read",
+        fmt::format("{}: {} exists in two layouts, and neither {} nor a process context with {} "
+                    "identifies this one: ignored",
                     module.path, thread_context::draft_slot_symbol,
                     thread_context::draft_a_ref_symbol, thread_context::schema_version_key));
 }
@@ -184,14 +184,14 @@ void DefinitionFinder::define_draft(const Search& search, const target::Module& 
 bool DefinitionFinder::version_is(Memory& memory, const target::Module& module,
                                   const Symbols& symbols, std::uint32_t wanted, const char* slot) {
   const auto refuse = [&](const std::string& reason) {
-    notes_.add(fmt::format("{}: {} is there, but {} {}: not read", module.path, slot,
+    notes_.add(fmt::format("{}: {} is defined, but {} {}: ignored", module.path, slot,
                            names[version], reason));
     return false;
   };
   const auto& symbol = symbols[version];
   if (!symbol) return refuse("is not");
   if (symbol->type != STT_OBJECT || symbol->size != abi::custom_labels::version_size)
-    return refuse(fmt::format("is no object of {} bytes", abi::custom_labels::version_size));
+    return refuse(fmt::format("is not an object of {} bytes", abi::custom_labels::version_size));
   const auto value = memory.read_value<std::uint32_t>(module.image.bias + symbol->value,
                                                       abi::custom_labels::version_symbol);
   if (!value) return refuse("is not readable");

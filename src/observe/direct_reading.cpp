@@ -12,7 +12,7 @@ constexpr std::size_t most_windows = 1024;
 Result<std::optional<Address>> slot_address(Subject& subject, const Definition& definition,
                                             Address thread_pointer) {
   if (thread_pointer == 0)
-    return fail(ErrorCode::unsupported, "its thread pointer is not known",
+    return fail(ErrorCode::unsupported, "its thread pointer is unknown",
                 "run vitrine with CAP_BPF and CAP_PERFMON, or in ptrace mode");
   return target::evaluate(definition.location, subject.process().machine(), thread_pointer,
                           subject.process().memory());

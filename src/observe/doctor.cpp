@@ -87,12 +87,12 @@ std::optional<int> setting(const char* path) {
 Finding yama() {
   const auto scope = setting("/proc/sys/kernel/yama/ptrace_scope");
   Finding finding{
-      kernel, "yama", Verdict::yes, "not in this kernel: one's own processes are free", {}};
+      kernel, "yama", Verdict::yes, "not in this kernel: your own processes are accessible", {}};
   if (!scope) return finding;
   finding.detail = fmt::format("kernel.yama.ptrace_scope is {}", *scope);
   if (*scope == 0) return finding;
   finding.verdict = *scope == 3 ? Verdict::no : Verdict::partial;
-  finding.remedy = *scope == 3 ? "only a reboot lowers it again"
+  finding.remedy = *scope == 3 ? "only a reboot resets it"
                                : "sysctl kernel.yama.ptrace_scope=0, or CAP_SYS_PTRACE";
   return finding;
 }
@@ -104,7 +104,7 @@ Finding paranoia() {
   if (!level) return finding;
   finding.verdict =
       *level <= 0 || target::effective_capability(CAP_PERFMON) ? Verdict::yes : Verdict::partial;
-  finding.detail = fmt::format("it is {}", *level);
+  finding.detail = fmt::format("kernel.perf_event_paranoid is {}", *level);
   finding.remedy =
       finding.verdict == Verdict::yes ? "" : "CAP_PERFMON, or: sysctl kernel.perf_event_paranoid=0";
   return finding;
@@ -142,11 +142,11 @@ void examine_kernel(std::vector<Finding>& into) {
   into.push_back(present("uprobe_multi", bpf::kernel_has_struct("bpf_uprobe_multi_link"),
                          "attaches to many probes at once", "Linux 6.6 or later"));
   into.push_back(present("bpf_task_from_pid", bpf::kernel_has_function("bpf_task_from_pid"),
-                         "profiles threads that wait when it begins", "Linux 6.2 or later"));
+                         "profiles threads that already wait at the start", "Linux 6.2 or later"));
   into.push_back(present("schedstat", schedstat_counts(), "counts the runs of each thread",
                          "a kernel with CONFIG_SCHED_INFO"));
   into.push_back(present("syscall file", ::access("/proc/thread-self/syscall", F_OK) == 0,
-                         "tells that a thread is blocked",
+                         "detects that a thread is blocked",
                          "a kernel with CONFIG_HAVE_ARCH_TRACEHOOK"));
   into.push_back(yama());
   into.push_back(paranoia());
@@ -217,7 +217,7 @@ Finding limited_to_own(Finding finding) {
   if (finding.verdict != Verdict::yes || target::effective_capability(CAP_SYS_PTRACE))
     return finding;
   finding.verdict = Verdict::partial;
-  finding.detail += ", for processes of your own";
+  finding.detail += ", for your own processes";
   finding.remedy = setcap("CAP_SYS_PTRACE");
   return finding;
 }
@@ -231,9 +231,9 @@ void examine_modes(std::vector<Finding>& into) {
   Finding snapshot = of(modes, "snapshot", iterator, "proves by the task iterator");
   if (!iterator && schedstat_counts()) {
     snapshot.verdict = Verdict::partial;
-    snapshot.detail = fmt::format("proves by /proc alone: {}", iterator.error().message);
+    snapshot.detail = fmt::format("proves by /proc only: {}", iterator.error().message);
     if (!target::effective_capability(CAP_SYS_PTRACE))
-      snapshot.detail += "; for processes of your own";
+      snapshot.detail += "; for your own processes";
   }
   into.push_back(limited_to_own(std::move(snapshot)));
   into.push_back(limited_to_own(of(modes, "ebpf", sampler, "sees running threads")));
@@ -241,9 +241,9 @@ void examine_modes(std::vector<Finding>& into) {
 
   // Of other users' processes there are samples nevertheless, without labels and names.
   into.push_back(limited_to_own(
-      of(profiles, "on CPU", try_profiler(false), "stacks and labels of what runs")));
+      of(profiles, "on CPU", try_profiler(false), "stacks and labels of running threads")));
   into.push_back(limited_to_own(
-      of(profiles, "off CPU", try_profiler(true), "stacks and labels of what waits")));
+      of(profiles, "off CPU", try_profiler(true), "stacks and labels of waiting threads")));
 }
 
 }  // namespace

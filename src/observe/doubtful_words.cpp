@@ -50,7 +50,7 @@ std::string doubt(bool is_number, const std::string& word,
     names.emplace_back("…");
   }
   return fmt::format(
-      "'{}' is no argument of {} ({}); taken for a label", word, nearest->probe(),
+      "'{}' is not an argument of {} ({}); used as a label key", word, nearest->probe(),
       names.empty() ? "its arguments have no names" : fmt::format("{}", fmt::join(names, ", ")));
 }
 

@@ -61,7 +61,7 @@ Result<Snapshot> EbpfReader::read(milliseconds window) {
   if (TRY(change) == Change::program) TRY(begin_program());
   snapshot.threads.clear();
   snapshot.notes.push_back(
-      "the process changed its libraries or its program: the samples of that time are left out");
+      "the process changed its libraries or its program: samples of that time are omitted");
   return snapshot;
 }
 
@@ -109,14 +109,13 @@ void EbpfReader::report_losses(Snapshot& snapshot) {
   };
   if (const auto lost = since(&bpf::SamplerCounters::lost))
     snapshot.notes.push_back(
-        fmt::format("{} of {} samples were lost: they came faster than they "
-                    "could be taken",
+        fmt::format("{} of {} samples were lost: they came faster than vitrine could read them",
                     lost, since(&bpf::SamplerCounters::samples)));
   if (const auto cut = since(&bpf::SamplerCounters::cut))
-    snapshot.notes.push_back(fmt::format("{} pieces of labels had no room in their sample", cut));
+    snapshot.notes.push_back(fmt::format("{} label parts did not fit in their sample", cut));
   if (const auto faults = since(&bpf::SamplerCounters::faults))
     snapshot.notes.push_back(
-        fmt::format("{} pieces of labels were not resident when they were sampled", faults));
+        fmt::format("{} label parts were not resident when they were sampled", faults));
   counted_ = now;
 }
 

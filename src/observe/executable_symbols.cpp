@@ -36,7 +36,7 @@ Result<ExecutableFacts> read_executable(file::FileMemory& file,
       SlotNames(names.begin(), names.end()), file.descriptor());
   // One definition a name, or none: who asks counts on it.
   if (facts && facts->symbols && facts->symbols->size() != names.size())
-    return fail(ErrorCode::failed, "its parser answered what makes no sense");
+    return fail(ErrorCode::failed, "its parser returned an invalid response");
   return facts;
 }
 

@@ -127,7 +127,7 @@ Result<Answer> FileRules::ask(RuleQuestion::What what, Address address) {
   if (took > slow_answer) slow_ += took;
   const auto most = worker_->limits_.slow;
   if (slow_ > most)
-    return fail(ErrorCode::limit, fmt::format("its parser took longer than {} s in all",
+    return fail(ErrorCode::limit, fmt::format("its parser took longer than {} s in total",
                                               std::chrono::duration<double>(most).count()));
   return answer;
 }

@@ -38,7 +38,7 @@ Result<Launched> Launched::hold(const std::vector<std::string>& command) {
 
 Result<Launched> Launched::launch(const std::vector<std::string>& command, bool hold) {
   if (command.empty())
-    return fail(ErrorCode::usage, "--exec needs a command",
+    return fail(ErrorCode::usage, "--exec requires a command",
                 "write it after --: --exec -- ./server");
   std::vector<char*> argv;
   for (const std::string& arg : command) argv.push_back(const_cast<char*>(arg.c_str()));
@@ -157,9 +157,10 @@ std::string Launched::end() noexcept {
   if (ends_within(time_to_end)) return {};
   const bool killed = kill(pid_, SIGKILL) == 0;
   const std::string who = "the program that was started (process " + std::to_string(pid_) + ")";
-  if (ends_within(time_to_die)) return who + " ignored SIGTERM, and was killed";
+  if (ends_within(time_to_die)) return who + " ignored SIGTERM and was killed";
   reaped_ = true;  // by nobody: we wait no longer
-  return who + (killed ? " does not end, not even by SIGKILL" : " is not ours to end: it goes on");
+  return who + (killed ? " does not end, not even by SIGKILL"
+                       : " cannot be ended by vitrine (no permission) and continues");
 }
 
 }  // namespace vitrine::observe

@@ -110,7 +110,7 @@ std::shared_ptr<MomentLabels::Known> MomentLabels::look_at(pid_t pid, pid_t kern
   }
   if (!known && processes_.size() >= processes_known) {
     notes_.push_back(
-        fmt::format("labels of the first {} processes only were read", processes_known));
+        fmt::format("only labels of the first {} processes were read", processes_known));
     return nullptr;
   }
   auto opened = Subject::open(pid, limits_);
@@ -124,7 +124,7 @@ std::shared_ptr<MomentLabels::Known> MomentLabels::look_at(pid_t pid, pid_t kern
     fresh->look->subject = std::move(*opened);
     take_image(*fresh->look);
     if (auto why = fresh->look->subject->process().memory().withheld(); !why.empty())
-      notes_.push_back("not all labels can be read: " + why);
+      notes_.push_back("some labels cannot be read: " + why);
   } else {
     fresh->look->problem = opened.error().message;
     if (!known || known->look->problem != fresh->look->problem)
@@ -162,7 +162,7 @@ std::optional<std::uint32_t> MomentLabels::number_of(const Definition& definitio
   for (std::size_t i = 0; i < places_.size(); ++i)
     if (is_place(static_cast<std::uint32_t>(i), definition)) return static_cast<std::uint32_t>(i);
   if (places_.size() >= places_known) {
-    notes_.push_back("labels in further thread-local variables are not read: there are too many");
+    notes_.push_back("too many thread-local variables with labels: the rest is not read");
     return std::nullopt;
   }
   places_.push_back({definition.format, definition.location});
@@ -255,7 +255,7 @@ const DisplayedLabels& MomentLabels::of(const vitrine_moment& moment,
     epoch_ = moment.epoch;
   }
   if (moment.pid <= 0) {
-    complain("the process is in another pid namespace");
+    complain("the process is in another PID namespace");
     return shown_;
   }
   const auto found = processes_.find(moment.pid);
@@ -271,11 +271,11 @@ const DisplayedLabels& MomentLabels::of(const vitrine_moment& moment,
   }
   if (known) known->start_ns = moment.process_start_ns;
   if (unknown) {
-    complain("the process was not known yet at that moment");
+    complain("the process was still unknown at that time");
     return shown_;
   }
   if (!known) {
-    complain("the process has ended, and nothing was known of it");
+    complain("the process has ended and was still unknown");
     return shown_;
   }
   if (!known->look->problem.empty()) complain(known->look->problem);
@@ -297,7 +297,7 @@ void MomentLabels::require_all(const Look& look, std::span<const bpf::FireSet> s
     const bool read = std::any_of(sets.begin(), sets.end(), [&](const auto& set) {
       return is_place(set.head.definition, definition);
     });
-    if (!read) complain("the process was not known yet at that moment");
+    if (!read) complain("the process was still unknown at that time");
   }
 }
 
@@ -316,10 +316,10 @@ void MomentLabels::add(Look& look, const vitrine_moment& moment, const bpf::Fire
   const bool whole_by_id = is_whole_by_id(set);
   if (whole_by_id)
     if (const auto kept = kept_.find(key); kept != kept_.end()) return merge(kept->second);
-  if (set.forgotten) return complain("they were sent before, and are no longer kept");
+  if (set.forgotten) return complain("they were sent earlier, and are no longer stored");
   if (!look.subject) return;
   if (look.image != 0 && look.image != moment.image)
-    return complain("the process executed another program at that moment");
+    return complain("the process executed another program at that time");
 
   // The kernel looked where it was told to at that time, or where another process has its labels:
   // that counts if it is where this one has its own.
@@ -329,7 +329,7 @@ void MomentLabels::add(Look& look, const vitrine_moment& moment, const bpf::Fire
   });
   if (now == all.end()) {
     if (moment.flags & (VITRINE_FIRE_PRESUMED | VITRINE_FIRE_INHERITED)) return;
-    return complain("the process changed its libraries at that moment");
+    return complain("the process changed its libraries at that time");
   }
 
   KernelSlot slot{set.head.state, set.head.slot_address, set.head.slot, set.chunks, 0};
@@ -342,7 +342,7 @@ void MomentLabels::add(Look& look, const vitrine_moment& moment, const bpf::Fire
   std::size_t bytes_left = limits::within_hard_caps(limits_).bytes_per_thread;
   const KernelReading reading = decode_kernel_slot(*look.subject, *now, slot, &bytes_left);
   if (!reading.set) return complain(reading.set.error().message);
-  if (!reading.complete) return complain("not all of them was resident at that moment");
+  if (!reading.complete) return complain("part of them was not resident at that time");
   if (whole_by_id) {
     if (kept_.size() >= kept_sets) kept_.clear();
     kept_.emplace(key, *reading.set);

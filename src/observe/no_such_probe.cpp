@@ -48,8 +48,8 @@ Error no_such_probe(const TraceOptions& options, const std::set<std::string>& se
   }
   if (seen.empty())
     return {ErrorCode::failed, where + " has no probes",
-            "probes are compiled in, by <vitrine/sdt.h> or <sys/sdt.h>; llvm-strip and sstrip take "
-            "their notes away"};
+            "probes are compiled in with <vitrine/sdt.h> or <sys/sdt.h>; llvm-strip and sstrip "
+            "remove their notes"};
   std::vector<std::string> patterns = options.probes;
   if (const auto& reduction = options.query.reduction;
       reduction && reduction->kind == query::ReductionKind::latency)
@@ -60,7 +60,7 @@ Error no_such_probe(const TraceOptions& options, const std::set<std::string>& se
           fmt::format("{} has no probe {}; it has {}{}", where, fmt::join(patterns, " or "),
                       fmt::join(names, ", "),
                       others == 0 ? std::string() : fmt::format(" and {} more", others)),
-          fmt::format("`vitrine probes {}` lists them all", argument)};
+          fmt::format("`vitrine probes {}` lists all", argument)};
 }
 
 }  // namespace vitrine::observe

@@ -135,7 +135,7 @@ class Reader {
 
   void tell(const probe::NoteProblems& problems) {
     for (const probe::NoteProblem& one : problems.told) problem("{}", one.message);
-    if (problems.left_out > 0) problem("{} more notes are wrong", problems.left_out);
+    if (problems.left_out > 0) problem("{} more notes are invalid", problems.left_out);
   }
 
   std::size_t position_of(std::string_view provider, std::string_view name) {
@@ -155,10 +155,10 @@ class Reader {
   void explain_headers() {
     for (const std::string& text : elf_.problems) into_.problems.push_back(text);
     if (elf_.type == ET_CORE)
-      problem("it is a core file: its programs have the probes");
+      problem("it is a core file: the probes are in its program files");
     else if (elf_.sections.empty() && elf_.problems.empty() && into_.probes.empty())
       problem(
-          "it has no section headers, so its notes of probes cannot be found (sstrip and UPX take "
+          "it has no section headers, so its probe notes cannot be found (sstrip and UPX remove "
           "them)");
   }
 

@@ -111,8 +111,8 @@ Result<ProcessProbes> ProbeFiles::of_process(int pid) {
     const auto places = biases(**file, mapped);
     for (const Address bias : places) found.modules.push_back({*file, bias});
     if (places.empty())
-      found.problems.push_back(fmt::format(
-          "{}: it is mapped in a way that its program headers do not explain", mapped.path));
+      found.problems.push_back(
+          fmt::format("{}: its mappings do not match its program headers", mapped.path));
   }
   // CAP_PERFMON shows which files another user's process has mapped, but does not open them.
   if (refused == found.files)

@@ -25,13 +25,13 @@ ProcessWatch::ProcessWatch(Listener& listener, bool follow) : listener_(listener
   if (auto events = target::ProcessEvents::open())
     events_ = std::move(*events);
   else
-    listener_.note(events.error().message + ": libraries that are loaded later are not noticed");
+    listener_.note(events.error().message + ": libraries loaded later will be missed");
 }
 
 Result<void> ProcessWatch::launch(const std::vector<std::string>& command) {
   auto held = Launched::hold(command);
   if (!held && held.error().code == ErrorCode::not_permitted) {
-    listener_.note(held.error().message + ": what it does first may be missed");
+    listener_.note(held.error().message + ": its first actions may be missed");
     held = Launched::start(command);
   }
   launched_ = TRY(std::move(held));

@@ -158,7 +158,7 @@ profile::Profile ProfileNames::name(UnnamedProfile unnamed, bool symbols) {
     if (Clock::now() < end)
       answer = symboliser_.resolve(file, questions.addresses);
     else
-      answer.problem = "no time was left for its symbols: other files took it";
+      answer.problem = "no symbols: other files used up the time limit";
     for (std::size_t n = 0; n < questions.places.size() && n < answer.frames.size(); ++n)
       put(questions.places[n], answer.frames[n]);
     if (answer.problem.empty()) continue;

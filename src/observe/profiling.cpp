@@ -120,19 +120,19 @@ Result<void> LiveProfiling::check() const {
   const int kinds = static_cast<int>(!options_.pids.empty()) +
                     static_cast<int>(!options_.command.empty()) + static_cast<int>(options_.all);
   if (kinds == 0)
-    return fail(ErrorCode::usage, "what is to be profiled?",
-                "give a PID, --exec -- COMMAND, or --all");
+    return fail(ErrorCode::usage, "nothing to profile", "give a PID, --exec -- COMMAND, or --all");
   if (kinds > 1)
-    return fail(ErrorCode::usage, "processes, a command and all cannot be profiled in one go",
+    return fail(ErrorCode::usage, "processes, --exec and --all exclude each other",
                 "give one of them");
   if (!options_.on_cpu && !options_.off_cpu)
-    return fail(ErrorCode::usage, "neither on-CPU nor off-CPU samples are asked for");
+    return fail(ErrorCode::usage, "neither on-CPU nor off-CPU samples are requested");
   if (options_.on_cpu && (options_.frequency == 0 || options_.frequency > most_frequency))
-    return fail(ErrorCode::usage,
-                "the sampling frequency is 1 to " + std::to_string(most_frequency) + " Hz");
+    return fail(ErrorCode::usage, "the sampling frequency must be between 1 and " +
+                                      std::to_string(most_frequency) + " Hz");
   if (options_.stack_bytes < least_stack_bytes || options_.stack_bytes > limits::stack_copy)
-    return fail(ErrorCode::usage, "of a stack " + std::to_string(least_stack_bytes) + " to " +
-                                      std::to_string(limits::stack_copy) + " bytes can be copied");
+    return fail(ErrorCode::usage, "the bytes copied of a stack must be between " +
+                                      std::to_string(least_stack_bytes) + " and " +
+                                      std::to_string(limits::stack_copy));
   return {};
 }
 
@@ -148,7 +148,8 @@ Result<void> LiveProfiling::open_profiler() {
   options.stack_bytes = options_.stack_bytes;
   profiler_ = TRY(bpf::Profiler::open(options));
   if (const auto& why = profiler_->blind_to_waiting())
-    note("threads that wait since before the profile are not seen until they run: " + why->message);
+    note("threads already blocked when the profile starts are not seen until they run: " +
+         why->message);
   labels_.emplace(*profiler_, options_.limits, std::vector<query::Selected>{});
   return {};
 }

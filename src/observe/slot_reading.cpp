@@ -124,7 +124,7 @@ void SlotReader::locate(std::span<const SeenThread> threads, Readings& readings,
     const Address tp = threads[slot.thread].thread_pointer;
     if (tp == 0) {
       slot.error = std::make_unique<Error>(
-          Error{ErrorCode::unsupported, "its thread pointer is not known",
+          Error{ErrorCode::unsupported, "its thread pointer is unknown",
                 "run vitrine with CAP_BPF and CAP_PERFMON, or in ptrace mode"});
       return;
     }

@@ -87,7 +87,7 @@ Snapshot SnapshotReader::assemble(std::span<const SeenThread> threads, Readings 
   const std::vector<bool> trusted = trusted_contents(readings, rested);
   Snapshot snapshot;
   snapshot.notes = subject_->notes();
-  if (!without_bpf_.empty()) snapshot.notes.push_back("reading by /proc alone: " + without_bpf_);
+  if (!without_bpf_.empty()) snapshot.notes.push_back("reading by /proc only: " + without_bpf_);
   snapshot.threads.reserve(readings.slots.size());
   std::vector<Unproven> unproven;
   std::vector<std::size_t> places;                         // of the unproven, in snapshot.threads

@@ -150,21 +150,18 @@ Result<void> LiveTrace::check() const {
                     static_cast<int>(!target.files.empty()) +
                     static_cast<int>(!target.command.empty());
   if (kinds == 0)
-    return fail(ErrorCode::usage, "what is to be traced?",
-                "give a PID, a file, or --exec -- COMMAND");
-  if (kinds > 1)
-    return fail(ErrorCode::usage, "processes, files and a command cannot be traced in one go");
+    return fail(ErrorCode::usage, "nothing to trace", "give a PID, a file, or --exec -- COMMAND");
+  if (kinds > 1) return fail(ErrorCode::usage, "processes, files and a command exclude each other");
   const auto& reduction = options_.query.reduction;
   if (reduction && reduction->value &&
       is_hidden(reduction->value->subject, options_.query.redaction))
-    return fail(
-        ErrorCode::usage,
-        fmt::format("'{}' is to be hidden, and a sum would show it", reduction->value->title),
-        "count by it (--by), or leave it out of --redact");
+    return fail(ErrorCode::usage,
+                fmt::format("'{}' is redacted, and a sum would reveal it", reduction->value->title),
+                "group by it (--by), or omit it from --redact");
   const bool latency = reduction && reduction->kind == query::ReductionKind::latency;
   if (options_.probes.empty() && !latency)
-    return fail(ErrorCode::usage, "which probes?",
-                "name them as provider:name, '*' for all; `vitrine probes` lists them");
+    return fail(ErrorCode::usage, "missing argument: no probes",
+                "give them as provider:name, or '*' for all; `vitrine probes` lists the probes");
   return {};
 }
 
@@ -205,7 +202,7 @@ Result<void> LiveTrace::begin_launched() {
   TRY(attach_process(pid));
   if (plan_.sites() == 0) {
     note(no_such_probe(options_, plan_.seen()).message +
-         "; waiting for what it loads or executes later");
+         "; waiting for files that it loads or executes later");
     launched.go_on();
   } else {
     launched.release();
@@ -243,8 +240,8 @@ void LiveTrace::attach_later(pid_t pid) {
     return;
   }
   for (const Planned& its : *attached)
-    note(fmt::format("{} was loaded while tracing: what it fired in its first moments was not seen",
-                     its.file->path));
+    note(
+        fmt::format("{} was loaded during the trace: its first fires were missed", its.file->path));
 }
 
 void LiveTrace::plan(const std::shared_ptr<const ProbeFile>& file, std::vector<Planned>& planned) {

@@ -107,7 +107,7 @@ std::optional<unsigned> TracePlan::skip_of(const ProbeFile& file, const probe::S
   };
   if (!site.file_offset) {
     notes.push_back(where() + ": not attached to: " +
-                    (site.problems.empty() ? "it has no place in the file" : site.problems[0]));
+                    (site.problems.empty() ? "it is not in the file" : site.problems[0]));
     return std::nullopt;
   }
   if (site.semaphore != 0 && !site.semaphore_offset && !site.problems.empty())
@@ -121,7 +121,8 @@ std::optional<unsigned> TracePlan::skip_of(const ProbeFile& file, const probe::S
     return std::nullopt;
   }
   if (plan->cost == bpf::SiteCost::step)
-    notes.push_back(where() + ": each fire costs some 10 us, as its instruction is stepped");
+    notes.push_back(
+        where() + ": each fire costs about 10 us, because the kernel single-steps its instruction");
   return plan->skip;
 }
 

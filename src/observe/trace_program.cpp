@@ -44,7 +44,7 @@ std::string identity_of(const std::vector<probe::ArgumentType>& types) {
 std::string reason(std::uint8_t state, std::uint64_t address) {
   switch (state) {
     case VITRINE_CAPTURE_UNAVAILABLE:
-      return "it is in a register that the kernel does not show";
+      return "it is in a register that the kernel does not provide";
     case VITRINE_CAPTURE_UNREADABLE:
       return fmt::format("memory at {} could not be read", hex(address));
     case VITRINE_CAPTURE_NO_ROOM:
@@ -227,7 +227,7 @@ bool TraceProgram::is_signed(std::uint32_t slot) const {
 
 Value TraceProgram::key(std::uint32_t slot, std::uint64_t bits) const {
   const query::Capture& capture = captures_[slot];
-  if (capture.form != Form::number) return ValueError{"it could not be read, or had no room"};
+  if (capture.form != Form::number) return ValueError{"it could not be read, or did not fit"};
   const vitrine_operand& operand = operands_[capture.argument];
   const auto bytes = std::as_bytes(std::span(&bits, 1));
   return probe::make_value(operand, bytes.first(operand.size),
@@ -239,7 +239,7 @@ std::vector<Value> TraceProgram::values(const bpf::Fire& fire) const {
   values.reserve(captures_.size());
   for (std::size_t i = 0; i < captures_.size(); ++i)
     values.push_back(i < fire.captures.size() ? value(captures_[i], fire.captures[i])
-                                              : ValueError{"too many arguments are asked for"});
+                                              : ValueError{"too many arguments are requested"});
   return values;
 }
 

@@ -197,7 +197,7 @@ query::Key TraceReduction::key_of(const TraceProgram& program, const Bound& subj
   const auto index = selected_index(subject);
   if (!index || *index >= raw.labels.size() || !raw.labels[*index]) return std::nullopt;
   const bpf::ReductionRow::Label& label = *raw.labels[*index];
-  if (!label.text) return probe::ValueError{"no room was left for its text"};
+  if (!label.text) return probe::ValueError{"its text did not fit"};
   return probe::StringValue{*label.text, label.cut};
 }
 

@@ -18,12 +18,12 @@ Result<void> TracedProcesses::add(pid_t pid) {
     return {};
   }
   if (errno == ESRCH)
-    return fail(ErrorCode::not_found, fmt::format("there is no process {}", pid),
-                "`vitrine ps --probes` lists what publishes labels, context or probes");
+    return fail(ErrorCode::not_found, fmt::format("no such process: {}", pid),
+                "`vitrine ps --probes` lists processes with labels, context or probes");
   // EINVAL: a thread, not a process (or, in old kernels, no such thing at all).
   return fail(ErrorCode::not_found,
               fmt::format("{} is not a process: {}", pid, std::strerror(errno)),
-              "give the id of the process, not of one of its threads");
+              "give the ID of the process, not of one of its threads");
 }
 
 std::vector<pid_t> TracedProcesses::all() const {

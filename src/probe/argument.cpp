@@ -57,7 +57,7 @@ Parsed<OperandText> parse_operand(std::string_view text, Machine machine) {
     case Machine::other:
       break;
   }
-  return unsupported("arguments of this machine are not known");
+  return unsupported("arguments of this machine are not supported");
 }
 
 }  // namespace
@@ -69,10 +69,10 @@ tl::expected<vitrine_operand, ArgumentError> compile_argument(std::string_view t
     return syntax_error(fmt::format("it has {} bytes", text.size()));
   Cursor cursor(text);
   const auto size = TRY(take_size(cursor.skip_blanks()));
-  if (cursor.skip_blanks().done()) return syntax_error("there is no operand");
+  if (cursor.skip_blanks().done()) return syntax_error("it has no operand");
   if (cursor.take("?")) {  // call_arguments.cpp writes these; a file's own note may say anything
     const std::string_view why = cursor.skip_blanks().rest();
-    if (why.empty()) return syntax_error("there is no operand");
+    if (why.empty()) return syntax_error("it has no operand");
     return unsupported(std::string(why.substr(0, longest_reason)));
   }
   const auto operand = TRY(parse_operand(cursor.rest(), machine));

@@ -43,16 +43,18 @@ class Caller {
 
   Place place(const std::string& spelling, const std::optional<CType>& type) {
     if (!lost_.empty())
-      return unknown(
-          fmt::format("its place is not known, as that of \"{}\" before it is not", lost_));
+      return unknown(fmt::format(
+          "its location is unknown, because the location of \"{}\" before it is unknown", lost_));
     if (!type || type->size > 8) {
       const bool is_wide = type.has_value();
       if (is_wide && type->kind == ValueKind::floating) return wide_float();
       lost_ = spelling;
-      return unknown(is_wide ? fmt::format("\"{}\" has more bytes than are evaluated", spelling)
-                             : fmt::format("where and how large \"{}\" is only the program's own "
-                                           "headers tell: pass a pointer or a number",
-                                           spelling));
+      return unknown(
+          is_wide
+              ? fmt::format("\"{}\" is too large to be evaluated", spelling)
+              : fmt::format("only the program's headers define location and size of \"{}\": pass a "
+                            "pointer or a number",
+                            spelling));
     }
     const bool is_float = type->kind == ValueKind::floating;
     if (is_float && vectors_ < convention_.vector_registers)

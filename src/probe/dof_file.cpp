@@ -104,12 +104,12 @@ class Finder {
     if (narrow == elf_.encoding.wide)
       placed.object.problems.push_back(
           {dof::Part::placement,
-           fmt::format("it is of the data model {} in a file of {} bits", narrow ? "ILP32" : "LP64",
+           fmt::format("its data model is {} in a {}-bit file", narrow ? "ILP32" : "LP64",
                        elf_.encoding.wide ? 64 : 32)});
     if (placed.address % dof_alignment != 0)
       placed.object.problems.push_back(
-          {dof::Part::placement,
-           fmt::format("its address {} is no multiple of {}", hex(placed.address), dof_alignment)});
+          {dof::Part::placement, fmt::format("its address {} is not a multiple of {}",
+                                             hex(placed.address), dof_alignment)});
     into_.dofs.push_back(std::move(placed));
   }
 

@@ -150,7 +150,8 @@ class Maker {
     if (!common.decided_elsewhere) return;
     site.file_offset.reset();
     site.problems.emplace_back(
-        "its DOF needs a dynamic relocation of a symbol: only a running process knows its address");
+        "its DOF needs a dynamic relocation of a symbol: the address is known only in a running "
+        "process");
   }
 
   std::optional<dof::SitePattern> verify(Site& site, dof::Use use) {
@@ -165,10 +166,10 @@ class Maker {
     site.file_offset.reset();
     site.problems.push_back(
         has_patterns_
-            ? fmt::format("the bytes at {} are none that a probe has: its DOF does not belong "
-                          "to this code, or has been damaged",
+            ? fmt::format("the bytes at {} do not belong to a probe: its DOF belongs to "
+                                "other code, or is damaged",
                           hex(site.address))
-            : std::string("which bytes probes of this processor have is not known"));
+            : std::string("the probe instructions of this processor are unknown"));
     return std::nullopt;
   }
 
@@ -194,7 +195,7 @@ class Maker {
     arguments_ += arguments;
     full_ = sites_ > limits::probe_notes || arguments_ > limits::dof_site_arguments;
     if (full_)
-      problem("it has more than {} sites, or more than {} arguments of sites: the rest is left out",
+      problem("it has more than {} sites, or more than {} arguments of sites: the rest is omitted",
               limits::probe_notes, limits::dof_site_arguments);
     return !full_;
   }

@@ -67,7 +67,7 @@ FileSymbols::Found FileSymbols::find(std::string_view name, Address site) {
   }
   if (name.starts_with(".L"))
     return unresolved(
-        fmt::format("{} is a label of the compiler: no symbol table has it", quoted(name)));
+        fmt::format("{} is a compiler-internal label: no symbol table has it", quoted(name)));
   return unresolved(fmt::format("no symbol table of the file defines {}", quoted(name)));
 }
 
@@ -89,7 +89,7 @@ FileSymbols::Found FileSymbols::choose(const Table& table,
   if (alike) return first;
   if (source && global) return *global;
   return unresolved(
-      fmt::format("{} symbols are called {}, and it is not known which source file the probe is in",
+      fmt::format("{} symbols have the name {}, and the source file of the probe is unknown",
                   candidates.size(), quoted(name)));
 }
 
@@ -106,7 +106,7 @@ tl::expected<Address, ArgumentError> FileSymbols::AtSite::address(std::string_vi
   TRY(symbol);
   if (symbol->type == STT_TLS)
     return unresolved(
-        fmt::format("{} is thread-local: every thread has another address", quoted(name)));
+        fmt::format("{} is thread-local: each thread has its own address", quoted(name)));
   return symbol->value;
 }
 
@@ -126,10 +126,9 @@ tl::expected<std::int64_t, ArgumentError> FileSymbols::AtSite::thread_offset(
   const auto tls = tls_segment(symbols_.elf_);
   if (!tls) return unresolved("the file has no thread-local block");
   if (!elf::is_program(symbols_.file_, symbols_.elf_))
-    return unresolved(
-        fmt::format("{} is in the thread-local block of a library, whose place is known only when "
-                    "it is loaded",
-                    quoted(name)));
+    return unresolved(fmt::format(
+        "{} is in the thread-local block of a library, whose address is known only after loading",
+        quoted(name)));
   switch (symbols_.elf_.machine) {
     case EM_X86_64:
     case EM_386:

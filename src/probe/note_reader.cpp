@@ -45,15 +45,15 @@ std::optional<NoteFrame> NoteReader::read_note() {
   }
   const bool ours = is_ours(at);
   if (ours && name_size != owner_.size()) {
-    problems_.add(at, "the note at offset {:#x} says that its name has {} bytes", at, name_size);
+    problems_.add(at, "the note at offset {:#x} declares a name of {} bytes", at, name_size);
     name_size = owner_.size();
   }
   const std::uint64_t description = at + header_bytes + padded(name_size);
   const std::uint64_t end = description + size;
   if (description > bytes_.size() || end > bytes_.size()) {
     problems_.add(at,
-                  "the note at offset {:#x} says that its name has {} bytes and its description "
-                  "{}, but the section ends {} bytes after its header",
+                  "the note at offset {:#x} declares a name of {} bytes and a description of {}, "
+                  "but the section ends {} bytes after its header",
                   at, name_size, size, bytes_.size() - at - header_bytes);
     at_ = find_note(at + alignment, bytes_.size());
     return std::nullopt;
@@ -69,7 +69,7 @@ std::optional<NoteFrame> NoteReader::read_note() {
 void NoteReader::end_of_content(const NoteFrame& note, std::string_view left) {
   // Some writers count the padding as the description's.
   if (left.size() < 8 && left.find_first_not_of('\0') == std::string_view::npos) return;
-  problems_.add(note.offset, "the note at offset {:#x} has {} bytes after its content", note.offset,
+  problems_.add(note.offset, "the note at offset {:#x} has {} trailing bytes", note.offset,
                 left.size());
   const auto content_end = static_cast<std::size_t>(left.data() - text(bytes_).data());
   at_ = find_note(static_cast<std::size_t>(padded(content_end)), at_);
@@ -91,7 +91,7 @@ std::size_t NoteReader::find_note(std::size_t from, std::size_t until) const {
 void NoteReader::check_rest() {
   const auto rest = bytes_.subspan(at_);
   if (std::any_of(rest.begin(), rest.end(), [](std::byte byte) { return byte != std::byte{0}; }))
-    problems_.add(at_, "the {} bytes at offset {:#x} are too few for a note", rest.size(), at_);
+    problems_.add(at_, "the {} bytes at offset {:#x} are too short for a note", rest.size(), at_);
 }
 
 std::optional<std::string_view> take_string(std::string_view& rest) {

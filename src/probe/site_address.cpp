@@ -49,7 +49,7 @@ bool is_tombstone(const StapsdtNote& note, Address address, const FileLayout& la
 
 void place_code(Site& site, const FileLayout& layout) {
   if (layout.segments.empty()) {
-    site.problems.emplace_back("the file has no program headers that say where its code is");
+    site.problems.emplace_back("the file has no program headers that locate its code");
     return;
   }
   site.file_offset = file_offset(layout.segments, site.address, 1, PF_X);
@@ -76,7 +76,7 @@ const char* text(SemaphoreFault fault) {
     case SemaphoreFault::not_in_file:
       return "is not in the file (.bss): the kernel cannot count in it";
     case SemaphoreFault::odd:
-      return "is at an odd offset in the file: the kernel refuses it";
+      return "is at an odd offset in the file: the kernel rejects it";
     case SemaphoreFault::beyond_file:
       return "is beyond the end of the file";
   }
@@ -89,7 +89,7 @@ void place_semaphore(Site& site, const FileLayout& layout) {
   if (const SemaphoreFault fault = semaphore_fault(site.semaphore, layout);
       fault != SemaphoreFault::none) {
     site.semaphore_offset.reset();
-    site.problems.push_back(fmt::format("its semaphore {} {}; code that asks it will not fire",
+    site.problems.push_back(fmt::format("its semaphore {} {}; code that checks it will not fire",
                                         hex(site.semaphore), text(fault)));
   }
 }

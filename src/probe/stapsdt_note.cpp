@@ -13,7 +13,8 @@ bool take_name(const NoteFrame& note, std::string_view& rest, std::string_view& 
                const char* what, NoteProblems& problems) {
   const auto taken = take_string(rest);
   if (!taken) {
-    problems.add(note.offset, "the {} in the note at offset {:#x} has no end", what, note.offset);
+    problems.add(note.offset, "the {} in the note at offset {:#x} is not terminated", what,
+                 note.offset);
     return false;
   }
   if (taken->empty() || taken->size() > limits::name_bytes) {
@@ -60,10 +61,10 @@ void decode_note(const NoteFrame& frame, elf::Encoding encoding, NoteReader& rea
     note.arguments = bounded_arguments(frame, *arguments, found.problems);
     reader.end_of_content(frame, rest);
   } else {
-    found.problems.add(
-        frame.offset,
-        "the arguments of the note at offset {:#x} have no end: taken as far as it goes",
-        frame.offset);
+    found.problems.add(frame.offset,
+                       "the arguments of the note at offset {:#x} are not terminated: used up to "
+                       "the end of the note",
+                       frame.offset);
     note.arguments = bounded_arguments(frame, rest, found.problems);
   }
   found.notes.push_back(note);
@@ -79,7 +80,7 @@ StapsdtNotes decode_stapsdt_notes(std::span<const std::byte> section, elf::Encod
   while (const auto frame = reader.next()) {
     if (found.notes.size() >= limits::probe_notes) {
       found.problems.add(frame->offset,
-                         "it has more than {} notes: those from offset {:#x} on are left out",
+                         "it has more than {} notes: those from offset {:#x} on are omitted",
                          limits::probe_notes, frame->offset);
       break;
     }

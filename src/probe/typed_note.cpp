@@ -20,7 +20,7 @@ class Strings {
   bool take(std::string_view& into, const char* what) {
     const auto taken = take_string(rest_);
     if (!taken) {
-      problems_.add(frame_.offset, "the {} in the note at offset {:#x} has no end", what,
+      problems_.add(frame_.offset, "the {} in the note at offset {:#x} is not terminated", what,
                     frame_.offset);
       return false;
     }
@@ -43,7 +43,7 @@ class Strings {
     rest_.remove_prefix(1);
     if (into > last_kind)
       problems_.add(frame_.offset,
-                    "the note at offset {:#x} has an argument of kind {}, which is not known",
+                    "the note at offset {:#x} has an argument of the unknown kind {}",
                     frame_.offset, into);
     return into <= last_kind;
   }
@@ -140,7 +140,7 @@ TypedNotes decode_typed_notes(std::span<const std::byte> section, elf::Encoding 
   while (const auto frame = reader.next()) {
     if (found.probes.size() + found.enumerators.size() >= limits::probe_notes) {
       found.problems.add(frame->offset,
-                         "it has more than {} notes: those from offset {:#x} on are left out",
+                         "it has more than {} notes: those from offset {:#x} on are omitted",
                          limits::probe_notes, frame->offset);
       break;
     }
@@ -181,10 +181,10 @@ std::vector<ArgumentType> TypedProbes::of(const StapsdtNote& note, std::size_t c
       type.length_argument = length;
   }
   if (next != count) {
-    problems.add(probe.offset,
-                 "the typed note at offset {:#x} describes {} arguments of a probe that has {}: "
-                 "not used",
-                 probe.offset, next, count);
+    problems.add(
+        probe.offset,
+        "the typed note at offset {:#x} describes {} arguments of a probe that has {}: ignored",
+        probe.offset, next, count);
     return {};
   }
   for (ArgumentType& type : types)

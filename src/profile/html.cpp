@@ -277,7 +277,7 @@ Result<std::string> encode_html(const Profile& profile, const EncodeOptions& opt
   const std::string_view page = page_template();
   const std::size_t at = page.find(marker);
   if (at == std::string_view::npos)
-    return fail(ErrorCode::failed, "the page that this was built with has no place for data",
+    return fail(ErrorCode::failed, "the page template has no place for data",
                 "run npm run build in web/ and build again");
   std::string html(page.substr(0, at));
   html += data_json(profile, options);

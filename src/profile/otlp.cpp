@@ -449,7 +449,7 @@ class Otlp {
     std::vector<std::string> texts = remarks(profile_);
     texts.insert(texts.end(), keys_.renamed().begin(), keys_.renamed().end());
     if (clean_.replaced() > 0)
-      texts.emplace_back("some text was no UTF-8: its bytes are shown as U+FFFD");
+      texts.emplace_back("some text was not UTF-8: its bytes are shown as U+FFFD");
     if (texts.empty()) return 0;
     std::string value;
     {
@@ -509,8 +509,7 @@ void add_requests(OtlpRequests& out, const Profile& profile, const EncodeOptions
 Result<std::string> encode_otlp(const Profile& profile, const EncodeOptions& options) {
   std::string out = Otlp(profile, options).bytes(profile.samples, true);
   if (out.size() > largest_message)
-    return fail(ErrorCode::limit,
-                "the profile takes more than 2 GiB, which is the most that protobuf can hold",
+    return fail(ErrorCode::limit, "the profile exceeds 2 GiB, the limit of protobuf",
                 "profile for a shorter time, or filter it");
   return out;
 }

@@ -340,7 +340,7 @@ class Pprof {
     for (const std::string& remark : remarks(profile_)) comments.push_back(string(remark));
     for (const std::string& renamed : keys_.renamed()) comments.push_back(string(renamed));
     if (clean_.replaced() > 0)
-      comments.push_back(string("some text was no UTF-8: its bytes are shown as U+FFFD"));
+      comments.push_back(string("some text was not UTF-8: its bytes are shown as U+FFFD"));
     Writer writer(out_);
     writer.add_int64(tag(ProfileField::time_nanos), as_signed(profile_.start_ns));
     writer.add_int64(tag(ProfileField::duration_nanos), as_signed(profile_.duration_ns));

@@ -100,7 +100,7 @@ Filter::~Filter() = default;
 
 Result<Filter> Filter::parse(std::string_view text) {
   if (text.size() > limits::query_bytes)
-    return fail(ErrorCode::usage, fmt::format("a filter of {} bytes is longer than the most, {}",
+    return fail(ErrorCode::usage, fmt::format("a filter of {} bytes exceeds the limit of {}",
                                               text.size(), limits::query_bytes));
   Filter filter;
   for (std::size_t at = 0;; ++at) {
@@ -112,7 +112,7 @@ Result<Filter> Filter::parse(std::string_view text) {
       term.regex = std::make_unique<const RE2>(written.value, options);
       if (!term.regex->ok())
         return fail(ErrorCode::usage,
-                    fmt::format("'{}' is no regular expression ({}), in the filter '{}' {}",
+                    fmt::format("'{}' is not a regular expression ({}), in the filter '{}' {}",
                                 written.value, term.regex->error(), text, where(start)));
     } else {
       term.value = std::move(written.value);

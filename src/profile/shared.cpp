@@ -60,9 +60,9 @@ std::vector<std::string> remarks(const Profile& profile) {
   const auto count = [&](std::uint64_t number, std::string_view what) {
     if (number > 0) out.push_back(fmt::format("{} {}", number, what));
   };
-  count(profile.losses.events, "samples were lost: there was no room for them");
-  count(profile.losses.truncated_stacks, "stacks are not whole, and are marked");
-  count(profile.losses.truncated_labels, "samples have labels that were cut or left out");
+  count(profile.losses.events, "samples were lost: the buffer was full");
+  count(profile.losses.truncated_stacks, "stacks are incomplete, and are marked");
+  count(profile.losses.truncated_labels, "samples have labels that were cut or omitted");
   count(profile.losses.unread_labels, "samples have no labels because they could not be read");
   out.insert(out.end(), profile.problems.begin(), profile.problems.end());
   return out;
@@ -97,14 +97,14 @@ ExportedKeys::ExportedKeys(const Profile& profile, std::string_view label_prefix
       for (std::uint64_t& number = numbers[base]; may_not_stay();)
         name = fmt::format("{}.{}", base, ++number);
       if (renamed_.size() < most_renamed)
-        renamed_.push_back(fmt::format("the label '{}' is called '{}' here", key, name));
+        renamed_.push_back(fmt::format("the label '{}' is renamed to '{}' here", key, name));
       else
         ++more;
     }
     reserved.insert(name);
     names_.emplace(key, std::move(name));
   }
-  if (more != 0) renamed_.push_back(fmt::format("{} more labels are called otherwise", more));
+  if (more != 0) renamed_.push_back(fmt::format("{} more labels are renamed", more));
 }
 
 std::int64_t as_signed(std::uint64_t ns) {

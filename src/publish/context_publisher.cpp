@@ -162,9 +162,9 @@ Status Publisher::notice_fork() noexcept {
   const bool mapped = mapping_.mapped();
   if (same_id && mapped) return {};
   if (mapped)
-    return failure(Errc::shared_memory, {"this process lives in the memory of process ",
+    return failure(Errc::shared_memory, {"this process shares the memory of process ",
                                          Decimal(static_cast<std::uint64_t>(pid_)).view(),
-                                         " (vfork): what it published would be said of that one"});
+                                         " (vfork): its context would replace that of the parent"});
   become_child();
   return {};
 }

@@ -89,7 +89,7 @@ inline bool local_compare_exchange(WordPair& pair, WordPair expected, WordPair d
       : "memory", "cc");
   done = first == expected.first && second == expected.second;
 #else
-#error "no way to change two words at once is known for this architecture"
+#error "this architecture has no known way to change two words atomically"
 #endif
   return done;
 }

@@ -21,8 +21,8 @@ bool program_is_static() noexcept {
 __attribute__((constructor)) void warn_static_program() {
   static const char message[] =
       "vitrine: labels of this program cannot be read from outside: it is static, and loaded this "
-      "library\n"
-      "  link the program with vitrine::publish, or make it a dynamic one\n";
+      "library\n  link "
+      "the program with vitrine::publish, or make it dynamic\n";
   if (program_is_static() && write(STDERR_FILENO, message, sizeof message - 1) < 0) return;
 }
 

@@ -173,8 +173,8 @@ class Compiler {
     }
     const auto* left = std::get_if<Bound>(&step.left);
     const auto* right = std::get_if<Bound>(&step.right);
-    if (left != nullptr && right != nullptr) return unable("two things that change are compared");
-    if (left == nullptr && right == nullptr) return unable("two constants are compared");
+    if (left != nullptr && right != nullptr) return unable("a comparison of two variables");
+    if (left == nullptr && right == nullptr) return unable("a comparison of two constants");
     if (is_glob(step.comparison)) return unable("a glob");
     if (left != nullptr) return compare(*left, step.comparison, std::get<Literal>(step.right));
     return compare(*right, mirrored(step.comparison), std::get<Literal>(step.left));
@@ -195,11 +195,11 @@ class Compiler {
       return compare_id(subject, comparison, literal);
     if (const auto string = string_subject(subject)) {
       const auto* text = std::get_if<std::string>(&literal);
-      if (text == nullptr) return unable("text is read as a number");
+      if (text == nullptr) return unable("a text used as a number");
       if (comparison != Comparison::eq && comparison != Comparison::ne)
-        return unable("text is ordered");
+        return unable("an order comparison of text");
       if (text->size() > longest_text)
-        return unable(fmt::format("text of more than {} bytes is compared", longest_text));
+        return unable(fmt::format("a comparison of text of more than {} bytes", longest_text));
       return compare_hash(*string, comparison, string_hash(key_, *text));
     }
     const auto* number = std::get_if<Number>(&literal);
@@ -221,8 +221,8 @@ class Compiler {
       case Bound::Kind::label:
         if (const auto index = selected_index({Selected::Kind::label, subject.key}))
           return StringSubject{VITRINE_ON_LABEL, *index, {}};
-        return StringSubject{.missing =
-                                 fmt::format("the label {} is not looked up there", subject.key)};
+        return StringSubject{
+            .missing = fmt::format("the label {}, which the kernel does not look up", subject.key)};
       case Bound::Kind::capture:
         if (captures_[subject.slot].form == Form::text)
           return StringSubject{VITRINE_ON_ARGUMENT_STRING, subject.slot, {}};
@@ -254,7 +254,7 @@ class Compiler {
       default:
         return unable("the CPU");
     }
-    if (number == nullptr) return unable("a number is compared with text");
+    if (number == nullptr) return unable("a comparison of a number with text");
     if (subject.kind == Bound::Kind::capture && value_kind(subject) == probe::ValueKind::boolean)
       return compare_truth(numbers, comparison, *number);
     return numbers.with(comparison, *number);
@@ -280,8 +280,9 @@ class Compiler {
     const auto* text = std::get_if<std::string>(&literal);
     const auto index =
         selected_index({is_trace ? Selected::Kind::trace_id : Selected::Kind::span_id, {}});
-    if (!index) return unable("trace ids are not looked up there");
-    if (comparison != Comparison::eq || text == nullptr) return unable("trace ids are ordered");
+    if (!index) return unable("trace ids, which the kernel does not look up");
+    if (comparison != Comparison::eq || text == nullptr)
+      return unable("an order comparison of trace ids");
     std::string bytes;
     if (text->size() != (is_trace ? 32U : 16U)) return never();
     for (std::size_t i = 0; i < text->size(); i += 2) {

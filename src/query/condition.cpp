@@ -114,7 +114,7 @@ class Binder {
       names += (i == 0 ? "" : ", ") + known.enumerators[i].name;
     if (known.enumerators.size() > most) names += ", …";
     complaints_.push_back(
-        fmt::format("`{}` is never true: {} is none of its names ({})", step, text, names));
+        fmt::format("`{}` is never true: {} is not one of its names ({})", step, text, names));
   }
 
   Condition::BoundTerm bind(const Term& term, const std::string& step) {
@@ -128,18 +128,16 @@ class Binder {
   void complain_of_absence(const Subject& subject, const std::string& step) {
     if (subject.kind == Subject::Kind::argument) {
       complaints_.push_back(
-          fmt::format("`{}` is never true: there {} {} argument{}, and arg0 is "
-                      "the first",
-                      step, site_.operands.size() == 1 ? "is" : "are", site_.operands.size(),
-                      site_.operands.size() == 1 ? "" : "s"));
+          fmt::format("`{}` is never true: the probe has {} argument{}, and arg0 is the first",
+                      step, site_.operands.size(), site_.operands.size() == 1 ? "" : "s"));
       return;
     }
     std::string names;
     for (const probe::ArgumentType& known : site_.types)
       if (!known.name.empty()) names += (names.empty() ? "" : ", ") + known.name;
-    complaints_.push_back(fmt::format("`{}` is never true: no argument is called {} ({})", step,
+    complaints_.push_back(fmt::format("`{}` is never true: no argument has the name {} ({})", step,
                                       subject.name,
-                                      names.empty() ? "their names are not known" : names));
+                                      names.empty() ? "their names are unknown" : names));
   }
 
   const Arguments& site_;

@@ -78,7 +78,7 @@ class Parser {
     TRY(either());
     if (!lexer_.peek().is(")")) {
       if (lexer_.peek().kind == Token::Kind::end)
-        return syntax_error(lexer_.text(), open.at, "a parenthesis is never closed",
+        return syntax_error(lexer_.text(), open.at, "missing closing parenthesis",
                             "close it with )");
       return unexpected_end_of_comparison();
     }
@@ -93,22 +93,22 @@ class Parser {
     const auto comparison = TRY(comparison_ahead());
     if (!comparison) {
       if (std::holds_alternative<Literal>(step.left) && !is_truth_)
-        return lexer_.error(fmt::format("nothing is compared here, before {}", lexer_.ahead()),
+        return lexer_.error(fmt::format("missing comparison before {}", lexer_.ahead()),
                             "a comparison: == != < <= > >= ~ !~");
       return add(std::move(step));
     }
     step.kind = Step::Kind::compare;
     step.comparison = *comparison;
-    step.right = TRY(term("what is compared with"));
+    step.right = TRY(term("the right operand"));
     return add(std::move(step));
   }
 
   /// Takes the comparison ahead, if there is one.
   Result<std::optional<Comparison>> comparison_ahead() {
     const Token& token = lexer_.peek();
-    if (token.is("=")) return lexer_.error("`=` compares nothing", "equality is ==");
+    if (token.is("=")) return lexer_.error("unknown operator `=`", "equality is ==");
     if (token.is("=~"))
-      return lexer_.error("`=~` is not known", R"(globs are compared by ~: name ~ "a*")");
+      return lexer_.error("unknown operator `=~`", R"(wildcards are matched by ~: name ~ "a*")");
     for (const Operator& known : operators) {
       if (!token.is(known.symbol)) continue;
       TRY(lexer_.take());
@@ -146,8 +146,8 @@ class Parser {
   }
 
   tl::unexpected<Error> unexpected_end_of_comparison() const {
-    return lexer_.error(fmt::format("{} does not fit here", lexer_.ahead()),
-                        "`and` or `or` connects conditions");
+    return lexer_.error(fmt::format("unexpected {}", lexer_.ahead()),
+                        "connect conditions with `and` or `or`");
   }
 
   Lexer lexer_;

@@ -97,8 +97,8 @@ Result<Token> Lexer::scan(std::size_t from) const {
     token.text = text_.substr(from, token.end - from);
     if (token.text.ends_with('.') || token.text.find("..") != std::string::npos)
       return syntax_error(text_, from + std::min(token.text.find(".."), token.text.size() - 1),
-                          fmt::format("`{}` is no name", token.text),
-                          R"(quote a key with dots at odd places: label["..."])");
+                          fmt::format("`{}` is not a name", token.text),
+                          R"(quote a key with such dots: label["..."])");
     return token;
   }
   static constexpr std::array<std::string_view, 18> symbols{"==", "!=", "<=", ">=", "&&", "||",
@@ -112,9 +112,9 @@ Result<Token> Lexer::scan(std::size_t from) const {
     return token;
   }
   if (first == '-' || first == '/' || first == ':' || first == '@')
-    return syntax_error(text_, from, fmt::format("`{}` cannot stand in a name", first),
+    return syntax_error(text_, from, fmt::format("unexpected `{}` in a name", first),
                         R"(quote text: "my-value"; and keys: label["my-key"])");
-  return syntax_error(text_, from, "this cannot be read", R"(quote text: "...")");
+  return syntax_error(text_, from, "unexpected character", R"(quote text: "...")");
 }
 
 Result<Token> Lexer::scan_text(std::size_t from) const {
@@ -144,12 +144,11 @@ Result<Token> Lexer::scan_text(std::size_t from) const {
       token.text += static_cast<char>(hex_digit(text_[i + 1]) * 16 + hex_digit(text_[i + 2]));
       i += 2;
     } else {
-      return syntax_error(text_, escape, "an escape that does not exist",
+      return syntax_error(text_, escape, "unknown escape",
                           R"(\n \t \\ \" \' \x41, or a backslash as \\)");
     }
   }
-  return syntax_error(text_, from, "text without its closing quote",
-                      fmt::format("close it with {}", quote));
+  return syntax_error(text_, from, "missing closing quote", fmt::format("close it with {}", quote));
 }
 
 Result<Token> Lexer::scan_number(std::size_t from) const {
@@ -168,7 +167,7 @@ Result<Token> Lexer::scan_number(std::size_t from) const {
   token.text = text_.substr(from, end - from);
   const auto number = parse_number(token.text);
   if (!number)
-    return syntax_error(text_, from, fmt::format("`{}` is no number of 64 bits", token.text),
+    return syntax_error(text_, from, fmt::format("`{}` is not a number of 64 bits", token.text),
                         R"(17, -3, 0x1f, 2.5, 1e9, 1_000_000; text in quotes: "4bf9")");
   token.number = *number;
   return token;

@@ -24,7 +24,7 @@ constexpr std::array<Function, 5> functions{{
     {"dec", Form::number, Format::decimal, false},
     {"ns", Form::number, Format::duration, false},
 }};
-constexpr std::string_view function_names = "str(), bytes(), hex(), dec() and ns() exist";
+constexpr std::string_view function_names = "str(), bytes(), hex(), dec() and ns()";
 
 struct Reserved {
   std::string_view word;
@@ -77,11 +77,11 @@ Subject subject_of(std::string_view word) {
 Result<Subject> take_quoted_key(Lexer& lexer) {
   TRY(lexer.skip("["));
   if (lexer.peek().kind != Token::Kind::text)
-    return lexer.error(fmt::format("a label's key in quotes belongs here, not {}", lexer.ahead()),
+    return lexer.error(fmt::format("expected a label key in quotes, not {}", lexer.ahead()),
                        R"(label["http.route"])");
   auto key = TRY(lexer.take());
   if (!lexer.peek().is("]"))
-    return lexer.error(fmt::format("`]` belongs here, not {}", lexer.ahead()),
+    return lexer.error(fmt::format("expected `]`, not {}", lexer.ahead()),
                        R"(label["http.route"])");
   TRY(lexer.take());
   Subject subject;
@@ -99,8 +99,7 @@ Result<Subject::Length> take_length(Lexer& lexer) {
     const auto* bytes = std::get_if<std::int64_t>(&lexer.peek().number);
     if (bytes == nullptr || *bytes < 1 ||
         *bytes > static_cast<std::int64_t>(limits::query_captured))
-      return lexer.error("this many bytes cannot be had",
-                         fmt::format("1 to {}", limits::query_captured));
+      return lexer.error("invalid number of bytes", fmt::format("1 to {}", limits::query_captured));
     length.constant = static_cast<std::uint32_t>(*bytes);
   } else if (lexer.peek().kind == Token::Kind::word) {
     const Subject subject = subject_of(lexer.peek().text);
@@ -110,10 +109,10 @@ Result<Subject::Length> take_length(Lexer& lexer) {
                subject.kind == Subject::Kind::named_argument) {
       length.name = subject.name;
     } else {
-      return lexer.error(fmt::format("{} is no length", lexer.ahead()), next);
+      return lexer.error(fmt::format("{} is not a length", lexer.ahead()), next);
     }
   } else {
-    return lexer.error(fmt::format("{} is no length", lexer.ahead()), next);
+    return lexer.error(fmt::format("{} is not a length", lexer.ahead()), next);
   }
   TRY(lexer.take());
   return length;
@@ -123,12 +122,12 @@ Result<Subject::Length> take_length(Lexer& lexer) {
 Result<Subject> take_plain(Lexer& lexer) {
   const Token& ahead = lexer.peek();
   if (ahead.kind != Token::Kind::word)
-    return lexer.error(fmt::format("an argument or a label belongs here, not {}", lexer.ahead()),
+    return lexer.error(fmt::format("expected an argument or a label, not {}", lexer.ahead()),
                        "arg0, an argument's name, label.KEY, pid, tid, comm");
   const bool is_connective =
       ahead.is_word("and") || ahead.is_word("or") || ahead.is_word("not") || ahead.is_word("as");
   if (is_connective)
-    return lexer.error(fmt::format("an argument or a label belongs here, not {}", lexer.ahead()),
+    return lexer.error(fmt::format("expected an argument or a label, not {}", lexer.ahead()),
                        fmt::format(R"(a label of that name: label["{}"])", ahead.text));
   auto word = TRY(lexer.take());
   Subject subject = subject_of(word.text);
@@ -149,7 +148,7 @@ Result<WrittenSubject> take_call(Lexer& lexer, const Function& function) {
   const bool reads_memory = function.form != Form::number;
   if (reads_memory && !may_be_argument)
     return syntax_error(lexer.text(), subject.at,
-                        fmt::format("{}() reads what an argument points to", function.name),
+                        fmt::format("{}() reads the memory that an argument points to", function.name),
                         fmt::format("{}(arg0)", function.name));
   if (may_be_argument) subject.form = function.form;
   auto comma = TRY(lexer.skip(","));
@@ -160,7 +159,7 @@ Result<WrittenSubject> take_call(Lexer& lexer, const Function& function) {
     subject.length = TRY(take_length(lexer));
   }
   if (!lexer.peek().is(")"))
-    return lexer.error(fmt::format("`)` belongs here, not {}", lexer.ahead()),
+    return lexer.error(fmt::format("expected `)`, not {}", lexer.ahead()),
                        fmt::format("close {}( with )", function.name));
   TRY(lexer.take());
   return WrittenSubject{std::move(subject), function.format};
@@ -175,8 +174,8 @@ Result<WrittenSubject> take_subject(Lexer& lexer) {
   const auto function = std::find_if(functions.begin(), functions.end(),
                                      [&](const Function& f) { return f.name == first.text; });
   if (function == functions.end())
-    return syntax_error(lexer.text(), first.at,
-                        fmt::format("there is no function `{}`", first.text), function_names);
+    return syntax_error(lexer.text(), first.at, fmt::format("no such function: `{}`", first.text),
+                        function_names);
   auto call = take_call(lexer, *function);
   if (call) call->subject.at = first.at;
   return call;

@@ -72,7 +72,7 @@ Result<void> parse_latency(std::string_view text, ReductionQuery& query) {
   if (comma == text.npos || text.find(',', comma + 1) != text.npos ||
       trimmed(text.substr(0, comma)).empty() || trimmed(text.substr(comma + 1)).empty())
     return syntax_error(text, comma == text.npos ? text.size() : comma,
-                        "a latency is between two probes",
+                        "a latency requires two probes",
                         "START,END: app:request_start,app:request_end");
   query.kind = ReductionKind::latency;
   query.start = trimmed(text.substr(0, comma));

@@ -23,7 +23,7 @@ Result<Item> take_item(Lexer& lexer) {
   TRY(lexer.take());
   const Token::Kind kind = lexer.peek().kind;
   if (kind != Token::Kind::word && kind != Token::Kind::text)
-    return lexer.error(fmt::format("a name belongs behind `as`, not {}", lexer.ahead()),
+    return lexer.error(fmt::format("expected a name after `as`, not {}", lexer.ahead()),
                        "str(arg1) as path");
   auto title = TRY(lexer.take());
   item.title = std::move(title.text);
@@ -43,7 +43,7 @@ Result<std::vector<Item>> parse_items(std::string_view text) {
     auto comma = TRY(lexer.skip(","));
     if (comma) continue;
     if (lexer.peek().kind == Token::Kind::end) return items;
-    return lexer.error(fmt::format("a comma belongs here, not {}", lexer.ahead()),
+    return lexer.error(fmt::format("expected a comma, not {}", lexer.ahead()),
                        "arg0, str(arg1) as path, label.tenant");
   }
 }
@@ -51,8 +51,8 @@ Result<std::vector<Item>> parse_items(std::string_view text) {
 Result<Item> parse_item(std::string_view text) {
   auto items = TRY(parse_items(text));
   if (items.size() != 1)
-    return syntax_error(text, items[1].subject.at, "one argument or label is wanted here",
-                        "leave out what follows the first");
+    return syntax_error(text, items[1].subject.at, "expected one argument or label",
+                        "omit everything after the first");
   return std::move(items.front());
 }
 

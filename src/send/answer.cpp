@@ -80,7 +80,7 @@ const char* remedy(long status) {
       return "; a collector takes profiles only with --feature-gates=service.profilesSupport, "
              "unless the path of the URL is wrong";
     case 413:
-      return "; raise its bound on requests";
+      return "; raise its limit of the request size";
     default:
       return "";
   }
@@ -94,21 +94,22 @@ Judgement taken(const Answer& answer) {
   Judgement judgement{Verdict::taken, 0, {}};
   if (!answer.problem.empty()) {
     judgement.note =
-        "its answer broke off, and whether it took all profiles is not known: " + answer.problem;
+        "its response was incomplete, and it is unknown whether it accepted all profiles: " +
+        answer.problem;
     return judgement;
   }
   const auto said = response(answer.body);
   if (!said) {
-    judgement.note = fmt::format("it answered {}, but not as a collector does ({}): is it one?",
+    judgement.note = fmt::format("it returned {}, but not as a collector does ({}); check the URL",
                                  answer.status, answer.type.empty() ? "no type" : answer.type);
     return judgement;
   }
   judgement.rejected = said->rejected > 0 ? static_cast<std::uint64_t>(said->rejected) : 0;
   if (judgement.rejected != 0)
     judgement.note =
-        with_message(fmt::format("it left out {} profiles", judgement.rejected), said->message);
+        with_message(fmt::format("it rejected {} profiles", judgement.rejected), said->message);
   else if (!said->message.empty())
-    judgement.note = "it warns: " + said->message;
+    judgement.note = "warning: " + said->message;
   return judgement;
 }
 
@@ -117,7 +118,7 @@ Judgement taken(const Answer& answer) {
 Judgement judge(const Answer& answer) {
   if (answer.status == 0) return {Verdict::later, 0, answer.problem};
   if (answer.status >= 200 && answer.status < 300) return taken(answer);
-  const std::string said = fmt::format("it answered {}", answer.status);
+  const std::string said = fmt::format("it returned {}", answer.status);
   switch (answer.status) {
     case 429:
     case 502:
@@ -129,7 +130,7 @@ Judgement judge(const Answer& answer) {
   }
   if (answer.status >= 300 && answer.status < 400)
     return {Verdict::refused, 0,
-            said + (answer.redirect.empty() ? "" : ", which leads elsewhere: " + answer.redirect)};
+            said + (answer.redirect.empty() ? "" : ", a redirect to " + answer.redirect)};
   return {Verdict::refused, 0, with_message(said, message_of(answer)) + remedy(answer.status)};
 }
 

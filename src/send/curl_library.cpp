@@ -8,7 +8,7 @@ namespace {
 Result<CurlLibrary> load() {
   void* library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr)
-    return fail(ErrorCode::unsupported, std::string("sending needs libcurl: ") + dlerror(),
+    return fail(ErrorCode::unsupported, std::string("sending requires libcurl: ") + dlerror(),
                 "install libcurl4");
   const char* missing = nullptr;
   const auto find = [&]<class Function>(Function& function, const char* name) {
@@ -40,10 +40,10 @@ Result<CurlLibrary> load() {
 #undef VITRINE_FIND
   if (missing != nullptr)
     return fail(ErrorCode::unsupported,
-                std::string("sending needs a newer libcurl: it has no ") + missing,
+                std::string("sending requires a newer libcurl: it has no ") + missing,
                 "install libcurl4 7.80 or newer");
   if (curl.global_init(CURL_GLOBAL_ALL) != CURLE_OK)
-    return fail(ErrorCode::unsupported, "libcurl does not start");
+    return fail(ErrorCode::unsupported, "libcurl cannot be initialised");
   return curl;
 }
 

@@ -41,7 +41,7 @@ class Parts {
 };
 
 tl::unexpected<Error> not_an_endpoint(const std::string& why) {
-  return fail(ErrorCode::usage, "this is nothing to send profiles to: " + why,
+  return fail(ErrorCode::usage, "invalid collector URL: " + why,
               "give otlp+http://HOST:4318 or otlp+https://HOST");
 }
 
@@ -52,7 +52,7 @@ Result<Endpoint> parse_endpoint(std::string_view text, bool whole) {
   if (!text.starts_with(before_scheme))
     return not_an_endpoint("its scheme is not otlp+http or otlp+https");
   const auto parts = Parts::of(std::string(text.substr(before_scheme.size())));
-  if (!parts || parts->get(CURLUPART_HOST).empty()) return not_an_endpoint("it is no URL");
+  if (!parts || parts->get(CURLUPART_HOST).empty()) return not_an_endpoint("not a URL");
   const std::string scheme = parts->get(CURLUPART_SCHEME);
   if (scheme != "http" && scheme != "https")
     return not_an_endpoint("its scheme is not otlp+http or otlp+https");

@@ -62,8 +62,9 @@ class ThreadedExporter final : public Exporter {
       const std::lock_guard lock(mutex_);
       if (request.size() > limits::export_request) {
         ++counters_.refused;
-        notes_.add(fmt::format("a request of {} bytes is more than collectors take and was dropped",
-                               request.size()));
+        notes_.add(
+            fmt::format("a request of {} bytes exceeds the limit of collectors and was dropped",
+                        request.size()));
         return;
       }
       incoming_bytes_ += request.size();
@@ -99,7 +100,7 @@ class ThreadedExporter final : public Exporter {
     const std::lock_guard lock(mutex_);
     auto notes = notes_.take();
     if (const auto more = notes_.take_excess(); more != 0)
-      notes.push_back(fmt::format("and {} notes more about sending", more));
+      notes.push_back(fmt::format("and {} more notes about sending", more));
     return notes;
   }
 
@@ -186,9 +187,9 @@ class ThreadedExporter final : public Exporter {
   void tell(const Judgement& judgement) {
     const bool recovered = judgement.verdict == Verdict::taken && failing_;
     failing_ = judgement.verdict == Verdict::later;
-    if (recovered) notes_.add(endpoint_.name + " takes profiles again");
+    if (recovered) notes_.add(endpoint_.name + " accepts profiles again");
     if (judgement.note != trouble_ && !judgement.note.empty()) {
-      constexpr const char* consequences[] = {"", "; trying again", "; the request was dropped"};
+      constexpr const char* consequences[] = {"", "; retrying", "; the request was dropped"};
       notes_.add(fmt::format("{}: {}{}", endpoint_.name, judgement.note,
                              consequences[static_cast<int>(judgement.verdict)]));
     }

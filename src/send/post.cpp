@@ -102,7 +102,7 @@ class CurlPost final : public Post {
   std::optional<Answer> wait(std::chrono::milliseconds timeout) override {
     if (busy_ && multi_ == nullptr) {
       busy_ = false;
-      answer_.problem = "libcurl has no memory";
+      answer_.problem = "not enough memory for libcurl";
       return std::move(answer_);
     }
     if (auto answer = go_on()) return answer;
@@ -196,10 +196,9 @@ class CurlPost final : public Post {
     switch (code) {
       case CURLE_PEER_FAILED_VERIFICATION:
         return "its certificate is not trusted (" + said +
-               "); OTEL_EXPORTER_OTLP_CERTIFICATE may name a file with the authority that signed "
-               "it";
+               "); OTEL_EXPORTER_OTLP_CERTIFICATE can name a file with the signing authority";
       case CURLE_WRITE_ERROR:
-        return "its answer is longer than any collector's";
+        return "its response is too long";
       default:
         return said;
     }
@@ -239,10 +238,10 @@ Result<std::unique_ptr<Post>> Post::open(const std::string& url, const ExportOpt
   const auto curl = TRY(curl_library());
   for (std::size_t i = 0; i < options.headers.size(); ++i)
     if (!is_header(options.headers[i]))  // what it is may be a secret
-      return fail(ErrorCode::usage, fmt::format("header {} for the collector is none", i + 1),
-                  "give it as 'Name: value'");
+      return fail(ErrorCode::usage, fmt::format("invalid header {} for the collector", i + 1),
+                  "write it as 'Name: value'");
   auto post = std::make_unique<CurlPost>(*curl, url, options);
-  if (!post->ready()) return fail(ErrorCode::failed, "libcurl has no memory");
+  if (!post->ready()) return fail(ErrorCode::failed, "not enough memory for libcurl");
   return post;
 }
 

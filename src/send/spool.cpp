@@ -71,9 +71,9 @@ Result<Spool> Spool::open(const std::string& directory, std::uint64_t bytes) {
   if (::fstat(spool.directory_.get(), &status) != 0)
     return failed(directory, "cannot be read", errno);
   if (status.st_uid != ::geteuid() || (status.st_mode & 022) != 0)
-    return fail(ErrorCode::usage, fmt::format("the spool {} is not ours alone", directory),
-                "it must belong to the user that vitrine runs as, and nobody else may write to it: "
-                "chmod 700, or name another");
+    return fail(ErrorCode::usage, fmt::format("the spool {} belongs to another user, or other users can write to it", directory),
+                "it must belong to the user that vitrine runs as, and only that user may write to "
+                "it: run chmod 700, or choose another directory");
   TRY(spool.lock(directory));
   TRY(spool.list());
   spool.make_room(0, false);
@@ -88,7 +88,7 @@ Result<void> Spool::lock(const std::string& path) {
   if (::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return {};
   if (errno != EWOULDBLOCK) return failed(path, "cannot be locked", errno);
   return fail(ErrorCode::usage, fmt::format("the spool {} is in use by another process", path),
-              "give each its own directory");
+              "give each process its own directory");
 }
 
 Result<void> Spool::list() {
@@ -101,7 +101,7 @@ Result<void> Spool::list() {
   while (const dirent* file = ::readdir(files.get())) {
     if (++seen > limits::spool_files) {
       notes_.add(
-          fmt::format("the spool {} holds more than {} files: the others wait for the next start",
+          fmt::format("the spool {} holds more than {} files: the rest waits for the next start",
                       path_, limits::spool_files));
       break;
     }
@@ -123,7 +123,7 @@ void Spool::add(std::string content, bool in_use) {
   const std::uint64_t bytes = content.size();
   if (bytes > most_) {
     ++overflowed_;
-    notes_.add(fmt::format("a request of {} bytes has no room in the spool of {}", bytes, most_));
+    notes_.add(fmt::format("a request of {} bytes does not fit in the spool of {}", bytes, most_));
     return;
   }
   make_room(bytes, in_use);
@@ -136,7 +136,7 @@ void Spool::add(std::string content, bool in_use) {
     if (const auto written = write(name_of(entry.time), entry.content))
       entry.content = {};
     else
-      notes_.add(fmt::format("the spool {} cannot be written ({}): profiles are kept in memory",
+      notes_.add(fmt::format("the spool {} is not writable ({}): profiles are kept in memory",
                              path_, written.error().message));
   }
   held_ += bytes;
@@ -159,7 +159,7 @@ std::optional<std::string> Spool::first() {
     if (auto content = read(name))
       return std::move(*content);
     else
-      notes_.add(fmt::format("{}/{} is no profile of ours and stays where it is: {}", path_, name,
+      notes_.add(fmt::format("{}/{} is not a profile of vitrine and is left unchanged: {}", path_, name,
                              content.error().message));
     ++skipped_;
     held_ -= entry.bytes;
@@ -205,8 +205,8 @@ Result<std::string> Spool::read(const std::string& name) const {
   if (!file) return fail(ErrorCode::failed, std::strerror(errno));
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return fail(ErrorCode::failed, std::strerror(errno));
-  if (!S_ISREG(status.st_mode)) return fail(ErrorCode::malformed, "it is no regular file");
-  if (status.st_uid != ::geteuid()) return fail(ErrorCode::malformed, "it is another user's");
+  if (!S_ISREG(status.st_mode)) return fail(ErrorCode::malformed, "it is not a regular file");
+  if (status.st_uid != ::geteuid()) return fail(ErrorCode::malformed, "it belongs to another user");
   if (status.st_size < 0 || static_cast<std::uint64_t>(status.st_size) > limits::export_request)
     return fail(ErrorCode::limit, fmt::format("it has {} bytes", status.st_size));
   std::string content(static_cast<std::size_t>(status.st_size), '\0');

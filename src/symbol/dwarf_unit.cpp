@@ -102,7 +102,7 @@ void DwarfUnit::walk(const Dwarf_Die& top) {
   // An entry has at least a byte: whoever takes more steps is being led in a circle.
   for (std::uint64_t left = bytes_of(whole); !levels.empty(); --left) {
     if (left == 0) {
-      problem_ = "its debug information runs in a circle";
+      problem_ = "its debug information has a reference cycle";
       return;
     }
     Level& level = levels.back();

@@ -50,16 +50,16 @@ Result<KernelSymbols> KernelSymbols::parse(std::string text) {
       if (entry.start != 0) symbols.entries_.push_back(entry);
       if (symbols.entries_.size() > limits::kernel_symbols)
         return fail(ErrorCode::limit,
-                    fmt::format("more than {} symbols of the kernel", limits::kernel_symbols));
+                    fmt::format("more than {} kernel symbols", limits::kernel_symbols));
     }
     at = end + 1;
   }
   if (symbols.entries_.empty() && hidden)
     return fail(ErrorCode::not_permitted, "the kernel hides the addresses of its functions",
-                "run as root or with CAP_SYSLOG; where kernel.kptr_restrict is 2, "
-                "also: sysctl kernel.kptr_restrict=1");
+                "run as root or with CAP_SYSLOG; if kernel.kptr_restrict is 2, also: sysctl "
+                "kernel.kptr_restrict=1");
   if (symbols.entries_.empty())
-    return fail(ErrorCode::malformed, "/proc/kallsyms names no function");
+    return fail(ErrorCode::malformed, "/proc/kallsyms has no functions");
   // Of several names for one address a global one is taken, else the first.
   std::stable_sort(symbols.entries_.begin(), symbols.entries_.end(),
                    [](const Entry& a, const Entry& b) {

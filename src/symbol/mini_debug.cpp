@@ -31,7 +31,7 @@ Result<std::vector<std::byte>> unpacked(std::span<const std::byte> packed) {
   if (state == LZMA_STREAM_END) return out;
   return fail(
       state == LZMA_OK || state == LZMA_MEMLIMIT_ERROR ? ErrorCode::limit : ErrorCode::malformed,
-      "its .gnu_debugdata cannot be unpacked");
+      "its .gnu_debugdata cannot be decompressed");
 }
 
 }  // namespace

@@ -97,8 +97,7 @@ void Symboliser::State::learn(const File& file, KnownFile& known,
     while (known.extent != Extent::nothing && !ask(file, known, batch)) {
       const bool tables_left = known.extent == Extent::all;
       known.extent = tables_left ? Extent::symbol_tables : Extent::nothing;
-      known.problem +=
-          tables_left ? "; names are those of its symbol table" : "; it is left without names";
+      known.problem += tables_left ? "; names come from its symbol table" : "; it has no names";
     }
   }
 }

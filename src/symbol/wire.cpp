@@ -70,14 +70,14 @@ std::vector<std::byte> encode_answer(const Answer& answer) {
   }
   folded.strings = strings.take();
   if (full && folded.problem.empty())
-    folded.problem = "some names are left out: they are too long together";
+    folded.problem = "some names are omitted: they exceed the size limit";
   return pack::pack(folded);
 }
 
 Result<Answer> decode_answer(std::span<const std::byte> bytes, std::size_t addresses,
                              const Limits& limits) {
   const auto malformed = [] {
-    return fail(ErrorCode::malformed, "the worker answered what makes no sense");
+    return fail(ErrorCode::malformed, "the worker returned an invalid response");
   };
   auto folded = pack::unpack<Folded>(bytes);
   if (!folded || folded->frames.size() != addresses || folded->problem.size() > problem_bytes)

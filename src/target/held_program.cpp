@@ -126,7 +126,7 @@ Result<HeldProgram> HeldProgram::seize(pid_t child) {
   if (::ptrace(PTRACE_SEIZE, child, nullptr, hold_at_exec | die_with_us) != 0)
     return fail(
         errno == EPERM ? ErrorCode::not_permitted : ErrorCode::failed,
-        fmt::format("cannot hold process {} before it begins: {}", child, std::strerror(errno)));
+        fmt::format("cannot hold process {} at its start: {}", child, std::strerror(errno)));
   return HeldProgram(child);
 }
 
@@ -144,14 +144,14 @@ Result<int> HeldProgram::wait_for_stop(const std::atomic<bool>* stop) {
     }
     if (waited == pid_ || (waited < 0 && errno != EINTR)) {
       pid_ = -1;
-      return fail(ErrorCode::not_found, "the program ended before it began");
+      return fail(ErrorCode::not_found, "the program ended before its start");
     }
     if (stop == nullptr) continue;
     if (stop->load()) {
       ::kill(pid_, SIGKILL);  // with a breakpoint in it, it cannot go on without us
       ::waitpid(pid_, nullptr, __WALL);
       pid_ = -1;
-      return fail(ErrorCode::interrupted, "interrupted before the program began");
+      return fail(ErrorCode::interrupted, "interrupted before the start of the program");
     }
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }

@@ -113,9 +113,8 @@ Result<FileDescriptor> open_mapped(int proc_dir, const MappedFile& file) {
   auto opened = TRY(file::open_regular_below(root.get(), file.path));
   if (is_mapped_file(opened.get(), file)) return opened;
   return fail(ErrorCode::not_found,
-              fmt::format("{} is another file now than the one that is mapped", file.path),
-              "vitrine reaches files that were replaced or deleted with CAP_SYS_ADMIN or "
-              "CAP_CHECKPOINT_RESTORE");
+              fmt::format("{} is not the mapped file any more", file.path),
+              "CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE lets vitrine open replaced and deleted files");
 }
 
 }  // namespace vitrine::target

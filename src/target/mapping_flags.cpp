@@ -52,7 +52,7 @@ Result<std::vector<std::string>> mapping_flags(int proc_dir, Address start) {
     });
   }
   if (flags) return std::move(*flags);
-  if (seen) return fail(ErrorCode::unsupported, "this kernel does not tell VmFlags");
+  if (seen) return fail(ErrorCode::unsupported, "this kernel does not report VmFlags");
   return fail(ErrorCode::not_found, fmt::format("no mapping begins at {}", hex(start)));
 }
 

@@ -45,8 +45,7 @@ Result<elf::Image> image_with(Memory& memory, Address bias, Address dynamic,
   for (std::uint64_t back = 0; back < image_search_bytes; back += batch * search_step) {
     if (pages_left < batch)
       return fail(ErrorCode::limit,
-                  fmt::format("the ELF headers of its modules were looked for on {} pages, and no "
-                              "further",
+                  fmt::format("the search for ELF headers of its modules ended after {} pages",
                               image_search_pages));
     pages_left -= batch;
     for (std::size_t i = 0; i < batch; ++i)
@@ -147,15 +146,15 @@ void Modules::walk_list(Memory& memory, Address first, int link_namespace) {
   std::set<Address> seen;
   for (Address at = first; at != 0;) {
     if (nodes_left_ == 0) {
-      notes_.add(fmt::format("only the first {} modules were looked at", limits::modules));
+      notes_.add(fmt::format("only the first {} modules were read", limits::modules));
       return;
     }
     --nodes_left_;
     if (!seen.insert(at).second) {
-      notes_.add(fmt::format("the list of modules runs in a circle at {:#x}", at));
+      notes_.add(fmt::format("the module list has a cycle at {:#x}", at));
       return;
     }
-    const auto node = memory.read_value<Node>(at, "a node of the list of modules");
+    const auto node = memory.read_value<Node>(at, "an entry of the module list");
     if (!node) {
       notes_.add(node.error().message);
       return;

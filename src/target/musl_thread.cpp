@@ -48,8 +48,8 @@ std::optional<Header> read_header(Memory& memory, const Layout& layout, Address 
 
 bool has_dtv(Memory& memory, Address at, std::uint64_t tls_modules) {
   const auto dtv = memory.read_value<Address>(at, "the DTV pointer");
-  const auto count =
-      dtv ? memory.read_value<std::uint64_t>(*dtv, "the head of a DTV") : Result<std::uint64_t>(0);
+  const auto count = dtv ? memory.read_value<std::uint64_t>(*dtv, "the first word of a DTV")
+                         : Result<std::uint64_t>(0);
   return count && *count >= tls_modules;
 }
 

@@ -52,10 +52,10 @@ Error access_refused(pid_t pid, int proc_dir, const char* doing) {
   const int scope = yama_scope();
   const auto owner = owner_of(proc_dir);
   if (scope == 3)
-    return because("kernel.yama.ptrace_scope is 3, which forbids it to everybody",
-                   fmt::format("{} can only be lowered by a reboot", yama_path));
+    return because("kernel.yama.ptrace_scope is 3, which forbids it to all users",
+                   fmt::format("only a reboot can lower {}", yama_path));
   if (effective_capability(CAP_SYS_PTRACE))
-    return because("refused in spite of CAP_SYS_PTRACE",
+    return because("refused despite CAP_SYS_PTRACE",
                    "a security module forbids it, or the process is in another user namespace: run "
                    "vitrine in that namespace, or in the initial one");
   if (owner && *owner != ::getuid())
@@ -66,7 +66,8 @@ Error access_refused(pid_t pid, int proc_dir, const char* doing) {
     return because("kernel.yama.ptrace_scope is 1, which allows it for child processes only",
                    fmt::format("{}, or: sysctl kernel.yama.ptrace_scope=0", grant));
   return because(
-      "it is not dumpable (setuid, or PR_SET_DUMPABLE), or has more capabilities than us", grant);
+      "it is not dumpable (setuid, or PR_SET_DUMPABLE), or has more capabilities than vitrine",
+      grant);
 }
 
 }  // namespace vitrine::target

@@ -50,7 +50,7 @@ Result<std::string> read_file_at(int dir, const std::string& path, std::size_t l
 
 Result<Stat> parse_stat(std::string_view line) {
   const auto broken = [&] {
-    return fail(ErrorCode::malformed, fmt::format("not a stat line of the kernel: \"{}\"", line));
+    return fail(ErrorCode::malformed, fmt::format("invalid stat line: \"{}\"", line));
   };
   const std::size_t open = line.find('(');
   const std::size_t close = line.rfind(')');

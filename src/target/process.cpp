@@ -26,13 +26,13 @@ tl::unexpected<Error> ended(pid_t pid) {
 }
 
 tl::unexpected<Error> none(pid_t pid) {
-  return fail(ErrorCode::not_found, fmt::format("there is no process {}", pid),
-              "`vitrine ps` lists what publishes labels or context");
+  return fail(ErrorCode::not_found, fmt::format("no such process: {}", pid),
+              "`vitrine ps` lists processes that publish labels or a context");
 }
 
 tl::unexpected<Error> withheld(std::string why) {
   return fail(ErrorCode::limit, std::move(why),
-              "who serves that memory has to go on with it, or the process has to end");
+              "resume the process that serves this memory, or end the target");
 }
 
 // How reading a file below /proc/PID failed, told as a fact about the process.
@@ -112,12 +112,12 @@ Result<Process> Process::open(pid_t pid) {
   const auto stat = TRY(parse_stat(*line));
   if (stat.kernel_thread())
     return fail(ErrorCode::unsupported, fmt::format("{} ({}) is a kernel thread", pid, stat.comm),
-                "kernel threads have no user memory, so they publish nothing");
+                "kernel threads have no user memory, so they publish no labels");
   const auto live = live_thread(dir);
   if (!live)
     return fail(ErrorCode::not_found,
                 fmt::format("process {} ({}) has ended: it is a zombie", pid, stat.comm),
-                "nothing is left of its memory; its parent has yet to wait for it");
+                "its memory is gone; its parent has not waited for it yet");
 
   // A thread that lives answers for the process, for a leader that exited has no auxv.
   process.memory_ = std::make_unique<ProcessMemory>(pid, dir, untag_mask(directory.status));
@@ -132,7 +132,7 @@ Result<Process> Process::open(pid_t pid) {
                   fmt::format("process {} ({}) is a 32-bit program", pid, stat.comm),
                   "the label formats are defined for 64-bit programs only");
     return fail(ErrorCode::malformed,
-                fmt::format("process {}: its auxiliary vector names no program headers", pid));
+                fmt::format("process {}: its auxiliary vector has no program headers", pid));
   }
 
   process.machine_ = native_machine;
@@ -149,8 +149,8 @@ Result<Process> Process::open(pid_t pid) {
       return ended(pid);
     case EAGAIN:
       return fail(ErrorCode::failed,
-                  fmt::format("process {}: no process can be made to read its memory by", pid),
-                  "more processes must be allowed (RLIMIT_NPROC, pids.max), or more memory");
+                  fmt::format("process {}: cannot start a process to read its memory", pid),
+                  "allow more processes (RLIMIT_NPROC, pids.max), or more memory");
     default:
       return tl::unexpected<Error>(access_refused(pid, dir, "read the memory of"));
   }

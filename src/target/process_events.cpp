@@ -172,7 +172,7 @@ class PerfProcessEvents final : public ProcessEvents {
   static tl::unexpected<Error> failed(const char* what, int error) {
     if (error == EACCES || error == EPERM)
       return fail(ErrorCode::not_permitted,
-                  "not permitted to follow processes as they fork, execute and map files",
+                  "not permitted to observe forks, executed programs and mapped files of processes",
                   "run as root, or with CAP_PERFMON");
     return fail(ErrorCode::failed, fmt::format("{}: {}", what, std::strerror(error)));
   }

@@ -151,8 +151,8 @@ Error ProcessMemory::explain(Error error) const {
 std::string ProcessMemory::withheld() const {
   if (!withheld_) return {};
   return fmt::format(
-      "memory of process {} does not come: a userfaultfd or a file system of its own holds it (the "
-      "first at {:#x})",
+      "memory of process {} is blocked by a userfaultfd or a user-space file system (the first at "
+      "{:#x})",
       pid_, *withheld_);
 }
 

@@ -50,7 +50,7 @@ class StackWords {
 
 Result<std::string> auxv_on_stack(Memory& memory, Address stack_start) {
   if (stack_start < limits::lowest_address)
-    return fail(ErrorCode::malformed, "the kernel does not tell where the stack begins");
+    return fail(ErrorCode::malformed, "the kernel does not report the start of the stack");
   StackWords words(memory, stack_start);
   TRY(words.next());
   for (int list = 0; list < 2; ++list)  // the arguments, then the environment
@@ -64,7 +64,7 @@ Result<std::string> auxv_on_stack(Memory& memory, Address stack_start) {
     bytes.append(reinterpret_cast<const char*>(entry.data()), sizeof entry);
     if (entry[0] == AT_NULL) return bytes;
   }
-  return fail(ErrorCode::malformed, "the auxiliary vector on the stack has no end");
+  return fail(ErrorCode::malformed, "the auxiliary vector on the stack is not terminated");
 }
 
 }  // namespace vitrine::target

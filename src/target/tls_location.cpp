@@ -30,7 +30,7 @@ Result<std::optional<Address>> through_glibc(const DynamicTls& tls, Address dtv,
   struct Head {
     std::uint64_t count, padding, generation, padding2;
   };
-  const auto head = TRY(memory.read_value<Head>(dtv - 16, "the head of a DTV"));
+  const auto head = TRY(memory.read_value<Head>(dtv - 16, "the first word of a DTV"));
   if (tls.module_id > head.count || head.generation < tls.need_generation) return std::nullopt;
   const auto block = TRY(memory.read_value<std::uint64_t>(dtv + 16 * tls.module_id, "a DTV entry"));
   return in_block(block, tls.offset);
@@ -38,7 +38,7 @@ Result<std::optional<Address>> through_glibc(const DynamicTls& tls, Address dtv,
 
 // musl: words; the first is how many follow.
 Result<std::optional<Address>> through_musl(const DynamicTls& tls, Address dtv, Memory& memory) {
-  const auto count = TRY(memory.read_value<std::uint64_t>(dtv, "the head of a DTV"));
+  const auto count = TRY(memory.read_value<std::uint64_t>(dtv, "the first word of a DTV"));
   if (tls.module_id > count) return std::nullopt;
   const auto block = TRY(memory.read_value<std::uint64_t>(dtv + 8 * tls.module_id, "a DTV entry"));
   return in_block(block, tls.offset);
@@ -52,7 +52,7 @@ Result<std::optional<Address>> evaluate(const TlsLocation& location, Machine mac
     return tp + static_cast<std::uint64_t>(fixed->offset);
   const auto& tls = std::get<DynamicTls>(location);
   if (tls.module_id == 0 || tls.module_id > limits::modules)
-    return fail(ErrorCode::malformed, fmt::format("there is no TLS module {}", tls.module_id));
+    return fail(ErrorCode::malformed, fmt::format("no such TLS module: {}", tls.module_id));
   const auto dtv =
       TRY(memory.read_value<Address>(dtv_slot(tls.libc, machine, tp), "the DTV pointer"));
   if (dtv == 0) return std::nullopt;

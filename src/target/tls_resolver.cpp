@@ -210,8 +210,8 @@ TlsResolver::Attempt TlsResolver::by_other_modules(const Module& module, std::st
 Result<ResolvedTls> TlsResolver::by_linker_record(const Module& module, const elf::Symbol& symbol) {
   if (!glibc_)
     return fail(ErrorCode::unsupported,
-                fmt::format("{} defines the variable, but no module refers to it and the C library "
-                            "tells nothing",
+                fmt::format("{} defines the variable, but no module refers to it and the C library provides no "
+            "location",
                             module.path));
   const auto tls = TRY(glibc_->tls_of(memory_, module));
   auto found = in_module(tls.module_id, symbol.value, std::nullopt);

@@ -46,7 +46,7 @@ Result<std::shared_ptr<FrameTable>> FrameTable::open(std::unique_ptr<Memory> fil
   auto elf = TRY(elf::read_file(*file));
   const Machine machine = machine_of(elf.machine);
   if (!is_unwound(machine) || !elf.encoding.wide || elf.encoding.big_endian)
-    return fail(ErrorCode::unsupported, "stacks are unwound on x86-64 and aarch64 alone");
+    return fail(ErrorCode::unsupported, "stacks are unwound on x86-64 and aarch64 only");
   std::shared_ptr<FrameTable> table(new FrameTable(std::move(file), std::move(elf), machine));
   table->find_cfi();
   return table;
@@ -74,7 +74,7 @@ void FrameTable::find_cfi() {
       place = {held->offset, held->size, place.address, false};
   }
   if (place.size > limits::cfi_section) {
-    problem_ = ".eh_frame is larger than a GiB";
+    problem_ = ".eh_frame is larger than 1 GiB";
     return;
   }
   if (place.size != 0) {

@@ -65,9 +65,9 @@ Result<void> append_symbols(std::vector<std::byte>& bytes, const ObjectFile& obj
   if (object.wide_indices() != 0) wide_indices = copy(object.content(object.wide_indices()));
   for (const NewSymbol& symbol : symbols) {
     if (symbol.place.section >= SHN_LORESERVE && object.wide_indices() == 0)
-      return fail(ErrorCode::unsupported,
-                  object.describe(symbol.place.section) +
-                      ": no symbol refers to a section as far back, and there is no table for it");
+      return fail(ErrorCode::unsupported, object.describe(symbol.place.section) +
+                                              ": no symbol can refer to the new sections, because "
+                                              "the extended section table is missing");
     if (object.machine().wide)
       append_symbol<Elf64_Sym>(table, names.size(), symbol);
     else
@@ -81,7 +81,7 @@ Result<void> append_symbols(std::vector<std::byte>& bytes, const ObjectFile& obj
   }
   const std::size_t end = bytes.size() + table.size() + names.size() + wide_indices.size();
   if (end > std::numeric_limits<std::int32_t>::max() && !object.machine().wide)
-    return fail(ErrorCode::limit, "it would grow beyond the two gigabytes of its format");
+    return fail(ErrorCode::limit, "it would exceed the 2 GiB of its format");
   const bool wide = object.machine().wide;
   place(bytes, wide, object.symbol_table(), table);
   place(bytes, wide, names_section, names);

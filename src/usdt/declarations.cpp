@@ -74,7 +74,7 @@ void Declarations::tagged(CType& type, bool bodies) {
   }
   if (!tokens_.is("{")) return;
   if (!bodies)
-    return tokens_.fail(fmt::format("a {} is defined among the parameters", tag),
+    return tokens_.fail(fmt::format("the parameters define a {}", tag),
                         "define it before the provider, and name it here");
   tokens_.skip_brackets();
 }
@@ -95,8 +95,7 @@ CType Declarations::specifiers(bool bodies) {
       if (words.size() < limits::dof_type_name) words += (words.empty() ? "" : " ") + word;
       tokens_.advance();
     } else if (std::ranges::count(storage, word) != 0) {
-      if (!bodies)
-        tokens_.fail(fmt::format("'{}' does not belong to a parameter", word), "remove it");
+      if (!bodies) tokens_.fail(fmt::format("unexpected '{}' in a parameter", word), "remove it");
       tokens_.advance();
     } else if (named || !base.empty()) {
       break;  // the declarator's name
@@ -118,7 +117,7 @@ CType Declarations::specifiers(bool bodies) {
   }
   if (tokens_.error() || named) return type;
   if (base.empty()) {
-    tokens_.fail(fmt::format("a type should stand before {}", tokens_.named()), type_advice);
+    tokens_.fail(fmt::format("expected a type before {}", tokens_.named()), type_advice);
     return type;
   }
   const auto built = base.type();
@@ -159,7 +158,7 @@ void Declarations::suffixes(std::vector<Derivation>& into, std::size_t depth) {
     }
     into.push_back(std::move(step));
     if (into.size() > limits::definition_derivations)
-      tokens_.fail("this declarator has too many brackets", "name a part of it by a typedef");
+      tokens_.fail("this declarator has too many brackets", "use a typedef for a part of it");
   }
 }
 
@@ -167,7 +166,7 @@ void Declarations::declarator(DeclaredParameter& into, std::size_t depth) {
   if (depth > limits::definition_nesting)
     return tokens_.fail(
         fmt::format("parentheses are nested more than {} deep", limits::definition_nesting),
-        "name a part of the type by a typedef");
+        "use a typedef for a part of the type");
   std::vector<Derivation> pointers;
   while (tokens_.accept("*")) {
     Derivation pointer;
@@ -177,7 +176,7 @@ void Declarations::declarator(DeclaredParameter& into, std::size_t depth) {
     }
     pointers.push_back(std::move(pointer));
     if (pointers.size() > limits::definition_derivations)
-      return tokens_.fail("this declarator has too many stars", "name a part of it by a typedef");
+      return tokens_.fail("this declarator has too many stars", "use a typedef for a part of it");
   }
   std::vector<Derivation> here;
   const bool function =
@@ -196,7 +195,7 @@ void Declarations::declarator(DeclaredParameter& into, std::size_t depth) {
   std::move(here.begin(), here.end(), std::back_inserter(all));
   std::move(pointers.rbegin(), pointers.rend(), std::back_inserter(all));
   if (all.size() > limits::definition_derivations)
-    tokens_.fail("this declarator has too many parts", "name a part of it by a typedef");
+    tokens_.fail("this declarator has too many parts", "use a typedef for a part of it");
 }
 
 DeclaredParameter Declarations::parameter(std::size_t depth) {
@@ -213,7 +212,7 @@ ParameterList Declarations::parameters(std::size_t depth) {
   if (depth > limits::definition_nesting) {
     tokens_.fail(
         fmt::format("parentheses are nested more than {} deep", limits::definition_nesting),
-        "name a part of the type by a typedef");
+        "use a typedef for a part of the type");
     return list;
   }
   tokens_.expect("(", "the name", "write its parameters, as in request__start(int id), or ()");
@@ -245,8 +244,8 @@ ParameterList Declarations::parameters(std::size_t depth) {
   }
   for (const DeclaredParameter& one : list.parameters)
     if (is_void(one))
-      tokens_.fail(one.at, "'void' stands among other parameters, or has a name",
-                   "write (void) alone for none; a pointer to anything is void *");
+      tokens_.fail(one.at, "'void' with other parameters, or with a name",
+                   "write (void) alone for no parameters; a pointer to anything is void *");
   return list;
 }
 
@@ -275,7 +274,7 @@ void Declarations::declaration() {
   while (!tokens_.at_end()) {
     if (tokens_.accept(";")) return;
     if (tokens_.is("provider"))
-      return tokens_.fail("';' is missing before 'provider'",
+      return tokens_.fail("missing ';' before 'provider'",
                           "end the declaration before it with ';'");
     if (tokens_.now().kind == Token::Kind::string && last == "extern")
       return tokens_.fail("extern \"C\" is C++", "give declarations of C");
@@ -289,7 +288,7 @@ void Declarations::declaration() {
     tokens_.skip_brackets();
     if (body) return;  // of a function
   }
-  tokens_.fail(start, "the declaration that begins here does not end", "end it with ';'");
+  tokens_.fail(start, "this declaration is not terminated", "end it with ';'");
 }
 
 }  // namespace vitrine::usdt

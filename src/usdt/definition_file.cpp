@@ -59,7 +59,7 @@ Result<std::string> preprocessed(const DefinitionFile& file) {
     return fail(error == ENOENT ? ErrorCode::not_found : ErrorCode::failed,
                 fmt::format("the C preprocessor {} cannot be run: {}", file.preprocessor,
                             std::strerror(error)),
-                "install it (Debian: cpp), or leave out -C");
+                "install it (Debian: cpp), or omit -C");
   if (!to.close()) return file_error(file.path, "read", errno);
   Result<std::string> text = read_all(from.get(), file.path);
   (void)from.close();  // what writes more than we take, ends now

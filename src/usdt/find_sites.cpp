@@ -91,7 +91,7 @@ class Finder {
         fmt::format("{}: {} calls {}, but the provider {} declares no such probe",
                     object_.describe(section),
                     containing_functions(object_, {&place, 1}).front().name, name, provider),
-        "declare the probe, or compile the object anew with the header of this definition");
+        "declare the probe, or recompile the object with the header of this definition");
   }
 
   Result<void> take_patched(std::uint32_t section, const Relocation& relocation,
@@ -111,10 +111,10 @@ class Finder {
     }
     return fail(
         ErrorCode::malformed,
-        fmt::format("{}: the call of {} at {} was patched once, but other code is there now",
+        fmt::format("{}: the call of {} at {} was processed before, but other code is there now",
                     object_.describe(section), object_.symbols()[relocation.symbol].name,
                     hex(start.value_or(0))),
-        "the object was modified after it was processed: compile it anew");
+        "the object was modified after it was processed: recompile it");
   }
 
   /// A question may stand there in the protocol of an earlier run.

@@ -49,8 +49,7 @@ Result<std::uint32_t> feature_bits(const ObjectFile& object) {
     if (note.size() < header || word_at(note, 0) != sizeof ELF_NOTE_GNU ||
         word_at(note, word) > note.size() - header ||
         word_at(note, 2 * word) != NT_GNU_PROPERTY_TYPE_0)
-      return fail(ErrorCode::malformed,
-                  object.describe(i) + ": it holds no note of GNU properties");
+      return fail(ErrorCode::malformed, object.describe(i) + ": it has no note of GNU properties");
     return bits_of(object.machine(), note.subspan(header, word_at(note, word)));
   }
   return 0U;

@@ -58,7 +58,7 @@ std::optional<Error> Lexer::skip_comment() {
   at_ += 2;
   while (at_ < text_.size() && !starts("*/")) step();
   if (at_ >= text_.size())
-    return problem(start, "the comment that begins here does not end", "end it with */");
+    return problem(start, "this comment is not terminated", "end it with */");
   at_ += 2;
   line_start_ = line_start_ || line_start;
   return std::nullopt;
@@ -116,12 +116,12 @@ std::optional<Error> Lexer::follow_line_marker(std::string_view line, Location a
   std::uint32_t number = 0;
   const auto [end, failure] = std::from_chars(line.data(), line.data() + line.size(), number);
   if (failure != std::errc{} || number > 0x7fffffff)
-    return problem(at, "#line is followed by no line number", "write #line 12 \"file.d\"");
+    return problem(at, "#line without a line number", "write #line 12 \"file.d\"");
   line = trimmed(line.substr(static_cast<std::size_t>(end - line.data())));
   if (line.starts_with('"')) {
     const std::size_t close = line.find('"', 1);
     if (close > limits::name_bytes)  // npos is, too
-      return problem(at, "the file name of #line does not end", "write #line 12 \"file.d\"");
+      return problem(at, "the file name of #line is not terminated", "write #line 12 \"file.d\"");
     const std::string name(line.substr(1, close - 1));
     const auto [known, is_new] =
         file_numbers_.try_emplace(name, static_cast<std::uint32_t>(files_.size()));
@@ -138,8 +138,7 @@ Result<Token> Lexer::quoted(char quote) {
   ++at_;
   while (peek() != quote) {
     if (at_ >= text_.size() || peek() == '\n')
-      return tl::unexpected<Error>(problem(start,
-                                           "the string that begins here does not end on its line",
+      return tl::unexpected<Error>(problem(start, "this string is not terminated on its line",
                                            fmt::format("end it with {}", quote)));
     if (peek() == '\\' && at_ + 1 < text_.size() && peek(1) != '\n') text += text_[at_++];
     text += text_[at_++];
@@ -191,7 +190,7 @@ Result<Token> Lexer::next() {
     }
     return tl::unexpected<Error>(
         problem(start,
-                fmt::format("byte 0x{:02x} is not text of a provider definition",
+                fmt::format("unexpected byte 0x{:02x} in a provider definition",
                             static_cast<unsigned char>(c)),
                 "give the .d file, written in ASCII outside comments"));
   }

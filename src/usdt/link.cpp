@@ -41,19 +41,19 @@ class Step {
         parser_(declared_, rules_) {}
 
   Result<LinkReport> run() {
-    if (options_.objects.empty()) return fail(ErrorCode::usage, "no objects were given");
+    if (options_.objects.empty()) return fail(ErrorCode::usage, "missing objects");
     const std::string output = real(options_.output);
     for (const std::string& path : options_.objects) {
       const std::string is = real(path);
       if (is == output)
         return fail(ErrorCode::usage, path + " is both an object to process and the output",
-                    "leave it out of the list of objects");
+                    "omit it from the list of objects");
       if (!seen_.insert(is).second) continue;
       TRY(process(path));
     }
     if (parts_.machine == nullptr)
-      return fail(ErrorCode::unsupported, "no object tells what machine it is for: all are bitcode",
-                  "add one that is machine code, be it empty");
+      return fail(ErrorCode::unsupported, "the machine is unknown: all objects are bitcode",
+                  "add an object with machine code, for example an empty one");
     TRY(check_sites());
     parts_.registration = options_.registration;
     parts_.weak_aliases = options_.lld;
@@ -94,14 +94,14 @@ class Step {
       return fail(ErrorCode::usage,
                   fmt::format("{} is for {}, but {} is for {}", path, object.machine->name, first_,
                               parts_.machine->name),
-                  "process the objects of each machine on their own");
+                  "process the objects of each machine separately");
     parts_.features &= object.features;
     const bool asks = options_.enabled == EnabledProtocol::pointer ? object.register_protocol
                                                                    : object.pointer_protocol;
     if (asks)
       return fail(ErrorCode::usage,
-                  path + ": its is-enabled questions were processed for another protocol",
-                  "compile it anew, and give the same protocol to header and link");
+                  path + ": its is-enabled checks were processed for another protocol",
+                  "recompile it, and give the same protocol to header and link");
     parts_.pointer_protocol = options_.enabled == EnabledProtocol::pointer;
     for (FunctionSites& one : object.functions) {
       report_.sites += one.offsets.size();
@@ -119,25 +119,23 @@ class Step {
     if (object.only_lto)
       report_.warnings.push_back(
           path +
-          ": made by -flto, it has no machine code yet; its probes fire in the functions of "
-          "the probe object. To have them in their places, make native code first: "
-          "gcc -flto -r -flinker-output=nolto-rel, or ld.lld -r");
+          ": compiled with -flto, it has no machine code yet; its probes fire in the functions of "
+          "the probe object. For probes at their own sites, generate native code first: gcc -flto "
+          "-r -flinker-output=nolto-rel, or ld.lld -r");
     if (object.fat_lto)
-      report_.warnings.push_back(
-          path +
-          ": made by gcc -flto -ffat-lto-objects; linked with -flto, its probes fire in the "
-          "functions of the probe object");
+      report_.warnings.push_back(path +
+                                 ": compiled with gcc -flto -ffat-lto-objects; linked with -flto, "
+                                 "its probes fire in the functions of the probe object");
     if (!object.left_to_stubs.empty())
-      report_.notes.push_back(fmt::format(
-          "{}: {} uses of probes go through the functions of the probe object (addresses taken, "
-          "calls that are not direct, on aarch64 questions)",
-          path, object.left_to_stubs.size()));
+      report_.notes.push_back(
+          fmt::format("{}: {} uses of probes go through the functions of the probe object "
+                      "(addresses, indirect calls, and is-enabled checks on aarch64)",
+                      path, object.left_to_stubs.size()));
     for (const ProbeUse& use : object.left_to_stubs) have_.emplace(use.provider, use.probe);
     for (const std::string& stranger : object.strangers)
-      report_.notes.push_back(
-          fmt::format("{}: {} is of a provider that is not declared here: left "
-                      "as it is",
-                      path, stranger));
+      report_.notes.push_back(fmt::format(
+          "{}: {} belongs to a provider that the definition does not declare: left unchanged", path,
+          stranger));
   }
 
   Result<void> check_sites() {

@@ -57,7 +57,7 @@ Result<void> ObjectFile::check_groups() const {
     const auto words = content(i);
     if (words.size() < sizeof(Elf32_Word) || words.size() % sizeof(Elf32_Word) != 0 ||
         group.info >= symbols_.size())
-      return malformed(describe(i) + ": it is no proper group of sections");
+      return malformed(describe(i) + ": it is not a valid section group");
     for (std::size_t w = sizeof(Elf32_Word); w < words.size(); w += sizeof(Elf32_Word)) {
       const auto member = at<Elf32_Word>(words, w);
       if (member == 0 || member >= sections().size() || sections()[member].type == SHT_GROUP)
@@ -78,16 +78,15 @@ Result<void> ObjectFile::check_relocations() {
     const std::size_t entry = machine().wide ? (addends ? sizeof(Elf64_Rela) : sizeof(Elf64_Rel))
                                              : (addends ? sizeof(Elf32_Rela) : sizeof(Elf32_Rel));
     if (table.entry_size != entry || table.size % entry != 0)
-      return malformed(fmt::format("{}: {} bytes in entries of {}, where they must be of {}",
+      return malformed(fmt::format("{}: {} bytes in entries of {}, but {} are required",
                                    describe(i), table.size, table.entry_size, entry));
     if (table.link != symbol_table_ || symbol_table_ == 0)
       return malformed(
-          fmt::format("{}: its symbols are said to be in section {}, not the symbol "
-                      "table",
+          fmt::format("{}: its symbols are in section {}, which is not the symbol table",
                       describe(i), table.link));
     if (table.info == 0 || table.info >= sections().size())
-      return malformed(fmt::format("{}: it is said to be about section {} of {}", describe(i),
-                                   table.info, sections().size()));
+      return malformed(fmt::format("{}: it applies to section {} of {}", describe(i), table.info,
+                                   sections().size()));
     relocations_.push_back({table.info, addends, static_cast<std::size_t>(table.offset),
                             static_cast<std::size_t>(table.size / entry)});
     const elf::Section& target = sections()[table.info];
@@ -95,7 +94,7 @@ Result<void> ObjectFile::check_relocations() {
     for (std::size_t r = 0; r < relocations_.back().count; ++r) {
       const Relocation one = relocation(relocations_.back(), r);
       if (one.symbol >= symbols_.size())
-        return malformed(fmt::format("{}: relocation {} is against symbol {} of {}", describe(i), r,
+        return malformed(fmt::format("{}: relocation {} refers to symbol {} of {}", describe(i), r,
                                      one.symbol, symbols_.size()));
       if (loaded && (one.offset > target.size || (one.offset == target.size && one.type != 0)))
         return malformed(fmt::format("{}: relocation {} is at {} of a section of {} bytes",

@@ -44,7 +44,7 @@ Result<void> check_kind(std::span<const std::byte> bytes) {
   if (bytes.empty()) return malformed("it is empty");
   if (starts_with(bytes, "!<arch>\n") || starts_with(bytes, "!<thin>\n"))
     return fail(ErrorCode::unsupported, "it is an archive, not an object",
-                "give the objects themselves before they are archived, or take them out with ar x");
+                "give the objects before they are archived, or extract them with ar x");
   return {};
 }
 
@@ -59,7 +59,7 @@ Result<void> check_type(const elf::File& elf) {
                 "process the objects before they are linked");
   if (elf.type != ET_REL)
     return fail(ErrorCode::unsupported,
-                fmt::format("it is no relocatable object: its ELF type is {}{}", elf.type,
+                fmt::format("it is not a relocatable object: its ELF type is {}{}", elf.type,
                             elf.type == ET_CORE ? ", a core dump" : ""));
   return {};
 }
@@ -130,7 +130,7 @@ Result<void> ObjectFile::read_symbols() {
   const elf::Section& table = sections()[symbol_table_];
   const std::size_t entry = elf::symbol_bytes(elf_.encoding);
   if (table.entry_size != entry || table.size % entry != 0 || table.size == 0)
-    return malformed(fmt::format("{}: {} bytes in entries of {}, where they must be of {}",
+    return malformed(fmt::format("{}: {} bytes in entries of {}, but {} are required",
                                  describe(symbol_table_), table.size, table.entry_size, entry));
   const std::uint64_t count = table.size / entry;
   if (count > limits::file_symbols)
@@ -142,14 +142,14 @@ Result<void> ObjectFile::read_symbols() {
                                  table.info, count));
   if (table.link == 0 || table.link >= sections().size() ||
       sections()[table.link].type != SHT_STRTAB)
-    return malformed(fmt::format("{}: its names are said to be in section {}, no string table",
+    return malformed(fmt::format("{}: its names are in section {}, which is not a string table",
                                  describe(symbol_table_), table.link));
   const auto strings = content(table.link);
   if (strings.empty() || strings.back() != std::byte{0})
     return malformed(describe(table.link) + ": the string table does not end with a zero byte");
   if (wide_indices_ != 0 && (sections()[wide_indices_].link != symbol_table_ ||
                              sections()[wide_indices_].size != count * sizeof(Elf32_Word)))
-    return malformed(describe(wide_indices_) + ": it does not fit to the symbol table");
+    return malformed(describe(wide_indices_) + ": it does not match the symbol table");
 
   const auto raw = content(symbol_table_);
   symbols_.reserve(static_cast<std::size_t>(count));

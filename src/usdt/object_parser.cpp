@@ -97,7 +97,7 @@ Result<Result<RewrittenObject>> unpack_rewritten(std::span<const std::byte> byte
   const auto is_declared = [&](const auto& one) { return declared.has(one.provider, one.probe); };
   if ((name && object.machine == nullptr) || !std::ranges::all_of(object.functions, is_declared) ||
       !std::ranges::all_of(object.left_to_stubs, is_declared))
-    return fail(ErrorCode::malformed, "what was answered is no rewritten object");
+    return fail(ErrorCode::malformed, "the response is not a rewritten object");
   return Result<RewrittenObject>(std::move(object));
 }
 

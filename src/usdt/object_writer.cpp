@@ -188,7 +188,7 @@ Result<std::vector<std::byte>> ObjectWriter::finish() {
   if (sections_.size() + tables >= SHN_LORESERVE)
     return fail(ErrorCode::limit,
                 fmt::format("the probe object would have {} sections", sections_.size() + tables),
-                "declare fewer probes in one file: some 16,000 are the most");
+                "declare fewer probes in one file: the limit is about 16,000");
   return machine_.wide ? write<Elf64>(order) : write<Elf32>(order);
 }
 

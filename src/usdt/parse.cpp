@@ -16,7 +16,8 @@ namespace vitrine::usdt {
 namespace {
 
 constexpr auto provider_advice =
-    "a definition reads: provider shop { probe request__start(int id, const char *path); };";
+    "a definition has this form: provider shop { probe request__start(int id, const char *path); "
+    "};";
 
 class Parser {
  public:
@@ -36,14 +37,14 @@ class Parser {
     if (tokens_.accept("provider")) return provider();
     if (tokens_.accept(";")) return;
     if (tokens_.is("probe"))
-      return tokens_.fail("this probe stands outside a provider", provider_advice);
+      return tokens_.fail("this probe is outside a provider", provider_advice);
     if (types_.starts_here()) return types_.declaration();
     if (tokens_.is("translator"))
       return tokens_.fail("translators belong to D programs, which vitrine does not run",
-                          "move it to a library of D; the provider needs the types alone");
+                          "move it to a D library; the provider needs only the types");
     if (tokens_.behind().text == ":")
       return tokens_.fail("clauses belong to D programs, which vitrine does not run",
-                          "keep providers in a file of their own; vitrine trace fires on probes");
+                          "keep providers in a file of their own; vitrine trace traces the probes");
     tokens_.fail(fmt::format("{} begins neither a provider nor a declaration", tokens_.named()),
                  provider_advice);
   }
@@ -54,7 +55,7 @@ class Parser {
     if (tokens_.error()) return;
     if (name.back() >= '0' && name.back() <= '9')
       return tokens_.fail(at, fmt::format("the name of provider '{}' ends in a digit", name),
-                          "end it in a letter or '_': observers append the process id");
+                          "use a letter or '_' at the end: observers append the process ID");
     const auto [known, is_new] = providers_.try_emplace(name, definition_.providers.size());
     if (is_new) {
       definition_.providers.push_back({name, {}, {}, at.line});
@@ -64,7 +65,7 @@ class Parser {
     tokens_.expect("{", fmt::format("provider {}", name), provider_advice);
     while (!tokens_.at_end() && !tokens_.is("}")) {
       if (!tokens_.accept("probe"))
-        return tokens_.fail(fmt::format("{} stands where a probe should be", tokens_.named()),
+        return tokens_.fail(fmt::format("unexpected {} instead of a probe", tokens_.named()),
                             "write probe name(parameters); or close the provider with };");
       probe(index);
     }
@@ -75,8 +76,8 @@ class Parser {
   std::string identifier(const char* what) {
     const Location at = tokens_.now().at;
     if (!tokens_.is_identifier()) {
-      tokens_.fail(fmt::format("{} stands where the name of a {} should be", tokens_.named(), what),
-                   "a name is made of letters, digits and '_', and begins with no digit");
+      tokens_.fail(fmt::format("unexpected {} instead of the name of a {}", tokens_.named(), what),
+                   "a name consists of letters, digits and '_', and does not begin with a digit");
       return {};
     }
     std::string name = tokens_.now().text;
@@ -87,13 +88,13 @@ class Parser {
       tokens_.fail(
           at,
           fmt::format("the name of {} '{}…' has {} characters", what, name.substr(0, most), size),
-          fmt::format("observers take {} at most: shorten it", most));
+          fmt::format("the limit of observers is {}: shorten the name", most));
       return {};
     }
     tokens_.advance();
     if (tokens_.is("-") || tokens_.is("`") || tokens_.is("."))
-      tokens_.fail(fmt::format("{} in the name of {} '{}'", tokens_.named(), what, name),
-                   "names are identifiers of C; in that of a probe '__' stands for '-'");
+      tokens_.fail(fmt::format("unexpected {} in the name of {} '{}'", tokens_.named(), what, name),
+                   "names are identifiers of C; in that of a probe '__' means '-'");
     return name;
   }
 
@@ -105,10 +106,10 @@ class Parser {
     probe.name = probe_name(probe.identifier);
     if (tokens_.error()) return;
     if (!tokens_.is("("))
-      return tokens_.fail(fmt::format("'(' is missing after probe {}, before {}", probe.identifier,
-                                      tokens_.named()),
-                          fmt::format("write its parameters: probe {}(int id); or probe {}();",
-                                      probe.identifier, probe.identifier));
+      return tokens_.fail(
+          fmt::format("missing '(' after probe {}, before {}", probe.identifier, tokens_.named()),
+          fmt::format("write its parameters: probe {}(int id); or probe {}();", probe.identifier,
+                      probe.identifier));
     const ParameterList native = types_.parameters();
     ParameterList translated = native;
     const bool translates = tokens_.accept(":");
@@ -138,7 +139,7 @@ class Parser {
       tokens_.fail(at, fmt::format("probe {}: {}", probe.identifier, what), advice);
     };
     if (list.variadic)
-      return fail(list.variadic_at, "'...' is not a parameter", "declare each of them");
+      return fail(list.variadic_at, "'...' is not a parameter", "declare each parameter");
     std::size_t number = 0;
     for (const DeclaredParameter& one : list.parameters) {
       const CType type = as_parameter(one.type);
@@ -148,16 +149,16 @@ class Parser {
       if (spelled.size() > limits::dof_type_name)
         return fail(
             one.at,
-            what + fmt::format("is spelled in more than {} characters", limits::dof_type_name),
-            "name the type by a typedef");
+            what + fmt::format("has a spelling of more than {} characters", limits::dof_type_name),
+            "use a typedef for the type");
       if (!type.derivations.empty()) continue;
       if (type.kind == CType::Kind::floating && type.base.ends_with("_Complex"))
-        return fail(one.at, what + "takes two registers", "pass its two parts");
+        return fail(one.at, what + "occupies two registers", "pass its two parts");
       if (type.kind == CType::Kind::aggregate)
-        return fail(one.at, what + "is passed by value, where no observer finds it",
+        return fail(one.at, what + "is passed by value, at a location that observers do not know",
                     "pass a pointer: " + spelled + " *");
       if (type.kind == CType::Kind::wide_integer)
-        return fail(one.at, what + "takes two registers", "pass two of 64 bits");
+        return fail(one.at, what + "occupies two registers", "pass two of 64 bits");
       if (type.kind == CType::Kind::function)
         return fail(one.at, what + "is a function", "pass a pointer: " + spelled + " *");
     }
@@ -171,7 +172,7 @@ class Parser {
         return tokens_.fail(
             one.at,
             fmt::format("probe {}: two parameters are named '{}'", probe.identifier, one.name),
-            "give each a name of its own");
+            "give each its own name");
   }
 
   void map(Probe& probe, const ParameterList& translated, bool translates) {
@@ -183,7 +184,7 @@ class Parser {
           return tokens_.fail(
               one.at,
               fmt::format("probe {}: translated parameter {} has no name", probe.identifier, i + 1),
-              "give it the name of the parameter before ':' that it is made of");
+              "name it after its source, the parameter before ':'");
         const auto found = std::find_if(probe.parameters.begin(), probe.parameters.end(),
                                         [&](const Parameter& of) { return of.name == one.name; });
         if (found == probe.parameters.end())
@@ -203,8 +204,7 @@ class Parser {
   void add(std::size_t provider_index, Probe probe, Location at) {
     Provider& provider = definition_.providers[provider_index];
     if (++probe_count_ > limits::definition_probes)
-      return tokens_.fail(at,
-                          fmt::format("there are more than {} probes", limits::definition_probes),
+      return tokens_.fail(at, fmt::format("more than {} probes", limits::definition_probes),
                           "spread them over several files");
     // Two spellings can come to one symbol: provider a_ has b, provider a has _b.
     const auto [known, is_new] = symbols_.try_emplace(
@@ -217,12 +217,13 @@ class Parser {
     const Provider& other = definition_.providers[first.provider];
     const std::string there = tokens_.place(first.at);
     if (first.provider != provider_index)
-      return tokens_.fail(at,
-                          fmt::format("probe {} of provider {} has the symbol {}, as probe {} of "
-                                      "provider {} has ({})",
-                                      probe.identifier, provider.name, known->first,
-                                      other.probes[first.probe].identifier, other.name, there),
-                          "rename one of them");
+      return tokens_.fail(
+          at,
+          fmt::format(
+              "probe {} of provider {} has the symbol {}, like probe {} of provider {} ({})",
+              probe.identifier, provider.name, known->first, other.probes[first.probe].identifier,
+              other.name, there),
+          "rename one of them");
     if (first.block == block_)
       return tokens_.fail(at,
                           fmt::format("probe {} of provider {} is declared twice (first {})",
@@ -230,11 +231,11 @@ class Parser {
                           "remove one of them");
     // A provider that is opened again says the same of its probes, as D has it.
     if (other.probes[first.probe].prototype != probe.prototype)
-      return tokens_.fail(at,
-                          fmt::format("probe {} of provider {} has another prototype than before "
-                                      "(first {})",
-                                      probe.identifier, provider.name, there),
-                          "make both the same, or remove one");
+      return tokens_.fail(
+          at,
+          fmt::format("probe {} of provider {} has a different prototype than before (first {})",
+                      probe.identifier, provider.name, there),
+          "make both the same, or remove one");
   }
 
   struct Place {
@@ -257,7 +258,7 @@ Result<Definition> parse(std::string_view text, const std::string& path) {
   if (text.size() > limits::definition_bytes)
     return fail(ErrorCode::limit,
                 fmt::format("{}: larger than {} MiB", path, limits::definition_bytes >> 20),
-                "give the definition of a provider");
+                "give a provider definition");
   if (text.starts_with("\x7f"
                        "ELF"))
     return fail(ErrorCode::malformed, path + ": an ELF file, not a provider definition",

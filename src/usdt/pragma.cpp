@@ -40,7 +40,7 @@ std::optional<std::uint8_t> number_of(const std::array<std::string_view, N>& nam
 
 template <std::size_t N>
 std::string list(const std::array<std::string_view, N>& names) {
-  return fmt::format("it is one of {}", fmt::join(names, ", "));
+  return fmt::format("valid names are {}", fmt::join(names, ", "));
 }
 
 std::string quoted(const std::string& word) {
@@ -56,22 +56,20 @@ class Attributes {
   /// words: those behind `attributes`.
   void apply(const std::vector<std::string>& words, std::vector<Provider>& providers) {
     if (words.size() != 4 || words[1] != "provider")
-      return tokens_.fail(at_, "this pragma does not give the attributes of a provider",
-                          attributes_advice);
+      return tokens_.fail(at_, "expected the attributes of a provider", attributes_advice);
     Stability stability;
     if (!read(words[0], stability)) return;
     const auto provider = std::find_if(providers.begin(), providers.end(),
                                        [&](const Provider& one) { return one.name == words[2]; });
     if (provider == providers.end())
-      return tokens_.fail(at_,
-                          fmt::format("no provider {} is declared in this file", quoted(words[2])),
-                          "name one that is");
+      return tokens_.fail(at_, fmt::format("the file declares no provider {}", quoted(words[2])),
+                          "use the name of a declared provider");
     if (dof::Stability* component = component_of(provider->stabilities, words[3])) {
       *component = stability;
     } else {
       tokens_.fail(
           at_, fmt::format("{} is not a part of a provider that has attributes", quoted(words[3])),
-          "it is one of provider, module, function, name, args");
+          "valid parts are provider, module, function, name, args");
     }
   }
 
@@ -125,15 +123,15 @@ void apply_pragmas(TokenStream& tokens, std::vector<Provider>& providers) {
     if (words.empty()) continue;
     if (words[0] == "error")
       return tokens.fail(pragma.at, fmt::format("#{}", pragma.text.substr(0, 200)),
-                         "the file itself says so");
+                         "the file itself contains it");
     if (words[0] != "D") continue;  // of a compiler
     const std::string what = words.size() > 1 ? words[1] : "";
     if (what == "attributes") {
       words.erase(words.begin(), words.begin() + 2);
       Attributes(tokens, pragma.at).apply(words, providers);
     } else if (what != "depends_on" && what != "option" && what != "binding" && what != "ident") {
-      tokens.fail(pragma.at, fmt::format("#pragma D {} is not known", quoted(what)),
-                  "it is one of attributes, depends_on, option, binding");
+      tokens.fail(pragma.at, fmt::format("unknown pragma: #pragma D {}", quoted(what)),
+                  "valid pragmas are attributes, depends_on, option, binding");
     }
     if (tokens.error()) return;
   }

@@ -20,7 +20,7 @@ T at(std::span<const std::byte> bytes, std::size_t offset) {
 
 inline tl::unexpected<Error> malformed(std::string message) {
   return fail(ErrorCode::malformed, std::move(message),
-              "compile it anew; if that does not help, the tool that wrote it is at fault");
+              "recompile it; if that does not help, the tool that wrote it is at fault");
 }
 
 }  // namespace vitrine::usdt

@@ -49,7 +49,7 @@ Result<std::vector<FunctionSites>> gather(std::span<const CallSite> sites,
     const Function& function = where.functions[in];
     const std::uint64_t offset = site.start + site.pattern.site - function.start.offset;
     if (offset > std::numeric_limits<std::uint32_t>::max())
-      return fail(ErrorCode::limit, fmt::format("a probe call is {} bytes behind the start of {}",
+      return fail(ErrorCode::limit, fmt::format("a probe call is {} bytes after the start of {}",
                                                 offset, function.name));
     FunctionSites& one = gathered[{site.use.provider, site.use.probe, in}];
     if (one.alias.empty())

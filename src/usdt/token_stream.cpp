@@ -40,8 +40,8 @@ void TokenStream::take_directive(Token directive) {
   if (word == "pragma") {
     pragmas_.push_back(std::move(directive));
   } else if (word != "ident") {
-    fail(directive.at, fmt::format("#{} is for the C preprocessor", word.substr(0, most_quoted)),
-         "run it first, with the option -C");
+    fail(directive.at, fmt::format("#{} requires the C preprocessor", word.substr(0, most_quoted)),
+         "add -C to run it");
   }
 }
 
@@ -69,8 +69,8 @@ Token TokenStream::pull() {
         if (token.text == "(") ++depth;
         if (token.text == ")" && depth > 0) --depth;
         if (token.kind == Token::Kind::end && !error_)
-          error_ = lexer_.problem(start, "the attribute that begins here does not end",
-                                  "close its parentheses");
+          error_ =
+              lexer_.problem(start, "this attribute is not terminated", "close its parentheses");
       } while (depth > 0 && token.kind != Token::Kind::end);
       if (token.text == ")") token = pull_plain();
     } else if (std::ranges::count(no_matter, token.text) != 0) {
@@ -99,7 +99,7 @@ bool TokenStream::accept(std::string_view text) {
 void TokenStream::expect(std::string_view text, const std::string& after,
                          const std::string& remedy) {
   if (!accept(text))
-    fail(fmt::format("'{}' is missing after {}, before {}", text, after, named()), remedy);
+    fail(fmt::format("missing '{}' after {}, before {}", text, after, named()), remedy);
 }
 
 void TokenStream::skip_brackets() {
@@ -109,9 +109,7 @@ void TokenStream::skip_brackets() {
   do {
     if (is("(") || is("[") || is("{")) ++depth;
     if (is(")") || is("]") || is("}")) --depth;
-    if (at_end())
-      return fail(start, fmt::format("the '{}' that stands here is not closed", opening),
-                  "close it");
+    if (at_end()) return fail(start, fmt::format("this '{}' is not closed", opening), "close it");
     advance();
   } while (depth > 0);
 }

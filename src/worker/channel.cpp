@@ -17,7 +17,7 @@ struct Head {
 };
 
 tl::unexpected<Error> gone() {
-  return fail(ErrorCode::interrupted, "the other side is gone");
+  return fail(ErrorCode::interrupted, "the other process has closed the connection");
 }
 
 }  // namespace
@@ -29,7 +29,7 @@ Result<void> Channel::wait(short event, Clock::time_point until) {
     const int ready =
         ::poll(&poll, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, 1'000'000)));
     if (ready > 0) return {};
-    if (ready == 0 && left <= 0) return fail(ErrorCode::limit, "no answer in time");
+    if (ready == 0 && left <= 0) return fail(ErrorCode::limit, "no response in time");
     if (ready < 0 && errno != EINTR) return gone();
   }
 }
@@ -84,7 +84,7 @@ Result<Message> Channel::receive(std::size_t most, Clock::time_point until) {
       message.descriptor = FileDescriptor(descriptor);
     got += static_cast<std::size_t>(n);
     if (in_head && got == sizeof head) {
-      if (head.bytes > most) return fail(ErrorCode::malformed, "a message beyond all measure");
+      if (head.bytes > most) return fail(ErrorCode::malformed, "a message exceeds the size limit");
       message.kind = static_cast<Kind>(head.kind);
       message.bytes.resize(head.bytes);
       whole += head.bytes;

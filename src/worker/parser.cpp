@@ -27,8 +27,7 @@ void Parser::set_limits(const Limits& limits) {
 
 Result<std::vector<std::byte>> Parser::send(std::span<const std::byte> question, int file,
                                             const Open& open) {
-  if (question.size() > question_bytes)
-    return fail(ErrorCode::limit, "there is too much to ask of it at once");
+  if (question.size() > question_bytes) return fail(ErrorCode::limit, "the request is too large");
   // One that ended between two files ended for no fault of the next.
   if (worker_ && !worker_->is_there()) worker_.reset();
   if (!worker_)
@@ -41,7 +40,7 @@ Result<std::vector<std::byte>> Parser::send(std::span<const std::byte> question,
 }
 
 tl::unexpected<Error> Parser::no_sense() {
-  if (!worker_) return fail(ErrorCode::failed, "its parser answered what makes no sense");
+  if (!worker_) return fail(ErrorCode::failed, "its parser returned an invalid response");
   auto error = worker_->made_no_sense();
   worker_.reset();
   return error;

@@ -23,7 +23,7 @@ Result<Worker> Worker::start(const char* name, const Limits& limits,
                              const std::function<std::unique_ptr<Service>()>& make) {
   int pair[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
-    return fail(ErrorCode::failed, fmt::format("cannot make a socket: {}", std::strerror(errno)));
+    return fail(ErrorCode::failed, fmt::format("cannot create a socket: {}", std::strerror(errno)));
   FileDescriptor ours(pair[0]), its(pair[1]);
   const pid_t parent = ::getpid();
   static_cast<void>(worker_filter());
@@ -53,7 +53,7 @@ tl::unexpected<Error> Worker::reason_of_end(Error seen) {
   const auto ended = process_.wait(std::chrono::seconds(1));
   if (!ended) {
     process_.end();
-    return fail(ErrorCode::failed, "its parser hung up");
+    return fail(ErrorCode::failed, "its parser closed the connection");
   }
   const int status = *ended;
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU) return took_too_long();
@@ -68,7 +68,7 @@ tl::unexpected<Error> Worker::reason_of_end(Error seen) {
 
 tl::unexpected<Error> Worker::made_no_sense() {
   process_.end();
-  return fail(ErrorCode::failed, "its parser answered what makes no sense");
+  return fail(ErrorCode::failed, "its parser returned an invalid response");
 }
 
 Result<std::vector<std::byte>> Worker::ask(std::span<const std::byte> question, int file,

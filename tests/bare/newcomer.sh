@@ -31,7 +31,7 @@ shown() {  # shown WHAT PATTERN
 shown "labels of worker threads" '^ +[0-9]+ +worker-[0-9]+ +proven .*tenant='
 shown "labelled event" 'worker-[0-9]+ [0-9]+/[0-9]+ +shop:request_start\(id=[0-9]+, path="/.*tenant='
 shown "latency table" '^ +(acme|globex|initech) +[0-9]+( +[0-9.]+(us|µs|ms|s)){5}'
-page=$(sed -n 's/.*to be opened in a browser: //p' "$work/demo")
+page=$(sed -n 's/.*for a browser: //p' "$work/demo")
 [ -n "$page" ] || fail "the demo made no page"
 [ "$(stat -c %s "$work/bare/$page")" -gt 100000 ] || fail "the demo's page is small"
 

@@ -51,9 +51,9 @@ TEST(CheckCommand, OfWhatIsBadTellsWhatToDoAndEndsWith1) {
   EXPECT_EQ(outcome.status, 1);
   EXPECT_THAT(outcome.out, HasSubstr("2 rules fail"));
   EXPECT_THAT(outcome.out, HasSubstr("  FAILS     labels.tlsdesc\n"));
-  EXPECT_THAT(outcome.out, HasSubstr("seen: it is reached by GD alone\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("found: it is reached by GD only\n"));
   EXPECT_THAT(outcome.out, HasSubstr("remedy: compile with gcc"));
-  EXPECT_THAT(outcome.out, HasSubstr("readers that fail: Parca's eBPF profiler"));
+  EXPECT_THAT(outcome.out, HasSubstr("readers affected: Parca's eBPF profiler"));
   EXPECT_THAT(outcome.out, Not(HasSubstr("labels.version-value")));
   std::istringstream lines(outcome.out);
   std::string line;
@@ -77,7 +77,7 @@ TEST(CheckCommand, ThatFindsNothingFails) {
   const std::string plain = folder.make("plain", "int main(void) { return 0; }", {});
   const Outcome nothing = check_command({plain});
   EXPECT_EQ(nothing.status, 1);
-  EXPECT_THAT(nothing.err, HasSubstr("there was nothing to check"));
+  EXPECT_THAT(nothing.err, HasSubstr("nothing to check"));
   // Of a file that ends too soon it is said that it does: what it lacks may have been right.
   const std::string cut = folder.write("cut", content_of(DEMO_SERVICE).substr(0, 5000));
   const Outcome part = check_command({cut});

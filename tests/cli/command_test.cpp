@@ -119,7 +119,7 @@ TEST(BadTarget, AContextThatIsNeverFinishedIsAFailureAndNobodysInterrupt) {
   const Outcome outcome = vitrine({"context", std::to_string(::getpid())});
   ::munmap(page, size);
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("it is being updated"));
+  EXPECT_THAT(outcome.err, HasSubstr("an update is in progress"));
   EXPECT_THAT(outcome.err, HasSubstr("try again"));
 }
 
@@ -258,7 +258,7 @@ TEST(Exec, AProgramThatIgnoresToBeEndedIsKilledAndThatIsTold) {
     ASSERT_EQ(watch.read_line(), "ready") << how[0];
     watch.signal(SIGINT);
     EXPECT_EQ(watch.wait(patience * 3), 130) << how[0];
-    EXPECT_THAT(watch.rest_of_errors(), HasSubstr("ignored SIGTERM, and was killed")) << how[0];
+    EXPECT_THAT(watch.rest_of_errors(), HasSubstr("ignored SIGTERM and was killed")) << how[0];
   }
 }
 
@@ -274,7 +274,7 @@ TEST(Doctor, SaysHowTheCommandIsConfined) {
   EXPECT_EQ(verdicts["seccomp"], "yes");
   ChildOptions off;
   off.env = {"VITRINE_SECCOMP=off"};
-  EXPECT_THAT(run({VITRINE, "doctor"}, off).out, HasSubstr("no VITRINE_SECCOMP=off"));
+  EXPECT_THAT(run({VITRINE, "doctor"}, off).out, HasSubstr("without VITRINE_SECCOMP=off"));
 #endif
 }
 

@@ -22,7 +22,8 @@ TEST(Duration, RefusesWhatIsNotOneAndSaysHowToWriteIt) {
     EXPECT_EQ(duration.error().code, ErrorCode::usage);
     EXPECT_NE(duration.error().message.find(text), std::string::npos);
   }
-  EXPECT_EQ(parse_duration("9000000000h").error().message, "'9000000000h' is longer than a year");
+  EXPECT_EQ(parse_duration("9000000000h").error().message,
+            "duration '9000000000h' is longer than a year");
 }
 
 TEST(Interval, CountsABareNumberAsMilliseconds) {

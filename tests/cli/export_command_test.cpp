@@ -131,8 +131,8 @@ TEST(Continuous, ACollectorThatIsAwayForAWhileGetsAll) {
   command.signal(SIGINT);
   EXPECT_EQ(command.wait(patience), 0);
   const std::string said = command.rest_of_errors();
-  EXPECT_THAT(said, HasSubstr("trying again"));
-  EXPECT_THAT(said, HasSubstr("takes profiles again"));
+  EXPECT_THAT(said, HasSubstr("retrying"));
+  EXPECT_THAT(said, HasSubstr("accepts profiles again"));
   const std::size_t sent = std::stoul(said.substr(said.rfind("sent ") + 5));
   for (const Request& request : collector.next(sent - 4)) requests.push_back(request);
   EXPECT_EQ(totals(requests)["acme"][0], total_of_files(folder, "acme"));
@@ -188,12 +188,12 @@ TEST(ExportUsage, SaysWhatIsWrongBeforeItBegins) {
     std::vector<std::string> arguments;
     const char* says;
   } cases[] = {
-      {{"--export", "http://host:4318"}, "nothing to send profiles to"},
-      {{"--export", "otlp+http://h", "--export-header", "secret"}, "give it as 'Name: value'"},
+      {{"--export", "http://host:4318"}, "invalid collector URL"},
+      {{"--export", "otlp+http://h", "--export-header", "secret"}, "write it as 'Name: value'"},
       {{"--export-header", "A: b"}, "add --export"},
       {{"--spool", "/tmp/x"}, "add --export"},
       {{"--export", "otlp+http://h", "--spool", "/no/such/folder"}, "cannot be made"},
-      {{"--continuous", "10s"}, "go nowhere"},
+      {{"--continuous", "10s"}, "has no output"},
       {{"--continuous", "soon", "-o", "%t.folded"}, "soon"},
       {{"--continuous", "10s", "-o", "p.pb.gz"}, "%t"},
       {{"--continuous", "10s", "--top", "tenant", "-o", "%t.folded"}, "leave out --top"},

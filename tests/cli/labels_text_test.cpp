@@ -83,7 +83,7 @@ TEST(LabelsText, CountsThreadsWithNothingInForceOrListsThem) {
   const std::vector<ThreadLabels> threads = {reading(7, Format::custom_labels_v1, {{"a", "1"}}),
                                              reading(8, Format::custom_labels_v1, {}),
                                              reading(9, Format::custom_labels_v1, {})};
-  EXPECT_NE(text(threads).find("  2 threads with no labels in force\n"), std::string::npos);
+  EXPECT_NE(text(threads).find("  2 threads without labels\n"), std::string::npos);
   EXPECT_NE(text(threads, true).find("  8    worker  proven\n"), std::string::npos);
 }
 

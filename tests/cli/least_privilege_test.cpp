@@ -192,7 +192,7 @@ TEST(LeastPrivilege, TheDoctorTellsWhichCommandsWorkAndTheLineForTheRest) {
   EXPECT_THAT(none.out, testing::ContainsRegex("yes +probes FILE"));
   const Outcome all =
       run(as_nobody({"CAP_BPF", "CAP_PERFMON", "CAP_SYS_PTRACE"}, {VITRINE, "doctor"}));
-  EXPECT_THAT(all.out, Not(HasSubstr("all of them: sudo setcap")));
+  EXPECT_THAT(all.out, Not(HasSubstr("to enable all: sudo setcap")));
   EXPECT_THAT(all.out, testing::ContainsRegex("yes +trace PID"));
 }
 

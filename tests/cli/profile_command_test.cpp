@@ -434,9 +434,9 @@ TEST(ProfileCommand, SaysBeforeItSamplesThatItCannotWrite) {
   // A folder that says that it can be written to, and where no file can be made.
   const Outcome proc = profile({"--all", "--duration", "60s", "-o", "/proc/p.html"});
   EXPECT_EQ(proc.status, 4);
-  EXPECT_THAT(proc.err, AllOf(HasSubstr("/proc/p.html cannot be written"),
-                              HasSubstr("a directory where you may make files"),
-                              Not(HasSubstr("vitrine: profiling"))));
+  EXPECT_THAT(proc.err,
+              AllOf(HasSubstr("/proc/p.html cannot be written"), HasSubstr("a writable directory"),
+                    Not(HasSubstr("vitrine: profiling"))));
 }
 
 /// The build id among the notes of the running kernel (elf(5)), in hex.

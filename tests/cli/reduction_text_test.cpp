@@ -138,13 +138,13 @@ TEST(ReductionText, SaysWhatIsInNoRow) {
   table.without_start = 2;
   table.lost = 3;
   const std::string shown = reduction_text(table, plain, {.most_rows = 1});
-  EXPECT_THAT(shown, HasSubstr("  (others)      7  "));
-  EXPECT_THAT(shown, HasSubstr("  1 group more, each smaller\n"));
+  EXPECT_THAT(shown, HasSubstr("  (other)       7  "));
+  EXPECT_THAT(shown, HasSubstr("  1 group not shown, each smaller\n"));
   EXPECT_THAT(shown, HasSubstr("  1 fire in no row"));
   EXPECT_THAT(shown, HasSubstr("  2 ends in no row"));
   EXPECT_THAT(shown, HasSubstr("  3 fires lost"));
   EXPECT_THAT(shown, Not(HasSubstr("bolt")));
-  EXPECT_THAT(reduction_text({}, plain, {}), HasSubstr("nothing has fired"));
+  EXPECT_THAT(reduction_text({}, plain, {}), HasSubstr("no probe has fired"));
 }
 
 TEST(ReductionText, SpellsKeys) {

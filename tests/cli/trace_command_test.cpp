@@ -85,16 +85,16 @@ TEST(TraceCommand, AsksWhetherAWordWasMeantAsAnArgument) {
                {"trace", pid_of(child), "subject:shot", "--where", condition, "--duration", "1ms"})
         .err;
   };
-  EXPECT_THAT(said("nunber == 3"), HasSubstr("'nunber' is no argument of subject:shot (number, "
-                                             "text, ratio); taken for a label"));
-  EXPECT_THAT(said("attempts > 3"), HasSubstr("'attempts' is no argument of subject:shot"));
+  EXPECT_THAT(said("nunber == 3"), HasSubstr("'nunber' is not an argument of subject:shot (number, "
+                                             "text, ratio); used as a label key"));
+  EXPECT_THAT(said("attempts > 3"), HasSubstr("'attempts' is not an argument of subject:shot"));
   const Outcome sum =
       vitrine({"trace", pid_of(child), "subject:shot", "--sum", "amount", "--duration", "1ms"});
-  EXPECT_THAT(sum.err, HasSubstr("'amount' is no argument of subject:shot"));
+  EXPECT_THAT(sum.err, HasSubstr("'amount' is not an argument of subject:shot"));
   EXPECT_THAT(vitrine({"trace", pid_of(child), "subject:shot", "--limit", "0"}).err,
-              HasSubstr("--limit: a whole number from 1 on, not '0'"));
+              HasSubstr("--limit: expected a positive integer, not '0'"));
   for (const std::string condition : {"tenant == acme", "number > 3", "label.attempts > 3"})
-    EXPECT_THAT(said(condition), testing::Not(HasSubstr("taken for a label"))) << condition;
+    EXPECT_THAT(said(condition), testing::Not(HasSubstr("used as a label key"))) << condition;
 }
 
 TEST(TraceCommand, ACommand) {

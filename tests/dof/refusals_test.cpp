@@ -68,16 +68,16 @@ const Lie lies[] = {
     {"pad", {}, header(12, 1, 1), "padding", 0, 0, 0},
     {"last_pad", {}, header(63, 1, 1), "padding", 0, 0, 0},
     {"flags", {}, header(16, 1, 4), "flags are 0x1", 0, 0, 0},
-    {"small_header", {}, header(20, 56, 4), "header says that it has 56", 0, 0, 0},
+    {"small_header", {}, header(20, 56, 4), "header declares 56", 0, 0, 0},
     {"huge_header", {}, header(20, 0x80000000, 4), "2147483648 bytes: not", 0, 0, 0},
     {"tiny_loadable", {}, header(40, 63, 8), "ends within its header", 0, 0, 0},
-    {"loadable_beyond_file", {}, header(40, 0x10000, 8), "more than the", 0, 0, 0},
+    {"loadable_beyond_file", {}, header(40, 0x10000, 8), "more than its total", 0, 0, 0},
     {"file_beyond_bytes", {}, header(48, 0x10000, 8), "only 624 are there", 0, 0, 0},
     {"file_beyond_all", {}, header(48, UINT64_MAX, 8), "at most", 0, 0, 0},
     // Section table: a DOF without parts.
-    {"section_headers_of_8", {}, header(24, 8, 4), "headers are of 8 bytes", 1, 0, 0},
-    {"section_headers_of_0", {}, header(24, 0, 4), "headers are of 0 bytes", 1, 0, 0},
-    {"section_headers_of_36", {}, header(24, 36, 4), "headers are of 36 bytes", 1, 0, 0},
+    {"section_headers_of_8", {}, header(24, 8, 4), "headers have 8 bytes", 1, 0, 0},
+    {"section_headers_of_0", {}, header(24, 0, 4), "headers have 0 bytes", 1, 0, 0},
+    {"section_headers_of_36", {}, header(24, 36, 4), "headers have 36 bytes", 1, 0, 0},
     {"section_headers_of_2_31", {}, header(24, 0x80000000, 4), "of 2147483648 bytes", 1, 0, 0},
     {"many_sections", {}, header(28, 0xffffffff, 4), "4294967295 section headers", 1, 0, 0},
     {"wrapping_sections", {}, header(28, 0x08000000, 4), "go beyond", 1, 0, 0},
@@ -85,8 +85,14 @@ const Lie lies[] = {
     {"table_in_header", {}, header(32, 32, 8), "begin at byte 32", 1, 0, 0},
     {"table_beyond", {}, header(32, UINT64_MAX - 7, 8), "go beyond", 1, 0, 0},
     // Sections: what refers to them is lost.
-    {"alignment_3", {}, section(test::offsets, test::align_at, 3), "no power of two", 1, 0, 0},
-    {"misaligned", {}, section(test::probes, test::align_at, 1024), "does not divide", 1, 0, 0},
+    {"alignment_3", {}, section(test::offsets, test::align_at, 3), "not a power of two", 1, 0, 0},
+    {"misaligned",
+     {},
+     section(test::probes, test::align_at, 1024),
+     "not a multiple of its alignment",
+     1,
+     0,
+     0},
     {"wrapping_section",
      {},
      section(test::arguments, test::size_at, UINT64_MAX),
@@ -120,7 +126,7 @@ const Lie lies[] = {
     {"type_99",
      {},
      section(test::provider, test::type_at, 99),
-     "section 5, which is no provider",
+     "section 5, which is not a readable provider",
      1,
      0,
      0},
@@ -131,7 +137,13 @@ const Lie lies[] = {
      1,
      0,
      0},
-    {"endless_strings", content(test::strings, 32, 'x', 1), {}, "last string has no end", 1, 0, 0},
+    {"endless_strings",
+     content(test::strings, 32, 'x', 1),
+     {},
+     "last string is not terminated",
+     1,
+     0,
+     0},
     {"probe_entries_of_0", {}, section(test::probes, test::entsize_at, 0), "of 0 bytes", 1, 0, 0},
     {"probe_entries_of_1", {}, section(test::probes, test::entsize_at, 1), "of 1 bytes", 1, 0, 0},
     {"probe_entries_of_7", {}, section(test::probes, test::entsize_at, 7), "of 7 bytes", 1, 0, 0},
@@ -145,7 +157,7 @@ const Lie lies[] = {
     {"probe_entries_of_64",
      {},
      section(test::probes, test::entsize_at, 64),
-     "no multiple",
+     "not a multiple",
      1,
      0,
      0},
@@ -165,7 +177,7 @@ const Lie lies[] = {
      1,
      0,
      0},
-    {"half_an_offset", {}, section(test::offsets, test::size_at, 10), "no multiple", 1, 0, 0},
+    {"half_an_offset", {}, section(test::offsets, test::size_at, 10), "not a multiple", 1, 0, 0},
     {"relocation_entries_of_8",
      {},
      section(test::relocations, test::entsize_at, 8),
@@ -262,7 +274,7 @@ const Lie lies[] = {
     {"enabled_in_version_1",
      [](HandDof& dof) { dof.version = 1; },
      {},
-     "version 1 does not know",
+     "version 1 does not support",
      1,
      1,
      1},
@@ -300,14 +312,14 @@ const Lie lies[] = {
      1,
      1,
      1},
-    {"unaligned", content(test::relocations, 24 + 8, 49, 8), {}, "no address word", 1, 1, 2},
-    {"not_the_word", content(test::relocations, 24 + 8, 56, 8), {}, "no address word", 1, 1, 2},
-    {"end_minus_4", content(test::relocations, 24 + 8, 92, 8), {}, "no address word", 1, 1, 2},
-    {"at_the_end", content(test::relocations, 24 + 8, 96, 8), {}, "no address word", 1, 1, 2},
+    {"unaligned", content(test::relocations, 24 + 8, 49, 8), {}, "not an address word", 1, 1, 2},
+    {"not_the_word", content(test::relocations, 24 + 8, 56, 8), {}, "not an address word", 1, 1, 2},
+    {"end_minus_4", content(test::relocations, 24 + 8, 92, 8), {}, "not an address word", 1, 1, 2},
+    {"at_the_end", content(test::relocations, 24 + 8, 96, 8), {}, "not an address word", 1, 1, 2},
     {"wrapping_word",
      content(test::relocations, 24 + 8, UINT64_MAX - 7, 8),
      {},
-     "no address word",
+     "not an address word",
      1,
      1,
      2},
@@ -337,7 +349,7 @@ const Lie lies[] = {
     {"semaphore_of_nobody",
      content(test::semaphores, 8, test::probes),
      {},
-     "no provider that",
+     "not a readable provider",
      1,
      1,
      2},
@@ -496,7 +508,7 @@ TEST(DofRefusals, ManyReferencesToTheSameListsAreCut) {
   dof.sections.resize(test::relocations);
   const auto bytes = dof.bytes();
   const Objects found = read(bytes);
-  EXPECT_THAT(complaints(found), Contains(HasSubstr("what is beyond them is left out")));
+  EXPECT_THAT(complaints(found), Contains(HasSubstr("the rest is omitted")));
   EXPECT_LE(found.decoded_bytes, bytes.size() * limits::dof_expansion);
   const auto kept = found.objects.at(0).providers.at(0).records.size();
   EXPECT_GT(kept, 100);
@@ -513,7 +525,7 @@ TEST(DofRefusals, ManyProvidersOfTheSameProbesAreCut) {
   for (int i = 0; i < 2000; ++i) dof.sections.push_back(provider);
   const auto bytes = dof.bytes();
   const Objects found = read(bytes);
-  EXPECT_THAT(complaints(found), Contains(HasSubstr("what is beyond them is left out")));
+  EXPECT_THAT(complaints(found), Contains(HasSubstr("the rest is omitted")));
   EXPECT_LE(found.decoded_bytes, bytes.size() * limits::dof_expansion);
 }
 
@@ -526,7 +538,7 @@ TEST(DofRefusals, ComplaintsAreCounted) {
   for (int i = 0; i < 1000; ++i) records.append(bad);
   const Objects found = read(dof.bytes());
   EXPECT_THAT(found.objects.at(0).problems, SizeIs(limits::dof_problems + 1));
-  EXPECT_EQ(found.objects[0].problems.back().text, "745 more problems are not told");
+  EXPECT_EQ(found.objects[0].problems.back().text, "745 more problems are not listed");
 }
 
 TEST(DofRefusals, BrokenHeadersCostOnlyTheirOwn) {

@@ -65,7 +65,7 @@ TEST_P(Refused, IsNamed) {
 INSTANTIATE_TEST_SUITE_P(
     Header, Refused,
     testing::Values(
-        Refusal{1, 'X', ErrorCode::malformed, "is no ELF file"},
+        Refusal{1, 'X', ErrorCode::malformed, "is not an ELF file"},
         Refusal{EI_CLASS, ELFCLASS32, ErrorCode::unsupported, "is a 32-bit ELF file"},
         Refusal{EI_DATA, ELFDATA2MSB, ErrorCode::unsupported, "is big-endian"},
         Refusal{offsetof(Elf64_Ehdr, e_machine), EM_MIPS, ErrorCode::unsupported, "machine 8"},

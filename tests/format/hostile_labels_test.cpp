@@ -149,8 +149,8 @@ TEST(HostileLength, StringAcrossAnUnmappedPageGivesItsMappedPrefix) {
   EXPECT_THAT(decoded->set.labels, ElementsAre(Label{"k", "edge"}, Label{"ge", "k"}));
   EXPECT_THAT(
       decoded->set.truncated,
-      ElementsAre(Truncation{"key", "label 1: kept 2 of 100 bytes, no more is readable"},
-                  Truncation{"value", "label 0: kept 4 of 100 bytes, no more is readable"}));
+      ElementsAre(Truncation{"key", "label 1: kept 2 of 100 bytes, the rest is not readable"},
+                  Truncation{"value", "label 0: kept 4 of 100 bytes, the rest is not readable"}));
 }
 
 TEST(HostileLength, UnreadableStringsLeaveTheRest) {

@@ -208,7 +208,7 @@ TEST(HostileContext, StampFrozenAtZero) {
   target.source->publish("x", 0);
   const Error error = target.error();
   EXPECT_EQ(error.code, ErrorCode::interrupted);
-  EXPECT_THAT(error.message, HasSubstr("being updated"));
+  EXPECT_THAT(error.message, HasSubstr("an update is in progress"));
 }
 
 TEST(HostileContext, UpdateThatNeverEndsLeavesTheLastGoodReadingMarkedStale) {

@@ -337,7 +337,7 @@ TEST(Refused, IsADraftThatNothingTellsTheLayoutOf) {
   Observer observer(writer);
   ASSERT_TRUE(observer.finder().refresh(std::nullopt));
   EXPECT_TRUE(observer.finder().all().empty());
-  EXPECT_THAT(observer.finder().why_none().message, HasSubstr("has had two layouts"));
+  EXPECT_THAT(observer.finder().why_none().message, HasSubstr("exists in two layouts"));
   format::ThreadSchema schema;
   schema.format = format::Format::v2_draft_b;
   EXPECT_TRUE(*observer.finder().refresh(schema));

@@ -236,7 +236,7 @@ void expect_answered_or_explained(const DofProgram& program, SiteUse use) {
     ASSERT_TRUE(trace);
     bool explained = false;
     for (const std::string& note : trace->take_notes())
-      explained = explained || note.find("it stays false: to answer it") != note.npos;
+      explained = explained || note.find("it stays false: the check requires") != note.npos;
     EXPECT_EQ(tell(child, "state"), explained ? "state 0" : "state 1");
     EXPECT_EQ(tell(child, "fire 10"), "fire");
     EXPECT_EQ(collect(*trace, explained ? 30 : 40).size(), explained ? 30U : 40U);
@@ -326,7 +326,7 @@ TEST(Dof, ThatLiesIsRefusedSiteBySiteAndTheRestIsTraced) {
     ASSERT_TRUE(trace);
     EXPECT_THAT(trace->take_notes(), ::testing::Contains(::testing::AllOf(
                                          HasSubstr("shop:sold"), HasSubstr("not attached to"),
-                                         ::testing::AnyOf(HasSubstr("none that a probe has"),
+                                         ::testing::AnyOf(HasSubstr("do not belong to a probe"),
                                                           HasSubstr("not in executable memory")))));
     EXPECT_EQ(tell(child, "fire 50"), "fire");
     EXPECT_EQ(collect(*trace, 150).size(), 150U);

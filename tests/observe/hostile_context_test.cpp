@@ -71,7 +71,7 @@ TEST(HostileLiveContext, PayloadThatNobodyMayRead) {
 TEST(HostileLiveContext, PublisherThatDiedInTheMiddleOfAnUpdate) {
   const Error error = LiveContext({"frozen"}).error();
   EXPECT_EQ(error.code, ErrorCode::interrupted);
-  EXPECT_THAT(error.message, HasSubstr("being updated"));
+  EXPECT_THAT(error.message, HasSubstr("an update is in progress"));
 }
 
 TEST(HostileLiveContext, StampThatNeverRestsEndsInTime) {
@@ -81,7 +81,7 @@ TEST(HostileLiveContext, StampThatNeverRestsEndsInTime) {
   EXPECT_LT(steady_clock::now() - begin, std::chrono::seconds(20));
   // Between two increments there is time for a whole read only by luck; the payload is good.
   if (service != a) {
-    EXPECT_THAT(service, HasSubstr("faster than it can be read"));
+    EXPECT_THAT(service, HasSubstr("faster than vitrine can read it"));
   }
 }
 

@@ -34,7 +34,7 @@ TEST_P(Permission, TheDocumentedCapabilitiesSuffice) {
   const auto outcome = read_as_nobody("+bpf,+perfmon,+sys_ptrace", GetParam(), target.pid());
   EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr(evidence_in(GetParam())));
-  EXPECT_THAT(outcome.out, Not(HasSubstr("by /proc alone")));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("by /proc only")));
 }
 
 TEST_P(Permission, WithoutThemTheProcessesOfOthersAreRefused) {
@@ -57,7 +57,7 @@ TEST_P(Permission, WithoutThemOnesOwnProcessesAreReadAsFarAsThatGoes) {
   EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr(evidence_in(GetParam())));
   if (GetParam() == Mode::snapshot) {
-    EXPECT_THAT(outcome.out, HasSubstr("by /proc alone"));
+    EXPECT_THAT(outcome.out, HasSubstr("by /proc only"));
   }
 }
 

@@ -458,9 +458,9 @@ TEST(Trace, SaysThatALibraryCameWhileItRan) {
     collect_rest(*trace);
     notes = trace->take_notes();
   }
-  EXPECT_THAT(notes,
-              testing::ElementsAre(testing::AllOf(testing::HasSubstr(TRACE_PLUGIN),
-                                                  testing::HasSubstr("was loaded while tracing"))));
+  EXPECT_THAT(notes, testing::ElementsAre(
+                         testing::AllOf(testing::HasSubstr(TRACE_PLUGIN),
+                                        testing::HasSubstr("was loaded during the trace"))));
 }
 
 TEST(Trace, AFileSeesItsConstructorsWhoeverLoadsIt) {

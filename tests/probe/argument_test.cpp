@@ -249,7 +249,7 @@ TEST(Argument, CompilesAarch64) {
   expect(arm64, "65@[x0]", in_memory(64, 0, 0, VITRINE_CUT));
   for (const char* vector : {"8f@v0", "4f@s1", "16@q31", "8f@d8", "2f@h0", "1@b3", "16@v0.4s"})
     refuse(arm64, vector, ArgumentError::Kind::unsupported, "vector register");
-  refuse(arm64, "8@[w0]", ArgumentError::Kind::syntax, "no 64-bit register");
+  refuse(arm64, "8@[w0]", ArgumentError::Kind::syntax, "not a 64-bit register");
   refuse(arm64, "8@[x0, w1]", ArgumentError::Kind::syntax, "extension");
   refuse(arm64, "8@[x0, x1, uxtw 3]", ArgumentError::Kind::syntax, "extension");
   refuse(arm64, "8@[x0, x1, lsl 5]", ArgumentError::Kind::syntax, "shifted");

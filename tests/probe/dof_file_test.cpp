@@ -244,7 +244,7 @@ TEST_F(DofFileTest, TellsWhatIsWrongWithTheSection) {
   bytes_ = whole;
   std::fill_n(bytes_.begin() + static_cast<std::ptrdiff_t>(offset), 8, std::byte{0x55});
   open();
-  EXPECT_THAT(find().problems, ElementsAre(HasSubstr("are no DOF")));
+  EXPECT_THAT(find().problems, ElementsAre(HasSubstr("are not a DOF")));
   EXPECT_THAT(find().dofs, IsEmpty());
 }
 

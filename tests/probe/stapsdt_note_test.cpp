@@ -115,8 +115,8 @@ TEST(StapsdtNote, FindsTheNotesAfterOneThatLiesAboutItsName) {
 TEST(StapsdtNote, SaysWhatIsWrongWithStringsAndKeepsTheRest) {
   const std::string long_name(limits::name_bytes + 1, 'n');
   const std::pair<std::string, std::string> wrong[] = {
-      {std::string("abcdef", 6), "the provider in the note at offset 0x0 has no end"},
-      {std::string("ab\0cdef", 7), "the name in the note at offset 0x0 has no end"},
+      {std::string("abcdef", 6), "the provider in the note at offset 0x0 is not terminated"},
+      {std::string("ab\0cdef", 7), "the name in the note at offset 0x0 is not terminated"},
       {std::string("\0b\0c\0", 5), "the provider in the note at offset 0x0 has 0 bytes"},
       {std::string("a\0\0c\0", 5), "the name in the note at offset 0x0 has 0 bytes"},
       {"a" + std::string(1, '\0') + long_name + std::string(2, '\0'), "has 4097 bytes"},
@@ -142,7 +142,7 @@ TEST(StapsdtNote, TakesArgumentsWithoutAnEndAndSaysSo) {
   ASSERT_THAT(found.notes, SizeIs(1));
   EXPECT_EQ(found.notes[0].arguments, "8@%rax");
   ASSERT_THAT(found.problems.told, SizeIs(1));
-  EXPECT_THAT(found.problems.told[0].message, HasSubstr("have no end"));
+  EXPECT_THAT(found.problems.told[0].message, HasSubstr("are not terminated"));
 }
 
 TEST(StapsdtNote, KeepsAnyBytesInNames) {

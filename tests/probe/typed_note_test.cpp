@@ -146,8 +146,8 @@ TEST(TypedNote, StaysInStepOverKindsToCome) {
 TEST(TypedNote, SaysWhatIsWrongAndKeepsTheRest) {
   const std::pair<std::vector<std::byte>, const char*> wrong[] = {
       {{}, "too few"},
-      {probe(1, 1, ""), "the provider in the note at offset 0x0 has no end"},
-      {probe(1, 1, "p\0n"s), "the name in the note at offset 0x0 has no end"},
+      {probe(1, 1, ""), "the provider in the note at offset 0x0 is not terminated"},
+      {probe(1, 1, "p\0n"s), "the name in the note at offset 0x0 is not terminated"},
       {probe(1, 1, "p\0n\0"s), "ends before the last of its arguments"},
       {probe(1, 255,
              "p\0n\0\x01"

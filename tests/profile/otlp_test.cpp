@@ -104,7 +104,7 @@ TEST(Otlp, FieldsAsProtocSeesThem) {
   EXPECT_THAT(
       text, HasSubstr(R"(trace_id: "\001\002\003\004\005\006\007\010\t\n\013\014\r\016\017\020")"));
   EXPECT_THAT(text, HasSubstr("period: 10101010"));
-  EXPECT_THAT(text, HasSubstr("string_value: \"3 samples were lost: there was no room for them\""));
+  EXPECT_THAT(text, HasSubstr("string_value: \"3 samples were lost: the buffer was full\""));
   EXPECT_THAT(text, Not(HasSubstr("unused")));
 }
 

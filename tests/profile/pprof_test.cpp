@@ -59,7 +59,7 @@ TEST(Pprof, CommentsTellOfLossesAndProblems) {
   EXPECT_THAT(comments, HasSubstr("4 samples have no labels because they could not be read"));
   EXPECT_THAT(comments, HasSubstr("/lib/libwork.so: its symbols could not be read"));
   EXPECT_THAT(comments, HasSubstr("'thread_id' is called 'label.thread_id' here"));
-  EXPECT_THAT(comments, HasSubstr("some text was no UTF-8"));
+  EXPECT_THAT(comments, HasSubstr("some text was not UTF-8"));
 }
 
 TEST(Pprof, Tags) {

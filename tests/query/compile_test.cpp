@@ -173,16 +173,16 @@ TEST(Compile, SaysWhatItLeavesToUserSpace) {
   const auto left = [](std::string_view text) { return compiled(text).left_over; };
   EXPECT_THAT(left("price > 2"), ElementsAre("`price > 2`: a floating-point number"));
   EXPECT_THAT(left("item ~ 'k*'"), ElementsAre("`item ~ 'k*'`: a glob"));
-  EXPECT_THAT(left("tenant > 5"), ElementsAre(HasSubstr("text is read as a number")));
-  EXPECT_THAT(left("tenant > 'a'"), ElementsAre(HasSubstr("text is ordered")));
-  EXPECT_THAT(left("id == arg8"), ElementsAre(HasSubstr("two things that change")));
+  EXPECT_THAT(left("tenant > 5"), ElementsAre(HasSubstr("a text used as a number")));
+  EXPECT_THAT(left("tenant > 'a'"), ElementsAre(HasSubstr("an order comparison of text")));
+  EXPECT_THAT(left("id == arg8"), ElementsAre(HasSubstr("a comparison of two variables")));
   EXPECT_THAT(left("arg10 == 1"), ElementsAre(HasSubstr("more than 8 bytes")));
   EXPECT_THAT(left("cpu == 1"), ElementsAre(HasSubstr("the CPU")));
   EXPECT_THAT(left("tenant == '" + std::string(128, 'x') + "'"),
               ElementsAre(HasSubstr("more than 127 bytes")));
   const std::vector<Selected> none;
   EXPECT_THAT(compiled("tenant == acme", &none).left_over,
-              ElementsAre(HasSubstr("the label tenant is not looked up there")));
+              ElementsAre(HasSubstr("the label tenant, which the kernel does not look up")));
 }
 
 TEST(Compile, TestsThePartsThatItCan) {

@@ -47,8 +47,8 @@ TEST(Show, PointsAtWhatMakesNoSense) {
   const auto message = [](std::string_view text) { return parse_items(text).error().message; };
   EXPECT_THAT(message(""), HasSubstr("not the end"));
   EXPECT_THAT(message("arg0,"), HasSubstr("not the end"));
-  EXPECT_THAT(message("arg0 arg1"), HasSubstr("a comma belongs here, not `arg1`"));
-  EXPECT_THAT(message("arg0 as"), HasSubstr("a name belongs behind `as`"));
+  EXPECT_THAT(message("arg0 arg1"), HasSubstr("expected a comma, not `arg1`"));
+  EXPECT_THAT(message("arg0 as"), HasSubstr("expected a name after `as`"));
   EXPECT_THAT(message("17"), HasSubstr("not `17`"));
   EXPECT_THAT(parse_item("arg0, arg1").error().remedy, HasSubstr("arg0, arg1\n      ^ "));
   EXPECT_TRUE(parse_item("price"));

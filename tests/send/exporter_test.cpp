@@ -101,7 +101,7 @@ TEST_P(ExporterTo, TriesAgainUntilItIsTaken) {
   EXPECT_EQ(to->counters().retried, 5U);
   EXPECT_EQ(to->counters().refused, 0U);
   EXPECT_THAT(notes, Contains(HasSubstr("503")));
-  EXPECT_EQ(notes.back(), "127.0.0.1:" + collector.port() + " takes profiles again");
+  EXPECT_EQ(notes.back(), "127.0.0.1:" + collector.port() + " accepts profiles again");
 }
 
 TEST_P(ExporterTo, TroubleIsToldOnceNotAtEveryTry) {
@@ -185,7 +185,7 @@ TEST_P(ExporterTo, ManyWordsOfAnAnswerDoNotHurt) {
   for (const Request& request : collector.next(5)) bodies += request.body;
   EXPECT_EQ(bodies, "abcde");  // 200 is 200, whatever follows
   const auto notes = notes_after(*to);
-  EXPECT_THAT(notes, Contains(HasSubstr("longer than any collector's")));
+  EXPECT_THAT(notes, Contains(HasSubstr("its response is too long")));
   EXPECT_THAT(notes, Contains(HasSubstr("text/html")));
   EXPECT_EQ(to->counters().sent, 5U);
 }
@@ -261,7 +261,7 @@ TEST(Exporter, ACollectorThatStartsLaterGetsAll) {
   for (const Request& request : collector.next(3)) bodies += request.body;
   EXPECT_EQ(bodies, "abc");
   const auto notes = notes_after(*to);
-  EXPECT_THAT(notes, Contains(testing::AllOf(HasSubstr("connect"), HasSubstr("trying again"))));
+  EXPECT_THAT(notes, Contains(testing::AllOf(HasSubstr("connect"), HasSubstr("retrying"))));
   EXPECT_THAT(notes, Contains(HasSubstr("takes profiles again")));
   EXPECT_EQ(to->counters().sent, 3U);
 }
@@ -270,7 +270,7 @@ TEST(Exporter, WhatIsTooMuchForAnyCollectorIsCounted) {
   const auto to = exporter(options("otlp+http://127.0.0.1:1"));
   to->send(std::string((64U << 20) + 1, 'x'));
   EXPECT_EQ(to->counters().refused, 1U);
-  EXPECT_THAT(to->take_notes(), ElementsAre(HasSubstr("more than collectors take")));
+  EXPECT_THAT(to->take_notes(), ElementsAre(HasSubstr("exceeds the limit of collectors")));
 }
 
 TEST(Exporter, AWrongHeaderIsNotShown) {

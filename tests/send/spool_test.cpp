@@ -126,7 +126,7 @@ TEST(Spool, OneThatHasNoRoomAtAllIsCounted) {
   spool.add(packed("far too much"), false);
   EXPECT_EQ(spool.overflowed(), 1U);
   EXPECT_TRUE(spool.empty());
-  EXPECT_THAT(spool.take_notes(), ElementsAre(HasSubstr("no room")));
+  EXPECT_THAT(spool.take_notes(), ElementsAre(HasSubstr("does not fit")));
 }
 
 TEST(Spool, OneProcessAtATime) {
@@ -143,7 +143,8 @@ TEST(Spool, ADirectoryThatOthersWriteToIsRefused) {
   const auto spool = Spool::open(folder.string(), plenty);
   ASSERT_FALSE(spool.has_value());
   EXPECT_EQ(spool.error().code, ErrorCode::usage);
-  EXPECT_THAT(spool.error().message, HasSubstr("not ours alone"));
+  EXPECT_THAT(spool.error().message,
+              HasSubstr("belongs to another user, or other users can write to it"));
 }
 
 TEST(Spool, SaysWhatItCannotMake) {

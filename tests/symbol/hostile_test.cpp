@@ -83,9 +83,8 @@ TEST_F(Hostile, AParserThatStallsIsStopped) {
   const auto file = opened(path);
   const Address trapped = address_of(path, "trapped");
   const Answer answer = symboliser.resolve({path, file.get(), {}}, std::vector{trapped + 1});
-  EXPECT_EQ(
-      answer.problem,
-      "its parser was stopped: it took longer than 0.5 s; names are those of its symbol table");
+  EXPECT_EQ(answer.problem,
+            "its parser was stopped: it took longer than 0.5 s; names come from its symbol table");
   ASSERT_EQ(answer.frames[0].size(), 1U);
   EXPECT_EQ(answer.frames[0][0].name, "trapped");
   Symboliser patient;
@@ -99,8 +98,7 @@ TEST_F(Hostile, WhatNeedsTooMuchMemoryHasNoNames) {
   const auto file = opened(LARGE_PROGRAM);
   const Answer answer = symboliser.resolve({LARGE_PROGRAM, file.get(), {}},
                                            std::vector{address_of(LARGE_PROGRAM, "main")});
-  EXPECT_EQ(answer.problem,
-            "its parser was stopped: it needed more than 1 MiB; it is left without names");
+  EXPECT_EQ(answer.problem, "its parser was stopped: it needed more than 1 MiB; it has no names");
   EXPECT_TRUE(answer.frames[0].empty());
 }
 

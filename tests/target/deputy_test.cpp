@@ -66,11 +66,10 @@ TEST_F(DeputyTest, APageThatNeverComesIsUnreadable) {
   EXPECT_EQ(process.memory().withheld(), "");
   EXPECT_EQ(process.memory().read_some(at + 8, {&byte, 1}), 0U);
   EXPECT_TRUE(process.memory().gave_up());
-  EXPECT_EQ(
-      process.memory().withheld(),
-      "memory of process " + std::to_string(subject.child.pid()) +
-          " does not come: a userfaultfd or a file system of its own holds it (the first at " +
-          hex(at + 8) + ")");
+  EXPECT_EQ(process.memory().withheld(),
+            "memory of process " + std::to_string(subject.child.pid()) +
+                " is blocked by a userfaultfd or a user-space file system (the first at " +
+                hex(at + 8) + ")");
   EXPECT_EQ(process.memory().refusal(), 0);
   EXPECT_TRUE(reads(process, page));
   EXPECT_FALSE(process.memory().gave_up());

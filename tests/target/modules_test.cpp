@@ -186,7 +186,7 @@ TEST(Modules, InACircleEndIt) {
   Modules modules = process.modules();
   EXPECT_TRUE(modules.refresh(process.memory));
   EXPECT_EQ(modules.all().size(), 2U);
-  EXPECT_THAT(modules.notes(), testing::ElementsAre(HasSubstr("in a circle")));
+  EXPECT_THAT(modules.notes(), testing::ElementsAre(HasSubstr("has a cycle")));
 }
 
 TEST(Modules, ThatLieAreLeftOutOneByOne) {
@@ -261,7 +261,7 @@ TEST(Modules, ThatAreNowhereAreNotLookedForWithoutEnd) {
   EXPECT_EQ(modules.all().size(), 1U);
   // A page costs a read: 256 MiB of address space for each would be 6 million.
   EXPECT_LT(counting.count, 500'000U);
-  EXPECT_THAT(modules.notes(), testing::Contains(HasSubstr("and no further")));
+  EXPECT_THAT(modules.notes(), testing::Contains(HasSubstr("ended after")));
   EXPECT_THAT(modules.notes().back(), HasSubstr("68 more modules could not be read"));
 }
 

@@ -46,7 +46,7 @@ TEST(Process, RefusesWhatIsNotThere) {
     const auto process = Process::open(pid);
     ASSERT_FALSE(process);
     EXPECT_EQ(process.error().code, ErrorCode::not_found);
-    EXPECT_THAT(process.error().message, HasSubstr("there is no process"));
+    EXPECT_THAT(process.error().message, HasSubstr("no such process"));
   }
 }
 

@@ -141,7 +141,7 @@ TEST_F(UsdtCommand, RunsThePreprocessorWhenAsked) {
   EXPECT_EQ(whole.status, 0) << whole.err;
   EXPECT_THAT(whole.out, HasSubstr("__dtrace_pre___a(my_t, unsigned long)"));
   EXPECT_THAT(vitrine("header -C -I. -s pre.d -o -").err, HasSubstr("no provider is declared"));
-  EXPECT_THAT(vitrine("header -s pre.d -o -").err, HasSubstr("with the option -C"));
+  EXPECT_THAT(vitrine("header -s pre.d -o -").err, HasSubstr("add -C to run it"));
   write("error.d", "#error never\n");
   const test::Outcome failed = vitrine("header -C -s error.d");
   EXPECT_EQ(failed.status, 1);
@@ -172,13 +172,13 @@ TEST_F(UsdtCommand, SaysWhatItDoesNotDoUnderTheNameDtrace) {
   const std::vector<std::pair<std::string, std::string>> wrong = {
       {"-n syscall:::entry", "vitrine runs no D programs"},
       {"-l", "vitrine runs no D programs"},
-      {"-s shop.d", "neither -h nor -G"},
-      {"-h", "-h needs a definition"},
-      {"-h -G -s shop.d", "two steps"},
-      {"-h -s shop.d -s main.d", "only one -s"},
-      {"-h -s", "-s takes a value"},
-      {"-65 -h -s shop.d", "-65 is not known"},
-      {"-y", "-y is not known"},
+      {"-s shop.d", "missing option: -h or -G"},
+      {"-h", "-h requires a definition"},
+      {"-h -G -s shop.d", "-h and -G exclude each other"},
+      {"-h -s shop.d -s main.d", "more than one -s"},
+      {"-h -s", "missing value of -s"},
+      {"-65 -h -s shop.d", "invalid option -65"},
+      {"-y", "invalid option -y"},
   };
   for (const auto& [arguments, message] : wrong) {
     const test::Outcome outcome = sh("./dtrace " + arguments);

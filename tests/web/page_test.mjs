@@ -93,7 +93,7 @@ onPage('filters by text, by value and without a value', 'known', async (page) =>
   await filter.fill('tenant=acme,route~^/pay');
   await says(selected, '60 of 100 samples');
   await filter.fill('tenant=nobody');
-  await page.getByRole('heading', { name: 'No sample is left' }).waitFor();
+  await page.getByRole('heading', { name: 'No matching samples' }).waitFor();
   await page.getByRole('button', { name: 'Clear the filter' }).click();
   await says(selected, 'in 100 samples');
   await filter.fill('tenant~(');

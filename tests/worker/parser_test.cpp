@@ -174,7 +174,7 @@ TEST_F(Workers, ThatLieAreReplaced) {
   for (const auto& answer : {parser_.ask<&say_more_than_it_may>("", -1),
                              parser_.ask<&say_what_makes_no_sense>("", -1)}) {
     ASSERT_FALSE(answer);
-    EXPECT_EQ(answer.error().message, "its parser answered what makes no sense");
+    EXPECT_EQ(answer.error().message, "its parser returned an invalid response");
     EXPECT_EQ(answer.error().code, ErrorCode::failed);
     expect_unharmed();
   }

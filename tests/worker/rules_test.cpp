@@ -206,7 +206,7 @@ TEST_F(RuleFiles, ThatAreSlowAreGivenUp) {
   const auto worker = observe::RuleWorker::make(limits_);
   const auto bad = worker->open(open(bad_), bad_).value();
   each_address(*table_of(library), 1000, [&](Address at) { bad->rule(at); });
-  EXPECT_THAT(worker->problems(), ElementsAre(told("its parser took longer than 0.3 s in all")));
+  EXPECT_THAT(worker->problems(), ElementsAre(told("its parser took longer than 0.3 s in total")));
 }
 
 /// As the file says.

@@ -28,9 +28,9 @@ export function parse(text: string): Parsed {
     const found = /^(?:!=|!~|=|~)/.exec(text.slice(at, at + 2));
     if (!found) {
       const comma = text.indexOf(',', at);
-      return { error: `“${text.slice(start, comma < 0 ? undefined : comma)}”: want key=value, key!=value, key~regex or key!~regex` };
+      return { error: `“${text.slice(start, comma < 0 ? undefined : comma)}”: write key=value, key!=value, key~regex or key!~regex` };
     }
-    if (key === '') return { error: `nothing before “${found[0]}”: want a key` };
+    if (key === '') return { error: `missing key before “${found[0]}”` };
     at += found[0].length;
     let value = '';
     for (; at < text.length && text[at] !== ','; at++) {

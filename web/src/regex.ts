@@ -44,7 +44,7 @@ class Parser {
 
   parse(): Node {
     const node = this.choice();
-    if (this.at < this.text.length) throw new Error('a “)” that opens nowhere');
+    if (this.at < this.text.length) throw new Error('a “)” without its “(”');
     return node;
   }
 
@@ -55,7 +55,7 @@ class Parser {
   }
 
   private choice(): Node {
-    if (++this.depth > mostNested) throw new Error('it is nested too deep');
+    if (++this.depth > mostNested) throw new Error('it is nested too deeply');
     const of = [this.sequence()];
     while (this.take('|')) of.push(this.sequence());
     this.depth--;
@@ -80,10 +80,10 @@ class Parser {
         this.at += counted[0].length;
         least = +counted[1];
         most = counted[2] === undefined ? least : counted[3] === '' ? Infinity : +counted[3];
-        if (least > most || Math.max(least, most === Infinity ? 0 : most) > mostRepeats) throw new Error(`“${counted[0]}” is no number of times`);
+        if (least > most || Math.max(least, most === Infinity ? 0 : most) > mostRepeats) throw new Error(`“${counted[0]}” is not a valid repetition count`);
       } else if (!this.take('*')) return node;
       this.take('?');  // as few as possible: whether it matches is the same
-      if (times > 0 || node.is === 'assert') throw new Error('a repetition of nothing');
+      if (times > 0 || node.is === 'assert') throw new Error('a repetition without an operand');
       node = { is: 'repeat', of: node, least, most };
     }
   }
@@ -106,7 +106,7 @@ class Parser {
       case '(': {
         if (this.take('?') && !this.take(':')) {
           const name = /^P?<\w+>/.exec(this.text.slice(this.at, this.at + 64).join(''));
-          if (!name) throw new Error('“(?” is not known here: no look-around');
+          if (!name) throw new Error('“(?” is not supported: no look-around');
           this.at += name[0].length;
         }
         const node = this.choice();
@@ -124,7 +124,7 @@ class Parser {
       case '*':
       case '+':
       case '?':
-        throw new Error(`“${c}” repeats nothing`);
+        throw new Error(`“${c}” without an operand`);
       case '\\':
         return this.escape();
       default: {
@@ -156,11 +156,11 @@ class Parser {
     if (c === 'x') {
       const digits = /^(?:([0-9a-fA-F]{2})|\{([0-9a-fA-F]{1,6})\})/.exec(this.text.slice(this.at, this.at + 8).join(''));
       const code = parseInt(digits?.[1] ?? digits?.[2] ?? '', 16);
-      if (!digits || !(code <= 0x10ffff)) throw new Error('“\\x” wants two digits');
+      if (!digits || !(code <= 0x10ffff)) throw new Error('“\\x” requires two digits');
       this.at += digits[0].length;
       return code;
     }
-    if (/[\p{L}\p{N}]/u.test(c)) throw new Error(`“\\${c}” is not known here`);
+    if (/[\p{L}\p{N}]/u.test(c)) throw new Error(`“\\${c}” is not supported`);
     return c.codePointAt(0)!;
   }
 
@@ -181,7 +181,7 @@ class Parser {
       if (this.text[this.at] === '-' && this.at + 1 < this.text.length && this.text[this.at + 1] !== ']') {
         this.at++;
         high = this.member();
-        if (high < low) throw new Error('a range whose end is before its begin');
+        if (high < low) throw new Error('a range with its end before its start');
       }
       tests.push(between(low, high));
     }

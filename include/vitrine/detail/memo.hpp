@@ -39,16 +39,16 @@ struct PageHead {
 };
 inline constexpr std::size_t small_page_bytes = 8 * 1024;
 
-/// What a set of ours has beside what observers see of it.
+/// Data of a set of this library in addition to the data for observers.
 struct Links {
   /// As Words, and in a block aligned as they are. (A typedef: clang does not align an alias less.)
   typedef unsigned long long StoredWords __attribute__((vector_size(16), aligned(8)));
 
-  std::uint64_t below_serial;  ///< which incarnation of `below`; 0: there is none
+  std::uint64_t below_serial;  ///< the serial of `below`; 0: no set below
   StoredWords words;           ///< what puts this set in force
   PageHead* page;
-  /// The set it was made from; 0: none, or not one of ours. With `replacement`: it stands for
-  /// another one, which was made on top of a set that is no longer below.
+  /// The set it was made from; 0: none, or a foreign one. With `replacement`: it replaces
+  /// another set, which was made on top of a set that is no longer below.
   std::uintptr_t below;
 
   static constexpr std::size_t at = 56;             ///< where a block has its links,
@@ -105,7 +105,7 @@ struct Question {
   std::uint64_t what;      ///< `one`, or `several`
   Ends ends;               ///< of the one value; or a hash of all
 
-  /// One label with a value of at most Ends::all bytes: keys are aligned to 32, so the sum says both.
+  /// One label with a value of at most Ends::all bytes: keys are aligned to 32, so the sum has both.
   static std::uint64_t one(const KeyData* key, std::size_t size) noexcept {
     return reinterpret_cast<std::uintptr_t>(key) + size;
   }
@@ -136,7 +136,7 @@ struct alignas(64) Recall {
   Block* block;  ///< in a small page; made from one of our sets, or where nothing was in force
   std::uint64_t stamp;  ///< first_serial of the block's page: changes when the page is turned
 
-  /// What nobody asks for.
+  /// Matches no lookup.
   static constexpr std::uint64_t none = ~std::uint64_t{0}, writing = none - 1;
 
   struct Answer {
@@ -148,7 +148,7 @@ struct alignas(64) Recall {
 
   /// The set, counted as one more use of its page.
   VITRINE_ALWAYS_INLINE Answer answer(const Question& asked) const noexcept {
-    // A handler that comes in between may note another question here, but then the block is
+    // A handler that comes in between may store another lookup here, but then the block is
     // another one, or the stamp does not fit.
     const Answer found{block, Words{0, 0}};
     const std::uint64_t found_stamp = stamp;
@@ -187,7 +187,7 @@ inline bool has_arena(const Thread& thread) noexcept {
   return reinterpret_cast<std::uintptr_t>(thread.arena) > 1;
 }
 
-/// The coroutine that began this segment is over, and nobody said so.
+/// The coroutine that began this segment has ended without a notification.
 VITRINE_ALWAYS_INLINE bool is_abandoned(const Segment* segment) noexcept {
   return __builtin_expect(segment != nullptr, 0) && segment->abandoned();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arguments of a probe as operands of asm, and the string in its note that tells where they are. */
+/* Arguments of a probe as operands of asm, and the string in its note that records where they are. */
 #ifndef VITRINE_DETAIL_SDT_ARGUMENTS_H
 #define VITRINE_DETAIL_SDT_ARGUMENTS_H
 

@@ -13,7 +13,7 @@
 #define VITRINE_COMMA() ,
 #define VITRINE_PLUS() +
 
-/* Lists of arguments have a first element that is none of them (the name of the probe), because no
+/* Lists of arguments have a first element that is not an argument (the name of the probe), because no
  * "..." may be empty in strict C99 and C++11 to 17. VITRINE_FIRST is it; VITRINE_COUNT counts those
  * after it, at most 12. */
 #define VITRINE_FIRST(...) VITRINE_FIRST_(__VA_ARGS__, 0)

@@ -68,7 +68,7 @@ template <>
 struct ElementKind<std::byte> : std::integral_constant<int, 9> {};
 #endif
 
-/// Whether data() and size() say where it is: std::string, std::string_view, std::span, …
+/// Whether it has data() and size(): std::string, std::string_view, std::span, …
 template <class T, class = void>
 struct ViewKind : std::integral_constant<int, 0> {};
 template <class T>

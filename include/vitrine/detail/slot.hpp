@@ -1,4 +1,4 @@
-// The thread's place on display: the words that observers read, as one 16-byte unit.
+// The thread's published slot: the words that observers read, as one 16-byte unit.
 //
 // Not an interface: what <vitrine/labels.hpp> and <vitrine/coroutine.hpp> are made of.
 #pragma once
@@ -34,7 +34,7 @@ struct Segment {
   bool over;       ///< to be given back with the last of them
   bool ended;      ///< its holder is gone; only the thread that lists it can take it out
 
-  /// An exception left the coroutine, which has no other way to say so: it is at its end, although
+  /// An exception left the coroutine, which has no other way to signal this: it is at its end, although
   /// it was not suspended. (What resumes it, at the start of the frame, is null then.)
   [[nodiscard]] bool abandoned() const noexcept {
     return __atomic_load_n(&ended, __ATOMIC_ACQUIRE) ||
@@ -47,7 +47,7 @@ struct Thread {
   Words slot;
   void* arena;       ///< where this thread's sets are made; null until its first use
   Segment* segment;  ///< the innermost; null: the thread's own scopes
-  /// The memory of the thread's sets of the C interface, where nothing else is to be considered when
+  /// The memory of the thread's sets of the C interface, where no other state must be considered when
   /// one is put in force; otherwise null.
   void* cells;
   void* spare;

@@ -53,7 +53,7 @@ class Aarch64 {
     }
     if (is_aarch64_vector_register(name))
       return unsupported(
-          fmt::format("{} is a vector register: the kernel does not show it to a probe", name));
+          fmt::format("{} is a vector register: the kernel does not provide it to a probe", name));
     if (name == "xzr" || name == "wzr") {
       cursor_ = ahead;
       return operand;
@@ -68,12 +68,12 @@ class Aarch64 {
     const auto base = aarch64_register(name);
     if (!base || base->bytes != 8)
       return syntax_error(
-          fmt::format("an address that begins with {}, no 64-bit register", quoted(name)));
+          fmt::format("an address that begins with {}, not a 64-bit register", quoted(name)));
     operand.base = *base;
     if (cursor_.take(",")) {
       TRY(parse_index(operand));
     }
-    if (!cursor_.take("]")) return syntax_error("a bracket is not closed");
+    if (!cursor_.take("]")) return syntax_error("missing closing bracket");
     cursor_.take("!");  // the register is not written back until the instruction, which is none
     return operand;
   }
@@ -106,7 +106,7 @@ class Aarch64 {
     else if (name == "sxtw" && narrow)
       operand.extend = VITRINE_EXTEND_S32;
     else if ((name != "lsl" && name != "sxtx" && name != "uxtx") || narrow)
-      return syntax_error(fmt::format("{} is no extension of this index", quoted(name)));
+      return syntax_error(fmt::format("{} is not an extension of this index", quoted(name)));
     cursor_.take("#");
     if (cursor_.skip_blanks().peek() == ']') return {};
     const auto shift = TRY(take_number(cursor_));
@@ -120,7 +120,7 @@ class Aarch64 {
     const std::string_view part = cursor_.take_name();
     if (!cursor_.take(":")) return syntax_error("a relocation without its end");
     operand.sum = TRY(take_expression(cursor_));
-    if (!operand.sum.symbol) return syntax_error(fmt::format(":{}: of no symbol", quoted(part)));
+    if (!operand.sum.symbol) return syntax_error(fmt::format(":{}: without a symbol", quoted(part)));
     operand.base.reset();
     if (part == "lo12") {
       operand.symbol_is_place = true;

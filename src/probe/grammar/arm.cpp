@@ -40,7 +40,8 @@ class Arm {
       return operand;
     }
     if (is_arm_vector_register(name))
-      return unsupported(fmt::format("{} is a vector register: the kernel does not show it", name));
+      return unsupported(
+          fmt::format("{} is a vector register: the kernel does not provide it", name));
     // Without # a label: memory near the code.
     const auto sum = TRY(take_expression(cursor_));
     if (!sum.symbol) return syntax_error("a number without #");
@@ -56,11 +57,12 @@ class Arm {
     const std::string_view name = cursor_.take_name();
     operand.base = arm_register(name);
     if (!operand.base)
-      return syntax_error(fmt::format("an address that begins with {}, no register", quoted(name)));
+      return syntax_error(
+          fmt::format("an address that begins with {}, not a register", quoted(name)));
     if (cursor_.take(",")) {
       TRY(parse_index(operand));
     }
-    if (!cursor_.take("]")) return syntax_error("a bracket is not closed");
+    if (!cursor_.take("]")) return syntax_error("missing closing bracket");
     cursor_.take("!");
     return operand;
   }
@@ -73,7 +75,7 @@ class Arm {
     if (cursor_.take("-")) return unsupported("an index that is subtracted");
     const std::string_view name = cursor_.take_name();
     operand.index = arm_register(name);
-    if (!operand.index) return syntax_error(fmt::format("{} is no register", quoted(name)));
+    if (!operand.index) return syntax_error(fmt::format("{} is not a register", quoted(name)));
     if (!cursor_.take(",")) return {};
     if (!cursor_.take_word("lsl") || !cursor_.take("#"))
       return unsupported("an index that is not shifted to the left");

@@ -45,9 +45,9 @@ class Att {
     if (segment == threads)
       operand.thread_pointer = true;
     else if (segment == "fs" || segment == "gs")
-      return unsupported(fmt::format("the base of the segment {} is not known", segment));
+      return unsupported(fmt::format("the base of the segment {} is unknown", segment));
     else if (segment != "cs" && segment != "ds" && segment != "es" && segment != "ss")
-      return syntax_error(fmt::format("there is no segment {}", quoted(segment)));
+      return syntax_error(fmt::format("no such segment: {}", quoted(segment)));
     return {};
   }
 
@@ -89,7 +89,7 @@ class Att {
         operand.scale = TRY(x86_scale(factor));
       }
     }
-    if (!cursor_.take(")")) return syntax_error("a parenthesis is not closed");
+    if (!cursor_.take(")")) return syntax_error("missing closing parenthesis");
     if (!operand.base && !operand.index) return syntax_error("parentheses without a register");
     return {};
   }

@@ -56,8 +56,8 @@ Parsed<Register> take_register(Cursor& cursor, RegisterNames find) {
   if (const auto found = find(name)) return *found;
   if (is_float_register(name))
     return unsupported(
-        fmt::format("{} is a floating-point register: the kernel does not show it", name));
-  return syntax_error(fmt::format("there is no register {}", quoted(name)));
+        fmt::format("{} is a floating-point register: the kernel does not provide it", name));
+  return syntax_error(fmt::format("no such register: {}", quoted(name)));
 }
 
 OperandText in_register(Register found) {
@@ -77,7 +77,7 @@ Parsed<void> take_registers(Cursor& cursor, OperandText& operand, RegisterNames 
     if (found.number != 0 || !zero_means_none) *slot = found;
     if (!cursor.take(",")) break;
   }
-  if (!cursor.take(")")) return syntax_error("a parenthesis is not closed");
+  if (!cursor.take(")")) return syntax_error("missing closing parenthesis");
   return {};
 }
 
@@ -94,9 +94,9 @@ Parsed<OperandText> take_riscv_low_part(Cursor& cursor) {
   const bool thread = cursor.take("%tprel_lo");
   if (!thread && !cursor.take("%lo"))
     return unsupported(fmt::format("the relocation {}", quoted(cursor.rest())));
-  if (!cursor.take("(")) return syntax_error("a relocation of nothing");
+  if (!cursor.take("(")) return syntax_error("a relocation without an operand");
   const auto sum = TRY(take_expression(cursor));
-  if (!sum.symbol || !cursor.take(")")) return syntax_error("a relocation of no symbol");
+  if (!sum.symbol || !cursor.take(")")) return syntax_error("a relocation without a symbol");
   if (!cursor.take("(")) return unsupported("a part of an address");
   OperandText operand;
   TRY(take_registers(cursor, operand, riscv64_register, false));
@@ -127,7 +127,7 @@ Parsed<OperandText> parse_ppc64(std::string_view text) {
     }
     auto operand = take_displaced(cursor, ppc64_register, true);
     if (operand && operand->kind == OperandText::Kind::constant && !operand->sum.symbol)
-      return syntax_error("there is no register of that number");
+      return syntax_error("no register has that number");
     return complete(std::move(operand), cursor);
   }
   cursor = ahead;
@@ -170,7 +170,7 @@ Parsed<OperandText> parse_loongarch64(std::string_view text) {
   };
   if (cursor.skip_blanks().peek() != '$') return complete(parse_constant(cursor), cursor);
   if (is_float_register(Cursor(text).take_name().substr(1)))
-    return unsupported("a floating-point register: the kernel does not show it");
+    return unsupported("a floating-point register: the kernel does not provide it");
   const auto base = TRY(take_register(cursor, find));
   OperandText operand = in_register(base);
   if (!cursor.take(",")) return complete(operand, cursor);

@@ -41,7 +41,7 @@ class Expression {
  private:
   static Parsed<Sum> add(Sum left, const Sum& right, bool negative) {
     if (right.symbol && (left.symbol || negative))
-      return unsupported("a difference or sum of symbols: only the assembler knew it");
+      return unsupported("a difference or sum of symbols: its value is not in the file");
     if (right.symbol) left.symbol = right.symbol;
     left.value += negative ? 0 - right.value : right.value;
     left.beyond_i64 = left.beyond_i64 || right.beyond_i64;
@@ -102,7 +102,8 @@ class Expression {
 
   Parsed<Sum> unary() {
     if (++depth_ > limits::argument_depth)
-      return syntax_error(fmt::format("it nests more than {} deep", limits::argument_depth));
+      return syntax_error(
+          fmt::format("it is nested more than {} levels deep", limits::argument_depth));
     cursor_.skip_blanks();
     auto result = [&]() -> Parsed<Sum> {
       const char sign = cursor_.peek();
@@ -110,7 +111,7 @@ class Expression {
       cursor_.skip(1);
       auto operand = unary();
       if (!operand || sign == '+') return operand;
-      if (operand->symbol) return unsupported("a symbol taken negative");
+      if (operand->symbol) return unsupported("a negated symbol");
       operand->value = sign == '-' ? 0 - operand->value : ~operand->value;
       operand->beyond_i64 = false;
       return operand;
@@ -122,7 +123,7 @@ class Expression {
   Parsed<Sum> primary() {
     if (cursor_.take("(")) {
       auto inner = sum();
-      if (inner && !cursor_.take(")")) return syntax_error("a parenthesis is not closed");
+      if (inner && !cursor_.take(")")) return syntax_error("missing closing parenthesis");
       return inner;
     }
     Sum sum;
@@ -140,7 +141,7 @@ class Expression {
     SymbolUse use;
     if (cursor_.take("\"")) {
       const std::size_t end = cursor_.rest().find('"');
-      if (end == std::string_view::npos) return syntax_error("a quoted name is not closed");
+      if (end == std::string_view::npos) return syntax_error("missing closing quote");
       use.name = cursor_.rest().substr(0, end);
       cursor_.skip(end + 1);
     } else {
@@ -151,7 +152,7 @@ class Expression {
                             : syntax_error(fmt::format("{} is neither a number nor a symbol",
                                                        quoted(cursor_.rest())));
     if (use.name.size() > limits::name_bytes)
-      return syntax_error(fmt::format("a symbol's name of {} bytes", use.name.size()));
+      return syntax_error(fmt::format("a symbol name of {} bytes", use.name.size()));
     if (!cursor_.take("@")) return use;
     for (const RelocationName& relocation : relocations)
       if (cursor_.take_word(relocation.name)) {

@@ -93,9 +93,9 @@ class Intel {
     if (segment == (machine_ == Machine::i386 ? "gs" : "fs"))
       operand.thread_pointer = true;
     else if (segment == "fs" || segment == "gs")
-      return unsupported(fmt::format("the base of the segment {} is not known", segment));
+      return unsupported(fmt::format("the base of the segment {} is unknown", segment));
     else if (segment != "cs" && segment != "ds" && segment != "es" && segment != "ss")
-      return syntax_error(fmt::format("there is no segment {}", quoted(segment)));
+      return syntax_error(fmt::format("no such segment: {}", quoted(segment)));
     return true;
   }
 
@@ -108,7 +108,7 @@ class Intel {
         TRY(parse_term(operand, negative, instruction_pointer));
         negative = cursor_.skip_blanks().peek() == '-';
       } while (cursor_.take("+") || cursor_.take("-"));
-      if (!cursor_.take("]")) return syntax_error("a bracket is not closed");
+      if (!cursor_.take("]")) return syntax_error("missing closing bracket");
     }
     if (!instruction_pointer) return operand;
     if (operand.base || operand.index)
@@ -136,7 +136,7 @@ class Intel {
     if (name.empty()) return parse_symbol(operand, negative || scaled);
     const auto found = TRY(x86_register(name, machine_));
     cursor_.take_name();
-    if (negative) return syntax_error("a register taken negative");
+    if (negative) return syntax_error("a negated register");
     if (found.number == x86_instruction_pointer) {
       instruction_pointer = true;
       return {};
@@ -165,7 +165,7 @@ class Intel {
 
   Parsed<void> parse_symbol(OperandText& operand, bool refused) {
     if (refused || operand.sum.symbol || cursor_.peek() == '-' || cursor_.peek() == '[')
-      return syntax_error(fmt::format("{} is no term of an address", quoted(cursor_.rest())));
+      return syntax_error(fmt::format("{} is not a term of an address", quoted(cursor_.rest())));
     // Only the symbol itself: what is added to it may be a register.
     Cursor rest = cursor_;
     rest.take_name();

@@ -35,7 +35,7 @@ std::optional<Register> numbered_register(std::string_view name, std::string_vie
 
 Parsed<OperandText> complete(Parsed<OperandText> operand, Cursor& cursor) {
   if (operand && !cursor.skip_blanks().done())
-    return syntax_error(fmt::format("{} follows the operand", quoted(cursor.rest())));
+    return syntax_error(fmt::format("unexpected {} after the operand", quoted(cursor.rest())));
   return operand;
 }
 

@@ -90,12 +90,14 @@ Parsed<Register> x86_register(std::string_view name, Machine machine) {
     if (machine == Machine::i386 && (found->bytes == 8 || name[0] == 'r'))
       return syntax_error(fmt::format("i386 has no register {}", quoted(name)));
     if (found->number == UINT8_MAX)
-      return unsupported(fmt::format("{} is not among the registers the kernel shows", name));
+      return unsupported(
+          fmt::format("{} is not among the registers that the kernel provides", name));
     return *found;
   }
   if (const auto kind = other_kind(name); !kind.empty())
-    return unsupported(fmt::format("{} is {}: the kernel does not show it to a probe", name, kind));
-  return syntax_error(fmt::format("there is no register {}", quoted(name)));
+    return unsupported(
+        fmt::format("{} is {}: the kernel does not provide it to a probe", name, kind));
+  return syntax_error(fmt::format("no such register: {}", quoted(name)));
 }
 
 std::optional<std::uint8_t> x86_high_half(std::uint8_t low) {
@@ -110,7 +112,7 @@ std::optional<std::uint8_t> x86_high_half(std::uint8_t low) {
 
 Parsed<std::uint8_t> x86_scale(std::uint64_t factor) {
   if (factor != 1 && factor != 2 && factor != 4 && factor != 8)
-    return syntax_error(fmt::format("the scale {} is none of 1, 2, 4 and 8", factor));
+    return syntax_error(fmt::format("the scale {} is not 1, 2, 4 or 8", factor));
   return static_cast<std::uint8_t>(std::countr_zero(factor));
 }
 

@@ -141,10 +141,10 @@ TEST_F(Refusals, SymbolTable) {
   refused(
       "odd size", [&](Bytes& b) { section(b, symbols_)->sh_size -= 1; }, ".symtab");
   refused(
-      "strings", [&](Bytes& b) { section(b, symbols_)->sh_link = 999; }, "no string table");
+      "strings", [&](Bytes& b) { section(b, symbols_)->sh_link = 999; }, "not a string table");
   refused(
       "strings are code", [&](Bytes& b) { section(b, symbols_)->sh_link = text_; },
-      "no string table");
+      "not a string table");
   refused(
       "first global", [&](Bytes& b) { section(b, symbols_)->sh_info = 999; }, ".symtab");
   refused(
@@ -213,7 +213,7 @@ TEST_F(Refusals, CodeThatChangedSinceItWasProcessed) {
       [&](Bytes& b) {
         b[code + relocation(b, "__dtrace_shop___done")->r_offset - 1] = std::byte{0xe8};
       },
-      "patched once");
+      "processed before");
   refused(
       "never patched",
       [&](Bytes& b) {
@@ -221,7 +221,7 @@ TEST_F(Refusals, CodeThatChangedSinceItWasProcessed) {
         const auto done = ELF64_R_SYM(relocation(b, "__dtrace_shop___done")->r_info);
         one->r_info = ELF64_R_INFO(done, R_X86_64_NONE);
       },
-      "patched once");
+      "processed before");
 }
 
 TEST_F(Refusals, ProbesThatTheProviderDoesNotHave) {

@@ -50,12 +50,12 @@ export function CompareBar({ state, model, compare, change }: Props) {
       <label>with{' '}
         <select aria-label="Right side" value={compare.against === undefined ? '' : `=${compare.against}`}
           onChange={(e) => set({ ...compare, against: e.currentTarget.value === '' ? undefined : e.currentTarget.value.slice(1) })}>
-          <option value="">all others</option>
+          <option value="">all other values</option>
           {options(compare.against, compare.value)}
         </select>
       </label>
       <span class="muted">{duration(b?.total[0] ?? 0)}</span>
-      <span class="scale" aria-hidden="true"><i class="less" /> less <i class="same" /> <i class="more" /> more of its side than of the other</span>
+      <span class="scale" aria-hidden="true"><i class="less" /> less <i class="same" /> <i class="more" /> more of its side than of the other side</span>
     </div>
   );
 }

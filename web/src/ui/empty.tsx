@@ -7,15 +7,15 @@ export function Empty({ profile, state, change }: { profile: Profile; state: Sta
     return (
       <div class="empty">
         <h2>No samples</h2>
-        <p>Nothing ran while this profile was taken, or nothing could be read: see the notes above.</p>
+        <p>No thread ran during this profile, or no data could be read: see the notes above.</p>
       </div>
     );
   return (
     <div class="empty">
-      <h2>No sample is left</h2>
+      <h2>No matching samples</h2>
       <p>
-        {state.filter ? <>No sample fits <code>{state.filter.slice(0, 200)}</code>{state.range ? ' in the chosen range of time' : ''}.</>
-          : 'There is nothing in the chosen range of time.'}
+        {state.filter ? <>No sample matches <code>{state.filter.slice(0, 200)}</code>{state.range ? ' in the chosen range of time' : ''}.</>
+          : 'The chosen range of time has no samples.'}
       </p>
       <p>
         {state.filter && <button class="button" onClick={() => change({ filter: '' })}>Clear the filter</button>}{' '}

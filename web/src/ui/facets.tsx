@@ -26,7 +26,7 @@ export function Facets({ model, state, pick }: Props) {
     <aside class="facets" aria-label="Filter by value">
       {keys.slice(0, shown).map((key) => <Facet key={key} of={key} model={model} state={state} pick={pick} />)}
       {keys.length > shown && <button class="more" onClick={() => setShown(shown + few)}>{keys.length - shown} more keys</button>}
-      <p class="hint">Click wants a value, Shift+click leaves it out.</p>
+      <p class="hint">Click selects a value, Shift+click excludes it.</p>
     </aside>
   );
 }

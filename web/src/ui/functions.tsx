@@ -32,7 +32,7 @@ export function Functions({ model, state, change }: { model: Model; state: State
     return [...wanted].sort((by[sorting.by] && ((a, b) => by[sorting.by](a, b) * (sorting.down ? -1 : 1))) || undefined);
   }, [rows, sorting, state.search]);
   const left = visible(state.compare?.value ?? '', 12);
-  const right = state.compare?.against === undefined ? 'others' : visible(state.compare.against, 12);
+  const right = state.compare?.against === undefined ? 'other' : visible(state.compare.against, 12);
   const heading = (name: string, title: string, number = true) => (
     <SortHeading name={name} title={title} number={number} sorting={sorting} sort={sort} />
   );

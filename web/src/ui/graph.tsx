@@ -32,7 +32,7 @@ export function Graph({ model, state, change, theme }: Props) {
     [tree],
   );
   const names = state.compare
-    ? [visible(state.compare.value, 60), state.compare.against === undefined ? 'all others' : visible(state.compare.against, 60)]
+    ? [visible(state.compare.value, 60), state.compare.against === undefined ? 'all other values' : visible(state.compare.against, 60)]
     : [''];
   return (
     <section class="panel" id="panel-graph" role="tabpanel" aria-labelledby="tab-graph">

@@ -33,7 +33,7 @@ export function GroupBy({ keys, chosen, change }: Props) {
           event.currentTarget.value = '';
           if (key !== '') set([...chosen, key]);
         }}>
-        <option value="">{chosen.length === 0 ? 'nothing' : '+'}</option>
+        <option value="">{chosen.length === 0 ? 'none' : '+'}</option>
         {keys.filter((key) => !chosen.includes(key)).map((key) => <option value={key}>{visible(key, 60)}</option>)}
       </select>
     </div>
