@@ -94,7 +94,7 @@ class LabelledFibers : public Algorithm {
     thread_ = this_thread();
   }
 
-  static VITRINE_ON_THREAD const void* this_thread() noexcept {
+  static VITRINE_DETAIL_ON_THREAD const void* this_thread() noexcept {
     return &detail::vitrine_labels_thread;
   }
 

@@ -31,11 +31,12 @@ namespace vitrine::context {
 /// one of these. Other types do not compile, unsigned 64-bit integers among them: the format cannot
 /// hold their upper half.
 class Value {
-  template <class T>
+  template <class Type>
   static constexpr bool is_integer =
-      std::is_integral_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, char> &&
-      !std::is_same_v<T, wchar_t> && !std::is_same_v<T, char16_t> && !std::is_same_v<T, char32_t> &&
-      (std::is_signed_v<T> || sizeof(T) < sizeof(std::int64_t));
+      std::is_integral_v<Type> && !std::is_same_v<Type, bool> && !std::is_same_v<Type, char> &&
+      !std::is_same_v<Type, wchar_t> && !std::is_same_v<Type, char16_t> &&
+      !std::is_same_v<Type, char32_t> &&
+      (std::is_signed_v<Type> || sizeof(Type) < sizeof(std::int64_t));
 
  public:
   using Variant = std::variant<std::string, bool, std::int64_t, double, std::vector<std::string>,
@@ -45,10 +46,10 @@ class Value {
   Value(std::string_view text) : value_(std::string(text)) {}
   Value(const char* text) : value_(std::string(text)) {}
   Value(std::nullptr_t) = delete;
-  template <class T, std::enable_if_t<std::is_same_v<T, bool>, int> = 0>
-  Value(T flag) : value_(flag) {}
-  template <class T, std::enable_if_t<is_integer<T>, int> = 0>
-  Value(T number) : value_(static_cast<std::int64_t>(number)) {}
+  template <class Type, std::enable_if_t<std::is_same_v<Type, bool>, int> = 0>
+  Value(Type flag) : value_(flag) {}
+  template <class Type, std::enable_if_t<is_integer<Type>, int> = 0>
+  Value(Type number) : value_(static_cast<std::int64_t>(number)) {}
   Value(float number) : value_(static_cast<double>(number)) {}
   Value(double number) : value_(number) {}
   Value(std::vector<std::string> texts) : value_(std::move(texts)) {}

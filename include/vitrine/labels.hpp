@@ -202,10 +202,10 @@ class Set {
 /// the scopes and attachments of its thread; the other labels stay. Captured sets never change.
 class [[nodiscard]] Scope {
  public:
-  [[nodiscard]] VITRINE_ALWAYS_INLINE Scope(Key key, std::string_view value) noexcept
+  [[nodiscard]] VITRINE_DETAIL_ALWAYS_INLINE Scope(Key key, std::string_view value) noexcept
       : in_(open_one(key, value)) {}
   Scope(Key, std::nullptr_t) = delete;
-  [[nodiscard]] VITRINE_ALWAYS_INLINE explicit Scope(const Label& label) noexcept
+  [[nodiscard]] VITRINE_DETAIL_ALWAYS_INLINE explicit Scope(const Label& label) noexcept
       : in_(open_one(label.key, label.value)) {}
   [[nodiscard]] Scope(std::initializer_list<Label> labels) noexcept
       : in_(open(labels.begin(), labels.size(), nullptr)) {}
@@ -221,7 +221,7 @@ class [[nodiscard]] Scope {
   Scope& operator=(const Scope&) = delete;
   static void* operator new(std::size_t) = delete;
   static void* operator new[](std::size_t) = delete;
-  VITRINE_ALWAYS_INLINE ~Scope() {
+  VITRINE_DETAIL_ALWAYS_INLINE ~Scope() {
     if (__builtin_expect(in_.block != nullptr, 1)) close(in_);
   }
 
@@ -243,8 +243,8 @@ class [[nodiscard]] Scope {
                                      const Trace* trace) noexcept;
   VITRINE_EXPORT static Entered open_new(Key key, std::string_view value) noexcept;
   VITRINE_EXPORT static void close_unusual(Entered in) noexcept;
-  VITRINE_ON_THREAD static Entered open_one(Key key, std::string_view value) noexcept;
-  VITRINE_ON_THREAD static void close(const Entered& in) noexcept;
+  VITRINE_DETAIL_ON_THREAD static Entered open_one(Key key, std::string_view value) noexcept;
+  VITRINE_DETAIL_ON_THREAD static void close(const Entered& in) noexcept;
   static Entered open_unasked(const Label* labels, std::size_t count, const Trace* trace) noexcept;
   static Entered open_other(Key key, std::string_view value) noexcept;
   static Entered failed(Status status) noexcept;
@@ -326,10 +326,10 @@ class [[nodiscard]] Attach {
 Attach attach() = delete;
 
 /// A callable together with a set: each call runs with exactly that set in force.
-template <class F>
+template <class Function>
 class Bound {
  public:
-  Bound(Set set, F callable) : set_(std::move(set)), callable_(std::move(callable)) {}
+  Bound(Set set, Function callable) : set_(std::move(set)), callable_(std::move(callable)) {}
 
   template <class... Args>
   decltype(auto) operator()(Args&&... args) {
@@ -343,22 +343,22 @@ class Bound {
   }
 
   /// What is called, e.g. for what a framework associates with a handler by its type.
-  [[nodiscard]] const F& callable() const noexcept { return callable_; }
+  [[nodiscard]] const Function& callable() const noexcept { return callable_; }
 
  private:
   Set set_;
-  F callable_;
+  Function callable_;
 };
 
 /// Binds a callable to the set in force now: for a pool's task, a callback, a new thread's
 /// function.
-template <class F>
-[[nodiscard]] Bound<std::decay_t<F>> bind(F&& callable) {
-  return {capture(), std::forward<F>(callable)};
+template <class Function>
+[[nodiscard]] Bound<std::decay_t<Function>> bind(Function&& callable) {
+  return {capture(), std::forward<Function>(callable)};
 }
-template <class F>
-[[nodiscard]] Bound<std::decay_t<F>> bind(Set set, F&& callable) {
-  return {std::move(set), std::forward<F>(callable)};
+template <class Function>
+[[nodiscard]] Bound<std::decay_t<Function>> bind(Set set, Function&& callable) {
+  return {std::move(set), std::forward<Function>(callable)};
 }
 
 /// The value in force on this thread for a key. Valid until what is in force changes.
@@ -368,8 +368,8 @@ template <class F>
 [[nodiscard]] VITRINE_EXPORT std::optional<Trace> trace() noexcept;
 
 /// Calls `visit(std::string_view key, std::string_view value)` for each label in force.
-template <class F>
-void for_each(F&& visit) {
+template <class Function>
+void for_each(Function&& visit) {
   const detail::EntriesInForce in_force;
   const detail::Entries& entries = in_force.all();
   for (std::size_t i = 0; i < entries.size; ++i) {

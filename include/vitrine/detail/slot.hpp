@@ -54,15 +54,15 @@ struct Thread {
 };
 static_assert(sizeof(Thread) == 48);
 
-#define VITRINE_ALWAYS_INLINE inline __attribute__((always_inline))
+#define VITRINE_DETAIL_ALWAYS_INLINE inline __attribute__((always_inline))
 // clang before 17 keeps the address of a thread-local variable across the suspension of a
 // coroutine, after which the thread may be another. There, what uses it is a function of its own.
 // Every compiler may keep it across a call that switches stacks, for which <vitrine/fiber.hpp> has
 // VITRINE_FIBERS.
 #if defined(VITRINE_FIBERS) || (defined(__clang__) && __clang_major__ < 17)
-#define VITRINE_ON_THREAD inline __attribute__((noinline))
+#define VITRINE_DETAIL_ON_THREAD inline __attribute__((noinline))
 #else
-#define VITRINE_ON_THREAD VITRINE_ALWAYS_INLINE
+#define VITRINE_DETAIL_ON_THREAD VITRINE_DETAIL_ALWAYS_INLINE
 #endif
 
 extern "C" {
