@@ -17,13 +17,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
+#include <vitrine/status.hpp>
 
 namespace vitrine::context {
 
@@ -70,43 +70,10 @@ struct Attribute {
   Value value;
 };
 
-enum class Errc : std::uint8_t {
-  none,               ///< done
-  invalid_attribute,  ///< an empty key, or text that is not UTF-8
-  too_large,          ///< a limit of the format: strings 4,096 bytes, resource 16,383, all 64 KiB
-  unsupported,        ///< the kernel, or a seccomp filter, refuses what publishing needs
-  shared_memory,      ///< a vfork child, whose memory is its parent's: publishing there would lie
-  out_of_memory,      ///< of the heap, or for the mapping
-};
-
-/// What became of a call. On an error nothing has changed on display. Allocates nothing.
-class [[nodiscard]] Status {
- public:
-  Status() noexcept = default;
-  /// A message over max_message bytes is cut.
-  Status(Errc code, std::string_view message) noexcept
-      : code_(code),
-        size_(static_cast<std::uint8_t>(message.size() < max_message ? message.size()
-                                                                     : max_message)) {
-    if (size_ != 0) std::memcpy(message_, message.data(), size_);
-    message_[size_] = '\0';
-  }
-
-  explicit operator bool() const noexcept { return code_ == Errc::none; }
-  [[nodiscard]] Errc code() const noexcept { return code_; }
-
-  /// What failed and why, as a sentence without a full stop. When nothing failed: empty, or what
-  /// was left out (an environment variable that breaks its own syntax). Followed by a NUL; valid
-  /// while this object lives.
-  [[nodiscard]] std::string_view message() const noexcept { return {message_, size_}; }
-
-  static constexpr std::size_t max_message = 253;
-
- private:
-  Errc code_ = Errc::none;
-  std::uint8_t size_ = 0;
-  char message_[max_message + 1] = {};
-};
+/// What became of a call: invalid_attribute, too_large, unsupported, shared_memory or out_of_memory
+/// on an error, when nothing has changed on display.
+using vitrine::Errc;
+using vitrine::Status;
 
 /// What a fork child does. It never shows its parent's context: the kernel does not hand it on.
 enum class AtFork : std::uint8_t {

@@ -26,12 +26,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vitrine/detail/memo.hpp>
 #include <vitrine/detail/slot.hpp>
+#include <vitrine/status.hpp>
 
 namespace vitrine::labels {
 
@@ -71,15 +73,10 @@ inline constexpr std::size_t max_key_bytes = 1024;
 /// Most labels of one set, those inherited included.
 inline constexpr std::size_t max_labels = 4096;
 
-/// Why a scope or a set could not be made.
-enum class Status : std::uint8_t {
-  ok,
-  bad_key,          ///< a key that is not ok()
-  value_too_large,  ///< over max_value_bytes
-  set_too_large,    ///< over max_labels, or about 250 KiB in all
-  out_of_memory,    ///< the arena could not grow
-  thread_exiting,   ///< the thread's labels were taken down already
-};
+/// Why a scope or a set could not be made: bad_key, value_too_large, set_too_large, out_of_memory or
+/// thread_exiting.
+using vitrine::Errc;
+using vitrine::Status;
 
 /// A label's name: any bytes. Interned when made (may lock and allocate; the name is kept for the
 /// life of the process), then as cheap to copy and to compare as a pointer. Make them once.
@@ -140,10 +137,20 @@ struct Trace {
   std::uint8_t flags = 0;
 };
 
+/// A label of a set, as it is read.
+struct LabelView {
+  std::string_view key;
+  std::string_view value;
+};
+
 /// An immutable label set, or the empty one. A handle: copies share the set, which lives until the
 /// last of them is gone. Safe to hand to another thread.
+///
+///   for (const auto& [key, value] : labels::capture()) …
 class Set {
  public:
+  class Iterator;
+
   /// The empty set.
   Set() noexcept = default;
 
@@ -169,9 +176,28 @@ class Set {
     if (block_ != nullptr) release();
   }
 
-  [[nodiscard]] bool ok() const noexcept { return status_ == Status::ok; }
+  /// This set with labels on top: of a key that is in both, the new value counts. The trace is that
+  /// of this set, or `trace`. Not ok(): this set is not, or the new one could not be made.
+  [[nodiscard]] Set with(Key key, std::string_view value) const noexcept {
+    const Label label(key, value);
+    return derive(&label, 1, nullptr);
+  }
+  Set with(Key, std::nullptr_t) const = delete;
+  [[nodiscard]] Set with(std::initializer_list<Label> labels) const noexcept {
+    return derive(labels.begin(), labels.size(), nullptr);
+  }
+  [[nodiscard]] Set with(const Trace& trace,
+                         std::initializer_list<Label> labels = {}) const noexcept {
+    return derive(labels.begin(), labels.size(), &trace);
+  }
+
+  [[nodiscard]] bool ok() const noexcept { return status_ == Errc::ok; }
   [[nodiscard]] Status status() const noexcept { return status_; }
   [[nodiscard]] bool empty() const noexcept { return size() == 0; }
+  /// Over the labels, as LabelView, in no order that is promised; each key once. What the views refer
+  /// to is valid while this handle, or a copy of it, lives.
+  [[nodiscard]] Iterator begin() const noexcept;
+  [[nodiscard]] Iterator end() const noexcept;
   [[nodiscard]] VITRINE_EXPORT std::size_t size() const noexcept;
   /// The value of a key; valid while this handle, or a copy of it, lives.
   [[nodiscard]] VITRINE_EXPORT std::optional<std::string_view> get(Key key) const noexcept;
@@ -183,11 +209,49 @@ class Set {
   friend class Attach;
   VITRINE_EXPORT static Set make(const Label* labels, std::size_t count,
                                  const Trace* trace) noexcept;
+  [[nodiscard]] VITRINE_EXPORT Set derive(const Label* labels, std::size_t count,
+                                          const Trace* trace) const noexcept;
+  [[nodiscard]] VITRINE_EXPORT detail::Entries entries() const noexcept;
   VITRINE_EXPORT void release() noexcept;
 
   detail::Block* block_ = nullptr;
-  Status status_ = Status::ok;
+  Errc status_ = Errc::ok;
 };
+
+class Set::Iterator {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = LabelView;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const LabelView*;
+  using reference = LabelView;
+
+  Iterator() noexcept = default;
+  [[nodiscard]] LabelView operator*() const noexcept {
+    return {{at_->key.data, at_->key.size}, {at_->value.data, at_->value.size}};
+  }
+  Iterator& operator++() noexcept {
+    ++at_;
+    return *this;
+  }
+  Iterator operator++(int) noexcept { return Iterator(at_++); }
+  friend bool operator==(Iterator a, Iterator b) noexcept { return a.at_ == b.at_; }
+  friend bool operator!=(Iterator a, Iterator b) noexcept { return a.at_ != b.at_; }
+
+ private:
+  friend class Set;
+  explicit Iterator(const detail::Entry* at) noexcept : at_(at) {}
+
+  const detail::Entry* at_ = nullptr;
+};
+
+inline Set::Iterator Set::begin() const noexcept {
+  return Iterator(entries().data);
+}
+inline Set::Iterator Set::end() const noexcept {
+  const detail::Entries all = entries();
+  return Iterator(all.data + all.size);
+}
 
 /// The set in force on this thread, as a handle to take elsewhere. Not ok() only when memory ran
 /// out or the thread is exiting.
@@ -227,7 +291,7 @@ class [[nodiscard]] Scope {
 
   [[nodiscard]] bool ok() const noexcept { return in_.block != nullptr; }
   [[nodiscard]] Status status() const noexcept {
-    return ok() ? Status::ok : static_cast<Status>(in_.outer[0]);
+    return ok() ? Errc::ok : static_cast<Errc>(in_.outer[0]);
   }
 
  private:
@@ -247,7 +311,7 @@ class [[nodiscard]] Scope {
   VITRINE_DETAIL_ON_THREAD static void close(const Entered& in) noexcept;
   static Entered open_unasked(const Label* labels, std::size_t count, const Trace* trace) noexcept;
   static Entered open_other(Key key, std::string_view value) noexcept;
-  static Entered failed(Status status) noexcept;
+  static Entered failed(Errc why) noexcept;
   static Entered enter(detail::Thread& thread, const detail::Words& outer,
                        detail::Block* block) noexcept;
 

@@ -41,7 +41,7 @@ struct Access {
   static const detail::KeyData* data(Key key) noexcept { return key.data_; }
   static detail::Block* block(const Set& set) noexcept { return set.block_; }
   /// Takes over one pin of the block's page.
-  static Set adopt(detail::Block* block, Status status) noexcept {
+  static Set adopt(detail::Block* block, Errc status) noexcept {
     Set set;
     set.block_ = block;
     set.status_ = status;

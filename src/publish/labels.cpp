@@ -17,8 +17,8 @@ using publish::Block;
 using publish::Thread;
 using publish::Words;
 
-Status why_no_arena(const Thread& self) noexcept {
-  return publish::exiting(self) ? Status::thread_exiting : Status::out_of_memory;
+Errc why_no_arena(const Thread& self) noexcept {
+  return publish::exiting(self) ? Errc::thread_exiting : Errc::out_of_memory;
 }
 
 std::optional<std::string_view> find(detail::Entries entries, std::string_view key) noexcept {
@@ -56,6 +56,15 @@ Set Set::make(const Label* labels, std::size_t count, const Trace* trace) noexce
   return build_pinned(Words{0, 0}, {labels, count, trace});
 }
 
+Set Set::derive(const Label* labels, std::size_t count, const Trace* trace) const noexcept {
+  return ok() ? build_pinned(words(), {labels, count, trace}) : *this;
+}
+
+detail::Entries Set::entries() const noexcept {
+  if (block_ == nullptr) return {nullptr, 0};
+  return {block_->entries(), block_->count()};
+}
+
 Set::Set(const Set& other) noexcept : block_(other.block_), status_(other.status_) {
   if (block_ != nullptr) block_->page().pin();
 }
@@ -81,7 +90,7 @@ Set capture() noexcept {
   Words words = here();
   if (Block* block = publish::block_of(words)) {
     block->page().pin();
-    return Access::adopt(block, Status::ok);
+    return Access::adopt(block, Errc::ok);
   }
   words = publish::settled_outer_words(publish::thread());
   if (publish::entries_of(words).size == 0) return {};

@@ -265,14 +265,14 @@ class Filler {
   char* string_;
 };
 
-labels::Status check(const Change& change) noexcept {
-  if (change.count > labels::max_labels) return labels::Status::set_too_large;
+labels::Errc check(const Change& change) noexcept {
+  if (change.count > labels::max_labels) return labels::Errc::set_too_large;
   for (std::size_t i = 0; i < change.count; ++i) {
-    if (!change.labels[i].key.ok()) return labels::Status::bad_key;
+    if (!change.labels[i].key.ok()) return labels::Errc::bad_key;
     if (change.labels[i].value.size() > labels::max_value_bytes)
-      return labels::Status::value_too_large;
+      return labels::Errc::value_too_large;
   }
-  return labels::Status::ok;
+  return labels::Errc::ok;
 }
 
 /// Makes the set that `walk` says, with `behind` bytes for us after it.
@@ -289,11 +289,11 @@ Built make(Arena& arena, const Labels& walk, std::size_t behind) noexcept {
   const std::size_t own = sizes.labels;
   walk.inherited(size);
   if (sizes.labels > labels::max_labels || sizes.total() > large_block_max - sizeof(Replacement))
-    return {nullptr, labels::Status::set_too_large};
+    return {nullptr, labels::Errc::set_too_large};
 
   const std::size_t bytes = behind == 0 ? sizes.total() : Replacement::at(sizes.total()) + behind;
   const Claim claimed = claim(arena, bytes);
-  if (claimed.memory == nullptr) return {nullptr, labels::Status::out_of_memory};
+  if (claimed.memory == nullptr) return {nullptr, labels::Errc::out_of_memory};
   char* memory = static_cast<char*>(claimed.memory);
   begin_block(memory);
   Filler filler(memory, sizes);
@@ -305,13 +305,13 @@ Built make(Arena& arena, const Labels& walk, std::size_t behind) noexcept {
   walk.inherited(fill);
   fill_record(memory, sizes, walk.trace(), walk.block());
   return {finish_block(memory, *claimed.page, claimed.page->unit_shift, sizes, own, walk.block()),
-          labels::Status::ok};
+          labels::Errc::ok};
 }
 
 }  // namespace
 
 Built build(Arena& arena, Words base, const Change& change) noexcept {
-  if (const labels::Status status = check(change); status != labels::Status::ok)
+  if (const labels::Errc status = check(change); status != labels::Errc::ok)
     return {nullptr, status};
   const TraceText text(change.trace);
   return make(arena, Walk(base, change, text), 0);

@@ -16,7 +16,7 @@ struct Change {
 
 struct Built {
   Block* block;  ///< its page counts one more use, which ends by `close_use`
-  labels::Status status;
+  labels::Errc status;
 };
 
 /// Makes the set of `change` and whatever of `base` (words in force, anyone's set) it does not
