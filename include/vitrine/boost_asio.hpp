@@ -56,6 +56,7 @@
 #endif
 
 namespace vitrine::labels {
+inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
 
 namespace detail {
 
@@ -183,6 +184,7 @@ boost::asio::awaitable<Type> carrying(boost::asio::awaitable<Type> work) {
 }
 #endif
 
+}  // namespace VITRINE_DETAIL_ABI_NAMESPACE
 }  // namespace vitrine::labels
 
 // What is associated with a bound handler is what is associated with the handler itself.

@@ -20,6 +20,7 @@
 #include <vitrine/coroutine.hpp>
 
 namespace vitrine::labels {
+inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
 
 namespace detail {
 
@@ -103,4 +104,5 @@ class LabelledFibers : public Algorithm {
   detail::Hopper idle_{Set()};
 };
 
+}  // namespace VITRINE_DETAIL_ABI_NAMESPACE
 }  // namespace vitrine::labels

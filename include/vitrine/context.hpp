@@ -26,6 +26,7 @@
 #include <vitrine/status.hpp>
 
 namespace vitrine::context {
+inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
 
 /// An attribute's value: text (UTF-8), a boolean, a 64-bit signed integer, a double, or an array of
 /// one of these. Other types do not compile, unsigned 64-bit integers among them: the format cannot
@@ -110,4 +111,5 @@ VITRINE_EXPORT Status update(std::vector<Attribute> resource) noexcept;
 /// Takes the context off display and forgets what it said.
 VITRINE_EXPORT void drop() noexcept;
 
+}  // namespace VITRINE_DETAIL_ABI_NAMESPACE
 }  // namespace vitrine::context

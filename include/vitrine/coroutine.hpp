@@ -32,6 +32,7 @@
 #include <vitrine/labels.hpp>
 
 namespace vitrine::labels {
+inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
 
 namespace detail {
 
@@ -249,4 +250,5 @@ class CarriedLabels {
   detail::Hopper hopper_;
 };
 
+}  // namespace VITRINE_DETAIL_ABI_NAMESPACE
 }  // namespace vitrine::labels

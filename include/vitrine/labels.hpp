@@ -36,6 +36,7 @@
 #include <vitrine/status.hpp>
 
 namespace vitrine::labels {
+inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
 
 namespace detail {
 struct KeyData;  // an interned key
@@ -462,4 +463,5 @@ VITRINE_EXPORT bool settle_segment(Segment& segment) noexcept;
 
 }  // namespace detail
 
+}  // namespace VITRINE_DETAIL_ABI_NAMESPACE
 }  // namespace vitrine::labels

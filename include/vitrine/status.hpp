@@ -7,12 +7,15 @@
 // nothing here allocates or throws, and every function may be called in signal handlers.
 #pragma once
 
+#include <vitrine/export.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
 
 namespace vitrine {
+inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
 
 /// Why a call failed. Numbers are stable; later versions may add some.
 enum class Errc : std::uint8_t {
@@ -103,4 +106,5 @@ class [[nodiscard]] Status {
   char message_[max_message + 1] = {};
 };
 
+}  // namespace VITRINE_DETAIL_ABI_NAMESPACE
 }  // namespace vitrine

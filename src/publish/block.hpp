@@ -15,7 +15,9 @@
 #include "abi/thread_context.hpp"
 #include "publish/arena.hpp"
 
-namespace vitrine::labels::detail {
+namespace vitrine::labels {
+inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
+namespace detail {
 
 struct Block {
   abi::custom_labels::SerialSet head;
@@ -52,7 +54,9 @@ inline const abi::thread_context::Record& record(const Block& block) noexcept {
   return *reinterpret_cast<const abi::thread_context::Record*>(tags(block) + block.count());
 }
 
-}  // namespace vitrine::labels::detail
+}  // namespace detail
+}  // namespace VITRINE_DETAIL_ABI_NAMESPACE
+}  // namespace vitrine::labels
 
 namespace vitrine::publish {
 

@@ -7,7 +7,9 @@
 
 #include "publish/block.hpp"
 
-namespace vitrine::labels::detail {
+namespace vitrine::labels {
+inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
+namespace detail {
 
 /// Aligned so that its address plus the size of a short value names both (Question::one).
 struct alignas(32) KeyData {
@@ -32,9 +34,12 @@ struct alignas(32) KeyData {
 
 static_assert(alignof(KeyData) > Ends::all);
 
-}  // namespace vitrine::labels::detail
+}  // namespace detail
+}  // namespace VITRINE_DETAIL_ABI_NAMESPACE
+}  // namespace vitrine::labels
 
 namespace vitrine::labels {
+inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
 
 /// The library's way into the public types.
 struct Access {
@@ -49,6 +54,7 @@ struct Access {
   }
 };
 
+}  // namespace VITRINE_DETAIL_ABI_NAMESPACE
 }  // namespace vitrine::labels
 
 namespace vitrine::publish {

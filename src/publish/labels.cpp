@@ -10,6 +10,7 @@
 #include "publish/thread.hpp"
 
 namespace vitrine::labels {
+inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
 namespace {
 
 using publish::Arena;
@@ -138,4 +139,5 @@ detail::EntriesInForce::~EntriesInForce() {
   std::launder(reinterpret_cast<publish::PinnedEntries*>(room_))->~PinnedEntries();
 }
 
+}  // namespace VITRINE_DETAIL_ABI_NAMESPACE
 }  // namespace vitrine::labels

@@ -8,7 +8,9 @@
 #include <cstring>
 #include <vitrine/detail/slot.hpp>
 
-namespace vitrine::labels::detail {
+namespace vitrine::labels {
+inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
+namespace detail {
 
 struct Block;
 struct KeyData;
@@ -197,4 +199,6 @@ inline const volatile std::uint64_t* words_in_force(const Thread& thread) noexce
   return reinterpret_cast<const volatile std::uint64_t*>(&thread.slot);
 }
 
-}  // namespace vitrine::labels::detail
+}  // namespace detail
+}  // namespace VITRINE_DETAIL_ABI_NAMESPACE
+}  // namespace vitrine::labels

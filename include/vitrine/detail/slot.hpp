@@ -3,10 +3,14 @@
 // Not an interface: what <vitrine/labels.hpp> and <vitrine/coroutine.hpp> are made of.
 #pragma once
 
+#include <vitrine/export.h>
+
 #include <cstddef>
 #include <cstdint>
 
-namespace vitrine::labels::detail {
+namespace vitrine::labels {
+inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
+namespace detail {
 
 /// What one store puts in force. ABI v1: {OpenTelemetry record or 0, label set or 0}, so that both
 /// formats change together. ABI v0: {labels, count}.
@@ -66,7 +70,8 @@ static_assert(sizeof(Thread) == 48);
 #endif
 
 extern "C" {
-extern __thread Thread vitrine_labels_thread __attribute__((visibility("default")));
+extern __thread Thread vitrine_labels_thread __asm__(VITRINE_DETAIL_THREAD_SYMBOL)
+    __attribute__((visibility("default")));
 }
 
 /// Everything stored before it is seen by other CPUs before anything stored after it. (A compiler
@@ -92,4 +97,6 @@ inline void put_in_force(Thread& thread, Words words) noexcept {
   __asm__ volatile("" ::: "memory");
 }
 
-}  // namespace vitrine::labels::detail
+}  // namespace detail
+}  // namespace VITRINE_DETAIL_ABI_NAMESPACE
+}  // namespace vitrine::labels
