@@ -28,24 +28,6 @@ struct Held {
   std::int64_t bytes;
 };
 
-const char* why_not(labels::Status status) {
-  switch (status) {
-    case labels::Status::ok:
-      return "no error";
-    case labels::Status::bad_key:
-      return "a key is longer than 1,024 bytes, or there are more than 65,000 different keys";
-    case labels::Status::value_too_large:
-      return "a value is longer than 64 KiB";
-    case labels::Status::set_too_large:
-      return "more than 4,096 labels, or 250 KiB of them, those inherited included";
-    case labels::Status::out_of_memory:
-      return "out of memory";
-    case labels::Status::thread_exiting:
-      return "the thread is ending";
-  }
-  return "unknown status";
-}
-
 /// The bytes of a string (as UTF-8) or of a Uint8Array.
 std::string bytes_of(const Napi::Value& value) {
   if (value.IsString()) return value.As<Napi::String>().Utf8Value();
@@ -85,8 +67,8 @@ Napi::Value derive(const Napi::CallbackInfo& info) {
                                         : labels::Scope(on_top.data(), on_top.size());
   labels::Set set = opened.ok() ? labels::capture() : labels::Set{};
   const labels::Status status = opened.ok() ? set.status() : opened.status();
-  if (status != labels::Status::ok) {
-    Napi::RangeError::New(info.Env(), std::string("labels: ") + why_not(status))
+  if (!status) {
+    Napi::RangeError::New(info.Env(), "labels: " + std::string(status.message()))
         .ThrowAsJavaScriptException();
     return info.Env().Undefined();
   }

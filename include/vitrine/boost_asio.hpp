@@ -56,6 +56,7 @@
 #endif
 
 namespace vitrine::labels {
+inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
 
 namespace detail {
 
@@ -88,7 +89,7 @@ class Chain {
 
  private:
   /// False: this thread runs the chain already, e.g. in a handler that dispatches the next one.
-  VITRINE_ON_THREAD bool take() noexcept {
+  VITRINE_DETAIL_ON_THREAD bool take() noexcept {
     const Thread* const self = &vitrine_labels_thread;
     const Thread* other = nullptr;
     while (!runner_.compare_exchange_weak(other, self, std::memory_order_acquire,
@@ -119,9 +120,10 @@ class CarryingExecutor {
   CarryingExecutor(Inner inner, std::shared_ptr<detail::Chain> chain) noexcept
       : inner_(std::move(inner)), chain_(std::move(chain)) {}
 
-  template <class F>
-  void execute(F&& function) const {
-    inner_.execute([chain = chain_, call = std::decay_t<F>(std::forward<F>(function))]() mutable {
+  template <class Function>
+  void execute(Function&& function) const {
+    inner_.execute([chain = chain_,
+                    call = std::decay_t<Function>(std::forward<Function>(function))]() mutable {
       const detail::Chain::Turn turn(*chain);
       std::move(call)();
     });
@@ -175,39 +177,40 @@ requires std::derived_from<Context, boost::asio::execution_context>
 #if defined(BOOST_ASIO_HAS_CO_AWAIT)
 /// `work` as a separate chain, on the executor of the coroutine that awaits it: for the operands
 /// of && and ||. It starts with the labels of that coroutine.
-template <class T>
-boost::asio::awaitable<T> carrying(boost::asio::awaitable<T> work) {
+template <class Type>
+boost::asio::awaitable<Type> carrying(boost::asio::awaitable<Type> work) {
   CarryingExecutor executor = carrying(co_await boost::asio::this_coro::executor);
   co_return co_await boost::asio::co_spawn(executor, std::move(work), boost::asio::use_awaitable);
 }
 #endif
 
+}  // namespace VITRINE_DETAIL_ABI_NAMESPACE
 }  // namespace vitrine::labels
 
 // A bound handler has the associations of the handler itself.
-template <class F, class Default>
-struct boost::asio::associated_executor<vitrine::labels::Bound<F>, Default> {
-  using type = typename associated_executor<F, Default>::type;
-  static auto get(const vitrine::labels::Bound<F>& bound,
+template <class Function, class Default>
+struct boost::asio::associated_executor<vitrine::labels::Bound<Function>, Default> {
+  using type = typename associated_executor<Function, Default>::type;
+  static auto get(const vitrine::labels::Bound<Function>& bound,
                   const Default& other = Default()) noexcept {
-    return associated_executor<F, Default>::get(bound.callable(), other);
+    return associated_executor<Function, Default>::get(bound.callable(), other);
   }
 };
-template <class F, class Default>
-struct boost::asio::associated_allocator<vitrine::labels::Bound<F>, Default> {
-  using type = typename associated_allocator<F, Default>::type;
-  static auto get(const vitrine::labels::Bound<F>& bound,
+template <class Function, class Default>
+struct boost::asio::associated_allocator<vitrine::labels::Bound<Function>, Default> {
+  using type = typename associated_allocator<Function, Default>::type;
+  static auto get(const vitrine::labels::Bound<Function>& bound,
                   const Default& other = Default()) noexcept {
-    return associated_allocator<F, Default>::get(bound.callable(), other);
+    return associated_allocator<Function, Default>::get(bound.callable(), other);
   }
 };
 #if BOOST_ASIO_VERSION >= 102000
-template <class F, class Default>
-struct boost::asio::associated_cancellation_slot<vitrine::labels::Bound<F>, Default> {
-  using type = typename associated_cancellation_slot<F, Default>::type;
-  static auto get(const vitrine::labels::Bound<F>& bound,
+template <class Function, class Default>
+struct boost::asio::associated_cancellation_slot<vitrine::labels::Bound<Function>, Default> {
+  using type = typename associated_cancellation_slot<Function, Default>::type;
+  static auto get(const vitrine::labels::Bound<Function>& bound,
                   const Default& other = Default()) noexcept {
-    return associated_cancellation_slot<F, Default>::get(bound.callable(), other);
+    return associated_cancellation_slot<Function, Default>::get(bound.callable(), other);
   }
 };
 #endif

@@ -20,6 +20,7 @@
 #include <vitrine/coroutine.hpp>
 
 namespace vitrine::labels {
+inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
 
 namespace detail {
 
@@ -94,7 +95,7 @@ class LabelledFibers : public Algorithm {
     thread_ = this_thread();
   }
 
-  static VITRINE_ON_THREAD const void* this_thread() noexcept {
+  static VITRINE_DETAIL_ON_THREAD const void* this_thread() noexcept {
     return &detail::vitrine_labels_thread;
   }
 
@@ -103,4 +104,5 @@ class LabelledFibers : public Algorithm {
   detail::Hopper idle_{Set()};
 };
 
+}  // namespace VITRINE_DETAIL_ABI_NAMESPACE
 }  // namespace vitrine::labels

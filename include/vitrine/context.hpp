@@ -17,25 +17,27 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
+#include <vitrine/status.hpp>
 
 namespace vitrine::context {
+inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
 
 /// An attribute's value: text (UTF-8), a boolean, a 64-bit signed integer, a double, or an array of
 /// one of these. Other types do not compile, including unsigned 64-bit integers: the format cannot
 /// hold their upper half.
 class Value {
-  template <class T>
+  template <class Type>
   static constexpr bool is_integer =
-      std::is_integral_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, char> &&
-      !std::is_same_v<T, wchar_t> && !std::is_same_v<T, char16_t> && !std::is_same_v<T, char32_t> &&
-      (std::is_signed_v<T> || sizeof(T) < sizeof(std::int64_t));
+      std::is_integral_v<Type> && !std::is_same_v<Type, bool> && !std::is_same_v<Type, char> &&
+      !std::is_same_v<Type, wchar_t> && !std::is_same_v<Type, char16_t> &&
+      !std::is_same_v<Type, char32_t> &&
+      (std::is_signed_v<Type> || sizeof(Type) < sizeof(std::int64_t));
 
  public:
   using Variant = std::variant<std::string, bool, std::int64_t, double, std::vector<std::string>,
@@ -45,10 +47,10 @@ class Value {
   Value(std::string_view text) : value_(std::string(text)) {}
   Value(const char* text) : value_(std::string(text)) {}
   Value(std::nullptr_t) = delete;
-  template <class T, std::enable_if_t<std::is_same_v<T, bool>, int> = 0>
-  Value(T flag) : value_(flag) {}
-  template <class T, std::enable_if_t<is_integer<T>, int> = 0>
-  Value(T number) : value_(static_cast<std::int64_t>(number)) {}
+  template <class Type, std::enable_if_t<std::is_same_v<Type, bool>, int> = 0>
+  Value(Type flag) : value_(flag) {}
+  template <class Type, std::enable_if_t<is_integer<Type>, int> = 0>
+  Value(Type number) : value_(static_cast<std::int64_t>(number)) {}
   Value(float number) : value_(static_cast<double>(number)) {}
   Value(double number) : value_(number) {}
   Value(std::vector<std::string> texts) : value_(std::move(texts)) {}
@@ -69,43 +71,10 @@ struct Attribute {
   Value value;
 };
 
-enum class Errc : std::uint8_t {
-  none,               ///< done
-  invalid_attribute,  ///< an empty key, or text that is not UTF-8
-  too_large,          ///< a limit of the format: strings 4,096 bytes, resource 16,383, total 64 KiB
-  unsupported,        ///< the kernel, or a seccomp filter, refuses a required system call
-  shared_memory,      ///< a vfork child shares its parent's memory: it would replace that context
-  out_of_memory,      ///< of the heap, or for the mapping
-};
-
-/// The result of a call. On an error the published context is unchanged. Allocates no memory.
-class [[nodiscard]] Status {
- public:
-  Status() noexcept = default;
-  /// A message over max_message bytes is cut.
-  Status(Errc code, std::string_view message) noexcept
-      : code_(code),
-        size_(static_cast<std::uint8_t>(message.size() < max_message ? message.size()
-                                                                     : max_message)) {
-    if (size_ != 0) std::memcpy(message_, message.data(), size_);
-    message_[size_] = '\0';
-  }
-
-  explicit operator bool() const noexcept { return code_ == Errc::none; }
-  [[nodiscard]] Errc code() const noexcept { return code_; }
-
-  /// The failure and its reason, as a sentence without a full stop. Without a failure: empty, or a
-  /// description of what was omitted (an environment variable with invalid syntax). Followed by a
-  /// NUL; valid during the lifetime of this object.
-  [[nodiscard]] std::string_view message() const noexcept { return {message_, size_}; }
-
-  static constexpr std::size_t max_message = 253;
-
- private:
-  Errc code_ = Errc::none;
-  std::uint8_t size_ = 0;
-  char message_[max_message + 1] = {};
-};
+/// What became of a call: invalid_attribute, too_large, unsupported, shared_memory or out_of_memory
+/// on an error, when nothing has changed on display.
+using vitrine::Errc;
+using vitrine::Status;
 
 /// The behaviour of a fork child. It never shows its parent's context: the kernel does not copy it.
 enum class AtFork : std::uint8_t {
@@ -142,4 +111,5 @@ VITRINE_EXPORT Status update(std::vector<Attribute> resource) noexcept;
 /// Removes the published context and discards its content.
 VITRINE_EXPORT void drop() noexcept;
 
+}  // namespace VITRINE_DETAIL_ABI_NAMESPACE
 }  // namespace vitrine::context

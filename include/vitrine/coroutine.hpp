@@ -32,6 +32,7 @@
 #include <vitrine/labels.hpp>
 
 namespace vitrine::labels {
+inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
 
 namespace detail {
 
@@ -44,7 +45,7 @@ class Hopper {
   ~Hopper() { drop_segment(*segment_); }
 
   /// The coroutine continues, on this thread. Not while it is running().
-  VITRINE_ON_THREAD void enter() noexcept {
+  VITRINE_DETAIL_ON_THREAD void enter() noexcept {
     Thread& here = vitrine_labels_thread;
     Segment& mine = *segment_;
     remember(mine.outer, here);
@@ -53,7 +54,7 @@ class Hopper {
     put_in_force(here, mine.mine);
   }
   /// The coroutine stops running on this thread.
-  VITRINE_ON_THREAD void leave() noexcept {
+  VITRINE_DETAIL_ON_THREAD void leave() noexcept {
     Thread& here = vitrine_labels_thread;
     Segment& mine = *segment_;
     if (__builtin_expect(here.segment != mine.innermost, 0) && !settle_segment(mine)) return;
@@ -91,24 +92,24 @@ class Hopper {
   Segment* segment_;
 };
 
-template <class T>
-concept HasMemberCoAwait = requires(T&& value) {
-  std::forward<T>(value).operator co_await();
+template <class Type>
+concept HasMemberCoAwait = requires(Type&& value) {
+  std::forward<Type>(value).operator co_await();
 };
-template <class T>
-concept HasFreeCoAwait = requires(T&& value) {
-  operator co_await(std::forward<T>(value));
+template <class Type>
+concept HasFreeCoAwait = requires(Type&& value) {
+  operator co_await(std::forward<Type>(value));
 };
 
 /// The awaiter that co_await uses: the result of operator co_await, or the object itself.
-template <class T>
-decltype(auto) awaiter_of(T&& awaitable) {
-  if constexpr (HasMemberCoAwait<T>)
-    return std::forward<T>(awaitable).operator co_await();
-  else if constexpr (HasFreeCoAwait<T>)
-    return operator co_await(std::forward<T>(awaitable));
+template <class Type>
+decltype(auto) awaiter_of(Type&& awaitable) {
+  if constexpr (HasMemberCoAwait<Type>)
+    return std::forward<Type>(awaitable).operator co_await();
+  else if constexpr (HasFreeCoAwait<Type>)
+    return operator co_await(std::forward<Type>(awaitable));
   else
-    return std::forward<T>(awaitable);
+    return std::forward<Type>(awaitable);
 }
 
 /// The stored form of the awaiter: temporaries by value.
@@ -249,4 +250,5 @@ class CarriedLabels {
   detail::Hopper hopper_;
 };
 
+}  // namespace VITRINE_DETAIL_ABI_NAMESPACE
 }  // namespace vitrine::labels

@@ -24,6 +24,7 @@
 #include <vitrine/coroutine.hpp>
 
 namespace vitrine::labels {
+inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
 
 /// The labels of one fiber. While it runs, these labels and the scopes it opened are in force on its
 /// thread; while it is suspended, the thread's own labels are in force.
@@ -69,4 +70,5 @@ class FiberLabels {
   detail::Hopper hopper_;
 };
 
+}  // namespace VITRINE_DETAIL_ABI_NAMESPACE
 }  // namespace vitrine::labels

@@ -25,14 +25,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vitrine/detail/memo.hpp>
 #include <vitrine/detail/slot.hpp>
+#include <vitrine/status.hpp>
 
 namespace vitrine::labels {
+inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
 
 namespace detail {
 struct KeyData;  // an interned key
@@ -71,15 +74,10 @@ inline constexpr std::size_t max_key_bytes = 1024;
 /// Maximum number of labels of one set, including inherited ones.
 inline constexpr std::size_t max_labels = 4096;
 
-/// Why a scope or a set could not be built.
-enum class Status : std::uint8_t {
-  ok,
-  bad_key,          ///< a key that is not ok()
-  value_too_large,  ///< over max_value_bytes
-  set_too_large,    ///< over max_labels, or about 250 KiB in total
-  out_of_memory,    ///< the arena could not grow
-  thread_exiting,   ///< the thread's labels are already removed
-};
+/// Why a scope or a set could not be built: bad_key, value_too_large, set_too_large, out_of_memory or
+/// thread_exiting.
+using vitrine::Errc;
+using vitrine::Status;
 
 /// A label's name: any bytes. The constructor interns it (may lock and allocate; the name is kept
 /// for the life of the process); afterwards a key is as cheap to copy and to compare as a pointer.
@@ -141,10 +139,20 @@ struct Trace {
   std::uint8_t flags = 0;
 };
 
+/// A label of a set, as it is read.
+struct LabelView {
+  std::string_view key;
+  std::string_view value;
+};
+
 /// An immutable label set, or the empty one. A handle: copies share the set, which lives until the
 /// last copy is destroyed. Safe to pass to another thread.
+///
+///   for (const auto& [key, value] : labels::capture()) …
 class Set {
  public:
+  class Iterator;
+
   /// The empty set.
   Set() noexcept = default;
 
@@ -170,9 +178,28 @@ class Set {
     if (block_ != nullptr) release();
   }
 
-  [[nodiscard]] bool ok() const noexcept { return status_ == Status::ok; }
+  /// This set with labels on top: of a key that is in both, the new value counts. The trace is that
+  /// of this set, or `trace`. Not ok(): this set is not, or the new one could not be made.
+  [[nodiscard]] Set with(Key key, std::string_view value) const noexcept {
+    const Label label(key, value);
+    return derive(&label, 1, nullptr);
+  }
+  Set with(Key, std::nullptr_t) const = delete;
+  [[nodiscard]] Set with(std::initializer_list<Label> labels) const noexcept {
+    return derive(labels.begin(), labels.size(), nullptr);
+  }
+  [[nodiscard]] Set with(const Trace& trace,
+                         std::initializer_list<Label> labels = {}) const noexcept {
+    return derive(labels.begin(), labels.size(), &trace);
+  }
+
+  [[nodiscard]] bool ok() const noexcept { return status_ == Errc::ok; }
   [[nodiscard]] Status status() const noexcept { return status_; }
   [[nodiscard]] bool empty() const noexcept { return size() == 0; }
+  /// Over the labels, as LabelView, in no order that is promised; each key once. What the views refer
+  /// to is valid while this handle, or a copy of it, lives.
+  [[nodiscard]] Iterator begin() const noexcept;
+  [[nodiscard]] Iterator end() const noexcept;
   [[nodiscard]] VITRINE_EXPORT std::size_t size() const noexcept;
   /// The value of a key; valid while this handle, or a copy of it, lives.
   [[nodiscard]] VITRINE_EXPORT std::optional<std::string_view> get(Key key) const noexcept;
@@ -184,11 +211,49 @@ class Set {
   friend class Attach;
   VITRINE_EXPORT static Set make(const Label* labels, std::size_t count,
                                  const Trace* trace) noexcept;
+  [[nodiscard]] VITRINE_EXPORT Set derive(const Label* labels, std::size_t count,
+                                          const Trace* trace) const noexcept;
+  [[nodiscard]] VITRINE_EXPORT detail::Entries entries() const noexcept;
   VITRINE_EXPORT void release() noexcept;
 
   detail::Block* block_ = nullptr;
-  Status status_ = Status::ok;
+  Errc status_ = Errc::ok;
 };
+
+class Set::Iterator {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = LabelView;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const LabelView*;
+  using reference = LabelView;
+
+  Iterator() noexcept = default;
+  [[nodiscard]] LabelView operator*() const noexcept {
+    return {{at_->key.data, at_->key.size}, {at_->value.data, at_->value.size}};
+  }
+  Iterator& operator++() noexcept {
+    ++at_;
+    return *this;
+  }
+  Iterator operator++(int) noexcept { return Iterator(at_++); }
+  friend bool operator==(Iterator a, Iterator b) noexcept { return a.at_ == b.at_; }
+  friend bool operator!=(Iterator a, Iterator b) noexcept { return a.at_ != b.at_; }
+
+ private:
+  friend class Set;
+  explicit Iterator(const detail::Entry* at) noexcept : at_(at) {}
+
+  const detail::Entry* at_ = nullptr;
+};
+
+inline Set::Iterator Set::begin() const noexcept {
+  return Iterator(entries().data);
+}
+inline Set::Iterator Set::end() const noexcept {
+  const detail::Entries all = entries();
+  return Iterator(all.data + all.size);
+}
 
 /// The set in force on this thread, as a handle that can be moved to another thread. Not ok() only
 /// if memory ran out or the thread is exiting.
@@ -203,10 +268,10 @@ class Set {
 /// scopes and attachments of its thread; the other labels stay. Captured sets never change.
 class [[nodiscard]] Scope {
  public:
-  [[nodiscard]] VITRINE_ALWAYS_INLINE Scope(Key key, std::string_view value) noexcept
+  [[nodiscard]] VITRINE_DETAIL_ALWAYS_INLINE Scope(Key key, std::string_view value) noexcept
       : in_(open_one(key, value)) {}
   Scope(Key, std::nullptr_t) = delete;
-  [[nodiscard]] VITRINE_ALWAYS_INLINE explicit Scope(const Label& label) noexcept
+  [[nodiscard]] VITRINE_DETAIL_ALWAYS_INLINE explicit Scope(const Label& label) noexcept
       : in_(open_one(label.key, label.value)) {}
   [[nodiscard]] Scope(std::initializer_list<Label> labels) noexcept
       : in_(open(labels.begin(), labels.size(), nullptr)) {}
@@ -222,13 +287,13 @@ class [[nodiscard]] Scope {
   Scope& operator=(const Scope&) = delete;
   static void* operator new(std::size_t) = delete;
   static void* operator new[](std::size_t) = delete;
-  VITRINE_ALWAYS_INLINE ~Scope() {
+  VITRINE_DETAIL_ALWAYS_INLINE ~Scope() {
     if (__builtin_expect(in_.block != nullptr, 1)) close(in_);
   }
 
   [[nodiscard]] bool ok() const noexcept { return in_.block != nullptr; }
   [[nodiscard]] Status status() const noexcept {
-    return ok() ? Status::ok : static_cast<Status>(in_.outer[0]);
+    return ok() ? Errc::ok : static_cast<Errc>(in_.outer[0]);
   }
 
  private:
@@ -244,11 +309,11 @@ class [[nodiscard]] Scope {
                                      const Trace* trace) noexcept;
   VITRINE_EXPORT static Entered open_new(Key key, std::string_view value) noexcept;
   VITRINE_EXPORT static void close_unusual(Entered in) noexcept;
-  VITRINE_ON_THREAD static Entered open_one(Key key, std::string_view value) noexcept;
-  VITRINE_ON_THREAD static void close(const Entered& in) noexcept;
+  VITRINE_DETAIL_ON_THREAD static Entered open_one(Key key, std::string_view value) noexcept;
+  VITRINE_DETAIL_ON_THREAD static void close(const Entered& in) noexcept;
   static Entered open_unasked(const Label* labels, std::size_t count, const Trace* trace) noexcept;
   static Entered open_other(Key key, std::string_view value) noexcept;
-  static Entered failed(Status status) noexcept;
+  static Entered failed(Errc why) noexcept;
   static Entered enter(detail::Thread& thread, const detail::Words& outer,
                        detail::Block* block) noexcept;
 
@@ -327,10 +392,10 @@ class [[nodiscard]] Attach {
 Attach attach() = delete;
 
 /// A callable together with a set: each call runs with exactly that set in force.
-template <class F>
+template <class Function>
 class Bound {
  public:
-  Bound(Set set, F callable) : set_(std::move(set)), callable_(std::move(callable)) {}
+  Bound(Set set, Function callable) : set_(std::move(set)), callable_(std::move(callable)) {}
 
   template <class... Args>
   decltype(auto) operator()(Args&&... args) {
@@ -344,22 +409,22 @@ class Bound {
   }
 
   /// The callable, e.g. for properties that a framework associates with the type of a handler.
-  [[nodiscard]] const F& callable() const noexcept { return callable_; }
+  [[nodiscard]] const Function& callable() const noexcept { return callable_; }
 
  private:
   Set set_;
-  F callable_;
+  Function callable_;
 };
 
 /// Binds a callable to the set in force now: for a pool's task, a callback, a new thread's
 /// function.
-template <class F>
-[[nodiscard]] Bound<std::decay_t<F>> bind(F&& callable) {
-  return {capture(), std::forward<F>(callable)};
+template <class Function>
+[[nodiscard]] Bound<std::decay_t<Function>> bind(Function&& callable) {
+  return {capture(), std::forward<Function>(callable)};
 }
-template <class F>
-[[nodiscard]] Bound<std::decay_t<F>> bind(Set set, F&& callable) {
-  return {std::move(set), std::forward<F>(callable)};
+template <class Function>
+[[nodiscard]] Bound<std::decay_t<Function>> bind(Set set, Function&& callable) {
+  return {std::move(set), std::forward<Function>(callable)};
 }
 
 /// The value in force on this thread for a key. Valid until the labels in force change.
@@ -369,8 +434,8 @@ template <class F>
 [[nodiscard]] VITRINE_EXPORT std::optional<Trace> trace() noexcept;
 
 /// Calls `visit(std::string_view key, std::string_view value)` for each label in force.
-template <class F>
-void for_each(F&& visit) {
+template <class Function>
+void for_each(Function&& visit) {
   const detail::EntriesInForce in_force;
   const detail::Entries& entries = in_force.all();
   for (std::size_t i = 0; i < entries.size; ++i) {
@@ -399,4 +464,5 @@ VITRINE_EXPORT bool settle_segment(Segment& segment) noexcept;
 
 }  // namespace detail
 
+}  // namespace VITRINE_DETAIL_ABI_NAMESPACE
 }  // namespace vitrine::labels

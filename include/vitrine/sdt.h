@@ -44,99 +44,106 @@
 #include "detail/sdt_typed.h"
 
 /* clang-format off */
-#define VITRINE_PROBE(provider, ...) \
-  VITRINE_PROBE_(#provider, VITRINE_SYMBOL(provider, __VA_ARGS__), \
-                 VITRINE_ASM_SEMAPHORE(VITRINE_SYMBOL(provider, __VA_ARGS__)), __VA_ARGS__)
-#define VITRINE_TYPED_PROBE(provider, ...) \
-  VITRINE_DESCRIBED_PROBE(#provider, VITRINE_SYMBOL(provider, __VA_ARGS__), \
-                          VITRINE_ASM_SEMAPHORE(VITRINE_SYMBOL(provider, __VA_ARGS__)), __VA_ARGS__)
+/* Provider and name are taken as they are spelt: stringized and pasted here, where they are not
+ * expanded yet. (That "..." is empty where a probe has no arguments is an extension in strict C99 and
+ * C++11 to 17, which compilers accept in a system header.) */
+#define VITRINE_PROBE(provider, name, ...) \
+  VITRINE_DETAIL_PROBE(#provider, #name, provider##_##name##_semaphore, VITRINE_DETAIL_ASM_SEMAPHORE(provider##_##name##_semaphore), \
+                       0, ##__VA_ARGS__)
+#define VITRINE_TYPED_PROBE(provider, name, ...) \
+  VITRINE_DETAIL_TYPED_PROBE(#provider, #name, \
+                             provider##_##name##_semaphore, VITRINE_DETAIL_ASM_SEMAPHORE(provider##_##name##_semaphore), \
+                             0, ##__VA_ARGS__)
 
-#define VITRINE_LAZY_PROBE(provider, ...) \
+#define VITRINE_LAZY_PROBE(provider, name, ...) \
   do { \
-    if (VITRINE_PROBE_ENABLED(provider, VITRINE_FIRST(__VA_ARGS__))) VITRINE_PROBE(provider, __VA_ARGS__); \
+    if (VITRINE_DETAIL_ENABLED(provider##_##name##_semaphore)) \
+      VITRINE_DETAIL_PROBE(#provider, #name, \
+                           provider##_##name##_semaphore, VITRINE_DETAIL_ASM_SEMAPHORE(provider##_##name##_semaphore), \
+                           0, ##__VA_ARGS__); \
   } while (0)
-#define VITRINE_LAZY_TYPED_PROBE(provider, ...) \
+#define VITRINE_LAZY_TYPED_PROBE(provider, name, ...) \
   do { \
-    if (VITRINE_PROBE_ENABLED(provider, VITRINE_FIRST(__VA_ARGS__))) \
-      VITRINE_TYPED_PROBE(provider, __VA_ARGS__); \
+    if (VITRINE_DETAIL_ENABLED(provider##_##name##_semaphore)) \
+      VITRINE_DETAIL_TYPED_PROBE(#provider, #name, \
+                                 provider##_##name##_semaphore, VITRINE_DETAIL_ASM_SEMAPHORE(provider##_##name##_semaphore), \
+                                 0, ##__VA_ARGS__); \
   } while (0)
 
-#define VITRINE_PROBE_ENABLED(provider, name) \
-  VITRINE_PROBE_ENABLED_(VITRINE_SEMAPHORE_SYMBOL(provider, name))
+#define VITRINE_PROBE_ENABLED(provider, name) VITRINE_DETAIL_ENABLED(provider##_##name##_semaphore)
 
 #define VITRINE_SEMAPHORE(symbol) \
   VITRINE_SEMAPHORE_DECLARE(symbol); \
-  VITRINE_SEMAPHORE_ATTRIBUTES unsigned short symbol
+  VITRINE_DETAIL_SEMAPHORE_ATTRIBUTES unsigned short symbol
 #define VITRINE_SEMAPHORE_DECLARE(symbol) \
-  VITRINE_C_LINKAGE unsigned short symbol __attribute__((visibility("hidden")))
+  VITRINE_DETAIL_C_LINKAGE unsigned short symbol __attribute__((__visibility__("hidden")))
 #define VITRINE_SEMAPHORE_ENABLED(symbol) \
   (__builtin_expect(*(const volatile unsigned short *)&symbol, 0) != 0)
-#define VITRINE_SHARED_PROBE(semaphore, provider, ...) \
-  VITRINE_PROBE_(#provider, semaphore, , __VA_ARGS__)
-#define VITRINE_SHARED_TYPED_PROBE(semaphore, provider, ...) \
-  VITRINE_DESCRIBED_PROBE(#provider, semaphore, , __VA_ARGS__)
+#define VITRINE_SHARED_PROBE(semaphore, provider, name, ...) \
+  VITRINE_DETAIL_PROBE(#provider, #name, semaphore, , 0, ##__VA_ARGS__)
+#define VITRINE_SHARED_TYPED_PROBE(semaphore, provider, name, ...) \
+  VITRINE_DETAIL_TYPED_PROBE(#provider, #name, semaphore, , 0, ##__VA_ARGS__)
 
-#define VITRINE_ENUM(name, value, Type) (name, value, Type, AS_ENUM)
-#define VITRINE_BYTES(name, data, length) (name, data, length, AS_BYTES)
+#define VITRINE_ENUM(name, value, Type) (name, value, Type, VITRINE_DETAIL_AS_ENUM)
+#define VITRINE_BYTES(name, data, length) (name, data, length, VITRINE_DETAIL_AS_BYTES)
 
 /* ---- */
 
-#define VITRINE_SYMBOL(provider, ...) \
-  VITRINE_SEMAPHORE_SYMBOL(provider, VITRINE_FIRST(__VA_ARGS__))
-#define VITRINE_PROBE_(provider, semaphore, definition, ...) \
-  VITRINE_ASM_STATEMENT( \
-      VITRINE_ASM_PROBE(provider, VITRINE_STRING(VITRINE_FIRST(__VA_ARGS__)), semaphore, \
-                        VITRINE_PLAIN_TEXT(__VA_ARGS__)) \
-      VITRINE_ASM_BASE definition \
-      :: VITRINE_PLAIN_OPERANDS(__VA_ARGS__))
+/* provider, name: string literals; definition: asm that defines the semaphore, or nothing; after it 0
+ * and the arguments. */
+#define VITRINE_DETAIL_PROBE(provider, name, semaphore, definition, ...) \
+  VITRINE_DETAIL_ASM_STATEMENT( \
+      VITRINE_DETAIL_ASM_PROBE(provider, name, semaphore, VITRINE_DETAIL_PLAIN_TEXT(__VA_ARGS__)) \
+      VITRINE_DETAIL_ASM_BASE definition \
+      :: VITRINE_DETAIL_PLAIN_OPERANDS(__VA_ARGS__))
 
 /* Reads by assembler what it defined by assembler: a declaration would have to give the symbol's name
  * to a local variable, which g++ forgets in templates. */
 #if defined __x86_64__
-#define VITRINE_PROBE_ENABLED_(symbol) \
-  VITRINE_ASM_TEST(symbol, int, "=@ccne", \
-                   "cmp{w $0, " VITRINE_STRING(symbol) "(%%rip)| WORD PTR " VITRINE_STRING(symbol) "[rip], 0}\n")
+#define VITRINE_DETAIL_ENABLED(symbol) \
+  VITRINE_DETAIL_ASM_TEST(symbol, int, "=@ccne", \
+                   "cmp{w $0, " VITRINE_DETAIL_STRING(symbol) "(%%rip)| WORD PTR " VITRINE_DETAIL_STRING(symbol) "[rip], 0}\n")
 #elif defined __i386__
-#define VITRINE_PROBE_ENABLED_(symbol) \
-  VITRINE_ASM_TEST(symbol, int, "=&r", \
+#define VITRINE_DETAIL_ENABLED(symbol) \
+  VITRINE_DETAIL_ASM_TEST(symbol, int, "=&r", \
                    "call 990f\n990: pop{l %0| %0}\n" \
-                   "movzw{l " VITRINE_STRING(symbol) "-990b(%0), %0| %0, WORD PTR " VITRINE_STRING(symbol) "-990b[%0]}\n")
+                   "movzw{l " VITRINE_DETAIL_STRING(symbol) "-990b(%0), %0| %0, WORD PTR " VITRINE_DETAIL_STRING(symbol) "-990b[%0]}\n")
 #elif defined __aarch64__
-#define VITRINE_PROBE_ENABLED_(symbol) \
-  VITRINE_ASM_TEST(symbol, long, "=r", \
-                   "adrp %0, " VITRINE_STRING(symbol) "\n" \
-                   "ldrh %w0, [%0, #:lo12:" VITRINE_STRING(symbol) "]\n")
+#define VITRINE_DETAIL_ENABLED(symbol) \
+  VITRINE_DETAIL_ASM_TEST(symbol, long, "=r", \
+                   "adrp %0, " VITRINE_DETAIL_STRING(symbol) "\n" \
+                   "ldrh %w0, [%0, #:lo12:" VITRINE_DETAIL_STRING(symbol) "]\n")
 #else
-#define VITRINE_PROBE_ENABLED_(symbol) \
+#define VITRINE_DETAIL_ENABLED(symbol) \
   (__extension__({ \
-    extern unsigned short VITRINE_PASTE(vitrine_, symbol) __asm__(VITRINE_STRING(symbol)) \
-        __attribute__((visibility("hidden"))); \
-    VITRINE_ASM_STATEMENT(VITRINE_ASM_SEMAPHORE(symbol)); \
-    VITRINE_SEMAPHORE_ENABLED(VITRINE_PASTE(vitrine_, symbol)); \
+    extern unsigned short VITRINE_DETAIL_PASTE(vitrine_, symbol) __asm__(VITRINE_DETAIL_STRING(symbol)) \
+        __attribute__((__visibility__("hidden"))); \
+    VITRINE_DETAIL_ASM_STATEMENT(VITRINE_DETAIL_ASM_SEMAPHORE(symbol)); \
+    VITRINE_SEMAPHORE_ENABLED(VITRINE_DETAIL_PASTE(vitrine_, symbol)); \
   }))
 #endif
-#define VITRINE_ASM_TEST(symbol, type, constraint, instructions) \
+#define VITRINE_DETAIL_ASM_TEST(symbol, type, constraint, instructions) \
   (__extension__({ \
     type vitrine_enabled; \
-    VITRINE_ASM_STATEMENT(instructions VITRINE_ASM_SEMAPHORE(symbol) : constraint(vitrine_enabled)); \
+    VITRINE_DETAIL_ASM_STATEMENT(instructions VITRINE_DETAIL_ASM_SEMAPHORE(symbol) : constraint(vitrine_enabled)); \
     __builtin_expect(vitrine_enabled, 0) != 0; \
   }))
 
 #ifdef __cplusplus
-#define VITRINE_C_LINKAGE extern "C"
+#define VITRINE_DETAIL_C_LINKAGE extern "C"
 #else
-#define VITRINE_C_LINKAGE extern
+#define VITRINE_DETAIL_C_LINKAGE extern
 #endif
 #if VITRINE_SDT_RETAIN
-#define VITRINE_SEMAPHORE_ATTRIBUTES __attribute__((section(".probes"), used, retain))
+#define VITRINE_DETAIL_SEMAPHORE_ATTRIBUTES __attribute__((__section__(".probes"), __used__, __retain__))
 #else
-#define VITRINE_SEMAPHORE_ATTRIBUTES __attribute__((section(".probes"), used))
+#define VITRINE_DETAIL_SEMAPHORE_ATTRIBUTES __attribute__((__section__(".probes"), __used__))
 #endif
 
 /* Never called: there for the notes inside it, as asm outside functions has no operands. */
 #define VITRINE_ENUMERATORS(...) \
-  __attribute__((used, unused)) static void VITRINE_PASTE(vitrine_enumerators_, __LINE__)(void) { \
-    VITRINE_MAP(VITRINE_ENUMERATOR, VITRINE_NOTHING, __VA_ARGS__) \
+  __attribute__((__used__, __unused__)) static void VITRINE_DETAIL_PASTE(vitrine_enumerators_, __LINE__)(void) { \
+    VITRINE_DETAIL_MAP(VITRINE_DETAIL_ENUMERATOR, VITRINE_DETAIL_NOTHING, __VA_ARGS__) \
   } \
   struct vitrine_semicolon
 /* clang-format on */

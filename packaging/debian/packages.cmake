@@ -86,7 +86,7 @@ vitrine_debian_package(development NAME libvitrine-dev SECTION libdevel
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_MULTIARCH same)
 set(depends "libcustomlabels-vitrine (= ${version})")
 if(VITRINE_OBSERVE)
-  string(APPEND depends ", libvitrine${soversion} (= ${version}), libexpected-dev")
+  string(APPEND depends ", libvitrine${soversion} (= ${version})")
 endif()
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${depends}")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS "vitrine")

@@ -16,7 +16,9 @@
 #include "abi/thread_context.hpp"
 #include "publish/arena.hpp"
 
-namespace vitrine::labels::detail {
+namespace vitrine::labels {
+inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
+namespace detail {
 
 struct Block {
   abi::custom_labels::SerialSet head;
@@ -53,7 +55,9 @@ inline const abi::thread_context::Record& record(const Block& block) noexcept {
   return *reinterpret_cast<const abi::thread_context::Record*>(tags(block) + block.count());
 }
 
-}  // namespace vitrine::labels::detail
+}  // namespace detail
+}  // namespace VITRINE_DETAIL_ABI_NAMESPACE
+}  // namespace vitrine::labels
 
 namespace vitrine::publish {
 

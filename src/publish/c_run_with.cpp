@@ -74,12 +74,12 @@ class Scratch {
   Claim claim_{nullptr, nullptr};
 };
 
-int errno_of(labels::Status status) noexcept {
-  switch (status) {
-    case labels::Status::ok:
+int errno_of(labels::Errc why) noexcept {
+  switch (why) {
+    case labels::Errc::ok:
       return 0;
-    case labels::Status::value_too_large:
-    case labels::Status::set_too_large:
+    case labels::Errc::value_too_large:
+    case labels::Errc::set_too_large:
       return EMSGSIZE;
     default:
       return ENOMEM;

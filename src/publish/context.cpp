@@ -4,6 +4,7 @@
 #include "publish/key_map.hpp"
 
 namespace vitrine::context {
+inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
 namespace {
 
 /// The context is on display: so may be keys that could not be before.
@@ -26,4 +27,5 @@ void drop() noexcept {
   Publisher::instance().drop();
 }
 
+}  // namespace VITRINE_DETAIL_ABI_NAMESPACE
 }  // namespace vitrine::context

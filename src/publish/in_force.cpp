@@ -223,7 +223,9 @@ void take_down(Thread& self) noexcept {
 
 }  // namespace vitrine::publish
 
-namespace vitrine::labels::detail {
+namespace vitrine::labels {
+inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
+namespace detail {
 
 using publish::Arena;
 
@@ -281,4 +283,6 @@ bool settle_segment(Segment& segment) noexcept {
   return true;
 }
 
-}  // namespace vitrine::labels::detail
+}  // namespace detail
+}  // namespace VITRINE_DETAIL_ABI_NAMESPACE
+}  // namespace vitrine::labels

@@ -7,7 +7,9 @@
 
 #include "publish/block.hpp"
 
-namespace vitrine::labels::detail {
+namespace vitrine::labels {
+inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
+namespace detail {
 
 /// Aligned so that its address plus the size of a short value names both (Question::one).
 struct alignas(32) KeyData {
@@ -32,16 +34,19 @@ struct alignas(32) KeyData {
 
 static_assert(alignof(KeyData) > Ends::all);
 
-}  // namespace vitrine::labels::detail
+}  // namespace detail
+}  // namespace VITRINE_DETAIL_ABI_NAMESPACE
+}  // namespace vitrine::labels
 
 namespace vitrine::labels {
+inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
 
 /// The library's way into the public types.
 struct Access {
   static const detail::KeyData* data(Key key) noexcept { return key.data_; }
   static detail::Block* block(const Set& set) noexcept { return set.block_; }
   /// Takes over one hold of a kept block.
-  static Set adopt(detail::Block* block, Status status) noexcept {
+  static Set adopt(detail::Block* block, Errc status) noexcept {
     Set set;
     set.block_ = block;
     set.status_ = status;
@@ -49,6 +54,7 @@ struct Access {
   }
 };
 
+}  // namespace VITRINE_DETAIL_ABI_NAMESPACE
 }  // namespace vitrine::labels
 
 namespace vitrine::publish {

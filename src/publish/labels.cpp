@@ -11,6 +11,7 @@
 #include "publish/thread.hpp"
 
 namespace vitrine::labels {
+inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
 namespace {
 
 using publish::Arena;
@@ -18,8 +19,8 @@ using publish::Block;
 using publish::Thread;
 using publish::Words;
 
-Status why_no_arena(const Thread& self) noexcept {
-  return publish::exiting(self) ? Status::thread_exiting : Status::out_of_memory;
+Errc why_no_arena(const Thread& self) noexcept {
+  return publish::exiting(self) ? Errc::thread_exiting : Errc::out_of_memory;
 }
 
 std::optional<std::string_view> find(detail::Entries entries, std::string_view key) noexcept {
@@ -53,6 +54,15 @@ Set Set::make(const Label* labels, std::size_t count, const Trace* trace) noexce
   return build_set(Words{0, 0}, {labels, count, trace});
 }
 
+Set Set::derive(const Label* labels, std::size_t count, const Trace* trace) const noexcept {
+  return ok() ? build_pinned(words(), {labels, count, trace}) : *this;
+}
+
+detail::Entries Set::entries() const noexcept {
+  if (block_ == nullptr) return {nullptr, 0};
+  return {block_->entries(), block_->count()};
+}
+
 Set::Set(const Set& other) noexcept : block_(other.block_), status_(other.status_) {
   if (block_ != nullptr) publish::hold_kept(*block_);
 }
@@ -81,7 +91,7 @@ Set capture() noexcept {
     Arena* arena = publish::arena_of(self);
     if (arena == nullptr) return Access::adopt(nullptr, why_no_arena(self));
     Block* kept = publish::keep(*arena, *block);
-    return Access::adopt(kept, kept != nullptr ? Status::ok : Status::out_of_memory);
+    return Access::adopt(kept, kept != nullptr ? Errc::ok : Errc::out_of_memory);
   }
   words = publish::settled_outer_words(self);
   if (publish::entries_of(words).size == 0) return {};
@@ -129,4 +139,5 @@ detail::EntriesInForce::~EntriesInForce() {
   std::launder(reinterpret_cast<publish::PinnedEntries*>(room_))->~PinnedEntries();
 }
 
+}  // namespace VITRINE_DETAIL_ABI_NAMESPACE
 }  // namespace vitrine::labels

@@ -23,8 +23,8 @@ __attribute__((noinline)) Block* append_to(Arena& arena, const Block* parent, co
 
 }  // namespace
 
-Scope::Entered Scope::failed(Status status) noexcept {
-  return {Words{static_cast<std::uint64_t>(status), 0}, nullptr, nullptr};
+Scope::Entered Scope::failed(Errc why) noexcept {
+  return {Words{static_cast<std::uint64_t>(why), 0}, nullptr, nullptr};
 }
 
 Scope::Entered Scope::open(const Label* labels, std::size_t count, const Trace* trace) noexcept {
@@ -62,7 +62,7 @@ Scope::Entered Scope::open_unasked(const Label* labels, std::size_t count,
   Thread& self = publish::thread();
   Arena* arena = publish::arena_of(self);
   if (arena == nullptr)
-    return failed(publish::exiting(self) ? Status::thread_exiting : Status::out_of_memory);
+    return failed(publish::exiting(self) ? Errc::thread_exiting : Errc::out_of_memory);
   const Words outer = publish::settled_outer_words(self);
   const publish::Built built =
       publish::build(*arena, outer, {labels, count, trace}, publish::Lives::in_page);

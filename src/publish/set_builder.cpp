@@ -269,14 +269,14 @@ class Filler {
   char* string_;
 };
 
-labels::Status check(const Change& change) noexcept {
-  if (change.count > labels::max_labels) return labels::Status::set_too_large;
+labels::Errc check(const Change& change) noexcept {
+  if (change.count > labels::max_labels) return labels::Errc::set_too_large;
   for (std::size_t i = 0; i < change.count; ++i) {
-    if (!change.labels[i].key.ok()) return labels::Status::bad_key;
+    if (!change.labels[i].key.ok()) return labels::Errc::bad_key;
     if (change.labels[i].value.size() > labels::max_value_bytes)
-      return labels::Status::value_too_large;
+      return labels::Errc::value_too_large;
   }
-  return labels::Status::ok;
+  return labels::Errc::ok;
 }
 
 /// Makes the set that `walk` says, with `behind` bytes for us after it.
@@ -293,12 +293,12 @@ Built make(Arena& arena, const Labels& walk, Lives lives, std::size_t behind) no
   const std::size_t own = sizes.labels;
   walk.inherited(size);
   if (sizes.labels > labels::max_labels || sizes.total() > large_block_max - sizeof(Replacement))
-    return {nullptr, labels::Status::set_too_large};
+    return {nullptr, labels::Errc::set_too_large};
 
   const std::size_t bytes = behind == 0 ? sizes.total() : Replacement::at(sizes.total()) + behind;
   const Room room =
       lives == Lives::kept ? room_to_keep(arena, bytes) : room_of(claim(arena, bytes));
-  if (room.memory == nullptr) return {nullptr, labels::Status::out_of_memory};
+  if (room.memory == nullptr) return {nullptr, labels::Errc::out_of_memory};
   begin_block(room.memory);
   Filler filler(room.memory, sizes);
   in_record.rewind();
@@ -308,13 +308,13 @@ Built make(Arena& arena, const Labels& walk, Lives lives, std::size_t behind) no
   walk.own(fill);
   walk.inherited(fill);
   fill_record(room.memory, sizes, walk.trace(), walk.below_record());
-  return {finish_block(room, sizes, own, walk.block()), labels::Status::ok};
+  return {finish_block(room, sizes, own, walk.block()), labels::Errc::ok};
 }
 
 }  // namespace
 
 Built build(Arena& arena, Words base, const Change& change, Lives lives) noexcept {
-  if (const labels::Status status = check(change); status != labels::Status::ok)
+  if (const labels::Errc status = check(change); status != labels::Errc::ok)
     return {nullptr, status};
   const TraceText text(change.trace);
   return make(arena, Walk(base, change, text), lives, 0);

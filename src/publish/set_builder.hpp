@@ -22,7 +22,7 @@ enum class Lives {
 
 struct Built {
   Block* block;  ///< null: `status` says why
-  labels::Status status;
+  labels::Errc status;
 };
 
 /// Makes the set of `change` and whatever of `base` (words in force, anyone's set) it does not

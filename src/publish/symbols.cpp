@@ -18,7 +18,7 @@
   ".globl " name "\n"                             \
   ".type " name ", @object\n"                     \
   ".size " name ", " size "\n"                    \
-  ".set " name ", vitrine_labels_thread + " offset "\n"
+  ".set " name ", " VITRINE_DETAIL_THREAD_SYMBOL " + " offset "\n"
 #if VITRINE_PUBLISH_ABI == 0
 #define VITRINE_TLS_NAMES VITRINE_TLS_NAME("custom_labels_thread_local_data", "0", "16")
 #elif VITRINE_PUBLISH_OTEL
@@ -40,10 +40,10 @@ __attribute__((used, noinline)) static void define_thread_symbols() {
   __asm__(
     ".pushsection .tbss.vitrine_labels,\"awTR\",@nobits\n"
     ".balign 32\n"
-    ".globl vitrine_labels_thread\n"
-    ".type vitrine_labels_thread, @object\n"
-    ".size vitrine_labels_thread, 48\n"
-    "vitrine_labels_thread:\n"
+    ".globl " VITRINE_DETAIL_THREAD_SYMBOL "\n"
+    ".type " VITRINE_DETAIL_THREAD_SYMBOL ", @object\n"
+    ".size " VITRINE_DETAIL_THREAD_SYMBOL ", 48\n"
+    VITRINE_DETAIL_THREAD_SYMBOL ":\n"
     ".zero 48\n"
     VITRINE_TLS_NAMES_INSIDE
     ".popsection\n");
@@ -57,18 +57,19 @@ extern const std::uint32_t custom_labels_abi_version
 }
 
 #if VITRINE_TLSDESC_BY_ASM && defined(__x86_64__)
-VITRINE_DEFINE_TLS_ACCESSOR(vitrine_labels_thread);
+VITRINE_DEFINE_TLS_ACCESSOR(vitrine_labels_thread, VITRINE_DETAIL_THREAD_SYMBOL);
 #if VITRINE_PUBLISH_ABI == 0
-VITRINE_DEFINE_TLS_ACCESSOR(custom_labels_thread_local_data);
+VITRINE_DEFINE_TLS_ACCESSOR(custom_labels_thread_local_data, "custom_labels_thread_local_data");
 #else
-VITRINE_DEFINE_TLS_ACCESSOR(custom_labels_current_set);
+VITRINE_DEFINE_TLS_ACCESSOR(custom_labels_current_set, "custom_labels_current_set");
 #if VITRINE_PUBLISH_OTEL
-VITRINE_DEFINE_TLS_ACCESSOR(otel_thread_ctx_v1);
+VITRINE_DEFINE_TLS_ACCESSOR(otel_thread_ctx_v1, "otel_thread_ctx_v1");
 #endif
 #endif
 #endif
 
 namespace vitrine::labels {
+inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
 
 #if VITRINE_PUBLISH_STATIC
 
@@ -100,4 +101,5 @@ const void* record_slot_address() noexcept {
 
 #endif
 
+}  // namespace VITRINE_DETAIL_ABI_NAMESPACE
 }  // namespace vitrine::labels

@@ -13,7 +13,7 @@
 #define VITRINE_TLS_ACCESSOR(symbol) \
   extern "C" __attribute__((visibility("hidden"))) void* vitrine_tls_address_of_##symbol() noexcept;
 // clang-format off
-#define VITRINE_DEFINE_TLS_ACCESSOR(symbol)                       \
+#define VITRINE_DEFINE_TLS_ACCESSOR(symbol, name)                 \
   __asm__(".pushsection .text.vitrine_tls,\"ax\",@progbits\n"     \
           ".globl vitrine_tls_address_of_" #symbol "\n"           \
           ".hidden vitrine_tls_address_of_" #symbol "\n"          \
@@ -22,8 +22,8 @@
           ".cfi_startproc\n"                                      \
           "subq $8, %rsp\n"                                       \
           ".cfi_adjust_cfa_offset 8\n"                            \
-          "leaq " #symbol "@tlsdesc(%rip), %rax\n"                \
-          "call *" #symbol "@tlscall(%rax)\n"                     \
+          "leaq " name "@tlsdesc(%rip), %rax\n"                   \
+          "call *" name "@tlscall(%rax)\n"                        \
           "addq %fs:0, %rax\n"                                    \
           "addq $8, %rsp\n"                                       \
           ".cfi_adjust_cfa_offset -8\n"                           \

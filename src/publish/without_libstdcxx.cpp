@@ -1,5 +1,5 @@
 // What the shared libraries would need of libstdc++ and libgcc_s, so that they need libc alone, and C
-// programs, of musl too, can load them. None is exported (without_libstdcxx.map).
+// programs, of musl too, can load them. None is exported (library.map.in).
 #include <dlfcn.h>
 
 #include <cstdlib>

@@ -53,7 +53,7 @@ export PKG_CONFIG_PATH
 quiet g++ -std=c++17 "$source/tests/packages/publisher.cpp" -o "$work/root/publisher" \
   $(pkg-config --cflags --libs vitrine-customlabels)
 # shellcheck disable=SC2046
-quiet g++ -std=c++20 "$source/tests/install/observer/main.cpp" -o "$work/root/observer" \
+quiet g++ -std=c++17 "$source/tests/install/observer/main.cpp" -o "$work/root/observer" \
   $(pkg-config --cflags --libs vitrine-observe vitrine-publish)
 [ "$(inside root /observer)" = $'tenant=acme\ntenant=acme\nprofiled acme' ] || fail "the observer failed"
 

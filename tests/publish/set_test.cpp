@@ -5,6 +5,9 @@
 #include <fstream>
 #include <functional>
 #include <future>
+#include <iterator>
+#include <set>
+#include <string>
 #include <thread>
 #include <vitrine/labels.hpp>
 
@@ -83,6 +86,89 @@ TEST(Set, SaysWhyItCouldNotBeMade) {
   const Set set = Set::of({{tenant, too_long}});
   EXPECT_FALSE(set.ok());
   EXPECT_EQ(set.status(), labels::Status::value_too_large);
+}
+
+Labels labels_of(const Set& set) {
+  Labels all;
+  for (const auto& [key, value] : set) EXPECT_TRUE(all.emplace(key, value).second) << key;
+  return all;
+}
+
+TEST(Set, IsIteratedOver) {
+  EXPECT_EQ(labels_of(Set{}), Labels{});
+  EXPECT_TRUE(Set{}.begin() == Set{}.end());
+  const Set set = Set::of({{tenant, "acme"}, {route, ""}, {tenant, "second"}});
+  EXPECT_EQ(labels_of(set), (Labels{{"tenant", "acme"}, {"route", ""}}));
+  EXPECT_EQ(std::distance(set.begin(), set.end()), static_cast<std::ptrdiff_t>(set.size()));
+  Scope outer{tenant, "outer"};
+  Scope inner{route, "/cart"};
+  EXPECT_EQ(labels_of(labels::capture()), (Labels{{"tenant", "outer"}, {"route", "/cart"}}));
+}
+
+TEST(Set, WithMakesAnotherSet) {
+  const Set base = Set::of({{tenant, "acme"}});
+  const Set both = base.with(route, "/cart");
+  const Set other = both.with({{tenant, "bmce"}, {Key{"user"}, "7"}});
+  EXPECT_EQ(labels_of(base), (Labels{{"tenant", "acme"}}));
+  EXPECT_EQ(labels_of(both), (Labels{{"tenant", "acme"}, {"route", "/cart"}}));
+  EXPECT_EQ(labels_of(other), (Labels{{"tenant", "bmce"}, {"route", "/cart"}, {"user", "7"}}));
+  EXPECT_EQ(labels_of(Set{}.with(route, "/")), (Labels{{"route", "/"}}));
+  EXPECT_EQ(test::v1_slot, nullptr);
+  auto attached = labels::attach(other);
+  EXPECT_EQ(test::v1_labels(), (Labels{{"tenant", "bmce"}, {"route", "/cart"}, {"user", "7"}}));
+}
+
+TEST(Set, WithOutlivesWhatItWasMadeFrom) {
+  Set set = Set::of({{tenant, "acme"}});
+  set = set.with(route, "/cart");
+  for (int i = 0; i < 20'000; ++i) Scope scope{tenant, std::to_string(i)};
+  for (int i = 0; i < 2'000; ++i) set = set.with(Key{"n"}, std::to_string(i));
+  EXPECT_EQ(labels_of(set), (Labels{{"tenant", "acme"}, {"route", "/cart"}, {"n", "1999"}}));
+}
+
+TEST(Set, WithKeepsTheTrace) {
+  labels::Trace trace;
+  trace.trace_id.bytes[0] = 1;
+  trace.span_id.bytes[0] = 2;
+  const Set set = Set::of({{tenant, "acme"}}).with(trace).with(route, "/cart");
+  auto attached = labels::attach(set);
+  const auto shown = labels::trace();
+  ASSERT_TRUE(shown.has_value());
+  EXPECT_EQ(shown->trace_id.bytes, trace.trace_id.bytes);
+  EXPECT_EQ(shown->span_id.bytes, trace.span_id.bytes);
+  EXPECT_EQ(set.get(route), "/cart");
+  EXPECT_EQ(set.get(tenant), "acme");
+}
+
+TEST(Set, WithSaysWhyItFailed) {
+  const Set base = Set::of({{tenant, "acme"}});
+  const std::string too_long(labels::max_value_bytes + 1, 'x');
+  const Set bad = base.with(route, too_long);
+  EXPECT_FALSE(bad.ok());
+  EXPECT_EQ(bad.status().message(), "a value is longer than 64 KiB");
+  EXPECT_EQ(bad.with(route, "/").status(), labels::Status::value_too_large);
+  EXPECT_EQ(base.with(Key{std::string(labels::max_key_bytes + 1, 'k')}, "v").status(),
+            labels::Status::bad_key);
+}
+
+TEST(Status, HasATextForEachCode) {
+  std::set<std::string_view> texts;
+  std::size_t codes = 0;
+  for (unsigned code = 0; code < 256; ++code) {
+    const std::string_view text = to_string(static_cast<Errc>(code));
+    if (text == "unknown error") continue;
+    ++codes;
+    texts.insert(text);
+    const Status status = static_cast<Errc>(code);
+    EXPECT_EQ(static_cast<bool>(status), code == 0);
+    EXPECT_EQ(status.message(), code == 0 ? "" : text);
+  }
+  EXPECT_EQ(codes, 10U);
+  EXPECT_EQ(texts.size(), codes);
+  EXPECT_EQ(Status(Errc::unsupported, "memfd_create: refused").message(), "memfd_create: refused");
+  const Status cut(Errc::unsupported, std::string(300, 'x'));
+  EXPECT_EQ(cut.message().size(), Status::max_message);
+  EXPECT_EQ(cut.message().data()[cut.message().size()], '\0');
 }
 
 TEST(Set, BindCarriesLabelsWithACallable) {

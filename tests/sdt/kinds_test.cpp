@@ -19,7 +19,7 @@ struct Opaque {
 };
 
 template <class T>
-constexpr int kind = vitrine::sdt::Kind<T>::value;
+constexpr int kind = vitrine_sdt::vitrine_kind<T>::vitrine_value;
 
 TEST(Kinds, AreThoseOfTheLayout) {
   EXPECT_EQ(kind<int>, VITRINE_KIND_INTEGER);
@@ -44,14 +44,15 @@ TEST(Kinds, AreThoseOfTheLayout) {
 }
 
 TEST(Kinds, ContainersOfOthersAreNone) {
-  EXPECT_EQ(vitrine::sdt::ViewKind<std::vector<int>>::value, VITRINE_KIND_UNKNOWN);
-  EXPECT_EQ(vitrine::sdt::ViewKind<Opaque>::value, VITRINE_KIND_UNKNOWN);
+  EXPECT_EQ(vitrine_sdt::vitrine_view_kind<std::vector<int>>::value, VITRINE_KIND_UNKNOWN);
+  EXPECT_EQ(vitrine_sdt::vitrine_view_kind<Opaque>::value, VITRINE_KIND_UNKNOWN);
 }
 
 TEST(Kinds, OfExplicitForms) {
-  EXPECT_EQ(VITRINE_FIELD(KIND, 1, (text, "", 0)), VITRINE_KIND_TEXT);
-  EXPECT_EQ(VITRINE_FIELD(KIND, 1, VITRINE_BYTES(bytes, "", 0)), VITRINE_KIND_BYTES);
-  EXPECT_EQ(VITRINE_FIELD(KIND, 1, VITRINE_ENUM(colour, Colour::red, Colour)),
+  EXPECT_EQ(VITRINE_DETAIL_FIELD(VITRINE_DETAIL_KIND, 1, (text, "", 0)), VITRINE_KIND_TEXT);
+  EXPECT_EQ(VITRINE_DETAIL_FIELD(VITRINE_DETAIL_KIND, 1, VITRINE_BYTES(bytes, "", 0)),
+            VITRINE_KIND_BYTES);
+  EXPECT_EQ(VITRINE_DETAIL_FIELD(VITRINE_DETAIL_KIND, 1, VITRINE_ENUM(colour, Colour::red, Colour)),
             VITRINE_KIND_ENUMERATION);
   for (const int both : {VITRINE_KIND_TEXT, VITRINE_KIND_BYTES})
     EXPECT_TRUE(both & VITRINE_KIND_HAS_LENGTH);

@@ -8,7 +8,9 @@
 #include <cstring>
 #include <vitrine/detail/slot.hpp>
 
-namespace vitrine::labels::detail {
+namespace vitrine::labels {
+inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
+namespace detail {
 
 struct Block;
 struct KeyData;
@@ -91,10 +93,10 @@ struct Ends {
   }
 
  private:
-  template <class T>
-  static T load(const char* from) noexcept {
-    T value;
-    std::memcpy(&value, from, sizeof(T));
+  template <class Type>
+  static Type load(const char* from) noexcept {
+    Type value;
+    std::memcpy(&value, from, sizeof(Type));
     return value;
   }
 };
@@ -115,7 +117,7 @@ struct Question {
   /// 0: nothing is in force. Otherwise it does not name what is, quite.
   [[nodiscard]] std::uint64_t below() const noexcept { return outer[0] + outer[1]; }
 
-  [[nodiscard]] VITRINE_ALWAYS_INLINE std::size_t entry() const noexcept {
+  [[nodiscard]] VITRINE_DETAIL_ALWAYS_INLINE std::size_t entry() const noexcept {
     constexpr std::uint64_t mixer = 0x9e3779b97f4a7c15;
     std::uint64_t sum = ends.head + ends.tail * 3 + what;
     // That nothing is in force is decided by a branch, as far as where to look goes: otherwise each
@@ -147,7 +149,7 @@ struct alignas(64) Recall {
   };
 
   /// The set, counted as one more use of its page.
-  VITRINE_ALWAYS_INLINE Answer answer(const Question& asked) const noexcept {
+  VITRINE_DETAIL_ALWAYS_INLINE Answer answer(const Question& asked) const noexcept {
     // A handler that comes in between may store another lookup here, but then the block is
     // another one, or the stamp does not fit.
     const Answer found{block, Words{0, 0}};
@@ -188,7 +190,7 @@ inline bool has_arena(const Thread& thread) noexcept {
 }
 
 /// The coroutine that began this segment has ended without a notification.
-VITRINE_ALWAYS_INLINE bool is_abandoned(const Segment* segment) noexcept {
+VITRINE_DETAIL_ALWAYS_INLINE bool is_abandoned(const Segment* segment) noexcept {
   return __builtin_expect(segment != nullptr, 0) && segment->abandoned();
 }
 
@@ -197,4 +199,6 @@ inline const volatile std::uint64_t* words_in_force(const Thread& thread) noexce
   return reinterpret_cast<const volatile std::uint64_t*>(&thread.slot);
 }
 
-}  // namespace vitrine::labels::detail
+}  // namespace detail
+}  // namespace VITRINE_DETAIL_ABI_NAMESPACE
+}  // namespace vitrine::labels

@@ -3,10 +3,14 @@
 // Not an interface: what <vitrine/labels.hpp> and <vitrine/coroutine.hpp> are made of.
 #pragma once
 
+#include <vitrine/export.h>
+
 #include <cstddef>
 #include <cstdint>
 
-namespace vitrine::labels::detail {
+namespace vitrine::labels {
+inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
+namespace detail {
 
 /// What one store puts in force. ABI v1: {OpenTelemetry record or 0, label set or 0}, so that both
 /// formats change together. ABI v0: {labels, count}.
@@ -54,19 +58,20 @@ struct Thread {
 };
 static_assert(sizeof(Thread) == 48);
 
-#define VITRINE_ALWAYS_INLINE inline __attribute__((always_inline))
+#define VITRINE_DETAIL_ALWAYS_INLINE inline __attribute__((always_inline))
 // clang before 17 keeps the address of a thread-local variable across the suspension of a
 // coroutine, after which the thread may be another. There, what uses it is a function of its own.
 // Every compiler may keep it across a call that switches stacks, for which <vitrine/fiber.hpp> has
 // VITRINE_FIBERS.
 #if defined(VITRINE_FIBERS) || (defined(__clang__) && __clang_major__ < 17)
-#define VITRINE_ON_THREAD inline __attribute__((noinline))
+#define VITRINE_DETAIL_ON_THREAD inline __attribute__((noinline))
 #else
-#define VITRINE_ON_THREAD VITRINE_ALWAYS_INLINE
+#define VITRINE_DETAIL_ON_THREAD VITRINE_DETAIL_ALWAYS_INLINE
 #endif
 
 extern "C" {
-extern __thread Thread vitrine_labels_thread __attribute__((visibility("default")));
+extern __thread Thread vitrine_labels_thread __asm__(VITRINE_DETAIL_THREAD_SYMBOL)
+    __attribute__((visibility("default")));
 }
 
 /// Everything stored before it is seen by other CPUs before anything stored after it. (A compiler
@@ -92,4 +97,6 @@ inline void put_in_force(Thread& thread, Words words) noexcept {
   __asm__ volatile("" ::: "memory");
 }
 
-}  // namespace vitrine::labels::detail
+}  // namespace detail
+}  // namespace VITRINE_DETAIL_ABI_NAMESPACE
+}  // namespace vitrine::labels

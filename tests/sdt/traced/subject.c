@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #ifdef FIVE_BYTES
-#undef VITRINE_ASM_NOP
-#define VITRINE_ASM_NOP VITRINE_ASM(990 :.byte 0x0f, 0x1f, 0x44, 0, 0)
+#undef VITRINE_DETAIL_ASM_NOP
+#define VITRINE_DETAIL_ASM_NOP VITRINE_DETAIL_ASM(990 :.byte 0x0f, 0x1f, 0x44, 0, 0)
 #endif
 
 enum { FIRES = 1000 };
