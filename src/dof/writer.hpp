@@ -24,8 +24,8 @@ Result<std::vector<std::byte>> write(Object& object);
 std::vector<Record> split(const Record& record);
 
 /// The name by which a DOF calls the function of a symbol: the symbol itself, or, beyond what
-/// readers take, 118 bytes of it, '~' and a hash (docs/formats/dof.md,
-/// "Object step: calls and functions").
+/// readers take, 118 bytes of it, '~' and a hash (docs/formats/object-step.md,
+/// "Calls and functions").
 std::string function_name(std::string_view symbol);
 
 }  // namespace vitrine::dof

@@ -6,13 +6,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <climits>
 #include <optional>
 
 #include "observe/context.hpp"
 #include "target/maps.hpp"
 #include "target/proc_file.hpp"
+#include "target/program_image.hpp"
 
 namespace vitrine::observe {
 namespace {
@@ -49,19 +49,6 @@ std::vector<profile::Attribute> read_context(pid_t pid) {
   return attributes;
 }
 
-/// The last number of a field of status (of Uid: that of the file system; of NSpid: the innermost),
-/// or `otherwise`.
-template <class Number>
-Number last_number(std::string_view status, std::string_view name, Number otherwise) {
-  const auto field = target::status_field(status, name);
-  if (!field) return otherwise;
-  const std::string_view line = field->substr(0, field->find('\n'));
-  const std::string_view last = line.substr(line.find_last_of(" \t") + 1);
-  Number number{};
-  const auto [end, error] = std::from_chars(last.data(), last.data() + last.size(), number);
-  return error == std::errc() ? number : otherwise;
-}
-
 std::string host_name() {
   std::array<char, HOST_NAME_MAX + 1> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
@@ -85,17 +72,9 @@ std::string container_id(std::string_view cgroup) {
   return id;
 }
 
-ProcessFacts read_identity(int proc_dir) {
-  ProcessFacts facts;
-  if (const auto status = target::read_file_at(proc_dir, "status", target::proc_file_bytes)) {
-    facts.owner = last_number(*status, "Uid", facts.owner);
-    facts.inner_pid = last_number(*status, "NSpid", facts.inner_pid);
-  }
-  return facts;
-}
-
 ProcessFacts read_facts(pid_t pid, int proc_dir) {
-  ProcessFacts facts = read_identity(proc_dir);
+  ProcessFacts facts;
+  facts.inner = target::read_inner_identity(proc_dir);
   if (const auto line = target::read_file_at(proc_dir, "stat", target::proc_file_bytes))
     if (const auto stat = target::parse_stat(*line)) facts.command = stat->comm;
   facts.executable = executable_path(proc_dir);

@@ -8,20 +8,17 @@
 #include <vector>
 
 #include "profile/profile.hpp"
+#include "target/program_image.hpp"
 
 namespace vitrine::observe {
 
 struct ProcessFacts {
-  pid_t inner_pid = 0;  ///< in its own pid namespace; 0: not known
-  uid_t owner = ~uid_t{0};
+  target::InnerIdentity inner;
   std::string command;     ///< comm
   std::string executable;  ///< path as the process names it, without " (deleted)"; empty: hidden
   std::string container;   ///< id, by its cgroup; empty: in none
   std::vector<profile::Attribute> context;  ///< resource attributes that it publishes (OTEP-4719)
 };
-
-/// Its `inner_pid` and `owner` alone: what the file of its JIT symbols is found by.
-ProcessFacts read_identity(int proc_dir);
 
 /// What cannot be had stays empty: the process may be gone, or another user's. `proc_dir`:
 /// descriptor of /proc/PID.

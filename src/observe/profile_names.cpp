@@ -126,8 +126,8 @@ profile::Profile ProfileNames::name(UnnamedProfile unnamed, bool symbols) {
     } else if (place.mapping == none) {
       SampledProgram& program = *unnamed.processes[place.process];
       if (program.root && made.insert(place.process).second)
-        if (auto problem = program.made.refresh(program.root.get(), program.facts.inner_pid,
-                                                program.facts.owner);
+        if (auto problem = program.made.refresh(program.root.get(), program.facts.inner.pid,
+                                                program.facts.inner.owner);
             !problem.empty())
           profile.problems.push_back(std::move(problem));
       if (const auto function = program.made.find(place.address)) {

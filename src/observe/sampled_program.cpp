@@ -42,7 +42,7 @@ void learn_facts(SampledProgram& program) {
 
 /// What its parent says of itself that cannot hold for it. The rest does until it is looked at.
 void of_a_child(ProcessFacts& facts) {
-  facts.inner_pid = 0;
+  facts.inner.pid = 0;
   std::erase_if(facts.context, [](const profile::Attribute& attribute) {
     return attribute.key == "process.pid" || attribute.key == "service.instance.id";
   });

@@ -82,7 +82,7 @@ void StackNames::look_at(pid_t pid) {
   }
   known.now = std::make_shared<const Image>(std::move(image));
   known.elsewhere.clear();
-  known.identity = read_identity(dir->get());
+  known.identity = target::read_inner_identity(dir->get());
 }
 
 const StackNames::Image* StackNames::image_of(const Known& known, std::uint64_t program) {
@@ -177,7 +177,9 @@ std::optional<StackFrame> StackNames::name_made(Known& known, const Image& image
   auto function = known.made.find(within);
   const auto now = Clock::now();
   if (!known.made_read || now - *known.made_read >= (function ? made_interval : missing_interval)) {
-    if (auto problem = known.made.refresh(image.root->get(), known.identity); !problem.empty())
+    if (auto problem =
+            known.made.refresh(image.root->get(), known.identity.pid, known.identity.owner);
+        !problem.empty())
       notes_.add(std::move(problem));
     known.made_read = now;
     function = known.made.find(within);

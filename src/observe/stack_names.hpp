@@ -93,7 +93,7 @@ class StackNames {
     std::shared_ptr<const Image> now, before;
     /// Pages that were in no file when it was looked at: of code made at run time, and the like.
     std::set<Address> elsewhere;
-    ProcessFacts identity;
+    target::InnerIdentity identity;
     MadeCode made;
     std::optional<Clock::time_point> made_read;  ///< when it was last read
   };

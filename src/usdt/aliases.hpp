@@ -1,6 +1,6 @@
-// Names for the functions with sites that the probe object can refer to (docs/formats/dof.md,
-// "Object step: aliases"): the function may be local, or another module's at run time; its alias is
-// neither.
+// Names for the functions with sites that the probe object can refer to
+// (docs/formats/object-step.md, "Aliases"): the function may be local, or another module's at run
+// time; its alias is neither.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Adds symbols to an object without moving anything that was there (docs/formats/dof.md,
-// "Object step: aliases").
+// Adds symbols to an object without moving anything that was there (docs/formats/object-step.md,
+// "Aliases").
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Which function a place in an object belongs to (docs/formats/dof.md,
-// "Object step: calls and functions").
+// Which function a place in an object belongs to (docs/formats/object-step.md,
+// "Calls and functions").
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Which symbols of an object are the probes of a definition: by their exact names
-// (docs/formats/dof.md, "Names").
+// (docs/formats/object-step.md, "Names").
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Finds the calls of declared probes in an object, by their relocations (docs/formats/dof.md,
-// "Object step: calls and functions").
+// Finds the calls of declared probes in an object, by their relocations
+// (docs/formats/object-step.md, "Calls and functions").
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // The object step, what `dtrace -G` does: takes the probes' calls out of objects, and writes the
-// object that says where they were (docs/formats/dof.md).
+// object that says where they were (docs/formats/object-step.md).
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The names that tie a definition, its header and its objects together (docs/formats/dof.md,
-// "Names").
+// The names that tie a definition, its header and its objects together
+// (docs/formats/object-step.md, "Names").
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // The object that goes into the link beside the processed ones: the DOF, the stubs, the counters of
-// observers (docs/formats/dof.md, "Object step: the probe object").
+// observers (docs/formats/object-step.md, "Probe object").
 #pragma once
 
 #include <cstddef>

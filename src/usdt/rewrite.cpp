@@ -64,7 +64,7 @@ Result<std::vector<FunctionSites>> gather(std::span<const CallSite> sites,
 }
 
 /// The symbol stays in the relocation: without it, a linker that folds identical functions would
-/// fold those of different probes (docs/formats/dof.md, "Object step: calls and functions").
+/// fold those of different probes (docs/formats/object-step.md, "Calls and functions").
 void neutralise(std::span<std::byte> bytes, const ObjectFile& object, const CallSite& site) {
   const std::size_t at =
       static_cast<std::size_t>(object.sections()[site.section].offset + site.start);

@@ -1,6 +1,5 @@
 // One object: takes the calls of probes out, names the functions that they were in
-// (docs/formats/dof.md, "Object step: calls and functions" and "Object step: aliases"). Bytes in,
-// bytes out.
+// (docs/formats/object-step.md, "Calls and functions" and "Aliases"). Bytes in, bytes out.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// Functions that stand in for a probe where its call was not patched (docs/formats/dof.md,
-// "Object step: stubs"): in objects that nobody processed or that -flto made, behind addresses,
-// conditional jumps and the GOT.
+// Functions that stand in for a probe where its call was not patched (docs/formats/object-step.md,
+// "Stubs"): in objects that nobody processed or that -flto made, behind addresses, conditional
+// jumps and the GOT.
 #pragma once
 
 #include <cstddef>

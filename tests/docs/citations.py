@@ -181,8 +181,8 @@ def files_of(root):
 def main():
     root = pathlib.Path(sys.argv[1]).resolve()
     checker = Checker(root)
-    here = pathlib.Path(__file__).resolve().parent  # its test consists of bad citations
-    files = [name for name in sorted(files_of(root)) if (root / name).parent != here]
+    # Its test consists of bad citations.
+    files = [name for name in sorted(files_of(root)) if not re.search(r"(^|/)citations(_test)?\.py$", name)]
     found = [offence for name in files for offence in checker.check(name)]
     print("\n".join(found) or f"{len(files)} files, every citation is there")
     return 1 if found else 0

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Inline functions, templates, lambdas and constructors with probes, in files that are compiled
 differently: of each function the linker keeps one copy, and the records of the others must not name
-a place in it (docs/formats/dof.md, "Object step: aliases").
+a place in it (docs/formats/object-step.md, "Aliases").
 
 usage: comdat.py SOURCE_ROOT VITRINE
 

@@ -51,7 +51,7 @@ std::optional<Register> numbered_register(std::string_view name) {
   return Register{number <= 15 ? new_registers[number - 8] : std::uint8_t{UINT8_MAX}, bytes, 0};
 }
 
-std::optional<Register> x86_register(std::string_view name) {
+std::optional<Register> find_register(std::string_view name) {
   for (const Names& one : old_registers)
     for (std::size_t i = 0; i < widths.size(); ++i)
       if (!name.empty() && one.names[i] == name)
@@ -81,12 +81,12 @@ std::string_view other_kind(std::string_view name) {
 
 bool is_x86_register(std::string_view name, Machine machine) {
   if (!other_kind(name).empty()) return true;
-  const auto found = x86_register(name);
+  const auto found = find_register(name);
   return found && (machine == Machine::x86_64 || found->bytes < 8);
 }
 
 Parsed<Register> x86_register(std::string_view name, Machine machine) {
-  if (const auto found = x86_register(name)) {
+  if (const auto found = find_register(name)) {
     if (machine == Machine::i386 && (found->bytes == 8 || name[0] == 'r'))
       return syntax_error(fmt::format("i386 has no register {}", quoted(name)));
     if (found->number == UINT8_MAX)

@@ -10,7 +10,7 @@
  * The device's readers do not know how our DOF tells addresses (relative to the word that holds
  * them), so that they are given a copy that tells them relative to where the file was loaded. The
  * copy is in a private mapping of the file itself, for the readers tell by the mapping which file
- * the DOF is of; the program's own memory is not changed. Sources: docs/formats/dof.md.
+ * the DOF is of; the program's own memory is not changed. Sources: docs/formats/object-step.md.
  *
  * DTRACE_DOF_INIT_DISABLE  does nothing if set
  * DTRACE_DOF_INIT_DEBUG    says on standard error what fails
