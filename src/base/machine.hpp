@@ -43,8 +43,8 @@ constexpr Machine machine_of(std::uint16_t e_machine) {
   }
 }
 
-/// The machine that this code runs on, and the kernel with it. A 64-bit program runs on a kernel of its
-/// own machine only.
+/// The machine that this code runs on, and the kernel with it. A 64-bit program runs on a kernel of
+/// its own machine only.
 #if defined(__x86_64__)
 inline constexpr Machine native_machine = Machine::x86_64;
 #elif defined(__aarch64__)

@@ -73,8 +73,8 @@ auto value_of(R&& result) {
 }  // namespace detail
 }  // namespace vitrine
 
-// TRY(expression) is the value of a Result, or of any tl::expected. If that holds an error, TRY returns
-// the error from the enclosing function:
+// TRY(expression) is the value of a Result, or of any tl::expected. If that holds an error, TRY
+// returns the error from the enclosing function:
 //
 //   auto value = TRY(read(address));
 //   TRY(write(address, value));
@@ -82,11 +82,11 @@ auto value_of(R&& result) {
 //
 // The first argument of TRY_WHILE is evaluated only if there is an error.
 //
-// TRY moves the value out of a temporary. TRY of a variable is a std::reference_wrapper of its value and
-// copies nothing: `const Layout& layout = TRY(layout_);`.
+// TRY moves the value out of a temporary. TRY of a variable is a std::reference_wrapper of its
+// value and copies nothing: `const Layout& layout = TRY(layout_);`.
 //
-// A TRY stands as an initializer, as a statement, as the operand of return, or before a member access. It is
-// not one argument of several: clang before 19 does not destroy the others when TRY returns.
+// A TRY is an initializer, a statement, the operand of return, or stands before a member access. It
+// is not one argument of several: clang before 19 does not destroy the others when TRY returns.
 //
 // TRY is a statement expression of GNU C++, which all supported compilers have.
 #define TRY(...) \

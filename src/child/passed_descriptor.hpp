@@ -7,7 +7,8 @@
 
 namespace vitrine::child {
 
-/// Room for the descriptor: it must live as long as the message is sent or received. Safe in signal handlers.
+/// Room for the descriptor: it must live as long as the message is sent or received. Safe in signal
+/// handlers.
 class PassedDescriptor {
  public:
   /// `message` carries `descriptor`, of which the receiver gets its own.

@@ -87,7 +87,8 @@ void append_probe(const observe::TraceEvent& event, const Style& style, std::str
   out += ')';
 }
 
-/// "shop::pay(Order const&)+0x12  (vitrine-demo-service)", "shop::total()  inlined  (vitrine-demo-service)".
+/// "shop::pay(Order const&)+0x12  (vitrine-demo-service)", of an inlined function "shop::total()
+/// inlined  (vitrine-demo-service)".
 std::string frame_text(const observe::StackFrame& frame, const Style& style) {
   std::string where = frame.function.empty() ? hex(frame.address) : printable(frame.function);
   if (frame.inlined)

@@ -37,9 +37,9 @@ TableSymbol decode_symbol(const Encoding& encoding, const std::byte* entry);
 /// Called as `visit(index, symbol)`.
 using VisitSymbol = std::function<void(std::size_t, const TableSymbol&)>;
 
-/// Visits the symbols of a table in its order, at most `most` of them; no more of it is in memory than a
-/// chunk. Errors: those of reading the file. What there is before the place that cannot be read has been
-/// visited then.
+/// Visits the symbols of a table in its order, at most `most` of them; no more of it is in memory
+/// than a chunk. Errors: those of reading the file. What there is before the place that cannot be
+/// read has been visited then.
 Result<void> visit_symbols(Memory& file, const File& elf, const Section& table, std::uint64_t most,
                            const VisitSymbol& visit);
 

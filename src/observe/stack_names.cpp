@@ -16,8 +16,8 @@ constexpr std::size_t most_processes = 4096;
 constexpr std::size_t most_pages = 1024;  // that are known to be in no file, of one process
 constexpr Address page_bytes = 4096;
 
-/// For one question about a file. Fires wait for its answer: a file whose debug information takes longer is
-/// named by its symbol table.
+/// For one question about a file. Fires wait for its answer: a file whose debug information takes
+/// longer is named by its symbol table.
 constexpr std::chrono::seconds longest_naming{2};
 
 /// How often JIT symbols are read again: to see what replaced them, or one that is missing.

@@ -1,7 +1,8 @@
 // StackNames: the functions of a stack, by the files that a process executes and its JIT symbols.
 //
-// Names come from symbol::Symboliser, by the rules that profiles have: functions inlined at an address are
-// frames of their own, symbols without a size reach to the next one, names have no versions.
+// Names come from symbol::Symboliser, by the rules that profiles have: functions inlined at an
+// address are frames of their own, symbols without a size reach to the next one, names have no
+// versions.
 #pragma once
 
 #include <sys/types.h>
@@ -29,7 +30,8 @@ struct StackFrame {
   Address address = 0;        ///< in the process: of the innermost frame where it is, else where
                               ///< it returns to
   std::string function = {};  ///< demangled; empty: not known
-  /// Of the address in the function, bytes; none: it is inlined, or only debug information names it.
+  /// Of the address in the function, bytes; none: it is inlined, or only debug information names
+  /// it.
   std::optional<std::uint64_t> offset = {};
   std::string module = {};  ///< path of the file, as the kernel names it; empty: not known
   bool inlined = false;     ///< into the function of the next frame, which has the same address
@@ -49,8 +51,8 @@ class StackNames {
   void forked(pid_t parent, pid_t child);
   void exited(pid_t pid) { processes_.erase(pid); }
 
-  /// Of a stack's addresses, innermost first; the first is exact, the others are return addresses. An
-  /// address has a frame for each function inlined there and one for the function with the code.
+  /// Of a stack's addresses, innermost first; the first is exact, the others are return addresses.
+  /// An address has a frame for each function inlined there and one for the function with the code.
   /// `program`: which one the process executed then (program_image); 0: not known. Looks at the
   /// process when that is another, or an address is where nothing has been seen.
   std::vector<StackFrame> name(pid_t pid, std::uint64_t program,

@@ -55,8 +55,9 @@ class Subject {
   /// What the decoder of a definition's records needs to know. `bytes_left` as in DecodeContext.
   format::DecodeContext decode_context(const Definition& definition, std::size_t* bytes_left);
 
-  /// Decodes a record with an index that the key map may lack: then reads the key map again and decodes
-  /// once more, from the same `memory`. `thread_pointer`: of the thread that has the record.
+  /// Decodes a record with an index that the key map may lack: then reads the key map again and
+  /// decodes once more, from the same `memory`. `thread_pointer`: of the thread that has the
+  /// record.
   Result<format::LabelSet> decode(const Definition& definition, Memory& memory, Address record,
                                   Address thread_pointer, std::size_t* bytes_left);
 

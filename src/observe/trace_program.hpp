@@ -74,7 +74,8 @@ class TraceProgram {
   /// Arguments that cannot be decoded, and why: "argument 2 (%xmm0): …".
   [[nodiscard]] std::vector<std::string> problems() const;
 
-  /// All that the kernel is told of it. `reduction`: how its fires are added up there; none: each is an event.
+  /// All that the kernel is told of it. `reduction`: how its fires are added up there; none: each
+  /// is an event.
   [[nodiscard]] vitrine_site_program wire(const query::Compiled& condition,
                                           const std::optional<KernelReduction>& reduction) const;
 

@@ -1,5 +1,6 @@
-// One chain of calls with every kind of name: a function inlined, one made at run time, a symbol without a
-// size, one with a version (AS_LIBRARY), and main. The innermost function spins and fires a probe.
+// One chain of calls with every kind of name: a function inlined, one made at run time, a symbol
+// without a size, one with a version (AS_LIBRARY), and main. The innermost function spins and fires
+// a probe.
 #include <sys/mman.h>
 #include <unistd.h>
 #include <vitrine/sdt.h>
