@@ -45,6 +45,11 @@ Set build_set(Words base, const publish::Change& change) noexcept {
   Arena* arena = publish::arena_of(self);
   if (arena == nullptr) return Access::adopt(nullptr, why_no_arena(self));
   const publish::Built built = publish::build(*arena, base, change, publish::Lives::kept);
+  if (built.block != nullptr) {
+    // It stands alone: the set that it was made from may be gone before it.
+    built.block->links.below = 0;
+    built.block->links.below_serial = 0;
+  }
   return Access::adopt(built.block, built.status);
 }
 
@@ -55,7 +60,7 @@ Set Set::make(const Label* labels, std::size_t count, const Trace* trace) noexce
 }
 
 Set Set::derive(const Label* labels, std::size_t count, const Trace* trace) const noexcept {
-  return ok() ? build_pinned(words(), {labels, count, trace}) : *this;
+  return ok() ? build_set(words(), {labels, count, trace}) : *this;
 }
 
 detail::Entries Set::entries() const noexcept {

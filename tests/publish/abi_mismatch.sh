@@ -27,25 +27,12 @@ int main() {
 }
 EOF
 # The library as it will be one day.
-cat >library.cpp <<'EOF'
-#include "publish/arena.cpp"
-#include "publish/context.cpp"
-#include "publish/context_encoder.cpp"
-#include "publish/context_environment.cpp"
-#include "publish/context_mapping.cpp"
-#include "publish/context_publisher.cpp"
-#include "publish/in_force.cpp"
-#include "publish/key_map.cpp"
-#include "publish/keys.cpp"
-#include "publish/labels.cpp"
-#include "publish/scope.cpp"
-#include "publish/set_builder.cpp"
-#include "publish/thread.cpp"
-#include "publish/c_interface.cpp"
-#include "publish/c_run_with.cpp"
-#include "publish/cells.cpp"
-#include "publish/handle.cpp"
-EOF
+for source in "$root"/src/publish/*.cpp; do
+  case $source in
+    */symbols.cpp | */static_program.cpp | */without_libstdcxx.cpp) ;;
+    *) echo "#include \"publish/${source##*/}\"" ;;
+  esac
+done >library.cpp
 compile=(g++ -std=c++17 -O1 -pthread "-I$root/include")
 mkdir later
 sed "s/@node@/VITRINE_LABELS_$other/" "$root/src/publish/library.map.in" >later.map

@@ -12,8 +12,8 @@ inline namespace v1 {
 
 struct ProbeArgument {
   std::string location;  ///< as the note has it: "-4@%edi"
-  std::string name;      ///< empty: not told
-  std::string type;      ///< "int32", "const char *", "string", "Colour"; empty: not told
+  std::string name;      ///< empty: not known
+  std::string type;      ///< "int32", "const char *", "string", "Colour"; empty: not known
 };
 
 /// One address at which a probe can fire. Addresses are those of the file's own address space.

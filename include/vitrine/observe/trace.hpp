@@ -66,7 +66,7 @@ struct Unreadable {
 };
 
 struct Argument {
-  std::string name;  ///< empty: not told
+  std::string name;  ///< empty: not known
   /// monostate: not there, as a label that the thread does not have.
   std::variant<std::monostate, std::int64_t, std::uint64_t, double, bool, Pointer, Enumerator, Text,
                Binary, Unreadable>

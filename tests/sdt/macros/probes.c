@@ -21,7 +21,7 @@ VITRINE_SEMAPHORE(my_shared);
 int main(void) {
   int my_number = 5;
   double my_price = 2.5;
-  const char *my_text = "kettle";
+  const char* my_text = "kettle";
   enum my_colour my_colour_now = my_green;
   VITRINE_PROBE(shop, none);
   VITRINE_PROBE(shop, plain, my_number, my_price);
