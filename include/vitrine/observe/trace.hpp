@@ -76,8 +76,10 @@ struct Argument {
 struct StackFrame {
   std::uint64_t address = 0;  ///< in the process
   std::string function;       ///< demangled; empty: not known
-  std::uint64_t offset = 0;   ///< of the address in the function
-  std::string module;         ///< path of the file; empty: not known
+  /// Of the address in the function, in bytes; none: inlined, or debug information alone names it.
+  std::optional<std::uint64_t> offset;
+  std::string module;    ///< path of the file; empty: not known
+  bool inlined = false;  ///< into the function of the next frame, which has the same address
 };
 
 struct TraceEvent {
