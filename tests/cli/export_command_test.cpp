@@ -196,7 +196,7 @@ TEST(ExportUsage, SaysWhatIsWrongBeforeItBegins) {
       {{"--continuous", "10s"}, "has no output"},
       {{"--continuous", "soon", "-o", "%t.folded"}, "soon"},
       {{"--continuous", "10s", "-o", "p.pb.gz"}, "%t"},
-      {{"--continuous", "10s", "--top", "tenant", "-o", "%t.folded"}, "leave out --top"},
+      {{"--continuous", "10s", "--top", "tenant", "-o", "%t.folded"}, "omit --top"},
   };
   for (const auto& one : cases) {
     std::vector<std::string> arguments{"profile", std::to_string(::getpid())};
