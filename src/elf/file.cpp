@@ -215,7 +215,7 @@ Result<File> read_file(Memory& file) {
   const auto ident = [&](std::size_t i) { return std::to_integer<unsigned char>(bytes[i]); };
   if (got < SELFMAG || std::memcmp(bytes.data(), ELFMAG, SELFMAG) != 0)
     return fail(ErrorCode::malformed, "it is not an ELF file",
-                "give a program, a library or an object");
+                "a program, a library or an object is required");
   File elf;
   if ((ident(EI_CLASS) != ELFCLASS32 && ident(EI_CLASS) != ELFCLASS64) ||
       (ident(EI_DATA) != ELFDATA2LSB && ident(EI_DATA) != ELFDATA2MSB))

@@ -83,7 +83,7 @@ TEST(CheckCommand, ThatFindsNothingFails) {
   const Outcome part = check_command({cut});
   EXPECT_EQ(part.status, 1);
   EXPECT_THAT(part.err, HasSubstr("cut: the file ends after 0 of its "));
-  EXPECT_THAT(part.out, HasSubstr("cut: nothing is published here"));
+  EXPECT_THAT(part.out, HasSubstr("cut: publishes nothing"));
   const std::string quiet =
       folder.make("static", "__thread int there; int main(void) { return there; }", {"-static"});
   ASSERT_EQ(run({"strip", quiet}).status, 0);

@@ -204,7 +204,7 @@ TEST(LabelFiles, OfProgramsNeedTheirSlotsExported) {
   const auto plain = made("plain", {});
   EXPECT_THAT(failing(plain, false),
               ElementsAre("labels.slot-exported", "labels.version-exported"));
-  EXPECT_THAT(said(plain, "labels.slot-exported"), HasSubstr("in .symtab alone"));
+  EXPECT_THAT(said(plain, "labels.slot-exported"), HasSubstr("in .symtab only"));
   EXPECT_THAT(failing(made("pie", {"-static-pie", "-Wl,--export-dynamic"}), false), IsEmpty());
 }
 

@@ -143,7 +143,7 @@ const Wrong wrongs[] = {
     {"base_0", "sdt.base", {"-DBASE=0"}, "base is 0"},
     {"tombstone", "sdt.no-tombstones", {"-DTWICE", "-DPC=0"}, "2 of 2"},
     {"site_in_data", "sdt.site-executable", {"-DPC=semaphore"}, "shop:order"},
-    {"site_on_push_pop", "sdt.site-nop", {"-DSITE=.byte 0x31, 0xc0"}, "no nop"},
+    {"site_on_push_pop", "sdt.site-nop", {"-DSITE=.byte 0x31, 0xc0"}, "is not the nop"},
     {"site_on_slow_nop", "sdt.site-nop", {"-DSITE=.byte 0x66, 0x0f, 0x1f, 0x00"}, "single-step"},
     {"nop5", "sdt.site-safe", {"-DSITE=.byte 0x0f, 0x1f, 0x44, 0x00, 0x00"}, "5-byte"},
     {"twice", "sdt.sites-unique", {"-DTWICE"}, "1 of 2 sites"},

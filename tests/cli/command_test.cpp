@@ -66,7 +66,7 @@ TEST(BadTarget, FilesThatAreNoneAreRefusedAtOnce) {
       EXPECT_EQ(outcome.status, 1) << command[0] << ' ' << path;
       EXPECT_THAT(outcome.err, AllOf(HasSubstr(path), HasSubstr(why))) << command[0];
       const bool opened = path != place + "/loop";
-      EXPECT_THAT(outcome.err, HasSubstr(opened ? " is wanted\n" : "vitrine: "));
+      EXPECT_THAT(outcome.err, HasSubstr(opened ? " is required\n" : "vitrine: "));
     }
   std::filesystem::remove_all(place);
 }

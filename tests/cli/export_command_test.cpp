@@ -150,7 +150,7 @@ TEST(Continuous, WhatIsLeftAtTheEndStaysInTheSpoolForTheNext) {
   EXPECT_EQ(command.wait(patience), 0);
   const std::size_t left = files_in(spool);
   EXPECT_THAT(command.rest_of_errors(),
-              HasSubstr("sent 0 requests, " + std::to_string(left) + " in " + spool.string()));
+              HasSubstr("sent 0 requests, " + std::to_string(left) + " kept in " + spool.string()));
 
   Receiver collector("python3", {"--port", port, "200"});
   Child next = profile({pid_of(target), "--duration", "200ms", "--export", collector.url(),
@@ -196,7 +196,7 @@ TEST(ExportUsage, SaysWhatIsWrongBeforeItBegins) {
       {{"--continuous", "10s"}, "has no output"},
       {{"--continuous", "soon", "-o", "%t.folded"}, "soon"},
       {{"--continuous", "10s", "-o", "p.pb.gz"}, "%t"},
-      {{"--continuous", "10s", "--top", "tenant", "-o", "%t.folded"}, "leave out --top"},
+      {{"--continuous", "10s", "--top", "tenant", "-o", "%t.folded"}, "omit --top"},
   };
   for (const auto& one : cases) {
     std::vector<std::string> arguments{"profile", std::to_string(::getpid())};

@@ -138,7 +138,7 @@ TEST(ReductionText, SaysWhatIsInNoRow) {
   table.without_start = 2;
   table.lost = 3;
   const std::string shown = reduction_text(table, plain, {.most_rows = 1});
-  EXPECT_THAT(shown, HasSubstr("  (other)       7  "));
+  EXPECT_THAT(shown, HasSubstr("  (other)      7  "));
   EXPECT_THAT(shown, HasSubstr("  1 group not shown, each smaller\n"));
   EXPECT_THAT(shown, HasSubstr("  1 fire in no row"));
   EXPECT_THAT(shown, HasSubstr("  2 ends in no row"));

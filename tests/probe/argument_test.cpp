@@ -205,8 +205,8 @@ TEST(Argument, CompilesIntelSyntax) {
   refuse(x64, "8@?", ArgumentError::Kind::syntax, "no operand");
   refuse(x64, "? it is passed by value", ArgumentError::Kind::unsupported, "by value");
   refuse(x64, "8@[rax+rcx+rdx]", ArgumentError::Kind::syntax, "more than two registers");
-  refuse(x64, "8@[rax", ArgumentError::Kind::syntax, "not closed");
-  refuse(x64, "8@[rax-rcx]", ArgumentError::Kind::syntax, "negative");
+  refuse(x64, "8@[rax", ArgumentError::Kind::syntax, "missing closing");
+  refuse(x64, "8@[rax-rcx]", ArgumentError::Kind::syntax, "negated");
   refuse(x64, "8@xmm0", ArgumentError::Kind::unsupported, "vector register");
 }
 
@@ -253,7 +253,7 @@ TEST(Argument, CompilesAarch64) {
   refuse(arm64, "8@[x0, w1]", ArgumentError::Kind::syntax, "extension");
   refuse(arm64, "8@[x0, x1, uxtw 3]", ArgumentError::Kind::syntax, "extension");
   refuse(arm64, "8@[x0, x1, lsl 5]", ArgumentError::Kind::syntax, "shifted");
-  refuse(arm64, "8@[x0", ArgumentError::Kind::syntax, "not closed");
+  refuse(arm64, "8@[x0", ArgumentError::Kind::syntax, "missing closing");
   refuse(arm64, "16@x30", ArgumentError::Kind::unsupported, "no register follows");
 }
 
@@ -306,7 +306,7 @@ TEST(Argument, CompilesOtherMachines) {
   expect(loong, "8@$r4", in_register(8, 4));
   expect(loong, "8@$r3, 16", in_memory(8, 3, 16));
   expect(loong, "8@$r3, $r4", in_memory(8, 3, 0, 0, 4));
-  refuse(Machine::other, "8@x", ArgumentError::Kind::unsupported, "not known");
+  refuse(Machine::other, "8@x", ArgumentError::Kind::unsupported, "not supported");
 }
 
 TEST(Argument, SaysWhatItCannotEvaluate) {

@@ -74,14 +74,15 @@ TEST(CallArguments, AfterWhatIsNotKnownNothingIsSaidToBeKnown) {
   const auto found = operands({"int", "struct point", "int"}, Machine::x86_64);
   EXPECT_EQ(found[0], "-4@%edi");
   for (const auto& [index, reason] :
-       {std::pair(1U, "\"struct point\""), std::pair(2U, "that of \"struct point\" before it")}) {
+       {std::pair(1U, "\"struct point\""),
+        std::pair(2U, "the location of \"struct point\" before it")}) {
     const auto compiled = compile_argument(found[index], Machine::x86_64, 0, nullptr);
     ASSERT_FALSE(compiled);
     EXPECT_EQ(compiled.error().kind, ArgumentError::Kind::unsupported);
     EXPECT_THAT(compiled.error().message, HasSubstr(reason));
   }
   EXPECT_THAT(operands({"shape_t", "__int128"}, Machine::x86_64)[0], HasSubstr("\"shape_t\""));
-  EXPECT_THAT(operands({"__int128"}, Machine::x86_64)[0], HasSubstr("more bytes"));
+  EXPECT_THAT(operands({"__int128"}, Machine::x86_64)[0], HasSubstr("too large"));
 }
 
 TEST(CallArguments, TranslatedAsTheMapSaysAndNeverWiderThanWhatWasPassed) {

@@ -162,7 +162,7 @@ TEST(TypedNote, SaysWhatIsWrongAndKeepsTheRest) {
              "a"s),
        "the name of an argument"},
       {probe(1, 0, "p\0"s + std::string(5000, 'n') + '\0'), "5000 bytes"},
-      {probe(1, 0, "p\0n\0more than padding"s), "17 bytes after its content"}};
+      {probe(1, 0, "p\0n\0more than padding"s), "17 trailing bytes"}};
   for (const auto& [description, message] : wrong) {
     NoteSection section;
     section.add(owner, 1, description);

@@ -58,7 +58,7 @@ TEST(Pprof, CommentsTellOfLossesAndProblems) {
   EXPECT_THAT(comments, HasSubstr("3 samples were lost"));
   EXPECT_THAT(comments, HasSubstr("4 samples have no labels because they could not be read"));
   EXPECT_THAT(comments, HasSubstr("/lib/libwork.so: its symbols could not be read"));
-  EXPECT_THAT(comments, HasSubstr("'thread_id' is called 'label.thread_id' here"));
+  EXPECT_THAT(comments, HasSubstr("'thread_id' is renamed to 'label.thread_id' here"));
   EXPECT_THAT(comments, HasSubstr("some text was not UTF-8"));
 }
 

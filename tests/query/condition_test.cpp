@@ -144,7 +144,7 @@ TEST(Condition, ConnectsInTheUsualOrder) {
 
 TEST(Condition, SaysWhatCanNeverBeTrue) {
   EXPECT_THAT(complaints("id == 17 and tenant == acme"), IsEmpty());
-  EXPECT_THAT(complaints("arg40 == 1"), ElementsAre(HasSubstr("there are 11 arguments")));
+  EXPECT_THAT(complaints("arg40 == 1"), ElementsAre(HasSubstr("has 11 arguments")));
   EXPECT_THAT(complaints("arg.nmae == 1"), ElementsAre(HasSubstr("id, item, price")));
   EXPECT_THAT(complaints("colour == BLUE"), ElementsAre(HasSubstr("(NONE, RED, GREEN)")));
   EXPECT_THAT(complaints("id == seventeen"), ElementsAre(HasSubstr("is a number (int)")));

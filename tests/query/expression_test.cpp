@@ -23,16 +23,16 @@ TEST(Expression, PointsAtWhatMakesNoSense) {
       {"price >", "the right operand is missing before the end", "price >\n       ^ "},
       {"price > > 2", "is missing before `>`", "price > > 2\n        ^ "},
       {"price = 2", "unknown operator `=`", "price = 2\n      ^ equality is =="},
-      {"a =~ 'x'", "`=~` is not known", "a =~ 'x'\n  ^ globs"},
+      {"a =~ 'x'", "unknown operator `=~`", "a =~ 'x'\n  ^ wildcards"},
       {"(a == 1", "missing closing parenthesis", "(a == 1\n^ close"},
       {"a == 1)", "unexpected `)`", "a == 1)\n      ^ "},
       {"a == 1 b == 2", "unexpected `b`", "a == 1 b == 2\n       ^ connect"},
       {"1 < a < 3", "unexpected `<`", "1 < a < 3\n      ^ "},
       {"a == \"x", "missing closing quote", "a == \"x\n     ^ "},
       {"a == '\\q'", "unknown escape", "a == '\\q'\n      ^ "},
-      {"a == 4bf9", "`4bf9` is no number", "a == 4bf9\n     ^ 17"},
+      {"a == 4bf9", "`4bf9` is not a number", "a == 4bf9\n     ^ 17"},
       {"a-b == 1", "unexpected `-` in a name", "a-b == 1\n ^ quote"},
-      {"tenant ~ acme*", "this cannot be read", "tenant ~ acme*\n             ^ quote"},
+      {"tenant ~ acme*", "unexpected character", "tenant ~ acme*\n             ^ quote"},
       {"17", "missing comparison before the end", "17\n  ^ a comparison"},
       {"'x' and a", "missing comparison before `and`", "'x' and a\n    ^ "},
       {"and == 1", "not `and`", "and == 1\n^ a label of that name: label[\"and\"]"},
@@ -46,7 +46,7 @@ TEST(Expression, PointsAtWhatMakesNoSense) {
       {"label[tenant] == 1", "expected a label key in quotes, not `tenant`",
        "label[tenant] == 1\n      ^ "},
       {"a. == 1", "`a.` is not a name", "a. == 1\n ^ "},
-      {"a == \x01", "this cannot be read", "a ==  \n     ^ "},
+      {"a == \x01", "unexpected character", "a ==  \n     ^ "},
   };
   for (const Wrong& each : wrong) {
     const auto parsed = Expression::parse(each.text);

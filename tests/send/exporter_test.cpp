@@ -128,7 +128,7 @@ TEST_P(ExporterTo, APartialSuccessIsNeverSentAgain) {
   to->send("b");
   EXPECT_EQ(collector.next().body, "a");
   EXPECT_EQ(collector.next().body, "b");
-  EXPECT_THAT(notes_after(*to), Contains(HasSubstr("left out 2 profiles: unknown")));
+  EXPECT_THAT(notes_after(*to), Contains(HasSubstr("rejected 2 profiles: unknown")));
   EXPECT_EQ(to->counters().rejected, 2U);
   EXPECT_EQ(to->counters().sent, 2U);
   EXPECT_EQ(to->counters().retried, 0U);
@@ -208,7 +208,7 @@ TEST_P(ExporterTo, FollowsARedirectionOnlyWithinTheHost) {
   EXPECT_EQ(to->counters().sent, 1U);
   EXPECT_EQ(to->counters().refused, 3U);
   EXPECT_THAT(to->take_notes(),
-              Contains(HasSubstr("leads elsewhere: http://127.0.0.1:" + elsewhere.port())));
+              Contains(HasSubstr("a redirect to http://127.0.0.1:" + elsewhere.port())));
 }
 
 TEST_P(ExporterTo, FinishDoesNotWaitForAPauseOfItsOwn) {
@@ -262,7 +262,7 @@ TEST(Exporter, ACollectorThatStartsLaterGetsAll) {
   EXPECT_EQ(bodies, "abc");
   const auto notes = notes_after(*to);
   EXPECT_THAT(notes, Contains(testing::AllOf(HasSubstr("connect"), HasSubstr("retrying"))));
-  EXPECT_THAT(notes, Contains(HasSubstr("takes profiles again")));
+  EXPECT_THAT(notes, Contains(HasSubstr("accepts profiles again")));
   EXPECT_EQ(to->counters().sent, 3U);
 }
 

@@ -116,7 +116,7 @@ TEST_F(UsdtCommand, LeavesNothingBehindWhenItFails) {
   write("bad.d", "provider shop { probe a(int) };");
   const test::Outcome bad = vitrine("header -s bad.d");
   EXPECT_EQ(bad.status, 1);
-  EXPECT_THAT(bad.err, HasSubstr("bad.d:1: ';' is missing after probe a"));
+  EXPECT_THAT(bad.err, HasSubstr("bad.d:1: missing ';' after probe a"));
   EXPECT_THAT(bad.err, HasSubstr("end it with ';'"));
   write("same.d", "provider a { probe b__c(); probe b_c(); };");
   const test::Outcome same = vitrine("header -s same.d");
