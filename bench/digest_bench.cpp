@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "base/sha256.hpp"
+#include "base/redaction.hpp"
 #include "process.hpp"
 
 using namespace vitrine;

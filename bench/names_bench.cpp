@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "symbol/rust_names.hpp"
+#include "symbol/demangle.hpp"
 
 #define HAVE_DECL_BASENAME 1  // else libiberty.h declares basename otherwise than string.h
 #include <libiberty/demangle.h>

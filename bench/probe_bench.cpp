@@ -13,7 +13,7 @@
 #include <map>
 #include <string>
 
-#include "observe/probes.hpp"
+#include "observe/probes/probes.hpp"
 #include "probe_loops.hpp"
 
 namespace {

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "observe/labels.hpp"
+#include "observe/labels/labels.hpp"
 #include "support/child.hpp"
 
 namespace {

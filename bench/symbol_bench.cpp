@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <span>
 
-#include "file/regular_file.hpp"
+#include "sandbox/files.hpp"
 #include "symbol/llvm_symbolizer.hpp"
 #include "symbol/symboliser.hpp"
 

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "bpf/tracer.hpp"
-#include "observe/kernel_labels.hpp"
+#include "observe/labels/kernel_labels.hpp"
 #include "support/child.hpp"
 #include "target/maps.hpp"
 

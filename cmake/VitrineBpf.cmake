@@ -19,7 +19,7 @@ else()
   message(STATUS "vitrine: building without BPF programs (VITRINE_BPF is OFF)")
 endif()
 
-# vitrine_bpf_skeletons(target NAME…): NAME.bpf.c of this folder becomes NAME.skel.h for `target`.
+# vitrine_bpf_skeletons(target NAME…): kernel/NAME.bpf.c of this folder becomes NAME.skel.h for `target`.
 function(vitrine_bpf_skeletons target)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
     set(machine arm64)
@@ -36,10 +36,10 @@ function(vitrine_bpf_skeletons target)
         -Wno-unused-parameter -D__TARGET_ARCH_${machine}
         -idirafter /usr/include/${CMAKE_LIBRARY_ARCHITECTURE}
         -MD -MF ${out}/${name}.d -MT ${out}/${name}.skel.h
-        -c ${CMAKE_CURRENT_SOURCE_DIR}/${name}.bpf.c -o ${out}/${name}.bpf.o
+        -c ${CMAKE_CURRENT_SOURCE_DIR}/kernel/${name}.bpf.c -o ${out}/${name}.bpf.o
       COMMAND ${VITRINE_BPFTOOL} gen skeleton ${out}/${name}.bpf.o name vitrine_${name}
         > ${out}/${name}.skel.h
-      DEPENDS ${name}.bpf.c
+      DEPENDS kernel/${name}.bpf.c
       DEPFILE ${out}/${name}.d
       COMMENT "BPF program ${name}"
       VERBATIM)

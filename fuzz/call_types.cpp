@@ -2,9 +2,7 @@
 // {u8 machine}{u8 how many are passed}{names, each ended by NUL}.
 #include "input.hpp"
 #include "probe/argument.hpp"
-#include "probe/c_type.hpp"
-#include "probe/call_arguments.hpp"
-#include "probe/type_name.hpp"
+#include "probe/types.hpp"
 
 using namespace vitrine;
 

@@ -1,11 +1,11 @@
 // What comes over the socket from a worker that a hostile file has taken over: any bytes.
-#include "worker/channel.hpp"
+#include "sandbox/channel.hpp"
 
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "input.hpp"
-#include "symbol/wire.hpp"
+#include "symbol/symboliser.hpp"
 
 using namespace vitrine;
 

@@ -1,6 +1,6 @@
 // A file that `vitrine check` is given: all that rules ask of it, with its probes. In a worker.
-#include "check/file_subject.hpp"
-#include "check/rules.hpp"
+#include "check/file_facts.hpp"
+#include "check/rule.hpp"
 #include "file.hpp"
 
 using namespace vitrine;
@@ -10,7 +10,7 @@ namespace {
 void ask(std::span<const check::Rule<check::FileSubject>> rules,
          const check::FileSubject& subject) {
   for (const auto& rule : rules) {
-    const check::Answer answer = rule.ask(subject);
+    const check::Outcome answer = rule.ask(subject);
     fuzz::require(answer.seen.size() < (1U << 20));
   }
 }

@@ -3,9 +3,9 @@
 #include "base/gzip.hpp"
 #include "base/limits.hpp"
 #include "input.hpp"
-#include "send/answer.hpp"
-#include "send/endpoint.hpp"
-#include "send/environment.hpp"
+#include "export/response.hpp"
+#include "export/endpoint.hpp"
+#include "export/environment.hpp"
 
 using namespace vitrine;
 

@@ -1,7 +1,6 @@
 // The process context: its header with the payload wherever it points, and payloads of both
 // versions on their own.
 #include "base/limits.hpp"
-#include "format/context_header.hpp"
 #include "format/process_context.hpp"
 #include "format/thread_schema.hpp"
 #include "input.hpp"

@@ -3,13 +3,11 @@
 #include <array>
 #include <string_view>
 
-#include "elf/dynamic.hpp"
-#include "elf/file_symbols.hpp"
-#include "elf/functions.hpp"
+#include "elf/image.hpp"
+#include "elf/symbols.hpp"
 #include "elf/notes.hpp"
 #include "elf/relocations.hpp"
-#include "elf/section_bytes.hpp"
-#include "elf/symbols.hpp"
+#include "elf/file.hpp"
 #include "input.hpp"
 
 using namespace vitrine;

@@ -1,7 +1,6 @@
 // Records of the tracing program: {u8 in how many parts}{records}. What the kernel's side writes is
 // what we loaded; but the bytes in it are the target's, and a reader must not depend on the writer.
-#include "bpf/fire.hpp"
-#include "bpf/kept_sets.hpp"
+#include "bpf/event.hpp"
 #include "input.hpp"
 
 using namespace vitrine;

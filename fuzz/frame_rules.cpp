@@ -2,7 +2,7 @@
 // over: {u8 what}{answer}. What is sound is applied to a stack.
 #include "base/limits.hpp"
 #include "input.hpp"
-#include "observe/rule_service.hpp"
+#include "observe/profile/file_rules.hpp"
 #include "unwind/unwinder.hpp"
 
 using namespace vitrine;

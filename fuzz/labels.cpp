@@ -1,6 +1,6 @@
 // Records of all formats. The first byte chooses the format; the rest is the target's memory, which
 // begins with the slot. A cached view of the memory must decode to the same labels.
-#include "base/window_memory.hpp"
+#include "base/memory.hpp"
 #include "format/decode.hpp"
 #include "input.hpp"
 

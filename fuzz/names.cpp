@@ -2,7 +2,7 @@
 // {pattern}{NUL}{name}.
 #include "base/limits.hpp"
 #include "input.hpp"
-#include "probe/pattern.hpp"
+#include "probe/probe.hpp"
 #include "symbol/demangle.hpp"
 
 using namespace vitrine;

@@ -1,6 +1,6 @@
 // The kernel's texts about a process, which hold what the process chose: its name, its control groups.
 #include "input.hpp"
-#include "observe/process_facts.hpp"
+#include "observe/process/facts.hpp"
 #include "target/proc_file.hpp"
 
 using namespace vitrine;

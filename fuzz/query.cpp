@@ -1,5 +1,5 @@
 // What users write in --where and --show, and what targets then hold against it.
-#include "base/glob.hpp"
+#include "base/text.hpp"
 #include "input.hpp"
 #include "query/expression.hpp"
 #include "query/show.hpp"

@@ -2,14 +2,11 @@
 #include <algorithm>
 
 #include "base/limits.hpp"
-#include "elf/dynamic.hpp"
-#include "elf/dynamic_section.hpp"
+#include "elf/image.hpp"
 #include "elf/file_relocations.hpp"
-#include "elf/global_offset_table.hpp"
-#include "elf/loaded_file.hpp"
-#include "elf/source_files.hpp"
+#include "elf/relocations.hpp"
+#include "elf/symbol_table.hpp"
 #include "elf/symbols.hpp"
-#include "elf/tls_relocations.hpp"
 #include "input.hpp"
 
 using namespace vitrine;

@@ -1,5 +1,5 @@
 // Records of the program that samples running threads for their labels. See fires.cpp.
-#include "bpf/sample.hpp"
+#include "bpf/event.hpp"
 #include "input.hpp"
 
 using namespace vitrine;

@@ -1,6 +1,5 @@
 // Records of the profiling program: {u8 in how many parts}{records}. See fires.cpp.
-#include "bpf/kept_sets.hpp"
-#include "bpf/stack_sample.hpp"
+#include "bpf/event.hpp"
 #include "input.hpp"
 
 using namespace vitrine;

@@ -2,7 +2,7 @@
 #include "base/limits.hpp"
 #include "input.hpp"
 #include "probe/site_address.hpp"
-#include "probe/stapsdt_note.hpp"
+#include "probe/notes.hpp"
 
 using namespace vitrine;
 

@@ -3,9 +3,9 @@
 #include "base/limits.hpp"
 #include "input.hpp"
 #include "symbol/kernel_symbols.hpp"
-#include "symbol/perf_map.hpp"
-#include "symbol/rust_names.hpp"
-#include "symbol/wire.hpp"
+#include "symbol/jit_symbols.hpp"
+#include "symbol/demangle.hpp"
+#include "symbol/symboliser.hpp"
 
 using namespace vitrine;
 

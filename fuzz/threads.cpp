@@ -1,9 +1,8 @@
 // What a C library and the kernel keep in a process about its threads: {u64 where a thread structure is
 // said to be}{memory}.
 #include "input.hpp"
-#include "target/glibc_thread.hpp"
-#include "target/musl_thread.hpp"
-#include "target/stack_auxv.hpp"
+#include "target/libc.hpp"
+#include "target/modules.hpp"
 
 using namespace vitrine;
 

@@ -72,7 +72,7 @@ struct Attribute {
 };
 
 /// What became of a call: invalid_attribute, too_large, unsupported, shared_memory or out_of_memory
-/// on an error, when nothing has changed on display.
+/// on an error, and then the published context is unchanged.
 using vitrine::Errc;
 using vitrine::Status;
 

@@ -53,9 +53,9 @@ std::byte* BatchMemory::room(std::size_t size) {
 
 bool BatchMemory::fetch() {
   if (wanted_.empty()) return true;
-  const bool all = windows_.size() <= most_windows_;
+  const bool all = windows_.size() <= max_windows_;
   const std::size_t fetched = windows_.size() - wanted_.size();
-  if (!all) wanted_.resize(most_windows_ - std::min(most_windows_, fetched));
+  if (!all) wanted_.resize(max_windows_ - std::min(max_windows_, fetched));
   std::sort(wanted_.begin(), wanted_.end(),
             [](const Wanted& left, const Wanted& right) { return left.number < right.number; });
 

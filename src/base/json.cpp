@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/utf8.hpp"
+#include "base/text.hpp"
 
 namespace vitrine {
 namespace {
@@ -37,7 +37,7 @@ std::string json_text(const Json& json, int indent) {
   out.reserve(text.size());
   for (std::string_view rest = text; !rest.empty();) {
     const CodePoint point = first_code_point(rest).value_or(CodePoint{0, 1});
-    if (is_plain(rest[0]) || !is_steering(point.value)) {
+    if (is_plain(rest[0]) || !needs_escaping(point.value)) {
       out += rest.substr(0, point.bytes);
     } else if (point.value < 0x10000) {
       out += fmt::format("\\u{:04x}", static_cast<std::uint32_t>(point.value));

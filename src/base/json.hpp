@@ -10,7 +10,7 @@ namespace vitrine {
 
 using Json = nlohmann::ordered_json;
 
-/// One JSON text that is safe to show: in it, characters that are none to be shown (is_steering) are
+/// One JSON text that is safe to show: in it, characters that are none to be shown (needs_escaping) are
 /// escaped, so that it neither steers a terminal nor has more lines than `indent` (-1: one) gives it.
 std::string json_text(const Json& json, int indent = -1);
 

@@ -1,4 +1,4 @@
-// pack: values as bytes and back, for two processes of one program (src/worker). Numbers are as the
+// pack: values as bytes and back, for two processes of one program (src/sandbox/worker.hpp). Numbers are as the
 // machine has them; strings and lists have their count before them.
 //
 // What comes back may be a lie: the other process reads somebody else's files. Whatever the bytes

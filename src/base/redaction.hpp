@@ -1,19 +1,30 @@
 // Redaction: which values are not to be shown, and what stands in their place. Each kind of decoded
-// value has a redacted() beside it: format/redact.hpp, probe/redact.hpp, profile/redact.hpp.
+// value has a redacted() beside it: format/redact.hpp, probe/evaluate.hpp, profile/select.hpp.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace vitrine {
 
+// SHA-256 (FIPS 180-4): names files by what they hold; keyed (RFC 2104), values that are not shown.
+
+std::array<std::uint8_t, 32> sha256(std::span<const std::byte> bytes);
+
+/// HMAC-SHA-256.
+std::array<std::uint8_t, 32> hmac_sha256(std::span<const std::byte> key,
+                                         std::span<const std::byte> message);
+
 class Redaction {
  public:
   Redaction() = default;  ///< of nothing
 
-  /// `patterns`: globs (base/glob.hpp) of keys. `secret`: any bytes; who has it can try whether a
+  /// `patterns`: globs (base/text.hpp) of keys. `secret`: any bytes; who has it can try whether a
   /// value that they guess is the one that was hidden.
   Redaction(std::vector<std::string> patterns, std::string secret)
       : patterns_(std::move(patterns)), secret_(std::move(secret)) {}

@@ -9,7 +9,7 @@
 
 namespace vitrine {
 
-/// Why something failed. The command turns each into its exit code (cli/exit_code.hpp).
+/// Why something failed. The command turns each into its exit code (cli/shell/report.hpp).
 enum class ErrorCode {
   failed,         ///< the work failed, for a reason the message gives
   usage,          ///< the caller asked for something that makes no sense

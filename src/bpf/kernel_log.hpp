@@ -1,6 +1,7 @@
 // What libbpf says while it works, turned into our errors instead of lines on standard error.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "base/result.hpp"
@@ -30,5 +31,16 @@ class KernelLog {
 
 /// CO-RE programs need the running kernel's type information. Error: unsupported.
 Result<void> require_btf();
+
+
+// Where a part of the kernel's code is.
+
+struct KernelText {
+  std::uint64_t start = 0;
+  std::uint64_t end = 0;  ///< one past the last byte; 0: not known
+};
+
+/// The scheduler's, by /proc/kallsyms. Not known where the kernel hides its addresses.
+KernelText scheduler_text();
 
 }  // namespace vitrine::bpf

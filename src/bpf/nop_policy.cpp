@@ -121,8 +121,7 @@ NopClass kernel_nop_class() {
 
 Result<SitePlan> plan_site(std::span<const std::byte> bytes, Machine machine, NopClass kernel,
                            bool force, bool verified) {
-  if (bytes.empty())
-    return fail(ErrorCode::malformed, "the file ends before its instruction");
+  if (bytes.empty()) return fail(ErrorCode::malformed, "the file ends before its instruction");
   if (machine == Machine::x86_64 || machine == Machine::i386) {
     // Only 64-bit tasks have their nops turned into calls.
     const NopClass here = machine == Machine::x86_64 ? kernel : NopClass::plain;

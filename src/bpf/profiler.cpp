@@ -18,15 +18,12 @@
 #include <thread>
 
 #include "base/limits.hpp"
-#include "bpf/cpu_clock.hpp"
-#include "bpf/kept_sets.hpp"
+#include "bpf/event.hpp"
 #include "bpf/kernel_log.hpp"
-#include "bpf/kernel_text.hpp"
-#include "bpf/moment_config.hpp"
 #include "bpf/record_ring.hpp"
-#include "bpf/silent_iterator.hpp"
+#include "bpf/sampler.hpp"
 #include "bpf/target_maps.hpp"
-#include "bpf/waiting_threads.hpp"
+#include "bpf/thread_iterator.hpp"
 
 namespace vitrine::bpf {
 namespace {
@@ -69,13 +66,13 @@ class LoadedProfiler final : public Profiler {
   }
 
   Result<void> load() {
-    const auto config = TRY(moment_config(ring_bytes(), kept_.epoch()));
+    const auto config = TRY(event_config(ring_bytes(), kept_.epoch()));
     const KernelLog log;
     if (const int error = load_program())
       return tl::unexpected(log.error("load the profiler", error));
     program_->bss->config = config;
     fill(program_->bss->profile_config);
-    targets_ = {fd(program_->maps.targets), fd(program_->maps.presumed)};
+    targets_ = {fd(program_->maps.targets), fd(program_->maps.assumed)};
     TRY(fill_free_blocks());
     if (options_.off_cpu) load_waiting();
     return ring_.emplace().open(fd(program_->maps.events), &program_->bss->reader_waits);
@@ -119,8 +116,8 @@ class LoadedProfiler final : public Profiler {
     return targets_.want(kernel_tgid, target);
   }
   void forget(pid_t kernel_tgid) override { targets_.forget(kernel_tgid); }
-  void presume(const vitrine_executable& file, const vitrine_target& target) override {
-    targets_.presume(file, target);
+  void assume(const vitrine_executable& file, const vitrine_target& target) override {
+    targets_.assume(file, target);
   }
 
   Result<std::size_t> poll(milliseconds timeout, const Sink& sink) override {

@@ -11,9 +11,9 @@
 #include <optional>
 
 #include "base/result.hpp"
-#include "bpf/process_table.hpp"
-#include "bpf/profile_wire.h"
-#include "bpf/stack_sample.hpp"
+#include "bpf/event.hpp"
+#include "bpf/target_maps.hpp"
+#include "bpf/wire/profile.h"
 
 namespace vitrine::bpf {
 

@@ -1,13 +1,69 @@
-// RecordRing: the reader's end of a ring buffer that seldom wakes it (moment.bpf.h submit()).
+// RecordReader: takes a record of a ring buffer apart from its front.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "base/result.hpp"
+#include "bpf/event.hpp"
+#include "bpf/tracer.hpp"
+
+namespace vitrine::bpf {
+
+class RecordReader {
+ public:
+  explicit RecordReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  /// The error of a record that is too short for what it tells of.
+  static tl::unexpected<Error> ends_early() {
+    return fail(ErrorCode::malformed, "a record from the kernel ends too early");
+  }
+
+  template <class T>
+  bool take(T& value) {
+    if (bytes_.size() < sizeof value) return false;
+    std::memcpy(&value, bytes_.data(), sizeof value);
+    bytes_ = bytes_.subspan(sizeof value);
+    return true;
+  }
+
+  /// `length` bytes, and what pads them to a multiple of 8.
+  bool take_bytes(std::size_t length, std::span<const std::byte>& taken) {
+    if (length > bytes_.size()) return false;
+    taken = bytes_.first(length);
+    bytes_ = bytes_.subspan(std::min((length + 7) & ~std::size_t{7}, bytes_.size()));
+    return true;
+  }
+
+  /// Numbers, `bytes` of them together.
+  bool take_words(std::size_t bytes, std::vector<std::uint64_t>& words) {
+    std::span<const std::byte> taken;
+    if (!take_bytes(bytes, taken)) return false;
+    words.resize(taken.size() / sizeof(std::uint64_t));
+    if (!words.empty())
+      std::memcpy(words.data(), taken.data(), words.size() * sizeof(std::uint64_t));
+    return true;
+  }
+
+  /// As many label sets as `sets` has. Error: malformed.
+  Result<void> take_sets(std::span<FireSet> sets);
+
+  [[nodiscard]] bool empty() const { return bytes_.empty(); }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace vitrine::bpf
+
+// RecordRing: the reader's end of a ring buffer that seldom wakes it (moment.bpf.h submit()).
 
 struct ring_buffer;
 
@@ -44,7 +100,30 @@ class RecordRing {
   // During poll().
   const Sink* sink_ = nullptr;
   std::size_t handed_over_ = 0;
-  Clock::time_point last_moment_;
+  Clock::time_point last_header_;
 };
+
+// Reading out of the kernel's tables what fires were added up to.
+
+/// The tables, by their descriptors.
+struct ReductionTables {
+  int ungrouped = -1;
+  int groups = -1;
+  int buckets = -1;
+  int names = -1;
+};
+
+/// What one site program adds to, as far as its rows are concerned.
+struct ReductionShape {
+  std::uint32_t program = 0;
+  std::uint32_t probe = 0;
+  bool is_signed = false;  ///< the value that is added up
+  std::vector<bool> argument_is_text;
+};
+
+Result<std::vector<ReductionRow>> read_reduction_rows(const ReductionTables& tables,
+                                                      const vitrine_hash_key& key,
+                                                      std::span<const ReductionShape> shapes,
+                                                      std::size_t selected_labels);
 
 }  // namespace vitrine::bpf

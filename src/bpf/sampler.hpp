@@ -1,4 +1,4 @@
-// Sampler: the labels of threads as CPU-clock interrupts find them.
+// The CPU clock as a perf event: what samplers run on.
 #pragma once
 
 #include <sys/types.h>
@@ -11,9 +11,24 @@
 #include <span>
 
 #include "base/result.hpp"
-#include "bpf/wire.h"
+#include "bpf/wire/wire.h"
+
+struct bpf_link;
+struct bpf_program;
+struct perf_event_attr;
 
 namespace vitrine::bpf {
+
+/// A software clock of a CPU that does not tick while it idles; neither period nor frequency is set.
+perf_event_attr cpu_clock();
+
+/// Runs `program` at each tick, in thread `tid` as we see it (-1: any) on `cpu` (-1: any). The link
+/// is to be destroyed, and the event ends with it. Errors: not_found (no such CPU or thread),
+/// not_permitted, failed.
+Result<bpf_link*> attach_to_clock(const bpf_program* program, perf_event_attr& clock, pid_t tid,
+                                  int cpu);
+
+// Sampler: the labels of threads as CPU-clock interrupts find them.
 
 /// Since the sampler was opened (enum vitrine_counter).
 struct SamplerCounters {
@@ -42,7 +57,7 @@ class Sampler {
   virtual void stop() = 0;
 
   /// Hands over what has come in, waiting for it at most `timeout`. `sink` gets one vitrine_sample
-  /// with all that follows it (bpf/sample.hpp reads it).
+  /// with all that follows it (bpf/event.hpp reads it).
   virtual Result<void> poll(std::chrono::milliseconds timeout,
                             const std::function<void(std::span<const std::byte>)>& sink) = 0;
 

@@ -1,13 +1,28 @@
 #include "bpf/target_maps.hpp"
 
 #include <bpf/bpf.h>
+#include <sys/random.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cerrno>
 
 #include "bpf/kernel_log.hpp"
+#include "bpf/thread_iterator.hpp"
 
 namespace vitrine::bpf {
+
+Result<vitrine_event_config> event_config(std::size_t ring_bytes, std::uint32_t epoch) {
+  const auto self = TRY(kernel_view_of(::getpid()));
+  vitrine_event_config config{};
+  if (::getrandom(&config.hash_key, sizeof config.hash_key, 0) != sizeof config.hash_key)
+    return fail(ErrorCode::failed, "the kernel returned no random numbers");
+  config.pid_level = self.pid_level;
+  config.epoch = epoch;
+  config.wake_bytes = ring_bytes / 4;
+  return config;
+}
+
 namespace {
 
 std::uint64_t since_boot_ns() {
@@ -36,8 +51,8 @@ void TargetMaps::forget(pid_t kernel_tgid) const {
   bpf_map_delete_elem(targets, &kernel_tgid);
 }
 
-void TargetMaps::presume(const vitrine_executable& file, const vitrine_target& target) const {
-  bpf_map_update_elem(presumed, &file, &target, BPF_ANY);
+void TargetMaps::assume(const vitrine_executable& file, const vitrine_target& target) const {
+  bpf_map_update_elem(assumed, &file, &target, BPF_ANY);
 }
 
 }  // namespace vitrine::bpf

@@ -1,20 +1,48 @@
-// TargetMaps: the maps behind a ProcessTable (moment_state.bpf.h).
+// ProcessTable: what a program in the kernel is told of processes: how their labels are found.
 #pragma once
 
-#include "bpf/process_table.hpp"
+#include <sys/types.h>
+
+#include <cstddef>
+
+#include "base/result.hpp"
+#include "bpf/wire/event.h"
 
 namespace vitrine::bpf {
+
+class ProcessTable {
+ public:
+  virtual ~ProcessTable() = default;
+
+  /// How labels are found in a process (its id as the initial pid namespace has it: a record's
+  /// kernel_tgid, or a vitrine_thread's). Replaces what was told before. Error: limit (65,536
+  /// processes).
+  virtual Result<void> want(pid_t kernel_tgid, const vitrine_target& target) = 0;
+  virtual void forget(pid_t kernel_tgid) = 0;
+
+  /// The same for processes that execute a file and of which nothing has been told: what is read so
+  /// has VITRINE_FIRE_PRESUMED. The 1,024 files used last are kept.
+  virtual void assume(const vitrine_executable& file, const vitrine_target& target) = 0;
+};
+
+// What every program that includes event_state.bpf.h is told by its loader.
+
+/// `ring_bytes`: size of its buffer. `epoch`: of the label sets that will be kept. Errors: as
+/// ThreadIterator::open.
+Result<vitrine_event_config> event_config(std::size_t ring_bytes, std::uint32_t epoch);
+
+// TargetMaps: the maps behind a ProcessTable (event_state.bpf.h).
 
 /// Their descriptors; not ours to close.
 struct TargetMaps {
   int targets = -1;
-  int presumed = -1;
+  int assumed = -1;
 
   /// Fills in when it was told. `only_new`: what was told of this process before stays.
   [[nodiscard]] Result<void> want(pid_t kernel_tgid, const vitrine_target& target,
                                   bool only_new = false) const;
   void forget(pid_t kernel_tgid) const;
-  void presume(const vitrine_executable& file, const vitrine_target& target) const;
+  void assume(const vitrine_executable& file, const vitrine_target& target) const;
 };
 
 }  // namespace vitrine::bpf

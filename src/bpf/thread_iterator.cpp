@@ -6,13 +6,44 @@
 #include <sys/syscall.h>
 #include <threads.skel.h>
 #include <unistd.h>
+#include <waiting.skel.h>
 
+#include <array>
 #include <cerrno>
 
 #include "base/file_descriptor.hpp"
+#include "bpf/availability.hpp"
 #include "bpf/kernel_log.hpp"
 
 namespace vitrine::bpf {
+
+int run_silently(const bpf_program* program, const bpf_map* elements) {
+  bpf_iter_link_info which{};
+  bpf_iter_attach_opts options{};
+  options.sz = sizeof options;
+  if (elements != nullptr) {
+    which.map.map_fd = static_cast<__u32>(bpf_map__fd(elements));
+    options.link_info = &which;
+    options.link_info_len = sizeof which;
+  }
+  bpf_link* link = bpf_program__attach_iter(program, &options);
+  if (link == nullptr) return errno;
+  const int fd = bpf_iter_create(bpf_link__fd(link));
+  int error = fd < 0 ? errno : 0;
+  std::array<char, 64> nothing{};
+  while (fd >= 0) {
+    const ssize_t got = ::read(fd, nothing.data(), nothing.size());
+    if (got == 0) break;
+    if (got < 0 && errno != EAGAIN && errno != EINTR) {
+      error = errno;
+      break;
+    }
+  }
+  if (fd >= 0) ::close(fd);
+  bpf_link__destroy(link);
+  return error;
+}
+
 namespace {
 
 /// One read(2) of an iterator gives at most eight pages.
@@ -81,6 +112,61 @@ Result<vitrine_thread> kernel_view_of(pid_t pid) {
   TRY(TRY(ThreadIterator::open(pidfd.get()))->read(threads));
   if (threads.empty()) return fail(ErrorCode::not_found, fmt::format("process {} has ended", pid));
   return threads.front();
+}
+
+namespace {
+
+class LoadedWaitingThreads final : public WaitingThreads {
+ public:
+  ~LoadedWaitingThreads() override { vitrine_waiting::destroy(program_); }
+
+  Result<void> load(bpf_object* profiler) {
+    const KernelLog log;
+    program_ = vitrine_waiting::open();
+    int error = program_ != nullptr ? share_maps(profiler) : errno;
+    if (error == 0) error = vitrine_waiting::load(program_);
+    if (error != 0) return tl::unexpected(log.error("load the reader of waiting threads", error));
+    return {};
+  }
+
+  Result<void> sample(const vitrine_event_config& config,
+                      const vitrine_profile_config& profile_config,
+                      std::uint64_t began_ns) override {
+    const KernelLog log;
+    program_->bss->config = config;
+    program_->bss->profile_config = profile_config;
+    program_->bss->began_ns = began_ns;
+    if (const int error = run_silently(program_->progs.waiting))
+      return tl::unexpected(log.error("read the threads that wait", error));
+    return {};
+  }
+
+ private:
+  /// Those that both have, except for what is each one's own: variables, and room to work in.
+  int share_maps(bpf_object* profiler) {
+    bpf_map* map = nullptr;
+    bpf_object__for_each_map(map, program_->obj) {
+      if (bpf_map__is_internal(map) || map == program_->maps.scratches) continue;
+      const bpf_map* theirs = bpf_object__find_map_by_name(profiler, bpf_map__name(map));
+      if (theirs == nullptr) continue;
+      if (const int error = bpf_map__reuse_fd(map, bpf_map__fd(theirs))) return error;
+    }
+    return 0;
+  }
+
+  vitrine_waiting* program_ = nullptr;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<WaitingThreads>> WaitingThreads::open(bpf_object* profiler) {
+  if (!kernel_has_function("bpf_task_from_pid"))
+    return fail(
+        ErrorCode::unsupported,
+        "this kernel cannot read the memory of other threads (bpf_task_from_pid, Linux 6.2)");
+  auto threads = std::make_unique<LoadedWaitingThreads>();
+  TRY(threads->load(profiler));
+  return threads;
 }
 
 }  // namespace vitrine::bpf

@@ -1,15 +1,26 @@
-// ThreadIterator: the threads of a process, told by the kernel in one pass.
+// Iterators that emit nothing: what they do is in maps.
 #pragma once
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "base/result.hpp"
-#include "bpf/wire.h"
+#include "bpf/wire/event.h"
+#include "bpf/wire/profile.h"
+#include "bpf/wire/wire.h"
+
+struct bpf_map;
+struct bpf_program;
 
 namespace vitrine::bpf {
+
+/// Runs the program once on every task there is, or on every element of `elements`. Returns an errno.
+int run_silently(const bpf_program* program, const bpf_map* elements = nullptr);
+
+// ThreadIterator: the threads of a process, told by the kernel in one pass.
 
 class ThreadIterator {
  public:
@@ -27,5 +38,29 @@ class ThreadIterator {
 /// One thread of a process (`pid` as we see it): what the initial pid namespace calls the process,
 /// and how deep ours is. Errors: not_found, and as ThreadIterator::open.
 Result<vitrine_thread> kernel_view_of(pid_t pid);
+
+}  // namespace vitrine::bpf
+
+// WaitingThreads: threads that wait when a profile begins, made pending samples of the profiler.
+
+struct bpf_object;
+
+namespace vitrine::bpf {
+
+class WaitingThreads {
+ public:
+  /// Loads the program. `profiler` is loaded, and outlives this; its maps are shared. Errors: as
+  /// Tracer::open; unsupported also where the kernel (6.1, say) has no way to read
+  /// the memory of another process.
+  static Result<std::unique_ptr<WaitingThreads>> open(bpf_object* profiler);
+
+  virtual ~WaitingThreads() = default;
+
+  /// Looks at every thread there is, once. Those that wait are pending since `began_ns`
+  /// (CLOCK_MONOTONIC). The profiler must be told of switches already.
+  virtual Result<void> sample(const vitrine_event_config& config,
+                              const vitrine_profile_config& profile_config,
+                              std::uint64_t began_ns) = 0;
+};
 
 }  // namespace vitrine::bpf

@@ -11,12 +11,10 @@
 #include <cstring>
 #include <numeric>
 
-#include "bpf/answers.hpp"
-#include "bpf/kept_sets.hpp"
+#include "bpf/event.hpp"
+#include "bpf/is_enabled.hpp"
 #include "bpf/kernel_log.hpp"
-#include "bpf/moment_config.hpp"
 #include "bpf/record_ring.hpp"
-#include "bpf/reduction_rows.hpp"
 #include "bpf/target_maps.hpp"
 #include "bpf/thread_iterator.hpp"
 #include "bpf/uprobes.hpp"
@@ -70,7 +68,7 @@ class LoadedTracer final : public Tracer {
 
   Result<void> load() {
     TRY(choose_attaching());
-    const auto config = TRY(moment_config(RecordRing::size_of(options_.ring_bytes), kept_.epoch()));
+    const auto config = TRY(event_config(RecordRing::size_of(options_.ring_bytes), kept_.epoch()));
     hash_key_ = config.hash_key;
 
     const KernelLog log;
@@ -79,7 +77,7 @@ class LoadedTracer final : public Tracer {
 
     fill(program_->bss->trace_config, options_);
     program_->bss->config = config;
-    targets_ = {fd(program_->maps.targets), fd(program_->maps.presumed)};
+    targets_ = {fd(program_->maps.targets), fd(program_->maps.assumed)};
     return ring_.emplace().open(fd(program_->maps.events), &program_->bss->reader_waits);
   }
 
@@ -132,8 +130,8 @@ class LoadedTracer final : public Tracer {
 
   void forget(pid_t kernel_tgid) override { targets_.forget(kernel_tgid); }
 
-  void presume(const vitrine_executable& file, const vitrine_target& target) override {
-    targets_.presume(file, target);
+  void assume(const vitrine_executable& file, const vitrine_target& target) override {
+    targets_.assume(file, target);
   }
 
   Result<std::size_t> poll(milliseconds timeout, const Sink& sink) override {
@@ -199,7 +197,7 @@ class LoadedTracer final : public Tracer {
     const Chosen chosen(files, use);
     if (chosen.files.empty()) return {};
     Result<int> program = bpf_program__fd(program_->progs.trace);
-    if (use != probe::SiteUse::fire) program = answers_->program(use);
+    if (use != probe::SiteUse::fire) program = checks_->program(use);
     if (!program) {
       for (std::size_t i = 0; i < chosen.files.size(); ++i)
         for (const std::size_t site : chosen.index[i])
@@ -233,7 +231,7 @@ class LoadedTracer final : public Tracer {
 
   /// Returns an errno.
   int load_program() {
-    answers_.emplace(options_.attaching == Attaching::uprobe_multi);
+    checks_.emplace(options_.attaching == Attaching::uprobe_multi);
     program_ = vitrine_tracer::open();
     if (program_ == nullptr) return errno;
     const auto cpus = static_cast<__u32>(libbpf_num_possible_cpus());
@@ -325,7 +323,7 @@ class LoadedTracer final : public Tracer {
   vitrine_hash_key hash_key_{};
   bool filter_of_threads_ = false;
   vitrine_tracer* program_ = nullptr;
-  std::optional<Answers> answers_;
+  std::optional<IsEnabledChecks> checks_;
   TargetMaps targets_;
   std::optional<RecordRing> ring_;
   std::vector<ReductionShape> shapes_;

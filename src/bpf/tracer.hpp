@@ -18,10 +18,10 @@
 
 #include "base/limits.hpp"
 #include "base/result.hpp"
-#include "bpf/fire.hpp"
+#include "bpf/event.hpp"
 #include "bpf/nop_policy.hpp"
-#include "bpf/process_table.hpp"
-#include "bpf/trace_wire.h"
+#include "bpf/target_maps.hpp"
+#include "bpf/wire/trace.h"
 
 namespace vitrine::bpf {
 

@@ -16,15 +16,15 @@
 #include <string>
 #include <vector>
 
-#include "bpf/side_by_side.hpp"
+#include "bpf/parallel_for.hpp"
 
 namespace vitrine::bpf {
 namespace {
 
 constexpr int kernel_enotsupp = 524;  // ENOTSUPP of linux/errno.h, which user space has no name for
-constexpr std::size_t most_sites = 1U << 20;  // of one link
+constexpr std::size_t max_sites = 1U << 20;  // of one link
 /// Parts of sites that may be refused at once and are halved. What is beyond counts as failed.
-constexpr std::size_t most_refused = 2048;
+constexpr std::size_t max_refused = 2048;
 
 /// The start of union bpf_attr for BPF_LINK_CREATE with BPF_TRACE_UPROBE_MULTI, which the headers of
 /// Linux 6.1 do not have.
@@ -212,10 +212,10 @@ class MultiAttacher {
   Result<void> attach(std::vector<File>& files) {
     std::vector<Part> parts;
     for (File& file : files)
-      for (std::size_t first = 0; first < file.sites.size(); first += most_sites)
-        parts.push_back({&file, first, std::min(most_sites, file.sites.size() - first)});
+      for (std::size_t first = 0; first < file.sites.size(); first += max_sites)
+        parts.push_back({&file, first, std::min(max_sites, file.sites.size() - first)});
     while (!parts.empty()) {
-      side_by_side(parts.size(), [&](std::size_t i) {
+      parallel_for(parts.size(), [&](std::size_t i) {
         Part& part = parts[i];
         if (!request_.stopped())
           part.link = part.file->sites.attach(request_, part.first, part.count);
@@ -242,7 +242,7 @@ class MultiAttacher {
       const FileSites& file = request_.files[part.file->number];
       if (auto general = general_error(error, "CAP_BPF and CAP_PERFMON", request_.pid))
         return fail_while(fmt::format("attaching to {}", file.path), std::move(*general));
-      if (part.count > 1 && left.size() < 2 * most_refused) {
+      if (part.count > 1 && left.size() < 2 * max_refused) {
         const std::size_t half = part.count / 2;
         left.push_back({part.file, part.first, half});
         left.push_back({part.file, part.first + half, part.count - half});

@@ -2,21 +2,102 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <tuple>
 
-#include "check/file_report.hpp"
+#include "base/limits.hpp"
+#include "check/file_facts.hpp"
 #include "check/live_subject.hpp"
-#include "check/rules.hpp"
-#include "file/regular_file.hpp"
+#include "check/rule.hpp"
+#include "sandbox/files.hpp"
+#include "sandbox/worker.hpp"
 #include "target/mapped_files.hpp"
-#include "target/permission.hpp"
+#include "target/maps.hpp"
+#include "target/proc_file.hpp"
 #include "target/threads.hpp"
 
 namespace vitrine::check {
+
+constexpr Verdict last(Verdict) {
+  return Verdict::undecided;
+}
+
+template <pack::Of<Outcome> T>
+auto fields(T& answer) {
+  auto& [verdict, seen, remedy] = answer;
+  return std::tie(verdict, seen, remedy);
+}
+
+template <pack::Of<FileReport> T>
+auto fields(T& report) {
+  auto& [path, published, intended, program, nameless, answers, problems] = report;
+  return std::tie(path, published, intended, program, nameless, answers, problems);
+}
+
 namespace {
 
-Finding finding(const Requirement& rule, std::string subject, Answer answer) {
+struct Question {
+  std::string path;
+  std::string file_name;
+  std::optional<bool> asked_v0;
+};
+
+template <pack::Of<Question> T>
+auto fields(T& question) {
+  auto& [path, file_name, asked_v0] = question;
+  return std::tie(path, file_name, asked_v0);
+}
+
+std::array<std::span<const Rule<FileSubject>>, 4> tables() {
+  return {label_file_rules(), thread_context_file_rules(), sdt_rules(), dof_rules()};
+}
+
+/// The last component of where the kernel says that an open file is: links have been followed.
+std::string file_name_of(int file) {
+  std::string path(limits::name_bytes, '\0');
+  const ssize_t n =
+      ::readlink(fmt::format("/proc/self/fd/{}", file).c_str(), path.data(), path.size());
+  path.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+  path = target::without_deleted(std::move(path));
+  return path.substr(path.rfind('/') + 1);
+}
+
+/// In a worker.
+Result<FileReport> ask_all(const Question& question, FileDescriptor file) {
+  auto subject = TRY(FileSubject::of(std::move(file), question.path, question.file_name));
+  subject->labels.asked_v0 = question.asked_v0;
+  const FileSubject& found = *subject;
+  FileReport report{found.path, found.published,   found.intended, found.program, found.nameless(),
+                    {},         found.elf.problems};
+  for (const auto table : tables())
+    for (const Rule<FileSubject>& rule : table) report.answers.push_back(rule.ask(found));
+  return report;
+}
+
+}  // namespace
+
+std::vector<const Requirement*> file_requirements() {
+  std::vector<const Requirement*> all;
+  for (const auto table : tables())
+    for (const Rule<FileSubject>& rule : table) all.push_back(&rule.requirement);
+  return all;
+}
+
+Result<FileReport> report_on(const FileDescriptor& file, const std::string& path,
+                             std::optional<bool> asked_v0) {
+  auto report = TRY_WHILE(path, worker::Parser::of_this_thread().ask<&ask_all>(
+                                    {path, file_name_of(file.get()), asked_v0}, file.get()));
+  if (report.answers.size() != file_requirements().size())
+    return fail(ErrorCode::failed, path + ": its parser returned an invalid response");
+  report.path = path;
+  return report;
+}
+
+namespace {
+
+Finding finding(const Requirement& rule, std::string subject, Outcome answer) {
   const bool open = answer.verdict == Verdict::fails || answer.verdict == Verdict::undecided;
   if (!open)
     answer.remedy.clear();
@@ -52,7 +133,7 @@ void take_file(const FileReport& file, Profiles profiles, Report& into) {
 
 /// A static program without symbols may publish labels: no reader can know.
 void tell_nameless(const FileReport& file, Report& into) {
-  Answer answer = file.answers.front();
+  Outcome answer = file.answers.front();
   answer.verdict = Verdict::undecided;
   into.findings.push_back(finding(*file_requirements().front(), file.path, std::move(answer)));
 }
@@ -173,19 +254,19 @@ class ProcessCheck {
         one_of_several ? fmt::format(" (of {})", check::name(profile)) : std::string();
     const auto broken = live_.broken.find({&rule, profile});
     if (broken == live_.broken.end()) {
-      Answer answer =
+      Outcome answer =
           holds(fmt::format("{} readings of {} threads{}", count.readings, count.threads, of));
       return add(rule, std::move(answer), std::move(count));
     }
     count.violations = broken->second.violations;
     count.example = broken->second.example;
-    Answer answer = fails(fmt::format(
+    Outcome answer = fails(fmt::format(
         "{} of {} readings, in {} of {} threads{}; the first: {}", count.violations, count.readings,
         broken->second.threads.size(), count.threads, of, count.example));
     add(rule, std::move(answer), std::move(count));
   }
 
-  void add(const ReadingRule& rule, Answer answer, Readings count) {
+  void add(const ReadingRule& rule, Outcome answer, Readings count) {
     into_.findings.push_back(finding(rule.requirement, "", std::move(answer)));
     into_.findings.back().readings = std::move(count);
   }
@@ -220,8 +301,7 @@ Result<Report> check_file(const std::string& path, const Options& options) {
   report.target = path;
   report.files = 1;
   if (options.claimed.has(Profile::otep_4719))
-    report.notes.emplace_back(
-        "a process context exists only in a running process: give its PID");
+    report.notes.emplace_back("a process context exists only in a running process: give its PID");
   Profiles profiles = file.intended.common(options.profiles);
   profiles.add(claimed);
   if (!profiles.empty()) take_file(file, profiles, report);

@@ -1,4 +1,5 @@
-// vitrine check: whether files and processes publish as the documents and the known readers need it.
+// FileReport: what the rules about files say of one, all of them: which are asked for, and told,
+// is for who checks.
 #pragma once
 
 #include <atomic>
@@ -7,11 +8,33 @@
 #include <string>
 #include <vector>
 
+#include "base/file_descriptor.hpp"
 #include "base/redaction.hpp"
 #include "base/result.hpp"
 #include "check/rule.hpp"
 
 namespace vitrine::check {
+
+struct FileReport {
+  std::string path;
+  Profiles published;                 ///< of which there is something that a reader could use
+  Profiles intended;                  ///< those, and of which there are traces
+  bool program = false;               ///< not a library
+  bool nameless = false;              ///< a static program without a symbol
+  std::vector<Outcome> answers;        ///< one a rule of file_requirements()
+  std::vector<std::string> problems;  ///< of its headers
+};
+
+/// All rules about files, in the order of their answers.
+std::vector<const Requirement*> file_requirements();
+
+/// Asks them of an open file, which its user, or a process, calls `path`. `asked_v0`: which version
+/// of custom labels the user asks for. A worker does it. Errors: malformed (no ELF file),
+/// unsupported (no regular file); failed, limit (the file was more than its parser could stand).
+Result<FileReport> report_on(const FileDescriptor& file, const std::string& path,
+                             std::optional<bool> asked_v0);
+
+// vitrine check: whether files and processes publish as the documents and the known readers need it.
 
 /// Counts of readings of threads.
 struct Readings {
@@ -25,7 +48,7 @@ struct Readings {
 struct Finding {
   const Requirement* rule = nullptr;
   std::string subject;  ///< path of a file; empty: the process itself
-  Answer answer;        ///< its remedy is set where the rule does not hold, or is undecided
+  Outcome answer;        ///< its remedy is set where the rule does not hold, or is undecided
   std::optional<Readings> readings;
 
   [[nodiscard]] bool fails() const { return answer.verdict == Verdict::fails; }

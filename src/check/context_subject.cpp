@@ -8,8 +8,8 @@
 #include <ctime>
 
 #include "abi/thread_context.hpp"
-#include "observe/clock.hpp"
-#include "target/mapping_flags.hpp"
+#include "observe/events/event_labels.hpp"
+#include "target/maps.hpp"
 #include "target/proc_file.hpp"
 
 namespace vitrine::check {

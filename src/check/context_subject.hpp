@@ -9,9 +9,9 @@
 
 #include "base/redaction.hpp"
 #include "check/rule.hpp"
-#include "format/context_header.hpp"
+#include "format/process_context.hpp"
 #include "format/thread_schema.hpp"
-#include "observe/context.hpp"
+#include "observe/process/context.hpp"
 #include "target/process.hpp"
 
 namespace vitrine::check {

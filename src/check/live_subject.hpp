@@ -12,8 +12,8 @@
 
 #include "base/notes.hpp"
 #include "check/context_subject.hpp"
-#include "check/rules.hpp"
-#include "observe/labels.hpp"
+#include "check/rule.hpp"
+#include "observe/labels/labels.hpp"
 
 namespace vitrine::check {
 

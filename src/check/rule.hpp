@@ -5,14 +5,21 @@
 // document demands, but without which a known reader fails, is `advised` and names that reader.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
+#include <variant>
 #include <vector>
+
+#include "observe/labels/labels.hpp"
 
 namespace vitrine::check {
 
@@ -99,30 +106,86 @@ enum class Verdict : std::uint8_t {
 };
 std::string_view name(Verdict verdict);  ///< "holds", "fails", "does-not-apply", "undecided"
 
-struct Answer {
+struct Outcome {
   Verdict verdict = Verdict::undecided;
   std::string
       seen;  ///< what there was, as a sentence without a full stop; of no length it is known
   std::string remedy;  ///< where it is not the requirement's
 };
 
-inline Answer holds(std::string seen) {
+inline Outcome holds(std::string seen) {
   return {Verdict::holds, std::move(seen), {}};
 }
-inline Answer fails(std::string seen, std::string remedy = {}) {
+inline Outcome fails(std::string seen, std::string remedy = {}) {
   return {Verdict::fails, std::move(seen), std::move(remedy)};
 }
-inline Answer does_not_apply(std::string why) {
+inline Outcome does_not_apply(std::string why) {
   return {Verdict::does_not_apply, std::move(why), {}};
 }
-inline Answer undecided(std::string why, std::string remedy = {}) {
+inline Outcome undecided(std::string why, std::string remedy = {}) {
   return {Verdict::undecided, std::move(why), std::move(remedy)};
 }
 
 template <class Subject>
 struct Rule {
   Requirement requirement;
-  Answer (*ask)(const Subject& subject);
+  Outcome (*ask)(const Subject& subject);
+};
+
+// The tables of rules, one an area; and all of them as one list.
+
+struct FileSubject;
+struct ContextSubject;
+struct ProcessSubject;
+
+std::span<const Rule<FileSubject>> label_file_rules();
+std::span<const Rule<FileSubject>> thread_context_file_rules();
+std::span<const Rule<FileSubject>> sdt_rules();
+std::span<const Rule<FileSubject>> dof_rules();
+std::span<const Rule<ContextSubject>> process_context_rules();
+std::span<const Rule<ContextSubject>> thread_schema_rules();
+std::span<const Rule<ProcessSubject>> process_rules();
+
+/// What does not hold of a reading: a sentence without a full stop, or a label of the reading.
+using Breach = std::variant<std::string, const format::Label*>;
+
+/// A rule about one reading of one thread: asked of each, and counted.
+struct ReadingRule {
+  Requirement requirement;
+  /// Nullopt: it holds.
+  std::optional<Breach> (*broken)(const observe::ThreadLabels& reading);
+};
+
+std::span<const ReadingRule> live_label_rules();
+std::span<const ReadingRule> live_record_rules();
+
+/// Every rule, in the order in which they are listed.
+std::vector<const Requirement*> all_requirements();
+
+// Counted: a question asked of many things, answered by how many did not hold and the first of them.
+
+class Counted {
+ public:
+  /// `things`: what they are, many: "sites".
+  explicit Counted(const char* things) : things_(things) {}
+
+  void good() { ++all_; }
+  void bad(std::string what) {
+    ++all_;
+    if (bad_++ == 0) first_ = std::move(what);
+  }
+
+  /// Holds when none was bad; does not apply when there was nothing to ask.
+  [[nodiscard]] Outcome answer() const {
+    if (all_ == 0) return does_not_apply(fmt::format("the file has no {}", things_));
+    if (bad_ == 0) return holds(fmt::format("{} {}", all_, things_));
+    return fails(fmt::format("{} of {} {}; the first: {}", bad_, all_, things_, first_));
+  }
+
+ private:
+  const char* things_;
+  std::size_t all_ = 0, bad_ = 0;
+  std::string first_;
 };
 
 }  // namespace vitrine::check

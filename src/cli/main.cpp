@@ -2,10 +2,10 @@
 #include <cstdio>
 #include <exception>
 
-#include "cli/dtrace_spelling.hpp"
-#include "cli/exit_code.hpp"
-#include "cli/run.hpp"
-#include "cli/text.hpp"
+#include "cli/output/text.hpp"
+#include "cli/shell/report.hpp"
+#include "cli/shell/run.hpp"
+#include "cli/usdt/command.hpp"
 
 int main(int argc, char** argv) try {
   if (argc > 0 && vitrine::cli::is_called_dtrace(argv[0]))

@@ -1,16 +1,45 @@
-// Decodes DOF, from any hands (docs/formats/dof.md, "What a reader must check").
+// The counters of observers that our own object step tells of (abi/dof.h,
+// VITRINE_DOF_SECTION_SEMAPHORES).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/limits.hpp"
 #include "dof/dof.hpp"
+#include "dof/sections.hpp"
 
 namespace vitrine::dof {
+
+// A provider of a DOF, with its records (docs/formats/dof.md, "Providers and probes").
+
+/// What reading a provider needs to know of its DOF.
+struct ProviderSource {
+  const Sections& sections;
+  const Relocations& relocations;
+  std::uint8_t version;  ///< of the DOF
+  Budget& budget;
+  Problems& problems;
+};
+
+/// Reads the provider in section `index`; a record that makes no sense is told and left out.
+/// Errors: malformed (nothing of it can be used).
+Result<Provider> read_provider(const ProviderSource& source, std::uint32_t index);
+
+/// The provider's own record. Errors: malformed.
+Result<vitrine_dof_provider> read_provider_record(const Sections& sections, std::uint8_t version,
+                                                  std::uint32_t index);
+
+/// Adds them to their providers. `provider_at`: which of `object.providers` section N became.
+void read_semaphores(const Sections& sections,
+                     const std::map<std::uint32_t, std::size_t>& provider_at, Object& object,
+                     Budget& budget, Problems& problems);
+
+// Decodes DOF, from any hands (docs/formats/dof.md, "What a reader must check").
 
 struct Objects {
   std::vector<Object> objects;      ///< in the section's order

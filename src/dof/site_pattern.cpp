@@ -64,7 +64,7 @@ constexpr SitePattern patterns[] = {
     {aarch64, enabled_register, jump, others, short_nops, 0, 4, {0xc0, 0x03, 0x5f, 0xd6}},
 };
 
-bool stands_at(const SitePattern& pattern, std::span<const std::byte> code, std::size_t site) {
+bool is_at(const SitePattern& pattern, std::span<const std::byte> code, std::size_t site) {
   if (site < pattern.site || site > code.size()) return false;
   const auto at = code.subspan(site - pattern.site);
   return at.size() >= pattern.length &&
@@ -92,7 +92,7 @@ std::optional<SitePattern> pattern_at(std::span<const std::byte> code, std::size
   std::optional<SitePattern> found;
   for (const SitePattern& one : patterns)
     if (one.machine == machine && one.use == use && (!found || one.length > found->length) &&
-        stands_at(one, code, site))
+        is_at(one, code, site))
       found = one;
   return found;
 }

@@ -10,7 +10,7 @@
 
 #include "abi/dof.h"
 #include "base/limits.hpp"
-#include "dof/string_table.hpp"
+#include "dof/header.hpp"
 
 namespace vitrine::dof {
 namespace {

@@ -4,6 +4,10 @@
 // Memory are offsets. Counts are bounded by base/limits.hpp before they are used.
 #pragma once
 
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,9 +16,39 @@
 
 #include "base/memory.hpp"
 #include "base/result.hpp"
-#include "elf/encoding.hpp"
 
 namespace vitrine::elf {
+
+// Encoding: how an ELF file writes its numbers.
+
+/// Reads numbers of a file of any class and byte order. The caller sees to it that the bytes are
+/// there; no alignment is needed.
+struct Encoding {
+  bool wide = true;         ///< ELFCLASS64: addresses of 8 bytes, else 4
+  bool big_endian = false;  ///< ELFDATA2MSB
+
+  [[nodiscard]] std::size_t address_bytes() const { return wide ? 8 : 4; }
+
+  [[nodiscard]] std::uint16_t u16(const std::byte* at) const { return number<std::uint16_t>(at); }
+  [[nodiscard]] std::uint32_t u32(const std::byte* at) const { return number<std::uint32_t>(at); }
+  [[nodiscard]] std::uint64_t u64(const std::byte* at) const { return number<std::uint64_t>(at); }
+  [[nodiscard]] std::uint64_t address(const std::byte* at) const {
+    return wide ? u64(at) : u32(at);
+  }
+
+  bool operator==(const Encoding&) const = default;
+
+ private:
+  template <class T>
+  [[nodiscard]] T number(const std::byte* at) const {
+    T value = 0;
+    std::memcpy(&value, at, sizeof value);
+    if (big_endian == (std::endian::native == std::endian::big)) return value;
+    if constexpr (sizeof value == 2) return __builtin_bswap16(value);
+    if constexpr (sizeof value == 4) return __builtin_bswap32(value);
+    if constexpr (sizeof value == 8) return __builtin_bswap64(value);
+  }
+};
 
 /// A program header (PT_*, PF_*), in one shape for both classes.
 struct Segment {
@@ -65,5 +99,19 @@ Result<File> read_file(Memory& file);
 /// with all of `flags` (PF_*) has them in the file.
 std::optional<std::uint64_t> file_offset(std::span<const Segment> segments, Address address,
                                          std::uint64_t size, std::uint32_t flags);
+
+// The content of a section of a file.
+
+/// What could be read of a section.
+struct SectionBytes {
+  std::vector<std::byte> bytes;
+  std::string problem;  ///< why that is not all of it; empty: it is
+};
+
+/// Reads a section, unpacked if it is compressed (SHF_COMPRESSED, zlib), up to `most` bytes. What a
+/// truncated file still has of it is given, with the problem. Errors: malformed (the file has no
+/// content for it: SHT_NOBITS; broken compression), unsupported (another compression).
+Result<SectionBytes> read_section(Memory& file, const File& elf, const Section& section,
+                                  std::uint64_t most);
 
 }  // namespace vitrine::elf

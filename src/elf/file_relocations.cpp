@@ -10,7 +10,7 @@
 #include <map>
 
 #include "base/limits.hpp"
-#include "elf/section_bytes.hpp"
+#include "elf/file.hpp"
 #include "elf/symbol_table.hpp"
 
 namespace vitrine::elf {

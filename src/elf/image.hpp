@@ -14,6 +14,7 @@
 
 #include "base/memory.hpp"
 #include "base/result.hpp"
+#include "elf/file.hpp"
 
 namespace vitrine::elf {
 
@@ -63,5 +64,79 @@ std::optional<std::string> interpreter(Memory& memory, const Image& image);
 /// A NUL-terminated string of at most `limit` bytes. Errors: malformed (unreadable or
 /// unterminated).
 Result<std::string> read_string(Memory& memory, Address at, std::size_t limit, const char* what);
+
+// LoadedFile: a file's bytes at the addresses at which it would be loaded, before any relocation:
+// what reads modules in memory (image.hpp, dynamic.hpp, symbols.hpp) can read files too.
+
+class LoadedFile final : public Memory {
+ public:
+  /// Both must outlive this.
+  LoadedFile(Memory& file, const File& elf) : file_(file), elf_(elf) {}
+
+  /// What is in memory but not in the file (.bss) is zeros.
+  void read(std::span<ReadRequest> requests) override;
+
+  /// The module it would become, at a bias of 0. Errors: unsupported (not 64-bit little-endian, or
+  /// another machine: the message says which), limit (program headers).
+  [[nodiscard]] Result<Image> image() const;
+
+ private:
+  std::size_t copy(Address address, std::span<std::byte> into);
+
+  Memory& file_;
+  const File& elf_;
+};
+
+// Where linkers put the thread-local block of an executable, as numbers.
+
+/// Offset from the thread pointer of the byte `value` (st_value) in the executable's TLS block. The
+/// block is next to the thread pointer, at the nearest place whose alignment residue is that of
+/// p_vaddr (docs/formats/tls.md, "Executables"): below it (x86)…
+constexpr std::int64_t tls_offset_below(const TlsSegment& tls, std::uint64_t value) {
+  const std::uint64_t mask = tls.alignment - 1;
+  return static_cast<std::int64_t>(value - tls.size - ((0 - tls.vaddr - tls.size) & mask));
+}
+
+/// … or above it and `header` bytes of the C library (aarch64: 16).
+constexpr std::int64_t tls_offset_above(const TlsSegment& tls, std::uint64_t value,
+                                        std::uint64_t header) {
+  const std::uint64_t mask = tls.alignment - 1;
+  return static_cast<std::int64_t>(header + ((tls.vaddr - header) & mask) + value);
+}
+
+// The dynamic section: where a module keeps its symbols and relocations.
+
+/// Part of a module: checked to lie within what it loads.
+struct Table {
+  Address address = 0;     ///< 0: the module has none
+  std::uint64_t size = 0;  ///< bytes; for a table whose length is not told, to the segment's end
+
+  explicit operator bool() const { return address != 0; }
+};
+
+/// Runtime addresses, whether or not the dynamic linker had already added the bias to the entries
+/// (glibc does, musl does not).
+struct Dynamic {
+  Table symbols;      ///< DT_SYMTAB
+  Table strings;      ///< DT_STRTAB, DT_STRSZ
+  Table gnu_hash;     ///< DT_GNU_HASH
+  Table hash;         ///< DT_HASH
+  Table rela;         ///< DT_RELA, DT_RELASZ
+  Table plt_rela;     ///< DT_JMPREL, DT_PLTRELSZ
+  Address debug = 0;  ///< DT_DEBUG: struct r_debug, put there at run time
+};
+
+/// Reads PT_DYNAMIC. Errors: not_found (the module has none: static), malformed. A table outside of
+/// the module counts as absent.
+Result<Dynamic> read_dynamic(Memory& memory, const Image& image);
+
+// The dynamic section of a file: what it tells the dynamic linker, by tag.
+
+/// The first value of `tag` (DT_*); nullopt: the file has none.
+std::optional<std::uint64_t> dynamic_value(Memory& file, const File& elf, std::int64_t tag);
+
+/// Whether the file is a program, not a library: its thread-local block is then at a place that its
+/// linker knew.
+bool is_program(Memory& file, const File& elf);
 
 }  // namespace vitrine::elf

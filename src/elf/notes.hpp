@@ -2,8 +2,10 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 
+#include "base/text.hpp"
 #include "elf/file.hpp"
 #include "elf/image.hpp"
 
@@ -42,5 +44,12 @@ std::vector<std::byte> build_id(std::span<const std::byte> notes, const Encoding
 
 /// The same of a file, from its sections or, where it has none, its segments.
 std::vector<std::byte> build_id(Memory& file, const File& elf);
+
+// Build ids as text.
+
+/// The GNU build id of a file in lower-case hex; empty when it has none.
+inline std::string hex_build_id(Memory& file, const File& elf) {
+  return hex_text(build_id(file, elf));
+}
 
 }  // namespace vitrine::elf

@@ -4,7 +4,6 @@
 #include "base/pack.hpp"
 #include "elf/file.hpp"
 #include "elf/file_relocations.hpp"
-#include "elf/functions.hpp"
 #include "elf/image.hpp"
 #include "elf/symbols.hpp"
 

@@ -1,11 +1,21 @@
-// Dynamic relocations of a module.
+// The relocations through which a module reaches a thread-local variable: they tell its access model
+// (docs/formats/tls.md, "Access models").
 #pragma once
 
+#include <map>
+#include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 
-#include "elf/dynamic.hpp"
+#include "base/limits.hpp"
+#include "elf/image.hpp"
+#include "elf/symbol_table.hpp"
+#include "elf/symbols.hpp"
 
 namespace vitrine::elf {
+
+// Dynamic relocations of a module.
 
 struct Relocation {
   Address where = 0;         ///< runtime address of the words it fills
@@ -22,5 +32,51 @@ struct Relocation {
 Result<std::vector<Relocation>> find_relocations(Memory& memory, const Image& image,
                                                  const Dynamic& dynamic,
                                                  std::span<const std::uint32_t> types);
+
+/// R_* of one machine, in the order in which readers ask them.
+struct TlsRelocationTypes {
+  std::uint32_t descriptor;  ///< TLSDESC
+  std::uint32_t module_id;   ///< GD; the word behind it has the offset
+  std::uint32_t tp_offset;   ///< IE
+};
+
+/// `machine`: EM_X86_64 or EM_AARCH64.
+TlsRelocationTypes tls_relocation_types(std::uint16_t machine);
+
+/// Those of them that lead to the variable `symbol`, which the module itself defines. Errors: as
+/// find_relocations.
+Result<std::vector<Relocation>> tls_relocations(Memory& memory, const Image& image,
+                                                const Dynamic& dynamic,
+                                                const TlsRelocationTypes& types,
+                                                const Symbol& symbol);
+
+// The global offset table of a file: the words in which run-time addresses of symbols are put.
+
+/// Words as the file tells of them, by its dynamic relocations and by what is in the words already.
+/// For x86-64, i386, aarch64 and arm; of other machines nothing is found.
+class GlobalOffsetTable {
+ public:
+  /// What is malformed or beyond limits::relocations counts as absent.
+  GlobalOffsetTable(Memory& file, const File& elf);
+
+  /// The word that the dynamic linker fills with the address of `name`, wherever that is defined.
+  [[nodiscard]] std::optional<Address> slot_of(std::string_view name) const;
+
+  /// The word that has the run-time address of `address`, of this file.
+  [[nodiscard]] std::optional<Address> slot_of(Address address) const;
+
+ private:
+  void read_relocations(Memory& file, const File& elf, const Section& section,
+                        const SymbolTable* symbols);
+  void read_words(Memory& file, const File& elf, const Section& section);
+
+  /// Up to `left_` entries: sections of a file may all claim the same bytes.
+  [[nodiscard]] std::vector<std::byte> take(Memory& file, const File& elf, const Section& section,
+                                            std::size_t entry);
+
+  std::size_t left_ = limits::relocations;
+  std::map<std::string, Address, std::less<>> by_name_;
+  std::map<Address, Address> by_address_;
+};
 
 }  // namespace vitrine::elf

@@ -1,11 +1,19 @@
 #include "elf/symbols.hpp"
 
+#include <elf.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <numeric>
+#include <unordered_map>
 
 #include "base/limits.hpp"
+#include "base/memory.hpp"
+#include "elf/file.hpp"
+#include "elf/image.hpp"
+#include "elf/symbol_table.hpp"
 
 namespace vitrine::elf {
 namespace {
@@ -183,6 +191,163 @@ bool has_name(Memory& memory, const Dynamic& dynamic, std::uint32_t index, std::
   if (offset + sizeof(Elf64_Sym) > dynamic.symbols.size) return false;
   const auto raw = memory.read_value<Elf64_Sym>(dynamic.symbols.address + offset, "a symbol");
   return raw && string_is(memory, dynamic.strings, raw->st_name, name);
+}
+
+namespace {
+
+constexpr std::size_t chunk_bytes = 256 * 1024;
+constexpr std::size_t occurrences_max = 4096;  // a linker writes each name once
+
+// Where in the string table each of `names` occurs: st_name → index in `names`. A name may also be
+// the tail of a longer one.
+Result<std::map<std::uint64_t, std::size_t>> find_strings(Memory& file, const Section& strings,
+                                                          std::span<const std::string_view> names) {
+  if (strings.size > limits::symbol_name_table)
+    return fail(ErrorCode::limit, fmt::format("{} bytes of symbol names", strings.size));
+  std::size_t overlap = 0;
+  for (const std::string_view name : names) overlap = std::max(overlap, name.size());
+  std::map<std::uint64_t, std::size_t> found;
+  std::string chunk(chunk_bytes + overlap, '\0');
+  for (std::uint64_t first = 0; first < strings.size; first += chunk_bytes) {
+    const std::size_t size =
+        static_cast<std::size_t>(std::min<std::uint64_t>(chunk.size(), strings.size - first));
+    const auto bytes = std::span(chunk).first(size);
+    TRY(file.read_exact(strings.offset + first, std::as_writable_bytes(bytes), ".strtab"));
+    const std::string_view text(bytes.data(), bytes.size());
+    for (std::size_t i = 0; i < names.size(); ++i)
+      for (auto at = text.find(names[i]); at != std::string_view::npos;
+           at = text.find(names[i], at + 1))
+        if (at + names[i].size() < text.size() && text[at + names[i].size()] == '\0' &&
+            found.size() < occurrences_max)
+          found[first + at] = i;
+  }
+  return found;
+}
+
+}  // namespace
+
+Result<std::vector<std::optional<Symbol>>> find_file_symbols(
+    Memory& file, std::span<const std::string_view> names) {
+  TRY(read_header(file, 0));
+  const auto elf = TRY(read_file(file));
+  const auto& sections = elf.sections;
+  const auto table = std::find_if(sections.begin(), sections.end(), [](const Section& section) {
+    return section.type == SHT_SYMTAB;
+  });
+  if (table == sections.end()) {
+    if (sections.empty() && !elf.problems.empty())
+      return fail(ErrorCode::malformed, elf.problems.front());
+    return fail(ErrorCode::not_found, "the file has no .symtab");
+  }
+  if (table->link >= sections.size())
+    return fail(ErrorCode::malformed, fmt::format(".symtab links to section {}", table->link));
+  const auto strings = TRY(find_strings(file, sections[table->link], names));
+
+  const std::uint64_t count = table->size / symbol_bytes(elf.encoding);
+  if (count > limits::symbols) return fail(ErrorCode::limit, fmt::format("{} symbols", count));
+  std::vector<std::optional<Symbol>> found(names.size());
+  if (strings.empty()) return found;
+  TRY(visit_symbols(file, elf, *table, count, [&](std::size_t index, const TableSymbol& one) {
+    const auto name = strings.find(one.name);
+    if (name == strings.end() || one.section == SHN_UNDEF) return;
+    auto& slot = found[name->second];
+    if (!slot || slot->binding == STB_LOCAL)
+      slot = Symbol{static_cast<std::uint32_t>(index),
+                    one.value,
+                    one.size,
+                    one.type,
+                    one.binding,
+                    one.section,
+                    one.visibility};
+  }));
+  return found;
+}
+
+namespace {
+
+constexpr std::size_t name_windows = 4096;  // 4 MiB
+/// Functions that all lie around all addresses would make this quadratic: no honest file has more
+/// than a few around one.
+constexpr std::size_t candidates_per_address = 64;
+
+struct Function {
+  std::uint32_t name = 0;
+  Address address = 0;
+  std::uint64_t size = 0;
+  bool is_function = false;
+};
+
+/// The innermost function found so far of each address, which are ascending.
+class Search {
+ public:
+  explicit Search(std::vector<Address> addresses)
+      : addresses_(std::move(addresses)), found_(addresses_.size()) {}
+
+  void offer(const Function& function) {
+    const auto first = std::lower_bound(addresses_.begin(), addresses_.end(), function.address);
+    for (auto at = first; at != addresses_.end() && *at - function.address < function.size; ++at) {
+      if (steps_ == candidates_per_address * addresses_.size()) return;
+      ++steps_;
+      Function& best = found_[static_cast<std::size_t>(at - addresses_.begin())];
+      if (!best.is_function || function.address > best.address) best = function;
+    }
+  }
+
+  [[nodiscard]] const std::vector<Function>& found() const { return found_; }
+
+ private:
+  std::vector<Address> addresses_;
+  std::vector<Function> found_;
+  std::size_t steps_ = 0;
+};
+
+const Section* symbol_table(const File& elf) {
+  for (const auto type : {std::uint32_t{SHT_SYMTAB}, std::uint32_t{SHT_DYNSYM}})
+    for (const Section& section : elf.sections)
+      if (section.type == type && section.link < elf.sections.size()) return &section;
+  return nullptr;
+}
+
+void search_table(Memory& file, const File& elf, const Section& table, Search& search) {
+  const std::uint64_t thumb = elf.machine == EM_ARM ? 1 : 0;
+  // What cannot be read is absent.
+  static_cast<void>(visit_symbols(
+      file, elf, table, limits::file_symbols, [&](std::size_t, const TableSymbol& symbol) {
+        if (is_function(symbol))
+          search.offer({symbol.name, symbol.value & ~thumb, symbol.size, true});
+      }));
+}
+
+}  // namespace
+
+std::vector<NamedFunction> functions_around(Memory& file, const File& elf,
+                                            std::span<const Address> addresses) {
+  std::vector<NamedFunction> names(addresses.size());
+  const Section* table = symbol_table(elf);
+  if (table == nullptr || addresses.empty()) return names;
+  std::vector<std::size_t> order(addresses.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return addresses[a] < addresses[b]; });
+  std::vector<Address> sorted(addresses.begin(), addresses.end());
+  std::sort(sorted.begin(), sorted.end());
+  Search search(std::move(sorted));
+  search_table(file, elf, *table, search);
+
+  const Section& strings = elf.sections[table->link];
+  WindowMemory windows(file, name_windows);  // names of neighbours are neighbours
+  std::unordered_map<std::uint32_t, std::string> known;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const Function& function = search.found()[i];
+    if (!function.is_function || function.name >= strings.size) continue;
+    const auto [name, is_new] = known.emplace(function.name, std::string());
+    if (is_new)
+      name->second = read_string(windows, strings.offset + function.name, limits::name_bytes,
+                                 "a symbol's name")
+                         .value_or(std::string());
+    names[order[i]] = {name->second, function.address};
+  }
+  return names;
 }
 
 }  // namespace vitrine::elf

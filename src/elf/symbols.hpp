@@ -2,9 +2,12 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
-#include "elf/dynamic.hpp"
+#include "elf/file.hpp"
+#include "elf/image.hpp"
 
 namespace vitrine::elf {
 
@@ -36,5 +39,26 @@ Result<std::optional<Symbol>> find_symbol(Memory& memory, const Dynamic& dynamic
 
 /// Whether the symbol at `index` (defined or not) has this name.
 bool has_name(Memory& memory, const Dynamic& dynamic, std::uint32_t index, std::string_view name);
+
+// .symtab of an ELF file: all a static executable has, when it exports nothing.
+
+/// The definitions a file has under `names`, in their order, global before local ones. `file` is
+/// the file's bytes, from address 0. Errors: as read_header; not_found (stripped: no .symtab);
+/// malformed; limit (more than limits::symbols, or names beyond limits::symbol_name_table).
+Result<std::vector<std::optional<Symbol>>> find_file_symbols(
+    Memory& file, std::span<const std::string_view> names);
+
+// Which function an address of a file is in, by its symbol tables.
+
+struct NamedFunction {
+  std::string name;   ///< as the table spells it; empty: none
+  Address start = 0;  ///< in the file's own address space
+};
+
+/// For each address, the innermost function symbol around it; one without a name: none. One
+/// pass over .symtab, or .dynsym where there is none, for all of them. What is malformed or beyond
+/// limits counts as absent.
+std::vector<NamedFunction> functions_around(Memory& file, const File& elf,
+                                            std::span<const Address> addresses);
 
 }  // namespace vitrine::elf

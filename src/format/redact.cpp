@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/hex.hpp"
+#include "base/text.hpp"
 
 namespace vitrine::format {
 namespace {

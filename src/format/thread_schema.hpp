@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "format/key_map.hpp"
+#include "format/decode.hpp"
 #include "format/label_set.hpp"
 #include "format/process_context.hpp"
 

@@ -20,7 +20,7 @@
 #include "bpf/sampler.hpp"
 #include "bpf/thread_iterator.hpp"
 #include "target/maps.hpp"
-#include "target/permission.hpp"
+#include "target/proc_file.hpp"
 #include "target/process.hpp"
 #include "target/stopped_threads.hpp"
 

@@ -16,9 +16,9 @@
 
 #include "format/redact.hpp"
 #include "format/thread_schema.hpp"
-#include "observe/context.hpp"
-#include "observe/definitions.hpp"
-#include "observe/probes.hpp"
+#include "observe/labels/definitions.hpp"
+#include "observe/probes/probes.hpp"
+#include "observe/process/context.hpp"
 #include "target/proc_file.hpp"
 #include "target/process.hpp"
 #include "target/threads.hpp"

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -10,10 +11,20 @@
 #include <vector>
 
 #include "base/memory.hpp"
+#include "base/redaction.hpp"
 #include "probe/operand.h"
 #include "probe/probe.hpp"
 
 namespace vitrine::probe {
+
+// Floating-point formats that this machine's compiler may not know: half, x87, binary128.
+
+/// The number in 2, 4, 8, 10 (x87) or 16 (binary128) little-endian bytes, rounded to a double.
+/// Other sizes are not numbers: 0.
+double double_of_bytes(std::span<const std::byte> bytes);
+
+/// The bits of the half-precision number nearest to `value`.
+std::uint16_t half_of_double(double value);
 
 /// Registers by their number in operand.h.
 struct Registers {
@@ -56,5 +67,11 @@ Result<std::vector<std::byte>> evaluate(const vitrine_operand& operand, const Re
 /// enumerator. Strings are not followed here. 10-byte and 16-byte floats are converted to double.
 Value make_value(const vitrine_operand& operand, std::span<const std::byte> bytes,
                  const ArgumentType* type);
+
+// Values of fired arguments that are not to be shown.
+
+/// What stands for `value`: for text and bytes by what they hold, for all else by how it is written.
+/// What could not be read stays as it is.
+Value redacted(const Value& value, const Redaction& redaction);
 
 }  // namespace vitrine::probe

@@ -6,9 +6,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "elf/dynamic_section.hpp"
-#include "elf/tls_layout.hpp"
-#include "probe/grammar/expression.hpp"
+#include "elf/image.hpp"
+#include "probe/expression.hpp"
 
 namespace vitrine::probe {
 namespace {

@@ -5,8 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "elf/global_offset_table.hpp"
-#include "elf/source_files.hpp"
+#include "elf/relocations.hpp"
 #include "elf/symbol_table.hpp"
 #include "probe/argument.hpp"
 

@@ -4,7 +4,7 @@
 #include "dof/packed.hpp"
 #include "elf/packed.hpp"
 #include "probe/argument.hpp"
-#include "probe/dof_file.hpp"
+#include "probe/dof_probes.hpp"
 #include "probe/probe.hpp"
 
 namespace vitrine::probe {

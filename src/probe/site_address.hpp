@@ -8,8 +8,8 @@
 #include <span>
 
 #include "elf/file.hpp"
+#include "probe/notes.hpp"
 #include "probe/probe.hpp"
-#include "probe/stapsdt_note.hpp"
 
 namespace vitrine::probe {
 

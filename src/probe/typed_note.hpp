@@ -11,10 +11,9 @@
 #include <vector>
 
 #include "base/memory.hpp"
-#include "elf/encoding.hpp"
-#include "probe/note_reader.hpp"
+#include "elf/file.hpp"
+#include "probe/notes.hpp"
 #include "probe/probe.hpp"
-#include "probe/stapsdt_note.hpp"
 
 namespace vitrine::probe {
 

@@ -19,15 +19,15 @@
 //             time_us is since the sample before (the first: since start)
 //
 // Tables are columns: {a: […], b: […]} of one length. -1 is no entry. Numbers stay below 2^53.
+#include "profile/html.hpp"
+
 #include <algorithm>
 #include <numeric>
 #include <unordered_map>
 
-#include "base/hex.hpp"
+#include "base/text.hpp"
 #include "profile/encode.hpp"
 #include "profile/page.hpp"
-#include "profile/page_json.hpp"
-#include "profile/shared.hpp"
 
 namespace vitrine::profile {
 namespace {

@@ -12,10 +12,9 @@
 
 #include <algorithm>
 
-#include "base/hex.hpp"
 #include "base/memory.hpp"
+#include "base/text.hpp"
 #include "profile/encode.hpp"
-#include "profile/shared.hpp"
 
 namespace vitrine::profile {
 namespace {

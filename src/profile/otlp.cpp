@@ -10,6 +10,8 @@
 //   duplicates, whatever the tables of the profile hold.
 // - The frame that marks a stack that is not whole is of the type that OpenTelemetry's profiler uses
 //   for its own, "abort-marker".
+#include "profile/otlp.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <limits>
@@ -20,11 +22,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "base/flat_index.hpp"
+#include "base/batch_memory.hpp"
 #include "base/interner.hpp"
 #include "profile/encode.hpp"
-#include "profile/otlp_fields.hpp"
-#include "profile/shared.hpp"
 
 namespace vitrine::profile {
 namespace {

@@ -10,10 +10,9 @@
 #include <unordered_map>
 
 #include "base/gzip.hpp"
-#include "base/hex.hpp"
 #include "base/interner.hpp"
+#include "base/text.hpp"
 #include "profile/encode.hpp"
-#include "profile/shared.hpp"
 
 namespace vitrine::profile {
 namespace {

@@ -7,7 +7,6 @@
 
 #include "base/json.hpp"
 #include "profile/encode.hpp"
-#include "profile/shared.hpp"
 
 namespace vitrine::profile {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "publish/bytes.hpp"
-#include "publish/context_status.hpp"
+#include "publish/context_environment.hpp"
 
 namespace vitrine::context {
 namespace {

@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "publish/context_status.hpp"
+#include "publish/context_environment.hpp"
 
 namespace vitrine::context {
 namespace {

@@ -2,13 +2,40 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <utility>
 
 #include "abi/thread_context.hpp"
-#include "publish/at_fork.hpp"
 #include "publish/bytes.hpp"
-#include "publish/context_status.hpp"
-#include "publish/lock.hpp"
+#include "publish/context_environment.hpp"
+#include "publish/local_atomic.hpp"
+#include "publish/thread.hpp"
+#include "vitrine/context.hpp"
+
+namespace vitrine::publish {
+namespace {
+
+std::atomic<void (*)() noexcept> to_retry{nullptr};
+
+}  // namespace
+
+std::optional<std::uint8_t> otel_key_index(std::string_view name, bool* later) noexcept {
+  using Answer = context::Publisher::KeyIndex;
+  const Answer got = context::Publisher::instance().key_index(name);
+  if (later != nullptr) *later = got.answer == Answer::not_now;
+  if (got.answer != Answer::assigned) return std::nullopt;
+  return got.index;
+}
+
+void retry_keys_by(void (*retry)() noexcept) noexcept {
+  to_retry.store(retry, std::memory_order_release);
+}
+
+void retry_keys() noexcept {
+  if (const auto retry = to_retry.load(std::memory_order_acquire)) retry();
+}
+
+}  // namespace vitrine::publish
 
 namespace vitrine::context {
 namespace {
@@ -192,4 +219,28 @@ void Publisher::after_fork_in_child() noexcept {
   pthread_mutex_unlock(&publisher.mutex_);
 }
 
+inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
+namespace {
+
+/// The context is on display: so may be keys that could not be before.
+Status then_keys(const Status& status) noexcept {
+  if (status) publish::retry_keys();
+  return status;
+}
+
+}  // namespace
+
+Status publish(std::vector<Attribute> resource, Options options) noexcept {
+  return then_keys(Publisher::instance().publish(resource, options));
+}
+
+Status update(std::vector<Attribute> resource) noexcept {
+  return then_keys(Publisher::instance().update(resource));
+}
+
+void drop() noexcept {
+  Publisher::instance().drop();
+}
+
+}  // namespace VITRINE_DETAIL_ABI_NAMESPACE
 }  // namespace vitrine::context

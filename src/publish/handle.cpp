@@ -6,7 +6,7 @@
 #include <new>
 
 #include "publish/handle_record.hpp"
-#include "publish/sanitizer.hpp"
+#include "publish/local_atomic.hpp"
 
 namespace vitrine::publish {
 namespace {

@@ -7,9 +7,9 @@
 #include <new>
 
 #if VITRINE_PUBLISH_OTEL
-#include "publish/key_map.hpp"
+#include "publish/context_publisher.hpp"
 #endif
-#include "publish/lock.hpp"
+#include "publish/local_atomic.hpp"
 #include "publish/thread.hpp"
 
 namespace vitrine::publish {

@@ -2,6 +2,8 @@
 // instruction without the lock prefix (20 times cheaper).
 #pragma once
 
+#include <pthread.h>
+
 #include <atomic>
 #include <cstdint>
 #include <vitrine/detail/memo.hpp>
@@ -102,6 +104,46 @@ inline void full_fence() noexcept {
   __asm__ volatile("dmb ish" ::: "memory");
 #else
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+}
+
+// Lock: holds a mutex until its scope ends. (std::mutex reports errors by exceptions.)
+
+class Lock {
+ public:
+  explicit Lock(pthread_mutex_t& mutex) noexcept : mutex_(mutex) { pthread_mutex_lock(&mutex_); }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+  ~Lock() { pthread_mutex_unlock(&mutex_); }
+
+ private:
+  pthread_mutex_t& mutex_;
+};
+
+}  // namespace vitrine::publish
+
+// What ThreadSanitizer cannot see: an instruction of our own that publishes memory.
+
+#if defined(__SANITIZE_THREAD__)
+#define VITRINE_DETAIL_THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define VITRINE_DETAIL_THREAD_SANITIZER 1
+#endif
+#endif
+
+#if VITRINE_DETAIL_THREAD_SANITIZER
+#include <sanitizer/tsan_interface.h>
+#endif
+
+namespace vitrine::publish {
+
+/// What was stored before is there for whoever loads `*address` with acquire order.
+inline void sanitizer_release(void* address) noexcept {
+#if VITRINE_DETAIL_THREAD_SANITIZER
+  __tsan_release(address);
+#else
+  (void)address;
 #endif
 }
 

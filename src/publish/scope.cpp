@@ -1,7 +1,7 @@
 // Scope: what happens when one opens and ends. The way that nearly all take is kept free of calls.
 #include <vitrine/labels.hpp>
 
-#include "publish/append.hpp"
+#include "publish/block_layout.hpp"
 #include "publish/in_force.hpp"
 #include "publish/memo.hpp"
 #include "publish/thread.hpp"

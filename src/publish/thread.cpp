@@ -4,7 +4,6 @@
 
 #include <atomic>
 
-#include "publish/at_fork.hpp"
 #include "publish/in_force.hpp"
 #include "publish/kept.hpp"
 #include "publish/keys.hpp"

@@ -1,12 +1,16 @@
+// Conditions at a site, in user space.
+
 #include "query/expression.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "base/limits.hpp"
+#include "base/text.hpp"
 #include "query/lexer.hpp"
-#include "query/parse_subject.hpp"
+#include "query/show.hpp"
 
 namespace vitrine::query {
 namespace {
@@ -164,6 +168,320 @@ Result<Expression> Expression::parse(std::string_view text) {
   auto lexer = TRY(Lexer::open(expression.text_));
   expression.steps_ = TRY(Parser(std::move(lexer)).parse());
   return expression;
+}
+
+namespace {
+
+using probe::ValueKind;
+
+// ---- Binding ----
+
+/// What the names of a step mean at one site.
+class Binder {
+ public:
+  Binder(const Arguments& site, std::vector<Capture>& captures,
+         std::vector<std::string>& complaints)
+      : site_(site), captures_(captures), complaints_(complaints) {}
+
+  Condition::BoundStep bind(const Step& step, std::string_view text) {
+    Condition::BoundStep bound;
+    bound.kind = step.kind;
+    bound.comparison = step.comparison;
+    bound.text = text;
+    Term left = step.left;
+    Term right = step.right;
+    if (step.kind == Step::Kind::compare) {
+      take_word_as_text(left, right);
+      fit(left, right, step.comparison, bound.text);
+      fit(right, left, step.comparison, bound.text);
+      bound.right = bind(right, bound.text);
+    }
+    if (step.kind == Step::Kind::compare || step.kind == Step::Kind::present)
+      bound.left = bind(left, bound.text);
+    return bound;
+  }
+
+ private:
+  /// `tenant == acme`: a bare word on the right that is no argument here is text. So are the names
+  /// of enumerators, which go first.
+  void take_word_as_text(const Term& left, Term& right) const {
+    const auto* subject = std::get_if<Subject>(&left);
+    const auto* word = std::get_if<Subject>(&right);
+    if (subject == nullptr || word == nullptr || word->kind != Subject::Kind::word ||
+        word->form != Form::natural)
+      return;
+    if (argument_named(site_, word->name) && enumerator(*subject, word->name) == nullptr) return;
+    right = Literal(std::string(word->name));
+  }
+
+  const probe::ArgumentType* type(const Subject& subject) const {
+    const auto argument = argument_of(subject, site_);
+    return argument ? type_of(site_, *argument) : nullptr;
+  }
+
+  const probe::Enumerator* enumerator(const Subject& subject, std::string_view name) const {
+    const probe::ArgumentType* known = type(subject);
+    if (known == nullptr || known->kind != ValueKind::enumeration) return nullptr;
+    const auto found = std::find_if(known->enumerators.begin(), known->enumerators.end(),
+                                    [&](const probe::Enumerator& e) { return e.name == name; });
+    return found == known->enumerators.end() ? nullptr : &*found;
+  }
+
+  /// Makes an argument and the text that it is compared with fit each other.
+  void fit(Term& term, Term& other, Comparison comparison, const std::string& step) {
+    auto* subject = std::get_if<Subject>(&term);
+    auto* literal = std::get_if<Literal>(&other);
+    if (subject == nullptr || literal == nullptr || !argument_of(*subject, site_)) return;
+    auto* text = std::get_if<std::string>(literal);
+    if (text == nullptr || subject->form != Form::natural) return;
+    const probe::ArgumentType* known = type(*subject);
+    const ValueKind kind = known == nullptr ? ValueKind::pointer : known->kind;
+    const bool is_glob = comparison == Comparison::like || comparison == Comparison::unlike;
+    switch (kind) {
+      case ValueKind::pointer:
+        subject->form = Form::text;
+        return;
+      case ValueKind::enumeration:
+        if (is_glob) return;
+        if (const auto* known_name = enumerator(*subject, *text)) {
+          other = Literal(Number(known_name->value));
+          return;
+        }
+        break;
+      case ValueKind::integer:
+      case ValueKind::floating:
+      case ValueKind::boolean:
+        break;
+      default:
+        return;  // text and bytes are what they are
+    }
+    if (const auto number = parse_number(*text); number && !is_glob) {
+      other = Literal(*number);
+      return;
+    }
+    complain_of_text(*known, *text, step);
+  }
+
+  void complain_of_text(const probe::ArgumentType& known, const std::string& text,
+                        const std::string& step) {
+    if (known.kind != ValueKind::enumeration) {
+      complaints_.push_back(fmt::format("`{}` is never true: the argument is a number ({})", step,
+                                        known.type.empty() ? "not text" : known.type));
+      return;
+    }
+    constexpr std::size_t most = 8;
+    std::string names;
+    for (std::size_t i = 0; i < std::min(most, known.enumerators.size()); ++i)
+      names += (i == 0 ? "" : ", ") + known.enumerators[i].name;
+    if (known.enumerators.size() > most) names += ", …";
+    complaints_.push_back(
+        fmt::format("`{}` is never true: {} is not one of its names ({})", step, text, names));
+  }
+
+  Condition::BoundTerm bind(const Term& term, const std::string& step) {
+    if (const auto* literal = std::get_if<Literal>(&term)) return *literal;
+    const auto& subject = std::get<Subject>(term);
+    Bound bound = query::bind(subject, site_, captures_);
+    if (bound.kind == Bound::Kind::nothing) complain_of_absence(subject, step);
+    return bound;
+  }
+
+  void complain_of_absence(const Subject& subject, const std::string& step) {
+    if (subject.kind == Subject::Kind::argument) {
+      complaints_.push_back(
+          fmt::format("`{}` is never true: the probe has {} argument{}, and arg0 is the first",
+                      step, site_.operands.size(), site_.operands.size() == 1 ? "" : "s"));
+      return;
+    }
+    std::string names;
+    for (const probe::ArgumentType& known : site_.types)
+      if (!known.name.empty()) names += (names.empty() ? "" : ", ") + known.name;
+    complaints_.push_back(fmt::format("`{}` is never true: no argument has the name {} ({})", step,
+                                      subject.name,
+                                      names.empty() ? "their names are unknown" : names));
+  }
+
+  const Arguments& site_;
+  std::vector<Capture>& captures_;
+  std::vector<std::string>& complaints_;
+};
+
+// ---- Asking ----
+
+/// A term at one fire. Points into the fire and the condition.
+struct Seen {
+  std::optional<Number> number;
+  std::optional<std::string_view> text;
+  bool cut = false;  ///< the text goes on
+};
+
+struct ValueToSeen {
+  Seen operator()(std::int64_t number) const { return {.number = number, .text = {}}; }
+  Seen operator()(std::uint64_t number) const { return {.number = number, .text = {}}; }
+  Seen operator()(double number) const { return {.number = number, .text = {}}; }
+  Seen operator()(bool truth) const { return {.number = std::int64_t{truth}, .text = {}}; }
+  Seen operator()(const probe::PointerValue& pointer) const {
+    return {.number = pointer.address, .text = {}};
+  }
+  Seen operator()(const probe::EnumeratorValue& enumerator) const {
+    Seen seen{.number = enumerator.value, .text = {}};
+    if (!enumerator.name.empty()) seen.text = enumerator.name;
+    return seen;
+  }
+  Seen operator()(const probe::StringValue& string) const {
+    return {.number = {}, .text = string.text, .cut = string.truncated};
+  }
+  Seen operator()(const probe::BytesValue& bytes) const {
+    const auto* first = reinterpret_cast<const char*>(bytes.bytes.data());
+    return {
+        .number = {}, .text = std::string_view(first, bytes.bytes.size()), .cut = bytes.truncated};
+  }
+  Seen operator()(const probe::ValueError&) const { return {}; }
+};
+
+Seen seen_text(std::string_view text) {
+  return {.number = {}, .text = text};
+}
+Seen seen_number(std::int64_t number) {
+  return {.number = number, .text = {}};
+}
+Seen seen_id(std::string_view hex) {
+  return hex.empty() ? Seen{} : seen_text(hex);
+}
+
+Seen see(const Bound& subject, const Fire& fire) {
+  switch (subject.kind) {
+    case Bound::Kind::nothing:
+      return {};
+    case Bound::Kind::capture:
+      if (subject.slot >= fire.values.size()) return {};
+      return std::visit(ValueToSeen{}, fire.values[subject.slot]);
+    case Bound::Kind::label: {
+      const auto value = fire.labels == nullptr ? std::nullopt : fire.labels->value(subject.key);
+      return value ? seen_text(*value) : Seen{};
+    }
+    case Bound::Kind::pid:
+      return seen_number(fire.pid);
+    case Bound::Kind::tid:
+      return seen_number(fire.tid);
+    case Bound::Kind::cpu:
+      return seen_number(fire.cpu);
+    case Bound::Kind::comm:
+      return seen_text(fire.comm);
+    case Bound::Kind::probe:
+      return seen_text(fire.probe);
+    case Bound::Kind::trace_id:
+      return seen_id(fire.trace_id);
+    case Bound::Kind::span_id:
+      return seen_id(fire.span_id);
+  }
+  return {};
+}
+
+Seen see(const Condition::BoundTerm& term, const Fire& fire) {
+  if (const auto* subject = std::get_if<Bound>(&term)) return see(*subject, fire);
+  const auto& literal = std::get<Literal>(term);
+  if (const auto* number = std::get_if<Number>(&literal)) return {.number = *number, .text = {}};
+  return seen_text(std::get<std::string>(literal));
+}
+
+bool holds(Comparison comparison, std::partial_ordering order) {
+  switch (comparison) {
+    case Comparison::eq:
+      return order == 0;
+    case Comparison::ne:
+      return order != 0;
+    case Comparison::lt:
+      return order < 0;
+    case Comparison::le:
+      return order <= 0;
+    case Comparison::gt:
+      return order > 0;
+    case Comparison::ge:
+      return order >= 0;
+    default:
+      return false;
+  }
+}
+
+/// As bytes; of two that agree as far as they are known, the one that goes on is the greater.
+std::partial_ordering order_of_texts(const Seen& left, const Seen& right) {
+  const int order = left.text->compare(*right.text);
+  if (order != 0) return order < 0 ? std::partial_ordering::less : std::partial_ordering::greater;
+  if (left.cut != right.cut)
+    return right.cut ? std::partial_ordering::less : std::partial_ordering::greater;
+  return left.cut ? std::partial_ordering::unordered : std::partial_ordering::equivalent;
+}
+
+bool compares(const Seen& left, Comparison comparison, const Seen& right) {
+  if (comparison == Comparison::like || comparison == Comparison::unlike) {
+    if (!left.text || !right.text) return false;
+    return glob_matches(*right.text, *left.text) == (comparison == Comparison::like);
+  }
+  if (!left.number && left.text && !right.number && right.text)
+    return holds(comparison, order_of_texts(left, right));
+  // Text beside a number is the number that it reads as, if it does.
+  const auto number = [](const Seen& seen) {
+    if (seen.number || !seen.text || seen.cut) return seen.number;
+    return parse_number(*seen.text);
+  };
+  const auto left_number = number(left);
+  const auto right_number = number(right);
+  if (!left_number || !right_number) return false;
+  return holds(comparison, compare(*left_number, *right_number));
+}
+
+bool present(const Seen& seen) {
+  if (seen.number) return compare(*seen.number, std::int64_t{0}) != 0;
+  return seen.text.has_value();
+}
+
+}  // namespace
+
+Condition bind(const Expression& expression, const Arguments& site,
+               std::vector<Capture>& captures) {
+  Condition condition;
+  Binder binder(site, captures, condition.complaints_);
+  const std::string_view text = expression.text();
+  for (const Step& step : expression.steps())
+    condition.steps_.push_back(
+        binder.bind(step, text.substr(step.at, std::max(step.end, step.at) - step.at)));
+  return condition;
+}
+
+bool Condition::holds(const Fire& fire) const {
+  std::array<bool, limits::query_steps> stack{};
+  std::size_t depth = 0;  // the parser pushes before it pops, and at most query_steps
+  for (const BoundStep& step : steps_) {
+    switch (step.kind) {
+      case Step::Kind::compare:
+        stack[depth++] = compares(see(step.left, fire), step.comparison, see(step.right, fire));
+        break;
+      case Step::Kind::present:
+        stack[depth++] = present(see(step.left, fire));
+        break;
+      case Step::Kind::both:
+        --depth;
+        stack[depth - 1] = stack[depth - 1] && stack[depth];
+        break;
+      case Step::Kind::either:
+        --depth;
+        stack[depth - 1] = stack[depth - 1] || stack[depth];
+        break;
+      case Step::Kind::negate:
+        stack[depth - 1] = !stack[depth - 1];
+        break;
+    }
+  }
+  return depth == 0 || stack[depth - 1];
+}
+
+std::vector<Selected> Condition::selected() const {
+  std::vector<Selected> selected;
+  for (const BoundStep& step : steps_)
+    for (const BoundTerm* term : {&step.left, &step.right})
+      if (const auto* subject = std::get_if<Bound>(term)) select(*subject, selected);
+  return selected;
 }
 
 }  // namespace vitrine::query

@@ -15,7 +15,7 @@
 
 #include "base/result.hpp"
 #include "query/keyed_hash.h"
-#include "query/number.hpp"
+#include "query/lexer.hpp"
 #include "query/predicate.h"
 #include "query/subject.hpp"
 

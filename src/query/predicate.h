@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /* A condition on a fired probe, compiled for the kernel: tests in postfix order over a stack of
  * truth values. Plain C, same layout in both. Strings are compared by a keyed hash, so that no test
- * needs more than 8 bytes (query/string_hash.hpp). A test of something that is not there is false,
+ * needs more than 8 bytes (query/compile.hpp). A test of something that is not there is false,
  * whatever its comparison, VITRINE_NE too. */
 #pragma once
 

@@ -13,11 +13,47 @@
 
 #include "base/limits.hpp"
 #include "base/result.hpp"
-#include "query/histogram.hpp"
-#include "query/number.hpp"
+#include "query/lexer.hpp"
 #include "query/show.hpp"
 
 namespace vitrine::query {
+
+// Histograms: how many values fell into each bucket of buckets.h.
+
+class Histogram {
+ public:
+  struct Bucket {
+    std::int32_t index = 0;  ///< vitrine_bucket_of()
+    std::uint64_t count = 0;
+    bool operator==(const Bucket&) const = default;
+  };
+
+  /// A fraction counts as the next integer below it; what 64 bits do not hold, as their last.
+  void add(const Number& value);
+  void add(std::int32_t bucket, std::uint64_t count);
+  void add(const Histogram& other);
+
+  bool empty() const { return buckets_.empty(); }
+  std::uint64_t count() const;
+  /// By value, none empty.
+  const std::vector<Bucket>& buckets() const { return buckets_; }
+
+  /// The value that a share of all (0 to 1) do not exceed, interpolated in its bucket: right to an
+  /// eighth of itself. 0 when empty.
+  double percentile(double share) const;
+
+  bool operator==(const Histogram&) const = default;
+
+ private:
+  std::vector<Bucket> buckets_;
+};
+
+/// The least and the largest integer of a bucket.
+struct BucketRange {
+  Number low;
+  Number high;
+};
+BucketRange range_of(std::int32_t bucket);
 
 enum class ReductionKind : std::uint8_t { count, histogram, sum, latency };
 
@@ -94,8 +130,8 @@ BoundReduction bind(const ReductionQuery& query, BoundReduction::Role role, cons
 /// Adds up fires in user space.
 class Reducer {
  public:
-  explicit Reducer(const ReductionQuery& query, std::size_t most_groups = limits::groups,
-                   std::size_t most_starts = limits::pending_starts);
+  explicit Reducer(const ReductionQuery& query, std::size_t max_groups = limits::groups,
+                   std::size_t max_starts = limits::pending_starts);
 
   /// `fire` has passed the condition, or is a start, to which none applies.
   void add(const Fire& fire, const BoundReduction& site);
@@ -116,8 +152,8 @@ class Reducer {
   static std::string match_of(const Fire& fire, const BoundReduction& site);
 
   ReductionTable table_;
-  std::size_t most_groups_;
-  std::size_t most_starts_;
+  std::size_t max_groups_;
+  std::size_t max_starts_;
   std::unordered_map<std::string, std::size_t> row_index_;
   struct Start {
     std::uint64_t time_ns = 0;

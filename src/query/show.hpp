@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "query/lexer.hpp"
 #include "query/subject.hpp"
 
 namespace vitrine::query {
@@ -42,5 +43,16 @@ struct BoundItem {
 
 std::vector<BoundItem> bind(const std::vector<Item>& items, const Arguments& site,
                             std::vector<Capture>& captures);
+
+// The part that conditions and lists have in common: subjects and the functions around them.
+
+struct WrittenSubject {
+  Subject subject;
+  Format format = Format::plain;
+};
+
+/// Takes a subject: `arg0`, `price`, `label["http.route"]`, `str(arg1)`, `bytes(arg1, arg2)`,
+/// `hex(pid)`. The token ahead is its first. Errors: usage.
+Result<WrittenSubject> take_subject(Lexer& lexer);
 
 }  // namespace vitrine::query

@@ -2,10 +2,10 @@
 
 #include <elf.h>
 
-#include "elf/build_id.hpp"
+#include "elf/notes.hpp"
 #include "symbol/debug_file.hpp"
 #include "symbol/demangle.hpp"
-#include "symbol/mini_debug.hpp"
+#include "symbol/function_symbols.hpp"
 
 namespace vitrine::symbol {
 

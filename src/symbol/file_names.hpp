@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "file/file_memory.hpp"
-#include "symbol/debug_places.hpp"
-#include "symbol/dwarf_info.hpp"
+#include "sandbox/files.hpp"
+#include "symbol/debug_file.hpp"
+#include "symbol/dwarf.hpp"
 #include "symbol/function_symbols.hpp"
 #include "symbol/symboliser.hpp"
 

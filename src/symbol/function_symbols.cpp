@@ -1,10 +1,56 @@
 #include "symbol/function_symbols.hpp"
 
 #include <elf.h>
+#include <lzma.h>
 
 #include <algorithm>
+#include <queue>
+#include <utility>
+
+#include "base/memory.hpp"
+#include "elf/file.hpp"
 
 namespace vitrine::symbol {
+
+void Intervals::add(Address start, Address end, std::uint32_t value, std::uint64_t priority) {
+  if (start < end) added_.push_back({start, end, priority, value});
+}
+
+/// One pass over all starts and ends, with those that are open on a heap: the piece up to the next
+/// of them belongs to the topmost. At most two pieces come of an interval.
+void Intervals::build() {
+  std::stable_sort(added_.begin(), added_.end(),
+                   [](const Added& a, const Added& b) { return a.start < b.start; });
+  const auto below = [this](std::size_t a, std::size_t b) {
+    return std::pair(added_[a].priority, a) < std::pair(added_[b].priority, b);
+  };
+  std::priority_queue<std::size_t, std::vector<std::size_t>, decltype(below)> open(below);
+  Address at = 0;
+  for (std::size_t next = 0; next < added_.size() || !open.empty();) {
+    if (open.empty()) at = std::max(at, added_[next].start);
+    while (next < added_.size() && added_[next].start <= at) open.push(next++);
+    while (!open.empty() && added_[open.top()].end <= at) open.pop();
+    if (open.empty()) continue;
+    const Added& top = added_[open.top()];
+    const Address end = next < added_.size() ? std::min(top.end, added_[next].start) : top.end;
+    if (!pieces_.empty() && pieces_.back().end == at && pieces_.back().value == top.value)
+      pieces_.back().end = end;
+    else
+      pieces_.push_back({at, end, top.value});
+    at = end;
+  }
+  pieces_.shrink_to_fit();
+  std::vector<Added>().swap(added_);
+}
+
+std::optional<std::uint32_t> Intervals::find(Address address) const {
+  const auto after =
+      std::upper_bound(pieces_.begin(), pieces_.end(), address,
+                       [](Address a, const Piece& piece) { return a < piece.start; });
+  if (after == pieces_.begin() || address >= (after - 1)->end) return std::nullopt;
+  return (after - 1)->value;
+}
+
 namespace {
 
 /// Where the code around an address ends, by the sections; 0: there is none.
@@ -63,6 +109,45 @@ std::optional<FunctionSymbols::Found> FunctionSymbols::find(Address address) con
   const std::string_view name = spelled.substr(0, spelled.find('@'));
   if (name.empty()) return std::nullopt;
   return Found{name, symbol.value};
+}
+
+namespace {
+
+constexpr std::size_t max_unpacked = 128U << 20;  // packed or not, and of liblzma's own memory
+
+Result<std::vector<std::byte>> unpacked(std::span<const std::byte> packed) {
+  lzma_stream stream = LZMA_STREAM_INIT;
+  if (lzma_stream_decoder(&stream, max_unpacked, 0) != LZMA_OK)
+    return fail(ErrorCode::failed, "cannot start liblzma");
+  std::vector<std::byte> out;
+  stream.next_in = reinterpret_cast<const std::uint8_t*>(packed.data());
+  stream.avail_in = packed.size();
+  lzma_ret state = LZMA_OK;
+  while (state == LZMA_OK && out.size() < max_unpacked) {
+    const std::size_t have = out.size();
+    out.resize(have + (1U << 20));
+    stream.next_out = reinterpret_cast<std::uint8_t*>(out.data() + have);
+    stream.avail_out = out.size() - have;
+    state = lzma_code(&stream, LZMA_FINISH);
+    out.resize(out.size() - stream.avail_out);
+  }
+  lzma_end(&stream);
+  if (state == LZMA_STREAM_END) return out;
+  return fail(
+      state == LZMA_OK || state == LZMA_MEMLIMIT_ERROR ? ErrorCode::limit : ErrorCode::malformed,
+      "its .gnu_debugdata cannot be decompressed");
+}
+
+}  // namespace
+
+Result<FunctionSymbols> mini_debug_symbols(Memory& file, const elf::File& elf) {
+  const elf::Section* section = elf.find(".gnu_debugdata");
+  if (section == nullptr) return fail(ErrorCode::not_found, "the file has no .gnu_debugdata");
+  const auto packed = TRY(elf::read_section(file, elf, *section, max_unpacked));
+  auto bytes = TRY(unpacked(packed.bytes));
+  ByteMemory inner(std::move(bytes));
+  const auto its_elf = TRY(elf::read_file(inner));
+  return FunctionSymbols::read(inner, its_elf, SHT_SYMTAB);
 }
 
 }  // namespace vitrine::symbol

@@ -4,16 +4,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <unordered_map>
 
+#include "base/interner.hpp"
 #include "base/limits.hpp"
-#include "file/file_memory.hpp"
-#include "symbol/debug_places.hpp"
-#include "symbol/naming_service.hpp"
-#include "symbol/wire.hpp"
-#include "worker/worker.hpp"
+#include "sandbox/files.hpp"
+#include "sandbox/worker.hpp"
+#include "symbol/debug_file.hpp"
+#include "symbol/file_names.hpp"
 
 namespace vitrine::symbol {
 namespace {
@@ -161,6 +163,130 @@ Answer Symboliser::resolve(const File& file, std::span<const Address> addresses)
       answer.frames[i] = found->second;
   answer.problem = known.problem.empty() ? known.worker_problem : known.problem;
   return answer;
+}
+
+namespace {
+
+constexpr std::size_t problem_bytes = 64 * 1024;
+
+/// A frame, its strings as positions: name, system name, file, line, start line, offset.
+using FoldedFrame = std::array<std::uint32_t, 6>;
+
+constexpr std::uint32_t no_offset = ~0U;
+
+/// An answer in which each string is there once: names come again and again.
+struct Folded {
+  std::string problem;
+  std::vector<std::string> strings;
+  std::vector<std::vector<FoldedFrame>> frames;
+};
+
+template <pack::Of<Folded> T>
+auto fields(T& folded) {
+  auto& [problem, strings, frames] = folded;
+  return std::tie(problem, strings, frames);
+}
+
+/// Texts, each once, and how many bytes they need.
+class Strings {
+ public:
+  std::uint32_t position(const std::string& text) {
+    const std::size_t before = all_.size();
+    const std::uint32_t at = all_.add(text);
+    if (all_.size() != before) bytes_ += text.size() + sizeof(std::uint32_t);
+    return at;
+  }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  std::vector<std::string> take() { return all_.take(); }
+
+ private:
+  StringInterner all_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::byte> encode_answer(const Answer& answer) {
+  Folded folded;
+  folded.problem = answer.problem.substr(0, problem_bytes / 2);
+  Strings strings;
+  bool full = false;
+  std::size_t unfolded = 0, frame_bytes = 0;
+  for (const Frames& frames : answer.frames) {
+    for (const Frame& frame : frames)
+      unfolded += frame.name.size() + frame.system_name.size() + frame.file.size();
+    frame_bytes += sizeof(std::uint32_t) + frames.size() * sizeof(FoldedFrame);
+    full = full || unfolded > limits::symbol_unfolded ||
+           strings.bytes() + frame_bytes > limits::symbol_answer / 2;
+    auto& into = folded.frames.emplace_back();
+    if (full) continue;
+    for (const Frame& frame : frames)
+      into.push_back({strings.position(frame.name), strings.position(frame.system_name),
+                      strings.position(frame.file), frame.line, frame.start_line,
+                      frame.offset.value_or(no_offset)});
+  }
+  folded.strings = strings.take();
+  if (full && folded.problem.empty())
+    folded.problem = "some names are omitted: they exceed the size limit";
+  return pack::pack(folded);
+}
+
+Result<Answer> decode_answer(std::span<const std::byte> bytes, std::size_t addresses,
+                             const Limits& limits) {
+  const auto malformed = [] {
+    return fail(ErrorCode::malformed, "the worker returned an invalid response");
+  };
+  auto folded = pack::unpack<Folded>(bytes);
+  if (!folded || folded->frames.size() != addresses || folded->problem.size() > problem_bytes)
+    return malformed();
+  const auto& strings = folded->strings;
+  for (const std::string& one : strings)
+    if (one.size() > limits.name_bytes) return malformed();
+  Answer answer;
+  answer.problem = std::move(folded->problem);
+  answer.frames.resize(addresses);
+  // Short positions of long strings: what they unfold to is bounded as well.
+  std::size_t unfolded = 0;
+  for (std::size_t i = 0; i < addresses; ++i) {
+    if (folded->frames[i].size() > limits.inline_depth) return malformed();
+    for (const auto& [name, system_name, file, line, start_line, offset] : folded->frames[i]) {
+      if (std::max({name, system_name, file}) >= strings.size()) return malformed();
+      unfolded += strings[name].size() + strings[system_name].size() + strings[file].size();
+      if (unfolded > limits::symbol_unfolded) return malformed();
+      answer.frames[i].push_back({strings[name], strings[system_name], strings[file], line,
+                                  start_line,
+                                  offset == no_offset ? std::nullopt : std::optional(offset)});
+    }
+  }
+  return answer;
+}
+
+namespace {
+
+class NamingService final : public worker::Service {
+ public:
+  explicit NamingService(const Limits& limits) : limits_(limits) {}
+
+  std::vector<std::byte> answer(std::span<const std::byte> question, FileDescriptor file) override {
+    const auto asked = pack::unpack<Question>(question);
+    if (!asked) return {};
+    if (file) names_.emplace(std::move(file), asked->debug, asked->with_dwarf, limits_);
+    Answer answer;
+    for (const Address address : asked->addresses)
+      answer.frames.push_back(names_ ? names_->find(address, asked->place) : Frames());
+    if (names_) answer.problem = names_->problem();
+    return encode_answer(answer);
+  }
+
+ private:
+  Limits limits_;
+  std::optional<FileNames> names_;
+};
+
+}  // namespace
+
+std::unique_ptr<worker::Service> make_naming_service(const Limits& limits) {
+  return std::make_unique<NamingService>(limits);
 }
 
 }  // namespace vitrine::symbol

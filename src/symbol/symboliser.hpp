@@ -14,7 +14,9 @@
 
 #include "base/memory.hpp"
 #include "base/result.hpp"
-#include "file/file_memory.hpp"
+#include "sandbox/files.hpp"
+#include "sandbox/worker.hpp"
+#include "symbol/debug_file.hpp"
 
 namespace vitrine::symbol {
 
@@ -76,5 +78,37 @@ class Symboliser {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// What is said between us and a worker: a question is the addresses; an answer their frames. The
+// worker may have been taken over by the file that it reads, so that answers are taken as hostile.
+
+/// The first one to a worker comes with the file.
+struct Question {
+  std::vector<Address> addresses;
+  DebugSearch debug;
+  bool with_dwarf = true;  ///< false: symbol tables alone
+  Place place = Place::address;
+};
+
+constexpr Place last(Place) {
+  return Place::file_offset;
+}
+
+template <pack::Of<Question> T>
+auto fields(T& question) {
+  auto& [addresses, debug, with_dwarf, place] = question;
+  return std::tie(addresses, debug, with_dwarf, place);
+}
+
+/// Frames beyond limits::symbol_answer bytes are left out, and the problem says so.
+std::vector<std::byte> encode_answer(const Answer& answer);
+
+/// `addresses`: how many were asked for. Errors: malformed.
+Result<Answer> decode_answer(std::span<const std::byte> bytes, std::size_t addresses,
+                             const Limits& limits);
+
+// What a worker of a Symboliser does: it keeps one file, and names its addresses (wire.hpp).
+
+std::unique_ptr<worker::Service> make_naming_service(const Limits& limits);
 
 }  // namespace vitrine::symbol

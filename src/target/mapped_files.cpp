@@ -9,10 +9,11 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <span>
 
 #include "base/limits.hpp"
-#include "file/regular_file.hpp"
-#include "target/map_query.hpp"
+#include "sandbox/files.hpp"
+#include "target/maps.hpp"
 #include "target/threads.hpp"
 
 namespace vitrine::target {
@@ -112,9 +113,22 @@ Result<FileDescriptor> open_mapped(int proc_dir, const MappedFile& file) {
   const auto root = TRY(open_at(proc_dir, fmt::format("task/{}/root", live), O_PATH));
   auto opened = TRY(file::open_regular_below(root.get(), file.path));
   if (is_mapped_file(opened.get(), file)) return opened;
-  return fail(ErrorCode::not_found,
-              fmt::format("{} is not the mapped file any more", file.path),
-              "CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE lets vitrine open replaced and deleted files");
+  return fail(
+      ErrorCode::not_found, fmt::format("{} is not the mapped file any more", file.path),
+      "CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE lets vitrine open replaced and deleted files");
+}
+
+Result<PerfMapText> read_perf_map(int root, pid_t pid, uid_t owner, std::uint64_t from) {
+  auto opened = TRY(file::open_owned_below(root, fmt::format("/tmp/perf-{}.map", pid), owner));
+  auto memory = TRY(file::FileMemory::from(std::move(opened)));
+  const auto size = static_cast<std::uint64_t>(memory->identity().size);
+  PerfMapText part;
+  part.anew = size < from;
+  if (part.anew) from = 0;
+  part.text.resize(std::min<std::uint64_t>(size - from, limits::perf_map_bytes));
+  part.text.resize(memory->read_some(
+      from, std::as_writable_bytes(std::span(part.text.data(), part.text.size()))));
+  return part;
 }
 
 }  // namespace vitrine::target

@@ -1,12 +1,21 @@
-// The files that a process executes code of, found by its mappings: whatever loaded them.
+// The file in which a JIT compiler names the functions that it makes: /tmp/perf-PID.map.
+//
+// Anybody may put a file into /tmp under the name that we look for: it is believed only when it is
+// an ordinary file of the very user that the process runs as.
 #pragma once
 
 #include <sys/types.h>
 
+#include <cstdint>
+#include <string>
+
+#include "base/result.hpp"
 #include "target/maps.hpp"
 #include "target/proc_file.hpp"
 
 namespace vitrine::target {
+
+// The files that a process executes code of, found by its mappings: whatever loaded them.
 
 /// A file by its device and inode: as long as it is mapped, no other has both.
 struct MappedFile {
@@ -30,5 +39,17 @@ Result<std::vector<MappedFile>> executable_files(int proc_dir);
 /// Opens a mapped file: exactly that one, deleted or in another mount namespace, or not at all.
 /// Errors: not_found (unmapped meanwhile), not_permitted, unsupported (not a regular file).
 Result<FileDescriptor> open_mapped(int proc_dir, const MappedFile& file);
+
+struct PerfMapText {
+  std::string text;
+  bool anew = false;  ///< the file is shorter than `from`: it is another, this is its beginning
+};
+
+/// Reads it as the process has it: `root` is a descriptor of its root directory, `pid` its pid by
+/// its own idea, `owner` the user whose files it makes. `from`: how much of the file is known,
+/// bytes; limits::perf_map_bytes more are read at most. Errors: not_found (it has none),
+/// not_permitted (it belongs to another user: the message says whom), unsupported (no regular
+/// file), failed.
+Result<PerfMapText> read_perf_map(int root, pid_t pid, uid_t owner, std::uint64_t from);
 
 }  // namespace vitrine::target

@@ -83,4 +83,23 @@ struct ContextMappings {
 /// name. Errors: not_found (the process is gone), not_permitted.
 Result<ContextMappings> context_mappings(int proc_dir);
 
+// What the kernel says of a mapping beyond the line in /proc/PID/maps.
+
+/// The two-letter flags (VmFlags of /proc/PID/smaps: "rd", "wr", "dc", …) of the mapping that begins
+/// at `start`. `proc_dir`: descriptor of /proc/PID. Errors: not_found (no such mapping, or the
+/// process is gone), not_permitted, unsupported (this kernel does not tell).
+Result<std::vector<std::string>> mapping_flags(int proc_dir, Address start);
+
+/// Among those: a fork does not copy the mapping (MADV_DONTFORK).
+inline constexpr const char* flag_not_forked = "dc";
+
+// PROCMAP_QUERY (Linux 6.11): the kernel tells single mappings, which saves reading the text of all.
+
+/// Which mappings are asked for: readable ones of files, executable ones of all kinds.
+enum class QueryFilter { readable, executable };
+
+/// The first such mapping that ends after `address`. `maps`: descriptor of /proc/PID/maps. False,
+/// with errno: ENOENT (there is none), ENOTTY or EINVAL (not known to this kernel), ESRCH.
+bool query_mapping(int maps, Address address, QueryFilter filter, Mapping& mapping);
+
 }  // namespace vitrine::target

@@ -11,10 +11,9 @@
 
 #include "base/memory.hpp"
 #include "base/notes.hpp"
-#include "elf/dynamic.hpp"
 #include "elf/image.hpp"
+#include "target/process_memory.hpp"
 #include "target/tls_location.hpp"
-#include "target/watched_memory.hpp"
 
 namespace vitrine::target {
 
@@ -92,5 +91,13 @@ class Modules {
   bool stable_ = true;
   bool begun_ = false;  ///< the dynamic linker has a list
 };
+
+// The auxiliary vector where the kernel gave it to the program: on its stack.
+
+/// The bytes of the auxiliary vector that lies above the arguments and the environment of a 64-bit
+/// program. /proc/PID/auxv belongs to the process's owner, so a reader with CAP_SYS_PTRACE alone
+/// may read the memory but not that file. `stack_start`: Stat::stack_start. Errors: malformed (the
+/// stack does not begin as the kernel makes it), limit.
+Result<std::string> auxv_on_stack(Memory& memory, Address stack_start);
 
 }  // namespace vitrine::target

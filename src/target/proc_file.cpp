@@ -2,12 +2,18 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/capability.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <optional>
+#include <string_view>
 #include <vector>
+
+#include "bpf/wire/wire.h"
 
 namespace vitrine::target {
 namespace {
@@ -85,6 +91,99 @@ std::optional<std::string_view> status_field(std::string_view status, std::strin
     status.remove_prefix(end + 1);
   }
   return std::nullopt;
+}
+
+namespace {
+
+constexpr const char* yama_path = "/proc/sys/kernel/yama/ptrace_scope";
+constexpr const char* grant =
+    "give vitrine CAP_SYS_PTRACE (run it as root, or: setcap cap_sys_ptrace+ep vitrine)";
+
+int yama_scope() {
+  const auto text = read_file_at(AT_FDCWD, yama_path, 16);
+  return text && !text->empty() ? text->front() - '0' : 0;
+}
+
+std::optional<uid_t> owner_of(int proc_dir) {
+  const auto status = read_file_at(proc_dir, "status", 4096);
+  const auto field = status ? status_field(*status, "Uid") : std::nullopt;
+  uid_t uid = 0;
+  if (!field ||
+      std::from_chars(field->data(), field->data() + field->size(), uid).ec != std::errc())
+    return std::nullopt;
+  return uid;
+}
+
+}  // namespace
+
+bool effective_capability(int capability) {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {};
+  return ::syscall(SYS_capget, &header, data) == 0 &&
+         (data[CAP_TO_INDEX(capability)].effective & CAP_TO_MASK(capability)) != 0;
+}
+
+Error access_refused(pid_t pid, int proc_dir, const char* doing) {
+  Error error{ErrorCode::not_permitted, {}, {}};
+  const auto because = [&](const std::string& reason, std::string remedy) {
+    error.message = fmt::format("not permitted to {} process {}: {}", doing, pid, reason);
+    error.remedy = std::move(remedy);
+    return error;
+  };
+  const int scope = yama_scope();
+  const auto owner = owner_of(proc_dir);
+  if (scope == 3)
+    return because("kernel.yama.ptrace_scope is 3, which forbids it to all users",
+                   fmt::format("only a reboot can lower {}", yama_path));
+  if (effective_capability(CAP_SYS_PTRACE))
+    return because("refused despite CAP_SYS_PTRACE",
+                   "a security module forbids it, or the process is in another user namespace: run "
+                   "vitrine in that namespace, or in the initial one");
+  if (owner && *owner != ::getuid())
+    return because(fmt::format("it belongs to uid {}, vitrine runs as uid {}", *owner, ::getuid()),
+                   fmt::format("run as uid {}, or {}", *owner, grant));
+  if (scope == 2) return because("kernel.yama.ptrace_scope is 2", grant);
+  if (scope == 1)
+    return because("kernel.yama.ptrace_scope is 1, which allows it for child processes only",
+                   fmt::format("{}, or: sysctl kernel.yama.ptrace_scope=0", grant));
+  return because(
+      "it is not dumpable (setuid, or PR_SET_DUMPABLE), or has more capabilities than vitrine",
+      grant);
+}
+
+namespace {
+
+/// The last number of a field of status (of Uid: that of the file system; of NSpid: the innermost),
+/// or `otherwise`.
+template <class Number>
+Number last_number(std::string_view status, std::string_view name, Number otherwise) {
+  const auto field = status_field(status, name);
+  if (!field) return otherwise;
+  const std::string_view line = field->substr(0, field->find('\n'));
+  const std::string_view last = line.substr(line.find_last_of(" \t") + 1);
+  Number number{};
+  const auto [end, error] = std::from_chars(last.data(), last.data() + last.size(), number);
+  return error == std::errc() ? number : otherwise;
+}
+
+}  // namespace
+
+std::uint64_t program_image(int proc_dir) {
+  constexpr std::size_t stat_bytes = 4096;
+  const auto line = read_file_at(proc_dir, "stat", stat_bytes);
+  if (!line) return 0;
+  const auto stat = parse_stat(*line);
+  if (!stat || stat->stack_start == 0) return 0;
+  return vitrine_image_of(stat->code_start, stat->code_end, stat->stack_start);
+}
+
+InnerIdentity read_inner_identity(int proc_dir) {
+  InnerIdentity found;
+  if (const auto status = read_file_at(proc_dir, "status", proc_file_bytes)) {
+    found.owner = last_number(*status, "Uid", found.owner);
+    found.pid = last_number(*status, "NSpid", found.pid);
+  }
+  return found;
 }
 
 }  // namespace vitrine::target

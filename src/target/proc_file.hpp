@@ -1,6 +1,8 @@
 // Reading the kernel's text files about a process.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -9,7 +11,7 @@
 
 #include "base/file_descriptor.hpp"
 #include "base/result.hpp"
-#include "file/open.hpp"
+#include "sandbox/files.hpp"
 
 namespace vitrine::target {
 
@@ -43,5 +45,30 @@ Result<Stat> parse_stat(std::string_view line);
 
 /// The text after "Name:" of a status file, without leading blanks; nullopt when there is none.
 std::optional<std::string_view> status_field(std::string_view status, std::string_view name);
+
+// Why the kernel refused to show us a process, and what would change its mind.
+
+/// The error for "`doing` process `pid`" after EPERM or EACCES: names the owner, the yama setting
+/// or the capability that stands in the way (ptrace(2), "Ptrace access mode checking"). `proc_dir`:
+/// descriptor of /proc/PID.
+Error access_refused(pid_t pid, int proc_dir, const char* doing);
+
+/// Whether we have a capability (CAP_* of linux/capability.h) in effect.
+bool effective_capability(int capability);
+
+// Which program a process executes, as the kernel's side of a trace names it.
+
+/// vitrine_image_of (bpf/wire/wire.h) of the process whose /proc/PID directory this is; 0: it is gone, or
+/// that is not for us to know.
+std::uint64_t program_image(int proc_dir);
+
+/// What a process is in its own namespaces, as files that it writes have it.
+struct InnerIdentity {
+  pid_t pid = 0;  ///< in its own pid namespace; 0: not known
+  uid_t owner = ~uid_t{0};
+};
+
+/// Of the process whose /proc/PID directory this is; what cannot be read stays unknown.
+InnerIdentity read_inner_identity(int proc_dir);
 
 }  // namespace vitrine::target

@@ -11,8 +11,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "target/permission.hpp"
-#include "target/stack_auxv.hpp"
+#include "target/modules.hpp"
+#include "target/proc_file.hpp"
 #include "target/threads.hpp"
 
 namespace vitrine::target {

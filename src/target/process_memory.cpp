@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "target/deputy.hpp"
+#include "target/memory_reader.hpp"
 #include "target/threads.hpp"
 
 namespace vitrine::target {
@@ -22,15 +22,15 @@ constexpr std::size_t failures_in_batches = 64;
 
 // A page from a disk takes milliseconds, of a machine that pages a lot more.
 constexpr auto longest_wait = 500ms;
-// What there is without patience: for who has withheld nothing yet and may only have been slow; and
+// What there is without budget: for who has withheld nothing yet and may only have been slow; and
 // for who has. Memory that is there takes microseconds.
-constexpr auto least_wait = 100ms, shortest_wait = 2ms;
+constexpr auto min_wait = 100ms, shortest_wait = 2ms;
 constexpr auto longest_while_stopped = 50ms;
 
 }  // namespace
 
-ProcessMemory::Haste::Haste(ProcessMemory& memory) : memory_(memory) {
-  memory_.haste_.emplace(longest_while_stopped);
+ProcessMemory::ShortBudget::ShortBudget(ProcessMemory& memory) : memory_(memory) {
+  memory_.short_budget_.emplace(longest_while_stopped);
 }
 
 void ProcessMemory::read(std::span<ReadRequest> requests) {
@@ -38,7 +38,7 @@ void ProcessMemory::read(std::span<ReadRequest> requests) {
   gave_up_ = false;
   std::size_t failures = 0;
   while (!requests.empty()) {
-    const std::size_t size = failures < failures_in_batches ? Desk::most_parts : 1;
+    const std::size_t size = failures < failures_in_batches ? SharedBuffer::max_parts : 1;
     const Served served = read_batch(requests.first(std::min(size, requests.size())));
     if (served.failed) ++failures;
     requests = requests.subspan(served.requests);
@@ -48,7 +48,7 @@ void ProcessMemory::read(std::span<ReadRequest> requests) {
 /// Makes parts of what the first requests still lack. Returns of how many.
 std::size_t ProcessMemory::put_together(std::span<const ReadRequest> requests) {
   parts_.clear();
-  std::size_t room = Desk::most_bytes;
+  std::size_t room = SharedBuffer::max_bytes;
   for (const ReadRequest& request : requests) {
     std::size_t size = request.into.size() - request.got;
     if (size > room && !parts_.empty()) break;
@@ -71,7 +71,7 @@ ProcessMemory::Served ProcessMemory::take(std::span<ReadRequest> requests,
     request.got += size;
     bytes = bytes.subspan(size);
     if (size < parts_[i].iov_len) return {i + 1, true};
-    if (!request.complete()) return {i, false};  // it is larger than a desk: the rest comes next
+    if (!request.complete()) return {i, false};  // it is larger than a buffer: the rest comes next
   }
   return {requests.size(), false};
 }
@@ -79,28 +79,28 @@ ProcessMemory::Served ProcessMemory::take(std::span<ReadRequest> requests,
 /// Serves requests from the first on.
 ProcessMemory::Served ProcessMemory::read_batch(std::span<ReadRequest> requests) {
   const Served given_up{requests.size(), true};
-  Deputy& deputy = Deputy::of_this_thread();
+  MemoryReader& reader = MemoryReader::of_this_thread();
   requests = requests.first(put_together(requests));
   for (;;) {
-    if (patience_.exhausted() || (haste_ && haste_->exhausted())) {
+    if (budget_.exhausted() || (short_budget_ && short_budget_->exhausted())) {
       give_up(requests.front().address);
       return given_up;
     }
-    const auto begin = Patience::Clock::now();
+    const auto begin = TimeoutBudget::Clock::now();
     auto time = std::min(
-        {patience_.left(begin), deputy.patience().left(begin), Patience::Duration(longest_wait)});
-    if (haste_) time = std::min(time, haste_->left(begin));
+        {budget_.left(begin), reader.budget().left(begin), TimeoutBudget::Duration(longest_wait)});
+    if (short_budget_) time = std::min(time, short_budget_->left(begin));
     const auto answer =
-        deputy.ask({tid_, file_.get(), one_by_one_, parts_},
-                   std::max<Patience::Duration>(time, one_by_one_ ? shortest_wait : least_wait));
-    const auto waited = Patience::Clock::now() - begin;
+        reader.ask({tid_, file_.get(), one_by_one_, parts_},
+                   std::max<TimeoutBudget::Duration>(time, one_by_one_ ? shortest_wait : min_wait));
+    const auto waited = TimeoutBudget::Clock::now() - begin;
     if (waited > shortest_wait) {
       // What came at last may have come late for want of a processor: then nothing is given up for it.
-      for (Patience* patience : {&patience_, &deputy.patience(), haste_ ? &*haste_ : nullptr})
-        if (patience != nullptr)
-          patience->spend(answer.stalled
+      for (TimeoutBudget* budget : {&budget_, &reader.budget(), short_budget_ ? &*short_budget_ : nullptr})
+        if (budget != nullptr)
+          budget->spend(answer.stalled
                               ? waited
-                              : std::clamp(patience->left(), Patience::Duration(0), waited));
+                              : std::clamp(budget->left(), TimeoutBudget::Duration(0), waited));
     }
     if (answer.stalled && !std::exchange(one_by_one_, true) && !file_)
       continue;  // to know what it is that does not come
@@ -154,6 +154,35 @@ std::string ProcessMemory::withheld() const {
       "memory of process {} is blocked by a userfaultfd or a user-space file system (the first at "
       "{:#x})",
       pid_, *withheld_);
+}
+
+void WatchedMemory::add(Address address, std::span<const std::byte> bytes) {
+  places_.emplace_back(address, bytes.size());
+  bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+}
+
+void WatchedMemory::add_all(const WatchedMemory& other) {
+  places_.insert(places_.end(), other.places_.begin(), other.places_.end());
+  bytes_.insert(bytes_.end(), other.bytes_.begin(), other.bytes_.end());
+}
+
+bool WatchedMemory::changed(Memory& memory) const {
+  std::vector<std::byte> now(bytes_.size());
+  std::vector<ReadRequest> requests;
+  requests.reserve(places_.size());
+  std::span<std::byte> rest(now);
+  for (const auto& [address, size] : places_) {
+    requests.push_back({address, rest.first(size), 0});
+    rest = rest.subspan(size);
+  }
+  memory.read(requests);
+  return now != bytes_ || !std::all_of(requests.begin(), requests.end(),
+                                       [](const ReadRequest& read) { return read.complete(); });
+}
+
+void WatchedMemory::clear() {
+  places_.clear();
+  bytes_.clear();
 }
 
 }  // namespace vitrine::target

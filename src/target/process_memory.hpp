@@ -5,11 +5,14 @@
 #include <sys/uio.h>
 
 #include <optional>
+#include <span>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/memory.hpp"
-#include "target/patience.hpp"
+#include "target/memory_reader.hpp"
 #include "target/proc_file.hpp"
 
 namespace vitrine::target {
@@ -20,7 +23,7 @@ namespace vitrine::target {
 /// x86-64 LAM), so that decoders may pass on a target's pointers as they found them.
 ///
 /// Memory that does not come (a page of a userfaultfd that nobody serves) counts as unreadable: a
-/// deputy waits for it, and for so long in all as `patience` allows. Then what does not come at once
+/// reader waits for it, and for so long in all as `budget` allows. Then what does not come at once
 /// is given up; and when that is much, too, everything.
 class ProcessMemory final : public Memory {
  public:
@@ -48,13 +51,13 @@ class ProcessMemory final : public Memory {
   /// Whether something of the last read() has not come.
   [[nodiscard]] bool gave_up() const { return gave_up_; }
 
-  /// While it lives, there is hardly any patience: a thread of the process stands still meanwhile.
-  class Haste {
+  /// While it lives, there is hardly any budget: a thread of the process stands still meanwhile.
+  class ShortBudget {
    public:
-    explicit Haste(ProcessMemory& memory);
-    ~Haste() { memory_.haste_.reset(); }
-    Haste(const Haste&) = delete;
-    Haste& operator=(const Haste&) = delete;
+    explicit ShortBudget(ProcessMemory& memory);
+    ~ShortBudget() { memory_.short_budget_.reset(); }
+    ShortBudget(const ShortBudget&) = delete;
+    ShortBudget& operator=(const ShortBudget&) = delete;
 
    private:
     ProcessMemory& memory_;
@@ -80,9 +83,35 @@ class ProcessMemory final : public Memory {
   bool gave_up_ = false;
   bool one_by_one_ = false;          ///< something has not come, once
   std::optional<Address> withheld_;  ///< the first address that did not
-  Patience patience_{std::chrono::milliseconds(1500)};
-  std::optional<Patience> haste_;
+  TimeoutBudget budget_{std::chrono::milliseconds(1500)};
+  std::optional<TimeoutBudget> short_budget_;
   std::vector<iovec> parts_;  ///< of the batch that is asked for
+};
+
+// WatchedMemory: bytes of a target that something was derived from.
+
+/// Remembers places and what was there; tells, by one batched read, whether any of it has changed.
+class WatchedMemory {
+ public:
+  void add(Address address, std::span<const std::byte> bytes);
+
+  template <class T>
+  void add_value(Address address, const T& value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    add(address, std::as_bytes(std::span(&value, 1)));
+  }
+
+  void add_all(const WatchedMemory& other);
+
+  /// True, too, when a place cannot be read any more.
+  [[nodiscard]] bool changed(Memory& memory) const;
+
+  [[nodiscard]] bool empty() const { return places_.empty(); }
+  void clear();
+
+ private:
+  std::vector<std::pair<Address, std::size_t>> places_;  ///< address and size
+  std::vector<std::byte> bytes_;                         ///< of all places, one after the other
 };
 
 }  // namespace vitrine::target

@@ -17,7 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include "target/permission.hpp"
 #include "target/proc_file.hpp"
 
 namespace vitrine::target {
@@ -27,16 +26,16 @@ using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 /// Most threads stop within microseconds; asking again and again is then faster than to sleep.
-constexpr auto impatience = 200us;
+constexpr auto short_wait = 200us;
 constexpr auto nap = 100us;
 
 /// Threads on their way to a stop at once. On a busy machine each takes as long as it waits for a
 /// CPU; of many, one comes in each moment.
-constexpr std::size_t most_at_once = 16;
+constexpr std::size_t max_at_once = 16;
 
 /// When that many have not stopped in time, the others get a part of it: a process may have thousands
 /// that do not.
-constexpr std::size_t most_late = 16;
+constexpr std::size_t max_late = 16;
 constexpr int part_of_deadline = 10;
 
 /// The tracer of one visit. All calls come from one thread: the kernel wants that of a tracer.
@@ -46,7 +45,7 @@ class Tracer {
       : process_(process), deadline_(deadline), visit_(visit) {}
 
   /// Whether one more may be asked to stop.
-  [[nodiscard]] bool has_room() const { return asked_.size() < most_at_once; }
+  [[nodiscard]] bool has_room() const { return asked_.size() < max_at_once; }
   [[nodiscard]] bool is_done() const { return asked_.empty(); }
 
   /// Asks a thread to stop.
@@ -76,7 +75,7 @@ class Tracer {
     asked_.erase(asked);
     auto pointer = WIFSTOPPED(status) && one.is_ours ? thread_pointer(tid) : ended(tid);
     if (pointer) {
-      const ProcessMemory::Haste haste(process_.memory());
+      const ProcessMemory::ShortBudget short_budget(process_.memory());
       visit_(one.index, pointer);
     }
     release(tid, status);
@@ -87,9 +86,9 @@ class Tracer {
   /// Goes without those that took too long; else lets some time pass.
   void wait() {
     const auto now = Clock::now();
-    give_up([&](const Asked& one) { return now - one.since >= patience(); });
+    give_up([&](const Asked& one) { return now - one.since >= budget(); });
     if (asked_.empty()) return;
-    if (now - asked_.back().since < impatience)
+    if (now - asked_.back().since < short_wait)
       ::sched_yield();
     else
       std::this_thread::sleep_for(nap);
@@ -103,8 +102,8 @@ class Tracer {
     Clock::time_point since;
   };
 
-  [[nodiscard]] std::chrono::milliseconds patience() const {
-    return late_ < most_late ? deadline_ : deadline_ / part_of_deadline;
+  [[nodiscard]] std::chrono::milliseconds budget() const {
+    return late_ < max_late ? deadline_ : deadline_ / part_of_deadline;
   }
 
   static Result<Address> ended(pid_t tid) {
@@ -136,7 +135,7 @@ class Tracer {
     const int waited = ::waitid(P_PID, static_cast<id_t>(tid), &unchanged,
                                 WEXITED | WSTOPPED | __WALL | WNOHANG | WNOWAIT);
     if (waited != 0) return ended(tid);
-    const auto waited_for = patience();
+    const auto waited_for = budget();
     ++late_;
     return fail(ErrorCode::failed,
                 fmt::format("thread {} did not stop within {} ms", tid, waited_for.count()),

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "target/glibc_thread.hpp"
-#include "target/musl_thread.hpp"
+#include "target/libc.hpp"
 #include "target/proc_file.hpp"
 
 namespace vitrine::target {

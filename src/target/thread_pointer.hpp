@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/memory.hpp"
+#include "target/libc.hpp"
 #include "target/process.hpp"
-#include "target/thread_layout.hpp"
 #include "target/threads.hpp"
 
 namespace vitrine::target {

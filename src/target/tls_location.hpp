@@ -1,7 +1,7 @@
 // TlsLocation: how the address of a thread-local variable follows from a thread pointer.
 //
 // A TLS variable is resolved once per module, not once per thread. What comes out is one of these
-// small values; user space (tls_location.cpp) and the BPF programs (bpf/read_labels.bpf.h) evaluate
+// small values; user space (tls_location.cpp) and the BPF programs (bpf/kernel/read_labels.bpf.h) evaluate
 // them alike. Source of the rules: docs/formats/tls.md.
 #pragma once
 
@@ -12,6 +12,7 @@
 
 #include "base/machine.hpp"
 #include "base/memory.hpp"
+#include "elf/image.hpp"
 
 namespace vitrine::target {
 
@@ -45,5 +46,22 @@ Result<std::optional<Address>> evaluate(const TlsLocation& location, Machine mac
 
 /// "TP-0x8", "module 3 + 0x10 through the DTV (glibc)": for people.
 std::string describe(const TlsLocation& location);
+
+// Where the linker and the C library put thread-local blocks, as numbers. No memory is read here.
+
+/// Offset from the thread pointer of the byte `value` (st_value) in the executable's TLS block.
+constexpr std::int64_t executable_tls_offset(Machine machine, const elf::TlsSegment& tls,
+                                             std::uint64_t value) {
+  return machine == Machine::x86_64 ? elf::tls_offset_below(tls, value)
+                                    : elf::tls_offset_above(tls, value, 16);
+}
+
+/// The same for a library whose block glibc has reserved at l_tls_offset (docs/formats/tls.md,
+/// "glibc").
+constexpr std::int64_t library_tls_offset(Machine machine, std::uint64_t l_tls_offset,
+                                          std::uint64_t value) {
+  return static_cast<std::int64_t>(machine == Machine::x86_64 ? value - l_tls_offset
+                                                              : value + l_tls_offset);
+}
 
 }  // namespace vitrine::target

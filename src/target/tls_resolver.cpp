@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <array>
 
-#include "elf/tls_relocations.hpp"
-#include "target/tls_arithmetic.hpp"
+#include "elf/relocations.hpp"
+#include "target/tls_location.hpp"
 
 namespace vitrine::target {
 namespace {
@@ -209,10 +209,12 @@ TlsResolver::Attempt TlsResolver::by_other_modules(const Module& module, std::st
 
 Result<ResolvedTls> TlsResolver::by_linker_record(const Module& module, const elf::Symbol& symbol) {
   if (!glibc_)
-    return fail(ErrorCode::unsupported,
-                fmt::format("{} defines the variable, but no module refers to it and the C library provides no "
+    return fail(
+        ErrorCode::unsupported,
+        fmt::format(
+            "{} defines the variable, but no module refers to it and the C library provides no "
             "location",
-                            module.path));
+            module.path));
   const auto tls = TRY(glibc_->tls_of(memory_, module));
   auto found = in_module(tls.module_id, symbol.value, std::nullopt);
   if (found) found->evidence = TlsEvidence::linker_record;

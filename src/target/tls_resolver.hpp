@@ -13,10 +13,10 @@
 
 #include "elf/relocations.hpp"
 #include "elf/symbols.hpp"
-#include "target/glibc.hpp"
+#include "target/libc.hpp"
 #include "target/modules.hpp"
+#include "target/process_memory.hpp"
 #include "target/tls_location.hpp"
-#include "target/watched_memory.hpp"
 
 namespace vitrine::target {
 

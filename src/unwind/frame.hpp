@@ -3,9 +3,13 @@
 
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "base/memory.hpp"
+#include "unwind/rule.hpp"
 
 namespace vitrine::unwind {
 
@@ -45,6 +49,95 @@ struct Frame {
   [[nodiscard]] Address lookup() const { return pc - (is_return_address ? 1 : 0); }
 
   bool operator==(const Frame&) const = default;
+};
+
+// The registers of a thread as the kernel's programs see them.
+
+/// From the 64-bit words of a struct pt_regs: 21 on x86-64 (arch/x86/include/asm/ptrace.h), 34 on
+/// aarch64 (struct user_pt_regs, arch/arm64/include/uapi/asm/ptrace.h); more may follow. nullopt:
+/// fewer.
+std::optional<Registers> from_pt_regs(Machine machine, std::span<const std::uint64_t> words);
+
+// CodeMap: what code is at an address of a process.
+
+/// An executable mapping.
+struct Region {
+  Address start = 0;
+  Address end = 0;   ///< one past the last byte
+  Address bias = 0;  ///< runtime address minus the file's own
+  /// Null where there is no file, or none that could be read: frame pointers are all there is. Files
+  /// mapped by several processes share it.
+  std::shared_ptr<RuleSource> rules;
+};
+
+/// The executable mappings of a process at one moment, by address.
+class CodeMap {
+ public:
+  CodeMap() = default;
+  /// In any order. Of regions that overlap, the one that starts first keeps the bytes.
+  explicit CodeMap(std::vector<Region> regions);
+
+  /// The position of the region around an address, or no_region.
+  [[nodiscard]] std::uint32_t find(Address address) const;
+
+  [[nodiscard]] const Region& operator[](std::uint32_t position) const {
+    return regions_[position];
+  }
+  [[nodiscard]] const std::vector<Region>& regions() const { return regions_; }
+
+ private:
+  std::vector<Region> regions_;
+};
+
+// RuleCache: the rules of the code addresses that stacks of a process go through.
+
+/// One place an address, so that a lookup is one comparison. It grows while addresses push one
+/// another out, up to a MiB; then the latest wins.
+class RuleCache {
+ public:
+  struct Entry {
+    Address address = 0;  ///< 0: free; no code is there
+    Rule rule;
+    std::uint32_t region = no_region;
+  };
+
+  /// The entry of an address, or null.
+  [[nodiscard]] const Entry* find(Address address) const {
+    const Entry& entry = entries_[place(address)];
+    return entry.address == address ? &entry : nullptr;
+  }
+
+  void insert(const Entry& entry) {
+    Entry& at = entries_[place(entry.address)];
+    if (at.address != 0 && ++pushed_out_ > entries_.size() / 4 && shift_ > lowest_shift) {
+      grow();
+      return insert(entry);
+    }
+    at = entry;
+  }
+
+  void clear() { entries_.assign(entries_.size(), Entry{}); }
+
+ private:
+  static constexpr unsigned first_shift = 64 - 8, lowest_shift = 64 - 15;
+
+  /// Addresses differ in few bits: the multiplication spreads them (Fibonacci hashing).
+  [[nodiscard]] std::size_t place(Address address) const {
+    return static_cast<std::size_t>((address * 0x9e37'79b9'7f4a'7c15ULL) >> shift_);
+  }
+
+  void grow() {
+    --shift_;
+    pushed_out_ = 0;
+    std::vector<Entry> old(2 * entries_.size());
+    old.swap(entries_);
+    for (const Entry& entry : old)
+      if (entry.address != 0) entries_[place(entry.address)] = entry;
+  }
+
+  unsigned shift_ = first_shift;
+  std::size_t pushed_out_ = 0;
+  std::vector<Entry> entries_ = std::vector<Entry>(std::size_t{1} << (64 - first_shift));
 };
 
 }  // namespace vitrine::unwind

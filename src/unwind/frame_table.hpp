@@ -9,15 +9,30 @@
 
 #include <memory>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <vector>
 
-#include "base/window_memory.hpp"
+#include "base/memory.hpp"
 #include "elf/file.hpp"
-#include "unwind/cfi_section.hpp"
-#include "unwind/rule_block.hpp"
-#include "unwind/rule_source.hpp"
+#include "unwind/cfi.hpp"
+#include "unwind/rule.hpp"
 
 namespace vitrine::unwind {
+
+// Code that compilers did not write and that often comes without CFI, but looks the same everywhere.
+
+/// The row within a procedure linkage table: lld writes no CFI for it. `section`: its name;
+/// `offset`: of the pc in it. nullopt: not a section of this kind.
+std::optional<Row> linkage_row(Machine machine, std::string_view section, std::uint64_t offset);
+
+/// Bytes that signal_row wants to see.
+inline constexpr std::size_t signal_code_bytes = 10;
+
+/// The row of the code to which a signal handler returns, told by its instructions: musl's has no
+/// CFI, and no CFI could tell the pc and the link register of the interrupted function on aarch64.
+/// nullopt: the code is something else.
+std::optional<Row> signal_row(Machine machine, std::span<const std::byte> code);
 
 /// The runtime address of a file's address 0, where its bytes from `offset` on are mapped at `start`
 /// (a line of /proc/PID/maps). nullopt: none of its `segments` that are executed is there.

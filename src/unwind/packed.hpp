@@ -2,9 +2,7 @@
 #pragma once
 
 #include "base/pack.hpp"
-#include "unwind/registers.hpp"
 #include "unwind/rule.hpp"
-#include "unwind/rule_block.hpp"
 
 namespace vitrine::unwind {
 

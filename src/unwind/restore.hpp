@@ -1,13 +1,41 @@
-// From a frame to its caller's, by all that a Row says.
+// Position: the registers as they were in one frame, as far as they are known.
 #pragma once
 
+#include <optional>
 #include <tl/expected.hpp>
 
 #include "unwind/frame.hpp"
-#include "unwind/position.hpp"
 #include "unwind/rule.hpp"
 
 namespace vitrine::unwind {
+
+struct Position {
+  Registers registers;
+  std::uint64_t known = (std::uint64_t{1} << register_count) - 1;  ///< bit n: register n is
+
+  [[nodiscard]] bool knows(std::size_t number) const { return (known >> number & 1) != 0; }
+
+  [[nodiscard]] std::optional<std::uint64_t> get(std::uint64_t number) const {
+    if (number >= register_count || !knows(static_cast<std::size_t>(number))) return std::nullopt;
+    return registers.words[static_cast<std::size_t>(number)];
+  }
+  void set(std::size_t number, std::optional<std::uint64_t> value) {
+    registers.words[number] = value.value_or(0);
+    const std::uint64_t bit = std::uint64_t{1} << number;
+    known = value ? known | bit : known & ~bit;
+  }
+};
+
+// DWARF expressions, as call frame information uses them (DWARF 5, 2.5 and 6.4.2).
+
+/// What the operations leave on top of their stack. `first`: what is there before the first of
+/// them; null: nothing. Errors: truncated (a word beyond the copy of the stack), no_rule (an
+/// operation that CFI has no use for, a register whose value is lost, too many steps).
+tl::expected<std::uint64_t, End> evaluate(std::span<const std::byte> operations,
+                                          const Position& position, const Stack& stack,
+                                          const std::uint64_t* first);
+
+// From a frame to its caller's, by all that a Row says.
 
 /// The registers of the caller; those whose value is lost or beyond the copy of the stack are not
 /// known. The pc and the stack pointer always are. Errors: outermost (there is no caller),

@@ -6,12 +6,55 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
-#include "unwind/registers.hpp"
+#include "base/machine.hpp"
+#include "base/memory.hpp"
 
 namespace vitrine::unwind {
+
+// The registers of a thread, as DWARF numbers them.
+
+/// Whether stacks of this machine are unwound.
+constexpr bool is_unwound(Machine machine) {
+  return machine == Machine::x86_64 || machine == Machine::aarch64;
+}
+
+/// More than any DWARF number that we keep.
+inline constexpr std::size_t register_count = 33;
+
+/// What has a role in every frame. Sources: System V x86-64 psABI 3.6.2, DWARF for the Arm 64-bit
+/// architecture 4.1.
+struct Roles {
+  std::uint8_t stack;   ///< rsp, sp
+  std::uint8_t frame;   ///< rbp, x29
+  std::uint8_t pc;      ///< rip, pc
+  std::uint8_t result;  ///< the column of the return address: rip, x30
+  std::uint64_t kept;   ///< bit n: a called function leaves register n as it was
+};
+
+constexpr Roles roles_of(Machine machine) {
+  if (machine == Machine::x86_64) return {7, 6, 16, 16, 0xf048};
+  return {31, 29, 32, 30, 0x3ff8'0000};
+}
+
+/// x86-64: 0 to 15 (rax, rdx, rcx, rbx, rsi, rdi, rbp, rsp, r8 …), 16: rip.
+/// aarch64: 0 to 30, 31: sp, 32: pc.
+struct Registers {
+  Machine machine = Machine::x86_64;
+  std::array<std::uint64_t, register_count> words{};
+
+  [[nodiscard]] Address pc() const { return words[roles_of(machine).pc]; }
+  [[nodiscard]] Address sp() const { return words[roles_of(machine).stack]; }
+};
+
+/// A return address without the signature that pointer authentication puts into its upper bits. No
+/// code of a process is above 48 bits unless it asks for addresses there.
+constexpr Address code_address(Machine machine, std::uint64_t word) {
+  return machine == Machine::aarch64 ? word & 0xffff'ffff'ffffULL : word;
+}
 
 /// Where the caller's value of one register is.
 struct RegisterRule {
@@ -75,5 +118,47 @@ bool is_sound(const Row& row);
 
 /// The rule for a row: of the form `row` where it does not fit.
 Rule compact(const Row& row, Machine machine);
+
+// RuleBlock: the rules of neighbouring code of a file, as they are handed to who unwinds.
+
+/// Addresses with one rule.
+struct RuleSpan {
+  std::uint32_t start = 0;  ///< from RuleBlock::start
+  std::uint32_t size = 0;
+  Rule rule;
+
+  bool operator==(const RuleSpan&) const = default;
+};
+
+struct RuleBlock {
+  Address start = 0;            ///< in the file's own address space
+  Address end = 0;              ///< one past the last
+  std::vector<RuleSpan> spans;  ///< by start; what is between them is to be asked for by itself
+
+  /// Null: no span has it.
+  [[nodiscard]] const Rule* find(Address address) const;
+
+  /// Spans in order, within the block, with rules that can be applied. What comes from another
+  /// process may be otherwise.
+  [[nodiscard]] bool is_sound() const;
+
+  bool operator==(const RuleBlock&) const = default;
+};
+
+// RuleSource: who knows how the functions of one file are left. That is its CFI (FrameTable), read
+// here or in another process.
+
+class RuleSource {
+ public:
+  virtual ~RuleSource() = default;
+
+  [[nodiscard]] virtual Machine machine() const = 0;
+
+  /// The rule at one of the file's own addresses.
+  virtual Rule rule(Address address) = 0;
+
+  /// The same in full; null: there is none. Lives until the next call.
+  virtual const Row* row(Address address) = 0;
+};
 
 }  // namespace vitrine::unwind

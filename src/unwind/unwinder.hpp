@@ -5,10 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "unwind/code_map.hpp"
 #include "unwind/frame.hpp"
-#include "unwind/registers.hpp"
-#include "unwind/rule_cache.hpp"
+#include "unwind/rule.hpp"
 
 namespace vitrine::unwind {
 

@@ -6,7 +6,7 @@
 #include <array>
 
 #include "base/limits.hpp"
-#include "usdt/base_type.hpp"
+#include "usdt/types.hpp"
 
 namespace vitrine::usdt {
 namespace {

@@ -5,8 +5,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "usdt/c_type.hpp"
-#include "usdt/token_stream.hpp"
+#include "usdt/lexer.hpp"
+#include "usdt/types.hpp"
 
 namespace vitrine::usdt {
 

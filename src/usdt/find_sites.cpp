@@ -7,16 +7,66 @@
 #include <cstring>
 #include <set>
 
-#include "usdt/containing_function.hpp"
+#include "usdt/definition.hpp"
+#include "usdt/symbols.hpp"
 
 namespace vitrine::usdt {
+namespace {
+
+constexpr std::string_view fire_prefix = "__dtrace_";
+constexpr std::string_view enabled_prefix = "__dtraceenabled_";
+
+std::string_view after_prefix(std::string_view symbol) {
+  for (const auto prefix : {fire_prefix, enabled_prefix})
+    if (symbol.starts_with(prefix)) return symbol.substr(prefix.size());
+  return {};
+}
+
+}  // namespace
+
+DeclaredProbes::DeclaredProbes(const Definition& definition) {
+  for (std::uint32_t i = 0; i < definition.providers.size(); ++i) {
+    const Provider& provider = definition.providers[i];
+    providers_.push_back(provider.name);
+    probes_.push_back(provider.probes.size());
+    for (std::uint32_t j = 0; j < provider.probes.size(); ++j) {
+      uses_.emplace(probe_symbol(provider, provider.probes[j]), ProbeUse{i, j, false});
+      uses_.emplace(enabled_symbol(provider, provider.probes[j]), ProbeUse{i, j, true});
+    }
+  }
+}
+
+const ProbeUse* DeclaredProbes::find(std::string_view symbol) const {
+  if (!is_probe_symbol(symbol)) return nullptr;
+  const auto found = uses_.find(std::string(symbol));
+  return found == uses_.end() ? nullptr : &found->second;
+}
+
+bool DeclaredProbes::has(std::uint32_t provider, std::uint32_t probe) const {
+  return provider < probes_.size() && probe < probes_[provider];
+}
+
+std::string_view DeclaredProbes::provider_without(std::string_view symbol) const {
+  const auto rest = after_prefix(symbol);
+  for (const std::string& provider : providers_) {
+    if (!rest.starts_with(provider) || !rest.substr(provider.size()).starts_with("___")) continue;
+    // "foo____x" is the probe x of a provider `foo_` rather than _x of `foo`.
+    if (!rest.substr(provider.size() + 3).starts_with('_')) return provider;
+  }
+  return {};
+}
+
+bool is_probe_symbol(std::string_view symbol) {
+  return !after_prefix(symbol).empty();
+}
+
 namespace {
 
 std::span<const std::uint8_t> as_bytes_of(std::span<const std::byte> code) {
   return {reinterpret_cast<const std::uint8_t*>(code.data()), code.size()};
 }
 
-bool stands_at(const dof::SitePattern& pattern, std::span<const std::byte> code,
+bool is_at(const dof::SitePattern& pattern, std::span<const std::byte> code,
                std::size_t start) {
   if (start > code.size() || code.size() - start < pattern.length) return false;
   const auto there = as_bytes_of(code.subspan(start, pattern.length));
@@ -82,7 +132,7 @@ class Finder {
                                std::string_view name) {
     const std::string_view provider = declared_.provider_without(name);
     if (provider.empty()) {
-      if (strangers_.insert(name).second) found_.strangers.emplace_back(name);
+      if (undeclared_.insert(name).second) found_.undeclared.emplace_back(name);
       return {};
     }
     const Place place{section, relocation.offset};
@@ -102,7 +152,7 @@ class Finder {
       for (const dof::Use kind : kinds(use)) {
         for (const dof::SitePattern& pattern : dof::site_patterns()) {
           if (pattern.machine != object_.machine().machine || pattern.use != kind ||
-              pattern.instruction == dof::Instruction::stub || !stands_at(pattern, code, *start))
+              pattern.instruction == dof::Instruction::stub || !is_at(pattern, code, *start))
             continue;
           found_.sites.push_back({use, section, *start, pattern, true, relocation.type_at});
           return {};
@@ -148,7 +198,7 @@ class Finder {
   const DeclaredProbes& declared_;
   const SiteRules& rules_;
   std::vector<bool> is_probe_;  ///< one a symbol
-  std::set<std::string_view> strangers_;
+  std::set<std::string_view> undeclared_;
   FoundSites found_;
 };
 

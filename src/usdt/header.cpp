@@ -8,9 +8,9 @@
 #include <set>
 #include <utility>
 
-#include "base/characters.hpp"
-#include "usdt/base_type.hpp"
-#include "usdt/names.hpp"
+#include "base/text.hpp"
+#include "usdt/definition.hpp"
+#include "usdt/types.hpp"
 
 namespace vitrine::usdt {
 namespace {

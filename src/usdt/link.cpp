@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <set>
 
-#include "usdt/input_file.hpp"
+#include "sandbox/staged_file.hpp"
+#include "usdt/files.hpp"
 #include "usdt/object_parser.hpp"
 #include "usdt/probe_object.hpp"
-#include "usdt/staged_file.hpp"
 
 namespace vitrine::usdt {
 namespace {
@@ -132,10 +132,10 @@ class Step {
                       "(addresses, indirect calls, and is-enabled checks on aarch64)",
                       path, object.left_to_stubs.size()));
     for (const ProbeUse& use : object.left_to_stubs) have_.emplace(use.provider, use.probe);
-    for (const std::string& stranger : object.strangers)
+    for (const std::string& name : object.undeclared)
       report_.notes.push_back(fmt::format(
           "{}: {} belongs to a provider that the definition does not declare: left unchanged", path,
-          stranger));
+          name));
   }
 
   Result<void> check_sites() {

@@ -1,4 +1,6 @@
-// What differs between the machines whose objects we process.
+// Functions that stand in for a probe where its call was not patched (docs/formats/object-step.md,
+// "Stubs"): in objects that nobody processed or that -flto made, behind addresses, conditional
+// jumps and the GOT.
 #pragma once
 
 #include <cstddef>
@@ -6,10 +8,13 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "dof/site_pattern.hpp"
 
 namespace vitrine::usdt {
+
+// What differs between the machines whose objects we process.
 
 struct ObjectMachine {
   Machine machine;
@@ -49,5 +54,59 @@ bool does_nothing(const ObjectMachine& machine, std::uint32_t type);
 /// A relocation that can only be about a function's address, however it is reached; others (of
 /// thread-local variables, or the dynamic linker's own) mean that the object is broken.
 bool takes_address(const ObjectMachine& machine, std::uint32_t type);
+
+// LLVM bitcode: what clang -flto writes instead of an object file.
+
+bool is_bitcode(std::span<const std::byte> bytes);
+
+/// The machine that it is to become code of, by the target triple in its table of strings; null: it
+/// does not tell, or another machine.
+const ObjectMachine* bitcode_machine(std::span<const std::byte> bytes);
+
+// FNV-1a, for names that must be the same in every build of the same source.
+
+inline constexpr std::uint64_t hash_start = 0xcbf29ce484222325;
+
+inline std::uint64_t hash(std::span<const std::byte> bytes, std::uint64_t from = hash_start) {
+  for (const std::byte one : bytes) from = (from ^ static_cast<std::uint64_t>(one)) * 0x100000001b3;
+  return from;
+}
+
+inline std::uint64_t hash(std::string_view text, std::uint64_t from = hash_start) {
+  return hash(std::as_bytes(std::span(text)), from);
+}
+
+struct Stub {
+  std::vector<std::byte> code;
+  std::uint32_t site = 0;  ///< where in it a uprobe goes
+  std::uint32_t data = 0;  ///< where its code ends, and what makes it unlike all others begins
+};
+
+/// The stub of the probe with this symbol.
+Stub make_stub(const ObjectMachine& machine, dof::Use use, std::string_view symbol);
+
+// Call frame information of stubs (.eh_frame): by it debuggers and profilers know who called one.
+
+/// An .eh_frame section that grows by a function at a time. Sources: the psABIs of the machines
+/// (register numbers), the Linux Standard Base, "Exception Frames".
+class StubFrames {
+ public:
+  explicit StubFrames(const ObjectMachine& machine);
+
+  /// A function of `size` bytes that leaves the stack alone. Returns where the word is that must
+  /// come to be the function's address, relative to itself: 4 bytes.
+  std::uint64_t add(std::uint32_t size);
+
+  [[nodiscard]] std::vector<std::byte> take() { return std::move(bytes_); }
+  [[nodiscard]] std::uint32_t alignment() const { return machine_.wide ? 8 : 4; }
+
+ private:
+  void begin();
+  void end();
+
+  const ObjectMachine& machine_;
+  std::vector<std::byte> bytes_;
+  std::size_t entry_ = 0;  ///< where the one being written began
+};
 
 }  // namespace vitrine::usdt

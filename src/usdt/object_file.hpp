@@ -1,9 +1,11 @@
-// A relocatable object file (ET_REL) in memory, every part of it checked before anyone uses it.
+// What the readers of object files share: numbers at offsets, and how a broken file is told.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -12,6 +14,21 @@
 #include "usdt/machine.hpp"
 
 namespace vitrine::usdt {
+
+/// The caller has checked that the bytes are there.
+template <class T>
+T at(std::span<const std::byte> bytes, std::size_t offset) {
+  T value;
+  std::memcpy(&value, bytes.data() + offset, sizeof value);
+  return value;
+}
+
+inline tl::unexpected<Error> malformed(std::string message) {
+  return fail(ErrorCode::malformed, std::move(message),
+              "recompile it; if that does not help, the tool that wrote it is at fault");
+}
+
+// A relocatable object file (ET_REL) in memory, every part of it checked before anyone uses it.
 
 struct Symbol {
   std::string_view name;

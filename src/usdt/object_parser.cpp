@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "usdt/packed.hpp"
-
 namespace vitrine::usdt {
 namespace {
 
@@ -40,10 +38,10 @@ template <pack::Of<Answer> T>
 auto fields(T& answer) {
   auto& [error, machine, object] = answer;
   auto& [pointer, bytes, functions, features, register_protocol, pointer_protocol, only_lto,
-         fat_lto, left_to_stubs, strangers] = object;
+         fat_lto, left_to_stubs, undeclared] = object;
   static_cast<void>(pointer);
   return std::tie(error, machine, bytes, functions, features, register_protocol, pointer_protocol,
-                  only_lto, fat_lto, left_to_stubs, strangers);
+                  only_lto, fat_lto, left_to_stubs, undeclared);
 }
 
 /// What it was forked with, it has.

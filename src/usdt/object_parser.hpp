@@ -4,11 +4,26 @@
 
 #include <optional>
 
-#include "usdt/input_file.hpp"
+#include "base/pack.hpp"
+#include "sandbox/worker.hpp"
+#include "usdt/files.hpp"
 #include "usdt/rewrite.hpp"
-#include "worker/worker.hpp"
 
 namespace vitrine::usdt {
+
+// Structures of this layer as base/pack.hpp has them.
+
+template <pack::Of<ProbeUse> T>
+auto fields(T& use) {
+  auto& [provider, probe, enabled] = use;
+  return std::tie(provider, probe, enabled);
+}
+
+template <pack::Of<FunctionSites> T>
+auto fields(T& sites) {
+  auto& [provider, probe, function, alias, offsets, enabled_offsets] = sites;
+  return std::tie(provider, probe, function, alias, offsets, enabled_offsets);
+}
 
 /// Nothing is started before the first object. Forks.
 class ObjectParser {

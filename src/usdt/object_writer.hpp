@@ -1,15 +1,36 @@
-// Puts a relocatable object file (ET_REL) together from sections and symbols.
+// Building sections: the bytes of a value, at the end of others.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "base/result.hpp"
 #include "usdt/machine.hpp"
+#include "usdt/object_file.hpp"
 
 namespace vitrine::usdt {
+
+template <class T>
+void append(std::vector<std::byte>& bytes, const T& value) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  const auto raw = std::as_bytes(std::span(&value, 1));
+  bytes.insert(bytes.end(), raw.begin(), raw.end());
+}
+
+// The notes by which objects tell what processor features their code is made for.
+
+/// The bits that every object of a program must claim for the program to have them: IBT and SHSTK
+/// (x86), BTI and PAC (aarch64). Errors: malformed.
+Result<std::uint32_t> feature_bits(const ObjectFile& object);
+
+/// A .note.gnu.property that claims `bits`.
+std::vector<std::byte> property_note(const ObjectMachine& machine, std::uint32_t bits);
+
+// Puts a relocatable object file (ET_REL) together from sections and symbols.
 
 struct NewSection {
   std::string name;

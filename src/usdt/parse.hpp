@@ -4,11 +4,20 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.hpp"
 #include "usdt/definition.hpp"
+#include "usdt/lexer.hpp"
 
 namespace vitrine::usdt {
+
+// Pragmas of D: what they say of providers.
+
+/// Applies each `#pragma D attributes N/D/C provider P component` to P, wherever P is declared in the
+/// file. Others that say nothing of providers are passed over. What is wrong becomes the stream's
+/// error.
+void apply_pragmas(TokenStream& tokens, std::vector<Provider>& providers);
 
 /// Parses `text`; `path` is for messages ("shop.d:12: …"). Errors: malformed, with line, reason and
 /// what to write instead; limit.

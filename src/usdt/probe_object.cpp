@@ -8,11 +8,9 @@
 
 #include "abi/dof.h"
 #include "dof/writer.hpp"
-#include "usdt/gnu_property.hpp"
-#include "usdt/names.hpp"
+#include "usdt/definition.hpp"
+#include "usdt/machine.hpp"
 #include "usdt/object_writer.hpp"
-#include "usdt/stub_frames.hpp"
-#include "usdt/stubs.hpp"
 
 namespace vitrine::usdt {
 namespace {

@@ -9,12 +9,9 @@
 #include <map>
 #include <tuple>
 
-#include "usdt/aliases.hpp"
-#include "usdt/append_symbols.hpp"
-#include "usdt/bitcode.hpp"
-#include "usdt/containing_function.hpp"
-#include "usdt/gnu_property.hpp"
-#include "usdt/hash.hpp"
+#include "usdt/machine.hpp"
+#include "usdt/object_writer.hpp"
+#include "usdt/symbols.hpp"
 
 namespace vitrine::usdt {
 namespace {
@@ -96,7 +93,7 @@ Result<RewrittenObject> rewrite(std::span<const std::byte> bytes, const Declared
   auto found = TRY(find_sites(object, declared, rules));
   result.machine = &object.machine();
   result.left_to_stubs = std::move(found.left_to_stubs);
-  result.strangers = std::move(found.strangers);
+  result.undeclared = std::move(found.undeclared);
   look_for_lto(object, result);
   const auto features = TRY(feature_bits(object));
   if (!result.only_lto) result.features = features;

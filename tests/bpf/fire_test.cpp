@@ -1,5 +1,5 @@
 // Records of the trace, right and wrong, and the sets kept from them.
-#include "bpf/fire.hpp"
+#include "bpf/event.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,6 @@
 #include <cstring>
 #include <random>
 
-#include "bpf/kept_sets.hpp"
 
 namespace vitrine::bpf {
 namespace {

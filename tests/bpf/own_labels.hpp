@@ -13,7 +13,7 @@
 
 #include "abi/custom_labels.hpp"
 #include "abi/thread_context.hpp"
-#include "bpf/moment.hpp"
+#include "bpf/event.hpp"
 #include "format/decode.hpp"
 
 namespace vitrine::test {

@@ -1,5 +1,5 @@
 // Records of the profiler, right and wrong.
-#include "bpf/stack_sample.hpp"
+#include "bpf/event.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,7 +10,7 @@
 #include "abi/custom_labels.hpp"
 #include "bpf/own_probe.hpp"
 #include "query/buckets.h"
-#include "query/string_hash.hpp"
+#include "query/compile.hpp"
 
 namespace vitrine::bpf {
 namespace {

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "bpf/own_probe.hpp"
-#include "query/string_hash.hpp"
+#include "query/compile.hpp"
 
 namespace vitrine::bpf {
 namespace {

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "check/publishers.hpp"
-#include "check/rules.hpp"
+#include "check/rule.hpp"
 
 namespace vitrine::test {
 namespace {

@@ -205,7 +205,7 @@ TEST(LiveRules, WhoAnnouncesThreadContextsAndHasNoSlotIsFound) {
   Child child = Child::spawn({CHECK_SUBJECT_WITHOUT_SLOT});
   ASSERT_EQ(child.read_line(), "ready");
   EXPECT_THAT(said(check_process(child.pid()), "otep-4947.slot-exported"),
-              StartsWith("fails: otel_thread_ctx_v1 is nowhere"));
+              StartsWith("fails: the file does not define otel_thread_ctx_v1"));
 }
 
 TEST(LiveRules, AskedForAreMissed) {

@@ -1,4 +1,4 @@
-#include "cli/duration.hpp"
+#include "cli/shell/options.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "cli/labels_text.hpp"
+#include "cli/labels/text.hpp"
 
 #include <gtest/gtest.h>
 

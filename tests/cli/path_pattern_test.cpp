@@ -1,5 +1,5 @@
 // %t in the names of files.
-#include "cli/path_pattern.hpp"
+#include "cli/profile/outputs.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,13 +1,12 @@
 // Tables, bars and NDJSON of reductions.
-#include "cli/reduction_text.hpp"
+#include "cli/trace/reduction_text.hpp"
 
 #include <gmock/gmock.h>
 
 #include <numeric>
 
-#include "cli/histogram_text.hpp"
-#include "cli/reduction_json.hpp"
-#include "cli/units.hpp"
+#include "cli/trace/reduction.hpp"
+#include "cli/output/text.hpp"
 
 namespace vitrine::cli {
 namespace {
@@ -137,7 +136,7 @@ TEST(ReductionText, SaysWhatIsInNoRow) {
   table.unread = 1;
   table.without_start = 2;
   table.lost = 3;
-  const std::string shown = reduction_text(table, plain, {.most_rows = 1});
+  const std::string shown = reduction_text(table, plain, {.max_rows = 1});
   EXPECT_THAT(shown, HasSubstr("  (other)      7  "));
   EXPECT_THAT(shown, HasSubstr("  1 group not shown, each smaller\n"));
   EXPECT_THAT(shown, HasSubstr("  1 fire in no row"));

@@ -1,9 +1,9 @@
-#include "cli/text.hpp"
+#include "cli/output/text.hpp"
 
 #include <gtest/gtest.h>
 
 #include "base/json.hpp"
-#include "base/utf8.hpp"
+#include "base/text.hpp"
 
 namespace vitrine::cli {
 namespace {

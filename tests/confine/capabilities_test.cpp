@@ -1,4 +1,4 @@
-#include "confine/capabilities.hpp"
+#include "sandbox/capabilities.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/capability.h>

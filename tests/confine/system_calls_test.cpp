@@ -1,4 +1,4 @@
-#include "confine/system_calls.hpp"
+#include "sandbox/system_calls.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

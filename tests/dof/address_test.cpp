@@ -1,4 +1,4 @@
-#include "dof/address.hpp"
+#include "dof/dof.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 
 #include "base/limits.hpp"
-#include "elf/dynamic.hpp"
 #include "elf/notes.hpp"
 #include "elf/relocations.hpp"
 #include "support/buffer_memory.hpp"

@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 
-#include "elf/file_symbols.hpp"
 #include "support/buffer_memory.hpp"
 #include "support/elf_image.hpp"
 

@@ -1,5 +1,5 @@
 // Files that change while they are read, and files that lie about their size.
-#include "file/file_memory.hpp"
+#include "sandbox/files.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,6 @@
 #include <array>
 
 #include "file/place.hpp"
-#include "file/regular_file.hpp"
 
 namespace vitrine::file {
 namespace {

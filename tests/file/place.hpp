@@ -12,7 +12,7 @@ namespace vitrine::file {
 class Place {
  public:
   Place() {
-    std::string path = std::filesystem::temp_directory_path() / "vitrine_file.XXXXXX";
+    std::string path = std::filesystem::temp_directory_path() / "vitrine_sandbox.XXXXXX";
     path_ = ::mkdtemp(path.data());
   }
   Place(const Place&) = delete;

@@ -1,5 +1,5 @@
 // Opening what others name: nothing but regular files, nothing outside of a root, and never waiting.
-#include "file/regular_file.hpp"
+#include "sandbox/files.hpp"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

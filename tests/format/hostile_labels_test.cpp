@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-#include "base/window_memory.hpp"
+#include "base/memory.hpp"
 #include "format/label_fixture.hpp"
 #include "format/label_matchers.hpp"
 

@@ -4,8 +4,8 @@
 
 #include <set>
 
-#include "base/hex.hpp"
-#include "base/sha256.hpp"
+#include "base/text.hpp"
+#include "base/redaction.hpp"
 
 namespace vitrine::format {
 namespace {

@@ -1,5 +1,5 @@
 // The serial check of our own writer's sets.
-#include "format/serial_set.hpp"
+#include "format/label_set.hpp"
 
 #include <gtest/gtest.h>
 
@@ -43,11 +43,11 @@ TEST(SerialSet, StandsOnlyWhileTheSerialIsTheSame) {
   };
   const SerialMark mark{set_at, 41, 600};
   read(block(41));
-  EXPECT_TRUE(still_stands(mark, again));
+  EXPECT_TRUE(is_unchanged(mark, again));
   read(block(42));
-  EXPECT_FALSE(still_stands(mark, again));
+  EXPECT_FALSE(is_unchanged(mark, again));
   read(block(0));
-  EXPECT_FALSE(still_stands(mark, again));
+  EXPECT_FALSE(is_unchanged(mark, again));
 }
 
 }  // namespace

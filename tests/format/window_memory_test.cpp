@@ -1,5 +1,5 @@
 // WindowMemory: same answers as its source, fewer questions to it.
-#include "base/window_memory.hpp"
+#include "base/memory.hpp"
 
 #include <gmock/gmock.h>
 

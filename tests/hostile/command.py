@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 READ_OF_OUTPUT = 32 << 20  # bytes that are looked at; the rest is taken and thrown away
 LONGEST_LINE = 8 << 20
-EXIT_CODES = (0, 1, 2, 3, 4, 130)  # src/cli/exit_code.hpp
+EXIT_CODES = (0, 1, 2, 3, 4, 130)  # src/cli/shell/report.hpp
 
 # name: (arguments, PID is the target's; seconds that it was asked to run)
 OF_ONE = {
@@ -92,8 +92,8 @@ def _where(pid):
     return "\n".join(stacks) + "\n"
 
 
-def run(vitrine, name, arguments, asked, mark, patience, keep=False):
-    """Runs `vitrine` with these arguments. It hangs when it takes `patience` seconds longer than
+def run(vitrine, name, arguments, asked, mark, budget, keep=False):
+    """Runs `vitrine` with these arguments. It hangs when it takes `budget` seconds longer than
     it was asked to run; then it is killed. `mark` is in the environment of all that it starts."""
     result = Run(name, kept=[] if keep else None)
     words = arguments.split(" ")
@@ -106,7 +106,7 @@ def run(vitrine, name, arguments, asked, mark, patience, keep=False):
               threading.Thread(target=lambda: errors.append(process.stderr.read(1 << 20)))]
     for taker in takers:
         taker.start()
-    deadline = begin + asked + patience
+    deadline = begin + asked + budget
     while True:
         pid, status, usage = os.wait4(process.pid, os.WNOHANG)
         if pid:
@@ -116,7 +116,7 @@ def run(vitrine, name, arguments, asked, mark, patience, keep=False):
             result.hung = True
             result.errors = _where(process.pid)
             process.send_signal(signal.SIGKILL)
-        if now > deadline + 3 * patience:
+        if now > deadline + 3 * budget:
             raise RuntimeError(f"{name} ({arguments}) cannot even be killed")
         time.sleep(0.002 if now < begin + 0.5 else 0.01)
     process.returncode = status

@@ -33,7 +33,7 @@ HANGS_AFTER = 60
 class Suite:
     def __init__(self, options):
         self.options = options
-        self.patience = HANGS_AFTER * (5 if options.sanitized else 1)
+        self.budget = HANGS_AFTER * (5 if options.sanitized else 1)
         self.mark = f"hostile-{os.getpid()}"
         self.directory = tempfile.TemporaryDirectory(prefix="hostile-")
         self.lock = threading.Lock()
@@ -61,7 +61,7 @@ class Suite:
 
     def command(self, trick, name, arguments, asked):
         races = trick is not None and bool(trick.races)
-        result = run(self.options.vitrine, name, arguments, asked, self.mark, self.patience, races)
+        result = run(self.options.vitrine, name, arguments, asked, self.mark, self.budget, races)
         with self.lock:
             self.runs.append((trick.name if trick else "all", result))
         where = trick.name if trick else "all"
@@ -91,7 +91,7 @@ class Suite:
         if not target.is_alive():
             return self.fail(trick.name, "the target has ended")
         states = {"stopped": "T", "held": "t"}
-        deadline = time.monotonic() + self.patience
+        deadline = time.monotonic() + self.budget
         while True:  # a thread that is let go may need a moment
             threads = target.threads()
             if trick.state in states:
@@ -219,7 +219,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=int(os.environ.get("HOSTILE_ROUNDS", "1")))
     parser.add_argument("--threads", type=int, default=int(os.environ.get("HOSTILE_THREADS", "10000")))
-    parser.add_argument("--sanitized", action="store_true", help="no bound of memory; more patience")
+    parser.add_argument("--sanitized", action="store_true", help="no bound of memory; more budget")
     parser.add_argument("--one", action="store_true", help="no commands that look at all processes")
     options = parser.parse_args()
     begin = time.monotonic()

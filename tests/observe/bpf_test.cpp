@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "abi/custom_labels.hpp"
-#include "bpf/sample.hpp"
+#include "bpf/event.hpp"
 #include "bpf/sampler.hpp"
 #include "bpf/thread_iterator.hpp"
 

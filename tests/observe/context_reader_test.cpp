@@ -6,7 +6,7 @@
 
 #include "format/bytes.hpp"
 #include "format/protobuf.hpp"
-#include "observe/context.hpp"
+#include "observe/process/context.hpp"
 
 namespace vitrine::observe {
 namespace {

@@ -1,7 +1,7 @@
 // Finding the slots of foreign writers: the address of every variable in every thread is the one
 // the writer itself tells, however it was compiled, linked and loaded (docs/formats/tls.md,
 // "How it is verified").
-#include "observe/definitions.hpp"
+#include "observe/labels/definitions.hpp"
 
 #include <gtest/gtest.h>
 
@@ -55,7 +55,7 @@ TEST_P(Rows, AreWhatTheyClaim) {
   Observer observer(writer);
   observer.expect_agreement();
   for (const Definition& definition : observer.finder().all()) {
-    EXPECT_EQ(target::name(definition.evidence), target::name(GetParam().evidence));
+    EXPECT_EQ(definition.evidence, GetParam().evidence);
     EXPECT_EQ(std::holds_alternative<target::DynamicTls>(definition.location),
               GetParam().is_dynamic)
         << target::describe(definition.location);

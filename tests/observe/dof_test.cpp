@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "observe/dof_subject.hpp"
-#include "observe/probes.hpp"
+#include "observe/probes/probes.hpp"
 #include "observe/trace_subject.hpp"
 
 namespace vitrine::test {

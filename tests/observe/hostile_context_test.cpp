@@ -5,7 +5,7 @@
 
 #include <chrono>
 
-#include "observe/context.hpp"
+#include "observe/process/context.hpp"
 #include "support/child.hpp"
 
 namespace vitrine::observe {

@@ -6,7 +6,7 @@
 #include <map>
 #include <sstream>
 
-#include "observe/labels.hpp"
+#include "observe/labels/labels.hpp"
 #include "support/child.hpp"
 
 namespace vitrine::observe {

@@ -8,8 +8,8 @@
 #include <set>
 #include <span>
 
-#include "base/hex.hpp"
-#include "observe/labels.hpp"
+#include "base/text.hpp"
+#include "observe/labels/labels.hpp"
 #include "support/writer.hpp"
 
 namespace vitrine::observe {

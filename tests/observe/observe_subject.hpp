@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "observe/labels.hpp"
+#include "observe/labels/labels.hpp"
 #include "support/child.hpp"
 
 namespace vitrine::test {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "observe/definitions.hpp"
+#include "observe/labels/definitions.hpp"
 #include "support/writer.hpp"
 #include "target/thread_pointer.hpp"
 #include "target/threads.hpp"

@@ -1,6 +1,6 @@
 // The probes of files: as readelf has them, of every class and byte order, split from their notes,
 // and of files that lie.
-#include "observe/probe_file.hpp"
+#include "observe/probes/probes.hpp"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -11,9 +11,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "observe/argument_errors.hpp"
+#include "observe/probes/probe_symbols.hpp"
 #include "observe/probe_listing.hpp"
-#include "observe/probes.hpp"
 #include "probe/note_bytes.hpp"
 #include "support/probe_image.hpp"
 

@@ -8,7 +8,7 @@
 #include <sstream>
 #include <string>
 
-#include "observe/probes.hpp"
+#include "observe/probes/probes.hpp"
 #include "support/child.hpp"
 
 namespace vitrine::test {

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "observe/probe_listing.hpp"
-#include "observe/probes.hpp"
+#include "observe/probes/probes.hpp"
 #include "observe/ps.hpp"
 
 namespace vitrine::observe {

@@ -5,10 +5,10 @@
 #include <cstdio>
 #include <fstream>
 
-#include "base/byte_memory.hpp"
+#include "base/memory.hpp"
 #include "base/interner.hpp"
-#include "observe/content_hash.hpp"
-#include "observe/process_facts.hpp"
+#include "symbol/executable_symbols.hpp"
+#include "observe/process/facts.hpp"
 #include "support/child.hpp"
 
 namespace vitrine::observe {

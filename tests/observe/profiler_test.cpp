@@ -12,11 +12,11 @@
 #include <fstream>
 #include <thread>
 
-#include "observe/moment_labels.hpp"
-#include "observe/process_code.hpp"
+#include "observe/events/event_labels.hpp"
+#include "observe/profile/program.hpp"
 #include "observe/writer_labels.hpp"
 #include "support/child.hpp"
-#include "unwind/pt_regs.hpp"
+#include "unwind/frame.hpp"
 #include "unwind/unwinder.hpp"
 
 namespace vitrine::test {
@@ -42,14 +42,14 @@ TEST_P(ProfilerLabels, OfAThreadThatWaits) {
   options.off_cpu = true;
   const auto profiler = open_profiler(options);
   ASSERT_TRUE(profiler);
-  observe::MomentLabels labels(*profiler, {}, {});
+  observe::EventLabels labels(*profiler, {}, {});
   labels.look_at(writer.pid());
   EXPECT_THAT(labels.take_notes(), IsEmpty());
   ASSERT_TRUE(profiler->start());
   std::set<pid_t> publishing, seen;
   for (const SlotTruth& slot : writer.slots()) publishing.insert(slot.tid);
   const auto take = [&](const bpf::StackSample& sample) {
-    const vitrine_moment& moment = sample.head.moment;
+    const vitrine_event_header& moment = sample.head.moment;
     const observe::DisplayedLabels& displayed = labels.of(moment, sample.sets);
     if (!publishing.contains(moment.tid)) return;
     EXPECT_EQ(displayed.error, "");
@@ -102,7 +102,7 @@ TEST_P(ProfilerStacks, AreUnwoundToTheirBottom) {
     if (end == unwind::End::outermost || on_handlers_stack) {
       ++whole;
     } else {
-      ++others[fmt::format("{} after {} frames, {} bytes{}", unwind::name_of(end), frames.size(),
+      ++others[fmt::format("end {} after {} frames, {} bytes{}", static_cast<int>(end), frames.size(),
                            sample.stack.size(), sample.kernel_stack.empty() ? "" : ", in kernel")];
     }
   };

@@ -11,7 +11,7 @@
 #include <optional>
 #include <set>
 
-#include "observe/labels.hpp"
+#include "observe/labels/labels.hpp"
 #include "support/child.hpp"
 #include "support/writer.hpp"
 

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "observe/doctor.hpp"
-#include "observe/labels.hpp"
+#include "observe/labels/labels.hpp"
 
 using namespace vitrine;
 

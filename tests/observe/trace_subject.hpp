@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "observe/trace.hpp"
+#include "observe/trace/trace.hpp"
 #include "support/child.hpp"
 
 namespace vitrine::test {

@@ -1,5 +1,5 @@
 // Traces of live processes: which fires are seen, and what they say.
-#include "observe/trace.hpp"
+#include "observe/trace/trace.hpp"
 
 #include <gmock/gmock.h>
 

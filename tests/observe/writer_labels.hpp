@@ -10,7 +10,7 @@
 #include <span>
 #include <string>
 
-#include "base/hex.hpp"
+#include "base/text.hpp"
 #include "format/label_set.hpp"
 #include "support/writer.hpp"
 

@@ -1,11 +1,10 @@
 // Where the ABI of a machine has the arguments of a call, against what compilers make of it (see
 // also tests/observe/dof_test.cpp, which runs such calls).
-#include "probe/call_arguments.hpp"
+#include "probe/types.hpp"
 
 #include <gmock/gmock.h>
 
 #include "probe/argument.hpp"
-#include "probe/c_type.hpp"
 
 namespace vitrine::probe {
 namespace {

@@ -1,5 +1,5 @@
 // The DOFs of files that real linkers made of a DOF written by hand.
-#include "probe/dof_file.hpp"
+#include "probe/dof_probes.hpp"
 
 #include <elf.h>
 #include <fmt/format.h>
@@ -240,7 +240,7 @@ TEST_F(DofFileTest, TellsWhatIsWrongWithTheSection) {
   bytes_[offset + 4] = std::byte{1};
   open();
   EXPECT_THAT(find().dofs.at(0).object.problems,
-              ElementsAre(Field(&dof::Problem::text, HasSubstr("ILP32 in a file of 64"))));
+              ElementsAre(Field(&dof::Problem::text, HasSubstr("ILP32 in a 64-bit file"))));
   bytes_ = whole;
   std::fill_n(bytes_.begin() + static_cast<std::ptrdiff_t>(offset), 8, std::byte{0x55});
   open();

@@ -7,7 +7,6 @@
 
 #include "fixed_symbols.hpp"
 #include "probe/argument.hpp"
-#include "probe/float.hpp"
 #include "support/buffer_memory.hpp"
 
 namespace vitrine::probe {

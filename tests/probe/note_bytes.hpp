@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "elf/encoding.hpp"
+#include "elf/file.hpp"
 
 namespace vitrine::test {
 

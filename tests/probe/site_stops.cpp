@@ -15,7 +15,7 @@
 #include <map>
 #include <sstream>
 
-#include "elf/section_bytes.hpp"
+#include "elf/file.hpp"
 
 namespace vitrine::test {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "elf/file.hpp"
 #include "probe/evaluate.hpp"
-#include "probe/stapsdt_note.hpp"
+#include "probe/notes.hpp"
 
 namespace vitrine::test {
 

@@ -1,4 +1,4 @@
-#include "probe/stapsdt_note.hpp"
+#include "probe/notes.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

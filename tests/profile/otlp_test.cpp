@@ -7,7 +7,7 @@
 #include <protozero/pbf_reader.hpp>
 
 #include "profile/encoded_file.hpp"
-#include "profile/otlp_fields.hpp"
+#include "profile/otlp.hpp"
 #include "profile/profiles.hpp"
 #include "profile/select.hpp"
 #include "support/child.hpp"

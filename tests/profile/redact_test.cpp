@@ -1,10 +1,9 @@
-#include "profile/redact.hpp"
+#include "profile/select.hpp"
 
 #include <gmock/gmock.h>
 
 #include "base/json.hpp"
 #include "profile/profiles.hpp"
-#include "profile/select.hpp"
 
 namespace vitrine::profile {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "observe/profiling.hpp"
+#include "observe/profile/profiling.hpp"
 
 namespace vitrine::test {
 

@@ -33,7 +33,7 @@
 #include <vitrine/labels.hpp>
 
 #include "publish/context_peer.hpp"
-#include "publish/key_map.hpp"
+#include "publish/context_publisher.hpp"
 #include "publish/own_slot.hpp"
 
 namespace {

@@ -1,5 +1,5 @@
 // The key map of the thread records, as readers find it in the process context.
-#include "publish/key_map.hpp"
+#include "publish/context_publisher.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

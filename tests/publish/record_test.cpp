@@ -4,7 +4,7 @@
 
 #include <vitrine/labels.hpp>
 
-#include "publish/key_map.hpp"
+#include "publish/context_publisher.hpp"
 #include "publish/own_slot.hpp"
 
 namespace vitrine {

@@ -7,7 +7,7 @@
 
 #include "query/expression.hpp"
 #include "query/site.hpp"
-#include "query/string_hash.hpp"
+#include "query/compile.hpp"
 
 namespace vitrine::query {
 namespace {

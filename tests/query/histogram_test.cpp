@@ -1,4 +1,4 @@
-#include "query/histogram.hpp"
+#include "query/reduction.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "query/number.hpp"
+#include "query/lexer.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The hash that both sides of a trace have is SipHash-1-3: vectors of other implementations of it.
-#include "query/string_hash.hpp"
+#include "query/compile.hpp"
 
 #include <gtest/gtest.h>
 

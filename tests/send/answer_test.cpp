@@ -1,5 +1,5 @@
 // What an answer of a collector means.
-#include "send/answer.hpp"
+#include "export/response.hpp"
 
 #include <gmock/gmock.h>
 

@@ -1,5 +1,5 @@
 // How long the pauses between tries are.
-#include "send/backoff.hpp"
+#include "export/response.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // URLs of collectors.
-#include "send/endpoint.hpp"
+#include "export/endpoint.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
 // OpenTelemetry's environment variables.
-#include "send/environment.hpp"
+#include "export/environment.hpp"
 
 #include <gmock/gmock.h>
 
 #include <map>
 
-#include "send/endpoint.hpp"
+#include "export/endpoint.hpp"
 
 namespace vitrine::send {
 namespace {

@@ -1,5 +1,5 @@
 // The exporter against collectors of two stacks that behave, and that do not.
-#include "send/exporter.hpp"
+#include "export/exporter.hpp"
 
 #include <gmock/gmock.h>
 

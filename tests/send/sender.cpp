@@ -8,7 +8,7 @@
 #include <iostream>
 #include <string>
 
-#include "send/exporter.hpp"
+#include "export/exporter.hpp"
 
 int main(int count, char** arguments) {
   using namespace std::chrono_literals;

@@ -1,5 +1,5 @@
 // The spool: what waits, in memory and on disk, and what others put there.
-#include "send/spool.hpp"
+#include "export/spool.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -3,7 +3,7 @@
 
 #include <thread>
 
-#include "send/exporter.hpp"
+#include "export/exporter.hpp"
 #include "send/receiver.hpp"
 
 namespace vitrine::send {

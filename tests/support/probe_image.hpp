@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "elf/encoding.hpp"
+#include "elf/file.hpp"
 
 namespace vitrine::test {
 

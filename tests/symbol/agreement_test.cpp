@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
-#include "file/regular_file.hpp"
+#include "sandbox/files.hpp"
 #include "symbol/llvm_symbolizer.hpp"
 #include "symbol/symboliser.hpp"
 

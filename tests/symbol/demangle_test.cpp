@@ -8,7 +8,7 @@
 #include <random>
 
 #include "base/limits.hpp"
-#include "worker/parser.hpp"
+#include "sandbox/worker.hpp"
 
 namespace vitrine::symbol {
 namespace {

@@ -15,11 +15,8 @@
 #include "base/limits.hpp"
 #include "elf/file.hpp"
 #include "elf/symbol_table.hpp"
-#include "file/file_memory.hpp"
-#include "file/regular_file.hpp"
-#include "symbol/naming_service.hpp"
+#include "sandbox/files.hpp"
 #include "symbol/symboliser.hpp"
-#include "symbol/wire.hpp"
 
 namespace vitrine::symbol {
 namespace {

@@ -1,4 +1,4 @@
-#include "symbol/intervals.hpp"
+#include "symbol/function_symbols.hpp"
 
 #include <gtest/gtest.h>
 

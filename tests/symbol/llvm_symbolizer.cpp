@@ -10,8 +10,7 @@
 #include <random>
 
 #include "elf/file.hpp"
-#include "file/file_memory.hpp"
-#include "file/regular_file.hpp"
+#include "sandbox/files.hpp"
 #include "support/child.hpp"
 
 namespace vitrine::test {

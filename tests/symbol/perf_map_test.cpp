@@ -1,4 +1,4 @@
-#include "symbol/perf_map.hpp"
+#include "symbol/jit_symbols.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 #include <fstream>
 
 #include "base/limits.hpp"
-#include "target/perf_map.hpp"
+#include "target/mapped_files.hpp"
 #include "target/proc_file.hpp"
 
 namespace vitrine::symbol {

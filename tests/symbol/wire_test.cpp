@@ -1,5 +1,5 @@
 // What a worker says, honest or not.
-#include "symbol/wire.hpp"
+#include "symbol/symboliser.hpp"
 
 #include <gtest/gtest.h>
 

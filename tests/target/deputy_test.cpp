@@ -1,5 +1,5 @@
-// Memory that never comes, and the deputy that waits for it in our place: whatever becomes of either.
-#include "target/deputy.hpp"
+// Memory that never comes, and the memory reader that waits for it in our place: whatever becomes of either.
+#include "target/memory_reader.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "confine/capabilities.hpp"
+#include "sandbox/capabilities.hpp"
 #include "target/proc_file.hpp"
 #include "target/process.hpp"
 #include "target_subject.hpp"
@@ -46,7 +46,7 @@ bool ends(const FileDescriptor& handle) {
   return ::poll(&end, 1, 60'000) == 1;
 }
 
-class DeputyTest : public testing::Test {
+class MemoryReaderTest : public testing::Test {
  protected:
   Address withhold(std::size_t pages) {
     const std::string answer = subject.ask("withheld " + std::to_string(pages));
@@ -59,7 +59,7 @@ class DeputyTest : public testing::Test {
   Process process = *Process::open(subject.child.pid());
 };
 
-TEST_F(DeputyTest, APageThatNeverComesIsUnreadable) {
+TEST_F(MemoryReaderTest, APageThatNeverComesIsUnreadable) {
   const Address at = withhold(1);
   ASSERT_NE(at, 0U);
   std::byte byte{};
@@ -76,7 +76,7 @@ TEST_F(DeputyTest, APageThatNeverComesIsUnreadable) {
   EXPECT_TRUE(process.verify());
 }
 
-TEST_F(DeputyTest, WhatIsBeforeItAndAfterItIsRead) {
+TEST_F(MemoryReaderTest, WhatIsBeforeItAndAfterItIsRead) {
   const Address at = withhold(1);
   ASSERT_NE(at, 0U);
   std::vector<std::byte> bytes(2 * page_bytes);
@@ -95,8 +95,8 @@ TEST_F(DeputyTest, WhatIsBeforeItAndAfterItIsRead) {
 }
 
 // One after the other and in one read: each would be waited for by itself, were there no end to
-// our patience.
-TEST_F(DeputyTest, AThousandOfThemAreNotWaitedForOneByOne) {
+// our budget.
+TEST_F(MemoryReaderTest, AThousandOfThemAreNotWaitedForOneByOne) {
   constexpr std::size_t count = 1000;
   const Address at = withhold(count);
   ASSERT_NE(at, 0U);
@@ -113,7 +113,7 @@ TEST_F(DeputyTest, AThousandOfThemAreNotWaitedForOneByOne) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 120s);  // 2,000 waits of 0.5 s are 1,000 s
 }
 
-TEST_F(DeputyTest, WhatComesAtLastIsRead) {
+TEST_F(MemoryReaderTest, WhatComesAtLastIsRead) {
   const Address at = withhold(1);
   ASSERT_NE(at, 0U);
   std::uint64_t word = 1;
@@ -123,26 +123,26 @@ TEST_F(DeputyTest, WhatComesAtLastIsRead) {
   EXPECT_EQ(word, 0U);
 }
 
-TEST_F(DeputyTest, OneThatIsKilledIsReplaced) {
+TEST_F(MemoryReaderTest, OneThatIsKilledIsReplaced) {
   ASSERT_TRUE(reads(process, page));
-  const pid_t first = Deputy::of_this_thread().pid();
+  const pid_t first = MemoryReader::of_this_thread().pid();
   ASSERT_GT(first, 0);
   ASSERT_EQ(::kill(first, SIGKILL), 0);
   EXPECT_TRUE(reads(process, page));
-  EXPECT_NE(Deputy::of_this_thread().pid(), first);
+  EXPECT_NE(MemoryReader::of_this_thread().pid(), first);
   EXPECT_EQ(process.memory().withheld(), "");
 }
 
-TEST_F(DeputyTest, OneThatIsStoppedIsReplaced) {
+TEST_F(MemoryReaderTest, OneThatIsStoppedIsReplaced) {
   ASSERT_TRUE(reads(process, page));
-  const pid_t first = Deputy::of_this_thread().pid();
+  const pid_t first = MemoryReader::of_this_thread().pid();
   ASSERT_EQ(::kill(first, SIGSTOP), 0);
   EXPECT_TRUE(reads(process, page));
-  EXPECT_NE(Deputy::of_this_thread().pid(), first);
+  EXPECT_NE(MemoryReader::of_this_thread().pid(), first);
 }
 
 // Also while it waits for a page.
-TEST_F(DeputyTest, EndsWithAParentThatIsKilled) {
+TEST_F(MemoryReaderTest, EndsWithAParentThatIsKilled) {
   const Address at = withhold(1);
   ASSERT_NE(at, 0U);
   for (const Address reads_then : {Address{0}, at}) {
@@ -151,16 +151,16 @@ TEST_F(DeputyTest, EndsWithAParentThatIsKilled) {
     const pid_t parent = ::fork();
     if (parent == 0) {
       const bool read = reads(process, page);
-      const pid_t pid = read ? Deputy::of_this_thread().pid() : -1;
+      const pid_t pid = read ? MemoryReader::of_this_thread().pid() : -1;
       if (::write(pipe[1], &pid, sizeof pid) != sizeof pid) ::_exit(1);
       std::byte byte{};
       if (reads_then != 0) process.memory().read_some(reads_then, {&byte, 1});
       for (;;) ::pause();
     }
-    pid_t deputy = -1;
-    ASSERT_EQ(::read(pipe[0], &deputy, sizeof deputy), static_cast<ssize_t>(sizeof deputy));
-    ASSERT_GT(deputy, 0);
-    const FileDescriptor handle = handle_of(deputy);
+    pid_t reader = -1;
+    ASSERT_EQ(::read(pipe[0], &reader, sizeof reader), static_cast<ssize_t>(sizeof reader));
+    ASSERT_GT(reader, 0);
+    const FileDescriptor handle = handle_of(reader);
     ::kill(parent, SIGKILL);
     if (handle) {
       EXPECT_TRUE(ends(handle));
@@ -173,22 +173,22 @@ TEST_F(DeputyTest, EndsWithAParentThatIsKilled) {
   }
 }
 
-TEST_F(DeputyTest, EndsWhenItsParentExecutesAnotherProgram) {
+TEST_F(MemoryReaderTest, EndsWhenItsParentExecutesAnotherProgram) {
   int pipe[2];
   ASSERT_EQ(::pipe2(pipe, O_CLOEXEC), 0);
   const pid_t parent = ::fork();
   if (parent == 0) {
     const bool read = reads(process, page);
-    const pid_t pid = read ? Deputy::of_this_thread().pid() : -1;
+    const pid_t pid = read ? MemoryReader::of_this_thread().pid() : -1;
     if (::write(pipe[1], &pid, sizeof pid) != sizeof pid) ::_exit(1);
-    ::raise(SIGSTOP);  // until its deputy is held
+    ::raise(SIGSTOP);  // until its reader is held
     ::execlp("sleep", "sleep", "600", nullptr);
     ::_exit(1);
   }
-  pid_t deputy = -1;
-  ASSERT_EQ(::read(pipe[0], &deputy, sizeof deputy), static_cast<ssize_t>(sizeof deputy));
-  ASSERT_GT(deputy, 0);
-  const FileDescriptor handle = handle_of(deputy);
+  pid_t reader = -1;
+  ASSERT_EQ(::read(pipe[0], &reader, sizeof reader), static_cast<ssize_t>(sizeof reader));
+  ASSERT_GT(reader, 0);
+  const FileDescriptor handle = handle_of(reader);
   ASSERT_TRUE(handle);
   int status = 0;
   ASSERT_EQ(::waitpid(parent, &status, WUNTRACED), parent);
@@ -201,20 +201,20 @@ TEST_F(DeputyTest, EndsWhenItsParentExecutesAnotherProgram) {
   ::close(pipe[1]);
 }
 
-TEST_F(DeputyTest, AForkOfUsHasItsOwn) {
+TEST_F(MemoryReaderTest, AForkOfUsHasItsOwn) {
   ASSERT_TRUE(reads(process, page));
-  const pid_t ours = Deputy::of_this_thread().pid();
+  const pid_t ours = MemoryReader::of_this_thread().pid();
   const pid_t fork = ::fork();
-  if (fork == 0) ::_exit(reads(process, page) && Deputy::of_this_thread().pid() != ours ? 0 : 1);
+  if (fork == 0) ::_exit(reads(process, page) && MemoryReader::of_this_thread().pid() != ours ? 0 : 1);
   EXPECT_TRUE(reads(process, page));
   int status = -1;
   ASSERT_EQ(::waitpid(fork, &status, 0), fork);
   EXPECT_EQ(status, 0);
   EXPECT_TRUE(reads(process, page));
-  EXPECT_EQ(Deputy::of_this_thread().pid(), ours);
+  EXPECT_EQ(MemoryReader::of_this_thread().pid(), ours);
 }
 
-TEST_F(DeputyTest, EachThreadThatReadsHasItsOwnAndItEndsWithIt) {
+TEST_F(MemoryReaderTest, EachThreadThatReadsHasItsOwnAndItEndsWithIt) {
   constexpr int count = 4;
   std::atomic<int> wrong = 0;
   pid_t pids[count] = {};
@@ -224,7 +224,7 @@ TEST_F(DeputyTest, EachThreadThatReadsHasItsOwnAndItEndsWithIt) {
       Process own = *Process::open(subject.child.pid());
       for (int round = 0; round < 500; ++round)
         if (!reads(own, page)) ++wrong;
-      pids[i] = Deputy::of_this_thread().pid();
+      pids[i] = MemoryReader::of_this_thread().pid();
     });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
@@ -236,9 +236,9 @@ TEST_F(DeputyTest, EachThreadThatReadsHasItsOwnAndItEndsWithIt) {
   }
 }
 
-// Who has capabilities may read whom has the same ones, and a deputy of his, which has none of them,
+// Who has capabilities may read whom has the same ones, and a memory reader of his, which has none of them,
 // may not. (As where Yama lets us read what we have started.)
-TEST(DeputyRights, WhatItMayNotReadItReadsByAFileThatWeMayOpen) {
+TEST(MemoryReaderRights, WhatItMayNotReadItReadsByAFileThatWeMayOpen) {
   const pid_t fork = ::fork();
   if (fork == 0) {
     const auto rest = confine::effective_capabilities().without({CAP_SYS_PTRACE});
@@ -247,7 +247,7 @@ TEST(DeputyRights, WhatItMayNotReadItReadsByAFileThatWeMayOpen) {
     const Address page = std::stoull(subject.ask("memory"), nullptr, 16);
     auto process = Process::open(subject.child.pid());
     const bool read = process && reads(*process, page);
-    ::_exit(read && Deputy::of_this_thread().pid() > 0 ? 0 : 1);
+    ::_exit(read && MemoryReader::of_this_thread().pid() > 0 ? 0 : 1);
   }
   int status = -1;
   ASSERT_EQ(::waitpid(fork, &status, 0), fork);
@@ -256,15 +256,15 @@ TEST(DeputyRights, WhatItMayNotReadItReadsByAFileThatWeMayOpen) {
 
 std::atomic<int> children_ended = 0;
 
-TEST_F(DeputyTest, IsNoChildThatItsHostWouldNotice) {
+TEST_F(MemoryReaderTest, IsNoChildThatItsHostWouldNotice) {
   const struct sigaction count {
     {[](int) { ++children_ended; }}, {}, 0, nullptr
   };
   struct sigaction before {};
   ASSERT_EQ(::sigaction(SIGCHLD, &count, &before), 0);
   ASSERT_TRUE(reads(process, page));
-  const FileDescriptor handle = handle_of(Deputy::of_this_thread().pid());
-  ASSERT_EQ(::kill(Deputy::of_this_thread().pid(), SIGKILL), 0);
+  const FileDescriptor handle = handle_of(MemoryReader::of_this_thread().pid());
+  ASSERT_EQ(::kill(MemoryReader::of_this_thread().pid(), SIGKILL), 0);
   ASSERT_TRUE(ends(handle));
   siginfo_t ended{};
   EXPECT_EQ(::waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT), 0);
@@ -274,16 +274,16 @@ TEST_F(DeputyTest, IsNoChildThatItsHostWouldNotice) {
   ::sigaction(SIGCHLD, &before, nullptr);
 }
 
-TEST_F(DeputyTest, HasNothingThatItDoesNotNeed) {
+TEST_F(MemoryReaderTest, HasNothingThatItDoesNotNeed) {
   ASSERT_TRUE(reads(process, page));
-  const std::string path = "/proc/" + std::to_string(Deputy::of_this_thread().pid());
+  const std::string path = "/proc/" + std::to_string(MemoryReader::of_this_thread().pid());
   const auto text = read_file_at(AT_FDCWD, path + "/status", 16 * 1024);
   ASSERT_TRUE(text);
   const auto field = [&](const char* name) {
     const auto found = status_field(*text, name);
     return found ? std::string(found->substr(0, found->find('\n'))) : std::string();
   };
-  EXPECT_EQ(field("Name"), "vitrine-deputy");
+  EXPECT_EQ(field("Name"), "vitrine-reader");
   EXPECT_EQ(field("NoNewPrivs"), "1");
   EXPECT_EQ(field("Seccomp"), "2");
   EXPECT_EQ(std::stoull(field("CapEff"), nullptr, 16) & ~(1ULL << CAP_SYS_PTRACE), 0U);

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "file/file_memory.hpp"
+#include "sandbox/files.hpp"
 #include "target/process.hpp"
 #include "target_subject.hpp"
 

@@ -5,7 +5,7 @@
 #include <elf.h>
 #include <gmock/gmock.h>
 
-#include "base/bounded_memory.hpp"
+#include "base/memory.hpp"
 #include "base/limits.hpp"
 #include "elf/symbols.hpp"
 #include "support/buffer_memory.hpp"

@@ -53,9 +53,9 @@ TEST_F(StoppedThreads, AreVisitedOnceEachWhileTheyStand) {
 TEST_F(StoppedThreads, ThatHaveEndedAreTold) {
   ASSERT_EQ(subject.ask("join"), "joined");  // one of them
   // Who joins it hears of its end a moment before it is one.
-  const auto patience = std::chrono::steady_clock::now() + 20s;
+  const auto budget = std::chrono::steady_clock::now() + 20s;
   while (thread_ids(process.proc_dir())->size() == tids.size() &&
-         std::chrono::steady_clock::now() < patience)
+         std::chrono::steady_clock::now() < budget)
     std::this_thread::sleep_for(1ms);
   std::size_t ended = 0, stopped = 0;
   visit_stopped(process, tids, 20s, nullptr, [&](std::size_t, const Result<Address>& tp) {

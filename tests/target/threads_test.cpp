@@ -61,8 +61,8 @@ TEST(Threads, ComeAndGo) {
   EXPECT_THAT(born, testing::ElementsAre(truth.tid));
   ASSERT_EQ(subject.ask("join"), "joined");
   // Who joins it hears of its end a moment before it is one.
-  const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (thread(process.proc_dir(), truth.tid) && std::chrono::steady_clock::now() < patience)
+  const auto budget = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (thread(process.proc_dir(), truth.tid) && std::chrono::steady_clock::now() < budget)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_FALSE(thread(process.proc_dir(), truth.tid));
 }

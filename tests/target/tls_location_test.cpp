@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "support/buffer_memory.hpp"
-#include "target/tls_arithmetic.hpp"
 
 namespace vitrine::target {
 namespace {

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "base/limits.hpp"
-#include "observe/process_code.hpp"
+#include "observe/profile/program.hpp"
 #include "support/child.hpp"
 #include "unwind/sampled_stacks.hpp"
 #include "unwind/unwinder.hpp"

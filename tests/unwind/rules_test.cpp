@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <random>
 
-#include "file/file_memory.hpp"
+#include "sandbox/files.hpp"
 #include "unwind/frame_table.hpp"
 
 namespace vitrine::unwind {

@@ -14,7 +14,7 @@
 #include <string>
 
 #include "base/limits.hpp"
-#include "unwind/pt_regs.hpp"
+#include "unwind/frame.hpp"
 
 namespace vitrine::test {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "unwind/frame.hpp"
-#include "unwind/registers.hpp"
+#include "unwind/rule.hpp"
 
 namespace vitrine::test {
 

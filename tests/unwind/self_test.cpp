@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "base/limits.hpp"
-#include "file/file_memory.hpp"
+#include "sandbox/files.hpp"
 #include "target/maps.hpp"
 #include "unwind/frame_table.hpp"
 #include "unwind/unwinder.hpp"

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/byte_memory.hpp"
+#include "base/memory.hpp"
 #include "base/limits.hpp"
 #include "support/cfi_image.hpp"
 #include "unwind/frame_table.hpp"

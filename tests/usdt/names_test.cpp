@@ -1,4 +1,4 @@
-#include "usdt/names.hpp"
+#include "usdt/definition.hpp"
 
 #include <gtest/gtest.h>
 

@@ -26,7 +26,7 @@ PAGES = ["web/src/**/*.tsx", "web/src/page.html"]
 EXCEPTIONS = [
     (r"docs/architecture\.md", r"^\|.*", "its tables are rewritten together with the folders that they map"),
     (r"docs/tracing\.md", r'"others":true', "a field of NDJSON"),
-    (r"src/cli/reduction_json\.cpp", r"^others$", "a field of NDJSON"),
+    (r"src/cli/trace/reduction\.cpp", r"^others$", "a field of NDJSON"),
 ]
 
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)

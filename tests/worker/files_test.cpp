@@ -8,13 +8,11 @@
 #include <functional>
 
 #include "check/check.hpp"
-#include "file/file_memory.hpp"
-#include "file/regular_file.hpp"
-#include "observe/dof_listing.hpp"
-#include "observe/executable_symbols.hpp"
-#include "observe/probes.hpp"
+#include "sandbox/files.hpp"
+#include "observe/probes/probes.hpp"
+#include "symbol/executable_symbols.hpp"
 #include "support/child.hpp"
-#include "worker/parser.hpp"
+#include "sandbox/worker.hpp"
 
 namespace vitrine::test {
 namespace {

@@ -1,5 +1,5 @@
 // Workers: what they may do, what becomes of those that do what they may not, and what is left.
-#include "worker/parser.hpp"
+#include "sandbox/worker.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 #include <sstream>
 #include <thread>
 
-#include "worker/confinement.hpp"
+#include "sandbox/confinement.hpp"
 
 namespace vitrine::worker {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an argument is, in C++: the macros of sdt_types.h, and containers of characters and bytes.
 //
-// Names of ours begin with vitrine_ here, because a program may have any other word as a macro.
+// Our names begin with vitrine_ here, because a program may have any other word as a macro.
 #ifndef VITRINE_DETAIL_SDT_TYPES_HPP
 #define VITRINE_DETAIL_SDT_TYPES_HPP
 

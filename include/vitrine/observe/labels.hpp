@@ -27,7 +27,7 @@ inline namespace v1 {
 enum class Mode : std::uint8_t {
   snapshot,  ///< stops no thread
   ebpf,      ///< at samples of the CPU clock: sees running threads only
-  ptrace,    ///< stops each thread for a moment
+  ptrace,    ///< stops each thread briefly
 };
 
 /// Why a set is what the thread had in force.
@@ -90,7 +90,7 @@ struct LabelReading {
 struct LabelOptions {
   Mode mode = Mode::snapshot;
   std::vector<int> tids;    ///< empty: all threads
-  bool may_stop = false;    ///< a snapshot may stop a thread for a moment whose set it cannot prove
+  bool may_stop = false;    ///< a snapshot may stop a thread briefly whose set it cannot prove
   unsigned sample_hz = 99;  ///< ebpf
   /// When it becomes true, read() returns early with what it has. Must outlive the reader.
   const std::atomic<bool>* stop = nullptr;
@@ -108,7 +108,7 @@ class LabelReader {
   ~LabelReader();
 
   /// One reading of all threads. ebpf: gathers samples for `window`. Errors: not_found (the process
-  /// is gone), failed (it publishes no labels; the message says what was looked for), interrupted.
+  /// is gone), failed (it publishes no labels; the message names what was looked for), interrupted.
   Result<LabelReading> read(std::chrono::milliseconds window = std::chrono::milliseconds(0));
 
  private:

@@ -63,7 +63,7 @@ struct Sample {
   std::string comm;            ///< of the process
   std::string thread;          ///< name of the thread
   std::uint64_t time_ns = 0;   ///< Unix time: of the tick, or of going off the CPU
-  std::uint64_t value_ns = 0;  ///< CPU time that the tick stands for, or time off the CPU
+  std::uint64_t value_ns = 0;  ///< CPU time of the tick, or time off the CPU
   std::vector<Label> labels;   ///< by key
   std::optional<TraceContext> trace;
   std::vector<Frame> stack;    ///< innermost first
@@ -87,7 +87,7 @@ class Profile {
   [[nodiscard]] Sample sample(std::size_t index) const;
   [[nodiscard]] std::uint64_t start_ns() const noexcept;  ///< Unix time
   [[nodiscard]] std::uint64_t duration_ns() const noexcept;
-  [[nodiscard]] std::uint64_t lost() const noexcept;  ///< samples for which there was no room
+  [[nodiscard]] std::uint64_t lost() const noexcept;  ///< samples lost for lack of space
   [[nodiscard]] const std::vector<std::string>& problems() const noexcept;
 
   /// Errors: limit (larger than the format can be), failed (compression).

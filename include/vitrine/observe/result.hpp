@@ -1,4 +1,4 @@
-// vitrine/observe/result.hpp: a value, or why there is none.
+// vitrine/observe/result.hpp: a value, or the reason for its absence.
 //
 //   auto reading = vitrine::observer::read_labels(pid);
 //   if (!reading) std::fprintf(stderr, "%s\n", reading.error().message.c_str());
@@ -19,7 +19,7 @@ inline namespace v1 {
 /// Why something failed. Later versions may add codes.
 enum class ErrorCode : std::uint8_t {
   failed,         ///< for the reason that the message gives
-  usage,          ///< an option, or a combination of them, makes no sense
+  usage,          ///< an option, or a combination of them, is invalid
   not_permitted,  ///< the kernel refused; the message names the missing capability
   not_found,      ///< no such process, thread, file or probe
   malformed,      ///< bytes of a target or a file break the rules of their format

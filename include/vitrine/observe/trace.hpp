@@ -92,7 +92,7 @@ struct TraceEvent {
   std::string module;      ///< path of the file that it is in
   std::uint64_t site = 0;  ///< in the file's own address space
   std::vector<Argument> arguments;
-  LabelSet labels;                ///< in force at that moment
+  LabelSet labels;                ///< in force at that time
   std::string labels_error;       ///< why (some of) the labels could not be read; empty: they were
   std::vector<StackFrame> stack;  ///< innermost first; with `stacks`
 };

@@ -1,5 +1,5 @@
 // <vitrine/observe/context.hpp>.
-#include "observe/context.hpp"
+#include "observe/process/context.hpp"
 
 #include <vitrine/observe/context.hpp>
 

@@ -1,5 +1,5 @@
 // <vitrine/observe/labels.hpp> and <vitrine/observe/processes.hpp>.
-#include "observe/labels.hpp"
+#include "observe/labels/labels.hpp"
 
 #include <vitrine/observe/labels.hpp>
 #include <vitrine/observe/processes.hpp>

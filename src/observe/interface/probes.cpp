@@ -1,10 +1,10 @@
 // <vitrine/observe/probes.hpp>.
-#include "observe/probes.hpp"
+#include "observe/probes/probes.hpp"
 
 #include <vitrine/observe/probes.hpp>
 
 #include "observe/interface/convert.hpp"
-#include "probe/type_name.hpp"
+#include "probe/types.hpp"
 
 namespace vitrine::observer {
 inline namespace v1 {

@@ -2,7 +2,7 @@
 #include <vitrine/observe/profile.hpp>
 
 #include "observe/interface/convert.hpp"
-#include "observe/profiling.hpp"
+#include "observe/profile/profiling.hpp"
 #include "profile/encode.hpp"
 
 namespace vitrine::observer {

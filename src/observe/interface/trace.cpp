@@ -1,5 +1,5 @@
 // <vitrine/observe/trace.hpp>.
-#include "observe/trace.hpp"
+#include "observe/trace/trace.hpp"
 
 #include <vitrine/observe/trace.hpp>
 

@@ -41,7 +41,7 @@ HIDDEN const char vitrine_usdt_register = 0;
 extern HIDDEN const uint64_t dof_words[] __asm__("__start_vitrine_usdt_dofs");
 extern HIDDEN const uint64_t dof_words_end[] __asm__("__stop_vitrine_usdt_dofs");
 
-enum { most_dofs = 64 };
+enum { max_dofs = 64 };
 enum { section_load = 1 };
 enum { section_probes = 16, section_urelhdr = 12, relocate_setx = 1, relocate_dofrel = 2 };
 
@@ -78,7 +78,7 @@ static struct {
   uint64_t segment_offset;
   char path[PATH_MAX];
   char module[64];
-  int generations[most_dofs];
+  int generations[max_dofs];
   size_t registered;
 } state;
 
@@ -184,7 +184,7 @@ static void add(int file, const char* dof) {
   static const char magic[4] = {0x7f, 'D', 'O', 'F'};
   struct header header;
   memcpy(&header, dof, sizeof header);
-  if (memcmp(header.ident, magic, sizeof magic) != 0 || state.registered == most_dofs) return;
+  if (memcmp(header.ident, magic, sizeof magic) != 0 || state.registered == max_dofs) return;
   struct copy copy = copy_of(dof, (size_t)header.file_size);
   if (copy.mapping == MAP_FAILED) return;
   rewrite(copy, (uintptr_t)dof);

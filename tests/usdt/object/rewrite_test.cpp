@@ -322,7 +322,7 @@ TEST(Sites, OtherProvidersAreLeftAlone) {
   const auto object = process(bytes);
   ASSERT_TRUE(object) << object.error().message;
   EXPECT_TRUE(object->bytes.empty());
-  EXPECT_THAT(object->strangers,
+  EXPECT_THAT(object->undeclared,
               UnorderedElementsAre("__dtrace_bank___paid", "__dtrace_shop____odd"));
 }
 

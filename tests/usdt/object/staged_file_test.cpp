@@ -1,4 +1,4 @@
-#include "usdt/staged_file.hpp"
+#include "sandbox/staged_file.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

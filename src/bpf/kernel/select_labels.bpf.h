@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+// The values of a few label keys (trace_config.selected), looked up in the sets of the thread
+// that fired.
+#pragma once
+
+#include "event_labels.bpf.h"
+#include "names.bpf.h"
+#include "task.bpf.h"
+
+/// What was found in sets of our own writer, by own_set_id.
+struct {
+  __uint(type, BPF_MAP_TYPE_LRU_HASH);
+  __uint(max_entries, 16384);
+  __type(key, __u64);
+  __type(value, struct selected_values);
+} found_before SEC(".maps");
+
+struct selection {
+  struct scratch* s;
+  const struct vitrine_definition* definition;
+  __u64 mask;
+};
+
+static __always_inline int key_is(struct scratch* s, const struct vitrine_selected_label* wanted,
+                                  __u64 key, __u64 length) {
+  if (wanted->kind != VITRINE_SELECT_LABEL || wanted->length != length) return 0;
+  if (length == 0) return 1;
+  const __u64* left = (const __u64*)wanted->key;
+  __u64* right = (__u64*)s->key;
+#pragma unroll
+  for (int i = 0; i < VITRINE_KEY_BYTES / 8; ++i) right[i] = 0;
+  const __u64 size = bounded(length, 2 * VITRINE_KEY_BYTES);
+  if (size > VITRINE_KEY_BYTES || read_user(s->key, size, key)) return 0;
+  __u64 differing = 0;
+#pragma unroll
+  for (int i = 0; i < VITRINE_KEY_BYTES / 8; ++i) differing |= left[i] ^ right[i];
+  return differing == 0;
+}
+
+/// The first entry of a key counts.
+static long select_from_entry(__u32 index, void* context) {
+  struct selection* selection = context;
+  struct scratch* s = selection->s;
+  const struct label_entry* entry =
+      (const struct label_entry*)(s->work + bounded(index, LABEL_ENTRIES) * sizeof *entry);
+  const __u64 key = entry->key & selection->mask, key_length = entry->key_length;
+  const __u64 value = entry->value & selection->mask, value_length = entry->value_length;
+  if (!key || !value) return 0;
+  for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i)
+    if (!s->found.hash[i] && key_is(s, &trace_config.selected[i], key, key_length))
+      s->found.hash[i] = name_of_user(s, value, value_length);
+  return 0;
+}
+
+static __always_inline void select_from_array(struct selection* selection, __u64 storage,
+                                              __u64 entries) {
+  if (entries > LABEL_ENTRIES) {
+    count(VITRINE_TRACE_CUT, 1);
+    entries = LABEL_ENTRIES;
+  }
+  const __u64 size = bounded(entries * sizeof(struct label_entry), 2 * WORK_BYTES);
+  if (size == 0 || size > WORK_BYTES) return;
+  if (read_user(selection->s->work, size, storage & selection->mask)) {
+    count(VITRINE_TRACE_FAULTS, 1);
+    return;
+  }
+  bpf_loop(entries, select_from_entry, selection, 0);
+}
+
+/// Whether the set of our own writer with this id was searched before: s->found is what was found.
+static __always_inline int recall_found(struct scratch* s, __u64 id) {
+  if (s->found_id != id) {
+    const struct selected_values* before = bpf_map_lookup_elem(&found_before, &id);
+    if (!before) return 0;
+    s->found_last = *before;
+    s->found_id = id;
+  }
+  s->found = s->found_last;
+  return 1;
+}
+
+/// Keeps s->found.
+static __always_inline void remember_found(const struct scratch* s, __u64 id) {
+  const struct scratch* element = as_element(s);
+  if (element) bpf_map_update_elem(&found_before, &id, &element->found, BPF_ANY);
+}
+
+/// Notes whether the set is one of our own writer.
+static __always_inline void select_from_set(struct selection* selection, __u64 execution,
+                                            __u64 set) {
+  struct own_block* block = &selection->s->room.own;
+  struct serial_head* head = &selection->s->room.head;
+  const int own = read_serial_head(head, set);
+  const __u64 id = own ? own_set_id(&selection->s->room.last, execution, set, head->serial) : 0;
+  block->id = id;
+  block->begin = set;
+  block->end = set + head->total_bytes;
+  if (own && recall_found(selection->s, id)) return;
+  if (!own && READ_USER(head, 24, set)) {
+    count(VITRINE_TRACE_FAULTS, 1);
+    return;
+  }
+  select_from_array(selection, head->storage, head->count);
+  if (own) remember_found(selection->s, id);
+}
+
+/// An attribute of a thread record: the last one of a key counts.
+static long select_from_attribute(__u32 index, void* context) {
+  struct selection* selection = context;
+  struct scratch* s = selection->s;
+  const __u64 at = s->attribute;
+  if (at + 2 > s->attributes_end) return 1;
+  const __u8* attribute = s->work + bounded(at, WORK_BYTES);
+  const __u32 number = attribute[0];
+  const __u64 length = attribute[1];
+  if (at + 2 + length > s->attributes_end) return 1;
+  for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i)
+    if (trace_config.selected[i].kind == VITRINE_SELECT_LABEL &&
+        selection->definition->selected_key[i] == number + 1)
+      s->found.hash[i] = name_of_copy(s, offsetof(struct scratch, work) + at + 2, length);
+  s->attribute = at + 2 + length;
+  return 0;
+}
+
+/// Where in s->work a record's ids are. All zeros: there is no trace.
+static __always_inline void select_ids(struct selection* selection, __u32 trace, __u32 span) {
+  struct scratch* s = selection->s;
+  const __u32 work = offsetof(struct scratch, work);
+  __u8 present = 0;
+  for (int i = 0; i < 16; ++i) present |= s->work[trace + i];
+  for (int i = 0; i < 8; ++i) present |= s->work[span + i];
+  if (!present) return;
+  for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i) {
+    if (trace_config.selected[i].kind == VITRINE_SELECT_TRACE_ID)
+      s->found.hash[i] = name_of_copy(s, work + trace, 16);
+    if (trace_config.selected[i].kind == VITRINE_SELECT_SPAN_ID)
+      s->found.hash[i] = name_of_copy(s, work + span, 8);
+  }
+}
+
+/// Layouts: abi/thread_context.hpp, abi/elastic.hpp.
+static __always_inline void select_from_record(struct selection* selection, __u32 shape,
+                                               __u64 record) {
+  struct scratch* s = selection->s;
+  const __u32 header = shape == VITRINE_SIZED_RECORD     ? 28
+                       : shape == VITRINE_COUNTED_RECORD ? 34
+                                                         : 37;
+  if (read_user(s->work, 37, record) && read_user(s->work, 28, record)) {
+    count(VITRINE_TRACE_FAULTS, 1);
+    return;
+  }
+  if (shape == VITRINE_FIXED_RECORD) {
+    if (s->work[2] == 1 && s->work[3] == 1) select_ids(selection, 5, 21);
+    return;
+  }
+  if (s->work[shape == VITRINE_SIZED_RECORD ? 24 : 32] != 1) return;
+  select_ids(selection, 0, 16);
+  // Of a counted record the attributes' size is not told; they end with their number.
+  __u64 size = *(const __u16*)(s->work + 26);
+  __u64 most = 256;
+  if (shape == VITRINE_COUNTED_RECORD) {
+    most = s->work[33];
+    size = RECORD_WINDOW;
+  }
+  if (size > RECORD_WINDOW) size = RECORD_WINDOW;
+  __u64 attributes = record + header;
+  if (shape == VITRINE_COUNTED_RECORD) {
+    const __u64 in_page = 4096 - (attributes & 4095);
+    if (in_page < size) size = in_page;
+  }
+  size = bounded(size, 2 * RECORD_WINDOW);
+  if (size == 0 || size > RECORD_WINDOW) return;
+  if (read_user(s->work, size, attributes)) {
+    count(VITRINE_TRACE_FAULTS, 1);
+    return;
+  }
+  s->attribute = 0;
+  s->attributes_end = size;
+  bpf_loop(most, select_from_attribute, selection, 0);
+}
+
+/// The same once for all fires with our own writer's block in force.
+static __always_inline void select_from_record_in(struct selection* selection,
+                                                  const struct own_block* block, __u32 shape,
+                                                  __u64 record) {
+  const __u64 id = block->id - 1;  // even, where those of sets are odd
+  const struct selected_values* before = bpf_map_lookup_elem(&found_before, &id);
+  if (before) {
+    selection->s->found = *before;
+    return;
+  }
+  select_from_record(selection, shape, record);
+  remember_found(selection->s, id);
+}
+
+/// Returns whether every selected label has been found by now.
+VERIFIED_ALONE int select_from_definition(struct scratch* s, const struct vitrine_target* target,
+                                          __u64 execution, __u32 index) {
+  if (!s || !target) return 0;
+  struct selection selection = {.s = s, .mask = target->address_mask};
+  selection.definition = &target->definitions[bounded(index, VITRINE_DEFINITIONS)];
+  const __u32 shape = selection.definition->shape;
+  for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i) s->found.hash[i] = 0;
+  struct slot_place* place = &s->room.place;
+  find_slot(place, selection.definition, target, s->room.thread_pointer, &s->room.before);
+  if (place->state == VITRINE_SLOT_UNREADABLE) count(VITRINE_TRACE_FAULTS, 1);
+  if (place->state != VITRINE_SLOT_READ) return 0;
+  if (shape == VITRINE_LABEL_ARRAY_IN_SLOT) {
+    __u64 entries = 0;
+    if (peek(&entries, place->address + 8)) return 0;
+    select_from_array(&selection, place->slot, entries);
+  } else if (!place->record) {
+    return 0;
+  } else if (shape == VITRINE_LABEL_ARRAY) {
+    select_from_set(&selection, execution, place->record);
+  } else if (shape == VITRINE_SIZED_RECORD && is_in(&s->room.own, place->record)) {
+    select_from_record_in(&selection, &s->room.own, shape, place->record);
+  } else {
+    select_from_record(&selection, shape, place->record);
+  }
+  int missing = 0;
+  for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i) {
+    if (!s->label[i]) s->label[i] = s->found.hash[i];
+    if (!s->label[i] && trace_config.selected[i].kind != VITRINE_SELECT_NONE) missing = 1;
+  }
+  return !missing;
+}
+
+struct selection_pass {
+  struct definition_pass pass;
+  struct scratch* s;
+};
+
+static long select_from_definition_of_pass(__u32 index, void* context) {
+  struct selection_pass* selection = context;
+  struct definition_pass* pass = &selection->pass;
+  if (!is_of_pass(pass, index)) return 0;
+  int done = select_from_definition(selection->s, pass->target, pass->execution, index);
+  // clang 19 knows that this is 0 or 1 and returns it as it is; the verifier, which looks at that function
+  // by itself, does not know.
+  asm volatile("" : "+r"(done));
+  pass->done = done != 0;
+  return done != 0;
+}
+
+/// Fills s->label, which is all zeros.
+static __always_inline void select_labels(struct scratch* s, const struct vitrine_target* target,
+                                          __u64 execution) {
+  s->room.own.id = 0;
+  s->room.before.address = 0;
+  struct selection_pass selection = {
+      .pass = {.target = target, .execution = execution, .arrays = 1}, .s = s};
+  bpf_loop(target->definition_count, select_from_definition_of_pass, &selection, 0);
+  selection.pass.arrays = 0;
+  if (!selection.pass.done)
+    bpf_loop(target->definition_count, select_from_definition_of_pass, &selection, 0);
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+// A sample of a thread, most often the current one: labels, the kernel's stack, registers, and a copy of its stack.
+#pragma once
+
+#include "machine.bpf.h"
+#include "sample_state.bpf.h"
+
+#define KERNEL_STACK_BYTES (127 * 8) /* kernel.perf_event_max_stack as shipped */
+
+/// How a thread's kernel stack is taken. A program that samples others may define another way before
+/// it includes this.
+#ifndef KERNEL_STACK
+#define KERNEL_STACK(taking, into, bytes) \
+  bpf_get_stack((void*)(taking)->ctx, into, bytes, (taking)->kernel_skips & 0xff)
+#endif
+
+struct taking {
+  const __u64* ctx;
+  struct task_struct* task;
+  __u64 now;
+  __u32 kind;         /* enum vitrine_sample_kind */
+  __u32 flags;        /* enum vitrine_sample_flag */
+  __u32 in_kernel;    /* it has a stack there */
+  __u32 kernel_skips; /* its frames that are ours */
+  struct process process;
+};
+
+/// Whether samples of this thread are asked for; fills in its process.
+static __always_inline int is_wanted(struct taking* taking) {
+  const struct task_struct* task = taking->task;
+  const __u32 tgid = task->tgid;
+  if (task->pid == 0 || is_exiting(task->flags)) return 0;
+  const int only_told = !profile_config.every_process && !profile_config.follow;
+  if (only_told && !told_of(&tgid, task->group_leader->start_boottime)) return 0;
+  find_process(&taking->process, taking->task);
+  return profile_config.every_process || taking->process.ours;
+}
+
+static __always_inline __u64 append_kernel_stack(struct label_buffer* out, __u64 at,
+                                                 const struct taking* taking) {
+  void* into = sample_at(out, at);
+  if (!into || !taking->in_kernel || !profile_config.kernel_stacks) return 0;
+  const long got = KERNEL_STACK(taking, into, KERNEL_STACK_BYTES);
+  return got > 0 ? got & ~7ULL : 0;
+}
+
+/// Those of its user code: where it entered the kernel they were saved, also by the interrupt.
+static __always_inline __u64 append_registers(struct label_buffer* out, __u64 at,
+                                              const struct taking* taking) {
+  void* into = sample_at(out, at);
+  if (!into || !taking->task->mm || is_of_the_kernel(taking->task->flags)) return 0;
+  const void* saved = (const void*)bpf_task_pt_regs(taking->task);
+  return bpf_probe_read_kernel(into, REGISTER_WORDS * 8, saved) ? 0 : REGISTER_WORDS * 8;
+}
+
+struct stack_copy {
+  struct scratch* s;
+  __u64 at; /* in the sample */
+  __u64 address, end;
+};
+
+/// Up to the next page: that one may not be resident, or not there at all.
+static long copy_page(__u32 index, void* context) {
+  struct stack_copy* copy = context;
+  const __u64 left = copy->end - copy->address, in_page = 4096 - (copy->address & 4095);
+  const __u64 size = bounded(left < in_page ? left : in_page, 8192);
+  void* into = sample_at(&copy->s->room.out, copy->at);
+  if (!into || size == 0 || size > 4096) return 1;
+  if (READ_USER(into, size, copy->address)) return 1;
+  copy->at += size;
+  copy->address += size;
+  return copy->address >= copy->end;
+}
+
+/// Cuts a copy to where the stack ends. The kernel starts the first thread's below `start_stack`; a
+/// C library has a thread's variables above its stack, and the thread pointer there.
+static __always_inline __u64 stack_end(__u64 from, __u64 most, __u64 first, __u64 thread_pointer) {
+  __u64 end = from + most;
+  if (first >= from && first + 8 < end) end = first + 8;
+  if (thread_pointer > from && thread_pointer < end) end = thread_pointer & ~7ULL;
+  return end;
+}
+
+/// `head`: its registers are behind it at `registers_at`. Returns where the sample ends.
+static __always_inline __u64 append_stack(struct scratch* s, __u64 registers_at, __u64 at,
+                                          const struct taking* taking,
+                                          struct vitrine_stack_sample* head) {
+  const __u64* registers = sample_at(&s->room.out, registers_at);
+  if (!registers) return at;
+  struct stack_copy copy = {.s = s, .at = at};
+  __u64 most = profile_config.stack_bytes;
+  if (most > VITRINE_STACK_COPY) most = VITRINE_STACK_COPY;
+  copy.address = registers[STACK_POINTER] & ~7ULL;
+  copy.end = stack_end(copy.address, most, taking->task->mm->start_stack, s->room.thread_pointer);
+  head->stack_start = copy.address;
+  if (copy.end - copy.address == most) head->moment.flags |= VITRINE_SAMPLE_STACK_CUT;
+  bpf_loop(VITRINE_STACK_COPY / 4096 + 1, copy_page, &copy, 0);
+  if (copy.address < copy.end) head->moment.flags |= VITRINE_SAMPLE_STACK_CUT;
+  head->stack_bytes = copy.at - at;
+  return copy.at;
+}
+
+/// Fills s->room.out. Returns how many bytes the sample has.
+static __always_inline __u64 take_sample(struct scratch* s, struct taking* taking) {
+  struct label_room* room = &s->room;
+  room->out.used = 0;
+  room->out.cut = 0;
+  room->out.faults = 0;
+  room->new_sets = 0;
+  room->whole = taking->kind == VITRINE_SAMPLE_OFF_CPU;
+  room->thread_pointer = thread_pointer_of_trusted(taking->task);
+  struct vitrine_stack_sample* head = append(&room->out, sizeof *head);
+  if (!head) return 0;
+  fill_header(&head->moment, taking->task, &taking->process, taking->now);
+  fill_ids(&head->moment, taking->task);
+  head->moment.kind = taking->kind;
+  head->moment.flags |= taking->flags;
+  head->off_ns = 0;
+  head->stack_start = 0;
+  head->stack_bytes = 0;
+  head->reserved = 0;
+  const struct vitrine_target* target = taking->process.target;
+  if (target && !is_of_the_kernel(taking->task->flags))
+    head->moment.sets = append_sets(room, target, taking->process.execution);
+  if (room->out.cut) head->moment.flags |= VITRINE_FIRE_CUT;
+  count(VITRINE_PROFILE_CUT, room->out.cut);
+  count(VITRINE_PROFILE_FAULTS, room->out.faults);
+
+  __u64 at = room->out.used;
+  head->kernel_bytes = append_kernel_stack(&room->out, at, taking);
+  at += head->kernel_bytes;
+  const __u64 registers_at = at;
+  head->register_bytes = append_registers(&room->out, at, taking);
+  at += head->register_bytes;
+  if (head->register_bytes && profile_config.stack_bytes)
+    at = append_stack(s, registers_at, at, taking, head);
+  return at;
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+// What the tracing program keeps: its settings, its tables, and the room to work in. Included after
+// kernel_types.bpf.h and libbpf's helpers.
+#pragma once
+
+#include "../wire/trace.h"
+
+/// Some fires are added up: what is hashed must be kept by name.
+const volatile int adds_up = 0;
+
+/// Written by the loader, also while we run.
+struct vitrine_trace_config trace_config;
+
+/// Memory of this thread, also where it is in no page yet. Not by bpf_copy_from_user: that touches
+/// the page as the thread itself would, and of a userfaultfd that nobody serves it never comes. The
+/// thread would wait in here, and so would every tracer of this machine that detaches, until this
+/// has ended. What reads another task's memory is refused such a page.
+static __always_inline long copy_from_user(void* into, __u32 size, __u64 address) {
+  return bpf_copy_from_user_task(into, size, (const void*)address, bpf_get_current_task_btf(), 0);
+}
+
+/// A sleepable program waits for a page of the target, where an interrupt would have to go without.
+static __always_inline long read_user(void* into, __u32 size, __u64 address) {
+  long error = bpf_probe_read_user(into, size, (const void*)address);
+  if (error) error = copy_from_user(into, size, address);
+  return error;
+}
+
+#define READ_USER(into, size, address) read_user(into, size, address)
+#include "event_state.bpf.h"
+
+_Static_assert(VITRINE_TRACE_COUNTERS <= COUNTERS, "room for every counter");
+
+#define WORK_BYTES (LABEL_ENTRIES * 32)
+
+struct selected_values {
+  __u64 hash[VITRINE_SELECTED_LABELS]; /* 0: not set */
+};
+
+/// Room for one fire.
+struct scratch {
+  __u32 claimed, index;
+  __u64 registers[64];
+  __u64 shown; /* bit i: registers[i] holds something */
+  __u64 value[32];
+  __u64 text_at[32]; /* offset of captured bytes in `out`; 0: none */
+  __u32 text_length[32];
+  __u8 state[32]; /* enum vitrine_captured_state */
+  __u64 label[VITRINE_SELECTED_LABELS];
+  __u64 found_id; /* whose selected labels `found_last` are: as room.last, it outlives the fire */
+  struct selected_values found_last;
+  /* Of a search through one set: here, not on the stack, where the verifier would follow it. */
+  struct selected_values found;
+  __u64 attribute, attributes_end; /* in `work` */
+  struct vitrine_group group;
+  struct vitrine_name name;
+  __u8 key[VITRINE_KEY_BYTES];
+  __u8 work[WORK_BYTES + 512]; /* a label array, or a thread record */
+  struct label_room room;
+};
+
+#define SCRATCHES_PER_CPU 4
+#include "scratch.bpf.h"
+
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, __u32);
+  __type(value, struct vitrine_site_program);
+} programs SEC(".maps");

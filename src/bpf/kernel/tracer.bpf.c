@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+// What happens when a probe fires: its arguments and the labels of its thread become an event, or
+// are added up.
+#include "kernel_types.bpf.h"
+// The helpers' declarations want the types above.
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <linux/bpf.h>
+
+#include "capture.bpf.h"
+#include "event.bpf.h"
+#include "reduce.bpf.h"
+#include "select_labels.bpf.h"
+#include "where.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+#define STACK_BYTES (127 * 8) /* kernel.perf_event_max_stack as shipped */
+
+struct fire {
+  const __u64* ctx;
+  const struct vitrine_site_program* program;
+  const struct task_struct* task;
+  __u64 cookie;
+  __u32 index; /* of the program */
+  __u64 now;
+  struct process process;
+};
+
+static __always_inline void fill_head(struct scratch* s, const struct fire* fire,
+                                      struct vitrine_fire* head) {
+  fill_header(&head->moment, fire->task, &fire->process, fire->now);
+  head->address = s->registers[VITRINE_PROBE_ADDRESS];
+  head->program = fire->index;
+  head->site = (__u32)fire->cookie;
+  head->captures = 0;
+  head->stack_bytes = 0;
+}
+
+static __always_inline __u32 append_stack(struct scratch* s, const struct fire* fire) {
+  if (room_for(&s->room.out, STACK_BYTES) < STACK_BYTES) {
+    s->room.out.cut++;
+    return 0;
+  }
+  void* into = piece_at(&s->room.out, s->room.out.used);
+  const long got = bpf_get_stack((void*)fire->ctx, into, STACK_BYTES, BPF_F_USER_STACK);
+  if (got <= 0) return 0;
+  s->room.out.used += (got + 7) & ~7ULL;
+  return got & ~7ULL;
+}
+
+static __always_inline int submit_fire(struct scratch* s, int at_once) {
+  return submit(&s->room.out, s->room.out.used, LABEL_BUFFER_BYTES, at_once);
+}
+
+static __always_inline void emit(struct scratch* s, const struct fire* fire) {
+  struct vitrine_fire* head = (struct vitrine_fire*)s->room.out.bytes;
+  if (trace_config.labels && fire->process.target)
+    head->moment.sets = append_sets(&s->room, fire->process.target, fire->process.execution);
+  if (trace_config.stacks) head->stack_bytes = append_stack(s, fire);
+  if (s->room.out.cut) head->moment.flags |= VITRINE_FIRE_CUT;
+  count(VITRINE_TRACE_FIRES, 1);
+  count(VITRINE_TRACE_CUT, s->room.out.cut);
+  count(VITRINE_TRACE_FAULTS, s->room.out.faults);
+  if (submit_fire(s, announce(&fire->process)))
+    note_all_sent(&s->room);
+  else
+    count(VITRINE_TRACE_LOST, 1);
+}
+
+/// Has the reader look at a process whose fires may lead to no event: without its labels a condition
+/// on them never holds, and a group of them is none.
+static __always_inline void tell_of_process(struct scratch* s, const struct fire* fire,
+                                            struct vitrine_fire* head) {
+  const __u64 used = s->room.out.used;
+  if (!announce(&fire->process)) return;
+  fill_ids(&head->moment, fire->task);
+  head->moment.kind = VITRINE_RECORD_PROCESS;
+  s->room.out.used = sizeof *head;
+  submit_fire(s, 1);
+  head->moment.kind = VITRINE_RECORD_FIRE;
+  s->room.out.used = used;
+}
+
+static __always_inline void run(struct scratch* s, struct fire* fire) {
+  const struct vitrine_site_program* program = fire->program;
+  // What wants labels that are not known, or not certain, is for the reader to decide.
+  const int untested = program->needed_labels &&
+                       fire->process.flags & (VITRINE_FIRE_UNKNOWN | VITRINE_FIRE_PRESUMED);
+  const int emits = program->role == VITRINE_EMIT || untested;
+  const int is_timed = program->role >= VITRINE_LATENCY_START;
+  if (emits || is_timed || fire->process.flags) fire->now = bpf_ktime_get_ns();
+  s->room.out.used = 0;
+  s->room.out.cut = 0;
+  s->room.out.faults = 0;
+  s->room.new_sets = 0;
+  take_registers(s, fire->ctx, fire->task, fire->cookie >> 63);
+  struct vitrine_fire* head = append(&s->room.out, sizeof *head);
+  if (!head) return;
+  // What is only added up has no use for the rest of it.
+  if (emits || fire->process.flags) fill_head(s, fire, head);
+  if (emits || program->where.count) fill_ids(&head->moment, fire->task);
+  if (untested) {
+    head->moment.flags |= VITRINE_FIRE_UNTESTED;
+  } else if (program->needed_labels) {
+    for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i) s->label[i] = 0;
+    if (fire->process.target) select_labels(s, fire->process.target, fire->process.execution);
+    if (fire->process.flags) tell_of_process(s, fire, head);
+  }
+  if (fire->process.flags & VITRINE_FIRE_UNKNOWN) count(VITRINE_TRACE_UNKNOWN, 1);
+  head->captures = capture_all(s, program);
+  if (!untested && program->where.count &&
+      !holds(s, &program->where, head->moment.pid, head->moment.tid))
+    return;
+  if (untested && program->role == VITRINE_LATENCY_END) {
+    head->moment.kind = VITRINE_RECORD_LATENCY;
+    if (!take_start(s, program, &head->address)) return;
+  }
+  if (emits)
+    emit(s, fire);
+  else
+    reduce(s, program, fire->index, fire->now);
+}
+
+static __always_inline int is_plain_count(const struct vitrine_site_program* program) {
+  return program->role == VITRINE_COUNT && program->where.count == 0 && !has_groups(program);
+}
+
+SEC("uprobe")
+int trace(const __u64* ctx) {
+  struct fire fire = {.ctx = ctx};
+  fire.cookie = bpf_get_attach_cookie((void*)ctx);
+  fire.index = (__u32)(fire.cookie >> 32) & 0x7fffffff;
+  fire.program = bpf_map_lookup_elem(&programs, &fire.index);
+  if (!fire.program) return 0;
+  const int plain = is_plain_count(fire.program);
+  if (plain && !trace_config.only_known) {
+    count_plainly(fire.index);
+    return 0;
+  }
+  fire.task = bpf_get_current_task_btf();
+  if (trace_config.only_known || trace_config.labels || fire.program->needed_labels) {
+    find_process(&fire.process, fire.task);
+    if (trace_config.only_known && !fire.process.ours) return 0;
+  } else {
+    fire.process.tgid = fire.task->tgid;
+    fire.process.image = own_image(fire.task);
+  }
+  if (plain) {
+    count_plainly(fire.index);
+    return 0;
+  }
+  struct scratch* s = claim_scratch();
+  if (!s) {
+    count(VITRINE_TRACE_BUSY, 1);
+    return 0;
+  }
+  run(s, &fire);
+  release_scratch(s);
+  return 0;
+}

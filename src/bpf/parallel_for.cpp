@@ -1,0 +1,64 @@
+#include "bpf/parallel_for.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <iterator>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "bpf/tracer.hpp"
+
+namespace vitrine::bpf {
+namespace {
+
+constexpr std::size_t max_threads = 64;  // they wait, and share no more than what they wait for
+
+}  // namespace
+
+void parallel_for(std::size_t count, const std::function<void(std::size_t)>& job) {
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < count; i = next++) job(i);
+  };
+  std::vector<std::thread> others;
+  others.reserve(max_threads);
+  try {
+    while (others.size() + 1 < std::min(count, max_threads)) others.emplace_back(work);
+  } catch (const std::system_error&) {
+    // There may be no more of them: then those that there are do it.
+  }
+  work();
+  for (std::thread& other : others) other.join();
+}
+
+Attachment& Attachment::operator=(Attachment&& other) noexcept {
+  if (this == &other) return *this;
+  detach();
+  links = std::exchange(other.links, {});
+  failures = std::exchange(other.failures, {});
+  return *this;
+}
+
+void Attachment::add(Attachment other) {
+  links.insert(links.end(), other.links.begin(), other.links.end());
+  other.links.clear();
+  failures.insert(failures.end(), std::make_move_iterator(other.failures.begin()),
+                  std::make_move_iterator(other.failures.end()));
+}
+
+void Attachment::detach() {
+  parallel_for(links.size(), [&](std::size_t i) { ::close(links[i]); });
+  links.clear();
+}
+
+Result<Attachment> Tracer::attach(int file, std::span<const AttachSite> sites,
+                                  std::optional<pid_t> pid) {
+  const FileSites one{file, "the file", sites};
+  return attach(std::span(&one, 1), pid);
+}
+
+}  // namespace vitrine::bpf

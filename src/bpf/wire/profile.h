@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What the profiling program in the kernel and its loader tell each other (see event_wire.h). */
+#pragma once
+
+#include "event.h"
+
+/* limits::stack_copy: most of one copy of a stack. */
+#define VITRINE_STACK_COPY 65536
+
+/* A sample that waits for its thread to come back is in blocks of so many bytes. */
+#define VITRINE_BLOCK_BYTES 2048
+#define VITRINE_BLOCKS 48 /* of one sample: labels, a whole copy of the stack, and the rest */
+
+/* ---- What is asked for ---- */
+
+struct vitrine_profile_config {
+  __u64 min_block_ns;
+  __u32 stack_bytes; /* most of one copy, at most VITRINE_STACK_COPY */
+  __u32 kernel_stacks;
+  __u32 every_process;
+  __u32 follow;    /* processes that are known by their ancestors only, too */
+  __u32 preempted; /* off-CPU: threads that could have run, too */
+  __u32 reserved;
+};
+
+/* ---- What is told: records of the ring buffer ---- */
+
+enum vitrine_sample_kind {
+  VITRINE_SAMPLE_ON_CPU,
+  VITRINE_SAMPLE_OFF_CPU, /* the moment is that of going off */
+};
+
+/* vitrine_event_header.flags, beside enum vitrine_fire_flag. */
+enum vitrine_sample_flag {
+  VITRINE_SAMPLE_STACK_CUT = 32, /* there was more of the stack, or it was not resident */
+  VITRINE_SAMPLE_UNFINISHED =
+      64, /* off-CPU: still so when the profile ended; `off_ns` until then */
+  VITRINE_SAMPLE_PREEMPTED = 128, /* off-CPU: it could have run */
+};
+
+/* Followed by `moment.sets` vitrine_fire_set with their bytes, `kernel_bytes` of addresses (leaf
+ * first), `register_bytes` (struct pt_regs; aarch64: user_pt_regs), and `stack_bytes` of memory from
+ * `stack_start` up; each padded to multiples of 8. */
+struct vitrine_stack_sample {
+  struct vitrine_event_header moment; /* of enum vitrine_sample_kind */
+  __u64 off_ns;                 /* how long it was off its CPU */
+  __u64 stack_start;            /* the stack pointer, rounded down to a multiple of 8 */
+  __u32 kernel_bytes;           /* 0: it was in user code */
+  __u32 register_bytes;         /* 0: it has no user code */
+  __u32 stack_bytes;
+  __u32 reserved;
+};
+
+/* ---- What is kept in the kernel meanwhile ---- */
+
+/* A thread that is off its CPU: where its sample is. */
+struct vitrine_pending {
+  __u64 since_ns; /* 0: it is back */
+  __u32 bytes;    /* of its sample, whose first blocks these are; 0: there was no room for it */
+  __u32 blocks;   /* of `block` */
+  __u32 block[VITRINE_BLOCKS];
+};
+
+/* How often things happened, per CPU. */
+enum vitrine_profile_counter {
+  VITRINE_PROFILE_SAMPLES,      /* of wanted threads, long enough */
+  VITRINE_PROFILE_LOST,         /* of those: no room in a buffer */
+  VITRINE_PROFILE_CUT,          /* pieces of labels that had no room in their sample */
+  VITRINE_PROFILE_FAULTS,       /* pieces of labels that were not resident */
+  VITRINE_PROFILE_SHORT_BLOCKS, /* off-CPU stretches shorter than min_block_ns */
+  VITRINE_PROFILE_COUNTERS,
+};

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
+/* What the tracing program in the kernel and its loader tell each other (see wire.h). */
+#pragma once
+
+#include "../../probe/operand.h"
+#include "../../query/buckets.h"
+#include "../../query/predicate.h"
+#include "event.h"
+
+#define VITRINE_CAPTURES 24        /* arguments of one site; the header's macros reach 12 */
+#define VITRINE_GROUP_ARGUMENTS 4  /* arguments of --by */
+#define VITRINE_CAPTURE_BYTES 4096 /* most of one string */
+#define VITRINE_KEY_BYTES 64       /* most of a selected label's key */
+
+/* ---- What is asked for ---- */
+
+enum vitrine_capture_form {
+  VITRINE_CAPTURE_VALUE,
+  VITRINE_CAPTURE_STRING,   /* the operand is the address of NUL-terminated bytes */
+  VITRINE_CAPTURE_BYTES_AT, /* the operand is an address, `length` the number of bytes */
+};
+
+struct vitrine_capture {
+  struct vitrine_operand operand; /* VITRINE_NO_OPERAND: cannot be decoded; not captured */
+  struct vitrine_operand length;
+  __u32 form;
+  __u32 most; /* bytes, at most VITRINE_CAPTURE_BYTES */
+};
+
+/* What a fire of a site leads to. */
+enum vitrine_role {
+  VITRINE_EMIT,          /* an event in the ring buffer */
+  VITRINE_COUNT,         /* the rest: added up in the kernel */
+  VITRINE_HISTOGRAM,     /* of capture `value` */
+  VITRINE_SUM,           /* of capture `value` */
+  VITRINE_LATENCY_START, /* remembers the time, by thread or by capture `match` of the process */
+  VITRINE_LATENCY_END,   /* a histogram of nanoseconds; groups by its own labels and arguments */
+};
+
+#define VITRINE_NO_CAPTURE 255
+
+/* One probe with one argument list: many sites share it. */
+struct vitrine_site_program {
+  __u32 probe; /* user space's number of it: reductions have rows of their own for each number; the
+                  start and the end of a latency have the same */
+  __u32 role;
+  __u8 captures;
+  __u8 value;                          /* capture, or VITRINE_NO_CAPTURE */
+  __u8 match;                          /* capture, or VITRINE_NO_CAPTURE: by thread */
+  __u8 groups;                         /* how many of `group` */
+  __u8 group[VITRINE_GROUP_ARGUMENTS]; /* captures */
+  __u8 group_labels;                   /* bit i: selected label i is part of the group */
+  __u8 needed_labels;                  /* those, and the ones of `where`; the tracer fills it in */
+  __u16 reserved;
+  __u32 reserved2;
+  struct vitrine_capture capture[VITRINE_CAPTURES];
+  struct vitrine_predicate where;
+};
+
+/* A site's cookie: (index of its program << 32) | the caller's number of the site, and: */
+#define VITRINE_COOKIE_SECOND_BYTE (1ULL << 63) /* the uprobe is one byte behind the site */
+
+/* Cookie of a question that is answered where its argument points (answers.bpf.c): the argument, of
+ * 4 bytes, is on the stack, so many bytes (8 bits) above the stack pointer. */
+#define VITRINE_ANSWER_ON_STACK (1ULL << 32)
+
+/* Keys whose values are looked up in the kernel, for --by and --where. */
+enum vitrine_selected_kind {
+  VITRINE_SELECT_NONE,
+  VITRINE_SELECT_LABEL,    /* by `key`; in records, by vitrine_definition.selected_key */
+  VITRINE_SELECT_TRACE_ID, /* 16 bytes of a thread record */
+  VITRINE_SELECT_SPAN_ID,  /* 8 */
+};
+
+struct vitrine_selected_label {
+  __u32 kind;
+  __u32 length;
+  __u8 key[VITRINE_KEY_BYTES];
+};
+
+struct vitrine_trace_config {
+  __u32 only_known; /* processes without a target, and not started by one, are passed over */
+  __u32 labels;     /* events carry label sets */
+  __u32 stacks;     /* events carry the user stack */
+  __u32 selected_labels;
+  struct vitrine_selected_label selected[VITRINE_SELECTED_LABELS];
+};
+
+/* ---- What is told: records of the ring buffer ---- */
+
+enum vitrine_record_kind {
+  VITRINE_RECORD_FIRE,
+  VITRINE_RECORD_PROCESS, /* no fire: a process that was forked from a known one has fired a probe
+                             whose condition or group wants its labels. The head alone. */
+  VITRINE_RECORD_LATENCY, /* the end of a latency that is for the reader to add up: `address` is the
+                             time of its start */
+};
+
+/* Followed by `captures` vitrine_captured, `moment.sets` vitrine_fire_set, and `stack_bytes` of return
+ * addresses, each with its own bytes, all padded to multiples of 8. */
+struct vitrine_fire {
+  struct vitrine_event_header moment; /* of enum vitrine_record_kind */
+  __u64 address;                /* of the site, where it fired */
+  __u32 program;                /* of the site's cookie */
+  __u32 site;
+  __u32 captures;
+  __u32 stack_bytes;
+};
+
+enum vitrine_captured_state {
+  VITRINE_CAPTURED,
+  VITRINE_CAPTURE_NO_OPERAND,  /* it was not asked for */
+  VITRINE_CAPTURE_UNAVAILABLE, /* in a register that the kernel does not show us */
+  VITRINE_CAPTURE_UNREADABLE,  /* memory could not be read: `value` is the address */
+  VITRINE_CAPTURE_NO_ROOM,     /* the record was full */
+};
+
+/* One capture, followed by `bytes` bytes and padding to a multiple of 8. */
+struct vitrine_captured {
+  __u64 value; /* a value of at most 8 bytes, extended to 64 bits; else the address of the bytes */
+  __u32 bytes; /* of a string without its NUL, or of a value of more than 8 bytes */
+  __u8 state;
+  __u8 cut; /* there was more */
+  __u16 reserved;
+};
+
+/* ---- What is added up ---- */
+
+/* Label parts are hashes of values (query/compile.hpp), 0: not set. Argument parts are numbers,
+ * or hashes of captured strings. */
+struct vitrine_group {
+  __u64 label[VITRINE_SELECTED_LABELS];
+  __u64 argument[VITRINE_GROUP_ARGUMENTS];
+  __u32 probe;
+  __u32 others; /* 1: no group, but all of this probe that had no room; the parts are 0 */
+};
+
+struct vitrine_aggregate {
+  __u64 count;
+  __u64 sum; /* wraps */
+  __u64 least;
+  __u64 most; /* of signed values: least and most by signed comparison */
+  __u64 hash; /* of the group, for its buckets; 0 until a fire on this CPU has wanted it */
+};
+
+/* A bucket of one group: its counts are in a map of their own, as most stay empty. */
+struct vitrine_group_bucket {
+  __u64 group; /* keyed hash of the vitrine_group */
+  __s32 bucket;
+  __u32 reserved;
+};
+
+/* What a hash in a group stands for. */
+struct vitrine_name {
+  __u32 length; /* kept here */
+  __u32 whole;  /* the value's own */
+  __u8 bytes[VITRINE_NAME_BYTES];
+};
+
+/* How often things happened, per CPU. */
+enum vitrine_trace_counter {
+  VITRINE_TRACE_FIRES,          /* of probes that are emitted, after the condition */
+  VITRINE_TRACE_LOST,           /* of those: no room in the ring buffer */
+  VITRINE_TRACE_BUSY,           /* fires of any role lost: too many at once on one CPU */
+  VITRINE_TRACE_CUT,            /* pieces of records that had no room in theirs */
+  VITRINE_TRACE_FAULTS,         /* pieces of labels that were not resident */
+  VITRINE_TRACE_UNKNOWN,        /* fires of processes of which nothing was known yet */
+  VITRINE_TRACE_GROUPS_FULL,    /* fires added up without their group: no room for another */
+  VITRINE_TRACE_BUCKETS_FULL,   /* values not in a histogram: no room for another bucket */
+  VITRINE_TRACE_NAMES_FULL,     /* values of groups whose text had no room */
+  VITRINE_TRACE_NAMES_CUT,      /* values of groups longer than VITRINE_NAME_BYTES */
+  VITRINE_TRACE_UNREADABLE,     /* fires not added up: the value could not be read */
+  VITRINE_TRACE_STARTS,         /* of latencies: remembered */
+  VITRINE_TRACE_STARTS_ENDED,   /* of those: forgotten at their ends */
+  VITRINE_TRACE_STARTS_LOST,    /* of those: replaced by another before they ended */
+  VITRINE_TRACE_ENDS_UNMATCHED, /* of latencies: no start is known */
+  VITRINE_TRACE_COUNTERS,
+};

@@ -1,0 +1,166 @@
+// vitrine context: the process context of a process.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <optional>
+
+#include "cli/output/json.hpp"
+#include "cli/output/live.hpp"
+#include "cli/output/text.hpp"
+#include "cli/shell/options.hpp"
+#include "cli/shell/report.hpp"
+#include "cli/shell/run.hpp"
+#include "format/redact.hpp"
+#include "observe/process/context.hpp"
+
+namespace vitrine::cli {
+namespace {
+
+/// A value on one line: text as it is, the rest as JSON would write it.
+std::string describe(const format::AnyValue& value) {
+  if (const auto* text = std::get_if<std::string>(&value.data)) return delimited(*text);
+  if (const auto* blob = std::get_if<format::Blob>(&value.data))
+    return fmt::format("{} bytes", blob->bytes.size());
+  return printable(json_text(json_value(value)));
+}
+
+std::string describe(const std::string& heading, const format::KeyValueList& list,
+                     const Style& style) {
+  if (list.empty()) return {};
+  Table table;
+  for (const format::KeyValue& item : list)
+    table.row({style.cyan(printable(item.key)), describe(item.value)});
+  return style.bold(heading) + '\n' + table.str(2);
+}
+
+std::string describe(const observe::ContextState& state, const Style& style) {
+  const format::ProcessContext& context = state.context;
+  std::string out =
+      style.dim(fmt::format("version {}, published at {} ns, mapping {} at {}\n", context.version,
+                            context.published_at_ns, printable(state.mapping), hex(state.header)));
+  out += describe("resource", context.resource, style);
+  out += describe("attributes", context.attributes, style);
+  for (const format::Truncation& cut : context.truncated)
+    out += style.yellow(fmt::format("cut: {}: {}\n", cut.what, printable(cut.detail)));
+  for (const std::string& defect : context.defects)
+    out += style.yellow(fmt::format("publisher's fault: {}\n", printable(defect)));
+  return out;
+}
+
+Error nothing_published(int pid) {
+  return {ErrorCode::failed, fmt::format("process {} publishes no process context", pid),
+          "vitrine looked for a mapping named OTEL_CTX ([anon_shmem:OTEL_CTX], [anon:OTEL_CTX], "
+          "/memfd:OTEL_CTX); likely causes: no library in the process publishes a context, the "
+          "process has not published it yet, or it is a forked child that has not published again"};
+}
+
+class ContextCommand : public Command {
+ public:
+  Manual manual() const override {
+    return {"context",
+            "read the process context of a process",
+            {"Shows the resource attributes (such as service.name) and the extra attributes that a "
+             "process has published according to OTEP-4719. Stops no thread and needs no "
+             "cooperation from the process.",
+             "With --watch, prints each update."},
+            {{"vitrine context 4242", "the context of process 4242"},
+             {"vitrine context 4242 --json", "the same as one JSON object"},
+             {"vitrine context 4242 --watch=1s --json", "one JSON object for each update"}},
+            {"ps", "labels"}};
+  }
+
+  void define(CLI::App& app) override {
+    app.add_option("PID", pid_, "Process ID")->required()->check(at_least_one)->option_text(" ");
+    app.add_option("--watch", watch_,
+                   "Read again every INTERVAL (1s if omitted) and show each update")
+        ->option_text("[=INTERVAL]");
+    app.add_option("--duration", duration_, "Stop after this time: 500ms, 10s, 2m")
+        ->option_text("TIME");
+    redact_.define(app, "attributes");
+    app.add_flag("--json", json_, "Print NDJSON: one object for each context");
+  }
+
+  Needs needs() const override { return needs_of_reading(); }
+
+  std::vector<Use> uses() const override {
+    return {{"context PID", {}, capabilities::ptrace, "your own processes can be read"}};
+  }
+
+  int run() override {
+    if (!duration_.empty() && watch_.empty()) watch_ = "1s";
+    auto interval = watch_.empty() ? std::chrono::milliseconds(0) : parse_interval(watch_);
+    if (!interval) return report(interval.error());
+    std::optional<std::chrono::milliseconds> duration;  // nothing: until ^C
+    if (!duration_.empty()) {
+      const auto given = parse_duration(duration_);
+      if (!given) return report(given.error());
+      duration = *given;
+    }
+    auto redaction = redact_.take();
+    if (!redaction) return report(redaction.error());
+    redaction_ = std::move(*redaction);
+    catch_interrupts();
+    auto reader = observe::ContextReader::open(pid_);
+    if (!reader) return report(reader.error());
+    return watch_.empty() ? once(**reader) : watch(**reader, *interval, duration);
+  }
+
+ private:
+  int once(observe::ContextReader& reader) {
+    const auto state = reader.refresh();
+    if (!state) return report(state.error());
+    if (*state == nullptr) return report(nothing_published(pid_));
+    show(**state);
+    return exit_done;
+  }
+
+  int watch(observe::ContextReader& reader, std::chrono::milliseconds interval,
+            std::optional<std::chrono::milliseconds> duration) {
+    using Clock = std::chrono::steady_clock;
+    const auto start = Clock::now();
+    std::optional<format::ProcessContext> last;
+    bool seen = false;
+    for (auto next = start;;) {
+      const auto state = reader.refresh();
+      const bool again = !state && state.error().code == ErrorCode::interrupted;
+      if (!state && !again) {
+        if (!seen || state.error().code != ErrorCode::not_found) return report(state.error());
+        note(state.error().message);
+        return exit_done;
+      }
+      if (!again && *state != nullptr && last != (*state)->context) {
+        last = (*state)->context;
+        seen = true;
+        if (!show(**state)) return exit_done;
+      }
+      next += interval;
+      if (duration && next - start >= *duration) return exit_done;
+      sleep_until(next);
+      if (interrupted()) return exit_interrupted;
+    }
+  }
+
+  bool show(observe::ContextState state) const {
+    state.context = format::redacted(std::move(state.context), redaction_);
+    for (const std::string& text : state.notes) note(text);
+    if (!state.stale.empty()) note("showing the last good reading: " + state.stale);
+    if (json_) return print_json(to_json(pid_, state));
+    const std::string text = describe(state, Style::of_stdout());
+    return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+  }
+
+  int pid_ = 0;
+  std::string watch_;
+  std::string duration_;
+  RedactOptions redact_;
+  Redaction redaction_;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_context_command() {
+  return std::make_unique<ContextCommand>();
+}
+
+}  // namespace vitrine::cli

@@ -1,0 +1,140 @@
+#include "cli/output/live.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstdio>
+#include <ctime>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "cli/output/text.hpp"
+
+namespace vitrine::cli {
+namespace {
+
+std::atomic<bool> flag{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "set in a signal handler");
+
+}  // namespace
+
+const std::atomic<bool>& interrupted() {
+  return flag;
+}
+
+void catch_interrupts() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { flag = true; };
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+void sleep_until(std::chrono::steady_clock::time_point when) {
+  using namespace std::chrono;
+  while (!flag) {
+    const auto left = when - steady_clock::now();
+    if (left <= nanoseconds(0)) return;
+    // Short naps: an interrupt that lands between the test of the flag and the sleep costs one.
+    const auto nap = std::min<nanoseconds>(left, milliseconds(50));
+    const timespec time{0, static_cast<long>(nap.count())};
+    nanosleep(&time, nullptr);
+  }
+}
+
+namespace {
+
+constexpr int budget_ms = 1000;
+
+bool takes_more() {
+  pollfd out{STDOUT_FILENO, POLLOUT, 0};
+  return ::poll(&out, 1, budget_ms) == 1;
+}
+
+}  // namespace
+
+bool LineOutput::flush() {
+  std::string_view left = text_;
+  while (!left.empty()) {
+    // Of an interrupted command a write must not wait: a pipe that is ready has room for so much.
+    const bool hurried = interrupted();
+    if (hurried && !takes_more()) break;
+    const std::size_t most = hurried ? std::size_t{PIPE_BUF} : left.size();
+    const ssize_t written = ::write(STDOUT_FILENO, left.data(), std::min(most, left.size()));
+    if (written >= 0)
+      left.remove_prefix(static_cast<std::size_t>(written));
+    else if (errno == EAGAIN ? !takes_more() : errno != EINTR)
+      break;
+  }
+  const bool all = left.empty();
+  text_.clear();
+  return all;
+}
+
+TerminalSize terminal_size() {
+  winsize size{};
+  TerminalSize out;
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return out;
+  if (size.ws_col > 0) out.columns = size.ws_col;
+  if (size.ws_row > 0) out.lines = size.ws_row;
+  return out;
+}
+
+bool LiveText::show(std::string_view text) {
+  const std::size_t most = std::max<std::size_t>(terminal_size().lines, 3) - 1;
+  std::size_t end = 0;
+  for (std::size_t line = 0; line < most && end < text.size(); ++line)
+    end = std::min(text.find('\n', end), text.size() - 1) + 1;
+  return replace(text.substr(0, end));
+}
+
+bool LiveText::finish(std::string_view text) {
+  const bool shown = replace(text);
+  lines_ = 0;
+  return shown;
+}
+
+bool LiveText::replace(std::string_view text) {
+  // Up to the first line shown, clear from there to the end of the screen; at once, so that it does
+  // not flicker.
+  std::string out = lines_ > 0 ? fmt::format("\x1b[{}A\r\x1b[J", lines_) : std::string();
+  out += text;
+  lines_ = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+  return std::fwrite(out.data(), 1, out.size(), stdout) == out.size() && std::fflush(stdout) == 0;
+}
+
+namespace {
+
+double seconds(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+}  // namespace
+
+Progress::Progress(std::string what, std::optional<std::chrono::milliseconds> time)
+    : what_(printable(what)),
+      time_(time),
+      terminal_(::isatty(STDERR_FILENO) == 1),
+      began_(std::chrono::steady_clock::now()) {}
+
+void Progress::show(std::size_t samples) {
+  if (!terminal_) return;
+  const double passed = seconds(std::chrono::steady_clock::now() - began_);
+  const std::string of = time_ ? fmt::format(" of {:.1f}", seconds(*time_)) : std::string();
+  fmt::print(stderr, "\r\x1b[K{}: {:.1f}{} s, {} samples (^C to end)", what_, passed, of, samples);
+  std::fflush(stderr);
+  shown_ = true;
+}
+
+void Progress::clear() {
+  if (std::exchange(shown_, false)) fmt::print(stderr, "\r\x1b[K");
+}
+
+}  // namespace vitrine::cli

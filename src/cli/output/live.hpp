@@ -1,0 +1,95 @@
+// ^C: finish the work in hand, detach, print what there is, and end with 130.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace vitrine::cli {
+
+/// Set by the first SIGINT, SIGTERM or SIGHUP after catch_interrupts(); a second one kills as
+/// usual.
+const std::atomic<bool>& interrupted();
+
+/// Also ignores SIGPIPE: a reader that goes away shows itself as a failed write.
+void catch_interrupts();
+
+/// Sleeps until `when` or the first interrupt.
+void sleep_until(std::chrono::steady_clock::time_point when);
+
+// LineOutput: many lines to standard output in few writes.
+
+/// Lines wait in text() until flush(): whoever fills it flushes before waiting for anything, so that
+/// a reader sees each line as soon as there is one.
+class LineOutput {
+ public:
+  std::string& text() { return text_; }
+
+  /// Whether so much waits that it should be written before more is added.
+  [[nodiscard]] bool is_full() const { return text_.size() >= max_bytes; }
+
+  /// Writes what waits. False when nobody reads any more: the reader went away, or, after an
+  /// interrupt, takes nothing for a second.
+  [[nodiscard]] bool flush();
+
+ private:
+  static constexpr std::size_t max_bytes = 64 * 1024;  // what a pipe holds
+
+  std::string text_;
+};
+
+// Text that is shown again and again in the same place of a terminal.
+
+struct TerminalSize {
+  std::size_t columns = 80;
+  std::size_t lines = 24;
+};
+
+/// Of standard output; 80 by 24 where it is no terminal or does not tell.
+TerminalSize terminal_size();
+
+/// Shows text on standard output in place of what it showed before. Nothing else may be printed
+/// there meanwhile.
+class LiveText {
+ public:
+  /// False when nobody reads any more. Lines past the terminal's height would scroll away and could
+  /// not be replaced: they are left out.
+  [[nodiscard]] bool show(std::string_view text);
+
+  /// The last text, whole.
+  [[nodiscard]] bool finish(std::string_view text);
+
+  /// What is shown stays, and the next text goes below the cursor.
+  void leave() { lines_ = 0; }
+
+ private:
+  bool replace(std::string_view text);
+  std::size_t lines_ = 0;  ///< shown, and above the cursor
+};
+
+// A line on standard error that says how far long work is; nothing where that is no terminal.
+
+class Progress {
+ public:
+  /// `time`: how long it will take; nothing: until something happens.
+  Progress(std::string what, std::optional<std::chrono::milliseconds> time);
+  ~Progress() { clear(); }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void show(std::size_t samples);
+  /// Takes the line away.
+  void clear();
+
+ private:
+  std::string what_;
+  std::optional<std::chrono::milliseconds> time_;
+  bool terminal_;
+  bool shown_ = false;
+  std::chrono::steady_clock::time_point began_;
+};
+
+}  // namespace vitrine::cli

@@ -1,0 +1,90 @@
+// Bytes of a target on a terminal: shown, never obeyed.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <concepts>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "query/lexer.hpp"
+
+namespace vitrine::cli {
+
+/// `bytes` with everything that could steer a terminal or reorder a line written out: control
+/// characters and invalid UTF-8 as \xNN, bidirectional and invisible format characters as \u{NNNN},
+/// a backslash as \\. What is left is safe to print.
+std::string printable(std::string_view bytes);
+
+/// printable(), in double quotes when it has spaces, quotes or nothing at all, so that where a
+/// value ends is always visible.
+std::string delimited(std::string_view bytes);
+
+/// "1 probe", "2 probes".
+std::string counted(std::uint64_t count, std::string_view what);
+
+/// How text is decorated: ANSI colours on a terminal, nothing elsewhere or under NO_COLOR.
+class Style {
+ public:
+  explicit Style(bool coloured) : coloured_(coloured) {}
+  /// For standard output as it is now.
+  static Style of_stdout();
+
+  std::string bold(std::string_view text) const { return wrap("1", text); }
+  std::string dim(std::string_view text) const { return wrap("2", text); }
+  std::string green(std::string_view text) const { return wrap("32", text); }
+  std::string yellow(std::string_view text) const { return wrap("33", text); }
+  std::string red(std::string_view text) const { return wrap("31", text); }
+  std::string cyan(std::string_view text) const { return wrap("36", text); }
+
+ private:
+  std::string wrap(std::string_view code, std::string_view text) const;
+  bool coloured_;
+};
+
+/// Columns a terminal needs for `text`, colour codes not counted.
+std::size_t width(std::string_view text);
+
+/// Columns as wide as the widest of their cells; the last one runs free.
+class Columns {
+ public:
+  void fit(const std::vector<std::string>& cells);
+  /// A line that ends with a newline: `indent` spaces, the cells, two spaces between them.
+  std::string line(const std::vector<std::string>& cells, std::size_t indent = 0) const;
+
+ private:
+  std::vector<std::size_t> widths_;
+};
+
+/// Rows of cells, each column as wide as its widest cell; the last column runs free.
+class Table {
+ public:
+  void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  bool empty() const { return rows_.empty(); }
+  /// All lines, as Columns make them.
+  std::string str(std::size_t indent = 0) const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+// Numbers with units, short enough for a column.
+
+/// Whether the user's terminal shows UTF-8, as the locale variables say.
+bool shows_utf8();
+
+/// Three digits and a unit: 950ns, 1.23µs (1.23us where `utf8` is false), 45.6ms, 1.20s, 2m05s.
+std::string duration_text(double ns, bool utf8);
+
+/// Appends an integer, without a string of its own: events are written by the million.
+void append_number(std::string& out, std::integral auto number) {
+  const fmt::format_int text(number);
+  out.append(text.data(), text.size());
+}
+
+/// Integers as they are; fractions with three digits behind the point at most.
+std::string number_text(const query::Number& number);
+
+}  // namespace vitrine::cli

@@ -1,0 +1,142 @@
+// vitrine probes: the static probes of files and processes.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "cli/output/json.hpp"
+#include "cli/probes/text.hpp"
+#include "cli/shell/options.hpp"
+#include "cli/shell/report.hpp"
+#include "cli/shell/run.hpp"
+#include "observe/probes/probes.hpp"
+#include "probe/probe.hpp"
+
+namespace vitrine::cli {
+namespace {
+
+class ProbesCommand : public Command {
+ public:
+  Manual manual() const override {
+    return {"probes",
+            "list the static probes of files and processes",
+            {"Lists the probes (USDT: SystemTap notes and DTrace DOF) of files for any machine and "
+             "byte order, or of all files that a process has loaded: its program, libraries and "
+             "plug-ins, including deleted files and files in containers. Notes in a separate debug "
+             "file are found by build ID and .gnu_debuglink.",
+             "A target is a process ID or a path; a name without a slash is searched in the "
+             "current directory, then in PATH. PATTERNS select probes: PROVIDER:NAME, each with "
+             "shell wildcards (quote them), or a pattern without a colon for the name only. With "
+             "patterns, finding nothing is a failure. A DOF provider also has the name of its "
+             "instance in a process: shop4242.",
+             "Each line shows how many sites a probe has (an inlined function has several), "
+             "whether semaphores guard it, and its arguments: names and types if the probe records "
+             "them, otherwise the locations that the compiler chose. --sites shows every site."},
+            {{"vitrine probes /usr/bin/stap", "the probes of a program"},
+             {"vitrine probes 4242 'libstdcxx:*'", "the probes of one provider in process 4242"},
+             {"vitrine probes --sites 4242", "addresses, functions, semaphores and arguments"},
+             {"vitrine probes --json 4242 | jq -r .name", "one JSON object for each probe"}},
+            {"ps", "readelf(1)"}};
+  }
+
+  void define(CLI::App& app) override {
+    app.add_option("TARGET", words_, "Process IDs and files, and patterns of probes")
+        ->required()
+        ->option_text("... [PATTERN...]");
+    app.add_flag("--sites", sites_, "Show every site of every probe");
+    app.add_flag("--json", json_, "Print NDJSON: one object for each probe");
+  }
+
+  Needs needs() const override { return needs_of_reading(); }
+
+  std::vector<Use> uses() const override {
+    return {{"probes FILE", {}, {}, ""},
+            {"probes PID", {}, capabilities::ptrace, "your own processes can be listed"}};
+  }
+
+  int run() override {
+    auto targets = parse_targets(words_);
+    if (!targets) return report(targets.error());
+    patterns_ = std::move(targets->patterns);
+    observe::ProbeFiles files({.functions = sites_ || json_});
+    for (const ProbeTarget& target : targets->targets)
+      if (!show(files, target)) return exit_done;  // nobody reads any more
+    std::fflush(stdout);
+    if (status_ == exit_done && shown_ == 0 && !patterns_.empty())
+      return report({ErrorCode::failed, "no probe matches", "omit the pattern to list all"});
+    return status_;
+  }
+
+ private:
+  bool show(observe::ProbeFiles& files, const ProbeTarget& target) {
+    if (target.pid != 0) return show_process(files, target.pid);
+    const auto file = files.open(target.path);
+    if (!file) return fail_with(file.error());
+    tell(**file);
+    if ((*file)->probes.empty() && !json_ && patterns_.empty())
+      fmt::print("{}: no probes\n", printable(target.path));
+    return show(**file, std::nullopt, 0);
+  }
+
+  bool show_process(observe::ProbeFiles& files, int pid) {
+    const auto found = files.of_process(pid);
+    if (!found) return fail_with(found.error());
+    for (const std::string& problem : found->problems) note(problem);
+    std::size_t probes = 0;
+    for (const observe::ProbeModule& module : found->modules) {
+      tell(*module.file);
+      probes += module.file->probes.size();
+      if (!show(*module.file, module.bias, pid)) return false;
+    }
+    if (probes == 0 && !json_ && patterns_.empty())
+      fmt::print("process {}: no probes in any of its {} files\n", pid, found->files);
+    return true;
+  }
+
+  /// False when nobody reads any more.
+  bool show(const observe::ProbeFile& file, std::optional<Address> bias, int pid) {
+    ShownProbes shown{&file, bias, {}};
+    for (const probe::Probe& probe : file.probes)
+      if (probe::selected(probe, patterns_, pid)) shown.probes.push_back(&probe);
+    shown_ += shown.probes.size();
+    if (shown.probes.empty()) return true;
+    if (!json_) {
+      const Style style = Style::of_stdout();
+      const std::string text = sites_ ? sites_text(shown, style) : probes_text(shown, style);
+      return std::fputs(text.c_str(), stdout) >= 0;
+    }
+    observe::ArgumentErrors errors(file);
+    return std::all_of(shown.probes.begin(), shown.probes.end(), [&](const probe::Probe* probe) {
+      return print_json(to_json(file, *probe, errors, bias, pid));
+    });
+  }
+
+  void tell(const observe::ProbeFile& file) const {
+    for (const std::string& problem : file.problems) note(file.path + ": " + problem);
+    if (file.tombstones > 0 && sites_)
+      note(fmt::format("{}: {} sites are omitted: the linker dropped their code", file.path,
+                       file.tombstones));
+  }
+
+  bool fail_with(const Error& error) {
+    const int code = report(error);
+    if (status_ == exit_done) status_ = code;
+    return true;
+  }
+
+  std::vector<std::string> words_;
+  bool sites_ = false;
+  bool json_ = false;
+  std::vector<probe::Pattern> patterns_;
+  std::size_t shown_ = 0;
+  int status_ = exit_done;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_probes_command() {
+  return std::make_unique<ProbesCommand>();
+}
+
+}  // namespace vitrine::cli

@@ -1,0 +1,152 @@
+// vitrine profile: where CPU time and waiting go, by label.
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include "cli/output/live.hpp"
+#include "cli/output/text.hpp"
+#include "cli/profile/request.hpp"
+#include "cli/profile/runs.hpp"
+#include "cli/shell/confinement.hpp"
+#include "cli/shell/report.hpp"
+#include "cli/shell/run.hpp"
+
+namespace vitrine::cli {
+namespace {
+
+/// Every process that is looked at costs some descriptors, and so do the files that it has mapped.
+void allow_many_files() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);  // if not, those that are left out are told of
+}
+
+class ProfileCommand : public Command {
+ public:
+  Manual manual() const override {
+    return {
+        "profile",
+        "show where threads spend CPU time and waiting time, by label",
+        {"Samples running threads (--on-cpu, the default), waiting threads (--off-cpu), or both. "
+         "Each sample has the stack of the thread, and the labels and trace context that the "
+         "thread had in force, in every format that the process publishes. Threads, libraries and, "
+         "with --follow, processes that start later are included. vitrine injects nothing into the "
+         "process and leaves nothing behind, however it ends.",
+         "Stacks need no frame pointers: registers and the top of the stack are copied, and "
+         "unwound by the call frame information of the files. A stack that is deeper than the copy "
+         "is marked, never dropped. Names, files, lines and inlined functions come from symbol "
+         "tables and debug files; names of JIT code come from /tmp/perf-PID.map.",
+         "Without -o and --top, vitrine prints a summary. With -o it writes a file in the format "
+         "that the file name ends in, completely or not at all; repeat -o for several formats. "
+         "Formats: pprof (.pb.gz), otlp (.otlp), folded (.folded), speedscope (.speedscope.json), "
+         "json (.ndjson), and html, a single page with flame graphs by label that needs no "
+         "network.",
+         "Lost samples are counted and reported. Off-CPU time counts from when a thread leaves its "
+         "CPU until it is on a CPU again, with the labels of that time; time in which a thread was "
+         "runnable but preempted counts only with --preempted.",
+         "A KEY is a label key, or pid, tid, thread, process, cpu, trace_id or span_id. A FILTER "
+         "is a list of conditions that must all hold, separated by commas: tenant=acme, "
+         "step!=idle, and route~^/pay and route!~health with regular expressions.",
+         "--export sends profiles to an OpenTelemetry Collector, by OTLP over HTTP. Requests that "
+         "the collector does not accept yet are retried, and wait in memory or in --spool; lost "
+         "profiles are counted and reported. With --continuous, vitrine takes one profile after "
+         "another until ^C or SIGTERM, and keeps sampling while it writes: to files, where %t in "
+         "the name becomes the time (UTC), to a collector, or both."},
+        {{"vitrine profile 4242", "ten seconds of process 4242, summarised on the terminal"},
+         {"vitrine profile 4242 --duration 30s -o profile.html -o profile.pb.gz",
+          "a page for a browser, and the same profile for pprof"},
+         {"vitrine profile --exec -- ./server --port 8080", "a program, from its start to its end"},
+         {"vitrine profile --all --off-cpu --on-cpu --top process",
+          "which processes of the machine run and wait"},
+         {"vitrine profile 4242 --top tenant --watch", "tenants, refreshed every second"},
+         {"vitrine profile 4242 --filter 'tenant=acme,route~^/rep' --group-by route --format "
+          "folded",
+          "folded stacks of one tenant, by route"},
+         {"vitrine profile --all --continuous 10s --export otlp+http://localhost:4318 --spool "
+          "/var/spool/vitrine",
+          "the whole machine, continuously, to a collector"},
+         {"vitrine profile 4242 --continuous 1m -o 'profile-%t.pb.gz'", "one file per minute"}},
+        {"labels", "trace", "doctor", "perf(1)"}};
+  }
+
+  void define(CLI::App& app) override { request_.define(app); }
+
+  Needs needs() const override {
+    Needs needs = needs_of_bpf();
+    needs.working = needs.working | capabilities::kernel_names;
+    if (!request_.options.command.empty()) {
+      needs.calls.allow(confine::Calls::tracing);
+      needs.working = needs.working | capabilities::ending;
+      needs.launches = true;
+    }
+    if (request_.writes_files()) needs.calls.allow(confine::Calls::changing);
+    if (request_.writes_elsewhere()) needs.working = needs.working | capabilities::writing;
+    if (request_.sending.given())
+      needs.calls.allow(confine::Calls::changing).allow(confine::Calls::network);
+    needs.setting_up = needs.working;
+    return needs;
+  }
+
+  std::vector<Use> uses() const override {
+    // Samples there are without CAP_SYS_PTRACE, too.
+    const char* without =
+        "nothing; without CAP_SYS_PTRACE, other users' processes have no labels and no function "
+        "names";
+    return {
+        {"profile PID", capabilities::bpf, capabilities::bpf | capabilities::ptrace, without},
+        {"profile --all", capabilities::bpf, capabilities::bpf | capabilities::ptrace, without}};
+  }
+
+  int run() override {
+    catch_interrupts();
+    request_.options.stop = &interrupted();
+    if (auto taken = request_.take(); !taken) return report(taken.error());
+    for (const ProfileOutput& output : request_.outputs)
+      if (auto writable = check_writable(output); !writable) return report(writable.error());
+    std::unique_ptr<send::Exporter> exporter;
+    if (request_.sending.given()) {
+      auto opened = request_.sending.open();
+      if (!opened) return report(opened.error());
+      exporter = std::move(*opened);
+    }
+    if (request_.options.all) allow_many_files();  // not for a command: it would inherit that
+    auto profiling = observe::Profiling::open(request_.options);
+    if (!profiling) return interrupted() ? exit_interrupted : report(profiling.error());
+    if (auto confined = go_on_confined(needs()); !confined) return report(confined.error());
+    announce();
+    int status = request_.every        ? profile_continuously(**profiling, request_, exporter.get())
+                 : request_.refreshing ? profile_watching(**profiling, request_)
+                                       : profile_once(**profiling, request_, exporter.get());
+    (*profiling)->end_command();
+    for (const std::string& text : (*profiling)->take_notes()) note(text);
+    if (exporter && !finish(*exporter, request_.sending.spool()) && status == exit_done)
+      status = exit_failed;
+    return status;
+  }
+
+ private:
+  /// Sampling has begun.
+  void announce() const {
+    const observe::ProfilingOptions& options = request_.options;
+    fmt::print(
+        stderr, "vitrine: profiling {}: {}{}{}{}\n", printable(request_.subject()),
+        options.on_cpu ? fmt::format("on CPU at {} Hz", options.frequency) : std::string(),
+        options.on_cpu && options.off_cpu ? " and " : "", options.off_cpu ? "off CPU" : "",
+        request_.time
+            ? fmt::format(
+                  ", for {}",
+                  duration_text(std::chrono::duration<double, std::nano>(*request_.time).count(),
+                                shows_utf8()))
+            : std::string());
+  }
+
+  ProfileRequest request_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_profile_command() {
+  return std::make_unique<ProfileCommand>();
+}
+
+}  // namespace vitrine::cli

@@ -1,0 +1,228 @@
+#include "cli/profile/outputs.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+
+#include "cli/output/text.hpp"
+#include "cli/shell/confinement.hpp"
+#include "cli/shell/report.hpp"
+#include "export/environment.hpp"
+#include "sandbox/staged_file.hpp"
+#include "usdt/files.hpp"
+
+namespace vitrine::cli {
+namespace {
+
+std::string utc(std::uint64_t time_ns) {
+  constexpr std::uint64_t second = 1'000'000'000;
+  const auto seconds = static_cast<std::time_t>(time_ns / second);
+  return fmt::format("{:%Y%m%dT%H%M%S}.{:03}Z", fmt::gmtime(seconds), time_ns % second / 1'000'000);
+}
+
+/// `each` gets every character, and those after a % as such.
+template <class Each>
+void walk(std::string_view pattern, Each each) {
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    const bool marked = pattern[i] == '%' && i + 1 < pattern.size() &&
+                        (pattern[i + 1] == 't' || pattern[i + 1] == '%');
+    if (marked) ++i;
+    each(pattern[i], marked);
+  }
+}
+
+}  // namespace
+
+bool has_time(std::string_view pattern) {
+  bool found = false;
+  walk(pattern, [&](char c, bool marked) { found = found || (marked && c == 't'); });
+  return found;
+}
+
+std::string path_at(std::string_view pattern, std::uint64_t time_ns) {
+  std::string path;
+  walk(pattern, [&](char c, bool marked) {
+    if (marked && c == 't')
+      path += utc(time_ns);
+    else
+      path += c;
+  });
+  return path;
+}
+
+namespace {
+
+constexpr const char* formats_remedy = "--format takes pprof, otlp, folded, speedscope, json, html";
+constexpr std::string_view standard_output = "-";
+
+bool is_binary(profile::Encoding encoding) {
+  return encoding == profile::Encoding::pprof || encoding == profile::Encoding::otlp;
+}
+
+std::string directory_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
+}  // namespace
+
+Result<std::vector<ProfileOutput>> profile_outputs(const std::vector<std::string>& paths,
+                                                   const std::vector<std::string>& formats) {
+  std::vector<profile::Encoding> encodings;
+  for (const std::string& format : formats) {
+    const auto encoding = profile::encoding_named(format);
+    if (!encoding)
+      return fail(ErrorCode::usage, fmt::format("invalid format '{}'", format), formats_remedy);
+    encodings.push_back(*encoding);
+  }
+  std::vector<ProfileOutput> outputs;
+  for (std::size_t i = 0; i < std::max(paths.size(), encodings.size()); ++i) {
+    if (i >= paths.size() && !paths.empty())
+      return fail(ErrorCode::usage, "more formats than outputs",
+                  "the first --format belongs to the first -o, and so on");
+    const std::string path = i < paths.size() ? paths[i] : std::string(standard_output);
+    const auto encoding =
+        i < encodings.size() ? std::optional(encodings[i]) : profile::encoding_of_file(path);
+    if (!encoding)
+      return fail(ErrorCode::usage, fmt::format("unknown format of {}", path),
+                  "end its name in .pb.gz, .otlp, .folded, .speedscope.json, .ndjson or .html, or "
+                  "add --format");
+    outputs.push_back({path, *encoding});
+  }
+  const auto is_standard = [](const ProfileOutput& output) {
+    return output.path == standard_output;
+  };
+  const auto standard = std::count_if(outputs.begin(), outputs.end(), is_standard);
+  if (standard > 1)
+    return fail(ErrorCode::usage, "only one format can go to standard output",
+                "give the other formats a file: -o FILE");
+  if (standard == 1 && ::isatty(STDOUT_FILENO) == 1 &&
+      is_binary(std::find_if(outputs.begin(), outputs.end(), is_standard)->encoding))
+    return fail(ErrorCode::usage, "the format is binary and standard output is a terminal",
+                "redirect standard output, or give a file: -o FILE");
+  return outputs;
+}
+
+Result<void> check_writable(const ProfileOutput& output) {
+  if (output.path == standard_output) return {};
+  struct stat status {};
+  const bool exists = ::stat(output.path.c_str(), &status) == 0;
+  Result<void> tried;
+  if (output.path.ends_with('/')) {
+    tried = usdt::file_error(output.path, "written", EISDIR);
+  } else if (exists && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {  // a pipe, a device
+    if (::access(output.path.c_str(), W_OK) != 0)
+      tried = usdt::file_error(output.path, "written", errno);
+  } else if (auto staged = usdt::StagedFile::write(output.path, {}); !staged) {
+    // Tried as it will be done: some directories (/proc) say that they can be written to, and cannot.
+    tried = tl::unexpected(std::move(staged.error()));
+  }
+  if (!tried) tried.error().remedy = "give -o a file in a writable directory";
+  return tried;
+}
+
+bool is_ours(const std::string& path) {
+  if (path == standard_output) return true;
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0 &&
+      (status.st_uid != ::geteuid() || status.st_gid != ::getegid()))
+    return false;
+  return ::stat(directory_of(path).c_str(), &status) == 0 && status.st_uid == ::geteuid() &&
+         (status.st_mode & S_IRWXU) == S_IRWXU;
+}
+
+Result<void> write_profile(const profile::Profile& profile, const ProfileOutput& output,
+                           const profile::EncodeOptions& options) {
+  const auto bytes = TRY(profile::encode(profile, output.encoding, options));
+  if (output.path != standard_output) {
+    TRY(usdt::write_whole(output.path, bytes));
+    return {};
+  }
+  if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) != bytes.size() ||
+      std::fflush(stdout) != 0)
+    return fail(ErrorCode::failed, fmt::format("standard output: {}", std::strerror(errno)));
+  return {};
+}
+
+namespace {
+
+constexpr std::size_t max_request_bytes = 4U << 20;  // what gRPC and many proxies take by default
+constexpr std::chrono::seconds last_chance{5};        // for what is left at the end
+
+}  // namespace
+
+void ExportOptions::define(CLI::App& app) {
+  app.add_option("--export", options_.url,
+                 "Send profiles to this collector: otlp+http://HOST:4318, otlp+https://HOST; otlp: "
+                 "the endpoint in OTEL_EXPORTER_OTLP_ENDPOINT")
+      ->option_text("URL");
+  app.add_option("--export-header", options_.headers,
+                 "Send this header, too; may be repeated. For secrets: OTEL_EXPORTER_OTLP_HEADERS")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->option_text("'NAME: VALUE'");
+  app.add_option("--spool", options_.spool,
+                 "Keep unsent profiles in this directory, also for the next start")
+      ->option_text("DIR");
+  app.add_option("--spool-bytes", options_.spool_bytes,
+                 "Limit of the spool; the oldest profiles are dropped (256MiB; in memory 64MiB)")
+      ->transform(CLI::AsSizeValue(false))
+      ->option_text("SIZE");
+}
+
+Result<void> ExportOptions::check() const {
+  if (given() || (options_.headers.empty() && options_.spool.empty() && options_.spool_bytes == 0))
+    return {};
+  return fail(ErrorCode::usage, "--export-header, --spool and --spool-bytes require --export",
+              "add --export otlp+http://HOST:4318");
+}
+
+Result<std::unique_ptr<send::Exporter>> ExportOptions::open() const {
+  auto options = TRY(send::with_environment(options_, send::own_environment()));
+  options.begin_thread = give_up_in_thread;
+  return send::Exporter::open(std::move(options));
+}
+
+void send_profile(send::Exporter& exporter, const profile::Profile& profile,
+                  const profile::EncodeOptions& options) {
+  auto requests = profile::encode_otlp_requests(profile, options, max_request_bytes);
+  for (std::string& body : requests.bodies) exporter.send(std::move(body));
+  if (requests.too_large != 0)
+    note(fmt::format("{} too large to send", counted(requests.too_large, "sample")));
+}
+
+void tell(send::Exporter& exporter) {
+  for (const std::string& text : exporter.take_notes()) note(text);
+}
+
+bool finish(send::Exporter& exporter, std::string_view spool) {
+  exporter.finish(last_chance);
+  tell(exporter);
+  const send::ExportCounters counters = exporter.counters();
+  const bool stays = !spool.empty();
+  std::string text = "sent " + counted(counters.sent, "request");
+  const auto add = [&](std::uint64_t count, const char* what) {
+    if (count != 0) text += fmt::format(", {} {}", count, what);
+  };
+  const std::uint64_t lost = stays ? counters.unwritten : counters.waiting;
+  if (counters.waiting > lost)
+    text += fmt::format(", {} kept in {} for the next start", counters.waiting - lost, spool);
+  add(lost, "not accepted in time and lost");
+  add(counters.refused, "rejected and dropped");
+  add(counters.overflowed, "dropped because the spool was full");
+  add(counters.skipped, "foreign files left in the spool");
+  if (counters.rejected != 0)
+    text += fmt::format("; the collector rejected {}", counted(counters.rejected, "profile"));
+  fmt::print(stderr, "vitrine: {}\n", printable(text));
+  return counters.refused + counters.overflowed + counters.rejected == 0 && lost == 0;
+}
+
+}  // namespace vitrine::cli

@@ -1,0 +1,78 @@
+// Names of files that are written again and again: each with its time.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "export/exporter.hpp"
+#include "profile/encode.hpp"
+
+namespace vitrine::cli {
+
+/// Whether `pattern` has a %t.
+bool has_time(std::string_view pattern);
+
+/// `pattern` with %t as the time (Unix, ns) in UTC, 20261121T194500.123Z, which sorts as it goes on,
+/// and %% as %.
+std::string path_at(std::string_view pattern, std::uint64_t time_ns);
+
+// Where a profile goes: files and formats, as --output and --format name them.
+
+struct ProfileOutput {
+  std::string path;  ///< "-": standard output
+  profile::Encoding encoding{};
+};
+
+/// Each path with the format at the same place of `formats`, or, where that has no more, by its own
+/// ending. A format alone goes to standard output. Errors: usage (no such format, an ending that
+/// tells none, bytes for a terminal).
+Result<std::vector<ProfileOutput>> profile_outputs(const std::vector<std::string>& paths,
+                                                   const std::vector<std::string>& formats);
+
+/// Whether it can be written, as far as can be told before. Errors: not_found (no such directory),
+/// not_permitted, failed.
+Result<void> check_writable(const ProfileOutput& output);
+
+/// Whether it is, or will be, a file of our own in a directory of our own: writing that takes no
+/// capability. So does standard output.
+bool is_ours(const std::string& path);
+
+/// Writes it whole or not at all. Errors: those of encoding and of writing.
+Result<void> write_profile(const profile::Profile& profile, const ProfileOutput& output,
+                           const profile::EncodeOptions& options);
+
+// --export and what belongs to it: profiles to an OpenTelemetry Collector.
+
+/// What the options of the command line say.
+class ExportOptions {
+ public:
+  void define(CLI::App& app);
+  [[nodiscard]] bool given() const { return !options_.url.empty(); }
+  /// With OpenTelemetry's environment variables. Errors: usage, and those of send::Exporter.
+  [[nodiscard]] Result<std::unique_ptr<send::Exporter>> open() const;
+  /// What was given makes sense without --export. Errors: usage.
+  [[nodiscard]] Result<void> check() const;
+  /// Where what could not be sent stays; empty: in memory.
+  [[nodiscard]] const std::string& spool() const { return options_.spool; }
+
+ private:
+  send::ExportOptions options_;
+};
+
+/// Hands `profile` over, as requests of the size that collectors take by default.
+void send_profile(send::Exporter& exporter, const profile::Profile& profile,
+                  const profile::EncodeOptions& options);
+
+/// Tells the exporter's notes.
+void tell(send::Exporter& exporter);
+
+/// Waits for what is still to be sent, for a while, and tells what became of all. False: some of it is
+/// lost.
+bool finish(send::Exporter& exporter, std::string_view spool);
+
+}  // namespace vitrine::cli

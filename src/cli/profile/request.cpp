@@ -1,0 +1,142 @@
+#include "cli/profile/request.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "cli/profile/outputs.hpp"
+#include "cli/shell/options.hpp"
+#include "profile/select.hpp"
+
+namespace vitrine::cli {
+namespace {
+
+constexpr std::chrono::milliseconds usual_duration{10'000};
+
+}  // namespace
+
+void ProfileRequest::define(CLI::App& app) {
+  app.add_option("PID", options.pids, "Process IDs")->option_text("...");
+  app.add_flag("--all", options.all, "Profile every process of the machine");
+  app.add_flag("--exec", exec_, "Start the command after -- and profile it: --exec -- COMMAND...");
+  app.add_option("--exec-word", options.command)
+      ->group("");  // main() fills it from `--exec -- COMMAND…`
+  app.add_flag("--follow", options.follow, "Also profile forked processes");
+  app.add_option("--duration", duration_,
+                 "Stop after this time (10s; a command: when it ends): 500ms, 10s, 2m")
+      ->option_text("TIME");
+  app.add_option("--freq", options.frequency, "On-CPU samples per second and CPU (99)")
+      ->check(CLI::Range(1U, observe::max_frequency))
+      ->option_text("HZ");
+  app.add_flag("--on-cpu", on_cpu_, "Sample running threads (the default)");
+  app.add_flag("--off-cpu", options.off_cpu, "Sample waiting threads; with --on-cpu both");
+  app.add_option("--min-block", min_block_, "Off CPU: ignore shorter waits: 1ms")
+      ->option_text("TIME");
+  app.add_flag("--preempted", options.preempted,
+               "Off CPU: also count time in which threads were runnable but preempted");
+  app.add_flag("--no-kernel", no_kernel_, "Omit functions of the kernel");
+  app.add_option("--stack-bytes", options.stack_bytes,
+                 "Maximum number of bytes copied from a stack (16384, at most 65536)")
+      ->check(CLI::Range(observe::min_stack_bytes, limits::stack_copy))
+      ->option_text("BYTES");
+  app.add_option("-o,--output", paths_, "Output file, - for standard output; may be repeated")
+      ->allow_extra_args(false)
+      ->option_text("FILE");
+  app.add_option("--format", formats_, "Format of the first -o, then of the second, and so on")
+      ->allow_extra_args(false)
+      ->option_text("pprof|otlp|folded|speedscope|json|html");
+  app.add_option("--group-by", encoding.group_by,
+                 "Outermost frames: the values of these keys (folded, speedscope, html)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->option_text("KEY,...");
+  app.add_option("--filter", filter_, "Keep only samples that match")->option_text("FILTER");
+  app.add_option("--top", top,
+                 "Show a table of time, share and samples by the values of these keys")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->option_text("KEY,...");
+  app.add_option("--watch", watch_, "Refresh the table every INTERVAL (1s if omitted)")
+      ->option_text("[=INTERVAL]");
+  app.add_option("--label-prefix", encoding.label_prefix, "Prefix of label keys (otlp, pprof)")
+      ->option_text("TEXT");
+  app.add_flag("--otlp-compact", encoding.otlp_compact,
+               "Refer to otlp attributes by index: smaller, supported by fewer receivers");
+  app.add_option("--continuous", continuous_,
+                 "Take one profile per INTERVAL until stopped: 10s; -o needs a %t in its name")
+      ->option_text("INTERVAL");
+  redact_.define(app, "labels and attributes");
+  sending.define(app);
+}
+
+Result<void> ProfileRequest::take() {
+  options.on_cpu = on_cpu_ || !options.off_cpu;
+  options.kernel_frames = !no_kernel_;
+  if (!options.off_cpu && (options.preempted || !min_block_.empty()))
+    return fail(ErrorCode::usage, "--preempted and --min-block require --off-cpu", "add --off-cpu");
+  if (!min_block_.empty()) options.min_block = TRY(parse_duration(min_block_));
+  if (!duration_.empty()) {
+    time = TRY(parse_duration(duration_));
+  } else if (!exec_ && watch_.empty() && continuous_.empty()) {
+    time = usual_duration;
+  }
+  outputs = TRY(profile_outputs(paths_, formats_));
+  for (const ProfileOutput& output : outputs)
+    if (output.path == "-" && !top.empty())
+      return fail(ErrorCode::usage, "--top's table and a profile cannot both go to standard output",
+                  "give the profile a file: -o profile.pb.gz");
+  if (!filter_.empty()) only_ = TRY(profile::Filter::parse(filter_));
+  redaction_ = TRY(redact_.take());
+  TRY(sending.check());
+  TRY(take_continuous());
+  return take_watch();
+}
+
+Result<void> ProfileRequest::take_continuous() {
+  if (continuous_.empty()) return {};
+  every = TRY(parse_interval(continuous_));
+  if (!watch_.empty() || !top.empty())
+    return fail(ErrorCode::usage, "--continuous shows no table", "omit --top and --watch");
+  if (outputs.empty() && !sending.given())
+    return fail(ErrorCode::usage, "--continuous has no output",
+                "add --export otlp+http://HOST:4318, or -o 'profile-%t.pb.gz'");
+  for (const ProfileOutput& output : outputs)
+    if (output.path == "-" ? output.encoding != profile::Encoding::json : !has_time(output.path))
+      return fail(ErrorCode::usage,
+                  fmt::format("{}: each profile would replace the previous one", output.path),
+                  "add the time to its name by %t: -o 'profile-%t.pb.gz'");
+  return {};
+}
+
+Result<void> ProfileRequest::take_watch() {
+  // A table of labels needs no names.
+  options.symbols = top.empty() || !outputs.empty() || sending.given();
+  if (watch_.empty()) return {};
+  if (top.empty() || !outputs.empty() || sending.given())
+    return fail(ErrorCode::usage, "--watch requires a table",
+                "add --top KEY, and omit -o and --export");
+  refreshing = TRY(parse_interval(watch_));
+  return {};
+}
+
+profile::Profile ProfileRequest::select(profile::Profile taken) const {
+  if (!filter_.empty()) taken = profile::filtered(std::move(taken), only_);
+  return profile::redacted(std::move(taken), redaction_);
+}
+
+bool ProfileRequest::writes_files() const {
+  return std::ranges::any_of(paths_, [](const std::string& path) { return path != "-"; });
+}
+
+bool ProfileRequest::writes_elsewhere() const {
+  return std::ranges::any_of(paths_, [](const std::string& path) { return !is_ours(path); });
+}
+
+std::string ProfileRequest::subject() const {
+  if (options.all) return "all processes";
+  if (exec_) return options.command.front();
+  return fmt::format("{}", fmt::join(options.pids, ", "));
+}
+
+}  // namespace vitrine::cli

@@ -1,0 +1,236 @@
+#include "cli/profile/runs.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "cli/output/live.hpp"
+#include "cli/output/text.hpp"
+#include "cli/profile/outputs.hpp"
+#include "cli/profile/text.hpp"
+#include "cli/shell/report.hpp"
+
+namespace vitrine::cli {
+
+void ProfileWriter::begin(profile::Profile profile) {
+  errors_ = std::async(std::launch::async,
+                       [this, profile = std::move(profile)] { return write(profile); });
+}
+
+bool ProfileWriter::busy() const {
+  return errors_.valid() && errors_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
+}
+
+bool ProfileWriter::wait() {
+  if (!errors_.valid()) return !failed_;
+  for (const Error& error : errors_.get()) {
+    report(error);
+    failed_ = true;
+  }
+  return !failed_;
+}
+
+std::vector<Error> ProfileWriter::write(const profile::Profile& profile) const {
+  std::vector<Error> errors;
+  if (exporter_ != nullptr) send_profile(*exporter_, profile, options_);
+  for (ProfileOutput output : outputs_) {
+    output.path = path_at(output.path, profile.start_ns);
+    if (auto written = write_profile(profile, output, options_); !written)
+      errors.push_back(std::move(written.error()));
+  }
+  return errors;
+}
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds poll_time{100};
+
+/// When all is over at the latest.
+std::optional<Clock::time_point> end_of(const ProfileRequest& request) {
+  if (!request.time) return std::nullopt;
+  return Clock::now() + *request.time;
+}
+
+/// Until `until`, or the end of all: whether that came. `each`: now and then.
+template <class Each>
+Result<bool> sample(observe::Profiling& profiling, std::optional<Clock::time_point> end,
+                    std::optional<Clock::time_point> until, Each each) {
+  for (;;) {
+    const bool over = interrupted() || profiling.ended() || (end && Clock::now() >= *end);
+    if (over) return true;
+    if (until && Clock::now() >= *until) return false;
+    auto next = Clock::now() + poll_time;
+    for (const auto& limit : {end, until})
+      if (limit) next = std::min(next, *limit);
+    const auto left = std::chrono::ceil<milliseconds>(next - Clock::now());
+    TRY(profiling.poll(std::max(left, milliseconds(0))));
+    each();
+  }
+}
+
+/// Returns how many notes there were.
+std::size_t tell(observe::Profiling& profiling) {
+  const std::vector<std::string> notes = profiling.take_notes();
+  for (const std::string& text : notes) note(text);
+  return notes.size();
+}
+
+/// Where it goes on for ever, and processes come and go, all of them would fill the journal.
+void tell_some(observe::Profiling& profiling) {
+  constexpr std::size_t most = 5;
+  const std::vector<std::string> notes = profiling.take_notes();
+  for (std::size_t i = 0; i < std::min(most, notes.size()); ++i) note(notes[i]);
+  if (notes.size() > most) note(fmt::format("and {} more notes", notes.size() - most));
+}
+
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end, text.size() - 1) + 1);
+  }
+  return lines;
+}
+
+/// False when nobody reads any more.
+bool print(std::string_view text) {
+  LineOutput output;
+  output.text() = text;
+  return output.flush();
+}
+
+/// "server (4242)": what a page is headed with.
+std::string title_of(const profile::Profile& taken, const ProfileRequest& request) {
+  constexpr std::size_t most = 3;
+  if (request.options.all || taken.processes.empty() || taken.processes.size() > most)
+    return request.subject();
+  std::vector<std::string> names;
+  for (const profile::Process& process : taken.processes)
+    names.push_back(fmt::format("{} ({})", process.command, process.pid));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+int write(const profile::Profile& taken, const ProfileRequest& request,
+          const ProfileTextOptions& text, send::Exporter* exporter) {
+  int status = exit_done;
+  profile::EncodeOptions encoding = request.encoding;
+  encoding.title = title_of(taken, request);
+  if (exporter != nullptr) send_profile(*exporter, taken, encoding);
+  for (const ProfileOutput& output : request.outputs) {
+    const auto written = write_profile(taken, output, encoding);
+    if (!written) {
+      status = report(written.error());
+    } else if (output.path != "-") {
+      fmt::print(stderr, "vitrine: {}: {}", printable(output.path), profile_head(taken, text));
+    }
+  }
+  if (!request.outputs.empty() || exporter != nullptr)
+    for (const std::string& line : lines_of(profile_losses(taken))) note(line);
+  return status;
+}
+
+void print_summary(const profile::Profile& taken, const ProfileRequest& request,
+                   const ProfileTextOptions& text) {
+  print(profile_summary(taken, Style::of_stdout(), text));
+  if (taken.samples.empty())
+    note(request.options.off_cpu ? "no thread ran, and none waited as long as --min-block requires"
+                                 : "no thread ran: use --off-cpu to see what they wait for");
+  else
+    fmt::print(stderr, "\n-o profile.html writes a page with flame graphs\n");
+}
+
+}  // namespace
+
+int profile_once(observe::Profiling& profiling, const ProfileRequest& request,
+                 send::Exporter* exporter) {
+  tell(profiling);
+  Progress progress("profiling " + request.subject(), request.time);
+  const auto polled =
+      sample(profiling, end_of(request), std::nullopt, [&] { progress.show(profiling.waiting()); });
+  progress.clear();
+  if (!polled) return report(polled.error());
+  profiling.stop();
+  const int status = interrupted() ? exit_interrupted : exit_done;
+  const profile::Profile taken = request.select(profiling.take());
+  tell(profiling);
+  const ProfileTextOptions text{.utf8 = shows_utf8()};
+  const int written = write(taken, request, text, exporter);
+  if (written != exit_done) return written;
+  if (request.top.empty() && request.outputs.empty() && exporter == nullptr)
+    print_summary(taken, request, text);
+  if (!request.top.empty())
+    print(top_text(request.top, profile::top(taken, request.top), Style::of_stdout(), text));
+  return status;
+}
+
+int profile_continuously(observe::Profiling& profiling, const ProfileRequest& request,
+                         send::Exporter* exporter) {
+  profile::EncodeOptions encoding = request.encoding;
+  encoding.title = request.subject();
+  ProfileWriter writer(request.outputs, encoding, exporter);
+  Progress progress("profiling " + request.subject(), std::nullopt);
+  const auto end = end_of(request);
+  std::uint64_t lost = 0;
+  auto next = Clock::now();
+  for (bool over = false; !over;) {
+    next = std::max(next + *request.every, Clock::now());
+    do {  // goes on sampling while the one before is still written
+      const auto sampled =
+          sample(profiling, end,
+                 std::max(next, Clock::now() + (writer.busy() ? poll_time : milliseconds(0))),
+                 [&] { progress.show(profiling.waiting()); });
+      if (!sampled) return report(sampled.error());
+      over = *sampled;
+    } while (!over && writer.busy());
+    if (over) profiling.stop();
+    writer.wait();
+    profile::Profile taken = request.select(profiling.take());
+    progress.clear();
+    tell_some(profiling);
+    if (exporter != nullptr) tell(*exporter);
+    if (lost == 0 && taken.losses.events != 0) note("samples are lost because the buffer is full");
+    lost += taken.losses.events;
+    if (!taken.samples.empty()) writer.begin(std::move(taken));
+  }
+  if (lost != 0) note(fmt::format("{} samples were lost in total", lost));
+  return writer.wait() ? exit_done : exit_failed;  // stopped as it was meant to be
+}
+
+int profile_watching(observe::Profiling& profiling, const ProfileRequest& request) {
+  LiveText live;
+  const bool terminal = ::isatty(STDOUT_FILENO) == 1;
+  const Style style = Style::of_stdout();
+  ProfileTextOptions text{.utf8 = shows_utf8()};
+  bool shown = false;
+  const auto end = end_of(request);
+  for (;;) {
+    const auto over = sample(profiling, end, Clock::now() + *request.refreshing, [] {});
+    if (!over) return report(over.error());
+    if (*over) profiling.stop();
+    const profile::Profile taken = request.select(profiling.take());
+    // A moment at the end would take the last whole interval away.
+    const bool is_rest =
+        shown && *over &&
+        taken.duration_ns <
+            static_cast<std::uint64_t>(std::chrono::nanoseconds(*request.refreshing).count() / 2);
+    if (is_rest) return interrupted() ? exit_interrupted : exit_done;
+    if (terminal) {
+      text.max_rows = std::max<std::size_t>(terminal_size().lines, 8) - 4;
+      if (tell(profiling) != 0) live.leave();
+    }
+    const std::string table = profile_head(taken, text) +
+                              top_text(request.top, profile::top(taken, request.top), style, text);
+    shown = true;
+    if (!(terminal ? live.show(table) : print(table + '\n'))) return exit_done;
+    if (*over) return interrupted() ? exit_interrupted : exit_done;
+  }
+}
+
+}  // namespace vitrine::cli

@@ -1,0 +1,263 @@
+#include "cli/profile/text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <string_view>
+
+#include "cli/output/text.hpp"
+
+namespace vitrine::cli {
+namespace {
+
+struct Values {
+  double time = 0;
+  std::size_t samples = 0;
+  std::map<std::string_view, double> of;  // time by value
+};
+
+constexpr std::size_t few_samples = 20;  // of so few an id cannot be told from a name
+constexpr double an_id = 0.5;            // different values a sample
+
+/// Bits that the value tells of a sample which has it, by the part of the time that has it.
+double score(const Values& values, double all) {
+  if (values.samples > few_samples &&
+      static_cast<double>(values.of.size()) > an_id * static_cast<double>(values.samples))
+    return 0;
+  double bits = 0;
+  for (const auto& [value, time] : values.of)
+    if (time > 0) bits -= time / values.time * std::log2(time / values.time);
+  // A key with one value still tells it from samples without.
+  return values.time / all * (bits + 0.1);
+}
+
+}  // namespace
+
+std::vector<std::string> informative_keys(const profile::Profile& profile, std::size_t most) {
+  std::map<std::string_view, Values> keys;
+  double all = 0;
+  for (const profile::Sample& sample : profile.samples) {
+    const auto time = static_cast<double>(sample.value_ns);
+    all += time;
+    if (sample.labels == profile::none) continue;
+    for (const profile::Label& label : profile.label_sets[sample.labels]) {
+      Values& values = keys[label.key];
+      values.time += time;
+      ++values.samples;
+      values.of[label.value] += time;
+    }
+  }
+  std::vector<std::pair<double, std::string_view>> ranked;
+  for (const auto& [key, values] : keys)
+    if (const double points = score(values, all); points > 0) ranked.emplace_back(points, key);
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<std::string> telling;
+  for (const auto& [points, key] : ranked)
+    if (telling.size() < most) telling.emplace_back(key);
+  return telling;
+}
+
+namespace {
+
+using profile::none;
+
+/// What a place is called where no function is known.
+std::string_view fallback(const profile::Profile& profile, const profile::Location& location) {
+  if (location.mapping == none) return "(unknown)";
+  const std::string_view file = profile.mappings[location.mapping].file;
+  return file.substr(file.rfind('/') + 1);
+}
+
+}  // namespace
+
+std::vector<FunctionTime> top_functions(const profile::Profile& profile, profile::Measure measure) {
+  std::map<std::string_view, FunctionTime> functions;
+  std::set<std::string_view> on_stack;
+  for (const profile::Sample& sample : profile.samples) {
+    if (sample.measure != measure) continue;
+    on_stack.clear();
+    bool own = false;
+    const auto spend = [&](std::string_view name, bool may_own) {
+      FunctionTime& function = functions[name];
+      if (on_stack.insert(name).second) function.all_ns += sample.value_ns;
+      if (!own && may_own) function.own_ns += sample.value_ns, own = true;
+    };
+    for (const profile::Index at : profile.stacks[sample.stack].locations) {
+      const profile::Location& location = profile.locations[at];
+      // What waits does so in the scheduler: who called for it tells more.
+      const bool may_own =
+          measure == profile::Measure::on_cpu || location.kind != profile::FrameKind::kernel;
+      if (location.lines.empty()) spend(fallback(profile, location), may_own);
+      for (const profile::Line& line : location.lines)
+        spend(profile.functions[line.function].name, may_own);
+    }
+  }
+  std::vector<FunctionTime> sorted;
+  for (auto& [name, function] : functions) {
+    function.name = name;
+    sorted.push_back(std::move(function));
+  }
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.own_ns > b.own_ns; });
+  return sorted;
+}
+
+namespace {
+
+constexpr std::size_t max_keys = 2;
+constexpr std::size_t name_columns = 56;
+
+struct Sums {
+  std::uint64_t on_cpu_ns = 0, off_cpu_ns = 0;
+  std::size_t on_cpu = 0, off_cpu = 0;  // samples
+
+  void add(const profile::Sample& sample) {
+    const bool on = sample.measure == profile::Measure::on_cpu;
+    (on ? on_cpu_ns : off_cpu_ns) += sample.value_ns;
+    ++(on ? on_cpu : off_cpu);
+  }
+};
+
+Sums sums_of(const profile::Profile& profile) {
+  Sums sums;
+  for (const profile::Sample& sample : profile.samples) sums.add(sample);
+  return sums;
+}
+
+std::string time_text(std::uint64_t ns, const ProfileTextOptions& options) {
+  return duration_text(static_cast<double>(ns), options.utf8);
+}
+
+std::string share(std::uint64_t part, std::uint64_t all) {
+  if (all == 0) return "";
+  return fmt::format("{:5.1f}%", 100.0 * static_cast<double>(part) / static_cast<double>(all));
+}
+
+/// A name of somebody else's that stays on its line.
+std::string short_name(std::string_view name) {
+  std::string text = printable(name);
+  if (width(text) <= name_columns) return text;
+  std::size_t end = name_columns - 3;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return text.substr(0, end) + "...";
+}
+
+std::string samples_text(std::size_t count) {
+  return fmt::format("{} sample{}", count, count == 1 ? "" : "s");
+}
+
+/// "what: count (more)"; nothing, where there were none.
+std::string count_line(std::string_view what, std::uint64_t count, std::string_view more) {
+  return count == 0 ? std::string() : fmt::format("{}: {} ({})\n", what, count, more);
+}
+
+std::string functions_text(const profile::Profile& profile, profile::Measure measure,
+                           std::uint64_t all_ns, const Style& style,
+                           const ProfileTextOptions& options) {
+  if (all_ns == 0) return {};
+  const bool on_cpu = measure == profile::Measure::on_cpu;
+  std::string out = style.bold(on_cpu ? "functions on CPU" : "waiting functions") + '\n';
+  Table table;
+  table.row({style.dim("  self"), style.dim(" total"), style.dim("function")});
+  const auto functions = top_functions(profile, measure);
+  for (std::size_t i = 0; i < std::min(functions.size(), options.max_rows); ++i) {
+    if (functions[i].own_ns == 0) break;
+    table.row({share(functions[i].own_ns, all_ns), share(functions[i].all_ns, all_ns),
+               short_name(functions[i].name)});
+  }
+  return out + table.str(2);
+}
+
+}  // namespace
+
+std::string profile_head(const profile::Profile& profile, const ProfileTextOptions& options) {
+  const Sums sums = sums_of(profile);
+  std::string out;
+  if (profile.frequency != 0)
+    out = fmt::format("{} on CPU ({})", samples_text(sums.on_cpu),
+                      time_text(sums.on_cpu_ns, options));
+  if (sums.off_cpu != 0 || profile.frequency == 0)
+    out += fmt::format("{}{} off CPU ({})", out.empty() ? "" : ", ", samples_text(sums.off_cpu),
+                       time_text(sums.off_cpu_ns, options));
+  return out + fmt::format(" in {}\n", time_text(profile.duration_ns, options));
+}
+
+std::string profile_losses(const profile::Profile& profile) {
+  const auto broken = static_cast<std::uint64_t>(std::count_if(
+      profile.samples.begin(), profile.samples.end(), [&](const profile::Sample& sample) {
+        const auto end = profile.stacks[sample.stack].end;
+        return end == profile::StackEnd::no_rule || end == profile::StackEnd::bad;
+      }));
+  std::string out;
+  out += count_line("lost samples", profile.losses.events, "the buffer was full");
+  out += count_line("truncated stacks", profile.losses.truncated_stacks,
+                    "use --stack-bytes to copy more");
+  out += count_line("incomplete stacks", broken, "no unwind information for their last frame");
+  out += count_line("samples with cut labels", profile.losses.truncated_labels,
+                    "they were too long, or too many");
+  out += count_line("samples without labels", profile.losses.unread_labels,
+                    "they could not be read at the time of the sample");
+  for (const std::string& problem : profile.problems) out += printable(problem) + '\n';
+  return out;
+}
+
+std::string top_text(const std::vector<std::string>& keys, const std::vector<profile::TopRow>& rows,
+                     const Style& style, const ProfileTextOptions& options) {
+  std::uint64_t on_cpu = 0, off_cpu = 0;
+  for (const profile::TopRow& row : rows) on_cpu += row.on_cpu_ns, off_cpu += row.off_cpu_ns;
+  Table table;
+  std::vector<std::string> head;
+  if (on_cpu != 0 || off_cpu == 0) head.insert(head.end(), {"on CPU", " share"});
+  if (off_cpu != 0) head.insert(head.end(), {"off CPU", " share"});
+  head.emplace_back("samples");
+  for (const std::string& key : keys) head.push_back(short_name(key));
+  for (std::string& cell : head) cell = style.dim(cell);
+  table.row(std::move(head));
+  const auto add = [&](const profile::TopRow& row) {
+    std::vector<std::string> cells;
+    if (on_cpu != 0 || off_cpu == 0)
+      cells.insert(cells.end(), {time_text(row.on_cpu_ns, options), share(row.on_cpu_ns, on_cpu)});
+    if (off_cpu != 0)
+      cells.insert(cells.end(),
+                   {time_text(row.off_cpu_ns, options), share(row.off_cpu_ns, off_cpu)});
+    cells.push_back(std::to_string(row.samples));
+    for (const std::string& value : row.values) cells.push_back(short_name(value));
+    table.row(std::move(cells));
+  };
+  profile::TopRow others;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (i < options.max_rows || rows.size() == options.max_rows + 1) {
+      add(rows[i]);
+      continue;
+    }
+    others.on_cpu_ns += rows[i].on_cpu_ns;
+    others.off_cpu_ns += rows[i].off_cpu_ns;
+    others.samples += rows[i].samples;
+    others.values = {fmt::format("({} more)", rows.size() - options.max_rows)};
+  }
+  if (others.samples != 0) add(others);
+  return table.str(2);
+}
+
+std::string profile_summary(const profile::Profile& profile, const Style& style,
+                            const ProfileTextOptions& options) {
+  std::string out = profile_head(profile, options);
+  std::vector<std::string> keys = informative_keys(profile, max_keys);
+  if (profile.processes.size() > 1) keys.emplace_back("process");
+  for (const std::string& key : keys)
+    out += fmt::format("\n{}\n{}", style.bold("by " + printable(key)),
+                       top_text({key}, profile::top(profile, {key}), style, options));
+  const Sums sums = sums_of(profile);
+  for (const auto& [measure, time] : {std::pair(profile::Measure::on_cpu, sums.on_cpu_ns),
+                                      std::pair(profile::Measure::off_cpu, sums.off_cpu_ns)})
+    if (std::string text = functions_text(profile, measure, time, style, options); !text.empty())
+      out += '\n' + text;
+  if (const std::string losses = profile_losses(profile); !losses.empty()) out += '\n' + losses;
+  return out;
+}
+
+}  // namespace vitrine::cli

@@ -1,0 +1,53 @@
+// Which labels tell most about where the time went.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/output/text.hpp"
+#include "profile/profile.hpp"
+#include "profile/select.hpp"
+
+namespace vitrine::cli {
+
+/// At most `most` keys of labels, the most telling first: those that much of the time has, with
+/// several values that share it. A key with another value in almost every sample (an id) tells
+/// nothing.
+std::vector<std::string> informative_keys(const profile::Profile& profile, std::size_t most);
+
+// Which functions the time was spent in.
+
+struct FunctionTime {
+  std::string name;  ///< of a function; else the file, or "(unknown)"
+  std::uint64_t own_ns =
+      0;  ///< it was the leaf; of waiting: the innermost that is not the kernel's
+  std::uint64_t all_ns = 0;  ///< it was on the stack
+};
+
+/// Of the samples of one measure, the most own time first.
+std::vector<FunctionTime> top_functions(const profile::Profile& profile, profile::Measure measure);
+
+// A profile on a terminal: how much, whose, where.
+
+struct ProfileTextOptions {
+  bool utf8 = true;
+  std::size_t max_rows = 10;  ///< of each table; the others are added up in one
+};
+
+/// How many samples of what, and the time they stand for: one line.
+std::string profile_head(const profile::Profile& profile, const ProfileTextOptions& options);
+
+/// What got lost or could not be read, a line each; empty: nothing.
+std::string profile_losses(const profile::Profile& profile);
+
+/// Time by the values of `keys`: `rows` as profile::top() gives them.
+std::string top_text(const std::vector<std::string>& keys, const std::vector<profile::TopRow>& rows,
+                     const Style& style, const ProfileTextOptions& options);
+
+/// All of the above, by the label keys that tell most, and the functions with the most time.
+std::string profile_summary(const profile::Profile& profile, const Style& style,
+                            const ProfileTextOptions& options);
+
+}  // namespace vitrine::cli

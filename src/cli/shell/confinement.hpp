@@ -1,0 +1,87 @@
+// Needs: what a command may ask of the kernel, at most. It declares that; confinement.hpp holds it
+// to it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sandbox/capabilities.hpp"
+#include "sandbox/system_calls.hpp"
+
+namespace vitrine::cli {
+
+/// One use of a command, and the smallest set of capabilities with which the kernel allows it. A row
+/// of the table in docs/for-operators.md, of man pages and of `vitrine doctor`.
+struct Use {
+  std::string line;              ///< "labels --mode ebpf"
+  confine::Capabilities own;     ///< about files, or processes of one's own
+  confine::Capabilities others;  ///< about processes of other users
+  std::string without;           ///< what there is without them
+  bool uprobes = false;          ///< takes what kernels before Linux 6.6 want for them, too
+};
+
+struct Needs {
+  confine::Capabilities setting_up;  ///< kept until what is observed is attached to
+  confine::Capabilities working;     ///< kept until the end
+  confine::SystemCalls calls;
+  /// It starts a program of the user's first, which must have all the rights that the user has:
+  /// nothing is given up until that runs.
+  bool launches = false;
+};
+
+namespace capabilities {
+
+inline constexpr confine::Capabilities ptrace{CAP_SYS_PTRACE};
+/// BPF programs, perf events, and by uprobe_multi (Linux 6.6) uprobes.
+inline constexpr confine::Capabilities bpf{CAP_BPF, CAP_PERFMON};
+/// Uprobes before Linux 6.6, and to write into a program that asks whether it is traced.
+inline constexpr confine::Capabilities admin{CAP_SYS_ADMIN};
+/// Processes of other users: their memory, and their files: /proc/PID/map_files, and folders that
+/// only they may enter.
+inline constexpr confine::Capabilities reading{CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH,
+                                               CAP_CHECKPOINT_RESTORE};
+/// Files in places of others, for root, with the owner that they had.
+inline constexpr confine::Capabilities writing{CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_CHOWN,
+                                               CAP_FOWNER};
+/// To end what was started, if it has become another user's.
+inline constexpr confine::Capabilities ending{CAP_KILL};
+/// Names of kernel functions.
+inline constexpr confine::Capabilities kernel_names{CAP_SYSLOG};
+
+}  // namespace capabilities
+
+/// Of a command that looks at processes and files.
+Needs needs_of_reading();
+/// Of one that has the kernel look, too: BPF programs and perf events.
+Needs needs_of_bpf();
+/// Of one that makes files out of files; they are parsed in a worker.
+Needs needs_of_building();
+
+// Confinement: a command gives up what it does not need. Only the command does that: a library
+// never takes its host's rights.
+
+/// Before it works: gives up what it never needs, if it does not launch a program. Errors: failed.
+Result<void> begin_confined(const Needs& needs);
+
+/// What it attaches to is attached to, and what it launches runs: gives up what was for that.
+/// Threads that run must have given up theirs (give_up_in_thread). Errors: failed.
+Result<void> go_on_confined(const Needs& needs);
+
+/// What of it is in force now, as the kernel tells (proc_pid_status(5)).
+struct Confinement {
+  bool gains_nothing = false;   ///< no_new_privs
+  bool calls_filtered = false;  ///< by seccomp
+};
+Confinement confinement_now();
+
+/// Of a thread that only sends: all but to read files that we are told to.
+void give_up_in_thread() noexcept;
+
+/// Of what is held, what `wanted` is about: capabilities that others include (CAP_SYS_ADMIN has
+/// CAP_BPF's powers) by those others, where they are not held themselves.
+confine::Capabilities kept_of(confine::Capabilities wanted, confine::Capabilities held);
+
+/// Whether `held` has the powers of `wanted`.
+bool suffice(confine::Capabilities held, confine::Capabilities wanted);
+
+}  // namespace vitrine::cli

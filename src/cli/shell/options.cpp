@@ -1,0 +1,191 @@
+#include "cli/shell/options.hpp"
+
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "cli/shell/report.hpp"
+
+namespace vitrine::cli {
+namespace {
+
+constexpr std::int64_t longest = 366LL * 24 * 3600 * 1000;  // a year, in milliseconds
+
+Result<std::chrono::milliseconds> parse(std::string_view text, std::string_view default_unit) {
+  std::int64_t number = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  std::string_view unit(rest, static_cast<std::size_t>(text.data() + text.size() - rest));
+  if (unit.empty()) unit = default_unit;
+  const std::int64_t factor = unit == "ms"  ? 1
+                              : unit == "s" ? 1000
+                              : unit == "m" ? 60 * 1000
+                              : unit == "h" ? 3600 * 1000
+                                            : 0;
+  if (error != std::errc{} || number < 0 || factor == 0)
+    return fail(ErrorCode::usage, fmt::format("invalid duration '{}'", text),
+                "write a whole number and a unit: 500ms, 2s, 1m");
+  if (number > longest / factor)
+    return fail(ErrorCode::usage, fmt::format("duration '{}' is longer than a year", text));
+  return std::chrono::milliseconds(number * factor);
+}
+
+}  // namespace
+
+Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
+  return parse(text, "");
+}
+
+Result<std::chrono::milliseconds> parse_interval(std::string_view text) {
+  auto interval = parse(text, "ms");
+  if (interval && interval->count() == 0)
+    return fail(ErrorCode::usage, "invalid interval: 0",
+                "give at least 1ms, for example --watch=500ms");
+  return interval;
+}
+
+namespace {
+
+constexpr const char* variable = "VITRINE_REDACT_SECRET";
+constexpr std::size_t min_secret = 16;   // shorter ones can be tried, all of them
+constexpr std::size_t max_secret = 4096;  // a larger file is some other file
+constexpr const char* how_to = "create one: head -c 32 /dev/urandom | base64 > secret";
+
+/// Keys of profiles and conditions that are no labels.
+constexpr std::array facts{"pid", "tid", "cpu", "comm", "thread", "process", "probe"};
+
+Result<std::string> read(const std::string& path) {
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "re"), &std::fclose);
+  std::string text(max_secret + 1, '\0');
+  const std::size_t got = file ? std::fread(text.data(), 1, text.size(), file.get()) : 0;
+  if (!file || std::ferror(file.get()) != 0)
+    return fail(ErrorCode::usage,
+                fmt::format("cannot read the secret {}: {}", path, std::strerror(errno)), how_to);
+  text.resize(got);
+  return text;
+}
+
+Result<std::string> checked(std::string secret, const std::string& source) {
+  while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) secret.pop_back();
+  if (secret.size() < min_secret || secret.size() > max_secret)
+    return fail(
+        ErrorCode::usage,
+        fmt::format("the secret in {} has {} bytes; it must have {} to {}", source,
+                    secret.size() > max_secret ? "too many" : std::to_string(secret.size()),
+                    min_secret, max_secret),
+        how_to);
+  return secret;
+}
+
+Result<std::string> random_secret() {
+  std::string secret(32, '\0');
+  if (::getrandom(secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size()))
+    return fail(ErrorCode::failed, fmt::format("no random bytes: {}", std::strerror(errno)));
+  return secret;
+}
+
+}  // namespace
+
+void RedactOptions::define(CLI::App& app, const std::string& what) {
+  auto* redact =
+      app.add_option("--redact", keys_,
+                     fmt::format("Show a keyed hash instead of the values of these {}; wildcards "
+                                 "allowed, may be repeated",
+                                 what))
+          ->delimiter(',')
+          ->allow_extra_args(false)
+          ->option_text("KEY,...");
+  app.add_option(
+         "--redact-secret", secret_file_,
+         fmt::format(
+             "Hash with the secret in this file, so that runs can be compared (random; or {})",
+             variable))
+      ->needs(redact)
+      ->option_text("FILE");
+}
+
+Result<Redaction> RedactOptions::take() {
+  const char* const given = std::getenv(variable);
+  const std::string inherited = given == nullptr ? "" : given;
+  ::unsetenv(variable);
+  if (keys_.empty()) return Redaction();
+  if (std::ranges::count(keys_, "") != 0)
+    return fail(ErrorCode::usage, "--redact has an empty KEY", "'*' is every key");
+  for (const std::string& key : keys_)
+    if (std::ranges::count(facts, key) != 0)
+      note(
+          fmt::format("--redact {} hides a label of that name; process and thread data from the "
+                      "kernel is shown",
+                      key));
+  auto secret = TRY(!secret_file_.empty() ? read(secret_file_).and_then([&](std::string text) {
+    return checked(std::move(text), secret_file_);
+  })
+                    : !inherited.empty()  ? checked(inherited, variable)
+                                          : random_secret());
+  return Redaction(keys_, std::move(secret));
+}
+
+namespace {
+
+std::optional<int> as_pid(const std::string& word) {
+  int pid = 0;
+  const char* end = word.data() + word.size();
+  const auto [stop, error] = std::from_chars(word.data(), end, pid);
+  return error == std::errc() && stop == end && pid > 0 ? std::optional(pid) : std::nullopt;
+}
+
+std::optional<std::string> in_path(const std::string& name) {
+  const char* path = std::getenv("PATH");
+  std::string_view rest = path == nullptr ? "" : path;
+  while (!rest.empty()) {
+    const std::size_t colon = rest.find(':');
+    const std::string file = fmt::format("{}/{}", rest.substr(0, colon), name);
+    if (::access(file.c_str(), X_OK) == 0) return file;
+    rest.remove_prefix(colon == rest.npos ? rest.size() : colon + 1);
+  }
+  return std::nullopt;
+}
+
+/// Also a link that leads nowhere: what is wrong with it is told when it is opened.
+bool is_there(const std::string& path) {
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0;
+}
+
+}  // namespace
+
+Result<ProbeWords> parse_targets(std::span<const std::string> words) {
+  ProbeWords parsed;
+  for (const std::string& word : words) {
+    if (const auto pid = as_pid(word)) {
+      parsed.targets.push_back({*pid, {}});
+    } else if (word.find('/') != word.npos || is_there(word)) {
+      parsed.targets.push_back({0, word});
+    } else if (word.find_first_of(":*?[") != word.npos) {
+      parsed.patterns.emplace_back(word);
+    } else if (auto program = in_path(word)) {
+      parsed.targets.push_back({0, std::move(*program)});
+    } else {
+      return fail(ErrorCode::not_found,
+                  fmt::format("{}: no such file, and no such program in PATH", word),
+                  "write a probe as PROVIDER:NAME and a process as its ID");
+    }
+  }
+  if (parsed.targets.empty())
+    return fail(ErrorCode::usage, "missing argument: no process or file",
+                "give one, for example: vitrine probes 4242 'libc:*'");
+  return parsed;
+}
+
+}  // namespace vitrine::cli

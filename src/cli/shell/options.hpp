@@ -1,0 +1,65 @@
+// A whole number from 1 on, as the value of an option.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/redaction.hpp"
+#include "base/result.hpp"
+#include "probe/probe.hpp"
+
+namespace vitrine::cli {
+
+/// For CLI::Option::check.
+inline std::string at_least_one(const std::string& text) {
+  const bool whole = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  if (whole && text.find_first_not_of('0') != std::string::npos) return {};
+  return "expected a positive integer, not '" + text + "'";
+}
+
+// Durations as users write them: "500ms", "2s", "1m".
+
+/// Parses a whole number with a unit of ms, s, m or h. Fails as `usage`, naming what was given.
+Result<std::chrono::milliseconds> parse_duration(std::string_view text);
+
+/// The same, but a bare number counts milliseconds (for --watch=MS).
+Result<std::chrono::milliseconds> parse_interval(std::string_view text);
+
+// --redact and what belongs to it: of which keys a hash is shown instead of the values.
+
+class RedactOptions {
+ public:
+  /// `what`: of what this command shows the values: "labels", "attributes".
+  void define(CLI::App& app, const std::string& what);
+
+  /// With the secret of the file, else of VITRINE_REDACT_SECRET, else a random one. The variable is
+  /// taken out of the environment, so that no program that is started has it. Errors: usage.
+  Result<Redaction> take();
+
+ private:
+  std::vector<std::string> keys_;
+  std::string secret_file_;
+};
+
+// What the words of a command line about probes mean: processes, files, patterns.
+
+struct ProbeTarget {
+  int pid = 0;       ///< 0: a file
+  std::string path;  ///< of a file
+};
+
+struct ProbeWords {
+  std::vector<ProbeTarget> targets;  ///< at least one
+  std::vector<probe::Pattern> patterns;
+};
+
+/// Digits are a process; what has a slash, or is the name of a file here, is a file; what has a
+/// colon or a wildcard, a pattern; anything else the name of a program in PATH. Errors: usage (no
+/// target), not_found (no such file or program).
+Result<ProbeWords> parse_targets(std::span<const std::string> words);
+
+}  // namespace vitrine::cli

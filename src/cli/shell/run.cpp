@@ -1,0 +1,139 @@
+#include "cli/shell/run.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+
+#include "cli/shell/completion.hpp"
+#include "cli/shell/confinement.hpp"
+#include "cli/shell/manual.hpp"
+#include "cli/shell/options.hpp"
+#include "cli/shell/report.hpp"
+#include "cli/shell/usage.hpp"
+
+namespace vitrine::cli {
+
+std::vector<std::unique_ptr<Command>> all_commands() {
+  std::vector<std::unique_ptr<Command>> commands;
+  commands.push_back(make_ps_command());
+  commands.push_back(make_labels_command());
+  commands.push_back(make_context_command());
+  commands.push_back(make_probes_command());
+  commands.push_back(make_trace_command());
+  commands.push_back(make_profile_command());
+  commands.push_back(make_check_command());
+  commands.push_back(make_usdt_command());
+  commands.push_back(make_doctor_command());
+  return commands;
+}
+
+namespace {
+
+bool is_duration(const char* word) {
+  return std::isdigit(static_cast<unsigned char>(*word)) != 0 && parse_duration(word).has_value();
+}
+
+}  // namespace
+
+std::vector<std::string> words_of(int argc, const char* const* argv) {
+  std::vector<std::string> words;
+  bool exec = false;
+  bool help = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    exec = exec || word == "--exec";
+    if (i == 1 && word == "help") {
+      help = true;
+    } else if (exec && word == "--") {
+      for (++i; i < argc; ++i) words.push_back(std::string("--exec-word=") + argv[i]);
+    } else if (word == "--watch") {
+      const bool value_follows = i + 1 < argc && is_duration(argv[i + 1]);
+      words.push_back(std::string("--watch=") + (value_follows ? argv[++i] : "1s"));
+    } else {
+      words.push_back(word);
+    }
+  }
+  if (help) words.emplace_back("--help");
+  return words;
+}
+
+namespace {
+
+/// Defines `command` and what is within it below `above`.
+void add(CLI::App& above, Command& command, std::vector<DefinedCommand>& parsers) {
+  const Manual manual = command.manual();
+  // "usdt header" is the command `header` below `usdt`.
+  const std::string name = manual.name.substr(manual.name.rfind(' ') + 1);
+  CLI::App* app = above.add_subcommand(name, manual.summary);
+  app->footer([&command] { return help_footer(command.manual()); });
+  app->formatter(help_formatter());
+  command.define(*app);
+  parsers.push_back({&command, app});
+  const std::vector<Command*> parts = command.parts();
+  if (!parts.empty()) app->require_subcommand(1);
+  for (Command* part : parts) add(*app, *part, parsers);
+}
+
+/// All of them, or the one that is named: the others would take longer to define than many a command
+/// takes to run.
+std::vector<std::unique_ptr<Command>> commands_for(const std::vector<std::string>& words) {
+  auto commands = all_commands();
+  const auto named = std::find_if(commands.begin(), commands.end(), [&](const auto& command) {
+    return !words.empty() && command->manual().name == words.front();
+  });
+  if (named != commands.end()) {
+    std::swap(*named, commands.front());
+    commands.resize(1);
+  }
+  return commands;
+}
+
+}  // namespace
+
+int run(int argc, char** argv) {
+  const std::vector<std::string> words = words_of(argc, argv);
+  CLI::App app("Shows which request, tenant or trace each thread of a process is serving.",
+               "vitrine");
+  app.set_version_flag("--version", "vitrine " VITRINE_VERSION);
+  app.formatter(help_formatter());
+  std::string pages, shell;
+  app.add_option("--man-into", pages, "Write all manual pages into this directory")->group("");
+  app.add_option("--completion", shell, "Print the completion script of a shell")
+      ->option_text("bash|zsh|fish");
+
+  const auto commands = commands_for(words);
+  std::vector<DefinedCommand> parsers;
+  for (const auto& command : commands) add(app, *command, parsers);
+  // Commands that are added later would have it, too.
+  app.footer("See vitrine COMMAND --help for details. Start with: vitrine ps\n");
+  if (words.empty()) {
+    std::fputs(app.help().c_str(), stdout);
+    return exit_usage;
+  }
+  if (auto known = check_words(app, words); !known) return report(known.error());
+  try {
+    // The order in which CLI11 takes a vector.
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // help, or the version
+    return report(usage_error(app, error));
+  }
+  if (!pages.empty()) {
+    const auto written = write_man_pages(pages, commands, parsers);
+    return written ? exit_done : report(written.error());
+  }
+  if (!shell.empty()) {
+    std::fputs(completion_script(shell, app).c_str(), stdout);
+    return exit_done;
+  }
+  for (const auto& [command, sub] : parsers)
+    if (sub->parsed() && command->parts().empty()) {
+      if (auto confined = begin_confined(command->needs()); !confined)
+        return report(confined.error());
+      return command->run();
+    }
+  return report({ErrorCode::usage, "missing command", "`vitrine --help` lists the commands"});
+}
+
+}  // namespace vitrine::cli

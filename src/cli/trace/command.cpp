@@ -1,0 +1,295 @@
+// vitrine trace: probes as they fire, with arguments and labels; or sums of them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+#include "cli/output/json.hpp"
+#include "cli/output/live.hpp"
+#include "cli/output/text.hpp"
+#include "cli/shell/confinement.hpp"
+#include "cli/shell/options.hpp"
+#include "cli/shell/report.hpp"
+#include "cli/shell/run.hpp"
+#include "cli/trace/output.hpp"
+#include "cli/trace/reduction.hpp"
+#include "observe/trace/trace.hpp"
+
+namespace vitrine::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds longest_wait{100};
+constexpr std::size_t max_string_bytes = 4096;
+
+class TraceCommand : public Command {
+ public:
+  Manual manual() const override {
+    return {
+        "trace",
+        "show probes as they fire, with arguments and labels",
+        {"Attaches to static probes of a process, of a file in every process that runs or loads "
+         "it, now or later, or of a command from its first instruction. Shows the time, the thread "
+         "and the arguments of each fire, and the labels and trace context that the thread had in "
+         "force, in every format that the process publishes. Stops no thread, and leaves nothing "
+         "behind, however vitrine ends.",
+         "TARGET is a process ID or a file (or a program in PATH). A PROBE is PROVIDER:NAME, or "
+         "NAME alone, each with shell wildcards (quote them); `vitrine probes` lists the probes.",
+         "Typed probes (<vitrine/sdt.h>) show names, strings and enumerators. Other probes carry "
+         "only numbers: --show 'str(arg1)' follows a pointer.",
+         "A CONDITION compares arguments (arg0, or by name), labels (tenant, label.route), pid, "
+         "tid, comm, cpu, probe, trace_id and span_id with numbers and text: == != < <= > >=, ~ "
+         "for wildcards, and, or, not. The kernel evaluates what it can. ITEMs are the same "
+         "operands, and str(arg1), bytes(arg1, arg2), hex(arg0), ns(arg0), each optionally `as "
+         "TITLE`.",
+         "vitrine attaches to a probe if the instruction at its site is a nop, as the note "
+         "declares; it omits other sites and prints a note with the instruction. --force attaches "
+         "to them, too, and to sites where this kernel is known to harm programs. A breakpoint in "
+         "the middle of an instruction breaks the program.",
+         "vitrine attaches to a library that a process loads during the trace within some "
+         "milliseconds: probes in its constructors are seen only if the library itself is traced "
+         "as a FILE.",
+         "With --follow, every process that loads a file with the probe pays the cost of a fire, "
+         "because the kernel cannot limit a uprobe to a process tree.",
+         "--stack shows the functions that led to the fire, the innermost first, by the symbols of "
+         "the files or their debug files. The kernel follows frame pointers: programs and "
+         "libraries built with -fno-omit-frame-pointer have almost complete stacks (a function "
+         "without a frame of its own hides its caller); stacks of other code lack callers.",
+         "Fires that come faster than vitrine reads them are counted and reported. The traced "
+         "program never waits for slow output."},
+        {{"vitrine trace 4242 'shop:*'", "every probe of the provider shop in process 4242"},
+         {"vitrine trace ./server 'request_*' --duration 10s --json",
+          "in every process that runs ./server, as NDJSON, for ten seconds"},
+         {"vitrine trace --exec -- ./server --port 8080", "all probes, from the first instruction"},
+         {"vitrine trace 4242 shop:order --where 'price > 20 && tenant == \"acme\"'",
+          "a selection, by the names of arguments and labels"},
+         {"vitrine trace 4242 python:function__entry --show 'str(arg0), str(arg1), arg2'",
+          "strings behind plain pointers"},
+         {"vitrine trace 4242 'shop:*' --count --by tenant", "fires per tenant"},
+         {"vitrine trace 4242 --latency shop:request_start,shop:request_end --by tenant",
+          "latency of requests by tenant; refreshed every second on a terminal"}},
+        {"probes", "labels", "doctor"}};
+  }
+
+  void define(CLI::App& app) override {
+    app.add_option("TARGET", words_, "A process ID or a file; then the probes to trace")
+        ->option_text("PROBE...");
+    app.add_option("--where", where_, "Show only fires that match")->option_text("CONDITION");
+    app.add_option("--show", show_, "Show these items instead of all arguments")
+        ->option_text("ITEM,...");
+    reduction_.define(app);
+    app.add_flag("--follow", options_.follow, "Also trace forked processes");
+    app.add_flag("--stack", options_.stacks, "Show the functions on the stack of the thread");
+    app.add_option("--duration", duration_, "Stop after this time: 500ms, 10s, 2m")
+        ->option_text("TIME");
+    app.add_option("--limit", limit_, "Stop after this many fires")
+        ->check(at_least_one)
+        ->option_text("N");
+    app.add_option("--max-string", options_.query.string_bytes,
+                   "Maximum number of bytes of a string (256, at most 4096)")
+        ->check(CLI::Range(std::size_t{1}, max_string_bytes))
+        ->option_text("BYTES");
+    app.add_flag(
+        "--force", options_.force,
+        "Also attach where there is no nop, and where this kernel is known to harm the program");
+    redact_.define(app, "labels and arguments");
+    app.add_flag("--json", json_, "Print NDJSON: one object for each fire");
+    app.add_flag("--exec", exec_, "Start the command after -- and trace it: --exec -- COMMAND...");
+    app.add_option("--exec-word", options_.target.command)
+        ->group("");  // main() fills it from `--exec -- COMMAND…`
+  }
+
+  Needs needs() const override {
+    Needs needs = needs_of_bpf();
+    // What holds a program before its first instruction.
+    if (exec_) needs.calls.allow(confine::Calls::tracing);
+    if (exec_) needs.working = needs.working | capabilities::ending;
+    needs.setting_up = needs.working | capabilities::admin;
+    needs.launches = exec_;
+    return needs;
+  }
+
+  std::vector<Use> uses() const override {
+    return {{"trace FILE", capabilities::bpf, capabilities::bpf,
+             "nothing; CAP_SYS_PTRACE adds labels of other users' processes", true},
+            {"trace PID", capabilities::bpf, capabilities::bpf | capabilities::ptrace, "nothing",
+             true}};
+  }
+
+  int run() override {
+    catch_interrupts();
+    options_.stop = &interrupted();
+    if (auto taken = take_words().and_then([&] { return take_query(); }); !taken)
+      return report(taken.error());
+    if (options_.query.reduction) view_.emplace(json_);
+    auto trace = observe::Trace::open(options_);
+    if (!trace) return interrupted() ? exit_interrupted : report(trace.error());
+    if (auto confined = go_on_confined(needs_of(**trace)); !confined)
+      return report(confined.error());
+    const int status = watch(**trace);
+    (*trace)->end_command();
+    tell(**trace);
+    if (!options_.query.reduction) return status;
+    auto table = (*trace)->reduction();
+    if (!table) return report(table.error());
+    (void)view_->finish(*table);
+    return status;
+  }
+
+ private:
+  Result<void> take_words() {
+    if (exec_) {
+      options_.probes = words_.empty() ? std::vector<std::string>{"*"} : words_;
+      return {};
+    }
+    if (words_.empty())
+      return fail(ErrorCode::usage, "nothing to trace",
+                  "give a PID or a file, and the probes: vitrine trace 4242 'shop:*'");
+    const auto target = TRY(parse_targets(std::span(words_).first(1)));
+    if (target.targets[0].pid != 0)
+      options_.target.pids.push_back(target.targets[0].pid);
+    else
+      options_.target.files.push_back(target.targets[0].path);
+    options_.probes.assign(words_.begin() + 1, words_.end());
+    return {};
+  }
+
+  Result<void> take_query() {
+    options_.query.redaction = TRY(redact_.take());
+    if (!where_.empty()) options_.query.where = TRY(query::Expression::parse(where_));
+    if (!show_.empty()) options_.query.show = TRY(query::parse_items(show_));
+    options_.query.reduction = TRY(reduction_.take());
+    if (options_.query.reduction && (!show_.empty() || options_.stacks || limit_ != 0))
+      return fail(ErrorCode::usage, "--show, --stack and --limit apply to single fires",
+                  "omit them, or omit the aggregation");
+    if (!duration_.empty()) time_ = TRY(parse_duration(duration_));
+    return {};
+  }
+
+  /// Now that it is known how this kernel makes uprobes.
+  Needs needs_of(const observe::Trace& trace) const {
+    Needs needs = this->needs();
+    if (trace.attaching() == bpf::Attaching::perf_event) needs.working = needs.setting_up;
+    return needs;
+  }
+
+  int watch(observe::Trace& trace) {
+    if (time_) end_ = Clock::now() + *time_;  // attaching has taken its own time
+    tell(trace);
+    announce(trace);
+    TraceText text(Style::of_stdout());
+    TraceJson json;
+    const auto sink = [&](const observe::TraceEvent& event) {
+      if (is_over()) return;
+      ++shown_;
+      if (json_)
+        json.append(event, output_.text());
+      else
+        text.append(event, output_.text());
+      if (output_.is_full()) flush();
+    };
+    // What has fired by the end still waits in the buffer, and is shown.
+    std::optional<int> ending;
+    for (;;) {
+      const bool ended = trace.ended();
+      const auto polled = take(trace, ending ? milliseconds(0) : time_left(), sink);
+      if (!polled) return report(polled.error());
+      tell(trace);
+      if (!report_losses(trace) || !refresh(trace)) return exit_done;
+      if (is_over()) return !reader_there_ && interrupted() ? exit_interrupted : exit_done;
+      if (ending && *polled == 0) return *ending;
+      if (ending) continue;
+      if (interrupted())
+        ending = exit_interrupted;
+      else if (ended || (end_ && Clock::now() >= *end_))
+        ending = exit_done;
+      if (ending) trace.detach();
+    }
+  }
+
+  /// Shows what comes in this time, all of one batch in one write. Returns how much came.
+  Result<std::size_t> take(observe::Trace& trace, milliseconds time,
+                           const observe::Trace::Sink& sink) {
+    const auto end = Clock::now() + time;
+    std::size_t taken = 0;
+    do {
+      const auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
+      auto polled = trace.poll(std::max(left, milliseconds(0)), sink);
+      flush();
+      if (!polled) return polled;
+      taken += *polled;
+    } while (!is_over() && !interrupted() && Clock::now() < end);
+    return taken;
+  }
+
+  /// The table so far, when it is time. False when nobody reads any more.
+  bool refresh(observe::Trace& trace) {
+    if (!options_.query.reduction || !view_->is_due()) return true;
+    const auto table = trace.reduction();
+    return !table || view_->refresh(*table);
+  }
+
+  void flush() { reader_there_ = output_.flush() && reader_there_; }
+
+  /// Nothing more is wanted, or nobody reads any more.
+  bool is_over() const { return !reader_there_ || (limit_ != 0 && shown_ >= limit_); }
+
+  milliseconds time_left() const {
+    if (!end_) return longest_wait;
+    const auto left = std::chrono::ceil<milliseconds>(*end_ - Clock::now());
+    return std::clamp(left, milliseconds(0), longest_wait);
+  }
+
+  void announce(const observe::Trace& trace) const {
+    const std::size_t probes = trace.probes().size();
+    if (probes == 0) return;  // a note says what it waits for
+    fmt::print(stderr, "vitrine: tracing {} probe{} at {} site{}\n", probes, probes == 1 ? "" : "s",
+               trace.sites(), trace.sites() == 1 ? "" : "s");
+  }
+
+  void tell(observe::Trace& trace) { say(trace.take_notes()); }
+
+  void say(const std::vector<std::string>& texts) {
+    if (!texts.empty() && view_) view_->leave_as_is();
+    for (const std::string& text : texts) note(text);
+  }
+
+  /// False when nobody reads any more.
+  bool report_losses(const observe::Trace& trace) {
+    const std::uint64_t lost = trace.counters().lost;
+    const std::uint64_t more = lost - std::exchange(lost_, lost);
+    if (more == 0) return true;
+    if (json_) return print_json({{"lost", more}});
+    say({fmt::format("{} fires were lost: they came faster than vitrine could read them", more)});
+    return true;
+  }
+
+  std::vector<std::string> words_;
+  std::string where_;
+  std::string show_;
+  std::string duration_;
+  std::size_t limit_ = 0;
+  bool json_ = false;
+  bool exec_ = false;
+  ReductionOptions reduction_;
+  RedactOptions redact_;
+  std::optional<ReductionView> view_;
+  LineOutput output_;  ///< of single fires
+  bool reader_there_ = true;
+  observe::TraceOptions options_;
+  std::optional<milliseconds> time_;
+  std::optional<Clock::time_point> end_;
+  std::size_t shown_ = 0;
+  std::uint64_t lost_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_trace_command() {
+  return std::make_unique<TraceCommand>();
+}
+
+}  // namespace vitrine::cli

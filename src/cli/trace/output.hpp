@@ -1,0 +1,81 @@
+// LabelTexts: label sets as text, each made once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "cli/output/text.hpp"
+#include "observe/trace/trace.hpp"
+
+namespace vitrine::cli {
+
+class LabelTexts {
+ public:
+  /// What `make(set)` says of the event's labels; good until the next call.
+  template <class Make>
+  const std::string& of(const observe::TraceEvent& event, Make make) {
+    if (event.labels_id == 0) return once_ = make(*event.labels);
+    if (const auto known = kept_.find(event.labels_id); known != kept_.end()) return known->second;
+    if (kept_.size() >= most) kept_.clear();
+    return kept_.emplace(event.labels_id, make(*event.labels)).first->second;
+  }
+
+ private:
+  static constexpr std::size_t most = 4096;  // sets that threads have in force at about one time
+
+  std::unordered_map<std::uint64_t, std::string> kept_;
+  std::string once_;
+};
+
+// Fires as lines for people.
+
+/// A fired argument as a programmer would write it: 17, "kettle", 0x7f00, red; for one that could
+/// not be read, why in pointed brackets.
+std::string value_text(const probe::Value& value, query::Format format);
+
+/// Lays out one line an event; columns are as wide as what came so far.
+class TraceText {
+ public:
+  explicit TraceText(const Style& style);
+
+  /// "13:05:12.345678  shop 4242/4243  shop:order(id=17, item="kettle")  tenant=acme trace=…", and
+  /// below it the stack, if there is one. Adds it and a newline.
+  void append(const observe::TraceEvent& event, std::string& out);
+
+ private:
+  void append_time(std::uint64_t monotonic_ns, std::string& out);
+  void append_labels(const observe::TraceEvent& event, std::size_t begin, std::string& out);
+  std::string set_text(const format::LabelSet& set) const;
+
+  Style style_;
+  std::int64_t wall_clock_ns_;  ///< to be added to the clock of events
+  std::size_t thread_width_ = 0;
+  std::size_t probe_width_ = 0;
+  std::int64_t second_ = -1;  ///< since 1970
+  std::string second_text_;   ///< "13:05:12."
+  LabelTexts labels_;
+};
+
+/// What to add to the clock of events (CLOCK_MONOTONIC) for the time of day, in nanoseconds.
+std::int64_t wall_clock_offset_ns();
+
+// Fires as JSON objects, one a line: cheap enough for all fires of a busy probe.
+
+class TraceJson {
+ public:
+  TraceJson();
+
+  /// Adds {"ts_ns","pid","tid","cpu","comm","probe","module","site","args":[…],"labels":[…], and when
+  /// there are such: "arg_names","trace_id","span_id","trace_flags","labels_error","stack",
+  /// "truncated","defects"}, and a newline.
+  void append(const observe::TraceEvent& event, std::string& out);
+
+ private:
+  std::int64_t wall_clock_ns_;  ///< what the event's clock lacks to the time since 1970
+  LabelTexts labels_;
+};
+
+}  // namespace vitrine::cli

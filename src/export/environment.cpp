@@ -1,0 +1,121 @@
+#include "export/environment.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+namespace vitrine::send {
+namespace {
+
+constexpr std::string_view whitespace = " \t";
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(whitespace);
+  if (first == text.npos) return {};
+  return text.substr(first, text.find_last_not_of(whitespace) - first + 1);
+}
+
+/// %XX resolved; nullopt: not followed by two hex digits.
+std::optional<std::string> unescaped(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      out += text[i];
+      continue;
+    }
+    unsigned char byte = 0;
+    const std::string_view digits = text.substr(i + 1, 2);
+    const auto [end, error] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), byte, 16);
+    if (digits.size() != 2 || error != std::errc() || end != digits.data() + 2) return std::nullopt;
+    out += static_cast<char>(byte);
+    i += 2;
+  }
+  return out;
+}
+
+bool same_name(std::string_view left, std::string_view right) {
+  return std::equal(
+      left.begin(), left.end(), right.begin(), right.end(),
+      [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); });
+}
+
+std::string_view name_of(std::string_view header) {
+  return trimmed(header.substr(0, header.find(':')));
+}
+
+struct Variable {
+  std::string name;
+  std::string value;
+};
+
+/// The more special of the two; one without a value is as good as not set (OpenTelemetry's rule).
+std::optional<Variable> variable(const Environment& environment, const std::string& last) {
+  for (const char* first : {"OTEL_EXPORTER_OTLP_PROFILES_", "OTEL_EXPORTER_OTLP_"}) {
+    const std::string name = first + last;
+    if (auto value = environment(name); value && !value->empty()) return Variable{name, *value};
+  }
+  return std::nullopt;
+}
+
+/// "name=value,name=value", values percent-encoded, as W3C baggage.
+Result<void> add_headers(const Variable& from, std::vector<std::string>& headers) {
+  const std::size_t given = headers.size();
+  std::string_view rest = from.value;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find(','), rest.size());
+    const std::string_view one = trimmed(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (one.empty()) continue;
+    const std::size_t equals = one.find('=');
+    const std::string_view name = trimmed(one.substr(0, equals));
+    const auto value = unescaped(equals == one.npos ? "%" : trimmed(one.substr(equals + 1)));
+    if (name.empty() || !value)  // whose text may be a secret
+      return fail(ErrorCode::usage, from.name + " is not a list of headers",
+                  "write name=value,name=value with %XX for special characters in values");
+    if (std::none_of(headers.begin(), headers.begin() + static_cast<std::ptrdiff_t>(given),
+                     [&](const std::string& header) { return same_name(name_of(header), name); }))
+      headers.push_back(std::string(name) + ": " + *value);
+  }
+  return {};
+}
+
+/// The endpoint of all signals is the root of paths; the one of profiles is the URL itself. Both are
+/// taken as they stand.
+std::string endpoint(const Environment& environment) {
+  if (const auto own = environment("OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT"); own && !own->empty())
+    return "otlp+" + *own;
+  const auto all = environment("OTEL_EXPORTER_OTLP_ENDPOINT");
+  std::string root = all && !all->empty() ? *all : "http://localhost:4318";
+  while (root.ends_with('/')) root.pop_back();
+  return "otlp+" + root + "/v1development/profiles";
+}
+
+}  // namespace
+
+Environment own_environment() {
+  return [](const std::string& name) -> std::optional<std::string> {
+    const char* value = std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe): at the start
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  };
+}
+
+Result<ExportOptions> with_environment(ExportOptions options, const Environment& environment) {
+  if (options.url == "otlp") {
+    options.url = endpoint(environment);
+    options.url_is_whole = true;
+  }
+  if (const auto headers = variable(environment, "HEADERS"))
+    TRY(add_headers(*headers, options.headers));
+  const auto file = [&](const char* name, std::string& into) {
+    if (const auto found = variable(environment, name); found && into.empty()) into = found->value;
+  };
+  file("CERTIFICATE", options.authorities);
+  file("CLIENT_CERTIFICATE", options.certificate);
+  file("CLIENT_KEY", options.key);
+  return options;
+}
+
+}  // namespace vitrine::send

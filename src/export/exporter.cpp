@@ -1,0 +1,246 @@
+#include "export/exporter.hpp"
+
+#include <fmt/format.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <csignal>
+#include <deque>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "base/gzip.hpp"
+#include "base/limits.hpp"
+#include "base/notes.hpp"
+#include "export/endpoint.hpp"
+#include "export/post.hpp"
+#include "export/response.hpp"
+#include "export/spool.hpp"
+
+namespace vitrine::send {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint64_t spool_in_memory = 64U << 20;
+constexpr std::uint64_t spool_on_disk = 256U << 20;
+
+class ThreadedExporter final : public Exporter {
+ public:
+  ThreadedExporter(Endpoint endpoint, std::unique_ptr<Post> post, Spool spool,
+                   const ExportOptions& options)
+      : endpoint_(std::move(endpoint)),
+        max_incoming_(options.spool_bytes),
+        post_(std::move(post)),
+        spool_(std::move(spool)),
+        backoff_(options.first_retry, options.last_retry, std::random_device()()) {
+    if (!spool_.empty())
+      notes_.add(fmt::format("{} requests of an earlier run are sent first", spool_.size()));
+    count_spool();
+    thread_ = std::thread([this, begin = options.begin_thread] {
+      if (begin) begin();
+      run();
+    });
+    pthread_setname_np(thread_.native_handle(), "export");
+  }
+
+  ~ThreadedExporter() override {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    post_->wake();
+    thread_.join();
+  }
+
+  void send(std::string request) override {
+    {
+      const std::lock_guard lock(mutex_);
+      if (request.size() > limits::export_request) {
+        ++counters_.refused;
+        notes_.add(
+            fmt::format("a request of {} bytes exceeds the limit of collectors and was dropped",
+                        request.size()));
+        return;
+      }
+      incoming_bytes_ += request.size();
+      incoming_.push_back(std::move(request));
+      while (incoming_bytes_ > max_incoming_ && incoming_.size() > 1) {
+        incoming_bytes_ -= incoming_.front().size();
+        incoming_.pop_front();
+        ++overflowed_incoming_;
+      }
+    }
+    post_->wake();
+  }
+
+  void finish(std::chrono::milliseconds deadline) override {
+    std::unique_lock lock(mutex_);
+    hurry_ = true;
+    post_->wake();
+    changed_.wait_for(lock, deadline,
+                      [this] { return counters_.waiting == 0 && nothing_incoming(); });
+    // What is to outlive us must be in the spool; that takes no longer than writing it.
+    changed_.wait(lock, [this] { return nothing_incoming(); });
+  }
+
+  [[nodiscard]] ExportCounters counters() const override {
+    const std::lock_guard lock(mutex_);
+    ExportCounters counters = counters_;
+    counters.overflowed += overflowed_incoming_;
+    counters.waiting += incoming_.size() + (taking_in_ ? 1 : 0);
+    return counters;
+  }
+
+  std::vector<std::string> take_notes() override {
+    const std::lock_guard lock(mutex_);
+    auto notes = notes_.take();
+    if (const auto more = notes_.take_excess(); more != 0)
+      notes.push_back(fmt::format("and {} more notes about sending", more));
+    return notes;
+  }
+
+ private:
+  [[nodiscard]] bool nothing_incoming() const { return incoming_.empty() && !taking_in_; }
+
+  void run() {
+    // Signals are for the thread that works on profiles.
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    while (take_in()) {
+      if (!post_->busy()) begin();
+      publish();
+      if (auto answer = post_->wait(pause())) conclude(*answer);
+    }
+  }
+
+  /// Moves what was handed over into the spool. False: it is time to end.
+  bool take_in() {
+    while (true) {
+      std::unique_lock lock(mutex_);
+      if (std::exchange(hurry_, false) && !asked_to_wait_) next_try_ = Clock::now();
+      if (incoming_.empty()) return !stopping_;
+      const std::string request = std::move(incoming_.front());
+      incoming_.pop_front();
+      incoming_bytes_ -= request.size();
+      taking_in_ = true;
+      lock.unlock();
+      auto compressed = gzip(request);
+      if (compressed) spool_.add(std::move(*compressed), post_->busy());
+      lock.lock();
+      taking_in_ = false;
+      if (!compressed) {
+        ++counters_.refused;
+        notes_.add(compressed.error().message);
+      }
+      count_spool();
+    }
+  }
+
+  void begin() {
+    if (Clock::now() < next_try_) return;
+    if (auto request = spool_.first()) post_->start(std::move(*request));
+  }
+
+  /// How long nothing will happen by itself.
+  [[nodiscard]] std::chrono::milliseconds pause() const {
+    constexpr std::chrono::milliseconds long_enough{60'000};  // wake() ends it
+    if (post_->busy() || spool_.empty()) return long_enough;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_try_ - Clock::now());
+    return std::clamp(left, std::chrono::milliseconds(0), long_enough);
+  }
+
+  void conclude(const Answer& answer) {
+    const Judgement judgement = judge(answer);
+    next_try_ = Clock::now();
+    asked_to_wait_ = false;
+    if (judgement.verdict == Verdict::later) {
+      next_try_ += backoff_.next(answer.retry_after);
+      asked_to_wait_ = answer.retry_after.has_value();
+    } else {
+      backoff_.reset();
+      spool_.remove_first();
+    }
+    const std::lock_guard lock(mutex_);
+    switch (judgement.verdict) {
+      case Verdict::taken:
+        ++counters_.sent;
+        counters_.rejected += judgement.rejected;
+        break;
+      case Verdict::later:
+        ++counters_.retried;
+        break;
+      case Verdict::refused:
+        ++counters_.refused;
+        break;
+    }
+    tell(judgement);
+    count_spool();
+  }
+
+  /// With the lock. Trouble is told when it begins, changes and ends, not at every try.
+  void tell(const Judgement& judgement) {
+    const bool recovered = judgement.verdict == Verdict::taken && failing_;
+    failing_ = judgement.verdict == Verdict::later;
+    if (recovered) notes_.add(endpoint_.name + " accepts profiles again");
+    if (judgement.note != trouble_ && !judgement.note.empty()) {
+      constexpr const char* consequences[] = {"", "; retrying", "; the request was dropped"};
+      notes_.add(fmt::format("{}: {}{}", endpoint_.name, judgement.note,
+                             consequences[static_cast<int>(judgement.verdict)]));
+    }
+    trouble_ = judgement.note;
+  }
+
+  void publish() {
+    const std::lock_guard lock(mutex_);
+    count_spool();
+  }
+
+  /// With the lock.
+  void count_spool() {
+    counters_.overflowed = spool_.overflowed();
+    counters_.skipped = spool_.skipped();
+    counters_.waiting = spool_.size();
+    counters_.unwritten = spool_.unwritten();
+    for (std::string& text : spool_.take_notes()) notes_.add(std::move(text));
+    changed_.notify_all();
+  }
+
+  const Endpoint endpoint_;
+  const std::uint64_t max_incoming_;
+
+  mutable std::mutex mutex_;  // of what follows
+  std::condition_variable changed_;
+  std::deque<std::string> incoming_;
+  std::uint64_t incoming_bytes_ = 0, overflowed_incoming_ = 0;
+  bool taking_in_ = false, hurry_ = false, stopping_ = false;
+  ExportCounters counters_;
+  Notes notes_{limits::export_notes, Notes::Repeats::kept};
+
+  // Of the thread alone, but for Post::wake().
+  std::unique_ptr<Post> post_;
+  Spool spool_;
+  Backoff backoff_;
+  Clock::time_point next_try_;
+  bool asked_to_wait_ = false, failing_ = false;
+  std::string trouble_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Exporter>> Exporter::open(ExportOptions options) {
+  auto endpoint = TRY(parse_endpoint(options.url, options.url_is_whole));
+  if (options.spool_bytes == 0)
+    options.spool_bytes = options.spool.empty() ? spool_in_memory : spool_on_disk;
+  auto post = TRY(Post::open(endpoint.url, options));
+  auto spool = TRY(Spool::open(options.spool, options.spool_bytes));
+  return std::make_unique<ThreadedExporter>(std::move(endpoint), std::move(post), std::move(spool),
+                                            options);
+}
+
+}  // namespace vitrine::send

@@ -1,0 +1,228 @@
+#include "export/spool.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <string_view>
+
+#include "base/gzip.hpp"
+#include "base/limits.hpp"
+
+namespace vitrine::send {
+namespace {
+
+constexpr std::string_view suffix = ".otlp.gz";
+constexpr const char* unfinished = "unfinished";  // the file being written: one writer, one name
+constexpr std::size_t digits = 19;
+constexpr std::uint64_t latest_time = 9'000'000'000'000'000'000U;  // 2255: 19 digits for long
+
+std::string name_of(std::uint64_t time) {
+  return fmt::format("{:0{}}{}", time, digits, suffix);
+}
+
+/// The time in a name of ours; nullopt: it is not one.
+std::optional<std::uint64_t> time_of(std::string_view name) {
+  if (name.size() != digits + suffix.size() || !name.ends_with(suffix)) return std::nullopt;
+  std::uint64_t time = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + digits, time);
+  if (error != std::errc() || end != name.data() + digits || time > latest_time)
+    return std::nullopt;
+  return time;
+}
+
+tl::unexpected<Error> failed(const std::string& path, const char* what, int number) {
+  const ErrorCode code = number == ENOENT                      ? ErrorCode::not_found
+                         : number == EACCES || number == EPERM ? ErrorCode::not_permitted
+                                                               : ErrorCode::failed;
+  return fail(code, fmt::format("the spool {} {}: {}", path, what, std::strerror(number)));
+}
+
+Result<void> write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return fail(ErrorCode::failed, std::strerror(errno));
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Spool> Spool::open(const std::string& directory, std::uint64_t bytes) {
+  Spool spool(bytes);
+  if (directory.empty()) return spool;
+  if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
+    return failed(directory, "cannot be made", errno);
+  spool.path_ = directory;
+  spool.directory_ = FileDescriptor(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!spool.directory_) return failed(directory, "cannot be opened", errno);
+  struct stat status {};
+  if (::fstat(spool.directory_.get(), &status) != 0)
+    return failed(directory, "cannot be read", errno);
+  if (status.st_uid != ::geteuid() || (status.st_mode & 022) != 0)
+    return fail(ErrorCode::usage,
+                fmt::format("the spool {} belongs to another user, or other users can write to it",
+                            directory),
+                "it must belong to the user that vitrine runs as, and only that user may write to "
+                "it: run chmod 700, or choose another directory");
+  TRY(spool.lock(directory));
+  TRY(spool.list());
+  spool.make_room(0, false);
+  return spool;
+}
+
+/// Held until the descriptor closes, by kill -9 at the latest.
+Result<void> Spool::lock(const std::string& path) {
+  lock_ = FileDescriptor(::openat(directory_.get(), "lock",
+                                  O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
+  if (!lock_) return failed(path, "cannot be locked", errno);
+  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return {};
+  if (errno != EWOULDBLOCK) return failed(path, "cannot be locked", errno);
+  return fail(ErrorCode::usage, fmt::format("the spool {} is in use by another process", path),
+              "give each process its own directory");
+}
+
+Result<void> Spool::list() {
+  ::unlinkat(directory_.get(), unfinished, 0);  // of a process that was killed while it wrote
+  const int copy = ::openat(directory_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const std::unique_ptr<DIR, int (*)(DIR*)> files(copy < 0 ? nullptr : ::fdopendir(copy),
+                                                  &::closedir);
+  if (!files) return failed(path_, "cannot be listed", errno);
+  std::size_t seen = 0;
+  while (const dirent* file = ::readdir(files.get())) {
+    if (++seen > limits::spool_files) {
+      notes_.add(
+          fmt::format("the spool {} holds more than {} files: the rest waits for the next start",
+                      path_, limits::spool_files));
+      break;
+    }
+    const auto time = time_of(file->d_name);
+    struct stat status {};
+    if (!time || ::fstatat(directory_.get(), file->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0)
+      continue;
+    const auto bytes = static_cast<std::uint64_t>(std::max<off_t>(status.st_size, 0));
+    entries_.push_back({*time, bytes, {}});
+    held_ += bytes;
+  }
+  std::sort(entries_.begin(), entries_.end(),
+            [](const Entry& left, const Entry& right) { return left.time < right.time; });
+  if (!entries_.empty()) last_time_ = entries_.back().time;
+  return {};
+}
+
+void Spool::add(std::string content, bool in_use) {
+  const std::uint64_t bytes = content.size();
+  if (bytes > most_) {
+    ++overflowed_;
+    notes_.add(fmt::format("a request of {} bytes does not fit in the spool of {}", bytes, most_));
+    return;
+  }
+  make_room(bytes, in_use);
+  // Of several in a nanosecond, or after the clock was set back, the later one is the later one.
+  const auto now = static_cast<std::uint64_t>(
+      std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count());
+  last_time_ = std::max(now, last_time_ + 1);
+  Entry entry{last_time_, bytes, std::move(content)};
+  if (directory_) {
+    if (const auto written = write(name_of(entry.time), entry.content))
+      entry.content = {};
+    else
+      notes_.add(fmt::format("the spool {} is not writable ({}): profiles are kept in memory",
+                             path_, written.error().message));
+  }
+  held_ += bytes;
+  entries_.push_back(std::move(entry));
+}
+
+void Spool::make_room(std::uint64_t bytes, bool in_use) {
+  const std::size_t oldest = in_use ? 1 : 0;
+  while (held_ + bytes > most_ && entries_.size() > oldest) {
+    forget(oldest);
+    ++overflowed_;
+  }
+}
+
+std::optional<std::string> Spool::first() {
+  while (!entries_.empty()) {
+    const Entry& entry = entries_.front();
+    if (!entry.content.empty()) return entry.content;
+    const std::string name = name_of(entry.time);
+    if (auto content = read(name))
+      return std::move(*content);
+    else
+      notes_.add(fmt::format("{}/{} is not a profile of vitrine and is left unchanged: {}", path_,
+                             name, content.error().message));
+    ++skipped_;
+    held_ -= entry.bytes;
+    entries_.pop_front();
+  }
+  return std::nullopt;
+}
+
+std::size_t Spool::unwritten() const {
+  if (!directory_) return 0;
+  return static_cast<std::size_t>(std::count_if(
+      entries_.begin(), entries_.end(), [](const Entry& entry) { return !entry.content.empty(); }));
+}
+
+void Spool::remove_first() {
+  if (!entries_.empty()) forget(0);
+}
+
+void Spool::forget(std::size_t index) {
+  const auto entry = entries_.begin() + static_cast<std::ptrdiff_t>(index);
+  if (entry->content.empty()) ::unlinkat(directory_.get(), name_of(entry->time).c_str(), 0);
+  held_ -= entry->bytes;
+  entries_.erase(entry);
+}
+
+Result<void> Spool::write(const std::string& name, const std::string& content) const {
+  const int directory = directory_.get();
+  const FileDescriptor file(
+      ::openat(directory, unfinished, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file) return fail(ErrorCode::failed, std::strerror(errno));
+  Result<void> done = write_all(file.get(), content);
+  // On disk before it has its name: after a power cut, too, what has a name of ours is whole.
+  if (done && ::fsync(file.get()) != 0) done = fail(ErrorCode::failed, std::strerror(errno));
+  if (done && ::renameat(directory, unfinished, directory, name.c_str()) != 0)
+    done = fail(ErrorCode::failed, std::strerror(errno));
+  if (!done) ::unlinkat(directory, unfinished, 0);
+  return done;
+}
+
+Result<std::string> Spool::read(const std::string& name) const {
+  const FileDescriptor file(
+      ::openat(directory_.get(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!file) return fail(ErrorCode::failed, std::strerror(errno));
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) return fail(ErrorCode::failed, std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) return fail(ErrorCode::malformed, "it is not a regular file");
+  if (status.st_uid != ::geteuid()) return fail(ErrorCode::malformed, "it belongs to another user");
+  if (status.st_size < 0 || static_cast<std::uint64_t>(status.st_size) > limits::export_request)
+    return fail(ErrorCode::limit, fmt::format("it has {} bytes", status.st_size));
+  std::string content(static_cast<std::size_t>(status.st_size), '\0');
+  std::size_t have = 0;
+  while (have < content.size()) {
+    const ssize_t got = ::read(file.get(), content.data() + have, content.size() - have);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return fail(ErrorCode::failed, std::strerror(errno));
+    if (got == 0) break;
+    have += static_cast<std::size_t>(got);
+  }
+  content.resize(have);
+  TRY(gunzip(content, limits::export_request));
+  return content;
+}
+
+}  // namespace vitrine::send

@@ -1,0 +1,385 @@
+#include "observe/events/event_labels.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "bpf/thread_iterator.hpp"
+#include "observe/labels/definitions.hpp"
+#include "target/proc_file.hpp"
+
+namespace vitrine::observe {
+namespace {
+
+constexpr std::size_t kept_sets = 64 * 1024;  // decoded label sets of which the kernel sends the id
+constexpr std::uint64_t no_image = ~0ULL;     // of a process that nothing is to be read of
+constexpr std::size_t processes_known = 16 * 1024;
+constexpr std::size_t places_known =
+    64 * 1024;  // a process that loads and unloads has ever new ones
+
+/// Its id, in its epoch, says all of it.
+bool is_whole_by_id(const bpf::FireSet& set) {
+  return set.head.id != 0 && set.head.fresh_bytes == 0;
+}
+
+/// Our pid namespace is the one in which the kernel counts.
+bool in_initial_pid_namespace() {
+  char name[64] = {};
+  const ssize_t length = ::readlink("/proc/self/ns/pid", name, sizeof name - 1);
+  return length > 0 && std::string_view(name) == "pid:[4026531836]";  // PROC_PID_INIT_INO
+}
+
+/// What the kernel calls a process; 0: it is gone, or cannot be known.
+pid_t kernel_tgid_of(pid_t pid) {
+  static const bool initial = in_initial_pid_namespace();
+  if (initial) return pid;
+  const target::FileDescriptor pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  auto iterator = bpf::ThreadIterator::open(pidfd.get());
+  if (!iterator) return 0;
+  std::vector<vitrine_thread> threads;
+  if (!(*iterator)->read(threads) || threads.empty()) return 0;
+  return threads.front().kernel_tgid;
+}
+
+/// What the kernel calls the file that a process executes.
+std::optional<vitrine_executable> executable_of(int descriptor) {
+  struct stat file {};
+  if (::fstat(descriptor, &file) != 0) return std::nullopt;
+  return vitrine_executable{file.st_ino, major(file.st_dev) << 20 | minor(file.st_dev), 0};
+}
+
+/// Index of `key` in a record's key map, plus one; 0: records cannot have it.
+std::uint16_t record_key(const format::KeyMap* keys, const std::string& key) {
+  if (keys == nullptr) return 0;
+  const auto found = std::find(keys->names.begin(), keys->names.end(), key);
+  return found == keys->names.end() ? std::uint16_t{0}
+                                    : static_cast<std::uint16_t>(found - keys->names.begin() + 1);
+}
+
+}  // namespace
+
+/// A process as it was looked at last.
+struct EventLabels::Look {
+  std::unique_ptr<Subject> subject;  ///< null: `problem` says why
+  std::string problem;
+  std::uint64_t image = 0;  ///< what it executed, as the kernel names it; 0: that is not known
+};
+
+struct EventLabels::Known {
+  pid_t pid = 0;
+  pid_t kernel_tgid = 0;
+  std::uint64_t start_ns = 0;  ///< 0: not told yet
+  bool own = false;            ///< false: all of this is its parent's
+  std::shared_ptr<Look> look;
+  std::uint64_t told_ns = 0;  ///< when the kernel was told of it, on the clock of moments
+};
+
+EventLabels::EventLabels(bpf::ProcessTable& table, limits::LabelLimits limits,
+                           std::vector<query::Selected> selected)
+    : table_(table), limits_(limits), selected_(std::move(selected)) {}
+
+EventLabels::~EventLabels() = default;
+
+void EventLabels::look_at(pid_t pid) {
+  look_at(pid, 0);
+}
+
+std::shared_ptr<EventLabels::Known> EventLabels::look_at(pid_t pid, pid_t kernel_tgid) {
+  const auto found = processes_.find(pid);
+  std::shared_ptr<Known> known = found == processes_.end() ? nullptr : found->second;
+  if (known && known->own && known->look->subject) {
+    const auto change = known->look->subject->refresh();
+    if (change) {
+      const bool told = take_image(*known->look) && known->told_ns != 0;
+      // In the middle of dlopen what the kernel was told before is better than nothing.
+      if (!told || (*change != Change::none && known->look->subject->settled())) tell(*known);
+      return known;
+    }
+    if (change.error().code == ErrorCode::not_found) return known;  // to its very end
+    known->look->problem = change.error().message;
+    known->look->subject.reset();
+    tell(*known);
+    return known;
+  }
+  if (!known && processes_.size() >= processes_known) {
+    notes_.push_back(
+        fmt::format("only labels of the first {} processes were read", processes_known));
+    return nullptr;
+  }
+  auto opened = Subject::open(pid, limits_);
+  if (!opened && opened.error().code == ErrorCode::not_found) return known;
+  auto fresh = std::make_shared<Known>();
+  fresh->pid = pid;
+  fresh->own = true;
+  fresh->kernel_tgid = kernel_tgid;
+  fresh->look = std::make_shared<Look>();
+  if (opened) {
+    fresh->look->subject = std::move(*opened);
+    take_image(*fresh->look);
+    if (auto why = fresh->look->subject->process().memory().withheld(); !why.empty())
+      notes_.push_back("some labels cannot be read: " + why);
+  } else {
+    fresh->look->problem = opened.error().message;
+    if (!known || known->look->problem != fresh->look->problem)
+      notes_.push_back("no labels: " + fresh->look->problem +
+                       (opened.error().remedy.empty() ? "" : "; " + opened.error().remedy));
+  }
+  // Of one that shows us nothing the kernel is told just that.
+  if (fresh->kernel_tgid == 0) fresh->kernel_tgid = kernel_tgid_of(pid);
+  tell(*fresh);
+  return processes_[pid] = std::move(fresh);
+}
+
+/// Returns whether it is the same as before.
+bool EventLabels::take_image(Look& look) {
+  target::Process& process = look.subject->process();
+  const std::uint64_t image = target::program_image(process.proc_dir());
+  const auto verified = process.verify();
+  // Records of one that has just ended may still come: they tell if this is what they executed.
+  const bool ended = !verified && verified.error().code == ErrorCode::not_found;
+  if ((ended || image == 0) && look.image != 0) return true;
+  // Only then was what is known found in that image.
+  const bool sure = verified.has_value();
+  const std::uint64_t before = std::exchange(look.image, sure ? image : no_image);
+  return look.image == before;
+}
+
+/// Whether a number stands for where this definition is.
+bool EventLabels::is_place(std::uint32_t number, const Definition& definition) const {
+  return number < places_.size() && places_[number].format == definition.format &&
+         places_[number].location == definition.location;
+}
+
+/// The number by which the kernel tells of a definition; nothing when there are too many.
+std::optional<std::uint32_t> EventLabels::number_of(const Definition& definition) {
+  for (std::size_t i = 0; i < places_.size(); ++i)
+    if (is_place(static_cast<std::uint32_t>(i), definition)) return static_cast<std::uint32_t>(i);
+  if (places_.size() >= places_known) {
+    notes_.push_back("too many thread-local variables with labels: the rest is not read");
+    return std::nullopt;
+  }
+  places_.push_back({definition.format, definition.location});
+  return static_cast<std::uint32_t>(places_.size() - 1);
+}
+
+vitrine_target EventLabels::target_of(Subject& subject) {
+  vitrine_target target = wire_target(subject, 0);
+  std::uint32_t count = 0;
+  for (std::uint32_t i = 0; i < target.definition_count; ++i) {
+    const Definition& definition = subject.definitions()[i];
+    vitrine_definition wire = target.definitions[i];
+    const auto number = number_of(definition);
+    if (!number) continue;
+    wire.number = *number;
+    std::size_t unlimited = SIZE_MAX;
+    const format::KeyMap* keys = subject.decode_context(definition, &unlimited).keys;
+    for (std::size_t k = 0; k < std::min<std::size_t>(selected_.size(), VITRINE_SELECTED_LABELS);
+         ++k)
+      wire.selected_key[k] = record_key(keys, selected_[k].key);
+    target.definitions[count++] = wire;
+  }
+  target.definition_count = count;
+  return target;
+}
+
+void EventLabels::tell(Known& known) {
+  if (known.kernel_tgid == 0) return;
+  Look& look = *known.look;
+  vitrine_target target{};
+  known.told_ns = 0;
+  if (look.subject && (look.image == no_image || !look.subject->settled())) {
+    target.image = no_image;  // another look will tell
+  } else if (look.subject) {
+    target = target_of(*look.subject);
+    target.image = look.image;
+    if (auto file = look.subject->process().open_executable())
+      if (const auto executable = executable_of(file->get())) assume(*executable, target);
+  }
+  if (auto told = table_.want(known.kernel_tgid, target); !told)
+    notes_.push_back(told.error().message);
+  if (target.image != no_image) known.told_ns = now_ns(CLOCK_MONOTONIC);
+}
+
+/// Of processes that will execute this file.
+void EventLabels::assume(const vitrine_executable& executable, vitrine_target target) {
+  target.image = 0;
+  table_.assume(executable, target);
+}
+
+void EventLabels::assume(file::FileMemory& file) {
+  const auto executable = executable_of(file.descriptor());
+  const std::vector<Definition> definitions = assumed_definitions(file);
+  if (!executable || definitions.empty()) return;
+  vitrine_target target = wire_target(definitions);
+  for (std::uint32_t i = 0; i < target.definition_count; ++i)
+    if (const auto number = number_of(definitions[i])) target.definitions[i].number = *number;
+  assume(*executable, target);
+}
+
+void EventLabels::forked(pid_t parent, pid_t child) {
+  const auto found = processes_.find(parent);
+  if (found == processes_.end() || processes_.size() >= processes_known) return;
+  auto known = std::make_shared<Known>(*found->second);
+  known->pid = child;
+  known->kernel_tgid = 0;
+  known->start_ns = 0;
+  known->own = false;
+  processes_.insert_or_assign(child, std::move(known));
+}
+
+void EventLabels::exited(pid_t pid) {
+  const auto found = processes_.find(pid);
+  if (found == processes_.end()) return;
+  if (found->second->own && found->second->kernel_tgid != 0)
+    table_.forget(found->second->kernel_tgid);
+  processes_.erase(found);
+}
+
+void EventLabels::introduce(const vitrine_event_header& moment) {
+  if (moment.pid > 0) look_at(moment.pid, moment.kernel_tgid);
+}
+
+const DisplayedLabels& EventLabels::of(const vitrine_event_header& moment,
+                                        std::span<const bpf::FireSet> sets) {
+  shown_ = {};
+  if (moment.epoch != epoch_) {
+    kept_.clear();
+    merged_.clear();
+    epoch_ = moment.epoch;
+  }
+  if (moment.pid <= 0) {
+    complain("the process is in another PID namespace");
+    return shown_;
+  }
+  const auto found = processes_.find(moment.pid);
+  std::shared_ptr<Known> known = found == processes_.end() ? nullptr : found->second;
+  const bool another = known && known->start_ns != 0 && known->start_ns != moment.process_start_ns;
+  if (another) processes_.erase(moment.pid), known = nullptr;
+  const bool unknown = (moment.flags & VITRINE_FIRE_UNKNOWN) != 0;
+  const bool assumed = (moment.flags & VITRINE_FIRE_PRESUMED) != 0;
+  // One that is unknown to the kernel though it was told of it has executed another program since.
+  if (!known || !known->own || ((unknown || assumed) && moment.time_ns > known->told_ns)) {
+    auto looked = look_at(moment.pid, moment.kernel_tgid);
+    if (looked) known = std::move(looked);
+  }
+  if (known) known->start_ns = moment.process_start_ns;
+  if (unknown) {
+    complain("the process was still unknown at that time");
+    return shown_;
+  }
+  if (!known) {
+    complain("the process has ended and was still unknown");
+    return shown_;
+  }
+  if (!known->look->problem.empty()) complain(known->look->problem);
+  const bool again = known->look->problem.empty() && !assumed && take_keys(sets);
+  if (again)
+    if (const auto merged = merged_.find(keys_); merged != merged_.end()) return merged->second;
+  for (const bpf::FireSet& set : sets) add(*known->look, moment, set);
+  if (assumed) require_all(*known->look, sets);
+  if (!again || !shown_.error.empty()) return shown_;
+  shown_.id = ++last_id_;
+  if (merged_.size() >= kept_sets) merged_.clear();
+  return merged_.emplace(keys_, std::move(shown_)).first->second;
+}
+
+/// Says if the process displays labels where the kernel did not look for any.
+void EventLabels::require_all(const Look& look, std::span<const bpf::FireSet> sets) {
+  if (!look.subject) return;
+  for (const Definition& definition : look.subject->definitions()) {
+    const bool read = std::any_of(sets.begin(), sets.end(), [&](const auto& set) {
+      return is_place(set.head.definition, definition);
+    });
+    if (!read) complain("the process was still unknown at that time");
+  }
+}
+
+/// Whether the ids of the sets, in keys_, say all of what they hold.
+bool EventLabels::take_keys(std::span<const bpf::FireSet> sets) {
+  keys_.clear();
+  for (const bpf::FireSet& set : sets) {
+    if (!is_whole_by_id(set)) return false;
+    keys_.emplace_back(set.head.id, set.head.definition);
+  }
+  return true;
+}
+
+void EventLabels::add(Look& look, const vitrine_event_header& moment, const bpf::FireSet& set) {
+  const SetKey key{set.head.id, set.head.definition};
+  const bool whole_by_id = is_whole_by_id(set);
+  if (whole_by_id)
+    if (const auto kept = kept_.find(key); kept != kept_.end()) return merge(kept->second);
+  if (set.forgotten) return complain("they were sent earlier, and are no longer stored");
+  if (!look.subject) return;
+  if (look.image != 0 && look.image != moment.image)
+    return complain("the process executed another program at that time");
+
+  // The kernel looked where it was told to at that time, or where another process has its labels:
+  // that counts if it is where this one has its own.
+  const auto all = look.subject->definitions();
+  const auto now = std::find_if(all.begin(), all.end(), [&](const Definition& definition) {
+    return is_place(set.head.definition, definition);
+  });
+  if (now == all.end()) {
+    if (moment.flags & (VITRINE_FIRE_PRESUMED | VITRINE_FIRE_INHERITED)) return;
+    return complain("the process changed its libraries at that time");
+  }
+
+  KernelSlot slot{set.head.state, set.head.slot_address, set.head.slot, set.chunks, 0};
+  if (now->reference) {  // what else is found through the thread pointer
+    SeenThread thread;
+    thread.id.tid = moment.tid;
+    look.subject->complete_thread_pointers({&thread, 1});
+    slot.thread_pointer = thread.thread_pointer;
+  }
+  std::size_t bytes_left = limits::within_hard_caps(limits_).bytes_per_thread;
+  const KernelReading reading = decode_kernel_slot(*look.subject, *now, slot, &bytes_left);
+  if (!reading.set) return complain(reading.set.error().message);
+  if (!reading.complete) return complain("part of them was not resident at that time");
+  if (whole_by_id) {
+    if (kept_.size() >= kept_sets) kept_.clear();
+    kept_.emplace(key, *reading.set);
+  }
+  merge(*reading.set);
+}
+
+/// Formats that say the same say it once.
+void EventLabels::merge(const format::LabelSet& set) {
+  std::optional<format::TraceContext> trace = set.trace;
+  format::TraceContext in_labels;
+  bool has_ids = false;
+  for (const format::Label& label : set.labels) {
+    // Formats without ids of their own carry them as labels.
+    if ((label.key == "trace_id" && parse_hex(label.value, in_labels.trace_id)) ||
+        (label.key == "span_id" && parse_hex(label.value, in_labels.span_id))) {
+      has_ids = true;
+      continue;
+    }
+    std::vector<format::Label>& labels = shown_.set.labels;
+    const bool there = std::any_of(labels.begin(), labels.end(), [&](const format::Label& other) {
+      return other.key == label.key;
+    });
+    if (!there) labels.push_back(label);
+  }
+  if (!trace && has_ids) trace = in_labels;
+  if (trace && (!shown_.set.trace || (set.trace && !shown_.set.trace->trace_flags)))
+    shown_.set.trace = trace;
+  shown_.set.truncated.insert(shown_.set.truncated.end(), set.truncated.begin(),
+                              set.truncated.end());
+  shown_.set.defects_left_out += set.defects_left_out;
+  shown_.set.defects.insert(shown_.set.defects.end(), set.defects.begin(), set.defects.end());
+}
+
+void EventLabels::complain(const std::string& error) {
+  if (shown_.error.find(error) != std::string::npos) return;
+  if (!shown_.error.empty()) shown_.error += "; ";
+  shown_.error += error;
+}
+
+}  // namespace vitrine::observe

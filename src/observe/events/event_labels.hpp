@@ -1,0 +1,114 @@
+// EventLabels: the labels of threads that fire a probe, or are sampled. It tells the kernel how to find them in each process,
+// and makes label sets of what comes.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <ctime>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "bpf/event.hpp"
+#include "bpf/target_maps.hpp"
+#include "observe/labels/kernel_labels.hpp"
+#include "observe/labels/subject.hpp"
+#include "query/subject.hpp"
+
+namespace vitrine::observe {
+
+// The clocks of the kernel, in nanoseconds.
+
+inline std::uint64_t now_ns(clockid_t clock) {
+  timespec now{};
+  ::clock_gettime(clock, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+/// What the thread had on display, in all formats together.
+struct DisplayedLabels {
+  format::LabelSet set;
+  std::string error;     ///< why (some of) it could not be read; empty: it was
+  std::uint64_t id = 0;  ///< TraceEvent::labels_id
+};
+
+class EventLabels {
+ public:
+  /// `table` must outlive this. `selected`: what the kernel looks up itself, in the tracer's order.
+  EventLabels(bpf::ProcessTable& table, limits::LabelLimits limits,
+               std::vector<query::Selected> selected);
+  ~EventLabels();
+
+  /// Finds out how a process displays labels, and tells the kernel; again when that may have
+  /// changed.
+  void look_at(pid_t pid);
+
+  /// Tells the kernel what is likely of processes that will execute a file.
+  void assume(file::FileMemory& file);
+
+  /// The child is like its parent until it is looked at.
+  void forked(pid_t parent, pid_t child);
+  void exited(pid_t pid);
+
+  [[nodiscard]] bool knows(pid_t pid) const { return processes_.contains(pid); }
+
+  /// Of a moment, by the sets that its record has; looks at its process if that has not happened
+  /// yet. Good until the next call.
+  const DisplayedLabels& of(const vitrine_event_header& moment, std::span<const bpf::FireSet> sets);
+
+  /// Of a process whose moment comes without sets: look at it, the kernel knows nothing of it.
+  void introduce(const vitrine_event_header& moment);
+
+  /// What could not be done since the last call.
+  std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
+
+ private:
+  struct Known;
+  struct Look;
+  /// Where some process displays labels: what is left of a Definition for the kernel.
+  struct Place {
+    format::Format format;
+    target::TlsLocation location;
+  };
+  using SetKey = std::pair<std::uint64_t, std::uint32_t>;  ///< its id, and its definition
+  struct SetKeyHash {
+    std::size_t operator()(const SetKey& key) const { return key.first ^ key.second; }
+  };
+
+  std::shared_ptr<Known> look_at(pid_t pid, pid_t kernel_tgid);
+  bool take_image(Look& look);
+  void tell(Known& known);
+  void assume(const vitrine_executable& executable, vitrine_target target);
+  bool is_place(std::uint32_t number, const Definition& definition) const;
+  std::optional<std::uint32_t> number_of(const Definition& definition);
+  vitrine_target target_of(Subject& subject);
+  bool take_keys(std::span<const bpf::FireSet> sets);
+  void add(Look& look, const vitrine_event_header& moment, const bpf::FireSet& set);
+  void require_all(const Look& look, std::span<const bpf::FireSet> sets);
+  void merge(const format::LabelSet& set);
+  void complain(const std::string& error);
+
+  bpf::ProcessTable& table_;
+  limits::LabelLimits limits_;
+  std::vector<query::Selected> selected_;
+  std::map<pid_t, std::shared_ptr<Known>> processes_;
+  std::vector<Place> places_;  ///< by number, which the kernel tells with each set
+  /// Decoded sets that the kernel sends once, and names by their ids afterwards.
+  std::unordered_map<SetKey, format::LabelSet, SetKeyHash> kept_;
+  /// What moments with these sets, and no others, had on display.
+  std::map<std::vector<SetKey>, DisplayedLabels> merged_;
+  std::uint32_t epoch_ = 0;  ///< of kept_ and merged_
+  std::uint64_t last_id_ = 0;
+  std::vector<SetKey> keys_;  ///< of the moment at hand
+  std::vector<std::string> notes_;
+  DisplayedLabels shown_;
+};
+
+}  // namespace vitrine::observe

@@ -1,0 +1,105 @@
+// Which label formats a process defines, and where their slots are.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/notes.hpp"
+#include "base/result.hpp"
+#include "format/label_set.hpp"
+#include "format/thread_schema.hpp"
+#include "sandbox/files.hpp"
+#include "symbol/executable_symbols.hpp"
+#include "target/libc.hpp"
+#include "target/modules.hpp"
+#include "target/process.hpp"
+#include "target/tls_resolver.hpp"
+
+namespace vitrine::observe {
+
+/// One thread-local variable in which the threads of a process display labels in one format.
+struct Definition {
+  format::Format format{};
+  std::string module;  ///< path of the module that defines it, as the target names it
+  target::TlsLocation location;
+  target::TlsEvidence evidence{};
+  /// Draft A: the variable through which its key table is found (custom_labels_current_ref_v2).
+  std::optional<target::TlsLocation> reference;
+};
+
+/// Finds the definitions of one process and keeps them up to date.
+class DefinitionFinder {
+ public:
+  /// `process` must outlive this, and so must `executables`, which finders of several processes may
+  /// share.
+  explicit DefinitionFinder(target::Process& process, ExecutableSymbols* executables = nullptr);
+
+  /// Brings everything up to date. When nothing has changed this costs one batched read of the
+  /// dynamic linker's records and the words that the locations were derived from.
+  ///
+  /// `schema`: what the process context says of thread records (format::schema_of), if there is
+  /// one. Returns whether anything may have changed. Errors: malformed (the executable's headers).
+  Result<bool> refresh(const std::optional<format::ThreadSchema>& schema);
+
+  /// As target::Modules.
+  [[nodiscard]] bool settled() const { return modules_.settled(); }
+
+  /// In the order of the modules; variables that two modules share are listed once.
+  [[nodiscard]] std::span<const Definition> all() const { return definitions_; }
+
+  /// What was there but cannot be used, and why; each once.
+  [[nodiscard]] const std::vector<std::string>& notes() const { return notes_.waiting(); }
+
+  /// For a process without definitions: what was looked for, what was there instead, and the likely
+  /// causes.
+  [[nodiscard]] Error why_none() const;
+
+  /// For target::ThreadPointers::find.
+  [[nodiscard]] const target::ThreadLayout& thread_layout() const { return thread_layout_; }
+
+  [[nodiscard]] std::span<const target::Module> modules() const { return modules_.all(); }
+
+ private:
+  struct Symbols;
+
+  /// What a search works on.
+  struct Search {
+    Memory& memory;
+    target::TlsResolver& resolver;
+    const std::optional<format::ThreadSchema>& schema;
+  };
+
+  void search(Memory& memory, const std::optional<format::ThreadSchema>& schema);
+  Symbols symbols_of(Memory& memory, const target::Module& module);
+  void complete_from_file(const target::Module& module, Symbols& symbols);
+  void define(const Search& search, const target::Module& module, const Symbols& symbols);
+  void define_draft(const Search& search, const target::Module& module, const Symbols& symbols);
+  bool version_is(Memory& memory, const target::Module& module, const Symbols& symbols,
+                  std::uint32_t version, const char* slot);
+  void add(const Search& search, const target::Module& module, format::Format format,
+           const elf::Symbol& slot, const char* name,
+           std::optional<target::TlsLocation> reference = std::nullopt);
+
+  target::Process& process_;
+  ExecutableSymbols own_executable_;
+  ExecutableSymbols& executables_;
+  target::Modules modules_;
+  target::ThreadLayout thread_layout_;
+  std::vector<Definition> definitions_;
+  target::WatchedMemory watched_;
+  Notes notes_;
+  std::optional<format::ThreadSchema> schema_;
+  bool executable_is_static_ = false;
+  bool executable_is_stripped_ = false;
+};
+
+// What the file of an executable lets one assume of processes that will run it.
+
+/// Where an executable's own variables for labels will be in its threads. None when its file has no
+/// symbol table, or no such variables. In which version of a format it displays labels is assumed:
+/// only the process tells.
+std::vector<Definition> assumed_definitions(file::FileMemory& file);
+
+}  // namespace vitrine::observe

@@ -1,0 +1,258 @@
+#include "observe/labels/escalation.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <map>
+#include <thread>
+#include <vector>
+
+#include "base/memory.hpp"
+#include "format/label_set.hpp"
+#include "observe/labels/ptrace_reader.hpp"
+#include "target/stopped_threads.hpp"
+
+namespace vitrine::observe {
+namespace {
+
+using abi::custom_labels::SerialSet;
+
+template <class T>
+std::span<std::byte> raw_bytes(T& value) {
+  return std::as_writable_bytes(std::span(&value, 1));
+}
+
+}  // namespace
+
+std::optional<format::LabelSet> read_by_serial(Memory& memory, Address slot,
+                                               const format::DecodeContext& context) {
+  auto before = memory.read_value<Address>(slot, "thread-local slot");
+  if (!before) return std::nullopt;
+  const Address set = *before & context.address_mask;
+  if (set < limits::lowest_address) return std::nullopt;
+  const auto mark = format::read_serial(memory, set);
+  if (!mark || mark->total_bytes < sizeof(SerialSet) ||
+      mark->total_bytes > limits::hard_label_limits.bytes_per_thread)
+    return std::nullopt;
+
+  std::vector<std::byte> block(mark->total_bytes);
+  Address after = 0;
+  SerialSet head{};
+  std::array<ReadRequest, 3> in_order{
+      {{set, block, 0}, {slot, raw_bytes(after), 0}, {set, raw_bytes(head), 0}}};
+  memory.read(in_order);
+  for (const ReadRequest& request : in_order)
+    if (!request.complete()) return std::nullopt;
+  if (after != *before || !format::is_unchanged(*mark, head)) return std::nullopt;
+
+  ChunkMemory copy({{set, block}});
+  auto decoded = format::decode_record(format::Format::custom_labels_v1, copy, set, context);
+  if (!decoded || !copy.missed().empty()) return std::nullopt;
+  return std::move(decoded->set);
+}
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr int max_retries = 3;
+constexpr std::size_t max_sharers = 64;  // more are too many to prove at once
+
+// A thread that keeps a CPU busy is caught within a period. How many at once: each costs an event.
+constexpr auto sample_period = 100us;
+constexpr auto sample_deadline = 40ms;
+constexpr std::size_t max_sampled = 64;
+
+}  // namespace
+
+/// The items of one escalate that are still open.
+struct Escalation::Work {
+  std::span<const Unproven> items;
+  std::vector<Escalated> results;
+  std::vector<std::size_t> open;
+  std::size_t& bytes_left;
+  std::vector<std::string>& notes;
+
+  void close(const std::vector<bool>& done) {
+    open.erase(
+        std::remove_if(open.begin(), open.end(), [&](std::size_t item) { return done[item]; }),
+        open.end());
+  }
+};
+
+Escalation::Escalation(Subject& subject, const LabelOptions& options)
+    : subject_(subject), options_(options), rest_(subject.process().proc_dir()) {}
+
+bool Escalation::cancelled() const {
+  return options_.stop != nullptr && options_.stop->load();
+}
+
+std::vector<Escalated> Escalation::escalate(std::span<const Unproven> unproven, std::size_t& bytes_left,
+                                   std::vector<std::string>& notes) {
+  Work work{unproven, {}, {}, bytes_left, notes};
+  work.results.resize(unproven.size());
+  for (std::size_t i = 0; i < unproven.size(); ++i) work.open.push_back(i);
+  retry(work);
+  sample(work);
+  stop(work);
+  settle(work);
+  return std::move(work.results);
+}
+
+void Escalation::retry(Work& work) {
+  std::uniform_int_distribution<int> jitter(20, 200);  // out of step with a periodic writer
+  for (int attempt = 0; attempt < max_retries && !work.open.empty() && !cancelled(); ++attempt) {
+    if (attempt > 0) std::this_thread::sleep_for(std::chrono::microseconds(jitter(random_)));
+    std::vector<bool> done(work.items.size());
+    for (const std::size_t item : work.open)
+      done[item] = prove_once(work.items[item], work.results[item], work.bytes_left);
+    work.close(done);
+  }
+}
+
+/// By the serial of our own writer, or by /proc: the thread, and whoever shares its set, ran
+/// nothing while it was read.
+bool Escalation::prove_once(const Unproven& unproven, Escalated& into, std::size_t& bytes_left) {
+  const Definition& definition = subject_.definitions()[unproven.definition];
+  const Address tp = unproven.thread.thread_pointer;
+  if (definition.format == format::Format::custom_labels_v1) {
+    const auto slot = slot_address(subject_, definition, tp);
+    if (slot && *slot) {
+      std::size_t left = bytes_left;
+      auto set = read_by_serial(subject_.process().memory(), **slot,
+                                subject_.decode_context(definition, &left));
+      if (set) {
+        bytes_left = left;
+        into = {Evidence::serial, std::move(*set)};
+        return true;
+      }
+    }
+  }
+
+  if (unproven.sharers.size() > max_sharers) return false;
+  std::vector<std::pair<pid_t, std::uint64_t>> resting;
+  const auto watch = [&](pid_t tid) {
+    const auto runs = rest_.begin(tid);
+    if (runs) resting.emplace_back(tid, *runs);
+    return runs.has_value();
+  };
+  if (!watch(unproven.thread.id.tid)) return false;
+  if (!std::all_of(unproven.sharers.begin(), unproven.sharers.end(), watch)) return false;
+  std::size_t left = bytes_left;
+  auto set = read_directly(subject_, definition, tp, &left);
+  for (const auto& [tid, runs] : resting)
+    if (!rest_.still_rests(tid, runs)) return false;
+  bytes_left = left;
+  into = {Evidence::proven, std::move(set)};
+  return true;
+}
+
+void Escalation::sample(Work& work) {
+  if (work.open.empty() || cancelled()) return;
+  if (!sampler_ && without_sampler_.empty()) {
+    auto opened = SubjectSampler::open(subject_);
+    if (opened)
+      sampler_ = std::move(*opened);
+    else
+      without_sampler_ = opened.error().message;
+  }
+  if (!sampler_) {
+    work.notes.push_back("running threads cannot be sampled: " + without_sampler_);
+    return;
+  }
+  if (auto told = sampler_->tell_definitions(); !told) {
+    work.notes.push_back(told.error().message);
+    return;
+  }
+
+  std::multimap<pid_t, std::size_t> wanted;  // tid → item
+  for (const std::size_t item : work.open) {
+    const pid_t tid = work.items[item].thread.id.tid;
+    if (wanted.size() == max_sampled) break;
+    if (wanted.count(tid) == 0) {
+      auto started = sampler_->sampler().start(tid, sample_period);
+      if (!started) {
+        if (started.error().code != ErrorCode::not_found)
+          work.notes.push_back(started.error().message);
+        continue;
+      }
+    }
+    wanted.emplace(tid, item);
+  }
+  std::vector<bool> done(work.items.size());
+  const auto take = [&](std::span<const std::byte> bytes) {
+    const auto sample = bpf::parse_sample(bytes);
+    if (!sample || !sampler_->concerns(*sample)) return;
+    for (auto [at, end] = wanted.equal_range(sample->head.tid); at != end; ++at) {
+      const std::size_t item = at->second;
+      const Unproven& unproven = work.items[item];
+      if (done[item]) continue;
+      for (const bpf::SampledSet& set : sample->sets) {
+        if (set.head.definition != unproven.definition) continue;
+        std::size_t left = work.bytes_left;
+        auto read = sampler_->decode(set, unproven.thread.thread_pointer, &left);
+        if (!read.complete) continue;  // the next one will be
+        work.bytes_left = left;
+        work.results[item] = {Evidence::sampled, std::move(read.set)};
+        done[item] = true;
+      }
+    }
+  };
+  const auto all_done = [&] {
+    return std::all_of(wanted.begin(), wanted.end(),
+                       [&](const auto& entry) { return done[entry.second]; });
+  };
+  for (const auto end = Clock::now() + sample_deadline;
+       !all_done() && Clock::now() < end && !cancelled();)
+    if (!sampler_->sampler().poll(2ms, take)) break;
+  sampler_->sampler().stop();
+  work.close(done);
+  // Who was not seen in all that time does not run, so it can be proven now.
+  retry(work);
+}
+
+void Escalation::stop(Work& work) {
+  if (work.open.empty() || !options_.may_stop || cancelled()) return;
+  std::vector<pid_t> tids;
+  for (const std::size_t item : work.open) tids.push_back(work.items[item].thread.id.tid);
+  std::vector<bool> done(work.items.size());
+  target::visit_stopped(
+      subject_.process(), tids, options_.stop_deadline, options_.stop,
+      [&](std::size_t index, const Result<Address>& tp) {
+        const std::size_t item = work.open[index];
+        if (!tp) {
+          work.notes.push_back(tp.error().message);
+          return;
+        }
+        const Definition& definition = subject_.definitions()[work.items[item].definition];
+        work.results[item] = {Evidence::stopped,
+                              read_directly(subject_, definition, *tp, &work.bytes_left)};
+        done[item] = true;
+      });
+  work.close(done);
+}
+
+/// The best of several reads: two that agree, if there are any.
+void Escalation::settle(Work& work) {
+  for (const std::size_t item : work.open) {
+    const Unproven& unproven = work.items[item];
+    const Definition& definition = subject_.definitions()[unproven.definition];
+    std::size_t left = 0;
+    const auto read = [&] {
+      left = work.bytes_left;
+      return read_directly(subject_, definition, unproven.thread.thread_pointer, &left);
+    };
+    auto last = read();
+    for (int attempt = 0; attempt < max_retries; ++attempt) {
+      auto next = read();
+      const bool agree = next == last;
+      last = std::move(next);
+      if (agree) break;
+    }
+    work.bytes_left = left;
+    work.results[item] = {Evidence::unproven, std::move(last)};
+  }
+}
+
+}  // namespace vitrine::observe

@@ -1,0 +1,71 @@
+// Escalation: what is done about a thread that ran while it was read (docs/formats/custom-labels.md,
+// "Evidence").
+//
+// Read it again and try to prove it; else catch it in an interrupt of its own; else stop it, if the
+// user allows that; else give the best there is and say that it is unproven.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "format/decode.hpp"
+#include "observe/labels/ebpf_reader.hpp"
+#include "observe/labels/subject.hpp"
+#include "target/threads.hpp"
+
+namespace vitrine::observe {
+
+// Reading a set of our own writer so that its serial proves it, with no look at the thread.
+
+/// Reads the v1 set behind the slot at `slot` in the order that format/label_set.hpp asks for.
+/// nullopt when that proves nothing: a foreign writer's set, one that changed meanwhile, or a block
+/// that does not hold all its strings.
+std::optional<format::LabelSet> read_by_serial(Memory& memory, Address slot,
+                                               const format::DecodeContext& context);
+
+/// One definition in one thread whose reading could not be proven.
+struct Unproven {
+  SeenThread thread;
+  std::size_t definition = 0;
+  /// Other threads that had the same set of a foreign writer in force: any of them may edit it.
+  std::vector<pid_t> sharers;
+};
+
+struct Escalated {
+  Evidence evidence = Evidence::unproven;
+  Result<format::LabelSet> set;
+};
+
+/// Valid for one program of the subject, like SlotReader.
+class Escalation {
+ public:
+  Escalation(Subject& subject, const LabelOptions& options);
+
+  /// One result for each of `unproven`. Adds to `notes` what could not be tried.
+  std::vector<Escalated> escalate(std::span<const Unproven> unproven, std::size_t& bytes_left,
+                             std::vector<std::string>& notes);
+
+ private:
+  struct Work;
+
+  void retry(Work& work);
+  bool prove_once(const Unproven& unproven, Escalated& into, std::size_t& bytes_left);
+  void sample(Work& work);
+  void stop(Work& work);
+  void settle(Work& work);
+  bool cancelled() const;
+
+  Subject& subject_;
+  const LabelOptions& options_;
+  target::RestWatch rest_;
+  std::unique_ptr<SubjectSampler> sampler_;
+  std::string without_sampler_;  ///< why, if so
+  std::minstd_rand random_{std::random_device{}()};
+};
+
+}  // namespace vitrine::observe

@@ -1,0 +1,40 @@
+// Labels as programs in the kernel copy them: what to tell such a program of a process, and making
+// label sets of what it sends.
+#pragma once
+
+#include <vector>
+
+#include "base/memory.hpp"
+#include "bpf/wire/wire.h"
+#include "observe/labels/subject.hpp"
+
+namespace vitrine::observe {
+
+/// One definition as a program in the kernel found it in a thread.
+struct KernelSlot {
+  std::uint32_t state = VITRINE_SLOT_UNREADABLE;  ///< enum vitrine_slot_state
+  Address address = 0;
+  std::uint64_t value = 0;                 ///< its first 8 bytes
+  std::vector<ChunkMemory::Chunk> chunks;  ///< what it leads to
+  Address thread_pointer = 0;              ///< 0: not known
+};
+
+struct KernelReading {
+  Result<format::LabelSet> set;
+  /// All bytes are of the moment of the copy. False: some were not resident then, and came from the
+  /// process later.
+  bool complete = false;
+};
+
+/// At most VITRINE_DEFINITIONS of them, of this machine; no bit of a pointer is a tag.
+vitrine_target wire_target(std::span<const Definition> definitions);
+
+/// Where the threads of the subject display labels. `pid_level`: of our pid namespace.
+vitrine_target wire_target(Subject& subject, std::uint32_t pid_level);
+
+/// Decodes. What is lacking is read from the process now, so that a next copy finds it resident.
+/// `bytes_left` as in format::DecodeContext.
+KernelReading decode_kernel_slot(Subject& subject, const Definition& definition,
+                                 const KernelSlot& slot, std::size_t* bytes_left);
+
+}  // namespace vitrine::observe

@@ -1,0 +1,102 @@
+#include "observe/labels/ptrace_reader.hpp"
+
+#include <algorithm>
+
+#include "base/memory.hpp"
+#include "observe/labels/subject.hpp"
+#include "target/stopped_threads.hpp"
+
+namespace vitrine::observe {
+namespace {
+
+constexpr std::size_t max_windows = 1024;
+
+}  // namespace
+
+Result<std::optional<Address>> slot_address(Subject& subject, const Definition& definition,
+                                            Address thread_pointer) {
+  if (thread_pointer == 0)
+    return fail(ErrorCode::unsupported, "its thread pointer is unknown",
+                "run vitrine with CAP_BPF and CAP_PERFMON, or in ptrace mode");
+  return target::evaluate(definition.location, subject.process().machine(), thread_pointer,
+                          subject.process().memory());
+}
+
+Result<format::LabelSet> read_directly(Subject& subject, const Definition& definition,
+                                       Address thread_pointer, std::size_t* bytes_left) {
+  const auto slot = TRY(slot_address(subject, definition, thread_pointer));
+  if (!slot) return format::LabelSet{};
+  WindowMemory memory(subject.process().memory(), max_windows);
+  const Address record = TRY(format::record_of(definition.format, memory, *slot));
+  return subject.decode(definition, memory, record, thread_pointer, bytes_left);
+}
+
+namespace {
+
+constexpr int seize_attempts = 5;
+
+}  // namespace
+
+Result<std::unique_ptr<LabelReader>> PtraceReader::open(int pid, LabelOptions options) {
+  auto subject = TRY(Subject::open(pid, options.limits));
+  return std::unique_ptr<LabelReader>(new PtraceReader(std::move(subject), std::move(options)));
+}
+
+std::vector<DefinitionInfo> PtraceReader::definitions() const {
+  return describe(subject_->definitions());
+}
+
+Result<Snapshot> PtraceReader::read(std::chrono::milliseconds) {
+  auto change = subject_->refresh();
+  for (int attempt = 0; attempt < seize_attempts; ++attempt) {
+    TRY(change);
+    if (subject_->definitions().empty()) return tl::unexpected(subject_->why_none());
+    auto snapshot = visit_threads();
+    if (!snapshot) return snapshot;
+    change = subject_->refresh_definitions();
+    if (change && *change == Change::none) return snapshot;
+  }
+  return fail(ErrorCode::interrupted,
+              "the process changed its libraries or its program during each of several readings",
+              "try again");
+}
+
+Result<Snapshot> PtraceReader::visit_threads() {
+  auto listed = TRY(target::threads(subject_->process().proc_dir()));
+  std::vector<SeenThread> threads;
+  std::vector<pid_t> tids;
+  for (const target::Thread& thread : listed) {
+    if (!wanted(options_, thread.id.tid)) continue;
+    SeenThread& seen = threads.emplace_back();
+    seen.id = thread.id;
+    seen.set_name(thread.comm);
+    tids.push_back(thread.id.tid);
+  }
+
+  Snapshot snapshot;
+  std::size_t bytes_left = limits::within_hard_caps(options_.limits).bytes_per_snapshot;
+  const auto definitions = subject_->definitions();
+  target::visit_stopped(
+      subject_->process(), tids, options_.stop_deadline, options_.stop,
+      [&](std::size_t index, const Result<Address>& tp) {
+        if (!tp && tp.error().code == ErrorCode::not_found) return;  // it ended meanwhile
+        for (std::size_t i = 0; i < definitions.size(); ++i) {
+          ThreadLabels& labels =
+              snapshot.threads.emplace_back(labels_of(*subject_, Mode::ptrace, threads[index], i));
+          if (tp) {
+            labels.evidence = Evidence::stopped;
+            labels.set = read_directly(*subject_, definitions[i], *tp, &bytes_left);
+          } else {
+            labels.set = tl::unexpected<Error>(tp.error());
+          }
+        }
+      });
+  const auto earlier = [](const ThreadLabels& left, const ThreadLabels& right) {
+    return left.tid < right.tid;
+  };
+  std::stable_sort(snapshot.threads.begin(), snapshot.threads.end(), earlier);  // as listed
+  snapshot.notes = subject_->notes();
+  return snapshot;
+}
+
+}  // namespace vitrine::observe

@@ -1,0 +1,40 @@
+// Reading one slot of one thread by itself: for threads that are stopped, or that a batched reading
+// could not prove.
+#pragma once
+
+#include <cstddef>
+
+#include "observe/labels/labels.hpp"
+#include "observe/labels/subject.hpp"
+
+namespace vitrine::observe {
+
+/// The labels that `definition` has in the thread whose thread pointer is `thread_pointer`, as its
+/// memory is now. Reads the key map again when a record needs it.
+Result<format::LabelSet> read_directly(Subject& subject, const Definition& definition,
+                                       Address thread_pointer, std::size_t* bytes_left);
+
+/// The slot's address; nullopt when that thread has not allocated it.
+Result<std::optional<Address>> slot_address(Subject& subject, const Definition& definition,
+                                            Address thread_pointer);
+
+// ptrace mode: each thread is stopped for the microseconds that reading it takes.
+
+class PtraceReader final : public LabelReader {
+ public:
+  static Result<std::unique_ptr<LabelReader>> open(int pid, LabelOptions options);
+
+  std::vector<DefinitionInfo> definitions() const override;
+  Result<Snapshot> read(std::chrono::milliseconds window) override;
+
+ private:
+  PtraceReader(std::unique_ptr<Subject> subject, LabelOptions options)
+      : subject_(std::move(subject)), options_(std::move(options)) {}
+
+  Result<Snapshot> visit_threads();
+
+  std::unique_ptr<Subject> subject_;
+  LabelOptions options_;
+};
+
+}  // namespace vitrine::observe

@@ -1,0 +1,142 @@
+#include "observe/labels/subject.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace vitrine::observe {
+namespace {
+
+constexpr std::chrono::seconds search_interval{1};
+
+}  // namespace
+
+Result<std::unique_ptr<Subject>> Subject::open(int pid, const limits::LabelLimits& limits) {
+  std::unique_ptr<Subject> subject(new Subject(limits));
+  TRY(subject->reopen(pid));
+  return subject;
+}
+
+Result<void> Subject::reopen(int pid) {
+  auto process = TRY(target::Process::open(pid));
+  state_ = std::make_unique<State>(std::move(process));
+  refresh_schema();
+  if (auto found = state_->finder.refresh(state_->schema); !found)
+    return tl::unexpected(state_->process.memory().explain(std::move(found.error())));
+  return {};
+}
+
+Result<Change> Subject::refresh() {
+  refresh_schema();
+  return refresh_definitions();
+}
+
+Result<Change> Subject::refresh_definitions() {
+  if (auto same = process().verify(); !same) {
+    if (same.error().code != ErrorCode::interrupted) return tl::unexpected(same.error());
+    TRY(reopen(process().pid()));
+    return Change::program;
+  }
+  auto changed = state_->finder.refresh(state_->schema);
+  if (!changed) {
+    // Its headers went away under us: the process did, or executed another program, since verify().
+    if (auto same = process().verify(); !same && same.error().code != ErrorCode::interrupted)
+      return tl::unexpected(same.error());
+    return tl::unexpected(process().memory().explain(std::move(changed.error())));
+  }
+  if (!*changed) return Change::none;
+  state_->draft_a_keys.clear();
+  return Change::definitions;
+}
+
+/// A known context costs one small read. To look for one goes through all mappings, of which a
+/// process with many threads has many: not for each of many readings a second.
+void Subject::refresh_schema() {
+  if (state_->schema || std::chrono::steady_clock::now() >= state_->context_search) search_schema();
+}
+
+void Subject::search_schema() {
+  state_->context_search = std::chrono::steady_clock::now() + search_interval;
+  state_->context_problem.clear();
+  auto context = state_->context->refresh();
+  if (!context) {
+    state_->context_problem = context.error().message;
+    return;  // the last known schema stays: key maps only grow
+  }
+  state_->schema = *context == nullptr ? std::nullopt : format::schema_of((*context)->context);
+}
+
+std::span<const Definition> Subject::definitions() const {
+  const auto all = state_->finder.all();
+  return all.first(std::min(all.size(), limits::definitions));
+}
+
+std::vector<std::string> Subject::notes() const {
+  std::vector<std::string> notes = state_->finder.notes();
+  if (state_->finder.all().size() > limits::definitions)
+    notes.push_back(
+        fmt::format("read {} of {} definitions", limits::definitions, state_->finder.all().size()));
+  if (!state_->context_problem.empty()) notes.push_back(state_->context_problem);
+  if (auto why = state_->process.memory().withheld(); !why.empty()) notes.push_back(std::move(why));
+  return notes;
+}
+
+void Subject::complete_thread_pointers(std::span<SeenThread> threads) {
+  std::vector<target::Thread> lacking;
+  std::vector<std::size_t> indexes;
+  for (std::size_t i = 0; i < threads.size(); ++i) {
+    if (threads[i].thread_pointer != 0) continue;
+    lacking.push_back({threads[i].id, threads[i].name(), 'S'});
+    indexes.push_back(i);
+  }
+  if (lacking.empty()) return;
+  state_->pointers.keep_only(lacking);
+  const auto found =
+      state_->pointers.find(state_->process, lacking, state_->finder.thread_layout());
+  for (std::size_t i = 0; i < found.size(); ++i)
+    threads[indexes[i]].thread_pointer = found[i].value_or(0);
+}
+
+format::DecodeContext Subject::decode_context(const Definition& definition,
+                                              std::size_t* bytes_left) {
+  format::DecodeContext context;
+  context.limits = limits_;
+  context.bytes_left = bytes_left;
+  context.address_mask = process().memory().untag(~Address{0});
+  if (definition.reference)
+    context.keys = &state_->draft_a_keys[&definition];
+  else if (state_->schema)
+    context.keys = &state_->schema->keys;
+  return context;
+}
+
+Result<format::LabelSet> Subject::decode(const Definition& definition, Memory& memory,
+                                         Address record, Address thread_pointer,
+                                         std::size_t* bytes_left) {
+  const auto once = [&] {
+    return format::decode_record(definition.format, memory, record,
+                                 decode_context(definition, bytes_left));
+  };
+  auto decoded = TRY(once());
+  if (!decoded.needs_key_map_refresh) return std::move(decoded.set);
+  refresh_keys(definition, thread_pointer);
+  return TRY(once()).set;
+}
+
+void Subject::refresh_keys(const Definition& definition, Address thread_pointer) {
+  if (!definition.reference) {
+    search_schema();
+    return;
+  }
+  Memory& memory = process().memory();
+  const auto slot =
+      target::evaluate(*definition.reference, process().machine(), thread_pointer, memory);
+  if (!slot || !*slot) return;
+  const auto reference = memory.read_value<Address>(**slot, "draft A reference");
+  if (!reference || *reference == 0) return;
+  auto keys =
+      format::read_key_table(memory, *reference, decode_context(definition, nullptr).address_mask);
+  if (keys) state_->draft_a_keys[&definition] = std::move(*keys);
+}
+
+}  // namespace vitrine::observe

@@ -1,0 +1,123 @@
+// SeenThread: a thread of the target as one reading found it.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/memory.hpp"
+#include "format/decode.hpp"
+#include "observe/labels/definitions.hpp"
+#include "observe/labels/labels.hpp"
+#include "observe/process/context.hpp"
+#include "target/process.hpp"
+#include "target/thread_pointer.hpp"
+#include "target/threads.hpp"
+
+namespace vitrine::observe {
+
+struct SeenThread {
+  target::ThreadId id;
+  std::array<char, 16> comm{};
+  Address thread_pointer = 0;  ///< 0: not known
+  bool at_rest = false;        ///< it was on no CPU
+  std::uint64_t runs = 0;      ///< how often it has run: equal at two rests, it ran nothing between
+
+  [[nodiscard]] std::string name() const {
+    return {comm.data(), ::strnlen(comm.data(), comm.size())};
+  }
+  void set_name(std::string_view name) { name.copy(comm.data(), comm.size() - 1); }
+};
+
+// Subject: the process that is read again and again, and what was found out about it so far.
+
+/// What a refresh found changed; each includes those before it.
+enum class Change : std::uint8_t {
+  none,
+  definitions,  ///< libraries came or went: what was read with the old ones may be wrong
+  program,      ///< it executed another program: nothing known about it holds
+};
+
+class Subject {
+ public:
+  /// Errors: as LabelReader::open.
+  static Result<std::unique_ptr<Subject>> open(int pid, const limits::LabelLimits& limits);
+
+  /// Brings everything up to date before a reading: the program, its context, its libraries.
+  /// Errors: not_found (it has ended), malformed, and those of open() after an exec.
+  Result<Change> refresh();
+
+  /// The same after a reading, to learn whether it was made with knowledge that held: all but the
+  /// context, whose key map only grows.
+  Result<Change> refresh_definitions();
+
+  [[nodiscard]] target::Process& process() { return state_->process; }
+  /// As target::Modules: whether its definitions are all that its constructors find.
+  [[nodiscard]] bool settled() const { return state_->finder.settled(); }
+  /// At most limits::definitions.
+  [[nodiscard]] std::span<const Definition> definitions() const;
+  [[nodiscard]] Error why_none() const { return state_->finder.why_none(); }
+
+  /// What of the process could not be used, and why.
+  [[nodiscard]] std::vector<std::string> notes() const;
+
+  /// Fills in the thread pointers that `threads` (ascending) lack, as far as they can be known.
+  void complete_thread_pointers(std::span<SeenThread> threads);
+
+  /// What the decoder of a definition's records needs to know. `bytes_left` as in DecodeContext.
+  format::DecodeContext decode_context(const Definition& definition, std::size_t* bytes_left);
+
+  /// Decodes a record with an index that the key map may lack: then reads the key map again and
+  /// decodes once more, from the same `memory`. `thread_pointer`: of the thread that has the
+  /// record.
+  Result<format::LabelSet> decode(const Definition& definition, Memory& memory, Address record,
+                                  Address thread_pointer, std::size_t* bytes_left);
+
+  /// Reads the key map again: a record had an index that it lacks. `thread_pointer`: of a thread
+  /// that has such a record (draft A).
+  void refresh_keys(const Definition& definition, Address thread_pointer);
+
+ private:
+  /// What holds for one program image. Everything refers to `process`, so it stays where it is.
+  struct State {
+    explicit State(target::Process opened)
+        : process(std::move(opened)), finder(process), context(ContextReader::of(process)) {}
+
+    target::Process process;
+    DefinitionFinder finder;
+    std::unique_ptr<ContextReader> context;
+    std::optional<format::ThreadSchema> schema;
+    std::string context_problem;
+    std::chrono::steady_clock::time_point context_search{};  ///< when to look for one again
+    target::ThreadPointers pointers;
+    std::map<const Definition*, format::KeyMap> draft_a_keys;
+  };
+
+  explicit Subject(const limits::LabelLimits& limits) : limits_(limits) {}
+  Result<void> reopen(int pid);
+  void refresh_schema();
+  void search_schema();
+
+  limits::LabelLimits limits_;
+  std::unique_ptr<State> state_;
+};
+
+// What the three modes share when they make their results.
+
+std::vector<DefinitionInfo> describe(std::span<const Definition> definitions);
+
+/// Whether the caller asked for this thread.
+bool wanted(const LabelOptions& options, pid_t tid);
+
+/// A result with everything but evidence and set.
+ThreadLabels labels_of(Subject& subject, Mode mode, const SeenThread& thread,
+                       std::size_t definition);
+
+}  // namespace vitrine::observe

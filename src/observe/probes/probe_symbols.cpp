@@ -1,0 +1,130 @@
+#include "observe/probes/probe_symbols.hpp"
+
+#include <algorithm>
+#include <memory>
+
+#include "base/limits.hpp"
+#include "elf/notes.hpp"
+#include "probe/file_symbols.hpp"
+#include "probe/packed.hpp"
+#include "sandbox/worker.hpp"
+#include "symbol/debug_file.hpp"
+
+namespace vitrine::observe {
+namespace {
+
+struct Named {
+  Address site = 0;
+  std::string argument;
+};
+
+template <pack::Of<Named> T>
+auto fields(T& named) {
+  auto& [site, argument] = named;
+  return std::tie(site, argument);
+}
+
+struct ArgumentsQuestion {
+  Machine machine{};
+  symbol::DebugSearch debug;
+  std::vector<Named> arguments;
+};
+
+template <pack::Of<ArgumentsQuestion> T>
+auto fields(T& question) {
+  auto& [machine, debug, arguments] = question;
+  return std::tie(machine, debug, arguments);
+}
+
+using Compiled = ProbeSymbols::Compiled;
+
+bool is_unresolved(const Compiled& operand) {
+  return !operand && operand.error().kind == probe::ArgumentError::Kind::unresolved;
+}
+
+/// In a worker.
+Result<std::vector<Compiled>> parse_arguments(const ArgumentsQuestion& question,
+                                              FileDescriptor descriptor) {
+  const auto file = TRY(file::FileMemory::from(std::move(descriptor)));
+  const auto elf = TRY(elf::read_file(*file));
+  std::unique_ptr<symbol::DebugFile> debug;
+  probe::FileSymbols symbols(*file, elf);
+  std::vector<Compiled> all;
+  const auto compile = [&](const Named& named) {
+    auto at = symbols.at(named.site);
+    return probe::compile_argument(named.argument, question.machine, named.site, &at);
+  };
+  for (const Named& named : question.arguments) all.push_back(compile(named));
+  if (std::ranges::none_of(all, is_unresolved)) return all;
+  debug = symbol::find_debug_file(*file, elf, elf::hex_build_id(*file, elf), question.debug);
+  if (debug == nullptr) return all;
+  symbols.add_debug_file(*debug->memory, debug->elf);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (is_unresolved(all[i])) all[i] = compile(question.arguments[i]);
+  return all;
+}
+
+/// What the kernel, and we, may evaluate: operand.h.
+bool makes_sense(const vitrine_operand& operand) {
+  return operand.kind <= VITRINE_MEMORY && operand.size >= 1 &&
+         operand.size <= VITRINE_OPERAND_BYTES && operand.shift < 64 &&
+         operand.base <= VITRINE_NO_REGISTER && operand.index <= VITRINE_NO_REGISTER &&
+         operand.scale <= 4 && operand.extend <= VITRINE_EXTEND_S32;
+}
+
+}  // namespace
+
+ProbeSymbols::Compiled ProbeSymbols::compile(const std::string& argument, const probe::Site& site) {
+  // Few arguments name a symbol: first without any.
+  auto operand = probe::compile_argument(argument, file_.machine, site.address, nullptr);
+  if (!is_unresolved(operand) || file_.file == nullptr) return operand;
+  if (!asked_) ask();
+  if (const auto known = with_symbols_.find({site.address, argument}); known != with_symbols_.end())
+    return known->second;
+  if (!problem_.empty()) operand.error().message = problem_;
+  return operand;
+}
+
+void ProbeSymbols::ask() {
+  asked_ = true;
+  const symbol::DebugPlaces places{{}, file_.path};
+  ArgumentsQuestion question{file_.machine, places.search(), {}};
+  std::size_t bytes = 0;
+  for (const probe::Probe& probe : file_.probes)
+    for (const auto* sites : {&probe.sites, &probe.questions})
+      for (const probe::Site& site : *sites)
+        for (const std::string& argument : site.arguments) {
+          if (bytes > worker::question_bytes / 2 ||
+              !is_unresolved(
+                  probe::compile_argument(argument, file_.machine, site.address, nullptr)))
+            continue;
+          bytes += sizeof(Named) + argument.size();
+          question.arguments.push_back({site.address, argument});
+        }
+  auto answer = worker::Parser::of_this_thread().ask<&parse_arguments>(
+      question, file_.file->descriptor(), places.open());
+  if (!answer) {
+    problem_ = answer.error().message;
+    return;
+  }
+  if (answer->size() != question.arguments.size()) return;
+  for (std::size_t i = 0; i < answer->size(); ++i) {
+    Compiled& operand = (*answer)[i];
+    if (operand && !makes_sense(*operand)) continue;
+    Named& named = question.arguments[i];
+    with_symbols_.emplace(Key(named.site, std::move(named.argument)), std::move(operand));
+  }
+}
+
+std::vector<std::optional<probe::ArgumentError>> ArgumentErrors::of(const probe::Site& site) {
+  std::vector<std::optional<probe::ArgumentError>> errors;
+  for (const std::string& argument : site.arguments) {
+    auto operand = symbols_.compile(argument, site);
+    errors.push_back(operand ? std::nullopt : std::optional(std::move(operand.error())));
+  }
+  const bool any = std::any_of(errors.begin(), errors.end(),
+                               [](const auto& error) { return error.has_value(); });
+  return any ? std::move(errors) : decltype(errors)();
+}
+
+}  // namespace vitrine::observe

@@ -1,0 +1,415 @@
+#include "observe/probes/probes.hpp"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+#include <unordered_map>
+
+#include "abi/typed_note.h"
+#include "base/limits.hpp"
+#include "elf/file.hpp"
+#include "elf/notes.hpp"
+#include "elf/symbols.hpp"
+#include "probe/dof_probes.hpp"
+#include "probe/notes.hpp"
+#include "probe/packed.hpp"
+#include "probe/site_address.hpp"
+#include "probe/typed_note.hpp"
+#include "sandbox/files.hpp"
+#include "sandbox/worker.hpp"
+#include "symbol/debug_file.hpp"
+#include "symbol/demangle.hpp"
+#include "target/mapped_files.hpp"
+#include "target/proc_file.hpp"
+#include "target/process.hpp"
+
+namespace vitrine::observe {
+namespace {
+
+/// Where the kernel says an open file is.
+std::string path_of(const file::FileMemory& file) {
+  std::string path(limits::name_bytes, '\0');
+  const auto link = fmt::format("/proc/self/fd/{}", file.descriptor());
+  const ssize_t n = ::readlink(link.c_str(), path.data(), path.size());
+  path.resize(static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+  return path;
+}
+
+bool same_file(int a, int b) {
+  struct stat one {
+  }, other{};
+  return ::fstat(a, &one) == 0 && ::fstat(b, &other) == 0 && one.st_dev == other.st_dev &&
+         one.st_ino == other.st_ino;
+}
+
+/// The biases that explain how a file's code lies in memory; as a rule one.
+std::set<Address> biases(const ProbeFile& file, const target::MappedFile& mapped) {
+  std::set<Address> found;
+  for (const target::Mapping& part : mapped.parts)
+    for (const elf::Segment& segment : file.code)
+      if (part.offset < segment.offset + segment.file_size &&
+          segment.offset < part.offset + (part.end - part.start))
+        found.insert(part.start - part.offset + segment.offset - segment.address);
+  return found;
+}
+
+}  // namespace
+
+std::string ProbeFile::attach_path() const {
+  return fmt::format("/proc/self/fd/{}", file->descriptor());
+}
+
+Result<std::shared_ptr<const ProbeFile>> ProbeFiles::open(const std::string& path) {
+  auto file = TRY(file::open_regular_at(AT_FDCWD, path));
+  return take(std::move(file), path, {});
+}
+
+Result<std::shared_ptr<const ProbeFile>> ProbeFiles::take(FileDescriptor file,
+                                                          const std::string& path,
+                                                          std::vector<int> roots) {
+  auto memory = TRY_WHILE(path, file::FileMemory::from(std::move(file)));
+  const auto identity = memory->identity();
+  const auto known = known_.find(identity);
+  if (known != known_.end()) return known->second;
+  symbol::DebugPlaces places{{}, roots.empty() ? path_of(*memory) : path};
+  places.roots = std::move(roots);
+  auto found = read_probe_file(std::move(memory), path, places, detail_);
+  if (!found)
+    return known_.emplace(identity, fail_while(path, std::move(found.error()))).first->second;
+  if (found->probes.empty()) found->file.reset();
+  auto shared = std::make_shared<const ProbeFile>(std::move(*found));
+  return known_.emplace(identity, std::move(shared)).first->second;
+}
+
+Result<ProcessProbes> ProbeFiles::of_process(int pid) {
+  const auto directory = TRY(target::ProcessDirectory::open(pid));
+  const int dir = directory.fd.get();
+  const auto files = target::executable_files(dir);
+  if (!files && files.error().code == ErrorCode::not_permitted)
+    return tl::unexpected<Error>(target::access_refused(pid, dir, "list the probes of"));
+  TRY_WHILE(fmt::format("process {}", pid), files);
+  if (files->empty())
+    return fail(
+        ErrorCode::not_found,
+        fmt::format("process {} executes no file: it is a kernel thread, or has ended", pid));
+  // Debug files are looked for where the process looks, then where we do.
+  const auto its_root = target::open_at(dir, "root", O_PATH);
+  const auto our_root = target::open_at(AT_FDCWD, "/", O_PATH);
+  std::vector<int> roots;
+  if (its_root) roots.push_back(its_root->get());
+  if (our_root && !(its_root && same_file(its_root->get(), our_root->get())))
+    roots.push_back(our_root->get());
+
+  ProcessProbes found;
+  std::size_t refused = 0;
+  for (const target::MappedFile& mapped : *files) {
+    auto file = target::open_mapped(dir, mapped).and_then([&](FileDescriptor fd) {
+      return take(std::move(fd), mapped.path, roots);
+    });
+    ++found.files;
+    if (!file) {
+      // Code that is no ELF file (a JIT's, a device's) has no probes, and is no fault.
+      const ErrorCode code = file.error().code;
+      if (code == ErrorCode::not_permitted) ++refused;
+      if (code != ErrorCode::malformed && code != ErrorCode::unsupported)
+        found.problems.push_back(file.error().message);
+      continue;
+    }
+    if ((*file)->probes.empty() && (*file)->problems.empty()) continue;
+    const auto places = biases(**file, mapped);
+    for (const Address bias : places) found.modules.push_back({*file, bias});
+    if (places.empty())
+      found.problems.push_back(
+          fmt::format("{}: its mappings do not match its program headers", mapped.path));
+  }
+  // CAP_PERFMON shows which files another user's process has mapped, but does not open them.
+  if (refused == found.files)
+    return tl::unexpected<Error>(target::access_refused(pid, dir, "list the probes of"));
+  return found;
+}
+
+namespace {
+
+constexpr std::string_view note_section = ".note.stapsdt";
+constexpr std::string_view description_section = VITRINE_NOTE_SECTION;
+
+struct FileQuestion {
+  symbol::DebugSearch debug;
+  bool functions = false;
+};
+
+template <pack::Of<FileQuestion> T>
+auto fields(T& question) {
+  auto& [debug, functions] = question;
+  return std::tie(debug, functions);
+}
+
+/// Gathers the probes of one file.
+class Reader {
+ public:
+  Reader(ProbeFile& into, file::FileMemory& file, const elf::File& elf,
+         const symbol::DebugSearch& search)
+      : into_(into), file_(file), elf_(elf), search_(search) {}
+
+  void read(bool functions) {
+    if (!read_notes(file_, elf_) && look_for_debug_file()) read_notes(*debug_->memory, debug_->elf);
+    read_dof();
+    explain_headers();
+    sort();
+    if (functions) name_functions();
+    demangle_functions();
+  }
+
+ private:
+  /// False: there is no section for notes of probes here.
+  bool read_notes(Memory& file, const elf::File& elf) {
+    probe::TypedProbes descriptions;
+    const auto described = read_sections(file, elf, description_section);
+    for (const auto& bytes : described) {
+      const auto notes = probe::decode_typed_notes(bytes, elf.encoding);
+      tell(notes.problems);
+      descriptions.add(notes);
+    }
+    const auto announced = read_sections(file, elf, note_section);
+    for (const auto& bytes : announced) {
+      const auto notes = probe::decode_stapsdt_notes(bytes, elf.encoding);
+      tell(notes.problems);
+      add(notes, elf, descriptions);
+    }
+    return !announced.empty();
+  }
+
+  void read_dof() {
+    const auto dofs = probe::find_dof(file_, elf_);
+    auto made = probe::make_dof_probes(dofs, file_, layout(), into_.machine);
+    for (const std::string& text : made.problems) problem("{}", text);
+    into_.tombstones += made.left_out;
+    for (probe::Probe& one : made.probes) into_.probes.push_back(std::move(one));
+  }
+
+  [[nodiscard]] probe::FileLayout layout() const {
+    return {elf_.type, elf_.segments, static_cast<std::uint64_t>(file_.identity().size), {}};
+  }
+
+  /// The content of all sections of a name that have any.
+  std::vector<std::vector<std::byte>> read_sections(Memory& file, const elf::File& elf,
+                                                    std::string_view name) {
+    std::vector<std::vector<std::byte>> contents;
+    for (const elf::Section& section : elf.sections) {
+      if (section.type == SHT_NOBITS || elf.name(section) != name) continue;
+      if (bytes_left_ == 0) break;  // sections of one name may be many, all of the same bytes
+      auto read = elf::read_section(file, elf, section, bytes_left_);
+      if (!read || !read->problem.empty())
+        problem("{}: {}", name, read ? read->problem : read.error().message);
+      if (!read) continue;
+      bytes_left_ -= std::min<std::uint64_t>(bytes_left_, read->bytes.size() + 1);
+      contents.push_back(std::move(read->bytes));
+    }
+    return contents;
+  }
+
+  void add(const probe::StapsdtNotes& notes, const elf::File& notes_from,
+           probe::TypedProbes& descriptions) {
+    probe::NoteProblems problems;
+    const elf::Section* base = notes_from.find(".stapsdt.base");
+    probe::FileLayout place = layout();
+    if (base != nullptr) place.stapsdt_base = base->address;
+    // All sites of a probe are counted before the first is made: large files have thousands.
+    std::vector<std::size_t> positions;
+    std::vector<std::size_t> counts;
+    positions.reserve(notes.notes.size());
+    for (const probe::StapsdtNote& note : notes.notes) {
+      positions.push_back(position_of(note.provider, note.name));
+      counts.resize(into_.probes.size());
+      ++counts[positions.back()];
+    }
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      auto& sites = into_.probes[i].sites;
+      sites.reserve(sites.size() + counts[i]);
+    }
+    for (std::size_t i = 0; i < positions.size(); ++i) {
+      auto site = probe::make_site(notes.notes[i], place);
+      if (!site) {
+        ++into_.tombstones;
+        continue;
+      }
+      site->types = descriptions.of(notes.notes[i], site->arguments.size(), problems);
+      into_.probes[positions[i]].sites.push_back(std::move(*site));
+    }
+    tell(problems);
+  }
+
+  void tell(const probe::NoteProblems& problems) {
+    for (const probe::NoteProblem& one : problems.told) problem("{}", one.message);
+    if (problems.left_out > 0) problem("{} more notes are invalid", problems.left_out);
+  }
+
+  std::size_t position_of(std::string_view provider, std::string_view name) {
+    std::string key(provider);
+    key.append(1, '\0').append(name);  // which neither has
+    const auto [known, is_new] = positions_.try_emplace(std::move(key), into_.probes.size());
+    if (is_new)
+      into_.probes.push_back({probe::Kind::sdt, std::string(provider), std::string(name), {}, {}});
+    return known->second;
+  }
+
+  bool look_for_debug_file() {
+    debug_ = symbol::find_debug_file(file_, elf_, into_.build_id, search_);
+    return debug_ != nullptr;
+  }
+
+  void explain_headers() {
+    for (const std::string& text : elf_.problems) into_.problems.push_back(text);
+    if (elf_.type == ET_CORE)
+      problem("it is a core file: the probes are in its program files");
+    else if (elf_.sections.empty() && elf_.problems.empty() && into_.probes.empty())
+      problem(
+          "it has no section headers, so its probe notes cannot be found (sstrip and UPX remove "
+          "them)");
+  }
+
+  /// By name, each with its sites by address. A site that was announced twice alike is one.
+  void sort() {
+    auto& probes = into_.probes;
+    std::erase_if(
+        probes, [](const probe::Probe& one) { return one.sites.empty() && one.questions.empty(); });
+    std::sort(probes.begin(), probes.end(), [](const auto& a, const auto& b) {
+      return std::tie(a.provider, a.name, a.kind) < std::tie(b.provider, b.name, b.kind);
+    });
+    for (probe::Probe& one : probes) {
+      sort(one.sites);
+      sort(one.questions);
+    }
+  }
+
+  void sort(std::vector<probe::Site>& sites) const {
+    const auto key = [](const probe::Site& site) {
+      return std::tie(site.address, site.semaphore, site.arguments);
+    };
+    const auto before = [&](const auto& a, const auto& b) { return key(a) < key(b); };
+    if (!std::is_sorted(sites.begin(), sites.end(), before))
+      std::sort(sites.begin(), sites.end(), before);
+    if (elf_.type == ET_REL) return;  // no site has an address yet
+    sites.erase(std::unique(sites.begin(), sites.end(),
+                            [&](const auto& a, const auto& b) { return key(a) == key(b); }),
+                sites.end());
+  }
+
+  void name_functions() {
+    std::vector<probe::Site*> sites;
+    std::vector<Address> addresses;
+    for (probe::Probe& probe : into_.probes)
+      for (auto* list : {&probe.sites, &probe.questions})
+        for (probe::Site& site : *list) {
+          sites.push_back(&site);
+          addresses.push_back(site.address);
+        }
+    if (sites.empty() || elf_.type == ET_REL) return;
+    take_names(sites, elf::functions_around(file_, elf_, addresses));
+    const bool complete = std::none_of(
+        sites.begin(), sites.end(), [](const probe::Site* site) { return site->function.empty(); });
+    if (complete || (debug_ == nullptr && !look_for_debug_file())) return;
+    take_names(sites, elf::functions_around(*debug_->memory, debug_->elf, addresses));
+  }
+
+  void demangle_functions() {
+    std::unordered_map<std::string_view, std::string> known;  // many sites are in one function
+    for (probe::Probe& probe : into_.probes)
+      for (auto* list : {&probe.sites, &probe.questions})
+        for (probe::Site& site : *list) {
+          const auto [name, is_new] = known.try_emplace(site.function);
+          if (is_new) name->second = symbol::demangled(site.function);
+          if (name->second != site.function) site.demangled = name->second;
+        }
+  }
+
+  static void take_names(const std::vector<probe::Site*>& sites,
+                         std::vector<elf::NamedFunction> found) {
+    for (std::size_t i = 0; i < sites.size(); ++i)
+      if (!found[i].name.empty()) sites[i]->function = std::move(found[i].name);
+  }
+
+  template <class... Args>
+  void problem(fmt::format_string<Args...> text, Args&&... args) {
+    if (into_.problems.size() < limits::search_notes)
+      into_.problems.push_back(fmt::format(text, std::forward<Args>(args)...));
+  }
+
+  ProbeFile& into_;
+  file::FileMemory& file_;
+  const elf::File& elf_;
+  const symbol::DebugSearch& search_;
+  std::unique_ptr<symbol::DebugFile> debug_;
+  std::uint64_t bytes_left_ = limits::note_section;  // to read of notes, of all sections together
+  std::unordered_map<std::string, std::size_t> positions_;  // of provider, NUL, name
+};
+
+/// In a worker.
+Result<ProbeFile> parse_probes(const FileQuestion& question, FileDescriptor descriptor) {
+  auto file = TRY(file::FileMemory::from(std::move(descriptor)));
+  const auto elf = TRY(elf::read_file(*file));
+  ProbeFile found;
+  found.build_id = elf::hex_build_id(*file, elf);
+  found.encoding = elf.encoding;
+  found.machine = machine_of(elf.machine);
+  for (const elf::Segment& segment : elf.segments)
+    if (segment.type == PT_LOAD && (segment.flags & PF_X) != 0) found.code.push_back(segment);
+  Reader(found, *file, elf, question.debug).read(question.functions);
+  return found;
+}
+
+}  // namespace
+
+template <pack::Of<ProbeFile> T>
+auto fields(T& found) {
+  auto& [path, file, build_id, encoding, machine, code, probes, tombstones, problems] = found;
+  // The file is who asked's.
+  return std::tie(path, build_id, encoding, machine, code, probes, tombstones, problems);
+}
+
+Result<ProbeFile> read_probe_file(std::shared_ptr<file::FileMemory> file, std::string path,
+                                  const symbol::DebugPlaces& places, const ProbeDetail& detail) {
+  auto found = TRY(worker::Parser::of_this_thread().ask<&parse_probes>(
+      {places.search(), detail.functions}, file->descriptor(), places.open()));
+  found.path = std::move(path);
+  found.file = std::move(file);
+  return found;
+}
+
+template <pack::Of<DofListing> T>
+auto fields(T& listing) {
+  auto& [path, machine, relocatable, file] = listing;
+  return std::tie(path, machine, relocatable, file);
+}
+
+namespace {
+
+/// In a worker.
+Result<DofListing> parse(const std::string& path, FileDescriptor descriptor) {
+  const auto file = TRY(file::FileMemory::from(std::move(descriptor)));
+  const auto elf = TRY(elf::read_file(*file));
+  DofListing listing{path, elf.machine, elf.type == ET_REL, probe::find_dof(*file, elf)};
+  for (probe::PlacedDof& dof : listing.file.dofs)
+    for (dof::Provider& provider : dof.object.providers)
+      for (dof::Record& record : provider.records)
+        if (auto name = symbol::demangled(record.function); name != record.function)
+          record.demangled = std::move(name);
+  auto& problems = listing.file.problems;
+  problems.insert(problems.begin(), elf.problems.begin(), elf.problems.end());
+  return listing;
+}
+
+}  // namespace
+
+Result<DofListing> list_dof(const std::string& path) {
+  auto opened = TRY(file::open_regular_at(AT_FDCWD, path));
+  return TRY_WHILE(path, worker::Parser::of_this_thread().ask<&parse>(path, opened.get()));
+}
+
+}  // namespace vitrine::observe

@@ -1,0 +1,97 @@
+// The probes of files and of live processes: what `vitrine probes` lists and `vitrine trace`
+// attaches to.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "elf/file.hpp"
+#include "probe/dof_probes.hpp"
+#include "probe/probe.hpp"
+#include "sandbox/files.hpp"
+#include "symbol/debug_file.hpp"
+
+namespace vitrine::observe {
+
+/// A file, and the probes it offers.
+struct ProbeFile {
+  std::string path;  ///< as the user, or the target, names it
+  /// Open, whatever becomes of its name; null when it offers no probes.
+  std::shared_ptr<file::FileMemory> file;
+  std::string build_id;  ///< lower-case hex; empty: it has none
+  elf::Encoding encoding;
+  Machine machine = Machine::other;
+  std::vector<elf::Segment> code;     ///< what of it is loaded to be executed
+  std::vector<probe::Probe> probes;   ///< by provider and name; sites by address
+  std::size_t tombstones = 0;         ///< whose code the linker has left out: not listed
+  std::vector<std::string> problems;  ///< what could not be used, and why; each a sentence
+
+  /// A path by which the kernel reaches exactly this file, in any mount namespace, deleted or not;
+  /// good as long as this object lives.
+  [[nodiscard]] std::string attach_path() const;
+};
+
+/// A file with probes, as a process has it in memory.
+struct ProbeModule {
+  std::shared_ptr<const ProbeFile> file;
+  Address bias = 0;  ///< added to the addresses of its sites: where they are in the process
+};
+
+struct ProcessProbes {
+  std::vector<ProbeModule> modules;   ///< those with probes, by address
+  std::size_t files = 0;              ///< how many were looked into
+  std::vector<std::string> problems;  ///< files that could not be looked into, and why
+};
+
+/// What to find out beyond what tracing needs.
+struct ProbeDetail {
+  bool functions = false;  ///< Site::function: reads symbol tables
+};
+
+/// Files that were looked into already: each is read once, however many processes map it.
+class ProbeFiles {
+ public:
+  explicit ProbeFiles(ProbeDetail detail = {}) : detail_(detail) {}
+
+  /// The probes of the file at `path`. Errors: not_found, not_permitted, malformed (no ELF file),
+  /// unsupported (no regular file).
+  Result<std::shared_ptr<const ProbeFile>> open(const std::string& path);
+
+  /// The probes of all that a process maps to be executed: its program, libraries, and what else
+  /// it loaded. Call again to see what came since. Errors: not_found (no such process),
+  /// not_permitted.
+  Result<ProcessProbes> of_process(int pid);
+
+ private:
+  Result<std::shared_ptr<const ProbeFile>> take(FileDescriptor file, const std::string& path,
+                                                std::vector<int> roots);
+
+  ProbeDetail detail_;
+  std::map<file::FileIdentity, Result<std::shared_ptr<const ProbeFile>>> known_;
+};
+
+// Looking into one file for probes.
+
+/// Reads the probes of an open file, which `path` names. Its notes may be in a separate debug file,
+/// looked for in `places`. A worker does it. Errors: malformed (no ELF file); failed, limit (the file
+/// was more than its parser could stand).
+Result<ProbeFile> read_probe_file(std::shared_ptr<file::FileMemory> file, std::string path,
+                                  const symbol::DebugPlaces& places, const ProbeDetail& detail);
+
+// What the DOFs of a file say, in full: what `vitrine usdt dump` shows.
+
+struct DofListing {
+  std::string path;           ///< as the user names it
+  std::uint16_t machine = 0;  ///< EM_*
+  bool relocatable = false;   ///< an object to be linked: no word is an address yet
+  probe::DofFile file;
+};
+
+/// Errors: not_found, not_permitted, unsupported (no regular file), malformed (no ELF file).
+Result<DofListing> list_dof(const std::string& path);
+
+}  // namespace vitrine::observe

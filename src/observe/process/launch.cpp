@@ -1,0 +1,166 @@
+#include "observe/process/launch.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+namespace vitrine::observe {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds time_to_end{5000};  // what service managers allow is longer; users wait here
+constexpr milliseconds time_to_die{1000};  // of what is killed
+constexpr milliseconds nap{10};
+
+Error cannot_run(const std::string& program, int error) {
+  const std::string message = "cannot run " + program + ": " + std::strerror(error);
+  if (error == ENOENT) return {ErrorCode::not_found, message, "check the path, or PATH"};
+  if (error == EACCES || error == EPERM) return {ErrorCode::not_permitted, message, {}};
+  return {ErrorCode::failed, message, {}};
+}
+
+}  // namespace
+
+Result<Launched> Launched::start(const std::vector<std::string>& command) {
+  return launch(command, false);
+}
+
+Result<Launched> Launched::hold(const std::vector<std::string>& command) {
+  return launch(command, true);
+}
+
+Result<Launched> Launched::launch(const std::vector<std::string>& command, bool hold) {
+  if (command.empty())
+    return fail(ErrorCode::usage, "--exec requires a command",
+                "write it after --: --exec -- ./server");
+  std::vector<char*> argv;
+  for (const std::string& arg : command) argv.push_back(const_cast<char*>(arg.c_str()));
+  argv.push_back(nullptr);
+
+  // Each way one message: we say "go", once it is seized if it is to be held; it says the errno of
+  // an exec that failed, or closes its end by executing.
+  int go[2];
+  int failure[2];
+  if (pipe2(go, O_CLOEXEC) != 0 || pipe2(failure, O_CLOEXEC) != 0)
+    return fail(ErrorCode::failed, std::string("pipe2: ") + std::strerror(errno));
+  const pid_t pid = fork();
+  if (pid == 0) {
+    close(go[1]);
+    char word = 0;
+    if (read(go[0], &word, 1) != 1) _exit(127);
+    ::signal(SIGPIPE, SIG_DFL);  // what we ignore, it would, too
+    execvp(argv[0], argv.data());
+    const int error = errno;
+    [[maybe_unused]] const ssize_t sent = write(failure[1], &error, sizeof error);
+    _exit(127);
+  }
+  const int fork_error = errno;
+  close(go[0]);
+  close(failure[1]);
+  if (pid < 0) {
+    close(go[1]);
+    close(failure[0]);
+    return fail(ErrorCode::failed, std::string("fork: ") + std::strerror(fork_error));
+  }
+  Launched launched(pid);
+  Result<void> held{};
+  if (hold) {
+    if (auto seized = target::HeldProgram::seize(pid))
+      launched.held_.emplace(std::move(*seized));
+    else
+      held = tl::unexpected(seized.error());
+  }
+  if (held) [[maybe_unused]]
+    const ssize_t sent = write(go[1], "", 1);
+  close(go[1]);
+  if (held && hold) held = launched.held_->wait_for_exec();
+  // An exec that is held has closed its end of the pipe, too.
+  int error = 0;
+  ssize_t got = -1;
+  do got = read(failure[0], &error, sizeof error);
+  while (got < 0 && errno == EINTR);
+  close(failure[0]);
+  if (held && got != sizeof error) return launched;
+  if (held || !hold || held.error().code != ErrorCode::not_found) waitpid(pid, nullptr, 0);
+  launched.reaped_ = true;
+  if (got == sizeof error) return tl::unexpected(cannot_run(command[0], error));
+  return tl::unexpected(held.error());
+}
+
+Result<void> Launched::run_to_libraries(const std::atomic<bool>* stop) {
+  if (!held_) return {};
+  auto there = held_->run_to_libraries(stop);
+  if (!there) {
+    reaped_ = true;
+    held_.reset();
+  }
+  return there;
+}
+
+Launched::Launched(Launched&& other) noexcept
+    : pid_(std::exchange(other.pid_, -1)), reaped_(other.reaped_), held_(std::move(other.held_)) {
+  other.held_.reset();
+}
+
+Launched& Launched::operator=(Launched&& other) noexcept {
+  if (this != &other) {
+    (void)end();
+    pid_ = std::exchange(other.pid_, -1);
+    reaped_ = other.reaped_;
+    held_.reset();
+    if (other.held_) held_.emplace(std::move(*other.held_));
+    other.held_.reset();
+  }
+  return *this;
+}
+
+Launched::~Launched() {
+  (void)end();
+}
+
+bool Launched::executed() {
+  if (!held_) return false;
+  const auto executed = held_->executed();
+  if (executed) return *executed;
+  reaped_ = true;
+  held_.reset();
+  return false;
+}
+
+bool Launched::ended() {
+  if (held_) {  // what stops it is not its end
+    (void)executed();
+    return reaped_;
+  }
+  if (!reaped_ && waitpid(pid_, nullptr, WNOHANG) == pid_) reaped_ = true;
+  return reaped_;
+}
+
+bool Launched::ends_within(milliseconds time) noexcept {
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (!ended() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(nap);
+  return ended();
+}
+
+std::string Launched::end() noexcept {
+  if (held_ && held_->is_held() && pid_ > 0) kill(pid_, SIGKILL);  // it has done nothing yet
+  release();
+  if (pid_ < 0 || ended()) return {};
+  kill(pid_, SIGTERM);
+  if (ends_within(time_to_end)) return {};
+  const bool killed = kill(pid_, SIGKILL) == 0;
+  const std::string who = "the program that was started (process " + std::to_string(pid_) + ")";
+  if (ends_within(time_to_die)) return who + " ignored SIGTERM and was killed";
+  reaped_ = true;  // by nobody: we wait no longer
+  return who + (killed ? " does not end, not even by SIGKILL"
+                       : " cannot be ended by vitrine (no permission) and continues");
+}
+
+}  // namespace vitrine::observe

@@ -1,0 +1,265 @@
+#include "observe/profile/file_rules.hpp"
+
+#include <elf.h>
+#include <fmt/format.h>
+
+#include <unordered_map>
+#include <utility>
+
+#include "base/limits.hpp"
+#include "sandbox/files.hpp"
+#include "unwind/frame_table.hpp"
+
+namespace vitrine::observe {
+namespace {
+
+class RuleService final : public worker::Service {
+ public:
+  std::vector<std::byte> answer(std::span<const std::byte> bytes, FileDescriptor file) override {
+    const auto question = pack::unpack<RuleQuestion>(bytes);
+    if (!question) return {};
+    for (const std::uint32_t number : question->closed) tables_.erase(number);
+    if (question->what == RuleQuestion::What::open)
+      return pack::pack(open(question->file, std::move(file)));
+    const auto known = tables_.find(question->file);
+    if (known == tables_.end()) return {};
+    unwind::FrameTable& table = *known->second;
+    if (question->what == RuleQuestion::What::rules)
+      return pack::pack(rules(table, question->address));
+    std::optional<unwind::Row> found;
+    if (const unwind::Row* row = table.row(question->address)) found = *row;
+    return pack::pack(found);
+  }
+
+ private:
+  Result<OpenedRules> open(std::uint32_t number, FileDescriptor file) {
+    auto memory = TRY(file::FileMemory::from(std::move(file)));
+    auto table = TRY(unwind::FrameTable::open(std::move(memory)));
+    OpenedRules opened{table->machine(), {}, table->problem().substr(0, limits::name_bytes)};
+    for (const elf::Segment& segment : table->segments())
+      if (segment.type == PT_LOAD && (segment.flags & PF_X) != 0)
+        opened.segments.push_back(segment);
+    tables_[number] = std::move(table);
+    return opened;
+  }
+
+  static FoundRules rules(unwind::FrameTable& table, Address address) {
+    FoundRules found{{}, table.rules_around(address)};
+    const unwind::Rule* rule = found.around.find(address);
+    found.rule = rule != nullptr ? *rule : table.rule(address);
+    return found;
+  }
+
+  std::unordered_map<std::uint32_t, std::shared_ptr<unwind::FrameTable>> tables_;
+};
+
+}  // namespace
+
+std::unique_ptr<worker::Service> make_rule_service() {
+  return std::make_unique<RuleService>();
+}
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using unwind::Row;
+using unwind::Rule;
+using unwind::RuleBlock;
+
+constexpr std::size_t max_problems = 64;
+constexpr std::size_t answer_bytes = 32U << 20;  ///< the segments of the worst file: 8 MiB
+/// That a worker may hold before it is replaced, between two questions: of libLLVM it holds 6 MiB.
+constexpr std::uint64_t worker_bytes = 512ULL << 20;
+constexpr std::uint64_t questions_between = 64;  ///< two looks at what it holds
+/// An answer that takes longer counts as slow: on a busy machine others do now and then.
+constexpr std::chrono::milliseconds slow_answer{100};
+
+/// Roughly, with what the containers add.
+std::size_t bytes_of(const RuleBlock& block) {
+  return 128 + block.spans.size() * sizeof(unwind::RuleSpan);
+}
+constexpr std::size_t single_bytes = 64;
+std::size_t bytes_of(const std::optional<Row>& row) {
+  return 64 + sizeof row + (row ? row->expressions.size() : 0);
+}
+
+bool is_sound(const OpenedRules& opened) {
+  return unwind::is_unwound(opened.machine) && opened.segments.size() <= limits::file_segments &&
+         opened.problem.size() <= limits::name_bytes;
+}
+bool is_sound(const FoundRules& found) {
+  return unwind::is_sound(found.rule) && found.around.is_sound();
+}
+bool is_sound(const std::optional<Row>& row) {
+  return !row || unwind::is_sound(*row);
+}
+bool is_sound(const Result<OpenedRules>& opened) {
+  return !opened || is_sound(*opened);
+}
+
+const Rule* find_in(const std::map<Address, RuleBlock>& blocks, Address address) {
+  const auto after = blocks.upper_bound(address);
+  return after == blocks.begin() ? nullptr : std::prev(after)->second.find(address);
+}
+
+}  // namespace
+
+std::shared_ptr<RuleWorker> RuleWorker::make(const RuleLimits& limits) {
+  return std::shared_ptr<RuleWorker>(new RuleWorker(limits));
+}
+
+Result<std::shared_ptr<FileRules>> RuleWorker::open(std::shared_ptr<file::FileMemory> file,
+                                                    const std::string& name) {
+  std::erase_if(files_, [](const auto& known) { return known.second.expired(); });
+  std::weak_ptr<FileRules>& known = files_[file->identity()];
+  if (auto shared = known.lock()) return shared;
+  auto fresh = std::make_shared<FileRules>(shared_from_this(), std::move(file), name, numbers_++);
+  TRY(fresh->open());
+  if (!fresh->opened_.problem.empty()) report(name, fresh->opened_.problem);
+  known = fresh;
+  return fresh;
+}
+
+void RuleWorker::report(const std::string& name, const std::string& why) {
+  if (problems_.size() < max_problems)
+    problems_.push_back(name + ": stacks are unwound by frame pointers: " + why);
+}
+
+Result<void> RuleWorker::start() {
+  // One that ended between two questions ended for no fault of the next file.
+  if (worker_ && !worker_->is_there()) worker_.reset();
+  if (worker_ && questions_ % questions_between == 0 && worker_->memory() > worker_bytes)
+    worker_.reset();
+  if (worker_) return {};
+  worker_ = TRY(worker::Worker::start("vitrine-frames", limits_.worker, make_rule_service));
+  ++started_;
+  closed_.clear();
+  return {};
+}
+
+Result<std::vector<std::byte>> RuleWorker::ask(RuleQuestion question, int descriptor) {
+  ++questions_;
+  question.closed = std::exchange(closed_, {});
+  auto answer = worker_->ask(pack::pack(question), descriptor, answer_bytes, {});
+  if (!answer) worker_.reset();
+  return answer;
+}
+
+tl::unexpected<Error> RuleWorker::made_no_sense() {
+  auto error = worker_->made_no_sense();
+  worker_.reset();
+  return error;
+}
+
+void RuleWorker::make_room(std::size_t bytes) {
+  if (kept_ + bytes > limits_.kept)
+    for (const auto& [identity, known] : files_)
+      if (const auto file = known.lock()) file->forget();
+  kept_ += bytes;
+}
+
+FileRules::FileRules(std::shared_ptr<RuleWorker> worker, std::shared_ptr<file::FileMemory> file,
+                     std::string name, std::uint32_t number)
+    : worker_(std::move(worker)), file_(std::move(file)), name_(std::move(name)), number_(number) {}
+
+FileRules::~FileRules() {
+  forget();
+  if (opened_in_ == worker_->started_) worker_->closed_.push_back(number_);
+}
+
+template <class Answer>
+Result<Answer> FileRules::ask(RuleQuestion::What what, Address address) {
+  const auto began = Clock::now();
+  const bool opens = what == RuleQuestion::What::open;
+  auto bytes = TRY(worker_->ask({what, number_, address, {}}, opens ? file_->descriptor() : -1));
+  auto answer = pack::unpack<Answer>(bytes);
+  if (!answer || !is_sound(*answer)) return worker_->made_no_sense();
+  const auto took = Clock::now() - began;
+  if (took > slow_answer) slow_ += took;
+  const auto most = worker_->limits_.slow;
+  if (slow_ > most)
+    return fail(ErrorCode::limit, fmt::format("its parser took longer than {} s in total",
+                                              std::chrono::duration<double>(most).count()));
+  return answer;
+}
+
+Result<void> FileRules::open() {
+  TRY(worker_->start());
+  auto opened = TRY(TRY(ask<Result<OpenedRules>>(RuleQuestion::What::open, 0)));
+  if (opened_in_ == 0) opened_ = std::move(opened);
+  opened_in_ = worker_->started_;
+  return {};
+}
+
+/// What the worker knows; the first time that it cannot be had is the last that it is asked for.
+template <class Answer>
+std::optional<Answer> FileRules::learn(RuleQuestion::What what, Address address) {
+  if (given_up_) return std::nullopt;
+  Result<void> ready = worker_->start();
+  if (ready && opened_in_ != worker_->started_) ready = open();
+  auto answer = ready.and_then([&] { return ask<Answer>(what, address); });
+  if (answer) return std::move(*answer);
+  given_up_ = true;
+  worker_->report(name_, answer.error().message);
+  return std::nullopt;
+}
+
+unwind::Rule FileRules::rule(Address address) {
+  if (const Rule* known = find(address)) return *known;
+  auto found = learn<FoundRules>(RuleQuestion::What::rules, address);
+  if (!found) return {};
+  const Rule rule = found->rule;
+  keep(address, std::move(*found));
+  return rule;
+}
+
+const Row* FileRules::row(Address address) {
+  if (rule(address).form == Rule::Form::none) return nullptr;
+  auto known = rows_.find(address);
+  if (known == rows_.end()) {
+    auto row = learn<std::optional<Row>>(RuleQuestion::What::row, address);
+    if (!row) return nullptr;
+    make_room(bytes_of(*row));
+    known = rows_.emplace(address, std::move(*row)).first;
+  }
+  return known->second ? &*known->second : nullptr;
+}
+
+std::optional<Address> FileRules::bias(Address start, std::uint64_t offset) const {
+  return unwind::bias_of(opened_.segments, start, offset);
+}
+
+const Rule* FileRules::find(Address address) const {
+  if (const Rule* rule = find_in(functions_, address)) return rule;
+  if (const Rule* rule = find_in(without_, address)) return rule;
+  const auto single = singles_.find(address);
+  return single == singles_.end() ? nullptr : &single->second;
+}
+
+void FileRules::keep(Address address, FoundRules found) {
+  RuleBlock& around = found.around;
+  if (around.find(address) == nullptr) {
+    make_room(single_bytes);
+    singles_[address] = found.rule;
+    return;
+  }
+  make_room(bytes_of(around));
+  const bool is_without = around.spans.front().rule.form == Rule::Form::none;
+  (is_without ? without_ : functions_).insert_or_assign(around.start, std::move(around));
+}
+
+void FileRules::make_room(std::size_t bytes) {
+  worker_->make_room(bytes);
+  kept_ += bytes;
+}
+
+void FileRules::forget() {
+  worker_->kept_ -= kept_;
+  kept_ = 0;
+  functions_.clear();
+  without_.clear();
+  singles_.clear();
+  rows_.clear();
+}
+
+}  // namespace vitrine::observe

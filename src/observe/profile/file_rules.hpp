@@ -1,0 +1,168 @@
+// FileRules: how the functions of somebody else's file are left. A worker reads the file's CFI and
+// is asked for rules as stacks come through its code; what it answered is kept here.
+//
+// The file may crash the worker, stall it or eat its memory. Then it is left without further rules,
+// which is told once, and another worker goes on with the other files.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "elf/packed.hpp"
+#include "sandbox/files.hpp"
+#include "sandbox/worker.hpp"
+#include "unwind/packed.hpp"
+#include "unwind/rule.hpp"
+
+namespace vitrine::observe {
+
+// What a worker does for who unwinds stacks: it keeps the CFI of files, and tells the rules of their
+// code (file_rules.hpp).
+
+struct RuleQuestion {
+  enum class What : std::uint8_t {
+    open,   ///< the file comes with it; the answer is a Result<OpenedRules>
+    rules,  ///< those around an address: FoundRules
+    row,    ///< all that there is of an address: std::optional<unwind::Row>
+  };
+  What what = What::open;
+  std::uint32_t file = 0;             ///< its number, that who asks has given it
+  Address address = 0;                ///< one of the file's own
+  std::vector<std::uint32_t> closed;  ///< files that nobody will ask about any more
+};
+
+struct OpenedRules {
+  Machine machine = Machine::x86_64;
+  std::vector<elf::Segment> segments;  ///< those that are executed
+  std::string problem;                 ///< what of the CFI could not be used; empty: nothing
+};
+
+struct FoundRules {
+  unwind::Rule rule;         ///< of the address itself
+  unwind::RuleBlock around;  ///< and what is worth knowing with it; may be empty
+};
+
+constexpr RuleQuestion::What last(RuleQuestion::What) {
+  return RuleQuestion::What::row;
+}
+
+template <pack::Of<RuleQuestion> T>
+auto fields(T& question) {
+  auto& [what, file, address, closed] = question;
+  return std::tie(what, file, address, closed);
+}
+
+template <pack::Of<OpenedRules> T>
+auto fields(T& opened) {
+  auto& [machine, segments, problem] = opened;
+  return std::tie(machine, segments, problem);
+}
+
+template <pack::Of<FoundRules> T>
+auto fields(T& found) {
+  auto& [rule, around] = found;
+  return std::tie(rule, around);
+}
+
+std::unique_ptr<worker::Service> make_rule_service();
+
+struct RuleLimits {
+  /// Of one question. The answer comes in some 40 us; what is sampled meanwhile waits.
+  worker::Limits worker{2ULL << 30, std::chrono::seconds(10)};
+  /// That one file may take beyond that, in all: an answer that does not come at once is slow.
+  std::chrono::milliseconds slow{20'000};
+  /// Bytes of rules kept of all files: libLLVM has 860,000 rules, which are 20 MiB. Then it begins
+  /// anew: what is needed is asked for again.
+  std::size_t kept = 128U << 20;
+};
+
+class FileRules;
+
+/// The worker of all files whose rules are asked for. Not thread-safe; forks.
+class RuleWorker : public std::enable_shared_from_this<RuleWorker> {
+ public:
+  static std::shared_ptr<RuleWorker> make(const RuleLimits& limits);
+
+  /// The rules of a file; of one that it knows (by its identity), the same. `name`: for messages.
+  /// Errors: as unwind::FrameTable::open; failed, limit (more than its parser could stand).
+  Result<std::shared_ptr<FileRules>> open(std::shared_ptr<file::FileMemory> file,
+                                          const std::string& name);
+
+  /// Notes that a file's stacks are unwound without rules, and why.
+  void report(const std::string& name, const std::string& why);
+
+  /// Files without rules, and why; each once, as a sentence.
+  [[nodiscard]] const std::vector<std::string>& problems() const { return problems_; }
+
+ private:
+  friend FileRules;
+  explicit RuleWorker(const RuleLimits& limits) : limits_(limits) {}
+
+  /// That there is one, which may be another than before.
+  Result<void> start();
+  Result<std::vector<std::byte>> ask(RuleQuestion question, int descriptor);
+  tl::unexpected<Error> made_no_sense();
+  void make_room(std::size_t bytes);
+
+  RuleLimits limits_;
+  std::optional<worker::Worker> worker_;
+  std::uint64_t started_ = 0;          ///< workers so far: one knows no file of the one before
+  std::uint64_t questions_ = 0;        ///< so far
+  std::uint32_t numbers_ = 0;          ///< of files, given so far
+  std::vector<std::uint32_t> closed_;  ///< not told to the worker yet
+  std::map<file::FileIdentity, std::weak_ptr<FileRules>> files_;
+  std::size_t kept_ = 0;  ///< bytes
+  std::vector<std::string> problems_;
+};
+
+class FileRules final : public unwind::RuleSource {
+ public:
+  FileRules(std::shared_ptr<RuleWorker> worker, std::shared_ptr<file::FileMemory> file,
+            std::string name, std::uint32_t number);
+  FileRules(const FileRules&) = delete;
+  FileRules& operator=(const FileRules&) = delete;
+  ~FileRules() override;
+
+  [[nodiscard]] Machine machine() const override { return opened_.machine; }
+  unwind::Rule rule(Address address) override;
+  const unwind::Row* row(Address address) override;
+
+  /// As unwind::bias_of.
+  [[nodiscard]] std::optional<Address> bias(Address start, std::uint64_t offset) const;
+
+ private:
+  friend RuleWorker;
+  using Blocks = std::map<Address, unwind::RuleBlock>;  // by their start
+
+  Result<void> open();
+  template <class Answer>
+  Result<Answer> ask(RuleQuestion::What what, Address address);
+  template <class Answer>
+  std::optional<Answer> learn(RuleQuestion::What what, Address address);
+  [[nodiscard]] const unwind::Rule* find(Address address) const;
+  void keep(Address address, FoundRules found);
+  void make_room(std::size_t bytes);
+  void forget();
+
+  std::shared_ptr<RuleWorker> worker_;
+  std::shared_ptr<file::FileMemory> file_;
+  std::string name_;
+  std::uint32_t number_;
+  std::uint64_t opened_in_ = 0;  ///< the worker that has it open, counted by RuleWorker::started_
+  OpenedRules opened_;
+  bool given_up_ = false;
+  std::chrono::nanoseconds slow_{0};  ///< what slow answers took
+
+  std::size_t kept_ = 0;        ///< bytes of all below
+  Blocks functions_, without_;  ///< code that CFI is about, and code without
+  std::unordered_map<Address, unwind::Rule> singles_;
+  std::unordered_map<Address, std::optional<unwind::Row>> rows_;
+};
+
+}  // namespace vitrine::observe

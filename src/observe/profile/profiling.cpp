@@ -1,0 +1,331 @@
+#include "observe/profile/profiling.hpp"
+
+#include <time.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "base/notes.hpp"
+#include "bpf/profiler.hpp"
+#include "observe/events/event_labels.hpp"
+#include "observe/process/watch.hpp"
+#include "observe/profile/builder.hpp"
+#include "observe/profile/names.hpp"
+#include "observe/profile/program.hpp"
+#include "unwind/frame.hpp"
+
+namespace vitrine::observe {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+/// Between two looks into the ring buffer.
+constexpr milliseconds shortest_rest{1}, longest_rest{100};
+/// At the end of an interval: samples go on to come.
+constexpr milliseconds longest_drain{1000};
+/// Taken in at once: an eighth of the ring buffer, with stacks of a usual size.
+constexpr std::size_t many_samples = 256;
+constexpr std::uint64_t second_ns = 1'000'000'000;
+
+profile::StackEnd stack_end(unwind::End end) {
+  switch (end) {
+    case unwind::End::outermost:
+      return profile::StackEnd::outermost;
+    case unwind::End::truncated:
+    case unwind::End::limit:
+      return profile::StackEnd::truncated;
+    case unwind::End::no_rule:
+      return profile::StackEnd::no_rule;
+    case unwind::End::bad:
+      break;
+  }
+  return profile::StackEnd::bad;
+}
+
+bool is_off_cpu(const bpf::StackSample& sample) {
+  return sample.head.moment.kind == VITRINE_SAMPLE_OFF_CPU;
+}
+
+bool is_kernel_thread(const bpf::StackSample& sample) {
+  return sample.registers.empty();
+}
+
+class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
+ public:
+  explicit LiveProfiling(ProfilingOptions options) : options_(std::move(options)) {}
+
+  Result<void> begin();
+
+  Result<void> poll(milliseconds timeout) override;
+  [[nodiscard]] std::size_t waiting() const override { return builder_.size(); }
+  bool ended() override { return !options_.all && watch_->ended(); }
+  void stop() override;
+  void end_command() override { watch_->end_launched(); }
+  profile::Profile take() override;
+  std::vector<std::string> take_notes() override;
+
+ private:
+  Result<void> check() const;
+  Result<void> open_profiler();
+  Result<void> begin_launched();
+  void look_at(pid_t pid);
+
+  // Of processes:
+  bool knows(pid_t pid) override { return programs_.knows(pid) || labels_->knows(pid); }
+  bool concerns(const target::ProcessEvent&) override { return false; }
+  void forked(pid_t parent, pid_t child) override;
+  void changed(pid_t pid, bool again) override;
+  void departed(pid_t pid) override;
+  void note(std::string text) override { notes_.add(std::move(text)); }
+
+  Result<std::size_t> take_samples(milliseconds timeout);
+  void take(const bpf::StackSample& sample);
+  profile::Index stack_of(SampledPrograms::Program& program, const bpf::StackSample& sample);
+  unwind::End unwind(SampledProgram& program, const unwind::Registers& registers,
+                     const unwind::Stack& stack);
+  void take_unfinished(std::uint64_t until_ns);
+  void begin_interval(std::uint64_t at_ns);
+
+  ProfilingOptions options_;
+  std::optional<ProcessWatch> watch_;
+  std::unique_ptr<bpf::Profiler> profiler_;
+  std::optional<EventLabels> labels_;
+  SampledPrograms programs_;
+  ProfileBuilder builder_;
+  ProfileNames names_;
+  std::vector<unwind::Frame> frames_;  ///< of the sample at hand
+  std::uint64_t to_unix_ns_ = 0;       ///< what CLOCK_MONOTONIC lacks
+  std::uint64_t began_ns_ = 0;         ///< this interval, CLOCK_MONOTONIC
+  std::uint64_t lost_ = 0;             ///< told before
+  milliseconds rest_{5};               ///< between looks into the ring buffer
+  Notes notes_;
+};
+
+Result<void> LiveProfiling::begin() {
+  TRY(check());
+  // Before anything is looked at, so that what happens meanwhile is not missed.
+  watch_.emplace(static_cast<ProcessWatch::Listener&>(*this), options_.follow);
+  for (const pid_t pid : options_.pids) TRY(watch_->add(pid));
+  TRY(open_profiler());
+  if (!options_.command.empty()) TRY(watch_->launch(options_.command));
+  for (const pid_t pid : watch_->all()) look_at(pid);
+  begin_interval(now_ns(CLOCK_MONOTONIC));
+  TRY(profiler_->start());
+  return watch_->launched() != nullptr ? begin_launched() : Result<void>{};
+}
+
+Result<void> LiveProfiling::check() const {
+  const int kinds = static_cast<int>(!options_.pids.empty()) +
+                    static_cast<int>(!options_.command.empty()) + static_cast<int>(options_.all);
+  if (kinds == 0)
+    return fail(ErrorCode::usage, "nothing to profile", "give a PID, --exec -- COMMAND, or --all");
+  if (kinds > 1)
+    return fail(ErrorCode::usage, "processes, --exec and --all exclude each other",
+                "give one of them");
+  if (!options_.on_cpu && !options_.off_cpu)
+    return fail(ErrorCode::usage, "neither on-CPU nor off-CPU samples are requested");
+  if (options_.on_cpu && (options_.frequency == 0 || options_.frequency > max_frequency))
+    return fail(ErrorCode::usage, "the sampling frequency must be between 1 and " +
+                                      std::to_string(max_frequency) + " Hz");
+  if (options_.stack_bytes < min_stack_bytes || options_.stack_bytes > limits::stack_copy)
+    return fail(ErrorCode::usage, "the bytes copied of a stack must be between " +
+                                      std::to_string(min_stack_bytes) + " and " +
+                                      std::to_string(limits::stack_copy));
+  return {};
+}
+
+Result<void> LiveProfiling::open_profiler() {
+  bpf::ProfilerOptions options;
+  options.frequency = options_.on_cpu ? options_.frequency : 0;
+  options.off_cpu = options_.off_cpu;
+  options.min_block = options_.min_block;
+  options.preempted = options_.preempted;
+  options.every_process = options_.all;
+  options.follow = options_.follow;
+  options.kernel_stacks = options_.kernel_frames;
+  options.stack_bytes = options_.stack_bytes;
+  profiler_ = TRY(bpf::Profiler::open(options));
+  if (const auto& why = profiler_->blind_to_waiting())
+    note("threads already blocked when the profile starts are not seen until they run: " +
+         why->message);
+  labels_.emplace(*profiler_, options_.limits, std::vector<query::Selected>{});
+  return {};
+}
+
+/// A program is sampled from its first instruction; it is held again when its libraries are there,
+/// as its labels may be in them.
+Result<void> LiveProfiling::begin_launched() {
+  Launched& launched = *watch_->launched();
+  if (auto there = launched.run_to_libraries(options_.stop); !there) {
+    // A program that ends before that has been sampled nevertheless.
+    return there.error().code == ErrorCode::not_found ? Result<void>{} : there;
+  }
+  look_at(launched.pid());
+  launched.release();
+  watch_->look_again_soon(launched.pid());
+  return {};
+}
+
+void LiveProfiling::look_at(pid_t pid) {
+  labels_->look_at(pid);
+  programs_.look_at(pid);
+}
+
+void LiveProfiling::forked(pid_t parent, pid_t child) {
+  labels_->forked(parent, child);
+  programs_.forked(parent, child);
+}
+
+void LiveProfiling::changed(pid_t pid, bool again) {
+  if (watch_->has(pid)) {
+    look_at(pid);
+  } else {
+    programs_.mapped(pid);
+    if (again) labels_->look_at(pid);
+  }
+}
+
+void LiveProfiling::departed(pid_t pid) {
+  labels_->exited(pid);
+  programs_.departed(pid);
+}
+
+void LiveProfiling::begin_interval(std::uint64_t at_ns) {
+  began_ns_ = at_ns;
+  to_unix_ns_ = now_ns(CLOCK_REALTIME) - now_ns(CLOCK_MONOTONIC);
+}
+
+Result<void> LiveProfiling::poll(milliseconds timeout) {
+  const auto end = Clock::now() + timeout;
+  do {
+    watch_->take_events();
+    watch_->look_again();
+    const auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
+    watch_->wait(std::clamp(left, milliseconds(0), rest_));
+    const auto taken = TRY(take_samples(milliseconds(0)));
+    if (taken > many_samples)
+      rest_ = std::max(rest_ / 2, shortest_rest);
+    else if (taken < many_samples / 4)
+      rest_ = std::min(rest_ * 2, longest_rest);
+    if (options_.stop != nullptr && options_.stop->load()) break;
+  } while (Clock::now() < end);
+  return {};
+}
+
+Result<std::size_t> LiveProfiling::take_samples(milliseconds timeout) {
+  return profiler_->poll(timeout, [this](const bpf::StackSample& sample) { take(sample); });
+}
+
+void LiveProfiling::take(const bpf::StackSample& sample) {
+  const vitrine_event_header& moment = sample.head.moment;
+  // Of a process that is gone already, its fork tells what it was.
+  if (!programs_.knows(moment.pid)) watch_->take_events();
+  SampledPrograms::Program program = programs_.of(moment);
+  if (program == nullptr) {
+    ++builder_.losses().events;
+    note("only the first " + std::to_string(limits::profiled_processes) + " processes are sampled");
+    return;
+  }
+  profile::Sample made;
+  made.measure = is_off_cpu(sample) ? profile::Measure::off_cpu : profile::Measure::on_cpu;
+  made.stack = stack_of(program, sample);
+  made.process = builder_.process(program);
+  made.tid = static_cast<std::uint32_t>(moment.tid);
+  made.cpu = moment.cpu;
+  made.thread_name = bpf::comm_of(moment);
+  // A thread may have gone off its CPU before this interval began.
+  made.time_ns = std::max<std::uint64_t>(moment.time_ns, began_ns_) + to_unix_ns_;
+  made.value_ns = is_off_cpu(sample) ? sample.head.off_ns : second_ns / options_.frequency;
+  if (!is_kernel_thread(sample)) {
+    const DisplayedLabels& labels = labels_->of(moment, sample.sets);
+    made.labels = builder_.labels(labels);
+    made.link = builder_.link(labels);
+    builder_.losses().unread_labels += !labels.error.empty() && labels.set.labels.empty();
+    builder_.losses().truncated_labels +=
+        !labels.set.truncated.empty() || (moment.flags & VITRINE_FIRE_CUT) != 0;
+  }
+  builder_.add(std::move(made));
+}
+
+profile::Index LiveProfiling::stack_of(SampledPrograms::Program& program,
+                                       const bpf::StackSample& sample) {
+  std::vector<profile::Index> locations;
+  for (std::size_t n = 0; n < sample.kernel_stack.size(); ++n)
+    locations.push_back(builder_.kernel_place(sample.kernel_stack[n] - (n == 0 ? 0 : 1)));
+  auto end = profile::StackEnd::outermost;
+  if (!is_kernel_thread(sample)) {
+    const auto registers = unwind::from_pt_regs(native_machine, sample.registers);
+    frames_.clear();
+    end = profile::StackEnd::no_rule;
+    if (registers) {
+      const unwind::Stack stack{sample.stack_start, sample.stack};
+      end = stack_end(unwind(*program, *registers, stack));
+    }
+    for (const unwind::Frame& frame : frames_)
+      locations.push_back(builder_.user_place(program, frame.region, frame.lookup()));
+  }
+  builder_.losses().truncated_stacks += end == profile::StackEnd::truncated;
+  return builder_.stack(std::move(locations), end);
+}
+
+unwind::End LiveProfiling::unwind(SampledProgram& program, const unwind::Registers& registers,
+                                  const unwind::Stack& stack) {
+  auto end = program.unwinder.unwind(registers, stack, frames_);
+  const bool unknown = end == unwind::End::bad || frames_.front().region == unwind::no_region;
+  // Code that has been mapped since without a file is not told of.
+  if (unknown && programs_.look_again(program))
+    end = program.unwinder.unwind(registers, stack, frames_);
+  return end;
+}
+
+void LiveProfiling::stop() {
+  profiler_->stop();
+  while (true) {
+    const auto taken = take_samples(milliseconds(0));
+    if (!taken) note(taken.error().message);
+    if (!taken || *taken == 0) return;
+  }
+}
+
+/// What waits, waits in this interval too, though it is not over.
+void LiveProfiling::take_unfinished(std::uint64_t until_ns) {
+  if (auto cut = profiler_->cut(until_ns); !cut) note(cut.error().message);
+  const auto end = Clock::now() + longest_drain;
+  while (Clock::now() < end) {
+    const auto taken = take_samples(milliseconds(0));
+    if (!taken) return note(taken.error().message);
+    if (*taken == 0) return;
+  }
+}
+
+profile::Profile LiveProfiling::take() {
+  const std::uint64_t until_ns = now_ns(CLOCK_MONOTONIC);
+  if (options_.off_cpu) take_unfinished(until_ns);
+  for (const pid_t pid : programs_.tidy()) labels_->exited(pid);
+  UnnamedProfile unnamed = builder_.take();
+  profile::Profile& profile = unnamed.profile;
+  profile.start_ns = began_ns_ + to_unix_ns_;
+  profile.duration_ns = until_ns - began_ns_;
+  profile.frequency = options_.on_cpu ? options_.frequency : 0;
+  const std::uint64_t lost = profiler_->counters().lost;
+  profile.losses.events += lost - std::exchange(lost_, lost);
+  begin_interval(until_ns);
+  return names_.name(std::move(unnamed), options_.symbols);
+}
+
+std::vector<std::string> LiveProfiling::take_notes() {
+  notes_.add(labels_->take_notes());
+  notes_.add(programs_.take_problems());
+  return notes_.take();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Profiling>> Profiling::open(ProfilingOptions options) {
+  auto profiling = std::make_unique<LiveProfiling>(std::move(options));
+  TRY(profiling->begin());
+  return profiling;
+}
+
+}  // namespace vitrine::observe

@@ -1,0 +1,71 @@
+// Profiling: samples of processes with stacks and labels, as profile::Profile: the observing
+// library's entry to `vitrine profile`.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/limits.hpp"
+#include "base/result.hpp"
+#include "profile/profile.hpp"
+
+namespace vitrine::observe {
+
+inline constexpr unsigned max_frequency = 10'000;      ///< on-CPU samples a second a CPU
+inline constexpr std::size_t min_stack_bytes = 1024;  ///< to copy of a stack
+
+struct ProfilingOptions {
+  std::vector<pid_t> pids;           ///< these; or
+  std::vector<std::string> command;  ///< a program to start, from its first instruction; or
+  bool all = false;                  ///< every process of the machine
+  bool follow = false;               ///< processes that the pids or the command fork, too
+  unsigned frequency = 99;           ///< on-CPU samples a second a CPU
+  bool on_cpu = true;
+  bool off_cpu = false;
+  std::chrono::nanoseconds min_block{0};  ///< off-CPU stretches shorter than this are passed over
+  bool preempted = false;  ///< off-CPU: also threads that were put off while they could run
+  bool kernel_frames = true;
+  std::size_t stack_bytes = 16U << 10;  ///< most that is copied of one stack
+  /// False: locations stay without names, which saves reading the files of the processes.
+  bool symbols = true;
+  limits::LabelLimits limits;
+  const std::atomic<bool>* stop = nullptr;  ///< when it becomes true, calls return early
+};
+
+class Profiling {
+ public:
+  /// Begins to sample. Errors: usage; not_found (no such process or program); not_permitted (names
+  /// the capability); unsupported.
+  static Result<std::unique_ptr<Profiling>> open(ProfilingOptions options);
+
+  virtual ~Profiling() = default;
+
+  /// Takes in what has been sampled, waiting at most `timeout`; learns of new processes, libraries.
+  virtual Result<void> poll(std::chrono::milliseconds timeout) = 0;
+
+  /// Samples that take() would give.
+  [[nodiscard]] virtual std::size_t waiting() const = 0;
+
+  /// Whether all processes of the target have ended.
+  virtual bool ended() = 0;
+
+  /// Stops sampling; what was sampled before is still there to be taken.
+  virtual void stop() = 0;
+
+  /// Ends the command that was started for this, if one was. A note says when that took more than
+  /// asking it.
+  virtual void end_command() = 0;
+
+  /// What was sampled since the last call (or the start), named: one profile with its own tables.
+  virtual profile::Profile take() = 0;
+
+  /// What could not be done, or not as asked, since the last call.
+  virtual std::vector<std::string> take_notes() = 0;
+};
+
+}  // namespace vitrine::observe

@@ -1,0 +1,311 @@
+#include "observe/profile/program.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/limits.hpp"
+#include "bpf/event.hpp"
+#include "sandbox/files.hpp"
+#include "target/mapped_files.hpp"
+#include "target/proc_file.hpp"
+#include "target/process_memory.hpp"
+#include "target/threads.hpp"
+
+namespace vitrine::observe {
+namespace {
+
+constexpr std::uint64_t vdso_bytes = 1U << 20;  // two to four pages
+
+/// The vdso is an ELF file that only memory has.
+Result<target::FileDescriptor> copy_image(int proc_dir, const target::Mapping& mapping) {
+  const auto live = TRY(target::live_thread(proc_dir));
+  target::ProcessMemory memory(live, proc_dir, ~Address{0});
+  const std::uint64_t size = std::min(mapping.end - mapping.start, vdso_bytes);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(size));
+  const std::size_t got = memory.read_some(mapping.start, bytes);
+  target::FileDescriptor copy(::memfd_create("vdso", MFD_CLOEXEC));
+  if (got == 0 || !copy || ::write(copy.get(), bytes.data(), got) != static_cast<ssize_t>(got))
+    return fail(ErrorCode::failed, std::string("cannot be copied: ") + std::strerror(errno));
+  return copy;
+}
+
+/// Files that may be open: others need descriptors, too.
+std::size_t max_files() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return limits::code_files;
+  return std::min<std::size_t>(limits::code_files, limit.rlim_cur / 2);
+}
+
+}  // namespace
+
+CodeReader::File CodeReader::open(int proc_dir, const target::Mapping& mapping) {
+  if (files_.size() >= max_files()) forget_unused();
+  if (files_.size() >= max_files())
+    return made_of(mapping.name, fail(ErrorCode::limit, "too many files are open"));
+  const bool is_file = mapping.inode != 0;
+  return made_of(mapping.name,
+                 (is_file ? target::open_mapped(
+                                proc_dir, {mapping.device, mapping.inode, mapping.name, {mapping}})
+                          : copy_image(proc_dir, mapping))
+                     .and_then([](target::FileDescriptor fd) {
+                       return file::FileMemory::from(std::move(fd));
+                     }));
+}
+
+CodeReader::File CodeReader::made_of(const std::string& name,
+                                     Result<std::unique_ptr<file::FileMemory>> file) {
+  auto code = std::make_shared<CodeFile>();
+  code->name = name;
+  if (!file) {
+    rules_->report(name, file.error().message);
+    return code;
+  }
+  code->file = std::move(*file);
+  auto rules = rules_->open(code->file, name);
+  if (rules)
+    code->rules = std::move(*rules);
+  else
+    rules_->report(name, rules.error().message);
+  return code;
+}
+
+CodeReader::File CodeReader::file_of(int proc_dir, const target::Mapping& mapping) {
+  if (mapping.name == "[vdso]") {
+    if (vdso_ == nullptr) vdso_ = open(proc_dir, mapping);
+    return vdso_;
+  }
+  if (mapping.inode == 0) return nullptr;
+  const Key key(mapping.device, mapping.inode);
+  const auto known = files_.find(key);
+  if (known == files_.end()) return files_.emplace(key, open(proc_dir, mapping)).first->second;
+  File& code = known->second;
+  // It may have been written to since: what is mapped is what it says now.
+  if (code->file != nullptr && code->file->has_changed())
+    code = made_of(code->name, code->file->reopened());
+  return code;
+}
+
+Result<ProcessCode> CodeReader::read(int proc_dir) {
+  auto mappings = TRY(target::executable_mappings(proc_dir));
+  std::vector<unwind::Region> regions;
+  std::vector<File> files;
+  for (const target::Mapping& mapping : mappings) {
+    files.push_back(file_of(proc_dir, mapping));
+    unwind::Region region{mapping.start, mapping.end, 0, nullptr};
+    const auto rules = files.back() ? files.back()->rules : nullptr;
+    if (const auto bias = rules ? rules->bias(mapping.start, mapping.offset) : std::nullopt) {
+      region.bias = *bias;
+      region.rules = rules;
+    }
+    regions.push_back(std::move(region));
+  }
+  return ProcessCode{unwind::CodeMap(std::move(regions)), std::move(mappings), std::move(files)};
+}
+
+void CodeReader::forget_unused() {
+  std::erase_if(files_, [](const auto& entry) { return entry.second.use_count() == 1; });
+}
+
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t programs_kept = 4;  // of one process
+/// Between two looks at the mappings of a process. A program that runs outside of all code that is
+/// known, and goes on to, is looked at ever more seldom.
+constexpr milliseconds after_mapping{2};
+constexpr milliseconds min_budget{10};
+constexpr milliseconds max_budget{1000};
+
+bool is_of(const SampledProgram& program, const vitrine_event_header& moment) {
+  const auto same = [](std::uint64_t a, std::uint64_t b) { return a == 0 || b == 0 || a == b; };
+  return same(program.image, moment.image) && same(program.start_ns, moment.process_start_ns);
+}
+
+/// A process that we cannot see has the number that the kernel has for it, as no other can.
+pid_t key_of(const vitrine_event_header& moment) {
+  return moment.pid > 0 ? moment.pid : -moment.kernel_tgid;
+}
+
+void learn_facts(SampledProgram& program) {
+  ProcessFacts facts = read_facts(program.pid, program.proc_dir.get());
+  if (!facts.command.empty()) program.facts = std::move(facts);  // else it is gone
+}
+
+/// What its parent says of itself that cannot hold for it. The rest does until it is looked at.
+void of_a_child(ProcessFacts& facts) {
+  facts.inner.pid = 0;
+  std::erase_if(facts.context, [](const profile::Attribute& attribute) {
+    return attribute.key == "process.pid" || attribute.key == "service.instance.id";
+  });
+}
+
+}  // namespace
+
+SampledPrograms::Program SampledPrograms::of(const vitrine_event_header& moment) {
+  const pid_t key = key_of(moment);
+  if (const auto known = processes_.find(key); known != processes_.end()) {
+    for (const Program& program : known->second) {
+      if (!is_of(*program, moment)) continue;
+      program->start_ns = moment.process_start_ns;
+      program->sampled = true;
+      if (program->stale && Clock::now() - program->read_at >= after_mapping) refresh(*program);
+      return program;
+    }
+  } else if (processes_.size() >= limits::profiled_processes) {
+    return nullptr;
+  }
+  Program program = moment.pid > 0 ? read(moment.pid) : nullptr;
+  if (program != nullptr) {
+    keep(key, program);
+    if (is_of(*program, moment)) {
+      program->start_ns = moment.process_start_ns;
+      return program;
+    }
+  }
+  // It is gone, or executes another program by now.
+  auto unseen = std::make_shared<SampledProgram>();
+  unseen->pid = moment.pid > 0 ? moment.pid : 0;
+  unseen->start_ns = moment.process_start_ns;
+  unseen->image = moment.image;
+  unseen->facts.command = bpf::comm_of(moment);
+  return keep(key, std::move(unseen));
+}
+
+SampledPrograms::Program& SampledPrograms::keep(pid_t key, Program program) {
+  Known& known = processes_[key];
+  known.push_front(std::move(program));
+  if (known.size() > programs_kept) known.pop_back();
+  return known.front();
+}
+
+SampledPrograms::Program SampledPrograms::read(pid_t pid) {
+  auto dir = target::open_at(AT_FDCWD, fmt::format("/proc/{}", pid), O_RDONLY | O_DIRECTORY);
+  if (!dir) return nullptr;
+  auto program = std::make_shared<SampledProgram>();
+  program->pid = pid;
+  program->proc_dir = std::move(*dir);
+  const int proc_dir = program->proc_dir.get();
+  program->image = target::program_image(proc_dir);
+  program->facts = read_facts(pid, proc_dir);
+  if (auto root = target::open_at(proc_dir, "root", O_PATH | O_DIRECTORY)) {
+    program->root = std::move(*root);
+  } else if (root.error().code == ErrorCode::not_permitted) {
+    const Error refused = target::access_refused(pid, proc_dir, "read the files of");
+    refusals_.insert(refused.message + "; " + refused.remedy);
+  }
+  refresh(*program);
+  program->budget = min_budget;
+  // It executed another program meanwhile: the next sample finds that one.
+  return target::program_image(proc_dir) == program->image ? program : nullptr;
+}
+
+bool SampledPrograms::refresh(SampledProgram& program) {
+  program.read_at = Clock::now();
+  program.stale = false;
+  if (!program.proc_dir) return false;
+  // Of a process that executes another program the mappings are not this one's.
+  const int proc_dir = program.proc_dir.get();
+  if (program.image != 0 && target::program_image(proc_dir) != program.image) return false;
+  // It publishes its context once it runs, and it was looked at before that.
+  if (program.facts.context.empty()) learn_facts(program);
+  auto code = reader_.read(proc_dir);
+  if (!code || code->mappings == program.mappings || code->mappings.empty()) return false;
+  program.unwinder.replace(std::move(code->map));
+  program.mappings = std::move(code->mappings);
+  program.files = std::move(code->files);
+  program.mapping_indices.clear();
+  program.budget = min_budget;
+  return true;
+}
+
+bool SampledPrograms::look_again(SampledProgram& program) {
+  if (Clock::now() - program.read_at < program.budget) return false;
+  if (refresh(program)) return true;
+  program.budget = std::min(program.budget * 2, max_budget);
+  return false;
+}
+
+void SampledPrograms::look_at(pid_t pid) {
+  if (const auto known = processes_.find(pid); known != processes_.end()) {
+    SampledProgram& last = *known->second.front();
+    if (last.proc_dir && target::program_image(last.proc_dir.get()) == last.image) {
+      refresh(last);
+      return;
+    }
+  } else if (processes_.size() >= limits::profiled_processes) {
+    return;
+  }
+  if (Program program = read(pid)) keep(pid, std::move(program));
+}
+
+void SampledPrograms::forked(pid_t parent, pid_t child) {
+  const auto known = processes_.find(parent);
+  if (known == processes_.end() || processes_.size() >= limits::profiled_processes) return;
+  const SampledProgram& from = *known->second.front();
+  auto program = std::make_shared<SampledProgram>();
+  program->pid = child;
+  program->image = from.image;
+  program->facts = from.facts;
+  of_a_child(program->facts);
+  program->mappings = from.mappings;
+  program->files = from.files;
+  program->unwinder.replace(from.unwinder.code());
+  program->budget = min_budget;
+  // What it maps itself is read from its own directory.
+  if (auto dir = target::open_at(AT_FDCWD, fmt::format("/proc/{}", child), O_RDONLY | O_DIRECTORY))
+    program->proc_dir = std::move(*dir);
+  if (program->proc_dir)
+    if (auto root = target::open_at(program->proc_dir.get(), "root", O_PATH | O_DIRECTORY))
+      program->root = std::move(*root);
+  processes_[child] = {std::move(program)};
+}
+
+void SampledPrograms::mapped(pid_t pid) {
+  const auto known = processes_.find(pid);
+  if (known != processes_.end()) known->second.front()->stale = true;
+}
+
+/// Of a process whose end was not told, or not in time. Its last samples may still come: it is so
+/// only the second time that it is found gone.
+bool SampledPrograms::is_over(SampledProgram& program) {
+  const bool was_sampled = std::exchange(program.sampled, false);
+  if (!program.proc_dir) return !was_sampled;
+  const bool is_gone = ::faccessat(program.proc_dir.get(), "stat", F_OK, 0) != 0;
+  return std::exchange(program.gone, is_gone) && is_gone;
+}
+
+std::vector<pid_t> SampledPrograms::tidy() {
+  std::vector<pid_t> over;
+  for (auto& [pid, known] : processes_) {
+    SampledProgram& program = *known.front();
+    const bool sampled = program.sampled;
+    if (is_over(program)) {
+      over.push_back(pid);
+    } else if (sampled && program.proc_dir && !program.gone &&
+               target::program_image(program.proc_dir.get()) == program.image) {
+      learn_facts(program);
+    }
+  }
+  for (const pid_t pid : over) processes_.erase(pid);
+  reader_.forget_unused();
+  return over;
+}
+
+std::vector<std::string> SampledPrograms::take_problems() {
+  std::vector<std::string> problems(refusals_.begin(), refusals_.end());
+  refusals_.clear();
+  for (; told_ < reader_.problems().size(); ++told_) problems.push_back(reader_.problems()[told_]);
+  return problems;
+}
+
+}  // namespace vitrine::observe

@@ -1,0 +1,140 @@
+// What code a process has: its executable mappings, each with the rules of how to leave it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "bpf/wire/event.h"
+#include "observe/process/facts.hpp"
+#include "observe/profile/file_rules.hpp"
+#include "profile/profile.hpp"
+#include "sandbox/files.hpp"
+#include "symbol/jit_symbols.hpp"
+#include "target/maps.hpp"
+#include "target/proc_file.hpp"
+#include "unwind/frame.hpp"
+#include "unwind/unwinder.hpp"
+
+namespace vitrine::observe {
+
+/// A file with code. It stays open as long as somebody has this: it may be deleted meanwhile.
+struct CodeFile {
+  std::string name;  ///< as the process in which it was seen first has it; "[vdso]"
+  std::shared_ptr<file::FileMemory> file;  ///< null: it could not be opened
+  std::shared_ptr<FileRules> rules;        ///< null: it could not be parsed
+};
+
+struct ProcessCode {
+  unwind::CodeMap map;
+  // What each region of `map` is a mapping of, in the same order, and the file; null: in none.
+  std::vector<target::Mapping> mappings;
+  std::vector<std::shared_ptr<const CodeFile>> files;
+};
+
+/// Reads it of many processes: what they share is opened once. Not thread-safe, as the rules are
+/// not; forks.
+class CodeReader {
+ public:
+  explicit CodeReader(const RuleLimits& limits = {}) : rules_(RuleWorker::make(limits)) {}
+
+  /// `proc_dir`: descriptor of /proc/PID. A file that cannot be read costs its own rules: see
+  /// `problems`. Errors: not_found (the process is gone), not_permitted.
+  Result<ProcessCode> read(int proc_dir);
+
+  /// Forgets the files that no ProcessCode has any more.
+  void forget_unused();
+
+  /// Files without rules, and why; each once, as a sentence. Some come while stacks are unwound.
+  [[nodiscard]] const std::vector<std::string>& problems() const { return rules_->problems(); }
+
+ private:
+  using Key = std::pair<std::uint64_t, std::uint64_t>;  // device, inode
+
+  using File = std::shared_ptr<const CodeFile>;
+
+  File file_of(int proc_dir, const target::Mapping& mapping);
+  File open(int proc_dir, const target::Mapping& mapping);
+  File made_of(const std::string& name, Result<std::unique_ptr<file::FileMemory>> file);
+
+  std::shared_ptr<RuleWorker> rules_;
+  std::map<Key, File> files_;
+  File vdso_;  // the kernel has one for all processes of a machine
+};
+
+// SampledProgram: a process while it executes one program, as its samples need it.
+
+struct SampledProgram {
+  pid_t pid = 0;               ///< in our pid namespace; 0: not visible there
+  std::uint64_t start_ns = 0;  ///< of the process; 0: not known yet
+  std::uint64_t image = 0;     ///< program_image; 0: not known
+  ProcessFacts facts;
+  target::FileDescriptor proc_dir;  ///< none: it was gone before it could be looked at
+  target::FileDescriptor root;      ///< of its mount namespace, O_PATH
+
+  unwind::Unwinder unwinder{unwind::CodeMap()};
+  std::vector<target::Mapping> mappings;  ///< of each region of the unwinder's map
+  std::vector<std::shared_ptr<const CodeFile>> files;
+  JitSymbols made;  ///< for who puts names to addresses (ProfileNames)
+
+  // For who keeps a profile's tables (ProfileBuilder).
+  std::uint64_t generation = 0;                 ///< of the table that the indices are of
+  profile::Index index = profile::none;         ///< of the process
+  std::vector<profile::Index> mapping_indices;  ///< of each region
+
+  // For who keeps it up to date (SampledPrograms).
+  std::chrono::steady_clock::time_point read_at{};
+  std::chrono::milliseconds budget{};  ///< until an unknown address makes us look again
+  bool stale = false;                    ///< it has mapped something since
+  bool sampled = true;                   ///< since the last tidy()
+  bool gone = false;                     ///< at the last tidy()
+};
+
+/// Of all processes that are sampled: what is known of each, and of what it executed before, as
+/// samples of that may come late.
+class SampledPrograms {
+ public:
+  using Program = std::shared_ptr<SampledProgram>;
+
+  /// That of a sample. Looks at the process if its program is not known, or has mapped something.
+  /// Null: there are too many processes.
+  Program of(const vitrine_event_header& moment);
+
+  /// An address was where the program has no code. Returns whether it has more code now.
+  bool look_again(SampledProgram& program);
+
+  /// Now, as it may be gone when its first sample comes.
+  void look_at(pid_t pid);
+  void forked(pid_t parent, pid_t child);
+  void mapped(pid_t pid);
+  void departed(pid_t pid) { processes_.erase(pid); }
+  [[nodiscard]] bool knows(pid_t pid) const { return processes_.contains(pid); }
+
+  /// Between profiles: learns anew what processes say of themselves, and forgets those that have
+  /// ended, which it returns, and files that nobody has mapped any more.
+  std::vector<pid_t> tidy();
+
+  /// Why some of what is known is less than it could be, each once.
+  [[nodiscard]] std::vector<std::string> take_problems();
+
+ private:
+  using Known = std::deque<Program>;  // the newest first
+
+  Program read(pid_t pid);
+  bool refresh(SampledProgram& program);
+  Program& keep(pid_t key, Program program);
+  static bool is_over(SampledProgram& program);
+
+  CodeReader reader_;
+  std::map<pid_t, Known> processes_;
+  std::set<std::string> refusals_;
+  std::size_t told_ = 0;  // of the reader's problems
+};
+
+}  // namespace vitrine::observe

@@ -1,0 +1,94 @@
+#include "observe/trace/fire_view.hpp"
+
+#include "base/text.hpp"
+#include "format/redact.hpp"
+#include "probe/evaluate.hpp"
+
+namespace vitrine::observe {
+const DisplayedLabels& RedactedLabels::of(const DisplayedLabels& labels,
+                                          const Redaction& redaction) {
+  constexpr std::size_t most = 4096;  // sets that threads have in force at about one time
+  const auto made = [&] {
+    return DisplayedLabels{format::redacted(labels.set, redaction), labels.error, labels.id};
+  };
+  if (labels.id == 0) return once_ = made();
+  if (const auto known = kept_.find(labels.id); known != kept_.end()) return known->second;
+  if (kept_.size() >= most) kept_.clear();
+  return kept_.emplace(labels.id, made()).first->second;
+}
+
+std::optional<std::string_view> FireView::Labels::value(std::string_view key) const {
+  for (const format::Label& label : set_->labels)
+    if (label.key == key) return label.value;
+  return std::nullopt;
+}
+
+FireView::FireView(const bpf::Fire& fire, const TraceProgram& program,
+                   const DisplayedLabels& labels)
+    : fire_(fire),
+      fired_(&labels),
+      labels_(labels.set),
+      values_(program.values(fire)),
+      comm_(fire.comm()) {
+  take_ids();
+  query_.probe = program.probe();
+  query_.values = values_;
+  query_.labels = &labels_;
+  query_.comm = comm_;
+  query_.time_ns = fire.head.moment.time_ns;
+  query_.pid = fire.head.moment.pid;
+  query_.tid = fire.head.moment.tid;
+  query_.cpu = fire.head.moment.cpu;
+}
+
+void FireView::take_ids() {
+  const auto& trace = fired_->set.trace;
+  trace_id_ = trace ? hex_text(trace->trace_id) : std::string();
+  span_id_ = trace ? hex_text(trace->span_id) : std::string();
+  query_.trace_id = trace_id_;
+  query_.span_id = span_id_;
+}
+
+void FireView::redact(const TraceProgram& program, const DisplayedLabels& labels,
+                      const Redaction& redaction) {
+  fired_ = &labels;
+  labels_ = Labels(labels.set);
+  take_ids();
+  for (std::uint32_t slot = 0; slot < values_.size(); ++slot)
+    if (program.hides(slot)) values_[slot] = probe::redacted(values_[slot], redaction);
+  // Ids of which one is hidden are labels.
+  if (!redaction.covers_label("trace_id") && !redaction.covers_label("span_id")) return;
+  const auto id = [&](std::string_view key, std::string& into) {
+    if (const auto value = labels_.value(key); into.empty() && value) into = *value;
+  };
+  id("trace_id", trace_id_);
+  id("span_id", span_id_);
+  query_.trace_id = trace_id_;
+  query_.span_id = span_id_;
+}
+
+TraceEvent FireView::event(const TraceProgram& program, const ProbeFile& file, Address site) const {
+  TraceEvent event;
+  event.time_ns = fire_.head.moment.time_ns;
+  event.pid = fire_.head.moment.pid;
+  event.tid = fire_.head.moment.tid;
+  event.cpu = fire_.head.moment.cpu;
+  event.comm = comm_;
+  event.probe = program.probe();
+  event.module = file.path;
+  event.site = site;
+  event.address = fire_.head.address;
+  event.arguments.reserve(program.shown().size());
+  for (const ShownArgument& shown : program.shown())
+    if (auto value = query::value_of(shown.subject, query_))
+      event.arguments.push_back({shown.name, shown.format, std::move(*value)});
+    else
+      event.arguments.push_back({shown.name, shown.format, std::nullopt});
+  event.labels = &fired_->set;
+  event.labels_id = fired_->id;
+  event.labels_error = fired_->error;
+  event.cut = (fire_.head.moment.flags & VITRINE_FIRE_CUT) != 0;
+  return event;
+}
+
+}  // namespace vitrine::observe

@@ -1,0 +1,62 @@
+// FireView: a fire with its values and labels, as conditions, reductions and users look at it.
+#pragma once
+
+#include <unordered_map>
+
+#include "observe/events/event_labels.hpp"
+#include "observe/probes/probes.hpp"
+#include "observe/trace/program.hpp"
+#include "observe/trace/trace.hpp"
+
+namespace vitrine::observe {
+
+/// Displayed labels with some values hidden; those that come again and again are made once.
+class RedactedLabels {
+ public:
+  /// Good until the next call.
+  const DisplayedLabels& of(const DisplayedLabels& labels, const Redaction& redaction);
+
+ private:
+  std::unordered_map<std::uint64_t, DisplayedLabels> kept_;  ///< by id
+  DisplayedLabels once_;
+};
+
+/// Good as long as what it is made of.
+class FireView {
+ public:
+  /// As it was: what conditions ask.
+  FireView(const bpf::Fire& fire, const TraceProgram& program, const DisplayedLabels& labels);
+
+  /// Makes it what may be shown. `labels`: its own, of which some values are hidden.
+  void redact(const TraceProgram& program, const DisplayedLabels& labels,
+              const Redaction& redaction);
+
+  FireView(const FireView&) = delete;
+  FireView& operator=(const FireView&) = delete;
+
+  [[nodiscard]] const query::Fire& query() const { return query_; }
+
+  [[nodiscard]] TraceEvent event(const TraceProgram& program, const ProbeFile& file,
+                                 Address site) const;
+
+ private:
+  void take_ids();
+
+  class Labels final : public query::Labels {
+   public:
+    explicit Labels(const format::LabelSet& set) : set_(&set) {}
+    std::optional<std::string_view> value(std::string_view key) const override;
+
+   private:
+    const format::LabelSet* set_;
+  };
+
+  const bpf::Fire& fire_;
+  const DisplayedLabels* fired_;
+  Labels labels_;
+  std::vector<probe::Value> values_;
+  std::string comm_, trace_id_, span_id_;
+  query::Fire query_;
+};
+
+}  // namespace vitrine::observe

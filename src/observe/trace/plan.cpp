@@ -1,0 +1,194 @@
+#include "observe/trace/plan.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "base/text.hpp"
+#include "probe/argument.hpp"
+
+namespace vitrine::observe {
+namespace {
+
+constexpr std::size_t shown = 5;
+
+std::vector<std::string> closest(const std::string& pattern, const std::set<std::string>& seen) {
+  const bool whole = pattern.find(':') != std::string::npos;
+  std::vector<std::pair<std::size_t, std::string>> ranked;
+  for (const std::string& name : seen)
+    ranked.emplace_back(
+        spelling_distance(pattern, whole ? std::string_view(name)
+                                         : std::string_view(name).substr(name.find(':') + 1)),
+        name);
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<std::string> names;
+  for (const auto& [far, name] : ranked)
+    if (names.size() < shown) names.push_back(name);
+  return names;
+}
+
+}  // namespace
+
+Error no_such_probe(const TraceOptions& options, const std::set<std::string>& seen) {
+  const TraceTarget& target = options.target;
+  std::string where;
+  std::string argument;
+  if (!target.files.empty()) {
+    where = fmt::format("{}", fmt::join(target.files, ", "));
+    argument = target.files.front();
+  } else if (!target.pids.empty()) {
+    where = fmt::format("process {}", fmt::join(target.pids, ", "));
+    argument = std::to_string(target.pids.front());
+  } else {
+    where = target.command.front();
+    argument = "FILE";
+  }
+  if (seen.empty())
+    return {ErrorCode::failed, where + " has no probes",
+            "probes are compiled in with <vitrine/sdt.h> or <sys/sdt.h>; llvm-strip and sstrip "
+            "remove their notes"};
+  std::vector<std::string> patterns = options.probes;
+  if (const auto& reduction = options.query.reduction;
+      reduction && reduction->kind == query::ReductionKind::latency)
+    patterns = {reduction->start, reduction->end};
+  const std::vector<std::string> names = closest(patterns.front(), seen);
+  const std::size_t others = seen.size() - names.size();
+  return {ErrorCode::failed,
+          fmt::format("{} has no probe {}; it has {}{}", where, fmt::join(patterns, " or "),
+                      fmt::join(names, ", "),
+                      others == 0 ? std::string() : fmt::format(" and {} more", others)),
+          fmt::format("`vitrine probes {}` lists all", argument)};
+}
+
+namespace {
+
+using Role = TraceProgram::Role;
+
+bool runs_here(Machine machine) {
+  return machine == native_machine ||
+         (native_machine == Machine::x86_64 && machine == Machine::i386);
+}
+
+}  // namespace
+
+TracePlan::TracePlan(std::span<const std::string> patterns, const TraceQuery& query, bool force)
+    : query_(query), force_(force), nops_(bpf::kernel_nop_class()) {
+  if (query.reduction && query.reduction->kind == query::ReductionKind::latency) {
+    starts_.emplace_back(query.reduction->start);
+    patterns_.emplace_back(query.reduction->end);
+  } else {
+    for (const std::string& pattern : patterns) patterns_.emplace_back(pattern);
+  }
+}
+
+std::vector<bpf::AttachSite> TracePlan::add(const std::shared_ptr<const ProbeFile>& file,
+                                            int process, std::vector<std::string>& notes) {
+  std::vector<bpf::AttachSite> sites;
+  if (file->file == nullptr || !known_.insert(file->file->identity()).second) return sites;
+  ProbeSymbols symbols(*file);
+  for (const probe::Probe& probe : file->probes) {
+    std::string name = probe.provider + ":" + probe.name;
+    seen_.insert(name);
+    const auto role = role_of(probe, process);
+    if (!role) continue;
+    if (!runs_here(file->machine)) {
+      notes.push_back(fmt::format("{}: {} is for another processor", name, file->path));
+      continue;
+    }
+    std::optional<std::uint32_t> program;
+    for (const probe::Site& site : probe.sites) {
+      const auto skip = skip_of(*file, site, name, notes);
+      if (!skip) continue;
+      program = program_of(std::make_unique<TraceProgram>(name, site, symbols, query_, *role));
+      sites.push_back(take(*file, site, *program, *skip));
+    }
+    // Where nothing fires, there is nothing to be asked for.
+    if (program) add_questions(*file, probe, *program, sites, notes);
+  }
+  if (!sites.empty()) files_.push_back(file);
+  return sites;
+}
+
+bpf::AttachSite TracePlan::take(const ProbeFile& file, const probe::Site& site,
+                                std::uint32_t program, unsigned skip) {
+  bpf::AttachSite attach;
+  attach.file_offset = *site.file_offset;
+  attach.semaphore_offset = site.semaphore_offset.value_or(0);
+  attach.skip = skip;
+  attach.site = static_cast<std::uint32_t>(sites_.size());
+  attach.program = program;
+  attach.use = site.use;
+  sites_.push_back({&file, site.address, program, site.use});
+  if (site.use == probe::SiteUse::fire) ++fires_;
+  return attach;
+}
+
+/// The is-enabled sites of a probe, `program` standing for its name.
+void TracePlan::add_questions(const ProbeFile& file, const probe::Probe& probe,
+                              std::uint32_t program, std::vector<bpf::AttachSite>& sites,
+                              std::vector<std::string>& notes) {
+  const std::string name = programs_[program]->probe() + " is-enabled";
+  for (const probe::Site& site : probe.questions) {
+    // A breakpoint that is never hit needs no place where it can be.
+    const bool hit = site.use != probe::SiteUse::enabled_operand || !site.file_offset;
+    const auto skip = hit ? skip_of(file, site, name, notes) : 0;
+    if (!skip) continue;
+    bpf::AttachSite attach = take(file, site, program, *skip);
+    if (site.use == probe::SiteUse::enabled_pointer && !site.arguments.empty()) {
+      const auto pointer =
+          probe::compile_argument(site.arguments[0], file.machine, site.address, nullptr);
+      if (pointer && pointer->kind == VITRINE_MEMORY)
+        attach.pointer_on_stack = static_cast<std::uint8_t>(pointer->displacement);
+    }
+    sites.push_back(attach);
+  }
+}
+
+std::optional<Role> TracePlan::role_of(const probe::Probe& probe, int process) const {
+  if (probe::selected(probe, patterns_, process))
+    return starts_.empty() ? Role::measure : Role::end;
+  if (!starts_.empty() && probe::selected(probe, starts_, process)) return Role::start;
+  return std::nullopt;
+}
+
+/// SitePlan::skip of a site that can be attached to.
+std::optional<unsigned> TracePlan::skip_of(const ProbeFile& file, const probe::Site& site,
+                                           const std::string& name,
+                                           std::vector<std::string>& notes) const {
+  const auto where = [&] {
+    return fmt::format("{} at {} of {}", name, hex(site.address), file.path);
+  };
+  if (!site.file_offset) {
+    notes.push_back(where() + ": not attached to: " +
+                    (site.problems.empty() ? "it is not in the file" : site.problems[0]));
+    return std::nullopt;
+  }
+  if (site.semaphore != 0 && !site.semaphore_offset && !site.problems.empty())
+    notes.push_back(where() + ": " + site.problems[0]);
+  std::array<std::byte, bpf::site_bytes> bytes{};
+  const std::size_t got = file.file->read_some(*site.file_offset, bytes);
+  const auto plan =
+      bpf::plan_site(std::span(bytes).first(got), file.machine, nops_, force_, site.verified);
+  if (!plan) {
+    notes.push_back(where() + ": not attached to: " + plan.error().message);
+    return std::nullopt;
+  }
+  if (plan->cost == bpf::SiteCost::step)
+    notes.push_back(
+        where() + ": each fire costs about 10 us, because the kernel single-steps its instruction");
+  return plan->skip;
+}
+
+std::uint32_t TracePlan::program_of(std::unique_ptr<TraceProgram> program) {
+  const auto [known, fresh] =
+      by_identity_.try_emplace(program->identity(), static_cast<std::uint32_t>(programs_.size()));
+  if (fresh) programs_.push_back(std::move(program));
+  return known->second;
+}
+
+}  // namespace vitrine::observe

@@ -1,0 +1,78 @@
+// What to say when no probe is what the user asked for.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "bpf/nop_policy.hpp"
+#include "bpf/tracer.hpp"
+#include "observe/probes/probes.hpp"
+#include "observe/trace/program.hpp"
+#include "observe/trace/trace.hpp"
+#include "probe/probe.hpp"
+
+namespace vitrine::observe {
+
+/// `seen`: "provider:name" of the probes that there are.
+Error no_such_probe(const TraceOptions& options, const std::set<std::string>& seen);
+
+// TracePlan: which sites of which files a trace attaches to, and what each means.
+
+/// A site that is attached to.
+struct TracedSite {
+  const ProbeFile* file = nullptr;
+  Address address = 0;  ///< in the file's own address space
+  std::uint32_t program = 0;
+  probe::SiteUse use = probe::SiteUse::fire;
+};
+
+class TracePlan {
+ public:
+  /// `query` must outlive this.
+  TracePlan(std::span<const std::string> patterns, const TraceQuery& query, bool force);
+
+  /// What to attach to in a file; nothing when it was added before. Sites that cannot be are left
+  /// out, and `notes` says why. `process`: the one that is traced, by which instances of DOF
+  /// providers are named; 0: there may be others.
+  std::vector<bpf::AttachSite> add(const std::shared_ptr<const ProbeFile>& file, int process,
+                                   std::vector<std::string>& notes);
+
+  [[nodiscard]] const std::vector<std::unique_ptr<TraceProgram>>& programs() const {
+    return programs_;
+  }
+  [[nodiscard]] const TracedSite& site(std::uint32_t number) const { return sites_[number]; }
+  [[nodiscard]] std::size_t numbers() const { return sites_.size(); }  ///< given to site()
+  [[nodiscard]] std::size_t sites() const { return fires_; }           ///< that fire
+
+  /// "provider:name" of all probes of files that were added, wanted or not: to say what there is.
+  [[nodiscard]] const std::set<std::string>& seen() const { return seen_; }
+
+ private:
+  std::optional<TraceProgram::Role> role_of(const probe::Probe& probe, int process) const;
+  bpf::AttachSite take(const ProbeFile& file, const probe::Site& site, std::uint32_t program,
+                       unsigned skip);
+  void add_questions(const ProbeFile& file, const probe::Probe& probe, std::uint32_t program,
+                     std::vector<bpf::AttachSite>& sites, std::vector<std::string>& notes);
+  std::optional<unsigned> skip_of(const ProbeFile& file, const probe::Site& site,
+                                  const std::string& name, std::vector<std::string>& notes) const;
+  std::uint32_t program_of(std::unique_ptr<TraceProgram> program);
+
+  std::vector<probe::Pattern> patterns_;  ///< of a latency: of its ends
+  std::vector<probe::Pattern> starts_;    ///< of a latency
+  const TraceQuery& query_;
+  bool force_;
+  bpf::NopClass nops_;
+  std::set<file::FileIdentity> known_;
+  std::vector<std::shared_ptr<const ProbeFile>> files_;
+  std::vector<std::unique_ptr<TraceProgram>> programs_;
+  std::map<std::string, std::uint32_t> by_identity_;
+  std::vector<TracedSite> sites_;
+  std::size_t fires_ = 0;  ///< of them
+  std::set<std::string> seen_;
+};
+
+}  // namespace vitrine::observe

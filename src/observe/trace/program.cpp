@@ -1,0 +1,347 @@
+#include "observe/trace/program.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/memory.hpp"
+#include "base/text.hpp"
+
+namespace vitrine::observe {
+namespace {
+
+using query::Comparison;
+
+constexpr std::size_t names_told = 12;
+constexpr std::size_t letters_a_slip = 3;  // of a word, for each character that differs
+
+bool compares_size(const query::Step& step) {
+  if (step.kind != query::Step::Kind::compare) return false;
+  const auto* literal = std::get_if<query::Literal>(&step.right);
+  const auto c = step.comparison;
+  return literal != nullptr && std::holds_alternative<query::Number>(*literal) &&
+         (c == Comparison::lt || c == Comparison::le || c == Comparison::gt || c == Comparison::ge);
+}
+
+/// How far the word is from the nearest name; of no names, very far.
+std::size_t distance(const std::string& word, const std::vector<std::string>& names) {
+  std::size_t least = word.size() + 1;
+  for (const std::string& name : names) least = std::min(least, spelling_distance(word, name));
+  return least;
+}
+
+/// What to say of a word, if it is doubtful. `is_number`: so it is used.
+std::string doubt(bool is_number, const std::string& word,
+                  const std::vector<std::unique_ptr<TraceProgram>>& programs) {
+  const TraceProgram* nearest = nullptr;
+  std::vector<std::string> names;
+  for (const auto& program : programs) {
+    std::vector<std::string> its_names = program->argument_names();
+    const bool nearer = nearest == nullptr || distance(word, its_names) < distance(word, names);
+    if (!nearer) continue;
+    nearest = program.get();
+    names = std::move(its_names);
+  }
+  if (nearest == nullptr || distance(word, names) == 0) return {};
+  const bool alike = distance(word, names) * letters_a_slip <= word.size();
+  if (!alike && !is_number) return {};
+  if (names.size() > names_told) {
+    names.resize(names_told);
+    names.emplace_back("…");
+  }
+  return fmt::format(
+      "'{}' is not an argument of {} ({}); used as a label key", word, nearest->probe(),
+      names.empty() ? "its arguments have no names" : fmt::format("{}", fmt::join(names, ", ")));
+}
+
+}  // namespace
+
+std::vector<std::string> doubtful_words(
+    const query::Expression& where, const std::vector<std::unique_ptr<TraceProgram>>& programs) {
+  std::vector<std::string> doubts;
+  for (const query::Step& step : where.steps()) {
+    const auto* subject = std::get_if<query::Subject>(&step.left);
+    if (subject == nullptr || subject->kind != query::Subject::Kind::word) continue;
+    if (std::string text = doubt(compares_size(step), subject->name, programs); !text.empty())
+      doubts.push_back(std::move(text));
+  }
+  return doubts;
+}
+
+std::vector<std::string> doubtful_words(
+    const query::Item& value, const std::vector<std::unique_ptr<TraceProgram>>& programs) {
+  if (value.subject.kind != query::Subject::Kind::word) return {};
+  std::string text = doubt(true, value.subject.name, programs);
+  if (text.empty()) return {};
+  return {std::move(text)};
+}
+
+namespace {
+
+using probe::Value;
+using probe::ValueError;
+using query::Form;
+
+vitrine_operand constant(std::uint64_t value) {
+  vitrine_operand operand{};
+  operand.kind = VITRINE_CONSTANT;
+  operand.size = sizeof value;
+  operand.base = VITRINE_NO_REGISTER;
+  operand.index = VITRINE_NO_REGISTER;
+  operand.displacement = value;
+  return operand;
+}
+
+/// Of an argument's text in a complaint about it.
+constexpr std::size_t told_bytes = 80;
+
+bool has_length(const query::Capture& capture) {
+  return capture.length != 0 || capture.length_argument.has_value();
+}
+
+/// What tells the types of one site from those of another.
+std::string identity_of(const std::vector<probe::ArgumentType>& types) {
+  std::string text;
+  for (const probe::ArgumentType& type : types)
+    text += fmt::format("{} {} {} {} {}\n", type.name, type.type, static_cast<int>(type.kind),
+                        type.argument, type.length_argument.value_or(~0U));
+  return text;
+}
+
+/// Of a capture whose bytes did not come.
+std::string reason(std::uint8_t state, std::uint64_t address) {
+  switch (state) {
+    case VITRINE_CAPTURE_UNAVAILABLE:
+      return "it is in a register that the kernel does not provide";
+    case VITRINE_CAPTURE_UNREADABLE:
+      return fmt::format("memory at {} could not be read", hex(address));
+    case VITRINE_CAPTURE_NO_ROOM:
+      return "the event was full";
+    default:
+      return "it was not captured";
+  }
+}
+
+void add_label(std::vector<query::Selected>& selected, query::Selected wanted) {
+  if (selected.size() < VITRINE_SELECTED_LABELS && wanted.key.size() <= VITRINE_KEY_BYTES &&
+      std::find(selected.begin(), selected.end(), wanted) == selected.end())
+    selected.push_back(std::move(wanted));
+}
+
+/// All that conditions and groups speak of.
+std::vector<query::Subject> subjects_of(const TraceQuery& query) {
+  std::vector<query::Subject> subjects;
+  if (query.where)
+    for (const query::Step& step : query.where->steps())
+      for (const query::Term* term : {&step.left, &step.right})
+        if (const auto* subject = std::get_if<query::Subject>(term)) subjects.push_back(*subject);
+  if (query.reduction)
+    for (const query::Item& item : query.reduction->by) subjects.push_back(item.subject);
+  return subjects;
+}
+
+}  // namespace
+
+bool wants_labels(const TraceQuery& query) {
+  using Kind = query::Subject::Kind;
+  const auto subjects = subjects_of(query);
+  return std::any_of(subjects.begin(), subjects.end(), [](const query::Subject& subject) {
+    return subject.kind == Kind::label || subject.kind == Kind::word ||
+           subject.kind == Kind::trace_id || subject.kind == Kind::span_id;
+  });
+}
+
+std::vector<query::Selected> selected_labels(const TraceQuery& query) {
+  using Kind = query::Subject::Kind;
+  const std::vector<query::Subject> subjects = subjects_of(query);
+  std::vector<query::Selected> selected;
+  for (const query::Subject& subject : subjects) {
+    if (subject.kind == Kind::label)
+      add_label(selected, {query::Selected::Kind::label, subject.name});
+    else if (subject.kind == Kind::trace_id)
+      add_label(selected, {query::Selected::Kind::trace_id, {}});
+    else if (subject.kind == Kind::span_id)
+      add_label(selected, {query::Selected::Kind::span_id, {}});
+  }
+  // A bare word is a label only where the probe has no argument of that name.
+  for (const query::Subject& subject : subjects)
+    if (subject.kind == Kind::word)
+      add_label(selected, {query::Selected::Kind::label, subject.name});
+  return selected;
+}
+
+TraceProgram::TraceProgram(std::string probe, const probe::Site& site, ProbeSymbols& symbols,
+                           const TraceQuery& query, Role role)
+    : probe_(std::move(probe)),
+      role_(role),
+      texts_(site.arguments),
+      types_(site.types),
+      string_bytes_(std::min<std::size_t>(query.string_bytes, VITRINE_CAPTURE_BYTES)) {
+  for (const std::string& text : texts_) {
+    auto operand = symbols.compile(text, site);
+    operands_.push_back(operand ? *operand : vitrine_operand{});
+    errors_.push_back(operand ? std::string() : operand.error().message);
+  }
+  bind(query);
+  identity_ = fmt::format("{}\n{}\n{}", probe_, static_cast<int>(role_), identity_of(types_));
+  identity_.append(reinterpret_cast<const char*>(operands_.data()),
+                   operands_.size() * sizeof(vitrine_operand));
+  for (std::size_t i = 0; i < errors_.size(); ++i)
+    if (!errors_[i].empty()) identity_ += texts_[i] + '\n';
+}
+
+void TraceProgram::bind(const TraceQuery& query) {
+  const query::Arguments site = arguments();
+  if (query.reduction)
+    reduction_ = query::bind(*query.reduction, role_, site, captures_);
+  else if (!query.show.empty())
+    for (query::BoundItem& item : query::bind(query.show, site, captures_))
+      shown_.push_back({std::move(item.title), std::move(item.subject), item.format});
+  else
+    // One more than can be captured says so; a note with 10,000 makes no event of 10,000.
+    for (std::uint32_t i = 0; i < texts_.size() && shown_.size() <= VITRINE_CAPTURES; ++i) {
+      const probe::ArgumentType* type = query::type_of(site, i);
+      // The length of a string is no argument to its reader.
+      const bool is_length =
+          type == nullptr && std::any_of(types_.begin(), types_.end(), [&](const auto& other) {
+            return other.length_argument == i;
+          });
+      if (is_length) continue;
+      const auto slot = query::slot_of(query::capture_of(site, i), captures_);
+      shown_.push_back({type != nullptr ? type->name : std::string(),
+                        {query::Bound::Kind::capture, slot, {}},
+                        query::Format::plain});
+    }
+  if (query.where && role_ != Role::start) condition_ = query::bind(*query.where, site, captures_);
+  for (const query::Capture& capture : captures_) {
+    const probe::ArgumentType* type = query::type_of(site, capture.argument);
+    hidden_.push_back(query.redaction.covers_argument(
+        capture.argument, type == nullptr ? std::string_view() : type->name));
+  }
+}
+
+std::vector<std::string> TraceProgram::argument_names() const {
+  std::vector<std::string> names;
+  for (const probe::ArgumentType& type : types_)
+    if (!type.name.empty() && type.argument < operands_.size()) names.push_back(type.name);
+  return names;
+}
+
+std::vector<std::string> TraceProgram::problems() const {
+  std::vector<std::string> problems;
+  for (std::size_t i = 0; i < errors_.size(); ++i)
+    if (!errors_[i].empty())
+      problems.push_back(fmt::format("argument {} ({}{}): {}", i, texts_[i].substr(0, told_bytes),
+                                     texts_[i].size() > told_bytes ? "…" : "", errors_[i]));
+  return problems;
+}
+
+vitrine_site_program TraceProgram::wire(const query::Compiled& condition,
+                                        const std::optional<KernelReduction>& reduction) const {
+  vitrine_site_program program{};
+  program.where = condition.predicate;
+  program.role = VITRINE_EMIT;
+  program.value = VITRINE_NO_CAPTURE;
+  program.match = VITRINE_NO_CAPTURE;
+  if (reduction) {
+    program.role = reduction->role;
+    program.probe = reduction->number;
+    if (reduction_->value) program.value = static_cast<__u8>(reduction_->value->slot);
+    if (reduction_->match) program.match = static_cast<__u8>(reduction_->match->slot);
+    for (const std::uint8_t capture : reduction->group) program.group[program.groups++] = capture;
+    program.group_labels = reduction->group_labels;
+  }
+  program.captures = static_cast<__u8>(std::min<std::size_t>(captures_.size(), VITRINE_CAPTURES));
+  for (std::size_t i = 0; i < program.captures; ++i) {
+    const query::Capture& wanted = captures_[i];
+    vitrine_capture& capture = program.capture[i];
+    if (wanted.argument >= operands_.size()) continue;
+    capture.operand = operands_[wanted.argument];
+    capture.form = VITRINE_CAPTURE_VALUE;
+    if (wanted.form == Form::number || wanted.form == Form::natural) continue;
+    capture.most = static_cast<__u32>(string_bytes_);
+    capture.form = VITRINE_CAPTURE_STRING;
+    if (!has_length(wanted)) continue;
+    capture.form = VITRINE_CAPTURE_BYTES_AT;
+    if (!wanted.length_argument)
+      capture.length = constant(wanted.length);
+    else if (*wanted.length_argument < operands_.size())
+      capture.length = operands_[*wanted.length_argument];
+    if (capture.length.kind == VITRINE_NO_OPERAND) capture.operand = {};
+  }
+  return program;
+}
+
+query::Compiled TraceProgram::compile_condition(std::span<const query::Selected> selected,
+                                                const vitrine_hash_key& key) const {
+  return query::compile(condition_, arguments(), captures_, selected, key);
+}
+
+bool TraceProgram::is_integer(std::uint32_t slot) const {
+  const query::Capture& capture = captures_[slot];
+  if (capture.form != Form::number || capture.argument >= operands_.size()) return false;
+  const vitrine_operand& operand = operands_[capture.argument];
+  return operand.kind != VITRINE_NO_OPERAND && (operand.flags & VITRINE_FLOAT) == 0 &&
+         operand.size <= sizeof(std::uint64_t);
+}
+
+bool TraceProgram::is_key(std::uint32_t slot) const {
+  return captures_[slot].form == Form::text || is_integer(slot);
+}
+
+bool TraceProgram::is_signed(std::uint32_t slot) const {
+  return (operands_[captures_[slot].argument].flags & VITRINE_SIGNED) != 0;
+}
+
+Value TraceProgram::key(std::uint32_t slot, std::uint64_t bits) const {
+  const query::Capture& capture = captures_[slot];
+  if (capture.form != Form::number) return ValueError{"it could not be read, or did not fit"};
+  const vitrine_operand& operand = operands_[capture.argument];
+  const auto bytes = std::as_bytes(std::span(&bits, 1));
+  return probe::make_value(operand, bytes.first(operand.size),
+                           query::type_of(arguments(), capture.argument));
+}
+
+std::vector<Value> TraceProgram::values(const bpf::Fire& fire) const {
+  std::vector<Value> values;
+  values.reserve(captures_.size());
+  for (std::size_t i = 0; i < captures_.size(); ++i)
+    values.push_back(i < fire.captures.size() ? value(captures_[i], fire.captures[i])
+                                              : ValueError{"too many arguments are requested"});
+  return values;
+}
+
+Value TraceProgram::value(const query::Capture& capture, const bpf::Captured& captured) const {
+  if (!captured.ok()) return unread(capture, captured);
+  if (capture.form == Form::text)
+    return probe::StringValue{
+        {reinterpret_cast<const char*>(captured.bytes.data()), captured.bytes.size()},
+        captured.head.cut != 0};
+  if (capture.form == Form::bytes)
+    return probe::BytesValue{{captured.bytes.begin(), captured.bytes.end()},
+                             captured.head.cut != 0};
+  const vitrine_operand& operand = operands_[capture.argument];
+  const probe::ArgumentType* type = query::type_of(arguments(), capture.argument);
+  if (operand.size > sizeof captured.head.value)
+    return probe::make_value(operand, captured.bytes, type);
+  const auto bytes = std::as_bytes(std::span(&captured.head.value, 1));
+  return probe::make_value(operand, bytes.first(operand.size), type);
+}
+
+Value TraceProgram::unread(const query::Capture& capture, const bpf::Captured& captured) const {
+  if (capture.argument >= operands_.size())
+    return ValueError{fmt::format("the probe has {} arguments here", operands_.size())};
+  if (!errors_[capture.argument].empty()) return ValueError{errors_[capture.argument]};
+  if (capture.length_argument && *capture.length_argument < errors_.size() &&
+      !errors_[*capture.length_argument].empty())
+    return ValueError{"its length: " + errors_[*capture.length_argument]};
+  // No string is not one that could not be read.
+  const bool follows = capture.form == Form::text || capture.form == Form::bytes;
+  if (follows && captured.head.state == VITRINE_CAPTURE_UNREADABLE && captured.head.value == 0)
+    return probe::PointerValue{0};
+  return ValueError{reason(captured.head.state, captured.head.value)};
+}
+
+}  // namespace vitrine::observe

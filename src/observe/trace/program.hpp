@@ -1,0 +1,135 @@
+// TraceProgram: what fires of sites with one argument list mean, told to the kernel and read back.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/redaction.hpp"
+#include "bpf/event.hpp"
+#include "bpf/wire/trace.h"
+#include "observe/probes/probe_symbols.hpp"
+#include "probe/evaluate.hpp"
+#include "query/expression.hpp"
+#include "query/reduction.hpp"
+#include "query/show.hpp"
+
+namespace vitrine::observe {
+
+/// What is asked of every fire.
+struct TraceQuery {
+  std::optional<query::Expression> where;
+  std::vector<query::Item> show;  ///< empty: all arguments, as their types say
+  std::optional<query::ReductionQuery> reduction;
+  std::size_t string_bytes = 256;  ///< kept of one string; at most VITRINE_CAPTURE_BYTES
+  Redaction redaction;             ///< of what is shown and grouped by; `where` asks true values
+};
+
+/// Whether its condition or its groups may speak of labels.
+bool wants_labels(const TraceQuery& query);
+
+/// Labels that `query` may ask for and the kernel can look up (a key has at most VITRINE_KEY_BYTES),
+/// by explicit name first; at most VITRINE_SELECTED_LABELS.
+std::vector<query::Selected> selected_labels(const TraceQuery& query);
+
+/// What is shown of a fire.
+struct ShownArgument {
+  std::string name;  ///< empty: not told
+  query::Bound subject;
+  query::Format format = query::Format::plain;
+};
+
+/// How the kernel adds up the fires of a program.
+struct KernelReduction {
+  __u32 role = VITRINE_COUNT;
+  std::uint32_t number = 0;         ///< of the rows: vitrine_site_program::probe
+  std::vector<std::uint8_t> group;  ///< captures
+  std::uint8_t group_labels = 0;    ///< bit i: selected label i
+};
+
+class TraceProgram {
+ public:
+  using Role = query::BoundReduction::Role;
+
+  /// `probe`: "provider:name". `symbols`: of the site's file.
+  TraceProgram(std::string probe, const probe::Site& site, ProbeSymbols& symbols,
+               const TraceQuery& query, Role role);
+  TraceProgram(const TraceProgram&) = delete;
+  TraceProgram& operator=(const TraceProgram&) = delete;
+
+  /// Equal for sites that one program serves.
+  [[nodiscard]] const std::string& identity() const { return identity_; }
+
+  [[nodiscard]] const std::string& probe() const { return probe_; }
+  [[nodiscard]] const std::vector<ShownArgument>& shown() const { return shown_; }
+  [[nodiscard]] const query::Condition& condition() const { return condition_; }
+  [[nodiscard]] const query::BoundReduction* reduction() const {
+    return reduction_ ? &*reduction_ : nullptr;
+  }
+  [[nodiscard]] Role role() const { return role_; }
+
+  /// Of the arguments that have one.
+  [[nodiscard]] std::vector<std::string> argument_names() const;
+
+  /// Arguments that cannot be decoded, and why: "argument 2 (%xmm0): …".
+  [[nodiscard]] std::vector<std::string> problems() const;
+
+  /// All that the kernel is told of it. `reduction`: how its fires are added up there; none: each
+  /// is an event.
+  [[nodiscard]] vitrine_site_program wire(const query::Compiled& condition,
+                                          const std::optional<KernelReduction>& reduction) const;
+
+  /// The condition for the kernel.
+  [[nodiscard]] query::Compiled compile_condition(std::span<const query::Selected> selected,
+                                                  const vitrine_hash_key& key) const;
+
+  // Of a capture:
+  [[nodiscard]] bool is_integer(std::uint32_t slot) const;  ///< a number of at most 64 bits
+  [[nodiscard]] bool is_key(std::uint32_t slot) const;      ///< that, or text
+  [[nodiscard]] bool is_signed(std::uint32_t slot) const;
+  /// The value that 64 bits of it are.
+  [[nodiscard]] probe::Value key(std::uint32_t slot, std::uint64_t bits) const;
+
+  /// One value a capture.
+  [[nodiscard]] std::vector<probe::Value> values(const bpf::Fire& fire) const;
+
+  /// Whether the capture is of an argument that is not to be shown.
+  [[nodiscard]] bool hides(std::uint32_t slot) const { return hidden_[slot]; }
+
+ private:
+  [[nodiscard]] query::Arguments arguments() const { return {operands_, types_}; }
+  void bind(const TraceQuery& query);
+  [[nodiscard]] probe::Value value(const query::Capture& capture,
+                                   const bpf::Captured& captured) const;
+  [[nodiscard]] probe::Value unread(const query::Capture& capture,
+                                    const bpf::Captured& captured) const;
+
+  std::string probe_;
+  Role role_;
+  std::vector<std::string> texts_;         ///< of the arguments
+  std::vector<vitrine_operand> operands_;  ///< one each; VITRINE_NO_OPERAND: not decoded
+  std::vector<std::string> errors_;        ///< one each: why not
+  std::vector<probe::ArgumentType> types_;
+  std::size_t string_bytes_;
+  std::vector<query::Capture> captures_;
+  std::vector<bool> hidden_;  ///< one a capture
+  std::vector<ShownArgument> shown_;
+  query::Condition condition_;
+  std::optional<query::BoundReduction> reduction_;
+  std::string identity_;
+};
+
+// Words of a condition that were probably meant as arguments.
+
+/// A sentence for each bare word of `where` that no program has for an argument, so that it is taken
+/// for a label, and that looks like an argument: it is compared with numbers by size, or spelt like
+/// one.
+std::vector<std::string> doubtful_words(const query::Expression& where,
+                                        const std::vector<std::unique_ptr<TraceProgram>>& programs);
+
+/// The same of what is to be added up: whatever it looks like, labels are rarely numbers.
+std::vector<std::string> doubtful_words(const query::Item& value,
+                                        const std::vector<std::unique_ptr<TraceProgram>>& programs);
+
+}  // namespace vitrine::observe

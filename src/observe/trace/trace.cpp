@@ -1,0 +1,405 @@
+#include "observe/trace/trace.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "base/notes.hpp"
+#include "observe/events/event_labels.hpp"
+#include "observe/process/watch.hpp"
+#include "observe/trace/fire_view.hpp"
+#include "observe/trace/plan.hpp"
+#include "observe/trace/program.hpp"
+#include "observe/trace/reduction.hpp"
+
+namespace vitrine::observe {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+/// Between two looks at what processes have done: a library that is loaded fires before that unseen.
+constexpr milliseconds watch_interval{5};
+
+/// Whether it is so by what it is called; where its site has another name for it, it is not added up.
+bool is_hidden(const query::Subject& subject, const Redaction& redaction) {
+  using Kind = query::Subject::Kind;
+  switch (subject.kind) {
+    case Kind::argument:
+      return redaction.covers_argument(subject.index, {});
+    case Kind::named_argument:
+    case Kind::word:
+    case Kind::label:
+      return redaction.covers_label(subject.name);
+    default:
+      return false;
+  }
+}
+
+class LiveTrace final : public Trace, private ProcessWatch::Listener {
+ public:
+  explicit LiveTrace(TraceOptions options)
+      : options_(std::move(options)),
+        plan_(options_.probes, options_.query, options_.force),
+        selected_(selected_labels(options_.query)) {}
+
+  Result<void> begin();
+
+  Result<std::size_t> poll(milliseconds timeout, const Sink& sink) override;
+  void detach() override { attachment_.detach(); }
+  void end_command() override { watch_->end_launched(); }
+  bool ended() override;
+  Result<query::ReductionTable> reduction() override;
+  [[nodiscard]] TraceCounters counters() const override;
+  [[nodiscard]] bpf::Attaching attaching() const override { return tracer_->attaching(); }
+  [[nodiscard]] std::vector<std::string> probes() const override;
+  [[nodiscard]] std::size_t sites() const override { return plan_.sites(); }
+  std::vector<std::string> take_notes() override;
+
+ private:
+  [[nodiscard]] bool by_file() const { return !options_.target.files.empty(); }
+  /// Whether the kernel shows us one process alone; else we choose.
+  [[nodiscard]] std::optional<pid_t> only_process() const {
+    if (by_file() || options_.follow || watch_->all().size() != 1) return std::nullopt;
+    return watch_->all().front();
+  }
+
+  Result<void> check() const;
+  Result<void> find_targets();
+  Result<void> open_tracer();
+  Result<void> attach_targets();
+  Result<void> begin_launched();
+  /// A file, and the sites in it.
+  struct Planned {
+    std::shared_ptr<const ProbeFile> file;
+    std::vector<bpf::AttachSite> sites;
+  };
+
+  Result<std::vector<Planned>> attach_process(pid_t pid);
+  void attach_later(pid_t pid);
+  void plan(const std::shared_ptr<const ProbeFile>& file, std::vector<Planned>& planned);
+  Result<void> attach(std::span<const Planned> planned);
+  Result<void> require_sites();
+  Result<void> tell_programs();
+
+  void watch_processes();
+  void look_at(pid_t pid);
+  // Of processes:
+  bool knows(pid_t pid) override { return labels_->knows(pid); }
+  bool concerns(const target::ProcessEvent& event) override {
+    return by_file() && inodes_.contains(event.inode);
+  }
+  void forked(pid_t parent, pid_t child) override;
+  void changed(pid_t pid, bool again) override;
+  void departed(pid_t pid) override;
+  void note(std::string text) override { notes_.add(std::move(text)); }
+  void note_all(std::vector<std::string> texts) { notes_.add(std::move(texts)); }
+  void show(const bpf::Fire& fire, const Sink& sink);
+
+  TraceOptions options_;
+  TracePlan plan_;
+  std::vector<query::Selected> selected_;
+  ProbeFiles files_;
+  std::optional<ProcessWatch> watch_;
+  std::set<std::uint64_t> inodes_;  ///< of the files that are traced
+  std::unique_ptr<bpf::Tracer> tracer_;
+  bpf::Attachment attachment_;
+  std::size_t programs_told_ = 0;
+  std::vector<bool> asked_again_;  ///< by program: the kernel tests only a part of the condition
+  std::optional<EventLabels> labels_;
+  RedactedLabels redacted_;
+  std::optional<StackNames> stacks_;
+  Notes notes_;
+  std::optional<TraceReduction> reduction_;
+};
+
+Result<void> LiveTrace::begin() {
+  TRY(check());
+  // Before anything is looked at, so that what happens meanwhile is not missed.
+  watch_.emplace(static_cast<ProcessWatch::Listener&>(*this), options_.follow);
+  if (options_.query.reduction) reduction_.emplace(options_.query, selected_);
+  TRY(find_targets());
+  TRY(open_tracer());
+  TRY(attach_targets());
+  if (options_.query.where) note_all(doubtful_words(*options_.query.where, plan_.programs()));
+  if (options_.query.reduction && options_.query.reduction->value)
+    note_all(doubtful_words(*options_.query.reduction->value, plan_.programs()));
+  return {};
+}
+
+Result<void> LiveTrace::attach_targets() {
+  if (watch_->launched() != nullptr) return begin_launched();
+  for (const pid_t pid : watch_->all()) TRY(attach_process(pid));
+  std::vector<Planned> planned;
+  for (const std::string& path : options_.target.files) {
+    auto file = TRY(files_.open(path));
+    plan(file, planned);
+    if (file->file != nullptr) labels_->assume(*file->file);
+  }
+  TRY(attach(planned));
+  return require_sites();
+}
+
+Result<void> LiveTrace::check() const {
+  const TraceTarget& target = options_.target;
+  const int kinds = static_cast<int>(!target.pids.empty()) +
+                    static_cast<int>(!target.files.empty()) +
+                    static_cast<int>(!target.command.empty());
+  if (kinds == 0)
+    return fail(ErrorCode::usage, "nothing to trace", "give a PID, a file, or --exec -- COMMAND");
+  if (kinds > 1) return fail(ErrorCode::usage, "processes, files and a command exclude each other");
+  const auto& reduction = options_.query.reduction;
+  if (reduction && reduction->value &&
+      is_hidden(reduction->value->subject, options_.query.redaction))
+    return fail(ErrorCode::usage,
+                fmt::format("'{}' is redacted, and a sum would reveal it", reduction->value->title),
+                "group by it (--by), or omit it from --redact");
+  const bool latency = reduction && reduction->kind == query::ReductionKind::latency;
+  if (options_.probes.empty() && !latency)
+    return fail(ErrorCode::usage, "missing argument: no probes",
+                "give them as provider:name, or '*' for all; `vitrine probes` lists the probes");
+  return {};
+}
+
+Result<void> LiveTrace::find_targets() {
+  for (const pid_t pid : options_.target.pids) TRY(watch_->add(pid));
+  if (options_.target.command.empty()) return {};
+  return watch_->launch(options_.target.command);
+}
+
+Result<void> LiveTrace::open_tracer() {
+  bpf::TracerOptions options;
+  options.attaching = options_.attaching;
+  options.stop = options_.stop;
+  options.stacks = options_.stacks;
+  options.reductions = reduction_.has_value();
+  options.labels = !reduction_ || wants_labels(options_.query);
+  options.only_known = !by_file() && !only_process();
+  for (const query::Selected& selected : selected_) {
+    const auto kind = selected.kind == query::Selected::Kind::label      ? VITRINE_SELECT_LABEL
+                      : selected.kind == query::Selected::Kind::trace_id ? VITRINE_SELECT_TRACE_ID
+                                                                         : VITRINE_SELECT_SPAN_ID;
+    options.selected.push_back({kind, selected.key});
+  }
+  tracer_ = TRY(bpf::Tracer::open(std::move(options)));
+  labels_.emplace(*tracer_, options_.limits, selected_);
+  if (options_.stacks) stacks_.emplace();
+  return {};
+}
+
+/// Attaches to the program, and to the libraries that it starts with, before it runs any of their
+/// code. A shell or another launcher, with nothing to trace in it, is held anew where it executes
+/// what it is to launch.
+Result<void> LiveTrace::begin_launched() {
+  Launched& launched = *watch_->launched();
+  const pid_t pid = launched.pid();
+  TRY(attach_process(pid));
+  TRY(launched.run_to_libraries(options_.stop));
+  TRY(attach_process(pid));
+  if (plan_.sites() == 0) {
+    note(no_such_probe(options_, plan_.seen()).message +
+         "; waiting for files that it loads or executes later");
+    launched.go_on();
+  } else {
+    launched.release();
+  }
+  watch_->look_again_soon(pid);
+  return {};
+}
+
+Result<void> LiveTrace::require_sites() {
+  if (plan_.sites() != 0) return {};
+  if (!notes_.waiting().empty())  // why what was found cannot be attached to
+    return fail(ErrorCode::failed,
+                fmt::format("nothing to trace: {}", fmt::join(notes_.waiting(), "; ")));
+  return tl::unexpected(no_such_probe(options_, plan_.seen()));
+}
+
+/// Returns what it has attached to.
+Result<std::vector<LiveTrace::Planned>> LiveTrace::attach_process(pid_t pid) {
+  look_at(pid);
+  auto found = TRY(files_.of_process(pid));
+  note_all(std::move(found.problems));
+  std::vector<Planned> planned;
+  for (const ProbeModule& module : found.modules) plan(module.file, planned);
+  TRY(attach(planned));
+  return planned;
+}
+
+/// To what a process has loaded or executed since tracing began: it was not held for that.
+void LiveTrace::attach_later(pid_t pid) {
+  const auto attached = attach_process(pid);
+  if (!attached) {
+    const ErrorCode code = attached.error().code;
+    if (code != ErrorCode::not_found && code != ErrorCode::interrupted)
+      note(attached.error().message);
+    return;
+  }
+  for (const Planned& its : *attached)
+    note(
+        fmt::format("{} was loaded during the trace: its first fires were missed", its.file->path));
+}
+
+void LiveTrace::plan(const std::shared_ptr<const ProbeFile>& file, std::vector<Planned>& planned) {
+  if (file->file != nullptr) inodes_.insert(file->file->identity().inode);
+  std::vector<std::string> notes;
+  auto sites = plan_.add(file, only_process().value_or(0), notes);
+  note_all(std::move(notes));
+  if (!sites.empty()) planned.push_back({file, std::move(sites)});
+}
+
+Result<void> LiveTrace::attach(std::span<const Planned> planned) {
+  TRY(tell_programs());
+  std::vector<bpf::FileSites> files;
+  for (const Planned& its : planned)
+    files.push_back({its.file->file->descriptor(), its.file->path, its.sites});
+  auto attachment = TRY(tracer_->attach(files, only_process()));
+  for (const bpf::AttachFailure& failure : attachment.failures) {
+    const Planned& its = planned[failure.file];
+    const TracedSite& site = plan_.site(its.sites[failure.site].site);
+    note(fmt::format("{}{} at {} of {}: not attached to: {}",
+                     plan_.programs()[site.program]->probe(),
+                     site.use == probe::SiteUse::fire ? "" : " is-enabled", hex(site.address),
+                     its.file->path, failure.error.message));
+  }
+  attachment.failures.clear();
+  attachment_.add(std::move(attachment));
+  return {};
+}
+
+Result<void> LiveTrace::tell_programs() {
+  for (; programs_told_ < plan_.programs().size(); ++programs_told_) {
+    const TraceProgram& program = *plan_.programs()[programs_told_];
+    auto compiled = program.compile_condition(selected_, tracer_->hash_key());
+    for (const std::string& complaint : program.condition().complaints())
+      note(program.probe() + ": " + complaint);
+    for (const std::string& problem : program.problems()) note(program.probe() + ": " + problem);
+    const auto reduction = reduction_ ? reduction_->in_kernel(program, compiled) : std::nullopt;
+    asked_again_.push_back(!compiled.left_over.empty());
+    TRY(tracer_->set_program(static_cast<std::uint32_t>(programs_told_),
+                             program.wire(compiled, reduction)));
+  }
+  return {};
+}
+
+Result<std::size_t> LiveTrace::poll(milliseconds timeout, const Sink& sink) {
+  const auto end = Clock::now() + timeout;
+  std::size_t taken = 0;
+  do {
+    watch_processes();
+    const auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
+    auto polled = TRY(tracer_->poll(std::clamp(left, milliseconds(0), watch_interval),
+                                    [&](const bpf::Fire& fire) { show(fire, sink); }));
+    taken += polled;
+    if (options_.stop != nullptr && options_.stop->load()) break;
+  } while (taken == 0 && Clock::now() < end);
+  return taken;
+}
+
+void LiveTrace::watch_processes() {
+  Launched* const launched = watch_->launched();
+  if (launched != nullptr && launched->executed())
+    if (auto begun = begin_launched(); !begun) {
+      if (begun.error().code != ErrorCode::interrupted) note(begun.error().message);
+      launched->release();
+    }
+  watch_->take_events();
+  watch_->look_again();
+}
+
+void LiveTrace::forked(pid_t parent, pid_t child) {
+  labels_->forked(parent, child);
+  if (stacks_) stacks_->forked(parent, child);
+}
+
+void LiveTrace::changed(pid_t pid, bool again) {
+  if (watch_->has(pid))
+    attach_later(pid);
+  else if (again)
+    look_at(pid);
+  else if (stacks_)
+    stacks_->look_at(pid);  // addresses have new meanings
+}
+
+void LiveTrace::departed(pid_t pid) {
+  labels_->exited(pid);
+  if (stacks_) stacks_->exited(pid);
+}
+
+void LiveTrace::look_at(pid_t pid) {
+  labels_->look_at(pid);
+  if (stacks_) stacks_->look_at(pid);
+}
+
+void LiveTrace::show(const bpf::Fire& fire, const Sink& sink) {
+  // Of a process that is gone already, its fork tells whose labels it had.
+  if (!labels_->knows(fire.head.moment.pid)) watch_->take_events();
+  if (fire.head.moment.kind == VITRINE_RECORD_PROCESS) {
+    labels_->introduce(fire.head.moment);
+    return;
+  }
+  if (fire.head.program >= plan_.programs().size() || fire.head.site >= plan_.numbers()) return;
+  const TraceProgram& program = *plan_.programs()[fire.head.program];
+  const TracedSite& site = plan_.site(fire.head.site);
+  const DisplayedLabels& displayed = labels_->of(fire.head.moment, fire.sets);
+  FireView view(fire, program, displayed);
+  const bool untested = (fire.head.moment.flags & VITRINE_FIRE_UNTESTED) != 0;
+  if ((asked_again_[fire.head.program] || untested) && !program.condition().holds(view.query()))
+    return;
+  if (const Redaction& redaction = options_.query.redaction; redaction.any())
+    view.redact(program, redacted_.of(displayed, redaction), redaction);
+  if (program.reduction() != nullptr) {
+    if (fire.head.moment.kind == VITRINE_RECORD_LATENCY) {
+      const std::uint64_t began = fire.head.address;
+      reduction_->add_latency(
+          view.query(), *program.reduction(),
+          fire.head.moment.time_ns > began ? fire.head.moment.time_ns - began : 0);
+    } else {
+      reduction_->add(view.query(), *program.reduction());
+    }
+    return;
+  }
+  TraceEvent event = view.event(program, *site.file, site.address);
+  if (stacks_) event.stack = stacks_->name(event.pid, fire.head.moment.image, fire.stack);
+  sink(event);
+}
+
+bool LiveTrace::ended() {
+  return !by_file() && watch_->ended();
+}
+
+Result<query::ReductionTable> LiveTrace::reduction() {
+  if (!reduction_) return query::ReductionTable{};
+  return reduction_->table(*tracer_);
+}
+
+TraceCounters LiveTrace::counters() const {
+  const bpf::TracerCounters counters = tracer_->counters();
+  return {counters[VITRINE_TRACE_FIRES],
+          counters[VITRINE_TRACE_LOST] + counters[VITRINE_TRACE_BUSY]};
+}
+
+std::vector<std::string> LiveTrace::probes() const {
+  std::set<std::string> names;
+  for (const auto& program : plan_.programs()) names.insert(program->probe());
+  return {names.begin(), names.end()};
+}
+
+std::vector<std::string> LiveTrace::take_notes() {
+  if (labels_) note_all(labels_->take_notes());
+  if (stacks_) note_all(stacks_->take_notes());
+  return notes_.take();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Trace>> Trace::open(TraceOptions options) {
+  auto trace = std::make_unique<LiveTrace>(std::move(options));
+  TRY(trace->begin());
+  return trace;
+}
+
+}  // namespace vitrine::observe

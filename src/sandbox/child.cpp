@@ -1,0 +1,147 @@
+#include "sandbox/child.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/capability.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <initializer_list>
+#include <utility>
+
+namespace vitrine::child {
+namespace {
+
+void keep_capability(int kept) {
+  __user_cap_header_struct head{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct held[_LINUX_CAPABILITY_U32S_3] = {};
+  __user_cap_data_struct rest[_LINUX_CAPABILITY_U32S_3] = {};
+  if (kept >= 0 && ::syscall(SYS_capget, &head, held) == 0) {
+    auto& word = rest[CAP_TO_INDEX(kept)];
+    word.permitted = held[CAP_TO_INDEX(kept)].permitted & CAP_TO_MASK(kept);
+    word.effective = held[CAP_TO_INDEX(kept)].effective & CAP_TO_MASK(kept);
+  }
+  ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+  ::syscall(SYS_capset, &head, rest);
+}
+
+}  // namespace
+
+int leave_everything(int keep) {
+  struct sigaction standard {};
+  standard.sa_handler = SIG_DFL;
+  for (int number = 1; number < NSIG; ++number) ::sigaction(number, &standard, nullptr);
+  // A terminal and a service manager send these to all of a group: it is for the parent to end us.
+  struct sigaction passed_over {};
+  passed_over.sa_handler = SIG_IGN;
+  for (const int number : {SIGHUP, SIGINT, SIGQUIT, SIGTERM})
+    ::sigaction(number, &passed_over, nullptr);
+  const int first = 3;
+  if (keep < first) keep = ::fcntl(keep, F_DUPFD, first);  // out of the way of 0 to 2
+  const int nothing = ::open("/dev/null", O_RDWR);
+  for (int fd = 0; fd < first; ++fd) ::dup2(nothing, fd);
+  if (keep != first) ::dup2(keep, first);
+  if (::syscall(SYS_close_range, first + 1, ~0U, 0) != 0)  // before Linux 5.9
+    for (long fd = first + 1; fd < ::sysconf(_SC_OPEN_MAX); ++fd) ::close(static_cast<int>(fd));
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  return first;
+}
+
+void settle(const char* name, pid_t parent, int kept) {
+  ::prctl(PR_SET_NAME, name);
+  ::prctl(PR_SET_DUMPABLE, 0);
+  keep_capability(kept);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(0);  // it went before it could have been noticed
+  rlimit core{};
+  if (::getrlimit(RLIMIT_CORE, &core) == 0) {
+    core.rlim_cur = 0;
+    ::setrlimit(RLIMIT_CORE, &core);
+  }
+}
+
+namespace {
+
+/// No flag, and no signal at its end. (qemu-user can make no such child.)
+pid_t quiet_child() {
+  const auto clone = [](unsigned long signal) {
+    return static_cast<pid_t>(::syscall(SYS_clone, signal, nullptr, nullptr, nullptr, nullptr));
+  };
+  const pid_t pid = clone(0);
+  return pid < 0 && errno == EINVAL ? clone(SIGCHLD) : pid;
+}
+
+}  // namespace
+
+Result<Child> Child::start(Kind kind, const std::function<void()>& life) {
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const pid_t pid = kind == Kind::forked ? ::fork() : quiet_child();
+  if (pid == 0) {
+    life();
+    ::_exit(0);
+  }
+  const int error = errno;
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (pid < 0) return fail(ErrorCode::failed, fmt::format("cannot fork: {}", std::strerror(error)));
+  return Child(pid, FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))));
+}
+
+Child::Child(Child&& other) noexcept
+    : pid_(std::exchange(other.pid_, -1)), handle_(std::move(other.handle_)) {}
+
+Child& Child::operator=(Child&& other) noexcept {
+  std::swap(pid_, other.pid_);
+  std::swap(handle_, other.handle_);
+  return *this;
+}
+
+void Child::kill() const noexcept {
+  if (pid_ < 0) return;
+  // A program that reaps every child of its own may have had ours too: the number can be
+  // another's by now, the handle cannot.
+  if (handle_)
+    ::syscall(SYS_pidfd_send_signal, handle_.get(), SIGKILL, nullptr, 0);
+  else
+    ::kill(pid_, SIGKILL);
+}
+
+int Child::reap() noexcept {
+  int status = 0;
+  while (::waitpid(pid_, &status, __WALL) < 0)
+    if (errno != EINTR) {
+      status = 0;
+      break;
+    }
+  forget();
+  return status;
+}
+
+void Child::end() noexcept {
+  if (pid_ < 0) return;
+  kill();
+  reap();
+}
+
+std::optional<int> Child::wait(std::chrono::milliseconds time) {
+  pollfd ending{handle_.get(), POLLIN, 0};
+  if (::poll(&ending, 1, static_cast<int>(time.count())) != 1) return std::nullopt;
+  return reap();
+}
+
+void Child::forget() noexcept {
+  pid_ = -1;
+  handle_ = FileDescriptor();
+}
+
+}  // namespace vitrine::child

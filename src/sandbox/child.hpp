@@ -1,0 +1,113 @@
+// Child: a process that was forked to do some work for us.
+//
+// It is one program with us, forked and not executed: a library has no program of its own to start.
+#pragma once
+
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <optional>
+
+#include "base/file_descriptor.hpp"
+#include "base/result.hpp"
+
+namespace vitrine::child {
+
+// What a child of ours does first: it leaves what it has of its parent. All of this is
+// async-signal-safe.
+
+/// Signals as at the start of a program, but those that are sent to groups; the one descriptor
+/// `keep`; nothing on 0 to 2. Returns what `keep` has become.
+int leave_everything(int keep);
+
+/// No capability but `kept` (CAP_*; -1: none) if it is held; no core dump; nobody of the same user
+/// may look into it. It ends when the thread that made it does. `name`: at most 15 characters.
+void settle(const char* name, pid_t parent, int kept);
+
+// PassedDescriptor: one descriptor beside a message of a Unix socket (SCM_RIGHTS).
+
+/// Room for the descriptor: it must live as long as the message is sent or received. Safe in signal
+/// handlers.
+class PassedDescriptor {
+ public:
+  /// `message` carries `descriptor`, of which the receiver gets its own.
+  void attach(msghdr& message, int descriptor) {
+    message.msg_control = bytes_;
+    message.msg_controllen = sizeof bytes_;
+    cmsghdr* control = CMSG_FIRSTHDR(&message);
+    control->cmsg_level = SOL_SOCKET;
+    control->cmsg_type = SCM_RIGHTS;
+    control->cmsg_len = CMSG_LEN(sizeof descriptor);
+    std::memcpy(CMSG_DATA(control), &descriptor, sizeof descriptor);
+  }
+
+  /// `message` has room for one descriptor and no second one, which would stay open unseen.
+  void expect(msghdr& message) {
+    message.msg_control = bytes_;
+    message.msg_controllen = CMSG_LEN(sizeof(int));
+  }
+
+  /// What came with a message that has been received. -1: none.
+  static int received(const msghdr& message) {
+    const cmsghdr* control = CMSG_FIRSTHDR(&message);
+    if (control == nullptr || control->cmsg_level != SOL_SOCKET ||
+        control->cmsg_type != SCM_RIGHTS || control->cmsg_len != CMSG_LEN(sizeof(int)))
+      return -1;
+    int descriptor = -1;
+    std::memcpy(&descriptor, CMSG_DATA(control), sizeof descriptor);
+    return descriptor;
+  }
+
+ private:
+  alignas(cmsghdr) char bytes_[CMSG_SPACE(sizeof(int))] = {};
+};
+
+enum class Kind : std::uint8_t {
+  forked,  ///< by fork(): it may use memory and locks as its parent does
+  /// By clone(), without libc's knowledge: it may call what is async-signal-safe. Its end raises no
+  /// SIGCHLD, and nobody but us gets it from a wait for any child.
+  quiet,
+};
+
+class Child {
+ public:
+  /// Runs `life` in a child, which ends with it. No handler of a signal runs in it before
+  /// leave_everything(). Errors: failed.
+  static Result<Child> start(Kind kind, const std::function<void()>& life);
+
+  Child() = default;
+  Child(Child&& other) noexcept;
+  Child& operator=(Child&& other) noexcept;
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  ~Child() { end(); }
+
+  explicit operator bool() const { return pid_ > 0; }
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  /// Readable once it has ended.
+  [[nodiscard]] int handle() const { return handle_.get(); }
+
+  /// Kills it and waits for its end.
+  void end() noexcept;
+
+  void kill() const noexcept;
+
+  /// Its status, as waitpid(2) has it, when it has ended by then; 0 if somebody else had that. There
+  /// is no child any more then. nullopt: it goes on.
+  std::optional<int> wait(std::chrono::milliseconds time);
+
+  /// Forgets it: in a process that was forked meanwhile, it is nobody's child.
+  void forget() noexcept;
+
+ private:
+  Child(pid_t pid, FileDescriptor handle) : pid_(pid), handle_(std::move(handle)) {}
+  int reap() noexcept;
+
+  pid_t pid_ = -1;         ///< -1: there is none
+  FileDescriptor handle_;  ///< pidfd
+};
+
+}  // namespace vitrine::child

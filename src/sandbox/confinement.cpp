@@ -1,0 +1,161 @@
+#include "sandbox/confinement.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstring>
+
+#include "base/file_descriptor.hpp"
+#include "sandbox/channel.hpp"
+#include "sandbox/child.hpp"
+#include "sandbox/worker.hpp"
+
+namespace vitrine::worker {
+
+UsedMemory used_memory(const char* path) {
+  const FileDescriptor file(::open(path, O_RDONLY | O_CLOEXEC));
+  char text[256];
+  const ssize_t n = file ? ::read(file.get(), text, sizeof text) : -1;
+  if (n <= 0) return {};
+  std::uint64_t pages[2] = {};
+  const char *at = text, *end = text + n;
+  for (std::uint64_t& value : pages) {
+    const auto [rest, error] = std::from_chars(at, end, value);
+    if (error != std::errc() || rest == end) return {};
+    at = rest + 1;
+  }
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  return {pages[0] * page, pages[1] * page};
+}
+
+UsedMemory used_memory_of(pid_t pid) {
+  return used_memory(fmt::format("/proc/{}/statm", pid).c_str());
+}
+
+namespace {
+
+int broker = -1;  // of the one worker that a process is
+
+/// Asks for a file. A negative error number: it is not to be had.
+long ask_for(std::uint32_t root, const char* path) {
+  const std::size_t length = ::strnlen(path, 4096);
+  struct {
+    std::uint32_t kind, bytes;
+  } head{static_cast<std::uint32_t>(Kind::open), static_cast<std::uint32_t>(sizeof root + length)};
+  iovec parts[3] = {{&head, sizeof head}, {&root, sizeof root}, {const_cast<char*>(path), length}};
+  msghdr message{};
+  message.msg_iov = parts;
+  message.msg_iovlen = 3;
+  // A stream socket takes what is this short whole, or there is nobody to talk to any more.
+  if (::sendmsg(broker, &message, MSG_NOSIGNAL) !=
+      static_cast<ssize_t>(sizeof head + sizeof root + length))
+    ::_exit(1);
+  child::PassedDescriptor passed;
+  iovec part{&head, sizeof head};
+  message = {};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  passed.expect(message);
+  if (::recvmsg(broker, &message, MSG_CMSG_CLOEXEC | MSG_WAITALL) != sizeof head) ::_exit(1);
+  const int descriptor = passed.received(message);
+  return descriptor < 0 ? -ENOENT : descriptor;
+}
+
+void on_system_call(int, siginfo_t* info, void* context) {
+  const int saved = errno;
+  auto& machine_context = static_cast<ucontext_t*>(context)->uc_mcontext;
+#if defined(__x86_64__)
+  auto& result = machine_context.gregs[REG_RAX];
+  const auto path = machine_context.gregs[info->si_syscall == SYS_openat ? REG_RSI : REG_RDI];
+#elif defined(__aarch64__)
+  auto& result = machine_context.regs[0];
+  const auto path = machine_context.regs[1];
+#else
+  long result = 0, path = 0;
+  static_cast<void>(machine_context);
+#endif
+  static_cast<void>(info);
+  result = static_cast<std::remove_reference_t<decltype(result)>>(
+      ask_for(any_root, reinterpret_cast<const char*>(path)));  // NOLINT(performance-no-int-to-ptr)
+  errno = saved;
+}
+
+bool filter_system_calls() {
+  const auto& filter = worker_filter();
+  struct sigaction action {};
+  action.sa_sigaction = on_system_call;
+  action.sa_flags = SA_SIGINFO;
+  return ::sigaction(SIGSYS, &action, nullptr) == 0 && filter && filter->install();
+}
+
+void limit(__rlimit_resource resource, std::uint64_t most) {
+  rlimit now{};
+  if (::getrlimit(resource, &now) != 0) return;
+  now.rlim_cur = std::min<rlim_t>(most, now.rlim_max);
+  ::setrlimit(resource, &now);
+}
+
+rlim_t longest_time = 0;  // that this process can be allowed; seconds
+
+}  // namespace
+
+void confine(int socket, pid_t parent, const char* name, std::uint64_t memory) {
+  child::settle(name, parent, -1);  // root or not, it keeps nothing: what opens files for it does
+  limit(RLIMIT_FSIZE, 0);
+  if (const std::uint64_t now = used_memory("/proc/self/statm").address_space; now != 0)
+    limit(RLIMIT_AS, now + memory);
+  rlimit time{};
+  if (::getrlimit(RLIMIT_CPU, &time) == 0) longest_time = time.rlim_max;
+  broker = socket;
+  // A kernel without filters (qemu-user has none either): what is given up above, and the limits,
+  // hold all the same. To forbid descriptors instead would forbid the files to parse, too.
+  static_cast<void>(filter_system_calls());
+}
+
+void allow_time(std::chrono::milliseconds time) {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto spent = std::chrono::seconds(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec);
+  const auto wanted = (spent + std::chrono::ceil<std::chrono::seconds>(time)).count() + 1;
+  const rlimit allowed{std::min(static_cast<rlim_t>(wanted), longest_time), longest_time};
+  ::syscall(SYS_setrlimit, RLIMIT_CPU, &allowed);  // libc's could be done to others: not allowed
+}
+
+const Result<confine::Filter>& worker_filter() {
+  // What libelf, libdw, malloc and our own loop need: of each the old and the new form. Nothing that
+  // could be done to another process is among them, such as tgkill or prlimit64.
+  static const auto filter =
+      confine::SystemCalls()
+          .allow({"read",         "pread64",      "lseek",         "close",
+                  "fstat",        "newfstatat",   "mmap",          "munmap",
+                  "mremap",       "brk",          "madvise",       "mprotect",
+                  "sendmsg",      "recvmsg",      "poll",          "ppoll",
+                  "futex",        "getrandom",    "clock_gettime", "getrusage",
+                  "setrlimit",    "getpid",       "gettid",        "rt_sigprocmask",
+                  "rt_sigreturn", "rt_sigaction", "sched_yield",   "restart_syscall",
+                  "rseq",         "exit",         "exit_group"})
+          // A tracer that has put a probe into our libraries makes these in our name.
+          .allow({"uretprobe", "uprobe"})
+          .trap({"openat", "open"})
+          .compile();
+  return filter;
+}
+
+bool is_worker() {
+  return broker >= 0;
+}
+
+FileDescriptor ask_for_file(std::uint32_t root, const std::string& path) {
+  return FileDescriptor(broker < 0 ? -1 : static_cast<int>(ask_for(root, path.c_str())));
+}
+
+}  // namespace vitrine::worker

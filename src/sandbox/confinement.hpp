@@ -1,0 +1,60 @@
+// Confinement: what a process that parses somebody else's file may do: use its memory, read what is
+// open, answer, and end. No more than that, whatever the file makes of the parser.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "base/file_descriptor.hpp"
+#include "sandbox/system_calls.hpp"
+
+namespace vitrine::worker {
+
+// What one question to a worker may cost. (Bounds on what files say: base/limits.hpp.)
+
+struct Limits {
+  std::uint64_t memory = 2ULL << 30;       ///< bytes of address space, beyond what it begins with
+  std::chrono::milliseconds time{30'000};  ///< until it has answered
+};
+
+inline constexpr std::size_t question_bytes = 64U << 20;  ///< 10,000 sites have 2 MiB
+inline constexpr std::size_t answer_bytes = 512U << 20;   ///< the probes of the worst file
+inline constexpr std::size_t files_opened = 16 * 1024;    ///< at one question
+inline constexpr std::uint64_t kept_bytes = 256U << 20;   ///< that it may hold from file to file
+
+// What memory a process uses, by its /proc/PID/statm.
+
+struct UsedMemory {
+  std::uint64_t address_space = 0;  ///< bytes; 0: not known
+  std::uint64_t resident = 0;       ///< bytes
+};
+
+/// `path`: of a statm. Async-signal-safe.
+UsedMemory used_memory(const char* path);
+
+UsedMemory used_memory_of(pid_t pid);
+
+/// For good: no capability, no core dump, no more than `memory` bytes of address space beyond what
+/// there is, no system call that is not needed, no life after `parent`. Opening a file becomes a
+/// question (Kind::open) over `socket`: the descriptor that comes back is what the call returns.
+/// Where the kernel has no filters of system calls, the rest holds all the same.
+void confine(int socket, pid_t parent, const char* name, std::uint64_t memory);
+
+/// Of system calls. Made when it is first asked for, which must be before the fork: see confine().
+const Result<confine::Filter>& worker_filter();
+
+/// What may be used of the processor from now on, before the kernel ends the process.
+void allow_time(std::chrono::milliseconds time);
+
+/// Whether this process is a worker, and confined by now.
+bool is_worker();
+
+/// In a worker: asks for the file at a path below one of the roots (worker::Open). None: it is not
+/// to be had, or this is no worker.
+FileDescriptor ask_for_file(std::uint32_t root, const std::string& path);
+
+}  // namespace vitrine::worker

@@ -1,0 +1,157 @@
+#include "sandbox/files.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+namespace vitrine::file {
+
+ErrorCode code_of(int error) {
+  switch (error) {
+    case ENOENT:
+    case ESRCH:
+      return ErrorCode::not_found;
+    case EACCES:
+    case EPERM:
+      return ErrorCode::not_permitted;
+    default:
+      return ErrorCode::failed;
+  }
+}
+
+Result<FileDescriptor> open_at(int dir, const std::string& path, int flags) {
+  FileDescriptor fd(::openat(dir, path.c_str(), flags | O_CLOEXEC));
+  if (fd) return fd;
+  const int error = errno;
+  return fail(code_of(error), fmt::format("cannot open {}: {}", path, std::strerror(error)));
+}
+
+namespace {
+
+const char* kind(mode_t mode) {
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISLNK(mode)) return "a link";
+  if (S_ISFIFO(mode)) return "a pipe";
+  if (S_ISSOCK(mode)) return "a socket";
+  if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
+  return "not a regular file";
+}
+
+/// A program that holds a lease on a file (fcntl(2), F_SETLEASE) is asked for it by who opens the file,
+/// and may let them wait for /proc/sys/fs/lease-break-time: 45 s. An honest one gives it back at once.
+constexpr auto budget_with_leases = std::chrono::milliseconds(500);
+
+Result<FileDescriptor> open_leased(const std::string& link, const std::string& path) {
+  const auto end = std::chrono::steady_clock::now() + budget_with_leases;
+  for (;;) {
+    auto file = open_at(AT_FDCWD, link, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    if (file) return file;
+    const int error = errno;
+    if (error != EWOULDBLOCK)
+      return fail(file.error().code, fmt::format("cannot open {}: {}", path, std::strerror(error)));
+    if (std::chrono::steady_clock::now() >= end)
+      return fail(
+          ErrorCode::failed,
+          fmt::format("cannot open {}: a program holds a lease on it and does not release it",
+                      path));
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+/// `handle` (O_PATH) has not been opened yet as far as the file is concerned.
+Result<FileDescriptor> reopen(const FileDescriptor& handle, const std::string& path) {
+  struct stat status {};
+  if (::fstat(handle.get(), &status) != 0)
+    return fail(ErrorCode::failed,
+                fmt::format("cannot examine {}: {}", path, std::strerror(errno)));
+  if (!S_ISREG(status.st_mode))
+    return fail(ErrorCode::unsupported, fmt::format("{} is {}", path, kind(status.st_mode)),
+                "a regular file is required");
+  return open_leased(fmt::format("/proc/self/fd/{}", handle.get()), path);
+}
+
+/// A handle as reopen() takes it.
+Result<FileDescriptor> handle_below(int root, const std::string& path, std::uint64_t flags) {
+  open_how how{};
+  how.flags = O_PATH | O_CLOEXEC | flags;
+  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+  FileDescriptor handle(
+      static_cast<int>(::syscall(SYS_openat2, root, path.c_str(), &how, sizeof how)));
+  if (handle) return handle;
+  const ErrorCode code = errno == ENOENT || errno == ENOTDIR ? ErrorCode::not_found
+                         : errno == EACCES || errno == EPERM ? ErrorCode::not_permitted
+                         : errno == ENOSYS                   ? ErrorCode::unsupported
+                                                             : ErrorCode::failed;
+  return fail(code, fmt::format("cannot open {}: {}", path, std::strerror(errno)));
+}
+
+}  // namespace
+
+Result<FileDescriptor> open_regular_at(int dir, const std::string& path) {
+  const auto handle = TRY(open_at(dir, path, O_PATH));
+  return reopen(handle, path);
+}
+
+Result<FileDescriptor> open_regular_below(int root, const std::string& path) {
+  return handle_below(root, path, 0).and_then([&](const FileDescriptor& handle) {
+    return reopen(handle, path);
+  });
+}
+
+Result<FileDescriptor> open_owned_below(int root, const std::string& path, uid_t owner) {
+  const auto handle = TRY(handle_below(root, path, O_NOFOLLOW));
+  struct stat status {};
+  if (::fstat(handle.get(), &status) == 0 && S_ISREG(status.st_mode) && status.st_uid != owner)
+    return fail(ErrorCode::not_permitted,
+                fmt::format("{} belongs to user {}, but the process runs as {}: ignored", path,
+                            status.st_uid, owner));
+  return reopen(handle, path);
+}
+
+namespace {
+
+FileIdentity identity_of(const struct stat& status) {
+  return {status.st_dev, status.st_ino, status.st_size,
+          status.st_ctim.tv_sec * 1'000'000'000 + status.st_ctim.tv_nsec};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<FileMemory>> FileMemory::from(FileDescriptor file) {
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) return fail(ErrorCode::failed, "cannot examine the file");
+  if (!S_ISREG(status.st_mode)) return fail(ErrorCode::unsupported, "it is not a regular file");
+  return std::unique_ptr<FileMemory>(new FileMemory(std::move(file), identity_of(status)));
+}
+
+bool FileMemory::has_changed() const {
+  struct stat status {};
+  return ::fstat(file_.get(), &status) != 0 || identity_of(status) != identity_;
+}
+
+Result<std::unique_ptr<FileMemory>> FileMemory::reopened() const {
+  return from(FileDescriptor(::fcntl(file_.get(), F_DUPFD_CLOEXEC, 0)));
+}
+
+void FileMemory::read(std::span<ReadRequest> requests) {
+  for (ReadRequest& request : requests) {
+    request.got = 0;
+    while (!request.complete()) {
+      const auto rest = request.into.subspan(request.got);
+      const ssize_t n = ::pread64(file_.get(), rest.data(), rest.size(),
+                                  static_cast<off64_t>(request.address + request.got));
+      if (n <= 0) break;
+      request.got += static_cast<std::size_t>(n);
+    }
+  }
+}
+
+}  // namespace vitrine::file

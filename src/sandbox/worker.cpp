@@ -1,0 +1,186 @@
+#include "sandbox/worker.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "base/limits.hpp"
+#include "sandbox/child.hpp"
+#include "sandbox/confinement.hpp"
+
+namespace vitrine::worker {
+namespace {
+
+constexpr auto for_ever = std::chrono::hours(24 * 365);
+
+void answer_questions(int socket, const Limits& limits,
+                      const std::function<std::unique_ptr<Service>()>& make) {
+  Channel channel{FileDescriptor(socket)};
+  std::unique_ptr<Service> service;
+  for (;;) {
+    const auto until = Channel::Clock::now() + for_ever;
+    auto message = channel.receive(question_bytes, until);
+    if (!message || message->kind != Kind::question) return;
+    allow_time(limits.time);
+    if (service == nullptr) service = make();
+    const auto answer = service->answer(message->bytes, std::move(message->descriptor));
+    if (!channel.send(Kind::answer, answer, until)) return;
+  }
+}
+
+}  // namespace
+
+void serve(int socket, pid_t parent, const char* name, const Limits& limits,
+           const std::function<std::unique_ptr<Service>()>& make) {
+  socket = child::leave_everything(socket);
+  confine(socket, parent, name, limits.memory);
+  try {
+    answer_questions(socket, limits, make);
+  } catch (const std::bad_alloc&) {
+    ::_exit(out_of_memory);
+  } catch (...) {
+    ::_exit(1);
+  }
+  ::_exit(0);
+}
+
+Result<Worker> Worker::start(const char* name, const Limits& limits,
+                             const std::function<std::unique_ptr<Service>()>& make) {
+  int pair[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+    return fail(ErrorCode::failed, fmt::format("cannot create a socket: {}", std::strerror(errno)));
+  FileDescriptor ours(pair[0]), its(pair[1]);
+  const pid_t parent = ::getpid();
+  static_cast<void>(worker_filter());
+  auto process = TRY(child::Child::start(child::Kind::forked,
+                                         [&] { serve(its.get(), parent, name, limits, make); }));
+  return Worker(Channel(std::move(ours)), std::move(process), limits);
+}
+
+Worker::Worker(Channel channel, child::Child process, const Limits& limits)
+    : channel_(std::move(channel)),
+      process_(std::move(process)),
+      limits_(limits),
+      at_first_(used_memory_of(process_.pid()).resident) {}
+
+/// What became of the worker, said of its parser.
+tl::unexpected<Error> Worker::reason_of_end(Error seen) {
+  const auto took_too_long = [&] {
+    return fail(ErrorCode::limit, fmt::format("its parser was stopped: it took longer than {} s",
+                                              std::chrono::duration<double>(limits_.time).count()));
+  };
+  if (seen.code == ErrorCode::limit) {
+    process_.end();
+    return took_too_long();
+  }
+  if (seen.code == ErrorCode::malformed) return made_no_sense();
+  // It has let go of the socket, so that it is about to end; if it only pretends to, it is made to.
+  const auto ended = process_.wait(std::chrono::seconds(1));
+  if (!ended) {
+    process_.end();
+    return fail(ErrorCode::failed, "its parser closed the connection");
+  }
+  const int status = *ended;
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU) return took_too_long();
+  if (WIFEXITED(status) && WEXITSTATUS(status) == out_of_memory)
+    return fail(ErrorCode::limit, fmt::format("its parser was stopped: it needed more than {} MiB",
+                                              limits_.memory >> 20));
+  if (WIFSIGNALED(status))
+    return fail(ErrorCode::failed,
+                fmt::format("its parser crashed ({})", ::strsignal(WTERMSIG(status))));
+  return fail(ErrorCode::failed, "its parser ended");
+}
+
+tl::unexpected<Error> Worker::made_no_sense() {
+  process_.end();
+  return fail(ErrorCode::failed, "its parser returned an invalid response");
+}
+
+Result<std::vector<std::byte>> Worker::ask(std::span<const std::byte> question, int file,
+                                           std::size_t most, const Open& open) {
+  const auto until = Channel::Clock::now() + limits_.time;
+  if (auto sent = channel_.send(Kind::question, question, until, file); !sent)
+    return reason_of_end(std::move(sent.error()));
+  for (std::size_t opened = 0;;) {
+    auto message = channel_.receive(most, until);
+    if (!message) return reason_of_end(std::move(message.error()));
+    if (message->kind == Kind::answer) return std::move(message->bytes);
+    std::uint32_t root = 0;
+    if (message->kind != Kind::open || message->bytes.size() < sizeof root ||
+        message->bytes.size() > sizeof root + limits::name_bytes)
+      return made_no_sense();
+    std::memcpy(&root, message->bytes.data(), sizeof root);
+    FileDescriptor found;
+    if (opened++ < files_opened && open)
+      found = open(root, {reinterpret_cast<const char*>(message->bytes.data()) + sizeof root,
+                          message->bytes.size() - sizeof root});
+    if (auto sent = channel_.send(Kind::opened, {}, until, found.get()); !sent)
+      return reason_of_end(std::move(sent.error()));
+  }
+}
+
+bool Worker::is_there() const {
+  pollfd ended{channel_.descriptor(), POLLIN, 0};  // unasked it says nothing, but hangs up
+  return process_ && ::poll(&ended, 1, 0) == 0;
+}
+
+std::uint64_t Worker::memory() const {
+  const std::uint64_t now = used_memory_of(process_.pid()).resident;
+  return now > at_first_ ? now - at_first_ : 0;
+}
+
+namespace {
+
+/// Does what it is asked to: a question begins with the task's address.
+class Tasks final : public Service {
+ public:
+  std::vector<std::byte> answer(std::span<const std::byte> question, FileDescriptor file) override {
+    detail::Erased task = nullptr;
+    std::memcpy(&task, question.data(), sizeof task);
+    return task(question.subspan(sizeof task), std::move(file));
+  }
+};
+
+}  // namespace
+
+Parser& Parser::of_this_thread() {
+  thread_local Parser parser;
+  return parser;
+}
+
+void Parser::set_limits(const Limits& limits) {
+  limits_ = limits;
+  worker_.reset();
+}
+
+Result<std::vector<std::byte>> Parser::send(std::span<const std::byte> question, int file,
+                                            const Open& open) {
+  if (question.size() > question_bytes) return fail(ErrorCode::limit, "the request is too large");
+  // One that ended between two files ended for no fault of the next.
+  if (worker_ && !worker_->is_there()) worker_.reset();
+  if (!worker_)
+    worker_ =
+        TRY(Worker::start("vitrine-files", limits_, [] { return std::make_unique<Tasks>(); }));
+  auto answer = worker_->ask(question, file, answer_bytes, open);
+  // What one file left behind is not the next one's memory.
+  if (!answer || worker_->memory() > kept_bytes) worker_.reset();
+  return answer;
+}
+
+tl::unexpected<Error> Parser::no_sense() {
+  if (!worker_) return fail(ErrorCode::failed, "its parser returned an invalid response");
+  auto error = worker_->made_no_sense();
+  worker_.reset();
+  return error;
+}
+
+}  // namespace vitrine::worker

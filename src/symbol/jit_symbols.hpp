@@ -1,0 +1,75 @@
+// PerfMap: the functions that a JIT compiler says it made: /tmp/perf-PID.map, as perf reads it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "symbol/function_symbols.hpp"
+
+namespace vitrine::symbol {
+
+class PerfMap {
+ public:
+  struct Function {
+    std::string_view name;  ///< lives until the next add()
+    Address start = 0;
+  };
+
+  /// Takes more of the file's text, where the last left off: lines "START SIZE NAME", both numbers
+  /// hexadecimal. What is no such line is passed over; one that is not finished is left for the next
+  /// time. Memory is used again: of several functions at an address the last one counts.
+  void add(std::string_view text);
+
+  /// The function around an address. The first call after add() makes an index: that is not for two
+  /// threads at once.
+  [[nodiscard]] std::optional<Function> find(Address address) const;
+
+  /// How much of the file has been taken, bytes: the next text begins there.
+  [[nodiscard]] std::uint64_t taken() const { return taken_; }
+  [[nodiscard]] std::size_t size() const { return entries_.size(); }
+
+  /// Whether there is more than is taken in (limits::perf_map_symbols, perf_map_bytes).
+  [[nodiscard]] bool full() const { return full_; }
+
+ private:
+  struct Entry {
+    Address start = 0;
+    std::uint64_t size = 0;
+    std::uint32_t name = 0, name_size = 0;  ///< in names_
+  };
+  void add_line(std::string_view line);
+
+  std::uint64_t taken_ = 0;
+  bool full_ = false;
+  std::string names_;
+  std::vector<Entry> entries_;                  ///< in the file's order
+  mutable std::optional<Intervals> functions_;  ///< indexes of entries_; none: not made yet
+};
+
+}  // namespace vitrine::symbol
+
+namespace vitrine::observe {
+
+// JitSymbols: the functions that a process has made at run time, as it says in /tmp/perf-PID.map.
+
+class JitSymbols {
+ public:
+  /// Reads what has been written since. The file is anybody's to make: it counts if it is a regular
+  /// one of the process's user, in its mount namespace (`root`: descriptor). `inner_pid`: in its own
+  /// pid namespace; 0: not known. Returns what is wrong with the file; empty: nothing, or there is
+  /// none.
+  std::string refresh(int root, pid_t inner_pid, uid_t owner);
+
+  [[nodiscard]] std::optional<symbol::PerfMap::Function> find(Address address) const {
+    return map_.find(address);
+  }
+
+ private:
+  symbol::PerfMap map_;
+};
+
+}  // namespace vitrine::observe

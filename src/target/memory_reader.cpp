@@ -1,0 +1,284 @@
+#include "target/memory_reader.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/capability.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <new>
+
+#include "sandbox/child.hpp"
+#include "target/proc_file.hpp"
+
+namespace vitrine::target {
+namespace {
+
+constexpr std::uint64_t page_bytes = 4096;  // no page is smaller
+
+/// A message of one byte, beside which one descriptor may come or go.
+struct Envelope {
+  Envelope() {
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+  }
+  char byte = 0;
+  iovec part{&byte, 1};
+  child::PassedDescriptor passed;
+  msghdr message{};
+};
+
+class Service {
+ public:
+  Service(SharedBuffer& buffer, int socket) : buffer_(buffer), socket_(socket) {}
+
+  [[noreturn]] void run() {
+    Spin spin(std::chrono::microseconds(50));
+    for (std::uint32_t last = 0;;) {
+      const auto asked = [&] { return buffer_.asked.load() != last; };
+      if (!spin.until(asked)) {
+        buffer_.reader_sleeps = 1;
+        while (!asked()) take_message();
+        buffer_.reader_sleeps = 0;
+      }
+      last = buffer_.asked.load();
+      buffer_.taken = last;
+      answer();
+      buffer_.answered = last;
+      if (buffer_.asker_sleeps.load() != 0) ring(socket_);
+    }
+  }
+
+ private:
+  /// Waits for one. A descriptor that came with it is kept for the answer.
+  void take_message() {
+    Envelope envelope;
+    envelope.passed.expect(envelope.message);
+    const ssize_t n = ::recvmsg(socket_, &envelope.message, MSG_CMSG_CLOEXEC);
+    if (n < 0 && errno == EINTR) return;
+    if (n <= 0) ::_exit(0);  // nobody is there any more
+    const int file = envelope.passed.received(envelope.message);
+    if (file < 0) return;
+    if (file_ >= 0) ::close(file_);
+    file_ = file;
+  }
+
+  void answer() {
+    buffer_.done = 0;
+    buffer_.error = 0;
+    const std::uint32_t count = std::min<std::uint32_t>(buffer_.count, SharedBuffer::max_parts);
+    if (buffer_.tid == SharedBuffer::of_file) {
+      while (file_ < 0) take_message();
+      one_by_one(count);
+      ::close(file_);
+      file_ = -1;
+    } else if (buffer_.one_by_one) {
+      one_by_one(count);
+    } else {
+      std::size_t size = 0;
+      for (std::uint32_t i = 0; i < count; ++i) size += buffer_.parts[i].iov_len;
+      iovec all{buffer_.bytes, size};
+      const ssize_t n = ::process_vm_readv(buffer_.tid, &all, 1, buffer_.parts, count, 0);
+      if (n < 0)
+        buffer_.error = errno;
+      else
+        buffer_.done = static_cast<std::uint64_t>(n);
+    }
+  }
+
+  void one_by_one(std::uint32_t count) {
+    std::uint64_t done = 0;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const iovec& part = buffer_.parts[i];
+      for (std::size_t at = 0; at < part.iov_len;) {
+        const auto address = reinterpret_cast<std::uintptr_t>(part.iov_base) + at;
+        const std::size_t size =
+            std::min<std::size_t>(part.iov_len - at, page_bytes - address % page_bytes);
+        const ssize_t n = read(address, {buffer_.bytes + done, size});
+        if (n < 0 && done == 0) buffer_.error = errno;
+        if (n > 0) done += static_cast<std::uint64_t>(n);
+        buffer_.done = done;
+        if (n != static_cast<ssize_t>(size)) return;
+        at += size;
+      }
+    }
+  }
+
+  ssize_t read(std::uintptr_t address, iovec into) {
+    if (buffer_.tid == SharedBuffer::of_file)
+      return ::pread(file_, into.iov_base, into.iov_len, static_cast<off_t>(address));
+    // An address of the other process: only the kernel follows it.
+    const iovec from{reinterpret_cast<void*>(address), into.iov_len};
+    return ::process_vm_readv(buffer_.tid, &into, 1, &from, 1, 0);
+  }
+
+  SharedBuffer& buffer_;
+  int socket_;
+  int file_ = -1;
+};
+
+}  // namespace
+
+void ring(int socket, int descriptor) {
+  Envelope envelope;
+  if (descriptor >= 0) envelope.passed.attach(envelope.message, descriptor);
+  while (::sendmsg(socket, &envelope.message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno == EINTR) {
+  }
+}
+
+void serve(SharedBuffer& buffer, int socket, pid_t parent, const confine::Filter* filter) {
+  socket = child::leave_everything(socket);
+  child::settle("vitrine-reader", parent, CAP_SYS_PTRACE);
+  if (filter != nullptr) static_cast<void>(filter->install());  // if the kernel has filters
+  Service(buffer, socket).run();
+}
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int max_attempts = 3;       // of memory readers that end by what is done to them
+constexpr std::size_t max_stuck = 8;  // that cannot even be killed
+constexpr auto time_to_die = 1s;
+constexpr auto time_to_run = 10s;  // on a machine that has much else to do
+
+/// Made before the first clone: nothing may be allocated after it.
+const confine::Filter* reader_filter() {
+  static const auto filter =
+      confine::SystemCalls()
+          .allow({"process_vm_readv", "pread64", "recvmsg", "sendmsg", "close", "clock_gettime",
+                  "sched_getaffinity", "restart_syscall", "rt_sigreturn", "exit_group"})
+          // A tracer that has put a probe into our libraries makes these in our name.
+          .allow({"uretprobe", "uprobe"})
+          .compile();
+  return filter ? &*filter : nullptr;
+}
+
+}  // namespace
+
+MemoryReader& MemoryReader::of_this_thread() {
+  thread_local MemoryReader reader;
+  return reader;
+}
+
+MemoryReader::~MemoryReader() {
+  forget_after_fork();
+  dismiss();
+  for (child::Child& one : stuck_)
+    if (!one.wait(0ms)) one.forget();  // it ends when it can, and is init's then
+}
+
+void MemoryReader::Unmap::operator()(SharedBuffer* buffer) const {
+  ::munmap(buffer, sizeof *buffer);
+}
+
+/// A process that was forked from the one that has the memory reader shares none of it: the buffer is not
+/// mapped there, and what is at its place is not ours.
+void MemoryReader::forget_after_fork() {
+  if (owner_ == -1 || owner_ == ::getpid()) return;
+  static_cast<void>(buffer_.release());
+  child_.forget();
+  for (child::Child& one : stuck_) one.forget();
+  stuck_.clear();
+  socket_ = FileDescriptor();
+  owner_ = -1;
+}
+
+bool MemoryReader::begin() {
+  std::erase_if(stuck_, [](child::Child& one) { return one.wait(0ms).has_value(); });
+  if (stuck_.size() >= max_stuck) return false;
+  const auto* filter = reader_filter();
+  void* room =
+      ::mmap(nullptr, sizeof(SharedBuffer), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED) return false;
+  buffer_.reset(new (room) SharedBuffer);
+  int pair[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return false;
+  socket_ = FileDescriptor(pair[0]);
+  const FileDescriptor its(pair[1]);
+  const pid_t parent = ::getpid();
+  auto child =
+      child::Child::start(child::Kind::quiet, [&] { serve(*buffer_, its.get(), parent, filter); });
+  // Whom our program forks next has no business at it.
+  ::madvise(room, sizeof(SharedBuffer), MADV_DONTFORK);
+  if (!child) return false;
+  child_ = std::move(*child);
+  owner_ = parent;
+  return child_.handle() >= 0;
+}
+
+void MemoryReader::dismiss() {
+  socket_ = FileDescriptor();
+  if (child_) {
+    child_.kill();
+    const auto end = Clock::now() + time_to_die;
+    while (child_ && Clock::now() < end) static_cast<void>(child_.wait(20ms));
+    if (child_) stuck_.push_back(std::move(child_));
+  }
+}
+
+MemoryReader::Answer MemoryReader::ask(const Question& question, Clock::duration time) {
+  forget_after_fork();
+  for (int attempt = 0; attempt < max_attempts; ++attempt) {
+    if (!child_ && !begin()) break;
+    buffer_->tid = question.file >= 0 ? SharedBuffer::of_file : question.tid;
+    buffer_->one_by_one = question.one_by_one;
+    buffer_->count = static_cast<std::uint32_t>(question.parts.size());
+    std::ranges::copy(question.parts, buffer_->parts);
+    buffer_->done = 0;
+    const std::uint32_t number = buffer_->asked.load() + 1;
+    buffer_->asked = number;
+    if (question.file >= 0 || buffer_->reader_sleeps.load() != 0) ring(socket_.get(), question.file);
+    const Outcome outcome = wait(number, time);
+    // Who stalls is of no use any more. The buffer is, until there is another.
+    if (outcome != Outcome::answered) dismiss();
+    if (outcome == Outcome::ended) continue;
+    const std::uint64_t done = std::min<std::uint64_t>(buffer_->done.load(), SharedBuffer::max_bytes);
+    const bool stalled = outcome == Outcome::stalled;
+    return {{buffer_->bytes, static_cast<std::size_t>(done)}, stalled ? 0 : buffer_->error, stalled};
+  }
+  return {{}, EAGAIN, false};
+}
+
+MemoryReader::Outcome MemoryReader::wait(std::uint32_t number, Clock::duration time) {
+  const auto answered = [&] { return buffer_->answered.load() == number; };
+  if (spin_.until(answered)) return Outcome::answered;
+  const auto begin = Clock::now();
+  auto until = begin + time;
+  buffer_->asker_sleeps = 1;
+  while (!answered()) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
+    pollfd either[] = {{socket_.get(), POLLIN, 0}, {child_.handle(), POLLIN, 0}};
+    ::poll(either, 2, static_cast<int>(std::max(left, 0ms).count()));
+    char byte = 0;
+    if (either[0].revents != 0) static_cast<void>(::recv(socket_.get(), &byte, 1, MSG_DONTWAIT));
+    if (answered()) break;
+    if (either[1].revents != 0) return Outcome::ended;
+    const auto now = Clock::now();
+    if (now < until) continue;
+    if (is_stuck(number) || now - begin > time + time_to_run)
+      return answered() ? Outcome::answered : Outcome::stalled;
+    until = now + 10ms;
+  }
+  buffer_->asker_sleeps = 0;
+  return Outcome::answered;
+}
+
+/// Whether it waits for what it is to read, and not for a processor, or for us.
+bool MemoryReader::is_stuck(std::uint32_t number) {
+  const auto line = read_file_at(AT_FDCWD, fmt::format("/proc/{}/stat", child_.pid()), 4096);
+  const auto stat = line.and_then(parse_stat);
+  if (!stat) return true;
+  if (stat->state == 'S' && buffer_->reader_sleeps.load() != 0) {
+    ring(socket_.get());
+    return false;
+  }
+  if (buffer_->taken.load() != number) return stat->state == 'T';  // it has only just begun to live
+  return stat->state != 'R';
+}
+
+}  // namespace vitrine::target

@@ -1,0 +1,209 @@
+// MemoryReader: a process of ours that reads memory of others for us, so that it is not us whom a page
+// that never comes holds up.
+//
+// Who has a page of its memory served by a userfaultfd, or by a file system of its own (FUSE),
+// decides when a read of it ends. No time limit and no signal but SIGKILL ends it before. So a
+// process does it that can be killed: when its answer does not come, it is, and another one takes
+// the next question.
+#pragma once
+
+#include <sched.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/file_descriptor.hpp"
+#include "sandbox/child.hpp"
+#include "sandbox/system_calls.hpp"
+
+namespace vitrine::target {
+
+// TimeoutBudget: for how long one may wait for memory that does not come, and how often.
+
+/// An allowance of time. What is used of it comes back slowly, so that who goes on for hours waits
+/// for a small part of them.
+class TimeoutBudget {
+ public:
+  using Clock = std::chrono::steady_clock;
+  using Duration = Clock::duration;
+
+  explicit TimeoutBudget(Duration allowance) : allowance_(allowance), left_(allowance) {}
+
+  /// What is left. Below zero: as much was spent that none should have been.
+  Duration left(Clock::time_point now = Clock::now()) {
+    constexpr int one_part_in = 10;
+    left_ = std::min(allowance_, left_ + (now - seen_) / one_part_in);
+    seen_ = now;
+    return left_;
+  }
+
+  void spend(Duration time) { left_ = std::max(left_ - time, -allowance_); }
+
+  /// As much as there was at first was spent again beyond it.
+  bool exhausted() { return left() <= -allowance_ + Duration(std::chrono::milliseconds(1)); }
+
+ private:
+  Duration allowance_;
+  Duration left_;
+  Clock::time_point seen_ = Clock::now();
+};
+
+// SharedBuffer: the memory that a memory reader and whoever sent it have in common.
+//
+// One question at a time. Either side looks for a while whether the other has done its part; then it
+// says that it sleeps and waits at the socket, where the other rings.
+
+struct SharedBuffer {
+  static constexpr std::size_t max_parts = 1024;      ///< the kernel's UIO_MAXIOV
+  static constexpr std::size_t max_bytes = 1U << 20;  ///< of all parts
+  static constexpr pid_t of_file = -1;
+
+  // Where the two meet, each on a line of its own.
+  alignas(64) std::atomic<std::uint32_t> asked = 0;  ///< number of the last question
+  std::atomic<std::uint32_t> asker_sleeps = 0;
+  alignas(64) std::atomic<std::uint32_t> answered = 0;
+  std::atomic<std::uint32_t> reader_sleeps = 0;
+  std::atomic<std::uint32_t> taken = 0;  ///< the last that was begun with
+
+  // The question: the memory of which thread; or of_file: a file, whose descriptor comes over the
+  // socket. One by one: page by page, with `done` telling how far it got, should it get stuck.
+  alignas(64) pid_t tid = 0;
+  std::uint32_t count = 0;
+  bool one_by_one = false;
+
+  // The answer: bytes read until the first part that was not all there. `error`: what of, if there
+  // were none at all.
+  std::atomic<std::uint64_t> done = 0;
+  int error = 0;
+
+  iovec parts[max_parts] = {};  ///< addresses of the target, or places in the file
+  alignas(64) std::byte bytes[max_bytes];
+};
+
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free &&
+              std::atomic<std::uint64_t>::is_always_lock_free);
+
+// Spin: to wait for another process for so short a time that sleeping would take longer.
+
+inline void pause_processor() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb");
+#endif
+}
+
+/// Spins for less long after it was of no use, as it is on a machine that has much to do, and for
+/// longer after it was. Async-signal-safe.
+class Spin {
+ public:
+  using Time = std::chrono::nanoseconds;
+
+  /// None where there is but one processor: the other side cannot run meanwhile.
+  explicit Spin(Time longest) : longest_(several_processors() ? longest : Time(0)) {}
+
+  /// Whether `done` became true meanwhile.
+  template <class Done>
+  bool until(Done done) {
+    using Clock = std::chrono::steady_clock;
+    constexpr int looks = 16;  // between two at the clock
+    if (done()) return true;
+    for (const auto end = Clock::now() + time_; Clock::now() < end;) {
+      for (int i = 0; i < looks; ++i) {
+        if (done()) {
+          time_ = std::min(longest_, time_ * 2);
+          return true;
+        }
+        pause_processor();
+      }
+    }
+    time_ = std::max(longest_ / 8, time_ / 2);
+    return false;
+  }
+
+ private:
+  static bool several_processors() {
+    cpu_set_t set;
+    return ::sched_getaffinity(0, sizeof set, &set) != 0 || CPU_COUNT(&set) > 1;
+  }
+
+  Time longest_;
+  Time time_ = longest_;
+};
+
+// What a memory reader does from its first instruction to its last.
+
+/// Answers what is asked at `buffer` until the other side of `socket` is gone. To be called in a child
+/// that `parent` has just cloned; async-signal-safe. `filter`: null: this kernel has none.
+[[noreturn]] void serve(SharedBuffer& buffer, int socket, pid_t parent, const confine::Filter* filter);
+
+/// A byte, or a descriptor, for who sleeps at the other end. It cannot fail in a way that matters:
+/// a socket that is full wakes whoever waits there.
+void ring(int socket, int descriptor = -1);
+
+class MemoryReader {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// A process is the child of a thread, and ends with that (PR_SET_PDEATHSIG): so each thread that
+  /// reads has its own, and none waits for another's. It is made at the first question.
+  static MemoryReader& of_this_thread();
+
+  MemoryReader() = default;
+  MemoryReader(const MemoryReader&) = delete;
+  MemoryReader& operator=(const MemoryReader&) = delete;
+  ~MemoryReader();
+
+  struct Question {
+    pid_t tid = 0;            ///< of the process whose memory it is; or
+    int file = -1;            ///< a file to read from (/proc/PID/mem)
+    bool one_by_one = false;  ///< page by page: slower, but what comes before a page that does not
+                              ///< come is not lost
+    /// In the order in which they are to be read: at most SharedBuffer::max_parts, of SharedBuffer::max_bytes.
+    std::span<const iovec> parts;
+  };
+  struct Answer {
+    std::span<const std::byte> bytes;  ///< of all parts before the first that is not all there;
+                                       ///< valid until the next question
+    int error = 0;                     ///< when there are none; EAGAIN: there is no reader
+    bool stalled = false;              ///< what comes after `bytes` does not come
+  };
+  /// `time`: how long it may take, if it is not for want of a processor.
+  Answer ask(const Question& question, Clock::duration time);
+
+  /// For all that this thread reads, whosesoever it is.
+  TimeoutBudget& budget() { return budget_; }
+
+  /// The process; -1: there is none now.
+  [[nodiscard]] pid_t pid() const { return child_.pid(); }
+
+ private:
+  struct Unmap {
+    void operator()(SharedBuffer* buffer) const;
+  };
+  enum class Outcome : std::uint8_t { answered, ended, stalled };
+
+  bool begin();
+  void dismiss();
+  void forget_after_fork();
+  [[nodiscard]] Outcome wait(std::uint32_t number, Clock::duration time);
+  [[nodiscard]] bool is_stuck(std::uint32_t number);
+
+  std::unique_ptr<SharedBuffer, Unmap> buffer_;
+  FileDescriptor socket_;
+  child::Child child_;
+  pid_t owner_ = -1;                 ///< the process that made it: a fork of that has none of it
+  std::vector<child::Child> stuck_;  ///< killed, and not yet ended
+  TimeoutBudget budget_{std::chrono::seconds(10)};
+  Spin spin_{std::chrono::microseconds(20)};
+};
+
+}  // namespace vitrine::target

@@ -1,0 +1,147 @@
+#include "usdt/definition.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/limits.hpp"
+#include "sandbox/staged_file.hpp"
+#include "usdt/parse.hpp"
+
+namespace vitrine::usdt {
+namespace {
+
+std::string symbol(const char* prefix, const Provider& provider, const Probe& probe) {
+  std::string out = prefix + provider.name + "___";
+  for (const char c : probe.name) {
+    if (c == '-') {
+      out += "__";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+/// Of ASCII, whatever the locale: names are C identifiers.
+char upper(char c) {
+  if (c >= 'a' && c <= 'z') return static_cast<char>(c - 'a' + 'A');
+  return c == '-' || c == '.' ? '_' : c;
+}
+
+}  // namespace
+
+std::string probe_symbol(const Provider& provider, const Probe& probe) {
+  return symbol("__dtrace_", provider, probe);
+}
+
+std::string enabled_symbol(const Provider& provider, const Probe& probe) {
+  return symbol("__dtraceenabled_", provider, probe);
+}
+
+std::string semaphore_symbol(const Provider& provider, const Probe& probe) {
+  return symbol("__dtracesemaphore_", provider, probe);
+}
+
+std::string macro_name(const Provider& provider, const Probe& probe) {
+  std::string out = provider.name + "_" + probe.name;
+  for (char& c : out) c = upper(c);
+  return out;
+}
+
+std::string probe_name(std::string_view identifier) {
+  std::string out;
+  for (std::size_t at = 0; at < identifier.size(); ++at) {
+    if (identifier.substr(at, 2) == "__") {
+      out += '-';
+      ++at;
+    } else {
+      out += identifier[at];
+    }
+  }
+  return out;
+}
+
+namespace {
+
+/// Until the end, or one byte more than parse() takes.
+Result<std::string> read_all(int fd, const std::string& path) {
+  std::string out;
+  std::array<char, 64 * 1024> piece;
+  while (out.size() <= limits::definition_bytes) {
+    const ssize_t got = ::read(fd, piece.data(), piece.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return file_error(path, "read", errno);
+    if (got == 0) break;
+    out.append(piece.data(), static_cast<std::size_t>(got));
+  }
+  return out;
+}
+
+Result<std::string> preprocessed(const DefinitionFile& file) {
+  // D programs see __SUNW_D, as the preprocessor of dtrace defines it. The language is named because
+  // a file `*.d` is of another D to gcc.
+  std::vector<std::string> words{file.preprocessor, "-x", "c", "-D__SUNW_D=1"};
+  words.insert(words.end(), file.arguments.begin(), file.arguments.end());
+  words.push_back(file.path);
+  std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return file_error(file.path, "read", errno);
+  Descriptor from(ends[0]);
+  Descriptor to(ends[1]);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, to.get(), STDOUT_FILENO);
+  pid_t child = -1;
+  const int error = ::posix_spawnp(&child, argv.front(), &actions, nullptr, argv.data(), ::environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0)
+    return fail(error == ENOENT ? ErrorCode::not_found : ErrorCode::failed,
+                fmt::format("the C preprocessor {} cannot be run: {}", file.preprocessor,
+                            std::strerror(error)),
+                "install it (Debian: cpp), or omit -C");
+  if (!to.close()) return file_error(file.path, "read", errno);
+  Result<std::string> text = read_all(from.get(), file.path);
+  (void)from.close();  // what writes more than we take, ends now
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  const bool too_much = text && text->size() > limits::definition_bytes;  // parse() says so
+  if (text && !too_much && (!WIFEXITED(status) || WEXITSTATUS(status) != 0))
+    return fail(ErrorCode::failed,
+                fmt::format("the C preprocessor {} failed on {}", file.preprocessor, file.path));
+  return text;
+}
+
+Result<std::string> text_of(const DefinitionFile& file) {
+  const Descriptor opened(::open(file.path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (opened.get() < 0) return file_error(file.path, "read", errno);
+  return file.preprocess ? preprocessed(file) : read_all(opened.get(), file.path);
+}
+
+}  // namespace
+
+Result<Definition> read_definition(const DefinitionFile& file) {
+  const auto text = TRY(text_of(file));
+  return parse(text, file.path);
+}
+
+std::string stem(const std::string& path) {
+  const std::string name = path.substr(path.rfind('/') + 1);
+  const std::size_t dot = name.rfind('.');
+  return dot == std::string::npos || dot == 0 ? name : name.substr(0, dot);
+}
+
+}  // namespace vitrine::usdt
