@@ -184,9 +184,9 @@ Parsed<OperandText> parse_aarch64(std::string_view text) {
 namespace {
 
 std::optional<Register> arm_register(std::string_view name) {
-  constexpr std::pair<std::string_view, std::uint8_t> named[] = {
+  constexpr std::pair<std::string_view, std::uint8_t> aliases[] = {
       {"fp", 11}, {"ip", 12}, {"sp", 13}, {"lr", 14}, {"pc", 15}, {"sl", 10}, {"sb", 9}};
-  for (const auto& [alias, number] : named)
+  for (const auto& [alias, number] : aliases)
     if (alias == name) return Register{number, 4};
   return numbered_register(name, "r", 15, 4);
 }

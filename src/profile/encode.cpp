@@ -205,8 +205,9 @@ std::string folded_stack(const Profile& profile, const Stack& stack, CleanText& 
   for (auto at = stack.locations.rbegin(); at != stack.locations.rend(); ++at) {
     const Location* location = entry(profile.locations, *at);
     if (location == nullptr) continue;
-    const auto names = frame_names(profile, *location, scratch);
-    for (auto name = names.rbegin(); name != names.rend(); ++name) out += frame(*name, clean) + ';';
+    const auto frames = frame_names(profile, *location, scratch);
+    for (auto name = frames.rbegin(); name != frames.rend(); ++name)
+      out += frame(*name, clean) + ';';
   }
   return out;
 }

@@ -163,7 +163,7 @@ void append_symbol(std::vector<std::byte>& table, std::size_t name, const NewSym
   const Place& place = added.place;
   Symbol symbol{};
   symbol.st_name = static_cast<Elf32_Word>(name);
-  symbol.st_info = ELF64_ST_INFO(added.binding, STT_NOTYPE);
+  symbol.st_info = static_cast<unsigned char>(ELF64_ST_INFO(added.binding, STT_NOTYPE));
   symbol.st_other = STV_HIDDEN;
   symbol.st_shndx = place.section < SHN_LORESERVE ? static_cast<Elf32_Half>(place.section)
                                                   : static_cast<Elf32_Half>(SHN_XINDEX);

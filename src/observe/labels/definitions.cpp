@@ -256,9 +256,9 @@ constexpr std::array<Slot, 3> slots{{
 }  // namespace
 
 std::vector<Definition> assumed_definitions(file::FileMemory& file) {
-  std::array<std::string_view, slots.size()> names;
-  for (std::size_t i = 0; i < slots.size(); ++i) names[i] = slots[i].symbol;
-  const auto facts = read_executable(file, names);
+  std::array<std::string_view, slots.size()> symbols;
+  for (std::size_t i = 0; i < slots.size(); ++i) symbols[i] = slots[i].symbol;
+  const auto facts = read_executable(file, symbols);
   if (!facts || !facts->tls || !facts->symbols) return {};
   std::vector<Definition> definitions;
   for (std::size_t i = 0; i < slots.size(); ++i) {
