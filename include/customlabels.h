@@ -48,7 +48,7 @@
  * custom_labels_publish_thread_context(1). A label `trace_id` (32 hex digits, or 16 bytes) and a label
  * `span_id` (16 hex digits, or 8 bytes) become the ids of the record; other labels become attributes where
  * key and value are UTF-8 and the record has room. A key's first use in the process then allocates
- * and locks: not in a signal handler. Each change costs some 100 ns more.
+ * and locks: not in a signal handler.
  */
 #ifndef CUSTOMLABELS_H
 #define CUSTOMLABELS_H
