@@ -80,6 +80,14 @@ inline void to_hex(char* to, const std::uint8_t* from, std::size_t count) noexce
   }
 }
 
+/// The value of a hex digit of either case; -1: it is none.
+constexpr int hex_digit(char c) noexcept {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
 /// Whether all bytes are below 0x80.
 inline bool is_ascii(const char* data, std::size_t size) noexcept {
   constexpr std::uint64_t high_bits = 0x8080808080808080;

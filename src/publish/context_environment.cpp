@@ -24,13 +24,6 @@ std::string_view trim(std::string_view text) noexcept {
   return publish::part_of(text, first, text.find_last_not_of(" \t") - first + 1);
 }
 
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 enum class Parsed : std::uint8_t { ok, broken, no_memory };
 
 Parsed percent_decode(Buffer& out, std::string_view text) noexcept {
@@ -39,7 +32,7 @@ Parsed percent_decode(Buffer& out, std::string_view text) noexcept {
     char byte = text[i];
     if (byte == '%') {
       if (text.size() - i < 3) return Parsed::broken;
-      const int high = hex_digit(text[i + 1]), low = hex_digit(text[i + 2]);
+      const int high = publish::hex_digit(text[i + 1]), low = publish::hex_digit(text[i + 2]);
       if (high < 0 || low < 0) return Parsed::broken;
       byte = static_cast<char>(high << 4 | low);
       i += 2;

@@ -2,6 +2,7 @@
 
 #if VITRINE_PUBLISH_OTEL
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 
@@ -18,13 +19,6 @@ __attribute__((constructor)) void look_into_environment() {
   if (value != nullptr && std::strcmp(value, "1") == 0) want_records(true);
 }
 
-int digit_value(char c) noexcept {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 /// An id as other writers have it (its bytes), or as we do (hex digits). Otherwise it stays zero.
 template <std::size_t N>
 void take_id(std::uint8_t (&id)[N], std::string_view value) noexcept {
@@ -35,7 +29,7 @@ void take_id(std::uint8_t (&id)[N], std::string_view value) noexcept {
   if (value.size() != 2 * N) return;
   std::uint8_t bytes[N];
   for (std::size_t i = 0; i < N; ++i) {
-    const int high = digit_value(value[2 * i]), low = digit_value(value[2 * i + 1]);
+    const int high = hex_digit(value[2 * i]), low = hex_digit(value[2 * i + 1]);
     if (high < 0 || low < 0) return;
     bytes[i] = static_cast<std::uint8_t>(high << 4 | low);
   }

@@ -9,8 +9,6 @@
 // version than the one it wrote.
 #pragma once
 
-#include <atomic>
-
 #include "publish/handle.hpp"
 
 namespace vitrine::publish {

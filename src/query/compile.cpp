@@ -6,9 +6,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
+#include "base/text.hpp"
 #include "query/expression.hpp"
 
 namespace vitrine::query {
@@ -95,26 +97,6 @@ Comparison mirrored(Comparison comparison) {
 
 bool is_glob(Comparison comparison) {
   return comparison == Comparison::like || comparison == Comparison::unlike;
-}
-
-/// Whether the comparison is true of every number, seen from one whose order to the other is known.
-bool holds(Comparison comparison, std::strong_ordering order) {
-  switch (comparison) {
-    case Comparison::eq:
-      return order == 0;
-    case Comparison::ne:
-      return order != 0;
-    case Comparison::lt:
-      return order < 0;
-    case Comparison::le:
-      return order <= 0;
-    case Comparison::gt:
-      return order > 0;
-    case Comparison::ge:
-      return order >= 0;
-    default:
-      return false;
-  }
 }
 
 /// Numbers that the kernel side has under a subject: 64 bits, signed or not.
@@ -310,20 +292,13 @@ class Compiler {
     if (!index) return unable("trace ids, which the kernel does not look up");
     if (comparison != Comparison::eq || text == nullptr)
       return unable("an order comparison of trace ids");
-    std::string bytes;
-    if (text->size() != (is_trace ? 32U : 16U)) return never();
-    for (std::size_t i = 0; i < text->size(); i += 2) {
-      const int high = hex_digit((*text)[i]);
-      const int low = hex_digit((*text)[i + 1]);
-      if (high < 0 || low < 0) return never();
-      bytes += static_cast<char>(high * 16 + low);
-    }
+    // As ids are shown: in lower case.
+    std::array<std::uint8_t, 16> trace{};
+    std::array<std::uint8_t, 8> span{};
+    if (!(is_trace ? parse_hex(*text, trace) : parse_hex(*text, span))) return never();
+    const std::string bytes(is_trace ? std::string(trace.begin(), trace.end())
+                                     : std::string(span.begin(), span.end()));
     return test(VITRINE_ON_LABEL, comparison, string_hash(key_, bytes), false, *index);
-  }
-
-  static int hex_digit(char c) {  // as ids are shown: in lower case
-    if (c >= '0' && c <= '9') return c - '0';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
   }
 
   const vitrine_operand& operand(const Bound& subject) const {

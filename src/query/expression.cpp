@@ -385,25 +385,6 @@ Seen see(const Condition::BoundTerm& term, const Fire& fire) {
   return seen_text(std::get<std::string>(literal));
 }
 
-bool holds(Comparison comparison, std::partial_ordering order) {
-  switch (comparison) {
-    case Comparison::eq:
-      return order == 0;
-    case Comparison::ne:
-      return order != 0;
-    case Comparison::lt:
-      return order < 0;
-    case Comparison::le:
-      return order <= 0;
-    case Comparison::gt:
-      return order > 0;
-    case Comparison::ge:
-      return order >= 0;
-    default:
-      return false;
-  }
-}
-
 /// As bytes; of two that agree as far as they are known, the one that goes on is the greater.
 std::partial_ordering order_of_texts(const Seen& left, const Seen& right) {
   const int order = left.text->compare(*right.text);
@@ -447,6 +428,25 @@ Condition bind(const Expression& expression, const Arguments& site,
     condition.steps_.push_back(
         binder.bind(step, text.substr(step.at, std::max(step.end, step.at) - step.at)));
   return condition;
+}
+
+bool holds(Comparison comparison, std::partial_ordering order) {
+  switch (comparison) {
+    case Comparison::eq:
+      return order == 0;
+    case Comparison::ne:
+      return order != 0;
+    case Comparison::lt:
+      return order < 0;
+    case Comparison::le:
+      return order <= 0;
+    case Comparison::gt:
+      return order > 0;
+    case Comparison::ge:
+      return order >= 0;
+    default:
+      return false;
+  }
 }
 
 bool Condition::holds(const Fire& fire) const {

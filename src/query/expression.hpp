@@ -5,6 +5,7 @@
 // label, an argument that could not be read) is false, `!=` too.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -22,6 +23,9 @@
 namespace vitrine::query {
 
 enum class Comparison : std::uint8_t { eq, ne, lt, le, gt, ge, like, unlike };
+
+/// Whether a comparison is true of two values in this order. Never of `like` and `unlike`.
+bool holds(Comparison comparison, std::partial_ordering order);
 
 /// A number, or text. true and false are the numbers 1 and 0.
 using Literal = std::variant<Number, std::string>;
