@@ -46,7 +46,8 @@
  * OpenTelemetry: readers of thread records (OTEP-4947) see C++ scopes. They see sets of this interface
  * too if the environment has VITRINE_THREAD_CONTEXT=1 when the library is loaded, or after
  * custom_labels_publish_thread_context(1). A label `trace_id` (32 hex digits, or 16 bytes) and a label
- * `span_id` (16 hex digits, or 8 bytes) become the ids of the record; other labels become attributes where
+ * `span_id` (16 hex digits, or 8 bytes) become the ids of the record (as many hex digits as bytes are the
+ * text of a shorter id, and are left out); other labels become attributes where
  * key and value are UTF-8 and the record has room. A key's first use in the process then allocates
  * and locks: not in a signal handler.
  */

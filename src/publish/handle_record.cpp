@@ -19,21 +19,18 @@ __attribute__((constructor)) void look_into_environment() {
   if (value != nullptr && std::strcmp(value, "1") == 0) want_records(true);
 }
 
-/// An id as other writers have it (its bytes), or as we do (hex digits). Otherwise it stays zero.
+/// An id as other writers have it (its bytes), or as we do (hex digits). Otherwise it stays zero: as many
+/// hex digits as an id has bytes are the text of a shorter one.
 template <std::size_t N>
 void take_id(std::uint8_t (&id)[N], std::string_view value) noexcept {
-  if (value.size() == N) {
+  std::size_t digits = 0;
+  while (digits < value.size() && hex_digit(value[digits]) >= 0) ++digits;
+  if (value.size() == N && digits != N) {
     std::memcpy(id, value.data(), N);
-    return;
+  } else if (value.size() == 2 * N && digits == 2 * N) {
+    for (std::size_t i = 0; i < N; ++i)
+      id[i] = static_cast<std::uint8_t>(hex_digit(value[2 * i]) << 4 | hex_digit(value[2 * i + 1]));
   }
-  if (value.size() != 2 * N) return;
-  std::uint8_t bytes[N];
-  for (std::size_t i = 0; i < N; ++i) {
-    const int high = hex_digit(value[2 * i]), low = hex_digit(value[2 * i + 1]);
-    if (high < 0 || low < 0) return;
-    bytes[i] = static_cast<std::uint8_t>(high << 4 | low);
-  }
-  std::memcpy(id, bytes, N);
 }
 
 void write_record(HandleRecord& record, const Version& version) noexcept {

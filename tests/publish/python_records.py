@@ -70,6 +70,9 @@ def main():
     labels.library.custom_labels_set(handle, string("tenant"), string("globex"), None)
     labels.library.custom_labels_set(handle, string("span_id"), string(bytes.fromhex("00" * 7 + "01")), None)
     expect(records(vitrine), {"tenant": "globex"}, TRACE, "00" * 7 + "01")
+    # 16 hex digits are the text of a 64-bit id, as in the decoder of labels: not the bytes of a trace id.
+    labels.library.custom_labels_set(handle, string("trace_id"), string("0123456789abcdef"), None)
+    expect(records(vitrine), {"tenant": "globex"}, "0" * 32, "00" * 7 + "01")
     labels.end(handle)
     assert all(not line["labels"] for line in records(vitrine))
 
