@@ -6,6 +6,7 @@ usage: citations.py SOURCE_ROOT
 In comments and in Markdown, these must exist:
 - a path that begins with a folder of the repository, and a path of a source or document: from the root, from
   src/ or include/, or from the citing file
+- in comments of src/ and include/, a source that is named without its folder (arena.hpp)
 - a section: docs/page.md, "Heading" (and "Heading"), page.md#anchor, and Markdown links with an anchor
 A section has a name, never a number. Exits 1 and prints each offence as FILE:LINE: what.
 """
@@ -18,7 +19,8 @@ import sys
 C_LIKE = {".c", ".cpp", ".h", ".hpp", ".S", ".s", ".proto", ".ts", ".tsx", ".js", ".mjs"}
 HASH_LIKE = {".py", ".sh", ".cmake"}
 # Documents and files of other projects, and an example.
-FOREIGN = {"custom-labels-v0.md", "custom-labels-v1.md", "include/uapi/linux/fs.h", "src/format.cc", "src/a.c"}
+FOREIGN = {"custom-labels-v0.md", "custom-labels-v1.md", "include/uapi/linux/fs.h", "src/format.cc", "src/a.c",
+           "native_custom_labels.h"}
 PLACEHOLDERS = {"NAME", "FILE", "PATH"}
 # A folder that may lie beside the repository.
 BESIDE = re.compile(r"(?<![\w/-])(?:\.\./)*shared/(?:spec|seeds|data|design|style)")
@@ -29,6 +31,7 @@ LEADER = re.compile(r"^\s*(?:///<|//[/!]?|/\*+|\*+/|\*(?!\*)|#+)?\s?")
 PATH = r"(?:\.\./)*(?:[A-Za-z0-9_.-]+/)+[A-Za-z0-9_.*-]*[A-Za-z0-9_*]/?"
 SOURCE = r"\.(?:c|cpp|h|hpp|S|py|sh|md|cmake|txt|ts|tsx|proto)$"
 CITATION = re.compile(rf"(?<![\w./<$@~-])({PATH}|[A-Za-z0-9_-]+\.md)(#[\w-]+)?(?![\w/(])")
+BARE = re.compile(r"(?<![\w./<$@~\"-])([a-z][a-z0-9_]*(?:\.bpf)?\.(?:c|cpp|h|hpp))(?![\w/(])")
 SECTIONS = re.compile(r',? (?:and )?"([^"]+)"')
 NUMBERED = re.compile(r",? (?:section )?\d")
 LINK = re.compile(r"\]\(([^)\s:]+)\)")
@@ -97,6 +100,7 @@ class Checker:
     def __init__(self, root):
         self.root = root
         self.folders = {path.name for path in root.iterdir() if path.is_dir() and path.name != "build"}
+        self.names = {pathlib.PurePath(name).name for name in files_of(root)}
         self.layers = {path.name for path in (root / "src").iterdir() if path.is_dir()}
 
     def resolve(self, file, path):
@@ -129,6 +133,11 @@ class Checker:
                 yield f"{path} does not exist"
             elif page:
                 yield from self.check_sections(path, target, anchor, block, match.end())
+
+        if not markdown and file.relative_to(self.root).parts[0] in ("src", "include"):
+            for match in BARE.finditer(block):
+                if match[1] not in self.names | FOREIGN:
+                    yield f"{match[1]} does not exist"
 
     @staticmethod
     def check_sections(path, target, anchor, block, at):

@@ -11,7 +11,7 @@ import tempfile
 GOOD = {
     "docs/page.md": "# Page\n\n## A `part`\n\nSee [this](#a-part), [a](../src/abi/a.h), `src/abi/a.h`.\n",
     "src/abi/a.h": '/* docs/page.md, "A part". Not in a string: */\nconst char* p = "docs/none.md";\n',
-    "src/abi/b.hpp": '// The layout (docs/page.md,\n// "A part") of abi/a.h; fuzz/NAME.cpp, <linux/none.h>.\n',
+    "src/abi/b.hpp": '// The layout (docs/page.md,\n// "A part") of abi/a.h (see a.h); fuzz/NAME.cpp, <linux/none.h>.\n',
     "tests/t.py": '"""docs/page.md, "Page" and "A part"."""\n# src/*/a.h\n',
 }
 BAD = {
@@ -22,6 +22,7 @@ BAD = {
     "src/abi/g.cpp": ("// docs/page.md 3.5\n", "docs/page.md: cite a section by its name"),
     "src/abi/h.cpp": ("// ../shared/" + "spec\n", "../shared/" + "spec is not in the repository"),
     "src/abi/i.cpp": ("// docs/page.md#nowhere\n", "docs/page.md has no section #nowhere"),
+    "src/abi/j.hpp": ("// As in gone.hpp says.\n", "gone.hpp does not exist"),
     "src/CMakeLists.txt": ("add_test(a)  # tests/none.sh\n", "tests/none.sh does not exist"),
     "tests/u.py": ('"""docs/none.md."""\n', "docs/none.md does not exist"),
     "docs/link.md": ("[a](none.md)\n", "the link none.md leads nowhere"),
