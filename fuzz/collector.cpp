@@ -2,10 +2,10 @@
 // variables of the environment that say where to send.
 #include "base/gzip.hpp"
 #include "base/limits.hpp"
-#include "input.hpp"
-#include "export/response.hpp"
 #include "export/endpoint.hpp"
 #include "export/environment.hpp"
+#include "export/response.hpp"
+#include "input.hpp"
 
 using namespace vitrine;
 

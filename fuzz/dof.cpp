@@ -1,5 +1,6 @@
 // A `.SUNW_dof` section, and what becomes of it: decoded, written again, decoded again.
 #include "dof/dof.hpp"
+
 #include "dof/reader.hpp"
 #include "dof/writer.hpp"
 #include "input.hpp"

@@ -3,11 +3,11 @@
 #include <array>
 #include <string_view>
 
+#include "elf/file.hpp"
 #include "elf/image.hpp"
-#include "elf/symbols.hpp"
 #include "elf/notes.hpp"
 #include "elf/relocations.hpp"
-#include "elf/file.hpp"
+#include "elf/symbols.hpp"
 #include "input.hpp"
 
 using namespace vitrine;

@@ -1,7 +1,7 @@
 // Provider definition files, and the header that is made of them.
 #include "input.hpp"
-#include "usdt/header.hpp"
 #include "usdt/definition.hpp"
+#include "usdt/header.hpp"
 #include "usdt/parse.hpp"
 
 using namespace vitrine;

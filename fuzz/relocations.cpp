@@ -1,10 +1,11 @@
 // What relocations of a file say, and what would be where once it is loaded: an ELF file.
+#include "elf/relocations.hpp"
+
 #include <algorithm>
 
 #include "base/limits.hpp"
-#include "elf/image.hpp"
 #include "elf/file_relocations.hpp"
-#include "elf/relocations.hpp"
+#include "elf/image.hpp"
 #include "elf/symbol_table.hpp"
 #include "elf/symbols.hpp"
 #include "input.hpp"

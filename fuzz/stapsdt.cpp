@@ -1,8 +1,8 @@
 // A section of stapsdt notes, and what becomes of them: {u8 class and byte order}{section}.
 #include "base/limits.hpp"
 #include "input.hpp"
-#include "probe/site_address.hpp"
 #include "probe/notes.hpp"
+#include "probe/site_address.hpp"
 
 using namespace vitrine;
 

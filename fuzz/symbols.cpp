@@ -2,9 +2,9 @@
 // symbols, and what a worker says, which a hostile file may have taken over.
 #include "base/limits.hpp"
 #include "input.hpp"
-#include "symbol/kernel_symbols.hpp"
-#include "symbol/jit_symbols.hpp"
 #include "symbol/demangle.hpp"
+#include "symbol/jit_symbols.hpp"
+#include "symbol/kernel_symbols.hpp"
 #include "symbol/symboliser.hpp"
 
 using namespace vitrine;

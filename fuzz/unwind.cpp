@@ -1,8 +1,8 @@
 // A file's CFI, registers and a stack: {u8 what}{u16 size of CFI}{u16 size of the index}{CFI}{index}
 // {33 registers}{stack}. what: bit 0: aarch64, bit 1: .debug_frame, bit 2: there is an index.
 #include "../tests/support/cfi_image.hpp"
-#include "base/memory.hpp"
 #include "base/limits.hpp"
+#include "base/memory.hpp"
 #include "input.hpp"
 #include "unwind/frame_table.hpp"
 #include "unwind/unwinder.hpp"

@@ -1,8 +1,4 @@
-// WindowMemory: a cache of small windows over another Memory, for one reading of a process.
-//
-// A label set is one pointer chase after another through a few dozen bytes each, mostly next to one
-// another. Fetching the aligned KiB around each saves nearly all system calls; a window never
-// crosses a page, so an unmapped neighbour costs nothing that was readable.
+// Memory: the interface through which bytes of a process or a file are read, and views of it.
 #pragma once
 
 #include <algorithm>
@@ -135,6 +131,12 @@ class BoundedMemory final : public Memory {
   std::uint64_t bytes_;
   bool exhausted_ = false;
 };
+
+// WindowMemory: a cache of small windows over another Memory, for one reading of a process.
+//
+// A label set is one pointer chase after another through a few dozen bytes each, mostly next to one
+// another. Fetching the aligned KiB around each saves nearly all system calls; a window never
+// crosses a page, so an unmapped neighbour costs nothing that was readable.
 
 /// Serves what it has read before from its own copy: what belongs to a later moment (the second
 /// half of a consistency check) must be read from the source. Not thread-safe.

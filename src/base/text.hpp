@@ -1,4 +1,4 @@
-// The characters that words of every language here are made of, whatever the locale.
+// Text: characters, hexadecimal digits, UTF-8, globs, and the nearest spelling.
 #pragma once
 
 #include <array>
@@ -10,6 +10,8 @@
 #include <string_view>
 
 namespace vitrine {
+
+// The characters that words of every language here are made of, whatever the locale.
 
 constexpr bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';

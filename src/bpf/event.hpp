@@ -1,5 +1,5 @@
-// Reading what every record of our programs in the kernel has: a moment of a thread, and the label
-// sets on display then. Pure, no kernel needed.
+// Records of BPF programs as values: event headers, fires, samples, and the label sets they
+// carry.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +17,9 @@
 #include "bpf/wire/wire.h"
 
 namespace vitrine::bpf {
+
+// Reading what every record of our programs in the kernel has: a moment of a thread, and the label
+// sets on display then. Pure, no kernel needed.
 
 /// One definition's label set, as the thread displayed it. Sets of one epoch with the same head.id
 /// (other than 0) have the same kept chunks: a key to keep decoded labels by.

@@ -2,16 +2,17 @@
 
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fmt/format.h>
 #include <fstream>
 #include <optional>
 #include <string>
-#include <unistd.h>
 
 #include "bpf/availability.hpp"
 
@@ -109,7 +110,6 @@ bool kernel_has_struct(const char* name) {
 bool kernel_has_function(const char* name) {
   return kernel_describes(name, BTF_KIND_FUNC);
 }
-
 
 // A symbol of libbpf's kind (__ksym) would do, but libbpf then reads all of the file at each load,
 // by scanf, whether the program that wants it is loaded or not.

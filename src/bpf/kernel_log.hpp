@@ -1,4 +1,4 @@
-// What libbpf says while it works, turned into our errors instead of lines on standard error.
+// Messages of libbpf as errors, and where code of the kernel is.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,8 @@
 #include "base/result.hpp"
 
 namespace vitrine::bpf {
+
+// What libbpf says while it works, turned into our errors instead of lines on standard error.
 
 /// Collects libbpf's warnings of this thread while it lives. libbpf has one print function for the
 /// whole process: the first KernelLog installs ours, which drops what no KernelLog waits for.
@@ -31,7 +33,6 @@ class KernelLog {
 
 /// CO-RE programs need the running kernel's type information. Error: unsupported.
 Result<void> require_btf();
-
 
 // Where a part of the kernel's code is.
 

@@ -1,4 +1,4 @@
-// RecordReader: takes a record of a ring buffer apart from its front.
+// Ring buffers of BPF programs: reading them, taking records apart, and rows of reductions.
 #pragma once
 
 #include <algorithm>
@@ -16,6 +16,8 @@
 #include "bpf/tracer.hpp"
 
 namespace vitrine::bpf {
+
+// RecordReader: takes a record of a ring buffer apart from its front.
 
 class RecordReader {
  public:
@@ -63,7 +65,7 @@ class RecordReader {
 
 }  // namespace vitrine::bpf
 
-// RecordRing: the reader's end of a ring buffer that seldom wakes it (moment.bpf.h submit()).
+// RecordRing: the reader's end of a ring buffer that seldom wakes it (bpf/kernel/event.bpf.h, submit()).
 
 struct ring_buffer;
 

@@ -1,4 +1,4 @@
-// The CPU clock as a perf event: what samplers run on.
+// Sampling of labels: the CPU clock as a perf event, and the program that runs on it.
 #pragma once
 
 #include <sys/types.h>
@@ -12,6 +12,8 @@
 
 #include "base/result.hpp"
 #include "bpf/wire/wire.h"
+
+// The CPU clock as a perf event: what samplers run on.
 
 struct bpf_link;
 struct bpf_program;

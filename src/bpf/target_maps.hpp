@@ -1,4 +1,5 @@
-// ProcessTable: what a program in the kernel is told of processes: how their labels are found.
+// Maps through which a loader configures its program: target processes, and what all programs
+// share.
 #pragma once
 
 #include <sys/types.h>
@@ -9,6 +10,8 @@
 #include "bpf/wire/event.h"
 
 namespace vitrine::bpf {
+
+// ProcessTable: what a program in the kernel is told of processes: how their labels are found.
 
 class ProcessTable {
  public:

@@ -1,4 +1,4 @@
-// Iterators that emit nothing: what they do is in maps.
+// Threads by BPF iterators: those of a process, and those that are already blocked.
 #pragma once
 
 #include <sys/types.h>
@@ -11,6 +11,8 @@
 #include "bpf/wire/event.h"
 #include "bpf/wire/profile.h"
 #include "bpf/wire/wire.h"
+
+// Iterators that emit nothing: what they do is in maps.
 
 struct bpf_map;
 struct bpf_program;

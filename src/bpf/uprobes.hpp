@@ -35,7 +35,7 @@ Result<Attachment> attach_uprobe_multi(const AttachRequest& request);
 /// The same with a perf event for each site; the program loaded without an attach type.
 Result<Attachment> attach_perf_uprobes(const AttachRequest& request);
 
-/// A site's cookie (trace_wire.h).
+/// A site's cookie (wire/trace.h).
 std::uint64_t cookie_of(const AttachSite& site);
 
 }  // namespace vitrine::bpf

@@ -1,5 +1,4 @@
-// FileReport: what the rules about files say of one, all of them: which are asked for, and told,
-// is for who checks.
+// vitrine check: which rules hold for files and processes.
 #pragma once
 
 #include <atomic>
@@ -15,13 +14,16 @@
 
 namespace vitrine::check {
 
+// FileReport: what the rules about files say of one, all of them: which are asked for, and told,
+// is for who checks.
+
 struct FileReport {
   std::string path;
   Profiles published;                 ///< of which there is something that a reader could use
   Profiles intended;                  ///< those, and of which there are traces
   bool program = false;               ///< not a library
   bool nameless = false;              ///< a static program without a symbol
-  std::vector<Outcome> answers;        ///< one a rule of file_requirements()
+  std::vector<Outcome> answers;       ///< one a rule of file_requirements()
   std::vector<std::string> problems;  ///< of its headers
 };
 
@@ -48,7 +50,7 @@ struct Readings {
 struct Finding {
   const Requirement* rule = nullptr;
   std::string subject;  ///< path of a file; empty: the process itself
-  Outcome answer;        ///< its remedy is set where the rule does not hold, or is undecided
+  Outcome answer;       ///< its remedy is set where the rule does not hold, or is undecided
   std::optional<Readings> readings;
 
   [[nodiscard]] bool fails() const { return answer.verdict == Verdict::fails; }

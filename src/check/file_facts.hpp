@@ -1,4 +1,4 @@
-// What a file tells of the label variables that it defines.
+// What the rules ask of a file: its label variables, its probes, and the file itself.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +19,8 @@
 #include "sandbox/files.hpp"
 
 namespace vitrine::check {
+
+// What a file tells of the label variables that it defines.
 
 /// How code of the file reaches a thread-local variable of it.
 enum class Access : std::uint8_t { descriptor, general_dynamic, initial_exec };

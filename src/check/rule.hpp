@@ -1,8 +1,4 @@
-// Rule: one requirement on a publisher, and the question whether it holds.
-//
-// What a rule says is data (Requirement), so that lists, documents and reports are made from the
-// same table; what it asks is one small function. Documents and readers disagree: a rule that no
-// document demands, but without which a known reader fails, is `advised` and names that reader.
+// Rules for publishers: what one is, the tables of all, and how much is shown of a long list.
 #pragma once
 
 #include <fmt/format.h>
@@ -22,6 +18,12 @@
 #include "observe/labels/labels.hpp"
 
 namespace vitrine::check {
+
+// Rule: one requirement on a publisher, and the question whether it holds.
+//
+// What a rule says is data (Requirement), so that lists, documents and reports are made from the
+// same table; what it asks is one small function. Documents and readers disagree: a rule that no
+// document demands, but without which a known reader fails, is `advised` and names that reader.
 
 /// A document that a publisher may follow.
 enum class Profile : std::uint8_t {

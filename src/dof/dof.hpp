@@ -1,5 +1,4 @@
-// Where a DOF's functions, sites and semaphores are: the one home of that arithmetic
-// (docs/formats/dof.md, "Addresses").
+// A DOF as values, and where its functions, sites and semaphores are.
 #pragma once
 
 #include <array>
@@ -108,6 +107,9 @@ inline constexpr std::array<std::string_view, 6> dependency_class_names = {
 
 /// "Evolving/Evolving/Common"; a number that has no name stands for itself.
 std::string name(const Stability& stability);
+
+// Where a DOF's functions, sites and semaphores are: the one home of that arithmetic
+// (docs/formats/dof.md, "Addresses").
 
 /// Where a DOF is. Both in one address space: the file's own (a load base of 0), or a process's.
 struct Placement {

@@ -1,4 +1,4 @@
-// How the decoder refuses a DOF: one sentence that says what and where.
+// The header of a DOF, its decoding, its string table, and the error for a malformed one.
 #pragma once
 
 #include <fmt/format.h>
@@ -20,6 +20,8 @@
 #include "dof/dof.hpp"
 
 namespace vitrine::dof {
+
+// How the decoder refuses a DOF: one sentence that says what and where.
 
 template <class... Args>
 tl::unexpected<Error> malformed(fmt::format_string<Args...> text, Args&&... args) {

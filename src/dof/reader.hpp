@@ -1,5 +1,4 @@
-// The counters of observers that our own object step tells of (abi/dof.h,
-// VITRINE_DOF_SECTION_SEMAPHORES).
+// Reading a DOF: providers, records, and counters of observers.
 #pragma once
 
 #include <cstddef>
@@ -33,6 +32,9 @@ Result<Provider> read_provider(const ProviderSource& source, std::uint32_t index
 /// The provider's own record. Errors: malformed.
 Result<vitrine_dof_provider> read_provider_record(const Sections& sections, std::uint8_t version,
                                                   std::uint32_t index);
+
+// The counters of observers that our own object step tells of (abi/dof.h,
+// VITRINE_DOF_SECTION_SEMAPHORES).
 
 /// Adds them to their providers. `provider_at`: which of `object.providers` section N became.
 void read_semaphores(const Sections& sections,

@@ -1,5 +1,4 @@
-// The sections of a DOF, checked: nothing is taken from one that is not sound (docs/formats/dof.md,
-// "What a reader must check").
+// The sections of a DOF, checked, and their relocations.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +15,9 @@
 #include "dof/header.hpp"
 
 namespace vitrine::dof {
+
+// The sections of a DOF, checked: nothing is taken from one that is not sound (docs/formats/dof.md,
+// "What a reader must check").
 
 /// Views into the DOF's bytes, which must outlive it.
 class Sections {

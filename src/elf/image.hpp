@@ -1,8 +1,5 @@
-// An ELF module as it lies in memory: its header and program headers, checked.
-//
-// Everything here reads through a Memory and believes nothing: counts and sizes are bounded by
-// base/limits.hpp before they are used, and an address from the module is followed only within what
-// the module loads. 64-bit little-endian x86-64 and aarch64; the rest is refused as `unsupported`.
+// An ELF module in memory: its headers, its dynamic section, its TLS segment, and the file as
+// loaded.
 #pragma once
 
 #include <elf.h>
@@ -17,6 +14,12 @@
 #include "elf/file.hpp"
 
 namespace vitrine::elf {
+
+// An ELF module as it lies in memory: its header and program headers, checked.
+//
+// Everything here reads through a Memory and believes nothing: counts and sizes are bounded by
+// base/limits.hpp before they are used, and an address from the module is followed only within what
+// the module loads. 64-bit little-endian x86-64 and aarch64; the rest is refused as `unsupported`.
 
 struct Image {
   Address bias = 0;                  ///< runtime address minus p_vaddr
@@ -66,7 +69,7 @@ std::optional<std::string> interpreter(Memory& memory, const Image& image);
 Result<std::string> read_string(Memory& memory, Address at, std::size_t limit, const char* what);
 
 // LoadedFile: a file's bytes at the addresses at which it would be loaded, before any relocation:
-// what reads modules in memory (image.hpp, dynamic.hpp, symbols.hpp) can read files too.
+// what reads modules in memory (image.hpp, symbols.hpp) can read files too.
 
 class LoadedFile final : public Memory {
  public:

@@ -1,4 +1,4 @@
-// Notes: small named records, in the PT_NOTE segments of modules and the SHT_NOTE sections of files.
+// Notes of an ELF file or module, and its build id.
 #pragma once
 
 #include <span>
@@ -10,6 +10,8 @@
 #include "elf/image.hpp"
 
 namespace vitrine::elf {
+
+// Notes: small named records, in the PT_NOTE segments of modules and the SHT_NOTE sections of files.
 
 struct Note {
   std::string name;  ///< "GNU", "stapsdt", …

@@ -1,5 +1,5 @@
-// The relocations through which a module reaches a thread-local variable: they tell its access model
-// (docs/formats/tls.md, "Access models").
+// Relocations of a module: dynamic ones, those of thread-local variables, and the global offset
+// table.
 #pragma once
 
 #include <map>
@@ -32,6 +32,9 @@ struct Relocation {
 Result<std::vector<Relocation>> find_relocations(Memory& memory, const Image& image,
                                                  const Dynamic& dynamic,
                                                  std::span<const std::uint32_t> types);
+
+// The relocations through which a module reaches a thread-local variable: they tell its access model
+// (docs/formats/tls.md, "Access models").
 
 /// R_* of one machine, in the order in which readers ask them.
 struct TlsRelocationTypes {

@@ -1,4 +1,5 @@
-// A symbol table of an ELF file, of any class and byte order: every definition of a name in it.
+// Symbol tables of ELF files, of any class and byte order, and the source files of local
+// symbols.
 #pragma once
 
 #include <elf.h>
@@ -11,6 +12,8 @@
 #include "elf/file.hpp"
 
 namespace vitrine::elf {
+
+// A symbol table of an ELF file, of any class and byte order: every definition of a name in it.
 
 /// A symbol as its table has it (STT_*, STB_*, SHN_*, STV_*).
 struct TableSymbol {

@@ -1,4 +1,4 @@
-// Dynamic symbols of a module, looked up as the dynamic linker does: by hash.
+// Symbols of modules and files: by hash, by .symtab, and functions by address.
 #pragma once
 
 #include <span>
@@ -10,6 +10,8 @@
 #include "elf/image.hpp"
 
 namespace vitrine::elf {
+
+// Dynamic symbols of a module, looked up as the dynamic linker does: by hash.
 
 struct Symbol {
   std::uint32_t index = 0;    ///< in its table: what relocations refer to

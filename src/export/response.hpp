@@ -1,4 +1,4 @@
-// What a collector's answer says about a request.
+// What a collector responded, and when to try again.
 #pragma once
 
 #include <chrono>
@@ -8,6 +8,8 @@
 #include <string>
 
 namespace vitrine::send {
+
+// What a collector's answer says about a request.
 
 /// What came of one try.
 struct Answer {

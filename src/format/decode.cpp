@@ -73,7 +73,7 @@ Result<Decoded> decode_record(Format format, Memory& memory, Address record,
 
 namespace {
 
-constexpr std::size_t max_notes = 16;         // of a kind, in one set
+constexpr std::size_t max_notes = 16;          // of a kind, in one set
 constexpr std::size_t linear_search_max = 16;  // labels; a typical set stays below
 
 }  // namespace

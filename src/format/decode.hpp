@@ -1,4 +1,4 @@
-// The names behind the one-byte key indexes of thread records.
+// Decoding of what a slot holds, whichever format its publisher uses.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +12,8 @@
 #include "format/label_set.hpp"
 
 namespace vitrine::format {
+
+// The names behind the one-byte key indexes of thread records.
 
 /// Index to name, at most 256. A publisher may put something other than a string at an index: it
 /// keeps its place, without a name.

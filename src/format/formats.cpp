@@ -230,7 +230,7 @@ namespace record_layout = abi::thread_context;
 struct Header {
   TraceContext trace;
   std::uint8_t valid = 0;
-  std::size_t size = 0;          ///< of the header itself
+  std::size_t size = 0;         ///< of the header itself
   std::size_t max_bytes = 0;    ///< the attributes end here at the latest
   std::size_t max_entries = 0;  ///< or with this many
 };

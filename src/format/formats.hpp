@@ -1,9 +1,11 @@
-// custom-labels v0 and v1: an array of (key, value) string pairs (abi/custom_labels.hpp).
+// The decoders of each label format: custom-labels v0 and v1, Elastic, the thread context.
 #pragma once
 
 #include "format/decode.hpp"
 
 namespace vitrine::format {
+
+// custom-labels v0 and v1: an array of (key, value) string pairs (abi/custom_labels.hpp).
 
 /// `set` is the slot itself in v0 and the slot's pointer, not null, in v1: both begin with the
 /// address and the number of labels.

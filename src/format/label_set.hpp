@@ -1,11 +1,4 @@
-// The serial check: proof, without stopping the thread, that a set of our own writer was read whole
-// (docs/formats/custom-labels.md, "Serial trailer").
-//
-// The reader's order, each step its own element of a batched read or its own call:
-//   slot; the set's 56 bytes (serial_of: foreign, or a mark); the labels; slot; the 56 bytes again.
-// The labels belong together, and were in force at the second slot read, when both slots are equal
-// and is_unchanged() holds. Bytes inside one element have no order, so the first 56 bytes must be
-// an element of their own before the window that holds the labels.
+// Label sets as values, and the serial check of sets of our own writer.
 #pragma once
 
 #include <array>
@@ -98,6 +91,15 @@ struct LabelSet {
 
   bool operator==(const LabelSet&) const = default;
 };
+
+// The serial check: proof, without stopping the thread, that a set of our own writer was read whole
+// (docs/formats/custom-labels.md, "Serial trailer").
+//
+// The reader's order, each step its own element of a batched read or its own call:
+//   slot; the set's 56 bytes (serial_of: foreign, or a mark); the labels; slot; the 56 bytes again.
+// The labels belong together, and were in force at the second slot read, when both slots are equal
+// and is_unchanged() holds. Bytes inside one element have no order, so the first 56 bytes must be
+// an element of their own before the window that holds the labels.
 
 /// Which incarnation of which block was seen.
 struct SerialMark {

@@ -1,5 +1,4 @@
-// The header of a process context, and one attempt at reading it with its payload while its
-// publisher may be changing them. Source: docs/formats/process-context.md, "Header" and "Reading".
+// The process context: header, attribute values, payload, and the whole as a value.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +14,9 @@
 #include "format/label_set.hpp"
 
 namespace vitrine::format {
+
+// The header of a process context, and one attempt at reading it with its payload while its
+// publisher may be changing them. Source: docs/formats/process-context.md, "Header" and "Reading".
 
 /// The 32 bytes (version 1: 24), as published.
 struct ContextHeader {

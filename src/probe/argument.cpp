@@ -74,7 +74,7 @@ tl::expected<vitrine_operand, ArgumentError> compile_argument(std::string_view t
   Cursor cursor(text);
   const auto size = TRY(take_size(cursor.skip_blanks()));
   if (cursor.skip_blanks().done()) return syntax_error("it has no operand");
-  if (cursor.take("?")) {  // call_arguments.cpp writes these; a file's own note may say anything
+  if (cursor.take("?")) {  // types.cpp writes these; a file's own note may say anything
     const std::string_view why = cursor.skip_blanks().rest();
     if (why.empty()) return syntax_error("it has no operand");
     return unsupported(std::string(why.substr(0, longest_reason)));

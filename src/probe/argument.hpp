@@ -41,7 +41,7 @@ std::vector<std::string> split_arguments(std::string_view text);
 
 /// Compiles one argument of a site at `address`. `symbols` may be null: then every symbol is
 /// unresolved. "? why" is an argument of which it is known that it cannot be had, and why
-/// (call_arguments.hpp): unsupported.
+/// (types.hpp): unsupported.
 tl::expected<vitrine_operand, ArgumentError> compile_argument(std::string_view text,
                                                               Machine machine, Address address,
                                                               OperandSymbols* symbols);

@@ -1,5 +1,4 @@
-// The DOFs of an ELF file: where they are, and what a dynamic linker would make of them
-// (docs/formats/dof.md, "Finding DOF in a file").
+// DOFs of an ELF file, and the probes in them.
 #pragma once
 
 #include <string>
@@ -13,6 +12,9 @@
 #include "probe/site_address.hpp"
 
 namespace vitrine::probe {
+
+// The DOFs of an ELF file: where they are, and what a dynamic linker would make of them
+// (docs/formats/dof.md, "Finding DOF in a file").
 
 struct PlacedDof {
   /// The words of its records are what the dynamic linker leaves in them, at a load base of 0.

@@ -1,5 +1,4 @@
-// Evaluating operands in user space: what the kernel side does at a fire, on any registers and
-// memory; and making a typed value of what either of them got.
+// Evaluating operands in user space, as the kernel side does at a fire.
 #pragma once
 
 #include <array>
@@ -25,6 +24,9 @@ double double_of_bytes(std::span<const std::byte> bytes);
 
 /// The bits of the half-precision number nearest to `value`.
 std::uint16_t half_of_double(double value);
+
+// Evaluating operands in user space: what the kernel side does at a fire, on any registers and
+// memory; and making a typed value of what either of them got.
 
 /// Registers by their number in operand.h.
 struct Registers {

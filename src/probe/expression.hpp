@@ -1,5 +1,4 @@
-// OperandText: an operand as its grammar reads it, its symbols still names. lower.hpp makes the
-// flat shape of operand.h of it.
+// Operands as their grammars read them: a cursor over the text, terms, and expressions.
 #pragma once
 
 #include <cctype>
@@ -71,6 +70,9 @@ class Cursor {
 
   std::string_view rest_;
 };
+
+// OperandText: an operand as its grammar reads it, its symbols still names. lower.hpp makes the
+// flat shape of operand.h of it.
 
 template <class T>
 using Parsed = tl::expected<T, ArgumentError>;

@@ -1,5 +1,4 @@
-// Notes of static probes: the bytes of a `.note.stapsdt` section (docs/formats/sdt.md, "Note"), of
-// any class and byte order.
+// Notes of static probes: reading a section of them, and stapsdt notes.
 #pragma once
 
 #include <fmt/format.h>
@@ -89,6 +88,9 @@ class NoteReader {
 
 /// Takes a NUL-terminated string off `rest`; nullopt when it has no end.
 std::optional<std::string_view> take_string(std::string_view& rest);
+
+// Notes of static probes: the bytes of a `.note.stapsdt` section (docs/formats/sdt.md, "Note"), of
+// any class and byte order.
 
 /// One note as it is written. Addresses are the linker's: not adjusted, and not checked at all
 /// (site_address.hpp does). The strings are any bytes but NUL, and live as long as the section's.

@@ -1,4 +1,5 @@
-// Probe: what an application offers to fire, whatever format announced it.
+// Probe: what an application can fire, whatever format declared it; and patterns that select
+// probes.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,8 @@
 #include "base/memory.hpp"
 
 namespace vitrine::probe {
+
+// Probe: what an application offers to fire, whatever format announced it.
 
 /// Where a probe was announced: a stapsdt note, or a DTrace object (DOF).
 enum class Kind : std::uint8_t { sdt, dof };

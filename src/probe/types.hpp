@@ -1,5 +1,4 @@
-// Where the arguments of a C function are when it is called: what the ABI of a machine says, as
-// operands of the grammar that arguments of all probes are written in.
+// C types of arguments, their names, and where a call has its arguments.
 #pragma once
 
 #include <cstddef>
@@ -39,6 +38,9 @@ std::optional<CType> c_type(std::string_view spelling, Machine machine);
 
 /// Whether a machine's pointers have 4 bytes.
 bool is_ilp32(Machine machine);
+
+// Where the arguments of a C function are when it is called: what the ABI of a machine says, as
+// operands of the grammar that arguments of all probes are written in.
 
 /// What an observer is to be shown of a call.
 struct ShownCall {

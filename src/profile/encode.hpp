@@ -1,5 +1,4 @@
-// What the encodings agree on: how a frame is called, how a cut stack is marked, what is said about
-// losses, and how keys and text of others become ones that every format may hold.
+// Encodings of profiles: the interface, and what all of them agree on.
 #pragma once
 
 #include <array>
@@ -16,6 +15,9 @@
 #include "profile/profile.hpp"
 
 namespace vitrine::profile {
+
+// What the encodings agree on: how a frame is called, how a cut stack is marked, what is said about
+// losses, and how keys and text of others become ones that every format may hold.
 
 /// The entry of a table; null: `index` is none, or past its end.
 template <class T>

@@ -1,4 +1,4 @@
-// A profile with some values hidden.
+// Selecting samples of a profile, and hiding values of it.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,8 @@
 #include "profile/profile.hpp"
 
 namespace vitrine::profile {
+
+// A profile with some values hidden.
 
 /// With the values of labels and of resource attributes that `redaction` covers replaced. Ids of
 /// traces are covered by the keys trace_id and span_id; when one is, no sample has a link, and the

@@ -1,5 +1,4 @@
-// The common case of making a set, made fast: a few short labels on top of one of our sets, none of
-// which hides another.
+// Where the parts of a block are, and how a small set is appended to another.
 #pragma once
 
 #include <algorithm>
@@ -102,6 +101,9 @@ inline Block* finish_block(const Room& room, const Layout& layout, std::size_t o
   __atomic_store_n(&block->head.trailer.serial, room.serial, __ATOMIC_RELEASE);
   return block;
 }
+
+// The common case of making a set, made fast: a few short labels on top of one of our sets, none of
+// which hides another.
 
 /// What `build` would make, or null: this is not the common case, or there is no memory.
 __attribute__((always_inline)) inline Block* append(Arena& arena, const Block* base,

@@ -1,5 +1,4 @@
-// What is known about the process without being told: defaults, and the OTEL_ environment
-// variables.
+// What the environment says about the process, and statuses with a message.
 #pragma once
 
 #include <cstddef>
@@ -72,6 +71,9 @@ class ErrorText {
   char text_[96] = {};
   std::string_view view_;
 };
+
+// What is known about the process without being told: defaults, and the OTEL_ environment
+// variables.
 
 /// A random UUID (version 4) as text.
 struct InstanceId {

@@ -1,8 +1,4 @@
-// VITRINE_TLS_ADDRESS(symbol): the address of a TLS variable on this thread.
-//
-// Executables: whatever the compiler emits (static TLS). Libraries must go through a TLS descriptor
-// (the ABI asks for it). gcc has -mtls-dialect for that; clang before 18 has no such switch on
-// x86-64, so there the canonical instruction sequence is written out.
+// The running thread's state: how its TLS variable is addressed, and what runs at fork.
 #pragma once
 
 #include <pthread.h>
@@ -11,6 +7,11 @@
 
 #include "publish/arena.hpp"
 
+// VITRINE_TLS_ADDRESS(symbol): the address of a TLS variable on this thread.
+//
+// Executables: whatever the compiler emits (static TLS). Libraries must go through a TLS descriptor
+// (the ABI asks for it). gcc has -mtls-dialect for that; clang before 18 has no such switch on
+// x86-64, so there the canonical instruction sequence is written out.
 #if VITRINE_TLSDESC_BY_ASM && defined(__x86_64__)
 
 // The descriptor's function keeps every register but rax. It is called from a function of its own

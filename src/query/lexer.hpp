@@ -1,4 +1,4 @@
-// Numbers as targets have them: compared as mathematics does, whatever their types.
+// Words and numbers of the query languages.
 #pragma once
 
 #include <compare>
@@ -15,6 +15,8 @@
 namespace vitrine::query {
 
 using Number = std::variant<std::int64_t, std::uint64_t, double>;
+
+// Numbers as targets have them: compared as mathematics does, whatever their types.
 
 /// Exact: -1 is less than the largest uint64_t, and 2^53 + 1 is more than 2^53 as a double.
 std::partial_ordering compare(const Number& left, const Number& right);

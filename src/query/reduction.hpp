@@ -1,5 +1,4 @@
-// Reductions: many fires added up by group. The table is the same whether the kernel or user space
-// did the adding; Reducer is the latter.
+// Reductions: fires added up by group, with histograms.
 #pragma once
 
 #include <cstdint>
@@ -54,6 +53,9 @@ struct BucketRange {
   Number high;
 };
 BucketRange range_of(std::int32_t bucket);
+
+// Reductions: many fires added up by group. The table is the same whether the kernel or user space
+// did the adding; Reducer is the latter.
 
 enum class ReductionKind : std::uint8_t { count, histogram, sum, latency };
 

@@ -1,5 +1,4 @@
-// Lists of what to show or to group by: the language of --show, --by, --hist, --sum and --match
-// (docs/tracing.md).
+// Lists of subjects: the language of --show, --by, --hist and --sum.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +11,9 @@
 #include "query/subject.hpp"
 
 namespace vitrine::query {
+
+// Lists of what to show or to group by: the language of --show, --by, --hist, --sum and --match
+// (docs/tracing.md).
 
 /// How a value is printed.
 enum class Format : std::uint8_t {

@@ -1,5 +1,4 @@
-// Confinement: what a process that parses somebody else's file may do: use its memory, read what is
-// open, answer, and end. No more than that, whatever the file makes of the parser.
+// Limits of a worker: memory, time, descriptors and system calls.
 #pragma once
 
 #include <sys/types.h>
@@ -37,6 +36,9 @@ struct UsedMemory {
 UsedMemory used_memory(const char* path);
 
 UsedMemory used_memory_of(pid_t pid);
+
+// Confinement: what a process that parses somebody else's file may do: use its memory, read what is
+// open, answer, and end. No more than that, whatever the file makes of the parser.
 
 /// For good: no capability, no core dump, no more than `memory` bytes of address space beyond what
 /// there is, no system call that is not needed, no life after `parent`. Opening a file becomes a

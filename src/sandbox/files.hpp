@@ -1,5 +1,4 @@
-// Opening files that others name: regular ones alone, so that no pipe makes us wait and no device
-// does anything for having been opened.
+// Opening files that others name, and reading them as a Memory.
 #pragma once
 
 #include <sys/types.h>
@@ -24,6 +23,9 @@ Result<FileDescriptor> open_at(int dir, const std::string& path, int flags);
 
 /// What an error of open(2) or read(2) means.
 ErrorCode code_of(int error);
+
+// Opening files that others name: regular ones alone, so that no pipe makes us wait and no device
+// does anything for having been opened.
 
 /// Opens a regular file for reading. Errors: not_found, not_permitted, unsupported (it is something
 /// else: the message says what), failed.

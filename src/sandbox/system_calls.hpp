@@ -24,7 +24,7 @@ struct sock_filter;
 namespace vitrine::confine {
 
 /// System calls by what they are for. Within each are the forms that glibc and musl use on any
-/// machine, and those that they replaced: the lists are in system_call_groups.cpp.
+/// machine, and those that they replaced: the lists are in system_calls.cpp.
 enum class Calls : std::uint8_t {
   memory,     ///< memory, locks, signals to itself, time, its own ids, and to end
   reading,    ///< what is open is read, written and waited for; pipes

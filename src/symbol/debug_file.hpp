@@ -1,4 +1,4 @@
-// Where separate debug files are looked for: what a worker is told of it, and what it is given.
+// Separate debug files: where they are looked for, and which one belongs to a file.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,8 @@
 #include "sandbox/worker.hpp"
 
 namespace vitrine::symbol {
+
+// Where separate debug files are looked for: what a worker is told of it, and what it is given.
 
 /// What a worker, which opens nothing itself, needs to know.
 struct DebugSearch {

@@ -107,7 +107,7 @@ std::vector<std::byte> encode_answer(const Answer& answer);
 Result<Answer> decode_answer(std::span<const std::byte> bytes, std::size_t addresses,
                              const Limits& limits);
 
-// What a worker of a Symboliser does: it keeps one file, and names its addresses (wire.hpp).
+// What a worker of a Symboliser does: it keeps one file, and names its addresses.
 
 std::unique_ptr<worker::Service> make_naming_service(const Limits& limits);
 

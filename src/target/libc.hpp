@@ -1,7 +1,4 @@
-// What glibc's dynamic linker knows of a module's thread-local storage.
-//
-// Its structures change from version to version; the target's own libc.so.6 describes them, for
-// debuggers, in symbols named _thread_db_* (docs/formats/tls.md, "glibc").
+// Threads by the C library's own structures: glibc and musl.
 #pragma once
 
 #include <sys/types.h>
@@ -38,6 +35,11 @@ struct ThreadLayout {
 
 /// `glibc`: null when the process has none.
 ThreadLayout thread_layout(std::span<const Module> modules, const Glibc* glibc);
+
+// What glibc's dynamic linker knows of a module's thread-local storage.
+//
+// Its structures change from version to version; the target's own libc.so.6 describes them, for
+// debuggers, in symbols named _thread_db_* (docs/formats/tls.md, "glibc").
 
 /// One module's TLS, as its link_map says.
 struct GlibcTls {

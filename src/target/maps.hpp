@@ -1,5 +1,4 @@
-// The mappings of a process: the text of /proc/PID/maps, and finding the process context among
-// them. Source: docs/formats/process-context.md, "Mapping"; proc_pid_maps(5).
+// Mappings of a process: /proc/PID/maps, its flags, and queries for one address.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +11,9 @@
 #include "base/result.hpp"
 
 namespace vitrine::target {
+
+// The mappings of a process: the text of /proc/PID/maps, and finding the process context among
+// them. Source: docs/formats/process-context.md, "Mapping"; proc_pid_maps(5).
 
 /// A path as the kernel names it, without the " (deleted)" of a file that was unlinked.
 inline std::string without_deleted(std::string path) {

@@ -192,8 +192,8 @@ bool MemoryReader::begin() {
   std::erase_if(stuck_, [](child::Child& one) { return one.wait(0ms).has_value(); });
   if (stuck_.size() >= max_stuck) return false;
   const auto* filter = reader_filter();
-  void* room =
-      ::mmap(nullptr, sizeof(SharedBuffer), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* room = ::mmap(nullptr, sizeof(SharedBuffer), PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (room == MAP_FAILED) return false;
   buffer_.reset(new (room) SharedBuffer);
   int pair[2];
@@ -232,14 +232,17 @@ MemoryReader::Answer MemoryReader::ask(const Question& question, Clock::duration
     buffer_->done = 0;
     const std::uint32_t number = buffer_->asked.load() + 1;
     buffer_->asked = number;
-    if (question.file >= 0 || buffer_->reader_sleeps.load() != 0) ring(socket_.get(), question.file);
+    if (question.file >= 0 || buffer_->reader_sleeps.load() != 0)
+      ring(socket_.get(), question.file);
     const Outcome outcome = wait(number, time);
     // Who stalls is of no use any more. The buffer is, until there is another.
     if (outcome != Outcome::answered) dismiss();
     if (outcome == Outcome::ended) continue;
-    const std::uint64_t done = std::min<std::uint64_t>(buffer_->done.load(), SharedBuffer::max_bytes);
+    const std::uint64_t done =
+        std::min<std::uint64_t>(buffer_->done.load(), SharedBuffer::max_bytes);
     const bool stalled = outcome == Outcome::stalled;
-    return {{buffer_->bytes, static_cast<std::size_t>(done)}, stalled ? 0 : buffer_->error, stalled};
+    return {
+        {buffer_->bytes, static_cast<std::size_t>(done)}, stalled ? 0 : buffer_->error, stalled};
   }
   return {{}, EAGAIN, false};
 }

@@ -1,10 +1,4 @@
-// MemoryReader: a process of ours that reads memory of others for us, so that it is not us whom a page
-// that never comes holds up.
-//
-// Who has a page of its memory served by a userfaultfd, or by a file system of its own (FUSE),
-// decides when a read of it ends. No time limit and no signal but SIGKILL ends it before. So a
-// process does it that can be killed: when its answer does not come, it is, and another one takes
-// the next question.
+// Memory reader processes: reading memory that a target may withhold.
 #pragma once
 
 #include <sched.h>
@@ -141,9 +135,18 @@ class Spin {
 
 // What a memory reader does from its first instruction to its last.
 
+// MemoryReader: a process of ours that reads memory of others for us, so that it is not us whom a page
+// that never comes holds up.
+//
+// Who has a page of its memory served by a userfaultfd, or by a file system of its own (FUSE),
+// decides when a read of it ends. No time limit and no signal but SIGKILL ends it before. So a
+// process does it that can be killed: when its answer does not come, it is, and another one takes
+// the next question.
+
 /// Answers what is asked at `buffer` until the other side of `socket` is gone. To be called in a child
 /// that `parent` has just cloned; async-signal-safe. `filter`: null: this kernel has none.
-[[noreturn]] void serve(SharedBuffer& buffer, int socket, pid_t parent, const confine::Filter* filter);
+[[noreturn]] void serve(SharedBuffer& buffer, int socket, pid_t parent,
+                        const confine::Filter* filter);
 
 /// A byte, or a descriptor, for who sleeps at the other end. It cannot fail in a way that matters:
 /// a socket that is full wakes whoever waits there.

@@ -96,11 +96,12 @@ ProcessMemory::Served ProcessMemory::read_batch(std::span<ReadRequest> requests)
     const auto waited = TimeoutBudget::Clock::now() - begin;
     if (waited > shortest_wait) {
       // What came at last may have come late for want of a processor: then nothing is given up for it.
-      for (TimeoutBudget* budget : {&budget_, &reader.budget(), short_budget_ ? &*short_budget_ : nullptr})
+      for (TimeoutBudget* budget :
+           {&budget_, &reader.budget(), short_budget_ ? &*short_budget_ : nullptr})
         if (budget != nullptr)
           budget->spend(answer.stalled
-                              ? waited
-                              : std::clamp(budget->left(), TimeoutBudget::Duration(0), waited));
+                            ? waited
+                            : std::clamp(budget->left(), TimeoutBudget::Duration(0), waited));
     }
     if (answer.stalled && !std::exchange(one_by_one_, true) && !file_)
       continue;  // to know what it is that does not come

@@ -125,7 +125,7 @@ std::optional<std::uint64_t> RestWatch::runs(pid_t tid, Files*& files) {
   auto opened = open(tid);
   if (!opened) return std::nullopt;
   files = files_.size() < max_kept_ ? &files_.emplace(tid, std::move(*opened)).first->second
-                                     : &(passing_ = std::move(*opened));
+                                    : &(passing_ = std::move(*opened));
   return runs_of(files->schedstat.get());
 }
 

@@ -1,6 +1,4 @@
-// A section of call frame information: .eh_frame or .debug_frame.
-//
-// Sources: LSB 5.0, 10.6 (.eh_frame, .eh_frame_hdr); DWARF 5, 6.4.1 (.debug_frame).
+// Call frame information of a file: sections, pointers, and programs of rows.
 #pragma once
 
 #include <cstdint>
@@ -149,6 +147,10 @@ inline std::optional<Address> read_pointer(Cursor& cursor, std::uint8_t encoding
       return std::nullopt;
   }
 }
+
+// A section of call frame information: .eh_frame or .debug_frame.
+//
+// Sources: LSB 5.0, 10.6 (.eh_frame, .eh_frame_hdr); DWARF 5, 6.4.1 (.debug_frame).
 
 /// A common information entry (CIE): what many functions share.
 struct CommonEntry {

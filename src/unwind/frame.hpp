@@ -1,4 +1,4 @@
-// What goes into unwinding beside the registers, and what comes out.
+// Frames: registers of one, the code they are in, and rules kept by address.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,8 @@
 #include "unwind/rule.hpp"
 
 namespace vitrine::unwind {
+
+// What goes into unwinding beside the registers, and what comes out.
 
 /// A copy of the top of a thread's stack: what a sample has of it. The bytes are somebody else's.
 struct Stack {

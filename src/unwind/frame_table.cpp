@@ -274,7 +274,7 @@ RuleBlock FrameTable::rules_of_entries(std::size_t position) {
 }
 
 /// `start` to `end` is code around the address that no CFI is about: one span without a rule, as far
-/// as it is none of known_code.hpp either.
+/// as it is none of known_code() either.
 RuleBlock FrameTable::rules_between(Address address, Address start, Address end) {
   start = std::max(start, address & ~(page_bytes - 1));
   end = std::min(end, start + page_bytes);

@@ -1,7 +1,4 @@
-// How a frame is left: from the registers within a function to those of its caller.
-//
-// Terms of DWARF 5, 6.4: the canonical frame address (CFA) is the stack pointer of the caller at
-// the call; registers are restored from words at offsets from it.
+// Rules of call frame information: registers, rules, blocks of them, and their source.
 #pragma once
 
 #include <array>
@@ -55,6 +52,11 @@ struct Registers {
 constexpr Address code_address(Machine machine, std::uint64_t word) {
   return machine == Machine::aarch64 ? word & 0xffff'ffff'ffffULL : word;
 }
+
+// How a frame is left: from the registers within a function to those of its caller.
+//
+// Terms of DWARF 5, 6.4: the canonical frame address (CFA) is the stack pointer of the caller at
+// the call; registers are restored from words at offsets from it.
 
 /// Where the caller's value of one register is.
 struct RegisterRule {

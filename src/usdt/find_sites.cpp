@@ -66,8 +66,7 @@ std::span<const std::uint8_t> as_bytes_of(std::span<const std::byte> code) {
   return {reinterpret_cast<const std::uint8_t*>(code.data()), code.size()};
 }
 
-bool is_at(const dof::SitePattern& pattern, std::span<const std::byte> code,
-               std::size_t start) {
+bool is_at(const dof::SitePattern& pattern, std::span<const std::byte> code, std::size_t start) {
   if (start > code.size() || code.size() - start < pattern.length) return false;
   const auto there = as_bytes_of(code.subspan(start, pattern.length));
   return std::ranges::equal(there, pattern.code());

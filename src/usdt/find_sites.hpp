@@ -73,7 +73,7 @@ struct CallSite {
 struct FoundSites {
   std::vector<CallSite> sites;          ///< by section and start
   std::vector<ProbeUse> left_to_stubs;  ///< other uses: addresses taken, calls by the GOT, …
-  std::vector<std::string> undeclared;   ///< symbols of probes that are not declared here
+  std::vector<std::string> undeclared;  ///< symbols of probes that are not declared here
 };
 
 /// Errors: malformed (a relocation of a probe that makes no sense; a patched call that was changed

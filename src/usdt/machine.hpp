@@ -1,6 +1,4 @@
-// Functions that stand in for a probe where its call was not patched (docs/formats/object-step.md,
-// "Stubs"): in objects that nobody processed or that -flto made, behind addresses, conditional
-// jumps and the GOT.
+// Machines of the object step: relocations, bitcode, stubs and their frames.
 #pragma once
 
 #include <cstddef>
@@ -75,6 +73,10 @@ inline std::uint64_t hash(std::span<const std::byte> bytes, std::uint64_t from =
 inline std::uint64_t hash(std::string_view text, std::uint64_t from = hash_start) {
   return hash(std::as_bytes(std::span(text)), from);
 }
+
+// Functions that stand in for a probe where its call was not patched (docs/formats/object-step.md,
+// "Stubs"): in objects that nobody processed or that -flto made, behind addresses, conditional
+// jumps and the GOT.
 
 struct Stub {
   std::vector<std::byte> code;

@@ -1,4 +1,4 @@
-// What the readers of object files share: numbers at offsets, and how a broken file is told.
+// Relocatable objects: reading one, and refusing what is not safe to rewrite.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,8 @@
 #include "usdt/machine.hpp"
 
 namespace vitrine::usdt {
+
+// What the readers of object files share: numbers at offsets, and how a broken file is told.
 
 /// The caller has checked that the bytes are there.
 template <class T>

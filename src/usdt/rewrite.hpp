@@ -32,7 +32,7 @@ struct RewrittenObject {
   bool only_lto = false;                   ///< -flto: no machine code yet; the linker makes it
   bool fat_lto = false;                    ///< code that -flto at link time throws away
   std::vector<ProbeUse> left_to_stubs;     ///< one a use that is no direct call
-  std::vector<std::string> undeclared;      ///< symbols of probes that are not declared here
+  std::vector<std::string> undeclared;     ///< symbols of probes that are not declared here
 };
 
 /// `salt` tells apart objects of equal bytes: it goes into the key of their aliases. Errors as

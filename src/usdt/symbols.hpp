@@ -1,6 +1,4 @@
-// Names for the functions with sites that the probe object can refer to
-// (docs/formats/object-step.md, "Aliases"): the function may be local, or another module's at run
-// time; its alias is neither.
+// Symbols of an object: functions that contain sites, aliases, and symbols that are appended.
 #pragma once
 
 #include <cstddef>
@@ -38,6 +36,10 @@ std::vector<Function> containing_functions(const ObjectFile& object, std::span<c
 
 /// Symbols that we add begin so; they are nobody's function.
 inline constexpr std::string_view alias_prefix = "$dtrace";
+
+// Names for the functions with sites that the probe object can refer to
+// (docs/formats/object-step.md, "Aliases"): the function may be local, or another module's at run
+// time; its alias is neither.
 
 struct Aliases {
   std::vector<std::string> names;  ///< one a function

@@ -1,6 +1,6 @@
-#include "base/text.hpp"
-
 #include <gtest/gtest.h>
+
+#include "base/text.hpp"
 
 namespace vitrine {
 namespace {

@@ -1,12 +1,11 @@
 // Records of the trace, right and wrong, and the sets kept from them.
-#include "bpf/event.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <random>
 
+#include "bpf/event.hpp"
 
 namespace vitrine::bpf {
 namespace {

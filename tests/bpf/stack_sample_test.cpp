@@ -1,10 +1,10 @@
 // Records of the profiler, right and wrong.
-#include "bpf/event.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>
+
+#include "bpf/event.hpp"
 
 namespace vitrine::bpf {
 namespace {

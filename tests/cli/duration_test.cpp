@@ -1,6 +1,6 @@
-#include "cli/shell/options.hpp"
-
 #include <gtest/gtest.h>
+
+#include "cli/shell/options.hpp"
 
 namespace vitrine::cli {
 namespace {

@@ -1,6 +1,6 @@
-#include "cli/labels/text.hpp"
-
 #include <gtest/gtest.h>
+
+#include "cli/labels/text.hpp"
 
 namespace vitrine::cli {
 namespace {

@@ -1,7 +1,7 @@
 // %t in the names of files.
-#include "cli/profile/outputs.hpp"
-
 #include <gtest/gtest.h>
+
+#include "cli/profile/outputs.hpp"
 
 namespace vitrine::cli {
 namespace {

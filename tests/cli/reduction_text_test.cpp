@@ -5,8 +5,8 @@
 
 #include <numeric>
 
-#include "cli/trace/reduction.hpp"
 #include "cli/output/text.hpp"
+#include "cli/trace/reduction.hpp"
 
 namespace vitrine::cli {
 namespace {

@@ -1,6 +1,6 @@
-#include "dof/dof.hpp"
-
 #include <gtest/gtest.h>
+
+#include "dof/dof.hpp"
 
 namespace vitrine::dof {
 namespace {

@@ -1,6 +1,4 @@
 // Files that change while they are read, and files that lie about their size.
-#include "sandbox/files.hpp"
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -8,6 +6,7 @@
 #include <array>
 
 #include "file/place.hpp"
+#include "sandbox/files.hpp"
 
 namespace vitrine::file {
 namespace {

@@ -1,6 +1,4 @@
 // Opening what others name: nothing but regular files, nothing outside of a root, and never waiting.
-#include "sandbox/files.hpp"
-
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <poll.h>
@@ -16,6 +14,7 @@
 #include <functional>
 
 #include "file/place.hpp"
+#include "sandbox/files.hpp"
 
 namespace vitrine::file {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <set>
 
-#include "base/text.hpp"
 #include "base/redaction.hpp"
+#include "base/text.hpp"
 
 namespace vitrine::format {
 namespace {

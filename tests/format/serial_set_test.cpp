@@ -1,9 +1,8 @@
 // The serial check of our own writer's sets.
-#include "format/label_set.hpp"
-
 #include <gtest/gtest.h>
 
 #include "format/bytes.hpp"
+#include "format/label_set.hpp"
 
 namespace vitrine::format {
 namespace {

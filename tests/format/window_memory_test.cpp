@@ -1,8 +1,7 @@
 // WindowMemory: same answers as its source, fewer questions to it.
-#include "base/memory.hpp"
-
 #include <gmock/gmock.h>
 
+#include "base/memory.hpp"
 #include "format/bytes.hpp"
 
 namespace vitrine {

@@ -1,7 +1,5 @@
 // The probes of files: as readelf has them, of every class and byte order, split from their notes,
 // and of files that lie.
-#include "observe/probes/probes.hpp"
-
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -11,8 +9,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "observe/probes/probe_symbols.hpp"
 #include "observe/probe_listing.hpp"
+#include "observe/probes/probe_symbols.hpp"
+#include "observe/probes/probes.hpp"
 #include "probe/note_bytes.hpp"
 #include "support/probe_image.hpp"
 

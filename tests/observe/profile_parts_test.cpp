@@ -5,11 +5,11 @@
 #include <cstdio>
 #include <fstream>
 
-#include "base/memory.hpp"
 #include "base/interner.hpp"
-#include "symbol/executable_symbols.hpp"
+#include "base/memory.hpp"
 #include "observe/process/facts.hpp"
 #include "support/child.hpp"
+#include "symbol/executable_symbols.hpp"
 
 namespace vitrine::observe {
 namespace {

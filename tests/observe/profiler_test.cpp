@@ -102,8 +102,9 @@ TEST_P(ProfilerStacks, AreUnwoundToTheirBottom) {
     if (end == unwind::End::outermost || on_handlers_stack) {
       ++whole;
     } else {
-      ++others[fmt::format("end {} after {} frames, {} bytes{}", static_cast<int>(end), frames.size(),
-                           sample.stack.size(), sample.kernel_stack.empty() ? "" : ", in kernel")];
+      ++others[fmt::format("end {} after {} frames, {} bytes{}", static_cast<int>(end),
+                           frames.size(), sample.stack.size(),
+                           sample.kernel_stack.empty() ? "" : ", in kernel")];
     }
   };
   const auto end = std::chrono::steady_clock::now() + long_enough;

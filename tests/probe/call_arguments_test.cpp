@@ -1,10 +1,9 @@
 // Where the ABI of a machine has the arguments of a call, against what compilers make of it (see
 // also tests/observe/dof_test.cpp, which runs such calls).
-#include "probe/types.hpp"
-
 #include <gmock/gmock.h>
 
 #include "probe/argument.hpp"
+#include "probe/types.hpp"
 
 namespace vitrine::probe {
 namespace {

@@ -1,6 +1,4 @@
 // The DOFs of files that real linkers made of a DOF written by hand.
-#include "probe/dof_probes.hpp"
-
 #include <elf.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -11,6 +9,7 @@
 #include <fstream>
 
 #include "elf/symbol_table.hpp"
+#include "probe/dof_probes.hpp"
 #include "support/buffer_memory.hpp"
 #include "support/child.hpp"
 

@@ -1,10 +1,9 @@
-#include "probe/notes.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/limits.hpp"
 #include "note_bytes.hpp"
+#include "probe/notes.hpp"
 
 namespace vitrine::probe {
 namespace {

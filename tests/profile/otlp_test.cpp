@@ -1,4 +1,6 @@
 // OTLP: decoded by protoc, checked by the rules of the format (check_otlp.py).
+#include "profile/otlp.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +9,6 @@
 #include <protozero/pbf_reader.hpp>
 
 #include "profile/encoded_file.hpp"
-#include "profile/otlp.hpp"
 #include "profile/profiles.hpp"
 #include "profile/select.hpp"
 #include "support/child.hpp"

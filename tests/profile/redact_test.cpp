@@ -1,9 +1,8 @@
-#include "profile/select.hpp"
-
 #include <gmock/gmock.h>
 
 #include "base/json.hpp"
 #include "profile/profiles.hpp"
+#include "profile/select.hpp"
 
 namespace vitrine::profile {
 namespace {

@@ -1,6 +1,4 @@
 // The key map of the thread records, as readers find it in the process context.
-#include "publish/context_publisher.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -11,6 +9,7 @@
 #include <vitrine/context.hpp>
 
 #include "publish/context_peer.hpp"
+#include "publish/context_publisher.hpp"
 
 namespace vitrine {
 namespace {

@@ -1,5 +1,7 @@
 // Conditions in the kernel say what they say in user space: predicate.h as its text describes it,
 // against Condition::holds(), on random conditions and random fires.
+#include "query/compile.hpp"
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -7,7 +9,6 @@
 
 #include "query/expression.hpp"
 #include "query/site.hpp"
-#include "query/compile.hpp"
 
 namespace vitrine::query {
 namespace {

@@ -1,8 +1,8 @@
-#include "base/text.hpp"
-
 #include <gtest/gtest.h>
 
 #include <string>
+
+#include "base/text.hpp"
 
 namespace vitrine::query {
 namespace {

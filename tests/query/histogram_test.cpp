@@ -1,5 +1,3 @@
-#include "query/reduction.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <random>
 
 #include "query/buckets.h"
+#include "query/reduction.hpp"
 
 namespace vitrine::query {
 namespace {

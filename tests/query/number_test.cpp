@@ -1,9 +1,9 @@
-#include "query/lexer.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
+
+#include "query/lexer.hpp"
 
 namespace vitrine::query {
 namespace {

@@ -1,9 +1,9 @@
 // The hash that both sides of a trace have is SipHash-1-3: vectors of other implementations of it.
-#include "query/compile.hpp"
-
 #include <gtest/gtest.h>
 
 #include <string>
+
+#include "query/compile.hpp"
 
 namespace vitrine::query {
 namespace {

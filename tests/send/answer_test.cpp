@@ -1,11 +1,10 @@
 // What an answer of a collector means.
-#include "export/response.hpp"
-
 #include <gmock/gmock.h>
 
 #include <protozero/pbf_writer.hpp>
 
 #include "base/limits.hpp"
+#include "export/response.hpp"
 
 namespace vitrine::send {
 namespace {

@@ -1,9 +1,9 @@
 // How long the pauses between tries are.
-#include "export/response.hpp"
-
 #include <gtest/gtest.h>
 
 #include <set>
+
+#include "export/response.hpp"
 
 namespace vitrine::send {
 namespace {

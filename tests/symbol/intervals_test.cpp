@@ -1,8 +1,8 @@
-#include "symbol/function_symbols.hpp"
-
 #include <gtest/gtest.h>
 
 #include <random>
+
+#include "symbol/function_symbols.hpp"
 
 namespace vitrine::symbol {
 namespace {

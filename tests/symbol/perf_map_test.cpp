@@ -1,5 +1,3 @@
-#include "symbol/jit_symbols.hpp"
-
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -10,6 +8,7 @@
 #include <fstream>
 
 #include "base/limits.hpp"
+#include "symbol/jit_symbols.hpp"
 #include "target/mapped_files.hpp"
 #include "target/proc_file.hpp"
 

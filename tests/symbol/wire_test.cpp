@@ -1,11 +1,10 @@
 // What a worker says, honest or not.
-#include "symbol/symboliser.hpp"
-
 #include <gtest/gtest.h>
 
 #include <random>
 
 #include "base/limits.hpp"
+#include "symbol/symboliser.hpp"
 
 namespace vitrine::symbol {
 namespace {

@@ -1,6 +1,4 @@
 // Memory that never comes, and the memory reader that waits for it in our place: whatever becomes of either.
-#include "target/memory_reader.hpp"
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/capability.h>
@@ -17,6 +15,7 @@
 #include <vector>
 
 #include "sandbox/capabilities.hpp"
+#include "target/memory_reader.hpp"
 #include "target/proc_file.hpp"
 #include "target/process.hpp"
 #include "target_subject.hpp"
@@ -205,7 +204,8 @@ TEST_F(MemoryReaderTest, AForkOfUsHasItsOwn) {
   ASSERT_TRUE(reads(process, page));
   const pid_t ours = MemoryReader::of_this_thread().pid();
   const pid_t fork = ::fork();
-  if (fork == 0) ::_exit(reads(process, page) && MemoryReader::of_this_thread().pid() != ours ? 0 : 1);
+  if (fork == 0)
+    ::_exit(reads(process, page) && MemoryReader::of_this_thread().pid() != ours ? 0 : 1);
   EXPECT_TRUE(reads(process, page));
   int status = -1;
   ASSERT_EQ(::waitpid(fork, &status, 0), fork);

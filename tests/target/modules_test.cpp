@@ -5,8 +5,8 @@
 #include <elf.h>
 #include <gmock/gmock.h>
 
-#include "base/memory.hpp"
 #include "base/limits.hpp"
+#include "base/memory.hpp"
 #include "elf/symbols.hpp"
 #include "support/buffer_memory.hpp"
 #include "support/elf_image.hpp"

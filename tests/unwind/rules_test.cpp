@@ -143,7 +143,7 @@ TEST_P(Rules, AreThoseOfLibdw) {
       const Address pc = segment.p_vaddr + at;
       Dwarf_Frame* frame = nullptr;
       if (dwarf_cfi_addrframe(cfi, pc, &frame) != 0) {
-        ++without;  // ours may know the code nevertheless: known_code.hpp
+        ++without;  // ours may know the code nevertheless: unwind/frame_table.hpp
         continue;
       }
       if (dwarf_frame_info(frame, nullptr, nullptr, nullptr) != roles_of(machine).result) {

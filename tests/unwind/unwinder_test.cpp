@@ -5,8 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/memory.hpp"
 #include "base/limits.hpp"
+#include "base/memory.hpp"
 #include "support/cfi_image.hpp"
 #include "unwind/frame_table.hpp"
 #include "unwind/packed.hpp"

@@ -1,6 +1,6 @@
-#include "usdt/definition.hpp"
-
 #include <gtest/gtest.h>
+
+#include "usdt/definition.hpp"
 
 namespace vitrine::usdt {
 namespace {

@@ -1,4 +1,6 @@
 // Every kind of parse, of files that their parser cannot stand (fault.cpp): told, the rest kept.
+#include "sandbox/files.hpp"
+
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -8,11 +10,10 @@
 #include <functional>
 
 #include "check/check.hpp"
-#include "sandbox/files.hpp"
 #include "observe/probes/probes.hpp"
-#include "symbol/executable_symbols.hpp"
-#include "support/child.hpp"
 #include "sandbox/worker.hpp"
+#include "support/child.hpp"
+#include "symbol/executable_symbols.hpp"
 
 namespace vitrine::test {
 namespace {

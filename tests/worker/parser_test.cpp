@@ -1,6 +1,4 @@
 // Workers: what they may do, what becomes of those that do what they may not, and what is left.
-#include "sandbox/worker.hpp"
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
@@ -18,6 +16,7 @@
 #include <thread>
 
 #include "sandbox/confinement.hpp"
+#include "sandbox/worker.hpp"
 
 namespace vitrine::worker {
 namespace {

@@ -15,8 +15,8 @@
 
 #include "base/limits.hpp"
 #include "elf/file.hpp"
-#include "sandbox/files.hpp"
 #include "observe/profile/program.hpp"
+#include "sandbox/files.hpp"
 #include "support/child.hpp"
 #include "unwind/frame_table.hpp"
 #include "unwind/sampled_stacks.hpp"

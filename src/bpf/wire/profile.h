@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* What the profiling program in the kernel and its loader tell each other (see event_wire.h). */
+/* What the profiling program in the kernel and its loader tell each other (see event.h). */
 #pragma once
 
 #include "event.h"

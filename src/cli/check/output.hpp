@@ -1,4 +1,4 @@
-// Checks as NDJSON, and as SARIF 2.1.0 for CI systems.
+// Checks as NDJSON, as SARIF 2.1.0, and as text.
 #pragma once
 
 #include <string>
@@ -9,6 +9,8 @@
 #include "cli/output/text.hpp"
 
 namespace vitrine::cli {
+
+// Checks as NDJSON, and as SARIF 2.1.0 for CI systems.
 
 /// One rule and subject: {"rule","target","subject" (path; null: the process), "pid" of a process,
 /// "verdict":"holds|fails|does-not-apply|undecided","required":bool,"profiles":[…],"text","seen",

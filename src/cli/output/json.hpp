@@ -1,6 +1,4 @@
-// The NDJSON contract: what each observed value looks like as one object a line
-// (fires: trace_json.hpp). A field, once
-// published, keeps its name and type.
+// The NDJSON contract: each observed value as one object on a line.
 #pragma once
 
 #include "base/json.hpp"
@@ -16,6 +14,10 @@
 #include "symbol/stack_names.hpp"
 
 namespace vitrine::cli {
+
+// The NDJSON contract: what each observed value looks like as one object a line
+// (fires: cli/trace/output.hpp). A field, once
+// published, keeps its name and type.
 
 /// Adds "labels":[{"key","value"}], and, when there are ids, "trace_id","span_id","trace_flags",
 /// "root_span_id".

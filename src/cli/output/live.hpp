@@ -1,4 +1,5 @@
-// ^C: finish the work in hand, detach, print what there is, and end with 130.
+// Output while a command runs: interruption, many lines in few writes, tables that refresh,
+// progress.
 #pragma once
 
 #include <atomic>
@@ -9,6 +10,8 @@
 #include <string_view>
 
 namespace vitrine::cli {
+
+// ^C: finish the work in hand, detach, print what there is, and end with 130.
 
 /// Set by the first SIGINT, SIGTERM or SIGHUP after catch_interrupts(); a second one kills as
 /// usual.

@@ -1,4 +1,4 @@
-// Bytes of a target on a terminal: shown, never obeyed.
+// Values as text for a terminal: escaped bytes of targets, and numbers with units.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,6 +12,8 @@
 #include "query/lexer.hpp"
 
 namespace vitrine::cli {
+
+// Bytes of a target on a terminal: shown, never obeyed.
 
 /// `bytes` with everything that could steer a terminal or reorder a line written out: control
 /// characters and invalid UTF-8 as \xNN, bidirectional and invisible format characters as \u{NNNN},

@@ -155,7 +155,7 @@ Result<void> write_profile(const profile::Profile& profile, const ProfileOutput&
 namespace {
 
 constexpr std::size_t max_request_bytes = 4U << 20;  // what gRPC and many proxies take by default
-constexpr std::chrono::seconds last_chance{5};        // for what is left at the end
+constexpr std::chrono::seconds last_chance{5};       // for what is left at the end
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Names of files that are written again and again: each with its time.
+// Where a profile goes: file names with times, formats, and collectors.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -13,6 +13,8 @@
 #include "profile/encode.hpp"
 
 namespace vitrine::cli {
+
+// Names of files that are written again and again: each with its time.
 
 /// Whether `pattern` has a %t.
 bool has_time(std::string_view pattern);

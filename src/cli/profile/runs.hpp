@@ -1,4 +1,5 @@
-// Writes and sends profiles beside the sampling of the next one.
+// The ways to profile: once, at intervals, or as a table that refreshes; and the writer beside
+// them.
 #pragma once
 
 #include <future>
@@ -11,6 +12,8 @@
 #include "observe/profile/profiling.hpp"
 
 namespace vitrine::cli {
+
+// Writes and sends profiles beside the sampling of the next one.
 
 class ProfileWriter {
  public:

@@ -1,4 +1,4 @@
-// Which labels tell most about where the time went.
+// Profiles as text: informative keys, top functions, and tables.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,8 @@
 #include "profile/select.hpp"
 
 namespace vitrine::cli {
+
+// Which labels tell most about where the time went.
 
 /// At most `most` keys of labels, the most telling first: those that much of the time has, with
 /// several values that share it. A key with another value in almost every sample (an id) tells

@@ -1,4 +1,4 @@
-// What the commands take, told: as a table for documents, for a manual page, and for this user.
+// What commands take and may do, as help, manual pages, and tables for documents.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,6 +11,8 @@
 #include "observe/doctor.hpp"
 
 namespace vitrine::cli {
+
+// What the commands take, told: as a table for documents, for a manual page, and for this user.
 
 /// The table of docs/for-operators.md.
 std::string uses_markdown(const std::vector<std::unique_ptr<Command>>& commands);

@@ -58,7 +58,7 @@ Result<std::chrono::milliseconds> parse_interval(std::string_view text) {
 namespace {
 
 constexpr const char* variable = "VITRINE_REDACT_SECRET";
-constexpr std::size_t min_secret = 16;   // shorter ones can be tried, all of them
+constexpr std::size_t min_secret = 16;    // shorter ones can be tried, all of them
 constexpr std::size_t max_secret = 4096;  // a larger file is some other file
 constexpr const char* how_to = "create one: head -c 32 /dev/urandom | base64 > secret";
 
@@ -79,12 +79,11 @@ Result<std::string> read(const std::string& path) {
 Result<std::string> checked(std::string secret, const std::string& source) {
   while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) secret.pop_back();
   if (secret.size() < min_secret || secret.size() > max_secret)
-    return fail(
-        ErrorCode::usage,
-        fmt::format("the secret in {} has {} bytes; it must have {} to {}", source,
-                    secret.size() > max_secret ? "too many" : std::to_string(secret.size()),
-                    min_secret, max_secret),
-        how_to);
+    return fail(ErrorCode::usage,
+                fmt::format("the secret in {} has {} bytes; it must have {} to {}", source,
+                            secret.size() > max_secret ? "too many" : std::to_string(secret.size()),
+                            min_secret, max_secret),
+                how_to);
   return secret;
 }
 

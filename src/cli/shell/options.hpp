@@ -1,4 +1,4 @@
-// A whole number from 1 on, as the value of an option.
+// Values of options that commands share: counts, durations, redaction, targets of probes.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -13,6 +13,8 @@
 #include "probe/probe.hpp"
 
 namespace vitrine::cli {
+
+// A whole number from 1 on, as the value of an option.
 
 /// For CLI::Option::check.
 inline std::string at_least_one(const std::string& text) {

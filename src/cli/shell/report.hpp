@@ -1,4 +1,4 @@
-// The command's exit codes: part of its contract, so that scripts can tell what happened.
+// What a command says beside its results: exit codes, errors, notes.
 #pragma once
 
 #include <string_view>
@@ -6,6 +6,8 @@
 #include "base/result.hpp"
 
 namespace vitrine::cli {
+
+// The command's exit codes: part of its contract, so that scripts can tell what happened.
 
 enum ExitCode : int {
   exit_done = 0,

@@ -1,5 +1,4 @@
-// Command: one verb of `vitrine`. What CLI11 parses, what --help and the man page say, and what
-// runs live in one object, so that they cannot disagree.
+// The command line: what a command is, all of them, and how one is run.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,6 +9,9 @@
 #include "cli/shell/confinement.hpp"
 
 namespace vitrine::cli {
+
+// Command: one verb of `vitrine`. What CLI11 parses, what --help and the man page say, and what
+// runs live in one object, so that they cannot disagree.
 
 /// A command line that works as it stands, and what it shows.
 struct Example {

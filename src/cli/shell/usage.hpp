@@ -1,4 +1,4 @@
-// Choices: the values of an option that takes one of some words, as its placeholder names them.
+// Wrong usage: the values that options take, and the errors that name the nearest.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,6 +10,8 @@
 #include "base/result.hpp"
 
 namespace vitrine::cli {
+
+// Choices: the values of an option that takes one of some words, as its placeholder names them.
 
 /// Of "snapshot|ebpf|ptrace", or "pprof|otlp [pprof]"; empty: it takes something else.
 std::vector<std::string> choices_of(std::string_view placeholder);

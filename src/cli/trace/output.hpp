@@ -1,4 +1,4 @@
-// LabelTexts: label sets as text, each made once.
+// Fires as text and as NDJSON.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,8 @@
 #include "observe/trace/trace.hpp"
 
 namespace vitrine::cli {
+
+// LabelTexts: label sets as text, each made once.
 
 class LabelTexts {
  public:

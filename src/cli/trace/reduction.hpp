@@ -1,4 +1,4 @@
-// The options of vitrine trace that add fires up instead of showing them.
+// Reductions of a trace: their options, NDJSON, and the table that refreshes.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -14,6 +14,8 @@
 #include "query/reduction.hpp"
 
 namespace vitrine::cli {
+
+// The options of vitrine trace that add fires up instead of showing them.
 
 class ReductionOptions {
  public:

@@ -1,4 +1,4 @@
-// Histograms as bars.
+// Reductions as text: tables and histograms.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,8 @@
 #include "query/reduction.hpp"
 
 namespace vitrine::cli {
+
+// Histograms as bars.
 
 /// A line of a histogram: neighbouring buckets together.
 struct HistogramLine {

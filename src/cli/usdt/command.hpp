@@ -1,5 +1,4 @@
-// The command under the name `dtrace`: for build systems that have the two steps as DTrace spells
-// them, `dtrace -h -s shop.d` and `dtrace -G -s shop.d -o shop.o main.o`.
+// vitrine usdt: header, link, the options they share, and the dtrace spelling of both.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -44,6 +43,9 @@ int write_header(const usdt::Definition& definition, usdt::HeaderOptions options
 /// name of `source` with .o, here. Reports what goes wrong. Returns an ExitCode.
 int link_objects(const usdt::Definition& definition, usdt::LinkOptions options,
                  const std::string& source, bool verbose);
+
+// The command under the name `dtrace`: for build systems that have the two steps as DTrace spells
+// them, `dtrace -h -s shop.d` and `dtrace -G -s shop.d -o shop.o main.o`.
 
 /// Whether argv[0] is called dtrace.
 bool is_called_dtrace(const char* argv0);

@@ -1,4 +1,4 @@
-// A DOF as one JSON object (vitrine usdt dump --json).
+// vitrine usdt dump: a DOF as one JSON object, or as text.
 #pragma once
 
 #include <string>
@@ -8,6 +8,8 @@
 #include "observe/probes/probes.hpp"
 
 namespace vitrine::cli {
+
+// A DOF as one JSON object (vitrine usdt dump --json).
 
 /// {"file","address","file_offset","model":"lp64|ilp32","version","loadable_size","file_size",
 /// "providers":[{"name","stability":{"provider","module","function","name","args":each

@@ -81,7 +81,7 @@ struct EventLabels::Known {
 };
 
 EventLabels::EventLabels(bpf::ProcessTable& table, limits::LabelLimits limits,
-                           std::vector<query::Selected> selected)
+                         std::vector<query::Selected> selected)
     : table_(table), limits_(limits), selected_(std::move(selected)) {}
 
 EventLabels::~EventLabels() = default;
@@ -246,7 +246,7 @@ void EventLabels::introduce(const vitrine_event_header& moment) {
 }
 
 const DisplayedLabels& EventLabels::of(const vitrine_event_header& moment,
-                                        std::span<const bpf::FireSet> sets) {
+                                       std::span<const bpf::FireSet> sets) {
   shown_ = {};
   if (moment.epoch != epoch_) {
     kept_.clear();

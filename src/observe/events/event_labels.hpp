@@ -43,7 +43,7 @@ class EventLabels {
  public:
   /// `table` must outlive this. `selected`: what the kernel looks up itself, in the tracer's order.
   EventLabels(bpf::ProcessTable& table, limits::LabelLimits limits,
-               std::vector<query::Selected> selected);
+              std::vector<query::Selected> selected);
   ~EventLabels();
 
   /// Finds out how a process displays labels, and tells the kernel; again when that may have

@@ -1,4 +1,5 @@
-// Which label formats a process defines, and where their slots are.
+// Which label formats a process defines, where their slots are, and what its file lets one
+// assume.
 #pragma once
 
 #include <optional>
@@ -18,6 +19,8 @@
 #include "target/tls_resolver.hpp"
 
 namespace vitrine::observe {
+
+// Which label formats a process defines, and where their slots are.
 
 /// One thread-local variable in which the threads of a process display labels in one format.
 struct Definition {

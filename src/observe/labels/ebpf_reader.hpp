@@ -1,4 +1,4 @@
-// Samples of the kernel's side, made into label sets.
+// ebpf mode: labels of running threads, read at CPU-clock interrupts.
 #pragma once
 
 #include <map>
@@ -12,6 +12,8 @@
 #include "observe/labels/subject.hpp"
 
 namespace vitrine::observe {
+
+// Samples of the kernel's side, made into label sets.
 
 /// A sampler that knows the subject.
 class SubjectSampler {

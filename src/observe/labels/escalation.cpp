@@ -88,8 +88,9 @@ bool Escalation::cancelled() const {
   return options_.stop != nullptr && options_.stop->load();
 }
 
-std::vector<Escalated> Escalation::escalate(std::span<const Unproven> unproven, std::size_t& bytes_left,
-                                   std::vector<std::string>& notes) {
+std::vector<Escalated> Escalation::escalate(std::span<const Unproven> unproven,
+                                            std::size_t& bytes_left,
+                                            std::vector<std::string>& notes) {
   Work work{unproven, {}, {}, bytes_left, notes};
   work.results.resize(unproven.size());
   for (std::size_t i = 0; i < unproven.size(); ++i) work.open.push_back(i);

@@ -48,7 +48,7 @@ class Escalation {
 
   /// One result for each of `unproven`. Adds to `notes` what could not be tried.
   std::vector<Escalated> escalate(std::span<const Unproven> unproven, std::size_t& bytes_left,
-                             std::vector<std::string>& notes);
+                                  std::vector<std::string>& notes);
 
  private:
   struct Work;

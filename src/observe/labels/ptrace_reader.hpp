@@ -1,5 +1,4 @@
-// Reading one slot of one thread by itself: for threads that are stopped, or that a batched reading
-// could not prove.
+// ptrace mode: each thread is stopped briefly and read by itself.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +7,9 @@
 #include "observe/labels/subject.hpp"
 
 namespace vitrine::observe {
+
+// Reading one slot of one thread by itself: for threads that are stopped, or that a batched reading
+// could not prove.
 
 /// The labels that `definition` has in the thread whose thread pointer is `thread_pointer`, as its
 /// memory is now. Reads the key map again when a record needs it.

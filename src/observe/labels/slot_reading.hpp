@@ -45,7 +45,7 @@ struct Content {
   std::uint32_t remembered = FlatIndex::none;
   std::uint32_t slots = 0;   ///< how many lead here
   std::uint32_t copies = 0;  ///< of its labels, taken by those
-  bool steady = false;     ///< one of those is
+  bool steady = false;       ///< one of those is
   std::optional<bool> kept;  ///< for the next reading, once that is decided
 
   [[nodiscard]] bool unchanged() const { return remembered != FlatIndex::none; }

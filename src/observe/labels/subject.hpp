@@ -1,4 +1,4 @@
-// SeenThread: a thread of the target as one reading found it.
+// Subject: a process that is read again and again, its threads, and their labels as found.
 #pragma once
 
 #include <array>
@@ -22,6 +22,8 @@
 #include "target/threads.hpp"
 
 namespace vitrine::observe {
+
+// SeenThread: a thread of the target as one reading found it.
 
 struct SeenThread {
   target::ThreadId id;

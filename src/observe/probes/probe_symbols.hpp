@@ -1,5 +1,4 @@
-// The symbols that arguments of a file's probes name, looked up in it and, where it has been
-// stripped, in its separate debug file.
+// Symbols that arguments of probes name, and why an argument cannot be decoded.
 #pragma once
 
 #include <map>
@@ -12,6 +11,9 @@
 #include "probe/argument.hpp"
 
 namespace vitrine::observe {
+
+// The symbols that arguments of a file's probes name, looked up in it and, where it has been
+// stripped, in its separate debug file.
 
 /// Nothing is read before an argument names a symbol; then a worker is asked for all those of the
 /// file at once. The file must outlive it.

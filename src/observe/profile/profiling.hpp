@@ -16,7 +16,7 @@
 
 namespace vitrine::observe {
 
-inline constexpr unsigned max_frequency = 10'000;      ///< on-CPU samples a second a CPU
+inline constexpr unsigned max_frequency = 10'000;     ///< on-CPU samples a second a CPU
 inline constexpr std::size_t min_stack_bytes = 1024;  ///< to copy of a stack
 
 struct ProfilingOptions {

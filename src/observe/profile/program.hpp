@@ -91,9 +91,9 @@ struct SampledProgram {
   // For who keeps it up to date (SampledPrograms).
   std::chrono::steady_clock::time_point read_at{};
   std::chrono::milliseconds budget{};  ///< until an unknown address makes us look again
-  bool stale = false;                    ///< it has mapped something since
-  bool sampled = true;                   ///< since the last tidy()
-  bool gone = false;                     ///< at the last tidy()
+  bool stale = false;                  ///< it has mapped something since
+  bool sampled = true;                 ///< since the last tidy()
+  bool gone = false;                   ///< at the last tidy()
 };
 
 /// Of all processes that are sampled: what is known of each, and of what it executed before, as

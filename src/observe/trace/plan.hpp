@@ -1,4 +1,5 @@
-// What to say when no probe is what the user asked for.
+// TracePlan: which sites of which files a trace attaches to, and what to report when there are
+// none.
 #pragma once
 
 #include <memory>
@@ -16,6 +17,8 @@
 #include "probe/probe.hpp"
 
 namespace vitrine::observe {
+
+// What to say when no probe is what the user asked for.
 
 /// `seen`: "provider:name" of the probes that there are.
 Error no_such_probe(const TraceOptions& options, const std::set<std::string>& seen);
