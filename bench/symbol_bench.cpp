@@ -72,7 +72,7 @@ int main(int argc, char** argv) {
   auto addresses = test::drawn_addresses(path, 2 * count);
   const std::vector<Address> more(addresses.begin() + count, addresses.end());
   addresses.resize(count);
-  const auto file = file::open_regular_at(AT_FDCWD, path);
+  const auto file = sandbox::open_regular_at(AT_FDCWD, path);
   if (!file) return 1;
   const symbol::File asked{path, file->get(), {}};
 

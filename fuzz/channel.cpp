@@ -14,11 +14,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   int pair[2];
   fuzz::require(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
   FileDescriptor its(pair[1]);
-  worker::Channel channel{FileDescriptor(pair[0])};
+  sandbox::Channel channel{FileDescriptor(pair[0])};
   const std::size_t given = std::min<std::size_t>(size, 32 * 1024);  // what a socket has room for
   fuzz::require(::write(its.get(), data, given) == static_cast<ssize_t>(given));
   its = {};
-  const auto until = worker::Channel::Clock::now() + std::chrono::seconds(5);
+  const auto until = sandbox::Channel::Clock::now() + std::chrono::seconds(5);
   std::size_t taken = 0;
   while (auto message = channel.receive(most, until)) {
     fuzz::require(message->bytes.size() <= most && !message->descriptor);

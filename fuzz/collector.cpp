@@ -4,7 +4,7 @@
 #include "base/limits.hpp"
 #include "export/endpoint.hpp"
 #include "export/environment.hpp"
-#include "export/response.hpp"
+#include "export/http.hpp"
 #include "input.hpp"
 
 using namespace vitrine;
@@ -12,15 +12,15 @@ using namespace vitrine;
 namespace {
 
 void answer(unsigned status, std::string_view type, std::string_view body) {
-  send::Answer said;
+  exporter::Answer said;
   said.status = static_cast<long>(status);
   said.type = type;
   said.body = body.substr(0, limits::export_answer);
   said.redirect = body.substr(0, 64);
-  const send::Judgement judged = send::judge(said);
+  const exporter::Judgement judged = exporter::judge(said);
   fuzz::require(judged.note.size() <= limits::export_message + type.size() + 512);
-  fuzz::require(judged.verdict == send::Verdict::taken || judged.rejected == 0);
-  fuzz::require((status >= 200 && status < 300) == (judged.verdict == send::Verdict::taken));
+  fuzz::require(judged.verdict == exporter::Verdict::taken || judged.rejected == 0);
+  fuzz::require((status >= 200 && status < 300) == (judged.verdict == exporter::Verdict::taken));
 }
 
 void packed(std::string_view bytes) {
@@ -33,9 +33,9 @@ void packed(std::string_view bytes) {
 }
 
 void address(std::string_view text) {
-  (void)send::without_password(std::string(text));
-  (void)send::same_origin("http://host:4318/v1", std::string(text));
-  if (const auto endpoint = send::parse_endpoint(text))
+  (void)exporter::without_password(std::string(text));
+  (void)exporter::same_origin("http://host:4318/v1", std::string(text));
+  if (const auto endpoint = exporter::parse_endpoint(text))
     fuzz::require(endpoint->name.find('@') == std::string::npos || endpoint->name.find('[') == 0);
 }
 
@@ -45,10 +45,10 @@ void environment(std::string_view name, std::string_view value) {
     if (asked.ends_with("ENDPOINT")) return std::string(name);
     return std::nullopt;
   };
-  send::ExportOptions options;
+  exporter::ExportOptions options;
   options.url = "otlp";
   options.headers = {"tenant: acme"};
-  const auto made = send::with_environment(options, variables);
+  const auto made = exporter::with_environment(options, variables);
   fuzz::require(!made || (!made->headers.empty() && made->headers[0] == "tenant: acme"));
 }
 

@@ -2,7 +2,7 @@
 #include "probe/dof_probes.hpp"
 
 #include "base/limits.hpp"
-#include "dof/site_pattern.hpp"
+#include "dof/dof.hpp"
 #include "input.hpp"
 #include "probe/argument.hpp"
 

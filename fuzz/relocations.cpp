@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "base/limits.hpp"
-#include "elf/file_relocations.hpp"
 #include "elf/image.hpp"
 #include "elf/symbol_table.hpp"
 #include "elf/symbols.hpp"

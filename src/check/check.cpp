@@ -9,7 +9,7 @@
 
 #include "base/limits.hpp"
 #include "check/file_facts.hpp"
-#include "check/live_subject.hpp"
+#include "check/live.hpp"
 #include "check/rule.hpp"
 #include "sandbox/files.hpp"
 #include "sandbox/worker.hpp"
@@ -87,7 +87,7 @@ std::vector<const Requirement*> file_requirements() {
 
 Result<FileReport> report_on(const FileDescriptor& file, const std::string& path,
                              std::optional<bool> asked_v0) {
-  auto report = TRY_WHILE(path, worker::Parser::of_this_thread().ask<&ask_all>(
+  auto report = TRY_WHILE(path, sandbox::Parser::of_this_thread().ask<&ask_all>(
                                     {path, file_name_of(file.get()), asked_v0}, file.get()));
   if (report.answers.size() != file_requirements().size())
     return fail(ErrorCode::failed, path + ": its parser returned an invalid response");
@@ -293,7 +293,7 @@ class ProcessCheck {
 }  // namespace
 
 Result<Report> check_file(const std::string& path, const Options& options) {
-  const auto opened = TRY(file::open_regular_at(AT_FDCWD, path));
+  const auto opened = TRY(sandbox::open_regular_at(AT_FDCWD, path));
   Profiles claimed = options.claimed;
   claimed.remove({Profile::otep_4719});
   const auto file = TRY(report_on(opened, path, asked_v0(claimed)));

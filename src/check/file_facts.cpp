@@ -10,7 +10,6 @@
 #include "base/limits.hpp"
 #include "bpf/nop_policy.hpp"
 #include "elf/file.hpp"
-#include "elf/file_relocations.hpp"
 #include "elf/image.hpp"
 #include "elf/relocations.hpp"
 #include "elf/symbols.hpp"
@@ -296,7 +295,7 @@ Result<std::unique_ptr<FileSubject>> FileSubject::of(FileDescriptor opened, std:
   auto subject = std::make_unique<FileSubject>();
   subject->path = std::move(path);
   subject->file_name = std::move(file_name);
-  subject->file = TRY(vitrine::file::FileMemory::from(std::move(opened)));
+  subject->file = TRY(vitrine::sandbox::FileMemory::from(std::move(opened)));
   Memory& memory = *subject->file;
   auto elf = TRY(elf::read_file(memory));
   subject->elf = std::move(elf);

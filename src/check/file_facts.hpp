@@ -114,7 +114,7 @@ struct FileSubject {
 
   std::string path;
   std::string file_name;  ///< what /proc/PID/maps would show of it, without the directory
-  std::unique_ptr<vitrine::file::FileMemory> file;
+  std::unique_ptr<vitrine::sandbox::FileMemory> file;
   elf::File elf;
   bool program = false;      ///< not a library
   bool relocatable = false;  ///< an object, not linked yet

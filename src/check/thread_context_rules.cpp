@@ -7,7 +7,7 @@
 #include "abi/thread_context.hpp"
 #include "base/limits.hpp"
 #include "base/text.hpp"
-#include "check/context_subject.hpp"
+#include "check/context.hpp"
 #include "check/rule.hpp"
 
 namespace vitrine::check {

@@ -3,8 +3,8 @@
 
 #include "base/pack.hpp"
 #include "elf/file.hpp"
-#include "elf/file_relocations.hpp"
 #include "elf/image.hpp"
+#include "elf/relocations.hpp"
 #include "elf/symbols.hpp"
 
 namespace vitrine::elf {

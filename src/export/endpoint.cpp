@@ -2,9 +2,9 @@
 
 #include <memory>
 
-#include "export/post.hpp"
+#include "export/http.hpp"
 
-namespace vitrine::send {
+namespace vitrine::exporter {
 namespace {
 
 constexpr std::string_view before_scheme = "otlp+";
@@ -82,4 +82,4 @@ std::string without_password(const std::string& url) {
   return parts->get(CURLUPART_URL);
 }
 
-}  // namespace vitrine::send
+}  // namespace vitrine::exporter

@@ -6,7 +6,7 @@
 
 #include "base/result.hpp"
 
-namespace vitrine::send {
+namespace vitrine::exporter {
 
 struct Endpoint {
   std::string url;   ///< http or https, whole
@@ -23,4 +23,4 @@ bool same_origin(const std::string& left, const std::string& right);
 /// A URL of any kind without user and password, for messages; empty: it is no URL.
 std::string without_password(const std::string& url);
 
-}  // namespace vitrine::send
+}  // namespace vitrine::exporter

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string_view>
 
-namespace vitrine::send {
+namespace vitrine::exporter {
 namespace {
 
 constexpr std::string_view whitespace = " \t";
@@ -118,4 +118,4 @@ Result<ExportOptions> with_environment(ExportOptions options, const Environment&
   return options;
 }
 
-}  // namespace vitrine::send
+}  // namespace vitrine::exporter

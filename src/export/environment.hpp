@@ -7,7 +7,7 @@
 
 #include "export/exporter.hpp"
 
-namespace vitrine::send {
+namespace vitrine::exporter {
 
 /// A variable's value; nullopt: it is not set.
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
@@ -21,4 +21,4 @@ Environment own_environment();
 /// Errors: usage (names the variable).
 Result<ExportOptions> with_environment(ExportOptions options, const Environment& environment);
 
-}  // namespace vitrine::send
+}  // namespace vitrine::exporter

@@ -16,11 +16,10 @@
 #include "base/limits.hpp"
 #include "base/notes.hpp"
 #include "export/endpoint.hpp"
-#include "export/post.hpp"
-#include "export/response.hpp"
+#include "export/http.hpp"
 #include "export/spool.hpp"
 
-namespace vitrine::send {
+namespace vitrine::exporter {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -243,4 +242,4 @@ Result<std::unique_ptr<Exporter>> Exporter::open(ExportOptions options) {
                                             options);
 }
 
-}  // namespace vitrine::send
+}  // namespace vitrine::exporter

@@ -10,7 +10,7 @@
 
 #include "base/result.hpp"
 
-namespace vitrine::send {
+namespace vitrine::exporter {
 
 struct ExportOptions {
   /// `otlp+http://host[:4318][/path]` or `otlp+https://host[:443][/path]`; without a path:
@@ -65,4 +65,4 @@ class Exporter {
   virtual std::vector<std::string> take_notes() = 0;
 };
 
-}  // namespace vitrine::send
+}  // namespace vitrine::exporter

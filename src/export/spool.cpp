@@ -18,7 +18,7 @@
 #include "base/gzip.hpp"
 #include "base/limits.hpp"
 
-namespace vitrine::send {
+namespace vitrine::exporter {
 namespace {
 
 constexpr std::string_view suffix = ".otlp.gz";
@@ -225,4 +225,4 @@ Result<std::string> Spool::read(const std::string& name) const {
   return content;
 }
 
-}  // namespace vitrine::send
+}  // namespace vitrine::exporter

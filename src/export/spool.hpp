@@ -12,7 +12,7 @@
 #include "base/notes.hpp"
 #include "base/result.hpp"
 
-namespace vitrine::send {
+namespace vitrine::exporter {
 
 /// In a directory, a request is a file of its gzipped bytes, `<time, 19 digits>.otlp.gz`, whole and on
 /// disk or not there at all; only one process at a time has the directory (a lock on its file `lock`).
@@ -66,4 +66,4 @@ class Spool {
   Notes notes_{limits::export_notes, Notes::Repeats::kept};
 };
 
-}  // namespace vitrine::send
+}  // namespace vitrine::exporter

@@ -1,7 +1,7 @@
 // Stands in for the exporter in a build without the headers of libcurl.
 #include "export/exporter.hpp"
 
-namespace vitrine::send {
+namespace vitrine::exporter {
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): the real one keeps them
 Result<std::unique_ptr<Exporter>> Exporter::open(ExportOptions) {
@@ -9,4 +9,4 @@ Result<std::unique_ptr<Exporter>> Exporter::open(ExportOptions) {
               "install libcurl4-openssl-dev, and build vitrine again");
 }
 
-}  // namespace vitrine::send
+}  // namespace vitrine::exporter

@@ -18,7 +18,7 @@
 #include "format/thread_schema.hpp"
 #include "observe/labels/definitions.hpp"
 #include "observe/probes/probes.hpp"
-#include "observe/process/context.hpp"
+#include "observe/process/facts.hpp"
 #include "target/proc_file.hpp"
 #include "target/process.hpp"
 #include "target/threads.hpp"
@@ -84,7 +84,7 @@ void look_at_context(target::Process& process, Found& found, const Redaction& re
 
 void look_at_labels(target::Process& process, Found& found,
                     const std::optional<format::ThreadSchema>& schema,
-                    ExecutableSymbols& executables) {
+                    symbol::ExecutableSymbols& executables) {
   DefinitionFinder finder(process, &executables);
   // Fails when the program's headers make no sense: then it is no publisher of labels.
   if (!finder.refresh(schema)) return;
@@ -129,7 +129,7 @@ void drop_borrowers(std::vector<Found>& found) {
 /// A program with a plug-in that has probes, and the plug-in in another process, are files to be
 /// read once: what was looked into is kept from process to process.
 struct Known {
-  ExecutableSymbols executables;
+  symbol::ExecutableSymbols executables;
   ProbeFiles probes;
 };
 

@@ -8,7 +8,6 @@
 #include "base/limits.hpp"
 #include "base/text.hpp"
 #include "probe/expression.hpp"
-#include "probe/lower.hpp"
 #include "probe/machines.hpp"
 #include "probe/x86.hpp"
 

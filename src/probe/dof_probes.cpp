@@ -11,8 +11,8 @@
 
 #include "abi/dof.h"
 #include "base/limits.hpp"
+#include "dof/dof.hpp"
 #include "dof/reader.hpp"
-#include "dof/site_pattern.hpp"
 #include "elf/file.hpp"
 #include "probe/types.hpp"
 

@@ -7,7 +7,7 @@
 #include "base/memory.hpp"
 #include "dof/dof.hpp"
 #include "elf/file.hpp"
-#include "elf/file_relocations.hpp"
+#include "elf/relocations.hpp"
 #include "probe/probe.hpp"
 #include "probe/site_address.hpp"
 

@@ -71,7 +71,7 @@ class Cursor {
   std::string_view rest_;
 };
 
-// OperandText: an operand as its grammar reads it, its symbols still names. lower.hpp makes the
+// OperandText: an operand as its grammar reads it, its symbols still names. Lowering makes the
 // flat shape of operand.h of it.
 
 template <class T>
@@ -142,5 +142,19 @@ std::optional<double> take_real(Cursor& cursor);
 
 /// For messages: the text, escaped and cut to a line.
 std::string quoted(std::string_view text);
+
+// From an operand as it is written to where its value is.
+
+/// What stands before the `@` of an argument.
+struct ArgumentSize {
+  std::uint32_t bytes = 0;
+  bool is_signed = false;
+  bool is_float = false;
+};
+
+/// `size`: nullopt where the argument has none, which means a register's own width, else a word.
+/// `address` is the site's, `symbols` may be null.
+Parsed<vitrine_operand> lower(const OperandText& text, std::optional<ArgumentSize> size,
+                              Machine machine, Address address, OperandSymbols* symbols);
 
 }  // namespace vitrine::probe

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <memory>
 
-namespace vitrine::confine {
+namespace vitrine::sandbox {
 namespace {
 
 struct Freed {
@@ -111,4 +111,4 @@ Result<void> gain_nothing() {
   return {};
 }
 
-}  // namespace vitrine::confine
+}  // namespace vitrine::sandbox

@@ -11,7 +11,7 @@
 
 #include "base/result.hpp"
 
-namespace vitrine::confine {
+namespace vitrine::sandbox {
 
 /// A set of capabilities, each a number CAP_* of linux/capability.h.
 class Capabilities {
@@ -74,4 +74,4 @@ inline Result<void> keep_only(Capabilities keep) {
 /// Errors: failed.
 Result<void> gain_nothing();
 
-}  // namespace vitrine::confine
+}  // namespace vitrine::sandbox

@@ -8,7 +8,7 @@
 
 #include "sandbox/child.hpp"
 
-namespace vitrine::worker {
+namespace vitrine::sandbox {
 namespace {
 
 struct Head {
@@ -34,10 +34,10 @@ Result<void> Channel::wait(short event, Clock::time_point until) {
   }
 }
 
-Result<void> Channel::send(Kind kind, std::span<const std::byte> bytes, Clock::time_point until,
-                           int descriptor) {
+Result<void> Channel::send(MessageKind kind, std::span<const std::byte> bytes,
+                           Clock::time_point until, int descriptor) {
   Head head{static_cast<std::uint32_t>(kind), static_cast<std::uint32_t>(bytes.size())};
-  child::PassedDescriptor passed;
+  sandbox::PassedDescriptor passed;
   std::size_t sent = 0;
   const std::size_t whole = sizeof head + bytes.size();
   while (sent < whole) {
@@ -72,7 +72,7 @@ Result<Message> Channel::receive(std::size_t most, Clock::time_point until) {
     iovec part{in_head ? reinterpret_cast<std::byte*>(&head) + got
                        : message.bytes.data() + (got - sizeof head),
                in_head ? sizeof head - got : whole - got};
-    child::PassedDescriptor passed;
+    sandbox::PassedDescriptor passed;
     msghdr header{};
     header.msg_iov = &part;
     header.msg_iovlen = 1;
@@ -85,7 +85,7 @@ Result<Message> Channel::receive(std::size_t most, Clock::time_point until) {
     got += static_cast<std::size_t>(n);
     if (in_head && got == sizeof head) {
       if (head.bytes > most) return fail(ErrorCode::malformed, "a message exceeds the size limit");
-      message.kind = static_cast<Kind>(head.kind);
+      message.kind = static_cast<MessageKind>(head.kind);
       message.bytes.resize(head.bytes);
       whole += head.bytes;
     }
@@ -93,4 +93,4 @@ Result<Message> Channel::receive(std::size_t most, Clock::time_point until) {
   return message;
 }
 
-}  // namespace vitrine::worker
+}  // namespace vitrine::sandbox

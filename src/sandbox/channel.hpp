@@ -10,10 +10,10 @@
 #include "base/file_descriptor.hpp"
 #include "base/result.hpp"
 
-namespace vitrine::worker {
+namespace vitrine::sandbox {
 
 /// What a message says.
-enum class Kind : std::uint32_t {
+enum class MessageKind : std::uint32_t {
   question = 1,  ///< to the worker: its Service knows what it means
   answer,        ///< from it
   open,          ///< from it: number of a root (4 bytes), and a path
@@ -21,7 +21,7 @@ enum class Kind : std::uint32_t {
 };
 
 struct Message {
-  Kind kind = Kind::question;
+  MessageKind kind = MessageKind::question;
   std::vector<std::byte> bytes;
   FileDescriptor descriptor;
 };
@@ -33,7 +33,7 @@ class Channel {
   explicit Channel(FileDescriptor socket) : socket_(std::move(socket)) {}
 
   /// Errors: interrupted (the other side is gone), limit (it did not take it by then).
-  Result<void> send(Kind kind, std::span<const std::byte> bytes, Clock::time_point until,
+  Result<void> send(MessageKind kind, std::span<const std::byte> bytes, Clock::time_point until,
                     int descriptor = -1);
 
   /// Takes the next message. Errors: interrupted (the other side is gone), limit (nothing came by
@@ -48,4 +48,4 @@ class Channel {
   FileDescriptor socket_;
 };
 
-}  // namespace vitrine::worker
+}  // namespace vitrine::sandbox

@@ -16,7 +16,7 @@
 #include <initializer_list>
 #include <utility>
 
-namespace vitrine::child {
+namespace vitrine::sandbox {
 namespace {
 
 void keep_capability(int kept) {
@@ -144,4 +144,4 @@ void Child::forget() noexcept {
   handle_ = FileDescriptor();
 }
 
-}  // namespace vitrine::child
+}  // namespace vitrine::sandbox

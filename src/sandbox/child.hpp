@@ -14,7 +14,7 @@
 #include "base/file_descriptor.hpp"
 #include "base/result.hpp"
 
-namespace vitrine::child {
+namespace vitrine::sandbox {
 
 // What a child of ours does first: it leaves what it has of its parent. All of this is
 // async-signal-safe.
@@ -110,4 +110,4 @@ class Child {
   FileDescriptor handle_;  ///< pidfd
 };
 
-}  // namespace vitrine::child
+}  // namespace vitrine::sandbox

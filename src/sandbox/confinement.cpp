@@ -19,7 +19,7 @@
 #include "sandbox/child.hpp"
 #include "sandbox/worker.hpp"
 
-namespace vitrine::worker {
+namespace vitrine::sandbox {
 
 UsedMemory used_memory(const char* path) {
   const FileDescriptor file(::open(path, O_RDONLY | O_CLOEXEC));
@@ -50,7 +50,8 @@ long ask_for(std::uint32_t root, const char* path) {
   const std::size_t length = ::strnlen(path, 4096);
   struct {
     std::uint32_t kind, bytes;
-  } head{static_cast<std::uint32_t>(Kind::open), static_cast<std::uint32_t>(sizeof root + length)};
+  } head{static_cast<std::uint32_t>(MessageKind::open),
+         static_cast<std::uint32_t>(sizeof root + length)};
   iovec parts[3] = {{&head, sizeof head}, {&root, sizeof root}, {const_cast<char*>(path), length}};
   msghdr message{};
   message.msg_iov = parts;
@@ -59,7 +60,7 @@ long ask_for(std::uint32_t root, const char* path) {
   if (::sendmsg(broker, &message, MSG_NOSIGNAL) !=
       static_cast<ssize_t>(sizeof head + sizeof root + length))
     ::_exit(1);
-  child::PassedDescriptor passed;
+  sandbox::PassedDescriptor passed;
   iovec part{&head, sizeof head};
   message = {};
   message.msg_iov = &part;
@@ -109,7 +110,7 @@ rlim_t longest_time = 0;  // that this process can be allowed; seconds
 }  // namespace
 
 void confine(int socket, pid_t parent, const char* name, std::uint64_t memory) {
-  child::settle(name, parent, -1);  // root or not, it keeps nothing: what opens files for it does
+  sandbox::settle(name, parent, -1);  // root or not, it keeps nothing: what opens files for it does
   limit(RLIMIT_FSIZE, 0);
   if (const std::uint64_t now = used_memory("/proc/self/statm").address_space; now != 0)
     limit(RLIMIT_AS, now + memory);
@@ -130,11 +131,11 @@ void allow_time(std::chrono::milliseconds time) {
   ::syscall(SYS_setrlimit, RLIMIT_CPU, &allowed);  // libc's could be done to others: not allowed
 }
 
-const Result<confine::Filter>& worker_filter() {
+const Result<sandbox::Filter>& worker_filter() {
   // What libelf, libdw, malloc and our own loop need: of each the old and the new form. Nothing that
   // could be done to another process is among them, such as tgkill or prlimit64.
   static const auto filter =
-      confine::SystemCalls()
+      sandbox::SystemCalls()
           .allow({"read",         "pread64",      "lseek",         "close",
                   "fstat",        "newfstatat",   "mmap",          "munmap",
                   "mremap",       "brk",          "madvise",       "mprotect",
@@ -158,4 +159,4 @@ FileDescriptor ask_for_file(std::uint32_t root, const std::string& path) {
   return FileDescriptor(broker < 0 ? -1 : static_cast<int>(ask_for(root, path.c_str())));
 }
 
-}  // namespace vitrine::worker
+}  // namespace vitrine::sandbox

@@ -11,7 +11,7 @@
 #include "base/file_descriptor.hpp"
 #include "sandbox/system_calls.hpp"
 
-namespace vitrine::worker {
+namespace vitrine::sandbox {
 
 // What one question to a worker may cost. (Bounds on what files say: base/limits.hpp.)
 
@@ -42,12 +42,12 @@ UsedMemory used_memory_of(pid_t pid);
 
 /// For good: no capability, no core dump, no more than `memory` bytes of address space beyond what
 /// there is, no system call that is not needed, no life after `parent`. Opening a file becomes a
-/// question (Kind::open) over `socket`: the descriptor that comes back is what the call returns.
+/// question (MessageKind::open) over `socket`: the descriptor that comes back is what the call returns.
 /// Where the kernel has no filters of system calls, the rest holds all the same.
 void confine(int socket, pid_t parent, const char* name, std::uint64_t memory);
 
 /// Of system calls. Made when it is first asked for, which must be before the fork: see confine().
-const Result<confine::Filter>& worker_filter();
+const Result<sandbox::Filter>& worker_filter();
 
 /// What may be used of the processor from now on, before the kernel ends the process.
 void allow_time(std::chrono::milliseconds time);
@@ -55,8 +55,8 @@ void allow_time(std::chrono::milliseconds time);
 /// Whether this process is a worker, and confined by now.
 bool is_worker();
 
-/// In a worker: asks for the file at a path below one of the roots (worker::Open). None: it is not
+/// In a worker: asks for the file at a path below one of the roots (sandbox::Open). None: it is not
 /// to be had, or this is no worker.
 FileDescriptor ask_for_file(std::uint32_t root, const std::string& path);
 
-}  // namespace vitrine::worker
+}  // namespace vitrine::sandbox

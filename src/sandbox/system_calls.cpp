@@ -24,7 +24,7 @@
 #include <string_view>
 #include <utility>
 
-namespace vitrine::confine {
+namespace vitrine::sandbox {
 namespace {
 
 constexpr const char* memory[] = {
@@ -302,4 +302,4 @@ bool Filter::install(Scope scope) const noexcept {
          ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program) == 0;
 }
 
-}  // namespace vitrine::confine
+}  // namespace vitrine::sandbox

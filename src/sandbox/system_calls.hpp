@@ -21,7 +21,7 @@
 
 struct sock_filter;
 
-namespace vitrine::confine {
+namespace vitrine::sandbox {
 
 /// System calls by what they are for. Within each are the forms that glibc and musl use on any
 /// machine, and those that they replaced: the lists are in system_calls.cpp.
@@ -93,4 +93,4 @@ class SystemCalls {
 /// The names in a group.
 std::span<const char* const> names_of(Calls group);
 
-}  // namespace vitrine::confine
+}  // namespace vitrine::sandbox

@@ -17,7 +17,7 @@
 #include "sandbox/child.hpp"
 #include "sandbox/confinement.hpp"
 
-namespace vitrine::worker {
+namespace vitrine::sandbox {
 namespace {
 
 constexpr auto for_ever = std::chrono::hours(24 * 365);
@@ -29,11 +29,11 @@ void answer_questions(int socket, const Limits& limits,
   for (;;) {
     const auto until = Channel::Clock::now() + for_ever;
     auto message = channel.receive(question_bytes, until);
-    if (!message || message->kind != Kind::question) return;
+    if (!message || message->kind != MessageKind::question) return;
     allow_time(limits.time);
     if (service == nullptr) service = make();
     const auto answer = service->answer(message->bytes, std::move(message->descriptor));
-    if (!channel.send(Kind::answer, answer, until)) return;
+    if (!channel.send(MessageKind::answer, answer, until)) return;
   }
 }
 
@@ -41,7 +41,7 @@ void answer_questions(int socket, const Limits& limits,
 
 void serve(int socket, pid_t parent, const char* name, const Limits& limits,
            const std::function<std::unique_ptr<Service>()>& make) {
-  socket = child::leave_everything(socket);
+  socket = sandbox::leave_everything(socket);
   confine(socket, parent, name, limits.memory);
   try {
     answer_questions(socket, limits, make);
@@ -61,12 +61,12 @@ Result<Worker> Worker::start(const char* name, const Limits& limits,
   FileDescriptor ours(pair[0]), its(pair[1]);
   const pid_t parent = ::getpid();
   static_cast<void>(worker_filter());
-  auto process = TRY(child::Child::start(child::Kind::forked,
-                                         [&] { serve(its.get(), parent, name, limits, make); }));
+  auto process = TRY(sandbox::Child::start(sandbox::Kind::forked,
+                                           [&] { serve(its.get(), parent, name, limits, make); }));
   return Worker(Channel(std::move(ours)), std::move(process), limits);
 }
 
-Worker::Worker(Channel channel, child::Child process, const Limits& limits)
+Worker::Worker(Channel channel, sandbox::Child process, const Limits& limits)
     : channel_(std::move(channel)),
       process_(std::move(process)),
       limits_(limits),
@@ -108,14 +108,14 @@ tl::unexpected<Error> Worker::made_no_sense() {
 Result<std::vector<std::byte>> Worker::ask(std::span<const std::byte> question, int file,
                                            std::size_t most, const Open& open) {
   const auto until = Channel::Clock::now() + limits_.time;
-  if (auto sent = channel_.send(Kind::question, question, until, file); !sent)
+  if (auto sent = channel_.send(MessageKind::question, question, until, file); !sent)
     return reason_of_end(std::move(sent.error()));
   for (std::size_t opened = 0;;) {
     auto message = channel_.receive(most, until);
     if (!message) return reason_of_end(std::move(message.error()));
-    if (message->kind == Kind::answer) return std::move(message->bytes);
+    if (message->kind == MessageKind::answer) return std::move(message->bytes);
     std::uint32_t root = 0;
-    if (message->kind != Kind::open || message->bytes.size() < sizeof root ||
+    if (message->kind != MessageKind::open || message->bytes.size() < sizeof root ||
         message->bytes.size() > sizeof root + limits::name_bytes)
       return made_no_sense();
     std::memcpy(&root, message->bytes.data(), sizeof root);
@@ -123,7 +123,7 @@ Result<std::vector<std::byte>> Worker::ask(std::span<const std::byte> question, 
     if (opened++ < files_opened && open)
       found = open(root, {reinterpret_cast<const char*>(message->bytes.data()) + sizeof root,
                           message->bytes.size() - sizeof root});
-    if (auto sent = channel_.send(Kind::opened, {}, until, found.get()); !sent)
+    if (auto sent = channel_.send(MessageKind::opened, {}, until, found.get()); !sent)
       return reason_of_end(std::move(sent.error()));
   }
 }
@@ -183,4 +183,4 @@ tl::unexpected<Error> Parser::no_sense() {
   return error;
 }
 
-}  // namespace vitrine::worker
+}  // namespace vitrine::sandbox

@@ -24,7 +24,7 @@
 #include "sandbox/child.hpp"
 #include "sandbox/confinement.hpp"
 
-namespace vitrine::worker {
+namespace vitrine::sandbox {
 
 // Service: what a worker does for who asks it.
 
@@ -73,12 +73,12 @@ class Worker {
   [[nodiscard]] std::uint64_t memory() const;
 
  private:
-  Worker(Channel channel, child::Child process, const Limits& limits);
+  Worker(Channel channel, sandbox::Child process, const Limits& limits);
 
   tl::unexpected<Error> reason_of_end(Error seen);
 
   Channel channel_;
-  child::Child process_;
+  sandbox::Child process_;
   Limits limits_;
   std::uint64_t at_first_ = 0;  ///< bytes resident
 };
@@ -163,4 +163,4 @@ class Parser {
   std::optional<Worker> worker_;
 };
 
-}  // namespace vitrine::worker
+}  // namespace vitrine::sandbox

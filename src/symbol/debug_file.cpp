@@ -29,8 +29,8 @@ bool is_elf(int descriptor) {
 }
 
 FileDescriptor open_in(const DebugPlaces& places, std::size_t root, const std::string& path) {
-  auto opened = places.roots.empty() ? file::open_regular_at(AT_FDCWD, path)
-                                     : file::open_regular_below(places.roots[root], path);
+  auto opened = places.roots.empty() ? sandbox::open_regular_at(AT_FDCWD, path)
+                                     : sandbox::open_regular_below(places.roots[root], path);
   return opened && is_elf(opened->get()) ? std::move(*opened) : FileDescriptor();
 }
 
@@ -44,7 +44,7 @@ DebugSearch DebugPlaces::search() const {
   return {path, static_cast<std::uint32_t>(root_count(*this))};
 }
 
-worker::Open DebugPlaces::open() const {
+sandbox::Open DebugPlaces::open() const {
   return [this](std::uint32_t root, const std::string& asked) -> FileDescriptor {
     if (asked.empty()) return {};
     std::string whole = asked;
@@ -54,7 +54,7 @@ worker::Open DebugPlaces::open() const {
       whole = path.substr(0, slash + 1) + asked;
     }
     if (root < root_count(*this)) return open_in(*this, root, whole);
-    if (root != worker::any_root) return {};
+    if (root != sandbox::any_root) return {};
     for (std::size_t each = 0; each < root_count(*this); ++each)
       if (auto opened = open_in(*this, each, whole)) return opened;
     return {};
@@ -125,7 +125,7 @@ std::unique_ptr<DebugFile> find_debug_file(Memory& file, const elf::File& elf,
   const auto paths = candidates(build_id, link, search.path);
   for (std::uint32_t root = 0; root < search.roots; ++root) {
     for (const std::string& path : paths) {
-      auto opened = file::FileMemory::from(worker::ask_for_file(root, path));
+      auto opened = sandbox::FileMemory::from(sandbox::ask_for_file(root, path));
       if (!opened) continue;
       auto debug = elf::read_file(**opened);
       if (!debug || debug->machine != elf.machine || debug->encoding != elf.encoding) continue;

@@ -35,13 +35,13 @@ struct DebugPlaces {
 
   /// Opens what a worker asks for: ELF files alone, so that it can tell nothing about others. A
   /// relative path is taken from where the file itself is. Must not outlive this.
-  [[nodiscard]] worker::Open open() const;
+  [[nodiscard]] sandbox::Open open() const;
 };
 
 // Separate debug files: what was split off a program when it was installed.
 
 struct DebugFile {
-  std::unique_ptr<file::FileMemory> memory;
+  std::unique_ptr<sandbox::FileMemory> memory;
   elf::File elf;
 };
 

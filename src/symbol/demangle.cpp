@@ -58,7 +58,7 @@ std::string demangled_anywhere(const std::string& symbol) {
 }
 
 std::string demangled(const std::string& symbol) {
-  return worker::is_worker() ? demangled_anywhere(symbol) : symbol;
+  return sandbox::is_worker() ? demangled_anywhere(symbol) : symbol;
 }
 
 namespace {

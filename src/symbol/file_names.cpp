@@ -1,18 +1,348 @@
 #include "symbol/file_names.hpp"
 
+#include <dwarf.h>
 #include <elf.h>
+#include <elfutils/libdwelf.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <initializer_list>
+
+#include "base/limits.hpp"
 #include "elf/notes.hpp"
+#include "sandbox/worker.hpp"
 #include "symbol/debug_file.hpp"
 #include "symbol/demangle.hpp"
 #include "symbol/function_symbols.hpp"
 
 namespace vitrine::symbol {
+namespace {
+
+/// In place of libdw's own, which says so on stderr.
+void __attribute__((noreturn)) end_out_of_memory() {
+  ::_exit(sandbox::out_of_memory);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DwarfInfo>> DwarfInfo::open(int descriptor, const elf::File& elf) {
+  if (elf.find(".debug_info") == nullptr && elf.find(".zdebug_info") == nullptr)
+    return fail(ErrorCode::not_found, "it has no debug information");
+  const auto malformed = [](const char* why) {
+    return fail(ErrorCode::malformed, fmt::format("its debug information cannot be read: {}", why));
+  };
+  elf_version(EV_CURRENT);
+  std::unique_ptr<Elf, EndElf> handle(elf_begin(descriptor, ELF_C_READ_MMAP, nullptr));
+  if (handle == nullptr) return malformed(elf_errmsg(-1));
+  ::Dwarf* dwarf = dwarf_begin_elf(handle.get(), DWARF_C_READ, nullptr);
+  if (dwarf == nullptr) return malformed(dwarf_errmsg(-1));
+  dwarf_new_oom_handler(dwarf, end_out_of_memory);
+  return std::unique_ptr<DwarfInfo>(new DwarfInfo(handle.release(), dwarf, elf));
+}
+
+DwarfInfo::DwarfInfo(Elf* elf, ::Dwarf* dwarf, const elf::File& headers)
+    : elf_(elf), dwarf_(dwarf) {
+  for (const elf::Section& section : headers.sections)
+    if ((section.flags & SHF_EXECINSTR) != 0 && (section.flags & SHF_ALLOC) != 0)
+      code_.push_back({section.address, section.address + section.size});
+  std::sort(code_.begin(), code_.end(), [](Code a, Code b) { return a.start < b.start; });
+  take_shared();
+  add_units();
+  add_from_aranges();
+  ranges_.build();
+}
+
+/// libdw looks for the file by its build id alone when it does not know where this one lies.
+void DwarfInfo::take_shared() {
+  const char* name = nullptr;
+  const void* id = nullptr;
+  const ssize_t id_bytes = dwelf_dwarf_gnu_debugaltlink(dwarf_.get(), &name, &id);
+  if (id_bytes <= 0 || name == nullptr || *name == '\0') return;
+  shared_file_ = FileDescriptor(::open(name, O_RDONLY | O_CLOEXEC));
+  if (!shared_file_) return;
+  shared_.reset(dwarf_begin(shared_file_.get(), DWARF_C_READ));
+  if (shared_ == nullptr) return;
+  const void* its_id = nullptr;
+  const ssize_t its_bytes = dwelf_elf_gnu_build_id(dwarf_getelf(shared_.get()), &its_id);
+  if (its_bytes == id_bytes && std::memcmp(its_id, id, static_cast<std::size_t>(id_bytes)) == 0)
+    dwarf_setalt(dwarf_.get(), shared_.get());
+}
+
+/// Code that the linker left out still has its description, at an address like 0 where nothing is:
+/// that must not hide what really lies behind it. Code that many units have and the linker kept
+/// once is described by each of them: the first is as good as any.
+void DwarfInfo::add(Address start, Address end, std::uint32_t unit) {
+  const auto after = std::upper_bound(code_.begin(), code_.end(), start,
+                                      [](Address a, Code code) { return a < code.start; });
+  if (after != code_.begin() && start < (after - 1)->end && ranges_.size() < limits::dwarf_ranges)
+    ranges_.add(start, end, unit, ~unit);
+}
+
+void DwarfInfo::add_units() {
+  Dwarf_CU *unit = nullptr, *next = nullptr;
+  std::uint8_t kind = 0;
+  Dwarf_Die top = {};
+  while (tops_.size() < limits::dwarf_units &&
+         dwarf_get_units(dwarf_.get(), unit, &next, nullptr, &kind, &top, nullptr) == 0) {
+    unit = next;
+    if (kind != DW_UT_compile && kind != DW_UT_skeleton) continue;
+    const auto index = static_cast<std::uint32_t>(tops_.size());
+    tops_.push_back(top);
+    Dwarf_Addr base = 0, start = 0, end = 0;
+    for (std::ptrdiff_t at = 0; (at = dwarf_ranges(&top, at, &base, &start, &end)) > 0;) {
+      if (ranges_.size() >= limits::dwarf_ranges) break;
+      add(start, end, index);
+    }
+  }
+}
+
+/// Units that do not say themselves where their code is.
+void DwarfInfo::add_from_aranges() {
+  std::unordered_map<Dwarf_Off, std::uint32_t> silent;
+  for (std::uint32_t i = 0; i < tops_.size(); ++i)
+    if (!dwarf_hasattr(&tops_[i], DW_AT_ranges) && !dwarf_hasattr(&tops_[i], DW_AT_high_pc))
+      silent.emplace(dwarf_dieoffset(&tops_[i]), i);
+  if (silent.empty()) return;
+  Dwarf_Aranges* aranges = nullptr;
+  std::size_t count = 0;
+  if (dwarf_getaranges(dwarf_.get(), &aranges, &count) != 0) return;
+  for (std::size_t i = 0; i < count; ++i) {
+    Dwarf_Addr start = 0;
+    Dwarf_Word length = 0;
+    Dwarf_Off offset = 0;
+    Dwarf_Arange* arange = dwarf_onearange(aranges, i);
+    if (arange == nullptr || dwarf_getarangeinfo(arange, &start, &length, &offset) != 0) continue;
+    if (const auto top = silent.find(offset); top != silent.end())
+      add(start, start + length, top->second);
+  }
+}
+
+DwarfUnit& DwarfInfo::unit(std::uint32_t index) {
+  if (const auto known = units_.find(index); known != units_.end()) return known->second;
+  if (size_ > limits::dwarf_kept) {  // most units are not asked for again soon
+    units_.clear();
+    size_ = 0;
+  }
+  DwarfUnit& made = units_.emplace(index, tops_[index]).first->second;
+  size_ += made.size();
+  return made;
+}
+
+Frames DwarfInfo::find(Address address, std::size_t depth) {
+  const auto index = ranges_.find(address);
+  if (!index) return {};
+  DwarfUnit& known = unit(*index);
+  Frames frames = known.find(address, depth);
+  if (problem_.empty()) problem_ = known.problem();
+  return frames;
+}
+
+namespace {
+
+/// Entries that functions with code of their own are looked for in; types too, as that is where gcc
+/// describes lambdas and the functions of local classes.
+bool may_hold_functions(int tag) {
+  switch (tag) {
+    case DW_TAG_subprogram:
+    case DW_TAG_inlined_subroutine:
+    case DW_TAG_lexical_block:
+    case DW_TAG_try_block:
+    case DW_TAG_catch_block:
+    case DW_TAG_namespace:
+    case DW_TAG_structure_type:
+    case DW_TAG_class_type:
+    case DW_TAG_union_type:
+    case DW_TAG_module:
+    case DW_TAG_entry_point:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::uint32_t number_of(Dwarf_Die& die, unsigned attribute) {
+  Dwarf_Attribute found;
+  Dwarf_Word value = 0;
+  if (dwarf_attr_integrate(&die, attribute, &found) == nullptr ||
+      dwarf_formudata(&found, &value) != 0 || value > UINT32_MAX)
+    return 0;
+  return static_cast<std::uint32_t>(value);
+}
+
+const char* name_of(Dwarf_Die& die) {
+  for (const unsigned attribute : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name, DW_AT_name}) {
+    Dwarf_Attribute found;
+    if (dwarf_attr_integrate(&die, attribute, &found) == nullptr) continue;
+    if (const char* name = dwarf_formstring(&found); name != nullptr && *name != '\0') return name;
+  }
+  return nullptr;
+}
+
+std::string text_of(Dwarf_Die& unit, std::initializer_list<unsigned> attributes) {
+  for (const unsigned attribute : attributes) {
+    Dwarf_Attribute found;
+    if (dwarf_attr(&unit, attribute, &found) == nullptr) continue;
+    if (const char* text = dwarf_formstring(&found)) return text;
+  }
+  return {};
+}
+
+std::uint64_t bytes_of(Dwarf_Die& unit) {
+  const Dwarf_Off start = dwarf_dieoffset(&unit) - dwarf_cuoffset(&unit);
+  Dwarf_Off next = 0;
+  std::size_t header = 0;
+  if (dwarf_nextcu(dwarf_cu_getdwarf(unit.cu), start, &next, &header, nullptr, nullptr, nullptr) !=
+      0)
+    return 1;
+  return next - start;
+}
+
+}  // namespace
+
+DwarfUnit::DwarfUnit(Dwarf_Die unit) : lines_(unit), tree_(unit) {
+  std::uint8_t kind = 0;
+  Dwarf_Die split = {};
+  if (dwarf_cu_info(unit.cu, nullptr, &kind, nullptr, &split, nullptr, nullptr, nullptr) != 0)
+    return;
+  if (kind == DW_UT_skeleton) {
+    if (split.cu != nullptr)
+      tree_ = split;
+    else
+      problem_ = fmt::format("its split debug information {} was not found",
+                             text_of(unit, {DW_AT_dwo_name, DW_AT_GNU_dwo_name}));
+  }
+  directory_ = text_of(unit, {DW_AT_comp_dir});
+  walk(tree_);
+  ranges_.build();
+}
+
+/// Depth first, without recursion: files decide how deep.
+void DwarfUnit::walk(const Dwarf_Die& top) {
+  struct Level {
+    Dwarf_Die die;                ///< that is being looked at
+    std::uint32_t parent = none;  ///< the function around it
+  };
+  std::vector<Level> levels(1);
+  Dwarf_Die whole = top;
+  if (dwarf_child(&whole, &levels.back().die) != 0) return;
+  // An entry has at least a byte: whoever takes more steps is being led in a circle.
+  for (std::uint64_t left = bytes_of(whole); !levels.empty(); --left) {
+    if (left == 0) {
+      problem_ = "its debug information has a reference cycle";
+      return;
+    }
+    Level& level = levels.back();
+    const int tag = dwarf_tag(&level.die);
+    if (may_hold_functions(tag)) {
+      std::uint32_t parent = level.parent;
+      if (tag == DW_TAG_subprogram || tag == DW_TAG_inlined_subroutine)
+        parent = add(level.die, tag == DW_TAG_subprogram ? none : parent, levels.size());
+      Level inner{{}, parent};
+      // An abstract instance describes what is inlined elsewhere: it has no code.
+      if (levels.size() < limits::dwarf_depth && functions_.size() < limits::dwarf_functions &&
+          dwarf_child(&level.die, &inner.die) == 0) {
+        levels.push_back(inner);
+        continue;
+      }
+    }
+    while (!levels.empty() && dwarf_siblingof(&levels.back().die, &levels.back().die) != 0)
+      levels.pop_back();
+  }
+}
+
+/// The index of a function with code; of one without, that around it.
+std::uint32_t DwarfUnit::add(Dwarf_Die& die, std::uint32_t parent, std::size_t depth) {
+  const auto index = static_cast<std::uint32_t>(functions_.size());
+  bool has_code = false;
+  Dwarf_Addr base = 0, start = 0, end = 0;
+  for (std::ptrdiff_t at = 0; (at = dwarf_ranges(&die, at, &base, &start, &end)) > 0;) {
+    if (ranges_.size() >= limits::dwarf_ranges) break;
+    ranges_.add(start, end, index, depth);
+    has_code = true;
+  }
+  if (!has_code) return parent;
+  functions_.push_back({die, parent, dwarf_tag(&die) == DW_TAG_inlined_subroutine});
+  return index;
+}
+
+Frames DwarfUnit::find(Address address, std::size_t depth) {
+  Frames frames(1);
+  set_line(address, frames.back());
+  auto found = ranges_.find(address);
+  if (!found) {
+    if (frames.back().line == 0) frames.clear();
+    return frames;
+  }
+  for (std::uint32_t at = *found;;) {
+    Function& function = functions_[at];
+    Frame& frame = frames.back();
+    if (const char* name = name_of(function.die)) frame.name = name;
+    frame.start_line = number_of(function.die, DW_AT_decl_line);
+    if (function.parent == none || !function.inlined) return frames;
+    at = function.parent;
+    Frame caller;
+    set_call_site(function.die, caller);
+    if (frames.size() >= depth)
+      frames.back() = std::move(caller);
+    else
+      frames.push_back(std::move(caller));
+  }
+}
+
+void DwarfUnit::set_line(Address address, Frame& frame) {
+  Dwarf_Lines* lines = nullptr;
+  std::size_t count = 0;
+  if (dwarf_getsrclines(&lines_, &lines, &count) != 0) {
+    if (problem_.empty() && dwarf_hasattr(&lines_, DW_AT_stmt_list) != 0)
+      problem_ = fmt::format("its source lines cannot be read: {}", dwarf_errmsg(-1));
+    return;
+  }
+  // The last line that begins at or before the address; libdw has them in order.
+  std::size_t low = 0, high = count;
+  while (low < high) {
+    const std::size_t middle = low + (high - low) / 2;
+    Dwarf_Addr start = 0;
+    dwarf_lineaddr(dwarf_onesrcline(lines, middle), &start);
+    (start <= address ? low : high) = start <= address ? middle + 1 : middle;
+  }
+  if (low == 0) return;
+  Dwarf_Line* line = dwarf_onesrcline(lines, low - 1);
+  bool is_end = true;
+  if (dwarf_lineendsequence(line, &is_end) != 0 || is_end) return;
+  if (const char* file = dwarf_linesrc(line, nullptr, nullptr)) frame.file = full_path(file);
+  int number = 0;
+  if (dwarf_lineno(line, &number) == 0 && number > 0)
+    frame.line = static_cast<std::uint32_t>(number);
+}
+
+/// As it would be without links: "build/../src/a.c" says less than "src/a.c".
+std::string DwarfUnit::full_path(const char* path) const {
+  if (*path == '/' && std::strstr(path, "/.") == nullptr) return path;
+  return (std::filesystem::path(directory_) / path).lexically_normal().string();
+}
+
+void DwarfUnit::set_call_site(Dwarf_Die& inlined, Frame& caller) {
+  caller.line = number_of(inlined, DW_AT_call_line);
+  Dwarf_Attribute found;
+  Dwarf_Word index = 0;
+  if (dwarf_attr(&inlined, DW_AT_call_file, &found) == nullptr ||
+      dwarf_formudata(&found, &index) != 0)
+    return;
+  Dwarf_Files* files = nullptr;
+  std::size_t count = 0;
+  if (dwarf_getsrcfiles(&tree_, &files, &count) != 0 || index >= count) return;
+  if (const char* file = dwarf_filesrc(files, index, nullptr, nullptr))
+    caller.file = full_path(file);
+}
 
 FileNames::FileNames(FileDescriptor file, const DebugSearch& debug, bool with_dwarf,
                      const Limits& limits)
     : limits_(limits) {
-  auto memory = file::FileMemory::from(std::move(file));
+  auto memory = sandbox::FileMemory::from(std::move(file));
   if (!memory) return;
   auto elf = elf::read_file(**memory);
   if (!elf) {
@@ -37,7 +367,7 @@ FileNames::FileNames(FileDescriptor file, const DebugSearch& debug, bool with_dw
   }
 }
 
-void FileNames::take(std::unique_ptr<file::FileMemory> file, elf::File elf, bool with_dwarf) {
+void FileNames::take(std::unique_ptr<sandbox::FileMemory> file, elf::File elf, bool with_dwarf) {
   if (problem_.empty() && !elf.problems.empty()) problem_ = elf.problems.front();
   if (with_dwarf && dwarf_ == nullptr) {
     auto dwarf = DwarfInfo::open(file->descriptor(), elf);

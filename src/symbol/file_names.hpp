@@ -1,18 +1,112 @@
-// FileNames: names, files and lines of a file's addresses, from all that is known of it. This is
-// what runs in a worker.
+// Names, source files and lines of the addresses of a file, inlined functions included, from
+// DWARF and symbol tables.
 #pragma once
 
+#include <elfutils/libdw.h>
+
 #include <memory>
+#include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
+#include "base/file_descriptor.hpp"
+#include "elf/file.hpp"
 #include "sandbox/files.hpp"
 #include "symbol/debug_file.hpp"
-#include "symbol/dwarf.hpp"
 #include "symbol/function_symbols.hpp"
 #include "symbol/symboliser.hpp"
 
 namespace vitrine::symbol {
+
+// DwarfUnit: the functions and source lines of one compilation unit, by address.
+//
+// libdw's own question for that (dwarf_getscopes) walks the unit's tree for every address, which
+// takes milliseconds. Here the tree is walked once; then an address costs two binary searches.
+
+class DwarfUnit {
+ public:
+  /// Walks the tree of a unit; `unit` is its topmost entry, a skeleton's where it was split.
+  explicit DwarfUnit(Dwarf_Die unit);
+
+  /// The functions around an address, innermost first, their names as DWARF spells them (in `name`;
+  /// linkage names where it has them). Of an address that is in no function: one frame without a
+  /// name, if its line is known. `depth`: most frames; what is between is left out.
+  Frames find(Address address, std::size_t depth);
+
+  /// Why not all is known of this unit; empty: it is.
+  [[nodiscard]] const std::string& problem() const { return problem_; }
+  [[nodiscard]] std::size_t size() const { return functions_.size() + ranges_.size(); }
+
+ private:
+  struct Function {
+    Dwarf_Die die = {};
+    std::uint32_t parent = none;  ///< of functions_: what it is inlined into
+    bool inlined = false;
+  };
+  static constexpr std::uint32_t none = ~std::uint32_t{0};
+
+  void walk(const Dwarf_Die& top);
+  std::uint32_t add(Dwarf_Die& die, std::uint32_t parent, std::size_t depth);
+  void set_line(Address address, Frame& frame);
+  void set_call_site(Dwarf_Die& inlined, Frame& caller);
+  [[nodiscard]] std::string full_path(const char* path) const;
+
+  Dwarf_Die lines_ = {};  ///< the entry whose line table it is
+  Dwarf_Die tree_ = {};   ///< the entry whose functions they are: another one, where it was split
+  std::vector<Function> functions_;
+  Intervals ranges_;       ///< indexes of functions_
+  std::string directory_;  ///< in which it was compiled
+  std::string problem_;
+};
+
+// DwarfInfo: what the debug information of a file says of an address. Units are read when an address of
+// theirs is first asked for.
+
+class DwarfInfo {
+ public:
+  /// Of the file behind a descriptor, which stays open as long. Errors: not_found (it has none),
+  /// malformed.
+  static Result<std::unique_ptr<DwarfInfo>> open(int descriptor, const elf::File& elf);
+
+  /// See DwarfUnit::find; empty where no unit is.
+  Frames find(Address address, std::size_t depth);
+
+  /// Why less is known than there could be; empty: nothing is missing.
+  [[nodiscard]] const std::string& problem() const { return problem_; }
+
+ private:
+  struct EndElf {
+    void operator()(Elf* elf) const { elf_end(elf); }
+  };
+  struct EndDwarf {
+    void operator()(::Dwarf* dwarf) const { dwarf_end(dwarf); }
+  };
+
+  DwarfInfo(Elf* elf, ::Dwarf* dwarf, const elf::File& headers);
+  void take_shared();
+  void add_units();
+  void add_from_aranges();
+  void add(Address start, Address end, std::uint32_t unit);
+  DwarfUnit& unit(std::uint32_t index);
+
+  std::unique_ptr<Elf, EndElf> elf_;
+  FileDescriptor shared_file_;
+  std::unique_ptr<::Dwarf, EndDwarf> shared_;  ///< what dwz moved out of this and other files
+  std::unique_ptr<::Dwarf, EndDwarf> dwarf_;
+  struct Code {
+    Address start = 0, end = 0;
+  };
+  std::vector<Code> code_;       ///< sections of it
+  std::vector<Dwarf_Die> tops_;  ///< of units
+  Intervals ranges_;             ///< indexes of tops_
+  std::unordered_map<std::uint32_t, DwarfUnit> units_;
+  std::size_t size_ = 0;  ///< of units_, together
+  std::string problem_;
+};
+
+// FileNames: names, files and lines of a file's addresses, from all that is known of it. This is
+// what runs in a worker.
 
 class FileNames {
  public:
@@ -25,13 +119,13 @@ class FileNames {
   [[nodiscard]] std::string problem() const;
 
  private:
-  void take(std::unique_ptr<file::FileMemory> file, elf::File elf, bool with_dwarf);
+  void take(std::unique_ptr<sandbox::FileMemory> file, elf::File elf, bool with_dwarf);
   void finish(Frame& frame) const;
   [[nodiscard]] std::optional<Address> address_of(std::uint64_t file_offset) const;
 
   Limits limits_;
   struct Source {
-    std::unique_ptr<file::FileMemory> memory;
+    std::unique_ptr<sandbox::FileMemory> memory;
     elf::File elf;
   };
   std::vector<Source> sources_;

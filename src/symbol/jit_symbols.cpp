@@ -65,10 +65,6 @@ std::optional<PerfMap::Function> PerfMap::find(Address address) const {
   return Function{std::string_view(names_).substr(entry.name, entry.name_size), entry.start};
 }
 
-}  // namespace vitrine::symbol
-
-namespace vitrine::observe {
-
 std::string JitSymbols::refresh(int root, pid_t inner_pid, uid_t owner) {
   if (inner_pid == 0 || map_.full()) return {};
   auto part = target::read_perf_map(root, inner_pid, owner, map_.taken());
@@ -80,4 +76,4 @@ std::string JitSymbols::refresh(int root, pid_t inner_pid, uid_t owner) {
   return fmt::format("/tmp/perf-{}.map: too long: only its first part is used", inner_pid);
 }
 
-}  // namespace vitrine::observe
+}  // namespace vitrine::symbol

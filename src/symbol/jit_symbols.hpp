@@ -50,10 +50,6 @@ class PerfMap {
   mutable std::optional<Intervals> functions_;  ///< indexes of entries_; none: not made yet
 };
 
-}  // namespace vitrine::symbol
-
-namespace vitrine::observe {
-
 // JitSymbols: the functions that a process has made at run time, as it says in /tmp/perf-PID.map.
 
 class JitSymbols {
@@ -72,4 +68,4 @@ class JitSymbols {
   symbol::PerfMap map_;
 };
 
-}  // namespace vitrine::observe
+}  // namespace vitrine::symbol

@@ -9,7 +9,7 @@
 #include "target/maps.hpp"
 #include "target/proc_file.hpp"
 
-namespace vitrine::observe {
+namespace vitrine::symbol {
 namespace {
 
 constexpr std::size_t max_processes = 4096;
@@ -97,15 +97,16 @@ bool StackNames::is_seen(const Known& known, const Image& image, Address address
          known.elsewhere.contains(address / page_bytes);
 }
 
-std::shared_ptr<file::FileMemory> StackNames::open(int proc_dir, const target::MappedFile& mapped) {
+std::shared_ptr<sandbox::FileMemory> StackNames::open(int proc_dir,
+                                                      const target::MappedFile& mapped) {
   auto file = target::open_mapped(proc_dir, mapped).and_then([](target::FileDescriptor fd) {
-    return file::FileMemory::from(std::move(fd));
+    return sandbox::FileMemory::from(std::move(fd));
   });
   if (!file) return nullptr;
   std::erase_if(files_, [](const auto& known) { return known.second.expired(); });
-  std::weak_ptr<file::FileMemory>& known = files_[(*file)->identity()];
+  std::weak_ptr<sandbox::FileMemory>& known = files_[(*file)->identity()];
   if (auto shared = known.lock()) return shared;
-  std::shared_ptr<file::FileMemory> fresh = std::move(*file);
+  std::shared_ptr<sandbox::FileMemory> fresh = std::move(*file);
   known = fresh;
   return fresh;
 }
@@ -226,4 +227,4 @@ void StackNames::name_in(const Image& image, std::size_t file, std::span<const A
   }
 }
 
-}  // namespace vitrine::observe
+}  // namespace vitrine::symbol

@@ -23,7 +23,7 @@
 #include "symbol/symboliser.hpp"
 #include "target/mapped_files.hpp"
 
-namespace vitrine::observe {
+namespace vitrine::symbol {
 
 /// One frame of a stack.
 struct StackFrame {
@@ -71,7 +71,7 @@ class StackNames {
   struct MappedFile {
     std::uint64_t device = 0, inode = 0;
     std::string path;
-    std::shared_ptr<file::FileMemory> file;  ///< null: could not be opened
+    std::shared_ptr<sandbox::FileMemory> file;  ///< null: could not be opened
   };
   struct Image {
     std::uint64_t program = 0;  ///< program_image; 0: not known
@@ -86,7 +86,7 @@ class StackNames {
   /// Of each address.
   using Named = std::vector<std::vector<StackFrame>>;
 
-  std::shared_ptr<file::FileMemory> open(int proc_dir, const target::MappedFile& mapped);
+  std::shared_ptr<sandbox::FileMemory> open(int proc_dir, const target::MappedFile& mapped);
   void name_in(const Image& image, std::size_t file, std::span<const Address> addresses,
                Named& named);
 
@@ -106,10 +106,11 @@ class StackNames {
   Known& known_of(pid_t pid);
 
   std::map<pid_t, Known> processes_;
-  std::map<file::FileIdentity, std::weak_ptr<file::FileMemory>> files_;  ///< each is open once
+  std::map<sandbox::FileIdentity, std::weak_ptr<sandbox::FileMemory>>
+      files_;  ///< each is open once
   symbol::Symboliser symboliser_;
   target::FileDescriptor our_root_;
   Notes notes_;
 };
 
-}  // namespace vitrine::observe
+}  // namespace vitrine::symbol

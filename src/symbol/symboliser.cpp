@@ -25,17 +25,17 @@ enum class Extent { all, symbol_tables, nothing };
 
 struct KnownFile {
   Extent extent = Extent::all;
-  std::string problem;                   ///< why it is not all
-  std::optional<worker::Worker> worker;  ///< none: not started, or ended to make room
-  std::string worker_problem;            ///< what it said last
-  std::uint64_t memory = 0;              ///< of the worker
+  std::string problem;                    ///< why it is not all
+  std::optional<sandbox::Worker> worker;  ///< none: not started, or ended to make room
+  std::string worker_problem;             ///< what it said last
+  std::uint64_t memory = 0;               ///< of the worker
   std::unordered_map<Address, Frames> frames;
   std::uint64_t used = 0;  ///< when it was last asked about
 };
 
-Result<worker::Worker> start_worker(const Limits& limits) {
-  return worker::Worker::start("vitrine-symbols", {limits.worker_memory, limits.time},
-                               [limits] { return make_naming_service(limits); });
+Result<sandbox::Worker> start_worker(const Limits& limits) {
+  return sandbox::Worker::start("vitrine-symbols", {limits.worker_memory, limits.time},
+                                [limits] { return make_naming_service(limits); });
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ Result<worker::Worker> start_worker(const Limits& limits) {
 struct Symboliser::State {
   Limits limits;
   Place place = Place::address;
-  std::map<file::FileIdentity, KnownFile> files;
+  std::map<sandbox::FileIdentity, KnownFile> files;
   std::uint64_t questions = 0;
 
   /// The frames of addresses that are not known yet, a batch at a time.
@@ -139,7 +139,7 @@ Answer Symboliser::resolve(const File& file, std::span<const Address> addresses)
   auto identity = file.identity;
   if (!identity) {
     auto memory =
-        file::FileMemory::from(FileDescriptor(::fcntl(file.descriptor, F_DUPFD_CLOEXEC, 0)));
+        sandbox::FileMemory::from(FileDescriptor(::fcntl(file.descriptor, F_DUPFD_CLOEXEC, 0)));
     if (!memory) {
       answer.problem = memory.error().message;
       return answer;
@@ -263,7 +263,7 @@ Result<Answer> decode_answer(std::span<const std::byte> bytes, std::size_t addre
 
 namespace {
 
-class NamingService final : public worker::Service {
+class NamingService final : public sandbox::Service {
  public:
   explicit NamingService(const Limits& limits) : limits_(limits) {}
 
@@ -285,7 +285,7 @@ class NamingService final : public worker::Service {
 
 }  // namespace
 
-std::unique_ptr<worker::Service> make_naming_service(const Limits& limits) {
+std::unique_ptr<sandbox::Service> make_naming_service(const Limits& limits) {
   return std::make_unique<NamingService>(limits);
 }
 

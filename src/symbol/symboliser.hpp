@@ -40,7 +40,8 @@ struct File {
   std::string path;            ///< for messages, and for .gnu_debuglink
   int descriptor = -1;         ///< of the file that was mapped
   std::vector<int> root_dirs;  ///< where debug files are looked for, in order; none: our own root
-  std::optional<file::FileIdentity> identity = std::nullopt;  ///< of the file; else it is looked up
+  std::optional<sandbox::FileIdentity> identity =
+      std::nullopt;  ///< of the file; else it is looked up
 };
 
 struct Limits {
@@ -109,6 +110,6 @@ Result<Answer> decode_answer(std::span<const std::byte> bytes, std::size_t addre
 
 // What a worker of a Symboliser does: it keeps one file, and names its addresses.
 
-std::unique_ptr<worker::Service> make_naming_service(const Limits& limits);
+std::unique_ptr<sandbox::Service> make_naming_service(const Limits& limits);
 
 }  // namespace vitrine::symbol

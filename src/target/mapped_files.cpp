@@ -99,19 +99,19 @@ Result<std::vector<MappedFile>> executable_files(int proc_dir) {
 Result<FileDescriptor> open_mapped(int proc_dir, const MappedFile& file) {
   // The kernel's own link to the mapped file; it wants CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE.
   for (const Mapping& part : file.parts) {
-    auto opened =
-        file::open_regular_at(proc_dir, fmt::format("map_files/{:x}-{:x}", part.start, part.end));
+    auto opened = sandbox::open_regular_at(
+        proc_dir, fmt::format("map_files/{:x}-{:x}", part.start, part.end));
     if (opened || opened.error().code == ErrorCode::unsupported) return opened;
     if (opened.error().code == ErrorCode::not_permitted) break;
   }
   // Else by what else leads there: the link to the executable, and its path in the process's root.
   // A leader that has exited has neither, its threads do.
   const auto live = TRY(live_thread(proc_dir));
-  if (auto opened = file::open_regular_at(proc_dir, fmt::format("task/{}/exe", live));
+  if (auto opened = sandbox::open_regular_at(proc_dir, fmt::format("task/{}/exe", live));
       opened && is_mapped_file(opened->get(), file))
     return opened;
   const auto root = TRY(open_at(proc_dir, fmt::format("task/{}/root", live), O_PATH));
-  auto opened = TRY(file::open_regular_below(root.get(), file.path));
+  auto opened = TRY(sandbox::open_regular_below(root.get(), file.path));
   if (is_mapped_file(opened.get(), file)) return opened;
   return fail(
       ErrorCode::not_found, fmt::format("{} is not the mapped file any more", file.path),
@@ -119,8 +119,8 @@ Result<FileDescriptor> open_mapped(int proc_dir, const MappedFile& file) {
 }
 
 Result<PerfMapText> read_perf_map(int root, pid_t pid, uid_t owner, std::uint64_t from) {
-  auto opened = TRY(file::open_owned_below(root, fmt::format("/tmp/perf-{}.map", pid), owner));
-  auto memory = TRY(file::FileMemory::from(std::move(opened)));
+  auto opened = TRY(sandbox::open_owned_below(root, fmt::format("/tmp/perf-{}.map", pid), owner));
+  auto memory = TRY(sandbox::FileMemory::from(std::move(opened)));
   const auto size = static_cast<std::uint64_t>(memory->identity().size);
   PerfMapText part;
   part.anew = size < from;

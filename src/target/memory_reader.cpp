@@ -28,7 +28,7 @@ struct Envelope {
   }
   char byte = 0;
   iovec part{&byte, 1};
-  child::PassedDescriptor passed;
+  sandbox::PassedDescriptor passed;
   msghdr message{};
 };
 
@@ -130,9 +130,9 @@ void ring(int socket, int descriptor) {
   }
 }
 
-void serve(SharedBuffer& buffer, int socket, pid_t parent, const confine::Filter* filter) {
-  socket = child::leave_everything(socket);
-  child::settle("vitrine-reader", parent, CAP_SYS_PTRACE);
+void serve(SharedBuffer& buffer, int socket, pid_t parent, const sandbox::Filter* filter) {
+  socket = sandbox::leave_everything(socket);
+  sandbox::settle("vitrine-reader", parent, CAP_SYS_PTRACE);
   if (filter != nullptr) static_cast<void>(filter->install());  // if the kernel has filters
   Service(buffer, socket).run();
 }
@@ -147,9 +147,9 @@ constexpr auto time_to_die = 1s;
 constexpr auto time_to_run = 10s;  // on a machine that has much else to do
 
 /// Made before the first clone: nothing may be allocated after it.
-const confine::Filter* reader_filter() {
+const sandbox::Filter* reader_filter() {
   static const auto filter =
-      confine::SystemCalls()
+      sandbox::SystemCalls()
           .allow({"process_vm_readv", "pread64", "recvmsg", "sendmsg", "close", "clock_gettime",
                   "sched_getaffinity", "restart_syscall", "rt_sigreturn", "exit_group"})
           // A tracer that has put a probe into our libraries makes these in our name.
@@ -168,7 +168,7 @@ MemoryReader& MemoryReader::of_this_thread() {
 MemoryReader::~MemoryReader() {
   forget_after_fork();
   dismiss();
-  for (child::Child& one : stuck_)
+  for (sandbox::Child& one : stuck_)
     if (!one.wait(0ms)) one.forget();  // it ends when it can, and is init's then
 }
 
@@ -182,14 +182,14 @@ void MemoryReader::forget_after_fork() {
   if (owner_ == -1 || owner_ == ::getpid()) return;
   static_cast<void>(buffer_.release());
   child_.forget();
-  for (child::Child& one : stuck_) one.forget();
+  for (sandbox::Child& one : stuck_) one.forget();
   stuck_.clear();
   socket_ = FileDescriptor();
   owner_ = -1;
 }
 
 bool MemoryReader::begin() {
-  std::erase_if(stuck_, [](child::Child& one) { return one.wait(0ms).has_value(); });
+  std::erase_if(stuck_, [](sandbox::Child& one) { return one.wait(0ms).has_value(); });
   if (stuck_.size() >= max_stuck) return false;
   const auto* filter = reader_filter();
   void* room = ::mmap(nullptr, sizeof(SharedBuffer), PROT_READ | PROT_WRITE,
@@ -201,8 +201,8 @@ bool MemoryReader::begin() {
   socket_ = FileDescriptor(pair[0]);
   const FileDescriptor its(pair[1]);
   const pid_t parent = ::getpid();
-  auto child =
-      child::Child::start(child::Kind::quiet, [&] { serve(*buffer_, its.get(), parent, filter); });
+  auto child = sandbox::Child::start(sandbox::Kind::quiet,
+                                     [&] { serve(*buffer_, its.get(), parent, filter); });
   // Whom our program forks next has no business at it.
   ::madvise(room, sizeof(SharedBuffer), MADV_DONTFORK);
   if (!child) return false;

@@ -146,7 +146,7 @@ class Spin {
 /// Answers what is asked at `buffer` until the other side of `socket` is gone. To be called in a child
 /// that `parent` has just cloned; async-signal-safe. `filter`: null: this kernel has none.
 [[noreturn]] void serve(SharedBuffer& buffer, int socket, pid_t parent,
-                        const confine::Filter* filter);
+                        const sandbox::Filter* filter);
 
 /// A byte, or a descriptor, for who sleeps at the other end. It cannot fail in a way that matters:
 /// a socket that is full wakes whoever waits there.
@@ -202,9 +202,9 @@ class MemoryReader {
 
   std::unique_ptr<SharedBuffer, Unmap> buffer_;
   FileDescriptor socket_;
-  child::Child child_;
-  pid_t owner_ = -1;                 ///< the process that made it: a fork of that has none of it
-  std::vector<child::Child> stuck_;  ///< killed, and not yet ended
+  sandbox::Child child_;
+  pid_t owner_ = -1;                   ///< the process that made it: a fork of that has none of it
+  std::vector<sandbox::Child> stuck_;  ///< killed, and not yet ended
   TimeoutBudget budget_{std::chrono::seconds(10)};
   Spin spin_{std::chrono::microseconds(20)};
 };

@@ -47,7 +47,7 @@ Result<std::string> read_file_at(int dir, const std::string& path, std::size_t l
     content.resize(have + static_cast<std::size_t>(n < 0 ? 0 : n));
     if (n < 0 && error == EINTR) continue;
     if (n < 0)
-      return fail(file::code_of(error),
+      return fail(sandbox::code_of(error),
                   fmt::format("cannot read {}: {}", path, std::strerror(error)));
     if (n == 0) break;
   }

@@ -15,7 +15,7 @@
 
 namespace vitrine::target {
 
-using file::open_at;
+using sandbox::open_at;
 using vitrine::FileDescriptor;
 
 /// Enough for every file of /proc/PID that is a line or a table of fields.

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "base/limits.hpp"
-#include "sandbox/staged_file.hpp"
+#include "sandbox/files.hpp"
 #include "usdt/parse.hpp"
 
 namespace vitrine::usdt {
@@ -79,7 +79,7 @@ Result<std::string> read_all(int fd, const std::string& path) {
   while (out.size() <= limits::definition_bytes) {
     const ssize_t got = ::read(fd, piece.data(), piece.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return file_error(path, "read", errno);
+    if (got < 0) return sandbox::file_error(path, "read", errno);
     if (got == 0) break;
     out.append(piece.data(), static_cast<std::size_t>(got));
   }
@@ -98,9 +98,9 @@ Result<std::string> preprocessed(const DefinitionFile& file) {
   argv.push_back(nullptr);
 
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return file_error(file.path, "read", errno);
-  Descriptor from(ends[0]);
-  Descriptor to(ends[1]);
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return sandbox::file_error(file.path, "read", errno);
+  sandbox::Descriptor from(ends[0]);
+  sandbox::Descriptor to(ends[1]);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, to.get(), STDOUT_FILENO);
@@ -112,7 +112,7 @@ Result<std::string> preprocessed(const DefinitionFile& file) {
                 fmt::format("the C preprocessor {} cannot be run: {}", file.preprocessor,
                             std::strerror(error)),
                 "install it (Debian: cpp), or omit -C");
-  if (!to.close()) return file_error(file.path, "read", errno);
+  if (!to.close()) return sandbox::file_error(file.path, "read", errno);
   Result<std::string> text = read_all(from.get(), file.path);
   (void)from.close();  // what writes more than we take, ends now
   int status = 0;
@@ -126,8 +126,8 @@ Result<std::string> preprocessed(const DefinitionFile& file) {
 }
 
 Result<std::string> text_of(const DefinitionFile& file) {
-  const Descriptor opened(::open(file.path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (opened.get() < 0) return file_error(file.path, "read", errno);
+  const sandbox::Descriptor opened(::open(file.path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (opened.get() < 0) return sandbox::file_error(file.path, "read", errno);
   return file.preprocess ? preprocessed(file) : read_all(opened.get(), file.path);
 }
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "dof/site_pattern.hpp"
+#include "dof/dof.hpp"
 #include "usdt/definition.hpp"
 #include "usdt/header.hpp"
 #include "usdt/object_file.hpp"

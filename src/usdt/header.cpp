@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "usdt/declarations.hpp"
 #include "usdt/definition.hpp"
-#include "usdt/types.hpp"
 
 namespace vitrine::usdt {
 namespace {

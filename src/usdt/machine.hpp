@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dof/site_pattern.hpp"
+#include "dof/dof.hpp"
 
 namespace vitrine::usdt {
 

@@ -45,7 +45,7 @@ auto fields(T& answer) {
 }
 
 /// What it was forked with, it has.
-class RewritingService final : public worker::Service {
+class RewritingService final : public sandbox::Service {
  public:
   RewritingService(const DeclaredProbes& declared, const SiteRules& rules)
       : declared_(declared), rules_(rules) {}
@@ -67,7 +67,7 @@ constexpr std::uint64_t answer_bytes = 64U << 20;  // beyond the object and what
 constexpr std::uint64_t usual_object = 64U << 20;
 
 /// The object, what is made of it, that as an answer, and tables of its symbols and relocations.
-worker::Limits limits_for(std::uint64_t object) {
+sandbox::Limits limits_for(std::uint64_t object) {
   return {(1ULL << 30) + 8 * object, std::chrono::seconds(60 + object / (8U << 20))};
 }
 
@@ -99,8 +99,8 @@ Result<Result<RewrittenObject>> unpack_rewritten(std::span<const std::byte> byte
   return Result<RewrittenObject>(std::move(object));
 }
 
-Result<void> ObjectParser::start(const worker::Limits& limits) {
-  worker_ = TRY(worker::Worker::start("vitrine-objects", limits, [this] {
+Result<void> ObjectParser::start(const sandbox::Limits& limits) {
+  worker_ = TRY(sandbox::Worker::start("vitrine-objects", limits, [this] {
     return std::make_unique<RewritingService>(declared_, rules_);
   }));
   return {};

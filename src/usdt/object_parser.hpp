@@ -6,8 +6,8 @@
 
 #include "base/pack.hpp"
 #include "sandbox/worker.hpp"
-#include "usdt/files.hpp"
-#include "usdt/rewrite.hpp"
+#include "usdt/link.hpp"
+#include "usdt/object_file.hpp"
 
 namespace vitrine::usdt {
 
@@ -37,11 +37,11 @@ class ObjectParser {
   Result<RewrittenObject> rewrite(const InputFile& object, const std::string& salt);
 
  private:
-  Result<void> start(const worker::Limits& limits);
+  Result<void> start(const sandbox::Limits& limits);
 
   const DeclaredProbes& declared_;
   const SiteRules& rules_;
-  std::optional<worker::Worker> worker_;
+  std::optional<sandbox::Worker> worker_;
   std::uint64_t room_ = 0;  ///< bytes of objects that the worker's limits are made for
 };
 

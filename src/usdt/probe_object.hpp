@@ -8,8 +8,8 @@
 
 #include "base/result.hpp"
 #include "usdt/definition.hpp"
+#include "usdt/link.hpp"
 #include "usdt/machine.hpp"
-#include "usdt/rewrite.hpp"
 
 namespace vitrine::usdt {
 

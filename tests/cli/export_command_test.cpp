@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "cli/command.hpp"
-#include "send/receiver.hpp"
+#include "export/receiver.hpp"
 
 namespace vitrine::test {
 namespace {

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "cli/labels/text.hpp"
+#include "cli/labels/command.hpp"
 
 namespace vitrine::cli {
 namespace {

@@ -1,9 +1,9 @@
-#include "dof/site_pattern.hpp"
-
 #include <gtest/gtest.h>
 
 #include <initializer_list>
 #include <vector>
+
+#include "dof/dof.hpp"
 
 namespace vitrine::dof {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "format/bytes.hpp"
 #include "format/protobuf.hpp"
-#include "observe/process/context.hpp"
+#include "observe/process/facts.hpp"
 
 namespace vitrine::observe {
 namespace {

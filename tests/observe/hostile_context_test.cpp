@@ -5,7 +5,7 @@
 
 #include <chrono>
 
-#include "observe/process/context.hpp"
+#include "observe/process/facts.hpp"
 #include "support/child.hpp"
 
 namespace vitrine::observe {

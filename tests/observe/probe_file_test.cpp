@@ -388,9 +388,10 @@ TEST_F(DebugFiles, AreFoundByBuildIdWhereAProcessLooks) {
   const std::string place = directory_ / "usr/lib/debug/.build-id/" + id.substr(0, 2);
   std::filesystem::create_directories(place);
   std::filesystem::rename(directory_ / "program.debug", place + "/" + id.substr(2) + ".debug");
-  const auto root = file::open_at(AT_FDCWD, directory_ / ".", O_PATH);
+  const auto root = sandbox::open_at(AT_FDCWD, directory_ / ".", O_PATH);
   ASSERT_TRUE(root);
-  auto memory = file::FileMemory::from(*file::open_at(AT_FDCWD, directory_ / "program", O_RDONLY));
+  auto memory =
+      sandbox::FileMemory::from(*sandbox::open_at(AT_FDCWD, directory_ / "program", O_RDONLY));
   ASSERT_TRUE(memory);
   const auto file =
       read_probe_file(std::move(*memory), "/program", {{root->get()}, "/program"}, {true});

@@ -9,7 +9,7 @@
 #include "base/memory.hpp"
 #include "observe/process/facts.hpp"
 #include "support/child.hpp"
-#include "symbol/executable_symbols.hpp"
+#include "symbol/function_symbols.hpp"
 
 namespace vitrine::observe {
 namespace {
@@ -70,7 +70,7 @@ TEST(ContentHash, IsThatOfTheSpecification) {
     std::ofstream(path, std::ios::binary)
         .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(size));
     ByteMemory memory(bytes);
-    EXPECT_EQ(content_hash(memory, size), htlhash_by_python(path)) << size;
+    EXPECT_EQ(symbol::content_hash(memory, size), htlhash_by_python(path)) << size;
     std::remove(path.c_str());
   }
 }

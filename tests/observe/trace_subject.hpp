@@ -31,7 +31,7 @@ struct SeenFire {
   std::vector<probe::Value> values;
   format::LabelSet labels;
   std::string labels_error;
-  std::vector<observe::StackFrame> stack;
+  std::vector<symbol::StackFrame> stack;
   std::uint64_t time_ns = 0;
   Address site = 0;
 };

@@ -18,7 +18,7 @@ struct Agreement {
 /// `asked`: the file whose addresses they are; `peer`: the one that llvm-symbolizer is given.
 Agreement compare(const std::string& asked, const std::string& peer, std::size_t count) {
   const auto addresses = test::drawn_addresses(asked, count);
-  const auto file = file::open_regular_at(AT_FDCWD, asked).value();
+  const auto file = sandbox::open_regular_at(AT_FDCWD, asked).value();
   Symboliser symboliser;
   const Answer answer = symboliser.resolve({asked, file.get(), {}}, addresses);
   EXPECT_EQ(answer.problem, "");
@@ -89,7 +89,7 @@ TEST(Agreement, SymbolTablesAlone) {
   for (const char* name : {"no-debug", "exports-only", "mini"}) {
     const std::string path = std::string(SUBJECT_DIR "/") + name;
     const auto addresses = test::drawn_addresses(path, 500);
-    const auto file = file::open_regular_at(AT_FDCWD, path).value();
+    const auto file = sandbox::open_regular_at(AT_FDCWD, path).value();
     Symboliser symboliser;
     const Answer answer = symboliser.resolve({path, file.get(), {}}, addresses);
     EXPECT_EQ(answer.problem, "") << name;

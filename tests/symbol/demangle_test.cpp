@@ -104,7 +104,7 @@ TEST(Demangle, OnlyAWorkerDemangles) {
   for (const auto& [symbol, name] :
        {std::pair("_ZN1a1bEi", "a::b(int)"), {"_RNvC1a1f", "a::f"}, {"main", "main"}}) {
     EXPECT_EQ(demangled(symbol), symbol);
-    EXPECT_EQ(worker::Parser::of_this_thread().ask<&name_in_worker>(symbol, -1).value(), name);
+    EXPECT_EQ(sandbox::Parser::of_this_thread().ask<&name_in_worker>(symbol, -1).value(), name);
   }
 }
 

@@ -29,7 +29,7 @@ std::string content(const std::string& path) {
 }
 
 FileDescriptor opened(const std::string& path) {
-  return file::open_regular_at(AT_FDCWD, path).value();
+  return sandbox::open_regular_at(AT_FDCWD, path).value();
 }
 
 FileDescriptor in_memory(const std::string& bytes) {
@@ -40,7 +40,7 @@ FileDescriptor in_memory(const std::string& bytes) {
 
 /// The address of a function by its symbol.
 Address address_of(const std::string& path, const std::string& name) {
-  auto memory = file::FileMemory::from(opened(path)).value();
+  auto memory = sandbox::FileMemory::from(opened(path)).value();
   const auto elf = elf::read_file(*memory).value();
   const auto table = elf::SymbolTable::read(*memory, elf, 2 /* SHT_SYMTAB */).value();
   const auto found = table.find(name);
@@ -103,7 +103,7 @@ TEST_F(Hostile, WhatNeedsTooMuchMemoryHasNoNames) {
 TEST_F(Hostile, AFileCutWhileItIsReadKillsItsParserOnly) {
   const std::string bytes = content(honest);
   const auto file = in_memory(bytes);
-  auto worker = worker::Worker::start("test", {}, [] { return make_naming_service({}); });
+  auto worker = sandbox::Worker::start("test", {}, [] { return make_naming_service({}); });
   ASSERT_TRUE(worker);
   const auto ask = [&](Address address, int its_file) {
     return worker->ask(pack::pack(Question{{address}, {}, true}), its_file, limits::symbol_answer,
@@ -136,7 +136,7 @@ TEST_F(Hostile, AFileReplacedIsAnotherFile) {
 
 TEST_F(Hostile, TwoHundredMutations) {
   const std::string bytes = content(honest);
-  auto memory = file::FileMemory::from(opened(honest)).value();
+  auto memory = sandbox::FileMemory::from(opened(honest)).value();
   const auto elf = elf::read_file(*memory).value();
   std::vector<elf::Section> parsed;
   for (const elf::Section& section : elf.sections)

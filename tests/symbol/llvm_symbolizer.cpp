@@ -65,7 +65,7 @@ bool same(const symbol::Frames& ours, const symbol::Frames& theirs) {
 }
 
 std::vector<Address> drawn_addresses(const std::string& path, std::size_t count) {
-  auto memory = file::FileMemory::from(file::open_regular_at(AT_FDCWD, path).value()).value();
+  auto memory = sandbox::FileMemory::from(sandbox::open_regular_at(AT_FDCWD, path).value()).value();
   const auto elf = elf::read_file(*memory).value();
   const elf::Section* text = elf.find(".text");
   EXPECT_NE(text, nullptr);

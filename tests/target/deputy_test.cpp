@@ -241,8 +241,8 @@ TEST_F(MemoryReaderTest, EachThreadThatReadsHasItsOwnAndItEndsWithIt) {
 TEST(MemoryReaderRights, WhatItMayNotReadItReadsByAFileThatWeMayOpen) {
   const pid_t fork = ::fork();
   if (fork == 0) {
-    const auto rest = confine::effective_capabilities().without({CAP_SYS_PTRACE});
-    if (rest.empty() || !confine::keep_only(rest)) ::_exit(2);
+    const auto rest = sandbox::effective_capabilities().without({CAP_SYS_PTRACE});
+    if (rest.empty() || !sandbox::keep_only(rest)) ::_exit(2);
     Subject subject;
     const Address page = std::stoull(subject.ask("memory"), nullptr, 16);
     auto process = Process::open(subject.child.pid());

@@ -105,13 +105,13 @@ TEST(FileMemory, RefusesWhatCouldMakeUsWait) {
   int pipes[2];
   ASSERT_EQ(::pipe(pipes), 0);
   const FileDescriptor writing(pipes[1]);
-  const auto memory = file::FileMemory::from(FileDescriptor(pipes[0]));
+  const auto memory = sandbox::FileMemory::from(FileDescriptor(pipes[0]));
   ASSERT_FALSE(memory);
   EXPECT_EQ(memory.error().code, ErrorCode::unsupported);
 }
 
 TEST(FileMemory, ReadsByOffset) {
-  const auto memory = file::FileMemory::from(*open_at(AT_FDCWD, "/proc/self/exe", O_RDONLY));
+  const auto memory = sandbox::FileMemory::from(*open_at(AT_FDCWD, "/proc/self/exe", O_RDONLY));
   ASSERT_TRUE(memory);
   EXPECT_EQ(*(*memory)->read_value<std::uint32_t>(0, "the magic"), 0x464c'457fU);
   std::byte byte{};

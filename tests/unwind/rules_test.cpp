@@ -116,7 +116,7 @@ TEST_P(Rules, AreThoseOfLibdw) {
   const std::string path = GetParam();
   if (!std::filesystem::exists(path)) GTEST_FAIL() << path << ": install packages.txt";
   const int fd = ::open(path.c_str(), O_RDONLY);
-  auto file = file::FileMemory::from(FileDescriptor(::dup(fd)));
+  auto file = sandbox::FileMemory::from(FileDescriptor(::dup(fd)));
   ASSERT_TRUE(file);
   const auto table = FrameTable::open(std::move(*file));
   ASSERT_TRUE(table) << table.error().message;

@@ -90,7 +90,7 @@ CodeMap own_code() {
     if (!mapping.executable) continue;
     Region region{mapping.start, mapping.end, 0, nullptr};
     const int fd = mapping.inode != 0 ? ::open(mapping.name.c_str(), O_RDONLY) : -1;
-    if (auto file = file::FileMemory::from(FileDescriptor(fd)))
+    if (auto file = sandbox::FileMemory::from(FileDescriptor(fd)))
       if (auto table = FrameTable::open(std::move(*file))) {
         region.rules = *table;
         region.bias = bias_of((*table)->segments(), mapping.start, mapping.offset).value();

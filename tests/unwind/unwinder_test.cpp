@@ -8,8 +8,8 @@
 #include "base/limits.hpp"
 #include "base/memory.hpp"
 #include "support/cfi_image.hpp"
+#include "unwind/frame.hpp"
 #include "unwind/frame_table.hpp"
-#include "unwind/packed.hpp"
 
 namespace vitrine::unwind {
 namespace {

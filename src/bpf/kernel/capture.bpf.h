@@ -3,7 +3,6 @@
 // (probe/operand.h; probe/evaluate.cpp is the same in user space).
 #pragma once
 
-#include "machine.bpf.h"
 #include "task.bpf.h"
 #include "trace_state.bpf.h"
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "event_labels.bpf.h"
-#include "event_process.bpf.h"
+#include "event_state.bpf.h"
 
 /// `task`: the current one.
 static __always_inline void fill_header(struct vitrine_event_header* moment,

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "hash.bpf.h"
-#include "event_process.bpf.h"
+#include "event_state.bpf.h"
 #include "task.bpf.h"
 
 #define RECORD_HEADER 28 /* abi/thread_context.hpp Record: ids and flags change with every span */

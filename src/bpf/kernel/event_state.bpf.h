@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// What every program that tells of threads at a moment keeps: its settings, the tables of processes
-// and of label sets, and the room to gather labels in. Included after kernel_types.bpf.h, libbpf's
+// What every program with event headers keeps: its settings, the tables of processes and of label
+// sets, the room to gather labels in, and what is known of the current process. Included after kernel_types.bpf.h, libbpf's
 // helpers, and a READ_USER of the program's own if it has one.
 #pragma once
 
@@ -101,4 +101,105 @@ struct {
 static __always_inline void count(__u32 counter, __u64 more) {
   __u64* value = more ? bpf_map_lookup_elem(&counters, &counter) : 0;
   if (value) __sync_fetch_and_add(value, more);
+}
+
+// What is known of the current process.
+
+#define ANCESTORS 4
+
+struct process {
+  const struct vitrine_target* target; /* null: not known */
+  __u64 image;                         /* vitrine_image_of */
+  __u64 execution;                     /* of this process, with this program, and of no other */
+  __u32 tgid;
+  __u32 flags; /* enum vitrine_fire_flag */
+  __u32 ours;  /* it or its ancestor was told of, whatever they have executed since */
+};
+
+static __always_inline __u64 image_of(const struct task_struct* task) {
+  return vitrine_image_of(BPF_CORE_READ(task, mm, start_code), BPF_CORE_READ(task, mm, end_code),
+                          BPF_CORE_READ(task, mm, start_stack));
+}
+
+/// The same of the current task, by plain loads.
+static __always_inline __u64 own_image(const struct task_struct* task) {
+  const struct mm_struct* mm = task->mm;
+  return mm ? vitrine_image_of(mm->start_code, mm->end_code, mm->start_stack) : 0;
+}
+
+/// What was told of the process of a task; null: nothing. One that was born later is another, which got
+/// the number of that one.
+static __always_inline const struct vitrine_target* told_of(const __u32* tgid, __u64 born) {
+  const struct vitrine_target* target = bpf_map_lookup_elem(&targets, tgid);
+  return target && born <= target->told_ns ? target : 0;
+}
+
+static __always_inline int is_of(const struct vitrine_target* target, __u64 image) {
+  return target->image == 0 || target->image == image;
+}
+
+/// Of a process that was forked from a known one, what was known then is that one's: its variables
+/// are where its parent's were.
+static __always_inline void inherit(struct process* process, const struct task_struct* task) {
+  int same_image = 1;
+  for (int i = 0; i < ANCESTORS; ++i) {
+    const __u64 born = BPF_CORE_READ(task, group_leader, start_boottime);
+    task = BPF_CORE_READ(task, real_parent);
+    if (!task) return;
+    const __u32 tgid = BPF_CORE_READ(task, tgid);
+    const struct vitrine_target* target =
+        told_of(&tgid, BPF_CORE_READ(task, group_leader, start_boottime));
+    if (image_of(task) != process->image) same_image = 0;
+    if (!target) continue;
+    process->ours = 1;
+    if (same_image && is_of(target, process->image)) {
+      process->target = target;
+      // Libraries that its parent has loaded since are not the child's.
+      process->flags = target->told_ns <= born ? VITRINE_FIRE_INHERITED : VITRINE_FIRE_PRESUMED;
+    }
+    return;
+  }
+}
+
+/// Of a process that has just begun: as others that run the same file. That is sure for variables
+/// of the executable only, so the reader compares it with what is then found in the process.
+static __always_inline void assume(struct process* process, const struct task_struct* task) {
+  if (!task->mm) return;
+  struct vitrine_executable executable = {};
+  executable.inode = BPF_CORE_READ(task, mm, exe_file, f_inode, i_ino);
+  executable.device = BPF_CORE_READ(task, mm, exe_file, f_inode, i_sb, s_dev);
+  process->target = bpf_map_lookup_elem(&assumed, &executable);
+  if (process->target) process->flags = VITRINE_FIRE_PRESUMED;
+}
+
+/// `task`: the current one.
+static __always_inline void find_process(struct process* process, const struct task_struct* task) {
+  process->tgid = task->tgid;
+  process->flags = 0;
+  process->target = 0;
+  process->ours = 0;
+  process->image = own_image(task);
+  process->execution =
+      task->group_leader->start_boottime ^ (__u64)process->tgid << 40 ^ task->self_exec_id << 56;
+  const struct vitrine_target* target = told_of(&process->tgid, task->group_leader->start_boottime);
+  if (target) process->ours = 1;
+  if (target && is_of(target, process->image)) {
+    process->target = target;
+    return;
+  }
+  process->flags = VITRINE_FIRE_UNKNOWN;
+  if (!target) inherit(process, task);
+  if (!process->target) assume(process, task);
+}
+
+/// Whether the reader has yet to be told that this process is not known.
+static __always_inline int announce(const struct process* process) {
+  const __u64 unknown =
+      process->flags & (VITRINE_FIRE_UNKNOWN | VITRINE_FIRE_INHERITED | VITRINE_FIRE_PRESUMED);
+  if (!unknown) return 0;
+  const __u64 mark = process->execution ^ unknown << 52;
+  const __u64* known = bpf_map_lookup_elem(&announced, &process->tgid);
+  if (known && *known == mark) return 0;
+  bpf_map_update_elem(&announced, &process->tgid, &mark, BPF_ANY);
+  return 1;
 }

@@ -2,7 +2,7 @@
 // A sample of a thread, most often the current one: labels, the kernel's stack, registers, and a copy of its stack.
 #pragma once
 
-#include "machine.bpf.h"
+#include "task.bpf.h"
 #include "sample_state.bpf.h"
 
 #define KERNEL_STACK_BYTES (127 * 8) /* kernel.perf_event_max_stack as shipped */

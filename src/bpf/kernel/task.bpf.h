@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// Facts about a task that several programs want. Included after kernel_types.bpf.h and libbpf's
-// helpers.
+// Facts about a task and its registers that several programs want. Included after kernel_types.bpf.h
+// and libbpf's helpers.
 #pragma once
 
 /// x86-64 FS base, aarch64 TPIDR_EL0, as of when the thread was last switched out: a C library
@@ -63,3 +63,24 @@ static __always_inline int tid_at_level(const struct task_struct* task, __u32 le
   bpf_probe_read_kernel(&nr, sizeof nr, number);
   return nr;
 }
+
+// The registers of user code as the kernel keeps them: words of struct pt_regs (aarch64: of its
+// user_pt_regs).
+
+#if defined(__TARGET_ARCH_x86)
+#define REGISTER_WORDS 21
+#define INSTRUCTION_POINTER 16
+#define STACK_POINTER 19
+
+static __always_inline int is_user_mode(const __u64* registers) {
+  return (registers[17] & 3) == 3; /* the privilege level in cs */
+}
+#else
+#define REGISTER_WORDS 34
+#define INSTRUCTION_POINTER 32
+#define STACK_POINTER 31
+
+static __always_inline int is_user_mode(const __u64* registers) {
+  return (registers[33] & 15) == 0; /* the exception level in pstate */
+}
+#endif

@@ -11,7 +11,7 @@
 #include "cli/shell/report.hpp"
 #include "cli/shell/run.hpp"
 #include "format/redact.hpp"
-#include "observe/process/context.hpp"
+#include "observe/process/facts.hpp"
 
 namespace vitrine::cli {
 namespace {

@@ -76,7 +76,7 @@ class DoctorCommand : public Command {
     // Old kernels' uprobes are told of, too.
     needs.setting_up = needs.working =
         needs.working | capabilities::kernel_names | capabilities::admin;
-    needs.calls.allow(confine::Calls::tracing);
+    needs.calls.allow(sandbox::Calls::tracing);
     return needs;
   }
 
@@ -90,7 +90,7 @@ class DoctorCommand : public Command {
     }
     std::vector<observe::Finding> findings = observe::examine();
     for (observe::Finding& finding : confinement_findings()) findings.push_back(std::move(finding));
-    const auto held = confine::effective_capabilities();
+    const auto held = sandbox::effective_capabilities();
     const bool has_uprobe_multi = has(findings, "uprobe_multi");
     for (observe::Finding& finding : uses_for(commands, held, has_uprobe_multi))
       findings.push_back(std::move(finding));

@@ -160,7 +160,7 @@ Json to_json(const observe::ThreadLabels& thread) {
   return object;
 }
 
-Json to_json(const observe::StackFrame& frame) {
+Json to_json(const symbol::StackFrame& frame) {
   const bool known = !frame.function.empty();
   Json object = {{"address", hex(frame.address)},
                  {"function", known ? json_bytes(frame.function) : Json()},

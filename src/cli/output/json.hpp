@@ -7,7 +7,7 @@
 #include "observe/labels/labels.hpp"
 #include "observe/probes/probe_symbols.hpp"
 #include "observe/probes/probes.hpp"
-#include "observe/process/context.hpp"
+#include "observe/process/facts.hpp"
 #include "observe/ps.hpp"
 #include "probe/evaluate.hpp"
 #include "query/lexer.hpp"
@@ -34,7 +34,7 @@ void add_flaws(Json& object, const std::vector<format::Truncation>& truncated,
 Json to_json(const observe::ThreadLabels& thread);
 
 /// {"address","function","offset","module"}: null where not known.
-Json to_json(const observe::StackFrame& frame);
+Json to_json(const symbol::StackFrame& frame);
 
 /// {"pid","comm","threads","formats":[…],"context":bool,"probes":count, "service" and "problems" when there are
 /// such}.

@@ -75,14 +75,14 @@ class ProfileCommand : public Command {
     Needs needs = needs_of_bpf();
     needs.working = needs.working | capabilities::kernel_names;
     if (!request_.options.command.empty()) {
-      needs.calls.allow(confine::Calls::tracing);
+      needs.calls.allow(sandbox::Calls::tracing);
       needs.working = needs.working | capabilities::ending;
       needs.launches = true;
     }
-    if (request_.writes_files()) needs.calls.allow(confine::Calls::changing);
+    if (request_.writes_files()) needs.calls.allow(sandbox::Calls::changing);
     if (request_.writes_elsewhere()) needs.working = needs.working | capabilities::writing;
     if (request_.sending.given())
-      needs.calls.allow(confine::Calls::changing).allow(confine::Calls::network);
+      needs.calls.allow(sandbox::Calls::changing).allow(sandbox::Calls::network);
     needs.setting_up = needs.working;
     return needs;
   }
@@ -103,7 +103,7 @@ class ProfileCommand : public Command {
     if (auto taken = request_.take(); !taken) return report(taken.error());
     for (const ProfileOutput& output : request_.outputs)
       if (auto writable = check_writable(output); !writable) return report(writable.error());
-    std::unique_ptr<send::Exporter> exporter;
+    std::unique_ptr<exporter::Exporter> exporter;
     if (request_.sending.given()) {
       auto opened = request_.sending.open();
       if (!opened) return report(opened.error());

@@ -16,8 +16,8 @@
 #include "cli/shell/confinement.hpp"
 #include "cli/shell/report.hpp"
 #include "export/environment.hpp"
-#include "sandbox/staged_file.hpp"
-#include "usdt/files.hpp"
+#include "sandbox/files.hpp"
+#include "usdt/object_file.hpp"
 
 namespace vitrine::cli {
 namespace {
@@ -117,11 +117,11 @@ Result<void> check_writable(const ProfileOutput& output) {
   const bool exists = ::stat(output.path.c_str(), &status) == 0;
   Result<void> tried;
   if (output.path.ends_with('/')) {
-    tried = usdt::file_error(output.path, "written", EISDIR);
+    tried = sandbox::file_error(output.path, "written", EISDIR);
   } else if (exists && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {  // a pipe, a device
     if (::access(output.path.c_str(), W_OK) != 0)
-      tried = usdt::file_error(output.path, "written", errno);
-  } else if (auto staged = usdt::StagedFile::write(output.path, {}); !staged) {
+      tried = sandbox::file_error(output.path, "written", errno);
+  } else if (auto staged = sandbox::StagedFile::write(output.path, {}); !staged) {
     // Tried as it will be done: some directories (/proc) say that they can be written to, and cannot.
     tried = tl::unexpected(std::move(staged.error()));
   }
@@ -185,13 +185,13 @@ Result<void> ExportOptions::check() const {
               "add --export otlp+http://HOST:4318");
 }
 
-Result<std::unique_ptr<send::Exporter>> ExportOptions::open() const {
-  auto options = TRY(send::with_environment(options_, send::own_environment()));
+Result<std::unique_ptr<exporter::Exporter>> ExportOptions::open() const {
+  auto options = TRY(exporter::with_environment(options_, exporter::own_environment()));
   options.begin_thread = give_up_in_thread;
-  return send::Exporter::open(std::move(options));
+  return exporter::Exporter::open(std::move(options));
 }
 
-void send_profile(send::Exporter& exporter, const profile::Profile& profile,
+void send_profile(exporter::Exporter& exporter, const profile::Profile& profile,
                   const profile::EncodeOptions& options) {
   auto requests = profile::encode_otlp_requests(profile, options, max_request_bytes);
   for (std::string& body : requests.bodies) exporter.send(std::move(body));
@@ -199,14 +199,14 @@ void send_profile(send::Exporter& exporter, const profile::Profile& profile,
     note(fmt::format("{} too large to send", counted(requests.too_large, "sample")));
 }
 
-void tell(send::Exporter& exporter) {
+void tell(exporter::Exporter& exporter) {
   for (const std::string& text : exporter.take_notes()) note(text);
 }
 
-bool finish(send::Exporter& exporter, std::string_view spool) {
+bool finish(exporter::Exporter& exporter, std::string_view spool) {
   exporter.finish(last_chance);
   tell(exporter);
-  const send::ExportCounters counters = exporter.counters();
+  const exporter::ExportCounters counters = exporter.counters();
   const bool stays = !spool.empty();
   std::string text = "sent " + counted(counters.sent, "request");
   const auto add = [&](std::uint64_t count, const char* what) {

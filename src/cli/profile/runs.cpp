@@ -118,7 +118,7 @@ std::string title_of(const profile::Profile& taken, const ProfileRequest& reques
 }
 
 int write(const profile::Profile& taken, const ProfileRequest& request,
-          const ProfileTextOptions& text, send::Exporter* exporter) {
+          const ProfileTextOptions& text, exporter::Exporter* exporter) {
   int status = exit_done;
   profile::EncodeOptions encoding = request.encoding;
   encoding.title = title_of(taken, request);
@@ -149,7 +149,7 @@ void print_summary(const profile::Profile& taken, const ProfileRequest& request,
 }  // namespace
 
 int profile_once(observe::Profiling& profiling, const ProfileRequest& request,
-                 send::Exporter* exporter) {
+                 exporter::Exporter* exporter) {
   tell(profiling);
   Progress progress("profiling " + request.subject(), request.time);
   const auto polled =
@@ -171,7 +171,7 @@ int profile_once(observe::Profiling& profiling, const ProfileRequest& request,
 }
 
 int profile_continuously(observe::Profiling& profiling, const ProfileRequest& request,
-                         send::Exporter* exporter) {
+                         exporter::Exporter* exporter) {
   profile::EncodeOptions encoding = request.encoding;
   encoding.title = request.subject();
   ProfileWriter writer(request.outputs, encoding, exporter);

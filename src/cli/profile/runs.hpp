@@ -19,7 +19,7 @@ class ProfileWriter {
  public:
   /// Outputs' paths are patterns (path_at). `exporter` may be null.
   ProfileWriter(std::vector<ProfileOutput> outputs, profile::EncodeOptions options,
-                send::Exporter* exporter)
+                exporter::Exporter* exporter)
       : outputs_(std::move(outputs)), options_(std::move(options)), exporter_(exporter) {}
 
   /// Begins with a profile. Must not be busy.
@@ -34,7 +34,7 @@ class ProfileWriter {
 
   std::vector<ProfileOutput> outputs_;
   profile::EncodeOptions options_;
-  send::Exporter* exporter_;
+  exporter::Exporter* exporter_;
   std::future<std::vector<Error>> errors_;
   bool failed_ = false;
 };
@@ -44,9 +44,9 @@ class ProfileWriter {
 // Each goes on to the end of what was asked for, or ^C, and returns an ExitCode. `exporter` may be
 // null.
 int profile_once(observe::Profiling& profiling, const ProfileRequest& request,
-                 send::Exporter* exporter);
+                 exporter::Exporter* exporter);
 int profile_continuously(observe::Profiling& profiling, const ProfileRequest& request,
-                         send::Exporter* exporter);
+                         exporter::Exporter* exporter);
 int profile_watching(observe::Profiling& profiling, const ProfileRequest& request);
 
 }  // namespace vitrine::cli

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/shell/usage.hpp"
+#include "cli/shell/report.hpp"
 
 namespace vitrine::cli {
 namespace {

@@ -11,7 +11,7 @@
 
 namespace vitrine::cli {
 
-using confine::Calls;
+using sandbox::Calls;
 
 Needs needs_of_reading() {
   return {capabilities::reading,
@@ -38,7 +38,7 @@ Needs needs_of_building() {
 
 namespace {
 
-using confine::Capabilities;
+using sandbox::Capabilities;
 
 /// Which newer and smaller capability is a part of which older one (capabilities(7)).
 struct Part {
@@ -63,15 +63,15 @@ std::string_view wish() {
   return value == nullptr ? "" : value;
 }
 
-Result<void> filter(confine::SystemCalls calls) {
+Result<void> filter(sandbox::SystemCalls calls) {
   if (!filters) return {};
   if (wish() == "off") {
     note("system calls are not filtered (VITRINE_SECCOMP=off)");
     return {};
   }
-  if (wish() == "kill") calls.refuse(confine::SystemCalls::Refusal::kill);
+  if (wish() == "kill") calls.refuse(sandbox::SystemCalls::Refusal::kill);
   const auto filter = TRY(calls.compile());
-  if (filter.install(confine::Filter::Scope::process)) return {};
+  if (filter.install(sandbox::Filter::Scope::process)) return {};
   // A kernel without filters: what was given up before holds all the same.
   if (errno == ENOSYS || errno == EINVAL) return {};
   return fail(ErrorCode::failed, std::string("cannot filter system calls: ") + std::strerror(errno),
@@ -79,8 +79,8 @@ Result<void> filter(confine::SystemCalls calls) {
 }
 
 Result<void> keep(Capabilities now, Capabilities later) {
-  const Capabilities held = confine::effective_capabilities();
-  return confine::keep_only(kept_of(now, held), kept_of(later, held));
+  const Capabilities held = sandbox::effective_capabilities();
+  return sandbox::keep_only(kept_of(now, held), kept_of(later, held));
 }
 
 }  // namespace
@@ -100,13 +100,13 @@ bool suffice(Capabilities held, Capabilities wanted) {
 Result<void> begin_confined(const Needs& needs) {
   if (needs.launches) return {};
   return keep(needs.setting_up | needs.working, needs.working)
-      .and_then([] { return confine::gain_nothing(); })
+      .and_then([] { return sandbox::gain_nothing(); })
       .and_then([&] { return filter(needs.calls); });
 }
 
 Result<void> go_on_confined(const Needs& needs) {
   return keep(needs.working, needs.working)
-      .and_then([] { return confine::gain_nothing(); })
+      .and_then([] { return sandbox::gain_nothing(); })
       .and_then([&] { return needs.launches ? filter(needs.calls) : Result<void>{}; });
 }
 

@@ -14,16 +14,16 @@ namespace vitrine::cli {
 /// of the table in docs/for-operators.md, of man pages and of `vitrine doctor`.
 struct Use {
   std::string line;              ///< "labels --mode ebpf"
-  confine::Capabilities own;     ///< about files, or processes of one's own
-  confine::Capabilities others;  ///< about processes of other users
+  sandbox::Capabilities own;     ///< about files, or processes of one's own
+  sandbox::Capabilities others;  ///< about processes of other users
   std::string without;           ///< what there is without them
   bool uprobes = false;          ///< takes what kernels before Linux 6.6 want for them, too
 };
 
 struct Needs {
-  confine::Capabilities setting_up;  ///< kept until what is observed is attached to
-  confine::Capabilities working;     ///< kept until the end
-  confine::SystemCalls calls;
+  sandbox::Capabilities setting_up;  ///< kept until what is observed is attached to
+  sandbox::Capabilities working;     ///< kept until the end
+  sandbox::SystemCalls calls;
   /// It starts a program of the user's first, which must have all the rights that the user has:
   /// nothing is given up until that runs.
   bool launches = false;
@@ -31,22 +31,22 @@ struct Needs {
 
 namespace capabilities {
 
-inline constexpr confine::Capabilities ptrace{CAP_SYS_PTRACE};
+inline constexpr sandbox::Capabilities ptrace{CAP_SYS_PTRACE};
 /// BPF programs, perf events, and by uprobe_multi (Linux 6.6) uprobes.
-inline constexpr confine::Capabilities bpf{CAP_BPF, CAP_PERFMON};
+inline constexpr sandbox::Capabilities bpf{CAP_BPF, CAP_PERFMON};
 /// Uprobes before Linux 6.6, and to write into a program that asks whether it is traced.
-inline constexpr confine::Capabilities admin{CAP_SYS_ADMIN};
+inline constexpr sandbox::Capabilities admin{CAP_SYS_ADMIN};
 /// Processes of other users: their memory, and their files: /proc/PID/map_files, and folders that
 /// only they may enter.
-inline constexpr confine::Capabilities reading{CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH,
+inline constexpr sandbox::Capabilities reading{CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH,
                                                CAP_CHECKPOINT_RESTORE};
 /// Files in places of others, for root, with the owner that they had.
-inline constexpr confine::Capabilities writing{CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_CHOWN,
+inline constexpr sandbox::Capabilities writing{CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_CHOWN,
                                                CAP_FOWNER};
 /// To end what was started, if it has become another user's.
-inline constexpr confine::Capabilities ending{CAP_KILL};
+inline constexpr sandbox::Capabilities ending{CAP_KILL};
 /// Names of kernel functions.
-inline constexpr confine::Capabilities kernel_names{CAP_SYSLOG};
+inline constexpr sandbox::Capabilities kernel_names{CAP_SYSLOG};
 
 }  // namespace capabilities
 
@@ -79,9 +79,9 @@ void give_up_in_thread() noexcept;
 
 /// Of what is held, what `wanted` is about: capabilities that others include (CAP_SYS_ADMIN has
 /// CAP_BPF's powers) by those others, where they are not held themselves.
-confine::Capabilities kept_of(confine::Capabilities wanted, confine::Capabilities held);
+sandbox::Capabilities kept_of(sandbox::Capabilities wanted, sandbox::Capabilities held);
 
 /// Whether `held` has the powers of `wanted`.
-bool suffice(confine::Capabilities held, confine::Capabilities wanted);
+bool suffice(sandbox::Capabilities held, sandbox::Capabilities wanted);
 
 }  // namespace vitrine::cli

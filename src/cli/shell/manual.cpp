@@ -15,7 +15,7 @@
 namespace vitrine::cli {
 namespace {
 
-using confine::Capabilities;
+using sandbox::Capabilities;
 using Commands = std::vector<std::unique_ptr<Command>>;
 using Support = observe::Finding::Verdict;
 

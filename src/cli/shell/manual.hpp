@@ -23,11 +23,11 @@ std::string uses_roff(const std::vector<Use>& uses);
 /// Which of them `held` suffices for, a finding a use. Where there is no uprobe_multi, traces take
 /// CAP_SYS_ADMIN, too.
 std::vector<observe::Finding> uses_for(const std::vector<std::unique_ptr<Command>>& commands,
-                                       confine::Capabilities held, bool has_uprobe_multi);
+                                       sandbox::Capabilities held, bool has_uprobe_multi);
 
 /// The one line that would enable the rest; empty when there is none.
 std::string enabling_line(const std::vector<std::unique_ptr<Command>>& commands,
-                          confine::Capabilities held, bool has_uprobe_multi);
+                          sandbox::Capabilities held, bool has_uprobe_multi);
 
 // Manual pages and help texts, made from the commands themselves.
 

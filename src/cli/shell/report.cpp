@@ -1,10 +1,15 @@
 #include "cli/shell/report.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
+#include <string_view>
+#include <vector>
 
+#include "base/text.hpp"
 #include "cli/output/live.hpp"
 #include "cli/output/text.hpp"
 
@@ -25,6 +30,208 @@ int report(const Error& error) {
 
 void note(std::string_view text) {
   fmt::print(stderr, "vitrine: note: {}\n", printable(text));
+}
+
+namespace {
+
+bool is_choice(std::string_view word) {
+  return !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+  });
+}
+
+}  // namespace
+
+std::vector<std::string> choices_of(std::string_view placeholder) {
+  const std::string_view words = placeholder.substr(0, placeholder.find(' '));
+  if (words.find('|') == std::string_view::npos) return {};
+  std::vector<std::string> choices;
+  for (std::size_t at = 0; at <= words.size();) {
+    const std::size_t end = std::min(words.find('|', at), words.size());
+    if (!is_choice(words.substr(at, end - at))) return {};
+    choices.emplace_back(words.substr(at, end - at));
+    at = end + 1;
+  }
+  return choices;
+}
+
+namespace {
+
+using Arguments = std::span<const std::string>;
+using Names = std::vector<std::string>;
+
+std::vector<const CLI::App*> parts_of(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
+}
+
+Names names_of(const std::vector<const CLI::App*>& apps) {
+  Names names;
+  for (const CLI::App* app : apps) names.push_back(app->get_name());
+  return names;
+}
+
+Names options_of(const CLI::App& app) {
+  Names names;
+  for (const CLI::Option* option : app.get_options())
+    if (!option->get_group().empty())  // else it is not for users
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+std::string_view without_dashes(std::string_view name) {
+  return name.substr(std::min(name.find_first_not_of('-'), name.size()));
+}
+
+/// Which of `names` was meant: one that begins like `word`, or that a slip or two away is.
+std::optional<std::string> meant(std::string_view word, const Names& names) {
+  const std::string_view typed = without_dashes(word);
+  std::size_t least =
+      std::min(std::max<std::size_t>(2, typed.size() / 3), (typed.size() + 1) / 2) + 1;
+  const std::string* nearest = nullptr;
+  for (const std::string& name : names) {
+    const std::string_view known = without_dashes(name);
+    const bool begun = typed.size() > 1 && known.starts_with(typed);
+    const std::size_t far = begun ? 0 : observe::spelling_distance(typed, known);
+    if (far >= least) continue;
+    least = far;
+    nearest = &name;
+  }
+  return nearest == nullptr ? std::nullopt : std::optional(*nearest);
+}
+
+/// "vitrine usdt header"
+std::string called(const CLI::App& app) {
+  return app.get_parent() == nullptr ? app.get_name()
+                                     : called(*app.get_parent()) + ' ' + app.get_name();
+}
+
+tl::unexpected<Error> wrong(const CLI::App& app, std::string message,
+                            const std::optional<std::string>& instead, std::string_view help) {
+  std::string remedy = instead ? fmt::format("did you mean {}? ", *instead) : std::string();
+  remedy += fmt::format("`{} --help` {}", called(app), help);
+  return fail(ErrorCode::usage, std::move(message), std::move(remedy));
+}
+
+/// "usdt header: ", and of vitrine itself nothing.
+std::string prefix(const CLI::App& app) {
+  return app.get_parent() == nullptr ? std::string()
+                                     : called(app).substr(called(app).find(' ') + 1) + ": ";
+}
+
+tl::unexpected<Error> no_such_command(const CLI::App& app, const std::string& word) {
+  return wrong(app, fmt::format("{}no such command: '{}'", prefix(app), word),
+               meant(word, names_of(parts_of(app))), "lists the commands");
+}
+
+tl::unexpected<Error> no_such_option(const CLI::App& app, const std::string& word) {
+  const std::string name = word.substr(0, word.find('='));
+  const std::string message = fmt::format("{}no such option: {}", prefix(app), name);
+  for (const CLI::App* part : parts_of(app))
+    if (std::ranges::count(options_of(*part), name) != 0)
+      return fail(ErrorCode::usage, message,
+                  fmt::format("options follow the command: {} COMMAND {}", called(app), name));
+  return wrong(app, message, meant(name, options_of(app)), "lists the options");
+}
+
+Result<void> check_value(const CLI::App& app, const std::string& name, const CLI::Option& option,
+                         std::string_view value) {
+  const Names choices = choices_of(option.get_option_text());
+  if (choices.empty()) return {};
+  const char between = option.get_delimiter();
+  while (!value.empty()) {
+    const std::size_t end =
+        between == '\0' ? value.size() : std::min(value.find(between), value.size());
+    const std::string_view one = value.substr(0, end);
+    value.remove_prefix(std::min(end + 1, value.size()));
+    if (std::ranges::count(choices, one) == 0)
+      return wrong(
+          app,
+          fmt::format("{}{} takes {}, not '{}'", prefix(app), name, fmt::join(choices, ", "), one),
+          meant(one, choices), "shows details");
+  }
+  return {};
+}
+
+/// Takes a word that begins with a dash, and its value, if that is a word of its own.
+class OptionWord {
+ public:
+  OptionWord(const CLI::App& app, Arguments words) : app_(app), words_(words) {}
+
+  /// How many words it is.
+  Result<std::size_t> check() const {
+    const std::string& word = words_.front();
+    if (word.starts_with("--")) {
+      const std::size_t equals = word.find('=');
+      return take(word.substr(0, equals), equals != word.npos,
+                  word.substr(std::min(equals, word.size() - 1) + 1));
+    }
+    for (std::size_t at = 1; at < word.size(); ++at) {  // -CDNAME is -C -D NAME
+      const std::string name = {'-', word[at]};
+      const CLI::Option* option = app_.get_option_no_throw(name);
+      if (option == nullptr) return no_such_option(app_, at == 1 ? word : name);
+      if (option->get_items_expected_min() > 0)
+        return take(name, at + 1 < word.size(), word.substr(at + 1));
+    }
+    return 1;
+  }
+
+ private:
+  Result<std::size_t> take(const std::string& name, bool attached, std::string_view value) const {
+    const CLI::Option* option = app_.get_option_no_throw(name);
+    if (option == nullptr) return no_such_option(app_, words_.front());
+    const bool separate = !attached && option->get_items_expected_min() > 0;
+    if (separate && words_.size() < 2)
+      return wrong(
+          app_,
+          fmt::format("{}{} requires a value: {}", prefix(app_), name, option->get_option_text()),
+          std::nullopt, "shows details");
+    TRY(check_value(app_, name, *option, separate ? words_[1] : value));
+    return separate ? 2 : 1;
+  }
+
+  const CLI::App& app_;
+  Arguments words_;
+};
+
+/// Options of which one is nothing without the other: words_of() makes the second of what follows --.
+Result<void> check_exec(Arguments words) {
+  const auto is_word = [](const std::string& word) { return word.starts_with("--exec-word="); };
+  if (std::ranges::count(words, "--exec") == 0 || std::ranges::any_of(words, is_word)) return {};
+  return fail(ErrorCode::usage, "--exec requires a command",
+              "add it at the end, after --: --exec -- ./server");
+}
+
+}  // namespace
+
+Result<void> check_words(const CLI::App& app, Arguments words) {
+  const CLI::App* at = &app;
+  for (std::size_t i = 0; i < words.size();) {
+    const std::string& word = words[i];
+    if (word == "--") break;  // what follows are values
+    if (word.size() > 1 && word.front() == '-') {
+      const auto taken = TRY(OptionWord(*at, words.subspan(i)).check());
+      i += taken;
+      continue;
+    }
+    ++i;
+    const auto parts = parts_of(*at);
+    if (parts.empty()) continue;  // a value
+    const auto part = std::ranges::find(parts, word, &CLI::App::get_name);
+    if (part == parts.end()) return no_such_command(*at, word);
+    at = *part;
+  }
+  return check_exec(words);
+}
+
+Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
+  if (const auto given = app.get_subcommands(); !given.empty())
+    return usage_error(*given.front(), error);
+  std::string message = error.what();
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && !parts_of(app).empty())
+    return wrong(app, prefix(app) + "missing command", std::nullopt, "lists the commands").value();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr)
+    message = fmt::format("unexpected argument {}", fmt::join(app.remaining(), " "));
+  return wrong(app, prefix(app) + message, std::nullopt, "lists the arguments").value();
 }
 
 }  // namespace vitrine::cli

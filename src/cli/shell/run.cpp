@@ -10,7 +10,6 @@
 #include "cli/shell/manual.hpp"
 #include "cli/shell/options.hpp"
 #include "cli/shell/report.hpp"
-#include "cli/shell/usage.hpp"
 
 namespace vitrine::cli {
 

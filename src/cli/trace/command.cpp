@@ -105,7 +105,7 @@ class TraceCommand : public Command {
   Needs needs() const override {
     Needs needs = needs_of_bpf();
     // What holds a program before its first instruction.
-    if (exec_) needs.calls.allow(confine::Calls::tracing);
+    if (exec_) needs.calls.allow(sandbox::Calls::tracing);
     if (exec_) needs.working = needs.working | capabilities::ending;
     needs.setting_up = needs.working | capabilities::admin;
     needs.launches = exec_;

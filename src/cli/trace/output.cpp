@@ -89,7 +89,7 @@ void append_probe(const observe::TraceEvent& event, const Style& style, std::str
 
 /// "shop::pay(Order const&)+0x12  (vitrine-demo-service)", of an inlined function "shop::total()
 /// inlined  (vitrine-demo-service)".
-std::string frame_text(const observe::StackFrame& frame, const Style& style) {
+std::string frame_text(const symbol::StackFrame& frame, const Style& style) {
   std::string where = frame.function.empty() ? hex(frame.address) : printable(frame.function);
   if (frame.inlined)
     where += "  inlined";
@@ -192,7 +192,7 @@ void TraceText::append(const observe::TraceEvent& event, std::string& out) {
   append_probe(event, style_, out);
   append_labels(event, probe, out);
   out += '\n';
-  for (const observe::StackFrame& frame : event.stack)
+  for (const symbol::StackFrame& frame : event.stack)
     out += "    " + frame_text(frame, style_) + '\n';
 }
 
@@ -279,7 +279,7 @@ Json labels_json(const format::LabelSet& set) {
 Json flaws_json(const observe::TraceEvent& event) {
   Json object;
   if (!event.labels_error.empty()) object["labels_error"] = json_bytes(event.labels_error);
-  for (const observe::StackFrame& frame : event.stack) object["stack"].push_back(to_json(frame));
+  for (const symbol::StackFrame& frame : event.stack) object["stack"].push_back(to_json(frame));
   std::vector<format::Truncation> truncated = event.labels->truncated;
   for (std::size_t i = 0; i < event.arguments.size(); ++i)
     if (const auto& value = event.arguments[i].value; value && is_cut(*value))

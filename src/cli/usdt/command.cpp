@@ -15,7 +15,7 @@
 #include "cli/shell/report.hpp"
 #include "cli/shell/run.hpp"
 #include "usdt/definition.hpp"
-#include "usdt/files.hpp"
+#include "usdt/object_file.hpp"
 
 namespace vitrine::cli {
 

@@ -212,7 +212,7 @@ void EventLabels::assume(const vitrine_executable& executable, vitrine_target ta
   table_.assume(executable, target);
 }
 
-void EventLabels::assume(file::FileMemory& file) {
+void EventLabels::assume(sandbox::FileMemory& file) {
   const auto executable = executable_of(file.descriptor());
   const std::vector<Definition> definitions = assumed_definitions(file);
   if (!executable || definitions.empty()) return;

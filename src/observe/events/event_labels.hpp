@@ -51,7 +51,7 @@ class EventLabels {
   void look_at(pid_t pid);
 
   /// Tells the kernel what is likely of processes that will execute a file.
-  void assume(file::FileMemory& file);
+  void assume(sandbox::FileMemory& file);
 
   /// The child is like its parent until it is looked at.
   void forked(pid_t parent, pid_t child);

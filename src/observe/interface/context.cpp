@@ -1,9 +1,8 @@
 // <vitrine/observe/context.hpp>.
-#include "observe/process/context.hpp"
-
 #include <vitrine/observe/context.hpp>
 
 #include "observe/interface/convert.hpp"
+#include "observe/process/facts.hpp"
 
 namespace vitrine::observer {
 inline namespace v1 {

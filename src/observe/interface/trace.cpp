@@ -52,7 +52,7 @@ TraceEvent public_event(const observe::TraceEvent& from) {
   }
   if (from.labels != nullptr) to.labels = convert::label_set(*from.labels);
   to.labels_error = from.labels_error;
-  for (const observe::StackFrame& frame : from.stack)
+  for (const symbol::StackFrame& frame : from.stack)
     to.stack.push_back({frame.address, frame.function, frame.offset, frame.module, frame.inlined});
   return to;
 }

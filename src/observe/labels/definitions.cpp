@@ -15,7 +15,7 @@
 #include "base/memory.hpp"
 #include "elf/symbols.hpp"
 #include "sandbox/files.hpp"
-#include "symbol/executable_symbols.hpp"
+#include "symbol/function_symbols.hpp"
 #include "target/tls_location.hpp"
 
 namespace vitrine::observe {
@@ -58,7 +58,7 @@ struct DefinitionFinder::Symbols {
   const std::optional<elf::Symbol>& operator[](Name name) const { return by_name[name]; }
 };
 
-DefinitionFinder::DefinitionFinder(target::Process& process, ExecutableSymbols* executables)
+DefinitionFinder::DefinitionFinder(target::Process& process, symbol::ExecutableSymbols* executables)
     : process_(process),
       executables_(executables != nullptr ? *executables : own_executable_),
       modules_(process.program_headers(), process.executable_path()) {}
@@ -113,7 +113,7 @@ DefinitionFinder::Symbols DefinitionFinder::symbols_of(Memory& memory,
 // An executable need not export its symbols to have them: its file may still have .symtab.
 void DefinitionFinder::complete_from_file(const target::Module& module, Symbols& symbols) {
   auto file = process_.open_executable().and_then(
-      [](target::FileDescriptor fd) { return file::FileMemory::from(std::move(fd)); });
+      [](target::FileDescriptor fd) { return sandbox::FileMemory::from(std::move(fd)); });
   if (!file) {
     notes_.add(fmt::format("{}: {}", module.path, file.error().message));
     return;
@@ -255,10 +255,10 @@ constexpr std::array<Slot, 3> slots{{
 
 }  // namespace
 
-std::vector<Definition> assumed_definitions(file::FileMemory& file) {
+std::vector<Definition> assumed_definitions(sandbox::FileMemory& file) {
   std::array<std::string_view, slots.size()> symbols;
   for (std::size_t i = 0; i < slots.size(); ++i) symbols[i] = slots[i].symbol;
-  const auto facts = read_executable(file, symbols);
+  const auto facts = symbol::read_executable(file, symbols);
   if (!facts || !facts->tls || !facts->symbols) return {};
   std::vector<Definition> definitions;
   for (std::size_t i = 0; i < slots.size(); ++i) {

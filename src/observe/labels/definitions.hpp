@@ -12,7 +12,7 @@
 #include "format/label_set.hpp"
 #include "format/thread_schema.hpp"
 #include "sandbox/files.hpp"
-#include "symbol/executable_symbols.hpp"
+#include "symbol/function_symbols.hpp"
 #include "target/libc.hpp"
 #include "target/modules.hpp"
 #include "target/process.hpp"
@@ -37,7 +37,8 @@ class DefinitionFinder {
  public:
   /// `process` must outlive this, and so must `executables`, which finders of several processes may
   /// share.
-  explicit DefinitionFinder(target::Process& process, ExecutableSymbols* executables = nullptr);
+  explicit DefinitionFinder(target::Process& process,
+                            symbol::ExecutableSymbols* executables = nullptr);
 
   /// Brings everything up to date. When nothing has changed this costs one batched read of the
   /// dynamic linker's records and the words that the locations were derived from.
@@ -86,8 +87,8 @@ class DefinitionFinder {
            std::optional<target::TlsLocation> reference = std::nullopt);
 
   target::Process& process_;
-  ExecutableSymbols own_executable_;
-  ExecutableSymbols& executables_;
+  symbol::ExecutableSymbols own_executable_;
+  symbol::ExecutableSymbols& executables_;
   target::Modules modules_;
   target::ThreadLayout thread_layout_;
   std::vector<Definition> definitions_;
@@ -103,6 +104,6 @@ class DefinitionFinder {
 /// Where an executable's own variables for labels will be in its threads. None when its file has no
 /// symbol table, or no such variables. In which version of a format it displays labels is assumed:
 /// only the process tells.
-std::vector<Definition> assumed_definitions(file::FileMemory& file);
+std::vector<Definition> assumed_definitions(sandbox::FileMemory& file);
 
 }  // namespace vitrine::observe

@@ -16,7 +16,7 @@
 #include "format/decode.hpp"
 #include "observe/labels/definitions.hpp"
 #include "observe/labels/labels.hpp"
-#include "observe/process/context.hpp"
+#include "observe/process/facts.hpp"
 #include "target/process.hpp"
 #include "target/thread_pointer.hpp"
 #include "target/threads.hpp"

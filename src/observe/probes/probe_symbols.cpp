@@ -45,7 +45,7 @@ bool is_unresolved(const Compiled& operand) {
 /// In a worker.
 Result<std::vector<Compiled>> parse_arguments(const ArgumentsQuestion& question,
                                               FileDescriptor descriptor) {
-  const auto file = TRY(file::FileMemory::from(std::move(descriptor)));
+  const auto file = TRY(sandbox::FileMemory::from(std::move(descriptor)));
   const auto elf = TRY(elf::read_file(*file));
   std::unique_ptr<symbol::DebugFile> debug;
   probe::FileSymbols symbols(*file, elf);
@@ -94,14 +94,14 @@ void ProbeSymbols::ask() {
     for (const auto* sites : {&probe.sites, &probe.questions})
       for (const probe::Site& site : *sites)
         for (const std::string& argument : site.arguments) {
-          if (bytes > worker::question_bytes / 2 ||
+          if (bytes > sandbox::question_bytes / 2 ||
               !is_unresolved(
                   probe::compile_argument(argument, file_.machine, site.address, nullptr)))
             continue;
           bytes += sizeof(Named) + argument.size();
           question.arguments.push_back({site.address, argument});
         }
-  auto answer = worker::Parser::of_this_thread().ask<&parse_arguments>(
+  auto answer = sandbox::Parser::of_this_thread().ask<&parse_arguments>(
       question, file_.file->descriptor(), places.open());
   if (!answer) {
     problem_ = answer.error().message;

@@ -33,7 +33,7 @@ namespace vitrine::observe {
 namespace {
 
 /// Where the kernel says an open file is.
-std::string path_of(const file::FileMemory& file) {
+std::string path_of(const sandbox::FileMemory& file) {
   std::string path(limits::name_bytes, '\0');
   const auto link = fmt::format("/proc/self/fd/{}", file.descriptor());
   const ssize_t n = ::readlink(link.c_str(), path.data(), path.size());
@@ -66,14 +66,14 @@ std::string ProbeFile::attach_path() const {
 }
 
 Result<std::shared_ptr<const ProbeFile>> ProbeFiles::open(const std::string& path) {
-  auto file = TRY(file::open_regular_at(AT_FDCWD, path));
+  auto file = TRY(sandbox::open_regular_at(AT_FDCWD, path));
   return take(std::move(file), path, {});
 }
 
 Result<std::shared_ptr<const ProbeFile>> ProbeFiles::take(FileDescriptor file,
                                                           const std::string& path,
                                                           std::vector<int> roots) {
-  auto memory = TRY_WHILE(path, file::FileMemory::from(std::move(file)));
+  auto memory = TRY_WHILE(path, sandbox::FileMemory::from(std::move(file)));
   const auto identity = memory->identity();
   const auto known = known_.find(identity);
   if (known != known_.end()) return known->second;
@@ -153,7 +153,7 @@ auto fields(T& question) {
 /// Gathers the probes of one file.
 class Reader {
  public:
-  Reader(ProbeFile& into, file::FileMemory& file, const elf::File& elf,
+  Reader(ProbeFile& into, sandbox::FileMemory& file, const elf::File& elf,
          const symbol::DebugSearch& search)
       : into_(into), file_(file), elf_(elf), search_(search) {}
 
@@ -342,7 +342,7 @@ class Reader {
   }
 
   ProbeFile& into_;
-  file::FileMemory& file_;
+  sandbox::FileMemory& file_;
   const elf::File& elf_;
   const symbol::DebugSearch& search_;
   std::unique_ptr<symbol::DebugFile> debug_;
@@ -352,7 +352,7 @@ class Reader {
 
 /// In a worker.
 Result<ProbeFile> parse_probes(const FileQuestion& question, FileDescriptor descriptor) {
-  auto file = TRY(file::FileMemory::from(std::move(descriptor)));
+  auto file = TRY(sandbox::FileMemory::from(std::move(descriptor)));
   const auto elf = TRY(elf::read_file(*file));
   ProbeFile found;
   found.build_id = elf::hex_build_id(*file, elf);
@@ -373,9 +373,9 @@ auto fields(T& found) {
   return std::tie(path, build_id, encoding, machine, code, probes, tombstones, problems);
 }
 
-Result<ProbeFile> read_probe_file(std::shared_ptr<file::FileMemory> file, std::string path,
+Result<ProbeFile> read_probe_file(std::shared_ptr<sandbox::FileMemory> file, std::string path,
                                   const symbol::DebugPlaces& places, const ProbeDetail& detail) {
-  auto found = TRY(worker::Parser::of_this_thread().ask<&parse_probes>(
+  auto found = TRY(sandbox::Parser::of_this_thread().ask<&parse_probes>(
       {places.search(), detail.functions}, file->descriptor(), places.open()));
   found.path = std::move(path);
   found.file = std::move(file);
@@ -392,7 +392,7 @@ namespace {
 
 /// In a worker.
 Result<DofListing> parse(const std::string& path, FileDescriptor descriptor) {
-  const auto file = TRY(file::FileMemory::from(std::move(descriptor)));
+  const auto file = TRY(sandbox::FileMemory::from(std::move(descriptor)));
   const auto elf = TRY(elf::read_file(*file));
   DofListing listing{path, elf.machine, elf.type == ET_REL, probe::find_dof(*file, elf)};
   for (probe::PlacedDof& dof : listing.file.dofs)
@@ -408,8 +408,8 @@ Result<DofListing> parse(const std::string& path, FileDescriptor descriptor) {
 }  // namespace
 
 Result<DofListing> list_dof(const std::string& path) {
-  auto opened = TRY(file::open_regular_at(AT_FDCWD, path));
-  return TRY_WHILE(path, worker::Parser::of_this_thread().ask<&parse>(path, opened.get()));
+  auto opened = TRY(sandbox::open_regular_at(AT_FDCWD, path));
+  return TRY_WHILE(path, sandbox::Parser::of_this_thread().ask<&parse>(path, opened.get()));
 }
 
 }  // namespace vitrine::observe

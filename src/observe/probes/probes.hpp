@@ -21,7 +21,7 @@ namespace vitrine::observe {
 struct ProbeFile {
   std::string path;  ///< as the user, or the target, names it
   /// Open, whatever becomes of its name; null when it offers no probes.
-  std::shared_ptr<file::FileMemory> file;
+  std::shared_ptr<sandbox::FileMemory> file;
   std::string build_id;  ///< lower-case hex; empty: it has none
   elf::Encoding encoding;
   Machine machine = Machine::other;
@@ -71,7 +71,7 @@ class ProbeFiles {
                                                 std::vector<int> roots);
 
   ProbeDetail detail_;
-  std::map<file::FileIdentity, Result<std::shared_ptr<const ProbeFile>>> known_;
+  std::map<sandbox::FileIdentity, Result<std::shared_ptr<const ProbeFile>>> known_;
 };
 
 // Looking into one file for probes.
@@ -79,7 +79,7 @@ class ProbeFiles {
 /// Reads the probes of an open file, which `path` names. Its notes may be in a separate debug file,
 /// looked for in `places`. A worker does it. Errors: malformed (no ELF file); failed, limit (the file
 /// was more than its parser could stand).
-Result<ProbeFile> read_probe_file(std::shared_ptr<file::FileMemory> file, std::string path,
+Result<ProbeFile> read_probe_file(std::shared_ptr<sandbox::FileMemory> file, std::string path,
                                   const symbol::DebugPlaces& places, const ProbeDetail& detail);
 
 // What the DOFs of a file say, in full: what `vitrine usdt dump` shows.

@@ -1,8 +1,9 @@
-// ProfileBuilder: a profile as it grows, sample by sample; its locations have no names yet.
+// ProfileBuilder: a profile as it grows, sample by sample; and the names of its locations.
 #pragma once
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
@@ -14,6 +15,8 @@
 #include "observe/events/event_labels.hpp"
 #include "observe/profile/program.hpp"
 #include "profile/profile.hpp"
+#include "symbol/kernel_symbols.hpp"
+#include "symbol/symboliser.hpp"
 
 namespace vitrine::observe {
 
@@ -98,6 +101,29 @@ class ProfileBuilder {
   Interner<profile::Link, LinkHash> links_;
   std::vector<profile::Sample> samples_;
   profile::Losses losses_;
+};
+
+// ProfileNames: puts names to the places of a profile, each asked for once.
+
+class ProfileNames {
+ public:
+  /// All of `unnamed`, with mappings and processes, and with `symbols` the functions of locations.
+  /// Files that are somebody else's are parsed in a process of their own (symbol::Symboliser).
+  profile::Profile name(UnnamedProfile unnamed, bool symbols);
+
+ private:
+  /// What tells a file from others, for who has it, too.
+  struct FileNames {
+    std::string build_id;
+    std::string content_hash;
+  };
+  const FileNames& names_of(const CodeFile& code);
+  void require_kernel(std::vector<std::string>& problems);
+
+  symbol::Symboliser symboliser_;
+  std::optional<symbol::KernelSymbols> kernel_;
+  bool looked_at_kernel_ = false;
+  std::map<sandbox::FileIdentity, FileNames> files_;
 };
 
 }  // namespace vitrine::observe

@@ -13,7 +13,7 @@
 namespace vitrine::observe {
 namespace {
 
-class RuleService final : public worker::Service {
+class RuleService final : public sandbox::Service {
  public:
   std::vector<std::byte> answer(std::span<const std::byte> bytes, FileDescriptor file) override {
     const auto question = pack::unpack<RuleQuestion>(bytes);
@@ -33,7 +33,7 @@ class RuleService final : public worker::Service {
 
  private:
   Result<OpenedRules> open(std::uint32_t number, FileDescriptor file) {
-    auto memory = TRY(file::FileMemory::from(std::move(file)));
+    auto memory = TRY(sandbox::FileMemory::from(std::move(file)));
     auto table = TRY(unwind::FrameTable::open(std::move(memory)));
     OpenedRules opened{table->machine(), {}, table->problem().substr(0, limits::name_bytes)};
     for (const elf::Segment& segment : table->segments())
@@ -55,7 +55,7 @@ class RuleService final : public worker::Service {
 
 }  // namespace
 
-std::unique_ptr<worker::Service> make_rule_service() {
+std::unique_ptr<sandbox::Service> make_rule_service() {
   return std::make_unique<RuleService>();
 }
 
@@ -108,7 +108,7 @@ std::shared_ptr<RuleWorker> RuleWorker::make(const RuleLimits& limits) {
   return std::shared_ptr<RuleWorker>(new RuleWorker(limits));
 }
 
-Result<std::shared_ptr<FileRules>> RuleWorker::open(std::shared_ptr<file::FileMemory> file,
+Result<std::shared_ptr<FileRules>> RuleWorker::open(std::shared_ptr<sandbox::FileMemory> file,
                                                     const std::string& name) {
   std::erase_if(files_, [](const auto& known) { return known.second.expired(); });
   std::weak_ptr<FileRules>& known = files_[file->identity()];
@@ -131,7 +131,7 @@ Result<void> RuleWorker::start() {
   if (worker_ && questions_ % questions_between == 0 && worker_->memory() > worker_bytes)
     worker_.reset();
   if (worker_) return {};
-  worker_ = TRY(worker::Worker::start("vitrine-frames", limits_.worker, make_rule_service));
+  worker_ = TRY(sandbox::Worker::start("vitrine-frames", limits_.worker, make_rule_service));
   ++started_;
   closed_.clear();
   return {};
@@ -158,7 +158,7 @@ void RuleWorker::make_room(std::size_t bytes) {
   kept_ += bytes;
 }
 
-FileRules::FileRules(std::shared_ptr<RuleWorker> worker, std::shared_ptr<file::FileMemory> file,
+FileRules::FileRules(std::shared_ptr<RuleWorker> worker, std::shared_ptr<sandbox::FileMemory> file,
                      std::string name, std::uint32_t number)
     : worker_(std::move(worker)), file_(std::move(file)), name_(std::move(name)), number_(number) {}
 

@@ -17,7 +17,7 @@
 #include "elf/packed.hpp"
 #include "sandbox/files.hpp"
 #include "sandbox/worker.hpp"
-#include "unwind/packed.hpp"
+#include "unwind/frame.hpp"
 #include "unwind/rule.hpp"
 
 namespace vitrine::observe {
@@ -70,11 +70,11 @@ auto fields(T& found) {
   return std::tie(rule, around);
 }
 
-std::unique_ptr<worker::Service> make_rule_service();
+std::unique_ptr<sandbox::Service> make_rule_service();
 
 struct RuleLimits {
   /// Of one question. The answer comes in some 40 us; what is sampled meanwhile waits.
-  worker::Limits worker{2ULL << 30, std::chrono::seconds(10)};
+  sandbox::Limits worker{2ULL << 30, std::chrono::seconds(10)};
   /// That one file may take beyond that, in all: an answer that does not come at once is slow.
   std::chrono::milliseconds slow{20'000};
   /// Bytes of rules kept of all files: libLLVM has 860,000 rules, which are 20 MiB. Then it begins
@@ -91,7 +91,7 @@ class RuleWorker : public std::enable_shared_from_this<RuleWorker> {
 
   /// The rules of a file; of one that it knows (by its identity), the same. `name`: for messages.
   /// Errors: as unwind::FrameTable::open; failed, limit (more than its parser could stand).
-  Result<std::shared_ptr<FileRules>> open(std::shared_ptr<file::FileMemory> file,
+  Result<std::shared_ptr<FileRules>> open(std::shared_ptr<sandbox::FileMemory> file,
                                           const std::string& name);
 
   /// Notes that a file's stacks are unwound without rules, and why.
@@ -111,19 +111,19 @@ class RuleWorker : public std::enable_shared_from_this<RuleWorker> {
   void make_room(std::size_t bytes);
 
   RuleLimits limits_;
-  std::optional<worker::Worker> worker_;
+  std::optional<sandbox::Worker> worker_;
   std::uint64_t started_ = 0;          ///< workers so far: one knows no file of the one before
   std::uint64_t questions_ = 0;        ///< so far
   std::uint32_t numbers_ = 0;          ///< of files, given so far
   std::vector<std::uint32_t> closed_;  ///< not told to the worker yet
-  std::map<file::FileIdentity, std::weak_ptr<FileRules>> files_;
+  std::map<sandbox::FileIdentity, std::weak_ptr<FileRules>> files_;
   std::size_t kept_ = 0;  ///< bytes
   std::vector<std::string> problems_;
 };
 
 class FileRules final : public unwind::RuleSource {
  public:
-  FileRules(std::shared_ptr<RuleWorker> worker, std::shared_ptr<file::FileMemory> file,
+  FileRules(std::shared_ptr<RuleWorker> worker, std::shared_ptr<sandbox::FileMemory> file,
             std::string name, std::uint32_t number);
   FileRules(const FileRules&) = delete;
   FileRules& operator=(const FileRules&) = delete;
@@ -151,7 +151,7 @@ class FileRules final : public unwind::RuleSource {
   void forget();
 
   std::shared_ptr<RuleWorker> worker_;
-  std::shared_ptr<file::FileMemory> file_;
+  std::shared_ptr<sandbox::FileMemory> file_;
   std::string name_;
   std::uint32_t number_;
   std::uint64_t opened_in_ = 0;  ///< the worker that has it open, counted by RuleWorker::started_

@@ -10,7 +10,6 @@
 #include "observe/events/event_labels.hpp"
 #include "observe/process/watch.hpp"
 #include "observe/profile/builder.hpp"
-#include "observe/profile/names.hpp"
 #include "observe/profile/program.hpp"
 #include "unwind/frame.hpp"
 

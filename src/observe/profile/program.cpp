@@ -56,12 +56,12 @@ CodeReader::File CodeReader::open(int proc_dir, const target::Mapping& mapping) 
                                 proc_dir, {mapping.device, mapping.inode, mapping.name, {mapping}})
                           : copy_image(proc_dir, mapping))
                      .and_then([](target::FileDescriptor fd) {
-                       return file::FileMemory::from(std::move(fd));
+                       return sandbox::FileMemory::from(std::move(fd));
                      }));
 }
 
 CodeReader::File CodeReader::made_of(const std::string& name,
-                                     Result<std::unique_ptr<file::FileMemory>> file) {
+                                     Result<std::unique_ptr<sandbox::FileMemory>> file) {
   auto code = std::make_shared<CodeFile>();
   code->name = name;
   if (!file) {

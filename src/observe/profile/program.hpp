@@ -27,8 +27,8 @@ namespace vitrine::observe {
 /// A file with code. It stays open as long as somebody has this: it may be deleted meanwhile.
 struct CodeFile {
   std::string name;  ///< as the process in which it was seen first has it; "[vdso]"
-  std::shared_ptr<file::FileMemory> file;  ///< null: it could not be opened
-  std::shared_ptr<FileRules> rules;        ///< null: it could not be parsed
+  std::shared_ptr<sandbox::FileMemory> file;  ///< null: it could not be opened
+  std::shared_ptr<FileRules> rules;           ///< null: it could not be parsed
 };
 
 struct ProcessCode {
@@ -61,7 +61,7 @@ class CodeReader {
 
   File file_of(int proc_dir, const target::Mapping& mapping);
   File open(int proc_dir, const target::Mapping& mapping);
-  File made_of(const std::string& name, Result<std::unique_ptr<file::FileMemory>> file);
+  File made_of(const std::string& name, Result<std::unique_ptr<sandbox::FileMemory>> file);
 
   std::shared_ptr<RuleWorker> rules_;
   std::map<Key, File> files_;
@@ -81,7 +81,7 @@ struct SampledProgram {
   unwind::Unwinder unwinder{unwind::CodeMap()};
   std::vector<target::Mapping> mappings;  ///< of each region of the unwinder's map
   std::vector<std::shared_ptr<const CodeFile>> files;
-  JitSymbols made;  ///< for who puts names to addresses (ProfileNames)
+  symbol::JitSymbols made;  ///< for who puts names to addresses (ProfileNames)
 
   // For who keeps a profile's tables (ProfileBuilder).
   std::uint64_t generation = 0;                 ///< of the table that the indices are of

@@ -69,7 +69,7 @@ class TracePlan {
   const TraceQuery& query_;
   bool force_;
   bpf::NopClass nops_;
-  std::set<file::FileIdentity> known_;
+  std::set<sandbox::FileIdentity> known_;
   std::vector<std::shared_ptr<const ProbeFile>> files_;
   std::vector<std::unique_ptr<TraceProgram>> programs_;
   std::map<std::string, std::uint32_t> by_identity_;

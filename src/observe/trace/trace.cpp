@@ -111,7 +111,7 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   std::vector<bool> asked_again_;  ///< by program: the kernel tests only a part of the condition
   std::optional<EventLabels> labels_;
   RedactedLabels redacted_;
-  std::optional<StackNames> stacks_;
+  std::optional<symbol::StackNames> stacks_;
   Notes notes_;
   std::optional<TraceReduction> reduction_;
 };

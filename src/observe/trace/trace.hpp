@@ -63,9 +63,9 @@ struct TraceEvent {
   std::vector<FiredArgument> arguments;
   const format::LabelSet* labels = nullptr;
   std::uint64_t labels_id = 0;  ///< events of one trace with the same have the same labels; 0: none
-  std::string_view labels_error;  ///< why (some of) the labels could not be read
-  bool cut = false;               ///< something had no room
-  std::vector<StackFrame> stack;  ///< innermost first: the probe's own
+  std::string_view labels_error;          ///< why (some of) the labels could not be read
+  bool cut = false;                       ///< something had no room
+  std::vector<symbol::StackFrame> stack;  ///< innermost first: the probe's own
 };
 
 struct TraceCounters {

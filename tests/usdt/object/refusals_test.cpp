@@ -6,9 +6,9 @@
 #include <cstring>
 #include <functional>
 
+#include "usdt/link.hpp"
 #include "usdt/object/workshop.hpp"
 #include "usdt/object_file.hpp"
-#include "usdt/rewrite.hpp"
 
 namespace vitrine::usdt {
 namespace {

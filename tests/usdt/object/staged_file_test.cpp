@@ -1,11 +1,10 @@
-#include "sandbox/staged_file.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 
+#include "sandbox/files.hpp"
 #include "usdt/object/workshop.hpp"
 
 namespace vitrine::usdt {
@@ -38,7 +37,7 @@ class Staged : public testing::Test {
 
 TEST_F(Staged, ChangesNothingUntilPutInPlace) {
   {
-    const auto staged = StagedFile::write(old_, bytes("new"));
+    const auto staged = sandbox::StagedFile::write(old_, bytes("new"));
     ASSERT_TRUE(staged);
     EXPECT_EQ(content(old_), "old");
     EXPECT_EQ(files(), 2U);
@@ -49,8 +48,8 @@ TEST_F(Staged, ChangesNothingUntilPutInPlace) {
 
 TEST_F(Staged, PutInPlaceAndBack) {
   {
-    auto changed = StagedFile::write(old_, bytes("new"));
-    auto created = StagedFile::write(none_, bytes("first"));
+    auto changed = sandbox::StagedFile::write(old_, bytes("new"));
+    auto created = sandbox::StagedFile::write(none_, bytes("first"));
     ASSERT_TRUE(changed && created);
     ASSERT_TRUE(changed->put_in_place());
     ASSERT_TRUE(created->put_in_place());
@@ -63,7 +62,7 @@ TEST_F(Staged, PutInPlaceAndBack) {
   EXPECT_FALSE(fs::exists(none_));
   EXPECT_EQ(files(), 1U);
   {
-    auto changed = StagedFile::write(old_, bytes("new"));
+    auto changed = sandbox::StagedFile::write(old_, bytes("new"));
     ASSERT_TRUE(changed && changed->put_in_place());
   }
   EXPECT_EQ(content(old_), "new");
@@ -71,11 +70,11 @@ TEST_F(Staged, PutInPlaceAndBack) {
 }
 
 TEST_F(Staged, SaysWhatCannotBeWritten) {
-  const auto nowhere = StagedFile::write(shop_.path("no/such/file"), bytes("new"));
+  const auto nowhere = sandbox::StagedFile::write(shop_.path("no/such/file"), bytes("new"));
   ASSERT_FALSE(nowhere);
   EXPECT_EQ(nowhere.error().code, ErrorCode::not_found);
   EXPECT_THAT(nowhere.error().message, testing::HasSubstr("no/such/file"));
-  EXPECT_FALSE(StagedFile::write(shop_.path(""), bytes("new")));
+  EXPECT_FALSE(sandbox::StagedFile::write(shop_.path(""), bytes("new")));
   EXPECT_EQ(files(), 1U);
 }
 

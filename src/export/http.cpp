@@ -1,0 +1,440 @@
+#include "export/http.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <protozero/pbf_reader.hpp>
+#include <string_view>
+
+#include "base/file_descriptor.hpp"
+#include "base/limits.hpp"
+#include "export/endpoint.hpp"
+
+namespace vitrine::exporter {
+namespace {
+
+/// What both messages that a collector answers with come down to.
+struct Said {
+  std::int64_t rejected = 0;
+  std::string message;
+};
+
+std::string bounded(std::string_view text) {
+  return std::string(text.substr(0, limits::export_message));
+}
+
+std::string_view view(protozero::data_view bytes) {
+  return {bytes.data(), bytes.size()};
+}
+
+/// ExportProfilesPartialSuccess { rejected_profiles = 1, error_message = 2 }.
+Said partial_success(protozero::pbf_reader message) {
+  Said said;
+  while (message.next()) {
+    if (message.tag_and_type() == protozero::tag_and_type(1, protozero::pbf_wire_type::varint))
+      said.rejected = message.get_int64();
+    else if (message.tag_and_type() ==
+             protozero::tag_and_type(2, protozero::pbf_wire_type::length_delimited))
+      said.message = bounded(view(message.get_view()));
+    else
+      message.skip();
+  }
+  return said;
+}
+
+/// ExportProfilesServiceResponse { partial_success = 1 }; nullopt: it is something else.
+std::optional<Said> response(std::string_view body) try {
+  Said said;
+  protozero::pbf_reader reader(body.data(), body.size());
+  while (reader.next()) {
+    if (reader.tag_and_type() ==
+        protozero::tag_and_type(1, protozero::pbf_wire_type::length_delimited))
+      said = partial_success(reader.get_message());
+    else
+      reader.skip();
+  }
+  return said;
+} catch (const protozero::exception&) {
+  return std::nullopt;
+}
+
+/// google.rpc.Status { code = 1, message = 2 }, as OTLP says; or what a proxy says in plain text.
+std::string message_of(const Answer& answer) {
+  if (answer.type.starts_with("text/plain") || answer.type.starts_with("application/json"))
+    return bounded(answer.body);
+  if (!answer.type.starts_with("application/x-protobuf")) return {};
+  const std::optional<Said> said = [&]() -> std::optional<Said> {
+    try {
+      return partial_success(protozero::pbf_reader(answer.body));  // of the same shape
+    } catch (const protozero::exception&) {
+      return std::nullopt;
+    }
+  }();
+  return said ? said->message : std::string();
+}
+
+const char* remedy(long status) {
+  switch (status) {
+    case 401:
+    case 403:
+      return "; give it credentials with --export-header or OTEL_EXPORTER_OTLP_HEADERS";
+    case 404:
+    case 405:
+      return "; a collector takes profiles only with --feature-gates=service.profilesSupport, "
+             "unless the path of the URL is wrong";
+    case 413:
+      return "; raise its limit of the request size";
+    default:
+      return "";
+  }
+}
+
+std::string with_message(std::string text, const std::string& message) {
+  return message.empty() ? text : text + ": " + message;
+}
+
+Judgement taken(const Answer& answer) {
+  Judgement judgement{Verdict::taken, 0, {}};
+  if (!answer.problem.empty()) {
+    judgement.note =
+        "its response was incomplete, and it is unknown whether it accepted all profiles: " +
+        answer.problem;
+    return judgement;
+  }
+  const auto said = response(answer.body);
+  if (!said) {
+    judgement.note = fmt::format("it returned {}, but not as a collector does ({}); check the URL",
+                                 answer.status, answer.type.empty() ? "no type" : answer.type);
+    return judgement;
+  }
+  judgement.rejected = said->rejected > 0 ? static_cast<std::uint64_t>(said->rejected) : 0;
+  if (judgement.rejected != 0)
+    judgement.note =
+        with_message(fmt::format("it rejected {} profiles", judgement.rejected), said->message);
+  else if (!said->message.empty())
+    judgement.note = "warning: " + said->message;
+  return judgement;
+}
+
+}  // namespace
+
+Judgement judge(const Answer& answer) {
+  if (answer.status == 0) return {Verdict::later, 0, answer.problem};
+  if (answer.status >= 200 && answer.status < 300) return taken(answer);
+  const std::string said = fmt::format("it returned {}", answer.status);
+  switch (answer.status) {
+    case 429:
+    case 502:
+    case 503:
+    case 504:
+      return {Verdict::later, 0, with_message(said, message_of(answer))};
+    default:
+      break;
+  }
+  if (answer.status >= 300 && answer.status < 400)
+    return {Verdict::refused, 0,
+            said + (answer.redirect.empty() ? "" : ", a redirect to " + answer.redirect)};
+  return {Verdict::refused, 0, with_message(said, message_of(answer)) + remedy(answer.status)};
+}
+
+std::chrono::milliseconds Backoff::some_of(std::chrono::milliseconds most) {
+  return std::chrono::milliseconds(std::uniform_int_distribution<std::int64_t>(
+      0, std::max<std::int64_t>(most.count(), 0))(chance_));
+}
+
+std::chrono::milliseconds Backoff::next(std::optional<std::chrono::seconds> asked) {
+  wait_ = std::clamp(wait_ * 2, first_, std::max(first_, last_));
+  if (asked)
+    return std::clamp<std::chrono::milliseconds>(*asked, std::chrono::milliseconds(0),
+                                                 longest_retry_after) +
+           some_of(first_);
+  return wait_ / 2 + some_of(wait_ / 2);
+}
+
+namespace {
+
+Result<CurlLibrary> load() {
+  void* library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr)
+    return fail(ErrorCode::unsupported, std::string("sending requires libcurl: ") + dlerror(),
+                "install libcurl4");
+  const char* missing = nullptr;
+  const auto find = [&]<class Function>(Function& function, const char* name) {
+    function = reinterpret_cast<Function>(dlsym(library, name));
+    if (function == nullptr) missing = name;
+  };
+  CurlLibrary curl{};
+#define VITRINE_FIND(function) find(curl.function, "curl_" #function)
+  VITRINE_FIND(global_init);
+  VITRINE_FIND(easy_init);
+  VITRINE_FIND(easy_setopt);
+  VITRINE_FIND(easy_getinfo);
+  VITRINE_FIND(easy_strerror);
+  VITRINE_FIND(easy_cleanup);
+  VITRINE_FIND(multi_init);
+  VITRINE_FIND(multi_add_handle);
+  VITRINE_FIND(multi_remove_handle);
+  VITRINE_FIND(multi_perform);
+  VITRINE_FIND(multi_poll);
+  VITRINE_FIND(multi_info_read);
+  VITRINE_FIND(multi_cleanup);
+  VITRINE_FIND(slist_append);
+  VITRINE_FIND(slist_free_all);
+  VITRINE_FIND(url);
+  VITRINE_FIND(url_set);
+  VITRINE_FIND(url_get);
+  VITRINE_FIND(url_cleanup);
+  VITRINE_FIND(free);
+#undef VITRINE_FIND
+  if (missing != nullptr)
+    return fail(ErrorCode::unsupported,
+                std::string("sending requires a newer libcurl: it has no ") + missing,
+                "install libcurl4 7.80 or newer");
+  if (curl.global_init(CURL_GLOBAL_ALL) != CURLE_OK)
+    return fail(ErrorCode::unsupported, "libcurl cannot be initialised");
+  return curl;
+}
+
+}  // namespace
+
+Result<const CurlLibrary*> curl_library() {
+  static const auto loaded = TRY(load());
+  return &loaded;
+}
+
+namespace {
+
+constexpr std::size_t max_header_bytes = 256 * 1024;  // curl bounds a line, not their number
+constexpr std::size_t max_body_bytes = 16 * limits::export_answer;  // read, and thrown away
+constexpr int max_redirects = 3;
+
+/// Whether `text` is "Name: value" as HTTP has it: nothing that ends the line.
+bool is_header(std::string_view text) {
+  constexpr std::string_view token_marks = "!#$%&'*+-.^_`|~";
+  const std::size_t colon = text.find(':');
+  if (colon == std::string_view::npos || colon == 0) return false;
+  const auto in_name = [&](unsigned char c) {
+    return (std::isalnum(c) != 0 && c < 0x80) ||
+           token_marks.find(static_cast<char>(c)) != token_marks.npos;
+  };
+  const auto in_value = [](unsigned char c) { return c == '\t' || (c >= ' ' && c != 0x7f); };
+  const std::string_view name = text.substr(0, colon), value = text.substr(colon + 1);
+  return std::all_of(name.begin(), name.end(), in_name) &&
+         std::all_of(value.begin(), value.end(), in_value);
+}
+
+class CurlPost final : public Post {
+ public:
+  CurlPost(const CurlLibrary& curl, std::string url, const ExportOptions& options)
+      : curl_(curl),
+        url_(std::move(url)),
+        easy_(curl.easy_init()),
+        wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    if (!ready()) return;
+    add_header("Content-Type: application/x-protobuf");
+    add_header("Content-Encoding: gzip");
+    add_header(
+        "Expect:");  // a collector that does not know "100-continue" costs a second a request
+    for (const std::string& header : options.headers) add_header(header);
+    set(CURLOPT_HTTPHEADER, headers_);
+    set(CURLOPT_USERAGENT, "vitrine/" VITRINE_VERSION);
+    set(CURLOPT_POST, 1L);
+    set(CURLOPT_FOLLOWLOCATION, 0L);  // redirected() decides
+    set(CURLOPT_PROTOCOLS_STR, "http,https");
+    set(CURLOPT_NOSIGNAL, 1L);
+#if LIBCURL_VERSION_NUM >= 0x075700
+    set(CURLOPT_QUICK_EXIT, 1L);  // a name server that does not answer is not waited for
+#endif
+    const long timeout = std::max(1L, static_cast<long>(options.timeout.count()));
+    set(CURLOPT_TIMEOUT_MS, timeout);
+    set(CURLOPT_CONNECTTIMEOUT_MS, timeout);
+    set(CURLOPT_ERRORBUFFER, error_.data());
+    set(CURLOPT_HEADERFUNCTION, &take_header);
+    set(CURLOPT_HEADERDATA, this);
+    set(CURLOPT_WRITEFUNCTION, &take_body);
+    set(CURLOPT_WRITEDATA, this);
+    set_file(CURLOPT_CAINFO, options.authorities);
+    set_file(CURLOPT_SSLCERT, options.certificate);
+    set_file(CURLOPT_SSLKEY, options.key);
+  }
+  CurlPost(const CurlPost&) = delete;
+  CurlPost& operator=(const CurlPost&) = delete;
+
+  ~CurlPost() override {
+    if (busy_ && multi_ != nullptr) curl_.multi_remove_handle(multi_, easy_);
+    if (multi_ != nullptr) curl_.multi_cleanup(multi_);
+    curl_.easy_cleanup(easy_);
+    curl_.slist_free_all(headers_);
+  }
+
+  [[nodiscard]] bool ready() const {
+    return easy_ != nullptr && wake_;
+  }
+
+  void start(std::string body) override {
+    // Not before: it has sockets that a program which is started meanwhile would inherit.
+    if (multi_ == nullptr) multi_ = curl_.multi_init();
+    body_ = std::move(body);
+    redirects_ = 0;
+    busy_ = true;
+    set(CURLOPT_POSTFIELDS, body_.data());
+    set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body_.size()));
+    begin(url_);
+  }
+
+  [[nodiscard]] bool busy() const override {
+    return busy_;
+  }
+
+  std::optional<Answer> wait(std::chrono::milliseconds timeout) override {
+    if (busy_ && multi_ == nullptr) {
+      busy_ = false;
+      answer_.problem = "not enough memory for libcurl";
+      return std::move(answer_);
+    }
+    if (auto answer = go_on()) return answer;
+    constexpr std::chrono::milliseconds::rep hour = 3'600'000;
+    const int most = static_cast<int>(std::clamp(timeout.count(), {}, hour));
+    if (multi_ != nullptr) {
+      curl_waitfd woken{wake_.get(), CURL_WAIT_POLLIN, 0};
+      curl_.multi_poll(multi_, &woken, 1, most, nullptr);
+    } else {
+      pollfd woken{wake_.get(), POLLIN, 0};
+      ::poll(&woken, 1, most);
+    }
+    eventfd_t count = 0;
+    ::eventfd_read(wake_.get(), &count);
+    return go_on();
+  }
+
+  void wake() override {
+    ::eventfd_write(wake_.get(), 1);
+  }
+
+ private:
+  template <class Value>
+  void set(CURLoption option, Value value) {
+    curl_.easy_setopt(easy_, option, value);
+  }
+  void set_file(CURLoption option, const std::string& path) {
+    if (!path.empty()) set(option, path.c_str());
+  }
+  void add_header(const std::string& header) {
+    headers_ = curl_.slist_append(headers_, header.c_str());
+  }
+
+  void begin(const std::string& url) {
+    answer_ = {};
+    header_bytes_ = body_bytes_ = 0;
+    error_.front() = '\0';
+    set(CURLOPT_URL, url.c_str());
+    if (multi_ != nullptr) curl_.multi_add_handle(multi_, easy_);
+  }
+
+  template <class Value>
+  Value get(CURLINFO info) const {
+    Value value{};
+    curl_.easy_getinfo(easy_, info, &value);
+    return value;
+  }
+  std::string text(CURLINFO info) const {
+    const char* value = get<const char*>(info);
+    return value == nullptr ? std::string() : value;
+  }
+
+  std::optional<Answer> go_on() {
+    if (multi_ == nullptr) return std::nullopt;
+    int count = 0;
+    curl_.multi_perform(multi_, &count);
+    return ended(count);
+  }
+
+  std::optional<Answer> ended(int left) {
+    const CURLMsg* message = curl_.multi_info_read(multi_, &left);
+    if (message == nullptr || message->msg != CURLMSG_DONE) return std::nullopt;
+    const CURLcode code = message->data.result;
+    answer_.status = get<long>(CURLINFO_RESPONSE_CODE);
+    if (answer_.status < 200) answer_.status = 0;  // "100 Continue", and then nothing
+    answer_.type = text(CURLINFO_CONTENT_TYPE);
+    const std::string redirect = text(CURLINFO_REDIRECT_URL);
+    if (const auto seconds = get<curl_off_t>(CURLINFO_RETRY_AFTER); seconds > 0)
+      answer_.retry_after = std::chrono::seconds(std::min<curl_off_t>(seconds, 1 << 30));
+    if (code != CURLE_OK) answer_.problem = describe(code);
+    curl_.multi_remove_handle(multi_, easy_);
+    if (redirected(redirect)) {
+      begin(redirect);
+      return std::nullopt;
+    }
+    answer_.redirect = without_password(redirect);
+    busy_ = false;
+    body_ = {};
+    return std::move(answer_);
+  }
+
+  /// A redirection that keeps the method, to where our headers may go.
+  bool redirected(const std::string& to) {
+    const bool keeps_method = answer_.status == 307 || answer_.status == 308;
+    return keeps_method && !to.empty() && same_origin(url_, to) && ++redirects_ <= max_redirects;
+  }
+
+  std::string describe(CURLcode code) const {
+    const std::string said =
+        error_.front() != '\0' ? std::string(error_.data()) : curl_.easy_strerror(code);
+    switch (code) {
+      case CURLE_PEER_FAILED_VERIFICATION:
+        return "its certificate is not trusted (" + said +
+               "); OTEL_EXPORTER_OTLP_CERTIFICATE can name a file with the signing authority";
+      case CURLE_WRITE_ERROR:
+        return "its response is too long";
+      default:
+        return said;
+    }
+  }
+
+  static std::size_t take_header(const char*, std::size_t, std::size_t bytes, void* self) {
+    auto& its = *static_cast<CurlPost*>(self);
+    its.header_bytes_ += bytes;
+    return its.header_bytes_ <= max_header_bytes ? bytes : 0;
+  }
+
+  static std::size_t take_body(const char* data, std::size_t, std::size_t bytes, void* self) {
+    auto& its = *static_cast<CurlPost*>(self);
+    std::string& body = its.answer_.body;
+    body.append(data, std::min(bytes, limits::export_answer - body.size()));
+    its.body_bytes_ += bytes;
+    return its.body_bytes_ <= max_body_bytes ? bytes : 0;
+  }
+
+  const CurlLibrary& curl_;
+  std::string url_;
+  CURL* easy_;
+  CURLM* multi_ = nullptr;
+  curl_slist* headers_ = nullptr;
+  FileDescriptor wake_;
+  std::string body_;
+  Answer answer_;
+  std::size_t header_bytes_ = 0, body_bytes_ = 0;
+  int redirects_ = 0;
+  bool busy_ = false;
+  std::array<char, CURL_ERROR_SIZE> error_{};
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Post>> Post::open(const std::string& url, const ExportOptions& options) {
+  const auto curl = TRY(curl_library());
+  for (std::size_t i = 0; i < options.headers.size(); ++i)
+    if (!is_header(options.headers[i]))  // what it is may be a secret
+      return fail(ErrorCode::usage, fmt::format("invalid header {} for the collector", i + 1),
+                  "write it as 'Name: value'");
+  auto post = std::make_unique<CurlPost>(*curl, url, options);
+  if (!post->ready()) return fail(ErrorCode::failed, "not enough memory for libcurl");
+  return post;
+}
+
+}  // namespace vitrine::exporter

@@ -1,0 +1,117 @@
+// What an answer of a collector means.
+#include <gmock/gmock.h>
+
+#include <protozero/pbf_writer.hpp>
+
+#include "base/limits.hpp"
+#include "export/http.hpp"
+
+namespace vitrine::exporter {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr const char* protobuf = "application/x-protobuf";
+
+Answer answer(long status, std::string body = {}, std::string type = protobuf) {
+  Answer out;
+  out.status = status;
+  out.body = std::move(body);
+  out.type = std::move(type);
+  return out;
+}
+
+std::string partial(std::int64_t rejected, const std::string& message) {
+  std::string out;
+  protozero::pbf_writer writer(out);
+  protozero::pbf_writer inner(writer, 1);
+  inner.add_int64(1, rejected);
+  inner.add_string(2, message);
+  return out;
+}
+
+TEST(Judge, OnlyWhatMayChangeIsTriedAgain) {
+  for (long status = 200; status < 600; ++status) {
+    const bool again = status == 429 || status == 502 || status == 503 || status == 504;
+    const Verdict wanted = status < 300 ? Verdict::taken
+                           : again      ? Verdict::later
+                                        : Verdict::refused;
+    EXPECT_EQ(judge(answer(status)).verdict, wanted) << status;
+  }
+  Answer none;
+  none.problem = "connection refused";
+  EXPECT_EQ(judge(none).verdict, Verdict::later);
+  EXPECT_EQ(judge(none).note, "connection refused");
+}
+
+TEST(Judge, NothingToSayOfASuccess) {
+  EXPECT_THAT(judge(answer(200)).note, IsEmpty());
+  EXPECT_THAT(judge(answer(202, std::string("\x0a\x00", 2))).note, IsEmpty());
+}
+
+TEST(Judge, APartialSuccessIsTaken) {
+  const Judgement judgement = judge(answer(200, partial(3, "no such tenant")));
+  EXPECT_EQ(judgement.verdict, Verdict::taken);
+  EXPECT_EQ(judgement.rejected, 3U);
+  EXPECT_THAT(judgement.note, HasSubstr("no such tenant"));
+  EXPECT_EQ(judge(answer(200, partial(0, "use the other path"))).rejected, 0U);
+  EXPECT_THAT(judge(answer(200, partial(0, "use the other path"))).note, HasSubstr("other path"));
+}
+
+TEST(Judge, NobodyRejectsLessThanNothing) {
+  EXPECT_EQ(judge(answer(200, partial(-5, ""))).rejected, 0U);
+}
+
+TEST(Judge, MessagesAreBounded) {
+  const std::string body = partial(1, std::string(10'000, 'x'));
+  EXPECT_LT(judge(answer(200, body)).note.size(), limits::export_message + 100);
+  EXPECT_LT(judge(answer(400, std::string(10'000, 'x'), "text/plain")).note.size(),
+            limits::export_message + 100);
+}
+
+TEST(Judge, EveryPieceOfAMessageIsTakenOrNotUnderstood) {
+  const std::string body = partial(1, "text");
+  for (std::size_t bytes = 1; bytes < body.size(); ++bytes) {
+    const Judgement judgement = judge(answer(200, body.substr(0, bytes)));
+    EXPECT_EQ(judgement.verdict, Verdict::taken);
+    EXPECT_THAT(judgement.note, HasSubstr("not as a collector does"));
+  }
+}
+
+TEST(Judge, FieldsOfOtherTypesArePassedOver) {
+  std::string body;
+  protozero::pbf_writer writer(body);
+  writer.add_int64(1, 7);         // partial_success as a number
+  writer.add_string(9, "later");  // a field of a version to come
+  EXPECT_EQ(judge(answer(200, body)).rejected, 0U);
+  EXPECT_THAT(judge(answer(200, body)).note, IsEmpty());
+}
+
+TEST(Judge, APageIsNoCollector) {
+  EXPECT_THAT(judge(answer(200, "<html>", "text/html")).note, HasSubstr("text/html"));
+}
+
+TEST(Judge, AnAnswerThatBreaksOffIsNotAskedForAgain) {
+  Answer cut = answer(200, "\x0a");
+  cut.problem = "transfer closed";
+  EXPECT_EQ(judge(cut).verdict, Verdict::taken);
+  EXPECT_THAT(judge(cut).note, HasSubstr("transfer closed"));
+}
+
+TEST(Judge, SaysWhyAndWhatToDo) {
+  std::string status;  // google.rpc.Status
+  protozero::pbf_writer writer(status);
+  writer.add_int32(1, 3);
+  writer.add_string(2, "no dictionary");
+  EXPECT_THAT(judge(answer(400, status)).note, HasSubstr("400: no dictionary"));
+  EXPECT_THAT(judge(answer(401)).note, HasSubstr("OTEL_EXPORTER_OTLP_HEADERS"));
+  EXPECT_THAT(judge(answer(404)).note, HasSubstr("profilesSupport"));
+  EXPECT_THAT(judge(answer(503, "overloaded", "text/plain")).note, HasSubstr("overloaded"));
+  Answer moved = answer(301);
+  moved.redirect = "http://elsewhere/";
+  EXPECT_THAT(judge(moved).note, HasSubstr("http://elsewhere/"));
+}
+
+}  // namespace
+}  // namespace vitrine::exporter

@@ -1,0 +1,249 @@
+// The spool: what waits, in memory and on disk, and what others put there.
+#include "export/spool.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "base/gzip.hpp"
+#include "export/receiver.hpp"
+
+namespace vitrine::exporter {
+namespace {
+
+using test::Folder;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t plenty = 1U << 20;
+
+std::string packed(const std::string& text) {
+  return gzip(text).value();
+}
+
+std::vector<std::string> all_of(Spool& spool) {
+  std::vector<std::string> texts;
+  while (const auto content = spool.first()) {
+    texts.push_back(gunzip(*content, plenty).value());
+    spool.remove_first();
+  }
+  return texts;
+}
+
+unsigned mode_of(const fs::path& path) {
+  struct stat status {};
+  EXPECT_EQ(::lstat(path.c_str(), &status), 0);
+  return status.st_mode & 07777;
+}
+
+std::vector<std::string> files_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& file : fs::directory_iterator(folder))
+    if (file.path().filename() != "lock") names.push_back(file.path().filename());
+  return names;
+}
+
+void put(const fs::path& file, const std::string& content) {
+  std::ofstream(file, std::ios::binary) << content;
+}
+
+TEST(Spool, FirstInFirstOut) {
+  Folder folder;
+  for (const std::string& directory : {std::string(), (folder / "spool").string()}) {
+    auto spool = Spool::open(directory, plenty).value();
+    for (const char* text : {"a", "b", "c"}) spool.add(packed(text), false);
+    EXPECT_EQ(spool.size(), 3U);
+    EXPECT_THAT(all_of(spool), ElementsAre("a", "b", "c"));
+    EXPECT_TRUE(spool.empty());
+    EXPECT_THAT(spool.take_notes(), IsEmpty());
+  }
+}
+
+TEST(Spool, TheNextProcessTakesItUp) {
+  Folder folder;
+  {
+    auto spool = Spool::open(folder.string(), plenty).value();
+    for (const char* text : {"a", "b"}) spool.add(packed(text), false);
+  }
+  auto spool = Spool::open(folder.string(), plenty).value();
+  spool.add(packed("c"), false);
+  EXPECT_THAT(all_of(spool), ElementsAre("a", "b", "c"));
+  EXPECT_THAT(files_in(folder), IsEmpty());
+}
+
+TEST(Spool, NobodyElseReadsIt) {
+  Folder folder;
+  const mode_t before = ::umask(0);
+  auto spool = Spool::open((folder / "spool").string(), plenty).value();
+  spool.add(packed("a"), false);
+  ::umask(before);
+  EXPECT_EQ(mode_of(folder / "spool"), 0700U);
+  ASSERT_EQ(files_in(folder / "spool").size(), 1U);
+  EXPECT_EQ(mode_of(folder / "spool" / files_in(folder / "spool").front()), 0600U);
+}
+
+TEST(Spool, TheOldestGoWhenItIsFull) {
+  Folder folder;
+  const std::uint64_t one = packed("a").size();
+  for (const std::string& directory : {std::string(), folder.string()}) {
+    auto spool = Spool::open(directory, 3 * one).value();
+    for (const char* text : {"a", "b", "c", "d", "e"}) spool.add(packed(text), false);
+    EXPECT_EQ(spool.overflowed(), 2U);
+    EXPECT_THAT(all_of(spool), ElementsAre("c", "d", "e"));
+  }
+  EXPECT_THAT(files_in(folder), IsEmpty());
+}
+
+TEST(Spool, WhatIsBeingSentStays) {
+  auto spool = Spool::open("", 2 * packed("a").size()).value();
+  for (const char* text : {"a", "b", "c"}) spool.add(packed(text), true);
+  EXPECT_EQ(spool.overflowed(), 1U);
+  EXPECT_THAT(all_of(spool), ElementsAre("a", "c"));
+}
+
+TEST(Spool, ASmallerBoundHoldsForWhatIsThereAlready) {
+  Folder folder;
+  const std::uint64_t one = packed("a").size();
+  {
+    auto spool = Spool::open(folder.string(), plenty).value();
+    for (const char* text : {"a", "b", "c"}) spool.add(packed(text), false);
+  }
+  auto spool = Spool::open(folder.string(), one).value();
+  EXPECT_EQ(spool.overflowed(), 2U);
+  EXPECT_THAT(all_of(spool), ElementsAre("c"));
+}
+
+TEST(Spool, OneThatHasNoRoomAtAllIsCounted) {
+  auto spool = Spool::open("", 10).value();
+  spool.add(packed("far too much"), false);
+  EXPECT_EQ(spool.overflowed(), 1U);
+  EXPECT_TRUE(spool.empty());
+  EXPECT_THAT(spool.take_notes(), ElementsAre(HasSubstr("does not fit")));
+}
+
+TEST(Spool, OneProcessAtATime) {
+  Folder folder;
+  auto spool = Spool::open(folder.string(), plenty).value();
+  const auto second = Spool::open(folder.string(), plenty);
+  ASSERT_FALSE(second.has_value());
+  EXPECT_THAT(second.error().message, HasSubstr("in use by another process"));
+}
+
+TEST(Spool, ADirectoryThatOthersWriteToIsRefused) {
+  Folder folder;
+  ASSERT_EQ(::chmod(folder.string().c_str(), 0777), 0);
+  const auto spool = Spool::open(folder.string(), plenty);
+  ASSERT_FALSE(spool.has_value());
+  EXPECT_EQ(spool.error().code, ErrorCode::usage);
+  EXPECT_THAT(spool.error().message,
+              HasSubstr("belongs to another user, or other users can write to it"));
+}
+
+TEST(Spool, SaysWhatItCannotMake) {
+  Folder folder;
+  EXPECT_EQ(Spool::open((folder / "no").string() + "/such", plenty).error().code,
+            ErrorCode::not_found);
+  put(folder / "file", "");
+  EXPECT_FALSE(Spool::open((folder / "file").string(), plenty).has_value());
+}
+
+TEST(Spool, WhatIsNoneOfOursIsPassedOverAndLeft) {
+  Folder folder;
+  const std::string good = packed("good");
+  const std::string bomb = packed(std::string(65U << 20, '\0'));
+  std::string changed = good;
+  changed[changed.size() - 6] ^= 1;
+  int number = 1;
+  const auto next = [&] { return folder / fmt::format("{:019}.otlp.gz", number++); };
+  put(next(), "no gzip");
+  put(next(), "");
+  put(next(), good.substr(0, good.size() - 1));
+  put(next(), changed);
+  put(next(), bomb);
+  ASSERT_EQ(::mkfifo(next().c_str(), 0600), 0);  // must not make us wait
+  fs::create_directory(next());
+  fs::create_symlink("/etc/passwd", next());
+  const fs::path sparse = next();  // must not be read
+  put(sparse, "");
+  fs::resize_file(sparse, 65U << 20);
+  const std::uint64_t bad = static_cast<std::uint64_t>(number) - 1;
+  put(next(), good);
+
+  auto spool = Spool::open(folder.string(), 1U << 30).value();
+  EXPECT_THAT(all_of(spool), ElementsAre("good"));
+  EXPECT_EQ(spool.skipped(), bad);
+  EXPECT_EQ(spool.take_notes().size(), bad);
+  EXPECT_EQ(files_in(folder).size(), bad);
+}
+
+TEST(Spool, OtherNamesAreNotLookedAt) {
+  Folder folder;
+  for (const char* name :
+       {"1.otlp.gz", "9999999999999999999.otlp.gz", "0000000000000000001.otlp.gzz",
+        "-000000000000000001.otlp.gz", "readme", ".otlp.gz"})
+    put(folder / name, packed("x"));
+  auto spool = Spool::open(folder.string(), plenty).value();
+  EXPECT_TRUE(spool.empty());
+  EXPECT_EQ(spool.skipped(), 0U);
+  EXPECT_EQ(files_in(folder).size(), 6U);
+}
+
+TEST(Spool, AFileThatAKilledWriterLeftIsRemoved) {
+  Folder folder;
+  put(folder / "unfinished", "half");
+  auto spool = Spool::open(folder.string(), plenty).value();
+  spool.add(packed("a"), false);
+  EXPECT_THAT(all_of(spool), ElementsAre("a"));
+  EXPECT_THAT(files_in(folder), IsEmpty());
+}
+
+TEST(Spool, AFileThatGoesAwayIsSaid) {
+  Folder folder;
+  auto spool = Spool::open(folder.string(), plenty).value();
+  spool.add(packed("a"), false);
+  spool.add(packed("b"), false);
+  std::vector<std::string> names = files_in(folder);
+  std::sort(names.begin(), names.end());
+  fs::remove(folder / names.front());
+  EXPECT_THAT(all_of(spool), ElementsAre("b"));
+  EXPECT_EQ(spool.skipped(), 1U);
+}
+
+TEST(Spool, TheOrderOutlivesAClockThatIsSetBack) {
+  Folder folder;
+  put(folder / "8999999999999999999.otlp.gz", packed("from the future"));
+  {
+    auto spool = Spool::open(folder.string(), plenty).value();
+    spool.add(packed("now"), false);
+  }
+  auto spool = Spool::open(folder.string(), plenty).value();
+  EXPECT_THAT(all_of(spool), ElementsAre("from the future", "now"));
+}
+
+TEST(Spool, AFullDiskLosesNothing) {
+  Folder folder;
+  auto spool = Spool::open(folder.string(), plenty).value();
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit none{5, before.rlim_max};  // bytes
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
+  spool.add(packed("a"), false);
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  spool.add(packed("b"), false);
+  EXPECT_THAT(spool.take_notes(), Contains(HasSubstr("kept in memory")));
+  EXPECT_THAT(all_of(spool), ElementsAre("a", "b"));
+  EXPECT_THAT(files_in(folder), IsEmpty());
+}
+
+}  // namespace
+}  // namespace vitrine::exporter

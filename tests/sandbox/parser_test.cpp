@@ -1,0 +1,269 @@
+// Workers: what they may do, what becomes of those that do what they may not, and what is left.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "sandbox/confinement.hpp"
+#include "sandbox/worker.hpp"
+
+namespace vitrine::sandbox {
+namespace {
+
+std::vector<pid_t> children_of(pid_t pid) {
+  std::vector<pid_t> found;
+  for (const auto& task :
+       std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task")) {
+    std::ifstream in(task.path() / "children");
+    for (pid_t child; in >> child;) found.push_back(child);
+  }
+  return found;
+}
+
+/// Of /proc/PID/status; empty: there is no such process.
+std::string status_of(pid_t pid) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/status");
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+Result<std::string> echo(const std::string& text, FileDescriptor file) {
+  return text + (file ? " with a file" : "");
+}
+Result<std::string> refuse(const std::string& text, FileDescriptor) {
+  return fail(ErrorCode::malformed, text, "a remedy");
+}
+Result<std::string> crash(const std::string&, FileDescriptor) {
+  volatile int* nowhere = nullptr;
+  *nowhere = 1;
+  return std::string();
+}
+Result<std::string> stall(const std::string&, FileDescriptor) {
+  for (volatile unsigned n = 0;;) n = n + 1;
+}
+Result<std::string> sleep_for_ever(const std::string&, FileDescriptor) {
+  for (;;) std::this_thread::yield();
+}
+Result<std::string> eat(const std::string&, FileDescriptor) {
+  std::vector<std::vector<char>> all;
+  for (;;) all.emplace_back(1U << 20, 'x');
+}
+Result<std::string> fall(const std::string&, FileDescriptor) {
+  throw std::runtime_error("nobody catches this");
+}
+Result<std::string> say_more_than_it_may(const std::string&, FileDescriptor) {
+  const std::uint32_t head[2] = {2 /* an answer */, ~std::uint32_t{0}};
+  iovec part{const_cast<std::uint32_t*>(head), sizeof head};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  ::sendmsg(3, &message, 0);
+  return std::string();
+}
+Result<std::string> say_what_makes_no_sense(const std::string&, FileDescriptor) {
+  const std::uint32_t head[3] = {2 /* an answer */, 4, ~std::uint32_t{0}};
+  iovec part{const_cast<std::uint32_t*>(head), sizeof head};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  ::sendmsg(3, &message, 0);
+  return std::string();
+}
+
+/// What a worker that was taken over might want, and what it gets.
+Result<std::vector<std::string>> try_everything(const std::string&, FileDescriptor) {
+  std::vector<std::string> got;
+  const auto tell = [&](const char* what, long result) {
+    if (result >= 0) got.emplace_back(what);
+  };
+  tell("open", ::open("/etc/hostname", O_RDONLY));
+  tell("openat", ::openat(AT_FDCWD, "/etc/hostname", O_RDONLY));
+  tell("socket", ::socket(AF_INET, SOCK_STREAM, 0));
+  tell("pipe", [] {
+    int pair[2];
+    return ::pipe(pair);
+  }());
+  tell("fork", ::fork());
+  tell("kill", ::kill(1, 0));
+  tell("tgkill", ::syscall(SYS_tgkill, ::syscall(SYS_getppid), ::syscall(SYS_getppid), 0));
+  tell("prlimit64", ::syscall(SYS_prlimit64, 1, RLIMIT_CPU, nullptr, nullptr));
+  tell("execve", ::execl("/bin/true", "true", nullptr));
+  tell("unlink", ::unlink("/tmp/nothing"));
+  tell("dumpable", ::prctl(PR_SET_DUMPABLE, 1));
+  tell("setuid", ::setuid(0));
+  tell("chdir", ::chdir("/"));
+  // Of what the parent had, its socket alone is there.
+  for (int fd = 4; fd < 64; ++fd) {
+    char byte;
+    if (::read(fd, &byte, 0) == 0) got.push_back("descriptor " + std::to_string(fd));
+  }
+  return got;
+}
+
+Result<std::string> first_line(const std::string& path, FileDescriptor) {
+  const FileDescriptor file = ask_for_file(7, path);
+  if (!file) return fail(ErrorCode::not_found, "not given");
+  char text[64];
+  const ssize_t n = ::read(file.get(), text, sizeof text);
+  return std::string(text, static_cast<std::size_t>(n));
+}
+
+class Workers : public testing::Test {
+ protected:
+  void expect_unharmed() {
+    const auto answer = parser_.ask<&echo>("still there", -1);
+    ASSERT_TRUE(answer) << answer.error().message;
+    EXPECT_EQ(*answer, "still there");
+  }
+  Parser parser_{{64U << 20, std::chrono::seconds(30)}};
+};
+
+TEST_F(Workers, AnswerOneAfterTheOther) {
+  EXPECT_TRUE(children_of(::getpid()).empty());  // nothing before the first question
+  expect_unharmed();
+  const auto first = children_of(::getpid());
+  ASSERT_EQ(first.size(), 1U);
+  const FileDescriptor file(::open("/proc/self/exe", O_RDONLY));
+  EXPECT_EQ(parser_.ask<&echo>("asked", file.get()).value(), "asked with a file");
+  EXPECT_EQ(parser_.ask<&refuse>("it is broken", -1).error(),
+            (Error{ErrorCode::malformed, "it is broken", "a remedy"}));
+  EXPECT_EQ(children_of(::getpid()), first);
+}
+
+TEST_F(Workers, ThatCrashAreReplaced) {
+  const auto answer = parser_.ask<&crash>("", -1);
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().message, "its parser crashed (Segmentation fault)");
+  expect_unharmed();
+  EXPECT_EQ(parser_.ask<&fall>("", -1).error().message, "its parser ended");
+  expect_unharmed();
+}
+
+TEST_F(Workers, ThatTakeTooLongAreReplaced) {
+  parser_.set_limits({64U << 20, std::chrono::milliseconds(500)});
+  for (const auto& answer : {parser_.ask<&stall>("", -1), parser_.ask<&sleep_for_ever>("", -1)}) {
+    ASSERT_FALSE(answer);
+    EXPECT_EQ(answer.error().message, "its parser was stopped: it took longer than 0.5 s");
+    EXPECT_EQ(answer.error().code, ErrorCode::limit);
+  }
+  parser_.set_limits({64U << 20, std::chrono::seconds(30)});
+  expect_unharmed();
+}
+
+TEST_F(Workers, ThatNeedTooMuchMemoryAreReplaced) {
+  const auto answer = parser_.ask<&eat>("", -1);
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().message, "its parser was stopped: it needed more than 64 MiB");
+  expect_unharmed();
+}
+
+TEST_F(Workers, ThatLieAreReplaced) {
+  for (const auto& answer : {parser_.ask<&say_more_than_it_may>("", -1),
+                             parser_.ask<&say_what_makes_no_sense>("", -1)}) {
+    ASSERT_FALSE(answer);
+    EXPECT_EQ(answer.error().message, "its parser returned an invalid response");
+    EXPECT_EQ(answer.error().code, ErrorCode::failed);
+    expect_unharmed();
+  }
+}
+
+// One that was killed while nobody asked it anything is not the next file's fault.
+TEST_F(Workers, ThatEndUnaskedAreReplaced) {
+  expect_unharmed();
+  const auto first = children_of(::getpid());
+  ASSERT_EQ(first.size(), 1U);
+  ::kill(first[0], SIGKILL);
+  siginfo_t info;
+  ::waitid(P_PID, static_cast<id_t>(first[0]), &info, WEXITED | WNOWAIT);
+  expect_unharmed();
+  EXPECT_NE(children_of(::getpid()), first);
+}
+
+TEST_F(Workers, MayDoNothingButAnswer) {
+  const auto got = parser_.ask<&try_everything>("", -1);
+  ASSERT_TRUE(got) << got.error().message;
+  EXPECT_EQ(*got, std::vector<std::string>());
+}
+
+TEST_F(Workers, GetTheFilesThatTheyAreGiven) {
+  std::vector<std::string> asked;
+  const Open open = [&](std::uint32_t root, const std::string& path) {
+    asked.push_back(std::to_string(root) + path);
+    return path == "/yes" ? FileDescriptor(::open("/proc/version", O_RDONLY)) : FileDescriptor();
+  };
+  EXPECT_EQ(parser_.ask<&first_line>("/yes", -1, open).value().substr(0, 5), "Linux");
+  EXPECT_EQ(parser_.ask<&first_line>("/no", -1, open).error().message, "not given");
+  EXPECT_EQ(parser_.ask<&first_line>("/yes", -1).error().message, "not given");
+  EXPECT_EQ(asked, (std::vector<std::string>{"7/yes", "7/no"}));
+  EXPECT_FALSE(ask_for_file(0, "/proc/version"));  // we are no worker
+}
+
+TEST_F(Workers, HoldNoRights) {
+  expect_unharmed();
+  const auto worker = children_of(::getpid());
+  ASSERT_EQ(worker.size(), 1U);
+  const std::string status = status_of(worker[0]);
+  for (const char* line :
+       {"CapInh:\t0000000000000000", "CapPrm:\t0000000000000000", "CapEff:\t0000000000000000",
+        "CapAmb:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2", "Name:\tvitrine-files"})
+    EXPECT_NE(status.find(line), std::string::npos) << line << " is not in\n" << status;
+}
+
+/// Whether a process ends; it may be somebody's zombie then.
+bool ends(pid_t pid) {
+  for (int i = 0; i < 600; ++i) {
+    const std::string status = status_of(pid);
+    if (status.empty() || status.find("State:\tZ") != std::string::npos) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  return false;
+}
+
+TEST_F(Workers, EndWithWhoAskedThem) {
+  for (const bool busy : {false, true}) {
+    int pipe[2];
+    ASSERT_EQ(::pipe(pipe), 0);
+    const pid_t parent = ::fork();
+    if (parent == 0) {
+      Parser parser{{64U << 20, std::chrono::seconds(300)}};
+      if (!parser.ask<&echo>("", -1)) ::_exit(1);
+      const pid_t worker = children_of(::getpid()).at(0);
+      if (::write(pipe[1], &worker, sizeof worker) != sizeof worker) ::_exit(1);
+      if (busy) static_cast<void>(parser.ask<&stall>("", -1));
+      for (;;) ::pause();
+    }
+    pid_t worker = 0;
+    ASSERT_EQ(::read(pipe[0], &worker, sizeof worker), static_cast<ssize_t>(sizeof worker));
+    ASSERT_FALSE(status_of(worker).empty());
+    ::kill(parent, SIGKILL);
+    ::waitpid(parent, nullptr, 0);
+    EXPECT_TRUE(ends(worker)) << (busy ? "busy" : "idle");
+    ::close(pipe[0]);
+    ::close(pipe[1]);
+  }
+}
+
+TEST_F(Workers, LeaveNothingBehind) {
+  {
+    Parser parser;
+    ASSERT_TRUE(parser.ask<&echo>("", -1));
+    EXPECT_EQ(children_of(::getpid()).size(), 1U);
+  }
+  EXPECT_TRUE(children_of(::getpid()).empty());
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
+}
+
+}  // namespace
+}  // namespace vitrine::sandbox
