@@ -28,7 +28,9 @@ struct Target {
 };
 
 #define TARGET(name) {#name, take_##name},
-const std::vector<Target> all_targets{};
+const std::vector<Target> all_targets{
+#include "targets.inc"
+};
 #undef TARGET
 
 class FuzzSeeds : public testing::TestWithParam<Target> {};
