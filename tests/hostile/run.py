@@ -123,25 +123,6 @@ class Suite:
                 self.fail(trick.name, f"{sent} signals sent, {handled} handled")
         return None
 
-    def expect_duration_kept(self, trick, target):
-        """A reading of this target takes longer than the interval and the duration. None begins after
-        the end, so all but the last one are printed before it."""
-        asked, startup = 0.15, 0.5 * (10 if self.options.sanitized else 1)
-        begin = time.time()
-        output = subprocess.run(
-            [self.options.vitrine, "labels", str(target.pid), "--watch=50ms", "--duration", "150ms"],
-            capture_output=True, text=True, timeout=self.budget, check=False,
-            env=dict(os.environ, HOSTILE_COMMAND=self.mark, TZ="UTC")).stdout
-        times = [int(h) * 3600 + int(m) * 60 + float(s)
-                 for h, m, s in re.findall(r"^(\d\d):(\d\d):(\d\d\.\d{3})  ", output, re.M)]
-        if not times:
-            return self.fail(trick.name, "labels --watch printed no reading")
-        late = [seconds for seconds in ((at - begin) % 86400 for at in times[:-1])
-                if asked + startup < seconds < 43200]
-        if late:
-            self.fail(trick.name, f"labels --watch --duration 150ms read again after {late[-1]:.2f} s")
-        return None
-
     def play(self, trick):
         try:
             target = None if trick.fresh else self.start(trick)
@@ -160,8 +141,6 @@ class Suite:
                     once = self.start(trick, HOSTILE_MILLISECONDS=str(10 * i % 70))
                     self.look_at(trick, once, name)
                     once.end()
-            if trick.name == "label-shared-by-many":
-                self.expect_duration_kept(trick, target)
             if target:
                 self.expect_unharmed(trick, target)
             if not told:
