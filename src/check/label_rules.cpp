@@ -161,7 +161,8 @@ Outcome version_constant(const FileSubject& subject) {
                           : holds("it is in read-only memory");
 }
 
-// A file's offset and its address differ in most segments but the first.
+// A file's offset and its address differ in most segments but the first. In a program that is not
+// position-independent (ET_EXEC) they always differ: its first segment is at 0x400000 or so.
 Outcome version_at_its_offset(const FileSubject& subject) {
   const VersionFacts& version = subject.labels.version;
   if (version.any() == nullptr) return does_not_apply("the file has no version");
@@ -169,8 +170,12 @@ Outcome version_at_its_offset(const FileSubject& subject) {
   if (!version.file_offset)
     return fails(fmt::format("it is at {} in .bss: the file has no bytes for it", hex(address)));
   if (*version.file_offset == address) return holds(fmt::format("both are {}", hex(address)));
-  return fails(fmt::format("its address is {}, its offset in the file {}", hex(address),
-                           hex(*version.file_offset)));
+  const auto text = fmt::format("its address is {}, its offset in the file {}", hex(address),
+                                hex(*version.file_offset));
+  if (subject.elf.type != ET_EXEC) return fails(text);
+  return fails(
+      text + ": the program has fixed addresses (ET_EXEC)",
+      "link it with -pie, a static program with -static-pie, and declare the version const");
 }
 
 Outcome descriptor(const FileSubject& subject) {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,7 +10,9 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <span>
+#include <utility>
 
 #include "base/limits.hpp"
 #include "sandbox/files.hpp"
@@ -62,11 +65,43 @@ Result<std::vector<Mapping>> collect(int proc_dir, const std::string& path) {
   return mappings;
 }
 
-/// Files that are not what is mapped are refused by their inode. Devices are not compared: on btrfs
-/// and overlayfs stat(2) tells another one than maps does.
+/// How the kernel names an open file in maps: by its inode's file system. Our own mapping of it
+/// shows that, without a byte of it being read.
+std::optional<std::pair<std::uint64_t, std::uint64_t>> as_in_maps(int fd) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  void* const at = ::mmap(nullptr, page, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (at == MAP_FAILED) return std::nullopt;
+  const auto address = reinterpret_cast<Address>(at);
+  std::optional<std::pair<std::uint64_t, std::uint64_t>> found;
+  if (const auto maps = open_at(AT_FDCWD, "/proc/self/maps", O_RDONLY)) {
+    const auto take = [&](const Mapping& mapping) {
+      if (mapping.start <= address && address < mapping.end)
+        found = std::pair(mapping.device, mapping.inode);
+    };
+    Mapping mapping;
+    if (query_mapping(maps->get(), address, QueryFilter::readable, mapping)) {
+      take(mapping);
+    } else {
+      LineCutter lines;
+      std::string chunk(64 * 1024, '\0');
+      for (ssize_t n; (n = ::read(maps->get(), chunk.data(), chunk.size())) > 0 && !found;)
+        lines.feed({chunk.data(), static_cast<std::size_t>(n)}, [&](std::string_view line) {
+          if (const auto parsed = parse_mapping(line)) take(*parsed);
+        });
+    }
+  }
+  ::munmap(at, page);
+  return found;
+}
+
+/// What was opened decides, as the process may map another file meanwhile, and other files have the
+/// same inode number. On btrfs and overlayfs stat(2) reports another device than maps does: there,
+/// our own mapping of the file is compared.
 bool is_mapped_file(int fd, const MappedFile& file) {
   struct stat status {};
-  return ::fstat(fd, &status) == 0 && status.st_ino == file.inode;
+  if (::fstat(fd, &status) != 0) return false;
+  if (status.st_dev == file.device && status.st_ino == file.inode) return true;
+  return as_in_maps(fd) == std::pair(file.device, file.inode);
 }
 
 }  // namespace
@@ -101,7 +136,11 @@ Result<FileDescriptor> open_mapped(int proc_dir, const MappedFile& file) {
   for (const Mapping& part : file.parts) {
     auto opened = sandbox::open_regular_at(
         proc_dir, fmt::format("map_files/{:x}-{:x}", part.start, part.end));
-    if (opened || opened.error().code == ErrorCode::unsupported) return opened;
+    if (opened) {
+      if (is_mapped_file(opened->get(), file)) return opened;
+      continue;  // another file is mapped there by now
+    }
+    if (opened.error().code == ErrorCode::unsupported) return opened;
     if (opened.error().code == ErrorCode::not_permitted) break;
   }
   // Else by what else leads there: the link to the executable, and its path in the process's root.

@@ -82,6 +82,26 @@ std::optional<Error> Lexer::skip_space() {
   return std::nullopt;
 }
 
+/// Behind '#': whether the line is a comment of the kind that systemtap's dtrace skips, `# text`,
+/// and neither a line marker nor a directive of C.
+bool Lexer::is_remark() const {
+  static constexpr std::array<std::string_view, 20> directives = {
+      "if",      "ifdef",   "ifndef", "elif",         "elifdef", "elifndef", "else",
+      "endif",   "include", "import", "include_next", "define",  "undef",    "error",
+      "warning", "line",    "pragma", "ident",        "assert",  "embed"};
+  std::string_view line = text_.substr(at_, text_.substr(at_).find('\n'));
+  if (line.starts_with('#')) return true;
+  if (line.empty() || !is_space(line.front())) return false;
+  line = trimmed(line);
+  std::size_t end = 0;
+  while (end < line.size() && (is_letter(line[end]) || is_digit(line[end]))) ++end;
+  const std::string_view word = line.substr(0, end);
+  if (word.empty()) return !line.empty() && !line.starts_with("/*") && !line.starts_with("\\");
+  if (!std::ranges::all_of(word, is_digit)) return std::ranges::count(directives, word) == 0;
+  const std::string_view rest = trimmed(line.substr(end));
+  return !rest.empty() && rest.front() != '"';
+}
+
 /// Behind '#'. Leaves the lexer at the end of the logical line.
 std::optional<Error> Lexer::read_directive(std::string& line) {
   char quote = '\0';
@@ -160,6 +180,10 @@ Result<Token> Lexer::next() {
 
     if (c == '#' && line_start) {
       ++at_;
+      if (is_remark()) {
+        while (at_ < text_.size() && peek() != '\n') ++at_;
+        continue;
+      }
       std::string line;
       if (auto error = read_directive(line)) return tl::unexpected<Error>(*error);
       const bool named = line.starts_with("line") && line.size() > 4 && !is_letter(line[4]);

@@ -47,6 +47,7 @@ class Lexer {
   Location here() const { return {file_, line_}; }
   std::optional<Error> skip_space();
   std::optional<Error> skip_comment();
+  [[nodiscard]] bool is_remark() const;
   std::optional<Error> read_directive(std::string& line);
   std::optional<Error> follow_line_marker(std::string_view line, Location at);
   Result<Token> quoted(char quote);

@@ -159,7 +159,11 @@ class Step {
         parser_(declared_, rules_) {}
 
   Result<LinkReport> run() {
-    if (options_.objects.empty()) return fail(ErrorCode::usage, "missing objects");
+    if (options_.objects.empty()) {
+      parts_.machine = options_.without_objects;
+      if (parts_.machine == nullptr) return fail(ErrorCode::usage, "missing objects");
+      parts_.pointer_protocol = options_.enabled == EnabledProtocol::pointer;
+    }
     const std::string output = real(options_.output);
     for (const std::string& path : options_.objects) {
       const std::string is = real(path);
@@ -172,7 +176,7 @@ class Step {
     if (parts_.machine == nullptr)
       return fail(ErrorCode::unsupported, "the machine is unknown: all objects are bitcode",
                   "add an object with machine code, for example an empty one");
-    TRY(check_sites());
+    if (!options_.objects.empty()) TRY(check_sites());
     parts_.registration = options_.registration;
     parts_.weak_aliases = options_.lld;
     auto bytes = TRY_WHILE(options_.output, probe_object(definition_, std::move(parts_)));
@@ -258,8 +262,10 @@ class Step {
   }
 
   Result<void> check_sites() {
+    // Build systems rely on the failure: perl's then links without a probe object.
     if (have_.empty() && !options_.strict && !lto_)
-      report_.warnings.emplace_back("none of the objects calls a declared probe");
+      return fail(ErrorCode::failed, "none of the objects calls a declared probe",
+                  "give the objects that were compiled with the provider's header");
     if (!options_.strict) return {};
     std::string missing;
     for (std::uint32_t i = 0; i < definition_.providers.size(); ++i)

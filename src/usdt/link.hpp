@@ -50,9 +50,12 @@ Result<RewrittenObject> rewrite(std::span<const std::byte> object, const Declare
 struct LinkOptions {
   std::vector<std::string> objects;  ///< ET_REL files, rewritten in place (temporary file, rename)
   std::string output;                ///< the object to write
-  bool strict = false;               ///< a declared probe without a site is an error
-  bool registration = false;         ///< for hosts with a DTrace helper: vitrine/usdt_register.c
-  bool long_nop = false;             ///< one 5-byte nop in place of five of one byte
+  /// The machine of a probe object that is made of no objects, for probes that all fire in its
+  /// functions; null: objects are required.
+  const ObjectMachine* without_objects = nullptr;
+  bool strict = false;        ///< a declared probe without a site is an error
+  bool registration = false;  ///< for hosts with a DTrace helper: vitrine/usdt_register.c
+  bool long_nop = false;      ///< one 5-byte nop in place of five of one byte
 
   /// The objects are linked by lld 15 or later, which refuses a reference to a function whose copy
   /// in this object it discarded, unless the symbol is weak where it is defined; gold refuses just

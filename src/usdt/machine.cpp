@@ -62,6 +62,12 @@ const ObjectMachine* find_machine(std::uint16_t elf, bool wide) {
   return nullptr;
 }
 
+const ObjectMachine* find_machine(Machine machine) {
+  for (const ObjectMachine& one : machines)
+    if (one.machine == machine) return &one;
+  return nullptr;
+}
+
 static_assert(R_X86_64_PC32 == R_386_PC32 && R_X86_64_PLT32 == R_386_PLT32);
 
 std::optional<Branch> direct_branch(const ObjectMachine& machine, std::span<const std::byte> code,

@@ -28,6 +28,7 @@ struct ObjectMachine {
 
 /// Null: a machine that we do not know.
 const ObjectMachine* find_machine(std::uint16_t elf, bool wide);
+const ObjectMachine* find_machine(Machine machine);
 
 /// "x86-64, i386 and aarch64": for messages.
 inline constexpr std::string_view known_machines = "x86-64, i386 and aarch64";

@@ -208,6 +208,23 @@ TEST(LabelFiles, OfProgramsNeedTheirSlotsExported) {
   EXPECT_THAT(failing(made("pie", {"-static-pie", "-Wl,--export-dynamic"}), false), IsEmpty());
 }
 
+TEST(LabelFiles, OfProgramsWithFixedAddressesGetARemedyThatHelps) {
+  constexpr std::string_view rule = "labels.version-at-its-offset";
+  const auto remedy_for = [&](const Words& options) -> std::string {
+    const Folder folder;
+    const auto report = check_file(
+        folder.make("program", slot_source, with({"-DPROGRAM", "-Wl,--export-dynamic"}, options)));
+    for (const check::Finding& one : report.findings)
+      if (one.rule->id == rule) return one.fails() ? one.answer.remedy : "none: it holds";
+    return "not asked";
+  };
+  EXPECT_THAT(remedy_for({"-no-pie", "-fno-pie"}), HasSubstr("-pie"));
+  EXPECT_THAT(remedy_for({"-static"}), HasSubstr("-static-pie"));
+  // What the remedy advises helps.
+  EXPECT_EQ(remedy_for({"-pie", "-fPIE"}), "none: it holds");
+  EXPECT_EQ(remedy_for({"-static-pie", "-fPIE"}), "none: it holds");
+}
+
 TEST(LabelFiles, OfAProgramThatIsStaticAndStrippedNobodyCanTell) {
   const Folder folder;
   const std::string path = folder.make("static", slot_source, {"-static", "-DPROGRAM"});

@@ -25,7 +25,7 @@ STATES = {"stopped": "stopped", "held-by-tracer": "held", "stops-and-continues":
 # By their names: what runs at full speed, or has commands do so.
 BUSY = re.compile("^label-(flood|garbage|slots|unmapped|moved|protected|page-comes)|flip|changes?$|"
                   "storm|come-and-go|comes-and-goes|rewritten|reloaded|growing|seccomp-strict|"
-                  "threads-many|^modules-wild|exits-while-read|leader-gone|restless|updating|^racing")
+                  "threads-many|shared-by-many|^modules-wild|exits-while-read|leader-gone|restless|updating|^racing")
 
 
 def catalogue(programs, writers):

@@ -4,12 +4,16 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
+#include "sandbox/files.hpp"
+#include "target/mapped_files.hpp"
 #include "target/proc_file.hpp"
 
 namespace vitrine::target {
@@ -159,6 +163,79 @@ TEST(ContextMappings, TooManyAreCutAndFlagged) {
   ASSERT_TRUE(found);
   EXPECT_THAT(found->mappings, SizeIs(64));
   EXPECT_TRUE(found->truncated);
+}
+
+/// A file that this process maps as code, and another that may take its place.
+class MappedFileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::create_directory(dir_);
+    for (const auto* path : {&real_, &other_}) {
+      std::ofstream(*path) << std::string(4096, path == &real_ ? 'r' : 'o');
+      std::filesystem::permissions(*path, std::filesystem::perms::owner_all);
+    }
+    at_ = map(real_, nullptr);
+    ASSERT_NE(at_, MAP_FAILED);
+    self_ = open_at(AT_FDCWD, "/proc/self", O_PATH | O_DIRECTORY).value();
+    auto files = executable_files(self_.get()).value();
+    for (MappedFile& file : files)
+      if (file.path == real_) mapped_ = std::move(file);
+    ASSERT_THAT(mapped_.parts, SizeIs(1));
+  }
+  void TearDown() override {
+    ::munmap(at_, 4096);
+    std::filesystem::remove_all(dir_);
+  }
+  static void* map(const std::string& path, void* at) {
+    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    return ::mmap(at, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | (at != nullptr ? MAP_FIXED : 0),
+                  file.get(), 0);
+  }
+  static char first_byte(const FileDescriptor& file) {
+    char byte = 0;
+    return ::pread(file.get(), &byte, 1, 0) == 1 ? byte : '?';
+  }
+
+  std::string dir_ = testing::TempDir() + "mapped_file_" + std::to_string(::getpid());
+  std::string real_ = dir_ + "/real", other_ = dir_ + "/other";
+  void* at_ = MAP_FAILED;
+  FileDescriptor self_;
+  MappedFile mapped_;
+};
+
+TEST_F(MappedFileTest, IsOpened) {
+  const auto opened = open_mapped(self_.get(), mapped_);
+  ASSERT_TRUE(opened) << opened.error().message;
+  EXPECT_EQ(first_byte(*opened), 'r');
+  mapped_.parts.clear();  // by its path
+  ASSERT_TRUE(open_mapped(self_.get(), mapped_));
+}
+
+TEST_F(MappedFileTest, DeletedIsOpenedByItsMapping) {
+  std::filesystem::remove(real_);
+  const auto opened = open_mapped(self_.get(), mapped_);
+  ASSERT_TRUE(opened) << opened.error().message;
+  EXPECT_EQ(first_byte(*opened), 'r');
+}
+
+// A tmpfs file can be given the inode number of libc.
+TEST_F(MappedFileTest, OfTheSameInodeOnAnotherDeviceIsRefused) {
+  mapped_.device ^= 1;
+  const auto with_parts = open_mapped(self_.get(), mapped_);
+  ASSERT_FALSE(with_parts);
+  EXPECT_EQ(with_parts.error().code, ErrorCode::not_found);
+  mapped_.parts.clear();
+  EXPECT_FALSE(open_mapped(self_.get(), mapped_));
+}
+
+// The process maps another file there between maps and map_files.
+TEST_F(MappedFileTest, ReplacedMappingIsRefused) {
+  ASSERT_EQ(map(other_, at_), at_);
+  const auto opened = open_mapped(self_.get(), mapped_);  // by its path
+  ASSERT_TRUE(opened) << opened.error().message;
+  EXPECT_EQ(first_byte(*opened), 'r');
+  std::filesystem::rename(other_, real_);
+  EXPECT_FALSE(open_mapped(self_.get(), mapped_));
 }
 
 }  // namespace

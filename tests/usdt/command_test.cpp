@@ -168,6 +168,29 @@ TEST_F(UsdtCommand, SpellsBothStepsAsDtraceDoes) {
   EXPECT_THAT(sh("./dtrace -V").out, HasSubstr("vitrine"));
 }
 
+TEST_F(UsdtCommand, MakesAProbeObjectOfNoObjectsAsSystemtapDoes) {
+  ASSERT_EQ(sh("./dtrace -h -s shop.d && gcc -c main.c").status, 0);
+  const test::Outcome made = sh("./dtrace -G -s shop.d -o probes.o");
+  ASSERT_EQ(made.status, 0) << made.err;
+  EXPECT_THAT(made.err, IsEmpty());
+  const test::Outcome linked = sh("gcc -o main main.o probes.o && ./main");
+  EXPECT_EQ(linked.status, 0) << linked.err;
+  EXPECT_THAT(sh(std::string(VITRINE) + " probes main").out, HasSubstr("request-start"));
+  EXPECT_EQ(vitrine("link -s shop.d -o probes.o").status, 2);  // there a forgotten list
+}
+
+TEST_F(UsdtCommand, FailsWhenNoObjectCallsAProbe) {
+  write("none.c", "int main(void) { return 0; }\n");
+  ASSERT_EQ(sh("gcc -c none.c").status, 0);
+  for (const std::string command :
+       {VITRINE " usdt link -s shop.d -o out.o none.o", "./dtrace -G -s shop.d -o out.o none.o"}) {
+    const test::Outcome outcome = sh(command);
+    EXPECT_NE(outcome.status, 0) << command;
+    EXPECT_THAT(outcome.err, HasSubstr("none of the objects calls a declared probe")) << command;
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "out.o")) << command;
+  }
+}
+
 TEST_F(UsdtCommand, SaysWhatItDoesNotDoUnderTheNameDtrace) {
   const std::vector<std::pair<std::string, std::string>> wrong = {
       {"-n syscall:::entry", "vitrine runs no D programs"},

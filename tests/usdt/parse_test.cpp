@@ -316,6 +316,28 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"provider p { };\n#pragma error do not use this", "#pragma error do not use this",
                 "itself"}));
 
+TEST(Parse, TakesLinesOfCommentsBeginWithAHash) {
+  const auto read = parse(
+      "# file: src/rpc/server.c\n"
+      "  # prefix: rpc, in src/*.c \"quoted\n"
+      "## heading\n"
+      "#\n"
+      "# 12 calls of it\n"
+      "provider p {\n"
+      "\t# binary: qemu\n"
+      "\tprobe a(int x);\n"
+      "};\n",
+      "x.d");
+  ASSERT_TRUE(read) << read.error().message;
+  ASSERT_EQ(read->providers.size(), 1U);
+  EXPECT_EQ(read->providers[0].probes.size(), 1U);
+  const auto wrong = parse("# file: a\n# 40 \"y.d\"\nprovider p`q { };", "x.d");
+  ASSERT_FALSE(wrong);
+  EXPECT_THAT(wrong.error().message, testing::HasSubstr("y.d:40"));
+  for (const char* text : {"# include <a.h>\n", "# if X\n", "#file: a\n"})
+    EXPECT_FALSE(parse(std::string(text) + "provider p { probe a(); };", "x.d")) << text;
+}
+
 TEST(Parse, NamesThePlaceThatLineMarkersTell) {
   const auto one =
       parse("# 1 \"types.h\" 1\nint x;\n# 40 \"real.d\" 2\nprovider p {\n probe a;\n};", "x");

@@ -1,6 +1,7 @@
 // vitrine context: the process context of a process.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 
@@ -134,6 +135,8 @@ class ContextCommand : public Command {
         if (!show(**state)) return exit_done;
       }
       next += interval;
+      // A reading may take longer than the interval: the next one is due now, if there is time left.
+      next = std::max(next, Clock::now());
       if (duration && next - start >= *duration) return exit_done;
       sleep_until(next);
       if (interrupted()) return exit_interrupted;

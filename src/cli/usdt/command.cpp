@@ -15,6 +15,7 @@
 #include "cli/shell/report.hpp"
 #include "cli/shell/run.hpp"
 #include "usdt/definition.hpp"
+#include "usdt/machine.hpp"
 #include "usdt/object_file.hpp"
 
 namespace vitrine::cli {
@@ -193,12 +194,12 @@ class UsdtLinkCommand : public Command {
              "needs the dynamic linker.",
              "The step may be repeated on the same objects, and may include objects without "
              "probes. Objects outside the step, from archives or link-time optimisation, also fire "
-             "their probes, through a function of the probe object. On an error no object is "
-             "changed."},
+             "their probes, through a function of the probe object. The step fails if none of the "
+             "objects calls a declared probe. On an error no object is changed."},
             {{"vitrine usdt link -s shop.d -o shop_probes.o main.o shop.o",
               "then: cc -o shop main.o shop.o shop_probes.o"},
              {"vitrine usdt link --strict -s shop.d -o shop_probes.o *.o",
-              "fails if no object fires a declared probe"}},
+              "also fails if one of the declared probes is called by no object"}},
             {"usdt-header", "usdt", "probes", "trace"}};
   }
 
@@ -209,7 +210,8 @@ class UsdtLinkCommand : public Command {
     app.add_option("-o", link_.output, "Probe object to write")
         ->option_text("FILE.o [name of the definition + .o]");
     define_enabled(app, link_.enabled);
-    app.add_flag("--strict", link_.strict, "Fail if no object fires a declared probe");
+    app.add_flag("--strict", link_.strict,
+                 "Fail if one of the declared probes is called by no object");
     app.add_flag(
         "--lld", link_.lld,
         "Required if lld 15 or newer links the objects, and probes are in inline functions");
@@ -262,7 +264,7 @@ namespace {
 constexpr auto usage =
     "usage: dtrace -h -s FILE.d [-o FILE.h] [-C [-D NAME[=VALUE]] [-I DIRECTORY]]\n       dtrace "
     "-G -s FILE.d [-o "
-    "FILE.o] [-32|-64] [-C …] OBJECT…\n       dtrace -V\nThis is vitrine: it processes provider "
+    "FILE.o] [-32|-64] [-C …] [OBJECT…]\n       dtrace -V\nThis is vitrine: it processes provider "
     "definitions as "
     "dtrace does. See vitrine usdt --help.\n";
 
@@ -274,7 +276,8 @@ struct Request {
   std::string output;
   usdt::DefinitionFile definition;
   bool verbose = false;
-  bool done = false;  // nothing is left to do
+  bool done = false;    // nothing is left to do
+  bool narrow = false;  // -32: matters only without objects
 };
 
 Error wrong(const std::string& message, const std::string& remedy = {}) {
@@ -324,7 +327,8 @@ std::optional<Error> take(Request& request, int option, const std::string& value
     case '6':
       if (value != (option == '3' ? "2" : "4"))
         return wrong(fmt::format("invalid option -{}{}", static_cast<char>(option), value), usage);
-      return std::nullopt;  // the objects say it themselves
+      request.narrow = option == '3';
+      return std::nullopt;
     case 'x':
       set(request, value);
       return std::nullopt;
@@ -389,6 +393,9 @@ int run_as_dtrace(int argc, char** argv) {
   usdt::LinkOptions link;
   link.objects.assign(argv + optind, argv + argc);
   link.output = request.output;
+  // As systemtap's: the program may have its objects in archives, or not compiled yet.
+  const bool i386 = request.narrow && native_machine == Machine::x86_64;
+  link.without_objects = usdt::find_machine(i386 ? Machine::i386 : native_machine);
   return link_objects(*definition, link, request.definition.path, request.verbose);
 }
 

@@ -73,6 +73,7 @@ struct Escalation::Work {
   std::vector<std::size_t> open;
   std::size_t& bytes_left;
   std::vector<std::string>& notes;
+  bool tried = false;  // to prove each of them once
 
   void close(const std::vector<bool>& done) {
     open.erase(
@@ -91,7 +92,7 @@ bool Escalation::cancelled() const {
 std::vector<Escalated> Escalation::escalate(std::span<const Unproven> unproven,
                                             std::size_t& bytes_left,
                                             std::vector<std::string>& notes) {
-  Work work{unproven, {}, {}, bytes_left, notes};
+  Work work{unproven, {}, {}, bytes_left, notes, false};
   work.results.resize(unproven.size());
   for (std::size_t i = 0; i < unproven.size(); ++i) work.open.push_back(i);
   retry(work);
@@ -106,46 +107,69 @@ void Escalation::retry(Work& work) {
   for (int attempt = 0; attempt < max_retries && !work.open.empty() && !cancelled(); ++attempt) {
     if (attempt > 0) std::this_thread::sleep_for(std::chrono::microseconds(jitter(random_)));
     std::vector<bool> done(work.items.size());
-    for (const std::size_t item : work.open)
-      done[item] = prove_once(work.items[item], work.results[item], work.bytes_left);
+    // Items that share a set are proven together: all of them need the same threads at rest.
+    std::map<const std::vector<pid_t>*, std::vector<std::size_t>> groups;
+    for (const std::size_t item : work.open) {
+      if (cancelled()) break;
+      const auto& sharers = work.items[item].sharers;
+      // A foreign set has no serial: another attempt only costs time when there are thousands.
+      if (work.tried && sharers && sharers->size() > max_sharers) continue;
+      if (prove_by_serial(work, item))
+        done[item] = true;
+      else if (!sharers)
+        done[item] = prove_by_rest(work, std::span(&item, 1));
+      else if (sharers->size() <= max_sharers)
+        groups[sharers.get()].push_back(item);
+    }
+    for (const auto& [sharers, items] : groups)
+      if (!cancelled() && prove_by_rest(work, items))
+        for (const std::size_t item : items) done[item] = true;
+    work.tried = true;
     work.close(done);
   }
 }
 
-/// By the serial of our own writer, or by /proc: the thread, and whoever shares its set, ran
-/// nothing while it was read.
-bool Escalation::prove_once(const Unproven& unproven, Escalated& into, std::size_t& bytes_left) {
+/// By the serial of our own writer.
+bool Escalation::prove_by_serial(Work& work, std::size_t item) {
+  const Unproven& unproven = work.items[item];
   const Definition& definition = subject_.definitions()[unproven.definition];
-  const Address tp = unproven.thread.thread_pointer;
-  if (definition.format == format::Format::custom_labels_v1) {
-    const auto slot = slot_address(subject_, definition, tp);
-    if (slot && *slot) {
-      std::size_t left = bytes_left;
-      auto set = read_by_serial(subject_.process().memory(), **slot,
-                                subject_.decode_context(definition, &left));
-      if (set) {
-        bytes_left = left;
-        into = {Evidence::serial, std::move(*set)};
-        return true;
-      }
-    }
-  }
+  if (definition.format != format::Format::custom_labels_v1) return false;
+  const auto slot = slot_address(subject_, definition, unproven.thread.thread_pointer);
+  if (!slot || !*slot) return false;
+  std::size_t left = work.bytes_left;
+  auto set = read_by_serial(subject_.process().memory(), **slot,
+                            subject_.decode_context(definition, &left));
+  if (!set) return false;
+  work.bytes_left = left;
+  work.results[item] = {Evidence::serial, std::move(*set)};
+  return true;
+}
 
-  if (unproven.sharers.size() > max_sharers) return false;
+/// By /proc, for items of one set, or a single one: the threads, and all others that share the set,
+/// ran nothing while it was read.
+bool Escalation::prove_by_rest(Work& work, std::span<const std::size_t> items) {
+  const Unproven& first = work.items[items.front()];
+  const std::span<const pid_t> tids =
+      first.sharers ? std::span<const pid_t>(*first.sharers) : std::span(&first.thread.id.tid, 1);
   std::vector<std::pair<pid_t, std::uint64_t>> resting;
-  const auto watch = [&](pid_t tid) {
+  for (const pid_t tid : tids) {
     const auto runs = rest_.begin(tid);
-    if (runs) resting.emplace_back(tid, *runs);
-    return runs.has_value();
-  };
-  if (!watch(unproven.thread.id.tid)) return false;
-  if (!std::all_of(unproven.sharers.begin(), unproven.sharers.end(), watch)) return false;
-  std::size_t left = bytes_left;
-  auto set = read_directly(subject_, definition, tp, &left);
+    if (!runs) return false;
+    resting.emplace_back(tid, *runs);
+  }
+  std::size_t left = work.bytes_left;
+  std::vector<Result<format::LabelSet>> sets;
+  sets.reserve(items.size());
+  for (const std::size_t item : items) {
+    const Unproven& unproven = work.items[item];
+    sets.push_back(read_directly(subject_, subject_.definitions()[unproven.definition],
+                                 unproven.thread.thread_pointer, &left));
+  }
   for (const auto& [tid, runs] : resting)
     if (!rest_.still_rests(tid, runs)) return false;
-  bytes_left = left;
-  into = {Evidence::proven, std::move(set)};
+  work.bytes_left = left;
+  for (std::size_t i = 0; i < items.size(); ++i)
+    work.results[items[i]] = {Evidence::proven, std::move(sets[i])};
   return true;
 }
 

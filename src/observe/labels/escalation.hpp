@@ -32,8 +32,10 @@ std::optional<format::LabelSet> read_by_serial(Memory& memory, Address slot,
 struct Unproven {
   SeenThread thread;
   std::size_t definition = 0;
-  /// Other threads that had the same set of a foreign writer in force: any of them may edit it.
-  std::vector<pid_t> sharers;
+  /// All threads that had the same set of a foreign writer in force, this one included: any of them
+  /// may edit it. Null when no other had it. One list for all items of a set: a list for each would
+  /// be quadratic in the number of threads.
+  std::shared_ptr<const std::vector<pid_t>> sharers;
 };
 
 struct Escalated {
@@ -54,7 +56,8 @@ class Escalation {
   struct Work;
 
   void retry(Work& work);
-  bool prove_once(const Unproven& unproven, Escalated& into, std::size_t& bytes_left);
+  bool prove_by_serial(Work& work, std::size_t item);
+  bool prove_by_rest(Work& work, std::span<const std::size_t> items);
   void sample(Work& work);
   void stop(Work& work);
   void settle(Work& work);

@@ -208,8 +208,8 @@ Snapshot SnapshotReader::assemble(std::span<const SeenThread> threads, Readings 
   if (!without_bpf_.empty()) snapshot.notes.push_back("reading by /proc only: " + without_bpf_);
   snapshot.threads.reserve(readings.slots.size());
   std::vector<Unproven> unproven;
-  std::vector<std::size_t> places;                         // of the unproven, in snapshot.threads
-  std::map<std::size_t, std::vector<std::size_t>> shared;  // content to unproven
+  std::vector<std::size_t> places;  // of the unproven, in snapshot.threads
+  std::map<std::size_t, std::shared_ptr<std::vector<pid_t>>> sharers;  // by content
   for (SlotReading& slot : readings.slots) {
     const SeenThread& thread = threads[slot.thread];
     if (since[slot.thread] == Since::ended) continue;
@@ -228,16 +228,18 @@ Snapshot SnapshotReader::assemble(std::span<const SeenThread> threads, Readings 
     } else if (content != nullptr && content->unchanged()) {
       labels.evidence = Evidence::serial;
     } else if (thread.thread_pointer != 0) {
-      unproven.push_back({thread, slot.definition, {}});
-      if (content != nullptr && !content->mark && content->slots > 1)
-        shared[slot.content].push_back(unproven.size() - 1);
+      Unproven& item = unproven.emplace_back(Unproven{thread, slot.definition, nullptr});
+      if (content != nullptr && !content->mark && content->slots > 1) {
+        auto& list = sharers[slot.content];
+        if (!list) list = std::make_shared<std::vector<pid_t>>();
+        item.sharers = list;
+      }
       places.push_back(snapshot.threads.size() - 1);
     }
   }
   for (const SlotReading& slot : readings.slots)
-    if (const auto items = shared.find(slot.content); items != shared.end())
-      for (const std::size_t item : items->second)
-        unproven[item].sharers.push_back(threads[slot.thread].id.tid);
+    if (const auto list = sharers.find(slot.content); list != sharers.end())
+      list->second->push_back(threads[slot.thread].id.tid);
   slots_->remember(threads, std::move(readings), rested, trusted);
 
   // What is read once more takes the place of what was read.

@@ -1,5 +1,8 @@
 /* Label sets and thread records that lie: one lie a thread. */
 #define _GNU_SOURCE
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -161,6 +164,38 @@ static void large_values(void) {
   for (int i = 0; i < 20; ++i) in_thread(show_set, set_of(all, 100000));
 }
 
+static struct set* common_set;
+
+static void* share_set(void* unused) {
+  custom_labels_current_set = common_set;
+  while (custom_labels_current_set != NULL) rest_us(1000000000);
+  return unused;
+}
+
+static void share_set_and_run(void* unused) {
+  (void)unused;
+  custom_labels_current_set = common_set;
+  for (volatile uint64_t runs = 0;;) ++runs;
+}
+
+/* HOSTILE_THREADS threads with one set between them. One of them runs and may edit it, so none of
+ * them can be proven at rest. */
+static void shared_by_many(void) {
+  const char* asked = getenv("HOSTILE_THREADS");
+  const int most = asked != NULL ? atoi(asked) : 10000;
+  common_set = set_of_one(text("tenant"), text("acme"));
+  pthread_attr_t small;
+  must(pthread_attr_init(&small) == 0, "pthread_attr_init");
+  must(pthread_attr_setstacksize(&small, (size_t)PTHREAD_STACK_MIN) == 0,
+       "pthread_attr_setstacksize");
+  must(pthread_attr_setguardsize(&small, 0) == 0, "pthread_attr_setguardsize");
+  int made = 0;
+  pthread_t thread;
+  while (made < most && pthread_create(&thread, &small, share_set, NULL) == 0) ++made;
+  in_thread(share_set_and_run, NULL);
+  dprintf(1, "note %d threads share a set\n", made + 1);
+}
+
 const struct trick label_tricks[] = {{"label-counts", counts},
                                      {"label-cycles", cycles},
                                      {"label-wild-pointers", wild},
@@ -168,4 +203,5 @@ const struct trick label_tricks[] = {{"label-counts", counts},
                                      {"record-sizes", records},
                                      {"label-flood", flood},
                                      {"label-large-values", large_values},
+                                     {"label-shared-by-many", shared_by_many},
                                      {NULL, NULL}};
