@@ -26,6 +26,9 @@ class FileDescriptor {
   [[nodiscard]] int get() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
 
+  /// Some file systems report only here that the disk is full.
+  [[nodiscard]] bool close() { return ::close(std::exchange(fd_, -1)) == 0; }
+
  private:
   int fd_ = -1;
 };

@@ -154,9 +154,6 @@ bool glob_matches(std::string_view pattern, std::string_view text) {
   return at == pattern.size();
 }
 
-}  // namespace vitrine
-
-namespace vitrine::observe {
 namespace {
 
 constexpr std::size_t compared_bytes = 128;  // of a name: the work grows with the square
@@ -179,4 +176,4 @@ std::size_t spelling_distance(std::string_view one, std::string_view other) {
   return row.back();
 }
 
-}  // namespace vitrine::observe
+}  // namespace vitrine

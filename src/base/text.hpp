@@ -85,13 +85,9 @@ std::string escape_controls(std::string_view text);
 /// `[!a-z]` one that is not, `\` takes the next byte as it is. A `[` without its `]` is itself.
 bool glob_matches(std::string_view pattern, std::string_view text);
 
-}  // namespace vitrine
-
-namespace vitrine::observe {
-
 // How far a name is from one that was meant.
 
 /// How many characters to insert, take out or exchange (Levenshtein), in the first 128 bytes.
 std::size_t spelling_distance(std::string_view one, std::string_view other);
 
-}  // namespace vitrine::observe
+}  // namespace vitrine

@@ -65,7 +65,8 @@ class RecordReader {
 
 }  // namespace vitrine::bpf
 
-// RecordRing: the reader's end of a ring buffer that seldom wakes it (bpf/kernel/event.bpf.h, submit()).
+// RecordRing: the reader's end of a ring buffer that seldom wakes it (bpf/kernel/event.bpf.h,
+// submit()).
 
 struct ring_buffer;
 

@@ -19,8 +19,8 @@ __attribute__((constructor)) void look_into_environment() {
   if (value != nullptr && std::strcmp(value, "1") == 0) want_records(true);
 }
 
-/// An id as other writers have it (its bytes), or as we do (hex digits). Otherwise it stays zero: as many
-/// hex digits as an id has bytes are the text of a shorter one.
+/// An id as other writers have it (its bytes), or as we do (hex digits). Otherwise it stays zero: as
+/// many hex digits as an id has bytes are the text of a shorter one.
 template <std::size_t N>
 void take_id(std::uint8_t (&id)[N], std::string_view value) noexcept {
   std::size_t digits = 0;

@@ -7,11 +7,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -208,8 +211,8 @@ Result<StagedFile> StagedFile::write(const std::string& path, std::span<const st
     return file_error(path, written, errno);
   const std::string target = exists ? without_links(path) : path;
   std::string temporary = target + ".XXXXXX";
-  Descriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
-  if (file.get() < 0) return file_error(path, written, errno);
+  FileDescriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
+  if (!file) return file_error(path, written, errno);
   StagedFile staged(path, target, temporary);
   if (const int error = write_all(file.get(), bytes)) return file_error(path, written, error);
   if (exists && (status.st_uid != ::geteuid() || status.st_gid != ::getegid()) &&
@@ -248,6 +251,46 @@ Result<void> StagedFile::put_in_place() {
 void StagedFile::put_back() noexcept {
   if (state_ == State::exchanged && swap_files(temporary_, target_)) state_ = State::staged;
   if (state_ == State::created && ::unlink(target_.c_str()) == 0) state_ = State::gone;
+}
+
+namespace {
+
+bool holds(const std::string& path, const struct stat& status, std::string_view bytes) {
+  if (static_cast<std::uint64_t>(status.st_size) != bytes.size()) return false;
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return false;
+  std::array<char, 64 * 1024> piece;
+  while (!bytes.empty()) {
+    const ssize_t got = ::read(file.get(), piece.data(), std::min(piece.size(), bytes.size()));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    const auto count = static_cast<std::size_t>(got);
+    if (std::memcmp(piece.data(), bytes.data(), count) != 0) return false;
+    bytes.remove_prefix(count);
+  }
+  return true;
+}
+
+/// /dev/null, a pipe: nothing to rename over.
+Result<bool> write_into(const std::string& path, std::string_view bytes) {
+  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!file) return file_error(path, written, errno);
+  if (const int error = write_all(file.get(), std::as_bytes(std::span(bytes))))
+    return file_error(path, written, error);
+  return true;
+}
+
+}  // namespace
+
+Result<bool> write_whole(const std::string& path, std::string_view bytes) {
+  struct stat status {};
+  const bool exists = ::stat(path.c_str(), &status) == 0;
+  if (exists && S_ISREG(status.st_mode) && holds(path, status, bytes)) return false;
+  if (exists && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
+    return write_into(path, bytes);
+  auto staged = TRY(StagedFile::write(path, std::as_bytes(std::span(bytes))));
+  TRY(staged.put_in_place());
+  return true;
 }
 
 }  // namespace vitrine::sandbox

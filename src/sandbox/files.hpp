@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/file_descriptor.hpp"
@@ -82,26 +83,6 @@ class FileMemory final : public Memory {
   FileIdentity identity_;
 };
 
-// A file descriptor that closes itself.
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-
-  [[nodiscard]] int get() const { return fd_; }
-
-  /// Some file systems tell only here that the disk is full.
-  [[nodiscard]] bool close() { return ::close(std::exchange(fd_, -1)) == 0; }
-
- private:
-  int fd_;
-};
-
 // Files that change together or not at all.
 
 /// A file's new content, whole and on disk beside the file, not yet in its place. What is never put
@@ -140,6 +121,12 @@ class StagedFile {
   std::string temporary_;  ///< beside it
   State state_ = State::staged;
 };
+
+/// Puts `bytes` into `path` through a temporary file beside it and a rename: a reader, a full disk or
+/// a signal never leaves half a file. What holds these bytes already is left alone with its time of
+/// change, so that make sees nothing to do; what is replaced keeps its permissions. True: written.
+/// Errors: not_found (no such directory), not_permitted, failed.
+Result<bool> write_whole(const std::string& path, std::string_view bytes);
 
 /// For messages: "foo.o cannot be written: No space left on device".
 tl::unexpected<Error> file_error(const std::string& path, const char* what, int number);

@@ -99,8 +99,8 @@ Result<std::string> preprocessed(const DefinitionFile& file) {
 
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return sandbox::file_error(file.path, "read", errno);
-  sandbox::Descriptor from(ends[0]);
-  sandbox::Descriptor to(ends[1]);
+  FileDescriptor from(ends[0]);
+  FileDescriptor to(ends[1]);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, to.get(), STDOUT_FILENO);
@@ -126,8 +126,8 @@ Result<std::string> preprocessed(const DefinitionFile& file) {
 }
 
 Result<std::string> text_of(const DefinitionFile& file) {
-  const sandbox::Descriptor opened(::open(file.path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (opened.get() < 0) return sandbox::file_error(file.path, "read", errno);
+  const FileDescriptor opened(::open(file.path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!opened) return sandbox::file_error(file.path, "read", errno);
   return file.preprocess ? preprocessed(file) : read_all(opened.get(), file.path);
 }
 

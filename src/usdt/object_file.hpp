@@ -30,14 +30,6 @@ Result<InputFile> open_input(const std::string& path);
 /// From its start; shorter, if it has become shorter. Messages speak of "it". Errors: failed.
 Result<std::vector<std::byte>> read_whole(const InputFile& file);
 
-// Writes a file whole or not at all.
-
-/// Puts `bytes` into `path` through a temporary file beside it and a rename: a reader, a full disk or
-/// a signal never leaves half a file. What holds these bytes already is left alone with its time of
-/// change, so that make sees nothing to do; what is replaced keeps its permissions. True: written.
-/// Errors: not_found (no such directory), not_permitted, failed.
-Result<bool> write_whole(const std::string& path, std::string_view bytes);
-
 // Relocatable objects: reading one, and refusing what is not safe to rewrite.
 
 // What the readers of object files share: numbers at offsets, and how a broken file is told.

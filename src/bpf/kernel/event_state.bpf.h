@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 // What every program with event headers keeps: its settings, the tables of processes and of label
-// sets, the room to gather labels in, and what is known of the current process. Included after kernel_types.bpf.h, libbpf's
-// helpers, and a READ_USER of the program's own if it has one.
+// sets, the room to gather labels in, and what is known of the current process. Included after
+// kernel_types.bpf.h, libbpf's helpers, and a READ_USER of the program's own if it has one.
 #pragma once
 
 #include <stddef.h>

@@ -134,9 +134,8 @@ class ContextCommand : public Command {
         seen = true;
         if (!show(**state)) return exit_done;
       }
-      next += interval;
-      // A reading may take longer than the interval: the next one is due now, if there is time left.
-      next = std::max(next, Clock::now());
+      // A reading may take longer than the interval: then the next one is due now.
+      next = std::max(next + interval, Clock::now());
       if (duration && next - start >= *duration) return exit_done;
       sleep_until(next);
       if (interrupted()) return exit_interrupted;

@@ -389,7 +389,7 @@ class LabelsCommand : public Command {
         if (!show(observe::redacted(std::move(*snapshot), redaction_))) return exit_done;
       }
       if (interrupted()) return exit_interrupted;
-      // A reading may take longer than the interval: the next one is due now, if there is time left.
+      // A reading may take longer than the interval: then the next one is due now.
       next = std::max(next, Clock::now());
       if (!repeats() || (end_ && next >= *end_)) return exit_done;
       sleep_until(next);

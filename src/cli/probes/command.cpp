@@ -1,7 +1,5 @@
 // vitrine probes: the static probes of files and processes.
 
-#include "cli/probes/command.hpp"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -10,6 +8,7 @@
 #include <cstdlib>
 
 #include "cli/output/json.hpp"
+#include "cli/output/text.hpp"
 #include "cli/shell/options.hpp"
 #include "cli/shell/report.hpp"
 #include "cli/shell/run.hpp"
@@ -20,6 +19,13 @@
 
 namespace vitrine::cli {
 namespace {
+
+/// Probes of one file, in one place of a process or in none.
+struct ShownProbes {
+  const observe::ProbeFile* file = nullptr;
+  std::optional<Address> bias;  ///< in a process
+  std::vector<const probe::Probe*> probes;
+};
 
 std::string title(const probe::Probe& probe) {
   return printable(probe.provider) + ':' + printable(probe.name);
@@ -80,8 +86,8 @@ std::string where(const probe::Site& site, const ShownProbes& shown) {
   return hex(site.address + shown.bias.value_or(0));
 }
 
-}  // namespace
-
+/// The file's name, then a line a probe: how many sites it has, whether a semaphore guards them, and
+/// its arguments.
 std::string probes_text(const ShownProbes& shown, const Style& style) {
   Table table;
   table.row(
@@ -92,6 +98,8 @@ std::string probes_text(const ShownProbes& shown, const Style& style) {
   return style.bold(printable(shown.file->path)) + '\n' + table.str(2);
 }
 
+/// The file's name and build id, then each probe with a line for each of its sites: where it is, in
+/// which function, the semaphore, the arguments; and below it what is wrong with it.
 std::string sites_text(const ShownProbes& shown, const Style& style) {
   std::string out = style.bold(printable(shown.file->path));
   if (!shown.file->build_id.empty())
@@ -112,8 +120,6 @@ std::string sites_text(const ShownProbes& shown, const Style& style) {
   }
   return out;
 }
-
-namespace {
 
 class ProbesCommand : public Command {
  public:

@@ -17,7 +17,6 @@
 #include "cli/shell/report.hpp"
 #include "export/environment.hpp"
 #include "sandbox/files.hpp"
-#include "usdt/object_file.hpp"
 
 namespace vitrine::cli {
 namespace {
@@ -143,7 +142,7 @@ Result<void> write_profile(const profile::Profile& profile, const ProfileOutput&
                            const profile::EncodeOptions& options) {
   const auto bytes = TRY(profile::encode(profile, output.encoding, options));
   if (output.path != standard_output) {
-    TRY(usdt::write_whole(output.path, bytes));
+    TRY(sandbox::write_whole(output.path, bytes));
     return {};
   }
   if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) != bytes.size() ||

@@ -91,7 +91,7 @@ std::optional<std::string> meant(std::string_view word, const Names& names) {
   for (const std::string& name : names) {
     const std::string_view known = without_dashes(name);
     const bool begun = typed.size() > 1 && known.starts_with(typed);
-    const std::size_t far = begun ? 0 : observe::spelling_distance(typed, known);
+    const std::size_t far = begun ? 0 : spelling_distance(typed, known);
     if (far >= least) continue;
     least = far;
     nearest = &name;

@@ -14,9 +14,9 @@
 #include "cli/shell/confinement.hpp"
 #include "cli/shell/report.hpp"
 #include "cli/shell/run.hpp"
+#include "sandbox/files.hpp"
 #include "usdt/definition.hpp"
 #include "usdt/machine.hpp"
-#include "usdt/object_file.hpp"
 
 namespace vitrine::cli {
 
@@ -171,7 +171,7 @@ int write_header(const usdt::Definition& definition, usdt::HeaderOptions options
     if (all && std::fflush(stdout) == 0) return exit_done;
     return report({ErrorCode::failed, "cannot write to standard output", {}});
   }
-  const auto written = usdt::write_whole(output, *text);
+  const auto written = sandbox::write_whole(output, *text);
   return written ? exit_done : report(written.error());
 }
 
