@@ -73,7 +73,6 @@ class LoadedProfiler final : public Profiler {
     program_->bss->config = config;
     fill(program_->bss->profile_config);
     targets_ = {fd(program_->maps.targets), fd(program_->maps.assumed)};
-    TRY(fill_free_blocks());
     if (options_.off_cpu) load_waiting();
     return ring_.emplace().open(fd(program_->maps.events), &program_->bss->reader_waits);
   }
@@ -165,6 +164,7 @@ class LoadedProfiler final : public Profiler {
       program_->rodata->scheduler_end = scheduler.end;
       bpf_map__set_max_entries(maps.blocks, blocks());
       bpf_map__set_max_entries(maps.free_blocks, blocks());
+      program_->rodata->block_count = blocks();
       bpf_map__set_max_entries(maps.pending, std::max(options_.pending_threads, 1U));
     }
     return std::abs(vitrine_profiler::load(program_));
@@ -177,15 +177,6 @@ class LoadedProfiler final : public Profiler {
     config.every_process = options_.every_process;
     config.follow = options_.follow;
     config.preempted = options_.preempted;
-  }
-
-  Result<void> fill_free_blocks() {
-    if (!options_.off_cpu) return {};
-    const KernelLog log;
-    for (std::uint32_t block = blocks(); block-- > 0;)
-      if (bpf_map_update_elem(fd(program_->maps.free_blocks), nullptr, &block, BPF_ANY) != 0)
-        return tl::unexpected(log.error("allocate the buffer of waiting threads", errno));
-    return {};
   }
 
   Result<void> start_clocks() {

@@ -7,12 +7,16 @@
 //   load FILE       a thread that computes in a library that is loaded now
 //   made            a thread that computes in code that was made now, named in /tmp/perf-PID.map
 //   fork            a process that computes, labelled tenant=child
+//   children N      N processes, one after the other, that touch 64 MiB and end; then it ends itself,
+//                   and writes the milliseconds of CPU that all of them took to its standard error
 //   exec FILE       executes it, with `burn next` for its argument
 //   end MS          ends in so many milliseconds
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -87,6 +91,28 @@ void burn_in_made_code() {
   }
 }
 
+/// Much of their time is that of giving back their memory.
+[[noreturn]] void burn_in_children(int count) {
+  constexpr std::size_t bytes = 64U << 20;
+  for (; count > 0; --count) {
+    if (fork() == 0) {
+      void* memory =
+          mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (memory == MAP_FAILED) _exit(1);
+      madvise(memory, bytes, MADV_NOHUGEPAGE);
+      std::memset(memory, 1, bytes);
+      _exit(0);
+    }
+    int status = 0;
+    if (wait(&status) < 0 || status != 0) _exit(1);
+  }
+  rusage used{};
+  getrusage(RUSAGE_CHILDREN, &used);
+  const auto ms = [](const timeval& time) { return time.tv_sec * 1000 + time.tv_usec / 1000; };
+  std::cerr << "children took " << ms(used.ru_utime) + ms(used.ru_stime) << " ms\n";
+  _exit(0);
+}
+
 void obey(const std::string& line) {
   std::istringstream words(line);
   std::string word, rest;
@@ -116,6 +142,8 @@ void obey(const std::string& line) {
       const vitrine::labels::Attach scope(Set::of({{tenant_key, "child"}}));
       burn();
     }
+  } else if (word == "children") {
+    burn_in_children(std::stoi(rest));
   } else if (word == "exec") {
     execl(rest.c_str(), rest.c_str(), "burn next", nullptr);
     std::_Exit(1);

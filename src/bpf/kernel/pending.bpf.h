@@ -16,12 +16,17 @@ struct {
   __type(value, struct block);
 } blocks SEC(".maps");
 
-/// Numbers of blocks; filled by the loader. The one used last is used next, and still cached.
+/// Numbers of blocks that were in use and are free again. The one used last is used next, and still
+/// cached.
 struct {
   __uint(type, BPF_MAP_TYPE_STACK);
   __uint(max_entries, 1);
   __type(value, __u32);
 } free_blocks SEC(".maps");
+
+/// Blocks from this number on have never been used.
+__u32 first_unused_block;
+const volatile __u32 block_count;
 
 /// By thread, in the initial pid namespace. One thing happens to a thread at a time, but it may come
 /// back while others look at it: who takes the time off an entry has its blocks (claim_pending).
@@ -50,11 +55,19 @@ static __always_inline void free_all(struct vitrine_pending* entry) {
   entry->blocks = 0;
 }
 
+/// Returns whether there was one.
+static __always_inline int claim_block(__u32* number) {
+  if (bpf_map_pop_elem(&free_blocks, number) == 0) return 1;
+  if (*(volatile __u32*)&first_unused_block >= block_count) return 0;
+  *number = __sync_fetch_and_add(&first_unused_block, 1);
+  return *number < block_count;
+}
+
 static long fill_block(__u32 index, void* context) {
   struct block_walk* walk = context;
   if (index >= VITRINE_BLOCKS) return 1;
   __u32 number = 0;
-  if (bpf_map_pop_elem(&free_blocks, &number)) return 1;
+  if (!claim_block(&number)) return 1;
   walk->entry->block[index] = number;
   walk->entry->blocks = index + 1;
   struct block* block = bpf_map_lookup_elem(&blocks, &number);

@@ -53,7 +53,7 @@ int tick(const __u64* ctx) {
 static __always_inline void leave(const __u64* ctx, __u64 now, int could_run) {
   struct taking taking = {.ctx = ctx, .kind = VITRINE_SAMPLE_OFF_CPU, .now = now, .in_kernel = 1};
   taking.task = bpf_get_current_task_btf();
-  if (!is_wanted(&taking)) return;
+  if (is_exiting(taking.task->flags) || !is_wanted(&taking)) return;
   if (could_run) taking.flags = VITRINE_SAMPLE_PREEMPTED;
   struct scratch* s = claim_scratch();
   if (s && !frames_of_tracing) frames_of_tracing = count_frames_of_tracing(s, ctx);

@@ -25,11 +25,17 @@ struct taking {
   struct process process;
 };
 
+/// Whether user code is on the thread's stack: not in a thread of the kernel, nor once its last has
+/// run. What the kernel does then, such as giving back the memory, is the process's time all the same.
+static __always_inline int has_user_code(const struct task_struct* task) {
+  return task->mm && !is_of_the_kernel(task->flags) && !is_exiting(task->flags);
+}
+
 /// Whether samples of this thread are asked for; fills in its process.
 static __always_inline int is_wanted(struct taking* taking) {
   const struct task_struct* task = taking->task;
   const __u32 tgid = task->tgid;
-  if (task->pid == 0 || is_exiting(task->flags)) return 0;
+  if (task->pid == 0) return 0;
   const int only_told = !profile_config.every_process && !profile_config.follow;
   if (only_told && !told_of(&tgid, task->group_leader->start_boottime)) return 0;
   find_process(&taking->process, taking->task);
@@ -48,7 +54,7 @@ static __always_inline __u64 append_kernel_stack(struct label_buffer* out, __u64
 static __always_inline __u64 append_registers(struct label_buffer* out, __u64 at,
                                               const struct taking* taking) {
   void* into = sample_at(out, at);
-  if (!into || !taking->task->mm || is_of_the_kernel(taking->task->flags)) return 0;
+  if (!into || !has_user_code(taking->task)) return 0;
   const void* saved = (const void*)bpf_task_pt_regs(taking->task);
   return bpf_probe_read_kernel(into, REGISTER_WORDS * 8, saved) ? 0 : REGISTER_WORDS * 8;
 }
@@ -120,7 +126,7 @@ static __always_inline __u64 take_sample(struct scratch* s, struct taking* takin
   head->stack_bytes = 0;
   head->reserved = 0;
   const struct vitrine_target* target = taking->process.target;
-  if (target && !is_of_the_kernel(taking->task->flags))
+  if (target && has_user_code(taking->task))
     head->moment.sets = append_sets(room, target, taking->process.execution);
   if (room->out.cut) head->moment.flags |= VITRINE_FIRE_CUT;
   count(VITRINE_PROFILE_CUT, room->out.cut);

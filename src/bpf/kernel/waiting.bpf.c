@@ -61,7 +61,7 @@ int waiting(struct bpf_iter__task* ctx) {
   taking.task = task;
   const __u64 switches = switches_of(task);
   __u32 tid = task->pid;
-  if (!still_waits(task, switches) || !is_wanted(&taking)) return 0;
+  if (!still_waits(task, switches) || is_exiting(task->flags) || !is_wanted(&taking)) return 0;
   if (bpf_map_lookup_elem(&pending, &tid)) return 0;  // it went when the profiler was there already
   struct scratch* s = claim_scratch();
   if (!s) return 0;

@@ -169,6 +169,7 @@ SampledPrograms::Program SampledPrograms::of(const vitrine_event_header& moment)
     keep(key, program);
     if (is_of(*program, moment)) {
       program->start_ns = moment.process_start_ns;
+      if (program->facts.command.empty()) program->facts.command = bpf::comm_of(moment);  // a zombie
       return program;
     }
   }
