@@ -389,6 +389,18 @@ std::optional<Address> FileNames::address_of(std::uint64_t file_offset) const {
   return std::nullopt;
 }
 
+/// Of the first table that has a function with a size there; else of the nearest one without.
+std::optional<FunctionSymbols::Found> FileNames::symbol_at(Address address) const {
+  std::optional<FunctionSymbols::Found> nearest;
+  for (const FunctionSymbols& symbols : symbols_) {
+    const auto found = symbols.find(address);
+    if (!found) continue;
+    if (found->has_size) return found;
+    if (!nearest || found->start > nearest->start) nearest = found;
+  }
+  return nearest;
+}
+
 Frames FileNames::find(Address address, Place place) {
   if (place == Place::file_offset) {
     const auto mapped = address_of(address);
@@ -399,14 +411,12 @@ Frames FileNames::find(Address address, Place place) {
   if (dwarf_ != nullptr) frames = dwarf_->find(address, limits_.inline_depth);
   // The symbol table knows what code a name is of better than DWARF: the parts that a function was
   // split into have names of their own there.
-  for (const FunctionSymbols& symbols : symbols_)
-    if (const auto found = symbols.find(address)) {
-      if (frames.empty()) frames.emplace_back();
-      frames.back().name = found->name;
-      if (address - found->start < ~0U)
-        frames.back().offset = static_cast<std::uint32_t>(address - found->start);
-      break;
-    }
+  if (const auto found = symbol_at(address)) {
+    if (frames.empty()) frames.emplace_back();
+    frames.back().name = found->name;
+    if (address - found->start < ~0U)
+      frames.back().offset = static_cast<std::uint32_t>(address - found->start);
+  }
   for (Frame& frame : frames) finish(frame);
   if (frames.size() == 1 && frames[0].name.empty() && frames[0].file.empty()) frames.clear();
   return frames;

@@ -5,6 +5,7 @@
 #include <elfutils/libdw.h>
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -122,6 +123,7 @@ class FileNames {
   void take(std::unique_ptr<sandbox::FileMemory> file, elf::File elf, bool with_dwarf);
   void finish(Frame& frame) const;
   [[nodiscard]] std::optional<Address> address_of(std::uint64_t file_offset) const;
+  [[nodiscard]] std::optional<FunctionSymbols::Found> symbol_at(Address address) const;
 
   Limits limits_;
   struct Source {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <queue>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -115,7 +116,7 @@ std::optional<std::uint32_t> Intervals::find(Address address) const {
 
 namespace {
 
-/// Where the code around an address ends, by the sections; 0: there is none.
+/// Where the section of code ends that an address is in; 0: it is in none.
 Address end_of_code(const elf::File& elf, Address address) {
   for (const elf::Section& section : elf.sections)
     if ((section.flags & SHF_EXECINSTR) != 0 && address >= section.address &&
@@ -124,9 +125,21 @@ Address end_of_code(const elf::File& elf, Address address) {
   return 0;
 }
 
+/// Whether a symbol is within its section: `etext` is behind it.
+bool is_within_section(const elf::File& elf, const elf::TableSymbol& symbol) {
+  if (symbol.section >= elf.sections.size()) return false;
+  const elf::Section& section = elf.sections[symbol.section];
+  return symbol.value >= section.address && symbol.value - section.address < section.size;
+}
+
+/// Marks of ARM assemblers: "$x" (code), "$d" (data), "$x.name".
+bool is_mapping_symbol(std::string_view name) {
+  return name.size() >= 2 && name[0] == '$' && (name.size() == 2 || name[2] == '.');
+}
+
 struct Function {
-  Address start = 0;
-  std::uint64_t size = 0;
+  Address start = 0, end = 0;  ///< end 0: it has no size
+  bool is_label = false;
   std::uint32_t index = 0;
 };
 
@@ -139,24 +152,32 @@ Result<FunctionSymbols> FunctionSymbols::read(Memory& file, const elf::File& elf
   const std::uint64_t thumb = elf.machine == EM_ARM ? 1 : 0;  // a mark, not part of the address
   std::vector<Function> functions;
   symbols.table_.visit([&](std::size_t i, const elf::TableSymbol& symbol) {
-    if (elf::is_function(symbol))
-      functions.push_back({symbol.value & ~thumb, symbol.size, static_cast<std::uint32_t>(i)});
-  });
-  // Of several names for one address, the one of the largest extent is taken, and of those the last.
-  std::stable_sort(functions.begin(), functions.end(), [](const Function& a, const Function& b) {
-    return std::pair(a.start, a.size) < std::pair(b.start, b.size);
-  });
-  for (std::size_t i = 0; i < functions.size(); ++i) {
-    const Function& function = functions[i];
-    Address end = function.start + function.size;
-    if (function.size == 0) {
-      const auto next = std::upper_bound(
-          functions.begin(), functions.end(), function.start,
-          [](Address address, const Function& other) { return address < other.start; });
-      end = end_of_code(elf, function.start);
-      if (next != functions.end()) end = std::min(end, next->start);
+    const Address start = symbol.value & ~thumb;
+    const auto index = static_cast<std::uint32_t>(i);
+    if (elf::is_function(symbol)) {
+      functions.push_back({start, symbol.size != 0 ? start + symbol.size : 0, false, index});
+    } else if (symbol.type == STT_NOTYPE && is_within_section(elf, symbol) &&
+               end_of_code(elf, start) != 0) {  // what assembly defines without `.type`
+      const std::string_view name = symbols.table_.name(symbol);
+      if (!name.empty() && !is_mapping_symbol(name)) functions.push_back({start, 0, true, index});
     }
-    symbols.functions_.add(function.start, end, function.index, function.start);
+  });
+  // Of several names for one address, the one of the largest extent is taken, of those a function's,
+  // and of those the last.
+  std::stable_sort(functions.begin(), functions.end(), [](const Function& a, const Function& b) {
+    return std::tuple(a.start, a.end, !a.is_label) < std::tuple(b.start, b.end, !b.is_label);
+  });
+  // What has a size is that, whatever labels are within it.
+  for (std::size_t i = 0, next = 0; i < functions.size(); ++i) {
+    const Function& function = functions[i];
+    if (function.end != 0) {
+      symbols.functions_.add(function.start, function.end, function.index, function.start + 1);
+      continue;
+    }
+    while (next < functions.size() && functions[next].start <= function.start) ++next;
+    Address end = end_of_code(elf, function.start);
+    if (next < functions.size()) end = std::min(end, functions[next].start);
+    symbols.functions_.add(function.start, end, function.index, 0);
   }
   symbols.functions_.build();
   return symbols;
@@ -170,7 +191,7 @@ std::optional<FunctionSymbols::Found> FunctionSymbols::find(Address address) con
   const std::string_view spelled = table_.name(symbol);
   const std::string_view name = spelled.substr(0, spelled.find('@'));
   if (name.empty()) return std::nullopt;
-  return Found{name, symbol.value};
+  return Found{name, symbol.value, symbol.size != 0};
 }
 
 namespace {

@@ -85,12 +85,14 @@ class FunctionSymbols {
   struct Found {
     std::string_view name;  ///< as the table spells it, without a version; lives as long as it
     Address start = 0;
+    bool has_size = false;  ///< else the address is in it as no other symbol is nearer
   };
 
   /// Of the table of `type` (SHT_SYMTAB, SHT_DYNSYM). Errors: as elf::SymbolTable::read.
   static Result<FunctionSymbols> read(Memory& file, const elf::File& elf, std::uint32_t type);
 
-  /// The innermost function around an address. One without a size reaches to the next symbol.
+  /// The innermost function around an address. One without a size, as of assembly, reaches to the
+  /// next symbol or the end of its section, and yields to one with a size.
   [[nodiscard]] std::optional<Found> find(Address address) const;
 
  private:

@@ -3,6 +3,9 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
+#include "elf/symbols.hpp"
 #include "sandbox/files.hpp"
 #include "symbol/llvm_symbolizer.hpp"
 #include "symbol/symboliser.hpp"
@@ -104,6 +107,36 @@ TEST(Agreement, SymbolTablesAlone) {
     }
     EXPECT_TRUE(has_main) << name;
   }
+}
+
+// The name of every byte of code that assembly defines, whatever it says of types and sizes.
+TEST(Agreement, AssemblyWithoutTypesAndSizes) {
+  const std::string path = SUBJECT_DIR "/assembly";
+  const auto file = sandbox::open_regular_at(AT_FDCWD, path).value();
+  constexpr std::array<std::string_view, 7> names{
+      "_start", "bare_label", "local_label", "zero_size", "sized", "behind_sized", "last_of_all"};
+  const auto memory = sandbox::FileMemory::from(sandbox::open_regular_at(AT_FDCWD, path).value());
+  const auto symbols = elf::find_file_symbols(**memory, names).value();
+  std::vector<Address> addresses;
+  for (const auto& symbol : symbols) {
+    ASSERT_TRUE(symbol);
+    addresses.push_back(symbol->value);
+    addresses.push_back(symbol->value + 1);
+  }
+  const Address in_loop = symbols[4]->value + 2;  // llvm-symbolizer says loop_in_sized
+  const auto theirs = test::llvm_frames(path, addresses);
+  addresses.push_back(in_loop);
+  Symboliser symboliser;
+  const Answer answer = symboliser.resolve({path, file.get(), {}}, addresses);
+  EXPECT_EQ(answer.problem, "");
+  for (std::size_t i = 0; i < theirs.size(); ++i) {
+    ASSERT_EQ(answer.frames[i].size(), 1U) << names[i / 2];
+    EXPECT_EQ(answer.frames[i][0].name, names[i / 2]);
+    EXPECT_EQ(answer.frames[i][0].offset, i % 2);
+    EXPECT_TRUE(test::same(answer.frames[i], theirs[i])) << test::described(theirs[i]);
+  }
+  ASSERT_EQ(answer.frames.back().size(), 1U);
+  EXPECT_EQ(answer.frames.back()[0].name, "sized");
 }
 
 }  // namespace
