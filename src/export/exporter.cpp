@@ -27,6 +27,25 @@ using Clock = std::chrono::steady_clock;
 constexpr std::uint64_t spool_in_memory = 64U << 20;
 constexpr std::uint64_t spool_on_disk = 256U << 20;
 
+/// An error without what differs each time that it happens: libcurl's "after 3 ms".
+std::string without_measures(std::string_view text) {
+  constexpr std::string_view digits = "0123456789";
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t number = std::min(text.find_first_of(digits), text.size());
+    out += text.substr(0, number);
+    text.remove_prefix(number);
+    const std::size_t end = std::min(text.find_first_not_of(digits), text.size());
+    const std::string_view unit = text.substr(end);
+    const bool measures = unit.starts_with(" ms") || unit.starts_with(" millisecond") ||
+                          unit.starts_with(" second") || unit.starts_with(" byte") ||
+                          unit.starts_with(" out of ");
+    if (!measures) out += text.substr(0, end);
+    text.remove_prefix(end);
+  }
+  return out;
+}
+
 class ThreadedExporter final : public Exporter {
  public:
   ThreadedExporter(Endpoint endpoint, std::unique_ptr<Post> post, Spool spool,
@@ -186,12 +205,13 @@ class ThreadedExporter final : public Exporter {
     const bool recovered = judgement.verdict == Verdict::taken && failing_;
     failing_ = judgement.verdict == Verdict::later;
     if (recovered) notes_.add(endpoint_.name + " accepts profiles again");
-    if (judgement.note != trouble_ && !judgement.note.empty()) {
+    std::string trouble = without_measures(judgement.note);
+    if (trouble != trouble_ && !trouble.empty()) {
       constexpr const char* consequences[] = {"", "; retrying", "; the request was dropped"};
       notes_.add(fmt::format("{}: {}{}", endpoint_.name, judgement.note,
                              consequences[static_cast<int>(judgement.verdict)]));
     }
-    trouble_ = judgement.note;
+    trouble_ = std::move(trouble);
   }
 
   void publish() {
@@ -226,7 +246,7 @@ class ThreadedExporter final : public Exporter {
   Backoff backoff_;
   Clock::time_point next_try_;
   bool asked_to_wait_ = false, failing_ = false;
-  std::string trouble_;
+  std::string trouble_;  ///< told last, without_measures()
   std::thread thread_;
 };
 

@@ -293,5 +293,13 @@ TEST(Exporter, AHostThatIsNotThereIsTriedAgain) {
   EXPECT_THAT(to->take_notes(), Contains(HasSubstr("host.invalid:4318: ")));
 }
 
+// libcurl says after how many milliseconds nobody answered: another number each time.
+TEST(Exporter, ACollectorThatIsDownIsToldOnce) {
+  const auto to = exporter(options("otlp+http://127.0.0.1:1"));
+  to->send("a");
+  wait_for(*to, [](const ExportCounters& its) { return its.retried > 8; });
+  EXPECT_THAT(to->take_notes(), ElementsAre(HasSubstr("127.0.0.1:1: ")));
+}
+
 }  // namespace
 }  // namespace vitrine::exporter
