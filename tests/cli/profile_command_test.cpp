@@ -404,6 +404,58 @@ TEST(ProfileCommand, SumsUpOnTheTerminal) {
   EXPECT_THAT(outcome.err, HasSubstr("-o profile.html"));
 }
 
+// Giving back memory is a part of it that happens after a thread's last user code.
+TEST(ProfileCommand, CountsTheTimeOfProcessesUntilTheirVeryEnd) {
+  const Directory directory;
+  const Outcome outcome = profile({"--follow", "--freq", "999", "-o", directory.at("p.ndjson"),
+                                   "--exec", "--", PROFILE_SUBJECT, "children 24"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const auto at = outcome.err.find("children took ");
+  ASSERT_NE(at, std::string::npos) << outcome.err;
+  const double used_ms = std::stod(outcome.err.substr(at + std::strlen("children took ")));
+  const Seen seen = parse(content(directory.at("p.ndjson")));
+  const auto main_pid = seen.samples.at(0)["pid"];  // the program itself, before it forks
+  const auto of_children =
+      seen.where([&](const json& sample) { return sample["pid"] != main_pid; });
+  const auto after_the_end =
+      seen.where([](const json& sample) { return has_frame(sample, "do_exit"); });
+  EXPECT_GT(used_ms, 300) << "too little to measure";
+  EXPECT_GT(after_the_end.size(), of_children.size() / 50);
+  const double lost = seen.summary["lost"];
+  EXPECT_NEAR((static_cast<double>(of_children.size()) + lost) / 0.999, used_ms, used_ms * 0.05);
+}
+
+// Which callers make the difference between tenants.
+TEST(ProfileCommand, ShowsCallersByTenant) {
+  Child subject = start_subject({"burn acme", "burn globex", "traced"});
+  std::vector<std::string> words{std::to_string(subject.pid())};
+  words.insert(words.end(), fast.begin(), fast.end());
+  const std::string out = profile(words).out;
+  const auto callers = out.find("functions on CPU, with what they call");
+  ASSERT_NE(callers, std::string::npos) << out;
+  const std::string table = out.substr(callers);
+  EXPECT_THAT(table, AllOf(HasSubstr("total of each tenant"), HasSubstr("acme"),
+                           HasSubstr("globex"), HasSubstr("burn()")));
+}
+
+// As hands know them from perf and top.
+TEST(ProfileCommand, TakesTheSpellingsOfOtherTools) {
+  Child subject = start_subject({"burn acme"});
+  const std::string pid = std::to_string(subject.pid());
+  const auto has_acme = [](const Outcome& outcome) {
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_THAT(parse(outcome.out).where(of_tenant("acme")), Not(IsEmpty())) << outcome.err;
+  };
+  has_acme(profile({"-g", "-F", "999", "-d", "1", "-p", pid, "--format", "json"}));
+  has_acme(profile({"-F", "999", "--duration", "1.5", "-n",
+                    std::filesystem::path(PROFILE_SUBJECT).filename(), "--format", "json"}));
+  has_acme(
+      profile({"-F", "999", "-d", "1.5s", "--format", "json", "--", PROFILE_SUBJECT, "burn acme"}));
+  const Outcome nobody = profile({"-n", "no-such-program"});
+  EXPECT_EQ(nobody.status, 4);
+  EXPECT_THAT(nobody.err, HasSubstr("no process is called 'no-such-program'"));
+}
+
 TEST(ProfileCommand, WritesWhatItHasWhenInterrupted) {
   Child subject = start_subject({"burn acme"});
   const Directory directory;

@@ -36,6 +36,12 @@ const Mistake mistakes[] = {
      "labels: no such option: --duraton",
      "did you mean --duration? `vitrine labels --help` lists the options"},
     {{"labels", "1", "--dur=5s"}, "no such option: --dur", "did you mean --duration?"},
+    // With the line to copy.
+    {{"labels", "1", "--dur=5s"}, "no such option", "\n  vitrine labels 1 --duration=5s\n"},
+    {{"labls", "1"}, "no such command: 'labls'", "\n  vitrine labels 1\n"},
+    {{"profile", "my server", "x"}, "PID: expected", "vitrine profile -n 'my server'\n"},
+    {{"profile", "-F", "19", "./s", "1"}, "PID: expected", "vitrine profile -F 19 -- ./s 1\n"},
+    {{"profile", "-pid", "1"}, "no such option: -pid", "did you mean --pid?"},
     {{"profile", "-duration", "5s", "1"}, "no such option: -duration", "did you mean --duration?"},
     {{"labels", "1", "--no-such-option"},
      "no such option: --no-such-option",
@@ -59,7 +65,7 @@ const Mistake mistakes[] = {
      "usdt link: -s requires a value: FILE.d",
      "`vitrine usdt link --help`"},
     {{"labels", "1", "--freq", "0"}, "--freq: Value 0 not in range", "`vitrine labels --help`"},
-    {{"labels", "1", "--duration", "5"}, "invalid duration '5'", "500ms, 2s, 1m"},
+    {{"labels", "1", "--duration", "5x"}, "invalid duration '5x'", "500ms, 2s, 1.5m"},
     {{"labels", "1", "--watch=0"}, "invalid interval: 0", "--watch=500ms"},
     {{"labels", "1", "--max-labels", "0"}, "--max-labels: Value 0", "`vitrine labels --help`"},
     // Targets.

@@ -45,12 +45,14 @@ class CheckCommand : public Command {
 
   void define(CLI::App& app) override {
     app.add_option("TARGET", words_, "Files and process IDs")->option_text("...");
+    processes_.define(app);
     app.add_option("--profile", profiles_,
                    "Formats to check, separated by commas (the published ones)")
         ->delimiter(',')
         ->allow_extra_args(false)  // what follows is a target
         ->option_text("custom-labels-v0|custom-labels-v1|otep-4947|otep-4719|sdt|dof|all");
-    app.add_option("--duration", duration_, "Time to observe a process (2s)")->option_text("TIME");
+    app.add_option("-d,--duration", duration_, "Time to observe a process (2s)")
+        ->option_text("TIME");
     app.add_flag("--strict", strict_, "Treat advice as failures");
     app.add_flag("--verbose", verbose_, "Also show rules that hold and rules that do not apply");
     redact_.define(app, "labels and attributes");
@@ -74,6 +76,9 @@ class CheckCommand : public Command {
     if (list_) return list();
     if (json_ && sarif_)
       return report({ErrorCode::usage, "--json and --sarif exclude each other", {}});
+    const auto pids = processes_.take();
+    if (!pids) return report(pids.error());
+    for (const pid_t pid : *pids) words_.push_back(std::to_string(pid));
     if (words_.empty())
       return report({ErrorCode::usage, "missing argument: no process or file",
                      "give one, for example: vitrine check ./libcustomlabels.so"});
@@ -165,6 +170,7 @@ class CheckCommand : public Command {
 
   std::vector<std::string> words_, profiles_;
   std::string duration_;
+  ProcessOptions processes_;
   RedactOptions redact_;
   bool strict_ = false, verbose_ = false, json_ = false, sarif_ = false, list_ = false,
        markdown_ = false;

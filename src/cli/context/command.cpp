@@ -71,11 +71,12 @@ class ContextCommand : public Command {
   }
 
   void define(CLI::App& app) override {
-    app.add_option("PID", pid_, "Process ID")->required()->check(at_least_one)->option_text(" ");
+    app.add_option("PID", pid_, "Process ID")->check(at_least_one)->option_text(" ");
+    processes_.define(app);
     app.add_option("--watch", watch_,
                    "Read again every INTERVAL (1s if omitted) and show each update")
         ->option_text("[=INTERVAL]");
-    app.add_option("--duration", duration_, "Stop after this time: 500ms, 10s, 2m")
+    app.add_option("-d,--duration", duration_, "Stop after this time: 500ms, 10s, 2m")
         ->option_text("TIME");
     redact_.define(app, "attributes");
     app.add_flag("--json", json_, "Print NDJSON: one object for each context");
@@ -97,6 +98,12 @@ class ContextCommand : public Command {
       if (!given) return report(given.error());
       duration = *given;
     }
+    auto pid = processes_.take_one(pid_);
+    if (!pid) return report(pid.error());
+    pid_ = *pid;
+    if (pid_ == 0)
+      return report({ErrorCode::usage, "context: PID is required",
+                     "`vitrine context --help` lists the arguments"});
     auto redaction = redact_.take();
     if (!redaction) return report(redaction.error());
     redaction_ = std::move(*redaction);
@@ -154,6 +161,7 @@ class ContextCommand : public Command {
   int pid_ = 0;
   std::string watch_;
   std::string duration_;
+  ProcessOptions processes_;
   RedactOptions redact_;
   Redaction redaction_;
   bool json_ = false;

@@ -267,6 +267,7 @@ class LabelsCommand : public Command {
 
   void define(CLI::App& app) override {
     app.add_option("PID", pid_, "Process ID")->check(at_least_one)->option_text(" ");
+    processes_.define(app);
     app.add_option("TID", options_.tids, "Read only these threads")
         ->check(at_least_one)
         ->option_text("...");
@@ -278,9 +279,9 @@ class LabelsCommand : public Command {
         ->option_text("snapshot|ebpf|ptrace");
     app.add_option("--watch", watch_, "Read again every INTERVAL (1s if omitted): --watch=250ms")
         ->option_text("[=INTERVAL]");
-    app.add_option("--duration", duration_, "Stop after this time: 500ms, 10s, 2m")
+    app.add_option("-d,--duration", duration_, "Stop after this time: 500ms, 10s, 2m")
         ->option_text("TIME");
-    app.add_option("--freq", options_.sample_hz, "Samples per second and CPU in ebpf mode (99)")
+    app.add_option("-F,--freq", options_.sample_hz, "Samples per second and CPU in ebpf mode (99)")
         ->check(CLI::Range(1, 10000))
         ->option_text("HZ");
     app.add_flag("--may-stop", options_.may_stop,
@@ -296,7 +297,8 @@ class LabelsCommand : public Command {
         ->option_text("BYTES");
     redact_.define(app, "labels");
     app.add_flag("--json", json_, "Print NDJSON: one object for each thread and format");
-    app.add_flag("--exec", exec_, "Start the command after -- and read it: --exec -- COMMAND...");
+    app.add_flag("--exec", exec_,
+                 "Start the command after -- and read it; -- COMMAND... alone does so, too");
     app.add_option("--exec-word", command_)
         ->group("");  // main() fills it from `--exec -- COMMAND…`
   }
@@ -326,6 +328,9 @@ class LabelsCommand : public Command {
     auto redaction = redact_.take();
     if (!redaction) return report(redaction.error());
     redaction_ = std::move(*redaction);
+    auto pid = processes_.take_one(pid_);
+    if (!pid) return report(pid.error());
+    pid_ = *pid;
     if (exec_ && pid_ != 0)
       return report({ErrorCode::usage, "a PID and --exec exclude each other", "omit one of them"});
     options_.stop = &interrupted();
@@ -425,6 +430,7 @@ class LabelsCommand : public Command {
 
   int pid_ = 0;
   observe::LabelOptions options_;
+  ProcessOptions processes_;
   RedactOptions redact_;
   Redaction redaction_;
   std::string watch_;

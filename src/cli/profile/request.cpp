@@ -18,15 +18,17 @@ constexpr std::chrono::milliseconds usual_duration{10'000};
 
 void ProfileRequest::define(CLI::App& app) {
   app.add_option("PID", options.pids, "Process IDs")->option_text("...");
+  processes_.define(app);
   app.add_flag("--all", options.all, "Profile every process of the machine");
-  app.add_flag("--exec", exec_, "Start the command after -- and profile it: --exec -- COMMAND...");
+  app.add_flag("--exec", exec_,
+               "Start the command after -- and profile it; -- COMMAND... alone does so, too");
   app.add_option("--exec-word", options.command)
       ->group("");  // main() fills it from `--exec -- COMMAND…`
   app.add_flag("--follow", options.follow, "Also profile forked processes");
-  app.add_option("--duration", duration_,
+  app.add_option("-d,--duration", duration_,
                  "Stop after this time (10s; a command: when it ends): 500ms, 10s, 2m")
       ->option_text("TIME");
-  app.add_option("--freq", options.frequency, "On-CPU samples per second and CPU (99)")
+  app.add_option("-F,--freq", options.frequency, "On-CPU samples per second and CPU (99)")
       ->check(CLI::Range(1U, observe::max_frequency))
       ->option_text("HZ");
   app.add_flag("--on-cpu", on_cpu_, "Sample running threads (the default)");
@@ -35,6 +37,7 @@ void ProfileRequest::define(CLI::App& app) {
       ->option_text("TIME");
   app.add_flag("--preempted", options.preempted,
                "Off CPU: also count time in which threads were runnable but preempted");
+  app.add_flag("-g", stacks_, "Take stacks, as always: for hands that know perf record -g");
   app.add_flag("--no-kernel", no_kernel_, "Omit functions of the kernel");
   app.add_option("--stack-bytes", options.stack_bytes,
                  "Maximum number of bytes copied from a stack (16384, at most 65536)")
@@ -71,6 +74,8 @@ void ProfileRequest::define(CLI::App& app) {
 }
 
 Result<void> ProfileRequest::take() {
+  for (const pid_t pid : TRY(processes_.take()))
+    if (std::ranges::count(options.pids, pid) == 0) options.pids.push_back(pid);
   options.on_cpu = on_cpu_ || !options.off_cpu;
   options.kernel_frames = !no_kernel_;
   if (!options.off_cpu && (options.preempted || !min_block_.empty()))

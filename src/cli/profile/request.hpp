@@ -45,7 +45,9 @@ class ProfileRequest {
   Result<void> take_continuous();
   Result<void> take_watch();
 
+  ProcessOptions processes_;
   bool exec_ = false;
+  bool stacks_ = true;
   bool on_cpu_ = false;
   bool no_kernel_ = false;
   std::string duration_;

@@ -72,18 +72,34 @@ std::string_view fallback(const profile::Profile& profile, const profile::Locati
   return file.substr(file.rfind('/') + 1);
 }
 
+/// Which of the values a sample has; past the end: none of them.
+std::size_t position_of(const profile::Profile& profile, const profile::Sample& sample,
+                        const LabelValues& split) {
+  if (split.values.empty()) return 0;
+  const auto value = profile::value_of(profile, sample, split.key);
+  const auto at =
+      value ? std::find(split.values.begin(), split.values.end(), *value) : split.values.end();
+  return static_cast<std::size_t>(at - split.values.begin());
+}
+
 }  // namespace
 
-std::vector<FunctionTime> top_functions(const profile::Profile& profile, profile::Measure measure) {
+std::vector<FunctionTime> top_functions(const profile::Profile& profile, profile::Measure measure,
+                                        const LabelValues& split) {
   std::map<std::string_view, FunctionTime> functions;
   std::set<std::string_view> on_stack;
   for (const profile::Sample& sample : profile.samples) {
     if (sample.measure != measure) continue;
     on_stack.clear();
     bool own = false;
+    const std::size_t value = position_of(profile, sample, split);
     const auto spend = [&](std::string_view name, bool may_own) {
       FunctionTime& function = functions[name];
-      if (on_stack.insert(name).second) function.all_ns += sample.value_ns;
+      if (on_stack.insert(name).second) {
+        function.all_ns += sample.value_ns;
+        function.all_ns_of.resize(split.values.size());
+        if (value < split.values.size()) function.all_ns_of[value] += sample.value_ns;
+      }
       if (!own && may_own) function.own_ns += sample.value_ns, own = true;
     };
     for (const profile::Index at : profile.stacks[sample.stack].locations) {
@@ -109,7 +125,7 @@ std::vector<FunctionTime> top_functions(const profile::Profile& profile, profile
 namespace {
 
 constexpr std::size_t max_keys = 2;
-constexpr std::size_t name_columns = 56;
+constexpr std::size_t name_columns = 56, value_columns = 12;
 
 struct Sums {
   std::uint64_t on_cpu_ns = 0, off_cpu_ns = 0;
@@ -138,10 +154,10 @@ std::string share(std::uint64_t part, std::uint64_t all) {
 }
 
 /// A name of somebody else's that stays on its line.
-std::string short_name(std::string_view name) {
+std::string short_name(std::string_view name, std::size_t columns = name_columns) {
   std::string text = printable(name);
-  if (width(text) <= name_columns) return text;
-  std::size_t end = name_columns - 3;
+  if (width(text) <= columns) return text;
+  std::size_t end = columns - 3;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
   return text.substr(0, end) + "...";
 }
@@ -155,21 +171,98 @@ std::string count_line(std::string_view what, std::uint64_t count, std::string_v
   return count == 0 ? std::string() : fmt::format("{}: {} ({})\n", what, count, more);
 }
 
-std::string functions_text(const profile::Profile& profile, profile::Measure measure,
-                           std::uint64_t all_ns, const Style& style,
-                           const ProfileTextOptions& options) {
-  if (all_ns == 0) return {};
-  const bool on_cpu = measure == profile::Measure::on_cpu;
-  std::string out = style.bold(on_cpu ? "functions on CPU" : "waiting functions") + '\n';
-  Table table;
-  table.row({style.dim("  self"), style.dim(" total"), style.dim("function")});
-  const auto functions = top_functions(profile, measure);
-  for (std::size_t i = 0; i < std::min(functions.size(), options.max_rows); ++i) {
-    if (functions[i].own_ns == 0) break;
-    table.row({share(functions[i].own_ns, all_ns), share(functions[i].all_ns, all_ns),
-               short_name(functions[i].name)});
+/// The values of a key with the most time.
+LabelValues largest_values(const profile::Profile& profile, const std::string& key,
+                           profile::Measure measure) {
+  constexpr std::size_t max_values = 3;
+  LabelValues split{key, {}};
+  std::vector<std::pair<std::uint64_t, std::string>> values;
+  for (profile::TopRow& row : profile::top(profile, {key}))
+    values.emplace_back(measure == profile::Measure::on_cpu ? row.on_cpu_ns : row.off_cpu_ns,
+                        std::move(row.values.front()));
+  std::stable_sort(values.begin(), values.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  for (auto& [time, value] : values)
+    if (time != 0 && value != "(none)" && split.values.size() < max_values)
+      split.values.push_back(std::move(value));
+  if (split.values.size() < 2) split.values.clear();  // nothing to compare
+  return split;
+}
+
+/// The time of the samples of one measure, and of those with each of the values.
+FunctionTime time_of_all(const profile::Profile& profile, profile::Measure measure,
+                         const LabelValues& split) {
+  FunctionTime all;
+  all.all_ns_of.resize(split.values.size());
+  for (const profile::Sample& sample : profile.samples) {
+    if (sample.measure != measure) continue;
+    all.all_ns += sample.value_ns;
+    if (const std::size_t value = position_of(profile, sample, split); value < split.values.size())
+      all.all_ns_of[value] += sample.value_ns;
   }
-  return out + table.str(2);
+  return all;
+}
+
+std::string function_table(const std::vector<FunctionTime>& functions, const FunctionTime& all,
+                           const LabelValues& split, const Style& style) {
+  Table table;
+  std::vector<std::string> head{"  self", " total"};
+  for (const std::string& value : split.values) head.push_back(short_name(value, value_columns));
+  head.emplace_back("function");
+  for (std::string& cell : head) cell = style.dim(cell);
+  table.row(std::move(head));
+  for (const FunctionTime& function : functions) {
+    std::vector<std::string> cells{share(function.own_ns, all.all_ns),
+                                   share(function.all_ns, all.all_ns)};
+    for (std::size_t i = 0; i < split.values.size(); ++i)
+      cells.push_back(share(function.all_ns_of[i], all.all_ns_of[i]));
+    cells.push_back(short_name(function.name));
+    table.row(std::move(cells));
+  }
+  return table.str(2);
+}
+
+/// Those that every stack has tell nothing; they are named in one line.
+std::string line_of_common(const std::vector<FunctionTime>& functions) {
+  constexpr std::size_t max_named = 4;
+  std::string out;
+  for (std::size_t i = 0; i < std::min(functions.size(), max_named); ++i)
+    out += (i == 0 ? "" : ", ") + short_name(functions[i].name);
+  if (functions.size() > max_named)
+    out += fmt::format(" and {} more", functions.size() - max_named);
+  return fmt::format("  in every stack: {}\n", out);
+}
+
+/// Two tables: the most time of its own, and the most in all.
+std::string functions_text(const profile::Profile& profile, profile::Measure measure,
+                           const std::string& key, const Style& style,
+                           const ProfileTextOptions& options) {
+  const LabelValues split = key.empty() ? LabelValues() : largest_values(profile, key, measure);
+  const FunctionTime all = time_of_all(profile, measure, split);
+  if (all.all_ns == 0) return {};
+  const std::vector<FunctionTime> functions = top_functions(profile, measure, split);
+  const char* const what =
+      measure == profile::Measure::on_cpu ? "functions on CPU" : "waiting functions";
+  const std::string by = split.values.empty()
+                             ? std::string()
+                             : fmt::format(" (total of each {})", printable(split.key));
+  std::vector<FunctionTime> own, total, common;
+  for (const FunctionTime& function : functions) {
+    if (function.own_ns != 0 && own.size() < options.max_rows) own.push_back(function);
+    if (function.own_ns < function.all_ns)
+      (function.all_ns == all.all_ns ? common : total).push_back(function);
+  }
+  std::stable_sort(total.begin(), total.end(), [](const FunctionTime& a, const FunctionTime& b) {
+    return a.all_ns > b.all_ns;
+  });
+  total.resize(std::min(total.size(), options.max_rows));
+  std::string out = style.bold(what) + style.dim(by) + '\n';
+  out += function_table(own, all, split, style);
+  if (total.empty() && common.empty()) return out;
+  out += '\n' + style.bold(fmt::format("{}, with what they call", what)) + style.dim(by) + '\n';
+  if (!total.empty()) out += function_table(total, all, split, style);
+  if (!common.empty()) out += line_of_common(common);
+  return out;
 }
 
 }  // namespace
@@ -251,10 +344,9 @@ std::string profile_summary(const profile::Profile& profile, const Style& style,
   for (const std::string& key : keys)
     out += fmt::format("\n{}\n{}", style.bold("by " + printable(key)),
                        top_text({key}, profile::top(profile, {key}), style, options));
-  const Sums sums = sums_of(profile);
-  for (const auto& [measure, time] : {std::pair(profile::Measure::on_cpu, sums.on_cpu_ns),
-                                      std::pair(profile::Measure::off_cpu, sums.off_cpu_ns)})
-    if (std::string text = functions_text(profile, measure, time, style, options); !text.empty())
+  const std::string key = keys.empty() ? std::string() : keys.front();
+  for (const auto measure : {profile::Measure::on_cpu, profile::Measure::off_cpu})
+    if (std::string text = functions_text(profile, measure, key, style, options); !text.empty())
       out += '\n' + text;
   if (const std::string losses = profile_losses(profile); !losses.empty()) out += '\n' + losses;
   return out;

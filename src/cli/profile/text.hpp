@@ -23,13 +23,22 @@ std::vector<std::string> informative_keys(const profile::Profile& profile, std::
 
 struct FunctionTime {
   std::string name;  ///< of a function; else the file, or "(unknown)"
-  std::uint64_t own_ns =
-      0;  ///< it was the leaf; of waiting: the innermost that is not the kernel's
+  /// It was the leaf; of waiting: the innermost that is not the kernel's.
+  std::uint64_t own_ns = 0;
   std::uint64_t all_ns = 0;  ///< it was on the stack
+  /// The same of the samples with each value of a label.
+  std::vector<std::uint64_t> all_ns_of;
+};
+
+/// A label key, and values of it.
+struct LabelValues {
+  std::string key;
+  std::vector<std::string> values;
 };
 
 /// Of the samples of one measure, the most own time first.
-std::vector<FunctionTime> top_functions(const profile::Profile& profile, profile::Measure measure);
+std::vector<FunctionTime> top_functions(const profile::Profile& profile, profile::Measure measure,
+                                        const LabelValues& split = {});
 
 // A profile on a terminal: how much, whose, where.
 
@@ -48,7 +57,8 @@ std::string profile_losses(const profile::Profile& profile);
 std::string top_text(const std::vector<std::string>& keys, const std::vector<profile::TopRow>& rows,
                      const Style& style, const ProfileTextOptions& options);
 
-/// All of the above, by the label keys that tell most, and the functions with the most time.
+/// All of the above, by the label keys that tell most, and the functions with the most time of their
+/// own and in all, with their part of the time of each value of the first of these keys.
 std::string profile_summary(const profile::Profile& profile, const Style& style,
                             const ProfileTextOptions& options);
 

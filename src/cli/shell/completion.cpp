@@ -41,6 +41,7 @@ Value value_of(std::string_view placeholder) {
   if (placeholder.find("FILE") != std::string_view::npos ||
       placeholder.find("DIR") != std::string_view::npos)
     return {Words::files, {}};
+  if (placeholder.starts_with("PID")) return {Words::processes, {}};
   std::vector<std::string> choices = choices_of(placeholder);
   if (choices.empty()) return {};
   return {Words::choices, std::move(choices)};

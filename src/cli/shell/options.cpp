@@ -1,6 +1,7 @@
 #include "cli/shell/options.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -17,34 +19,36 @@
 #include <string_view>
 
 #include "cli/shell/report.hpp"
+#include "observe/process/facts.hpp"
 
 namespace vitrine::cli {
 namespace {
 
-constexpr std::int64_t longest = 366LL * 24 * 3600 * 1000;  // a year, in milliseconds
+constexpr double longest = 366.0 * 24 * 3600 * 1000;  // a year, in milliseconds
 
 Result<std::chrono::milliseconds> parse(std::string_view text, std::string_view default_unit) {
-  std::int64_t number = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  double number = 0;
+  const auto [rest, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
   std::string_view unit(rest, static_cast<std::size_t>(text.data() + text.size() - rest));
   if (unit.empty()) unit = default_unit;
-  const std::int64_t factor = unit == "ms"  ? 1
-                              : unit == "s" ? 1000
-                              : unit == "m" ? 60 * 1000
-                              : unit == "h" ? 3600 * 1000
-                                            : 0;
-  if (error != std::errc{} || number < 0 || factor == 0)
+  const double factor = unit == "ms"  ? 1
+                        : unit == "s" ? 1000
+                        : unit == "m" ? 60 * 1000
+                        : unit == "h" ? 3600 * 1000
+                                      : 0;
+  if (error != std::errc{} || !(number >= 0) || std::signbit(number) || factor == 0)
     return fail(ErrorCode::usage, fmt::format("invalid duration '{}'", text),
-                "write a whole number and a unit: 500ms, 2s, 1m");
+                "write a number and a unit: 500ms, 2s, 1.5m");
   if (number > longest / factor)
     return fail(ErrorCode::usage, fmt::format("duration '{}' is longer than a year", text));
-  return std::chrono::milliseconds(number * factor);
+  return std::chrono::milliseconds(std::llround(number * factor));
 }
 
 }  // namespace
 
 Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
-  return parse(text, "");
+  return parse(text, "s");
 }
 
 Result<std::chrono::milliseconds> parse_interval(std::string_view text) {
@@ -53,6 +57,40 @@ Result<std::chrono::milliseconds> parse_interval(std::string_view text) {
     return fail(ErrorCode::usage, "invalid interval: 0",
                 "give at least 1ms, for example --watch=500ms");
   return interval;
+}
+
+void ProcessOptions::define(CLI::App& app) {
+  app.add_option("-p,--pid", pids_, "Processes by ID, as arguments are; may be repeated")
+      ->delimiter(',')
+      ->check(at_least_one)
+      ->allow_extra_args(false)
+      ->option_text("PID,...");
+  app.add_option("-n,--name", names_,
+                 "Processes by the name of their program or first thread; may be repeated")
+      ->allow_extra_args(false)
+      ->option_text("NAME");
+}
+
+Result<std::vector<pid_t>> ProcessOptions::take() const {
+  std::vector<pid_t> all;
+  const auto add = [&](pid_t pid) {
+    if (std::ranges::count(all, pid) == 0) all.push_back(pid);
+  };
+  std::ranges::for_each(pids_, add);
+  for (const std::string& name : names_)
+    std::ranges::for_each(TRY(observe::processes_named(name)), add);
+  return all;
+}
+
+Result<pid_t> ProcessOptions::take_one(pid_t argument) const {
+  auto pids = TRY(take());
+  if (argument != 0) pids.insert(pids.begin(), argument);
+  if (pids.size() > 1)
+    return fail(ErrorCode::usage,
+                fmt::format("this command reads one process, not {}: {}", pids.size(),
+                            fmt::join(pids, ", ")),
+                "give one of them");
+  return pids.empty() ? 0 : pids.front();
 }
 
 namespace {

@@ -1,6 +1,8 @@
 // Values of options that commands share: counts, durations, redaction, targets of probes.
 #pragma once
 
+#include <sys/types.h>
+
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <span>
@@ -25,11 +27,33 @@ inline std::string at_least_one(const std::string& text) {
 
 // Durations as users write them: "500ms", "2s", "1m".
 
-/// Parses a whole number with a unit of ms, s, m or h. Fails as `usage`, naming what was given.
+/// Parses a number such as 5 or 1.5, with a unit of ms, s, m or h; of seconds without. Fails as
+/// `usage`, naming what was given.
 Result<std::chrono::milliseconds> parse_duration(std::string_view text);
 
 /// The same, but a bare number counts milliseconds (for --watch=MS).
 Result<std::chrono::milliseconds> parse_interval(std::string_view text);
+
+// Processes as other tools take them, too.
+
+/// -p PID and -n NAME, beside the arguments of a command.
+class ProcessOptions {
+ public:
+  void define(CLI::App& app);
+
+  [[nodiscard]] bool given() const { return !pids_.empty() || !names_.empty(); }
+
+  /// Those of numbers, then those of names, each once. Errors: not_found (a name of none).
+  Result<std::vector<pid_t>> take() const;
+
+  /// For a command about one process: `argument` is what was given without an option; 0: nothing.
+  /// Errors: as take(); usage (several).
+  Result<pid_t> take_one(pid_t argument) const;
+
+ private:
+  std::vector<pid_t> pids_;
+  std::vector<std::string> names_;
+};
 
 // --redact and what belongs to it: of which keys a hash is shown instead of the values.
 

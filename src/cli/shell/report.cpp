@@ -4,14 +4,17 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/text.hpp"
 #include "cli/output/live.hpp"
 #include "cli/output/text.hpp"
+#include "cli/shell/options.hpp"
 
 namespace vitrine::cli {
 
@@ -123,6 +126,39 @@ tl::unexpected<Error> no_such_command(const CLI::App& app, const std::string& wo
                meant(word, names_of(parts_of(app))), "lists the commands");
 }
 
+/// A word as a shell takes it.
+std::string shell_word(std::string_view word) {
+  const bool plain = !word.empty() && std::ranges::all_of(word, [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("-_./:,=@%+").find(c) != std::string_view::npos;
+  });
+  if (plain) return std::string(word);
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + '\'';
+}
+
+/// The command line to copy: as words_of() has made its words.
+std::string line_of(Arguments words) {
+  std::string line = "vitrine";
+  bool in_command = false;
+  const bool has_exec = std::ranges::count(words, "--exec") != 0;
+  for (const std::string& word : words) {
+    constexpr std::string_view made = "--exec-word=";
+    if (word == "--exec" && has_exec) continue;
+    if (word.starts_with(made) && !std::exchange(in_command, true)) line += " --";
+    line += ' ' + shell_word(word.starts_with(made) ? word.substr(made.size()) : word);
+  }
+  return line;
+}
+
+/// The same with another word at its place.
+std::string line_with(Arguments words, std::size_t at, std::string word) {
+  std::vector<std::string> changed(words.begin(), words.end());
+  changed[at] = std::move(word);
+  return line_of(changed);
+}
+
 tl::unexpected<Error> no_such_option(const CLI::App& app, const std::string& word) {
   const std::string name = word.substr(0, word.find('='));
   const std::string message = fmt::format("{}no such option: {}", prefix(app), name);
@@ -160,6 +196,10 @@ class OptionWord {
   /// How many words it is.
   Result<std::size_t> check() const {
     const std::string& word = words_.front();
+    const Names known = options_of(app_);
+    const std::string with_dashes = '-' + word.substr(0, word.find('='));
+    if (word.size() > 2 && std::ranges::count(known, with_dashes) != 0)  // -duration
+      return no_such_option(app_, word);
     if (word.starts_with("--")) {
       const std::size_t equals = word.find('=');
       return take(word.substr(0, equals), equals != word.npos,
@@ -193,6 +233,36 @@ class OptionWord {
   Arguments words_;
 };
 
+/// With the line to copy, if it is known which word was meant in place of this one.
+tl::unexpected<Error> with_line(Error error, const CLI::App& app, Arguments words, std::size_t at) {
+  const std::string& word = words[at];
+  const std::string name = word.substr(0, word.find('='));
+  const bool is_option = name.starts_with('-');
+  if (!is_option || app.get_option_no_throw(name) == nullptr)
+    if (const auto instead = meant(name, is_option ? options_of(app) : names_of(parts_of(app))))
+      error.remedy += '\n' + line_with(words, at, *instead + word.substr(name.size()));
+  return tl::unexpected(std::move(error));
+}
+
+/// The place of a PID has something else: a program to start, or the name of one that runs.
+Result<void> check_process(const CLI::App& app, Arguments words, std::size_t at) {
+  const std::string& word = words[at];
+  if (app.get_option_no_throw("PID") == nullptr || at_least_one(word).empty()) return {};
+  Error error = wrong(app, fmt::format("{}PID: {}", prefix(app), at_least_one(word)), std::nullopt,
+                      "lists the arguments")
+                    .value();
+  std::vector<std::string> line(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(at));
+  if (word.find('/') == word.npos) {
+    error.remedy +=
+        fmt::format("\nof a process by its name: {} -n {}", line_of(line), shell_word(word));
+  }
+  if (app.get_option_no_throw("--exec") != nullptr) {
+    error.remedy += fmt::format("\nof a program to start: {} --", line_of(line));
+    for (const std::string& rest : words.subspan(at)) error.remedy += ' ' + shell_word(rest);
+  }
+  return tl::unexpected(std::move(error));
+}
+
 /// Options of which one is nothing without the other: words_of() makes the second of what follows --.
 Result<void> check_exec(Arguments words) {
   const auto is_word = [](const std::string& word) { return word.starts_with("--exec-word="); };
@@ -209,15 +279,23 @@ Result<void> check_words(const CLI::App& app, Arguments words) {
     const std::string& word = words[i];
     if (word == "--") break;  // what follows are values
     if (word.size() > 1 && word.front() == '-') {
-      const auto taken = TRY(OptionWord(*at, words.subspan(i)).check());
-      i += taken;
+      auto taken = OptionWord(*at, words.subspan(i)).check();
+      if (!taken) return with_line(std::move(taken.error()), *at, words, i);
+      i += *taken;
       continue;
     }
-    ++i;
     const auto parts = parts_of(*at);
-    if (parts.empty()) continue;  // a value
+    if (parts.empty()) {
+      if (auto right = check_process(*at, words, i); !right) return right;
+      ++i;
+      continue;  // a value
+    }
     const auto part = std::ranges::find(parts, word, &CLI::App::get_name);
-    if (part == parts.end()) return no_such_command(*at, word);
+    if (part == parts.end()) {
+      Error error = no_such_command(*at, word).value();
+      return with_line(std::move(error), *at, words, i);
+    }
+    ++i;
     at = *part;
   }
   return check_exec(words);

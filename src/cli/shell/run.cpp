@@ -29,8 +29,17 @@ std::vector<std::unique_ptr<Command>> all_commands() {
 
 namespace {
 
-bool is_duration(const char* word) {
-  return std::isdigit(static_cast<unsigned char>(*word)) != 0 && parse_duration(word).has_value();
+/// With a unit: a number alone is a process.
+bool is_duration(std::string_view word) {
+  return !word.empty() && std::isdigit(static_cast<unsigned char>(word.front())) != 0 &&
+         std::isalpha(static_cast<unsigned char>(word.back())) != 0 &&
+         parse_duration(word).has_value();
+}
+
+/// Whether what follows -- is a program to start, also without --exec.
+bool takes_command(int argc, const char* const* argv) {
+  const std::string_view name = argc > 1 ? argv[1] : "";
+  return name == "labels" || name == "trace" || name == "profile";
 }
 
 }  // namespace
@@ -44,7 +53,9 @@ std::vector<std::string> words_of(int argc, const char* const* argv) {
     exec = exec || word == "--exec";
     if (i == 1 && word == "help") {
       help = true;
-    } else if (exec && word == "--") {
+    } else if (word == "--" && (exec || takes_command(argc, argv))) {
+      if (!exec) words.emplace_back("--exec");
+      exec = true;
       for (++i; i < argc; ++i) words.push_back(std::string("--exec-word=") + argv[i]);
     } else if (word == "--watch") {
       const bool value_follows = i + 1 < argc && is_duration(argv[i + 1]);

@@ -77,13 +77,14 @@ class TraceCommand : public Command {
   void define(CLI::App& app) override {
     app.add_option("TARGET", words_, "A process ID or a file; then the probes to trace")
         ->option_text("PROBE...");
+    processes_.define(app);
     app.add_option("--where", where_, "Show only fires that match")->option_text("CONDITION");
     app.add_option("--show", show_, "Show these items instead of all arguments")
         ->option_text("ITEM,...");
     reduction_.define(app);
     app.add_flag("--follow", options_.follow, "Also trace forked processes");
     app.add_flag("--stack", options_.stacks, "Show the functions on the stack of the thread");
-    app.add_option("--duration", duration_, "Stop after this time: 500ms, 10s, 2m")
+    app.add_option("-d,--duration", duration_, "Stop after this time: 500ms, 10s, 2m")
         ->option_text("TIME");
     app.add_option("--limit", limit_, "Stop after this many fires")
         ->check(at_least_one)
@@ -97,7 +98,8 @@ class TraceCommand : public Command {
         "Also attach where there is no nop, and where this kernel is known to harm the program");
     redact_.define(app, "labels and arguments");
     app.add_flag("--json", json_, "Print NDJSON: one object for each fire");
-    app.add_flag("--exec", exec_, "Start the command after -- and trace it: --exec -- COMMAND...");
+    app.add_flag("--exec", exec_,
+                 "Start the command after -- and trace it; -- COMMAND... alone does so, too");
     app.add_option("--exec-word", options_.target.command)
         ->group("");  // main() fills it from `--exec -- COMMAND…`
   }
@@ -143,6 +145,11 @@ class TraceCommand : public Command {
   Result<void> take_words() {
     if (exec_) {
       options_.probes = words_.empty() ? std::vector<std::string>{"*"} : words_;
+      return {};
+    }
+    options_.target.pids = TRY(processes_.take());
+    if (!options_.target.pids.empty()) {
+      options_.probes = words_;
       return {};
     }
     if (words_.empty())
@@ -275,6 +282,7 @@ class TraceCommand : public Command {
   bool json_ = false;
   bool exec_ = false;
   ReductionOptions reduction_;
+  ProcessOptions processes_;
   RedactOptions redact_;
   std::optional<ReductionView> view_;
   LineOutput output_;  ///< of single fires

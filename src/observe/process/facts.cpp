@@ -1,13 +1,18 @@
 #include "observe/process/facts.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <climits>
+#include <cstring>
+#include <memory>
 #include <optional>
 #include <thread>
 
@@ -241,6 +246,53 @@ ProcessFacts read_facts(pid_t pid, int proc_dir) {
   // That was asked for by number: if this process has ended, it may be another's.
   if (::faccessat(proc_dir, "stat", F_OK, 0) != 0) facts.context.clear();
   return facts;
+}
+
+Result<std::vector<pid_t>> all_processes() {
+  struct Close {
+    void operator()(DIR* directory) const { ::closedir(directory); }
+  };
+  const std::unique_ptr<DIR, Close> directory(::opendir("/proc"));
+  if (!directory)
+    return fail(ErrorCode::failed, fmt::format("cannot read /proc: {}", std::strerror(errno)));
+  std::vector<pid_t> pids;
+  while (const dirent* entry = ::readdir(directory.get())) {
+    pid_t pid = 0;
+    const char* end = entry->d_name + std::strlen(entry->d_name);
+    if (std::from_chars(entry->d_name, end, pid).ptr == end) pids.push_back(pid);
+  }
+  std::sort(pids.begin(), pids.end());
+  return pids;
+}
+
+namespace {
+
+std::string_view file_name(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+bool is_named(int proc_dir, std::string_view name) {
+  if (const auto line = target::read_file_at(proc_dir, "stat", target::proc_file_bytes))
+    if (const auto stat = target::parse_stat(*line); stat && stat->comm == name) return true;
+  if (file_name(executable_path(proc_dir)) == name) return true;
+  const auto words = target::read_file_at(proc_dir, "cmdline", target::proc_file_bytes);
+  return words && file_name(std::string_view(words->c_str())) == name;
+}
+
+}  // namespace
+
+Result<std::vector<pid_t>> processes_named(std::string_view name) {
+  std::vector<pid_t> named;
+  for (const pid_t pid : TRY(all_processes())) {
+    if (pid == ::getpid()) continue;
+    const auto dir =
+        target::open_at(AT_FDCWD, fmt::format("/proc/{}", pid), O_RDONLY | O_DIRECTORY);
+    if (dir && is_named(dir->get(), name)) named.push_back(pid);
+  }
+  if (named.empty())
+    return fail(ErrorCode::not_found, fmt::format("no process is called '{}'", name),
+                "`vitrine ps --all` lists processes");
+  return named;
 }
 
 std::vector<profile::Attribute> resource_of(pid_t pid, const ProcessFacts& facts) {

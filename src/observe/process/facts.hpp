@@ -98,6 +98,13 @@ ProcessFacts read_facts(pid_t pid, int proc_dir);
 /// none.
 std::string container_id(std::string_view cgroup);
 
+/// All that /proc shows, ascending. Errors: failed.
+Result<std::vector<pid_t>> all_processes();
+
+/// Those whose comm, executable or first argument has this file name, without this one. Errors:
+/// not_found (there is none), failed.
+Result<std::vector<pid_t>> processes_named(std::string_view name);
+
 /// Resource attributes of a process: what it publishes itself, then `process.pid`,
 /// `process.executable.name` and `.path`, `container.id`, `host.name` (OpenTelemetry semantic
 /// conventions) where it says nothing of them.
