@@ -24,6 +24,7 @@
 
 #include "base/batch_memory.hpp"
 #include "base/interner.hpp"
+#include "base/redaction.hpp"
 #include "profile/encode.hpp"
 
 namespace vitrine::profile {
@@ -77,6 +78,11 @@ struct Rows {
   std::vector<const Sample*> samples;
 };
 
+constexpr std::size_t profile_id_bytes = 16;
+
+/// The semantic conventions whose names the attributes have.
+constexpr const char* conventions = "https://opentelemetry.io/schemas/1.37.0";
+
 class Otlp {
  public:
   Otlp(const Profile& profile, const EncodeOptions& options)
@@ -116,12 +122,20 @@ class Otlp {
       {
         Writer scope(scope_profiles, otlp::scope_profiles::scope);
         scope.add_string(otlp::scope::name, "vitrine");
+        scope.add_string(otlp::scope::version, VITRINE_VERSION);
       }
       for (std::string& one : encoded) {
-        if (Writer message(one); told != 0)
-          add_indices(message, otlp::profile::attribute_indices, {told});
+        const auto digest = sha256(std::as_bytes(std::span(one)));
+        Writer message(one);
+        if (told != 0) add_indices(message, otlp::profile::attribute_indices, {told});
+        // The same profile has the same id: a receiver may know that it has it already.
+        message.add_bytes(otlp::profile::profile_id, reinterpret_cast<const char*>(digest.data()),
+                          profile_id_bytes);
         scope_profiles.add_message(otlp::scope_profiles::profiles, one);
       }
+      scope_profiles.add_string(otlp::scope_profiles::schema_url, conventions);
+      scope_profiles.commit();
+      resource_profiles.add_string(otlp::resource_profiles::schema_url, conventions);
     }
     Writer dictionary(data, otlp::data::dictionary);
     mapping_table_.write(dictionary, otlp::dictionary::mapping_table);

@@ -13,10 +13,10 @@ namespace data {  // ProfilesData; ExportProfilesServiceRequest has the same
 inline constexpr Field resource_profiles = 1, dictionary = 2;
 }
 namespace resource_profiles {
-inline constexpr Field resource = 1, scope_profiles = 2;
+inline constexpr Field resource = 1, scope_profiles = 2, schema_url = 3;
 }
 namespace scope_profiles {
-inline constexpr Field scope = 1, profiles = 2;
+inline constexpr Field scope = 1, profiles = 2, schema_url = 3;
 }
 namespace dictionary {
 inline constexpr Field mapping_table = 1, location_table = 2, function_table = 3, link_table = 4,
@@ -24,7 +24,7 @@ inline constexpr Field mapping_table = 1, location_table = 2, function_table = 3
 }
 namespace profile {
 inline constexpr Field sample_type = 1, samples = 2, time_unix_nano = 3, duration_nano = 4,
-                       period_type = 5, period = 6, attribute_indices = 11;
+                       period_type = 5, period = 6, profile_id = 7, attribute_indices = 11;
 }
 namespace sample {
 inline constexpr Field stack_index = 1, attribute_indices = 2, link_index = 3, values = 4,
@@ -69,7 +69,7 @@ namespace resource {
 inline constexpr Field attributes = 1;
 }
 namespace scope {  // InstrumentationScope
-inline constexpr Field name = 1;
+inline constexpr Field name = 1, version = 2;
 }
 
 }  // namespace vitrine::profile::otlp

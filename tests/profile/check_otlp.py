@@ -20,6 +20,7 @@ class Checker:
     def __init__(self, data):
         self.data = data
         self.found = []
+        self.profile_ids = set()
         self.dictionary = data.one("dictionary", None)
         if self.dictionary is None:
             self.broken("dictionary", "there is none")
@@ -167,8 +168,11 @@ class Checker:
         sampled = self.value_type(profile.one("sample_type", decoded.Message()), who)
         if "" in sampled:
             self.broken("sample types have a type and a unit", who)
-        if len(profile.one("profile_id", bytes(16))) != 16:
+        if len(profile.one("profile_id", b"")) != 16:
             self.broken("profile ids have 16 bytes", who)
+        if (identity := profile.one("profile_id", b"")) in self.profile_ids:
+            self.broken("no two profiles have one id", who)
+        self.profile_ids.add(identity)
         self.attributes(profile, who)
         period_type = profile.one("period_type", None)
         if period_type is None:
@@ -202,6 +206,9 @@ class Checker:
                 self.broken("keys are unique", f"{who}: {keys}")
             if any(not pair.one("value", None) for pair in pairs):
                 self.broken("attributes have a value", who)
+            schemas = [of_resource] + of_resource.all("scope_profiles")
+            if not all(message.one("schema_url", b"").startswith(b"https://") for message in schemas):
+                self.broken("attributes have a schema", who)
             for scope in of_resource.all("scope_profiles"):
                 for index, profile in enumerate(scope.all("profiles")):
                     yield from self.check_profile(profile, f"{who}, profile {index}")

@@ -88,7 +88,14 @@ BREAKS = {
     "stacks do not hold the zero location": [
         lambda d: dictionary(d)["stack_table"][1]["location_indices"].append(0)],
     "profiles have a time": [lambda d: on_cpu(d).pop("time_unix_nano")],
-    "profile ids have 16 bytes": [lambda d: on_cpu(d).update(profile_id=[b"1"])],
+    "profile ids have 16 bytes": [
+        lambda d: on_cpu(d).update(profile_id=[b"1"]),
+        lambda d: off_cpu(d).pop("profile_id")],
+    "no two profiles have one id": [
+        lambda d: off_cpu(d).update(profile_id=on_cpu(d)["profile_id"])],
+    "attributes have a schema": [
+        lambda d: d["resource_profiles"][0].pop("schema_url"),
+        lambda d: d["resource_profiles"][0]["scope_profiles"][0].pop("schema_url")],
     "sample types have a type and a unit": [lambda d: on_cpu(d)["sample_type"][0].pop("unit_strindex")],
     "period type is there": [lambda d: off_cpu(d).pop("period_type")],
     "on-CPU profiles have a period": [lambda d: on_cpu(d).pop("period")],
