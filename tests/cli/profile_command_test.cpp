@@ -449,8 +449,12 @@ TEST(ProfileCommand, TakesTheSpellingsOfOtherTools) {
   has_acme(profile({"-g", "-F", "999", "-d", "1", "-p", pid, "--format", "json"}));
   has_acme(profile({"-F", "999", "--duration", "1.5", "-n",
                     std::filesystem::path(PROFILE_SUBJECT).filename(), "--format", "json"}));
-  has_acme(
-      profile({"-F", "999", "-d", "1.5s", "--format", "json", "--", PROFILE_SUBJECT, "burn acme"}));
+  const Directory directory;  // standard output is the program's
+  const std::string file = directory.at("p.ndjson");
+  Outcome started =
+      profile({"-F", "999", "-d", "1.5s", "-o", file, "--", PROFILE_SUBJECT, "burn acme"});
+  started.out = content(file);
+  has_acme(started);
   const Outcome nobody = profile({"-n", "no-such-program"});
   EXPECT_EQ(nobody.status, 4);
   EXPECT_THAT(nobody.err, HasSubstr("no process is called 'no-such-program'"));

@@ -31,6 +31,7 @@ struct place {
   uint64_t hash;
   uint32_t kind, calls;
   uint64_t callers[CALLERS];
+  char library[24];  // whose code makes the call
 };
 
 struct table {
@@ -81,6 +82,11 @@ static __attribute__((noinline)) int fails(enum kind kind, int error) {
                                       __ATOMIC_RELAXED)) {
         place->kind = kind;
         for (int i = 2; i < walk.count; ++i) place->callers[i - 2] = walk.callers[i];
+        Dl_info module;
+        if (walk.count > 2 && dladdr((void*)walk.callers[2], &module) && module.dli_fname) {
+          const char* slash = strrchr(module.dli_fname, '/');
+          strncpy(place->library, slash ? slash + 1 : module.dli_fname, sizeof place->library - 1);
+        }
       } else if (none != hash) {
         continue;
       }
