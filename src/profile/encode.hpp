@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/result.hpp"
@@ -107,8 +108,14 @@ enum class Encoding : std::uint8_t {
   html,        ///< one self-contained page
 };
 
-/// As `--format` spells them; nothing: no such encoding.
-std::optional<Encoding> encoding_named(std::string_view name);
+inline constexpr std::array<std::pair<std::string_view, Encoding>, 6> encoding_names{{
+    {"pprof", Encoding::pprof},
+    {"otlp", Encoding::otlp},
+    {"folded", Encoding::folded},
+    {"speedscope", Encoding::speedscope},
+    {"json", Encoding::json},
+    {"html", Encoding::html},
+}};
 std::string_view name_of(Encoding encoding);
 /// By the end of a file's name: .pb.gz and .pprof, .otlp and .pb, .folded and .txt,
 /// .speedscope.json, .ndjson and .jsonl, .html. Nothing: it does not tell.

@@ -150,7 +150,7 @@ class ProbesCommand : public Command {
         ->required()
         ->option_text("... [PATTERN...]");
     app.add_flag("--sites", sites_, "Show every site of every probe");
-    app.add_flag("--json", json_, "Print NDJSON: one object for each probe");
+    add_json(app, json_, "probe");
   }
 
   Needs needs() const override { return needs_of_reading(); }

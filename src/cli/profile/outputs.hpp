@@ -34,7 +34,7 @@ struct ProfileOutput {
 /// ending. A format alone goes to standard output. Errors: usage (no such format, an ending that
 /// tells none, bytes for a terminal).
 Result<std::vector<ProfileOutput>> profile_outputs(const std::vector<std::string>& paths,
-                                                   const std::vector<std::string>& formats);
+                                                   const std::vector<profile::Encoding>& encodings);
 
 /// Whether it can be written, as far as can be told before. Errors: not_found (no such directory),
 /// not_permitted, failed.

@@ -19,6 +19,31 @@
 #include "cli/shell/report.hpp"
 
 namespace vitrine::cli {
+
+CLI::Option* add_duration(CLI::App& app, std::string& into, const std::string& until) {
+  return app.add_option("--duration", into, until)->option_text("TIME");
+}
+
+CLI::Option* add_watch(CLI::App& app, std::string& into, const std::string& action,
+                       const std::string& more) {
+  return app
+      .add_option(watch_option, into,
+                  fmt::format("{} every INTERVAL ({} if omitted){}", action, usual_interval, more))
+      ->option_text("[=INTERVAL]");
+}
+
+CLI::Option* add_json(CLI::App& app, bool& into, const std::string& object) {
+  return app.add_flag("--json", into, "Print NDJSON: one object for each " + object);
+}
+
+CLI::Option* add_exec(CLI::App& app, bool& exec, std::vector<std::string>& command,
+                      const std::string& action) {
+  app.add_option(exec_word_option, command)->group("");  // words_of() makes it of what follows --
+  return app.add_flag(
+      exec_option, exec,
+      fmt::format("Start the command after -- and {} it: {} -- COMMAND...", action, exec_option));
+}
+
 namespace {
 
 constexpr std::int64_t longest = 366LL * 24 * 3600 * 1000;  // a year, in milliseconds

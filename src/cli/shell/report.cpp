@@ -12,6 +12,7 @@
 #include "base/text.hpp"
 #include "cli/output/live.hpp"
 #include "cli/output/text.hpp"
+#include "cli/shell/options.hpp"
 
 namespace vitrine::cli {
 
@@ -195,8 +196,8 @@ class OptionWord {
 
 /// Options of which one is nothing without the other: words_of() makes the second of what follows --.
 Result<void> check_exec(Arguments words) {
-  const auto is_word = [](const std::string& word) { return word.starts_with("--exec-word="); };
-  if (std::ranges::count(words, "--exec") == 0 || std::ranges::any_of(words, is_word)) return {};
+  const auto is_word = [](const std::string& word) { return word.starts_with(exec_word_option); };
+  if (std::ranges::count(words, exec_option) == 0 || std::ranges::any_of(words, is_word)) return {};
   return fail(ErrorCode::usage, "--exec requires a command",
               "add it at the end, after --: --exec -- ./server");
 }
