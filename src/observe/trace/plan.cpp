@@ -114,6 +114,7 @@ std::vector<bpf::AttachSite> TracePlan::add(const std::shared_ptr<const ProbeFil
   return sites;
 }
 
+/// The only place that describes a site for the kernel.
 bpf::AttachSite TracePlan::take(const ProbeFile& file, const probe::Site& site,
                                 std::uint32_t program, unsigned skip) {
   bpf::AttachSite attach;
@@ -123,6 +124,12 @@ bpf::AttachSite TracePlan::take(const ProbeFile& file, const probe::Site& site,
   attach.site = static_cast<std::uint32_t>(sites_.size());
   attach.program = program;
   attach.use = site.use;
+  if (site.use == probe::SiteUse::enabled_pointer && !site.arguments.empty()) {
+    const auto pointer =
+        probe::compile_argument(site.arguments[0], file.machine, site.address, nullptr);
+    if (pointer && pointer->kind == VITRINE_MEMORY)
+      attach.pointer_on_stack = static_cast<std::uint8_t>(pointer->displacement);
+  }
   sites_.push_back({&file, site.address, program, site.use});
   if (site.use == probe::SiteUse::fire) ++fires_;
   return attach;
@@ -138,14 +145,7 @@ void TracePlan::add_questions(const ProbeFile& file, const probe::Probe& probe,
     const bool hit = site.use != probe::SiteUse::enabled_operand || !site.file_offset;
     const auto skip = hit ? skip_of(file, site, name, notes) : 0;
     if (!skip) continue;
-    bpf::AttachSite attach = take(file, site, program, *skip);
-    if (site.use == probe::SiteUse::enabled_pointer && !site.arguments.empty()) {
-      const auto pointer =
-          probe::compile_argument(site.arguments[0], file.machine, site.address, nullptr);
-      if (pointer && pointer->kind == VITRINE_MEMORY)
-        attach.pointer_on_stack = static_cast<std::uint8_t>(pointer->displacement);
-    }
-    sites.push_back(attach);
+    sites.push_back(take(file, site, program, *skip));
   }
 }
 
