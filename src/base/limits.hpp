@@ -109,8 +109,8 @@ inline constexpr std::size_t cfi_windows = 2048;            ///< KiB of a file's
 inline constexpr std::size_t expression_steps = 256;  ///< of one DWARF expression; compilers: 12
 inline constexpr std::size_t expression_depth = 32;   ///< of its stack
 
-inline constexpr std::size_t export_request = 64U << 20;  ///< bytes, as OTLP recommends to servers
-inline constexpr std::size_t export_answer = 64 * 1024;   ///< bytes read of a collector's answer
+inline constexpr std::size_t export_request = 64U << 20;   ///< bytes, as OTLP recommends to servers
+inline constexpr std::size_t export_response = 64 * 1024;  ///< bytes read of a collector's response
 inline constexpr std::size_t export_message = 256;  ///< bytes of what it says in it, for a note
 inline constexpr std::size_t export_notes = 64;     ///< kept until they are taken; the rest counted
 inline constexpr std::size_t spool_files = 64 * 1024;  ///< looked at in the directory of a spool
@@ -132,8 +132,8 @@ inline constexpr std::size_t dwarf_ranges = 16U << 20;    ///< of one unit, and 
 inline constexpr std::size_t dwarf_functions = 4U << 20;  ///< of one unit, inlined ones included
 inline constexpr std::size_t dwarf_kept = 8U << 20;       ///< functions and ranges of units kept
 inline constexpr std::size_t dwarf_depth = 256;           ///< entries within entries; compilers: 40
-inline constexpr std::size_t symbol_batch = 4096;         ///< addresses a question to a worker
-inline constexpr std::size_t symbol_answer = 64U << 20;   ///< bytes of its answer
+inline constexpr std::size_t symbol_batch = 4096;         ///< addresses a request to a worker
+inline constexpr std::size_t symbol_response = 64U << 20;  ///< bytes of its response
 inline constexpr std::size_t symbol_unfolded = 256U
                                                << 20;     ///< bytes of its names, repeated ones too
 inline constexpr std::size_t symbol_files = 4096;         ///< known to one symboliser

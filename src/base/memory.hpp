@@ -16,7 +16,7 @@
 
 namespace vitrine {
 
-// Memory: the one question every decoder asks: "which bytes are at this address?".
+// Memory: what every decoder reads from: the bytes at an address.
 //
 // Implementations: target/ (a live process), tests and fuzzers (a byte array). Decoders see only
 // this interface, so they run the same on all of them.

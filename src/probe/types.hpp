@@ -19,7 +19,7 @@ namespace vitrine::probe {
 /// ("-4@%edi") is: "int32", "double", "string".
 std::string type_name(const ArgumentType& type, std::string_view operand);
 
-/// How an is-enabled site gets its answer: "operand", "register", "pointer"; of a fire: empty.
+/// How an is-enabled check gets its result: "operand", "register", "pointer"; of a fire: empty.
 std::string_view protocol_name(SiteUse use);
 
 // C types by their spelling: as much of them as tells where a value is and how it is shown.

@@ -55,8 +55,8 @@ class Publisher {
   void drop() noexcept;
 
   struct KeyIndex {
-    enum Answer : std::uint8_t { assigned, refused, not_now };
-    Answer answer;
+    enum Outcome : std::uint8_t { assigned, refused, not_now };
+    Outcome outcome;
     std::uint8_t index;
   };
   /// The index of `name` in the thread records' key map, which is published with it first if it is

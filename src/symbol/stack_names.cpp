@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t max_pages = 1024;  // that are known to be in no file, of one process
 constexpr Address page_bytes = 4096;
 
-/// For one question about a file. Fires wait for its answer: a file whose debug information takes
+/// For one request about a file. Fires wait for the response: a file whose debug information takes
 /// longer is named by its symbol table.
 constexpr std::chrono::seconds longest_naming{2};
 
@@ -170,7 +170,7 @@ std::optional<StackFrame> StackNames::name_made(ProcessFunctions& its, const Ima
   return StackFrame{address, std::string(function->name), address - function->start, {}, false};
 }
 
-/// All frames that are in one file: one question for all of them.
+/// All frames that are in one file: one request for all of them.
 void StackNames::name_in(const Image& image, std::size_t file, std::span<const Address> addresses,
                          Named& named) {
   const MappedFile& mapped = image.files[file];
@@ -191,10 +191,10 @@ void StackNames::name_in(const Image& image, std::size_t file, std::span<const A
   // Debug files are looked for where the process looks, then where we do.
   if (image.root) asked.root_dirs.push_back(image.root->get());
   if (our_root_) asked.root_dirs.push_back(our_root_.get());
-  const symbol::Answer answer = symboliser_.resolve(asked, offsets);
-  if (!answer.problem.empty()) notes_.add(asked.path + ": " + answer.problem);
-  for (std::size_t n = 0; n < which.size() && n < answer.frames.size(); ++n) {
-    const symbol::Frames& functions = answer.frames[n];
+  const symbol::Resolved resolved = symboliser_.resolve(asked, offsets);
+  if (!resolved.problem.empty()) notes_.add(asked.path + ": " + resolved.problem);
+  for (std::size_t n = 0; n < which.size() && n < resolved.frames.size(); ++n) {
+    const symbol::Frames& functions = resolved.frames[n];
     if (functions.empty()) continue;
     const Address address = addresses[which[n]];
     const Address moved = address - within_call(addresses, which[n]);  // 0 or 1

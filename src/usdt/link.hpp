@@ -62,8 +62,8 @@ struct LinkOptions {
   /// that. bfd and mold take both.
   bool lld = false;
 
-  /// The one that the header was written with: an object does not tell whether its questions are
-  /// calls that return an answer (DOF version 2) or that store it (version 3). The semaphore, which
+  /// The one that the header was written with: an object does not say whether its checks are
+  /// calls that return the result (DOF version 2) or that store it (version 3). The semaphore, which
   /// is no call, goes with return_value.
   EnabledProtocol enabled = EnabledProtocol::semaphore;
 };

@@ -60,9 +60,9 @@ struct vitrine_site_program {
 /* A site's cookie: (index of its program << 32) | the caller's number of the site, and: */
 #define VITRINE_COOKIE_SECOND_BYTE (1ULL << 63) /* the uprobe is one byte behind the site */
 
-/* Cookie of a question that is answered where its argument points (is_enabled.bpf.c): the argument,
+/* Cookie of an is-enabled check with its result where its argument points: the argument,
  * of 4 bytes, is on the stack, so many bytes (8 bits) above the stack pointer. */
-#define VITRINE_ANSWER_ON_STACK (1ULL << 32)
+#define VITRINE_ENABLED_ON_STACK (1ULL << 32)
 
 /* Keys whose values are looked up in the kernel, for --by and --where. */
 enum vitrine_selected_kind {

@@ -108,7 +108,7 @@ std::vector<bpf::AttachSite> TracePlan::add(const std::shared_ptr<const ProbeFil
       sites.push_back(take(*file, site, *program, *skip));
     }
     // Where nothing fires, there is nothing to be asked for.
-    if (program) add_questions(*file, probe, *program, sites, notes);
+    if (program) add_enabled_sites(*file, probe, *program, sites, notes);
   }
   if (!sites.empty()) files_.push_back(file);
   return sites;
@@ -136,11 +136,11 @@ bpf::AttachSite TracePlan::take(const ProbeFile& file, const probe::Site& site,
 }
 
 /// The is-enabled sites of a probe, `program` standing for its name.
-void TracePlan::add_questions(const ProbeFile& file, const probe::Probe& probe,
-                              std::uint32_t program, std::vector<bpf::AttachSite>& sites,
-                              std::vector<std::string>& notes) {
+void TracePlan::add_enabled_sites(const ProbeFile& file, const probe::Probe& probe,
+                                  std::uint32_t program, std::vector<bpf::AttachSite>& sites,
+                                  std::vector<std::string>& notes) {
   const std::string name = programs_[program]->probe() + " is-enabled";
-  for (const probe::Site& site : probe.questions) {
+  for (const probe::Site& site : probe.enabled_sites) {
     // A breakpoint that is never hit needs no place where it can be.
     const bool hit = site.use != probe::SiteUse::enabled_operand || !site.file_offset;
     const auto skip = hit ? skip_of(file, site, name, notes) : 0;
