@@ -63,9 +63,9 @@ inline constexpr std::size_t stack_reads =
     2048;  ///< pages of arguments (6 MiB at most) passed over
 inline constexpr std::size_t map_lines = 1U << 20;  ///< of /proc/PID/maps
 
-inline constexpr std::size_t note_problems = 256;        ///< told of one section; others counted
-inline constexpr std::size_t probe_notes = 1U << 20;     ///< of one section; libjvm has 566
-inline constexpr std::size_t enumerators = 256 * 1024;   ///< given to the probes of one file
+inline constexpr std::size_t note_problems = 256;       ///< reported of one section; others counted
+inline constexpr std::size_t probe_notes = 1U << 20;    ///< of one section; libjvm has 566
+inline constexpr std::size_t enumerators = 256 * 1024;  ///< given to the probes of one file
 inline constexpr std::size_t argument_text = 64 * 1024;  ///< bytes of one site's argument list
 inline constexpr std::size_t argument_depth = 32;  ///< parentheses in one operand; compilers: 2
 
@@ -76,7 +76,7 @@ inline constexpr std::uint64_t dof_bytes = 256U << 20;           ///< of one DOF
 inline constexpr std::uint64_t dof_header_bytes = 4096;          ///< of its header; 64 are usual
 inline constexpr std::uint64_t dof_section_header_bytes = 4096;  ///< 32 are usual
 inline constexpr std::uint64_t dof_search_bytes = 1ULL << 30;    ///< of a file without sections
-inline constexpr std::size_t dof_problems = 256;  ///< told of one DOF; others counted
+inline constexpr std::size_t dof_problems = 256;  ///< reported of one DOF; others counted
 /// Decoding: a record of 76 bytes may have 255 types of its own, or share them with every other.
 inline constexpr std::uint64_t dof_expansion = 256;               ///< times the DOF's own size,
 inline constexpr std::uint64_t dof_decoded_bytes = 256ULL << 20;  ///< and never more than this

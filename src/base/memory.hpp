@@ -170,7 +170,7 @@ class WindowMemory final : public Memory {
 
 // ChunkMemory: the bytes that came with a sample or an ordered read, and no others.
 
-/// Views of bytes that somebody else keeps. What they do not hold is not readable; `missed` tells
+/// Views of bytes that somebody else keeps. What they do not hold is not readable; `missed` lists
 /// where a decoder asked for more than there is.
 class ChunkMemory final : public Memory {
  public:

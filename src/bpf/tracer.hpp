@@ -62,7 +62,7 @@ struct AttachSite {
   std::uint64_t file_offset = 0;       ///< of the site itself
   std::uint64_t semaphore_offset = 0;  ///< in the file; 0: none
   std::uint32_t program = 0;           ///< index given to set_program; below 2^31
-  std::uint32_t site = 0;              ///< the caller's number, told with each fire
+  std::uint32_t site = 0;              ///< the caller's number, in each fire
   unsigned skip = 0;                   ///< SitePlan::skip
   /// Is-enabled checks become true, and are no fires.
   probe::SiteUse use = probe::SiteUse::fire;

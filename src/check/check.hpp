@@ -14,8 +14,8 @@
 
 namespace vitrine::check {
 
-// FileReport: what the rules about files say of one, all of them: which are asked for, and told,
-// is for who checks.
+// FileReport: what the rules about files say of one, all of them: which are asked for, and
+// reported, is for the checker.
 
 struct FileReport {
   std::string path;
@@ -71,7 +71,7 @@ struct Options {
   Profiles claimed;                   ///< which to check in any case: the user says they are there
   std::chrono::milliseconds duration{2000};  ///< of looking at a process
   bool sample = true;                        ///< take samples of running threads, too
-  Redaction redaction;                       ///< of values in what is told
+  Redaction redaction;                       ///< of values in what is reported
   const std::atomic<bool>* stop = nullptr;
 };
 

@@ -104,7 +104,7 @@ enum class Verdict : std::uint8_t {
   holds,
   fails,
   does_not_apply,
-  undecided,  ///< what would tell is not there to be seen
+  undecided,  ///< what would decide is not there to be seen
 };
 std::string_view name(Verdict verdict);  ///< "holds", "fails", "does-not-apply", "undecided"
 

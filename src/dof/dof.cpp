@@ -73,8 +73,8 @@ constexpr bool short_nops = false, long_nop = true;
 
 // A site is on a nop: the kernel emulates that; on anything else it single-steps, 15 times slower.
 // aarch64's is-enabled check has no room for `mov w0, #0` and a nop after it, for a tracer to attach to:
-// its calls are left to the stub. Nops and then a `ret` would not be told from a patched call before
-// a `ret` of the caller's own, so that x86's stub is `nop; ret`.
+// its calls are left to the stub. Nops and then a `ret` would not be distinguished from a patched
+// call before a `ret` of the caller's own, so that x86's stub is `nop; ret`.
 constexpr SitePattern patterns[] = {
     {x86_64, fire, call, ours, short_nops, 0, 5, {0x90, 0x90, 0x90, 0x90, 0x90}},
     {x86_64, fire, call, ours, long_nop, 0, 5, {0x0f, 0x1f, 0x44, 0x00, 0x00}},

@@ -181,7 +181,7 @@ class ThreadedExporter final : public Exporter {
     count_spool();
   }
 
-  /// With the lock. Trouble is told when it begins, changes and ends, not at every try.
+  /// With the lock. Trouble is reported when it begins, changes and ends, not at every try.
   void tell(const Judgement& judgement) {
     const bool recovered = judgement.verdict == Verdict::taken && failing_;
     failing_ = judgement.verdict == Verdict::later;

@@ -39,8 +39,8 @@ struct Judgement {
   std::string note;            ///< what the user should know; empty: nothing. Any bytes
 };
 
-/// By the rules of OTLP over HTTP: the status alone tells whether a request was taken; 429, 502, 503
-/// and 504, and no status at all, are worth another try.
+/// By the rules of OTLP over HTTP: the status alone decides whether a request was taken; 429, 502,
+/// 503 and 504, and no status at all, are worth another try.
 Judgement judge(const Response& response);
 
 // How long to wait before the next try.

@@ -38,7 +38,7 @@ struct Enumerator {
 
 /// One argument as its probe describes it: from our typed note, or a DOF prototype.
 struct ArgumentType {
-  std::string name;  ///< empty: not told
+  std::string name;  ///< empty: not known
   std::string type;  ///< as a programmer writes it: "int", "const char *", "Colour"
   ValueKind kind = ValueKind::integer;
   std::uint32_t argument = 0;                    ///< index in the site's argument list

@@ -82,7 +82,7 @@ std::string CleanText::operator()(std::string_view bytes) {
   return replaced_utf8(bytes);
 }
 
-constexpr std::size_t max_renamed = 32;  // told one by one
+constexpr std::size_t max_renamed = 32;  // reported one by one
 
 ExportedKeys::ExportedKeys(const Profile& profile, std::string_view label_prefix,
                            std::set<std::string, std::less<>> reserved,

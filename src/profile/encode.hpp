@@ -118,7 +118,7 @@ inline constexpr std::array<std::pair<std::string_view, Encoding>, 6> encoding_n
 }};
 std::string_view name_of(Encoding encoding);
 /// By the end of a file's name: .pb.gz and .pprof, .otlp and .pb, .folded and .txt,
-/// .speedscope.json, .ndjson and .jsonl, .html. Nothing: it does not tell.
+/// .speedscope.json, .ndjson and .jsonl, .html. Nothing: it does not say.
 std::optional<Encoding> encoding_of_file(std::string_view path);
 
 struct EncodeOptions {
@@ -147,7 +147,7 @@ struct OtlpRequests {
   std::vector<std::string> bodies;
   std::uint64_t too_large = 0;  ///< samples left out: one of them alone is larger
 };
-/// What was lost and what went wrong is told in the first. No samples: no request.
+/// What was lost and what went wrong is in the first. No samples: no request.
 OtlpRequests encode_otlp_requests(const Profile& profile, const EncodeOptions& options,
                                   std::size_t max_bytes);
 

@@ -72,7 +72,7 @@ class Publisher {
   struct Content {
     AttributeList resource;
     AttributeList attributes;
-    /// Read once for each publish(): whoever changes the environment later changes it without us,
+    /// Read once for each publish(): later changes of the environment are not seen,
     /// and reading it meanwhile would not be safe.
     AttributeList environment;
     Buffer thread_schema;

@@ -26,7 +26,7 @@
 
 namespace vitrine::sandbox {
 
-// Service: what a worker does for who asks it.
+// Service: what a worker does for its caller.
 
 /// The exit status of a worker that ran out of memory, for libraries that cannot throw.
 inline constexpr int out_of_memory = 70;
@@ -91,7 +91,7 @@ class Worker {
                         const std::function<std::unique_ptr<Service>()>& make);
 
 // Parser: tasks done in a worker, for one file after the other. A file that the worker does not
-// survive is told of; another worker takes the next.
+// survive is reported; another worker takes the next.
 
 /// The request of a task that has but one.
 struct Nothing {};
@@ -103,7 +103,7 @@ auto fields(T&) {
 
 namespace detail {
 
-/// A task as the worker calls it. It is one program with who asks: a function has one address.
+/// A task as the worker calls it. It is one program with its caller: a function has one address.
 using Erased = std::vector<std::byte> (*)(std::span<const std::byte> request, FileDescriptor file);
 
 template <class Function>

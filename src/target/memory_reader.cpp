@@ -203,7 +203,7 @@ bool MemoryReader::begin() {
   const pid_t parent = ::getpid();
   auto child = sandbox::Child::start(sandbox::Kind::quiet,
                                      [&] { serve(*buffer_, its.get(), parent, filter); });
-  // Whom our program forks next has no business at it.
+  // The next child of our program has no business at it.
   ::madvise(room, sizeof(SharedBuffer), MADV_DONTFORK);
   if (!child) return false;
   child_ = std::move(*child);
@@ -234,7 +234,7 @@ MemoryReader::Response MemoryReader::ask(const Request& request, Clock::duration
     buffer_->requested = number;
     if (request.file >= 0 || buffer_->reader_sleeps.load() != 0) ring(socket_.get(), request.file);
     const Outcome outcome = wait(number, time);
-    // Who stalls is of no use any more. The buffer is, until there is another.
+    // A reader that stalls is of no use any more. The buffer is, until there is another.
     if (outcome != Outcome::completed) dismiss();
     if (outcome == Outcome::ended) continue;
     const std::uint64_t done =

@@ -22,8 +22,8 @@ namespace vitrine::target {
 
 // TimeoutBudget: for how long one may wait for memory that does not come, and how often.
 
-/// An allowance of time. What is used of it comes back slowly, so that who goes on for hours waits
-/// for a small part of them.
+/// An allowance of time. What is used of it comes back slowly, so that a target read for hours
+/// waits for a small part of them.
 class TimeoutBudget {
  public:
   using Clock = std::chrono::steady_clock;
@@ -50,7 +50,7 @@ class TimeoutBudget {
   Clock::time_point seen_ = Clock::now();
 };
 
-// SharedBuffer: the memory that a memory reader and whoever sent it have in common.
+// SharedBuffer: the memory that a memory reader and its parent have in common.
 //
 // One request at a time. Either side looks for a while whether the other has done its part; then it
 // says that it sleeps and waits at the socket, where the other rings.
@@ -68,7 +68,7 @@ struct SharedBuffer {
   std::atomic<std::uint32_t> taken = 0;  ///< the last that was begun with
 
   // The request: the memory of which thread; or of_file: a file, whose descriptor comes over the
-  // socket. One by one: page by page, with `done` telling how far it got, should it get stuck.
+  // socket. One by one: page by page, with `done` recording how far it got, should it get stuck.
   alignas(64) pid_t tid = 0;
   std::uint32_t count = 0;
   bool one_by_one = false;
@@ -135,21 +135,21 @@ class Spin {
 
 // What a memory reader does from its first instruction to its last.
 
-// MemoryReader: a process of ours that reads memory of others for us, so that it is not us whom a page
-// that never comes holds up.
+// MemoryReader: a process of ours that reads memory of others for us, so that it is not we that a
+// page that never comes holds up.
 //
-// Who has a page of its memory served by a userfaultfd, or by a file system of its own (FUSE),
-// decides when a read of it ends. No time limit and no signal but SIGKILL ends it before. So a
-// process does it that can be killed: when its response does not come, it is, and another one takes
-// the next request.
+// A target that has a page of its memory served by a userfaultfd, or by a file system of its own
+// (FUSE), decides when a read of it ends. No time limit and no signal but SIGKILL ends it before.
+// So a process does it that can be killed: when its response does not come, it is, and another one
+// takes the next request.
 
 /// Responds to requests at `buffer` until the other side of `socket` is gone. To be called in a child
 /// that `parent` has just cloned; async-signal-safe. `filter`: null: this kernel has none.
 [[noreturn]] void serve(SharedBuffer& buffer, int socket, pid_t parent,
                         const sandbox::Filter* filter);
 
-/// A byte, or a descriptor, for who sleeps at the other end. It cannot fail in a way that matters:
-/// a socket that is full wakes whoever waits there.
+/// A byte, or a descriptor, for the sleeper at the other end. It cannot fail in a way that matters:
+/// a socket that is full wakes the waiter there.
 void ring(int socket, int descriptor = -1);
 
 class MemoryReader {

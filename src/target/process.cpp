@@ -35,7 +35,7 @@ tl::unexpected<Error> withheld(std::string why) {
               "resume the process that serves this memory, or end the target");
 }
 
-// How reading a file below /proc/PID failed, told as a fact about the process.
+// How reading a file below /proc/PID failed, as a fact about the process.
 tl::unexpected<Error> explain(pid_t pid, int proc_dir, Error error) {
   if (error.code == ErrorCode::not_permitted)
     return tl::unexpected<Error>(access_refused(pid, proc_dir, "observe"));

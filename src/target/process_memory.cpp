@@ -22,8 +22,8 @@ constexpr std::size_t failures_in_batches = 64;
 
 // A page from a disk takes milliseconds, of a machine that pages a lot more.
 constexpr auto longest_wait = 500ms;
-// What there is without budget: for who has withheld nothing yet and may only have been slow; and
-// for who has. Memory that is there takes microseconds.
+// What there is without budget: for a target that has withheld nothing yet and may only have been
+// slow; and for one that has. Memory that is there takes microseconds.
 constexpr auto min_wait = 100ms, shortest_wait = 2ms;
 constexpr auto longest_while_stopped = 50ms;
 

@@ -27,7 +27,7 @@ struct FunctionSites {
 };
 
 struct RewrittenObject {
-  const ObjectMachine* machine = nullptr;  ///< null: bitcode that does not tell
+  const ObjectMachine* machine = nullptr;  ///< null: bitcode that does not say
   std::vector<std::byte> bytes;            ///< what it becomes; none: it is as it should be
   std::vector<FunctionSites> functions;    ///< by probe, then by place
   std::uint32_t features = ~0U;            ///< GNU property bits that it claims (CET, BTI)
@@ -39,7 +39,7 @@ struct RewrittenObject {
   std::vector<std::string> undeclared;     ///< symbols of probes that are not declared here
 };
 
-/// `salt` tells apart objects of equal bytes: it goes into the key of their aliases. Errors as
+/// `salt` distinguishes objects of equal bytes: it goes into the key of their aliases. Errors as
 /// ObjectFile::read and find_sites; limit (an alias or an offset that the format cannot hold).
 Result<RewrittenObject> rewrite(std::span<const std::byte> object, const DeclaredProbes& declared,
                                 const SiteRules& rules, std::string_view salt);

@@ -24,7 +24,8 @@ struct {
 } free_blocks SEC(".maps");
 
 /// By thread, in the initial pid namespace. One thing happens to a thread at a time, but it may come
-/// back while others look at it: who takes the time off an entry has its blocks (claim_pending).
+/// back while others look at it: the CPU that takes the time off an entry has its blocks
+/// (claim_pending).
 struct {
   __uint(type, BPF_MAP_TYPE_HASH);
   __uint(max_entries, 1);

@@ -81,7 +81,7 @@ int switched(const __u64* ctx) {
   return 0;
 }
 
-/// Until when cut() tells of threads that are off; written by the loader.
+/// Until when cut() reports threads that are off; written by the loader.
 __u64 cut_ns;
 
 /// Of each pending thread.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* What the tracing program in the kernel and its loader tell each other (see wire.h). */
+/* What the tracing program in the kernel and its loader exchange (see wire.h). */
 #pragma once
 
 #include "../../probe/operand.h"
@@ -86,7 +86,7 @@ struct vitrine_trace_config {
   struct vitrine_selected_label selected[VITRINE_SELECTED_LABELS];
 };
 
-/* ---- What is told: records of the ring buffer ---- */
+/* ---- What it reports: records of the ring buffer ---- */
 
 enum vitrine_record_kind {
   VITRINE_RECORD_FIRE,

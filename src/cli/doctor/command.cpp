@@ -74,7 +74,7 @@ class DoctorCommand : public Command {
 
   Needs needs() const override {
     Needs needs = needs_of_bpf();
-    // Old kernels' uprobes are told of, too.
+    // Old kernels' uprobes are reported, too.
     needs.setting_up = needs.working =
         needs.working | capabilities::kernel_names | capabilities::admin;
     needs.calls.allow(sandbox::Calls::tracing);

@@ -239,7 +239,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds default_sampling_time{1000};  // ebpf mode sees who runs within it
+constexpr milliseconds default_sampling_time{1000};  // ebpf mode sees threads that run within it
 
 class LabelsCommand : public Command {
  public:

@@ -60,13 +60,13 @@ Json json_list(const format::KeyValueList& list) {
   return out;
 }
 
-/// One entry an argument: what `tell` says of its description, null for one without.
-template <class Tell>
-Json json_described(const probe::Site& site, Tell tell) {
+/// One entry an argument: what `describe` returns for it, null for one without.
+template <class Describe>
+Json json_described(const probe::Site& site, Describe describe) {
   Json out(site.arguments.size(), nullptr);
   for (const probe::ArgumentType& type : site.types) {
     if (type.argument >= out.size()) continue;
-    const std::string text = tell(type, site.arguments[type.argument]);
+    const std::string text = describe(type, site.arguments[type.argument]);
     if (!text.empty()) out[type.argument] = json_bytes(text);
   }
   return out;

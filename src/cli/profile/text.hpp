@@ -12,9 +12,9 @@
 
 namespace vitrine::cli {
 
-// Which labels tell most about where the time went.
+// Which labels say most about where the time went.
 
-/// At most `most` keys of labels, the most telling first: those that much of the time has, with
+/// At most `most` keys of labels, the most informative first: those that much of the time has, with
 /// several values that share it. A key with another value in almost every sample (an id) tells
 /// nothing.
 std::vector<std::string> informative_keys(const profile::Profile& profile, std::size_t most);
@@ -48,7 +48,7 @@ std::string profile_losses(const profile::Profile& profile);
 std::string top_text(const std::vector<std::string>& keys, const std::vector<profile::TopRow>& rows,
                      const Style& style, const ProfileTextOptions& options);
 
-/// All of the above, by the label keys that tell most, and the functions with the most time.
+/// All of the above, by the most informative label keys, and the functions with the most time.
 std::string profile_summary(const profile::Profile& profile, const Style& style,
                             const ProfileTextOptions& options);
 

@@ -181,7 +181,7 @@ std::optional<std::string> in_path(const std::string& name) {
   return std::nullopt;
 }
 
-/// Also a link that leads nowhere: what is wrong with it is told when it is opened.
+/// Also a link that leads nowhere: what is wrong with it is reported when it is opened.
 bool is_there(const std::string& path) {
   struct stat status {};
   return ::lstat(path.c_str(), &status) == 0;

@@ -24,7 +24,8 @@ int report(const Error& error) {
     fmt::print(stderr, "  {}\n", printable(rest.substr(0, end)));
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
-  // What the target does can interrupt a reading, too: only the user's interrupt is told as one.
+  // What the target does can interrupt a reading, too: only the user's interrupt is reported as
+  // one.
   if (error.code == ErrorCode::interrupted && !interrupted()) return exit_failed;
   return exit_code(error);
 }

@@ -82,7 +82,7 @@ void EventLabels::look_at(pid_t pid, ProcessLabels& its, pid_t kernel_tgid) {
     const auto change = look.subject->refresh();
     if (change) {
       const bool told = take_image(look) && its.told_ns != 0;
-      // In the middle of dlopen what the kernel was told before is better than nothing.
+      // In the middle of dlopen what the kernel was given before is better than nothing.
       if (!told || (*change != Change::none && look.subject->settled())) tell(its);
       return;
     }
@@ -106,7 +106,7 @@ void EventLabels::look_at(pid_t pid, ProcessLabels& its, pid_t kernel_tgid) {
       notes_.push_back("no labels: " + look->problem +
                        (opened.error().remedy.empty() ? "" : "; " + opened.error().remedy));
   }
-  // Of one that shows us nothing the kernel is told just that.
+  // Of one that shows us nothing the kernel is given just that.
   its = {std::move(look), true, kernel_tgid != 0 ? kernel_tgid : kernel_tgid_of(pid), 0};
   tell(its);
 }
@@ -116,7 +116,8 @@ bool EventLabels::take_image(LabelsLook& look) {
   target::Process& process = look.subject->process();
   const std::uint64_t image = target::program_image(process.proc_dir());
   const auto verified = process.verify();
-  // Records of one that has just ended may still come: they tell if this is what they executed.
+  // Records of one that has just ended may still come: they show whether this is what they
+  // executed.
   const bool ended = !verified && verified.error().code == ErrorCode::not_found;
   if ((ended || image == 0) && look.image != 0) return true;
   // Only then was what is known found in that image.
@@ -131,7 +132,7 @@ bool EventLabels::is_place(std::uint32_t number, const Definition& definition) c
          places_[number].location == definition.location;
 }
 
-/// The number by which the kernel tells of a definition; nothing when there are too many.
+/// The number by which the kernel names a definition; nothing when there are too many.
 std::optional<std::uint32_t> EventLabels::number_of(const Definition& definition) {
   for (std::size_t i = 0; i < places_.size(); ++i)
     if (is_place(static_cast<std::uint32_t>(i), definition)) return static_cast<std::uint32_t>(i);
@@ -169,7 +170,7 @@ void EventLabels::tell(ProcessLabels& its) {
   vitrine_target target{};
   its.told_ns = 0;
   if (look.subject && (look.image == no_image || !look.subject->settled())) {
-    target.image = no_image;  // another look will tell
+    target.image = no_image;  // another look decides
   } else if (look.subject) {
     target = target_of(*look.subject);
     target.image = look.image;
@@ -216,7 +217,7 @@ const DisplayedLabels& EventLabels::of(const vitrine_event_header& moment,
   }
   const bool unknown = (moment.flags & VITRINE_FIRE_UNKNOWN) != 0;
   const bool assumed = (moment.flags & VITRINE_FIRE_PRESUMED) != 0;
-  // One that is unknown to the kernel though it was told of it has executed another program since.
+  // One that is unknown to the kernel though it was given it has executed another program since.
   if (its != nullptr && has_pid &&
       (!its->own || ((unknown || assumed) && moment.time_ns > its->told_ns)))
     look_at(moment.pid, *its, moment.kernel_tgid);
@@ -273,8 +274,8 @@ void EventLabels::add(LabelsLook& look, const vitrine_event_header& moment,
   if (look.image != 0 && look.image != moment.image)
     return complain("the process executed another program at that time");
 
-  // The kernel looked where it was told to at that time, or where another process has its labels:
-  // that counts if it is where this one has its own.
+  // The kernel looked where it was configured to at that time, or where another process has its
+  // labels: that counts if it is where this one has its own.
   const auto all = look.subject->definitions();
   const auto now = std::find_if(all.begin(), all.end(), [&](const Definition& definition) {
     return is_place(set.head.definition, definition);

@@ -105,7 +105,7 @@ class EventLabels {
   bpf::ProcessTable& table_;
   limits::LabelLimits limits_;
   std::vector<query::Selected> selected_;
-  std::vector<Place> places_;  ///< by number, which the kernel tells with each set
+  std::vector<Place> places_;  ///< by number, which the kernel sends with each set
   /// Decoded sets that the kernel sends once, and names by their ids afterwards.
   std::unordered_map<SetKey, format::LabelSet, SetKeyHash> kept_;
   /// What moments with these sets, and no others, had on display.

@@ -21,7 +21,7 @@ class SubjectSampler {
   /// Errors: as bpf::Sampler::open.
   static Result<std::unique_ptr<SubjectSampler>> open(Subject& subject);
 
-  /// Tells the kernel the subject's definitions of now.
+  /// Gives the kernel the subject's present definitions.
   Result<void> tell_definitions();
 
   [[nodiscard]] bpf::Sampler& sampler() { return *sampler_; }

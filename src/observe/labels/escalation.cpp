@@ -233,7 +233,7 @@ void Escalation::sample(Work& work) {
     if (!sampler_->sampler().poll(2ms, take)) break;
   sampler_->sampler().stop();
   work.close(done);
-  // Who was not seen in all that time does not run, so it can be proven now.
+  // A thread not seen in all that time does not run, so it can be proven now.
   retry(work);
 }
 

@@ -78,7 +78,7 @@ Readings SlotReader::read(std::span<const SeenThread> threads, std::size_t& byte
 }
 
 /// Whether the process has the threads of the last reading, and none has run anything since. Then
-/// nothing in its memory has changed, whoever may write to it.
+/// nothing in its memory has changed, whichever process may write to it.
 bool SlotReader::nothing_ran(std::span<const SeenThread> threads) const {
   const auto as_before = [](const SeenThread& seen, const Last& last) {
     return seen.id == last.id && seen.at_rest && seen.runs == last.runs;
@@ -337,7 +337,7 @@ Result<format::LabelSet> SlotReader::take_labels(Content& content, bool all_rest
   return content.set;
 }
 
-/// Whether a content is for the next reading, too: if it can be told to be the same by then, and
+/// Whether a content is for the next reading, too: if it can be known to be the same by then, and
 /// there is room.
 bool SlotReader::keep(Content& content, bool all_rested) {
   if (!content.kept) {

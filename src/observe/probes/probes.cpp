@@ -370,7 +370,7 @@ Result<ProbeFile> parse_probes(const FileRequest& request, FileDescriptor descri
 template <pack::Of<ProbeFile> T>
 auto fields(T& found) {
   auto& [path, file, build_id, encoding, machine, code, probes, tombstones, problems] = found;
-  // The file is who asked's.
+  // The file is the caller's.
   return std::tie(path, build_id, encoding, machine, code, probes, tombstones, problems);
 }
 

@@ -93,7 +93,7 @@ class ProcessRegistry {
 
   /// `child` is a new process, which is observed if its parent is. Returns it; null: it is not.
   ObservedProcess* forked(pid_t parent, pid_t child, std::uint64_t time_ns);
-  /// Of a target its pidfd tells the end instead.
+  /// The end of a target is seen by its pidfd instead.
   void exited(pid_t pid, std::uint64_t time_ns);
   void exited(ObservedProcess& process);
 

@@ -57,7 +57,7 @@ class Functions {
   Interner<profile::Function, FunctionHash> all_;
 };
 
-/// Of the running kernel; empty: it tells none.
+/// Of the running kernel; empty: it has none.
 std::string kernel_build_id() {
   const auto notes = target::read_file_at(AT_FDCWD, "/sys/kernel/notes", max_kernel_notes);
   if (!notes) return {};

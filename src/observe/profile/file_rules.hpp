@@ -2,7 +2,7 @@
 // is asked for rules as stacks come through its code; its responses are kept here.
 //
 // The file may crash the worker, stall it or eat its memory. Then it is left without further rules,
-// which is told once, and another worker goes on with the other files.
+// which is reported once, and another worker goes on with the other files.
 #pragma once
 
 #include <chrono>
@@ -22,7 +22,7 @@
 
 namespace vitrine::observe {
 
-// What a worker does for who unwinds stacks: it keeps the CFI of files, and tells the rules of their
+// What a worker does for the unwinder: it keeps the CFI of files, and returns the rules of their
 // code (file_rules.hpp).
 
 struct RuleRequest {
@@ -32,7 +32,7 @@ struct RuleRequest {
     row,    ///< all that there is of an address: std::optional<unwind::Row>
   };
   What what = What::open;
-  std::uint32_t file = 0;             ///< its number, that who asks has given it
+  std::uint32_t file = 0;             ///< its number, given by the caller
   Address address = 0;                ///< one of the file's own
   std::vector<std::uint32_t> closed;  ///< files that nobody will ask about any more
 };
@@ -115,7 +115,7 @@ class RuleWorker : public std::enable_shared_from_this<RuleWorker> {
   std::uint64_t started_ = 0;          ///< workers so far: one knows no file of the one before
   std::uint64_t questions_ = 0;        ///< so far
   std::uint32_t numbers_ = 0;          ///< of files, given so far
-  std::vector<std::uint32_t> closed_;  ///< not told to the worker yet
+  std::vector<std::uint32_t> closed_;  ///< not sent to the worker yet
   std::map<sandbox::FileIdentity, std::weak_ptr<FileRules>> files_;
   std::size_t kept_ = 0;  ///< bytes
   std::vector<std::string> problems_;

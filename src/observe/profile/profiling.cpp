@@ -113,7 +113,7 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   std::vector<unwind::Frame> frames_;  ///< of the sample at hand
   std::uint64_t to_unix_ns_ = 0;       ///< what CLOCK_MONOTONIC lacks
   std::uint64_t began_ns_ = 0;         ///< this interval, CLOCK_MONOTONIC
-  std::uint64_t lost_ = 0;             ///< told before
+  std::uint64_t lost_ = 0;             ///< reported before
   milliseconds rest_{5};               ///< between looks into the ring buffer
   Notes notes_;
 };
@@ -283,7 +283,7 @@ unwind::End LiveProfiling::unwind(SampledProgram& program, const unwind::Registe
                                   const unwind::Stack& stack) {
   auto end = program.unwinder.unwind(registers, stack, frames_);
   const bool unknown = end == unwind::End::bad || frames_.front().region == unwind::no_region;
-  // Code that has been mapped since without a file is not told of.
+  // Code that has been mapped since without a file is not reported.
   if (unknown && programs_.look_again(program))
     end = program.unwinder.unwind(registers, stack, frames_);
   return end;

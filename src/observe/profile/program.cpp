@@ -136,8 +136,8 @@ const SampledPrograms::Program& keep(ProgramHistory& its, SampledPrograms::Progr
   return its.front();
 }
 
-/// Of a process whose end was not told, or not in time. Its last samples may still come: it is so
-/// only the second time that it is found gone.
+/// Of a process whose end was not reported, or not in time. Its last samples may still come: it is
+/// so only the second time that it is found gone.
 bool is_over(SampledProgram& program) {
   const bool was_sampled = std::exchange(program.sampled, false);
   if (!program.proc_dir) return !was_sampled;

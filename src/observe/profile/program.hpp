@@ -80,14 +80,14 @@ struct SampledProgram {
   unwind::Unwinder unwinder{unwind::CodeMap()};
   std::vector<target::Mapping> mappings;  ///< of each region of the unwinder's map
   std::vector<std::shared_ptr<const CodeFile>> files;
-  symbol::JitSymbols made;  ///< for who puts names to addresses (ProfileNames)
+  symbol::JitSymbols made;  ///< of ProfileNames
 
-  // For who keeps a profile's tables (ProfileBuilder).
+  // Of ProfileBuilder:
   std::uint64_t generation = 0;                 ///< of the table that the indices are of
   profile::Index index = profile::none;         ///< of the process
   std::vector<profile::Index> mapping_indices;  ///< of each region
 
-  // For who keeps it up to date (SampledPrograms).
+  // Of SampledPrograms:
   std::chrono::steady_clock::time_point read_at{};
   std::chrono::milliseconds budget{};  ///< until an unknown address makes us look again
   bool stale = false;                  ///< it has mapped something since

@@ -101,7 +101,7 @@ bool has_length(const query::Capture& capture) {
   return capture.length != 0 || capture.length_argument.has_value();
 }
 
-/// What tells the types of one site from those of another.
+/// What distinguishes the types of one site from those of another.
 std::string identity_of(const std::vector<probe::ArgumentType>& types) {
   std::string text;
   for (const probe::ArgumentType& type : types)
