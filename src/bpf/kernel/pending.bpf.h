@@ -3,7 +3,7 @@
 // of a pool, so that what waits takes no more room than it has.
 #pragma once
 
-#include "sample_state.bpf.h"
+#include "take_sample.bpf.h"
 
 struct block {
   __u8 bytes[VITRINE_BLOCK_BYTES];

@@ -8,7 +8,6 @@
 #include <linux/bpf.h>
 
 #include "pending.bpf.h"
-#include "take_sample.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

@@ -3,7 +3,7 @@
 // that fired.
 #pragma once
 
-#include "event_labels.bpf.h"
+#include "event.bpf.h"
 #include "names.bpf.h"
 #include "task.bpf.h"
 

@@ -28,7 +28,6 @@ static __always_inline long read_its_memory(void* into, __u32 size, __u64 addres
 #define KERNEL_STACK(taking, into, bytes) bpf_get_task_stack((taking)->task, into, bytes, 0)
 
 #include "pending.bpf.h"
-#include "take_sample.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
