@@ -63,8 +63,8 @@ static __always_inline int is_wanted(struct taking* taking) {
   const struct task_struct* task = taking->task;
   const __u32 tgid = task->tgid;
   if (task->pid == 0 || is_exiting(task->flags)) return 0;
-  const int only_told = !profile_config.every_process && !profile_config.follow;
-  if (only_told && !told_of(&tgid, task->group_leader->start_boottime)) return 0;
+  const int only_given = !profile_config.every_process && !profile_config.follow;
+  if (only_given && !given_target(&tgid, task->group_leader->start_boottime)) return 0;
   find_process(&taking->process, taking->task);
   return profile_config.every_process || taking->process.ours;
 }

@@ -57,7 +57,7 @@ struct vitrine_target {
   __u64 image; /* vitrine_image_of what it executed then; 0: whatever it executes; ~0: not known */
   /* CLOCK_BOOTTIME: what was forked later had the same; a process born later with its number is
    * another. */
-  __u64 told_ns;
+  __u64 given_ns;
   struct vitrine_definition definitions[VITRINE_DEFINITIONS];
 };
 

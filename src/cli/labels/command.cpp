@@ -340,7 +340,7 @@ class LabelsCommand : public Command {
     }
     const int status = watch(launched ? &*launched : nullptr);
     if (launched)
-      if (const std::string told = launched->end(); !told.empty()) note(told);
+      if (const std::string text = launched->end(); !text.empty()) note(text);
     return status;
   }
 

@@ -81,15 +81,15 @@ void EventLabels::look_at(pid_t pid, ProcessLabels& its, pid_t kernel_tgid) {
     LabelsLook& look = *its.look;
     const auto change = look.subject->refresh();
     if (change) {
-      const bool told = take_image(look) && its.told_ns != 0;
+      const bool given = take_image(look) && its.given_ns != 0;
       // In the middle of dlopen what the kernel was given before is better than nothing.
-      if (!told || (*change != Change::none && look.subject->settled())) tell(its);
+      if (!given || (*change != Change::none && look.subject->settled())) configure(its);
       return;
     }
     if (change.error().code == ErrorCode::not_found) return;  // to its very end
     look.problem = change.error().message;
     look.subject.reset();
-    tell(its);
+    configure(its);
     return;
   }
   auto opened = Subject::open(pid, limits_);
@@ -108,7 +108,7 @@ void EventLabels::look_at(pid_t pid, ProcessLabels& its, pid_t kernel_tgid) {
   }
   // Of one that shows us nothing the kernel is given just that.
   its = {std::move(look), true, kernel_tgid != 0 ? kernel_tgid : kernel_tgid_of(pid), 0};
-  tell(its);
+  configure(its);
 }
 
 /// Returns whether it is the same as before.
@@ -164,11 +164,11 @@ vitrine_target EventLabels::target_of(Subject& subject) {
   return target;
 }
 
-void EventLabels::tell(ProcessLabels& its) {
+void EventLabels::configure(ProcessLabels& its) {
   if (its.kernel_tgid == 0) return;
   LabelsLook& look = *its.look;
   vitrine_target target{};
-  its.told_ns = 0;
+  its.given_ns = 0;
   if (look.subject && (look.image == no_image || !look.subject->settled())) {
     target.image = no_image;  // another look decides
   } else if (look.subject) {
@@ -177,9 +177,9 @@ void EventLabels::tell(ProcessLabels& its) {
     if (auto file = look.subject->process().open_executable())
       if (const auto executable = executable_of(file->get())) assume(*executable, target);
   }
-  if (auto told = table_.want(its.kernel_tgid, target); !told)
-    notes_.push_back(told.error().message);
-  if (target.image != no_image) its.told_ns = now_ns(CLOCK_MONOTONIC);
+  if (auto done = table_.want(its.kernel_tgid, target); !done)
+    notes_.push_back(done.error().message);
+  if (target.image != no_image) its.given_ns = now_ns(CLOCK_MONOTONIC);
 }
 
 /// Of processes that will execute this file.
@@ -219,7 +219,7 @@ const DisplayedLabels& EventLabels::of(const vitrine_event_header& moment,
   const bool assumed = (moment.flags & VITRINE_FIRE_PRESUMED) != 0;
   // One that is unknown to the kernel though it was given it has executed another program since.
   if (its != nullptr && has_pid &&
-      (!its->own || ((unknown || assumed) && moment.time_ns > its->told_ns)))
+      (!its->own || ((unknown || assumed) && moment.time_ns > its->given_ns)))
     look_at(moment.pid, *its, moment.kernel_tgid);
   if (unknown) {
     complain("the process was still unknown at that time");

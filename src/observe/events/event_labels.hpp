@@ -40,10 +40,11 @@ struct ProcessLabels {
   std::shared_ptr<LabelsLook> look;  ///< null: not looked at, nor was its parent
   bool own = false;                  ///< false: `look` is its parent's
   pid_t kernel_tgid = 0;
-  std::uint64_t told_ns = 0;  ///< when the kernel was given it, on the clock of records; 0: not yet
+  std::uint64_t given_ns =
+      0;  ///< when the kernel was given it, on the clock of records; 0: not yet
 
   /// A child is like its parent until it is looked at.
-  [[nodiscard]] ProcessLabels child() const { return {look, false, 0, told_ns}; }
+  [[nodiscard]] ProcessLabels child() const { return {look, false, 0, given_ns}; }
 };
 
 /// What the thread had on display, in all formats together.
@@ -91,7 +92,7 @@ class EventLabels {
   };
 
   static bool take_image(LabelsLook& look);
-  void tell(ProcessLabels& its);
+  void configure(ProcessLabels& its);
   void assume(const vitrine_executable& executable, vitrine_target target);
   bool is_place(std::uint32_t number, const Definition& definition) const;
   std::optional<std::uint32_t> number_of(const Definition& definition);

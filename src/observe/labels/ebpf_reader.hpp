@@ -22,7 +22,7 @@ class SubjectSampler {
   static Result<std::unique_ptr<SubjectSampler>> open(Subject& subject);
 
   /// Gives the kernel the subject's present definitions.
-  Result<void> tell_definitions();
+  Result<void> set_definitions();
 
   [[nodiscard]] bpf::Sampler& sampler() { return *sampler_; }
 

@@ -186,8 +186,8 @@ void Escalation::sample(Work& work) {
     work.notes.push_back("running threads cannot be sampled: " + without_sampler_);
     return;
   }
-  if (auto told = sampler_->tell_definitions(); !told) {
-    work.notes.push_back(told.error().message);
+  if (auto set = sampler_->set_definitions(); !set) {
+    work.notes.push_back(set.error().message);
     return;
   }
 

@@ -72,7 +72,7 @@ Result<void> ProcessWatch::launch(const std::vector<std::string>& command) {
 
 void ProcessWatch::end_launched() {
   if (!launched_) return;
-  if (std::string told = launched_->end(); !told.empty()) listener_.note(std::move(told));
+  if (std::string text = launched_->end(); !text.empty()) listener_.note(std::move(text));
 }
 
 std::vector<ObservedProcess*> ProcessWatch::all() const {

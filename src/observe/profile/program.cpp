@@ -275,7 +275,8 @@ bool SampledPrograms::tidy(ProgramHistory& its) {
 std::vector<std::string> SampledPrograms::take_problems() {
   std::vector<std::string> problems(refusals_.begin(), refusals_.end());
   refusals_.clear();
-  for (; told_ < reader_.problems().size(); ++told_) problems.push_back(reader_.problems()[told_]);
+  for (; reported_ < reader_.problems().size(); ++reported_)
+    problems.push_back(reader_.problems()[reported_]);
   return problems;
 }
 

@@ -134,7 +134,7 @@ class SampledPrograms {
 
   CodeReader reader_;
   std::set<std::string> refusals_;
-  std::size_t told_ = 0;  // of the reader's problems
+  std::size_t reported_ = 0;  // of the reader's problems
 };
 
 }  // namespace vitrine::observe

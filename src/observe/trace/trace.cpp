@@ -97,7 +97,7 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   void plan(const std::shared_ptr<const ProbeFile>& file, std::vector<Planned>& planned);
   Result<void> attach(std::span<const Planned> planned);
   Result<void> require_sites();
-  Result<void> tell_programs();
+  Result<void> set_programs();
 
   void watch_processes();
   /// All entries of `processes_` are of this type.
@@ -126,7 +126,7 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   std::set<std::uint64_t> inodes_;  ///< of the files that are traced
   std::unique_ptr<bpf::Tracer> tracer_;
   bpf::Attachment attachment_;
-  std::size_t programs_told_ = 0;
+  std::size_t programs_set_ = 0;
   std::vector<bool> asked_again_;  ///< by program: the kernel tests only a part of the condition
   std::optional<EventLabels> labels_;
   RedactedLabels redacted_;
@@ -272,7 +272,7 @@ void LiveTrace::plan(const std::shared_ptr<const ProbeFile>& file, std::vector<P
 }
 
 Result<void> LiveTrace::attach(std::span<const Planned> planned) {
-  TRY(tell_programs());
+  TRY(set_programs());
   std::vector<bpf::FileSites> files;
   for (const Planned& its : planned)
     files.push_back({its.file->file->descriptor(), its.file->path, its.sites});
@@ -290,16 +290,16 @@ Result<void> LiveTrace::attach(std::span<const Planned> planned) {
   return {};
 }
 
-Result<void> LiveTrace::tell_programs() {
-  for (; programs_told_ < plan_.programs().size(); ++programs_told_) {
-    const TraceProgram& program = *plan_.programs()[programs_told_];
+Result<void> LiveTrace::set_programs() {
+  for (; programs_set_ < plan_.programs().size(); ++programs_set_) {
+    const TraceProgram& program = *plan_.programs()[programs_set_];
     auto compiled = program.compile_condition(selected_, tracer_->hash_key());
     for (const std::string& complaint : program.condition().complaints())
       note(program.probe() + ": " + complaint);
     for (const std::string& problem : program.problems()) note(program.probe() + ": " + problem);
     const auto reduction = reduction_ ? reduction_->in_kernel(program, compiled) : std::nullopt;
     asked_again_.push_back(!compiled.left_over.empty());
-    TRY(tracer_->set_program(static_cast<std::uint32_t>(programs_told_),
+    TRY(tracer_->set_program(static_cast<std::uint32_t>(programs_set_),
                              program.wire(compiled, reduction)));
   }
   return {};
