@@ -29,8 +29,9 @@ ObservedProcess* ProcessRegistry::find(const vitrine_event_header& record) {
     process.record_ns_ = record.time_ns;
     return &process;
   };
-  if (now && now->start_ns_ == 0 && now->forked_ns_ <= record.time_ns) return learn(*now);
-  if (before && before->start_ns_ == 0 && record.time_ns < before->superseded_ns_)
+  if (now && now->start_ns_ == 0 && now->since_ns_ <= record.time_ns) return learn(*now);
+  if (before && before->start_ns_ == 0 && before->since_ns_ <= record.time_ns &&
+      record.time_ns < before->superseded_ns_)
     return learn(*before);
   return nullptr;
 }
@@ -47,7 +48,8 @@ ObservedProcess* ProcessRegistry::observe(pid_t pid) {
   if (ObservedProcess* known = find(pid)) return known;
   Process process = make(pid);
   if (!process) return nullptr;
-  Process& now = slots_[pid].now;
+  auto& [now, before] = slots_[pid];
+  if (before) process->since_ns_ = before->superseded_ns_;
   now = std::move(process);
   return now.get();
 }
@@ -92,7 +94,7 @@ ObservedProcess* ProcessRegistry::forked(pid_t parent, pid_t child, std::uint64_
   Process from;
   if (family != slots_.end()) {
     const auto& [now, before] = family->second;
-    if (now && now->forked_ns_ <= time_ns)
+    if (now && now->since_ns_ <= time_ns)
       from = now;
     else if (before && time_ns < before->superseded_ns_)
       from = before;
@@ -102,7 +104,7 @@ ObservedProcess* ProcessRegistry::forked(pid_t parent, pid_t child, std::uint64_
     ObservedProcess& now = *slot->second.now;
     const bool seen = now.start_ns_ != 0 && now.record_ns_ >= time_ns;
     if (seen && now.by_record_) {  // it is the child: its record came before its fork
-      now.forked_ns_ = time_ns;
+      now.since_ns_ = time_ns;
       now.followed_ = from && from->followed_;
       return &now;
     }
@@ -117,7 +119,7 @@ ObservedProcess* ProcessRegistry::forked(pid_t parent, pid_t child, std::uint64_
   process->number_ = child;
   process->start_ns_ = start_ns;
   process->record_ns_ = record_ns;
-  process->forked_ns_ = time_ns;
+  process->since_ns_ = time_ns;
   process->followed_ = from->followed_;
   ++size_;
   Process& now = slots_[child].now;
@@ -130,7 +132,7 @@ void ProcessRegistry::exited(pid_t pid, std::uint64_t time_ns) {
   if (slot == slots_.end() || !slot->second.now) return;
   const auto& [now, before] = slot->second;
   // Of the process before, which has been replaced by now.
-  if (time_ns < now->forked_ns_ || (before && time_ns < now->record_ns_ && now->by_record_)) return;
+  if (time_ns < now->since_ns_ || (before && time_ns < now->record_ns_ && now->by_record_)) return;
   exited(*now);
 }
 

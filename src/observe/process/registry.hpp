@@ -52,7 +52,7 @@ class ObservedProcess : public std::enable_shared_from_this<ObservedProcess> {
   pid_t number_ = 0;             ///< PID; of a process that is not visible: minus the kernel's
   std::uint64_t start_ns_ = 0;   ///< as records have it; 0: there was no record yet
   std::uint64_t record_ns_ = 0;  ///< of the record that `start_ns_` is from
-  std::uint64_t forked_ns_ = 0;  ///< 0: its fork was not seen
+  std::uint64_t since_ns_ = 0;   ///< it began then (its fork), or later; 0: that is not known
   bool by_record_ = false;       ///< a record was the first that was seen of it
   bool superseded_ = false;      ///< another process has its PID
   std::uint64_t superseded_ns_ = 0;
