@@ -25,7 +25,6 @@ struct Entry final : ObservedProcess {
   std::optional<std::size_t> parent;  ///< of which life it was made a child
   std::optional<int> program;
   bool made_late = false;  ///< after the process had ended
-  bool by_pid = false;     ///< all that is known is its PID: neither its fork nor a record was seen
 
   [[nodiscard]] std::shared_ptr<ObservedProcess> child(pid_t) const override {
     auto its = std::make_shared<Entry>();
@@ -188,6 +187,7 @@ class World {
     std::size_t heirs = 0;     ///< later ones with its PID whose forks were delivered
     bool fork_delivered = false;
     bool end_delivered = false;
+    bool by_pid = false;  ///< neither its fork nor a record of it was seen
     [[nodiscard]] bool lives() const { return !end_ns; }
   };
   struct Event {
@@ -261,10 +261,11 @@ class World {
     const auto life = any(true);
     if (!life) return;
     deliver_events();
-    const bool known = registry_.find(lives_[*life].pid) != nullptr;
+    Entry* known = entry(registry_.find(lives_[*life].pid));
+    if (known != nullptr && known->made_late) return;  // nothing has said that it lost its PID
     Entry* its = entry(registry_.observe(lives_[*life].pid));
     ASSERT_NE(its, nullptr);
-    its->by_pid = its->by_pid || !known;
+    lives_[*life].by_pid = lives_[*life].by_pid || known == nullptr;
     check(*life, its);
     its->program = *lives_[*life].programs.rbegin();
   }
@@ -279,7 +280,7 @@ class World {
     // Of a process that was never seen, nothing separates it from the next, if only the PID of that
     // one is known.
     for (std::size_t next = *life + 1; next < lives_.size() && its.entry == nullptr; ++next)
-      if (lives_[next].pid == its.pid && lives_[next].entry && lives_[next].entry->by_pid) return;
+      if (lives_[next].pid == its.pid && lives_[next].by_pid) return;
     late_ += its.end_ns && holder(its.pid);
     // Before its fork is delivered, a process may be taken for the one before, if that had no record.
     // The fork corrects this.
@@ -296,10 +297,12 @@ class World {
       if (its.end_delivered) {  // no event will end it, and another may have its PID unseen
         registry_.exited(*found);
         entry(found)->made_late = true;
+        for (Life& other : lives_)  // there is room for one that had the PID before
+          if (other.pid == its.pid && other.heirs > 0) other.entry = nullptr;
       }
     }
     check(*life, entry(found));
-    entry(found)->by_pid = false;
+    its.by_pid = false;
   }
 
   /// What was given for `life`.

@@ -1,5 +1,6 @@
 #include "observe/process/registry.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace vitrine::observe {
@@ -64,8 +65,9 @@ ObservedProcess* ProcessRegistry::observe(const vitrine_event_header& record) {
   process->by_record_ = true;
   Slot& slot = slots_[number];
   // A late record of a process that nothing is known of.
-  const bool older =
-      slot.now && (slot.now->start_ns_ == 0 || slot.now->start_ns_ > record.process_start_ns);
+  const auto& [now, before] = slot;
+  const bool older = now ? now->start_ns_ == 0 || now->start_ns_ > record.process_start_ns
+                         : before && record.time_ns < before->superseded_ns_;
   if (older) {
     put_before(slot, std::move(process));
     return slot.before.get();
@@ -83,7 +85,10 @@ void ProcessRegistry::supersede(Slot& slot, std::uint64_t time_ns) {
 }
 
 void ProcessRegistry::put_before(Slot& slot, Process process) {
-  if (slot.before) --size_;
+  if (slot.before) {
+    process->superseded_ns_ = std::max(process->superseded_ns_, slot.before->superseded_ns_);
+    --size_;
+  }
   slot.before = std::move(process);
   slot.before->superseded_ = true;
   if (!std::exchange(slot.before->ending_, true)) ended_.push_back(slot.before);
