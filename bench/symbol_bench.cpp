@@ -1,5 +1,5 @@
 // Symbolising: ours beside llvm-symbolizer, on the same addresses of a large program with debug
-// information, inlined functions and lines included. Per address: the first question, with all that
+// information, inlined functions and lines included. Per address: the first request, with all that
 // is parsed for it; others of the same program afterwards; the same ones once more. And libdw's own
 // search for the scopes and the line of an address, which walks the unit's tree each time.
 #include <elfutils/libdw.h>
@@ -77,7 +77,7 @@ int main(int argc, char** argv) {
   const symbol::File asked{path, file->get(), {}};
 
   symbol::Symboliser symboliser;
-  symbol::Answer first;
+  symbol::Resolved first;
   const double ours = seconds_of([&] { first = symboliser.resolve(asked, addresses); });
   print("ours, first", ours, count);
   print("ours, others", seconds_of([&] { symboliser.resolve(asked, more); }), count);

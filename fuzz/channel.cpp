@@ -23,10 +23,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   while (auto message = channel.receive(most, until)) {
     fuzz::require(message->bytes.size() <= most && !message->descriptor);
     taken += 8 + message->bytes.size();
-    if (const auto question = pack::unpack<symbol::Question>(message->bytes))
-      fuzz::require(pack::pack(*question) == message->bytes);
-    if (const auto answer = symbol::decode_answer(message->bytes, 3, {}))
-      fuzz::require(answer->frames.size() == 3);
+    if (const auto request = pack::unpack<symbol::Request>(message->bytes))
+      fuzz::require(pack::pack(*request) == message->bytes);
+    if (const auto resolved = symbol::decode_response(message->bytes, 3, {}))
+      fuzz::require(resolved->frames.size() == 3);
   }
   fuzz::require(taken <= given);
   return 0;

@@ -10,8 +10,8 @@ namespace {
 void ask(std::span<const check::Rule<check::FileSubject>> rules,
          const check::FileSubject& subject) {
   for (const auto& rule : rules) {
-    const check::Outcome answer = rule.ask(subject);
-    fuzz::require(answer.seen.size() < (1U << 20));
+    const check::Outcome outcome = rule.ask(subject);
+    fuzz::require(outcome.seen.size() < (1U << 20));
   }
 }
 

@@ -1,4 +1,4 @@
-// What a collector answers, and what lies in a spool: {u8 what}{type, ended by NUL}{body}; and the
+// What a collector returns, and what lies in a spool: {u8 what}{type, ended by NUL}{body}; and the
 // variables of the environment that say where to send.
 #include "base/gzip.hpp"
 #include "base/limits.hpp"
@@ -11,11 +11,11 @@ using namespace vitrine;
 
 namespace {
 
-void answer(unsigned status, std::string_view type, std::string_view body) {
-  exporter::Answer said;
+void take_response(unsigned status, std::string_view type, std::string_view body) {
+  exporter::Response said;
   said.status = static_cast<long>(status);
   said.type = type;
-  said.body = body.substr(0, limits::export_answer);
+  said.body = body.substr(0, limits::export_response);
   said.redirect = body.substr(0, 64);
   const exporter::Judgement judged = exporter::judge(said);
   fuzz::require(judged.note.size() <= limits::export_message + type.size() + 512);
@@ -62,8 +62,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view rest = input.substr(std::min(end + 1, input.size()));
   switch (data[0] % 4) {
     case 0:
-      answer(data[0] / 4 * 10U, first, rest);
-      answer(200, first, rest);
+      take_response(data[0] / 4 * 10U, first, rest);
+      take_response(200, first, rest);
       break;
     case 1:
       packed(input);

@@ -1,5 +1,5 @@
 // A file with debug information: what a worker does with it, libdw included. Its parser may give up on a
-// hostile file as it likes (that is what workers are for); what we make of its answers is bounded.
+// hostile file as it likes (that is what workers are for); what we make of its responses is bounded.
 #include "file.hpp"
 #include "symbol/file_names.hpp"
 

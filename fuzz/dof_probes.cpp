@@ -31,7 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto made = probe::make_dof_probes(probe::find_dof(file, *elf), file, layout, machine);
   std::size_t sites = 0;
   for (const probe::Probe& one : made.probes) {
-    for (const auto* list : {&one.sites, &one.questions})
+    for (const auto* list : {&one.sites, &one.enabled_sites})
       for (const probe::Site& site : *list) {
         ++sites;
         fuzz::require(site.file_offset.has_value() == site.verified || !site.problems.empty());

@@ -1,5 +1,5 @@
-// What a worker answers who was asked how functions are left, which a hostile file may have taken
-// over: {u8 what}{answer}. What is sound is applied to a stack.
+// What a worker that was asked how functions are left returns, which a hostile file may have taken
+// over: {u8 what}{response}. What is sound is applied to a stack.
 #include "base/limits.hpp"
 #include "input.hpp"
 #include "observe/profile/file_rules.hpp"
@@ -53,7 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto bytes = fuzz::bytes(data + 1, size - 1);
   switch (data[0] % 4) {
     case 0:
-      take<observe::RuleQuestion>(bytes);
+      take<observe::RuleRequest>(bytes);
       break;
     case 1:
       take<Result<observe::OpenedRules>>(bytes);

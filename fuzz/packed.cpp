@@ -1,4 +1,4 @@
-// What a worker answers, which a hostile file may have taken over: the structures of probes.
+// What a worker returns, which a hostile file may have taken over: the structures of probes.
 #include "probe/packed.hpp"
 
 #include "input.hpp"

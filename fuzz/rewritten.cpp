@@ -1,4 +1,4 @@
-// What a worker answers who was asked to rewrite an object, which a hostile one may have taken over:
+// What a worker that was asked to rewrite an object returns, which a hostile one may have taken over:
 // any bytes. The probe object is made of it.
 #include <vector>
 

@@ -35,10 +35,10 @@ void kernel(std::string_view text) {
 }
 
 void reply(std::span<const std::byte> bytes, std::size_t addresses) {
-  const auto got = symbol::decode_answer(bytes, addresses, {});
+  const auto got = symbol::decode_response(bytes, addresses, {});
   if (!got) return;
   fuzz::require(got->frames.size() == addresses);
-  const auto again = symbol::decode_answer(symbol::encode_answer(*got), addresses, {});
+  const auto again = symbol::decode_response(symbol::encode_response(*got), addresses, {});
   fuzz::require(again && again->frames == got->frames);
 }
 

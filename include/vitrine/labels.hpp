@@ -332,13 +332,12 @@ Scope::Entered Scope::open_one(Key key, std::string_view value) noexcept {
                            !detail::is_abandoned(thread.segment),
                        1)) {
     const volatile std::uint64_t* outer = detail::words_in_force(thread);
-    const detail::Question question{{outer[0], outer[1]},
-                                    detail::Question::one(key.data_, value.size()),
-                                    detail::Ends::of(value.data(), value.size())};
-    const auto& known = static_cast<const detail::Recall*>(thread.arena)[question.entry()];
-    const detail::Recall::Answer answer = known.answer(question);
-    if (__builtin_expect(answer.block != nullptr, 1))
-      return enter(thread, answer.outer, answer.block);
+    const detail::MemoKey memo_key{{outer[0], outer[1]},
+                                   detail::MemoKey::one(key.data_, value.size()),
+                                   detail::Ends::of(value.data(), value.size())};
+    const auto& known = static_cast<const detail::Recall*>(thread.arena)[memo_key.entry()];
+    const detail::Recall::Found found = known.find(memo_key);
+    if (__builtin_expect(found.block != nullptr, 1)) return enter(thread, found.outer, found.block);
   }
   return open_new(key, value);
 }

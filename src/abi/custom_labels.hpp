@@ -42,7 +42,7 @@ struct SetV1 {
 };
 static_assert(sizeof(SetV1) == 24);
 
-/// What vitrine's own writer puts right after the 24 bytes of the ABI, so that a reader can tell,
+/// What vitrine's own writer puts right after the 24 bytes of the ABI, so that a reader knows,
 /// without stopping the thread, that the bytes it copied belong together
 /// (docs/formats/custom-labels.md, "Serial trailer").
 struct SerialTrailer {

@@ -16,7 +16,7 @@ enum {
   VITRINE_DOF_REGISTERS = 8,
 };
 
-/* dofh_version: how is-enabled sites answer. */
+/* dofh_version: how is-enabled checks get their results. */
 enum {
   VITRINE_DOF_VERSION_PLAIN = 1,
   VITRINE_DOF_VERSION_ENABLED_REGISTER = 2, /* the tracer makes the call return 1 */

@@ -17,7 +17,7 @@ uInt at_once(std::size_t left) {
 }
 
 /// Calls `code` (deflate or inflate to the end of `in`) with room in `out`, which grows up to `most`.
-/// Returns its last answer: Z_STREAM_END, an error, or Z_BUF_ERROR when `out` is full or `in` ended.
+/// Returns its last status: Z_STREAM_END, an error, or Z_BUF_ERROR when `out` is full or `in` ended.
 template <class Code>
 int all(z_stream& stream, std::string_view in, std::string& out, std::size_t most, Code code) {
   int status = Z_OK;

@@ -63,9 +63,9 @@ inline constexpr std::size_t stack_reads =
     2048;  ///< pages of arguments (6 MiB at most) passed over
 inline constexpr std::size_t map_lines = 1U << 20;  ///< of /proc/PID/maps
 
-inline constexpr std::size_t note_problems = 256;        ///< told of one section; others counted
-inline constexpr std::size_t probe_notes = 1U << 20;     ///< of one section; libjvm has 566
-inline constexpr std::size_t enumerators = 256 * 1024;   ///< given to the probes of one file
+inline constexpr std::size_t note_problems = 256;       ///< reported of one section; others counted
+inline constexpr std::size_t probe_notes = 1U << 20;    ///< of one section; libjvm has 566
+inline constexpr std::size_t enumerators = 256 * 1024;  ///< given to the probes of one file
 inline constexpr std::size_t argument_text = 64 * 1024;  ///< bytes of one site's argument list
 inline constexpr std::size_t argument_depth = 32;  ///< parentheses in one operand; compilers: 2
 
@@ -76,7 +76,7 @@ inline constexpr std::uint64_t dof_bytes = 256U << 20;           ///< of one DOF
 inline constexpr std::uint64_t dof_header_bytes = 4096;          ///< of its header; 64 are usual
 inline constexpr std::uint64_t dof_section_header_bytes = 4096;  ///< 32 are usual
 inline constexpr std::uint64_t dof_search_bytes = 1ULL << 30;    ///< of a file without sections
-inline constexpr std::size_t dof_problems = 256;  ///< told of one DOF; others counted
+inline constexpr std::size_t dof_problems = 256;  ///< reported of one DOF; others counted
 /// Decoding: a record of 76 bytes may have 255 types of its own, or share them with every other.
 inline constexpr std::uint64_t dof_expansion = 256;               ///< times the DOF's own size,
 inline constexpr std::uint64_t dof_decoded_bytes = 256ULL << 20;  ///< and never more than this
@@ -109,8 +109,8 @@ inline constexpr std::size_t cfi_windows = 2048;            ///< KiB of a file's
 inline constexpr std::size_t expression_steps = 256;  ///< of one DWARF expression; compilers: 12
 inline constexpr std::size_t expression_depth = 32;   ///< of its stack
 
-inline constexpr std::size_t export_request = 64U << 20;  ///< bytes, as OTLP recommends to servers
-inline constexpr std::size_t export_answer = 64 * 1024;   ///< bytes read of a collector's answer
+inline constexpr std::size_t export_request = 64U << 20;   ///< bytes, as OTLP recommends to servers
+inline constexpr std::size_t export_response = 64 * 1024;  ///< bytes read of a collector's response
 inline constexpr std::size_t export_message = 256;  ///< bytes of what it says in it, for a note
 inline constexpr std::size_t export_notes = 64;     ///< kept until they are taken; the rest counted
 inline constexpr std::size_t spool_files = 64 * 1024;  ///< looked at in the directory of a spool
@@ -123,7 +123,7 @@ inline constexpr std::size_t profile_locations = 4U << 20;      ///< different o
 inline constexpr std::size_t profile_mappings = 1U << 20;       ///< of all its processes
 inline constexpr std::size_t profile_label_sets = 1U << 20;     ///< and as many trace links
 inline constexpr std::size_t profile_label_bytes = 256U << 20;  ///< of all its label sets
-inline constexpr std::size_t profiled_processes = 16 * 1024;    ///< known at once
+inline constexpr std::size_t observed_processes = 16 * 1024;    ///< by one trace or profile at once
 inline constexpr std::size_t code_files = 8 * 1024;  ///< open at once, to have their symbols later
 
 /// Of the debug information of one file; all within the memory of a worker.
@@ -132,8 +132,8 @@ inline constexpr std::size_t dwarf_ranges = 16U << 20;    ///< of one unit, and 
 inline constexpr std::size_t dwarf_functions = 4U << 20;  ///< of one unit, inlined ones included
 inline constexpr std::size_t dwarf_kept = 8U << 20;       ///< functions and ranges of units kept
 inline constexpr std::size_t dwarf_depth = 256;           ///< entries within entries; compilers: 40
-inline constexpr std::size_t symbol_batch = 4096;         ///< addresses a question to a worker
-inline constexpr std::size_t symbol_answer = 64U << 20;   ///< bytes of its answer
+inline constexpr std::size_t symbol_batch = 4096;         ///< addresses a request to a worker
+inline constexpr std::size_t symbol_response = 64U << 20;  ///< bytes of its response
 inline constexpr std::size_t symbol_unfolded = 256U
                                                << 20;     ///< bytes of its names, repeated ones too
 inline constexpr std::size_t symbol_files = 4096;         ///< known to one symboliser

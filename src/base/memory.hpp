@@ -16,7 +16,7 @@
 
 namespace vitrine {
 
-// Memory: the one question every decoder asks: "which bytes are at this address?".
+// Memory: what every decoder reads from: the bytes at an address.
 //
 // Implementations: target/ (a live process), tests and fuzzers (a byte array). Decoders see only
 // this interface, so they run the same on all of them.
@@ -170,7 +170,7 @@ class WindowMemory final : public Memory {
 
 // ChunkMemory: the bytes that came with a sample or an ordered read, and no others.
 
-/// Views of bytes that somebody else keeps. What they do not hold is not readable; `missed` tells
+/// Views of bytes that somebody else keeps. What they do not hold is not readable; `missed` lists
 /// where a decoder asked for more than there is.
 class ChunkMemory final : public Memory {
  public:

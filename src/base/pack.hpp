@@ -3,10 +3,10 @@
 //
 // What comes back may be a lie: the other process reads somebody else's files. Whatever the bytes
 // are, unpacking ends, takes memory in proportion to them, and gives an error or a value whose
-// booleans and enumerations are among those there are. What else must hold of a value is for who
-// uses it to check.
+// booleans and enumerations are among those there are. What else must hold of a value is for those
+// that uses it to check.
 //
-// A structure is packed by its fields, which it tells once, beside it:
+// A structure is packed by its fields, which it lists once, beside it:
 //
 //   template <pack::Of<Point> T>
 //   auto fields(T& point) {

@@ -1,4 +1,4 @@
-// Result<T>: a value, or an error that tells the user what failed and what to do next.
+// Result<T>: a value, or an error that says what failed and what to do next.
 #pragma once
 
 #include <functional>

@@ -48,7 +48,7 @@ class KeptSets {
   void complete(const vitrine_event_header& moment, std::span<FireSet> sets);
 
   /// The epoch of the sets that are being kept. It goes up when there are too many: then the kernel
-  /// is to be told to send all of them anew.
+  /// must send all of them anew.
   [[nodiscard]] std::uint32_t epoch() const { return current_.epoch; }
 
  private:

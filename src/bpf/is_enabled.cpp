@@ -50,9 +50,9 @@ Result<int> IsEnabledChecks::load(probe::SiteUse use) {
   if (object == nullptr)
     return tl::unexpected(log.error("open the BPF programs of is-enabled checks", errno));
   loaded_.emplace(use, object);
-  bpf_program* wanted = use == probe::SiteUse::enabled_register ? object->progs.answer_in_register
-                                                                : object->progs.answer_at_pointer;
-  for (bpf_program* one : {object->progs.answer_in_register, object->progs.answer_at_pointer})
+  bpf_program* wanted = use == probe::SiteUse::enabled_register ? object->progs.enable_in_register
+                                                                : object->progs.enable_at_pointer;
+  for (bpf_program* one : {object->progs.enable_in_register, object->progs.enable_at_pointer})
     bpf_program__set_autoload(one, one == wanted);
   if (multi_)
     bpf_program__set_expected_attach_type(wanted,

@@ -1,4 +1,4 @@
-// IsEnabledChecks: the programs that make questions true whether a probe is observed.
+// IsEnabledChecks: the programs that make is-enabled checks true.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@ struct vitrine_is_enabled;
 
 namespace vitrine::bpf {
 
-/// Loaded when the first question of a kind is met: few files have any, and the kernel warns of
+/// Loaded at the first check of a kind: few files have any, and the kernel warns of
 /// programs that write to user memory.
 class IsEnabledChecks {
  public:
@@ -21,7 +21,7 @@ class IsEnabledChecks {
   ~IsEnabledChecks();
 
   /// The program for enabled_register or enabled_pointer. Errors: unsupported (this kernel lets no
-  /// program answer so, or does not let us; what follows from it).
+  /// program do so, or does not let us; what follows from it).
   Result<int> program(probe::SiteUse use);
 
  private:

@@ -1,8 +1,8 @@
 // Many system calls at once, of a kind that waits.
 //
 // Where uprobes go away, be it that a link ends or that the kernel refuses one in part, it waits for
-// a grace period of RCU tasks trace: tens of milliseconds, and more on a busy machine. Those who wait
-// at the same time share one.
+// a grace period of RCU tasks trace: tens of milliseconds, and more on a busy machine. Calls that
+// wait at the same time share one.
 #pragma once
 
 #include <cstddef>

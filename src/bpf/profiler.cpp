@@ -211,7 +211,8 @@ class LoadedProfiler final : public Profiler {
       return tl::unexpected(log.error("trace threads that leave their CPUs", errno));
     links_.push_back(link);
     if (!waiting_) return {};
-    let_switches_end();  // who is off a CPU from here on is pending, or has been off since before
+    // A thread that is off a CPU from here on is pending, or has been off since before.
+    let_switches_end();
     return waiting_->sample(program_->bss->config, program_->bss->profile_config, began_ns);
   }
 

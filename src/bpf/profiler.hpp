@@ -22,8 +22,8 @@ struct ProfilerOptions {
   bool off_cpu = false;                   ///< of threads that gave up their CPU, or have none
   std::chrono::nanoseconds min_block{0};  ///< off-CPU stretches shorter than this are passed over
   bool preempted = false;      ///< off-CPU: also threads that were put off while they could run
-  bool every_process = false;  ///< false: those that want() was told of
-  bool follow = false;         ///< what these fork, too, even before want() is told of it
+  bool every_process = false;  ///< false: those that want() was called for
+  bool follow = false;         ///< what these fork, too, even before want() is called for it
   bool kernel_stacks = true;
   std::size_t stack_bytes = 16U << 10;  ///< most of one copy of a stack; limits::stack_copy at most
   std::size_t ring_bytes = 32U << 20;   ///< made a power of two
@@ -56,7 +56,7 @@ class Profiler : public ProcessTable {
 
   /// Off-CPU, of one profile after another: poll() hands over a sample that is
   /// VITRINE_SAMPLE_UNFINISHED of every thread that is off its CPU, with its time until `until_ns`
-  /// (CLOCK_MONOTONIC); its later samples tell of the time from there on. Stretches shorter than
+  /// (CLOCK_MONOTONIC); its later samples are of the time from there on. Stretches shorter than
   /// min_block by then are not cut.
   virtual Result<void> cut(std::uint64_t until_ns) = 0;
 

@@ -23,7 +23,7 @@ class RecordReader {
  public:
   explicit RecordReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
 
-  /// The error of a record that is too short for what it tells of.
+  /// The error of a record that is too short for what it holds.
   static tl::unexpected<Error> ends_early() {
     return fail(ErrorCode::malformed, "a record from the kernel ends too early");
   }

@@ -49,8 +49,8 @@ using Sink = std::function<void(std::span<const std::byte>)>;
 
 using Clock = std::chrono::steady_clock;
 
-/// One poll(): who gets the samples, and until when. Where samples come faster than they are taken,
-/// the buffer is never empty.
+/// One poll(): the sink of the samples, and until when. Where samples come faster than they are
+/// taken, the buffer is never empty.
 struct Handover {
   const Sink* sink = nullptr;
   Clock::time_point end;

@@ -37,9 +37,9 @@ std::uint64_t since_boot_ns() {
 Result<void> TargetMaps::want(pid_t kernel_tgid, const vitrine_target& target,
                               bool only_new) const {
   const KernelLog log;
-  vitrine_target told = target;
-  told.told_ns = since_boot_ns();
-  if (bpf_map_update_elem(targets, &kernel_tgid, &told, only_new ? BPF_NOEXIST : BPF_ANY) == 0 ||
+  vitrine_target given = target;
+  given.given_ns = since_boot_ns();
+  if (bpf_map_update_elem(targets, &kernel_tgid, &given, only_new ? BPF_NOEXIST : BPF_ANY) == 0 ||
       errno == EEXIST)
     return {};
   if (errno == E2BIG)

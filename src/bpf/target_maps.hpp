@@ -11,24 +11,24 @@
 
 namespace vitrine::bpf {
 
-// ProcessTable: what a program in the kernel is told of processes: how their labels are found.
+// ProcessTable: what a program in the kernel is given of processes: how their labels are found.
 
 class ProcessTable {
  public:
   virtual ~ProcessTable() = default;
 
   /// How labels are found in a process (its id as the initial pid namespace has it: a record's
-  /// kernel_tgid, or a vitrine_thread's). Replaces what was told before. Error: limit (65,536
+  /// kernel_tgid, or a vitrine_thread's). Replaces what was given before. Error: limit (65,536
   /// processes).
   virtual Result<void> want(pid_t kernel_tgid, const vitrine_target& target) = 0;
   virtual void forget(pid_t kernel_tgid) = 0;
 
-  /// The same for processes that execute a file and of which nothing has been told: what is read so
-  /// has VITRINE_FIRE_PRESUMED. The 1,024 files used last are kept.
+  /// The same for processes that execute a file and of which nothing has been given: what is read
+  /// so has VITRINE_FIRE_PRESUMED. The 1,024 files used last are kept.
   virtual void assume(const vitrine_executable& file, const vitrine_target& target) = 0;
 };
 
-// What every program that includes event_state.bpf.h is told by its loader.
+// What every program that includes event_state.bpf.h is given by its loader.
 
 /// `ring_bytes`: size of its buffer. `epoch`: of the label sets that will be kept. Errors: as
 /// ThreadIterator::open.
@@ -41,7 +41,7 @@ struct TargetMaps {
   int targets = -1;
   int assumed = -1;
 
-  /// Fills in when it was told. `only_new`: what was told of this process before stays.
+  /// Fills in when it was given. `only_new`: what was given of this process before stays.
   [[nodiscard]] Result<void> want(pid_t kernel_tgid, const vitrine_target& target,
                                   bool only_new = false) const;
   void forget(pid_t kernel_tgid) const;

@@ -22,7 +22,7 @@ namespace vitrine::bpf {
 /// Runs the program once on every task there is, or on every element of `elements`. Returns an errno.
 int run_silently(const bpf_program* program, const bpf_map* elements = nullptr);
 
-// ThreadIterator: the threads of a process, told by the kernel in one pass.
+// ThreadIterator: the threads of a process, read by the kernel in one pass.
 
 class ThreadIterator {
  public:
@@ -59,7 +59,7 @@ class WaitingThreads {
   virtual ~WaitingThreads() = default;
 
   /// Looks at every thread there is, once. Those that wait are pending since `began_ns`
-  /// (CLOCK_MONOTONIC). The profiler must be told of switches already.
+  /// (CLOCK_MONOTONIC). The profiler must see switches already.
   virtual Result<void> sample(const vitrine_event_config& config,
                               const vitrine_profile_config& profile_config,
                               std::uint64_t began_ns) = 0;

@@ -117,7 +117,7 @@ class LoadedTracer final : public Tracer {
       filter.reset();
     }
     Attachment all;
-    // Questions last: they are to be true only when fires are seen.
+    // Is-enabled checks last: they are to be true only when fires are seen.
     for (const auto use :
          {probe::SiteUse::fire, probe::SiteUse::enabled_register, probe::SiteUse::enabled_pointer})
       TRY(attach_those(use, files, filter, all));
@@ -161,7 +161,7 @@ class LoadedTracer final : public Tracer {
  private:
   static int fd(const bpf_map* map) { return bpf_map__fd(map); }
 
-  /// The program for a site; that of fires is never run by a question's breakpoint.
+  /// The program for a site; that of fires is never run by a check's breakpoint.
   static probe::SiteUse program_for(probe::SiteUse use) {
     return use == probe::SiteUse::enabled_operand ? probe::SiteUse::fire : use;
   }

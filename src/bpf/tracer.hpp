@@ -62,9 +62,9 @@ struct AttachSite {
   std::uint64_t file_offset = 0;       ///< of the site itself
   std::uint64_t semaphore_offset = 0;  ///< in the file; 0: none
   std::uint32_t program = 0;           ///< index given to set_program; below 2^31
-  std::uint32_t site = 0;              ///< the caller's number, told with each fire
+  std::uint32_t site = 0;              ///< the caller's number, in each fire
   unsigned skip = 0;                   ///< SitePlan::skip
-  /// Is-enabled sites are answered, and tell of no fire.
+  /// Is-enabled checks become true, and are no fires.
   probe::SiteUse use = probe::SiteUse::fire;
   /// Of enabled_pointer: argument 0 is on the stack (i386), so far above the stack pointer.
   std::optional<std::uint8_t> pointer_on_stack;

@@ -294,7 +294,7 @@ int attach_perf_uprobe(int program, std::uint32_t type, const char* path, const 
 
 std::uint64_t cookie_of(const AttachSite& site) {
   if (site.use == probe::SiteUse::enabled_pointer)
-    return site.pointer_on_stack ? VITRINE_ANSWER_ON_STACK | *site.pointer_on_stack : 0;
+    return site.pointer_on_stack ? VITRINE_ENABLED_ON_STACK | *site.pointer_on_stack : 0;
   return (site.skip != 0 ? VITRINE_COOKIE_SECOND_BYTE : 0) |
          static_cast<std::uint64_t>(site.program) << 32 | site.site;
 }

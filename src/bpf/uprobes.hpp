@@ -10,7 +10,7 @@
 
 namespace vitrine::bpf {
 
-/// Whether the kernel knows uprobe_multi (Linux 6.6), or will not say: then the error tells why.
+/// Whether the kernel knows uprobe_multi (Linux 6.6), or will not say: then the error says why.
 Result<bool> has_uprobe_multi();
 
 /// Whether the kernel's pid filter of uprobe_multi passes one thread alone (Linux 6.6 to 6.9).

@@ -25,28 +25,28 @@ constexpr Verdict last(Verdict) {
 }
 
 template <pack::Of<Outcome> T>
-auto fields(T& answer) {
-  auto& [verdict, seen, remedy] = answer;
+auto fields(T& outcome) {
+  auto& [verdict, seen, remedy] = outcome;
   return std::tie(verdict, seen, remedy);
 }
 
 template <pack::Of<FileReport> T>
 auto fields(T& report) {
-  auto& [path, published, intended, program, nameless, answers, problems] = report;
-  return std::tie(path, published, intended, program, nameless, answers, problems);
+  auto& [path, published, intended, program, nameless, outcomes, problems] = report;
+  return std::tie(path, published, intended, program, nameless, outcomes, problems);
 }
 
 namespace {
 
-struct Question {
+struct Request {
   std::string path;
   std::string file_name;
   std::optional<bool> asked_v0;
 };
 
-template <pack::Of<Question> T>
-auto fields(T& question) {
-  auto& [path, file_name, asked_v0] = question;
+template <pack::Of<Request> T>
+auto fields(T& request) {
+  auto& [path, file_name, asked_v0] = request;
   return std::tie(path, file_name, asked_v0);
 }
 
@@ -65,14 +65,14 @@ std::string file_name_of(int file) {
 }
 
 /// In a worker.
-Result<FileReport> ask_all(const Question& question, FileDescriptor file) {
-  auto subject = TRY(FileSubject::of(std::move(file), question.path, question.file_name));
-  subject->labels.asked_v0 = question.asked_v0;
+Result<FileReport> ask_all(const Request& request, FileDescriptor file) {
+  auto subject = TRY(FileSubject::of(std::move(file), request.path, request.file_name));
+  subject->labels.asked_v0 = request.asked_v0;
   const FileSubject& found = *subject;
   FileReport report{found.path, found.published,   found.intended, found.program, found.nameless(),
                     {},         found.elf.problems};
   for (const auto table : tables())
-    for (const Rule<FileSubject>& rule : table) report.answers.push_back(rule.ask(found));
+    for (const Rule<FileSubject>& rule : table) report.outcomes.push_back(rule.ask(found));
   return report;
 }
 
@@ -89,7 +89,7 @@ Result<FileReport> report_on(const FileDescriptor& file, const std::string& path
                              std::optional<bool> asked_v0) {
   auto report = TRY_WHILE(path, sandbox::Parser::of_this_thread().ask<&ask_all>(
                                     {path, file_name_of(file.get()), asked_v0}, file.get()));
-  if (report.answers.size() != file_requirements().size())
+  if (report.outcomes.size() != file_requirements().size())
     return fail(ErrorCode::failed, path + ": its parser returned an invalid response");
   report.path = path;
   return report;
@@ -97,13 +97,13 @@ Result<FileReport> report_on(const FileDescriptor& file, const std::string& path
 
 namespace {
 
-Finding finding(const Requirement& rule, std::string subject, Outcome answer) {
-  const bool open = answer.verdict == Verdict::fails || answer.verdict == Verdict::undecided;
+Finding finding(const Requirement& rule, std::string subject, Outcome outcome) {
+  const bool open = outcome.verdict == Verdict::fails || outcome.verdict == Verdict::undecided;
   if (!open)
-    answer.remedy.clear();
-  else if (answer.remedy.empty())
-    answer.remedy = rule.remedy;
-  return {&rule, std::move(subject), std::move(answer), std::nullopt};
+    outcome.remedy.clear();
+  else if (outcome.remedy.empty())
+    outcome.remedy = rule.remedy;
+  return {&rule, std::move(subject), std::move(outcome), std::nullopt};
 }
 
 /// Asks the rules of `profiles`.
@@ -122,20 +122,20 @@ std::optional<bool> asked_v0(Profiles claimed) {
   return v0 == v1 ? std::nullopt : std::optional(v0);
 }
 
-/// Takes the answers of `profiles` over.
+/// Takes the outcomes of `profiles` over.
 void take_file(const FileReport& file, Profiles profiles, Report& into) {
   const auto rules = file_requirements();
   for (std::size_t i = 0; i < rules.size(); ++i)
     if (!rules[i]->profiles.common(profiles).empty())
-      into.findings.push_back(finding(*rules[i], file.path, file.answers[i]));
+      into.findings.push_back(finding(*rules[i], file.path, file.outcomes[i]));
   into.checked.add(profiles);
 }
 
 /// A static program without symbols may publish labels: no reader can know.
 void tell_nameless(const FileReport& file, Report& into) {
-  Outcome answer = file.answers.front();
-  answer.verdict = Verdict::undecided;
-  into.findings.push_back(finding(*file_requirements().front(), file.path, std::move(answer)));
+  Outcome outcome = file.outcomes.front();
+  outcome.verdict = Verdict::undecided;
+  into.findings.push_back(finding(*file_requirements().front(), file.path, std::move(outcome)));
 }
 
 /// A process, its files, and what is found out about them.
@@ -254,20 +254,20 @@ class ProcessCheck {
         one_of_several ? fmt::format(" (of {})", check::name(profile)) : std::string();
     const auto broken = live_.broken.find({&rule, profile});
     if (broken == live_.broken.end()) {
-      Outcome answer =
+      Outcome outcome =
           holds(fmt::format("{} readings of {} threads{}", count.readings, count.threads, of));
-      return add(rule, std::move(answer), std::move(count));
+      return add(rule, std::move(outcome), std::move(count));
     }
     count.violations = broken->second.violations;
     count.example = broken->second.example;
-    Outcome answer = fails(fmt::format(
+    Outcome outcome = fails(fmt::format(
         "{} of {} readings, in {} of {} threads{}; the first: {}", count.violations, count.readings,
         broken->second.threads.size(), count.threads, of, count.example));
-    add(rule, std::move(answer), std::move(count));
+    add(rule, std::move(outcome), std::move(count));
   }
 
-  void add(const ReadingRule& rule, Outcome answer, Readings count) {
-    into_.findings.push_back(finding(rule.requirement, "", std::move(answer)));
+  void add(const ReadingRule& rule, Outcome outcome, Readings count) {
+    into_.findings.push_back(finding(rule.requirement, "", std::move(outcome)));
     into_.findings.back().readings = std::move(count);
   }
 

@@ -14,8 +14,8 @@
 
 namespace vitrine::check {
 
-// FileReport: what the rules about files say of one, all of them: which are asked for, and told,
-// is for who checks.
+// FileReport: what the rules about files say of one, all of them: which are asked for, and
+// reported, is for the checker.
 
 struct FileReport {
   std::string path;
@@ -23,11 +23,11 @@ struct FileReport {
   Profiles intended;                  ///< those, and of which there are traces
   bool program = false;               ///< not a library
   bool nameless = false;              ///< a static program without a symbol
-  std::vector<Outcome> answers;       ///< one a rule of file_requirements()
+  std::vector<Outcome> outcomes;      ///< one a rule of file_requirements()
   std::vector<std::string> problems;  ///< of its headers
 };
 
-/// All rules about files, in the order of their answers.
+/// All rules about files, in the order of their outcomes.
 std::vector<const Requirement*> file_requirements();
 
 /// Asks them of an open file, which its user, or a process, calls `path`. `asked_v0`: which version
@@ -50,10 +50,10 @@ struct Readings {
 struct Finding {
   const Requirement* rule = nullptr;
   std::string subject;  ///< path of a file; empty: the process itself
-  Outcome answer;       ///< its remedy is set where the rule does not hold, or is undecided
+  Outcome outcome;      ///< its remedy is set where the rule does not hold, or is undecided
   std::optional<Readings> readings;
 
-  [[nodiscard]] bool fails() const { return answer.verdict == Verdict::fails; }
+  [[nodiscard]] bool fails() const { return outcome.verdict == Verdict::fails; }
 };
 
 struct Report {
@@ -63,7 +63,7 @@ struct Report {
   Profiles checked;       ///< for which something was published, seemed to be, or was asked
   std::size_t files = 0;  ///< that were looked into
   std::vector<std::string> unread;  ///< files that could not be looked into, and why
-  std::vector<std::string> notes;   ///< what else is to be known of the answers
+  std::vector<std::string> notes;   ///< what else is to be known of the outcomes
 };
 
 struct Options {
@@ -71,7 +71,7 @@ struct Options {
   Profiles claimed;                   ///< which to check in any case: the user says they are there
   std::chrono::milliseconds duration{2000};  ///< of looking at a process
   bool sample = true;                        ///< take samples of running threads, too
-  Redaction redaction;                       ///< of values in what is told
+  Redaction redaction;                       ///< of values in what is reported
   const std::atomic<bool>* stop = nullptr;
 };
 

@@ -276,7 +276,7 @@ Outcome utf8(const ContextSubject& subject) {
     else
       attributes.bad(one.key);
   });
-  return attributes.answer();
+  return attributes.outcome();
 }
 
 Outcome keys_unique(const ContextSubject& subject) {
@@ -291,7 +291,7 @@ Outcome keys_unique(const ContextSubject& subject) {
         attributes.bad(one.key.empty() ? "an empty key" : one.key);
     }
   }
-  return attributes.answer();
+  return attributes.outcome();
 }
 
 Outcome service_name(const ContextSubject& subject) {
@@ -335,7 +335,7 @@ Outcome conventional_types(const ContextSubject& subject) {
     else
       attributes.bad(fmt::format("{} is not {}", one.key, known->second ? "integer" : "text"));
   });
-  return attributes.answer();
+  return attributes.outcome();
 }
 
 Outcome pid_right(const ContextSubject& subject) {

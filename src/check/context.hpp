@@ -23,11 +23,11 @@ namespace vitrine::check {
 struct ContextCandidate {
   target::Mapping mapping;
   Result<format::ContextHeader> header;
-  std::optional<bool> forked;  ///< a fork copies it; nullopt: the kernel does not tell
+  std::optional<bool> forked;  ///< a fork copies it; nullopt: the kernel does not report it
 };
 
 struct ContextSubject {
-  Redaction redaction;  ///< of what is told
+  Redaction redaction;  ///< of what is reported
   std::vector<ContextCandidate> candidates;
   std::string search_problem;                  ///< why they could not be looked for
   std::optional<observe::ContextState> state;  ///< as it was read last

@@ -27,7 +27,7 @@ Outcome of_parts(const FileSubject& subject, std::initializer_list<Part> parts) 
     else
       dofs.bad(found->text);
   }
-  return dofs.answer();
+  return dofs.outcome();
 }
 
 Outcome present(const FileSubject& subject) {
@@ -89,7 +89,7 @@ Outcome loaded(const FileSubject& subject) {
     else
       dofs.bad(fmt::format("at {}, in no segment that is loaded", hex(one.address)));
   }
-  return dofs.answer();
+  return dofs.outcome();
 }
 
 Outcome read_only(const FileSubject& subject) {
@@ -105,7 +105,7 @@ Outcome read_only(const FileSubject& subject) {
     else
       dofs.good();
   }
-  return dofs.answer();
+  return dofs.outcome();
 }
 
 /// Asks `wrong` of every site, is-enabled ones too.
@@ -114,7 +114,7 @@ Outcome dof_of_sites(const FileSubject& subject, Wrong wrong) {
   if (subject.relocatable) return does_not_apply("it is an object, not linked yet");
   Counted sites("sites");
   for (const probe::Probe& one : subject.dof.probes.probes)
-    for (const auto* list : {&one.sites, &one.questions})
+    for (const auto* list : {&one.sites, &one.enabled_sites})
       for (const probe::Site& site : *list) {
         if (!wrong(site)) {
           sites.good();
@@ -124,7 +124,7 @@ Outcome dof_of_sites(const FileSubject& subject, Wrong wrong) {
                               site.function, site.problems.empty() ? "" : ": ",
                               site.problems.empty() ? "" : site.problems.front()));
       }
-  return sites.answer();
+  return sites.outcome();
 }
 
 bool in_code(const FileSubject& subject, const probe::Site& site) {
@@ -158,7 +158,7 @@ Outcome of_records(const FileSubject& subject, Wrong wrong) {
         else
           records.good();
       }
-  return records.answer();
+  return records.outcome();
 }
 
 Outcome function_names(const FileSubject& subject) {

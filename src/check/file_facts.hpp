@@ -20,7 +20,7 @@
 
 namespace vitrine::check {
 
-// What a file tells of the label variables that it defines.
+// What a file says of the label variables that it defines.
 
 /// How code of the file reaches a thread-local variable of it.
 enum class Access : std::uint8_t { descriptor, general_dynamic, initial_exec };
@@ -68,7 +68,7 @@ struct LabelFacts {
 
 LabelFacts read_label_facts(Memory& file, const elf::File& elf);
 
-// What a file tells of its probes, note by note and DOF by DOF: more than a listing of them keeps.
+// What a file says of its probes, note by note and DOF by DOF: more than a listing of them keeps.
 
 struct ArgumentFault {
   std::size_t site = 0;      ///< index in SdtFacts::sites

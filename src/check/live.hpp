@@ -49,8 +49,8 @@ struct ProcessSubject {
 };
 
 /// Reads the labels and the context of a process for `duration`, until `stop`. `sample`: the second
-/// half in the interrupt of running threads, where that is allowed. What could not be done is told
-/// in the subject. Errors: not_found (the process is gone), not_permitted.
+/// half in the interrupt of running threads, where that is allowed. What could not be done is
+/// reported in the subject. Errors: not_found (the process is gone), not_permitted.
 Result<void> watch(target::Process& process, ContextWatch& context, ProcessSubject& into,
                    std::chrono::milliseconds duration, bool sample, const std::atomic<bool>* stop);
 

@@ -19,7 +19,7 @@
 
 namespace vitrine::check {
 
-// Rule: one requirement on a publisher, and the question whether it holds.
+// Rule: one requirement on a publisher, and the check whether it holds.
 //
 // What a rule says is data (Requirement), so that lists, documents and reports are made from the
 // same table; what it asks is one small function. Documents and readers disagree: a rule that no
@@ -62,7 +62,7 @@ class Profiles {
   [[nodiscard]] std::vector<std::string_view> names() const;
 
  private:
-  // How a worker's answer has it (base/pack.hpp): a bit that no profile has means nothing.
+  // How a worker's response has it (base/pack.hpp): a bit that no profile has means nothing.
   template <class T>
   requires std::same_as<std::remove_const_t<T>, Profiles>
   friend constexpr auto fields(T& profiles) { return std::tie(profiles.bits_); }
@@ -104,7 +104,7 @@ enum class Verdict : std::uint8_t {
   holds,
   fails,
   does_not_apply,
-  undecided,  ///< what would tell is not there to be seen
+  undecided,  ///< what would decide is not there to be seen
 };
 std::string_view name(Verdict verdict);  ///< "holds", "fails", "does-not-apply", "undecided"
 
@@ -164,7 +164,7 @@ std::span<const ReadingRule> live_record_rules();
 /// Every rule, in the order in which they are listed.
 std::vector<const Requirement*> all_requirements();
 
-// Counted: a question asked of many things, answered by how many did not hold and the first of them.
+// Counted: a check of many things; its outcome is how many did not hold, and the first of them.
 
 class Counted {
  public:
@@ -178,7 +178,7 @@ class Counted {
   }
 
   /// Holds when none was bad; does not apply when there was nothing to ask.
-  [[nodiscard]] Outcome answer() const {
+  [[nodiscard]] Outcome outcome() const {
     if (all_ == 0) return does_not_apply(fmt::format("the file has no {}", things_));
     if (bad_ == 0) return holds(fmt::format("{} {}", all_, things_));
     return fails(fmt::format("{} of {} {}; the first: {}", bad_, all_, things_, first_));

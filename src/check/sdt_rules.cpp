@@ -33,7 +33,7 @@ Outcome of_sites(const FileSubject& subject, Wrong wrong) {
     else
       sites.good();
   }
-  return sites.answer();
+  return sites.outcome();
 }
 
 /// The same of sites that have a semaphore.
@@ -48,7 +48,7 @@ Outcome of_semaphores(const FileSubject& subject, Wrong wrong) {
     else
       semaphores.good();
   }
-  return semaphores.answer();
+  return semaphores.outcome();
 }
 
 SemaphoreFault fault_of(const FileSubject& subject, const SdtSite& one) {
@@ -76,7 +76,7 @@ Outcome section_shape(const FileSubject& subject) {
       sections.bad(one.type != SHT_NOTE ? fmt::format("its type is {}, not SHT_NOTE", one.type)
                                         : "it is loaded into memory (SHF_ALLOC)");
   }
-  return sections.answer();
+  return sections.outcome();
 }
 
 Outcome notes_decode(const FileSubject& subject) {
@@ -172,7 +172,7 @@ Outcome arguments(const FileSubject& subject, bool syntax, const char* things) {
                             one.error.message));
   }
   for (std::size_t i = told; i < all; ++i) counted.good();
-  return counted.answer();
+  return counted.outcome();
 }
 
 Outcome arguments_parse(const FileSubject& subject) {

@@ -69,7 +69,7 @@ Outcome key_map(const ContextSubject& subject) {
     else
       entries.good();
   }
-  return array->empty() ? holds("it is empty") : entries.answer();
+  return array->empty() ? holds("it is empty") : entries.outcome();
 }
 
 Outcome only_grows(const ContextSubject& subject) {

@@ -72,9 +72,9 @@ constexpr bool ours = true, others = false;
 constexpr bool short_nops = false, long_nop = true;
 
 // A site is on a nop: the kernel emulates that; on anything else it single-steps, 15 times slower.
-// aarch64's question has no room for `mov w0, #0` and a nop after it, on which a tracer could answer:
-// its calls are left to the stub. Nops and then a `ret` would not be told from a patched call before
-// a `ret` of the caller's own, so that x86's stub is `nop; ret`.
+// aarch64's is-enabled check has no room for `mov w0, #0` and a nop after it, for a tracer to attach to:
+// its calls are left to the stub. Nops and then a `ret` would not be distinguished from a patched
+// call before a `ret` of the caller's own, so that x86's stub is `nop; ret`.
 constexpr SitePattern patterns[] = {
     {x86_64, fire, call, ours, short_nops, 0, 5, {0x90, 0x90, 0x90, 0x90, 0x90}},
     {x86_64, fire, call, ours, long_nop, 0, 5, {0x0f, 0x1f, 0x44, 0x00, 0x00}},
@@ -116,7 +116,7 @@ constexpr SitePattern patterns[] = {
     {x86_64, enabled_register, call, others, short_nops, 2, 5, {0x31, 0xc0, 0x90, 0x90, 0x90}},
     {x86_64, enabled_register, jump, others, short_nops, 2, 5, {0x31, 0xc0, 0x90, 0xc3, 0x90}},
     {i386, enabled_register, jump, others, short_nops, 2, 5, {0x31, 0xc0, 0x90, 0xc3, 0x90}},
-    // FreeBSD leaves in w0 what was there: the question has a random answer.
+    // FreeBSD leaves in w0 what was there: the check has a random result.
     {aarch64, enabled_register, call, others, short_nops, 0, 4, {0x00, 0x00, 0x80, 0x52}},
     {aarch64, enabled_register, call, others, short_nops, 0, 4, {0x1f, 0x20, 0x03, 0xd5}},
     {aarch64, enabled_register, jump, others, short_nops, 0, 4, {0xc0, 0x03, 0x5f, 0xd6}},

@@ -143,14 +143,14 @@ std::optional<std::uint64_t> semaphore_address(const Object& object, const Semap
 // The instructions that stand where a call of a probe stood: what the object step writes, and what
 // an observer must find before it attaches anything (docs/formats/dof.md, "Site patterns").
 
-/// What a site is: a fire, or a question whether anyone looks, which the tracer answers in the
-/// register of the return value (DOF version 2). A question of version 3 looks as a fire does: its
-/// first argument is where the answer goes.
+/// What a site is: a fire, or an is-enabled check, whose result the tracer sets in the register of
+/// the return value (DOF version 2). A check of version 3 looks as a fire does: its first argument is
+/// where the result goes.
 ///
 /// Ours of version 2 on x86 need no tracer that writes registers, which few kernels allow: they load
-/// the answer from an operand of their own instruction, `push $0; pop %eax`. A uprobe on the byte of
+/// the result from an operand of their own instruction, `push $0; pop %eax`. A uprobe on the byte of
 /// that 0 is never hit; but as long as it is there the kernel keeps a breakpoint's 0xcc in the byte,
-/// and the answer is -52. It goes with the last tracer, however that ends.
+/// and the result is -52. It goes with the last tracer, however that ends.
 enum class Use : std::uint8_t { fire, enabled_register };
 
 /// What the pattern replaced: a call, a jump in its place, or nothing: a stub is a function of its
@@ -167,7 +167,7 @@ struct SitePattern {
   std::uint8_t site;
   std::uint8_t length;  ///< of `bytes`; what replaced an instruction is as long as that
   std::array<std::uint8_t, 12> bytes;
-  std::uint8_t answer = 0;  ///< where in `bytes` a breakpoint makes the answer true; 0: nowhere
+  std::uint8_t breakpoint = 0;  ///< where in `bytes` a breakpoint makes the check true; 0: nowhere
 
   [[nodiscard]] std::span<const std::uint8_t> code() const {
     return std::span(bytes).first(length);
@@ -177,7 +177,7 @@ struct SitePattern {
 /// All patterns, ours first.
 std::span<const SitePattern> site_patterns();
 
-/// The pattern to write; none: there is none (aarch64's question takes two instructions: a stub
+/// The pattern to write; none: there is none (aarch64's check takes two instructions: a stub
 /// asks it). `long_nop`: where there is such a variant (calls of x86).
 std::optional<SitePattern> pattern_to_write(Machine machine, Use use, Instruction instruction,
                                             bool long_nop = false);

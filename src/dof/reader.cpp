@@ -9,7 +9,7 @@
 namespace vitrine::dof {
 namespace {
 
-constexpr std::size_t oldest_provider_bytes = 40;  // version 1 had no is-enabled sites to tell of
+constexpr std::size_t oldest_provider_bytes = 40;  // version 1 had no is-enabled sites
 
 Stability stability_of(std::uint32_t attributes) {
   return {static_cast<std::uint8_t>(attributes >> 24), static_cast<std::uint8_t>(attributes >> 16),

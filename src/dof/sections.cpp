@@ -130,7 +130,7 @@ Result<void> Sections::check_place(const vitrine_dof_section& section) const {
   return {};
 }
 
-/// Harmless to us, who write nowhere, but no honest writer makes them.
+/// Harmless to us, as we write nowhere, but no honest writer makes them.
 void Sections::tell_overlaps(Problems& problems) const {
   std::vector<std::uint32_t> order;
   for (std::uint32_t i = 0; i < count(); ++i) {

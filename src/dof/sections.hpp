@@ -22,8 +22,8 @@ namespace vitrine::dof {
 /// Views into the DOF's bytes, which must outlive it.
 class Sections {
  public:
-  /// Reads the table. What is wrong with one section makes that one unusable, and is told. Errors:
-  /// malformed (the table itself is out of bounds).
+  /// Reads the table. What is wrong with one section makes that one unusable, and is reported.
+  /// Errors: malformed (the table itself is out of bounds).
   static Result<Sections> read(std::span<const std::byte> dof, const vitrine_dof_header& header,
                                Problems& problems);
 
@@ -65,8 +65,8 @@ std::string section_type_name(std::uint32_t type);
 /// Never applied to the bytes: a relocation that lies could then rewrite what was checked already.
 class Relocations {
  public:
-  /// Reads all of them. Those that lie outside of an address word are told and change nothing; a
-  /// word for which they make no sense becomes unusable.
+  /// Reads all of them. Those that lie outside of an address word are reported and change nothing;
+  /// a word for which they make no sense becomes unusable.
   Relocations(const Sections& sections, Budget& budget, Problems& problems);
 
   /// How the word at `offset` of the DOF becomes an address; nullopt: what was said of it makes no

@@ -20,7 +20,7 @@ namespace vitrine::dof {
 Result<std::vector<std::byte>> write(Object& object);
 
 /// A record in parts of at most limits::dof_record_sites sites of a kind; mostly there is one. A
-/// caller who has to tell records apart splits them before write() does.
+/// caller that must distinguish records splits them before write() does.
 std::vector<Record> split(const Record& record);
 
 /// The name by which a DOF calls the function of a symbol: the symbol itself, or, beyond what

@@ -91,8 +91,8 @@ struct File {
   [[nodiscard]] const Section* find(std::string_view name) const;
 };
 
-/// Reads the headers. What is wrong with segments or sections is told in `problems`; the rest is
-/// there. Errors: malformed (not an ELF file, or truncated within its header).
+/// Reads the headers. What is wrong with segments or sections is reported in `problems`; the rest
+/// is there. Errors: malformed (not an ELF file, or truncated within its header).
 Result<File> read_file(Memory& file);
 
 /// The file offset of `size` bytes at an address of the file's own address space, where one segment

@@ -53,7 +53,7 @@ Result<Elf64_Ehdr> read_header(Memory& memory, Address at);
 /// The module whose ELF header is at `at` (its first loaded page).
 Result<Image> read_image(Memory& memory, Address at);
 
-/// A module by its program headers, as the kernel tells them in the auxiliary vector. Without
+/// A module by its program headers, as the auxiliary vector has them. Without
 /// PT_PHDR the bias follows from the segment that holds `at`.
 Result<Image> read_image_by_headers(Memory& memory, Address at, std::uint64_t count);
 
@@ -112,7 +112,7 @@ constexpr std::int64_t tls_offset_above(const TlsSegment& tls, std::uint64_t val
 /// Part of a module: checked to lie within what it loads.
 struct Table {
   Address address = 0;     ///< 0: the module has none
-  std::uint64_t size = 0;  ///< bytes; for a table whose length is not told, to the segment's end
+  std::uint64_t size = 0;  ///< bytes; for a table whose length is not known, to the segment's end
 
   explicit operator bool() const { return address != 0; }
 };
@@ -133,7 +133,7 @@ struct Dynamic {
 /// the module counts as absent.
 Result<Dynamic> read_dynamic(Memory& memory, const Image& image);
 
-// The dynamic section of a file: what it tells the dynamic linker, by tag.
+// The dynamic section of a file: what it holds for the dynamic linker, by tag.
 
 /// The first value of `tag` (DT_*); nullopt: the file has none.
 std::optional<std::uint64_t> dynamic_value(Memory& file, const File& elf, std::int64_t tag);

@@ -244,7 +244,7 @@ std::vector<AddressRange> merged(std::span<const AddressRange> ranges) {
   return out;
 }
 
-/// What PT_DYNAMIC tells, followed into the file.
+/// What PT_DYNAMIC has, followed into the file.
 class DynamicReader {
  public:
   DynamicReader(Memory& file, const File& elf, std::span<const AddressRange> ranges,

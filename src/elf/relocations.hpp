@@ -35,8 +35,8 @@ Result<std::vector<Relocation>> find_relocations(Memory& memory, const Image& im
                                                  const Dynamic& dynamic,
                                                  std::span<const std::uint32_t> types);
 
-// The relocations through which a module reaches a thread-local variable: they tell its access model
-// (docs/formats/tls.md, "Access models").
+// The relocations through which a module reaches a thread-local variable: they show its access
+// model (docs/formats/tls.md, "Access models").
 
 /// R_* of one machine, in the order in which readers ask them.
 struct TlsRelocationTypes {
@@ -57,7 +57,7 @@ Result<std::vector<Relocation>> tls_relocations(Memory& memory, const Image& ima
 
 // The global offset table of a file: the words in which run-time addresses of symbols are put.
 
-/// Words as the file tells of them, by its dynamic relocations and by what is in the words already.
+/// Words as the file has them, by its dynamic relocations and by what is in the words already.
 /// For x86-64, i386, aarch64 and arm; of other machines nothing is found.
 class GlobalOffsetTable {
  public:

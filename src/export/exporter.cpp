@@ -132,7 +132,7 @@ class ThreadedExporter final : public Exporter {
     while (take_in()) {
       if (!post_->busy()) begin();
       publish();
-      if (auto answer = post_->wait(pause())) conclude(*answer);
+      if (auto response = post_->wait(pause())) conclude(*response);
     }
   }
 
@@ -172,13 +172,13 @@ class ThreadedExporter final : public Exporter {
     return std::clamp(left, std::chrono::milliseconds(0), long_enough);
   }
 
-  void conclude(const Answer& answer) {
-    const Judgement judgement = judge(answer);
+  void conclude(const Response& response) {
+    const Judgement judgement = judge(response);
     next_try_ = Clock::now();
     asked_to_wait_ = false;
     if (judgement.verdict == Verdict::later) {
-      next_try_ += backoff_.next(answer.retry_after);
-      asked_to_wait_ = answer.retry_after.has_value();
+      next_try_ += backoff_.next(response.retry_after);
+      asked_to_wait_ = response.retry_after.has_value();
     } else {
       backoff_.reset();
       spool_.remove_first();
@@ -200,7 +200,7 @@ class ThreadedExporter final : public Exporter {
     count_spool();
   }
 
-  /// With the lock. Trouble is told when it begins, changes and ends, not at every try.
+  /// With the lock. Trouble is reported when it begins, changes and ends, not at every try.
   void tell(const Judgement& judgement) {
     const bool recovered = judgement.verdict == Verdict::taken && failing_;
     failing_ = judgement.verdict == Verdict::later;

@@ -43,7 +43,7 @@ struct ExportCounters {
 };
 
 /// Has a thread of its own; what it is given returns at once. Whatever becomes of a request is in
-/// the counters: none is lost silently. A request may arrive twice (its answer was lost), as OTLP
+/// the counters: none is lost silently. A request may arrive twice (its response was lost), as OTLP
 /// allows.
 class Exporter {
  public:

@@ -18,7 +18,7 @@
 namespace vitrine::exporter {
 namespace {
 
-/// What both messages that a collector answers with come down to.
+/// What both messages that a collector responds with come down to.
 struct Said {
   std::int64_t rejected = 0;
   std::string message;
@@ -48,7 +48,7 @@ Said partial_success(protozero::pbf_reader message) {
 }
 
 /// ExportProfilesServiceResponse { partial_success = 1 }; nullopt: it is something else.
-std::optional<Said> response(std::string_view body) try {
+std::optional<Said> parse_response(std::string_view body) try {
   Said said;
   protozero::pbf_reader reader(body.data(), body.size());
   while (reader.next()) {
@@ -64,13 +64,13 @@ std::optional<Said> response(std::string_view body) try {
 }
 
 /// google.rpc.Status { code = 1, message = 2 }, as OTLP says; or what a proxy says in plain text.
-std::string message_of(const Answer& answer) {
-  if (answer.type.starts_with("text/plain") || answer.type.starts_with("application/json"))
-    return bounded(answer.body);
-  if (!answer.type.starts_with("application/x-protobuf")) return {};
+std::string message_of(const Response& response) {
+  if (response.type.starts_with("text/plain") || response.type.starts_with("application/json"))
+    return bounded(response.body);
+  if (!response.type.starts_with("application/x-protobuf")) return {};
   const std::optional<Said> said = [&]() -> std::optional<Said> {
     try {
-      return partial_success(protozero::pbf_reader(answer.body));  // of the same shape
+      return partial_success(protozero::pbf_reader(response.body));  // of the same shape
     } catch (const protozero::exception&) {
       return std::nullopt;
     }
@@ -98,18 +98,19 @@ std::string with_message(std::string text, const std::string& message) {
   return message.empty() ? text : text + ": " + message;
 }
 
-Judgement taken(const Answer& answer) {
+Judgement taken(const Response& response) {
   Judgement judgement{Verdict::taken, 0, {}};
-  if (!answer.problem.empty()) {
+  if (!response.problem.empty()) {
     judgement.note =
         "its response was incomplete, and it is unknown whether it accepted all profiles: " +
-        answer.problem;
+        response.problem;
     return judgement;
   }
-  const auto said = response(answer.body);
+  const auto said = parse_response(response.body);
   if (!said) {
-    judgement.note = fmt::format("it returned {}, but not as a collector does ({}); check the URL",
-                                 answer.status, answer.type.empty() ? "no type" : answer.type);
+    judgement.note =
+        fmt::format("it returned {}, but not as a collector does ({}); check the URL",
+                    response.status, response.type.empty() ? "no type" : response.type);
     return judgement;
   }
   judgement.rejected = said->rejected > 0 ? static_cast<std::uint64_t>(said->rejected) : 0;
@@ -123,23 +124,23 @@ Judgement taken(const Answer& answer) {
 
 }  // namespace
 
-Judgement judge(const Answer& answer) {
-  if (answer.status == 0) return {Verdict::later, 0, answer.problem};
-  if (answer.status >= 200 && answer.status < 300) return taken(answer);
-  const std::string said = fmt::format("it returned {}", answer.status);
-  switch (answer.status) {
+Judgement judge(const Response& response) {
+  if (response.status == 0) return {Verdict::later, 0, response.problem};
+  if (response.status >= 200 && response.status < 300) return taken(response);
+  const std::string said = fmt::format("it returned {}", response.status);
+  switch (response.status) {
     case 429:
     case 502:
     case 503:
     case 504:
-      return {Verdict::later, 0, with_message(said, message_of(answer))};
+      return {Verdict::later, 0, with_message(said, message_of(response))};
     default:
       break;
   }
-  if (answer.status >= 300 && answer.status < 400)
+  if (response.status >= 300 && response.status < 400)
     return {Verdict::refused, 0,
-            said + (answer.redirect.empty() ? "" : ", a redirect to " + answer.redirect)};
-  return {Verdict::refused, 0, with_message(said, message_of(answer)) + remedy(answer.status)};
+            said + (response.redirect.empty() ? "" : ", a redirect to " + response.redirect)};
+  return {Verdict::refused, 0, with_message(said, message_of(response)) + remedy(response.status)};
 }
 
 std::chrono::milliseconds Backoff::some_of(std::chrono::milliseconds most) {
@@ -210,7 +211,7 @@ Result<const CurlLibrary*> curl_library() {
 namespace {
 
 constexpr std::size_t max_header_bytes = 256 * 1024;  // curl bounds a line, not their number
-constexpr std::size_t max_body_bytes = 16 * limits::export_answer;  // read, and thrown away
+constexpr std::size_t max_body_bytes = 16 * limits::export_response;  // read, and thrown away
 constexpr int max_redirects = 3;
 
 /// Whether `text` is "Name: value" as HTTP has it: nothing that ends the line.
@@ -248,7 +249,7 @@ class CurlPost final : public Post {
     set(CURLOPT_PROTOCOLS_STR, "http,https");
     set(CURLOPT_NOSIGNAL, 1L);
 #if LIBCURL_VERSION_NUM >= 0x075700
-    set(CURLOPT_QUICK_EXIT, 1L);  // a name server that does not answer is not waited for
+    set(CURLOPT_QUICK_EXIT, 1L);  // a name server that does not respond is not waited for
 #endif
     const long timeout = std::max(1L, static_cast<long>(options.timeout.count()));
     set(CURLOPT_TIMEOUT_MS, timeout);
@@ -291,13 +292,13 @@ class CurlPost final : public Post {
     return busy_;
   }
 
-  std::optional<Answer> wait(std::chrono::milliseconds timeout) override {
+  std::optional<Response> wait(std::chrono::milliseconds timeout) override {
     if (busy_ && multi_ == nullptr) {
       busy_ = false;
-      answer_.problem = "not enough memory for libcurl";
-      return std::move(answer_);
+      response_.problem = "not enough memory for libcurl";
+      return std::move(response_);
     }
-    if (auto answer = go_on()) return answer;
+    if (auto response = go_on()) return response;
     constexpr std::chrono::milliseconds::rep hour = 3'600'000;
     const int most = static_cast<int>(std::clamp(timeout.count(), {}, hour));
     if (multi_ != nullptr) {
@@ -329,7 +330,7 @@ class CurlPost final : public Post {
   }
 
   void begin(const std::string& url) {
-    answer_ = {};
+    response_ = {};
     header_bytes_ = body_bytes_ = 0;
     error_.front() = '\0';
     set(CURLOPT_URL, url.c_str());
@@ -347,38 +348,38 @@ class CurlPost final : public Post {
     return value == nullptr ? std::string() : value;
   }
 
-  std::optional<Answer> go_on() {
+  std::optional<Response> go_on() {
     if (multi_ == nullptr) return std::nullopt;
     int count = 0;
     curl_.multi_perform(multi_, &count);
     return ended(count);
   }
 
-  std::optional<Answer> ended(int left) {
+  std::optional<Response> ended(int left) {
     const CURLMsg* message = curl_.multi_info_read(multi_, &left);
     if (message == nullptr || message->msg != CURLMSG_DONE) return std::nullopt;
     const CURLcode code = message->data.result;
-    answer_.status = get<long>(CURLINFO_RESPONSE_CODE);
-    if (answer_.status < 200) answer_.status = 0;  // "100 Continue", and then nothing
-    answer_.type = text(CURLINFO_CONTENT_TYPE);
+    response_.status = get<long>(CURLINFO_RESPONSE_CODE);
+    if (response_.status < 200) response_.status = 0;  // "100 Continue", and then nothing
+    response_.type = text(CURLINFO_CONTENT_TYPE);
     const std::string redirect = text(CURLINFO_REDIRECT_URL);
     if (const auto seconds = get<curl_off_t>(CURLINFO_RETRY_AFTER); seconds > 0)
-      answer_.retry_after = std::chrono::seconds(std::min<curl_off_t>(seconds, 1 << 30));
-    if (code != CURLE_OK) answer_.problem = describe(code);
+      response_.retry_after = std::chrono::seconds(std::min<curl_off_t>(seconds, 1 << 30));
+    if (code != CURLE_OK) response_.problem = describe(code);
     curl_.multi_remove_handle(multi_, easy_);
     if (redirected(redirect)) {
       begin(redirect);
       return std::nullopt;
     }
-    answer_.redirect = without_password(redirect);
+    response_.redirect = without_password(redirect);
     busy_ = false;
     body_ = {};
-    return std::move(answer_);
+    return std::move(response_);
   }
 
   /// A redirection that keeps the method, to where our headers may go.
   bool redirected(const std::string& to) {
-    const bool keeps_method = answer_.status == 307 || answer_.status == 308;
+    const bool keeps_method = response_.status == 307 || response_.status == 308;
     return keeps_method && !to.empty() && same_origin(url_, to) && ++redirects_ <= max_redirects;
   }
 
@@ -404,8 +405,8 @@ class CurlPost final : public Post {
 
   static std::size_t take_body(const char* data, std::size_t, std::size_t bytes, void* self) {
     auto& its = *static_cast<CurlPost*>(self);
-    std::string& body = its.answer_.body;
-    body.append(data, std::min(bytes, limits::export_answer - body.size()));
+    std::string& body = its.response_.body;
+    body.append(data, std::min(bytes, limits::export_response - body.size()));
     its.body_bytes_ += bytes;
     return its.body_bytes_ <= max_body_bytes ? bytes : 0;
   }
@@ -417,7 +418,7 @@ class CurlPost final : public Post {
   curl_slist* headers_ = nullptr;
   FileDescriptor wake_;
   std::string body_;
-  Answer answer_;
+  Response response_;
   std::size_t header_bytes_ = 0, body_bytes_ = 0;
   int redirects_ = 0;
   bool busy_ = false;

@@ -18,11 +18,11 @@ namespace vitrine::exporter {
 // What a collector's response says about a request.
 
 /// What came of one try.
-struct Answer {
+struct Response {
   long status = 0;       ///< of HTTP; 0: none came
   std::string problem;   ///< what went wrong on the way; with a status: after it had come
   std::string type;      ///< Content-Type
-  std::string body;      ///< its first limits::export_answer bytes
+  std::string body;      ///< its first limits::export_response bytes
   std::string redirect;  ///< URL that a 3xx leads to
   std::optional<std::chrono::seconds> retry_after;
 };
@@ -39,13 +39,13 @@ struct Judgement {
   std::string note;            ///< what the user should know; empty: nothing. Any bytes
 };
 
-/// By the rules of OTLP over HTTP: the status alone tells whether a request was taken; 429, 502, 503
-/// and 504, and no status at all, are worth another try.
-Judgement judge(const Answer& answer);
+/// By the rules of OTLP over HTTP: the status alone decides whether a request was taken; 429, 502,
+/// 503 and 504, and no status at all, are worth another try.
+Judgement judge(const Response& response);
 
 // How long to wait before the next try.
 
-/// A collector that answers Retry-After with more is asked again after this: a slip there must not
+/// A collector that responds with a longer Retry-After is asked again after this: a slip there must not
 /// silence a fleet for days.
 inline constexpr std::chrono::minutes longest_retry_after{10};
 
@@ -114,9 +114,9 @@ class Post {
   virtual void start(std::string body) = 0;
   [[nodiscard]] virtual bool busy() const = 0;
 
-  /// Works on the request, if there is one, for at most `timeout`: returns its answer when it has
+  /// Works on the request, if there is one, for at most `timeout`: returns its response when it has
   /// come, nothing when it has not, or wake() was called.
-  virtual std::optional<Answer> wait(std::chrono::milliseconds timeout) = 0;
+  virtual std::optional<Response> wait(std::chrono::milliseconds timeout) = 0;
   /// From any thread: a wait() that runs, or else the next one, returns.
   virtual void wake() = 0;
 };

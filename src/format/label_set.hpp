@@ -84,7 +84,7 @@ struct LabelSet {
   std::optional<TraceContext> trace;  ///< absent, too, when the ids are all zero
   std::vector<Truncation> truncated;  ///< empty: complete
   std::vector<Defect> defects;        ///< rules of the format that the publisher broke
-  std::size_t defects_left_out = 0;   ///< more of those, which are not told
+  std::size_t defects_left_out = 0;   ///< more of those, which are not reported
   /// Entries that count for nothing, because of another one with their key: not against any rule.
   std::size_t repeated = 0;
   std::size_t record_bytes = 0;  ///< of a thread record, header included; 0: it is not in force

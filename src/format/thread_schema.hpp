@@ -30,7 +30,7 @@ std::optional<ThreadSchema> schema_of(const ProcessContext& context);
 
 /// The layout of the records behind custom_labels_current_set_v2, a name that two layouts have
 /// used. `schema` is the process's, if it has one; `has_reference` says that the process defines
-/// custom_labels_current_ref_v2 (draft A). nullopt: nothing tells, so the record is not read.
+/// custom_labels_current_ref_v2 (draft A). nullopt: nothing names them, so the record is not read.
 std::optional<Format> draft_behind_v2_symbol(const std::optional<ThreadSchema>& schema,
                                              bool has_reference);
 

@@ -116,8 +116,8 @@ bool schedstat_counts() {
   return space != std::string::npos && line->compare(space, 2, " 0") != 0;
 }
 
-/// The kernel shows its addresses as zeros to who may not have them. To others, too, it shows those of a
-/// CPU's own variables so, which come first.
+/// The kernel shows its addresses as zeros to users that may not have them. To others, too, it
+/// shows those of a CPU's own variables so, which come first.
 Finding kernel_names() {
   constexpr std::size_t some_lines = 16384;
   const auto text = target::read_file_at(AT_FDCWD, "/proc/kallsyms", some_lines);

@@ -26,7 +26,7 @@
 namespace vitrine::observe {
 namespace {
 
-/// A publisher, and what tells whether its memory is another's, too.
+/// A publisher, and what shows whether its memory is another's, too.
 struct Found {
   Publisher publisher;
   target::Identity identity;

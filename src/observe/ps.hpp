@@ -29,7 +29,7 @@ struct PublisherList {
   std::size_t not_permitted = 0;      ///< of those, how many we may not look into
 };
 
-/// Whom to list.
+/// Which processes to list.
 struct ListOptions {
   bool with_probes = false;  ///< also those that offer probes and nothing else
   Redaction redaction;       ///< of what they publish

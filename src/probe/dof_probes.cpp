@@ -268,11 +268,11 @@ class Maker {
     }
     for (const std::uint32_t offset : common.record.enabled_offsets) {
       if (!count(1)) return;
-      probe.questions.push_back(question_at(common, offset));
+      probe.enabled_sites.push_back(enabled_site_at(common, offset));
     }
   }
 
-  Site question_at(Common& common, std::uint32_t offset) {
+  Site enabled_site_at(Common& common, std::uint32_t offset) {
     Site site = site_at(common, offset);
     place(site, layout_);
     if (common.placed.object.version == VITRINE_DOF_VERSION_ENABLED_POINTER) {
@@ -286,9 +286,9 @@ class Maker {
     } else {
       site.use = SiteUse::enabled_register;
       const auto pattern = verify(site, dof::Use::enabled_register);
-      if (pattern && pattern->answer != 0) {
+      if (pattern && pattern->breakpoint != 0) {
         site.use = SiteUse::enabled_operand;
-        *site.file_offset += pattern->answer;
+        *site.file_offset += pattern->breakpoint;
         *site.file_offset -= pattern->site;
       }
     }

@@ -67,8 +67,8 @@ class NoteReader {
   /// again.
   std::optional<NoteFrame> next();
 
-  /// Tells that a note's content ends where `left` of its description begins: if that is more than
-  /// padding, the note's size was a lie which may hide others.
+  /// Reports that a note's content ends where `left` of its description begins: if that is more
+  /// than padding, the note's size was a lie which may hide others.
   void end_of_content(const NoteFrame& note, std::string_view left);
 
  private:

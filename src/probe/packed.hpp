@@ -44,8 +44,8 @@ auto fields(T& site) {
 
 template <pack::Of<Probe> T>
 auto fields(T& probe) {
-  auto& [kind, provider, name, sites, questions] = probe;
-  return std::tie(kind, provider, name, sites, questions);
+  auto& [kind, provider, name, sites, enabled_sites] = probe;
+  return std::tie(kind, provider, name, sites, enabled_sites);
 }
 
 template <pack::Of<ArgumentError> T>

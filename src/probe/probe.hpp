@@ -38,7 +38,7 @@ struct Enumerator {
 
 /// One argument as its probe describes it: from our typed note, or a DOF prototype.
 struct ArgumentType {
-  std::string name;  ///< empty: not told
+  std::string name;  ///< empty: not known
   std::string type;  ///< as a programmer writes it: "int", "const char *", "Colour"
   ValueKind kind = ValueKind::integer;
   std::uint32_t argument = 0;                    ///< index in the site's argument list
@@ -46,17 +46,17 @@ struct ArgumentType {
   std::vector<Enumerator> enumerators;
 };
 
-/// What a site is for: to fire, or to ask whether anyone observes its probe, and then how the
-/// question gets its answer (docs/formats/dof.md, "Site patterns"). Semaphores are no sites: see
+/// What a site is for: to fire, or to check whether its probe is observed (is-enabled), and then how
+/// the check gets its result (docs/formats/dof.md, "Site patterns"). Semaphores are no sites: see
 /// Site::semaphore.
 enum class SiteUse : std::uint8_t {
   fire,
-  enabled_operand,   ///< a uprobe that is never hit: its breakpoint is the answer
+  enabled_operand,   ///< a uprobe that is never hit: its breakpoint makes the check true
   enabled_register,  ///< the tracer writes the register of the return value (DOF version 2)
   enabled_pointer,   ///< the tracer writes where argument 0 points (DOF version 3)
 };
 
-/// One address at which a probe can fire, or asks whether it is to.
+/// One address at which a probe can fire, or checks whether it is to.
 struct Site {
   Address address = 0;                       ///< adjusted, in the file's own address space
   std::optional<std::uint64_t> file_offset;  ///< where a uprobe goes; none: `problems` say why
@@ -80,7 +80,7 @@ struct Probe {
   std::string provider;
   std::string name;
   std::vector<Site> sites;
-  std::vector<Site> questions;  ///< is-enabled sites: no fire comes from them
+  std::vector<Site> enabled_sites;  ///< is-enabled sites: no fire comes from them
 };
 
 // Pattern: which probes a user means.

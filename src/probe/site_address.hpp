@@ -23,7 +23,8 @@ struct FileLayout {
 };
 
 /// The site of a note, with its arguments split. What keeps it from being probed, and what is wrong
-/// with its semaphore, is told in `problems`. Nullopt: a tombstone, whose code the linker left out.
+/// with its semaphore, is reported in `problems`. Nullopt: a tombstone, whose code the linker left
+/// out.
 std::optional<Site> make_site(const StapsdtNote& note, const FileLayout& layout);
 
 /// Why the kernel cannot count observers in a semaphore.
@@ -38,7 +39,7 @@ enum class SemaphoreFault : std::uint8_t {
 SemaphoreFault semaphore_fault(Address semaphore, const FileLayout& layout);
 
 /// Fills in where a site and its semaphore are in the file, by their addresses; what keeps them from
-/// being used is told in `problems`.
+/// being used is reported in `problems`.
 void place(Site& site, const FileLayout& layout);
 
 }  // namespace vitrine::probe

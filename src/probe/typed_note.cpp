@@ -114,7 +114,7 @@ ValueKind value_kind(std::uint8_t kind) {
     case VITRINE_KIND_BYTES:
       return ValueKind::bytes;
     default:
-      return ValueKind::integer;  // not described further: what size and sign tell
+      return ValueKind::integer;  // not described further: what size and sign say
   }
 }
 

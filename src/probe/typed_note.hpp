@@ -57,7 +57,7 @@ class TypedProbes {
   void add(const TypedNotes& notes);
 
   /// What is known of the arguments of a v3 note, which has `count` of them: empty when no note
-  /// describes it, or the one that does is not in step with it (which is told in `problems`).
+  /// describes it, or the one that does is not in step with it (which is reported in `problems`).
   std::vector<ArgumentType> of(const StapsdtNote& note, std::size_t count, NoteProblems& problems);
 
  private:

@@ -13,7 +13,7 @@
 namespace vitrine::probe {
 namespace {
 
-/// "int32", "uint8"; "integer" where the operand does not tell its width.
+/// "int32", "uint8"; "integer" where the operand has no width.
 std::string integer_name(std::string_view operand) {
   const bool is_signed = operand.starts_with('-');
   if (is_signed) operand.remove_prefix(1);

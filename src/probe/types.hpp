@@ -15,14 +15,14 @@ namespace vitrine::probe {
 
 // What things are called that have no name of their own: types of arguments, uses of sites.
 
-/// As its programmer wrote it, where the probe tells; else after what it is and how wide its operand
-/// ("-4@%edi") is: "int32", "double", "string".
+/// As its programmer wrote it, where the probe says so; else after what it is and how wide its
+/// operand ("-4@%edi") is: "int32", "double", "string".
 std::string type_name(const ArgumentType& type, std::string_view operand);
 
-/// How an is-enabled site gets its answer: "operand", "register", "pointer"; of a fire: empty.
+/// How an is-enabled check gets its result: "operand", "register", "pointer"; of a fire: empty.
 std::string_view protocol_name(SiteUse use);
 
-// C types by their spelling: as much of them as tells where a value is and how it is shown.
+// C types by their spelling: as much of them as says where a value is and how it is shown.
 
 struct CType {
   std::uint8_t size = 0;  ///< bytes of the value; of a long double, those of its format
@@ -57,7 +57,7 @@ struct CallArguments {
   std::vector<ArgumentType> types;    ///< of those whose type says something
 };
 
-/// Of System V x86-64, i386 and AAPCS64. An argument that cannot be told where it is, or what it
+/// Of System V x86-64, i386 and AAPCS64. An argument whose place cannot be known, or what it
 /// is, has an operand that compile_argument() refuses, with the reason.
 CallArguments call_arguments(const ShownCall& call, Machine machine);
 

@@ -82,7 +82,7 @@ std::string CleanText::operator()(std::string_view bytes) {
   return replaced_utf8(bytes);
 }
 
-constexpr std::size_t max_renamed = 32;  // told one by one
+constexpr std::size_t max_renamed = 32;  // reported one by one
 
 ExportedKeys::ExportedKeys(const Profile& profile, std::string_view label_prefix,
                            std::set<std::string, std::less<>> reserved,
@@ -126,15 +126,6 @@ std::int64_t period_ns(const Profile& profile) {
 
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Encoding>, 6> names{{
-    {"pprof", Encoding::pprof},
-    {"otlp", Encoding::otlp},
-    {"folded", Encoding::folded},
-    {"speedscope", Encoding::speedscope},
-    {"json", Encoding::json},
-    {"html", Encoding::html},
-}};
-
 constexpr std::array<std::pair<std::string_view, Encoding>, 10> endings{{
     {".pb.gz", Encoding::pprof},
     {".pprof", Encoding::pprof},
@@ -150,12 +141,6 @@ constexpr std::array<std::pair<std::string_view, Encoding>, 10> endings{{
 
 }  // namespace
 
-std::optional<Encoding> encoding_named(std::string_view name) {
-  for (const auto& [spelling, encoding] : names)
-    if (spelling == name) return encoding;
-  return std::nullopt;
-}
-
 std::optional<Encoding> encoding_of_file(std::string_view path) {
   for (const auto& [ending, encoding] : endings)
     if (path.ends_with(ending)) return encoding;
@@ -163,7 +148,7 @@ std::optional<Encoding> encoding_of_file(std::string_view path) {
 }
 
 std::string_view name_of(Encoding encoding) {
-  for (const auto& [spelling, of] : names)
+  for (const auto& [spelling, of] : encoding_names)
     if (of == encoding) return spelling;
   return "";
 }

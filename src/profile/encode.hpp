@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/result.hpp"
@@ -107,11 +108,17 @@ enum class Encoding : std::uint8_t {
   html,        ///< one self-contained page
 };
 
-/// As `--format` spells them; nothing: no such encoding.
-std::optional<Encoding> encoding_named(std::string_view name);
+inline constexpr std::array<std::pair<std::string_view, Encoding>, 6> encoding_names{{
+    {"pprof", Encoding::pprof},
+    {"otlp", Encoding::otlp},
+    {"folded", Encoding::folded},
+    {"speedscope", Encoding::speedscope},
+    {"json", Encoding::json},
+    {"html", Encoding::html},
+}};
 std::string_view name_of(Encoding encoding);
 /// By the end of a file's name: .pb.gz and .pprof, .otlp and .pb, .folded and .txt,
-/// .speedscope.json, .ndjson and .jsonl, .html. Nothing: it does not tell.
+/// .speedscope.json, .ndjson and .jsonl, .html. Nothing: it does not say.
 std::optional<Encoding> encoding_of_file(std::string_view path);
 
 struct EncodeOptions {
@@ -140,7 +147,7 @@ struct OtlpRequests {
   std::vector<std::string> bodies;
   std::uint64_t too_large = 0;  ///< samples left out: one of them alone is larger
 };
-/// What was lost and what went wrong is told in the first. No samples: no request.
+/// What was lost and what went wrong is in the first. No samples: no request.
 OtlpRequests encode_otlp_requests(const Profile& profile, const EncodeOptions& options,
                                   std::size_t max_bytes);
 

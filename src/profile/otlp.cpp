@@ -250,7 +250,7 @@ class Otlp {
       case FrameKind::kernel:
         return "kernel";
       case FrameKind::jit:
-        return "jit";  // whose, perf-PID.map does not tell
+        return "jit";  // whose, perf-PID.map does not say
       case FrameKind::unknown:
         break;
     }

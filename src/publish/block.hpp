@@ -110,7 +110,7 @@ inline Block* block_of(const Words& words) noexcept {
   return block_of(identity_of(words));
 }
 
-/// The labels that `words` put in force, whoever wrote them.
+/// The labels that `words` put in force, whichever library wrote them.
 inline labels::detail::Entries entries_of(const Words& words) noexcept {
 #if VITRINE_PUBLISH_ABI == 0
   return {reinterpret_cast<const Entry*>(words[0]), words[1]};

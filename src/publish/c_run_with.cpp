@@ -10,7 +10,13 @@
 #include "publish/handle.hpp"
 #include "publish/keys.hpp"
 #include "publish/thread.hpp"
-#include "publish/weak_unwinding.hpp"
+
+// Callbacks may throw through this file. The shared libraries must not need libstdc++ for it: a
+// program in which exceptions are thrown has it already. Without it a frame has no personality, which
+// unwinders pass by. (_Unwind_Resume: without_libstdcxx.cpp.)
+#if !VITRINE_PUBLISH_STATIC
+__asm__(".weak __gxx_personality_v0\n");
+#endif
 
 namespace vitrine::publish {
 namespace {

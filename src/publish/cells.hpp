@@ -2,7 +2,7 @@
 // ones (kept.hpp). A cell has a size class for good and is used again one by one, so a set that
 // lives for long keeps no more memory than its own (a page of the arena is used again as a whole).
 //
-// Who may use a cell again. A cell that is given back goes through the queue of its class and is
+// When a cell is used again. A cell that is given back goes through the queue of its class and is
 // taken again when at least `delay` more of the class were given back after it and nobody holds it.
 // Holds are counted as pages count uses: two counters of the owner's thread, changed without the
 // lock prefix, and an atomic one for all other threads. Only the owner's thread takes cells again:
@@ -155,7 +155,8 @@ void unmake_cells(Cells* cells) noexcept;
 Cell* take_slowly(const Work& work, unsigned size_class) noexcept;
 void give_back_slowly(Cell* cell, const Work* work) noexcept;
 
-/// Readers that still found cells of the queue in use have counted: whoever looks now sees it.
+/// Readers that still found cells of the queue in use have counted: a thread that looks now sees
+/// it.
 inline void fence_queue(Cells::Queue& queue) noexcept {
   full_fence();
   queue.fenced = queue.last;

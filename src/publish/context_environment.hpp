@@ -72,7 +72,7 @@ class ErrorText {
   std::string_view view_;
 };
 
-// What is known about the process without being told: defaults, and the OTEL_ environment
+// What is known about the process without configuration: defaults, and the OTEL_ environment
 // variables.
 
 /// A random UUID (version 4) as text.

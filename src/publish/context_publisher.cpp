@@ -20,10 +20,10 @@ std::atomic<void (*)() noexcept> to_retry{nullptr};
 }  // namespace
 
 std::optional<std::uint8_t> otel_key_index(std::string_view name, bool* later) noexcept {
-  using Answer = context::Publisher::KeyIndex;
-  const Answer got = context::Publisher::instance().key_index(name);
-  if (later != nullptr) *later = got.answer == Answer::not_now;
-  if (got.answer != Answer::assigned) return std::nullopt;
+  using KeyIndex = context::Publisher::KeyIndex;
+  const KeyIndex got = context::Publisher::instance().key_index(name);
+  if (later != nullptr) *later = got.outcome == KeyIndex::not_now;
+  if (got.outcome != KeyIndex::assigned) return std::nullopt;
   return got.index;
 }
 

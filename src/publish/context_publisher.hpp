@@ -55,8 +55,8 @@ class Publisher {
   void drop() noexcept;
 
   struct KeyIndex {
-    enum Answer : std::uint8_t { assigned, refused, not_now };
-    Answer answer;
+    enum Outcome : std::uint8_t { assigned, refused, not_now };
+    Outcome outcome;
     std::uint8_t index;
   };
   /// The index of `name` in the thread records' key map, which is published with it first if it is
@@ -72,7 +72,7 @@ class Publisher {
   struct Content {
     AttributeList resource;
     AttributeList attributes;
-    /// Read once for each publish(): whoever changes the environment later changes it without us,
+    /// Read once for each publish(): later changes of the environment are not seen,
     /// and reading it meanwhile would not be safe.
     AttributeList environment;
     Buffer thread_schema;

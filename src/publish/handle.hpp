@@ -2,9 +2,9 @@
 //
 // Observers see the ABI's 24 bytes. The labels they point at are a version: an immutable array and
 // the bytes that its labels refer to. A change makes another version and then changes `storage` and
-// `count` by one instruction, so whoever interrupts the thread sees one version or the other. Other
-// CPUs may see the two words change one after the other: in this process readers load `storage`
-// alone and take the count from the version, which they hold meanwhile.
+// `count` by one instruction, so a handler that interrupts the thread sees one version or the
+// other. Other CPUs may see the two words change one after the other: in this process readers load
+// `storage` alone and take the count from the version, which they hold meanwhile.
 //
 // One thread at a time changes a handle, and signal handlers in the midst of that: whoever finds
 // another version in place than it started from starts again. Any number of threads may read.

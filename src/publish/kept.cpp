@@ -41,7 +41,7 @@ Block* copy_of(Arena& arena, const Block& from) noexcept {
   return finish_block(room, layout, from.own(), nullptr);
 }
 
-/// The last copy made, for those who ask again. A handler that comes meanwhile leaves it alone.
+/// The last copy made, for later calls. A handler that comes meanwhile leaves it alone.
 class Shared {
  public:
   explicit Shared(Arena& arena) noexcept : arena_(arena), mine_(!arena.keeping) {

@@ -35,7 +35,7 @@ inline bool is_kept(Block& block) noexcept {
 Room room_to_keep(Arena& arena, std::size_t bytes) noexcept;
 
 /// The set in force, held once more: itself if it is kept, else a copy. The copy of a scope's set is
-/// shared by those who ask for it one after the other. Null: no memory.
+/// shared by calls that come one after the other. Null: no memory.
 Block* keep(Arena& arena, Block& block) noexcept;
 
 inline void hold_kept(Block& block) noexcept {

@@ -62,7 +62,7 @@ void know_index(KeyData& key, std::int16_t otel) noexcept {
 /// Puts keys into the key map that it could not take before. Stops at the first that it still cannot
 /// take: the others would fare the same.
 void retry_later_keys() noexcept {
-  // Reset first: who adds one meanwhile sets it again.
+  // Reset first: a thread that adds one meanwhile sets it again.
   if (!any_later.exchange(false, std::memory_order_acq_rel)) return;
   for (const std::atomic<KeyData*>& bucket : table) {
     for (KeyData* key = bucket.load(std::memory_order_acquire); key != nullptr; key = key->next) {

@@ -11,7 +11,7 @@ namespace vitrine::labels {
 inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
 namespace detail {
 
-/// Aligned so that its address plus the size of a short value names both (Question::one).
+/// Aligned so that its address plus the size of a short value names both (MemoKey::one).
 struct alignas(32) KeyData {
   KeyData* next;  ///< in its bucket
   /// `tag.otel` may still change, from `later` to another value: see now().

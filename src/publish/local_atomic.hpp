@@ -138,7 +138,7 @@ class Lock {
 
 namespace vitrine::publish {
 
-/// What was stored before is there for whoever loads `*address` with acquire order.
+/// What was stored before is there for a thread that loads `*address` with acquire order.
 inline void sanitizer_release(void* address) noexcept {
 #if VITRINE_DETAIL_THREAD_SANITIZER
   __tsan_release(address);

@@ -13,14 +13,14 @@
 namespace vitrine::publish {
 
 using labels::detail::Ends;
-using labels::detail::Question;
+using labels::detail::MemoKey;
 using labels::detail::Recall;
 
 /// Comparing more labels than this would cost as much as making the set.
 inline constexpr std::size_t max_recalled = 8;
 
 /// Says what to look the set of `change` up by. False: not worth it, or not valid.
-inline bool ask(Question& question, const Thread& thread, const Change& change) noexcept {
+inline bool make_key(MemoKey& memo_key, const Thread& thread, const Change& change) noexcept {
   if (change.trace != nullptr || change.count - 1 >= max_recalled) return false;
   constexpr std::uint64_t mixer = 0x9e3779b97f4a7c15;
   std::uint64_t head = 0, tail = 0;
@@ -36,11 +36,11 @@ inline bool ask(Question& question, const Thread& thread, const Change& change) 
     tail = (tail + ends.tail + label.value.size()) * mixer;
   }
   const volatile std::uint64_t* outer = labels::detail::words_in_force(thread);
-  question = {{outer[0], outer[1]}, Question::several(change.count), {head, tail}};
+  memo_key = {{outer[0], outer[1]}, MemoKey::several(change.count), {head, tail}};
   return true;
 }
 
-/// Whether a block found by a question that `ask` made has those labels: it compared a hash.
+/// Whether a block found by a key that `make_key` made has those labels: it compared a hash.
 inline bool has_labels_of(const Block& block, const Change& change) noexcept {
   if (block.own() != change.count) return false;
   const Tag* tag = tags(block);
@@ -55,20 +55,20 @@ inline bool has_labels_of(const Block& block, const Change& change) noexcept {
   return true;
 }
 
-/// Notes that `block`, of a small page, answers the question. It was made on top of nothing or of
+/// Notes that `block`, of a small page, belongs to the key. It was made on top of nothing or of
 /// one of our sets: what another writer has in force may change.
-inline void remember(Arena& arena, const Question& question, Block* block) noexcept {
-  Recall& entry = arena.memo[question.entry()];
+inline void remember(Arena& arena, const MemoKey& memo_key, Block* block) noexcept {
+  Recall& entry = arena.memo[memo_key.entry()];
   if (entry.what == Recall::writing) return;  // this is a handler, and interrupted `remember`
   entry.what = Recall::writing;
   local_fence();
-  entry.below = question.below();
-  entry.ends.head = question.ends.head;  // each by itself, as they were written just now
-  entry.ends.tail = question.ends.tail;
+  entry.below = memo_key.below();
+  entry.ends.head = memo_key.ends.head;  // each by itself, as they were written just now
+  entry.ends.tail = memo_key.ends.tail;
   entry.block = block;
   entry.stamp = small_page_of(block).first_serial;
   local_fence();
-  entry.what = question.what;
+  entry.what = memo_key.what;
 }
 
 }  // namespace vitrine::publish

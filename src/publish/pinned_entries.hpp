@@ -1,4 +1,4 @@
-// PinnedEntries: the labels of any set, whole for as long as this lives, whoever changes it.
+// PinnedEntries: the labels of any set, whole for as long as this lives, even if it is changed.
 #pragma once
 
 #include "publish/block.hpp"

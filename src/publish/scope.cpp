@@ -31,19 +31,19 @@ Scope::Entered Scope::open(const Label* labels, std::size_t count, const Trace* 
   const publish::Change change{labels, count, trace};
   Thread& self = publish::thread();
   publish::end_if_abandoned(self);
-  detail::Question question;
-  if (!detail::has_arena(self) || !publish::ask(question, self, change))
+  detail::MemoKey memo_key;
+  if (!detail::has_arena(self) || !publish::make_key(memo_key, self, change))
     return open_unasked(labels, count, trace);
 
   auto& arena = *static_cast<Arena*>(self.arena);
-  const detail::Recall::Answer known = arena.memo[question.entry()].answer(question);
+  const detail::Recall::Found known = arena.memo[memo_key.entry()].find(memo_key);
   if (known.block != nullptr) {
     if (publish::has_labels_of(*known.block, change)) return enter(self, known.outer, known.block);
     detail::local_increment(known.block->links.page->closed);
   }
   const Words outer = publish::outer_words(self);
   const Block* parent = publish::block_of(outer);
-  if (parent == nullptr && question.below() != 0) return open_unasked(labels, count, trace);
+  if (parent == nullptr && memo_key.below() != 0) return open_unasked(labels, count, trace);
   Block* block = append_to(arena, parent, labels, count);
   if (block == nullptr) {
     const publish::Built built = publish::build(arena, outer, change, publish::Lives::in_page);
@@ -51,9 +51,9 @@ Scope::Entered Scope::open(const Label* labels, std::size_t count, const Trace* 
     block = built.block;
   }
   // Another writer's empty set may fill; and only blocks of small pages are remembered.
-  if ((parent != nullptr || question.below() == 0) &&
+  if ((parent != nullptr || memo_key.below() == 0) &&
       block->page().unit_shift == publish::small_unit_shift)
-    publish::remember(arena, question, block);
+    publish::remember(arena, memo_key, block);
   return enter(self, outer, block);
 }
 
@@ -82,13 +82,13 @@ Scope::Entered Scope::open_new(Key key, std::string_view value) noexcept {
   if (!detail::has_arena(self) || !key.ok() || value.size() > detail::Ends::all)
     return open_other(key, value);
   const volatile std::uint64_t* now = detail::words_in_force(self);
-  const detail::Question question{{now[0], now[1]},
-                                  detail::Question::one(Access::data(key), value.size()),
-                                  detail::Ends::of(value.data(), value.size())};
+  const detail::MemoKey memo_key{{now[0], now[1]},
+                                 detail::MemoKey::one(Access::data(key), value.size()),
+                                 detail::Ends::of(value.data(), value.size())};
   auto& arena = *static_cast<Arena*>(self.arena);
   Words outer{0, 0};
   Block* block = nullptr;
-  if (__builtin_expect(question.below() == 0, 1)) {
+  if (__builtin_expect(memo_key.below() == 0, 1)) {
     const Label label(key, value);
     block = publish::append(arena, nullptr, &label, 1);
   } else {
@@ -99,7 +99,7 @@ Scope::Entered Scope::open_new(Key key, std::string_view value) noexcept {
     }
   }
   if (block == nullptr) return open_other(key, value);
-  publish::remember(arena, question, block);
+  publish::remember(arena, memo_key, block);
   return enter(self, outer, block);
 }
 

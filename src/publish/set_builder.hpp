@@ -14,7 +14,7 @@ struct Change {
   const labels::Trace* trace;  ///< null: as in the base
 };
 
-/// Where a set goes, and who keeps it there.
+/// Where a set goes, and what keeps it there.
 enum class Lives {
   in_page,  ///< its page counts one more use, which ends by `close_use`
   kept,     ///< held once, until `let_go_of_kept` (kept.hpp)

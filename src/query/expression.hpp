@@ -1,7 +1,7 @@
 // Conditions on fired probes: the language of --where (docs/tracing.md).
 //
 // parse() once, bind() to each site, then either ask holds() of every fire or let the kernel do it
-// with compile(). Both give the same answer: a comparison with something that is not there (no such
+// with compile(). Both give the same result: a comparison with something that is not there (no such
 // label, an argument that could not be read) is false, `!=` too.
 #pragma once
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* The hash by which the kernel side of a trace tells strings apart: SipHash-1-3 (Aumasson and
+/* The hash by which the kernel side of a trace distinguishes strings: SipHash-1-3 (Aumasson and
  * Bernstein 2012) under a key that is drawn anew for every trace, so that a target cannot make two
  * of its strings pass for one. Plain C, the same in both worlds. */
 #pragma once
@@ -10,7 +10,7 @@ struct vitrine_hash_key {
   __u64 words[2];
 };
 
-/* Of a string, this much tells it apart, and this much of a group's name is kept. */
+/* Of a string, this much distinguishes it, and this much of a group's name is kept. */
 #define VITRINE_NAME_BYTES 128
 
 struct vitrine_hash_state {

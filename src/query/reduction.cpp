@@ -92,7 +92,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(blank) - first + 1);
 }
 
-/// Appends what tells one value from all others: its type, its length, its bytes.
+/// Appends what distinguishes one value from all others: its type, its length, its bytes.
 void append_key(std::string& key, const std::optional<probe::Value>& value) {
   const auto part = [&](char tag, std::string_view bytes) {
     const std::uint64_t size = bytes.size();

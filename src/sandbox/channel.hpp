@@ -14,14 +14,14 @@ namespace vitrine::sandbox {
 
 /// What a message says.
 enum class MessageKind : std::uint32_t {
-  question = 1,  ///< to the worker: its Service knows what it means
-  answer,        ///< from it
-  open,          ///< from it: number of a root (4 bytes), and a path
-  opened,        ///< to it: with a descriptor, or with none
+  request = 1,  ///< to the worker: its Service knows what it means
+  response,     ///< from it
+  open,         ///< from it: number of a root (4 bytes), and a path
+  opened,       ///< to it: with a descriptor, or with none
 };
 
 struct Message {
-  MessageKind kind = MessageKind::question;
+  MessageKind kind = MessageKind::request;
   std::vector<std::byte> bytes;
   FileDescriptor descriptor;
 };

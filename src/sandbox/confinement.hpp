@@ -13,17 +13,17 @@
 
 namespace vitrine::sandbox {
 
-// What one question to a worker may cost. (Bounds on what files say: base/limits.hpp.)
+// What one request to a worker may cost. (Bounds on what files say: base/limits.hpp.)
 
 struct Limits {
   std::uint64_t memory = 2ULL << 30;       ///< bytes of address space, beyond what it begins with
-  std::chrono::milliseconds time{30'000};  ///< until it has answered
+  std::chrono::milliseconds time{30'000};  ///< until it has responded
 };
 
-inline constexpr std::size_t question_bytes = 64U << 20;  ///< 10,000 sites have 2 MiB
-inline constexpr std::size_t answer_bytes = 512U << 20;   ///< the probes of the worst file
-inline constexpr std::size_t files_opened = 16 * 1024;    ///< at one question
-inline constexpr std::uint64_t kept_bytes = 256U << 20;   ///< that it may hold from file to file
+inline constexpr std::size_t request_bytes = 64U << 20;    ///< 10,000 sites have 2 MiB
+inline constexpr std::size_t response_bytes = 512U << 20;  ///< the probes of the worst file
+inline constexpr std::size_t files_opened = 16 * 1024;     ///< at one request
+inline constexpr std::uint64_t kept_bytes = 256U << 20;    ///< that it may hold from file to file
 
 // What memory a process uses, by its /proc/PID/statm.
 
@@ -38,11 +38,11 @@ UsedMemory used_memory(const char* path);
 UsedMemory used_memory_of(pid_t pid);
 
 // Confinement: what a process that parses somebody else's file may do: use its memory, read what is
-// open, answer, and end. No more than that, whatever the file makes of the parser.
+// open, respond, and end. No more than that, whatever the file makes of the parser.
 
 /// For good: no capability, no core dump, no more than `memory` bytes of address space beyond what
 /// there is, no system call that is not needed, no life after `parent`. Opening a file becomes a
-/// question (MessageKind::open) over `socket`: the descriptor that comes back is what the call returns.
+/// request (MessageKind::open) over `socket`: the descriptor that comes back is what the call returns.
 /// Where the kernel has no filters of system calls, the rest holds all the same.
 void confine(int socket, pid_t parent, const char* name, std::uint64_t memory);
 

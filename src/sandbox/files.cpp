@@ -51,8 +51,9 @@ const char* kind(mode_t mode) {
   return "not a regular file";
 }
 
-/// A program that holds a lease on a file (fcntl(2), F_SETLEASE) is asked for it by who opens the file,
-/// and may let them wait for /proc/sys/fs/lease-break-time: 45 s. An honest one gives it back at once.
+/// A program that holds a lease on a file (fcntl(2), F_SETLEASE) is asked for it when a process
+/// opens the file, and may let them wait for /proc/sys/fs/lease-break-time: 45 s. An honest one
+/// gives it back at once.
 constexpr auto budget_with_leases = std::chrono::milliseconds(500);
 
 Result<FileDescriptor> open_leased(const std::string& link, const std::string& path) {

@@ -46,7 +46,7 @@ Result<FileDescriptor> open_owned_below(int root, const std::string& path, uid_t
 
 // FileMemory: a file's bytes as a Memory; the address is the offset.
 
-/// Tells a file from every other, and from what it was before it changed.
+/// Distinguishes a file from every other, and from what it was before it changed.
 struct FileIdentity {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;

@@ -75,7 +75,7 @@ class SystemCalls {
 
   SystemCalls& allow(Calls group);
   SystemCalls& allow(Names names);
-  /// Raises SIGSYS, whose handler can answer in the kernel's stead (siginfo_t::si_syscall).
+  /// Raises SIGSYS, whose handler can return a result in the kernel's stead (siginfo_t::si_syscall).
   SystemCalls& trap(Names names);
   /// Everything else.
   SystemCalls& refuse(Refusal how);

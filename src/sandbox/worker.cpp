@@ -28,12 +28,12 @@ void answer_questions(int socket, const Limits& limits,
   std::unique_ptr<Service> service;
   for (;;) {
     const auto until = Channel::Clock::now() + for_ever;
-    auto message = channel.receive(question_bytes, until);
-    if (!message || message->kind != MessageKind::question) return;
+    auto message = channel.receive(request_bytes, until);
+    if (!message || message->kind != MessageKind::request) return;
     allow_time(limits.time);
     if (service == nullptr) service = make();
-    const auto answer = service->answer(message->bytes, std::move(message->descriptor));
-    if (!channel.send(MessageKind::answer, answer, until)) return;
+    const auto response = service->respond(message->bytes, std::move(message->descriptor));
+    if (!channel.send(MessageKind::response, response, until)) return;
   }
 }
 
@@ -82,7 +82,7 @@ tl::unexpected<Error> Worker::reason_of_end(Error seen) {
     process_.end();
     return took_too_long();
   }
-  if (seen.code == ErrorCode::malformed) return made_no_sense();
+  if (seen.code == ErrorCode::malformed) return invalid_response();
   // It has let go of the socket, so that it is about to end; if it only pretends to, it is made to.
   const auto ended = process_.wait(std::chrono::seconds(1));
   if (!ended) {
@@ -100,24 +100,24 @@ tl::unexpected<Error> Worker::reason_of_end(Error seen) {
   return fail(ErrorCode::failed, "its parser ended");
 }
 
-tl::unexpected<Error> Worker::made_no_sense() {
+tl::unexpected<Error> Worker::invalid_response() {
   process_.end();
   return fail(ErrorCode::failed, "its parser returned an invalid response");
 }
 
-Result<std::vector<std::byte>> Worker::ask(std::span<const std::byte> question, int file,
+Result<std::vector<std::byte>> Worker::ask(std::span<const std::byte> request, int file,
                                            std::size_t most, const Open& open) {
   const auto until = Channel::Clock::now() + limits_.time;
-  if (auto sent = channel_.send(MessageKind::question, question, until, file); !sent)
+  if (auto sent = channel_.send(MessageKind::request, request, until, file); !sent)
     return reason_of_end(std::move(sent.error()));
   for (std::size_t opened = 0;;) {
     auto message = channel_.receive(most, until);
     if (!message) return reason_of_end(std::move(message.error()));
-    if (message->kind == MessageKind::answer) return std::move(message->bytes);
+    if (message->kind == MessageKind::response) return std::move(message->bytes);
     std::uint32_t root = 0;
     if (message->kind != MessageKind::open || message->bytes.size() < sizeof root ||
         message->bytes.size() > sizeof root + limits::name_bytes)
-      return made_no_sense();
+      return invalid_response();
     std::memcpy(&root, message->bytes.data(), sizeof root);
     FileDescriptor found;
     if (opened++ < files_opened && open)
@@ -140,13 +140,13 @@ std::uint64_t Worker::memory() const {
 
 namespace {
 
-/// Does what it is asked to: a question begins with the task's address.
+/// Does what it is asked to: a request begins with the task's address.
 class Tasks final : public Service {
  public:
-  std::vector<std::byte> answer(std::span<const std::byte> question, FileDescriptor file) override {
+  std::vector<std::byte> respond(std::span<const std::byte> request, FileDescriptor file) override {
     detail::Erased task = nullptr;
-    std::memcpy(&task, question.data(), sizeof task);
-    return task(question.subspan(sizeof task), std::move(file));
+    std::memcpy(&task, request.data(), sizeof task);
+    return task(request.subspan(sizeof task), std::move(file));
   }
 };
 
@@ -162,23 +162,23 @@ void Parser::set_limits(const Limits& limits) {
   worker_.reset();
 }
 
-Result<std::vector<std::byte>> Parser::send(std::span<const std::byte> question, int file,
+Result<std::vector<std::byte>> Parser::send(std::span<const std::byte> request, int file,
                                             const Open& open) {
-  if (question.size() > question_bytes) return fail(ErrorCode::limit, "the request is too large");
+  if (request.size() > request_bytes) return fail(ErrorCode::limit, "the request is too large");
   // One that ended between two files ended for no fault of the next.
   if (worker_ && !worker_->is_there()) worker_.reset();
   if (!worker_)
     worker_ =
         TRY(Worker::start("vitrine-files", limits_, [] { return std::make_unique<Tasks>(); }));
-  auto answer = worker_->ask(question, file, answer_bytes, open);
+  auto response = worker_->ask(request, file, response_bytes, open);
   // What one file left behind is not the next one's memory.
-  if (!answer || worker_->memory() > kept_bytes) worker_.reset();
-  return answer;
+  if (!response || worker_->memory() > kept_bytes) worker_.reset();
+  return response;
 }
 
 tl::unexpected<Error> Parser::no_sense() {
   if (!worker_) return fail(ErrorCode::failed, "its parser returned an invalid response");
-  auto error = worker_->made_no_sense();
+  auto error = worker_->invalid_response();
   worker_.reset();
   return error;
 }

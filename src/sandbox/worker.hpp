@@ -1,5 +1,5 @@
 // Worker: a process of ours that parses somebody else's files, so that one which crashes the
-// parser, stalls it or eats its memory costs no more than its own answer.
+// parser, stalls it or eats its memory costs no more than its own response.
 //
 // It is forked, not executed: a library has no program of its own to start. What another thread of
 // an embedding program may have left behind in the child (a lock that is held) can at worst make it
@@ -26,7 +26,7 @@
 
 namespace vitrine::sandbox {
 
-// Service: what a worker does for who asks it.
+// Service: what a worker does for its caller.
 
 /// The exit status of a worker that ran out of memory, for libraries that cannot throw.
 inline constexpr int out_of_memory = 70;
@@ -38,10 +38,10 @@ class Service {
   Service& operator=(const Service&) = delete;
   virtual ~Service() = default;
 
-  /// `file`: what came with the question; often none. May use up its memory and its time, and may
+  /// `file`: what came with the request; often none. May use up its memory and its time, and may
   /// crash: that is what it is in a worker for.
-  virtual std::vector<std::byte> answer(std::span<const std::byte> question,
-                                        FileDescriptor file) = 0;
+  virtual std::vector<std::byte> respond(std::span<const std::byte> request,
+                                         FileDescriptor file) = 0;
 };
 
 /// Opens what a worker asks for, by the path that its file gives, below one of the roots that it
@@ -57,14 +57,14 @@ class Worker {
   static Result<Worker> start(const char* name, const Limits& limits,
                               const std::function<std::unique_ptr<Service>()>& make);
 
-  /// What the service answers, at most `most` bytes. `file`: a descriptor that it gets a copy of;
+  /// What the service responds, at most `most` bytes. `file`: a descriptor that it gets a copy of;
   /// -1: none. Errors: failed (it crashed, or made no sense: the message says which), limit (it took
   /// too long, or needed too much memory). After an error it is of no use any more.
-  Result<std::vector<std::byte>> ask(std::span<const std::byte> question, int file,
-                                     std::size_t most, const Open& open);
+  Result<std::vector<std::byte>> ask(std::span<const std::byte> request, int file, std::size_t most,
+                                     const Open& open);
 
-  /// What to say of an answer that does not keep the rules of its format; ends the worker.
-  tl::unexpected<Error> made_no_sense();
+  /// What to report of a response that does not keep the rules of its format; ends the worker.
+  tl::unexpected<Error> invalid_response();
 
   /// False: it has ended, without having been asked anything.
   [[nodiscard]] bool is_there() const;
@@ -85,15 +85,15 @@ class Worker {
 
 // What a worker does from its first instruction to its last.
 
-/// Answers questions over `socket` until the other side is gone. To be called in a child that
+/// Responds to requests over `socket` until the other side is gone. To be called in a child that
 /// `parent` has just forked.
 [[noreturn]] void serve(int socket, pid_t parent, const char* name, const Limits& limits,
                         const std::function<std::unique_ptr<Service>()>& make);
 
 // Parser: tasks done in a worker, for one file after the other. A file that the worker does not
-// survive is told of; another worker takes the next.
+// survive is reported; another worker takes the next.
 
-/// The question of a task that has but one.
+/// The request of a task that has but one.
 struct Nothing {};
 
 template <pack::Of<Nothing> T>
@@ -103,59 +103,59 @@ auto fields(T&) {
 
 namespace detail {
 
-/// A task as the worker calls it. It is one program with who asks: a function has one address.
-using Erased = std::vector<std::byte> (*)(std::span<const std::byte> question, FileDescriptor file);
+/// A task as the worker calls it. It is one program with its caller: a function has one address.
+using Erased = std::vector<std::byte> (*)(std::span<const std::byte> request, FileDescriptor file);
 
 template <class Function>
 struct Signature;
-template <class Answer_, class Question_>
-struct Signature<Result<Answer_> (*)(const Question_&, FileDescriptor)> {
-  using Question = Question_;
-  using Answer = Answer_;
+template <class Response_, class Request_>
+struct Signature<Result<Response_> (*)(const Request_&, FileDescriptor)> {
+  using Request = Request_;
+  using Response = Response_;
 };
 
 template <auto Task>
-std::vector<std::byte> erased(std::span<const std::byte> question, FileDescriptor file) {
+std::vector<std::byte> erased(std::span<const std::byte> request, FileDescriptor file) {
   using Types = Signature<decltype(Task)>;
-  const auto asked = pack::unpack<typename Types::Question>(question);
-  if (!asked) return {};  // which is no answer
+  const auto asked = pack::unpack<typename Types::Request>(request);
+  if (!asked) return {};  // which is no response
   return pack::pack(Task(*asked, std::move(file)));
 }
 
 }  // namespace detail
 
-/// Nothing is started before the first question. Not for two threads at once; forks.
+/// Nothing is started before the first request. Not for two threads at once; forks.
 class Parser {
  public:
   explicit Parser(Limits limits = {}) : limits_(limits) {}
 
   /// The one that all of a thread's files go to. A worker keeps nothing of a file when it has
-  /// answered, so that nobody needs one of his own.
+  /// responded, so that no caller needs one of its own.
   static Parser& of_this_thread();
 
-  /// For the questions from now on.
+  /// For the requests from now on.
   void set_limits(const Limits& limits);
 
-  /// What `Task`, a function `Result<Answer>(const Question&, FileDescriptor)`, makes of the file;
+  /// What `Task`, a function `Result<Response>(const Request&, FileDescriptor)`, makes of the file;
   /// it gets a copy of the descriptor. `open`: for what it asks for by ask_for_file(). Errors: its
   /// own, and those of Worker::ask and start.
   template <auto Task>
-  auto ask(const typename detail::Signature<decltype(Task)>::Question& question, int file,
-           const Open& open = {}) -> Result<typename detail::Signature<decltype(Task)>::Answer> {
+  auto ask(const typename detail::Signature<decltype(Task)>::Request& request, int file,
+           const Open& open = {}) -> Result<typename detail::Signature<decltype(Task)>::Response> {
     const detail::Erased task = &detail::erased<Task>;
     std::vector<std::byte> bytes(sizeof task);
     std::memcpy(bytes.data(), &task, sizeof task);
-    const auto packed = pack::pack(question);
+    const auto packed = pack::pack(request);
     bytes.insert(bytes.end(), packed.begin(), packed.end());
-    auto answer = TRY(send(bytes, file, open));
-    using Answer = Result<typename detail::Signature<decltype(Task)>::Answer>;
-    auto found = pack::unpack<Answer>(answer);
+    auto response = TRY(send(bytes, file, open));
+    using Response = Result<typename detail::Signature<decltype(Task)>::Response>;
+    auto found = pack::unpack<Response>(response);
     if (!found) return no_sense();
     return std::move(*found);
   }
 
  private:
-  Result<std::vector<std::byte>> send(std::span<const std::byte> question, int file,
+  Result<std::vector<std::byte>> send(std::span<const std::byte> request, int file,
                                       const Open& open);
   tl::unexpected<Error> no_sense();
 

@@ -13,7 +13,7 @@
 
 namespace vitrine::symbol {
 
-// Where separate debug files are looked for: what a worker is told of it, and what it is given.
+// Where separate debug files are looked for: what a worker knows of it, and what it is given.
 
 /// What a worker, which opens nothing itself, needs to know.
 struct DebugSearch {
@@ -33,7 +33,7 @@ struct DebugPlaces {
 
   [[nodiscard]] DebugSearch search() const;
 
-  /// Opens what a worker asks for: ELF files alone, so that it can tell nothing about others. A
+  /// Opens what a worker asks for: ELF files alone, so that it learns nothing about others. A
   /// relative path is taken from where the file itself is. Must not outlive this.
   [[nodiscard]] sandbox::Open open() const;
 };

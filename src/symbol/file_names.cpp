@@ -229,7 +229,7 @@ void DwarfUnit::walk(const Dwarf_Die& top) {
   std::vector<Level> levels(1);
   Dwarf_Die whole = top;
   if (dwarf_child(&whole, &levels.back().die) != 0) return;
-  // An entry has at least a byte: whoever takes more steps is being led in a circle.
+  // An entry has at least a byte: a reader that takes more steps is being led in a circle.
   for (std::uint64_t left = bytes_of(whole); !levels.empty(); --left) {
     if (left == 0) {
       problem_ = "its debug information has a reference cycle";

@@ -22,7 +22,7 @@ namespace vitrine::symbol {
 
 // DwarfUnit: the functions and source lines of one compilation unit, by address.
 //
-// libdw's own question for that (dwarf_getscopes) walks the unit's tree for every address, which
+// libdw's own function for that (dwarf_getscopes) walks the unit's tree for every address, which
 // takes milliseconds. Here the tree is walked once; then an address costs two binary searches.
 
 class DwarfUnit {

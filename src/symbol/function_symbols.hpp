@@ -39,7 +39,7 @@ Result<ExecutableFacts> read_executable(sandbox::FileMemory& file,
                                         std::span<const std::string_view> names);
 
 /// Many processes run the same few programs, and a large program's table takes tens of
-/// milliseconds to search: whoever looks at many processes shares one of these.
+/// milliseconds to search: callers that look at many processes share one of these.
 class ExecutableSymbols {
  public:
   /// As read_executable(). `names` must be the same in each call.

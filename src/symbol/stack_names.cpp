@@ -12,11 +12,10 @@
 namespace vitrine::symbol {
 namespace {
 
-constexpr std::size_t max_processes = 4096;
 constexpr std::size_t max_pages = 1024;  // that are known to be in no file, of one process
 constexpr Address page_bytes = 4096;
 
-/// For one question about a file. Fires wait for its answer: a file whose debug information takes
+/// For one request about a file. Fires wait for the response: a file whose debug information takes
 /// longer is named by its symbol table.
 constexpr std::chrono::seconds longest_naming{2};
 
@@ -35,7 +34,7 @@ StackNames::StackNames() : symboliser_({.time = longest_naming}, symbol::Place::
   if (auto root = target::open_at(AT_FDCWD, "/", O_PATH)) our_root_ = std::move(*root);
 }
 
-const StackNames::Part* StackNames::Image::find(Address address) const {
+const ProcessFunctions::Part* ProcessFunctions::Image::find(Address address) const {
   const auto after = std::upper_bound(parts.begin(), parts.end(), address,
                                       [](Address a, const Part& part) { return a < part.start; });
   if (after == parts.begin()) return nullptr;
@@ -43,14 +42,13 @@ const StackNames::Part* StackNames::Image::find(Address address) const {
   return address < part.end ? &part : nullptr;
 }
 
-/// Room for one more is made by forgetting another: it is looked at again when it fires.
-StackNames::Known& StackNames::known_of(pid_t pid) {
-  if (processes_.size() >= max_processes && !processes_.contains(pid))
-    processes_.erase(processes_.begin());
-  return processes_[pid];
+ProcessFunctions ProcessFunctions::child() const {
+  ProcessFunctions its;
+  its.now = now;
+  return its;
 }
 
-void StackNames::look_at(pid_t pid) {
+void StackNames::look_at(pid_t pid, ProcessFunctions& its) {
   const auto dir = target::open_at(AT_FDCWD, fmt::format("/proc/{}", pid), O_PATH | O_DIRECTORY);
   if (!dir) return;
   Image image;
@@ -58,7 +56,6 @@ void StackNames::look_at(pid_t pid) {
   auto mapped = target::executable_files(dir->get());
   if (!mapped || mapped->empty()) return;
   if (target::program_image(dir->get()) != image.program) return;  // it will be looked at again
-  Known& known = known_of(pid);
   if (auto root = target::open_at(dir->get(), "root", O_PATH))
     image.root = std::make_shared<target::FileDescriptor>(std::move(*root));
   for (const target::MappedFile& file : *mapped) {
@@ -66,8 +63,8 @@ void StackNames::look_at(pid_t pid) {
     for (const target::Mapping& part : file.parts)
       image.parts.push_back({part.start, part.end, part.offset, image.files.size()});
     MappedFile seen{file.device, file.inode, file.path, nullptr};
-    if (known.now)  // saves opening it again
-      for (const MappedFile& old : known.now->files)
+    if (its.now)  // saves opening it again
+      for (const MappedFile& old : its.now->files)
         if (old.device == seen.device && old.inode == seen.inode && old.path == seen.path)
           seen.file = old.file;
     if (seen.file == nullptr) seen.file = open(dir->get(), file);
@@ -75,26 +72,26 @@ void StackNames::look_at(pid_t pid) {
   }
   std::sort(image.parts.begin(), image.parts.end(),
             [](const Part& a, const Part& b) { return a.start < b.start; });
-  if (known.now && known.now->program != image.program) {
-    known.before = std::move(known.now);
-    known.made = {};
-    known.made_read.reset();
+  if (its.now && its.now->program != image.program) {
+    its.before = std::move(its.now);
+    its.made = {};
+    its.made_read.reset();
   }
-  known.now = std::make_shared<const Image>(std::move(image));
-  known.elsewhere.clear();
-  known.identity = target::read_inner_identity(dir->get());
+  its.now = std::make_shared<const Image>(std::move(image));
+  its.elsewhere.clear();
+  its.identity = target::read_inner_identity(dir->get());
 }
 
-const StackNames::Image* StackNames::image_of(const Known& known, std::uint64_t program) {
-  for (const auto* image : {&known.now, &known.before})
+const StackNames::Image* StackNames::image_of(const ProcessFunctions& its, std::uint64_t program) {
+  for (const auto* image : {&its.now, &its.before})
     if (*image && (program == 0 || (*image)->program == 0 || (*image)->program == program))
       return image->get();
   return nullptr;
 }
 
-bool StackNames::is_seen(const Known& known, const Image& image, Address address) const {
-  return image.find(address) != nullptr || known.elsewhere.size() >= max_pages ||
-         known.elsewhere.contains(address / page_bytes);
+bool StackNames::is_seen(const ProcessFunctions& its, const Image& image, Address address) const {
+  return image.find(address) != nullptr || its.elsewhere.size() >= max_pages ||
+         its.elsewhere.contains(address / page_bytes);
 }
 
 std::shared_ptr<sandbox::FileMemory> StackNames::open(int proc_dir,
@@ -111,16 +108,8 @@ std::shared_ptr<sandbox::FileMemory> StackNames::open(int proc_dir,
   return fresh;
 }
 
-void StackNames::forked(pid_t parent, pid_t child) {
-  const auto known = processes_.find(parent);
-  if (known == processes_.end()) return;
-  const auto image = known->second.now;
-  Known& its = known_of(child);
-  its = {};
-  its.now = image;
-}
-
-std::vector<StackFrame> StackNames::name(pid_t pid, std::uint64_t program,
+std::vector<StackFrame> StackNames::name(pid_t pid, ProcessFunctions* its, bool has_pid,
+                                         std::uint64_t program,
                                          std::span<const Address> addresses) {
   Named named;
   for (const Address address : addresses) named.push_back({{address}});
@@ -130,30 +119,24 @@ std::vector<StackFrame> StackNames::name(pid_t pid, std::uint64_t program,
       std::ranges::move(of_address, std::back_inserter(frames));
     return frames;
   };
-  if (pid == 0) return all();
+  if (its == nullptr) return all();
   const auto all_seen = [&] {
-    const auto known = processes_.find(pid);
-    if (known == processes_.end()) return false;
-    const Image* image = image_of(known->second, program);
+    const Image* image = image_of(*its, program);
     if (image == nullptr) return false;
     for (std::size_t i = 0; i < addresses.size(); ++i)
-      if (!is_seen(known->second, *image, within_call(addresses, i))) return false;
+      if (!is_seen(*its, *image, within_call(addresses, i))) return false;
     return true;
   };
-  if (!all_seen()) {
-    const auto before = processes_.find(pid);
-    std::set<Address> elsewhere;
-    if (before != processes_.end()) elsewhere = before->second.elsewhere;
-    look_at(pid);
-    const auto known = processes_.find(pid);
-    if (known == processes_.end()) return all();
+  if (has_pid && !all_seen()) {
+    std::set<Address> elsewhere = its->elsewhere;
+    look_at(pid, *its);
+    if (its->now == nullptr) return all();
     for (std::size_t i = 0; i < addresses.size() && elsewhere.size() < max_pages; ++i)
-      if (known->second.now->find(within_call(addresses, i)) == nullptr)
+      if (its->now->find(within_call(addresses, i)) == nullptr)
         elsewhere.insert(within_call(addresses, i) / page_bytes);
-    known->second.elsewhere = std::move(elsewhere);
+    its->elsewhere = std::move(elsewhere);
   }
-  Known& known = processes_.at(pid);
-  const Image* seen = image_of(known, program);
+  const Image* seen = image_of(*its, program);
   if (seen == nullptr) return all();
   const Image& image = *seen;
   std::vector<bool> asked(image.files.size());
@@ -161,8 +144,7 @@ std::vector<StackFrame> StackNames::name(pid_t pid, std::uint64_t program,
     const Address within = within_call(addresses, i);
     const Part* part = image.find(within);
     if (part == nullptr) {
-      if (auto frame = name_made(known, image, addresses[i], within))
-        named[i] = {std::move(*frame)};
+      if (auto frame = name_made(*its, image, addresses[i], within)) named[i] = {std::move(*frame)};
     } else if (!asked[part->file]) {
       asked[part->file] = true;
       name_in(image, part->file, addresses, named);
@@ -172,24 +154,23 @@ std::vector<StackFrame> StackNames::name(pid_t pid, std::uint64_t program,
 }
 
 /// Of code in no file.
-std::optional<StackFrame> StackNames::name_made(Known& known, const Image& image, Address address,
-                                                Address within) {
-  if (!image.root || &image != known.now.get()) return std::nullopt;
-  auto function = known.made.find(within);
+std::optional<StackFrame> StackNames::name_made(ProcessFunctions& its, const Image& image,
+                                                Address address, Address within) {
+  if (!image.root || &image != its.now.get()) return std::nullopt;
+  auto function = its.made.find(within);
   const auto now = Clock::now();
-  if (!known.made_read || now - *known.made_read >= (function ? made_interval : missing_interval)) {
-    if (auto problem =
-            known.made.refresh(image.root->get(), known.identity.pid, known.identity.owner);
+  if (!its.made_read || now - *its.made_read >= (function ? made_interval : missing_interval)) {
+    if (auto problem = its.made.refresh(image.root->get(), its.identity.pid, its.identity.owner);
         !problem.empty())
       notes_.add(std::move(problem));
-    known.made_read = now;
-    function = known.made.find(within);
+    its.made_read = now;
+    function = its.made.find(within);
   }
   if (!function) return std::nullopt;
   return StackFrame{address, std::string(function->name), address - function->start, {}, false};
 }
 
-/// All frames that are in one file: one question for all of them.
+/// All frames that are in one file: one request for all of them.
 void StackNames::name_in(const Image& image, std::size_t file, std::span<const Address> addresses,
                          Named& named) {
   const MappedFile& mapped = image.files[file];
@@ -210,10 +191,10 @@ void StackNames::name_in(const Image& image, std::size_t file, std::span<const A
   // Debug files are looked for where the process looks, then where we do.
   if (image.root) asked.root_dirs.push_back(image.root->get());
   if (our_root_) asked.root_dirs.push_back(our_root_.get());
-  const symbol::Answer answer = symboliser_.resolve(asked, offsets);
-  if (!answer.problem.empty()) notes_.add(asked.path + ": " + answer.problem);
-  for (std::size_t n = 0; n < which.size() && n < answer.frames.size(); ++n) {
-    const symbol::Frames& functions = answer.frames[n];
+  const symbol::Resolved resolved = symboliser_.resolve(asked, offsets);
+  if (!resolved.problem.empty()) notes_.add(asked.path + ": " + resolved.problem);
+  for (std::size_t n = 0; n < which.size() && n < resolved.frames.size(); ++n) {
+    const symbol::Frames& functions = resolved.frames[n];
     if (functions.empty()) continue;
     const Address address = addresses[which[n]];
     const Address moved = address - within_call(addresses, which[n]);  // 0 or 1

@@ -39,29 +39,15 @@ struct StackFrame {
   bool operator==(const StackFrame&) const = default;
 };
 
-class StackNames {
+/// What a process executes, and what it executed before: stacks of that may come late.
+class ProcessFunctions {
  public:
-  StackNames();
-
-  /// Sees what a process executes now. Of one that is gone, or not ours to look at, what was seen
-  /// before is kept.
-  void look_at(pid_t pid);
-
-  /// The child executes what its parent does until it is looked at.
-  void forked(pid_t parent, pid_t child);
-  void exited(pid_t pid) { processes_.erase(pid); }
-
-  /// Of a stack's addresses, innermost first; the first is exact, the others are return addresses.
-  /// An address has a frame for each function inlined there and one for the function with the code.
-  /// `program`: which one the process executed then (program_image); 0: not known. Looks at the
-  /// process when that is another, or an address is where nothing has been seen.
-  std::vector<StackFrame> name(pid_t pid, std::uint64_t program,
-                               std::span<const Address> addresses);
-
-  /// Why names are missing, each once.
-  std::vector<std::string> take_notes() { return notes_.take(); }
+  /// A child executes what its parent does until it is looked at.
+  [[nodiscard]] ProcessFunctions child() const;
 
  private:
+  friend class StackNames;
+
   /// A mapped part of a file.
   struct Part {
     Address start = 0, end = 0;
@@ -82,6 +68,37 @@ class StackNames {
     [[nodiscard]] const Part* find(Address address) const;
   };
 
+  std::shared_ptr<const Image> now, before;
+  /// Pages that were in no file when it was looked at: of code made at run time, and the like.
+  std::set<Address> elsewhere;
+  target::InnerIdentity identity;
+  JitSymbols made;
+  std::optional<std::chrono::steady_clock::time_point> made_read;  ///< when it was last read
+};
+
+class StackNames {
+ public:
+  StackNames();
+
+  /// Sees what a process executes now. Of one that is gone, or not ours to look at, what was seen
+  /// before is kept.
+  void look_at(pid_t pid, ProcessFunctions& its);
+
+  /// Of a stack's addresses, innermost first; the first is exact, the others are return addresses.
+  /// An address has a frame for each function inlined there and one for the function with the code.
+  /// `its`: of the process; null: nothing is known of it. `program`: which one it executed then
+  /// (program_image); 0: not known. Looks at the process, if it still has its PID, when that is
+  /// another, or an address is where nothing has been seen.
+  std::vector<StackFrame> name(pid_t pid, ProcessFunctions* its, bool has_pid,
+                               std::uint64_t program, std::span<const Address> addresses);
+
+  /// Why names are missing, each once.
+  std::vector<std::string> take_notes() { return notes_.take(); }
+
+ private:
+  using Image = ProcessFunctions::Image;
+  using Part = ProcessFunctions::Part;
+  using MappedFile = ProcessFunctions::MappedFile;
   using Clock = std::chrono::steady_clock;
   /// Of each address.
   using Named = std::vector<std::vector<StackFrame>>;
@@ -90,22 +107,11 @@ class StackNames {
   void name_in(const Image& image, std::size_t file, std::span<const Address> addresses,
                Named& named);
 
-  /// What a process executes, and what it did before: fires of that may come late.
-  struct Known {
-    std::shared_ptr<const Image> now, before;
-    /// Pages that were in no file when it was looked at: of code made at run time, and the like.
-    std::set<Address> elsewhere;
-    target::InnerIdentity identity;
-    JitSymbols made;
-    std::optional<Clock::time_point> made_read;  ///< when it was last read
-  };
-  std::optional<StackFrame> name_made(Known& known, const Image& image, Address address,
+  std::optional<StackFrame> name_made(ProcessFunctions& its, const Image& image, Address address,
                                       Address within);
-  static const Image* image_of(const Known& known, std::uint64_t program);
-  bool is_seen(const Known& known, const Image& image, Address address) const;
-  Known& known_of(pid_t pid);
+  static const Image* image_of(const ProcessFunctions& its, std::uint64_t program);
+  bool is_seen(const ProcessFunctions& its, const Image& image, Address address) const;
 
-  std::map<pid_t, Known> processes_;
   std::map<sandbox::FileIdentity, std::weak_ptr<sandbox::FileMemory>>
       files_;  ///< each is open once
   symbol::Symboliser symboliser_;

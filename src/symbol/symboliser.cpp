@@ -44,7 +44,7 @@ struct Symboliser::State {
   Limits limits;
   Place place = Place::address;
   std::map<sandbox::FileIdentity, KnownFile> files;
-  std::uint64_t questions = 0;
+  std::uint64_t requests = 0;
 
   /// The frames of addresses that are not known yet, a batch at a time.
   void learn(const File& file, KnownFile& known, std::span<const Address> addresses);
@@ -59,7 +59,7 @@ Symboliser::Symboliser(Limits limits, Place place) : state_(std::make_unique<Sta
 
 Symboliser::~Symboliser() = default;
 
-/// One question to the file's worker. False: it did not survive that.
+/// One request to the file's worker. False: it did not survive that.
 bool Symboliser::State::ask(const File& file, KnownFile& known,
                             std::span<const Address> addresses) {
   const bool fresh = !known.worker;
@@ -72,23 +72,23 @@ bool Symboliser::State::ask(const File& file, KnownFile& known,
     known.worker = std::move(*started);
   }
   const DebugPlaces places{file.root_dirs, file.path};
-  const Question question{std::vector(addresses.begin(), addresses.end()), places.search(),
-                          known.extent == Extent::all, place};
-  auto bytes = known.worker->ask(pack::pack(question), fresh ? file.descriptor : -1,
-                                 limits::symbol_answer, places.open());
-  auto answer = bytes.and_then(
-      [&](const auto& packed) { return decode_answer(packed, addresses.size(), limits); });
-  if (!answer && bytes) answer = known.worker->made_no_sense();
-  if (!answer) {
+  const Request request{std::vector(addresses.begin(), addresses.end()), places.search(),
+                        known.extent == Extent::all, place};
+  auto bytes = known.worker->ask(pack::pack(request), fresh ? file.descriptor : -1,
+                                 limits::symbol_response, places.open());
+  auto resolved = bytes.and_then(
+      [&](const auto& packed) { return decode_response(packed, addresses.size(), limits); });
+  if (!resolved && bytes) resolved = known.worker->invalid_response();
+  if (!resolved) {
     known.worker.reset();
     known.memory = 0;
-    known.problem = answer.error().message;
+    known.problem = resolved.error().message;
     return false;
   }
   known.memory = known.worker->memory();
-  known.worker_problem = std::move(answer->problem);
+  known.worker_problem = std::move(resolved->problem);
   for (std::size_t i = 0; i < addresses.size(); ++i)
-    known.frames[addresses[i]] = std::move(answer->frames[i]);
+    known.frames[addresses[i]] = std::move(resolved->frames[i]);
   return true;
 }
 
@@ -133,21 +133,21 @@ void Symboliser::State::make_room(const KnownFile& present) {
   }
 }
 
-Answer Symboliser::resolve(const File& file, std::span<const Address> addresses) {
-  Answer answer;
-  answer.frames.resize(addresses.size());
+Resolved Symboliser::resolve(const File& file, std::span<const Address> addresses) {
+  Resolved resolved;
+  resolved.frames.resize(addresses.size());
   auto identity = file.identity;
   if (!identity) {
     auto memory =
         sandbox::FileMemory::from(FileDescriptor(::fcntl(file.descriptor, F_DUPFD_CLOEXEC, 0)));
     if (!memory) {
-      answer.problem = memory.error().message;
-      return answer;
+      resolved.problem = memory.error().message;
+      return resolved;
     }
     identity = (*memory)->identity();
   }
   KnownFile& known = state_->files[*identity];
-  known.used = ++state_->questions;
+  known.used = ++state_->requests;
   if (known.frames.size() > limits::symbol_frames) known.frames.clear();
   std::vector<Address> fresh;
   for (const Address address : addresses)
@@ -160,9 +160,9 @@ Answer Symboliser::resolve(const File& file, std::span<const Address> addresses)
   }
   for (std::size_t i = 0; i < addresses.size(); ++i)
     if (const auto found = known.frames.find(addresses[i]); found != known.frames.end())
-      answer.frames[i] = found->second;
-  answer.problem = known.problem.empty() ? known.worker_problem : known.problem;
-  return answer;
+      resolved.frames[i] = found->second;
+  resolved.problem = known.problem.empty() ? known.worker_problem : known.problem;
+  return resolved;
 }
 
 namespace {
@@ -174,7 +174,7 @@ using FoldedFrame = std::array<std::uint32_t, 6>;
 
 constexpr std::uint32_t no_offset = ~0U;
 
-/// An answer in which each string is there once: names come again and again.
+/// A response in which each string is there once: names come again and again.
 struct Folded {
   std::string problem;
   std::vector<std::string> strings;
@@ -206,18 +206,18 @@ class Strings {
 
 }  // namespace
 
-std::vector<std::byte> encode_answer(const Answer& answer) {
+std::vector<std::byte> encode_response(const Resolved& resolved) {
   Folded folded;
-  folded.problem = answer.problem.substr(0, problem_bytes / 2);
+  folded.problem = resolved.problem.substr(0, problem_bytes / 2);
   Strings strings;
   bool full = false;
   std::size_t unfolded = 0, frame_bytes = 0;
-  for (const Frames& frames : answer.frames) {
+  for (const Frames& frames : resolved.frames) {
     for (const Frame& frame : frames)
       unfolded += frame.name.size() + frame.system_name.size() + frame.file.size();
     frame_bytes += sizeof(std::uint32_t) + frames.size() * sizeof(FoldedFrame);
     full = full || unfolded > limits::symbol_unfolded ||
-           strings.bytes() + frame_bytes > limits::symbol_answer / 2;
+           strings.bytes() + frame_bytes > limits::symbol_response / 2;
     auto& into = folded.frames.emplace_back();
     if (full) continue;
     for (const Frame& frame : frames)
@@ -231,8 +231,8 @@ std::vector<std::byte> encode_answer(const Answer& answer) {
   return pack::pack(folded);
 }
 
-Result<Answer> decode_answer(std::span<const std::byte> bytes, std::size_t addresses,
-                             const Limits& limits) {
+Result<Resolved> decode_response(std::span<const std::byte> bytes, std::size_t addresses,
+                                 const Limits& limits) {
   const auto malformed = [] {
     return fail(ErrorCode::malformed, "the worker returned an invalid response");
   };
@@ -242,9 +242,9 @@ Result<Answer> decode_answer(std::span<const std::byte> bytes, std::size_t addre
   const auto& strings = folded->strings;
   for (const std::string& one : strings)
     if (one.size() > limits.name_bytes) return malformed();
-  Answer answer;
-  answer.problem = std::move(folded->problem);
-  answer.frames.resize(addresses);
+  Resolved resolved;
+  resolved.problem = std::move(folded->problem);
+  resolved.frames.resize(addresses);
   // Short positions of long strings: what they unfold to is bounded as well.
   std::size_t unfolded = 0;
   for (std::size_t i = 0; i < addresses; ++i) {
@@ -253,12 +253,12 @@ Result<Answer> decode_answer(std::span<const std::byte> bytes, std::size_t addre
       if (std::max({name, system_name, file}) >= strings.size()) return malformed();
       unfolded += strings[name].size() + strings[system_name].size() + strings[file].size();
       if (unfolded > limits::symbol_unfolded) return malformed();
-      answer.frames[i].push_back({strings[name], strings[system_name], strings[file], line,
-                                  start_line,
-                                  offset == no_offset ? std::nullopt : std::optional(offset)});
+      resolved.frames[i].push_back({strings[name], strings[system_name], strings[file], line,
+                                    start_line,
+                                    offset == no_offset ? std::nullopt : std::optional(offset)});
     }
   }
-  return answer;
+  return resolved;
 }
 
 namespace {
@@ -267,15 +267,15 @@ class NamingService final : public sandbox::Service {
  public:
   explicit NamingService(const Limits& limits) : limits_(limits) {}
 
-  std::vector<std::byte> answer(std::span<const std::byte> question, FileDescriptor file) override {
-    const auto asked = pack::unpack<Question>(question);
+  std::vector<std::byte> respond(std::span<const std::byte> request, FileDescriptor file) override {
+    const auto asked = pack::unpack<Request>(request);
     if (!asked) return {};
     if (file) names_.emplace(std::move(file), asked->debug, asked->with_dwarf, limits_);
-    Answer answer;
+    Resolved resolved;
     for (const Address address : asked->addresses)
-      answer.frames.push_back(names_ ? names_->find(address, asked->place) : Frames());
-    if (names_) answer.problem = names_->problem();
-    return encode_answer(answer);
+      resolved.frames.push_back(names_ ? names_->find(address, asked->place) : Frames());
+    if (names_) resolved.problem = names_->problem();
+    return encode_response(resolved);
   }
 
  private:

@@ -46,12 +46,12 @@ struct File {
 
 struct Limits {
   std::uint64_t worker_memory = 2ULL << 30;  ///< bytes of address space
-  std::chrono::milliseconds time{30'000};    ///< of one question to it
+  std::chrono::milliseconds time{30'000};    ///< of one request to it
   std::size_t inline_depth = 64;
   std::size_t name_bytes = 4096;  ///< longer names are cut
 };
 
-struct Answer {
+struct Resolved {
   std::vector<Frames> frames;  ///< one an address asked for
   std::string problem;         ///< why there are none, or fewer than there could be; empty: none
 };
@@ -70,21 +70,21 @@ class Symboliser {
   Symboliser& operator=(const Symboliser&) = delete;
 
   /// `addresses`: of the kind of `place`. A file (by device, inode, size, change time) is
-  /// parsed once, and its worker kept for later questions, as long as there is room for it
+  /// parsed once, and its worker kept for later requests, as long as there is room for it
   /// (limits::symbol_workers). What a file's parser could not stand is not tried again: then there
   /// are the names of its symbol tables alone, or none. Not for two threads at once; forks.
-  Answer resolve(const File& file, std::span<const Address> addresses);
+  Resolved resolve(const File& file, std::span<const Address> addresses);
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
 
-// What is said between us and a worker: a question is the addresses; an answer their frames. The
-// worker may have been taken over by the file that it reads, so that answers are taken as hostile.
+// What is said between us and a worker: a request is the addresses; a response their frames. The
+// worker may have been taken over by the file that it reads: its responses are taken as hostile.
 
 /// The first one to a worker comes with the file.
-struct Question {
+struct Request {
   std::vector<Address> addresses;
   DebugSearch debug;
   bool with_dwarf = true;  ///< false: symbol tables alone
@@ -95,18 +95,18 @@ constexpr Place last(Place) {
   return Place::file_offset;
 }
 
-template <pack::Of<Question> T>
-auto fields(T& question) {
-  auto& [addresses, debug, with_dwarf, place] = question;
+template <pack::Of<Request> T>
+auto fields(T& request) {
+  auto& [addresses, debug, with_dwarf, place] = request;
   return std::tie(addresses, debug, with_dwarf, place);
 }
 
-/// Frames beyond limits::symbol_answer bytes are left out, and the problem says so.
-std::vector<std::byte> encode_answer(const Answer& answer);
+/// Frames beyond limits::symbol_response bytes are left out, and the problem says so.
+std::vector<std::byte> encode_response(const Resolved& resolved);
 
 /// `addresses`: how many were asked for. Errors: malformed.
-Result<Answer> decode_answer(std::span<const std::byte> bytes, std::size_t addresses,
-                             const Limits& limits);
+Result<Resolved> decode_response(std::span<const std::byte> bytes, std::size_t addresses,
+                                 const Limits& limits);
 
 // What a worker of a Symboliser does: it keeps one file, and names its addresses.
 

@@ -49,7 +49,7 @@ bool transfer_registers(__ptrace_request request, pid_t pid, Registers& register
 /// Where the dynamic linker says that its list of modules has changed, and where it says how.
 struct Announcement {
   Address function = 0;
-  Address state = 0;  ///< of r_debug; 0: it tells only once, when all is done
+  Address state = 0;  ///< of r_debug; 0: it changes only once, when all is done
 };
 
 std::optional<Announcement> announcement_of(const Process& process) {

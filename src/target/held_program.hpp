@@ -27,8 +27,9 @@ class HeldProgram {
   Result<void> wait_for_exec();
 
   /// Lets it run until its dynamic linker has loaded the libraries that it starts with, and has run
-  /// no code of theirs. Does nothing where there is no dynamic linker, or none that tells. Errors:
-  /// not_found (it ended), interrupted (`stop` became true: it was killed). Either way it is reaped.
+  /// no code of theirs. Does nothing where there is no dynamic linker, or none that reports it.
+  /// Errors: not_found (it ended), interrupted (`stop` became true: it was killed). Either way it
+  /// is reaped.
   Result<void> run_to_libraries(const std::atomic<bool>* stop = nullptr);
 
   /// Lets it go on until it executes another program, if it does: then executed() holds it anew.

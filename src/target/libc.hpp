@@ -16,7 +16,7 @@
 
 namespace vitrine::target {
 
-// What the modules of a process tell about how its C library keeps its threads.
+// What the modules of a process show about how its C library keeps its threads.
 
 class Glibc;
 
@@ -87,7 +87,7 @@ class Glibc {
 
 // glibc's struct pthread, as far as it leads to the thread pointer.
 
-/// Where the kernel was told that `tid`'s list of robust mutexes begins; nullopt when it has none
+/// Where the kernel was given that `tid`'s list of robust mutexes begins; nullopt when it has none
 /// (musl and Go register none) or we may not ask.
 std::optional<Address> robust_list_head(pid_t tid);
 

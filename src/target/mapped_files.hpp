@@ -48,7 +48,7 @@ struct PerfMapText {
 /// Reads it as the process has it: `root` is a descriptor of its root directory, `pid` its pid by
 /// its own idea, `owner` the user whose files it makes. `from`: how much of the file is known,
 /// bytes; limits::perf_map_bytes more are read at most. Errors: not_found (it has none),
-/// not_permitted (it belongs to another user: the message says whom), unsupported (no regular
+/// not_permitted (it belongs to another user: the message says to which), unsupported (no regular
 /// file), failed.
 Result<PerfMapText> read_perf_map(int root, pid_t pid, uid_t owner, std::uint64_t from);
 

@@ -89,13 +89,14 @@ Result<ContextMappings> context_mappings(int proc_dir);
 
 /// The two-letter flags (VmFlags of /proc/PID/smaps: "rd", "wr", "dc", …) of the mapping that begins
 /// at `start`. `proc_dir`: descriptor of /proc/PID. Errors: not_found (no such mapping, or the
-/// process is gone), not_permitted, unsupported (this kernel does not tell).
+/// process is gone), not_permitted, unsupported (this kernel does not report it).
 Result<std::vector<std::string>> mapping_flags(int proc_dir, Address start);
 
 /// Among those: a fork does not copy the mapping (MADV_DONTFORK).
 inline constexpr const char* flag_not_forked = "dc";
 
-// PROCMAP_QUERY (Linux 6.11): the kernel tells single mappings, which saves reading the text of all.
+// PROCMAP_QUERY (Linux 6.11): the kernel reports single mappings, which saves reading the text of
+// all.
 
 /// Which mappings are asked for: readable ones of files, executable ones of all kinds.
 enum class QueryFilter { readable, executable };

@@ -39,22 +39,22 @@ class Service {
   [[noreturn]] void run() {
     Spin spin(std::chrono::microseconds(50));
     for (std::uint32_t last = 0;;) {
-      const auto asked = [&] { return buffer_.asked.load() != last; };
+      const auto asked = [&] { return buffer_.requested.load() != last; };
       if (!spin.until(asked)) {
         buffer_.reader_sleeps = 1;
         while (!asked()) take_message();
         buffer_.reader_sleeps = 0;
       }
-      last = buffer_.asked.load();
+      last = buffer_.requested.load();
       buffer_.taken = last;
-      answer();
-      buffer_.answered = last;
+      respond();
+      buffer_.completed = last;
       if (buffer_.asker_sleeps.load() != 0) ring(socket_);
     }
   }
 
  private:
-  /// Waits for one. A descriptor that came with it is kept for the answer.
+  /// Waits for one. A descriptor that came with it is kept for the response.
   void take_message() {
     Envelope envelope;
     envelope.passed.expect(envelope.message);
@@ -67,7 +67,7 @@ class Service {
     file_ = file;
   }
 
-  void answer() {
+  void respond() {
     buffer_.done = 0;
     buffer_.error = 0;
     const std::uint32_t count = std::min<std::uint32_t>(buffer_.count, SharedBuffer::max_parts);
@@ -203,7 +203,7 @@ bool MemoryReader::begin() {
   const pid_t parent = ::getpid();
   auto child = sandbox::Child::start(sandbox::Kind::quiet,
                                      [&] { serve(*buffer_, its.get(), parent, filter); });
-  // Whom our program forks next has no business at it.
+  // The next child of our program has no business at it.
   ::madvise(room, sizeof(SharedBuffer), MADV_DONTFORK);
   if (!child) return false;
   child_ = std::move(*child);
@@ -221,22 +221,21 @@ void MemoryReader::dismiss() {
   }
 }
 
-MemoryReader::Answer MemoryReader::ask(const Question& question, Clock::duration time) {
+MemoryReader::Response MemoryReader::ask(const Request& request, Clock::duration time) {
   forget_after_fork();
   for (int attempt = 0; attempt < max_attempts; ++attempt) {
     if (!child_ && !begin()) break;
-    buffer_->tid = question.file >= 0 ? SharedBuffer::of_file : question.tid;
-    buffer_->one_by_one = question.one_by_one;
-    buffer_->count = static_cast<std::uint32_t>(question.parts.size());
-    std::ranges::copy(question.parts, buffer_->parts);
+    buffer_->tid = request.file >= 0 ? SharedBuffer::of_file : request.tid;
+    buffer_->one_by_one = request.one_by_one;
+    buffer_->count = static_cast<std::uint32_t>(request.parts.size());
+    std::ranges::copy(request.parts, buffer_->parts);
     buffer_->done = 0;
-    const std::uint32_t number = buffer_->asked.load() + 1;
-    buffer_->asked = number;
-    if (question.file >= 0 || buffer_->reader_sleeps.load() != 0)
-      ring(socket_.get(), question.file);
+    const std::uint32_t number = buffer_->requested.load() + 1;
+    buffer_->requested = number;
+    if (request.file >= 0 || buffer_->reader_sleeps.load() != 0) ring(socket_.get(), request.file);
     const Outcome outcome = wait(number, time);
-    // Who stalls is of no use any more. The buffer is, until there is another.
-    if (outcome != Outcome::answered) dismiss();
+    // A reader that stalls is of no use any more. The buffer is, until there is another.
+    if (outcome != Outcome::completed) dismiss();
     if (outcome == Outcome::ended) continue;
     const std::uint64_t done =
         std::min<std::uint64_t>(buffer_->done.load(), SharedBuffer::max_bytes);
@@ -248,27 +247,27 @@ MemoryReader::Answer MemoryReader::ask(const Question& question, Clock::duration
 }
 
 MemoryReader::Outcome MemoryReader::wait(std::uint32_t number, Clock::duration time) {
-  const auto answered = [&] { return buffer_->answered.load() == number; };
-  if (spin_.until(answered)) return Outcome::answered;
+  const auto completed = [&] { return buffer_->completed.load() == number; };
+  if (spin_.until(completed)) return Outcome::completed;
   const auto begin = Clock::now();
   auto until = begin + time;
   buffer_->asker_sleeps = 1;
-  while (!answered()) {
+  while (!completed()) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
     pollfd either[] = {{socket_.get(), POLLIN, 0}, {child_.handle(), POLLIN, 0}};
     ::poll(either, 2, static_cast<int>(std::max(left, 0ms).count()));
     char byte = 0;
     if (either[0].revents != 0) static_cast<void>(::recv(socket_.get(), &byte, 1, MSG_DONTWAIT));
-    if (answered()) break;
+    if (completed()) break;
     if (either[1].revents != 0) return Outcome::ended;
     const auto now = Clock::now();
     if (now < until) continue;
     if (is_stuck(number) || now - begin > time + time_to_run)
-      return answered() ? Outcome::answered : Outcome::stalled;
+      return completed() ? Outcome::completed : Outcome::stalled;
     until = now + 10ms;
   }
   buffer_->asker_sleeps = 0;
-  return Outcome::answered;
+  return Outcome::completed;
 }
 
 /// Whether it waits for what it is to read, and not for a processor, or for us.

@@ -22,8 +22,8 @@ namespace vitrine::target {
 
 // TimeoutBudget: for how long one may wait for memory that does not come, and how often.
 
-/// An allowance of time. What is used of it comes back slowly, so that who goes on for hours waits
-/// for a small part of them.
+/// An allowance of time. What is used of it comes back slowly, so that a target read for hours
+/// waits for a small part of them.
 class TimeoutBudget {
  public:
   using Clock = std::chrono::steady_clock;
@@ -50,9 +50,9 @@ class TimeoutBudget {
   Clock::time_point seen_ = Clock::now();
 };
 
-// SharedBuffer: the memory that a memory reader and whoever sent it have in common.
+// SharedBuffer: the memory that a memory reader and its parent have in common.
 //
-// One question at a time. Either side looks for a while whether the other has done its part; then it
+// One request at a time. Either side looks for a while whether the other has done its part; then it
 // says that it sleeps and waits at the socket, where the other rings.
 
 struct SharedBuffer {
@@ -61,19 +61,19 @@ struct SharedBuffer {
   static constexpr pid_t of_file = -1;
 
   // Where the two meet, each on a line of its own.
-  alignas(64) std::atomic<std::uint32_t> asked = 0;  ///< number of the last question
+  alignas(64) std::atomic<std::uint32_t> requested = 0;  ///< number of the last request
   std::atomic<std::uint32_t> asker_sleeps = 0;
-  alignas(64) std::atomic<std::uint32_t> answered = 0;
+  alignas(64) std::atomic<std::uint32_t> completed = 0;
   std::atomic<std::uint32_t> reader_sleeps = 0;
   std::atomic<std::uint32_t> taken = 0;  ///< the last that was begun with
 
-  // The question: the memory of which thread; or of_file: a file, whose descriptor comes over the
-  // socket. One by one: page by page, with `done` telling how far it got, should it get stuck.
+  // The request: the memory of which thread; or of_file: a file, whose descriptor comes over the
+  // socket. One by one: page by page, with `done` recording how far it got, should it get stuck.
   alignas(64) pid_t tid = 0;
   std::uint32_t count = 0;
   bool one_by_one = false;
 
-  // The answer: bytes read until the first part that was not all there. `error`: what of, if there
+  // The response: bytes read until the first part that was not all there. `error`: what of, if there
   // were none at all.
   std::atomic<std::uint64_t> done = 0;
   int error = 0;
@@ -135,21 +135,21 @@ class Spin {
 
 // What a memory reader does from its first instruction to its last.
 
-// MemoryReader: a process of ours that reads memory of others for us, so that it is not us whom a page
-// that never comes holds up.
+// MemoryReader: a process of ours that reads memory of others for us, so that it is not we that a
+// page that never comes holds up.
 //
-// Who has a page of its memory served by a userfaultfd, or by a file system of its own (FUSE),
-// decides when a read of it ends. No time limit and no signal but SIGKILL ends it before. So a
-// process does it that can be killed: when its answer does not come, it is, and another one takes
-// the next question.
+// A target that has a page of its memory served by a userfaultfd, or by a file system of its own
+// (FUSE), decides when a read of it ends. No time limit and no signal but SIGKILL ends it before.
+// So a process does it that can be killed: when its response does not come, it is, and another one
+// takes the next request.
 
-/// Answers what is asked at `buffer` until the other side of `socket` is gone. To be called in a child
+/// Responds to requests at `buffer` until the other side of `socket` is gone. To be called in a child
 /// that `parent` has just cloned; async-signal-safe. `filter`: null: this kernel has none.
 [[noreturn]] void serve(SharedBuffer& buffer, int socket, pid_t parent,
                         const sandbox::Filter* filter);
 
-/// A byte, or a descriptor, for who sleeps at the other end. It cannot fail in a way that matters:
-/// a socket that is full wakes whoever waits there.
+/// A byte, or a descriptor, for the sleeper at the other end. It cannot fail in a way that matters:
+/// a socket that is full wakes the waiter there.
 void ring(int socket, int descriptor = -1);
 
 class MemoryReader {
@@ -157,7 +157,7 @@ class MemoryReader {
   using Clock = std::chrono::steady_clock;
 
   /// A process is the child of a thread, and ends with that (PR_SET_PDEATHSIG): so each thread that
-  /// reads has its own, and none waits for another's. It is made at the first question.
+  /// reads has its own, and none waits for another's. It is made at the first request.
   static MemoryReader& of_this_thread();
 
   MemoryReader() = default;
@@ -165,7 +165,7 @@ class MemoryReader {
   MemoryReader& operator=(const MemoryReader&) = delete;
   ~MemoryReader();
 
-  struct Question {
+  struct Request {
     pid_t tid = 0;            ///< of the process whose memory it is; or
     int file = -1;            ///< a file to read from (/proc/PID/mem)
     bool one_by_one = false;  ///< page by page: slower, but what comes before a page that does not
@@ -173,14 +173,14 @@ class MemoryReader {
     /// In the order in which they are to be read: at most SharedBuffer::max_parts, of SharedBuffer::max_bytes.
     std::span<const iovec> parts;
   };
-  struct Answer {
+  struct Response {
     std::span<const std::byte> bytes;  ///< of all parts before the first that is not all there;
-                                       ///< valid until the next question
+                                       ///< valid until the next request
     int error = 0;                     ///< when there are none; EAGAIN: there is no reader
     bool stalled = false;              ///< what comes after `bytes` does not come
   };
   /// `time`: how long it may take, if it is not for want of a processor.
-  Answer ask(const Question& question, Clock::duration time);
+  Response ask(const Request& request, Clock::duration time);
 
   /// For all that this thread reads, whosesoever it is.
   TimeoutBudget& budget() { return budget_; }
@@ -192,7 +192,7 @@ class MemoryReader {
   struct Unmap {
     void operator()(SharedBuffer* buffer) const;
   };
-  enum class Outcome : std::uint8_t { answered, ended, stalled };
+  enum class Outcome : std::uint8_t { completed, ended, stalled };
 
   bool begin();
   void dismiss();

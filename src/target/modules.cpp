@@ -23,7 +23,7 @@ constexpr std::uint64_t image_search_bytes = 256ULL << 20;
 /// Of all modules together, at each reading of the list. Few are linked to an address of their own,
 /// and those have their header near.
 constexpr std::uint64_t image_search_pages = 4 * image_search_bytes / search_step;
-/// Modules that could not be read, told one by one; the others are counted.
+/// Modules that could not be read, reported one by one; the others are counted.
 constexpr std::size_t unread_told = limits::search_notes / 2;
 
 bool has_dynamic_at(const elf::Image& image, Address dynamic) {
@@ -83,7 +83,7 @@ Result<bool> Modules::refresh(Memory& memory) {
   if (debug && *debug != 0) walk_namespaces(memory, *debug);
   if (unread_ > unread_told)
     notes_.add(fmt::format("{} more modules could not be read", unread_ - unread_told));
-  // A dynamic executable whose linker has not yet told where its list is: look again.
+  // A dynamic executable whose linker has not yet published where its list is: look again.
   complete_ = !debug || *debug != 0;
   return true;
 }

@@ -39,8 +39,8 @@ class Modules {
       : program_(program), executable_path_(std::move(executable_path)) {}
 
   /// Looks whether the list has changed, by one batched read of the dynamic linker's records and of
-  /// what tells one module from another at the same place; reads it anew if it has. Returns whether
-  /// it did. Errors: malformed (the executable's own headers).
+  /// what distinguishes one module from another at the same place; reads it anew if it has. Returns
+  /// whether it did. Errors: malformed (the executable's own headers).
   ///
   /// While the target is inside dlopen or dlclose its list may be half done: what could be read is
   /// there, stable() is false, and the next refresh() looks again.

@@ -35,7 +35,7 @@ tl::unexpected<Error> withheld(std::string why) {
               "resume the process that serves this memory, or end the target");
 }
 
-// How reading a file below /proc/PID failed, told as a fact about the process.
+// How reading a file below /proc/PID failed, as a fact about the process.
 tl::unexpected<Error> explain(pid_t pid, int proc_dir, Error error) {
   if (error.code == ErrorCode::not_permitted)
     return tl::unexpected<Error>(access_refused(pid, proc_dir, "observe"));
@@ -119,7 +119,7 @@ Result<Process> Process::open(pid_t pid) {
                 fmt::format("process {} ({}) has ended: it is a zombie", pid, stat.comm),
                 "its memory is gone; its parent has not waited for it yet");
 
-  // A thread that lives answers for the process, for a leader that exited has no auxv.
+  // A thread that lives stands for the process, as a leader that exited has no auxv.
   process.memory_ = std::make_unique<ProcessMemory>(pid, dir, untag_mask(directory.status));
   const auto bytes = read_auxv(dir, *live, *process.memory_);
   if (auto why = process.memory_->withheld(); !bytes && !why.empty())

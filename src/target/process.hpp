@@ -37,7 +37,7 @@ struct ProcessDirectory {
   static Result<ProcessDirectory> open(pid_t pid);
 };
 
-/// The auxiliary vector: what the kernel told the program at exec. AT_* → value, last one wins.
+/// The auxiliary vector: what the kernel gave the program at exec. AT_* → value, last one wins.
 using AuxVector = std::map<std::uint64_t, std::uint64_t>;
 
 class Process {
@@ -64,7 +64,7 @@ class Process {
   /// Where its modules begin: for Modules.
   [[nodiscard]] ProgramHeaders program_headers() const;
 
-  /// The path of its executable as the kernel tells it (" (deleted)" included); empty if hidden.
+  /// The path of its executable as the kernel names it (" (deleted)" included); empty if hidden.
   [[nodiscard]] std::string executable_path() const;
 
   /// The executable's file, whichever name, mount namespace or fate it has now. Errors: not_found,

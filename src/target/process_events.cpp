@@ -191,7 +191,7 @@ class PerfProcessEvents final : public ProcessEvents {
         event.kind = header.type == PERF_RECORD_FORK ? ProcessEvent::Kind::forked
                                                      : ProcessEvent::Kind::exited;
         // A thread that comes is no process. One that ends may be the last: only /proc knows, and
-        // whoever cares asks.
+        // callers that need it ask.
         if (header.type == PERF_RECORD_FORK && task.pid == task.parent_pid) return;
         if (header.type == PERF_RECORD_EXIT && task.pid != task.tid) return;
         break;

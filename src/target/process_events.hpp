@@ -1,4 +1,4 @@
-// ProcessEvents: what happens to processes, told by the kernel as it happens.
+// ProcessEvents: what happens to processes, reported by the kernel as it happens.
 #pragma once
 
 #include <sys/types.h>
@@ -13,10 +13,10 @@
 namespace vitrine::target {
 
 /// Each is a reason to look at the process, no more: records of several CPUs are merged by time, but
-/// what they tell may be over when they are read.
+/// what they report may be over when they are read.
 struct ProcessEvent {
   enum class Kind : std::uint8_t {
-    forked,    ///< `pid` is a new process of `parent` (new threads are not told)
+    forked,    ///< `pid` is a new process of `parent` (new threads are not reported)
     executed,  ///< it runs another program
     mapped,    ///< it has mapped executable pages of a file
     exited,    ///< its first thread has ended, and as a rule all of it
@@ -48,7 +48,7 @@ class ProcessEvents {
   /// What has happened since the last call, in order of time. Does not wait.
   virtual std::vector<ProcessEvent> take() = 0;
 
-  /// Records that the kernel had no room for, in all: whoever depends on them looks for himself
+  /// Records that the kernel had no room for, in all: a caller that depends on them looks itself
   /// when the number has grown.
   [[nodiscard]] virtual std::uint64_t lost() const = 0;
 };

@@ -22,8 +22,8 @@ constexpr std::size_t failures_in_batches = 64;
 
 // A page from a disk takes milliseconds, of a machine that pages a lot more.
 constexpr auto longest_wait = 500ms;
-// What there is without budget: for who has withheld nothing yet and may only have been slow; and
-// for who has. Memory that is there takes microseconds.
+// What there is without budget: for a target that has withheld nothing yet and may only have been
+// slow; and for one that has. Memory that is there takes microseconds.
 constexpr auto min_wait = 100ms, shortest_wait = 2ms;
 constexpr auto longest_while_stopped = 50ms;
 
@@ -90,7 +90,7 @@ ProcessMemory::Served ProcessMemory::read_batch(std::span<ReadRequest> requests)
     auto time = std::min(
         {budget_.left(begin), reader.budget().left(begin), TimeoutBudget::Duration(longest_wait)});
     if (short_budget_) time = std::min(time, short_budget_->left(begin));
-    const auto answer =
+    const auto response =
         reader.ask({tid_, file_.get(), one_by_one_, parts_},
                    std::max<TimeoutBudget::Duration>(time, one_by_one_ ? shortest_wait : min_wait));
     const auto waited = TimeoutBudget::Clock::now() - begin;
@@ -99,21 +99,21 @@ ProcessMemory::Served ProcessMemory::read_batch(std::span<ReadRequest> requests)
       for (TimeoutBudget* budget :
            {&budget_, &reader.budget(), short_budget_ ? &*short_budget_ : nullptr})
         if (budget != nullptr)
-          budget->spend(answer.stalled
+          budget->spend(response.stalled
                             ? waited
                             : std::clamp(budget->left(), TimeoutBudget::Duration(0), waited));
     }
-    if (answer.stalled && !std::exchange(one_by_one_, true) && !file_)
+    if (response.stalled && !std::exchange(one_by_one_, true) && !file_)
       continue;  // to know what it is that does not come
-    const bool refused =
-        answer.error == EAGAIN ||
-        (!file_ && (answer.error == ESRCH || answer.error == EPERM || answer.error == ENOSYS));
-    if (answer.bytes.empty() && refused) {
-      if (recover(answer.error)) continue;
+    const bool refused = response.error == EAGAIN ||
+                         (!file_ && (response.error == ESRCH || response.error == EPERM ||
+                                     response.error == ENOSYS));
+    if (response.bytes.empty() && refused) {
+      if (recover(response.error)) continue;
       return given_up;
     }
-    const Served served = take(requests, answer.bytes);
-    if (answer.stalled && served.failed) {
+    const Served served = take(requests, response.bytes);
+    if (response.stalled && served.failed) {
       const ReadRequest& last = requests[served.requests - 1];
       give_up(last.address + last.got);
     }

@@ -90,7 +90,7 @@ class ProcessMemory final : public Memory {
 
 // WatchedMemory: bytes of a target that something was derived from.
 
-/// Remembers places and what was there; tells, by one batched read, whether any of it has changed.
+/// Remembers places and what was there; finds, by one batched read, whether any of it has changed.
 class WatchedMemory {
  public:
   void add(Address address, std::span<const std::byte> bytes);

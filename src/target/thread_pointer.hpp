@@ -24,7 +24,7 @@ class ThreadPointers {
   /// Takes the word of a BPF iterator or of ptrace. A pointer of 0 means the thread has none (yet).
   void supply(ThreadId thread, Address tp) { known_[thread] = tp; }
 
-  /// One answer a thread, in order; nullopt where it cannot be known without more rights.
+  /// One for each thread, in order; nullopt where it cannot be known without more rights.
   std::vector<std::optional<Address>> find(const Process& process, std::span<const Thread> threads,
                                            const ThreadLayout& layout = {});
 

@@ -97,7 +97,7 @@ std::optional<std::uint64_t> runs_of(int schedstat) {
   return runs;
 }
 
-/// "running", or the number of a system call and its arguments. Not counted as blocked: who is in
+/// "running", or the number of a system call and its arguments. Not counted as blocked: a thread in
 /// the call that ends a thread, whose memory may be another thread's already.
 bool is_blocked(int syscall) {
   char text[16] = {};

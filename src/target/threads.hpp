@@ -60,7 +60,7 @@ class RestWatch {
   explicit RestWatch(int proc_dir);
 
   /// The number of the thread's runs, if it is at rest; nullopt when it is not, or has ended, or
-  /// the kernel does not tell.
+  /// the kernel does not report it.
   std::optional<std::uint64_t> begin(pid_t tid);
 
   /// Whether the thread has run nothing since begin() returned `since`.

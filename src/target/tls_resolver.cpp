@@ -74,7 +74,7 @@ Result<std::vector<elf::Relocation>> TlsResolver::tls_relocations(const Module& 
   return elf::find_relocations(memory_, module.image, *module.dynamic, types);
 }
 
-// The answer of the first relocation, by order of access model, that has been carried out.
+// The location by the first relocation, by order of access model, that has been carried out.
 TlsResolver::Attempt TlsResolver::by_relocations(const Module& module,
                                                  const std::vector<elf::Relocation>& relocations) {
   const auto [descriptor, module_id, tp_offset] = types_of(machine_);

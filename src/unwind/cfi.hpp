@@ -16,7 +16,7 @@ namespace vitrine::unwind {
 
 // Cursor: reads DWARF's numbers from bytes, and stops at their end.
 
-/// Past the end, every number is 0 and `failed()` tells so. Little-endian.
+/// Past the end, every number is 0 and `failed()` is true. Little-endian.
 class Cursor {
  public:
   explicit Cursor(std::span<const std::byte> bytes) : bytes_(bytes) {}

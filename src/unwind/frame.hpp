@@ -34,7 +34,7 @@ struct Stack {
 enum class End : std::uint8_t {
   outermost,  ///< the thread's first function: all of the stack is there
   truncated,  ///< the next frame is beyond the copy of the stack
-  no_rule,    ///< nothing tells how to leave the function of the last frame
+  no_rule,    ///< nothing says how to leave the function of the last frame
   bad,        ///< the stack makes no sense there: a cycle, or a return to where no code is
   limit,      ///< limits::frames
 };

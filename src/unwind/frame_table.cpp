@@ -153,7 +153,7 @@ void FrameTable::find_cfi() {
   if (frames != nullptr) {
     place = {frames->offset, frames->size, frames->address, false};
   } else if (header != nullptr) {
-    // Without sections the header tells where it is: a pointer relative to itself, after four bytes.
+    // Without sections the header has its place: a pointer relative to itself, after four bytes.
     std::int32_t distance = 0;
     if (file_->read_some(header->offset + 4, std::as_writable_bytes(std::span(&distance, 1))) == 4)
       place.address = header->address + 4 + static_cast<std::uint64_t>(distance);

@@ -29,9 +29,9 @@ std::optional<Row> linkage_row(Machine machine, std::string_view section, std::u
 /// Bytes that signal_row wants to see.
 inline constexpr std::size_t signal_code_bytes = 10;
 
-/// The row of the code to which a signal handler returns, told by its instructions: musl's has no
-/// CFI, and no CFI could tell the pc and the link register of the interrupted function on aarch64.
-/// nullopt: the code is something else.
+/// The row of the code to which a signal handler returns, recognised by its instructions: musl's
+/// has no CFI, and no CFI could give the pc and the link register of the interrupted function on
+/// aarch64. nullopt: the code is something else.
 std::optional<Row> signal_row(Machine machine, std::span<const std::byte> code);
 
 /// The runtime address of a file's address 0, where its bytes from `offset` on are mapped at `start`

@@ -121,7 +121,7 @@ bool is_sound(const Row& row);
 /// The rule for a row: of the form `row` where it does not fit.
 Rule compact(const Row& row, Machine machine);
 
-// RuleBlock: the rules of neighbouring code of a file, as they are handed to who unwinds.
+// RuleBlock: the rules of neighbouring code of a file, as they are handed to the unwinder.
 
 /// Addresses with one rule.
 struct RuleSpan {
@@ -147,7 +147,7 @@ struct RuleBlock {
   bool operator==(const RuleBlock&) const = default;
 };
 
-// RuleSource: who knows how the functions of one file are left. That is its CFI (FrameTable), read
+// RuleSource: how the functions of one file are left. That is its CFI (FrameTable), read
 // here or in another process.
 
 class RuleSource {

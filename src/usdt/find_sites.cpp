@@ -166,7 +166,7 @@ class Finder {
         "the object was modified after it was processed: recompile it");
   }
 
-  /// A question may stand there in the protocol of an earlier run.
+  /// An is-enabled check may stand there in the protocol of an earlier run.
   [[nodiscard]] static std::vector<dof::Use> kinds(const ProbeUse& use) {
     if (!use.enabled) return {dof::Use::fire};
     return {dof::Use::enabled_register, dof::Use::fire};

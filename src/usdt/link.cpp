@@ -200,7 +200,7 @@ class Step {
     return {};
   }
 
-  /// What tells objects of equal bytes apart, and is the same in every build directory: where the
+  /// What distinguishes objects of equal bytes, and is the same in every build directory: where the
   /// object is as seen from the output.
   [[nodiscard]] std::string salt(const std::string& path) const {
     const fs::path output = absolute(options_.output);

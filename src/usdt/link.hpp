@@ -27,7 +27,7 @@ struct FunctionSites {
 };
 
 struct RewrittenObject {
-  const ObjectMachine* machine = nullptr;  ///< null: bitcode that does not tell
+  const ObjectMachine* machine = nullptr;  ///< null: bitcode that does not say
   std::vector<std::byte> bytes;            ///< what it becomes; none: it is as it should be
   std::vector<FunctionSites> functions;    ///< by probe, then by place
   std::uint32_t features = ~0U;            ///< GNU property bits that it claims (CET, BTI)
@@ -39,7 +39,7 @@ struct RewrittenObject {
   std::vector<std::string> undeclared;     ///< symbols of probes that are not declared here
 };
 
-/// `salt` tells apart objects of equal bytes: it goes into the key of their aliases. Errors as
+/// `salt` distinguishes objects of equal bytes: it goes into the key of their aliases. Errors as
 /// ObjectFile::read and find_sites; limit (an alias or an offset that the format cannot hold).
 Result<RewrittenObject> rewrite(std::span<const std::byte> object, const DeclaredProbes& declared,
                                 const SiteRules& rules, std::string_view salt);
@@ -62,8 +62,8 @@ struct LinkOptions {
   /// that. bfd and mold take both.
   bool lld = false;
 
-  /// The one that the header was written with: an object does not tell whether its questions are
-  /// calls that return an answer (DOF version 2) or that store it (version 3). The semaphore, which
+  /// The one that the header was written with: an object does not say whether its checks are
+  /// calls that return the result (DOF version 2) or that store it (version 3). The semaphore, which
   /// is no call, goes with return_value.
   EnabledProtocol enabled = EnabledProtocol::semaphore;
 };

@@ -59,7 +59,7 @@ bool takes_address(const ObjectMachine& machine, std::uint32_t type);
 bool is_bitcode(std::span<const std::byte> bytes);
 
 /// The machine that it is to become code of, by the target triple in its table of strings; null: it
-/// does not tell, or another machine.
+/// does not say, or another machine.
 const ObjectMachine* bitcode_machine(std::span<const std::byte> bytes);
 
 // FNV-1a, for names that must be the same in every build of the same source.
@@ -88,7 +88,8 @@ struct Stub {
 /// The stub of the probe with this symbol.
 Stub make_stub(const ObjectMachine& machine, dof::Use use, std::string_view symbol);
 
-// Call frame information of stubs (.eh_frame): by it debuggers and profilers know who called one.
+// Call frame information of stubs (.eh_frame): by it debuggers and profilers find the caller of
+// one.
 
 /// An .eh_frame section that grows by a function at a time. Sources: the psABIs of the machines
 /// (register numbers), the Linux Standard Base, "Exception Frames".

@@ -32,7 +32,7 @@ Result<std::vector<std::byte>> read_whole(const InputFile& file);
 
 // Relocatable objects: reading one, and refusing what is not safe to rewrite.
 
-// What the readers of object files share: numbers at offsets, and how a broken file is told.
+// What the readers of object files share: numbers at offsets, and how a broken file is reported.
 
 /// The caller has checked that the bytes are there.
 template <class T>

@@ -5,14 +5,14 @@
 namespace vitrine::usdt {
 namespace {
 
-struct Question {
+struct Request {
   std::uint64_t size = 0;  ///< of the object
   std::string salt;
 };
 
-template <pack::Of<Question> T>
-auto fields(T& question) {
-  auto& [size, salt] = question;
+template <pack::Of<Request> T>
+auto fields(T& request) {
+  auto& [size, salt] = request;
   return std::tie(size, salt);
 }
 
@@ -28,15 +28,15 @@ auto fields(T& name) {
   return std::tie(elf, wide);
 }
 
-struct Answer {
+struct Response {
   std::optional<Error> error;
   std::optional<MachineName> machine;
   RewrittenObject object;  ///< without its machine
 };
 
-template <pack::Of<Answer> T>
-auto fields(T& answer) {
-  auto& [error, machine, object] = answer;
+template <pack::Of<Response> T>
+auto fields(T& response) {
+  auto& [error, machine, object] = response;
   auto& [pointer, bytes, functions, features, register_protocol, pointer_protocol, only_lto,
          fat_lto, left_to_stubs, undeclared] = object;
   static_cast<void>(pointer);
@@ -50,8 +50,8 @@ class RewritingService final : public sandbox::Service {
   RewritingService(const DeclaredProbes& declared, const SiteRules& rules)
       : declared_(declared), rules_(rules) {}
 
-  std::vector<std::byte> answer(std::span<const std::byte> question, FileDescriptor file) override {
-    const auto asked = pack::unpack<Question>(question);
+  std::vector<std::byte> respond(std::span<const std::byte> request, FileDescriptor file) override {
+    const auto asked = pack::unpack<Request>(request);
     if (!asked) return {};
     return pack_rewritten(read_whole({std::move(file), asked->size}).and_then([&](auto bytes) {
       return rewrite(bytes, declared_, rules_, asked->salt);
@@ -63,10 +63,10 @@ class RewritingService final : public sandbox::Service {
   const SiteRules& rules_;
 };
 
-constexpr std::uint64_t answer_bytes = 64U << 20;  // beyond the object and what is added to it
+constexpr std::uint64_t response_bytes = 64U << 20;  // beyond the object and what is added to it
 constexpr std::uint64_t usual_object = 64U << 20;
 
-/// The object, what is made of it, that as an answer, and tables of its symbols and relocations.
+/// The object, what is made of it, that as a response, and tables of its symbols and relocations.
 sandbox::Limits limits_for(std::uint64_t object) {
   return {(1ULL << 30) + 8 * object, std::chrono::seconds(60 + object / (8U << 20))};
 }
@@ -74,23 +74,23 @@ sandbox::Limits limits_for(std::uint64_t object) {
 }  // namespace
 
 std::vector<std::byte> pack_rewritten(Result<RewrittenObject> object) {
-  Answer answer;
+  Response response;
   if (!object) {
-    answer.error = std::move(object.error());
-    return pack::pack(answer);
+    response.error = std::move(object.error());
+    return pack::pack(response);
   }
-  answer.object = std::move(*object);
-  if (const ObjectMachine* machine = answer.object.machine)
-    answer.machine = MachineName{machine->elf, machine->wide};
-  return pack::pack(answer);
+  response.object = std::move(*object);
+  if (const ObjectMachine* machine = response.object.machine)
+    response.machine = MachineName{machine->elf, machine->wide};
+  return pack::pack(response);
 }
 
 Result<Result<RewrittenObject>> unpack_rewritten(std::span<const std::byte> bytes,
                                                  const DeclaredProbes& declared) {
-  auto answer = TRY(pack::unpack<Answer>(bytes));
-  if (answer.error) return Result<RewrittenObject>(tl::unexpect, std::move(*answer.error));
-  RewrittenObject& object = answer.object;
-  const auto& name = answer.machine;
+  auto response = TRY(pack::unpack<Response>(bytes));
+  if (response.error) return Result<RewrittenObject>(tl::unexpect, std::move(*response.error));
+  RewrittenObject& object = response.object;
+  const auto& name = response.machine;
   if (name) object.machine = find_machine(name->elf, name->wide);
   const auto is_declared = [&](const auto& one) { return declared.has(one.provider, one.probe); };
   if ((name && object.machine == nullptr) || !std::ranges::all_of(object.functions, is_declared) ||
@@ -111,12 +111,13 @@ Result<RewrittenObject> ObjectParser::rewrite(const InputFile& object, const std
     room_ = std::max(object.size, usual_object);
     TRY(start(limits_for(room_)));
   }
-  const auto answer = worker_->ask(pack::pack(Question{object.size, salt}), object.descriptor.get(),
-                                   static_cast<std::size_t>(2 * object.size + answer_bytes), {});
+  const auto response =
+      worker_->ask(pack::pack(Request{object.size, salt}), object.descriptor.get(),
+                   static_cast<std::size_t>(2 * object.size + response_bytes), {});
   auto rewritten =
-      answer.and_then([&](const auto& bytes) { return unpack_rewritten(bytes, declared_); });
+      response.and_then([&](const auto& bytes) { return unpack_rewritten(bytes, declared_); });
   if (rewritten) return std::move(*rewritten);
-  auto error = answer ? worker_->made_no_sense() : tl::unexpected<Error>(answer.error());
+  auto error = response ? worker_->invalid_response() : tl::unexpected<Error>(response.error());
   worker_.reset();
   return error;
 }

@@ -45,7 +45,7 @@ class ObjectParser {
   std::uint64_t room_ = 0;  ///< bytes of objects that the worker's limits are made for
 };
 
-/// What the worker answers, as bytes and back. Unpacking takes whatever the bytes are.
+/// What the worker responds, as bytes and back. Unpacking takes whatever the bytes are.
 std::vector<std::byte> pack_rewritten(Result<RewrittenObject> object);
 /// Errors: those that are packed; malformed (no packed object, or one of probes that are not
 /// declared).

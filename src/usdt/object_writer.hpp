@@ -21,7 +21,7 @@ void append(std::vector<std::byte>& bytes, const T& value) {
   bytes.insert(bytes.end(), raw.begin(), raw.end());
 }
 
-// The notes by which objects tell what processor features their code is made for.
+// The notes by which objects declare what processor features their code is made for.
 
 /// The bits that every object of a program must claim for the program to have them: IBT and SHSTK
 /// (x86), BTI and PAC (aarch64). Errors: malformed.

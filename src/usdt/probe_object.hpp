@@ -17,7 +17,7 @@ struct ProbeObjectParts {
   const ObjectMachine* machine = nullptr;
   std::vector<FunctionSites> functions;  ///< of all objects
   std::uint32_t features = ~0U;          ///< GNU property bits that all objects claim
-  bool pointer_protocol = false;         ///< is-enabled questions take a pointer (DOF version 3)
+  bool pointer_protocol = false;         ///< is-enabled checks take a pointer (DOF version 3)
   bool registration = false;             ///< for the constructor of vitrine/usdt_register.c
   bool weak_aliases = false;             ///< LinkOptions::lld
 };

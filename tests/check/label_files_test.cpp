@@ -133,7 +133,7 @@ TEST_P(LabelFilesWrong, IsFound) {
   EXPECT_THAT(failing(report), testing::UnorderedElementsAreArray(expected));
   for (const check::Finding& one : report.findings) {
     if (one.fails()) {
-      EXPECT_NE(one.answer.remedy, "") << one.rule->id;
+      EXPECT_NE(one.outcome.remedy, "") << one.rule->id;
     }
   }
 }
@@ -215,7 +215,7 @@ TEST(LabelFiles, OfProgramsWithFixedAddressesGetARemedyThatHelps) {
     const auto report = check_file(
         folder.make("program", slot_source, with({"-DPROGRAM", "-Wl,--export-dynamic"}, options)));
     for (const check::Finding& one : report.findings)
-      if (one.rule->id == rule) return one.fails() ? one.answer.remedy : "none: it holds";
+      if (one.rule->id == rule) return one.fails() ? one.outcome.remedy : "none: it holds";
     return "not asked";
   };
   EXPECT_THAT(remedy_for({"-no-pie", "-fno-pie"}), HasSubstr("-pie"));

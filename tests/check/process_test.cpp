@@ -150,7 +150,7 @@ int main(void) {
   const auto report = check_process(child.pid());
   Words seen;
   for (const check::Finding& one : report.findings)
-    if (one.rule->id == "labels.readable") seen.push_back(one.answer.seen);
+    if (one.rule->id == "labels.readable") seen.push_back(one.outcome.seen);
   EXPECT_THAT(seen, testing::UnorderedElementsAre(
                         AllOf(HasSubstr(" of 1 threads"), HasSubstr("(of custom-labels-v0)")),
                         AllOf(HasSubstr(" of 1 threads"), HasSubstr("(of custom-labels-v1)"))));

@@ -62,7 +62,7 @@ inline std::string content_of(const std::string& path) {
 inline std::string said(const check::Report& report, std::string_view rule) {
   for (const check::Finding& one : report.findings)
     if (one.rule->id == rule)
-      return std::string(check::name(one.answer.verdict)) + ": " + one.answer.seen;
+      return std::string(check::name(one.outcome.verdict)) + ": " + one.outcome.seen;
   return "not asked";
 }
 

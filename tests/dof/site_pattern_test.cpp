@@ -113,8 +113,8 @@ TEST(SitePattern, WritesOurs) {
         EXPECT_TRUE(machine == aarch64 || pattern->code()[pattern->site] == 0x90);
         EXPECT_TRUE(instruction == stub || pattern->length == (machine == aarch64 ? 4 : 5));
         // The answer without a register to be written: false as long as no breakpoint is there.
-        EXPECT_EQ(pattern->answer != 0, machine != aarch64 && use == enabled_register);
-        EXPECT_TRUE(pattern->answer == 0 || pattern->code()[pattern->answer] == 0);
+        EXPECT_EQ(pattern->breakpoint != 0, machine != aarch64 && use == enabled_register);
+        EXPECT_TRUE(pattern->breakpoint == 0 || pattern->code()[pattern->breakpoint] == 0);
       }
   EXPECT_EQ(pattern_to_write(x86_64, fire, call, true)->bytes[0], 0x0f);
   EXPECT_EQ(pattern_to_write(x86_64, fire, jump, true)->bytes[0], 0x90);  // no variant

@@ -14,8 +14,8 @@ using testing::IsEmpty;
 
 constexpr const char* protobuf = "application/x-protobuf";
 
-Answer answer(long status, std::string body = {}, std::string type = protobuf) {
-  Answer out;
+Response answer(long status, std::string body = {}, std::string type = protobuf) {
+  Response out;
   out.status = status;
   out.body = std::move(body);
   out.type = std::move(type);
@@ -39,7 +39,7 @@ TEST(Judge, OnlyWhatMayChangeIsTriedAgain) {
                                         : Verdict::refused;
     EXPECT_EQ(judge(answer(status)).verdict, wanted) << status;
   }
-  Answer none;
+  Response none;
   none.problem = "connection refused";
   EXPECT_EQ(judge(none).verdict, Verdict::later);
   EXPECT_EQ(judge(none).note, "connection refused");
@@ -93,7 +93,7 @@ TEST(Judge, APageIsNoCollector) {
 }
 
 TEST(Judge, AnAnswerThatBreaksOffIsNotAskedForAgain) {
-  Answer cut = answer(200, "\x0a");
+  Response cut = answer(200, "\x0a");
   cut.problem = "transfer closed";
   EXPECT_EQ(judge(cut).verdict, Verdict::taken);
   EXPECT_THAT(judge(cut).note, HasSubstr("transfer closed"));
@@ -108,7 +108,7 @@ TEST(Judge, SaysWhyAndWhatToDo) {
   EXPECT_THAT(judge(answer(401)).note, HasSubstr("OTEL_EXPORTER_OTLP_HEADERS"));
   EXPECT_THAT(judge(answer(404)).note, HasSubstr("profilesSupport"));
   EXPECT_THAT(judge(answer(503, "overloaded", "text/plain")).note, HasSubstr("overloaded"));
-  Answer moved = answer(301);
+  Response moved = answer(301);
   moved.redirect = "http://elsewhere/";
   EXPECT_THAT(judge(moved).note, HasSubstr("http://elsewhere/"));
 }

@@ -227,8 +227,9 @@ void expect_answered_or_explained(const DofProgram& program, SiteUse use) {
   const auto file = probes_of(program.path());
   ASSERT_TRUE(file);
   const auto* checked = find(*file, "checked");
-  ASSERT_TRUE(checked != nullptr && !checked->questions.empty());
-  for (const probe::Site& one : checked->questions) EXPECT_TRUE(one.use == use || !one.verified);
+  ASSERT_TRUE(checked != nullptr && !checked->enabled_sites.empty());
+  for (const probe::Site& one : checked->enabled_sites)
+    EXPECT_TRUE(one.use == use || !one.verified);
   Child child = start(program);
   EXPECT_EQ(tell(child, "state"), "state 0");
   {

@@ -43,14 +43,15 @@ TEST_P(ProfilerLabels, OfAThreadThatWaits) {
   const auto profiler = open_profiler(options);
   ASSERT_TRUE(profiler);
   observe::EventLabels labels(*profiler, {}, {});
-  labels.look_at(writer.pid());
+  observe::ProcessLabels its;
+  labels.look_at(writer.pid(), its);
   EXPECT_THAT(labels.take_notes(), IsEmpty());
   ASSERT_TRUE(profiler->start());
   std::set<pid_t> publishing, seen;
   for (const SlotTruth& slot : writer.slots()) publishing.insert(slot.tid);
   const auto take = [&](const bpf::StackSample& sample) {
     const vitrine_event_header& moment = sample.head.moment;
-    const observe::DisplayedLabels& displayed = labels.of(moment, sample.sets);
+    const observe::DisplayedLabels& displayed = labels.of(moment, sample.sets, &its);
     if (!publishing.contains(moment.tid)) return;
     EXPECT_EQ(displayed.error, "");
     expect_labels_of(writer, moment.tid, displayed.set);

@@ -23,7 +23,7 @@ Agreement compare(const std::string& asked, const std::string& peer, std::size_t
   const auto addresses = test::drawn_addresses(asked, count);
   const auto file = sandbox::open_regular_at(AT_FDCWD, asked).value();
   Symboliser symboliser;
-  const Answer answer = symboliser.resolve({asked, file.get(), {}}, addresses);
+  const Resolved answer = symboliser.resolve({asked, file.get(), {}}, addresses);
   EXPECT_EQ(answer.problem, "");
   const auto theirs = test::llvm_frames(peer, addresses);
   Agreement agreement;
@@ -94,7 +94,7 @@ TEST(Agreement, SymbolTablesAlone) {
     const auto addresses = test::drawn_addresses(path, 500);
     const auto file = sandbox::open_regular_at(AT_FDCWD, path).value();
     Symboliser symboliser;
-    const Answer answer = symboliser.resolve({path, file.get(), {}}, addresses);
+    const Resolved answer = symboliser.resolve({path, file.get(), {}}, addresses);
     EXPECT_EQ(answer.problem, "") << name;
     bool has_main = false;
     for (const Frames& frames : answer.frames) {

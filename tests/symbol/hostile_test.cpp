@@ -63,7 +63,7 @@ class Hostile : public testing::Test {
   void expect_unharmed(Symboliser& symboliser) {
     const auto file = opened(honest);
     const Address main = address_of(honest, "main");
-    const Answer answer = symboliser.resolve({honest, file.get(), {}}, std::vector{main});
+    const Resolved answer = symboliser.resolve({honest, file.get(), {}}, std::vector{main});
     EXPECT_EQ(answer.problem, "");
     ASSERT_EQ(answer.frames.size(), 1U);
     ASSERT_FALSE(answer.frames[0].empty());
@@ -79,7 +79,7 @@ TEST_F(Hostile, AParserThatStallsIsStopped) {
   Symboliser symboliser(limits);
   const auto file = opened(path);
   const Address trapped = address_of(path, "trapped");
-  const Answer answer = symboliser.resolve({path, file.get(), {}}, std::vector{trapped + 1});
+  const Resolved answer = symboliser.resolve({path, file.get(), {}}, std::vector{trapped + 1});
   EXPECT_EQ(answer.problem,
             "its parser was stopped: it took longer than 0.5 s; names come from its symbol table");
   ASSERT_EQ(answer.frames[0].size(), 1U);
@@ -93,8 +93,8 @@ TEST_F(Hostile, WhatNeedsTooMuchMemoryHasNoNames) {
   limits.worker_memory = 1U << 20;
   Symboliser symboliser(limits);
   const auto file = opened(LARGE_PROGRAM);
-  const Answer answer = symboliser.resolve({LARGE_PROGRAM, file.get(), {}},
-                                           std::vector{address_of(LARGE_PROGRAM, "main")});
+  const Resolved answer = symboliser.resolve({LARGE_PROGRAM, file.get(), {}},
+                                             std::vector{address_of(LARGE_PROGRAM, "main")});
   EXPECT_EQ(answer.problem, "its parser was stopped: it needed more than 1 MiB; it has no names");
   EXPECT_TRUE(answer.frames[0].empty());
 }
@@ -106,7 +106,7 @@ TEST_F(Hostile, AFileCutWhileItIsReadKillsItsParserOnly) {
   auto worker = sandbox::Worker::start("test", {}, [] { return make_naming_service({}); });
   ASSERT_TRUE(worker);
   const auto ask = [&](Address address, int its_file) {
-    return worker->ask(pack::pack(Question{{address}, {}, true}), its_file, limits::symbol_answer,
+    return worker->ask(pack::pack(Request{{address}, {}, true}), its_file, limits::symbol_response,
                        {});
   };
   ASSERT_TRUE(ask(1, file.get()));  // maps it
@@ -128,7 +128,7 @@ TEST_F(Hostile, AFileReplacedIsAnotherFile) {
   }
   std::ofstream(path, std::ios::trunc) << "no ELF file any more";
   const auto file = opened(path);
-  const Answer answer = symboliser.resolve({path, file.get(), {}}, std::vector{main});
+  const Resolved answer = symboliser.resolve({path, file.get(), {}}, std::vector{main});
   EXPECT_TRUE(answer.frames[0].empty());
   EXPECT_NE(answer.problem, "");
   std::filesystem::remove(path);
@@ -166,7 +166,7 @@ TEST_F(Hostile, TwoHundredMutations) {
       }
     }
     const auto file = in_memory(changed);
-    const Answer answer = symboliser.resolve({"mutation", file.get(), {}}, addresses);
+    const Resolved answer = symboliser.resolve({"mutation", file.get(), {}}, addresses);
     ASSERT_EQ(answer.frames.size(), addresses.size());
     for (const Frames& frames : answer.frames) {
       ASSERT_LE(frames.size(), limits.inline_depth);
@@ -191,7 +191,7 @@ TEST_F(Hostile, DebugFilesThatAreNone) {
   const std::string path = dir / "linked";
   const auto file = opened(path);
   Symboliser symboliser;
-  const Answer answer =
+  const Resolved answer =
       symboliser.resolve({path, file.get(), {}}, std::vector{address_of(honest, "main")});
   EXPECT_TRUE(answer.frames[0].empty());
   std::filesystem::remove_all(dir);
@@ -205,7 +205,7 @@ TEST_F(Hostile, SplitDebugInformationThatIsGone) {
   const std::string path = SUBJECT_DIR "/gcc-split5";
   const auto file = opened(path);
   Symboliser symboliser;
-  const Answer answer =
+  const Resolved answer =
       symboliser.resolve({path, file.get(), {root.get()}}, std::vector{address_of(path, "main")});
   EXPECT_NE(answer.problem.find(".dwo was not found"), std::string::npos) << answer.problem;
   ASSERT_EQ(answer.frames[0].size(), 1U);
@@ -241,12 +241,12 @@ TEST_F(Hostile, AKilledWorkerIsReplacedForOtherFiles) {
   ::kill(worker, SIGKILL);
   const auto file = opened(honest);
   const Address plain = address_of(honest, "plain_c");
-  const Answer answer = symboliser.resolve({honest, file.get(), {}}, std::vector{plain});
+  const Resolved answer = symboliser.resolve({honest, file.get(), {}}, std::vector{plain});
   EXPECT_EQ(answer.frames[0].back().name, "plain_c");
   EXPECT_NE(answer.problem.find("(Killed)"), std::string::npos) << answer.problem;
   const std::string other = SUBJECT_DIR "/clang-dwarf5";
   const auto second = opened(other);
-  const Answer next =
+  const Resolved next =
       symboliser.resolve({other, second.get(), {}}, std::vector{address_of(other, "main")});
   EXPECT_EQ(next.problem, "");
   EXPECT_EQ(next.frames[0].back().name, "main");

@@ -9,8 +9,8 @@
 namespace vitrine::symbol {
 namespace {
 
-Answer sample() {
-  Answer answer;
+Resolved sample() {
+  Resolved answer;
   answer.problem = "half of it is missing";
   answer.frames = {{{"inner", "_Z5innerv", "/src/a.c", 3, 1}, {"outer", "", "/src/a.c", 9, 7}},
                    {},
@@ -19,16 +19,16 @@ Answer sample() {
 }
 
 TEST(Wire, RepliesComeBack) {
-  const Answer sent = sample();
-  const auto got = decode_answer(encode_answer(sent), 3, {});
+  const Resolved sent = sample();
+  const auto got = decode_response(encode_response(sent), 3, {});
   ASSERT_TRUE(got);
   EXPECT_EQ(got->problem, sent.problem);
   EXPECT_EQ(got->frames, sent.frames);
 }
 
 TEST(Wire, QuestionsComeBack) {
-  const Question asked{{1, 0xffff'ffff'ffff'ffff, 0x400000}, {"/bin/x", 2}, false};
-  const auto got = pack::unpack<Question>(pack::pack(asked));
+  const Request asked{{1, 0xffff'ffff'ffff'ffff, 0x400000}, {"/bin/x", 2}, false};
+  const auto got = pack::unpack<Request>(pack::pack(asked));
   ASSERT_TRUE(got);
   EXPECT_EQ(got->addresses, asked.addresses);
   EXPECT_EQ(got->debug.path, "/bin/x");
@@ -37,34 +37,34 @@ TEST(Wire, QuestionsComeBack) {
 }
 
 TEST(Wire, OfAnotherNumberOfAddressesIsRefused) {
-  const auto bytes = encode_answer(sample());
-  EXPECT_FALSE(decode_answer(bytes, 2, {}));
-  EXPECT_FALSE(decode_answer(bytes, 4, {}));
+  const auto bytes = encode_response(sample());
+  EXPECT_FALSE(decode_response(bytes, 2, {}));
+  EXPECT_FALSE(decode_response(bytes, 4, {}));
 }
 
 TEST(Wire, CutAnywhereIsRefused) {
-  const auto bytes = encode_answer(sample());
+  const auto bytes = encode_response(sample());
   for (std::size_t size = 0; size < bytes.size(); ++size)
-    EXPECT_FALSE(decode_answer(std::span(bytes).first(size), 3, {})) << size;
+    EXPECT_FALSE(decode_response(std::span(bytes).first(size), 3, {})) << size;
 }
 
 TEST(Wire, BeyondTheLimitsIsRefused) {
   Limits narrow;
   narrow.inline_depth = 1;
-  EXPECT_FALSE(decode_answer(encode_answer(sample()), 3, narrow));
+  EXPECT_FALSE(decode_response(encode_response(sample()), 3, narrow));
   narrow = {};
   narrow.name_bytes = 5;
-  EXPECT_FALSE(decode_answer(encode_answer(sample()), 3, narrow));
+  EXPECT_FALSE(decode_response(encode_response(sample()), 3, narrow));
 }
 
 TEST(Wire, AnyByteMayBeWrong) {
-  const auto bytes = encode_answer(sample());
+  const auto bytes = encode_response(sample());
   std::mt19937 random(3);
   for (int round = 0; round < 20'000; ++round) {
     auto changed = bytes;
     for (std::size_t n = random() % 4 + 1; n > 0; --n)
       changed[random() % changed.size()] = static_cast<std::byte>(random());
-    if (const auto got = decode_answer(changed, 3, {})) {
+    if (const auto got = decode_response(changed, 3, {})) {
       ASSERT_EQ(got->frames.size(), 3U);
     }
   }
@@ -72,16 +72,16 @@ TEST(Wire, AnyByteMayBeWrong) {
 
 // What has no room is left out, and said.
 TEST(Wire, MoreThanAnAnswerHolds) {
-  Answer answer;
+  Resolved answer;
   Limits limits;
   for (int i = 0; i < 10'000; ++i) {
     std::string name(limits.name_bytes, 'x');
     name.replace(0, 8, std::to_string(10'000'000 + i));
     answer.frames.push_back({{name, "", "", 1, 1}});
   }
-  const auto bytes = encode_answer(answer);
-  EXPECT_LE(bytes.size(), limits::symbol_answer);
-  const auto got = decode_answer(bytes, 10'000, limits);
+  const auto bytes = encode_response(answer);
+  EXPECT_LE(bytes.size(), limits::symbol_response);
+  const auto got = decode_response(bytes, 10'000, limits);
   ASSERT_TRUE(got);
   EXPECT_EQ(got->frames.front(), answer.frames.front());
   EXPECT_TRUE(got->frames.back().empty());

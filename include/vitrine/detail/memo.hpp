@@ -102,7 +102,7 @@ struct Ends {
 };
 
 /// What a set is looked up by.
-struct Question {
+struct MemoKey {
   std::uint64_t outer[2];  ///< the words in force
   std::uint64_t what;      ///< `one`, or `several`
   Ends ends;               ///< of the one value; or a hash of all
@@ -141,7 +141,7 @@ struct alignas(64) Recall {
   /// Matches no lookup.
   static constexpr std::uint64_t none = ~std::uint64_t{0}, writing = none - 1;
 
-  struct Answer {
+  struct Found {
     Block* block;  ///< null: not known
     /// What is in force. Not read from there: if what is put back came from what was put in force
     /// before, each scope would wait for the one before it.
@@ -149,10 +149,10 @@ struct alignas(64) Recall {
   };
 
   /// The set, counted as one more use of its page.
-  VITRINE_DETAIL_ALWAYS_INLINE Answer answer(const Question& asked) const noexcept {
+  VITRINE_DETAIL_ALWAYS_INLINE Found find(const MemoKey& asked) const noexcept {
     // A handler that comes in between may store another lookup here, but then the block is
     // another one, or the stamp does not fit.
-    const Answer found{block, Words{0, 0}};
+    const Found found{block, Words{0, 0}};
     const std::uint64_t found_stamp = stamp;
     local_fence();
     // A comparison and its branch are one operation to a CPU; gathering differences is two for each.

@@ -1,9 +1,178 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// The common part of records, and how they are sent.
+// The common part of records, how they are sent, and the label sets on them: a set that a record has
+// carried before is sent as its id alone.
 #pragma once
 
-#include "event_labels.bpf.h"
+#include "hash.bpf.h"
 #include "event_state.bpf.h"
+#include "task.bpf.h"
+
+#define RECORD_HEADER 28 /* abi/thread_context.hpp Record: ids and flags change with every span */
+
+static __always_inline int was_sent(__u64 id) {
+  const __u32* epoch = bpf_map_lookup_elem(&sent, &id);
+  return epoch && *epoch == config.epoch;
+}
+
+/// Names an incarnation of a set of our own writer, without looking at its labels.
+static __always_inline __u64 own_set_id(struct last_set* last, __u64 execution, __u64 set,
+                                        __u64 serial) {
+  if (last->id && last->set == set && last->serial == serial && last->execution == execution)
+    return last->id;
+  struct vitrine_hash_state state;
+  vitrine_hash_begin(&state, &config.hash_key);
+  vitrine_hash_word(&state, set);
+  vitrine_hash_word(&state, serial);
+  vitrine_hash_word(&state, execution);
+  last->id = vitrine_hash_end(&state, 0, 24) | 1;
+  last->set = set;
+  last->serial = serial;
+  last->execution = execution;
+  last->sent_epoch = 0;
+  return last->id;
+}
+
+/// Of the set whose id was asked for last.
+static __always_inline int last_was_sent(struct last_set* last) {
+  const __u32 epoch = config.epoch;
+  if (last->sent_epoch == epoch) return 1;
+  if (!was_sent(last->id)) return 0;
+  last->sent_epoch = epoch;
+  return 1;
+}
+
+static __always_inline int is_in(const struct own_block* block, __u64 record) {
+  return block->id && record >= block->begin && record < block->end;
+}
+
+/// The set's content behind its head: what is read anew each time, and from room->kept_at on what is kept.
+/// Returns the id of what is kept.
+static __always_inline __u64 append_content(struct label_room* room, __u64 execution, __u32 shape,
+                                            const struct vitrine_target* target) {
+  struct label_buffer* out = &room->out;
+  const struct slot_place* place = &room->place;
+  __u64 id = 0;
+  room->trouble = out->cut + out->faults;
+  if (shape == VITRINE_SIZED_RECORD && is_in(&room->own, place->record)) return room->own.id;
+  if (shape == VITRINE_SIZED_RECORD) {
+    const __u64 at = place->record ? append_chunk(out, place->record, RECORD_HEADER) : 0;
+    if (!at) return 0;
+    const __u8* header = piece_at(out, at);
+    const __u64 attributes = *(const __u16*)(header + 26);
+    room->kept_at = out->used;
+    if (attributes)
+      append_chunk(out, place->record + RECORD_HEADER,
+                   attributes > LABEL_CHUNK_BYTES ? LABEL_CHUNK_BYTES : attributes);
+  } else if (shape == VITRINE_LABEL_ARRAY) {
+    const struct serial_head* head = &room->head;
+    if (!place->record) return 0;
+    const int own = read_serial_head(&room->head, place->record);
+    const int whole = own && head->total_bytes <= LABEL_CHUNK_BYTES;
+    if (own) id = own_set_id(&room->last, execution, place->record, head->serial);
+    if (whole) {
+      room->own.begin = place->record;
+      room->own.end = place->record + head->total_bytes;
+      room->own.id = id;
+    }
+    if (own && !room->whole && last_was_sent(&room->last)) return id;
+    if (whole)
+      append_chunk(out, place->record, head->total_bytes);
+    else
+      copy_foreign_array(out, place->record, target->address_mask);
+  } else {
+    copy_set(out, shape, place, target->address_mask);
+  }
+  const __u64 length = out->used - room->kept_at;
+  // What is not whole now may be the next time.
+  if (length == 0 || out->cut + out->faults != room->trouble) {
+    if (id) room->own.id = 0;
+    return 0;
+  }
+  if (id) return id;
+  id = hash_chunks(out, room->kept_at, length, execution);
+  if (!room->whole && was_sent(id)) out->used = room->kept_at;
+  return id;
+}
+
+/// Returns 0 when there is no room.
+VERIFIED_ALONE int append_set(struct label_room* room, const struct vitrine_target* target,
+                              __u64 execution, __u32 index) {
+  if (!room || !target) return 0;
+  const struct vitrine_definition* definition =
+      &target->definitions[bounded(index, VITRINE_DEFINITIONS)];
+  struct label_buffer* out = &room->out;
+  room->set_at = out->used;
+  if (!append(out, sizeof(struct vitrine_fire_set))) return 0;
+  struct slot_place* place = &room->place;
+  find_slot(place, definition, target, room->thread_pointer, &room->before);
+  if (place->state == VITRINE_SLOT_UNREADABLE) out->faults++;
+  room->fresh_at = room->kept_at = out->used;
+  __u64 id = 0;
+  if (place->state == VITRINE_SLOT_READ)
+    id = append_content(room, execution, definition->shape, target);
+  if (id && out->used != room->kept_at) {
+    room->new_set[bounded(room->new_sets, VITRINE_DEFINITIONS)] = id;
+    room->new_sets++;
+  }
+  struct vitrine_fire_set* head = piece_at(out, room->set_at);
+  head->id = id;
+  head->slot_address = place->address;
+  head->slot = place->slot;
+  head->definition = definition->number;
+  head->state = place->state;
+  head->fresh_bytes = room->kept_at - room->fresh_at;
+  head->kept_bytes = out->used - room->kept_at;
+  return 1;
+}
+
+/// A pass through a process's definitions: label arrays first, as one of them may be a block of our
+/// own writer; then the rest.
+struct definition_pass {
+  struct label_room* room;
+  const struct vitrine_target* target;
+  __u64 execution;
+  __u32 arrays;
+  __u32 done;
+};
+
+static __always_inline int is_of_pass(const struct definition_pass* pass, __u32 index) {
+  const __u32 shape = pass->target->definitions[bounded(index, VITRINE_DEFINITIONS)].shape;
+  return (shape == VITRINE_LABEL_ARRAY) == pass->arrays;
+}
+
+static long append_set_of_pass(__u32 index, void* context) {
+  struct definition_pass* pass = context;
+  if (!is_of_pass(pass, index)) return 0;
+  if (!append_set(pass->room, pass->target, pass->execution, index)) return 1;
+  pass->done++;
+  return 0;
+}
+
+/// Appends a vitrine_fire_set for each definition of the process. Returns how many had room.
+static __always_inline __u32 append_sets(struct label_room* room,
+                                         const struct vitrine_target* target, __u64 execution) {
+  room->own.id = 0;
+  room->before.address = 0;
+  struct definition_pass pass = {
+      .room = room, .target = target, .execution = execution, .arrays = 1};
+  bpf_loop(target->definition_count, append_set_of_pass, &pass, 0);
+  pass.arrays = 0;
+  bpf_loop(target->definition_count, append_set_of_pass, &pass, 0);
+  return pass.done;
+}
+
+static long note_sent(__u32 index, void* context) {
+  struct label_room* room = *(struct label_room**)context;
+  const __u64 id = room->new_set[bounded(index, VITRINE_DEFINITIONS)];
+  const __u32 epoch = config.epoch;
+  bpf_map_update_elem(&sent, &id, &epoch, BPF_ANY);
+  return 0;
+}
+
+/// Once the record that carries them can no longer be lost.
+static __always_inline void note_all_sent(struct label_room* room) {
+  if (room->new_sets) bpf_loop(room->new_sets, note_sent, &room, 0);
+}
 
 /// `task`: the current one.
 static __always_inline void fill_header(struct vitrine_event_header* moment,

@@ -113,7 +113,7 @@ struct process {
   __u64 execution;                     /* of this process, with this program, and of no other */
   __u32 tgid;
   __u32 flags; /* enum vitrine_fire_flag */
-  __u32 ours;  /* it or its ancestor was told of, whatever they have executed since */
+  __u32 ours;  /* it or its ancestor was configured, whatever they have executed since */
 };
 
 static __always_inline __u64 image_of(const struct task_struct* task) {
@@ -127,11 +127,11 @@ static __always_inline __u64 own_image(const struct task_struct* task) {
   return mm ? vitrine_image_of(mm->start_code, mm->end_code, mm->start_stack) : 0;
 }
 
-/// What was told of the process of a task; null: nothing. One that was born later is another, which got
-/// the number of that one.
-static __always_inline const struct vitrine_target* told_of(const __u32* tgid, __u64 born) {
+/// What was given of the process of a task; null: nothing. One that was born later is another,
+/// which got the number of that one.
+static __always_inline const struct vitrine_target* given_target(const __u32* tgid, __u64 born) {
   const struct vitrine_target* target = bpf_map_lookup_elem(&targets, tgid);
-  return target && born <= target->told_ns ? target : 0;
+  return target && born <= target->given_ns ? target : 0;
 }
 
 static __always_inline int is_of(const struct vitrine_target* target, __u64 image) {
@@ -148,14 +148,14 @@ static __always_inline void inherit(struct process* process, const struct task_s
     if (!task) return;
     const __u32 tgid = BPF_CORE_READ(task, tgid);
     const struct vitrine_target* target =
-        told_of(&tgid, BPF_CORE_READ(task, group_leader, start_boottime));
+        given_target(&tgid, BPF_CORE_READ(task, group_leader, start_boottime));
     if (image_of(task) != process->image) same_image = 0;
     if (!target) continue;
     process->ours = 1;
     if (same_image && is_of(target, process->image)) {
       process->target = target;
       // Libraries that its parent has loaded since are not the child's.
-      process->flags = target->told_ns <= born ? VITRINE_FIRE_INHERITED : VITRINE_FIRE_PRESUMED;
+      process->flags = target->given_ns <= born ? VITRINE_FIRE_INHERITED : VITRINE_FIRE_PRESUMED;
     }
     return;
   }
@@ -181,7 +181,7 @@ static __always_inline void find_process(struct process* process, const struct t
   process->image = own_image(task);
   process->execution =
       task->group_leader->start_boottime ^ (__u64)process->tgid << 40 ^ task->self_exec_id << 56;
-  const struct vitrine_target* target = told_of(&process->tgid, task->group_leader->start_boottime);
+  const struct vitrine_target* target = given_target(&process->tgid, task->group_leader->start_boottime);
   if (target) process->ours = 1;
   if (target && is_of(target, process->image)) {
     process->target = target;
@@ -192,7 +192,7 @@ static __always_inline void find_process(struct process* process, const struct t
   if (!process->target) assume(process, task);
 }
 
-/// Whether the reader has yet to be told that this process is not known.
+/// Whether the reader does not know yet that this process is unknown.
 static __always_inline int announce(const struct process* process) {
   const __u64 unknown =
       process->flags & (VITRINE_FIRE_UNKNOWN | VITRINE_FIRE_INHERITED | VITRINE_FIRE_PRESUMED);

@@ -20,8 +20,8 @@ static long hash_four_words(__u32 index, void* context) {
   return 0;
 }
 
-/// Of chunks in the buffer: `length` is a multiple of 8. Never 0. `salt` tells apart what must not
-/// be taken for the same although its bytes are.
+/// Of chunks in the buffer: `length` is a multiple of 8. Never 0. `salt` distinguishes what must
+/// not be taken for the same although its bytes are.
 static __always_inline __u64 hash_chunks(struct label_buffer* out, __u64 at, __u64 length,
                                          __u64 salt) {
   struct hash_walk walk = {.out = out, .at = at};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// Answers questions whether a probe is observed (docs/formats/dof.md, "Site patterns"): here, at
-// the question's own site, the answer is always yes. Without us there is no uprobe, and the
-// program's own code answers no.
+// Makes is-enabled checks true (docs/formats/dof.md, "Site patterns"): at the check's own site the
+// result is always yes. Without a tracer there is no uprobe, and the program's own code makes it no.
 #include "kernel_types.bpf.h"
 // The helpers' declarations want the types above.
 #include <bpf/bpf_helpers.h>
@@ -24,17 +23,17 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /// DOF version 2: the site is behind the instruction that clears the return value.
 SEC("uprobe")
-int answer_in_register(__u64* ctx) {
+int enable_in_register(__u64* ctx) {
   ctx[RETURN_VALUE] = 1;
   return 0;
 }
 
-/// DOF version 3: argument 0 is where the answer goes, 32 bits.
+/// DOF version 3: argument 0 is where the result goes, 32 bits.
 SEC("uprobe")
-int answer_at_pointer(const __u64* ctx) {
+int enable_at_pointer(const __u64* ctx) {
   const __u64 cookie = bpf_get_attach_cookie((void*)ctx);
   __u64 pointer = ctx[FIRST_ARGUMENT];
-  if (cookie & VITRINE_ANSWER_ON_STACK) {
+  if (cookie & VITRINE_ENABLED_ON_STACK) {
     __u32 narrow = 0;
     bpf_probe_read_user(&narrow, sizeof narrow,
                         (const void*)(ctx[STACK_POINTER] + (cookie & 0xff)));

@@ -3,7 +3,7 @@
 // of a pool, so that what waits takes no more room than it has.
 #pragma once
 
-#include "sample_state.bpf.h"
+#include "take_sample.bpf.h"
 
 struct block {
   __u8 bytes[VITRINE_BLOCK_BYTES];
@@ -29,7 +29,8 @@ __u32 first_unused_block;
 const volatile __u32 block_count;
 
 /// By thread, in the initial pid namespace. One thing happens to a thread at a time, but it may come
-/// back while others look at it: who takes the time off an entry has its blocks (claim_pending).
+/// back while others look at it: the CPU that takes the time off an entry has its blocks
+/// (claim_pending).
 struct {
   __uint(type, BPF_MAP_TYPE_HASH);
   __uint(max_entries, 1);

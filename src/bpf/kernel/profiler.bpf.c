@@ -8,7 +8,6 @@
 #include <linux/bpf.h>
 
 #include "pending.bpf.h"
-#include "take_sample.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -81,7 +80,7 @@ int switched(const __u64* ctx) {
   return 0;
 }
 
-/// Until when cut() tells of threads that are off; written by the loader.
+/// Until when cut() reports threads that are off; written by the loader.
 __u64 cut_ns;
 
 /// Of each pending thread.

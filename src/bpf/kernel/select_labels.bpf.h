@@ -3,7 +3,7 @@
 // that fired.
 #pragma once
 
-#include "event_labels.bpf.h"
+#include "event.bpf.h"
 #include "names.bpf.h"
 #include "task.bpf.h"
 
@@ -155,7 +155,7 @@ static __always_inline void select_from_record(struct selection* selection, __u3
   }
   if (s->work[shape == VITRINE_SIZED_RECORD ? 24 : 32] != 1) return;
   select_ids(selection, 0, 16);
-  // Of a counted record the attributes' size is not told; they end with their number.
+  // Of a counted record the attributes' size is not known; they end with their number.
   __u64 size = *(const __u16*)(s->work + 26);
   __u64 most = 256;
   if (shape == VITRINE_COUNTED_RECORD) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// The threads of a process, in one pass in the kernel: who is at rest, how often each was switched
-// out, and its thread pointer. Two such passes around a read prove which threads ran nothing
-// meanwhile (docs/formats/custom-labels.md, "Evidence").
+// The threads of a process, in one pass in the kernel: which are at rest, how often each was
+// switched out, and its thread pointer. Two such passes around a read prove which threads ran
+// nothing meanwhile (docs/formats/custom-labels.md, "Evidence").
 #include "kernel_types.bpf.h"
 // The helpers' declarations want the types above.
 #include <bpf/bpf_core_read.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// Samples of the threads that wait when a profile begins: no switch will tell of them before they
+// Samples of the threads that wait when a profile begins: no switch will report them before they
 // come back, if they ever do. They become pending as if they had left their CPUs now, so all that
 // happens to them later is the profiler's. It shares the profiler's maps.
 #include "kernel_types.bpf.h"
@@ -28,7 +28,6 @@ static __always_inline long read_its_memory(void* into, __u32 size, __u64 addres
 #define KERNEL_STACK(taking, into, bytes) bpf_get_task_stack((taking)->task, into, bytes, 0)
 
 #include "pending.bpf.h"
-#include "take_sample.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -68,7 +67,7 @@ int waiting(struct bpf_iter__task* ctx) {
   looked_at = tid;
   const __u64 bytes = take_sample(s, &taking);
   struct vitrine_stack_sample* head = (struct vitrine_stack_sample*)s->room.out.bytes;
-  head->moment.cpu = task->thread_info.cpu;  // where it ran last, and not who looks
+  head->moment.cpu = task->thread_info.cpu;  // where it ran last, not where the iterator runs
   bpf_probe_read_kernel(head->moment.comm, sizeof head->moment.comm, task->comm);
   if (!bytes) {
     if (still_waits(task, switches)) count_lost();

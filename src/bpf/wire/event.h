@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* What every program that tells of threads at a moment (a fire, a tick) shares with its loader: who
+/* What every program that reports threads at a moment (a fire, a tick) shares with its loader: who
  * it was, and the label sets on display then (see wire.h). */
 #pragma once
 

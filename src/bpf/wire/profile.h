@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* What the profiling program in the kernel and its loader tell each other (see event.h). */
+/* What the profiling program in the kernel and its loader exchange (see event.h). */
 #pragma once
 
 #include "event.h"
@@ -23,7 +23,7 @@ struct vitrine_profile_config {
   __u32 reserved;
 };
 
-/* ---- What is told: records of the ring buffer ---- */
+/* ---- What it reports: records of the ring buffer ---- */
 
 enum vitrine_sample_kind {
   VITRINE_SAMPLE_ON_CPU,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* What the tracing program in the kernel and its loader tell each other (see wire.h). */
+/* What the tracing program in the kernel and its loader exchange (see wire.h). */
 #pragma once
 
 #include "../../probe/operand.h"
@@ -60,9 +60,9 @@ struct vitrine_site_program {
 /* A site's cookie: (index of its program << 32) | the caller's number of the site, and: */
 #define VITRINE_COOKIE_SECOND_BYTE (1ULL << 63) /* the uprobe is one byte behind the site */
 
-/* Cookie of a question that is answered where its argument points (is_enabled.bpf.c): the argument,
+/* Cookie of an is-enabled check with its result where its argument points: the argument,
  * of 4 bytes, is on the stack, so many bytes (8 bits) above the stack pointer. */
-#define VITRINE_ANSWER_ON_STACK (1ULL << 32)
+#define VITRINE_ENABLED_ON_STACK (1ULL << 32)
 
 /* Keys whose values are looked up in the kernel, for --by and --where. */
 enum vitrine_selected_kind {
@@ -86,7 +86,7 @@ struct vitrine_trace_config {
   struct vitrine_selected_label selected[VITRINE_SELECTED_LABELS];
 };
 
-/* ---- What is told: records of the ring buffer ---- */
+/* ---- What it reports: records of the ring buffer ---- */
 
 enum vitrine_record_kind {
   VITRINE_RECORD_FIRE,

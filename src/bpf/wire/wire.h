@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* What the programs in the kernel and their loaders tell each other. Read by a C compiler for BPF
+/* What the programs in the kernel and their loaders exchange. Read by a C compiler for BPF
  * and by the C++ compiler: plain C, same layout in both. */
 #pragma once
 
@@ -26,8 +26,8 @@ enum vitrine_machine { VITRINE_X86_64, VITRINE_AARCH64 };
 enum vitrine_shape {
   VITRINE_LABEL_ARRAY_IN_SLOT, /* custom-labels v0 */
   VITRINE_LABEL_ARRAY,         /* custom-labels v1 */
-  VITRINE_SIZED_RECORD,        /* OTEP-4947 and drafts C, D: a header that tells the size */
-  VITRINE_COUNTED_RECORD,      /* drafts A, B: a header that tells the number of attributes */
+  VITRINE_SIZED_RECORD,        /* OTEP-4947 and drafts C, D: a header that has the size */
+  VITRINE_COUNTED_RECORD,      /* drafts A, B: a header that has the number of attributes */
   VITRINE_FIXED_RECORD,        /* Elastic */
 };
 
@@ -41,7 +41,7 @@ struct vitrine_definition {
   __u64 tls_need_generation;
   /* Where a record names keys by number: that of each selected label, plus one; 0: it has none. */
   __u16 selected_key[VITRINE_SELECTED_LABELS];
-  __u32 number; /* the reader's name of it, told with each label set */
+  __u32 number; /* the reader's name of it, in each label set */
   __u32 reserved;
 };
 
@@ -57,11 +57,11 @@ struct vitrine_target {
   __u64 image; /* vitrine_image_of what it executed then; 0: whatever it executes; ~0: not known */
   /* CLOCK_BOOTTIME: what was forked later had the same; a process born later with its number is
    * another. */
-  __u64 told_ns;
+  __u64 given_ns;
   struct vitrine_definition definitions[VITRINE_DEFINITIONS];
 };
 
-/* Tells what a process executes from what it did before, by numbers that user space has from
+/* What a process executes, as opposed to what it did before, by numbers that user space has from
  * /proc/PID/stat and the kernel has at hand. A fork has those of its parent. */
 static inline __u64 vitrine_image_of(__u64 code_start, __u64 code_end, __u64 stack_start) {
   return stack_start ^ (code_start << 21 | code_start >> 43) ^ (code_end << 42 | code_end >> 22);

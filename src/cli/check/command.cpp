@@ -50,13 +50,12 @@ class CheckCommand : public Command {
                    "Formats to check, separated by commas (the published ones)")
         ->delimiter(',')
         ->allow_extra_args(false)  // what follows is a target
-        ->option_text("custom-labels-v0|custom-labels-v1|otep-4947|otep-4719|sdt|dof|all");
-    app.add_option("-d,--duration", duration_, "Time to observe a process (2s)")
-        ->option_text("TIME");
+        ->option_text(fmt::format("{}|all", fmt::join(check::every_profile.names(), "|")));
+    add_duration(app, duration_, "Time to observe a process (2s)");
     app.add_flag("--strict", strict_, "Treat advice as failures");
     app.add_flag("--verbose", verbose_, "Also show rules that hold and rules that do not apply");
     redact_.define(app, "labels and attributes");
-    app.add_flag("--json", json_, "Print NDJSON: one object for each rule and subject");
+    add_json(app, json_, "rule and subject");
     app.add_flag("--sarif", sarif_, "Print one SARIF 2.1.0 log");
     app.add_flag("--list", list_, "List all rules and check nothing");
     app.add_flag("--markdown", markdown_, "With --list: print a table for documents")->group("");

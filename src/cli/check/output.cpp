@@ -62,9 +62,9 @@ Json sarif_rule(const check::Requirement& rule) {
 }
 
 Json sarif_result(const check::Report& report, const Finding& finding, std::size_t index) {
-  const Verdict verdict = finding.answer.verdict;
-  std::string message = printable(finding.answer.seen);
-  if (!finding.answer.remedy.empty()) message += ". Remedy: " + printable(finding.answer.remedy);
+  const Verdict verdict = finding.outcome.verdict;
+  std::string message = printable(finding.outcome.seen);
+  if (!finding.outcome.remedy.empty()) message += ". Remedy: " + printable(finding.outcome.remedy);
   Json out{{"ruleId", finding.rule->id},
            {"ruleIndex", index},
            {"kind", kind_of(verdict)},
@@ -103,13 +103,13 @@ Json to_json(const check::Report& report, const Finding& finding) {
   Json out{{"rule", finding.rule->id}, {"target", json_bytes(report.target)}};
   out["subject"] = finding.subject.empty() ? Json(nullptr) : json_bytes(finding.subject);
   if (report.pid != 0) out["pid"] = report.pid;
-  out["verdict"] = check::name(finding.answer.verdict);
+  out["verdict"] = check::name(finding.outcome.verdict);
   out["required"] = finding.rule->weight == check::Weight::required;
   out["profiles"] = names(finding.rule->profiles);
   out["text"] = finding.rule->text;
-  out["seen"] = json_bytes(finding.answer.seen);
+  out["seen"] = json_bytes(finding.outcome.seen);
   out["source"] = finding.rule->source;
-  if (!finding.answer.remedy.empty()) out["remedy"] = json_bytes(finding.answer.remedy);
+  if (!finding.outcome.remedy.empty()) out["remedy"] = json_bytes(finding.outcome.remedy);
   if (finding.fails() && !finding.rule->readers.empty()) out["readers"] = finding.rule->readers;
   if (finding.readings) {
     out["threads"] = finding.readings->threads;
@@ -136,7 +136,7 @@ Json to_sarif(const std::vector<check::Report>& reports, const std::vector<Error
   for (const Error& error : refused) notify("error", error.message);
   for (const check::Report& report : reports) {
     for (const Finding& finding : report.findings) {
-      const Verdict verdict = finding.answer.verdict;
+      const Verdict verdict = finding.outcome.verdict;
       if (verbose || verdict == Verdict::fails || verdict == Verdict::undecided)
         results.push_back(sarif_result(report, finding, index[finding.rule->id]));
     }
@@ -187,9 +187,9 @@ std::string wrapped(std::string_view text) {
 int rank(const Finding& finding, bool strict) {
   if (is_failure(finding, strict)) return 0;
   if (finding.fails()) return 1;
-  return finding.answer.verdict == Verdict::undecided ? 2
-         : finding.answer.verdict == Verdict::holds   ? 3
-                                                      : 4;
+  return finding.outcome.verdict == Verdict::undecided ? 2
+         : finding.outcome.verdict == Verdict::holds   ? 3
+                                                       : 4;
 }
 
 std::string verdict_word(const Finding& finding, bool strict, const Style& style) {
@@ -212,9 +212,10 @@ std::string finding_text(const Finding& finding, bool strict, bool verbose, cons
   std::string out =
       fmt::format("  {} {}\n", verdict_word(finding, strict, style), style.bold(finding.rule->id));
   if (urgency <= 2 || verbose) out += wrapped(finding.rule->text);
-  out += wrapped("found: " + printable(finding.answer.seen));
+  out += wrapped("found: " + printable(finding.outcome.seen));
   if (urgency > 2) return out;
-  if (!finding.answer.remedy.empty()) out += wrapped("remedy: " + printable(finding.answer.remedy));
+  if (!finding.outcome.remedy.empty())
+    out += wrapped("remedy: " + printable(finding.outcome.remedy));
   if (finding.fails() && !finding.rule->readers.empty())
     out += wrapped(fmt::format("readers affected: {}", finding.rule->readers));
   return out;
@@ -260,9 +261,9 @@ CheckCounts count(const check::Report& report, bool strict) {
       ++counts.failed;
     else if (one.fails())
       ++counts.advised;
-    else if (one.answer.verdict == Verdict::undecided)
+    else if (one.outcome.verdict == Verdict::undecided)
       ++counts.undecided;
-    else if (one.answer.verdict == Verdict::holds)
+    else if (one.outcome.verdict == Verdict::holds)
       ++counts.held;
   }
   return counts;

@@ -73,13 +73,10 @@ class ContextCommand : public Command {
   void define(CLI::App& app) override {
     app.add_option("PID", pid_, "Process ID")->check(at_least_one)->option_text(" ");
     processes_.define(app);
-    app.add_option("--watch", watch_,
-                   "Read again every INTERVAL (1s if omitted) and show each update")
-        ->option_text("[=INTERVAL]");
-    app.add_option("-d,--duration", duration_, "Stop after this time: 500ms, 10s, 2m")
-        ->option_text("TIME");
+    add_watch(app, watch_, "Read again", " and show each update");
+    add_duration(app, duration_);
     redact_.define(app, "attributes");
-    app.add_flag("--json", json_, "Print NDJSON: one object for each context");
+    add_json(app, json_, "context");
   }
 
   Needs needs() const override { return needs_of_reading(); }
@@ -89,7 +86,7 @@ class ContextCommand : public Command {
   }
 
   int run() override {
-    if (!duration_.empty() && watch_.empty()) watch_ = "1s";
+    if (!duration_.empty() && watch_.empty()) watch_ = usual_interval;
     auto interval = watch_.empty() ? std::chrono::milliseconds(0) : parse_interval(watch_);
     if (!interval) return report(interval.error());
     std::optional<std::chrono::milliseconds> duration;  // nothing: until ^C

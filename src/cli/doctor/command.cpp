@@ -8,6 +8,7 @@
 #include "cli/output/text.hpp"
 #include "cli/shell/confinement.hpp"
 #include "cli/shell/manual.hpp"
+#include "cli/shell/options.hpp"
 #include "cli/shell/report.hpp"
 #include "cli/shell/run.hpp"
 #include "observe/doctor.hpp"
@@ -65,7 +66,7 @@ class DoctorCommand : public Command {
   }
 
   void define(CLI::App& app) override {
-    app.add_flag("--json", json_, "Print NDJSON: one object for each finding");
+    add_json(app, json_, "finding");
     app.add_flag("--markdown", markdown_,
                  "Print the capabilities of commands as a table for documents")
         ->group("");
@@ -73,7 +74,7 @@ class DoctorCommand : public Command {
 
   Needs needs() const override {
     Needs needs = needs_of_bpf();
-    // Old kernels' uprobes are told of, too.
+    // Old kernels' uprobes are reported, too.
     needs.setting_up = needs.working =
         needs.working | capabilities::kernel_names | capabilities::admin;
     needs.calls.allow(sandbox::Calls::tracing);

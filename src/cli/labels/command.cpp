@@ -239,7 +239,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds default_sampling_time{1000};  // ebpf mode sees who runs within it
+constexpr milliseconds default_sampling_time{1000};  // ebpf mode sees threads that run within it
 
 class LabelsCommand : public Command {
  public:
@@ -271,16 +271,14 @@ class LabelsCommand : public Command {
     app.add_option("TID", options_.tids, "Read only these threads")
         ->check(at_least_one)
         ->option_text("...");
-    app.add_option("--mode", options_.mode, "Reading mode (snapshot)")
-        ->transform(CLI::CheckedTransformer(
-            std::map<std::string, observe::Mode>{{"snapshot", observe::Mode::snapshot},
-                                                 {"ebpf", observe::Mode::ebpf},
-                                                 {"ptrace", observe::Mode::ptrace}}))
-        ->option_text("snapshot|ebpf|ptrace");
-    app.add_option("--watch", watch_, "Read again every INTERVAL (1s if omitted): --watch=250ms")
-        ->option_text("[=INTERVAL]");
-    app.add_option("-d,--duration", duration_, "Stop after this time: 500ms, 10s, 2m")
-        ->option_text("TIME");
+    add_choice(
+        app, "--mode", options_.mode,
+        std::vector<std::pair<const char*, observe::Mode>>{{"snapshot", observe::Mode::snapshot},
+                                                           {"ebpf", observe::Mode::ebpf},
+                                                           {"ptrace", observe::Mode::ptrace}},
+        "Reading mode (snapshot)");
+    add_watch(app, watch_, "Read again", ": --watch=250ms");
+    add_duration(app, duration_);
     app.add_option("-F,--freq", options_.sample_hz, "Samples per second and CPU in ebpf mode (99)")
         ->check(CLI::Range(1, 10000))
         ->option_text("HZ");
@@ -296,11 +294,8 @@ class LabelsCommand : public Command {
         ->check(CLI::Range(std::size_t{1}, limits::hard_label_limits.value_bytes))
         ->option_text("BYTES");
     redact_.define(app, "labels");
-    app.add_flag("--json", json_, "Print NDJSON: one object for each thread and format");
-    app.add_flag("--exec", exec_,
-                 "Start the command after -- and read it; -- COMMAND... alone does so, too");
-    app.add_option("--exec-word", command_)
-        ->group("");  // main() fills it from `--exec -- COMMAND…`
+    add_json(app, json_, "thread and format");
+    add_exec(app, exec_, command_, "read");
   }
 
   Needs needs() const override {
@@ -349,7 +344,7 @@ class LabelsCommand : public Command {
     }
     const int status = watch(launched ? &*launched : nullptr);
     if (launched)
-      if (const std::string told = launched->end(); !told.empty()) note(told);
+      if (const std::string text = launched->end(); !text.empty()) note(text);
     return status;
   }
 

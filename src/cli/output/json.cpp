@@ -60,13 +60,13 @@ Json json_list(const format::KeyValueList& list) {
   return out;
 }
 
-/// One entry an argument: what `tell` says of its description, null for one without.
-template <class Tell>
-Json json_described(const probe::Site& site, Tell tell) {
+/// One entry an argument: what `describe` returns for it, null for one without.
+template <class Describe>
+Json json_described(const probe::Site& site, Describe describe) {
   Json out(site.arguments.size(), nullptr);
   for (const probe::ArgumentType& type : site.types) {
     if (type.argument >= out.size()) continue;
-    const std::string text = tell(type, site.arguments[type.argument]);
+    const std::string text = describe(type, site.arguments[type.argument]);
     if (!text.empty()) out[type.argument] = json_bytes(text);
   }
   return out;
@@ -100,7 +100,7 @@ Json json_site(const probe::Site& site, observe::ArgumentErrors& errors,
   return out;
 }
 
-Json json_question(const probe::Site& site, std::optional<Address> bias) {
+Json json_enabled_site(const probe::Site& site, std::optional<Address> bias) {
   Json out = json_place(site, bias);
   out["protocol"] = probe::protocol_name(site.use);
   return out;
@@ -215,8 +215,8 @@ Json to_json(const observe::ProbeFile& file, const probe::Probe& probe,
     object["instance"] = json_bytes(probe::instance_name(probe, pid));
   Json& sites = object["sites"] = Json::array();
   for (const probe::Site& site : probe.sites) sites.push_back(json_site(site, errors, bias));
-  for (const probe::Site& site : probe.questions)
-    object["enabled_sites"].push_back(json_question(site, bias));
+  for (const probe::Site& site : probe.enabled_sites)
+    object["enabled_sites"].push_back(json_enabled_site(site, bias));
   return object;
 }
 

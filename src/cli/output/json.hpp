@@ -41,11 +41,12 @@ Json to_json(const symbol::StackFrame& frame);
 Json to_json(const observe::Publisher& publisher);
 
 /// {"kind","provider","name","module","build_id","sites":[{"address","file_offset","function","args",
-/// "types" and "arg_names" where told (null for an argument that is not), "semaphore", and when there
-/// are such "arg_errors":[null or {"kind","message"}] and "problems"}]}. Of is-enabled sites, where
-/// there are such: "enabled_sites":[{"address","file_offset","function","protocol", "problems"}], the
-/// protocol "operand", "register" or "pointer". Of a process `pid`, whose code lies at `bias`: "pid",
-/// of a DOF "instance" (the provider's name in this process), and in each site "runtime_address".
+/// "types" and "arg_names" where known (null for an argument that is not), "semaphore", and when
+/// there are such "arg_errors":[null or {"kind","message"}] and "problems"}]}. Of is-enabled sites,
+/// where there are such: "enabled_sites":[{"address","file_offset","function","protocol",
+/// "problems"}], the protocol "operand", "register" or "pointer". Of a process `pid`, whose code
+/// lies at `bias`: "pid", of a DOF "instance" (the provider's name in this process), and in each
+/// site "runtime_address".
 Json to_json(const observe::ProbeFile& file, const probe::Probe& probe,
              observe::ArgumentErrors& errors, std::optional<Address> bias, int pid);
 

@@ -25,8 +25,8 @@ void sleep_until(std::chrono::steady_clock::time_point when);
 
 // LineOutput: many lines to standard output in few writes.
 
-/// Lines wait in text() until flush(): whoever fills it flushes before waiting for anything, so that
-/// a reader sees each line as soon as there is one.
+/// Lines wait in text() until flush(): a caller that fills it flushes before waiting for anything,
+/// so that a reader sees each line as soon as there is one.
 class LineOutput {
  public:
   std::string& text() { return text_; }
@@ -51,7 +51,7 @@ struct TerminalSize {
   std::size_t lines = 24;
 };
 
-/// Of standard output; 80 by 24 where it is no terminal or does not tell.
+/// Of standard output; 80 by 24 where it is no terminal or does not say.
 TerminalSize terminal_size();
 
 /// Shows text on standard output in place of what it showed before. Nothing else may be printed

@@ -113,7 +113,7 @@ std::string sites_text(const ShownProbes& shown, const Style& style) {
     for (const probe::Site& site : probe->sites)
       table.row({where(site, shown), site.semaphore == 0 ? "-" : "semaphore " + hex(site.semaphore),
                  site_text(site, errors, style)});
-    for (const probe::Site& site : probe->questions)
+    for (const probe::Site& site : probe->enabled_sites)
       table.row({where(site, shown), "is-enabled",
                  fmt::format("by {}", probe::protocol_name(site.use)) + remarks(site, style)});
     out += table.str(4);
@@ -150,7 +150,7 @@ class ProbesCommand : public Command {
         ->required()
         ->option_text("... [PATTERN...]");
     app.add_flag("--sites", sites_, "Show every site of every probe");
-    app.add_flag("--json", json_, "Print NDJSON: one object for each probe");
+    add_json(app, json_, "probe");
   }
 
   Needs needs() const override { return needs_of_reading(); }

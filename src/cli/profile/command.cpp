@@ -18,7 +18,7 @@ void allow_many_files() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);  // if not, those that are left out are told of
+  ::setrlimit(RLIMIT_NOFILE, &limit);  // if not, those that are left out are reported
 }
 
 class ProfileCommand : public Command {

@@ -59,7 +59,6 @@ std::string path_at(std::string_view pattern, std::uint64_t time_ns) {
 
 namespace {
 
-constexpr const char* formats_remedy = "--format takes pprof, otlp, folded, speedscope, json, html";
 constexpr std::string_view standard_output = "-";
 
 bool is_binary(profile::Encoding encoding) {
@@ -73,15 +72,8 @@ std::string directory_of(const std::string& path) {
 
 }  // namespace
 
-Result<std::vector<ProfileOutput>> profile_outputs(const std::vector<std::string>& paths,
-                                                   const std::vector<std::string>& formats) {
-  std::vector<profile::Encoding> encodings;
-  for (const std::string& format : formats) {
-    const auto encoding = profile::encoding_named(format);
-    if (!encoding)
-      return fail(ErrorCode::usage, fmt::format("invalid format '{}'", format), formats_remedy);
-    encodings.push_back(*encoding);
-  }
+Result<std::vector<ProfileOutput>> profile_outputs(
+    const std::vector<std::string>& paths, const std::vector<profile::Encoding>& encodings) {
   std::vector<ProfileOutput> outputs;
   for (std::size_t i = 0; i < std::max(paths.size(), encodings.size()); ++i) {
     if (i >= paths.size() && !paths.empty())

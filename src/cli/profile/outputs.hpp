@@ -32,12 +32,12 @@ struct ProfileOutput {
 
 /// Each path with the format at the same place of `formats`, or, where that has no more, by its own
 /// ending. A format alone goes to standard output. Errors: usage (no such format, an ending that
-/// tells none, bytes for a terminal).
+/// says none, bytes for a terminal).
 Result<std::vector<ProfileOutput>> profile_outputs(const std::vector<std::string>& paths,
-                                                   const std::vector<std::string>& formats);
+                                                   const std::vector<profile::Encoding>& encodings);
 
-/// Whether it can be written, as far as can be told before. Errors: not_found (no such directory),
-/// not_permitted, failed.
+/// Whether it can be written, as far as that is known before. Errors: not_found (no such
+/// directory), not_permitted, failed.
 Result<void> check_writable(const ProfileOutput& output);
 
 /// Whether it is, or will be, a file of our own in a directory of our own: writing that takes no
@@ -70,11 +70,11 @@ class ExportOptions {
 void send_profile(exporter::Exporter& exporter, const profile::Profile& profile,
                   const profile::EncodeOptions& options);
 
-/// Tells the exporter's notes.
+/// Prints the exporter's notes.
 void tell(exporter::Exporter& exporter);
 
-/// Waits for what is still to be sent, for a while, and tells what became of all. False: some of it is
-/// lost.
+/// Waits for what is still to be sent, for a while, and reports what became of all. False: some of
+/// it is lost.
 bool finish(exporter::Exporter& exporter, std::string_view spool);
 
 }  // namespace vitrine::cli

@@ -20,14 +20,10 @@ void ProfileRequest::define(CLI::App& app) {
   app.add_option("PID", options.pids, "Process IDs")->option_text("...");
   processes_.define(app);
   app.add_flag("--all", options.all, "Profile every process of the machine");
-  app.add_flag("--exec", exec_,
-               "Start the command after -- and profile it; -- COMMAND... alone does so, too");
-  app.add_option("--exec-word", options.command)
-      ->group("");  // main() fills it from `--exec -- COMMAND…`
+  add_exec(app, exec_, options.command, "profile");
   app.add_flag("--follow", options.follow, "Also profile forked processes");
-  app.add_option("-d,--duration", duration_,
-                 "Stop after this time (10s; a command: when it ends): 500ms, 10s, 2m")
-      ->option_text("TIME");
+  add_duration(app, duration_,
+               "Stop after this time (10s; a command: when it ends): 500ms, 10s, 2m");
   app.add_option("-F,--freq", options.frequency, "On-CPU samples per second and CPU (99)")
       ->check(CLI::Range(1U, observe::max_frequency))
       ->option_text("HZ");
@@ -46,9 +42,9 @@ void ProfileRequest::define(CLI::App& app) {
   app.add_option("-o,--output", paths_, "Output file, - for standard output; may be repeated")
       ->allow_extra_args(false)
       ->option_text("FILE");
-  app.add_option("--format", formats_, "Format of the first -o, then of the second, and so on")
-      ->allow_extra_args(false)
-      ->option_text("pprof|otlp|folded|speedscope|json|html");
+  add_choice(app, "--format", formats_, profile::encoding_names,
+             "Format of the first -o, then of the second, and so on")
+      ->allow_extra_args(false);
   app.add_option("--group-by", encoding.group_by,
                  "Outermost frames: the values of these keys (folded, speedscope, html)")
       ->delimiter(',')
@@ -60,8 +56,7 @@ void ProfileRequest::define(CLI::App& app) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->option_text("KEY,...");
-  app.add_option("--watch", watch_, "Refresh the table every INTERVAL (1s if omitted)")
-      ->option_text("[=INTERVAL]");
+  add_watch(app, watch_, "Refresh the table");
   app.add_option("--label-prefix", encoding.label_prefix, "Prefix of label keys (otlp, pprof)")
       ->option_text("TEXT");
   app.add_flag("--otlp-compact", encoding.otlp_compact,

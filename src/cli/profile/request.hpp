@@ -56,7 +56,7 @@ class ProfileRequest {
   std::string watch_;
   std::string continuous_;
   std::vector<std::string> paths_;
-  std::vector<std::string> formats_;
+  std::vector<profile::Encoding> formats_;
   profile::Filter only_;
   RedactOptions redact_;
   Redaction redaction_;

@@ -26,7 +26,7 @@ class ProfileWriter {
   void begin(profile::Profile profile);
   [[nodiscard]] bool busy() const;
 
-  /// Waits until it is no more, and tells what went wrong. False: something did, now or before.
+  /// Waits until it is no more, and reports what went wrong. False: something did, now or before.
   bool wait();
 
  private:

@@ -19,10 +19,10 @@ struct Values {
   std::map<std::string_view, double> of;  // time by value
 };
 
-constexpr std::size_t few_samples = 20;  // of so few an id cannot be told from a name
+constexpr std::size_t few_samples = 20;  // of so few an id cannot be distinguished from a name
 constexpr double an_id = 0.5;            // different values a sample
 
-/// Bits that the value tells of a sample which has it, by the part of the time that has it.
+/// Bits that the value says of a sample which has it, by the part of the time that has it.
 double score(const Values& values, double all) {
   if (values.samples > few_samples &&
       static_cast<double>(values.of.size()) > an_id * static_cast<double>(values.samples))
@@ -30,7 +30,7 @@ double score(const Values& values, double all) {
   double bits = 0;
   for (const auto& [value, time] : values.of)
     if (time > 0) bits -= time / values.time * std::log2(time / values.time);
-  // A key with one value still tells it from samples without.
+  // A key with one value still distinguishes its samples from those without.
   return values.time / all * (bits + 0.1);
 }
 
@@ -55,10 +55,10 @@ std::vector<std::string> informative_keys(const profile::Profile& profile, std::
     if (const double points = score(values, all); points > 0) ranked.emplace_back(points, key);
   std::stable_sort(ranked.begin(), ranked.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
-  std::vector<std::string> telling;
+  std::vector<std::string> informative;
   for (const auto& [points, key] : ranked)
-    if (telling.size() < most) telling.emplace_back(key);
-  return telling;
+    if (informative.size() < most) informative.emplace_back(key);
+  return informative;
 }
 
 namespace {
@@ -104,7 +104,7 @@ std::vector<FunctionTime> top_functions(const profile::Profile& profile, profile
     };
     for (const profile::Index at : profile.stacks[sample.stack].locations) {
       const profile::Location& location = profile.locations[at];
-      // What waits does so in the scheduler: who called for it tells more.
+      // What waits does so in the scheduler: its caller says more.
       const bool may_own =
           measure == profile::Measure::on_cpu || location.kind != profile::FrameKind::kernel;
       if (location.lines.empty()) spend(fallback(profile, location), may_own);

@@ -12,9 +12,9 @@
 
 namespace vitrine::cli {
 
-// Which labels tell most about where the time went.
+// Which labels say most about where the time went.
 
-/// At most `most` keys of labels, the most telling first: those that much of the time has, with
+/// At most `most` keys of labels, the most informative first: those that much of the time has, with
 /// several values that share it. A key with another value in almost every sample (an id) tells
 /// nothing.
 std::vector<std::string> informative_keys(const profile::Profile& profile, std::size_t most);

@@ -42,7 +42,7 @@ class PsCommand : public Command {
   void define(CLI::App& app) override {
     app.add_flag("--probes", probes_, "Also list processes that only have static probes");
     redact_.define(app, "attributes");
-    app.add_flag("--json", json_, "Print NDJSON: one object for each process");
+    add_json(app, json_, "process");
   }
 
   Needs needs() const override { return needs_of_reading(); }

@@ -67,14 +67,14 @@ Result<void> begin_confined(const Needs& needs);
 /// Threads that run must have given up theirs (give_up_in_thread). Errors: failed.
 Result<void> go_on_confined(const Needs& needs);
 
-/// What of it is in force now, as the kernel tells (proc_pid_status(5)).
+/// What of it is in force now, as the kernel reports it (proc_pid_status(5)).
 struct Confinement {
   bool gains_nothing = false;   ///< no_new_privs
   bool calls_filtered = false;  ///< by seccomp
 };
 Confinement confinement_now();
 
-/// Of a thread that only sends: all but to read files that we are told to.
+/// Of a thread that only sends: all but reading files that are named to it.
 void give_up_in_thread() noexcept;
 
 /// Of what is held, what `wanted` is about: capabilities that others include (CAP_SYS_ADMIN has

@@ -12,7 +12,7 @@
 
 namespace vitrine::cli {
 
-// What the commands take, told: as a table for documents, for a manual page, and for this user.
+// What the commands take: as a table for documents, for a manual page, and for this user.
 
 /// The table of docs/for-operators.md.
 std::string uses_markdown(const std::vector<std::unique_ptr<Command>>& commands);

@@ -22,6 +22,32 @@
 #include "observe/process/facts.hpp"
 
 namespace vitrine::cli {
+
+CLI::Option* add_duration(CLI::App& app, std::string& into, const std::string& until) {
+  return app.add_option("-d,--duration", into, until)->option_text("TIME");
+}
+
+CLI::Option* add_watch(CLI::App& app, std::string& into, const std::string& action,
+                       const std::string& more) {
+  return app
+      .add_option(watch_option, into,
+                  fmt::format("{} every INTERVAL ({} if omitted){}", action, usual_interval, more))
+      ->option_text("[=INTERVAL]");
+}
+
+CLI::Option* add_json(CLI::App& app, bool& into, const std::string& object) {
+  return app.add_flag("--json", into, "Print NDJSON: one object for each " + object);
+}
+
+CLI::Option* add_exec(CLI::App& app, bool& exec, std::vector<std::string>& command,
+                      const std::string& action) {
+  app.add_option(exec_word_option, command)->group("");  // words_of() makes it of what follows --
+  return app.add_flag(
+      exec_option, exec,
+      fmt::format("Start the command after -- and {} it; -- COMMAND... alone does so, too",
+                  action));
+}
+
 namespace {
 
 constexpr double longest = 366.0 * 24 * 3600 * 1000;  // a year, in milliseconds
@@ -194,7 +220,7 @@ std::optional<std::string> in_path(const std::string& name) {
   return std::nullopt;
 }
 
-/// Also a link that leads nowhere: what is wrong with it is told when it is opened.
+/// Also a link that leads nowhere: what is wrong with it is reported when it is opened.
 bool is_there(const std::string& path) {
   struct stat status {};
   return ::lstat(path.c_str(), &status) == 0;

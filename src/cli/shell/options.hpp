@@ -1,4 +1,6 @@
-// Values of options that commands share: counts, durations, redaction, targets of probes.
+// Options that several commands have, and values that they share: counts, durations, redaction,
+// targets of probes. What is defined here or in a command is the only description of an option:
+// CLI11 parses by it, and help, manual pages, completion and the check of words read it.
 #pragma once
 
 #include <sys/types.h>
@@ -8,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/redaction.hpp"
@@ -15,6 +18,44 @@
 #include "probe/probe.hpp"
 
 namespace vitrine::cli {
+
+// Options of several commands.
+
+inline constexpr const char* watch_option = "--watch";
+inline constexpr const char* usual_interval = "1s";  ///< of --watch
+inline constexpr const char* exec_option = "--exec";
+inline constexpr const char* exec_word_option = "--exec-word";  ///< hidden: see words_of()
+
+/// --duration. `until`: "Stop after this time".
+CLI::Option* add_duration(CLI::App& app, std::string& into,
+                          const std::string& until = "Stop after this time: 500ms, 10s, 2m");
+
+/// --watch. `action`: "Read again", of every interval; `more`: the rest of the sentence.
+CLI::Option* add_watch(CLI::App& app, std::string& into, const std::string& action,
+                       const std::string& more = {});
+
+/// --json. `object`: what each object is for: "fire".
+CLI::Option* add_json(CLI::App& app, bool& into, const std::string& object);
+
+/// --exec, and what follows its --. `action`: what is done with the command: "trace".
+CLI::Option* add_exec(CLI::App& app, bool& exec, std::vector<std::string>& command,
+                      const std::string& action);
+
+/// An option that takes one of the words of `choices`, pairs of a word and the value that `into` gets.
+template <class Into, class Choices>
+CLI::Option* add_choice(CLI::App& app, const std::string& name, Into& into, const Choices& choices,
+                        const std::string& help) {
+  using Value = typename Choices::value_type::second_type;
+  std::vector<std::pair<std::string, Value>> words;
+  std::string placeholder;
+  for (const auto& [word, value] : choices) {
+    words.emplace_back(word, value);
+    placeholder += (placeholder.empty() ? "" : "|") + words.back().first;
+  }
+  return app.add_option(name, into, help)
+      ->transform(CLI::CheckedTransformer(std::move(words)).description(""))
+      ->option_text(std::move(placeholder));
+}
 
 // A whole number from 1 on, as the value of an option.
 

@@ -26,7 +26,8 @@ int report(const Error& error) {
     fmt::print(stderr, "  {}\n", printable(rest.substr(0, end)));
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
-  // What the target does can interrupt a reading, too: only the user's interrupt is told as one.
+  // What the target does can interrupt a reading, too: only the user's interrupt is reported as
+  // one.
   if (error.code == ErrorCode::interrupted && !interrupted()) return exit_failed;
   return exit_code(error);
 }
@@ -142,10 +143,9 @@ std::string shell_word(std::string_view word) {
 std::string line_of(Arguments words) {
   std::string line = "vitrine";
   bool in_command = false;
-  const bool has_exec = std::ranges::count(words, "--exec") != 0;
   for (const std::string& word : words) {
-    constexpr std::string_view made = "--exec-word=";
-    if (word == "--exec" && has_exec) continue;
+    const std::string made = std::string(exec_word_option) + '=';
+    if (word == exec_option) continue;
     if (word.starts_with(made) && !std::exchange(in_command, true)) line += " --";
     line += ' ' + shell_word(word.starts_with(made) ? word.substr(made.size()) : word);
   }
@@ -256,7 +256,7 @@ Result<void> check_process(const CLI::App& app, Arguments words, std::size_t at)
     error.remedy +=
         fmt::format("\nof a process by its name: {} -n {}", line_of(line), shell_word(word));
   }
-  if (app.get_option_no_throw("--exec") != nullptr) {
+  if (app.get_option_no_throw(exec_option) != nullptr) {
     error.remedy += fmt::format("\nof a program to start: {} --", line_of(line));
     for (const std::string& rest : words.subspan(at)) error.remedy += ' ' + shell_word(rest);
   }
@@ -265,8 +265,8 @@ Result<void> check_process(const CLI::App& app, Arguments words, std::size_t at)
 
 /// Options of which one is nothing without the other: words_of() makes the second of what follows --.
 Result<void> check_exec(Arguments words) {
-  const auto is_word = [](const std::string& word) { return word.starts_with("--exec-word="); };
-  if (std::ranges::count(words, "--exec") == 0 || std::ranges::any_of(words, is_word)) return {};
+  const auto is_word = [](const std::string& word) { return word.starts_with(exec_word_option); };
+  if (std::ranges::count(words, exec_option) == 0 || std::ranges::any_of(words, is_word)) return {};
   return fail(ErrorCode::usage, "--exec requires a command",
               "add it at the end, after --: --exec -- ./server");
 }

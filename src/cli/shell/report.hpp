@@ -11,7 +11,7 @@
 
 namespace vitrine::cli {
 
-// The command's exit codes: part of its contract, so that scripts can tell what happened.
+// The command's exit codes: part of its contract, so that scripts know what happened.
 
 enum ExitCode : int {
   exit_done = 0,
@@ -56,7 +56,7 @@ void note(std::string_view text);
 /// Of "snapshot|ebpf|ptrace", or "pprof|otlp [pprof]"; empty: it takes something else.
 std::vector<std::string> choices_of(std::string_view placeholder);
 
-// Wrong usage, told in one way: what is wrong, what was meant, and where to read on.
+// Wrong usage, reported in one way: what is wrong, what was meant, and where to read on.
 
 /// Looks for what `app` does not take at all: commands, options and values of enumerations that there
 /// are not, and options without their value. CLI11 would take what follows a mistyped option for

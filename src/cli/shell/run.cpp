@@ -50,16 +50,16 @@ std::vector<std::string> words_of(int argc, const char* const* argv) {
   bool help = false;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
-    exec = exec || word == "--exec";
+    exec = exec || word == exec_option;
     if (i == 1 && word == "help") {
       help = true;
     } else if (word == "--" && (exec || takes_command(argc, argv))) {
-      if (!exec) words.emplace_back("--exec");
+      if (!exec) words.emplace_back(exec_option);
       exec = true;
-      for (++i; i < argc; ++i) words.push_back(std::string("--exec-word=") + argv[i]);
-    } else if (word == "--watch") {
+      for (++i; i < argc; ++i) words.push_back(std::string(exec_word_option) + '=' + argv[i]);
+    } else if (word == watch_option) {
       const bool value_follows = i + 1 < argc && is_duration(argv[i + 1]);
-      words.push_back(std::string("--watch=") + (value_follows ? argv[++i] : "1s"));
+      words.push_back(word + '=' + (value_follows ? argv[++i] : usual_interval));
     } else {
       words.push_back(word);
     }

@@ -36,7 +36,7 @@ class Command {
 
   virtual Manual manual() const = 0;
   virtual void define(CLI::App& app) = 0;
-  /// What it may do, with the options given; whoever runs it calls begin_confined with that.
+  /// What it may do, with the options given; its caller calls begin_confined with that.
   virtual Needs needs() const = 0;
   /// Its uses, by what each takes. Empty: none takes anything.
   virtual std::vector<Use> uses() const { return {}; }
@@ -64,9 +64,9 @@ std::unique_ptr<Command> make_usdt_dump_command();
 
 // The words of a command line, as CLI11 is to take them apart.
 
-/// `--watch` may stand alone, and CLI11 cannot tell its value from a PID that follows: it is given
-/// one. What follows `--exec … --` is one command line and not ours to parse: each word becomes a
-/// value of the hidden option --exec-word. `help COMMAND` is `COMMAND --help`.
+/// `--watch` may stand alone, and CLI11 cannot distinguish its value from a PID that follows: it is
+/// given one. What follows `--exec … --` is one command line and not ours to parse: each word
+/// becomes a value of the hidden option --exec-word. `help COMMAND` is `COMMAND --help`.
 std::vector<std::string> words_of(int argc, const char* const* argv);
 
 // The command line, from its words to the command that they name.

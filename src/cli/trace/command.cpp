@@ -84,8 +84,7 @@ class TraceCommand : public Command {
     reduction_.define(app);
     app.add_flag("--follow", options_.follow, "Also trace forked processes");
     app.add_flag("--stack", options_.stacks, "Show the functions on the stack of the thread");
-    app.add_option("-d,--duration", duration_, "Stop after this time: 500ms, 10s, 2m")
-        ->option_text("TIME");
+    add_duration(app, duration_);
     app.add_option("--limit", limit_, "Stop after this many fires")
         ->check(at_least_one)
         ->option_text("N");
@@ -97,11 +96,8 @@ class TraceCommand : public Command {
         "--force", options_.force,
         "Also attach where there is no nop, and where this kernel is known to harm the program");
     redact_.define(app, "labels and arguments");
-    app.add_flag("--json", json_, "Print NDJSON: one object for each fire");
-    app.add_flag("--exec", exec_,
-                 "Start the command after -- and trace it; -- COMMAND... alone does so, too");
-    app.add_option("--exec-word", options_.target.command)
-        ->group("");  // main() fills it from `--exec -- COMMAND…`
+    add_json(app, json_, "fire");
+    add_exec(app, exec_, options_.target.command, "trace");
   }
 
   Needs needs() const override {

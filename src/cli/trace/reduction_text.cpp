@@ -371,7 +371,7 @@ std::string bars_text(const ReductionTable& table, const ReductionRow& row, cons
                         {look.utf8, look.columns});
 }
 
-/// Of each group of a histogram: who it is, its numbers, its bars.
+/// Of each group of a histogram: its name, its numbers, its bars.
 std::string histograms_text(const ReductionTable& table, const Style& style,
                             const ReductionLook& look) {
   const Spelling spell(table, look.utf8);

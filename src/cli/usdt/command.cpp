@@ -12,6 +12,7 @@
 
 #include "cli/output/text.hpp"
 #include "cli/shell/confinement.hpp"
+#include "cli/shell/options.hpp"
 #include "cli/shell/report.hpp"
 #include "cli/shell/run.hpp"
 #include "sandbox/files.hpp"
@@ -54,16 +55,15 @@ Result<usdt::Definition> DefinitionOptions::read() const {
 
 void define_enabled(CLI::App& app, usdt::EnabledProtocol& protocol) {
   using usdt::EnabledProtocol;
-  static const std::map<std::string, EnabledProtocol> names = {
-      {"semaphore", EnabledProtocol::semaphore},
-      {"return-value", EnabledProtocol::return_value},
-      {"pointer", EnabledProtocol::pointer}};
-  app.add_option("--enabled", protocol,
-                 "How PROVIDER_PROBE_ENABLED() is evaluated: by a counter that the kernel keeps "
-                 "(semaphore), or by a call whose result the tracer sets, as hosts with DTrace "
-                 "expect")
-      ->transform(CLI::CheckedTransformer(names).description(""))
-      ->option_text("semaphore|return-value|pointer [semaphore]");
+  CLI::Option* option = add_choice(
+      app, "--enabled", protocol,
+      std::vector<std::pair<const char*, EnabledProtocol>>{
+          {"semaphore", EnabledProtocol::semaphore},
+          {"return-value", EnabledProtocol::return_value},
+          {"pointer", EnabledProtocol::pointer}},
+      "How PROVIDER_PROBE_ENABLED() is evaluated: by a counter that the kernel keeps (semaphore), "
+      "or by a call whose result the tracer sets, as hosts with DTrace expect");
+  option->option_text(option->get_option_text() + " [semaphore]");
 }
 
 namespace {

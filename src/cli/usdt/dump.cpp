@@ -10,6 +10,7 @@
 #include <map>
 
 #include "cli/output/text.hpp"
+#include "cli/shell/options.hpp"
 #include "cli/shell/report.hpp"
 #include "cli/shell/run.hpp"
 #include "dof/dof.hpp"
@@ -307,7 +308,7 @@ class UsdtDumpCommand : public Command {
     app.add_option("FILE", paths_, "ELF files: programs, libraries, objects")
         ->required()
         ->option_text("...");
-    app.add_flag("--json", json_, "Print NDJSON: one object for each DOF");
+    add_json(app, json_, "DOF");
   }
 
   Needs needs() const override { return needs_of_reading(); }

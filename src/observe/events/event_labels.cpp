@@ -19,7 +19,6 @@ namespace {
 
 constexpr std::size_t kept_sets = 64 * 1024;  // decoded label sets of which the kernel sends the id
 constexpr std::uint64_t no_image = ~0ULL;     // of a process that nothing is to be read of
-constexpr std::size_t processes_known = 16 * 1024;
 constexpr std::size_t places_known =
     64 * 1024;  // a process that loads and unloads has ever new ones
 
@@ -65,19 +64,10 @@ std::uint16_t record_key(const format::KeyMap* keys, const std::string& key) {
 }  // namespace
 
 /// A process as it was looked at last.
-struct EventLabels::Look {
+struct LabelsLook {
   std::unique_ptr<Subject> subject;  ///< null: `problem` says why
   std::string problem;
   std::uint64_t image = 0;  ///< what it executed, as the kernel names it; 0: that is not known
-};
-
-struct EventLabels::Known {
-  pid_t pid = 0;
-  pid_t kernel_tgid = 0;
-  std::uint64_t start_ns = 0;  ///< 0: not told yet
-  bool own = false;            ///< false: all of this is its parent's
-  std::shared_ptr<Look> look;
-  std::uint64_t told_ns = 0;  ///< when the kernel was told of it, on the clock of moments
 };
 
 EventLabels::EventLabels(bpf::ProcessTable& table, limits::LabelLimits limits,
@@ -86,62 +76,48 @@ EventLabels::EventLabels(bpf::ProcessTable& table, limits::LabelLimits limits,
 
 EventLabels::~EventLabels() = default;
 
-void EventLabels::look_at(pid_t pid) {
-  look_at(pid, 0);
-}
-
-std::shared_ptr<EventLabels::Known> EventLabels::look_at(pid_t pid, pid_t kernel_tgid) {
-  const auto found = processes_.find(pid);
-  std::shared_ptr<Known> known = found == processes_.end() ? nullptr : found->second;
-  if (known && known->own && known->look->subject) {
-    const auto change = known->look->subject->refresh();
+void EventLabels::look_at(pid_t pid, ProcessLabels& its, pid_t kernel_tgid) {
+  if (its.own && its.look->subject) {
+    LabelsLook& look = *its.look;
+    const auto change = look.subject->refresh();
     if (change) {
-      const bool told = take_image(*known->look) && known->told_ns != 0;
-      // In the middle of dlopen what the kernel was told before is better than nothing.
-      if (!told || (*change != Change::none && known->look->subject->settled())) tell(*known);
-      return known;
+      const bool given = take_image(look) && its.given_ns != 0;
+      // In the middle of dlopen what the kernel was given before is better than nothing.
+      if (!given || (*change != Change::none && look.subject->settled())) configure(its);
+      return;
     }
-    if (change.error().code == ErrorCode::not_found) return known;  // to its very end
-    known->look->problem = change.error().message;
-    known->look->subject.reset();
-    tell(*known);
-    return known;
-  }
-  if (!known && processes_.size() >= processes_known) {
-    notes_.push_back(
-        fmt::format("only labels of the first {} processes were read", processes_known));
-    return nullptr;
+    if (change.error().code == ErrorCode::not_found) return;  // to its very end
+    look.problem = change.error().message;
+    look.subject.reset();
+    configure(its);
+    return;
   }
   auto opened = Subject::open(pid, limits_);
-  if (!opened && opened.error().code == ErrorCode::not_found) return known;
-  auto fresh = std::make_shared<Known>();
-  fresh->pid = pid;
-  fresh->own = true;
-  fresh->kernel_tgid = kernel_tgid;
-  fresh->look = std::make_shared<Look>();
+  if (!opened && opened.error().code == ErrorCode::not_found) return;
+  auto look = std::make_shared<LabelsLook>();
   if (opened) {
-    fresh->look->subject = std::move(*opened);
-    take_image(*fresh->look);
-    if (auto why = fresh->look->subject->process().memory().withheld(); !why.empty())
+    look->subject = std::move(*opened);
+    take_image(*look);
+    if (auto why = look->subject->process().memory().withheld(); !why.empty())
       notes_.push_back("some labels cannot be read: " + why);
   } else {
-    fresh->look->problem = opened.error().message;
-    if (!known || known->look->problem != fresh->look->problem)
-      notes_.push_back("no labels: " + fresh->look->problem +
+    look->problem = opened.error().message;
+    if (!its.look || its.look->problem != look->problem)
+      notes_.push_back("no labels: " + look->problem +
                        (opened.error().remedy.empty() ? "" : "; " + opened.error().remedy));
   }
-  // Of one that shows us nothing the kernel is told just that.
-  if (fresh->kernel_tgid == 0) fresh->kernel_tgid = kernel_tgid_of(pid);
-  tell(*fresh);
-  return processes_[pid] = std::move(fresh);
+  // Of one that shows us nothing the kernel is given just that.
+  its = {std::move(look), true, kernel_tgid != 0 ? kernel_tgid : kernel_tgid_of(pid), 0};
+  configure(its);
 }
 
 /// Returns whether it is the same as before.
-bool EventLabels::take_image(Look& look) {
+bool EventLabels::take_image(LabelsLook& look) {
   target::Process& process = look.subject->process();
   const std::uint64_t image = target::program_image(process.proc_dir());
   const auto verified = process.verify();
-  // Records of one that has just ended may still come: they tell if this is what they executed.
+  // Records of one that has just ended may still come: they show whether this is what they
+  // executed.
   const bool ended = !verified && verified.error().code == ErrorCode::not_found;
   if ((ended || image == 0) && look.image != 0) return true;
   // Only then was what is known found in that image.
@@ -156,7 +132,7 @@ bool EventLabels::is_place(std::uint32_t number, const Definition& definition) c
          places_[number].location == definition.location;
 }
 
-/// The number by which the kernel tells of a definition; nothing when there are too many.
+/// The number by which the kernel names a definition; nothing when there are too many.
 std::optional<std::uint32_t> EventLabels::number_of(const Definition& definition) {
   for (std::size_t i = 0; i < places_.size(); ++i)
     if (is_place(static_cast<std::uint32_t>(i), definition)) return static_cast<std::uint32_t>(i);
@@ -188,22 +164,22 @@ vitrine_target EventLabels::target_of(Subject& subject) {
   return target;
 }
 
-void EventLabels::tell(Known& known) {
-  if (known.kernel_tgid == 0) return;
-  Look& look = *known.look;
+void EventLabels::configure(ProcessLabels& its) {
+  if (its.kernel_tgid == 0) return;
+  LabelsLook& look = *its.look;
   vitrine_target target{};
-  known.told_ns = 0;
+  its.given_ns = 0;
   if (look.subject && (look.image == no_image || !look.subject->settled())) {
-    target.image = no_image;  // another look will tell
+    target.image = no_image;  // another look decides
   } else if (look.subject) {
     target = target_of(*look.subject);
     target.image = look.image;
     if (auto file = look.subject->process().open_executable())
       if (const auto executable = executable_of(file->get())) assume(*executable, target);
   }
-  if (auto told = table_.want(known.kernel_tgid, target); !told)
-    notes_.push_back(told.error().message);
-  if (target.image != no_image) known.told_ns = now_ns(CLOCK_MONOTONIC);
+  if (auto done = table_.want(its.kernel_tgid, target); !done)
+    notes_.push_back(done.error().message);
+  if (target.image != no_image) its.given_ns = now_ns(CLOCK_MONOTONIC);
 }
 
 /// Of processes that will execute this file.
@@ -222,31 +198,13 @@ void EventLabels::assume(sandbox::FileMemory& file) {
   assume(*executable, target);
 }
 
-void EventLabels::forked(pid_t parent, pid_t child) {
-  const auto found = processes_.find(parent);
-  if (found == processes_.end() || processes_.size() >= processes_known) return;
-  auto known = std::make_shared<Known>(*found->second);
-  known->pid = child;
-  known->kernel_tgid = 0;
-  known->start_ns = 0;
-  known->own = false;
-  processes_.insert_or_assign(child, std::move(known));
-}
-
-void EventLabels::exited(pid_t pid) {
-  const auto found = processes_.find(pid);
-  if (found == processes_.end()) return;
-  if (found->second->own && found->second->kernel_tgid != 0)
-    table_.forget(found->second->kernel_tgid);
-  processes_.erase(found);
-}
-
-void EventLabels::introduce(const vitrine_event_header& moment) {
-  if (moment.pid > 0) look_at(moment.pid, moment.kernel_tgid);
+void EventLabels::exited(const ProcessLabels& its) {
+  if (its.own && its.kernel_tgid != 0) table_.forget(its.kernel_tgid);
 }
 
 const DisplayedLabels& EventLabels::of(const vitrine_event_header& moment,
-                                       std::span<const bpf::FireSet> sets) {
+                                       std::span<const bpf::FireSet> sets, ProcessLabels* its,
+                                       bool has_pid) {
   shown_ = {};
   if (moment.epoch != epoch_) {
     kept_.clear();
@@ -257,32 +215,27 @@ const DisplayedLabels& EventLabels::of(const vitrine_event_header& moment,
     complain("the process is in another PID namespace");
     return shown_;
   }
-  const auto found = processes_.find(moment.pid);
-  std::shared_ptr<Known> known = found == processes_.end() ? nullptr : found->second;
-  const bool another = known && known->start_ns != 0 && known->start_ns != moment.process_start_ns;
-  if (another) processes_.erase(moment.pid), known = nullptr;
   const bool unknown = (moment.flags & VITRINE_FIRE_UNKNOWN) != 0;
   const bool assumed = (moment.flags & VITRINE_FIRE_PRESUMED) != 0;
-  // One that is unknown to the kernel though it was told of it has executed another program since.
-  if (!known || !known->own || ((unknown || assumed) && moment.time_ns > known->told_ns)) {
-    auto looked = look_at(moment.pid, moment.kernel_tgid);
-    if (looked) known = std::move(looked);
-  }
-  if (known) known->start_ns = moment.process_start_ns;
+  // One that is unknown to the kernel though it was given it has executed another program since.
+  if (its != nullptr && has_pid &&
+      (!its->own || ((unknown || assumed) && moment.time_ns > its->given_ns)))
+    look_at(moment.pid, *its, moment.kernel_tgid);
   if (unknown) {
     complain("the process was still unknown at that time");
     return shown_;
   }
-  if (!known) {
+  if (its == nullptr || its->look == nullptr) {
     complain("the process has ended and was still unknown");
     return shown_;
   }
-  if (!known->look->problem.empty()) complain(known->look->problem);
-  const bool again = known->look->problem.empty() && !assumed && take_keys(sets);
+  LabelsLook& look = *its->look;
+  if (!look.problem.empty()) complain(look.problem);
+  const bool again = look.problem.empty() && !assumed && take_keys(sets);
   if (again)
     if (const auto merged = merged_.find(keys_); merged != merged_.end()) return merged->second;
-  for (const bpf::FireSet& set : sets) add(*known->look, moment, set);
-  if (assumed) require_all(*known->look, sets);
+  for (const bpf::FireSet& set : sets) add(look, moment, set);
+  if (assumed) require_all(look, sets);
   if (!again || !shown_.error.empty()) return shown_;
   shown_.id = ++last_id_;
   if (merged_.size() >= kept_sets) merged_.clear();
@@ -290,7 +243,7 @@ const DisplayedLabels& EventLabels::of(const vitrine_event_header& moment,
 }
 
 /// Says if the process displays labels where the kernel did not look for any.
-void EventLabels::require_all(const Look& look, std::span<const bpf::FireSet> sets) {
+void EventLabels::require_all(const LabelsLook& look, std::span<const bpf::FireSet> sets) {
   if (!look.subject) return;
   for (const Definition& definition : look.subject->definitions()) {
     const bool read = std::any_of(sets.begin(), sets.end(), [&](const auto& set) {
@@ -310,7 +263,8 @@ bool EventLabels::take_keys(std::span<const bpf::FireSet> sets) {
   return true;
 }
 
-void EventLabels::add(Look& look, const vitrine_event_header& moment, const bpf::FireSet& set) {
+void EventLabels::add(LabelsLook& look, const vitrine_event_header& moment,
+                      const bpf::FireSet& set) {
   const SetKey key{set.head.id, set.head.definition};
   const bool whole_by_id = is_whole_by_id(set);
   if (whole_by_id)
@@ -320,8 +274,8 @@ void EventLabels::add(Look& look, const vitrine_event_header& moment, const bpf:
   if (look.image != 0 && look.image != moment.image)
     return complain("the process executed another program at that time");
 
-  // The kernel looked where it was told to at that time, or where another process has its labels:
-  // that counts if it is where this one has its own.
+  // The kernel looked where it was configured to at that time, or where another process has its
+  // labels: that counts if it is where this one has its own.
   const auto all = look.subject->definitions();
   const auto now = std::find_if(all.begin(), all.end(), [&](const Definition& definition) {
     return is_place(set.head.definition, definition);

@@ -1,5 +1,5 @@
-// EventLabels: the labels of threads that fire a probe, or are sampled. It tells the kernel how to find them in each process,
-// and makes label sets of what comes.
+// EventLabels: the labels of threads that fire a probe or are sampled. It gives the kernel the place
+// of the labels of each process, and decodes the label sets that records carry.
 #pragma once
 
 #include <sys/types.h>
@@ -32,6 +32,21 @@ inline std::uint64_t now_ns(clockid_t clock) {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
+struct LabelsLook;
+
+/// Where a process has its labels, as it was looked at last: the part of its ObservedProcess that
+/// EventLabels needs.
+struct ProcessLabels {
+  std::shared_ptr<LabelsLook> look;  ///< null: not looked at, nor was its parent
+  bool own = false;                  ///< false: `look` is its parent's
+  pid_t kernel_tgid = 0;
+  std::uint64_t given_ns =
+      0;  ///< when the kernel was given it, on the clock of records; 0: not yet
+
+  /// A child is like its parent until it is looked at.
+  [[nodiscard]] ProcessLabels child() const { return {look, false, 0, given_ns}; }
+};
+
 /// What the thread had on display, in all formats together.
 struct DisplayedLabels {
   format::LabelSet set;
@@ -46,32 +61,26 @@ class EventLabels {
               std::vector<query::Selected> selected);
   ~EventLabels();
 
-  /// Finds out how a process displays labels, and tells the kernel; again when that may have
-  /// changed.
-  void look_at(pid_t pid);
+  /// Finds out where a process has its labels, and gives that to the kernel; again when it may have
+  /// changed. `kernel_tgid`: 0: not known.
+  void look_at(pid_t pid, ProcessLabels& its, pid_t kernel_tgid = 0);
 
-  /// Tells the kernel what is likely of processes that will execute a file.
+  /// Gives the kernel what is likely of processes that will execute a file.
   void assume(sandbox::FileMemory& file);
 
-  /// The child is like its parent until it is looked at.
-  void forked(pid_t parent, pid_t child);
-  void exited(pid_t pid);
+  /// The process has ended, and no other one has its PID.
+  void exited(const ProcessLabels& its);
 
-  [[nodiscard]] bool knows(pid_t pid) const { return processes_.contains(pid); }
-
-  /// Of a moment, by the sets that its record has; looks at its process if that has not happened
-  /// yet. Good until the next call.
-  const DisplayedLabels& of(const vitrine_event_header& moment, std::span<const bpf::FireSet> sets);
-
-  /// Of a process whose moment comes without sets: look at it, the kernel knows nothing of it.
-  void introduce(const vitrine_event_header& moment);
+  /// Of a record, by the sets that it carries. `its`: of its process, which is looked at if that has
+  /// not happened yet; null: not observed. `has_pid`: that process still has its PID. Good until the
+  /// next call.
+  const DisplayedLabels& of(const vitrine_event_header& moment, std::span<const bpf::FireSet> sets,
+                            ProcessLabels* its, bool has_pid = true);
 
   /// What could not be done since the last call.
   std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
 
  private:
-  struct Known;
-  struct Look;
   /// Where some process displays labels: what is left of a Definition for the kernel.
   struct Place {
     format::Format format;
@@ -82,24 +91,22 @@ class EventLabels {
     std::size_t operator()(const SetKey& key) const { return key.first ^ key.second; }
   };
 
-  std::shared_ptr<Known> look_at(pid_t pid, pid_t kernel_tgid);
-  bool take_image(Look& look);
-  void tell(Known& known);
+  static bool take_image(LabelsLook& look);
+  void configure(ProcessLabels& its);
   void assume(const vitrine_executable& executable, vitrine_target target);
   bool is_place(std::uint32_t number, const Definition& definition) const;
   std::optional<std::uint32_t> number_of(const Definition& definition);
   vitrine_target target_of(Subject& subject);
   bool take_keys(std::span<const bpf::FireSet> sets);
-  void add(Look& look, const vitrine_event_header& moment, const bpf::FireSet& set);
-  void require_all(const Look& look, std::span<const bpf::FireSet> sets);
+  void add(LabelsLook& look, const vitrine_event_header& moment, const bpf::FireSet& set);
+  void require_all(const LabelsLook& look, std::span<const bpf::FireSet> sets);
   void merge(const format::LabelSet& set);
   void complain(const std::string& error);
 
   bpf::ProcessTable& table_;
   limits::LabelLimits limits_;
   std::vector<query::Selected> selected_;
-  std::map<pid_t, std::shared_ptr<Known>> processes_;
-  std::vector<Place> places_;  ///< by number, which the kernel tells with each set
+  std::vector<Place> places_;  ///< by number, which the kernel sends with each set
   /// Decoded sets that the kernel sends once, and names by their ids afterwards.
   std::unordered_map<SetKey, format::LabelSet, SetKeyHash> kept_;
   /// What moments with these sets, and no others, had on display.

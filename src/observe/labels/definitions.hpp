@@ -103,7 +103,7 @@ class DefinitionFinder {
 
 /// Where an executable's own variables for labels will be in its threads. None when its file has no
 /// symbol table, or no such variables. In which version of a format it displays labels is assumed:
-/// only the process tells.
+/// only the process shows.
 std::vector<Definition> assumed_definitions(sandbox::FileMemory& file);
 
 }  // namespace vitrine::observe

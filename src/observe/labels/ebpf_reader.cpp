@@ -19,11 +19,11 @@ Result<std::unique_ptr<SubjectSampler>> SubjectSampler::open(Subject& subject) {
   std::unique_ptr<SubjectSampler> made(new SubjectSampler(subject, std::move(sampler)));
   made->kernel_tgid_ = threads.front().kernel_tgid;
   made->pid_level_ = threads.front().pid_level;
-  TRY(made->tell_definitions());
+  TRY(made->set_definitions());
   return made;
 }
 
-Result<void> SubjectSampler::tell_definitions() {
+Result<void> SubjectSampler::set_definitions() {
   return sampler_->want(kernel_tgid_, wire_target(subject_, pid_level_));
 }
 
@@ -64,7 +64,7 @@ std::vector<DefinitionInfo> EbpfReader::definitions() const {
 Result<Snapshot> EbpfReader::read(milliseconds window) {
   if (TRY(subject_->refresh()) == Change::program) TRY(begin_program());
   if (subject_->definitions().empty()) return tl::unexpected(subject_->why_none());
-  TRY(sampler_->tell_definitions());
+  TRY(sampler_->set_definitions());
 
   auto sightings = TRY(gather(window));
 

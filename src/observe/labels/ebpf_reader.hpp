@@ -21,8 +21,8 @@ class SubjectSampler {
   /// Errors: as bpf::Sampler::open.
   static Result<std::unique_ptr<SubjectSampler>> open(Subject& subject);
 
-  /// Tells the kernel the subject's definitions of now.
-  Result<void> tell_definitions();
+  /// Gives the kernel the subject's present definitions.
+  Result<void> set_definitions();
 
   [[nodiscard]] bpf::Sampler& sampler() { return *sampler_; }
 

@@ -186,8 +186,8 @@ void Escalation::sample(Work& work) {
     work.notes.push_back("running threads cannot be sampled: " + without_sampler_);
     return;
   }
-  if (auto told = sampler_->tell_definitions(); !told) {
-    work.notes.push_back(told.error().message);
+  if (auto set = sampler_->set_definitions(); !set) {
+    work.notes.push_back(set.error().message);
     return;
   }
 
@@ -233,7 +233,7 @@ void Escalation::sample(Work& work) {
     if (!sampler_->sampler().poll(2ms, take)) break;
   sampler_->sampler().stop();
   work.close(done);
-  // Who was not seen in all that time does not run, so it can be proven now.
+  // A thread not seen in all that time does not run, so it can be proven now.
   retry(work);
 }
 

@@ -1,4 +1,4 @@
-// Labels as programs in the kernel copy them: what to tell such a program of a process, and making
+// Labels as programs in the kernel copy them: what such a program is given of a process, and making
 // label sets of what it sends.
 #pragma once
 

@@ -67,18 +67,18 @@ Readings SlotReader::read(std::span<const SeenThread> threads, std::size_t& byte
   locate(threads, readings, addresses);
   read_slots(readings, addresses);
   gather_contents(threads, readings);
-  std::vector<bool> refreshed(subject_.definitions().size());
+  refreshed_.clear();
   for (std::span<Content> left(readings.contents); !left.empty();) {
     const auto some = left.first(std::min(left.size(), contents_at_once));
     memory_.clear();
-    decode(some, refreshed, bytes_left);
+    decode(some, bytes_left);
     left = left.subspan(some.size());
   }
   return readings;
 }
 
 /// Whether the process has the threads of the last reading, and none has run anything since. Then
-/// nothing in its memory has changed, whoever may write to it.
+/// nothing in its memory has changed, whichever process may write to it.
 bool SlotReader::nothing_ran(std::span<const SeenThread> threads) const {
   const auto as_before = [](const SeenThread& seen, const Last& last) {
     return seen.id == last.id && seen.at_rest && seen.runs == last.runs;
@@ -260,19 +260,14 @@ void SlotReader::decode_one(Content& content, Memory& memory, std::size_t& bytes
   const Definition& definition = subject_.definitions()[content.definition];
   std::size_t left = bytes_left;
   const std::size_t misses = memory_.misses();
-  auto decoded = format::decode_record(definition.format, memory, content.record,
-                                       subject_.decode_context(definition, &left));
+  auto decoded = subject_.decode(definition, memory, content.record, content.thread_pointer, &left,
+                                 &refreshed_);
   const auto mark = mark_of(content);
   // What is charged is charged once: by the run that lacks nothing.
   if (&memory == &memory_ && memory_.misses() != misses) return;
   bytes_left = left;
-  if (!decoded) {
-    content.set = tl::unexpected<Error>(std::move(decoded.error()));
-    return;
-  }
-  content.set = std::move(decoded->set);
-  content.needs_keys = decoded->needs_key_map_refresh;
-  content.mark = mark;
+  content.set = std::move(decoded);
+  if (content.set) content.mark = mark;
 }
 
 /// Fetches what label arrays point at, so that their decoders need not try in vain to learn it.
@@ -306,8 +301,7 @@ void SlotReader::prefetch(std::span<Content* const> contents) {
   memory_.fetch();
 }
 
-void SlotReader::decode(std::span<Content> contents, std::vector<bool>& refreshed,
-                        std::size_t& bytes_left) {
+void SlotReader::decode(std::span<Content> contents, std::size_t& bytes_left) {
   std::vector<Content*> open;
   for (Content& content : contents)
     if (!content.steady || !recall(content))
@@ -322,16 +316,6 @@ void SlotReader::decode(std::span<Content> contents, std::vector<bool>& refreshe
   };
   for (const std::size_t i : memory_.run(open.size(), with(memory_)))
     decode_one(*open[i], subject_.process().memory(), bytes_left);
-
-  // A key map grows. Read it once more, and decode those that need it from the same bytes.
-  for (Content* content : open) {
-    if (!content->needs_keys) continue;
-    if (!refreshed[content->definition]) {
-      subject_.refresh_keys(subject_.definitions()[content->definition], content->thread_pointer);
-      refreshed[content->definition] = true;
-    }
-    decode_one(*content, memory_, bytes_left);
-  }
 }
 
 std::size_t SlotReader::bytes_of_labels(const Content& content) const {
@@ -353,7 +337,7 @@ Result<format::LabelSet> SlotReader::take_labels(Content& content, bool all_rest
   return content.set;
 }
 
-/// Whether a content is for the next reading, too: if it can be told to be the same by then, and
+/// Whether a content is for the next reading, too: if it can be known to be the same by then, and
 /// there is room.
 bool SlotReader::keep(Content& content, bool all_rested) {
   if (!content.kept) {

@@ -37,7 +37,6 @@ struct Content {
   /// The v1 set of that thread: our own writer has the records of all formats in one block with it.
   Address block = 0;
   Result<format::LabelSet> set;
-  bool needs_keys = false;
   /// Our own writer's: immutable as long as a slot holds it.
   std::optional<format::SerialMark> mark;
   /// Position of what is remembered, instead of `set`: the very incarnation that was decoded before
@@ -102,8 +101,7 @@ class SlotReader {
   void read_slots(Readings& readings, std::span<const Address> addresses);
   void gather_contents(std::span<const SeenThread> threads, Readings& readings);
   void prefetch(std::span<Content* const> contents);
-  /// `refreshed`, by definition: its key map was read again during this reading.
-  void decode(std::span<Content> contents, std::vector<bool>& refreshed, std::size_t& bytes_left);
+  void decode(std::span<Content> contents, std::size_t& bytes_left);
   void decode_one(Content& content, Memory& memory, std::size_t& bytes_left);
   bool recall(Content& content);
   bool keep(Content& content, bool all_rested);
@@ -112,7 +110,8 @@ class SlotReader {
 
   Subject& subject_;
   BatchMemory memory_;
-  FlatIndex known_;  // contents by record, while gathering
+  std::vector<const Definition*> refreshed_;  // whose key maps this reading has read again
+  FlatIndex known_;                           // contents by record, while gathering
   FlatIndex remembered_index_;
   std::vector<Remembered> remembered_;
   std::size_t room_ = 0;  // for more of those

@@ -46,17 +46,17 @@ class BpfSource final : public ThreadSource {
 
   Result<std::vector<Since>> since_listed() override {
     TRY(pass(after_));
-    std::vector<Since> answers;
-    answers.reserve(before_.size());
+    std::vector<Since> since;
+    since.reserve(before_.size());
     auto now = after_.begin();
     for (const vitrine_thread& then : before_) {
       while (now != after_.end() && now->tid < then.tid) ++now;
       const bool same =
           now != after_.end() && now->tid == then.tid && now->start_time_ns == then.start_time_ns;
       const bool rested = same && then.at_rest && now->at_rest && now->switches == then.switches;
-      answers.push_back(!same ? Since::ended : rested ? Since::rested : Since::ran);
+      since.push_back(!same ? Since::ended : rested ? Since::rested : Since::ran);
     }
-    return answers;
+    return since;
   }
 
  private:
@@ -97,13 +97,13 @@ class ProcSource final : public ThreadSource {
   }
 
   Result<std::vector<Since>> since_listed() override {
-    std::vector<Since> answers;
-    answers.reserve(tids_.size());
+    std::vector<Since> since;
+    since.reserve(tids_.size());
     for (std::size_t i = 0; i < tids_.size(); ++i) {
       const bool rested = runs_[i] && watch_.still_rests(tids_[i], *runs_[i]);
-      answers.push_back(rested ? Since::rested : Since::ran);
+      since.push_back(rested ? Since::rested : Since::ran);
     }
-    return answers;
+    return since;
   }
 
  private:

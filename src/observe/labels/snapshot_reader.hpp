@@ -30,7 +30,7 @@ class ThreadSource {
   /// The threads that have not ended, ascending by tid. Errors: not_found (no process any more).
   virtual Result<std::vector<SeenThread>> list() = 0;
 
-  /// One answer for each thread of the last list().
+  /// One for each thread of the last list().
   virtual Result<std::vector<Since>> since_listed() = 0;
 };
 

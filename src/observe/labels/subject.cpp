@@ -112,17 +112,26 @@ format::DecodeContext Subject::decode_context(const Definition& definition,
 
 Result<format::LabelSet> Subject::decode(const Definition& definition, Memory& memory,
                                          Address record, Address thread_pointer,
-                                         std::size_t* bytes_left) {
+                                         std::size_t* bytes_left,
+                                         std::vector<const Definition*>* refreshed) {
   const auto once = [&] {
     return format::decode_record(definition.format, memory, record,
                                  decode_context(definition, bytes_left));
   };
+  const std::size_t bytes_before = bytes_left == nullptr ? 0 : *bytes_left;
   auto decoded = TRY(once());
   if (!decoded.needs_key_map_refresh) return std::move(decoded.set);
+  if (refreshed != nullptr) {
+    if (std::ranges::find(*refreshed, &definition) != refreshed->end())
+      return std::move(decoded.set);
+    refreshed->push_back(&definition);
+  }
   refresh_keys(definition, thread_pointer);
+  if (bytes_left != nullptr) *bytes_left = bytes_before;  // charged once
   return TRY(once()).set;
 }
 
+/// `thread_pointer`: of a thread that has a record with an index that the key map lacks (draft A).
 void Subject::refresh_keys(const Definition& definition, Address thread_pointer) {
   if (!definition.reference) {
     search_schema();

@@ -78,13 +78,11 @@ class Subject {
 
   /// Decodes a record with an index that the key map may lack: then reads the key map again and
   /// decodes once more, from the same `memory`. `thread_pointer`: of the thread that has the
-  /// record.
+  /// record. `refreshed`: definitions whose key maps were read again for the same reading; once is
+  /// enough.
   Result<format::LabelSet> decode(const Definition& definition, Memory& memory, Address record,
-                                  Address thread_pointer, std::size_t* bytes_left);
-
-  /// Reads the key map again: a record had an index that it lacks. `thread_pointer`: of a thread
-  /// that has such a record (draft A).
-  void refresh_keys(const Definition& definition, Address thread_pointer);
+                                  Address thread_pointer, std::size_t* bytes_left,
+                                  std::vector<const Definition*>* refreshed = nullptr);
 
  private:
   /// What holds for one program image. Everything refers to `process`, so it stays where it is.
@@ -106,6 +104,7 @@ class Subject {
   Result<void> reopen(int pid);
   void refresh_schema();
   void search_schema();
+  void refresh_keys(const Definition& definition, Address thread_pointer);
 
   limits::LabelLimits limits_;
   std::unique_ptr<State> state_;

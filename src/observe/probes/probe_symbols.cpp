@@ -24,15 +24,15 @@ auto fields(T& named) {
   return std::tie(site, argument);
 }
 
-struct ArgumentsQuestion {
+struct ArgumentsRequest {
   Machine machine{};
   symbol::DebugSearch debug;
   std::vector<Named> arguments;
 };
 
-template <pack::Of<ArgumentsQuestion> T>
-auto fields(T& question) {
-  auto& [machine, debug, arguments] = question;
+template <pack::Of<ArgumentsRequest> T>
+auto fields(T& request) {
+  auto& [machine, debug, arguments] = request;
   return std::tie(machine, debug, arguments);
 }
 
@@ -43,7 +43,7 @@ bool is_unresolved(const Compiled& operand) {
 }
 
 /// In a worker.
-Result<std::vector<Compiled>> parse_arguments(const ArgumentsQuestion& question,
+Result<std::vector<Compiled>> parse_arguments(const ArgumentsRequest& request,
                                               FileDescriptor descriptor) {
   const auto file = TRY(sandbox::FileMemory::from(std::move(descriptor)));
   const auto elf = TRY(elf::read_file(*file));
@@ -52,15 +52,15 @@ Result<std::vector<Compiled>> parse_arguments(const ArgumentsQuestion& question,
   std::vector<Compiled> all;
   const auto compile = [&](const Named& named) {
     auto at = symbols.at(named.site);
-    return probe::compile_argument(named.argument, question.machine, named.site, &at);
+    return probe::compile_argument(named.argument, request.machine, named.site, &at);
   };
-  for (const Named& named : question.arguments) all.push_back(compile(named));
+  for (const Named& named : request.arguments) all.push_back(compile(named));
   if (std::ranges::none_of(all, is_unresolved)) return all;
-  debug = symbol::find_debug_file(*file, elf, elf::hex_build_id(*file, elf), question.debug);
+  debug = symbol::find_debug_file(*file, elf, elf::hex_build_id(*file, elf), request.debug);
   if (debug == nullptr) return all;
   symbols.add_debug_file(*debug->memory, debug->elf);
   for (std::size_t i = 0; i < all.size(); ++i)
-    if (is_unresolved(all[i])) all[i] = compile(question.arguments[i]);
+    if (is_unresolved(all[i])) all[i] = compile(request.arguments[i]);
   return all;
 }
 
@@ -88,30 +88,30 @@ ProbeSymbols::Compiled ProbeSymbols::compile(const std::string& argument, const 
 void ProbeSymbols::ask() {
   asked_ = true;
   const symbol::DebugPlaces places{{}, file_.path};
-  ArgumentsQuestion question{file_.machine, places.search(), {}};
+  ArgumentsRequest request{file_.machine, places.search(), {}};
   std::size_t bytes = 0;
   for (const probe::Probe& probe : file_.probes)
-    for (const auto* sites : {&probe.sites, &probe.questions})
+    for (const auto* sites : {&probe.sites, &probe.enabled_sites})
       for (const probe::Site& site : *sites)
         for (const std::string& argument : site.arguments) {
-          if (bytes > sandbox::question_bytes / 2 ||
+          if (bytes > sandbox::request_bytes / 2 ||
               !is_unresolved(
                   probe::compile_argument(argument, file_.machine, site.address, nullptr)))
             continue;
           bytes += sizeof(Named) + argument.size();
-          question.arguments.push_back({site.address, argument});
+          request.arguments.push_back({site.address, argument});
         }
-  auto answer = sandbox::Parser::of_this_thread().ask<&parse_arguments>(
-      question, file_.file->descriptor(), places.open());
-  if (!answer) {
-    problem_ = answer.error().message;
+  auto response = sandbox::Parser::of_this_thread().ask<&parse_arguments>(
+      request, file_.file->descriptor(), places.open());
+  if (!response) {
+    problem_ = response.error().message;
     return;
   }
-  if (answer->size() != question.arguments.size()) return;
-  for (std::size_t i = 0; i < answer->size(); ++i) {
-    Compiled& operand = (*answer)[i];
+  if (response->size() != request.arguments.size()) return;
+  for (std::size_t i = 0; i < response->size(); ++i) {
+    Compiled& operand = (*response)[i];
     if (operand && !makes_sense(*operand)) continue;
-    Named& named = question.arguments[i];
+    Named& named = request.arguments[i];
     with_symbols_.emplace(Key(named.site, std::move(named.argument)), std::move(operand));
   }
 }

@@ -139,14 +139,14 @@ namespace {
 constexpr std::string_view note_section = ".note.stapsdt";
 constexpr std::string_view description_section = VITRINE_NOTE_SECTION;
 
-struct FileQuestion {
+struct FileRequest {
   symbol::DebugSearch debug;
   bool functions = false;
 };
 
-template <pack::Of<FileQuestion> T>
-auto fields(T& question) {
-  auto& [debug, functions] = question;
+template <pack::Of<FileRequest> T>
+auto fields(T& request) {
+  auto& [debug, functions] = request;
   return std::tie(debug, functions);
 }
 
@@ -277,14 +277,15 @@ class Reader {
   /// By name, each with its sites by address. A site that was announced twice alike is one.
   void sort() {
     auto& probes = into_.probes;
-    std::erase_if(
-        probes, [](const probe::Probe& one) { return one.sites.empty() && one.questions.empty(); });
+    std::erase_if(probes, [](const probe::Probe& one) {
+      return one.sites.empty() && one.enabled_sites.empty();
+    });
     std::sort(probes.begin(), probes.end(), [](const auto& a, const auto& b) {
       return std::tie(a.provider, a.name, a.kind) < std::tie(b.provider, b.name, b.kind);
     });
     for (probe::Probe& one : probes) {
       sort(one.sites);
-      sort(one.questions);
+      sort(one.enabled_sites);
     }
   }
 
@@ -305,7 +306,7 @@ class Reader {
     std::vector<probe::Site*> sites;
     std::vector<Address> addresses;
     for (probe::Probe& probe : into_.probes)
-      for (auto* list : {&probe.sites, &probe.questions})
+      for (auto* list : {&probe.sites, &probe.enabled_sites})
         for (probe::Site& site : *list) {
           sites.push_back(&site);
           addresses.push_back(site.address);
@@ -321,7 +322,7 @@ class Reader {
   void demangle_functions() {
     std::unordered_map<std::string_view, std::string> known;  // many sites are in one function
     for (probe::Probe& probe : into_.probes)
-      for (auto* list : {&probe.sites, &probe.questions})
+      for (auto* list : {&probe.sites, &probe.enabled_sites})
         for (probe::Site& site : *list) {
           const auto [name, is_new] = known.try_emplace(site.function);
           if (is_new) name->second = symbol::demangled(site.function);
@@ -351,7 +352,7 @@ class Reader {
 };
 
 /// In a worker.
-Result<ProbeFile> parse_probes(const FileQuestion& question, FileDescriptor descriptor) {
+Result<ProbeFile> parse_probes(const FileRequest& request, FileDescriptor descriptor) {
   auto file = TRY(sandbox::FileMemory::from(std::move(descriptor)));
   const auto elf = TRY(elf::read_file(*file));
   ProbeFile found;
@@ -360,7 +361,7 @@ Result<ProbeFile> parse_probes(const FileQuestion& question, FileDescriptor desc
   found.machine = machine_of(elf.machine);
   for (const elf::Segment& segment : elf.segments)
     if (segment.type == PT_LOAD && (segment.flags & PF_X) != 0) found.code.push_back(segment);
-  Reader(found, *file, elf, question.debug).read(question.functions);
+  Reader(found, *file, elf, request.debug).read(request.functions);
   return found;
 }
 
@@ -369,7 +370,7 @@ Result<ProbeFile> parse_probes(const FileQuestion& question, FileDescriptor desc
 template <pack::Of<ProbeFile> T>
 auto fields(T& found) {
   auto& [path, file, build_id, encoding, machine, code, probes, tombstones, problems] = found;
-  // The file is who asked's.
+  // The file is the caller's.
   return std::tie(path, build_id, encoding, machine, code, probes, tombstones, problems);
 }
 

@@ -43,7 +43,7 @@ class Launched {
   ~Launched();
 
   /// Asks a program that still runs to end (SIGTERM), and kills it when it has not after
-  /// some seconds. What there is to tell of that; mostly nothing.
+  /// some seconds. What there is to report; mostly nothing.
   std::string end() noexcept;
 
   pid_t pid() const { return pid_; }

@@ -13,43 +13,6 @@
 #include <utility>
 
 namespace vitrine::observe {
-
-Result<void> TracedProcesses::add(pid_t pid) {
-  if (has(pid)) return {};
-  target::FileDescriptor pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  if (pidfd) {
-    alive_.emplace(pid, std::move(pidfd));
-    return {};
-  }
-  if (errno == ESRCH)
-    return fail(ErrorCode::not_found, fmt::format("no such process: {}", pid),
-                "`vitrine ps --probes` lists processes with labels, context or probes");
-  // EINVAL: a thread, not a process (or, in old kernels, no such thing at all).
-  return fail(ErrorCode::not_found,
-              fmt::format("{} is not a process: {}", pid, std::strerror(errno)),
-              "give the ID of the process, not of one of its threads");
-}
-
-std::vector<pid_t> TracedProcesses::all() const {
-  std::vector<pid_t> pids;
-  for (const auto& [pid, pidfd] : alive_) pids.push_back(pid);
-  return pids;
-}
-
-std::vector<pid_t> TracedProcesses::take_ended() {
-  std::vector<pid_t> ended;
-  for (auto at = alive_.begin(); at != alive_.end();) {
-    pollfd end{at->second.get(), POLLIN, 0};
-    if (::poll(&end, 1, 0) > 0) {
-      ended.push_back(at->first);
-      at = alive_.erase(at);
-    } else {
-      ++at;
-    }
-  }
-  return ended;
-}
-
 namespace {
 
 using std::chrono::milliseconds;
@@ -57,17 +20,44 @@ using std::chrono::milliseconds;
 /// The dynamic linker is at work for some time after it has mapped a library.
 constexpr std::array<milliseconds, 4> second_looks{milliseconds(2), milliseconds(20),
                                                    milliseconds(200), milliseconds(1000)};
-constexpr milliseconds time_to_drain{1000};
 /// Where processes come and go without a pause, they are looked at as often as this.
 constexpr milliseconds event_pause{5};
 
+FileDescriptor open_pidfd(pid_t pid) {
+  return FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+}
+
+bool is_gone(const ObservedProcess& process) {
+  return process.has_pid() && !open_pidfd(process.pid()) && errno == ESRCH;
+}
+
 }  // namespace
 
-ProcessWatch::ProcessWatch(Listener& listener, bool follow) : listener_(listener), follow_(follow) {
+ProcessWatch::ProcessWatch(ProcessRegistry& processes, Listener& listener, bool follow)
+    : processes_(processes), listener_(listener), follow_(follow) {
   if (auto events = target::ProcessEvents::open())
     events_ = std::move(*events);
   else
     listener_.note(events.error().message + ": libraries loaded later will be missed");
+}
+
+Result<void> ProcessWatch::add(pid_t pid) {
+  FileDescriptor pidfd = open_pidfd(pid);
+  if (!pidfd && errno == ESRCH)
+    return fail(ErrorCode::not_found, fmt::format("no such process: {}", pid),
+                "`vitrine ps --probes` lists processes with labels, context or probes");
+  // EINVAL: a thread, not a process (or, in old kernels, no such thing at all).
+  if (!pidfd)
+    return fail(ErrorCode::not_found,
+                fmt::format("{} is not a process: {}", pid, std::strerror(errno)),
+                "give the ID of the process, not of one of its threads");
+  ObservedProcess* process = processes_.observe(pid);
+  if (process == nullptr) return fail(ErrorCode::limit, "too many processes");
+  process->followed_ = true;
+  if (process->is_target()) return {};
+  process->pidfd_ = std::move(pidfd);
+  targets_.push_back(process->shared_from_this());
+  return {};
 }
 
 Result<void> ProcessWatch::launch(const std::vector<std::string>& command) {
@@ -77,12 +67,18 @@ Result<void> ProcessWatch::launch(const std::vector<std::string>& command) {
     held = Launched::start(command);
   }
   launched_ = TRY(std::move(held));
-  return processes_.add(launched_->pid());
+  return add(launched_->pid());
 }
 
 void ProcessWatch::end_launched() {
   if (!launched_) return;
-  if (std::string told = launched_->end(); !told.empty()) listener_.note(std::move(told));
+  if (std::string text = launched_->end(); !text.empty()) listener_.note(std::move(text));
+}
+
+std::vector<ObservedProcess*> ProcessWatch::all() const {
+  std::vector<ObservedProcess*> all;
+  for (const auto& target : targets_) all.push_back(target.get());
+  return all;
 }
 
 void ProcessWatch::take_events() {
@@ -90,70 +86,96 @@ void ProcessWatch::take_events() {
   for (const target::ProcessEvent& event : events_->take()) handle(event);
   // Once, however often one has changed since: else one that executes programs without end keeps us
   // at it without end.
-  for (const pid_t pid : std::exchange(changed_, {})) listener_.changed(pid, false);
+  for (const auto& process : std::exchange(changed_, {})) take_change(*process);
   if (events_->lost() == events_lost_) return;
   events_lost_ = events_->lost();
-  for (const pid_t pid : processes_.all()) to_look_at_[pid] = {Clock::now(), 0};
+  for (const auto& target : targets_) look_at(*target, Clock::now());
+  look_for_ends();
+}
+
+ObservedProcess* ProcessWatch::process_of(const vitrine_event_header& record) {
+  if (ObservedProcess* known = processes_.find(record)) return known;
+  take_events();  // if it is gone already, its fork says what it was
+  if (ObservedProcess* known = processes_.find(record)) return known;
+  ObservedProcess* process = processes_.observe(record);
+  if (process == nullptr)
+    look_for_ends();
+  else if (is_gone(*process))
+    processes_.exited(*process);
+  return process;
+}
+
+/// Finds processes whose end no event has reported.
+void ProcessWatch::look_for_ends() {
+  const auto now = Clock::now();
+  if (now < looked_for_ends_ + ProcessRegistry::time_to_drain) return;
+  looked_for_ends_ = now;
+  processes_.for_each([&](ObservedProcess& process) {
+    if (is_gone(process)) processes_.exited(process);
+  });
+}
+
+void ProcessWatch::take_change(ObservedProcess& process) {
+  if (std::exchange(process.changed_, false) && process.has_pid())
+    listener_.changed(process, false);
 }
 
 void ProcessWatch::handle(const target::ProcessEvent& event) {
   using Kind = target::ProcessEvent::Kind;
-  const pid_t pid = event.pid;
+  ObservedProcess* process = nullptr;
   switch (event.kind) {
     case Kind::forked:
-      if (has(pid)) take_ended();  // whose number this one has
-      changed_.erase(pid);
-      if (changed_.erase(event.parent) != 0) listener_.changed(event.parent, false);
-      listener_.forked(event.parent, pid);
-      if (!follow_ || !has_had(event.parent)) return;
-      lineage_.insert(pid);
+      process = processes_.find(event.pid);
+      if (process != nullptr && process->is_target()) take_ended();  // its PID is the child's
+      if (ObservedProcess* parent = processes_.find(event.parent)) take_change(*parent);
+      process = processes_.forked(event.parent, event.pid, event.time_ns);
       // The kernel knows it by its parent, as long as that lives.
-      if (processes_.add(pid)) to_look_at_[pid] = {Clock::now(), 0};
+      if (follow_ && process != nullptr && process->followed_ && add(event.pid))
+        look_at(*process, Clock::now());
       return;
     case Kind::exited:
       // What it did last may still be in the buffer, and what it forked in another CPU's events.
-      if (lineage_.contains(pid) || (!has(pid) && listener_.knows(pid)))
-        departed_.emplace_back(Clock::now() + time_to_drain, pid);
+      processes_.exited(event.pid, event.time_ns);
       return;
     case Kind::executed:
     case Kind::mapped:
-      if (!has(pid) && !listener_.knows(pid) && !listener_.concerns(event)) return;
-      changed_.insert(pid);
-      look_again_soon(pid);
+      process = processes_.find(event.pid);
+      if (process == nullptr && listener_.concerns(event)) process = processes_.observe(event.pid);
+      if (process == nullptr) return;
+      if (!std::exchange(process->changed_, true)) changed_.push_back(process->shared_from_this());
+      look_again_soon(*process);
       return;
   }
 }
 
-void ProcessWatch::look_again_soon(pid_t pid) {
-  to_look_at_[pid] = {Clock::now() + second_looks[0], 0};
+void ProcessWatch::look_at(ObservedProcess& process, Clock::time_point when) {
+  process.looks_ = 0;
+  process.next_look_ = when;
+  looks_.emplace(when, process.weak_from_this());
+}
+
+void ProcessWatch::look_again_soon(ObservedProcess& process) {
+  look_at(process, Clock::now() + second_looks[0]);
 }
 
 void ProcessWatch::look_again() {
   const auto now = Clock::now();
-  for (; !departed_.empty() && departed_.front().first <= now; departed_.pop_front()) {
-    const pid_t pid = departed_.front().second;
-    lineage_.erase(pid);
-    if (!has(pid)) listener_.departed(pid);  // else another has its number already
-  }
-  for (auto at = to_look_at_.begin(); at != to_look_at_.end();) {
-    auto& [when, count] = at->second;
-    if (when > now) {
-      ++at;
-      continue;
-    }
-    listener_.changed(at->first, true);
-    if (++count < second_looks.size()) {
-      when = now + second_looks[count];
-      ++at;
-    } else {
-      at = to_look_at_.erase(at);
-    }
+  for (const auto& process : processes_.take_departed(now)) listener_.departed(*process);
+  while (!looks_.empty() && looks_.begin()->first <= now) {
+    const auto [when, weak] = *looks_.begin();
+    looks_.erase(looks_.begin());
+    const auto process = weak.lock();
+    if (!process || process->next_look_ != when || !process->has_pid()) continue;
+    listener_.changed(*process, true);
+    if (process->next_look_ != when || ++process->looks_ >= second_looks.size()) continue;
+    process->next_look_ = now + second_looks[process->looks_];
+    looks_.emplace(process->next_look_, weak);
   }
 }
 
 void ProcessWatch::wait(milliseconds time) {
   auto end = Clock::now() + time;
-  for (const auto& [pid, look] : to_look_at_) end = std::min(end, look.first);
+  if (!looks_.empty()) end = std::min(end, looks_.begin()->first);
   const auto left = [&] {
     return std::max(std::chrono::ceil<milliseconds>(end - Clock::now()), milliseconds(0));
   };
@@ -164,15 +186,19 @@ void ProcessWatch::wait(milliseconds time) {
 }
 
 void ProcessWatch::take_ended() {
-  for (const pid_t pid : processes_.take_ended()) {
-    to_look_at_.erase(pid);
-    departed_.emplace_back(Clock::now() + time_to_drain, pid);
-  }
+  std::erase_if(targets_, [&](const ProcessRegistry::Process& target) {
+    pollfd end{target->pidfd_.get(), POLLIN, 0};
+    if (::poll(&end, 1, 0) <= 0) return false;
+    target->pidfd_ = {};
+    target->next_look_ = {};
+    processes_.exited(*target);
+    return true;
+  });
 }
 
 bool ProcessWatch::ended() {
   take_ended();
-  return processes_.empty();
+  return targets_.empty();
 }
 
 }  // namespace vitrine::observe

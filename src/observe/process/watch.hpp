@@ -1,68 +1,45 @@
-// ProcessWatch: the processes that a trace or a profile is about, the ones they start, and what
-// happens to them all.
+// ProcessWatch: enters in the registry what happens to processes: those that a trace or a profile
+// is about, the ones they start, and all others that it has met.
 #pragma once
 
 #include <sys/types.h>
 
-#include <atomic>
 #include <chrono>
-#include <deque>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "base/result.hpp"
 #include "observe/process/launch.hpp"
-#include "target/proc_file.hpp"
+#include "observe/process/registry.hpp"
 #include "target/process_events.hpp"
 
 namespace vitrine::observe {
 
-// TracedProcesses: the processes that a trace is about, while they live.
-
-class TracedProcesses {
- public:
-  /// Errors: not_found.
-  Result<void> add(pid_t pid);
-
-  [[nodiscard]] bool has(pid_t pid) const { return alive_.contains(pid); }
-  [[nodiscard]] std::vector<pid_t> all() const;
-  [[nodiscard]] bool empty() const { return alive_.empty(); }
-
-  /// Leaves out those that have ended, and returns them.
-  std::vector<pid_t> take_ended();
-
- private:
-  std::map<pid_t, target::FileDescriptor> alive_;  ///< pidfds
-};
-
 class ProcessWatch {
  public:
-  /// Who wants to know.
+  /// Of a session.
   class Listener {
    public:
     virtual ~Listener() = default;
-    /// Whether it wants looks at, and the end of, a process that is not among ours.
-    virtual bool knows(pid_t pid) = 0;
-    /// Whether a process that is not known is to be looked at for what it has mapped or executed.
+    /// Whether to observe a process that is not yet observed, for what it has mapped or executed.
     virtual bool concerns(const target::ProcessEvent& event) = 0;
-    virtual void forked(pid_t parent, pid_t child) = 0;
     /// It has executed or mapped something (`again`: a while ago, it may have been at it still).
-    virtual void changed(pid_t pid, bool again) = 0;
-    /// It has ended, and what it did last has been taken by now.
-    virtual void departed(pid_t pid) = 0;
+    virtual void changed(ObservedProcess& process, bool again) = 0;
+    /// It has ended, and its last records have been taken by now.
+    virtual void departed(ObservedProcess& process) = 0;
     virtual void note(std::string text) = 0;
   };
 
-  /// Begins to listen: what happens from now on is not missed. `follow`: what ours fork is ours.
-  /// `listener` must outlive this.
-  ProcessWatch(Listener& listener, bool follow);
+  /// Begins to listen: what happens from now on is not missed. `follow`: what targets fork are
+  /// targets. Both others must outlive this.
+  ProcessWatch(ProcessRegistry& processes, Listener& listener, bool follow);
 
-  /// Errors: not_found.
-  Result<void> add(pid_t pid) { return processes_.add(pid); }
+  /// Adds a target. Errors: not_found; limit (too many processes).
+  Result<void> add(pid_t pid);
 
   /// Starts a program, held before its first instruction where that is possible. Errors: as
   /// Launched.
@@ -70,46 +47,49 @@ class ProcessWatch {
   /// Null: none was started.
   [[nodiscard]] Launched* launched() { return launched_ ? &*launched_ : nullptr; }
 
-  /// Ends it, and tells the listener when that took more than asking.
+  /// Ends it, and notes when that took more than asking.
   void end_launched();
 
-  [[nodiscard]] bool has(pid_t pid) const { return processes_.has(pid); }
-  [[nodiscard]] std::vector<pid_t> all() const { return processes_.all(); }
+  /// Targets that live.
+  [[nodiscard]] std::vector<ObservedProcess*> all() const;
 
-  /// Ours, or forked by ones that were, and perhaps gone.
-  [[nodiscard]] bool has_had(pid_t pid) const { return has(pid) || lineage_.contains(pid); }
+  /// The process that a record is of, observed from now on. Null: there are too many.
+  ObservedProcess* process_of(const vitrine_event_header& record);
 
-  /// Tells of what has happened.
+  /// Takes what has happened, and calls the listener.
   void take_events();
-  /// Looks once more where it is time to.
+  /// Has the listener look once more where it is time to.
   void look_again();
-  void look_again_soon(pid_t pid);
+  void look_again_soon(ObservedProcess& process);
 
-  /// Sleeps for `time`, less when there is something to tell, a look to be made, or a signal comes.
+  /// Sleeps for `time`, less when something happens, a look is due, or a signal comes.
   void wait(std::chrono::milliseconds time);
 
-  /// Whether all of ours have ended.
+  /// Whether all targets have ended.
   bool ended();
 
  private:
   using Clock = std::chrono::steady_clock;
 
   void handle(const target::ProcessEvent& event);
+  void take_change(ObservedProcess& process);
+  void look_at(ObservedProcess& process, Clock::time_point when);
   void take_ended();
+  void look_for_ends();
 
+  ProcessRegistry& processes_;
   Listener& listener_;
   bool follow_;
   std::optional<Launched> launched_;
-  TracedProcesses processes_;
-  std::set<pid_t> lineage_;  ///< processes that followed ones have forked; some may be gone
+  std::vector<ProcessRegistry::Process> targets_;
   std::unique_ptr<target::ProcessEvents> events_;
   std::uint64_t events_lost_ = 0;
-  std::set<pid_t> changed_;  ///< by the events that are being taken, and not looked at yet
+  Clock::time_point looked_for_ends_{};
+  /// By the events that are being taken, and not looked at yet.
+  std::vector<ProcessRegistry::Process> changed_;
   Clock::time_point awake_;  ///< when wait() was ended by an event last
-  /// Processes to look at once more, and how often they have been.
-  std::map<pid_t, std::pair<Clock::time_point, std::size_t>> to_look_at_;
-  /// Processes that have ended, and when to forget them.
-  std::deque<std::pair<Clock::time_point, pid_t>> departed_;
+  /// Looks to be made. One that is not at its process's next_look_ has been put off.
+  std::multimap<Clock::time_point, std::weak_ptr<ObservedProcess>> looks_;
 };
 
 }  // namespace vitrine::observe

@@ -57,7 +57,7 @@ class Functions {
   Interner<profile::Function, FunctionHash> all_;
 };
 
-/// Of the running kernel; empty: it tells none.
+/// Of the running kernel; empty: it has none.
 std::string kernel_build_id() {
   const auto notes = target::read_file_at(AT_FDCWD, "/sys/kernel/notes", max_kernel_notes);
   if (!notes) return {};
@@ -150,25 +150,26 @@ profile::Profile ProfileNames::name(UnnamedProfile unnamed, bool symbols) {
 
   const auto end = Clock::now() + longest_naming;
   const auto our_root = target::open_at(AT_FDCWD, "/", O_PATH | O_DIRECTORY);
-  for (const auto& [code, questions] : asked) {
+  for (const auto& [code, its] : asked) {
     symbol::File file;
     file.path = target::without_deleted(code->name);
     file.descriptor = code->file->descriptor();
     // Where the process looks, then where we do.
-    const SampledProgram& program = *unnamed.processes[questions.mapped->process];
+    const SampledProgram& program = *unnamed.processes[its.mapped->process];
     if (program.root) file.root_dirs.push_back(program.root.get());
     if (our_root) file.root_dirs.push_back(our_root->get());
-    symbol::Answer answer;
+    symbol::Resolved resolved;
     if (Clock::now() < end)
-      answer = symboliser_.resolve(file, questions.addresses);
+      resolved = symboliser_.resolve(file, its.addresses);
     else
-      answer.problem = "no symbols: other files used up the time limit";
-    for (std::size_t n = 0; n < questions.places.size() && n < answer.frames.size(); ++n)
-      put(questions.places[n], answer.frames[n]);
-    if (answer.problem.empty()) continue;
-    profile.problems.push_back(file.path + ": " + answer.problem);
-    for (const Index place : questions.places)
-      if (profile.locations[place].lines.empty()) profile.locations[place].problem = answer.problem;
+      resolved.problem = "no symbols: other files used up the time limit";
+    for (std::size_t n = 0; n < its.places.size() && n < resolved.frames.size(); ++n)
+      put(its.places[n], resolved.frames[n]);
+    if (resolved.problem.empty()) continue;
+    profile.problems.push_back(file.path + ": " + resolved.problem);
+    for (const Index place : its.places)
+      if (profile.locations[place].lines.empty())
+        profile.locations[place].problem = resolved.problem;
   }
   profile.functions = functions.take();
 

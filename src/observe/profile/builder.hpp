@@ -112,7 +112,7 @@ class ProfileNames {
   profile::Profile name(UnnamedProfile unnamed, bool symbols);
 
  private:
-  /// What tells a file from others, for who has it, too.
+  /// What distinguishes a file from others, also for those who have it.
   struct FileNames {
     std::string build_id;
     std::string content_hash;

@@ -15,19 +15,19 @@ namespace {
 
 class RuleService final : public sandbox::Service {
  public:
-  std::vector<std::byte> answer(std::span<const std::byte> bytes, FileDescriptor file) override {
-    const auto question = pack::unpack<RuleQuestion>(bytes);
-    if (!question) return {};
-    for (const std::uint32_t number : question->closed) tables_.erase(number);
-    if (question->what == RuleQuestion::What::open)
-      return pack::pack(open(question->file, std::move(file)));
-    const auto known = tables_.find(question->file);
+  std::vector<std::byte> respond(std::span<const std::byte> bytes, FileDescriptor file) override {
+    const auto request = pack::unpack<RuleRequest>(bytes);
+    if (!request) return {};
+    for (const std::uint32_t number : request->closed) tables_.erase(number);
+    if (request->what == RuleRequest::What::open)
+      return pack::pack(open(request->file, std::move(file)));
+    const auto known = tables_.find(request->file);
     if (known == tables_.end()) return {};
     unwind::FrameTable& table = *known->second;
-    if (question->what == RuleQuestion::What::rules)
-      return pack::pack(rules(table, question->address));
+    if (request->what == RuleRequest::What::rules)
+      return pack::pack(rules(table, request->address));
     std::optional<unwind::Row> found;
-    if (const unwind::Row* row = table.row(question->address)) found = *row;
+    if (const unwind::Row* row = table.row(request->address)) found = *row;
     return pack::pack(found);
   }
 
@@ -67,11 +67,11 @@ using unwind::Rule;
 using unwind::RuleBlock;
 
 constexpr std::size_t max_problems = 64;
-constexpr std::size_t answer_bytes = 32U << 20;  ///< the segments of the worst file: 8 MiB
-/// That a worker may hold before it is replaced, between two questions: of libLLVM it holds 6 MiB.
+constexpr std::size_t response_bytes = 32U << 20;  ///< the segments of the worst file: 8 MiB
+/// That a worker may hold before it is replaced, between two requests: of libLLVM it holds 6 MiB.
 constexpr std::uint64_t worker_bytes = 512ULL << 20;
 constexpr std::uint64_t questions_between = 64;  ///< two looks at what it holds
-/// An answer that takes longer counts as slow: on a busy machine others do now and then.
+/// A response that takes longer counts as slow: on a busy machine others do now and then.
 constexpr std::chrono::milliseconds slow_answer{100};
 
 /// Roughly, with what the containers add.
@@ -126,7 +126,7 @@ void RuleWorker::report(const std::string& name, const std::string& why) {
 }
 
 Result<void> RuleWorker::start() {
-  // One that ended between two questions ended for no fault of the next file.
+  // One that ended between two requests ended for no fault of the next file.
   if (worker_ && !worker_->is_there()) worker_.reset();
   if (worker_ && questions_ % questions_between == 0 && worker_->memory() > worker_bytes)
     worker_.reset();
@@ -137,16 +137,16 @@ Result<void> RuleWorker::start() {
   return {};
 }
 
-Result<std::vector<std::byte>> RuleWorker::ask(RuleQuestion question, int descriptor) {
+Result<std::vector<std::byte>> RuleWorker::ask(RuleRequest request, int descriptor) {
   ++questions_;
-  question.closed = std::exchange(closed_, {});
-  auto answer = worker_->ask(pack::pack(question), descriptor, answer_bytes, {});
-  if (!answer) worker_.reset();
-  return answer;
+  request.closed = std::exchange(closed_, {});
+  auto response = worker_->ask(pack::pack(request), descriptor, response_bytes, {});
+  if (!response) worker_.reset();
+  return response;
 }
 
-tl::unexpected<Error> RuleWorker::made_no_sense() {
-  auto error = worker_->made_no_sense();
+tl::unexpected<Error> RuleWorker::invalid_response() {
+  auto error = worker_->invalid_response();
   worker_.reset();
   return error;
 }
@@ -167,46 +167,46 @@ FileRules::~FileRules() {
   if (opened_in_ == worker_->started_) worker_->closed_.push_back(number_);
 }
 
-template <class Answer>
-Result<Answer> FileRules::ask(RuleQuestion::What what, Address address) {
+template <class Response>
+Result<Response> FileRules::ask(RuleRequest::What what, Address address) {
   const auto began = Clock::now();
-  const bool opens = what == RuleQuestion::What::open;
+  const bool opens = what == RuleRequest::What::open;
   auto bytes = TRY(worker_->ask({what, number_, address, {}}, opens ? file_->descriptor() : -1));
-  auto answer = pack::unpack<Answer>(bytes);
-  if (!answer || !is_sound(*answer)) return worker_->made_no_sense();
+  auto response = pack::unpack<Response>(bytes);
+  if (!response || !is_sound(*response)) return worker_->invalid_response();
   const auto took = Clock::now() - began;
   if (took > slow_answer) slow_ += took;
   const auto most = worker_->limits_.slow;
   if (slow_ > most)
     return fail(ErrorCode::limit, fmt::format("its parser took longer than {} s in total",
                                               std::chrono::duration<double>(most).count()));
-  return answer;
+  return response;
 }
 
 Result<void> FileRules::open() {
   TRY(worker_->start());
-  auto opened = TRY(TRY(ask<Result<OpenedRules>>(RuleQuestion::What::open, 0)));
+  auto opened = TRY(TRY(ask<Result<OpenedRules>>(RuleRequest::What::open, 0)));
   if (opened_in_ == 0) opened_ = std::move(opened);
   opened_in_ = worker_->started_;
   return {};
 }
 
 /// What the worker knows; the first time that it cannot be had is the last that it is asked for.
-template <class Answer>
-std::optional<Answer> FileRules::learn(RuleQuestion::What what, Address address) {
+template <class Response>
+std::optional<Response> FileRules::learn(RuleRequest::What what, Address address) {
   if (given_up_) return std::nullopt;
   Result<void> ready = worker_->start();
   if (ready && opened_in_ != worker_->started_) ready = open();
-  auto answer = ready.and_then([&] { return ask<Answer>(what, address); });
-  if (answer) return std::move(*answer);
+  auto response = ready.and_then([&] { return ask<Response>(what, address); });
+  if (response) return std::move(*response);
   given_up_ = true;
-  worker_->report(name_, answer.error().message);
+  worker_->report(name_, response.error().message);
   return std::nullopt;
 }
 
 unwind::Rule FileRules::rule(Address address) {
   if (const Rule* known = find(address)) return *known;
-  auto found = learn<FoundRules>(RuleQuestion::What::rules, address);
+  auto found = learn<FoundRules>(RuleRequest::What::rules, address);
   if (!found) return {};
   const Rule rule = found->rule;
   keep(address, std::move(*found));
@@ -217,7 +217,7 @@ const Row* FileRules::row(Address address) {
   if (rule(address).form == Rule::Form::none) return nullptr;
   auto known = rows_.find(address);
   if (known == rows_.end()) {
-    auto row = learn<std::optional<Row>>(RuleQuestion::What::row, address);
+    auto row = learn<std::optional<Row>>(RuleRequest::What::row, address);
     if (!row) return nullptr;
     make_room(bytes_of(*row));
     known = rows_.emplace(address, std::move(*row)).first;

@@ -1,8 +1,8 @@
 // FileRules: how the functions of somebody else's file are left. A worker reads the file's CFI and
-// is asked for rules as stacks come through its code; what it answered is kept here.
+// is asked for rules as stacks come through its code; its responses are kept here.
 //
 // The file may crash the worker, stall it or eat its memory. Then it is left without further rules,
-// which is told once, and another worker goes on with the other files.
+// which is reported once, and another worker goes on with the other files.
 #pragma once
 
 #include <chrono>
@@ -22,17 +22,17 @@
 
 namespace vitrine::observe {
 
-// What a worker does for who unwinds stacks: it keeps the CFI of files, and tells the rules of their
+// What a worker does for the unwinder: it keeps the CFI of files, and returns the rules of their
 // code (file_rules.hpp).
 
-struct RuleQuestion {
+struct RuleRequest {
   enum class What : std::uint8_t {
-    open,   ///< the file comes with it; the answer is a Result<OpenedRules>
+    open,   ///< the file comes with it; the response is a Result<OpenedRules>
     rules,  ///< those around an address: FoundRules
     row,    ///< all that there is of an address: std::optional<unwind::Row>
   };
   What what = What::open;
-  std::uint32_t file = 0;             ///< its number, that who asks has given it
+  std::uint32_t file = 0;             ///< its number, given by the caller
   Address address = 0;                ///< one of the file's own
   std::vector<std::uint32_t> closed;  ///< files that nobody will ask about any more
 };
@@ -48,13 +48,13 @@ struct FoundRules {
   unwind::RuleBlock around;  ///< and what is worth knowing with it; may be empty
 };
 
-constexpr RuleQuestion::What last(RuleQuestion::What) {
-  return RuleQuestion::What::row;
+constexpr RuleRequest::What last(RuleRequest::What) {
+  return RuleRequest::What::row;
 }
 
-template <pack::Of<RuleQuestion> T>
-auto fields(T& question) {
-  auto& [what, file, address, closed] = question;
+template <pack::Of<RuleRequest> T>
+auto fields(T& request) {
+  auto& [what, file, address, closed] = request;
   return std::tie(what, file, address, closed);
 }
 
@@ -73,9 +73,9 @@ auto fields(T& found) {
 std::unique_ptr<sandbox::Service> make_rule_service();
 
 struct RuleLimits {
-  /// Of one question. The answer comes in some 40 us; what is sampled meanwhile waits.
+  /// Of one request. The response comes in some 40 us; what is sampled meanwhile waits.
   sandbox::Limits worker{2ULL << 30, std::chrono::seconds(10)};
-  /// That one file may take beyond that, in all: an answer that does not come at once is slow.
+  /// That one file may take beyond that, in all: a response that does not come at once is slow.
   std::chrono::milliseconds slow{20'000};
   /// Bytes of rules kept of all files: libLLVM has 860,000 rules, which are 20 MiB. Then it begins
   /// anew: what is needed is asked for again.
@@ -106,8 +106,8 @@ class RuleWorker : public std::enable_shared_from_this<RuleWorker> {
 
   /// That there is one, which may be another than before.
   Result<void> start();
-  Result<std::vector<std::byte>> ask(RuleQuestion question, int descriptor);
-  tl::unexpected<Error> made_no_sense();
+  Result<std::vector<std::byte>> ask(RuleRequest request, int descriptor);
+  tl::unexpected<Error> invalid_response();
   void make_room(std::size_t bytes);
 
   RuleLimits limits_;
@@ -115,7 +115,7 @@ class RuleWorker : public std::enable_shared_from_this<RuleWorker> {
   std::uint64_t started_ = 0;          ///< workers so far: one knows no file of the one before
   std::uint64_t questions_ = 0;        ///< so far
   std::uint32_t numbers_ = 0;          ///< of files, given so far
-  std::vector<std::uint32_t> closed_;  ///< not told to the worker yet
+  std::vector<std::uint32_t> closed_;  ///< not sent to the worker yet
   std::map<sandbox::FileIdentity, std::weak_ptr<FileRules>> files_;
   std::size_t kept_ = 0;  ///< bytes
   std::vector<std::string> problems_;
@@ -141,10 +141,10 @@ class FileRules final : public unwind::RuleSource {
   using Blocks = std::map<Address, unwind::RuleBlock>;  // by their start
 
   Result<void> open();
-  template <class Answer>
-  Result<Answer> ask(RuleQuestion::What what, Address address);
-  template <class Answer>
-  std::optional<Answer> learn(RuleQuestion::What what, Address address);
+  template <class Response>
+  Result<Response> ask(RuleRequest::What what, Address address);
+  template <class Response>
+  std::optional<Response> learn(RuleRequest::What what, Address address);
   [[nodiscard]] const unwind::Rule* find(Address address) const;
   void keep(Address address, FoundRules found);
   void make_room(std::size_t bytes);
@@ -157,7 +157,7 @@ class FileRules final : public unwind::RuleSource {
   std::uint64_t opened_in_ = 0;  ///< the worker that has it open, counted by RuleWorker::started_
   OpenedRules opened_;
   bool given_up_ = false;
-  std::chrono::nanoseconds slow_{0};  ///< what slow answers took
+  std::chrono::nanoseconds slow_{0};  ///< what slow responses took
 
   std::size_t kept_ = 0;        ///< bytes of all below
   Blocks functions_, without_;  ///< code that CFI is about, and code without

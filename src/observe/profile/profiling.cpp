@@ -50,6 +50,19 @@ bool is_kernel_thread(const bpf::StackSample& sample) {
   return sample.registers.empty();
 }
 
+/// A process, as its samples need it.
+struct SampledProcess final : ObservedProcess {
+  ProcessLabels labels;
+  ProgramHistory programs;
+
+  [[nodiscard]] std::shared_ptr<ObservedProcess> child(pid_t pid) const override {
+    auto its = std::make_shared<SampledProcess>();
+    its->labels = labels.child();
+    its->programs = SampledPrograms::forked(pid, programs);
+    return its;
+  }
+};
+
 class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
  public:
   explicit LiveProfiling(ProfilingOptions options) : options_(std::move(options)) {}
@@ -68,14 +81,16 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   Result<void> check() const;
   Result<void> open_profiler();
   Result<void> begin_launched();
-  void look_at(pid_t pid);
+  /// All entries of `processes_` are of this type.
+  static SampledProcess& sampled(ObservedProcess& process) {
+    return static_cast<SampledProcess&>(process);
+  }
+  void look_at(ObservedProcess& process);
 
   // Of processes:
-  bool knows(pid_t pid) override { return programs_.knows(pid) || labels_->knows(pid); }
   bool concerns(const target::ProcessEvent&) override { return false; }
-  void forked(pid_t parent, pid_t child) override;
-  void changed(pid_t pid, bool again) override;
-  void departed(pid_t pid) override;
+  void changed(ObservedProcess& process, bool again) override;
+  void departed(ObservedProcess& process) override;
   void note(std::string text) override { notes_.add(std::move(text)); }
 
   Result<std::size_t> take_samples(milliseconds timeout);
@@ -87,6 +102,8 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   void begin_interval(std::uint64_t at_ns);
 
   ProfilingOptions options_;
+  ProcessRegistry processes_{[] { return std::make_shared<SampledProcess>(); },
+                             limits::observed_processes};
   std::optional<ProcessWatch> watch_;
   std::unique_ptr<bpf::Profiler> profiler_;
   std::optional<EventLabels> labels_;
@@ -96,7 +113,7 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   std::vector<unwind::Frame> frames_;  ///< of the sample at hand
   std::uint64_t to_unix_ns_ = 0;       ///< what CLOCK_MONOTONIC lacks
   std::uint64_t began_ns_ = 0;         ///< this interval, CLOCK_MONOTONIC
-  std::uint64_t lost_ = 0;             ///< told before
+  std::uint64_t lost_ = 0;             ///< reported before
   milliseconds rest_{5};               ///< between looks into the ring buffer
   Notes notes_;
 };
@@ -104,11 +121,11 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
 Result<void> LiveProfiling::begin() {
   TRY(check());
   // Before anything is looked at, so that what happens meanwhile is not missed.
-  watch_.emplace(static_cast<ProcessWatch::Listener&>(*this), options_.follow);
+  watch_.emplace(processes_, static_cast<ProcessWatch::Listener&>(*this), options_.follow);
   for (const pid_t pid : options_.pids) TRY(watch_->add(pid));
   TRY(open_profiler());
   if (!options_.command.empty()) TRY(watch_->launch(options_.command));
-  for (const pid_t pid : watch_->all()) look_at(pid);
+  for (ObservedProcess* process : watch_->all()) look_at(*process);
   begin_interval(now_ns(CLOCK_MONOTONIC));
   TRY(profiler_->start());
   return watch_->launched() != nullptr ? begin_launched() : Result<void>{};
@@ -160,34 +177,28 @@ Result<void> LiveProfiling::begin_launched() {
     // A program that ends before that has been sampled nevertheless.
     return there.error().code == ErrorCode::not_found ? Result<void>{} : there;
   }
-  look_at(launched.pid());
+  ObservedProcess* process = processes_.find(launched.pid());
+  if (process != nullptr) look_at(*process);
   launched.release();
-  watch_->look_again_soon(launched.pid());
+  if (process != nullptr) watch_->look_again_soon(*process);
   return {};
 }
 
-void LiveProfiling::look_at(pid_t pid) {
-  labels_->look_at(pid);
-  programs_.look_at(pid);
+void LiveProfiling::look_at(ObservedProcess& process) {
+  SampledProcess& its = sampled(process);
+  labels_->look_at(its.pid(), its.labels);
+  programs_.look_at(its.pid(), its.programs);
 }
 
-void LiveProfiling::forked(pid_t parent, pid_t child) {
-  labels_->forked(parent, child);
-  programs_.forked(parent, child);
+void LiveProfiling::changed(ObservedProcess& process, bool again) {
+  if (process.is_target()) return look_at(process);
+  SampledProcess& its = sampled(process);
+  SampledPrograms::mapped(its.programs);
+  if (again) labels_->look_at(its.pid(), its.labels);
 }
 
-void LiveProfiling::changed(pid_t pid, bool again) {
-  if (watch_->has(pid)) {
-    look_at(pid);
-  } else {
-    programs_.mapped(pid);
-    if (again) labels_->look_at(pid);
-  }
-}
-
-void LiveProfiling::departed(pid_t pid) {
-  labels_->exited(pid);
-  programs_.departed(pid);
+void LiveProfiling::departed(ObservedProcess& process) {
+  if (processes_.find(process.pid()) == nullptr) labels_->exited(sampled(process).labels);
 }
 
 void LiveProfiling::begin_interval(std::uint64_t at_ns) {
@@ -218,14 +229,14 @@ Result<std::size_t> LiveProfiling::take_samples(milliseconds timeout) {
 
 void LiveProfiling::take(const bpf::StackSample& sample) {
   const vitrine_event_header& moment = sample.head.moment;
-  // Of a process that is gone already, its fork tells what it was.
-  if (!programs_.knows(moment.pid)) watch_->take_events();
-  SampledPrograms::Program program = programs_.of(moment);
-  if (program == nullptr) {
+  ObservedProcess* process = watch_->process_of(moment);
+  if (process == nullptr) {
     ++builder_.losses().events;
-    note("only the first " + std::to_string(limits::profiled_processes) + " processes are sampled");
+    note("only the first " + std::to_string(limits::observed_processes) + " processes are sampled");
     return;
   }
+  SampledProcess& its = sampled(*process);
+  SampledPrograms::Program program = programs_.of(moment, its.programs, its.has_pid());
   profile::Sample made;
   made.measure = is_off_cpu(sample) ? profile::Measure::off_cpu : profile::Measure::on_cpu;
   made.stack = stack_of(program, sample);
@@ -237,7 +248,7 @@ void LiveProfiling::take(const bpf::StackSample& sample) {
   made.time_ns = std::max<std::uint64_t>(moment.time_ns, began_ns_) + to_unix_ns_;
   made.value_ns = is_off_cpu(sample) ? sample.head.off_ns : second_ns / options_.frequency;
   if (!is_kernel_thread(sample)) {
-    const DisplayedLabels& labels = labels_->of(moment, sample.sets);
+    const DisplayedLabels& labels = labels_->of(moment, sample.sets, &its.labels, its.has_pid());
     made.labels = builder_.labels(labels);
     made.link = builder_.link(labels);
     builder_.losses().unread_labels += !labels.error.empty() && labels.set.labels.empty();
@@ -272,7 +283,7 @@ unwind::End LiveProfiling::unwind(SampledProgram& program, const unwind::Registe
                                   const unwind::Stack& stack) {
   auto end = program.unwinder.unwind(registers, stack, frames_);
   const bool unknown = end == unwind::End::bad || frames_.front().region == unwind::no_region;
-  // Code that has been mapped since without a file is not told of.
+  // Code that has been mapped since without a file is not reported.
   if (unknown && programs_.look_again(program))
     end = program.unwinder.unwind(registers, stack, frames_);
   return end;
@@ -301,7 +312,10 @@ void LiveProfiling::take_unfinished(std::uint64_t until_ns) {
 profile::Profile LiveProfiling::take() {
   const std::uint64_t until_ns = now_ns(CLOCK_MONOTONIC);
   if (options_.off_cpu) take_unfinished(until_ns);
-  for (const pid_t pid : programs_.tidy()) labels_->exited(pid);
+  processes_.for_each([&](ObservedProcess& process) {
+    if (SampledPrograms::tidy(sampled(process).programs)) processes_.exited(process);
+  });
+  programs_.forget_unused();
   UnnamedProfile unnamed = builder_.take();
   profile::Profile& profile = unnamed.profile;
   profile.start_ns = began_ns_ + to_unix_ns_;

@@ -127,13 +127,22 @@ constexpr milliseconds min_budget{10};
 constexpr milliseconds max_budget{1000};
 
 bool is_of(const SampledProgram& program, const vitrine_event_header& moment) {
-  const auto same = [](std::uint64_t a, std::uint64_t b) { return a == 0 || b == 0 || a == b; };
-  return same(program.image, moment.image) && same(program.start_ns, moment.process_start_ns);
+  return program.image == 0 || moment.image == 0 || program.image == moment.image;
 }
 
-/// A process that we cannot see has the number that the kernel has for it, as no other can.
-pid_t key_of(const vitrine_event_header& moment) {
-  return moment.pid > 0 ? moment.pid : -moment.kernel_tgid;
+const SampledPrograms::Program& keep(ProgramHistory& its, SampledPrograms::Program program) {
+  its.push_front(std::move(program));
+  if (its.size() > programs_kept) its.pop_back();
+  return its.front();
+}
+
+/// Of a process whose end was not reported, or not in time. Its last samples may still come: it is
+/// so only the second time that it is found gone.
+bool is_over(SampledProgram& program) {
+  const bool was_sampled = std::exchange(program.sampled, false);
+  if (!program.proc_dir) return !was_sampled;
+  const bool is_gone = ::faccessat(program.proc_dir.get(), "stat", F_OK, 0) != 0;
+  return std::exchange(program.gone, is_gone) && is_gone;
 }
 
 void learn_facts(SampledProgram& program) {
@@ -151,42 +160,25 @@ void of_a_child(ProcessFacts& facts) {
 
 }  // namespace
 
-SampledPrograms::Program SampledPrograms::of(const vitrine_event_header& moment) {
-  const pid_t key = key_of(moment);
-  if (const auto known = processes_.find(key); known != processes_.end()) {
-    for (const Program& program : known->second) {
-      if (!is_of(*program, moment)) continue;
-      program->start_ns = moment.process_start_ns;
-      program->sampled = true;
-      if (program->stale && Clock::now() - program->read_at >= after_mapping) refresh(*program);
-      return program;
-    }
-  } else if (processes_.size() >= limits::profiled_processes) {
-    return nullptr;
+SampledPrograms::Program SampledPrograms::of(const vitrine_event_header& moment,
+                                             ProgramHistory& its, bool has_pid) {
+  for (const Program& program : its) {
+    if (!is_of(*program, moment)) continue;
+    program->sampled = true;
+    if (program->stale && Clock::now() - program->read_at >= after_mapping) refresh(*program);
+    return program;
   }
-  Program program = moment.pid > 0 ? read(moment.pid) : nullptr;
-  if (program != nullptr) {
-    keep(key, program);
-    if (is_of(*program, moment)) {
-      program->start_ns = moment.process_start_ns;
-      if (program->facts.command.empty()) program->facts.command = bpf::comm_of(moment);  // a zombie
-      return program;
-    }
+  Program program = has_pid ? read(moment.pid) : nullptr;
+  if (program != nullptr && is_of(*keep(its, program), moment)) {
+    if (program->facts.command.empty()) program->facts.command = bpf::comm_of(moment);  // a zombie
+    return program;
   }
   // It is gone, or executes another program by now.
   auto unseen = std::make_shared<SampledProgram>();
   unseen->pid = moment.pid > 0 ? moment.pid : 0;
-  unseen->start_ns = moment.process_start_ns;
   unseen->image = moment.image;
   unseen->facts.command = bpf::comm_of(moment);
-  return keep(key, std::move(unseen));
-}
-
-SampledPrograms::Program& SampledPrograms::keep(pid_t key, Program program) {
-  Known& known = processes_[key];
-  known.push_front(std::move(program));
-  if (known.size() > programs_kept) known.pop_back();
-  return known.front();
+  return keep(its, std::move(unseen));
 }
 
 SampledPrograms::Program SampledPrograms::read(pid_t pid) {
@@ -236,23 +228,20 @@ bool SampledPrograms::look_again(SampledProgram& program) {
   return false;
 }
 
-void SampledPrograms::look_at(pid_t pid) {
-  if (const auto known = processes_.find(pid); known != processes_.end()) {
-    SampledProgram& last = *known->second.front();
+void SampledPrograms::look_at(pid_t pid, ProgramHistory& its) {
+  if (!its.empty()) {
+    SampledProgram& last = *its.front();
     if (last.proc_dir && target::program_image(last.proc_dir.get()) == last.image) {
       refresh(last);
       return;
     }
-  } else if (processes_.size() >= limits::profiled_processes) {
-    return;
   }
-  if (Program program = read(pid)) keep(pid, std::move(program));
+  if (Program program = read(pid)) keep(its, std::move(program));
 }
 
-void SampledPrograms::forked(pid_t parent, pid_t child) {
-  const auto known = processes_.find(parent);
-  if (known == processes_.end() || processes_.size() >= limits::profiled_processes) return;
-  const SampledProgram& from = *known->second.front();
+ProgramHistory SampledPrograms::forked(pid_t child, const ProgramHistory& parent) {
+  if (parent.empty()) return {};
+  const SampledProgram& from = *parent.front();
   auto program = std::make_shared<SampledProgram>();
   program->pid = child;
   program->image = from.image;
@@ -268,44 +257,29 @@ void SampledPrograms::forked(pid_t parent, pid_t child) {
   if (program->proc_dir)
     if (auto root = target::open_at(program->proc_dir.get(), "root", O_PATH | O_DIRECTORY))
       program->root = std::move(*root);
-  processes_[child] = {std::move(program)};
+  return {std::move(program)};
 }
 
-void SampledPrograms::mapped(pid_t pid) {
-  const auto known = processes_.find(pid);
-  if (known != processes_.end()) known->second.front()->stale = true;
+void SampledPrograms::mapped(ProgramHistory& its) {
+  if (!its.empty()) its.front()->stale = true;
 }
 
-/// Of a process whose end was not told, or not in time. Its last samples may still come: it is so
-/// only the second time that it is found gone.
-bool SampledPrograms::is_over(SampledProgram& program) {
-  const bool was_sampled = std::exchange(program.sampled, false);
-  if (!program.proc_dir) return !was_sampled;
-  const bool is_gone = ::faccessat(program.proc_dir.get(), "stat", F_OK, 0) != 0;
-  return std::exchange(program.gone, is_gone) && is_gone;
-}
-
-std::vector<pid_t> SampledPrograms::tidy() {
-  std::vector<pid_t> over;
-  for (auto& [pid, known] : processes_) {
-    SampledProgram& program = *known.front();
-    const bool sampled = program.sampled;
-    if (is_over(program)) {
-      over.push_back(pid);
-    } else if (sampled && program.proc_dir && !program.gone &&
-               target::program_image(program.proc_dir.get()) == program.image) {
-      learn_facts(program);
-    }
-  }
-  for (const pid_t pid : over) processes_.erase(pid);
-  reader_.forget_unused();
-  return over;
+bool SampledPrograms::tidy(ProgramHistory& its) {
+  if (its.empty()) return false;
+  SampledProgram& program = *its.front();
+  const bool sampled = program.sampled;
+  if (is_over(program)) return true;
+  if (sampled && program.proc_dir && !program.gone &&
+      target::program_image(program.proc_dir.get()) == program.image)
+    learn_facts(program);
+  return false;
 }
 
 std::vector<std::string> SampledPrograms::take_problems() {
   std::vector<std::string> problems(refusals_.begin(), refusals_.end());
   refusals_.clear();
-  for (; told_ < reader_.problems().size(); ++told_) problems.push_back(reader_.problems()[told_]);
+  for (; reported_ < reader_.problems().size(); ++reported_)
+    problems.push_back(reader_.problems()[reported_]);
   return problems;
 }
 

@@ -71,9 +71,8 @@ class CodeReader {
 // SampledProgram: a process while it executes one program, as its samples need it.
 
 struct SampledProgram {
-  pid_t pid = 0;               ///< in our pid namespace; 0: not visible there
-  std::uint64_t start_ns = 0;  ///< of the process; 0: not known yet
-  std::uint64_t image = 0;     ///< program_image; 0: not known
+  pid_t pid = 0;            ///< in our pid namespace; 0: not visible there
+  std::uint64_t image = 0;  ///< program_image; 0: not known
   ProcessFacts facts;
   target::FileDescriptor proc_dir;  ///< none: it was gone before it could be looked at
   target::FileDescriptor root;      ///< of its mount namespace, O_PATH
@@ -81,14 +80,14 @@ struct SampledProgram {
   unwind::Unwinder unwinder{unwind::CodeMap()};
   std::vector<target::Mapping> mappings;  ///< of each region of the unwinder's map
   std::vector<std::shared_ptr<const CodeFile>> files;
-  symbol::JitSymbols made;  ///< for who puts names to addresses (ProfileNames)
+  symbol::JitSymbols made;  ///< of ProfileNames
 
-  // For who keeps a profile's tables (ProfileBuilder).
+  // Of ProfileBuilder:
   std::uint64_t generation = 0;                 ///< of the table that the indices are of
   profile::Index index = profile::none;         ///< of the process
   std::vector<profile::Index> mapping_indices;  ///< of each region
 
-  // For who keeps it up to date (SampledPrograms).
+  // Of SampledPrograms:
   std::chrono::steady_clock::time_point read_at{};
   std::chrono::milliseconds budget{};  ///< until an unknown address makes us look again
   bool stale = false;                  ///< it has mapped something since
@@ -96,45 +95,46 @@ struct SampledProgram {
   bool gone = false;                   ///< at the last tidy()
 };
 
-/// Of all processes that are sampled: what is known of each, and of what it executed before, as
-/// samples of that may come late.
+/// What a process executes, the newest first, and what it executed before: samples of that may come
+/// late. The part of its ObservedProcess that SampledPrograms needs.
+using ProgramHistory = std::deque<std::shared_ptr<SampledProgram>>;
+
+/// Keeps the histories of processes up to date.
 class SampledPrograms {
  public:
   using Program = std::shared_ptr<SampledProgram>;
 
   /// That of a sample. Looks at the process if its program is not known, or has mapped something.
-  /// Null: there are too many processes.
-  Program of(const vitrine_event_header& moment);
+  /// `has_pid`: the process still has its PID.
+  Program of(const vitrine_event_header& moment, ProgramHistory& its, bool has_pid);
 
   /// An address was where the program has no code. Returns whether it has more code now.
   bool look_again(SampledProgram& program);
 
   /// Now, as it may be gone when its first sample comes.
-  void look_at(pid_t pid);
-  void forked(pid_t parent, pid_t child);
-  void mapped(pid_t pid);
-  void departed(pid_t pid) { processes_.erase(pid); }
-  [[nodiscard]] bool knows(pid_t pid) const { return processes_.contains(pid); }
+  void look_at(pid_t pid, ProgramHistory& its);
+  /// That of a process that another one, with the history `parent`, has just forked.
+  static ProgramHistory forked(pid_t child, const ProgramHistory& parent);
+  static void mapped(ProgramHistory& its);
 
-  /// Between profiles: learns anew what processes say of themselves, and forgets those that have
-  /// ended, which it returns, and files that nobody has mapped any more.
-  std::vector<pid_t> tidy();
+  // Between profiles:
+
+  /// Learns anew what the process says of itself. Returns whether it has ended, though no event
+  /// said so, or not in time.
+  static bool tidy(ProgramHistory& its);
+  /// Forgets files that nobody has mapped any more.
+  void forget_unused() { reader_.forget_unused(); }
 
   /// Why some of what is known is less than it could be, each once.
   [[nodiscard]] std::vector<std::string> take_problems();
 
  private:
-  using Known = std::deque<Program>;  // the newest first
-
   Program read(pid_t pid);
   bool refresh(SampledProgram& program);
-  Program& keep(pid_t key, Program program);
-  static bool is_over(SampledProgram& program);
 
   CodeReader reader_;
-  std::map<pid_t, Known> processes_;
   std::set<std::string> refusals_;
-  std::size_t told_ = 0;  // of the reader's problems
+  std::size_t reported_ = 0;  // of the reader's problems
 };
 
 }  // namespace vitrine::observe

@@ -108,12 +108,13 @@ std::vector<bpf::AttachSite> TracePlan::add(const std::shared_ptr<const ProbeFil
       sites.push_back(take(*file, site, *program, *skip));
     }
     // Where nothing fires, there is nothing to be asked for.
-    if (program) add_questions(*file, probe, *program, sites, notes);
+    if (program) add_enabled_sites(*file, probe, *program, sites, notes);
   }
   if (!sites.empty()) files_.push_back(file);
   return sites;
 }
 
+/// The only place that describes a site for the kernel.
 bpf::AttachSite TracePlan::take(const ProbeFile& file, const probe::Site& site,
                                 std::uint32_t program, unsigned skip) {
   bpf::AttachSite attach;
@@ -123,29 +124,28 @@ bpf::AttachSite TracePlan::take(const ProbeFile& file, const probe::Site& site,
   attach.site = static_cast<std::uint32_t>(sites_.size());
   attach.program = program;
   attach.use = site.use;
+  if (site.use == probe::SiteUse::enabled_pointer && !site.arguments.empty()) {
+    const auto pointer =
+        probe::compile_argument(site.arguments[0], file.machine, site.address, nullptr);
+    if (pointer && pointer->kind == VITRINE_MEMORY)
+      attach.pointer_on_stack = static_cast<std::uint8_t>(pointer->displacement);
+  }
   sites_.push_back({&file, site.address, program, site.use});
   if (site.use == probe::SiteUse::fire) ++fires_;
   return attach;
 }
 
 /// The is-enabled sites of a probe, `program` standing for its name.
-void TracePlan::add_questions(const ProbeFile& file, const probe::Probe& probe,
-                              std::uint32_t program, std::vector<bpf::AttachSite>& sites,
-                              std::vector<std::string>& notes) {
+void TracePlan::add_enabled_sites(const ProbeFile& file, const probe::Probe& probe,
+                                  std::uint32_t program, std::vector<bpf::AttachSite>& sites,
+                                  std::vector<std::string>& notes) {
   const std::string name = programs_[program]->probe() + " is-enabled";
-  for (const probe::Site& site : probe.questions) {
+  for (const probe::Site& site : probe.enabled_sites) {
     // A breakpoint that is never hit needs no place where it can be.
     const bool hit = site.use != probe::SiteUse::enabled_operand || !site.file_offset;
     const auto skip = hit ? skip_of(file, site, name, notes) : 0;
     if (!skip) continue;
-    bpf::AttachSite attach = take(file, site, program, *skip);
-    if (site.use == probe::SiteUse::enabled_pointer && !site.arguments.empty()) {
-      const auto pointer =
-          probe::compile_argument(site.arguments[0], file.machine, site.address, nullptr);
-      if (pointer && pointer->kind == VITRINE_MEMORY)
-        attach.pointer_on_stack = static_cast<std::uint8_t>(pointer->displacement);
-    }
-    sites.push_back(attach);
+    sites.push_back(take(file, site, program, *skip));
   }
 }
 

@@ -58,8 +58,8 @@ class TracePlan {
   std::optional<TraceProgram::Role> role_of(const probe::Probe& probe, int process) const;
   bpf::AttachSite take(const ProbeFile& file, const probe::Site& site, std::uint32_t program,
                        unsigned skip);
-  void add_questions(const ProbeFile& file, const probe::Probe& probe, std::uint32_t program,
-                     std::vector<bpf::AttachSite>& sites, std::vector<std::string>& notes);
+  void add_enabled_sites(const ProbeFile& file, const probe::Probe& probe, std::uint32_t program,
+                         std::vector<bpf::AttachSite>& sites, std::vector<std::string>& notes);
   std::optional<unsigned> skip_of(const ProbeFile& file, const probe::Site& site,
                                   const std::string& name, std::vector<std::string>& notes) const;
   std::uint32_t program_of(std::unique_ptr<TraceProgram> program);

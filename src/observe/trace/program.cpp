@@ -14,7 +14,7 @@ namespace {
 
 using query::Comparison;
 
-constexpr std::size_t names_told = 12;
+constexpr std::size_t max_names = 12;
 constexpr std::size_t letters_a_slip = 3;  // of a word, for each character that differs
 
 bool compares_size(const query::Step& step) {
@@ -47,8 +47,8 @@ std::string doubt(bool is_number, const std::string& word,
   if (nearest == nullptr || distance(word, names) == 0) return {};
   const bool alike = distance(word, names) * letters_a_slip <= word.size();
   if (!alike && !is_number) return {};
-  if (names.size() > names_told) {
-    names.resize(names_told);
+  if (names.size() > max_names) {
+    names.resize(max_names);
     names.emplace_back("…");
   }
   return fmt::format(
@@ -95,13 +95,13 @@ vitrine_operand constant(std::uint64_t value) {
 }
 
 /// Of an argument's text in a complaint about it.
-constexpr std::size_t told_bytes = 80;
+constexpr std::size_t max_text_bytes = 80;
 
 bool has_length(const query::Capture& capture) {
   return capture.length != 0 || capture.length_argument.has_value();
 }
 
-/// What tells the types of one site from those of another.
+/// What distinguishes the types of one site from those of another.
 std::string identity_of(const std::vector<probe::ArgumentType>& types) {
   std::string text;
   for (const probe::ArgumentType& type : types)
@@ -233,8 +233,9 @@ std::vector<std::string> TraceProgram::problems() const {
   std::vector<std::string> problems;
   for (std::size_t i = 0; i < errors_.size(); ++i)
     if (!errors_[i].empty())
-      problems.push_back(fmt::format("argument {} ({}{}): {}", i, texts_[i].substr(0, told_bytes),
-                                     texts_[i].size() > told_bytes ? "…" : "", errors_[i]));
+      problems.push_back(fmt::format("argument {} ({}{}): {}", i,
+                                     texts_[i].substr(0, max_text_bytes),
+                                     texts_[i].size() > max_text_bytes ? "…" : "", errors_[i]));
   return problems;
 }
 

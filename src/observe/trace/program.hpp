@@ -1,4 +1,4 @@
-// TraceProgram: what fires of sites with one argument list mean, told to the kernel and read back.
+// TraceProgram: what fires of sites with one argument list mean, given to the kernel and read back.
 #pragma once
 
 #include <memory>
@@ -35,7 +35,7 @@ std::vector<query::Selected> selected_labels(const TraceQuery& query);
 
 /// What is shown of a fire.
 struct ShownArgument {
-  std::string name;  ///< empty: not told
+  std::string name;  ///< empty: not known
   query::Bound subject;
   query::Format format = query::Format::plain;
 };
@@ -75,7 +75,7 @@ class TraceProgram {
   /// Arguments that cannot be decoded, and why: "argument 2 (%xmm0): …".
   [[nodiscard]] std::vector<std::string> problems() const;
 
-  /// All that the kernel is told of it. `reduction`: how its fires are added up there; none: each
+  /// All that the kernel is given of it. `reduction`: how its fires are added up there; none: each
   /// is an event.
   [[nodiscard]] vitrine_site_program wire(const query::Compiled& condition,
                                           const std::optional<KernelReduction>& reduction) const;

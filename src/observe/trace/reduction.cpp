@@ -11,7 +11,7 @@ using query::Bound;
 using query::ReductionKind;
 using Role = TraceProgram::Role;
 
-/// What the kernel can tell groups apart by.
+/// What the kernel can distinguish groups by.
 bool is_groupable(const query::Item& item) {
   using Kind = query::Subject::Kind;
   switch (item.subject.kind) {
@@ -39,7 +39,8 @@ __u32 role_of(ReductionKind kind, Role role) {
   return VITRINE_COUNT;
 }
 
-/// Starts that made room for others. The kernel does not tell, but no more than these still wait.
+/// Starts that made room for others. The kernel does not count them, but no more than these still
+/// wait.
 std::uint64_t forgotten(const bpf::TracerCounters& counters) {
   const std::uint64_t gone =
       counters[VITRINE_TRACE_STARTS_ENDED] + counters[VITRINE_TRACE_STARTS_LOST];

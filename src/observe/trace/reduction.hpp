@@ -43,7 +43,7 @@ class TraceReduction {
   const Redaction& redaction_;
   std::span<const query::Selected> selected_;
   bool latency_here_ = false;
-  /// By number: a program that ends up in it, and so tells what its rows mean.
+  /// By number: a program that ends up in it, and so defines what its rows mean.
   std::vector<const TraceProgram*> numbered_;
   query::Reducer here_;
 };

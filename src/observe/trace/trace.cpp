@@ -39,6 +39,19 @@ bool is_hidden(const query::Subject& subject, const Redaction& redaction) {
   }
 }
 
+/// A process, as its fires need it.
+struct TracedProcess final : ObservedProcess {
+  ProcessLabels labels;
+  symbol::ProcessFunctions functions;  ///< of traces with stacks
+
+  [[nodiscard]] std::shared_ptr<ObservedProcess> child(pid_t) const override {
+    auto its = std::make_shared<TracedProcess>();
+    its->labels = labels.child();
+    its->functions = functions.child();
+    return its;
+  }
+};
+
 class LiveTrace final : public Trace, private ProcessWatch::Listener {
  public:
   explicit LiveTrace(TraceOptions options)
@@ -63,8 +76,9 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   [[nodiscard]] bool by_file() const { return !options_.target.files.empty(); }
   /// Whether the kernel shows us one process alone; else we choose.
   [[nodiscard]] std::optional<pid_t> only_process() const {
-    if (by_file() || options_.follow || watch_->all().size() != 1) return std::nullopt;
-    return watch_->all().front();
+    if (by_file() || options_.follow) return std::nullopt;
+    const auto all = watch_->all();
+    return all.size() == 1 ? std::optional(all.front()->pid()) : std::nullopt;
   }
 
   Result<void> check() const;
@@ -78,23 +92,26 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
     std::vector<bpf::AttachSite> sites;
   };
 
-  Result<std::vector<Planned>> attach_process(pid_t pid);
-  void attach_later(pid_t pid);
+  Result<std::vector<Planned>> attach_process(ObservedProcess& process);
+  void attach_later(ObservedProcess& process);
   void plan(const std::shared_ptr<const ProbeFile>& file, std::vector<Planned>& planned);
   Result<void> attach(std::span<const Planned> planned);
   Result<void> require_sites();
-  Result<void> tell_programs();
+  Result<void> set_programs();
 
   void watch_processes();
-  void look_at(pid_t pid);
+  /// All entries of `processes_` are of this type.
+  static TracedProcess& traced(ObservedProcess& process) {
+    return static_cast<TracedProcess&>(process);
+  }
+  TracedProcess* process_of(const vitrine_event_header& record);
+  void look_at(ObservedProcess& process);
   // Of processes:
-  bool knows(pid_t pid) override { return labels_->knows(pid); }
   bool concerns(const target::ProcessEvent& event) override {
     return by_file() && inodes_.contains(event.inode);
   }
-  void forked(pid_t parent, pid_t child) override;
-  void changed(pid_t pid, bool again) override;
-  void departed(pid_t pid) override;
+  void changed(ObservedProcess& process, bool again) override;
+  void departed(ObservedProcess& process) override;
   void note(std::string text) override { notes_.add(std::move(text)); }
   void note_all(std::vector<std::string> texts) { notes_.add(std::move(texts)); }
   void show(const bpf::Fire& fire, const Sink& sink);
@@ -103,11 +120,13 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   TracePlan plan_;
   std::vector<query::Selected> selected_;
   ProbeFiles files_;
+  ProcessRegistry processes_{[] { return std::make_shared<TracedProcess>(); },
+                             limits::observed_processes};
   std::optional<ProcessWatch> watch_;
   std::set<std::uint64_t> inodes_;  ///< of the files that are traced
   std::unique_ptr<bpf::Tracer> tracer_;
   bpf::Attachment attachment_;
-  std::size_t programs_told_ = 0;
+  std::size_t programs_set_ = 0;
   std::vector<bool> asked_again_;  ///< by program: the kernel tests only a part of the condition
   std::optional<EventLabels> labels_;
   RedactedLabels redacted_;
@@ -119,7 +138,7 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
 Result<void> LiveTrace::begin() {
   TRY(check());
   // Before anything is looked at, so that what happens meanwhile is not missed.
-  watch_.emplace(static_cast<ProcessWatch::Listener&>(*this), options_.follow);
+  watch_.emplace(processes_, static_cast<ProcessWatch::Listener&>(*this), options_.follow);
   if (options_.query.reduction) reduction_.emplace(options_.query, selected_);
   TRY(find_targets());
   TRY(open_tracer());
@@ -132,7 +151,7 @@ Result<void> LiveTrace::begin() {
 
 Result<void> LiveTrace::attach_targets() {
   if (watch_->launched() != nullptr) return begin_launched();
-  for (const pid_t pid : watch_->all()) TRY(attach_process(pid));
+  for (ObservedProcess* process : watch_->all()) TRY(attach_process(*process));
   std::vector<Planned> planned;
   for (const std::string& path : options_.target.files) {
     auto file = TRY(files_.open(path));
@@ -195,10 +214,11 @@ Result<void> LiveTrace::open_tracer() {
 /// what it is to launch.
 Result<void> LiveTrace::begin_launched() {
   Launched& launched = *watch_->launched();
-  const pid_t pid = launched.pid();
-  TRY(attach_process(pid));
+  ObservedProcess* process = processes_.find(launched.pid());
+  if (process == nullptr) return fail(ErrorCode::not_found, "the program has ended");
+  TRY(attach_process(*process));
   TRY(launched.run_to_libraries(options_.stop));
-  TRY(attach_process(pid));
+  TRY(attach_process(*process));
   if (plan_.sites() == 0) {
     note(no_such_probe(options_, plan_.seen()).message +
          "; waiting for files that it loads or executes later");
@@ -206,7 +226,7 @@ Result<void> LiveTrace::begin_launched() {
   } else {
     launched.release();
   }
-  watch_->look_again_soon(pid);
+  watch_->look_again_soon(*process);
   return {};
 }
 
@@ -219,9 +239,9 @@ Result<void> LiveTrace::require_sites() {
 }
 
 /// Returns what it has attached to.
-Result<std::vector<LiveTrace::Planned>> LiveTrace::attach_process(pid_t pid) {
-  look_at(pid);
-  auto found = TRY(files_.of_process(pid));
+Result<std::vector<LiveTrace::Planned>> LiveTrace::attach_process(ObservedProcess& process) {
+  look_at(process);
+  auto found = TRY(files_.of_process(process.pid()));
   note_all(std::move(found.problems));
   std::vector<Planned> planned;
   for (const ProbeModule& module : found.modules) plan(module.file, planned);
@@ -230,8 +250,8 @@ Result<std::vector<LiveTrace::Planned>> LiveTrace::attach_process(pid_t pid) {
 }
 
 /// To what a process has loaded or executed since tracing began: it was not held for that.
-void LiveTrace::attach_later(pid_t pid) {
-  const auto attached = attach_process(pid);
+void LiveTrace::attach_later(ObservedProcess& process) {
+  const auto attached = attach_process(process);
   if (!attached) {
     const ErrorCode code = attached.error().code;
     if (code != ErrorCode::not_found && code != ErrorCode::interrupted)
@@ -252,7 +272,7 @@ void LiveTrace::plan(const std::shared_ptr<const ProbeFile>& file, std::vector<P
 }
 
 Result<void> LiveTrace::attach(std::span<const Planned> planned) {
-  TRY(tell_programs());
+  TRY(set_programs());
   std::vector<bpf::FileSites> files;
   for (const Planned& its : planned)
     files.push_back({its.file->file->descriptor(), its.file->path, its.sites});
@@ -270,16 +290,16 @@ Result<void> LiveTrace::attach(std::span<const Planned> planned) {
   return {};
 }
 
-Result<void> LiveTrace::tell_programs() {
-  for (; programs_told_ < plan_.programs().size(); ++programs_told_) {
-    const TraceProgram& program = *plan_.programs()[programs_told_];
+Result<void> LiveTrace::set_programs() {
+  for (; programs_set_ < plan_.programs().size(); ++programs_set_) {
+    const TraceProgram& program = *plan_.programs()[programs_set_];
     auto compiled = program.compile_condition(selected_, tracer_->hash_key());
     for (const std::string& complaint : program.condition().complaints())
       note(program.probe() + ": " + complaint);
     for (const std::string& problem : program.problems()) note(program.probe() + ": " + problem);
     const auto reduction = reduction_ ? reduction_->in_kernel(program, compiled) : std::nullopt;
     asked_again_.push_back(!compiled.left_over.empty());
-    TRY(tracer_->set_program(static_cast<std::uint32_t>(programs_told_),
+    TRY(tracer_->set_program(static_cast<std::uint32_t>(programs_set_),
                              program.wire(compiled, reduction)));
   }
   return {};
@@ -310,60 +330,66 @@ void LiveTrace::watch_processes() {
   watch_->look_again();
 }
 
-void LiveTrace::forked(pid_t parent, pid_t child) {
-  labels_->forked(parent, child);
-  if (stacks_) stacks_->forked(parent, child);
-}
-
-void LiveTrace::changed(pid_t pid, bool again) {
-  if (watch_->has(pid))
-    attach_later(pid);
+void LiveTrace::changed(ObservedProcess& process, bool again) {
+  if (process.is_target())
+    attach_later(process);
   else if (again)
-    look_at(pid);
+    look_at(process);
   else if (stacks_)
-    stacks_->look_at(pid);  // addresses have new meanings
+    stacks_->look_at(process.pid(), traced(process).functions);  // addresses have new meanings
 }
 
-void LiveTrace::departed(pid_t pid) {
-  labels_->exited(pid);
-  if (stacks_) stacks_->exited(pid);
+void LiveTrace::departed(ObservedProcess& process) {
+  if (processes_.find(process.pid()) == nullptr) labels_->exited(traced(process).labels);
 }
 
-void LiveTrace::look_at(pid_t pid) {
-  labels_->look_at(pid);
-  if (stacks_) stacks_->look_at(pid);
+void LiveTrace::look_at(ObservedProcess& process) {
+  TracedProcess& its = traced(process);
+  labels_->look_at(its.pid(), its.labels);
+  if (stacks_) stacks_->look_at(its.pid(), its.functions);
+}
+
+/// Null: it is not visible here, or there are too many.
+TracedProcess* LiveTrace::process_of(const vitrine_event_header& record) {
+  if (record.pid <= 0) return nullptr;
+  if (ObservedProcess* process = watch_->process_of(record)) return &traced(*process);
+  note(fmt::format("only labels of the first {} processes were read", limits::observed_processes));
+  return nullptr;
 }
 
 void LiveTrace::show(const bpf::Fire& fire, const Sink& sink) {
-  // Of a process that is gone already, its fork tells whose labels it had.
-  if (!labels_->knows(fire.head.moment.pid)) watch_->take_events();
-  if (fire.head.moment.kind == VITRINE_RECORD_PROCESS) {
-    labels_->introduce(fire.head.moment);
+  const vitrine_event_header& record = fire.head.moment;
+  TracedProcess* process = process_of(record);
+  const bool has_pid = process != nullptr && process->has_pid();
+  if (record.kind == VITRINE_RECORD_PROCESS) {
+    if (has_pid) labels_->look_at(record.pid, process->labels, record.kernel_tgid);
     return;
   }
   if (fire.head.program >= plan_.programs().size() || fire.head.site >= plan_.numbers()) return;
   const TraceProgram& program = *plan_.programs()[fire.head.program];
   const TracedSite& site = plan_.site(fire.head.site);
-  const DisplayedLabels& displayed = labels_->of(fire.head.moment, fire.sets);
+  const DisplayedLabels& displayed =
+      labels_->of(record, fire.sets, process == nullptr ? nullptr : &process->labels, has_pid);
   FireView view(fire, program, displayed);
-  const bool untested = (fire.head.moment.flags & VITRINE_FIRE_UNTESTED) != 0;
+  const bool untested = (record.flags & VITRINE_FIRE_UNTESTED) != 0;
   if ((asked_again_[fire.head.program] || untested) && !program.condition().holds(view.query()))
     return;
   if (const Redaction& redaction = options_.query.redaction; redaction.any())
     view.redact(program, redacted_.of(displayed, redaction), redaction);
   if (program.reduction() != nullptr) {
-    if (fire.head.moment.kind == VITRINE_RECORD_LATENCY) {
+    if (record.kind == VITRINE_RECORD_LATENCY) {
       const std::uint64_t began = fire.head.address;
-      reduction_->add_latency(
-          view.query(), *program.reduction(),
-          fire.head.moment.time_ns > began ? fire.head.moment.time_ns - began : 0);
+      reduction_->add_latency(view.query(), *program.reduction(),
+                              record.time_ns > began ? record.time_ns - began : 0);
     } else {
       reduction_->add(view.query(), *program.reduction());
     }
     return;
   }
   TraceEvent event = view.event(program, *site.file, site.address);
-  if (stacks_) event.stack = stacks_->name(event.pid, fire.head.moment.image, fire.stack);
+  if (stacks_)
+    event.stack = stacks_->name(event.pid, process == nullptr ? nullptr : &process->functions,
+                                has_pid, record.image, fire.stack);
   sink(event);
 }
 

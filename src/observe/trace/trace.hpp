@@ -44,7 +44,7 @@ struct TraceOptions {
 
 /// One argument of a fire.
 struct FiredArgument {
-  std::string_view name;  ///< empty: not told
+  std::string_view name;  ///< empty: not known
   query::Format format = query::Format::plain;
   std::optional<probe::Value> value;  ///< nothing: it is not there (no such label)
 };

@@ -7,9 +7,9 @@
  *
  * Once in each program and each library, however many probe objects it has. Any C from C99 on.
  *
- * The device's readers do not know how our DOF tells addresses (relative to the word that holds
- * them), so that they are given a copy that tells them relative to where the file was loaded. The
- * copy is in a private mapping of the file itself, for the readers tell by the mapping which file
+ * The device's readers do not know how our DOF writes addresses (relative to the word that holds
+ * them), so that they are given a copy that has them relative to where the file was loaded. The
+ * copy is in a private mapping of the file itself, for the readers know by the mapping which file
  * the DOF is of; the program's own memory is not changed. Sources: docs/formats/object-step.md.
  *
  * DTRACE_DOF_INIT_DISABLE  does nothing if set
