@@ -51,16 +51,17 @@ class Hopper {
     remember(mine.outer, here);
     mine.below = here.segment;
     here.segment = mine.innermost;
+    mine.running = true;
     put_in_force(here, mine.mine);
   }
   /// The coroutine stops running on this thread.
   VITRINE_DETAIL_ON_THREAD void leave() noexcept {
     Thread& here = vitrine_labels_thread;
     Segment& mine = *segment_;
-    if (__builtin_expect(here.segment != mine.innermost, 0) && !settle_segment(mine)) return;
+    if (__builtin_expect(here.segment != mine.innermost, 0)) return leave_segment(mine);
     remember(mine.mine, here);
     here.segment = mine.below;
-    mine.below = &mine;
+    mine.running = false;
     put_in_force(here, mine.outer);
   }
   /// The address of its frame, which shows whether an exception ended the coroutine.
@@ -68,7 +69,7 @@ class Hopper {
     if (__builtin_expect(segment_->frame != frame, 0) && segment_->coroutine)
       segment_->frame = frame;
   }
-  bool running() const noexcept { return segment_->below != segment_; }
+  bool running() const noexcept { return segment_->running; }
 
  private:
   /// Usually it is known already. Comparing does not make the next hop wait for this one's loads.

@@ -458,8 +458,9 @@ namespace detail {
 VITRINE_EXPORT Segment* make_segment(const Set& set) noexcept;
 /// The coroutine was destroyed: removes its segment from a thread on which it still runs.
 VITRINE_EXPORT void drop_segment(Segment& segment) noexcept;
-/// Ends the segments still running within it. False: it does not run on this thread.
-VITRINE_EXPORT bool settle_segment(Segment& segment) noexcept;
+/// The coroutine stops running on this thread, where others began within it that do not run any more;
+/// or it does not run on this thread.
+VITRINE_EXPORT void leave_segment(Segment& segment) noexcept;
 
 }  // namespace detail
 

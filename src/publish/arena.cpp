@@ -181,6 +181,8 @@ Arena* new_arena() noexcept {
   set_up(arena->small[2], small_page_bytes, 64, pages + (main + reserve) * small_page_bytes,
          reserve);
   for (Ring& ring : arena->large) set_up(ring, large_page_bytes, large_unit_bytes, nullptr, 0);
+  arena->near.innermost = &arena->near;
+  arena->near.near = true;
   return arena;
 }
 
@@ -261,7 +263,7 @@ Segment* take_segment(Arena& arena) noexcept {
   return first;
 }
 
-void give_segment(Arena& arena, Segment& segment) noexcept {
+void give_pooled_segment(Arena& arena, Segment& segment) noexcept {
   if (arena.spare_segments < kept_segments) {
     push(arena.segments, segment);
     ++arena.spare_segments;

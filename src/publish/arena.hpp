@@ -90,7 +90,8 @@ struct Arena {
   labels::detail::Recall memo[memo_entries];  // first: scopes look here without a call
   Ring small[3];
   Ring large[2];
-  labels::detail::Segment* segments;  ///< not used, linked by `below`
+  labels::detail::Segment near;       ///< for an attachment that is within no other
+  labels::detail::Segment* segments;  ///< more of them, not used, linked by `below`
   std::uint32_t spare_segments;       ///< about so many
   std::uint32_t retired_ms;
   Arena* next;    ///< in the quarantine
@@ -181,7 +182,11 @@ inline void close_use(Page& page, const void* here) noexcept {
 /// A segment to use, and one that is not used any more. The memory of segments stays what it is:
 /// those of one thread may end up with another.
 labels::detail::Segment* take_segment(Arena& arena) noexcept;
-void give_segment(Arena& arena, labels::detail::Segment& segment) noexcept;
+void give_pooled_segment(Arena& arena, labels::detail::Segment& segment) noexcept;
+inline void give_segment(Arena& arena, labels::detail::Segment& segment) noexcept {
+  if (__builtin_expect(!segment.near, 0)) return give_pooled_segment(arena, segment);
+  __atomic_store_n(&segment.taken, false, __ATOMIC_RELEASE);  // the arena may be another thread's
+}
 /// `bytes` of zeroes, aligned to `alignment`; both are multiples of the system's page. Null: none.
 char* map_memory(std::size_t bytes, std::size_t alignment) noexcept;
 

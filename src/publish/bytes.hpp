@@ -55,10 +55,12 @@ inline void copy_bytes(char* to, const char* from, std::size_t size) noexcept {
 }
 
 inline bool equal_bytes(const char* a, const char* b, std::size_t size) noexcept {
-  if (size > 16) return std::memcmp(a, b, size) == 0;
+  if (size > 64) return std::memcmp(a, b, size) == 0;
   if (size >= 8) {
-    return ((load<std::uint64_t>(a) ^ load<std::uint64_t>(b)) |
-            (load<std::uint64_t>(a + size - 8) ^ load<std::uint64_t>(b + size - 8))) == 0;
+    for (std::size_t at = 0; at + 8 < size; at += 8) {
+      if (load<std::uint64_t>(a + at) != load<std::uint64_t>(b + at)) return false;
+    }
+    return load<std::uint64_t>(a + size - 8) == load<std::uint64_t>(b + size - 8);
   }
   if (size >= 4) {
     return ((load<std::uint32_t>(a) ^ load<std::uint32_t>(b)) |

@@ -117,6 +117,8 @@ Cells* make_cells() noexcept {
   char* chunk = map_memory(chunk_bytes, chunk_bytes);
   if (chunk == nullptr) return nullptr;
   auto* cells = ::new (chunk) Cells{};
+  for (unsigned i = 0; i < size_classes; ++i) cells->queues[i].size_class = i;
+  cells->last_used = cells->queues;
   cells->cursor = reinterpret_cast<std::uint64_t>(chunk) + (sizeof(Cells) + 63) / 64 * 64;
   return cells;
 }

@@ -22,6 +22,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vitrine/detail/slot.hpp>
 
 #include "publish/local_atomic.hpp"
 
@@ -112,6 +113,7 @@ struct Cells {
     std::uint32_t first;
     std::uint32_t last;
     std::uint32_t fenced;  ///< those before are known to be out of use to every CPU
+    std::uint32_t size_class;
     Cell* cells[capacity];
   };
 
@@ -122,8 +124,23 @@ struct Cells {
   Cell* parked;              ///< found held when their turn came
   Cell* parked_last;         ///< if `parked` is not null
   Cell* free[size_classes];  ///< may be used right away
+  Queue* last_used;          ///< by queue_of
+  std::uint64_t layouts;     ///< how many there were (version.hpp)
+  /// Whose they are, and how it is recognised where its thread-local variable is not at hand; null:
+  /// not at all.
+  labels::detail::Thread* thread;
+  const void* thread_pointer;
   Queue queues[size_classes];
 };
+
+/// The queue of a cell's class. Usually it is that of the last one, and does not need to be computed:
+/// what is taken from it does not have to wait for the cell.
+inline Cells::Queue& queue_of(Cells& cells, const Cell& cell) noexcept {
+  Cells::Queue* queue = cells.last_used;
+  if (__builtin_expect(queue->size_class != cell.size_class, 0))
+    queue = cells.last_used = &cells.queues[cell.size_class];
+  return *queue;
+}
 
 /// An operation of the running thread on its cells.
 class Work {

@@ -77,43 +77,6 @@ inline int change_handle(Handle& handle, const Work& work, Edit change, String* 
   }
 }
 
-/// Gives a label that is there another value, in the usual case, and fast. False: it did nothing,
-/// `edit` must.
-__attribute__((always_inline)) inline bool replace_value(Handle& handle, Cells& cells, String key,
-                                                         String value) noexcept {
-  const Work work(cells);
-  if (__builtin_expect(!work.alone(), 0)) return false;
-  const std::uint64_t storage = handle.storage();
-  if (storage == 0) return false;
-  Version& from = *Version::of(storage);
-  if (__builtin_expect(from.owner != &cells, 0)) return false;
-  const std::size_t index = find_index(from.labels(), from.count, key);
-  if (__builtin_expect(index == from.count, 0)) return false;
-  const std::size_t old = from.labels()[index].value.len;
-  // In as many units as before: there is room, and not too much of it.
-  if (__builtin_expect(room_for(value.len) != room_for(old), 0)) return false;
-  Cells::Queue& queue = cells.queues[from.size_class];
-  if (__builtin_expect(queue.first == queue.fenced, 0)) fence_queue(queue);
-  auto* to = static_cast<Version*>(queue.cells[queue.first % Cells::Queue::capacity]);
-  if (__builtin_expect(queue.last - queue.first <= delay_of(0), 0) ||
-      __builtin_expect(to->is_held(), 0))
-    return false;
-  ++queue.first;
-  copy_whole(from, *to, strings_of(*to, from.count));
-  String& changed = to->labels()[index].value;
-  put_string(changed, writable(changed), value);
-  to->count = from.count;
-  to->used = from.used;
-  to->live = from.live + static_cast<std::uint32_t>(value.len - old);
-  labels::detail::store_fence();
-  sanitizer_release(&handle.now.first);
-  const bool done = local_compare_exchange(handle.now.first, storage, to->storage());
-  // There is room: one was taken. In a queue, what was not put in use is like what no longer is.
-  queue.cells[queue.last % Cells::Queue::capacity] = done ? &from : to;
-  ++queue.last;
-  return done;
-}
-
 Handle* new_handle(const Work& work, Version* version, std::size_t capacity) noexcept {
   Cell* cell = take(work, records_wanted() ? record_handle_class : handle_class);
   if (cell == nullptr) {
@@ -178,6 +141,7 @@ Handle* copy_handle(const Handle& from, std::size_t capacity) noexcept {
     return nullptr;
   }
   copy_whole(*version, *copy, strings_of(*copy, version->count));
+  copy->layout = version->owner == cells ? version->layout : new_layout(work);
   copy->count = version->count;
   copy->used = version->used;
   copy->live = version->live;
@@ -216,16 +180,9 @@ int edit(Handle& handle, Edit change, String* old_value) noexcept {
   return error;
 }
 
-__attribute__((noinline)) int set_label_slowly(Handle& handle, String key, String value,
-                                               String* old_value) noexcept {
+int set_label(Handle& handle, String key, String value, String* old_value) noexcept {
   const Label label{key, value};
   return edit(handle, {&label, 1}, old_value);
-}
-
-int set_label(Handle& handle, String key, String value, Thread& self) noexcept {
-  Cells* cells = static_cast<Cells*>(self.cells);
-  if (__builtin_expect(cells != nullptr, 1) && replace_value(handle, *cells, key, value)) return 0;
-  return set_label_slowly(handle, key, value, nullptr);
 }
 
 Edited edit_for_now(Handle& handle, Edit change) noexcept {

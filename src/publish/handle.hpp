@@ -72,10 +72,15 @@ Version* hold_version(const Handle& handle, const Cells* here) noexcept;
 /// The version in use, held until the thread's next call of this: for pointers that are handed out.
 /// Null: the handle has ended.
 const Version* show_version_slowly(const Handle& handle, Thread& self) noexcept;
+/// The same where the thread holds it already; else null.
+inline const Version* shown_version(const Handle& handle, const Arena& arena) noexcept {
+  const Version* shown = arena.handles.shown;
+  return shown != nullptr && handle.storage() == shown->storage() ? shown : nullptr;
+}
 inline const Version* show_version(const Handle& handle, Thread& self) noexcept {
   if (labels::detail::has_arena(self)) {
-    const Version* shown = static_cast<Arena*>(self.arena)->handles.shown;
-    if (shown != nullptr && handle.storage() == shown->storage()) return shown;
+    if (const Version* shown = shown_version(handle, *static_cast<Arena*>(self.arena)))
+      return shown;
   }
   return show_version_slowly(handle, self);
 }
@@ -95,6 +100,25 @@ Words settle(Thread& self, bool below = false) noexcept;
 /// in force. (A cell's owner says enough: no other set has it there.)
 inline bool is_simple(const Thread& self, std::uint64_t set) noexcept {
   return set % 64 == 0 && reinterpret_cast<const Handle*>(set)->cell.owner == self.cells;
+}
+
+/// The running thread, if the set is a handle of its own and in force, or can be, by being in the
+/// slot. Null: to be looked at more closely. A library does not ask for the address of its
+/// thread-local variable here, which is a call.
+inline Thread* thread_of_own(std::uint64_t set) noexcept {
+#if VITRINE_PUBLISH_STATIC
+  Thread& self = thread();
+  return __builtin_expect(set != 0 && self.cells != nullptr && is_simple(self, set), 1) ? &self
+                                                                                        : nullptr;
+#else
+  const Handle* handle = handle_of(set);
+  if (__builtin_expect(handle == nullptr, 0)) return nullptr;
+  const Cells& cells = *handle->cell.owner;
+  if (__builtin_expect(__atomic_load_n(&cells.thread_pointer, __ATOMIC_RELAXED) != thread_pointer(),
+                       0))
+    return nullptr;
+  return __builtin_expect(cells.thread->cells == &cells, 1) ? cells.thread : nullptr;
+#endif
 }
 
 /// A quick look whether `settle` has anything to do: false is certain. A thread's own handles count
@@ -117,9 +141,8 @@ void let_go_of_all(Thread& self) noexcept;
 /// `buf`: there was none.
 int edit(Handle& handle, Edit change, String* old_value) noexcept;
 
-/// An edit of one label, which is fast where the label is there and the value is about as long.
-int set_label(Handle& handle, String key, String value, Thread& self) noexcept;
-int set_label_slowly(Handle& handle, String key, String value, String* old_value) noexcept;
+/// An edit of one label.
+int set_label(Handle& handle, String key, String value, String* old_value) noexcept;
 
 /// An edit that is to be undone.
 struct Edited {

@@ -60,7 +60,12 @@ void change_held(Thread& self, HandleUse& use, Change&& change) noexcept {
   change();
   bool none = true;
   for (const std::uint64_t held : use.held) none = none && held == 0;
-  if (none && !records_wanted()) self.cells = use.cells;
+  if (none && !records_wanted() && use.cells != nullptr) {
+    use.cells->thread = &self;
+    __atomic_store_n(&use.cells->thread_pointer, handles_exit() ? thread_pointer() : nullptr,
+                     __ATOMIC_RELAXED);
+    self.cells = use.cells;
+  }
   local_fence();
   use.settling = false;
 }

@@ -109,8 +109,8 @@ void move(Thread& self, Place& place, const Block* below, Words outer) noexcept 
 }
 
 void end_node(Thread& self, Segment& segment) noexcept {
-  segment.over = true;
-  if (segment.replacements != 0) return;
+  segment.over = segment.replacements != 0;
+  if (segment.over) return;
   if (Arena* arena = arena_of(self)) give_segment(*arena, segment);
 }
 
@@ -125,7 +125,8 @@ void take_out(Thread& self, Place& place) noexcept {
     if (block_of(now) != nullptr || entries_of(now).size == 0) place.set(segment.outer);
   }
   place.unlink();
-  segment.below = segment.innermost = &segment;
+  segment.innermost = &segment;
+  segment.running = false;
 }
 
 }  // namespace
@@ -164,36 +165,45 @@ void end_scope(Thread& self, const EndingScope& scope) noexcept {
 
 Segment* begin_segment(Thread& self, Words words, const Block* base) noexcept {
   Arena* arena = arena_of(self);
-  Segment* segment = arena == nullptr ? nullptr : take_segment(*arena);
-  if (segment == nullptr) return nullptr;
+  if (arena == nullptr) return nullptr;
+  Segment* segment = &arena->near;
+  if (__builtin_expect(__atomic_load_n(&segment->taken, __ATOMIC_ACQUIRE), 0)) {
+    segment = take_segment(*arena);
+    if (segment == nullptr) return nullptr;
+    segment->innermost = segment;
+    segment->frame = nullptr;
+    segment->replacements = 0;
+    segment->coroutine = segment->over = false;
+  }
+  segment->taken = true;
+  segment->ended = false;
   end_if_abandoned(self);
   segment->outer = settled_outer_words(self);
   segment->below = self.segment;
-  segment->innermost = segment;
   segment->base = base;
-  segment->frame = nullptr;
-  segment->replacements = 0;
-  segment->coroutine = segment->over = segment->ended = false;
   self.segment = segment;
   labels::detail::put_in_force(self, words);
   return segment;
 }
 
-void end_segment(Thread& self, Segment& segment) noexcept {
+__attribute__((noinline)) static void end_segment_slowly(Thread& self, Segment& segment) noexcept {
   end_if_abandoned(self);
-  const Words base = segment.base != nullptr ? Words(segment.base->links.words) : Words{0, 0};
-  const std::uint64_t bare = identity_of(base);
-  if (__builtin_expect(self.segment == &segment && identity_in_force(self) == bare, 1)) {
-    labels::detail::put_in_force(self, segment.outer);
-    self.segment = segment.below;
-    return end_node(self, segment);
-  }
   Place place(self);
   if (!place.find(segment)) {
     __atomic_store_n(&segment.ended, true, __ATOMIC_RELEASE);
     return;
   }
   take_out(self, place);
+  end_node(self, segment);
+}
+
+void end_segment(Thread& self, Segment& segment) noexcept {
+  const std::uint64_t bare =
+      segment.base != nullptr ? segment.base->links.words[identity] : std::uint64_t{0};
+  if (__builtin_expect(self.segment != &segment || identity_in_force(self) != bare, 0))
+    return end_segment_slowly(self, segment);
+  labels::detail::put_in_force(self, segment.outer);
+  self.segment = segment.below;
   end_node(self, segment);
 }
 
@@ -232,8 +242,8 @@ using publish::Arena;
 namespace {
 
 /// Of coroutines for which there was no memory.
-Segment no_segment = {Words{0, 0}, Words{0, 0}, nullptr, &no_segment, nullptr,
-                      nullptr,     0,           false,   false,       false};
+Segment no_segment = {Words{0, 0}, Words{0, 0}, nullptr, &no_segment, nullptr, nullptr, 0,
+                      false,       false,       false,   true,        false,   true};
 
 }  // namespace
 
@@ -241,15 +251,16 @@ Segment* make_segment(const Set& set) noexcept {
   Arena* arena = publish::arena_of(publish::thread());
   Segment* segment = arena == nullptr ? nullptr : publish::take_segment(*arena);
   if (segment == nullptr) return &no_segment;
-  *segment = {Words{0, 0}, set.words(), segment, segment, Access::block(set),
-              nullptr,     0,           true,    false,   false};
+  *segment = {Words{0, 0}, set.words(), nullptr, segment, Access::block(set),
+              nullptr,     0,           true,    false,   false,
+              false,       false,       true};
   return segment;
 }
 
 void drop_segment(Segment& segment) noexcept {
   if (&segment == &no_segment) return;
   Thread& self = publish::thread();
-  if (segment.below != &segment) return publish::end_segment(self, segment);
+  if (segment.running) return publish::end_segment(self, segment);
   // Attachments of a coroutine that was suspended ended before it, and were left to it.
   for (Segment* one = segment.innermost;;) {
     Segment* below = one->below;
@@ -259,15 +270,15 @@ void drop_segment(Segment& segment) noexcept {
   }
 }
 
-bool settle_segment(Segment& segment) noexcept {
+void leave_segment(Segment& segment) noexcept {
   Thread& self = publish::thread();
   publish::end_if_abandoned(self);
   bool found = false;
   for (Segment* one = self.segment; one != nullptr && !found; one = one->below)
     found = one == &segment;
   if (!found) {
-    if (segment.coroutine) segment.below = &segment;
-    return false;
+    if (segment.coroutine) segment.running = false;
+    return;
   }
   // A coroutine within this one suspended without a hop: it does not run any more.
   for (Segment* one = self.segment; one != &segment;) {
@@ -280,7 +291,10 @@ bool settle_segment(Segment& segment) noexcept {
     one = below;
   }
   segment.innermost = self.segment;
-  return true;
+  segment.mine = in_force(self);
+  self.segment = segment.below;
+  segment.running = false;
+  put_in_force(self, segment.outer);
 }
 
 }  // namespace detail

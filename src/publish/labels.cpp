@@ -107,7 +107,8 @@ void Attach::open() noexcept {
   // The empty set, too, gets a block: whether it is still in force must be plain when this ends.
   if (set_.ok() && Access::block(set_) == nullptr) set_ = Set::make(nullptr, 0, nullptr);
   if (!set_.ok()) return;
-  segment_ = publish::begin_segment(publish::thread(), set_.words(), Access::block(set_));
+  const Block* block = Access::block(set_);
+  segment_ = publish::begin_segment(publish::thread(), block->links.words, block);
 }
 
 void Attach::close() noexcept {

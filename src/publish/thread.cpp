@@ -37,6 +37,8 @@ void on_thread_exit(void* arena) {
   end_labels(self);
   self.arena = gone;
   self.cells = nullptr;
+  if (Cells* cells = static_cast<Arena*>(arena)->handles.cells)
+    __atomic_store_n(&cells->thread_pointer, nullptr, __ATOMIC_RELAXED);
   local_fence();
   retire_arena(static_cast<Arena*>(arena));
 }
@@ -67,6 +69,10 @@ void handle_forks_and_exits() noexcept {
     handles_forks.store(at_fork(lock_keys, unlock_keys, on_fork_child) == 0,
                         std::memory_order_release);
   registering.clear(std::memory_order_release);
+}
+
+bool handles_exit() noexcept {
+  return handles_exits.load(std::memory_order_acquire);
 }
 
 bool exiting(const Thread& self) noexcept {

@@ -93,6 +93,20 @@ inline Thread& thread_once() noexcept {
   return *self;
 }
 
+/// What tells the running thread from others that live, as long as it does.
+inline const void* thread_pointer() noexcept {
+#if defined(__x86_64__)
+  const void* pointer = nullptr;
+  __asm__("movq %%fs:0, %0" : "=r"(pointer));
+  return pointer;
+#else
+  return __builtin_thread_pointer();
+#endif
+}
+
+/// Whether the end of this thread will be seen.
+bool handles_exit() noexcept;
+
 /// Registers what runs at fork and at the end of a thread, if that failed when the library was
 /// loaded. Not in signal handlers.
 void handle_forks_and_exits() noexcept;

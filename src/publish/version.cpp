@@ -64,6 +64,7 @@ Version* successor(const Work& work, const Version& from, Edit change) noexcept 
     }
     put_string(changed.value, value, label.value);
   }
+  to->layout = count == from.count && from.owner == &work.cells() ? from.layout : new_layout(work);
   to->count = static_cast<std::uint16_t>(count);
   to->used = static_cast<std::uint32_t>(used);
   to->live = static_cast<std::uint32_t>(live);
@@ -120,6 +121,7 @@ Made make_version(const Work& work, const Label* base, std::size_t count, Edit c
     string += room_for(label.value.len);
     ++to;
   });
+  version->layout = new_layout(work);
   version->count = static_cast<std::uint16_t>(labels);
   version->used = static_cast<std::uint32_t>(used);
   version->live = static_cast<std::uint32_t>(live);

@@ -23,6 +23,9 @@ using Label = custom_labels_label_t;
 struct alignas(16) Version : Cell {
   std::uint32_t used;  ///< bytes of strings, with that room
   std::uint32_t live;  ///< without it
+  /// Of the same owner's versions with the same number, labels have the same keys, and their strings
+  /// are at the same places. 0: no other is known.
+  std::uint64_t layout;
 
   [[nodiscard]] Label* labels() noexcept { return reinterpret_cast<Label*>(this + 1); }
   [[nodiscard]] const Label* labels() const noexcept {
@@ -139,28 +142,61 @@ inline std::size_t version_bytes(std::size_t labels, std::size_t strings) noexce
 inline char* strings_of(Version& version, std::size_t labels) noexcept {
   return reinterpret_cast<char*>(version.labels() + labels);
 }
+inline const char* strings_of(const Version& version, std::size_t labels) noexcept {
+  return strings_of(const_cast<Version&>(version), labels);
+}
+
+/// Copies `count` labels of `from`, whose strings will be `moved` bytes on from where they are.
+inline void copy_labels(const Version& from, Version& to, std::size_t count,
+                        std::uint64_t moved) noexcept {
+  const char* old = reinterpret_cast<const char*>(from.labels());
+  const char* const end = old + count * sizeof(Label);
+  char* copy = reinterpret_cast<char*>(to.labels());
+  const Unit difference{0, moved};
+  for (; old != end; old += sizeof(Label), copy += sizeof(Label)) {
+    store(copy, load<Unit>(old) + difference);
+    store(copy + sizeof(Unit), load<Unit>(old + sizeof(Unit)) + difference);
+  }
+}
+
+/// Copies strings of versions: two units at a time.
+inline void copy_units(char* to, const char* from, std::size_t bytes) noexcept {
+  for (std::size_t at = 0; at < bytes; at += 2 * sizeof(Unit)) {
+    const Unit one = load<Unit>(from + at);
+    const Unit other = load<Unit>(from + at + sizeof(Unit));
+    store(to + at, one);
+    store(to + at + sizeof(Unit), other);
+  }
+}
+/// More than these are better copied by a call.
+inline constexpr std::size_t copied_by_units = 1024;
+
+/// Copies what may differ between versions of one layout.
+inline void copy_values(const Version& from, std::uint64_t moved) noexcept {
+  const Label* label = from.labels();
+  for (const Label* const end = label + from.count; label != end; ++label) {
+    auto* copy = reinterpret_cast<Label*>(reinterpret_cast<std::uint64_t>(label) + moved);
+    const char* value = writable(label->value);
+    const std::size_t size = label->value.len;
+    copy->value.len = size;
+    for (std::size_t at = 0; at < size; at += sizeof(Unit))
+      store(const_cast<char*>(value) + moved + at, load<Unit>(value + at));
+  }
+}
+
+/// A layout that no other version has. Only code that no operation was interrupted for numbers them.
+inline std::uint64_t new_layout(const Work& work) noexcept {
+  return work.alone() ? ++work.cells().layouts : 0;
+}
 
 /// Copies the labels and strings of `from`; in `to` the strings begin at `strings`.
 inline void copy_whole(const Version& from, Version& to, char* strings) noexcept {
-  const char* old = reinterpret_cast<const char*>(from.labels());
-  char* copy = reinterpret_cast<char*>(to.labels());
-  const char* old_strings = old + from.count * sizeof(Label);
-  const Unit moved{0, static_cast<unsigned long long>(strings - old_strings)};
-  for (; old != old_strings; old += sizeof(Label), copy += sizeof(Label)) {
-    store(copy, load<Unit>(old) + moved);
-    store(copy + sizeof(Unit), load<Unit>(old + sizeof(Unit)) + moved);
-  }
-  const std::size_t used = from.used;
-  if (__builtin_expect(used > 512, 0)) {
-    std::memcpy(strings, old_strings, used);
-    return;
-  }
-  for (std::size_t at = 0; at < used; at += 2 * sizeof(Unit)) {
-    const Unit one = load<Unit>(old_strings + at);
-    const Unit other = load<Unit>(old_strings + at + sizeof(Unit));
-    store(strings + at, one);
-    store(strings + at + sizeof(Unit), other);
-  }
+  const char* old = strings_of(from, from.count);
+  copy_labels(from, to, from.count, static_cast<std::uint64_t>(strings - old));
+  if (__builtin_expect(from.used > copied_by_units, 0))
+    std::memcpy(strings, old, from.used);
+  else
+    copy_units(strings, old, from.used);
 }
 
 struct Made {

@@ -27,7 +27,7 @@ struct Block;  // an immutable label set
 struct Segment {
   Words outer;  ///< in force when it began, and again when it ends
   Words mine;   ///< a coroutine's, while it is suspended
-  /// The segment around it on its thread; null: the thread itself. A suspended coroutine's: itself.
+  /// The segment around it on its thread; null: the thread itself. A suspended coroutine's: the last one.
   Segment* below;
   Segment* innermost;  ///< a suspended coroutine's: the last one within it, or itself
   const Block* base;   ///< the set that it began with; null: none
@@ -37,6 +37,9 @@ struct Segment {
   bool coroutine;  ///< else: an Attach
   bool over;       ///< to be given back with the last of them
   bool ended;      ///< its holder is gone; only the thread that lists it can take it out
+  bool running;    ///< a coroutine's: else it is suspended
+  bool near;  ///< part of an arena, for its thread's attachments; `taken` says whether it is used
+  bool taken;
 
   /// An exception left the coroutine, which has no other way to signal this: it is at its end, although
   /// it was not suspended. (What resumes it, at the start of the frame, is null then.)
