@@ -171,8 +171,9 @@ std::string Process::executable_path() const {
   return path;
 }
 
-Result<FileDescriptor> Process::open_executable() const {
-  auto file = open_at(proc_dir(), "exe", O_RDONLY | O_NONBLOCK);
+Result<sandbox::OpenedFile> Process::open_executable() const {
+  auto file = sandbox::open_regular_at(proc_dir(), "exe");
+  if (!file && file.error().code == ErrorCode::limit) return file;
   if (!file) return explain(pid_, proc_dir(), file.error());
   return file;
 }
