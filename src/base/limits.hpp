@@ -126,6 +126,10 @@ inline constexpr std::size_t profile_label_bytes = 256U << 20;  ///< of all its 
 inline constexpr std::size_t observed_processes = 16 * 1024;    ///< by one trace or profile at once
 inline constexpr std::size_t code_files = 8 * 1024;  ///< open at once, to have their symbols later
 
+/// Copies in memory, of files whose file system may stop answering.
+inline constexpr std::uint64_t copied_file = 128U << 20;   ///< of one
+inline constexpr std::uint64_t copied_files = 256U << 20;  ///< of all: beyond, no more are made
+
 /// Of the debug information of one file; all within the memory of a worker.
 inline constexpr std::size_t dwarf_units = 1U << 20;      ///< libchdb has 10,000
 inline constexpr std::size_t dwarf_ranges = 16U << 20;    ///< of one unit, and of all units' own

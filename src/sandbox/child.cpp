@@ -14,7 +14,10 @@
 #include <csignal>
 #include <cstring>
 #include <initializer_list>
+#include <mutex>
+#include <thread>
 #include <utility>
+#include <vector>
 
 namespace vitrine::sandbox {
 namespace {
@@ -80,9 +83,34 @@ pid_t quiet_child() {
   return pid < 0 && errno == EINVAL ? clone(SIGCHLD) : pid;
 }
 
+constexpr auto time_to_end = std::chrono::seconds(1);
+
+/// Children that were killed and have not ended. Never destroyed: nobody waits for them at our end.
+class Abandoned {
+ public:
+  static Abandoned& all() {
+    static auto* const instance = new Abandoned;
+    return *instance;
+  }
+  void add(Child child) {
+    const std::lock_guard lock(mutex_);
+    children_.push_back(std::move(child));
+  }
+  void reap() {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(children_,
+                  [](Child& one) { return one.wait(std::chrono::milliseconds(0)).has_value(); });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Child> children_;
+};
+
 }  // namespace
 
 Result<Child> Child::start(Kind kind, const std::function<void()>& life) {
+  Abandoned::all().reap();
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -130,13 +158,41 @@ int Child::reap() noexcept {
 void Child::end() noexcept {
   if (pid_ < 0) return;
   kill();
-  reap();
+  // A signal may interrupt a wait.
+  for (const auto end = std::chrono::steady_clock::now() + time_to_end; pid_ > 0;) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    if (left.count() <= 0) break;
+    static_cast<void>(wait(left));
+  }
+  abandon();
+}
+
+void Child::abandon() noexcept {
+  if (pid_ < 0) return;
+  kill();
+  Abandoned::all().add(std::move(*this));
 }
 
 std::optional<int> Child::wait(std::chrono::milliseconds time) {
+  if (!handle_) return wait_without_handle(time);
   pollfd ending{handle_.get(), POLLIN, 0};
   if (::poll(&ending, 1, static_cast<int>(time.count())) != 1) return std::nullopt;
   return reap();
+}
+
+/// This process has no room for a descriptor, or its kernel has no pidfds.
+std::optional<int> Child::wait_without_handle(std::chrono::milliseconds time) {
+  for (const auto end = std::chrono::steady_clock::now() + time;;) {
+    int status = 0;
+    const pid_t ended = ::waitpid(pid_, &status, __WALL | WNOHANG);
+    if (ended != 0) {
+      forget();
+      return ended < 0 ? 0 : status;
+    }
+    if (std::chrono::steady_clock::now() >= end) return std::nullopt;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 void Child::forget() noexcept {

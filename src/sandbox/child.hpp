@@ -90,8 +90,12 @@ class Child {
   /// Readable once it has ended.
   [[nodiscard]] int handle() const { return handle_.get(); }
 
-  /// Kills it and waits for its end.
+  /// Kills it and waits for its end, for a second at most: one that is in a system call that
+  /// nothing ends (a read of a file whose server has stopped) ends with that, and is reaped then.
   void end() noexcept;
+
+  /// Kills it and does not wait: it is reaped when it has ended.
+  void abandon() noexcept;
 
   void kill() const noexcept;
 
@@ -105,6 +109,7 @@ class Child {
  private:
   Child(pid_t pid, FileDescriptor handle) : pid_(pid), handle_(std::move(handle)) {}
   int reap() noexcept;
+  std::optional<int> wait_without_handle(std::chrono::milliseconds time);
 
   pid_t pid_ = -1;         ///< -1: there is none
   FileDescriptor handle_;  ///< pidfd

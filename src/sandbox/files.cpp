@@ -5,6 +5,7 @@
 #include <linux/openat2.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,9 +15,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>
+
+#include "sandbox/file_opener.hpp"
 
 namespace vitrine::sandbox {
 
@@ -74,15 +78,15 @@ Result<FileDescriptor> open_leased(const std::string& link, const std::string& p
 }
 
 /// `handle` (O_PATH) has not been opened yet as far as the file is concerned.
-Result<FileDescriptor> reopen(const FileDescriptor& handle, const std::string& path) {
+Result<FileDescriptor> reopen(int handle, const std::string& path) {
   struct stat status {};
-  if (::fstat(handle.get(), &status) != 0)
+  if (::fstat(handle, &status) != 0)
     return fail(ErrorCode::failed,
                 fmt::format("cannot examine {}: {}", path, std::strerror(errno)));
   if (!S_ISREG(status.st_mode))
     return fail(ErrorCode::unsupported, fmt::format("{} is {}", path, kind(status.st_mode)),
                 "a regular file is required");
-  return open_leased(fmt::format("/proc/self/fd/{}", handle.get()), path);
+  return open_leased(fmt::format("/proc/self/fd/{}", handle), path);
 }
 
 /// A handle as reopen() takes it.
@@ -102,46 +106,94 @@ Result<FileDescriptor> handle_below(int root, const std::string& path, std::uint
 
 }  // namespace
 
-Result<FileDescriptor> open_regular_at(int dir, const std::string& path) {
-  const auto handle = TRY(open_at(dir, path, O_PATH));
-  return reopen(handle, path);
-}
-
-Result<FileDescriptor> open_regular_below(int root, const std::string& path) {
-  return handle_below(root, path, 0).and_then([&](const FileDescriptor& handle) {
-    return reopen(handle, path);
-  });
-}
-
-Result<FileDescriptor> open_owned_below(int root, const std::string& path, uid_t owner) {
-  const auto handle = TRY(handle_below(root, path, O_NOFOLLOW));
+Result<OpenedFile> open_at_once(const OpenRequest& request) {
+  const auto& [named, descriptor, path, owner] = request;
+  if (named == Named::handle) return reopen(descriptor, path);
+  auto handle = TRY(named == Named::at
+                        ? open_at(descriptor, path, O_PATH)
+                        : handle_below(descriptor, path, named == Named::owned ? O_NOFOLLOW : 0));
   struct stat status {};
-  if (::fstat(handle.get(), &status) == 0 && S_ISREG(status.st_mode) && status.st_uid != owner)
+  if (named == Named::owned && ::fstat(handle.get(), &status) == 0 && S_ISREG(status.st_mode) &&
+      status.st_uid != owner)
     return fail(ErrorCode::not_permitted,
                 fmt::format("{} belongs to user {}, but the process runs as {}: ignored", path,
                             status.st_uid, owner));
-  return reopen(handle, path);
+  auto file = TRY(reopen(handle.get(), path));
+  return OpenedFile(std::move(file), std::move(handle));
 }
 
 namespace {
 
-FileIdentity identity_of(const struct stat& status) {
-  return {status.st_dev, status.st_ino, status.st_size,
-          status.st_ctim.tv_sec * 1'000'000'000 + status.st_ctim.tv_nsec};
+/// By us where all that the path may lead to answers, else by a process that can be left behind.
+Result<OpenedFile> open_path(const OpenRequest& request) {
+  if (!all_answer(request.descriptor)) return FileOpener::of_this_thread().open(request);
+  auto file = TRY(open_at_once(request));
+  file.original = FileDescriptor();
+  return file;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<FileMemory>> FileMemory::from(FileDescriptor file) {
+/// Below /proc there is no way but to what a process has open; else it is a path of our user's.
+Result<OpenedFile> open_regular_at(int dir, const std::string& path) {
+  if (dir == AT_FDCWD) return open_path({Named::at, dir, path});
+  const auto handle = TRY(open_at(dir, path, O_PATH));
+  const OpenRequest request{Named::handle, handle.get(), path};
+  return answers(handle.get()) ? open_at_once(request) : FileOpener::of_this_thread().open(request);
+}
+
+Result<OpenedFile> open_regular_below(int root, const std::string& path) {
+  return open_path({Named::below, root, path});
+}
+
+Result<OpenedFile> open_owned_below(int root, const std::string& path, uid_t owner) {
+  return open_path({Named::owned, root, path, owner});
+}
+
+PlaceIdentity place_identity(int directory) {
+  struct statx status {};
+  if (::statx(directory, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO | STATX_MNT_ID,
+              &status) != 0)
+    return {};
+  return {(status.stx_mask & STATX_MNT_ID) != 0 ? status.stx_mnt_id : 0,
+          makedev(status.stx_dev_major, status.stx_dev_minor), status.stx_ino};
+}
+
+namespace {
+
+struct Examined {
+  FileIdentity identity;
+  bool is_regular = false;
+};
+
+/// As this machine knows it: no server is asked. A worker has no statx (which its libc may report by
+/// another error than ENOSYS), and may wait within its time.
+std::optional<Examined> examine(int file) {
+  struct statx known {};
+  if (::statx(file, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &known) == 0)
+    return Examined{{makedev(known.stx_dev_major, known.stx_dev_minor), known.stx_ino,
+                     static_cast<std::int64_t>(known.stx_size),
+                     known.stx_ctime.tv_sec * 1'000'000'000 + known.stx_ctime.tv_nsec},
+                    S_ISREG(known.stx_mode)};
   struct stat status {};
-  if (::fstat(file.get(), &status) != 0) return fail(ErrorCode::failed, "cannot examine the file");
-  if (!S_ISREG(status.st_mode)) return fail(ErrorCode::unsupported, "it is not a regular file");
-  return std::unique_ptr<FileMemory>(new FileMemory(std::move(file), identity_of(status)));
+  if (::fstat(file, &status) != 0) return std::nullopt;
+  return Examined{{status.st_dev, status.st_ino, status.st_size,
+                   status.st_ctim.tv_sec * 1'000'000'000 + status.st_ctim.tv_nsec},
+                  S_ISREG(status.st_mode)};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<FileMemory>> FileMemory::from(OpenedFile file) {
+  const auto examined = examine(file.get());
+  if (!examined) return fail(ErrorCode::failed, "cannot examine the file");
+  if (!examined->is_regular) return fail(ErrorCode::unsupported, "it is not a regular file");
+  return std::unique_ptr<FileMemory>(new FileMemory(std::move(file), examined->identity));
 }
 
 bool FileMemory::has_changed() const {
-  struct stat status {};
-  return ::fstat(file_.get(), &status) != 0 || identity_of(status) != identity_;
+  const auto examined = examine(file_.get());
+  return !examined || examined->identity != identity_;
 }
 
 Result<std::unique_ptr<FileMemory>> FileMemory::reopened() const {

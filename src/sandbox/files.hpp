@@ -31,18 +31,44 @@ ErrorCode code_of(int error);
 // Opening files that others name: regular ones alone, so that no pipe makes us wait and no device
 // does anything for having been opened.
 
+/// A file that is open for reading; or, where its file system may stop answering (FUSE), a copy of
+/// it in memory.
+struct OpenedFile : FileDescriptor {
+  OpenedFile() = default;
+  explicit(false) OpenedFile(FileDescriptor opened) : FileDescriptor(std::move(opened)) {}
+  OpenedFile(FileDescriptor opened, FileDescriptor handle)
+      : FileDescriptor(std::move(opened)), original(std::move(handle)) {}
+
+  /// Of a copy: the file itself (O_PATH), by which the kernel reaches it.
+  FileDescriptor original;
+};
+
 /// Opens a regular file for reading. Errors: not_found, not_permitted, unsupported (it is something
-/// else: the message says what), failed.
-Result<FileDescriptor> open_regular_at(int dir, const std::string& path);
+/// else: the message says what), limit (its file system does not answer: see file_opener.hpp),
+/// failed.
+Result<OpenedFile> open_regular_at(int dir, const std::string& path);
 
 /// The same for a path as a process with the root directory `root` (a descriptor) would take it:
 /// links in it do not lead out. Errors as above; unsupported too where the kernel cannot do it
 /// (before Linux 5.6).
-Result<FileDescriptor> open_regular_below(int root, const std::string& path);
+Result<OpenedFile> open_regular_below(int root, const std::string& path);
 
 /// The same for a file in a place where anybody may make one: `path` itself is no link, and the
 /// file belongs to `owner`. Errors as above; not_permitted names the owner that it has.
-Result<FileDescriptor> open_owned_below(int root, const std::string& path, uid_t owner);
+Result<OpenedFile> open_owned_below(int root, const std::string& path, uid_t owner);
+
+/// A directory as a place to look in: another mount of the same directory is another place, as what
+/// is below it may differ.
+struct PlaceIdentity {
+  std::uint64_t mount = 0;  ///< 0: this kernel does not tell (before Linux 5.8)
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+
+  auto operator<=>(const PlaceIdentity&) const = default;
+};
+
+/// Of an open directory or file, without asking the server of its file system. All 0: not known.
+PlaceIdentity place_identity(int directory);
 
 // FileMemory: a file's bytes as a Memory; the address is the offset.
 
@@ -60,7 +86,7 @@ class FileMemory final : public Memory {
  public:
   /// Takes an open file. Errors: unsupported (not a regular file: a pipe or device would make us
   /// wait), failed.
-  static Result<std::unique_ptr<FileMemory>> from(FileDescriptor file);
+  static Result<std::unique_ptr<FileMemory>> from(OpenedFile file);
 
   void read(std::span<ReadRequest> requests) override;
 
@@ -68,6 +94,7 @@ class FileMemory final : public Memory {
   [[nodiscard]] const FileIdentity& identity() const { return identity_; }
 
   /// Whether it is another file by now than its identity says: it was written to, renamed, deleted.
+  /// A copy stays what it is; of a file of another machine, what this one knows of it counts.
   [[nodiscard]] bool has_changed() const;
 
   /// The same file as it is now. Errors: failed.
@@ -75,11 +102,14 @@ class FileMemory final : public Memory {
 
   [[nodiscard]] int descriptor() const { return file_.get(); }
 
+  /// Of the file itself, by which the kernel reaches it, where this is a copy; else the same.
+  [[nodiscard]] int original() const { return file_.original ? file_.original.get() : file_.get(); }
+
  private:
-  FileMemory(FileDescriptor file, const FileIdentity& identity)
+  FileMemory(OpenedFile file, const FileIdentity& identity)
       : file_(std::move(file)), identity_(identity) {}
 
-  FileDescriptor file_;
+  OpenedFile file_;
   FileIdentity identity_;
 };
 

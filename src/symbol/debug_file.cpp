@@ -21,9 +21,11 @@ namespace {
 
 /// Of /proc and the like, whose files are empty by their own account, a worker gets none.
 bool is_elf(int descriptor) {
-  struct stat status {};
+  struct statx status {};
   char magic[4] = {};
-  return ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && status.st_size >= 64 &&
+  return ::statx(descriptor, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &status) ==
+             0 &&
+         S_ISREG(status.stx_mode) && status.stx_size >= 64 &&
          ::pread(descriptor, magic, sizeof magic, 0) == sizeof magic &&
          std::memcmp(magic, "\177ELF", sizeof magic) == 0;
 }
@@ -31,7 +33,8 @@ bool is_elf(int descriptor) {
 FileDescriptor open_in(const DebugPlaces& places, std::size_t root, const std::string& path) {
   auto opened = places.roots.empty() ? sandbox::open_regular_at(AT_FDCWD, path)
                                      : sandbox::open_regular_below(places.roots[root], path);
-  return opened && is_elf(opened->get()) ? std::move(*opened) : FileDescriptor();
+  if (!opened || !is_elf(opened->get())) return {};
+  return std::move(*opened);
 }
 
 std::size_t root_count(const DebugPlaces& places) {
@@ -42,6 +45,12 @@ std::size_t root_count(const DebugPlaces& places) {
 
 DebugSearch DebugPlaces::search() const {
   return {path, static_cast<std::uint32_t>(root_count(*this))};
+}
+
+DebugPlaces::Key DebugPlaces::key() const {
+  Key key{{}, path};
+  for (const int root : roots) key.first.push_back(sandbox::place_identity(root));
+  return key;
 }
 
 sandbox::Open DebugPlaces::open() const {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/pack.hpp"
@@ -32,6 +33,10 @@ struct DebugPlaces {
   std::string path;        ///< of the file that runs, as those roots have it
 
   [[nodiscard]] DebugSearch search() const;
+
+  /// Where is looked: what is found in these places is believed for files of these places alone.
+  using Key = std::pair<std::vector<sandbox::PlaceIdentity>, std::string>;
+  [[nodiscard]] Key key() const;
 
   /// Opens what a worker asks for: ELF files alone, so that it learns nothing about others. A
   /// relative path is taken from where the file itself is. Must not outlive this.

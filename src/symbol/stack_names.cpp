@@ -96,9 +96,10 @@ bool StackNames::is_seen(const ProcessFunctions& its, const Image& image, Addres
 
 std::shared_ptr<sandbox::FileMemory> StackNames::open(int proc_dir,
                                                       const target::MappedFile& mapped) {
-  auto file = target::open_mapped(proc_dir, mapped).and_then([](target::FileDescriptor fd) {
-    return sandbox::FileMemory::from(std::move(fd));
+  auto file = target::open_mapped(proc_dir, mapped).and_then([](sandbox::OpenedFile opened) {
+    return sandbox::FileMemory::from(std::move(opened));
   });
+  if (!file && file.error().code == ErrorCode::limit) notes_.add(file.error().message);
   if (!file) return nullptr;
   std::erase_if(files_, [](const auto& known) { return known.second.expired(); });
   std::weak_ptr<sandbox::FileMemory>& known = files_[(*file)->identity()];

@@ -43,7 +43,9 @@ Result<sandbox::Worker> start_worker(const Limits& limits) {
 struct Symboliser::State {
   Limits limits;
   Place place = Place::address;
-  std::map<sandbox::FileIdentity, KnownFile> files;
+  /// With where its debug file is looked for: another process's may be another file.
+  using Key = std::pair<sandbox::FileIdentity, DebugPlaces::Key>;
+  std::map<Key, KnownFile> files;
   std::uint64_t requests = 0;
 
   /// The frames of addresses that are not known yet, a batch at a time.
@@ -146,7 +148,7 @@ Resolved Symboliser::resolve(const File& file, std::span<const Address> addresse
     }
     identity = (*memory)->identity();
   }
-  KnownFile& known = state_->files[*identity];
+  KnownFile& known = state_->files[{*identity, DebugPlaces{file.root_dirs, file.path}.key()}];
   known.used = ++state_->requests;
   if (known.frames.size() > limits::symbol_frames) known.frames.clear();
   std::vector<Address> fresh;

@@ -70,7 +70,8 @@ class Symboliser {
   Symboliser& operator=(const Symboliser&) = delete;
 
   /// `addresses`: of the kind of `place`. A file (by device, inode, size, change time) is
-  /// parsed once, and its worker kept for later requests, as long as there is room for it
+  /// parsed once for the same path and root directories, and its worker kept for later requests,
+  /// as long as there is room for it
   /// (limits::symbol_workers). What a file's parser could not stand is not tried again: then there
   /// are the names of its symbol tables alone, or none. Not for two threads at once; forks.
   Resolved resolve(const File& file, std::span<const Address> addresses);

@@ -295,17 +295,20 @@ constexpr std::size_t maps_bytes = 8U << 20;     // of text
 
 }  // namespace
 
-std::map<pid_t, Address> musl_ring(Memory& memory, Machine machine, Address tp) {
+MuslRing musl_ring(Memory& memory, Machine machine, Address tp, std::size_t& reads_left) {
   const Layout layout = layout_of(machine);
-  std::map<pid_t, Address> found;
+  MuslRing ring;
   const Address first = tp - layout.bias;
   Address pthread = first;
   do {
+    ring.cut = reads_left == 0;
+    if (ring.cut) break;
+    --reads_left;
     const auto header = read_header(memory, layout, pthread);
-    if (!header || !found.emplace(header->tid, pthread + layout.bias).second) break;
+    if (!header || !ring.pointers.emplace(header->tid, pthread + layout.bias).second) break;
     pthread = header->next;
-  } while (pthread != first && found.size() < limits::threads);
-  return found;
+  } while (pthread != first);
+  return ring;
 }
 
 std::vector<Range> thread_memory(int proc_dir) {
@@ -335,10 +338,11 @@ std::vector<Range> thread_memory(int proc_dir) {
 
 std::optional<Address> musl_thread_in(Memory& memory, Machine machine, Range range,
                                       const std::map<pid_t, ThreadId>& wanted,
-                                      std::uint64_t tls_modules) {
+                                      std::uint64_t tls_modules, std::size_t& candidates_left) {
   const Layout layout = layout_of(machine);
   const auto is_thread = [&](Address at, const Header& header) {
-    if (!wanted.contains(header.tid)) return false;
+    if (candidates_left == 0 || !wanted.contains(header.tid)) return false;
+    --candidates_left;
     const auto next = read_header(memory, layout, header.next);
     return next && next->previous == at && has_dtv(memory, at + layout.dtv, tls_modules);
   };

@@ -105,9 +105,14 @@ std::vector<std::optional<Address>> glibc_thread_pointers(
 
 // musl's struct pthread, as far as it leads to the thread pointer (docs/formats/tls.md, "musl").
 
-/// The thread pointers of all threads in musl's ring by tid, from any one of them. A ring that is
-/// broken or longer than limits::threads ends where it breaks.
-std::map<pid_t, Address> musl_ring(Memory& memory, Machine machine, Address tp);
+struct MuslRing {
+  std::map<pid_t, Address> pointers;  ///< by tid
+  bool cut = false;                   ///< it goes on
+};
+
+/// The thread pointers of the threads in musl's ring, from any one of them. A ring that is broken
+/// ends where it breaks. It costs a read a member: `reads_left` are allowed, and fewer afterwards.
+MuslRing musl_ring(Memory& memory, Machine machine, Address tp, std::size_t& reads_left);
 
 /// Part of a process's memory.
 struct Range {
@@ -121,8 +126,9 @@ std::vector<Range> thread_memory(int proc_dir);
 
 /// The thread pointer of the first of `wanted` (by tid) whose thread structure lies in `range`:
 /// told by its reference to itself, its tid, its place in the ring and a DTV for `tls_modules`.
+/// What looks like one costs some reads: `candidates_left` may be looked at, and fewer afterwards.
 std::optional<Address> musl_thread_in(Memory& memory, Machine machine, Range range,
                                       const std::map<pid_t, ThreadId>& wanted,
-                                      std::uint64_t tls_modules);
+                                      std::uint64_t tls_modules, std::size_t& candidates_left);
 
 }  // namespace vitrine::target

@@ -97,11 +97,11 @@ std::optional<std::pair<std::uint64_t, std::uint64_t>> as_in_maps(int fd) {
 /// What was opened decides, as the process may map another file meanwhile, and other files have the
 /// same inode number. On btrfs and overlayfs stat(2) reports another device than maps does: there,
 /// our own mapping of the file is compared.
-bool is_mapped_file(int fd, const MappedFile& file) {
-  struct stat status {};
-  if (::fstat(fd, &status) != 0) return false;
-  if (status.st_dev == file.device && status.st_ino == file.inode) return true;
-  return as_in_maps(fd) == std::pair(file.device, file.inode);
+bool is_mapped_file(const sandbox::OpenedFile& opened, const MappedFile& file) {
+  const bool is_copy = static_cast<bool>(opened.original);
+  const auto place = sandbox::place_identity(is_copy ? opened.original.get() : opened.get());
+  if (place.device == file.device && place.inode == file.inode) return true;
+  return !is_copy && as_in_maps(opened.get()) == std::pair(file.device, file.inode);
 }
 
 }  // namespace
@@ -131,15 +131,28 @@ Result<std::vector<MappedFile>> executable_files(int proc_dir) {
   return executable_mappings(proc_dir).map(files_of);
 }
 
-Result<FileDescriptor> open_mapped(int proc_dir, const MappedFile& file) {
+namespace {
+
+/// An error of a link below /proc, said of the file that it leads to.
+tl::unexpected<Error> with_path(const std::string& path, const std::string& link, Error error) {
+  if (const auto at = error.message.find(link); at != error.message.npos)
+    error.message.replace(at, link.size(), path);
+  return tl::unexpected(std::move(error));
+}
+
+}  // namespace
+
+Result<sandbox::OpenedFile> open_mapped(int proc_dir, const MappedFile& file) {
   // The kernel's own link to the mapped file; it wants CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE.
   for (const Mapping& part : file.parts) {
-    auto opened = sandbox::open_regular_at(
-        proc_dir, fmt::format("map_files/{:x}-{:x}", part.start, part.end));
+    const std::string link = fmt::format("map_files/{:x}-{:x}", part.start, part.end);
+    auto opened = sandbox::open_regular_at(proc_dir, link);
     if (opened) {
-      if (is_mapped_file(opened->get(), file)) return opened;
+      if (is_mapped_file(*opened, file)) return opened;
       continue;  // another file is mapped there by now
     }
+    // Another way to it leads to the same file system.
+    if (opened.error().code == ErrorCode::limit) return with_path(file.path, link, opened.error());
     if (opened.error().code == ErrorCode::unsupported) return opened;
     if (opened.error().code == ErrorCode::not_permitted) break;
   }
@@ -147,11 +160,11 @@ Result<FileDescriptor> open_mapped(int proc_dir, const MappedFile& file) {
   // A leader that has exited has neither, its threads do.
   const auto live = TRY(live_thread(proc_dir));
   if (auto opened = sandbox::open_regular_at(proc_dir, fmt::format("task/{}/exe", live));
-      opened && is_mapped_file(opened->get(), file))
+      opened && is_mapped_file(*opened, file))
     return opened;
   const auto root = TRY(open_at(proc_dir, fmt::format("task/{}/root", live), O_PATH));
   auto opened = TRY(sandbox::open_regular_below(root.get(), file.path));
-  if (is_mapped_file(opened.get(), file)) return opened;
+  if (is_mapped_file(opened, file)) return opened;
   return fail(
       ErrorCode::not_found, fmt::format("{} is not the mapped file any more", file.path),
       "CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE lets vitrine open replaced and deleted files");

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/result.hpp"
+#include "sandbox/files.hpp"
 #include "target/maps.hpp"
 #include "target/proc_file.hpp"
 
@@ -37,8 +38,9 @@ std::vector<MappedFile> files_of(const std::vector<Mapping>& mappings);
 Result<std::vector<MappedFile>> executable_files(int proc_dir);
 
 /// Opens a mapped file: exactly that one, deleted or in another mount namespace, or not at all.
-/// Errors: not_found (unmapped meanwhile), not_permitted, unsupported (not a regular file).
-Result<FileDescriptor> open_mapped(int proc_dir, const MappedFile& file);
+/// Errors: not_found (unmapped meanwhile), not_permitted, unsupported (not a regular file), limit
+/// (its file system does not answer: the message names the file).
+Result<sandbox::OpenedFile> open_mapped(int proc_dir, const MappedFile& file);
 
 struct PerfMapText {
   std::string text;

@@ -99,11 +99,6 @@ constexpr const char* yama_path = "/proc/sys/kernel/yama/ptrace_scope";
 constexpr const char* grant =
     "give vitrine CAP_SYS_PTRACE (run it as root, or: setcap cap_sys_ptrace+ep vitrine)";
 
-int yama_scope() {
-  const auto text = read_file_at(AT_FDCWD, yama_path, 16);
-  return text && !text->empty() ? text->front() - '0' : 0;
-}
-
 std::optional<uid_t> owner_of(int proc_dir) {
   const auto status = read_file_at(proc_dir, "status", 4096);
   const auto field = status ? status_field(*status, "Uid") : std::nullopt;
@@ -115,6 +110,11 @@ std::optional<uid_t> owner_of(int proc_dir) {
 }
 
 }  // namespace
+
+int yama_scope() {
+  const auto text = read_file_at(AT_FDCWD, yama_path, 16);
+  return text && !text->empty() ? text->front() - '0' : 0;
+}
 
 bool effective_capability(int capability) {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};

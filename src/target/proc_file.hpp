@@ -53,6 +53,9 @@ std::optional<std::string_view> status_field(std::string_view status, std::strin
 /// descriptor of /proc/PID.
 Error access_refused(pid_t pid, int proc_dir, const char* doing);
 
+/// kernel.yama.ptrace_scope; 0: there is no such thing.
+int yama_scope();
+
 /// Whether we have a capability (CAP_* of linux/capability.h) in effect.
 bool effective_capability(int capability);
 

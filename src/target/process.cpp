@@ -171,20 +171,23 @@ std::string Process::executable_path() const {
   return path;
 }
 
-Result<FileDescriptor> Process::open_executable() const {
-  auto file = open_at(proc_dir(), "exe", O_RDONLY | O_NONBLOCK);
+Result<sandbox::OpenedFile> Process::open_executable() const {
+  auto file = sandbox::open_regular_at(proc_dir(), "exe");
+  if (!file && file.error().code == ErrorCode::limit) return file;
   if (!file) return explain(pid_, proc_dir(), file.error());
   return file;
 }
 
+/// The pidfd answers last: while the process lives nobody else has its number, so that what was
+/// read by that number was its own. (The random bytes do not tell it from a fork of its.)
 Result<void> Process::verify() {
-  pollfd end{pidfd_.get(), POLLIN, 0};
-  if (::poll(&end, 1, 0) > 0) return ended(pid_);
   std::array<std::byte, 16> bytes{};
   const std::size_t got = memory_->read_some(identity_.random_address, bytes);
-  if (got == bytes.size() && bytes == identity_.random_bytes) return {};
   const bool gave_up = memory_->gave_up();
-  if (memory_->refusal() == ESRCH || ::poll(&end, 1, 0) > 0) return ended(pid_);
+  pollfd end{pidfd_.get(), POLLIN, 0};
+  if (::poll(&end, 1, 0) > 0) return ended(pid_);
+  if (got == bytes.size() && bytes == identity_.random_bytes) return {};
+  if (memory_->refusal() == ESRCH) return ended(pid_);
   if (gave_up) return withheld(memory_->withheld());
   return fail(ErrorCode::interrupted, fmt::format("process {} has executed another program", pid_));
 }

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/result.hpp"
+#include "sandbox/files.hpp"
 #include "target/modules.hpp"
 #include "target/process_memory.hpp"
 #include "target/tls_location.hpp"
@@ -68,8 +69,8 @@ class Process {
   [[nodiscard]] std::string executable_path() const;
 
   /// The executable's file, whichever name, mount namespace or fate it has now. Errors: not_found,
-  /// not_permitted.
-  [[nodiscard]] Result<FileDescriptor> open_executable() const;
+  /// not_permitted, limit (its file system does not answer).
+  [[nodiscard]] Result<sandbox::OpenedFile> open_executable() const;
 
   /// Checks that this is still the process that was opened. Errors: not_found (it has ended),
   /// interrupted (it executed another program: open it again).

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -19,6 +20,9 @@ using namespace std::chrono_literals;
 // A batch stops at its first bad address and is sent again without it. That many times are cheap;
 // past them a hostile target could make each read copy a thousand iovecs, so we go one by one.
 constexpr std::size_t failures_in_batches = 64;
+
+// Threads of a process without a leader may end one after the other while we look for a live one.
+constexpr int threads_followed = 16;
 
 // A page from a disk takes milliseconds, of a machine that pages a lot more.
 constexpr auto longest_wait = 500ms;
@@ -112,6 +116,10 @@ ProcessMemory::Served ProcessMemory::read_batch(std::span<ReadRequest> requests)
       if (recover(response.error)) continue;
       return given_up;
     }
+    if (!is_still_ours()) {
+      if (recover(ESRCH)) continue;
+      return given_up;
+    }
     const Served served = take(requests, response.bytes);
     if (response.stalled && served.failed) {
       const ReadRequest& last = requests[served.requests - 1];
@@ -131,9 +139,7 @@ bool ProcessMemory::recover(int error) {
   refusal_ = error;
   if (error == EAGAIN) return false;
   if (error == ESRCH) {
-    const auto live = live_thread(proc_dir_);
-    if (!live || *live == tid_) return false;
-    tid_ = *live;
+    if (!follow_live_thread()) return false;
   } else {
     auto file = open_at(proc_dir_, "task/" + std::to_string(tid_) + "/mem", O_RDONLY);
     if (!file) return false;
@@ -141,6 +147,26 @@ bool ProcessMemory::recover(int error) {
   }
   refusal_ = 0;
   return true;
+}
+
+/// Whether `tid_` is not the number of another process's thread by now.
+bool ProcessMemory::is_still_ours() const {
+  return !thread_ || file_ || ::faccessat(thread_.get(), "stat", F_OK, 0) == 0;
+}
+
+/// False: there is no other thread than that which was tried.
+bool ProcessMemory::follow_live_thread() {
+  const bool tried = is_still_ours();
+  for (int attempt = 0; attempt < threads_followed; ++attempt) {
+    const auto live = live_thread(proc_dir_);
+    if (!live || (tried && *live == tid_)) return false;
+    auto thread = open_at(proc_dir_, fmt::format("task/{}", *live), O_PATH | O_DIRECTORY);
+    if (!thread) continue;  // it has ended since
+    tid_ = *live;
+    thread_ = tid_ == pid_ ? FileDescriptor() : std::move(*thread);
+    return true;
+  }
+  return false;
 }
 
 Error ProcessMemory::explain(Error error) const {

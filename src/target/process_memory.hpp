@@ -19,7 +19,9 @@ namespace vitrine::target {
 
 /// Reads by process_vm_readv, up to 1,024 requests in one call; where that is refused (seccomp, an
 /// old kernel, Yama), by /proc/PID/task/TID/mem. Follows a process whose leader has exited through
-/// one of its live threads. Strips the tag bits of every address it is given (aarch64 top byte,
+/// one of its live threads. The kernel keeps the process's number as long as it has threads, but
+/// not the number of a thread that ended: what was read by that counts only if the thread still
+/// exists afterwards. Strips the tag bits of every address it is given (aarch64 top byte,
 /// x86-64 LAM), so that decoders may pass on a target's pointers as they found them.
 ///
 /// Memory that does not come (a page of a userfaultfd that nobody serves) counts as unreadable: a
@@ -73,9 +75,14 @@ class ProcessMemory final : public Memory {
   Served take(std::span<ReadRequest> requests, std::span<const std::byte> bytes) const;
   void give_up(Address address);
   bool recover(int error);
+  bool follow_live_thread();
+  [[nodiscard]] bool is_still_ours() const;
 
   pid_t pid_;
   pid_t tid_;  ///< a live thread of the process; at first its leader
+  /// /proc/PID/task/TID of a thread that is not the leader: it leads to no other thread that gets
+  /// the same number.
+  FileDescriptor thread_;
   int proc_dir_;
   Address untag_mask_;
   FileDescriptor file_;  ///< of .../mem, once process_vm_readv was refused

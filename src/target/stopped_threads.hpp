@@ -29,10 +29,11 @@ using StoppedVisitor =
 /// process that was stopped (job control) stays so. What cannot be prevented: some system calls
 /// (epoll_wait, semop, …) of a thread that was stopped in them return EINTR.
 ///
-/// The work happens in a thread of its own, on which `visit` is called. When a tracing thread ends,
-/// the kernel lets go of everything it traces, stopped or not, with its signals: so a thread that
-/// did not stop in time is not traced any longer than this call lasts, and neither is any thread
-/// when this process is killed.
+/// A process of its own traces, as PTRACE_SEIZE waits for the end of an exec of the target, which
+/// may never come: then it is killed, and the threads that are left are reported as failed. At its
+/// end the kernel lets go of everything it traces, stopped or not, with its signals: so a thread
+/// that did not stop in time is not traced any longer than this call lasts, and neither is any
+/// thread when we are killed. Where Yama allows tracing of descendants only, a thread traces.
 void visit_stopped(const Process& process, std::span<const pid_t> tids,
                    std::chrono::milliseconds deadline, const std::atomic<bool>* cancel,
                    const StoppedVisitor& visit);

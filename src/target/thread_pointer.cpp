@@ -1,7 +1,11 @@
 #include "target/thread_pointer.hpp"
 
-#include <algorithm>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/limits.hpp"
 #include "target/libc.hpp"
 #include "target/proc_file.hpp"
 
@@ -9,6 +13,20 @@ namespace vitrine::target {
 namespace {
 
 constexpr std::size_t rings_tried = 8;
+
+/// Of musl's ring, in one find(), for each thread that the process has by the kernel's account, and
+/// besides: threads come and go meanwhile. A ring of a million members that are none costs no more.
+constexpr std::size_t ring_reads_for_each = 4, ring_reads_besides = 1024;
+
+/// What looks like a thread structure in the memory of a process, in one search.
+constexpr std::size_t candidates_tried = 4096;
+
+std::size_t thread_count(int proc_dir) {
+  const auto status = read_file_at(proc_dir, "status", proc_file_bytes);
+  const auto field = status ? status_field(*status, "Threads") : std::nullopt;
+  const std::size_t count = field ? std::strtoull(std::string(*field).c_str(), nullptr, 10) : 0;
+  return std::min(count, limits::threads);
+}
 
 // A thread's id as the target's own libc knows it: that of the innermost pid namespace.
 class InnerTids {
@@ -78,12 +96,21 @@ void ThreadPointers::find_by_robust_list(const Process& process, std::span<const
 void ThreadPointers::find_by_musl_ring(const Process& process, std::span<const Thread> threads,
                                        const ThreadLayout& layout) {
   if (layout.glibc) return;
+  cut_.clear();
   const InnerTids inner(process.proc_dir());
   std::map<pid_t, ThreadId> wanted;
   for (const Thread& thread : threads) wanted[inner.of(thread.id.tid)] = thread.id;
+  const std::size_t count = thread_count(process.proc_dir());
+  std::size_t reads_left = ring_reads_for_each * count + ring_reads_besides;
   const auto take = [&](Address member) {
     bool taken = false;
-    for (const auto& [tid, tp] : musl_ring(process.memory(), process.machine(), member))
+    const MuslRing ring = musl_ring(process.memory(), process.machine(), member, reads_left);
+    if (ring.cut)
+      cut_ = fmt::format(
+          "its C library's list of threads has more than {} members, the process has {} threads: "
+          "the rest of the list was not read",
+          ring.pointers.size(), count);
+    for (const auto& [tid, tp] : ring.pointers)
       if (const auto entry = wanted.find(tid); entry != wanted.end()) {
         known_[entry->second] = tp;
         taken = true;
@@ -98,9 +125,10 @@ void ThreadPointers::find_by_musl_ring(const Process& process, std::span<const T
     if (members.size() < rings_tried) members.push_back(tp);
   if (std::any_of(members.begin(), members.end(), take) || searches_left_ == 0) return;
   --searches_left_;
+  std::size_t candidates_left = candidates_tried;
   for (const Range range : thread_memory(process.proc_dir()))
     if (const auto member = musl_thread_in(process.memory(), process.machine(), range, wanted,
-                                           layout.tls_modules)) {
+                                           layout.tls_modules, candidates_left)) {
       take(*member);
       return;
     }

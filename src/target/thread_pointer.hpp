@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/memory.hpp"
@@ -28,6 +29,9 @@ class ThreadPointers {
   std::vector<std::optional<Address>> find(const Process& process, std::span<const Thread> threads,
                                            const ThreadLayout& layout = {});
 
+  /// What of the C library's list of threads was not read, as a sentence; empty: nothing.
+  [[nodiscard]] const std::string& cut() const { return cut_; }
+
   /// Forgets all but these, which are in ascending order.
   void keep_only(std::span<const Thread> threads);
 
@@ -39,6 +43,7 @@ class ThreadPointers {
   std::vector<Thread> unknown(std::span<const Thread> threads) const;
 
   std::map<ThreadId, Address> known_;
+  std::string cut_;
   int searches_left_ = 4;  ///< a program without a C library must not cost us a search a tick
 };
 

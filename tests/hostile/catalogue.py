@@ -15,17 +15,20 @@ class Trick:
     counts: bool = True  # tells its progress
     fresh: bool = False  # ends by itself: one for each command
     races: str = ""  # the pattern of its labels, of which none may be torn
-    withholds: bool = False  # memory that commands want: some must say that it does not come
+    says: str = ""  # what some command must say, as something that it wants does not come
     busy: bool = False  # takes a CPU or more for itself: not one of many at once
 
 
 STATES = {"stopped": "stopped", "held-by-tracer": "held", "stops-and-continues": "any",
-          "traced": "traced", "traced-by-its-child": "traced"}
+          "traced": "traced", "traced-by-its-child": "traced", "exec-never-ends": "traced"}
+
+# Whose labels may be of another process, or of no moment: racing_labels.py.
+MIXES = {"thread-ids-reused": "owner"}
 
 # By their names: what runs at full speed, or has commands do so.
 BUSY = re.compile("^label-(flood|garbage|slots|unmapped|moved|protected|page-comes)|flip|changes?$|"
                   "storm|come-and-go|comes-and-goes|rewritten|reloaded|growing|seccomp-strict|"
-                  "threads-many|shared-by-many|^modules-wild|exits-while-read|leader-gone|restless|updating|^racing")
+                  "threads-many|ids-reused|shared-by-many|^modules-wild|exits-while-read|leader-gone|restless|updating|^racing")
 
 
 def catalogue(programs, writers):
@@ -38,10 +41,19 @@ def catalogue(programs, writers):
         tricks.append(Trick(f"racing {pattern}", [os.path.join(writers, "racing"), pattern, "0", "2"],
                             counts=False, races=pattern))
     tricks.append(Trick("hostile labels", [os.path.join(programs, "hostile_writer")], counts=False))
+    tricks.append(Trick("musl ring of a million", [os.path.join(programs, "hostile_ring")], counts=False))
     for name in ("4-gib", "prot-none", "frozen", "restless", "updating", "two", "many"):
         tricks.append(Trick(f"hostile context {name}", [os.path.join(programs, "hostile_context"), name],
                             counts=False))
     for trick in tricks:
-        trick.withholds = bool(re.search("^(label|context|module).*never-come", trick.name))
+        trick.races = MIXES.get(trick.name, trick.races)
+        if re.search("^(label|context|module).*never-come", trick.name):
+            trick.says = "is blocked by"
+        if trick.name.endswith(("served-by-nobody", "reads-never-end")):
+            trick.says = "file system does not respond"
+        if trick.name == "exec-never-ends":
+            trick.says = "executing another program"
+        if trick.name.startswith("musl ring"):
+            trick.says = "the rest of the list was not read"
         trick.busy = bool(BUSY.search(trick.name))
     return tricks

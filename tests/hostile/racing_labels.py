@@ -12,6 +12,9 @@ def _generation(value):
 
 def torn(pattern, labels, trace_id=None, span_id=None):
     """Why what one thread showed cannot have been on display; None when it can."""
+    if pattern == "owner":
+        others = [label for label in labels if (label["key"], label["value"]) != ("owner", "mine")]
+        return f"labels of another process: {others}" if others else None
     try:
         generations = {_generation(label["value"]) for label in labels}
     except ValueError:

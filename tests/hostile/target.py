@@ -121,10 +121,14 @@ class Target:
             return None
 
     def _program(self):
+        """The inode of its program, of which nothing is asked: it may be on a file system of its own."""
         try:
-            return os.stat(f"/proc/{self.pid}/exe").st_ino
+            handle = os.open(f"/proc/{self.pid}/exe", os.O_PATH)
         except OSError:
             return None
+        inode = re.search(r"^ino:\s+(\d+)", text_of(f"/proc/self/fdinfo/{handle}"), re.M)
+        os.close(handle)
+        return int(inode[1]) if inode else None
 
     def code(self):
         """What its program's code is, by offset in the file: a breakpoint would change it."""

@@ -72,6 +72,23 @@ class Hostile : public testing::Test {
   }
 };
 
+// The first who asks has no debug file, or a forged one, where it looks: others do not get that.
+TEST_F(Hostile, WhatOneProcessesRootHasIsNotWhatAnothersHas) {
+  const std::string path = SUBJECT_DIR "/linked";
+  const auto file = opened(path);
+  const Address main = address_of(honest, "main");
+  const FileDescriptor empty(::open(testing::TempDir().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const FileDescriptor root(::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  Symboliser symboliser;
+  const auto name_in = [&](const FileDescriptor& where) {
+    const Answer answer = symboliser.resolve({path, file.get(), {where.get()}}, std::vector{main});
+    return answer.frames.at(0).empty() ? "" : answer.frames[0].back().name;
+  };
+  EXPECT_EQ(name_in(empty), "");
+  EXPECT_EQ(name_in(root), "main");
+  EXPECT_EQ(name_in(empty), "");
+}
+
 TEST_F(Hostile, AParserThatStallsIsStopped) {
   const std::string path = SUBJECT_DIR "/stall";
   Limits limits;

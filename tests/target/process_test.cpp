@@ -161,6 +161,24 @@ TEST(Process, ServesAProcessWhoseLeaderHasExited) {
   }
 }
 
+// A fork has the same AT_RANDOM, and may get the number of a thread that has ended.
+TEST(Process, ReadsNoForkThatHasTheNumberOfOneOfItsThreads) {
+  test::Child child = test::Child::spawn({REUSED_THREAD});
+  const std::string ready = child.read_line().value_or("");
+  ASSERT_TRUE(ready.starts_with("ready "));
+  const Address word = std::stoull(ready.substr(6), nullptr, 16);
+  auto process = Process::open(child.pid());
+  ASSERT_TRUE(process) << process.error().message;
+  const auto read = [&] {
+    return process->memory().read_value<std::uint64_t>(word, "the word").value_or(0);
+  };
+  EXPECT_EQ(read(), 1U);  // by the thread with the lowest number: that which ends
+  child.write("go\n");
+  ASSERT_EQ(child.read_line(), "reused") << "clone3 with set_tid wants root";
+  EXPECT_EQ(read(), 1U);
+  EXPECT_TRUE(process->verify());
+}
+
 // What a process of uid 65534 without capabilities is told when it opens `pid`.
 std::string told_to_nobody(pid_t pid) {
   int pipes[2];

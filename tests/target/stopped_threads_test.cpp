@@ -3,7 +3,9 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <map>
+#include <optional>
 #include <thread>
 
 #include "target/proc_file.hpp"
@@ -78,6 +80,45 @@ TEST_F(StoppedThreads, AreLeftInPeaceOnceItIsCancelled) {
   EXPECT_EQ(visits, 1U);
   for (const pid_t tid : tids) EXPECT_EQ(status_of(tid, "TracerPid"), "0");
   EXPECT_EQ(subject.ask("join"), "joined");
+}
+
+class StuckExec : public testing::Test {
+ protected:
+  void SetUp() override {
+    pid = std::stoi(parent.read_line().value_or("0"));
+    auto opened = Process::open(pid);
+    ASSERT_TRUE(opened) << opened.error().message;
+    process.emplace(std::move(*opened));
+  }
+
+  test::Child parent = test::Child::spawn({STUCK_EXEC});
+  pid_t pid = 0;
+  std::optional<Process> process;
+};
+
+TEST_F(StuckExec, IsToldAndNotWaitedFor) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::size_t visits = 0;
+  visit_stopped(*process, std::array{pid}, 100ms, nullptr,
+                [&](std::size_t, const Result<Address>& tp) {
+                  ++visits;
+                  ASSERT_FALSE(tp);
+                  EXPECT_THAT(tp.error().message, testing::HasSubstr("executing another program"));
+                });
+  EXPECT_EQ(visits, 1U);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
+}
+
+TEST_F(StuckExec, IsLeftAloneOnceItIsCancelled) {
+  std::atomic<bool> cancel = false;
+  const std::jthread canceller([&] {
+    std::this_thread::sleep_for(50ms);
+    cancel = true;
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  visit_stopped(*process, std::array{pid}, 60s, &cancel,
+                [](std::size_t, const Result<Address>&) { ADD_FAILURE() << "it is cancelled"; });
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
 }
 
 }  // namespace

@@ -6,9 +6,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <sstream>
 #include <thread>
 
+#include "support/buffer_memory.hpp"
+#include "target/libc.hpp"
 #include "target/proc_file.hpp"
 #include "target/thread_pointer.hpp"
 #include "target_subject.hpp"
@@ -103,6 +106,44 @@ TEST(ThreadPointers, BelieveWhatIsSupplied) {
   EXPECT_THAT(pointers.find(process, list), testing::ElementsAre(Address{0x1234}));
   pointers.keep_only({});
   EXPECT_EQ(pointers.find(process, list)[0], parse(subject.greeting).tp);
+}
+
+/// A ring of musl's structures, the first of them at `ring_base`.
+constexpr Address ring_base = 0x10000;
+constexpr std::size_t member_bytes = 64;
+
+void place_members(test::BufferMemory& memory, std::size_t count) {
+  std::vector<std::byte> bytes(count * member_bytes);
+  for (std::size_t i = 0; i < count; ++i) {
+    const Address at = ring_base + i * member_bytes;
+    const Address next = ring_base + (i + 1) % count * member_bytes;
+    const auto tid = static_cast<std::int32_t>(i + 1);
+    std::memcpy(&bytes[i * member_bytes], &at, sizeof at);
+    std::memcpy(&bytes[i * member_bytes + 24], &next, sizeof next);
+    std::memcpy(&bytes[i * member_bytes + 48], &tid, sizeof tid);
+  }
+  memory.place(ring_base, std::move(bytes));
+}
+
+TEST(MuslRing, IsReadWhole) {
+  test::BufferMemory memory;
+  place_members(memory, 5);
+  std::size_t reads_left = 100;
+  const MuslRing ring = musl_ring(memory, Machine::x86_64, ring_base, reads_left);
+  EXPECT_EQ(ring.pointers.size(), 5U);
+  EXPECT_EQ(ring.pointers.at(3), ring_base + 2 * member_bytes);
+  EXPECT_FALSE(ring.cut);
+  EXPECT_EQ(reads_left, 95U);
+}
+
+TEST(MuslRing, IsCutWhereItCostsTooMuch) {
+  test::BufferMemory memory;
+  place_members(memory, 5000);
+  std::size_t reads_left = 100;
+  const MuslRing ring = musl_ring(memory, Machine::x86_64, ring_base, reads_left);
+  EXPECT_EQ(ring.pointers.size(), 100U);
+  EXPECT_TRUE(ring.cut);
+  EXPECT_EQ(reads_left, 0U);
 }
 
 TEST(Stat, TakesTheCommUpToTheLastParenthesis) {

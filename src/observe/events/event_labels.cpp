@@ -1,7 +1,7 @@
 #include "observe/events/event_labels.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <time.h>
@@ -48,9 +48,9 @@ pid_t kernel_tgid_of(pid_t pid) {
 
 /// What the kernel calls the file that a process executes.
 std::optional<vitrine_executable> executable_of(int descriptor) {
-  struct stat file {};
-  if (::fstat(descriptor, &file) != 0) return std::nullopt;
-  return vitrine_executable{file.st_ino, major(file.st_dev) << 20 | minor(file.st_dev), 0};
+  const auto file = sandbox::place_identity(descriptor);
+  if (file.device == 0 && file.inode == 0) return std::nullopt;
+  return vitrine_executable{file.inode, major(file.device) << 20 | minor(file.device), 0};
 }
 
 /// Index of `key` in a record's key map, plus one; 0: records cannot have it.
@@ -174,7 +174,8 @@ void EventLabels::configure(ProcessLabels& its) {
   } else if (look.subject) {
     target = target_of(*look.subject);
     target.image = look.image;
-    if (auto file = look.subject->process().open_executable())
+    // As it is found, unopened: its file system may not answer.
+    if (auto file = target::open_at(look.subject->process().proc_dir(), "exe", O_PATH))
       if (const auto executable = executable_of(file->get())) assume(*executable, target);
   }
   if (auto done = table_.want(its.kernel_tgid, target); !done)
@@ -189,7 +190,7 @@ void EventLabels::assume(const vitrine_executable& executable, vitrine_target ta
 }
 
 void EventLabels::assume(sandbox::FileMemory& file) {
-  const auto executable = executable_of(file.descriptor());
+  const auto executable = executable_of(file.original());
   const std::vector<Definition> definitions = assumed_definitions(file);
   if (!executable || definitions.empty()) return;
   vitrine_target target = wire_target(definitions);

@@ -113,7 +113,7 @@ DefinitionFinder::Symbols DefinitionFinder::symbols_of(Memory& memory,
 // An executable need not export its symbols to have them: its file may still have .symtab.
 void DefinitionFinder::complete_from_file(const target::Module& module, Symbols& symbols) {
   auto file = process_.open_executable().and_then(
-      [](target::FileDescriptor fd) { return sandbox::FileMemory::from(std::move(fd)); });
+      [](sandbox::OpenedFile opened) { return sandbox::FileMemory::from(std::move(opened)); });
   if (!file) {
     notes_.add(fmt::format("{}: {}", module.path, file.error().message));
     return;

@@ -77,6 +77,7 @@ std::vector<std::string> Subject::notes() const {
     notes.push_back(
         fmt::format("read {} of {} definitions", limits::definitions, state_->finder.all().size()));
   if (!state_->context_problem.empty()) notes.push_back(state_->context_problem);
+  if (!state_->pointers.cut().empty()) notes.push_back(state_->pointers.cut());
   if (auto why = state_->process.memory().withheld(); !why.empty()) notes.push_back(std::move(why));
   return notes;
 }

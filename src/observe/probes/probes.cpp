@@ -35,17 +35,16 @@ namespace {
 /// Where the kernel says an open file is.
 std::string path_of(const sandbox::FileMemory& file) {
   std::string path(limits::name_bytes, '\0');
-  const auto link = fmt::format("/proc/self/fd/{}", file.descriptor());
+  const auto link = fmt::format("/proc/self/fd/{}", file.original());
   const ssize_t n = ::readlink(link.c_str(), path.data(), path.size());
   path.resize(static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
   return path;
 }
 
 bool same_file(int a, int b) {
-  struct stat one {
-  }, other{};
-  return ::fstat(a, &one) == 0 && ::fstat(b, &other) == 0 && one.st_dev == other.st_dev &&
-         one.st_ino == other.st_ino;
+  auto one = sandbox::place_identity(a), other = sandbox::place_identity(b);
+  one.mount = other.mount = 0;
+  return one == other && one != sandbox::PlaceIdentity();
 }
 
 /// The biases that explain how a file's code lies in memory; as a rule one.
@@ -62,7 +61,7 @@ std::set<Address> biases(const ProbeFile& file, const target::MappedFile& mapped
 }  // namespace
 
 std::string ProbeFile::attach_path() const {
-  return fmt::format("/proc/self/fd/{}", file->descriptor());
+  return fmt::format("/proc/self/fd/{}", file->original());
 }
 
 Result<std::shared_ptr<const ProbeFile>> ProbeFiles::open(const std::string& path) {
@@ -70,15 +69,15 @@ Result<std::shared_ptr<const ProbeFile>> ProbeFiles::open(const std::string& pat
   return take(std::move(file), path, {});
 }
 
-Result<std::shared_ptr<const ProbeFile>> ProbeFiles::take(FileDescriptor file,
+Result<std::shared_ptr<const ProbeFile>> ProbeFiles::take(sandbox::OpenedFile file,
                                                           const std::string& path,
                                                           std::vector<int> roots) {
   auto memory = TRY_WHILE(path, sandbox::FileMemory::from(std::move(file)));
-  const auto identity = memory->identity();
-  const auto known = known_.find(identity);
-  if (known != known_.end()) return known->second;
   symbol::DebugPlaces places{{}, roots.empty() ? path_of(*memory) : path};
   places.roots = std::move(roots);
+  const Key identity(memory->identity(), places.key());
+  const auto known = known_.find(identity);
+  if (known != known_.end()) return known->second;
   auto found = read_probe_file(std::move(memory), path, places, detail_);
   if (!found)
     return known_.emplace(identity, fail_while(path, std::move(found.error()))).first->second;
@@ -109,8 +108,8 @@ Result<ProcessProbes> ProbeFiles::of_process(int pid) {
   ProcessProbes found;
   std::size_t refused = 0;
   for (const target::MappedFile& mapped : *files) {
-    auto file = target::open_mapped(dir, mapped).and_then([&](FileDescriptor fd) {
-      return take(std::move(fd), mapped.path, roots);
+    auto file = target::open_mapped(dir, mapped).and_then([&](sandbox::OpenedFile opened) {
+      return take(std::move(opened), mapped.path, roots);
     });
     ++found.files;
     if (!file) {

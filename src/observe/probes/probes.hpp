@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.hpp"
@@ -67,11 +68,13 @@ class ProbeFiles {
   Result<ProcessProbes> of_process(int pid);
 
  private:
-  Result<std::shared_ptr<const ProbeFile>> take(FileDescriptor file, const std::string& path,
+  Result<std::shared_ptr<const ProbeFile>> take(sandbox::OpenedFile file, const std::string& path,
                                                 std::vector<int> roots);
 
   ProbeDetail detail_;
-  std::map<sandbox::FileIdentity, Result<std::shared_ptr<const ProbeFile>>> known_;
+  /// With where its notes are looked for: another process's debug file may be another.
+  using Key = std::pair<sandbox::FileIdentity, symbol::DebugPlaces::Key>;
+  std::map<Key, Result<std::shared_ptr<const ProbeFile>>> known_;
 };
 
 // Looking into one file for probes.

@@ -14,6 +14,7 @@
 
 #include "base/interner.hpp"
 #include "base/limits.hpp"
+#include "base/pack.hpp"
 #include "base/text.hpp"
 #include "elf/file.hpp"
 #include "elf/notes.hpp"
@@ -64,11 +65,23 @@ std::string kernel_build_id() {
   return hex_text(elf::build_id(std::as_bytes(std::span<const char>(*notes)), elf::Encoding{}, 4));
 }
 
-/// In a worker. Empty: it has none.
-Result<std::string> read_build_id(const sandbox::Nothing&, FileDescriptor descriptor) {
+struct FileIds {
+  std::string build_id, content_hash;  // empty: it has none
+};
+
+template <pack::Of<FileIds> T>
+auto fields(T& ids) {
+  auto& [build_id, content_hash] = ids;
+  return std::tie(build_id, content_hash);
+}
+
+/// In a worker.
+Result<FileIds> read_ids(const sandbox::Nothing&, FileDescriptor descriptor) {
   const auto file = TRY(sandbox::FileMemory::from(std::move(descriptor)));
-  const auto elf = TRY(elf::read_file(*file));
-  return elf::hex_build_id(*file, elf);
+  const auto size = std::max<std::int64_t>(0, file->identity().size);
+  FileIds ids{{}, symbol::content_hash(*file, static_cast<std::uint64_t>(size))};
+  if (const auto elf = elf::read_file(*file)) ids.build_id = elf::hex_build_id(*file, *elf);
+  return ids;
 }
 
 /// The places that one file has a name for.
@@ -84,11 +97,10 @@ const ProfileNames::FileNames& ProfileNames::names_of(const CodeFile& code) {
   const auto [known, is_new] = files_.try_emplace(code.file->identity());
   if (!is_new) return known->second;
   FileNames& names = known->second;
-  names.build_id = sandbox::Parser::of_this_thread()
-                       .ask<&read_build_id>({}, code.file->descriptor())
-                       .value_or(std::string());
-  names.content_hash = symbol::content_hash(
-      *code.file, static_cast<std::uint64_t>(std::max<std::int64_t>(0, known->first.size)));
+  if (auto ids = sandbox::Parser::of_this_thread().ask<&read_ids>({}, code.file->descriptor())) {
+    names.build_id = std::move(ids->build_id);
+    names.content_hash = std::move(ids->content_hash);
+  }
   return names;
 }
 
@@ -116,7 +128,15 @@ profile::Profile ProfileNames::name(UnnamedProfile unnamed, bool symbols) {
     for (const symbol::Frame& frame : frames)
       profile.locations[place].lines.push_back(functions.line_of(frame));
   };
-  std::map<const CodeFile*, Asked> asked;
+  // By file, and by the process that it is of where that looks elsewhere for debug files.
+  std::map<std::pair<const CodeFile*, std::pair<sandbox::PlaceIdentity, std::string>>, Asked> asked;
+  std::map<Index, sandbox::PlaceIdentity> roots;  // of processes
+  const auto root_of = [&](Index process) {
+    const auto [known, is_new] = roots.try_emplace(process);
+    const SampledProgram& program = *unnamed.processes[process];
+    if (is_new && program.root) known->second = sandbox::place_identity(program.root.get());
+    return known->second;
+  };
   std::set<Index> made;  // processes whose perf map has been read
   for (std::size_t i = 0; i < unnamed.places.size(); ++i) {
     const Place& place = unnamed.places[i];
@@ -141,7 +161,7 @@ profile::Profile ProfileNames::name(UnnamedProfile unnamed, bool symbols) {
     } else if (const MappedCode& mapped = unnamed.mappings[place.mapping];
                mapped.file != nullptr && mapped.file->file != nullptr &&
                mapped.file->rules != nullptr) {
-      Asked& of_file = asked[mapped.file.get()];
+      Asked& of_file = asked[{mapped.file.get(), {root_of(mapped.process), mapped.mapping.name}}];
       of_file.mapped = &mapped;
       of_file.places.push_back(at);
       of_file.addresses.push_back(place.address - mapped.bias);
@@ -150,9 +170,10 @@ profile::Profile ProfileNames::name(UnnamedProfile unnamed, bool symbols) {
 
   const auto end = Clock::now() + longest_naming;
   const auto our_root = target::open_at(AT_FDCWD, "/", O_PATH | O_DIRECTORY);
-  for (const auto& [code, its] : asked) {
+  for (const auto& [key, its] : asked) {
+    const CodeFile* const code = key.first;
     symbol::File file;
-    file.path = target::without_deleted(code->name);
+    file.path = target::without_deleted(its.mapped->mapping.name);
     file.descriptor = code->file->descriptor();
     // Where the process looks, then where we do.
     const SampledProgram& program = *unnamed.processes[its.mapped->process];

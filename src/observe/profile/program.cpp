@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "base/limits.hpp"
@@ -25,16 +26,40 @@ namespace {
 constexpr std::uint64_t vdso_bytes = 1U << 20;  // two to four pages
 
 /// The vdso is an ELF file that only memory has.
-Result<target::FileDescriptor> copy_image(int proc_dir, const target::Mapping& mapping) {
+Result<std::vector<std::byte>> read_image(int proc_dir, const target::Mapping& mapping) {
   const auto live = TRY(target::live_thread(proc_dir));
   target::ProcessMemory memory(live, proc_dir, ~Address{0});
   const std::uint64_t size = std::min(mapping.end - mapping.start, vdso_bytes);
   std::vector<std::byte> bytes(static_cast<std::size_t>(size));
-  const std::size_t got = memory.read_some(mapping.start, bytes);
+  bytes.resize(memory.read_some(mapping.start, bytes));
+  if (bytes.empty()) return fail(ErrorCode::failed, "its memory cannot be read");
+  return bytes;
+}
+
+Result<std::unique_ptr<sandbox::FileMemory>> copy_image(std::span<const std::byte> bytes) {
   target::FileDescriptor copy(::memfd_create("vdso", MFD_CLOEXEC));
-  if (got == 0 || !copy || ::write(copy.get(), bytes.data(), got) != static_cast<ssize_t>(got))
+  if (!copy ||
+      ::write(copy.get(), bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()))
     return fail(ErrorCode::failed, std::string("cannot be copied: ") + std::strerror(errno));
-  return copy;
+  return sandbox::FileMemory::from(std::move(copy));
+}
+
+/// The kernel's, as this process has it; empty: not known.
+const std::vector<std::byte>& our_vdso() {
+  static const std::vector<std::byte> ours = [] {
+    std::vector<std::byte> bytes;
+    const auto self = target::open_at(AT_FDCWD, "/proc/self", O_PATH | O_DIRECTORY);
+    if (!self) return bytes;
+    const auto mappings = target::executable_mappings(self->get());
+    if (!mappings) return bytes;
+    for (const target::Mapping& mapping : *mappings) {
+      if (mapping.name != "[vdso]" || mapping.inode != 0) continue;
+      const auto* const at = reinterpret_cast<const std::byte*>(mapping.start);
+      bytes.assign(at, at + std::min(mapping.end - mapping.start, vdso_bytes));
+    }
+    return bytes;
+  }();
+  return ours;
 }
 
 /// Files that may be open: others need descriptors, too.
@@ -46,22 +71,15 @@ std::size_t max_files() {
 
 }  // namespace
 
-CodeReader::File CodeReader::open(int proc_dir, const target::Mapping& mapping) {
+CodeReader::OpenedFile CodeReader::open(int proc_dir, const target::Mapping& mapping) {
   if (files_.size() >= max_files()) forget_unused();
-  if (files_.size() >= max_files())
-    return made_of(mapping.name, fail(ErrorCode::limit, "too many files are open"));
-  const bool is_file = mapping.inode != 0;
-  return made_of(mapping.name,
-                 (is_file ? target::open_mapped(
-                                proc_dir, {mapping.device, mapping.inode, mapping.name, {mapping}})
-                          : copy_image(proc_dir, mapping))
-                     .and_then([](target::FileDescriptor fd) {
-                       return sandbox::FileMemory::from(std::move(fd));
-                     }));
+  if (files_.size() >= max_files()) return fail(ErrorCode::limit, "too many files are open");
+  return target::open_mapped(proc_dir, {mapping.device, mapping.inode, mapping.name, {mapping}})
+      .and_then(
+          [](sandbox::OpenedFile opened) { return sandbox::FileMemory::from(std::move(opened)); });
 }
 
-CodeReader::File CodeReader::made_of(const std::string& name,
-                                     Result<std::unique_ptr<sandbox::FileMemory>> file) {
+CodeReader::File CodeReader::made_of(const std::string& name, OpenedFile file) {
   auto code = std::make_shared<CodeFile>();
   code->name = name;
   if (!file) {
@@ -77,41 +95,64 @@ CodeReader::File CodeReader::made_of(const std::string& name,
   return code;
 }
 
-CodeReader::File CodeReader::file_of(int proc_dir, const target::Mapping& mapping) {
-  if (mapping.name == "[vdso]") {
-    if (vdso_ == nullptr) vdso_ = open(proc_dir, mapping);
-    return vdso_;
-  }
-  if (mapping.inode == 0) return nullptr;
-  const Key key(mapping.device, mapping.inode);
-  const auto known = files_.find(key);
-  if (known == files_.end()) return files_.emplace(key, open(proc_dir, mapping)).first->second;
-  File& code = known->second;
-  // It may have been written to since: what is mapped is what it says now.
-  if (code->file != nullptr && code->file->has_changed())
-    code = made_of(code->name, code->file->reopened());
+/// A process can write to its own: only what equals ours is shared with other processes.
+CodeReader::File CodeReader::vdso_of(int proc_dir, const target::Mapping& mapping) {
+  auto image = read_image(proc_dir, mapping);
+  if (!image) return made_of(mapping.name, tl::unexpected(std::move(image.error())));
+  const bool is_kernels = *image == our_vdso();
+  if (is_kernels && vdso_ != nullptr) return vdso_;
+  File file = made_of(mapping.name, copy_image(*image));
+  if (is_kernels) vdso_ = file;
+  return file;
+}
+
+/// It may have been written to since: what is mapped is what it says now.
+const CodeReader::File& CodeReader::up_to_date(File& code) {
+  if (code->file->has_changed()) code = made_of(code->name, code->file->reopened());
   return code;
 }
 
-Result<ProcessCode> CodeReader::read(int proc_dir) {
-  auto mappings = TRY(target::executable_mappings(proc_dir));
+/// What cannot be opened is this process's own trouble: another one may have the file.
+CodeReader::File CodeReader::file_of(int proc_dir, const target::Mapping& mapping) {
+  if (mapping.inode == 0) return mapping.name == "[vdso]" ? vdso_of(proc_dir, mapping) : nullptr;
+  const Key key(mapping.device, mapping.inode);
+  if (const auto known = files_.find(key); known != files_.end() && known->second.as_in_maps)
+    return up_to_date(known->second.code);
+  OpenedFile file = open(proc_dir, mapping);
+  if (!file) return made_of(mapping.name, std::move(file));
+  const Key opened((*file)->identity().device, (*file)->identity().inode);
+  const auto [known, is_new] = files_.try_emplace(opened);
+  if (!is_new) return up_to_date(known->second.code);
+  known->second = {made_of(mapping.name, std::move(file)), opened == key};
+  return known->second.code;
+}
+
+Result<ProcessCode> CodeReader::read(int proc_dir, std::span<const target::Mapping> before,
+                                     std::span<const File> files) {
+  ProcessCode code;
+  code.mappings = TRY(target::executable_mappings(proc_dir));
   std::vector<unwind::Region> regions;
-  std::vector<File> files;
-  for (const target::Mapping& mapping : mappings) {
-    files.push_back(file_of(proc_dir, mapping));
+  std::size_t at = 0;  // in `before`, which is by address, too
+  for (const target::Mapping& mapping : code.mappings) {
+    while (at < before.size() && before[at].start < mapping.start) ++at;
+    const bool is_known = at < before.size() && at < files.size() && before[at] == mapping &&
+                          files[at] != nullptr &&
+                          (files[at]->file == nullptr || !files[at]->file->has_changed());
+    code.files.push_back(is_known ? files[at] : file_of(proc_dir, mapping));
     unwind::Region region{mapping.start, mapping.end, 0, nullptr};
-    const auto rules = files.back() ? files.back()->rules : nullptr;
+    const auto rules = code.files.back() ? code.files.back()->rules : nullptr;
     if (const auto bias = rules ? rules->bias(mapping.start, mapping.offset) : std::nullopt) {
       region.bias = *bias;
       region.rules = rules;
     }
     regions.push_back(std::move(region));
   }
-  return ProcessCode{unwind::CodeMap(std::move(regions)), std::move(mappings), std::move(files)};
+  code.map = unwind::CodeMap(std::move(regions));
+  return code;
 }
 
 void CodeReader::forget_unused() {
-  std::erase_if(files_, [](const auto& entry) { return entry.second.use_count() == 1; });
+  std::erase_if(files_, [](const auto& entry) { return entry.second.code.use_count() == 1; });
 }
 
 namespace {
@@ -211,7 +252,7 @@ bool SampledPrograms::refresh(SampledProgram& program) {
   if (program.image != 0 && target::program_image(proc_dir) != program.image) return false;
   // It publishes its context once it runs, and it was looked at before that.
   if (program.facts.context.empty()) learn_facts(program);
-  auto code = reader_.read(proc_dir);
+  auto code = reader_.read(proc_dir, program.mappings, program.files);
   if (!code || code->mappings == program.mappings || code->mappings.empty()) return false;
   program.unwinder.replace(std::move(code->map));
   program.mappings = std::move(code->mappings);

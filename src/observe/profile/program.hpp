@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -45,8 +46,10 @@ class CodeReader {
   explicit CodeReader(const RuleLimits& limits = {}) : rules_(RuleWorker::make(limits)) {}
 
   /// `proc_dir`: descriptor of /proc/PID. A file that cannot be read costs its own rules: see
-  /// `problems`. Errors: not_found (the process is gone), not_permitted.
-  Result<ProcessCode> read(int proc_dir);
+  /// `problems`. `before`, `files`: what was read of the same process last: a mapping that it still
+  /// has is not opened again. Errors: not_found (the process is gone), not_permitted.
+  Result<ProcessCode> read(int proc_dir, std::span<const target::Mapping> before = {},
+                           std::span<const std::shared_ptr<const CodeFile>> files = {});
 
   /// Forgets the files that no ProcessCode has any more.
   void forget_unused();
@@ -58,14 +61,25 @@ class CodeReader {
   using Key = std::pair<std::uint64_t, std::uint64_t>;  // device, inode
 
   using File = std::shared_ptr<const CodeFile>;
+  using OpenedFile = Result<std::unique_ptr<sandbox::FileMemory>>;
+
+  /// A file that processes share, by what was really opened.
+  struct Shared {
+    File code;
+    /// maps shows it by that device and inode, too, as on most file systems: who maps those, maps
+    /// this. (On btrfs and overlayfs two files may look alike in maps.)
+    bool as_in_maps = false;
+  };
 
   File file_of(int proc_dir, const target::Mapping& mapping);
-  File open(int proc_dir, const target::Mapping& mapping);
-  File made_of(const std::string& name, Result<std::unique_ptr<sandbox::FileMemory>> file);
+  File vdso_of(int proc_dir, const target::Mapping& mapping);
+  OpenedFile open(int proc_dir, const target::Mapping& mapping);
+  const File& up_to_date(File& code);
+  File made_of(const std::string& name, OpenedFile file);
 
   std::shared_ptr<RuleWorker> rules_;
-  std::map<Key, File> files_;
-  File vdso_;  // the kernel has one for all processes of a machine
+  std::map<Key, Shared> files_;
+  File vdso_;  // the kernel's; a process that has changed its own has another
 };
 
 // SampledProgram: a process while it executes one program, as its samples need it.

@@ -3,14 +3,18 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "support/served_file.h"
 #include "trick.h"
 
 static const char* in_directory(const char* name) {
@@ -134,12 +138,75 @@ static void reloaded(void) {
   in_thread(reload, path);
 }
 
+/* What is executed of a file whose server will stop: all of it is to be there before. */
+static void touch_mapped(const char* path) {
+  FILE* maps = fopen("/proc/self/maps", "r");
+  char line[1024];
+  unsigned long start, end;
+  char rights[5];
+  must(maps != NULL, "/proc/self/maps");
+  while (fgets(line, sizeof line, maps) != NULL) {
+    line[strcspn(line, "\n")] = '\0';
+    if (sscanf(line, "%lx-%lx %4s", &start, &end, rights) != 3 || rights[0] != 'r' ||
+        strstr(line, path) == NULL)
+      continue;
+    for (volatile const char* at = (const char*)start; at < (const char*)end; at += page) (void)*at;
+  }
+  fclose(maps);
+}
+
+static const char* mount_served(const char* name, const char* from, pid_t* server) {
+  static char path[512];
+  const char* directory = in_directory("served");
+  if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
+    cannot("no namespace of mounts");
+  must(mkdir(directory, 0700) == 0, directory);
+  *server = serve_file(directory, name, from);
+  if (*server < 0) cannot("no file systems in user space");
+  snprintf(path, sizeof path, "%s/%s", directory, name);
+  return path;
+}
+
+/* Who opens a file of the library's file system, or looks it up, waits for ever. */
+static void library_served(void) {
+  pid_t server;
+  const char* path = mount_served("served.so", library("libhostile_probes.so"), &server);
+  must(dlopen(path, RTLD_NOW) != NULL, "dlopen");
+  touch_mapped(path);
+  must(kill(server, SERVED_STOP) == 0, "kill");
+}
+
+static void library_half_served(void) {
+  pid_t server;
+  const char* path = mount_served("served.so", library("libhostile_probes.so"), &server);
+  must(dlopen(path, RTLD_NOW) != NULL, "dlopen");
+  must(kill(server, SERVED_STOP_READS) == 0, "kill");
+}
+
+static void program_served(void) {
+  const char* again = getenv("HOSTILE_AGAIN");
+  if (again == NULL) {
+    pid_t server;
+    char number[20];
+    const char* path = mount_served("served", "/proc/self/exe", &server);
+    snprintf(number, sizeof number, "%d", (int)server);
+    setenv("HOSTILE_AGAIN", number, 1);
+    execl(path, path, "program-served-by-nobody", NULL);
+    must(0, path);
+  }
+  touch_mapped("/served");
+  must(kill(atoi(again), SERVED_STOP) == 0, "kill");
+}
+
 const struct trick file_tricks[] = {{"program-deleted", deleted},
                                     {"program-replaced", replaced},
                                     {"program-replaced-by-fifo", replaced_by_fifo},
                                     {"program-path-odd", odd_path},
                                     {"library-rewritten", rewritten},
                                     {"library-reloaded", reloaded},
+                                    {"library-served-by-nobody", library_served},
+                                    {"library-reads-never-end", library_half_served},
+                                    {"program-served-by-nobody", program_served},
                                     {"mappings-many", many_mappings},
                                     {"modules-many", many_modules},
                                     {NULL, NULL}};

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -116,6 +117,26 @@ static void traces_children(void) {
   must(ptrace(PTRACE_SEIZE, child, NULL, NULL) == 0, "PTRACE_SEIZE");
 }
 
+static void* be_traced(void* unused) {
+  ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+  return unused;
+}
+
+/* Its exec waits for a thread that has ended to be waited for by its tracer. */
+static void execute_for_ever(void) {
+  pthread_t thread;
+  must(pthread_create(&thread, NULL, be_traced, NULL) == 0, "pthread_create");
+  pthread_join(thread, NULL);
+  execl("/bin/true", "true", (char*)NULL);
+}
+
+static void exec_never_ends(void) {
+  const pid_t target = child_of(execute_for_ever);
+  rest_us(200000);
+  ready_as(target);
+  count_on();
+}
+
 static void strict_seccomp(void) {
   ready();
   must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) == 0, "seccomp");
@@ -194,6 +215,7 @@ const struct trick process_tricks[] = {{"names-odd", odd_names},
                                        {"held-by-tracer", held_by_tracer},
                                        {"traced-by-its-child", traced_by_child},
                                        {"traces-its-child", traces_children},
+                                       {"exec-never-ends", exec_never_ends},
                                        {"seccomp-strict", strict_seccomp},
                                        {"seccomp-filter", filter_seccomp},
                                        {"not-dumpable", not_dumpable},

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -119,6 +120,73 @@ static void leader_gone(void) {
   pthread_exit(NULL);
 }
 
+/* The next process or thread of the machine gets this number, if nobody is faster. */
+static void take_next_number(pid_t number) {
+  FILE* last = fopen("/proc/sys/kernel/ns_last_pid", "w");
+  if (last == NULL) cannot("no checkpointing in this kernel, or no root");
+  fprintf(last, "%d", (int)number - 1);
+  fclose(last);
+}
+
+static char owner[] = "mine";
+enum { numbers_reused = 6 };
+static pid_t numbers[numbers_reused];
+static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+
+static void* note_number(void* number) {
+  *(pid_t*)number = (pid_t)syscall(SYS_gettid);
+  rest_us(20000);
+  return NULL;
+}
+
+static void* be_followed(void* number) {
+  if ((pid_t)syscall(SYS_gettid) == *(pid_t*)number) rest_us(20000);
+  return NULL;
+}
+
+static void show_owner(void* unused) {
+  (void)unused;
+  custom_labels_current_set = set_of_one(text("owner"), text(owner));
+  for (;;) rest_us(100000);
+}
+
+/* The thread that readers follow, as the leader has ended, ends too, and a fork gets its number: of
+ * the same AT_RANDOM, with other labels at the same addresses. */
+static void reuse_number(void* number) {
+  rest_us(20000); /* no thread that stays gets one of the numbers */
+  for (;;) {
+    pthread_t thread;
+    pthread_mutex_lock(&one_at_a_time);
+    take_next_number(*(pid_t*)number);
+    const int made = pthread_create(&thread, NULL, be_followed, number);
+    pthread_mutex_unlock(&one_at_a_time);
+    if (made == 0) pthread_join(thread, NULL);
+    pthread_mutex_lock(&one_at_a_time);
+    take_next_number(*(pid_t*)number);
+    const pid_t child = fork();
+    if (child == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      memcpy(owner, "fork", 4);
+      rest_us(20000);
+      _exit(0);
+    }
+    pthread_mutex_unlock(&one_at_a_time);
+    waitpid(child, NULL, 0);
+    count();
+  }
+}
+
+static void ids_reused(void) {
+  pthread_t threads[numbers_reused];
+  for (int i = 0; i < numbers_reused; ++i)
+    must(pthread_create(&threads[i], NULL, note_number, &numbers[i]) == 0, "pthread_create");
+  for (int i = 0; i < numbers_reused; ++i) pthread_join(threads[i], NULL);
+  for (int i = 0; i < 4; ++i) in_thread(show_owner, NULL);
+  for (int i = 0; i < numbers_reused; ++i) in_thread(reuse_number, &numbers[i]);
+  ready();
+  pthread_exit(NULL);
+}
+
 static void vfork_parent(void) {
   in_thread(count_in_thread, NULL);
   ready();
@@ -140,6 +208,7 @@ const struct trick thread_tricks[] = {{"threads-many", many},
                                       {"exec-storm-of-threads", exec_storm_of_threads},
                                       {"exits-while-read", exit_soon},
                                       {"leader-gone", leader_gone},
+                                      {"thread-ids-reused", ids_reused},
                                       {"vfork-parent", vfork_parent},
                                       {"parent-of-zombies", zombies},
                                       {NULL, NULL}};

@@ -1,0 +1,428 @@
+#include "sandbox/file_opener.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/magic.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <span>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "base/limits.hpp"
+#include "base/pack.hpp"
+
+namespace vitrine::sandbox {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Without a word from the opener, before its file system counts as silent; and in all.
+constexpr auto longest_silence = 1s;
+constexpr auto longest_opening = 30s;
+/// On a machine that has much else to do.
+constexpr auto time_to_run = 10s;
+/// A file system that was silent is not asked again for as long.
+constexpr auto silent_for = 10s;
+/// What is known of the mounts is good for as long.
+constexpr auto mounts_known_for = 500ms;
+
+/// More than that at once, and no path is followed.
+constexpr std::size_t max_silent = 4;
+
+constexpr std::size_t copy_chunk = 1U << 20;
+constexpr std::size_t message_bytes = 16U << 10;
+constexpr const char* copy_name = "vitrine-copy";
+
+// Which file systems answer.
+
+/// In memory, on disks, and the kernel's own: none asks a program or another machine.
+constexpr std::string_view local_types[] = {
+    "bcachefs",  "bdev",     "bfs",        "binfmt_misc", "bpf",       "btrfs",    "cgroup",
+    "cgroup2",   "configfs", "cramfs",     "debugfs",     "devpts",    "devtmpfs", "efivarfs",
+    "erofs",     "exfat",    "ext2",       "ext3",        "ext4",      "f2fs",     "fusectl",
+    "hugetlbfs", "iso9660",  "jfs",        "mqueue",      "msdos",     "nilfs2",   "nsfs",
+    "ntfs3",     "overlay",  "proc",       "pstore",      "ramfs",     "reiserfs", "resctrl",
+    "romfs",     "rootfs",   "rpc_pipefs", "securityfs",  "selinuxfs", "squashfs", "sysfs",
+    "tmpfs",     "tracefs",  "ubifs",      "udf",         "vfat",      "xfs",      "zfs"};
+
+/// By statfs(2), which the opener alone calls: it asks the server, too.
+constexpr std::uint32_t local_magics[] = {0xca451a4e /* bcachefs */,
+                                          BTRFS_SUPER_MAGIC,
+                                          CRAMFS_MAGIC,
+                                          EXT4_SUPER_MAGIC,
+                                          0xe0f5e1e2 /* erofs */,
+                                          F2FS_SUPER_MAGIC,
+                                          HUGETLBFS_MAGIC,
+                                          ISOFS_SUPER_MAGIC,
+                                          MSDOS_SUPER_MAGIC,
+                                          NILFS_SUPER_MAGIC,
+                                          OVERLAYFS_SUPER_MAGIC,
+                                          PROC_SUPER_MAGIC,
+                                          RAMFS_MAGIC,
+                                          REISERFS_SUPER_MAGIC,
+                                          SQUASHFS_MAGIC,
+                                          SYSFS_MAGIC,
+                                          TMPFS_MAGIC,
+                                          UDF_SUPER_MAGIC,
+                                          0x2011bab0 /* exfat */,
+                                          0x58465342 /* xfs */,
+                                          0x3153464a /* jfs */,
+                                          0x2fc12fc1 /* zfs */,
+                                          0x7366746e /* ntfs3 */};
+
+/// Of other machines: reading and closing there ends when the reader is killed.
+constexpr std::uint32_t network_magics[] = {NFS_SUPER_MAGIC, 0xff534d42 /* cifs */,
+                                            0xfe534d42 /* smb2 */, CEPH_SUPER_MAGIC};
+
+/// The mounts of our own namespace.
+class Mounts {
+ public:
+  static Mounts& now() {
+    thread_local Mounts mounts;
+    if (FileOpener::Clock::now() - mounts.read_ > mounts_known_for) mounts.read();
+    return mounts;
+  }
+
+  [[nodiscard]] bool is_ours(std::uint64_t mount) const {
+    return local_.contains(mount) || others_.contains(mount);
+  }
+  [[nodiscard]] bool is_local(std::uint64_t mount) const { return local_.contains(mount); }
+  [[nodiscard]] bool all_local() const { return !local_.empty() && others_.empty(); }
+
+ private:
+  /// "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue"
+  void read() {
+    local_.clear();
+    others_.clear();
+    std::ifstream file("/proc/self/mountinfo");
+    for (std::string line; std::getline(file, line);) {
+      const std::size_t end = line.find(" - ");
+      if (end == line.npos) continue;
+      const std::size_t type = end + 3;
+      const std::string_view name =
+          std::string_view(line).substr(type, line.find(' ', type) - type);
+      const bool is_local = std::ranges::find(local_types, name) != std::ranges::end(local_types);
+      (is_local ? local_ : others_).insert(std::strtoull(line.c_str(), nullptr, 10));
+    }
+    read_ = FileOpener::Clock::now();
+  }
+
+  std::set<std::uint64_t> local_, others_;  // by the kernel's number
+  FileOpener::Clock::time_point read_{};
+};
+
+}  // namespace
+
+bool answers(int handle) {
+  const PlaceIdentity place = place_identity(handle);
+  return place.mount != 0 && Mounts::now().is_local(place.mount);
+}
+
+bool all_answer(int directory) {
+  if (!Mounts::now().all_local()) return false;
+  return directory == AT_FDCWD || Mounts::now().is_ours(place_identity(directory).mount);
+}
+
+namespace {
+
+tl::unexpected<Error> no_answer(const std::string& path) {
+  return fail(ErrorCode::limit,
+              fmt::format("cannot read {}: its file system does not respond", path),
+              "resume the program or the machine that serves this file system, or unmount it");
+}
+
+// What the opener does.
+
+struct Asked {
+  std::uint32_t named = 0;
+  std::uint32_t owner = 0;
+  std::string path;
+};
+
+template <pack::Of<Asked> T>
+auto fields(T& asked) {
+  auto& [named, owner, path] = asked;
+  return std::tie(named, owner, path);
+}
+
+/// Of the descriptor that comes with it.
+struct Answered {
+  bool is_copy = false;
+};
+
+template <pack::Of<Answered> T>
+auto fields(T& answered) {
+  auto& [is_copy] = answered;
+  return std::tie(is_copy);
+}
+
+bool is_copy(int descriptor) {
+  char name[64] = {};
+  const auto link = fmt::format("/proc/self/fd/{}", descriptor);
+  return ::readlink(link.c_str(), name, sizeof name - 1) > 0 &&
+         std::string_view(name).starts_with(std::string("/memfd:") + copy_name);
+}
+
+class Opener {
+ public:
+  explicit Opener(int socket) : channel_(FileDescriptor(socket)) {}
+
+  [[noreturn]] void run() {
+    for (;;) {
+      auto message = channel_.receive(message_bytes, for_ever());
+      if (!message || message->kind != MessageKind::request) ::_exit(0);
+      const auto asked = pack::unpack<Asked>(message->bytes);
+      if (!asked) ::_exit(1);
+      answer(*asked, std::move(message->descriptor));
+    }
+  }
+
+ private:
+  static Channel::Clock::time_point for_ever() {
+    return Channel::Clock::now() + std::chrono::hours(24 * 365);
+  }
+
+  void answer(const Asked& asked, FileDescriptor descriptor) {
+    FileDescriptor file;
+    const Result<Answered> answered = open(asked, std::move(descriptor), file);
+    say(MessageKind::response, pack::pack(answered), file.get());
+  }
+
+  Result<Answered> open(const Asked& asked, FileDescriptor descriptor, FileDescriptor& into) {
+    const OpenRequest request{static_cast<Named>(asked.named), descriptor.get(), asked.path,
+                              static_cast<uid_t>(asked.owner)};
+    auto file = TRY(open_at_once(request));
+    struct statfs status {};
+    if (::fstatfs(file.get(), &status) != 0)
+      return fail(code_of(errno), fmt::format("{}: {}", asked.path, std::strerror(errno)));
+    const auto magic = static_cast<std::uint32_t>(status.f_type);
+    const auto is_one_of = [&](std::span<const std::uint32_t> magics) {
+      return std::ranges::find(magics, magic) != magics.end();
+    };
+    // What belongs to an owner is read by who asks, and not by a process that can be killed.
+    const bool by_asker = request.named == Named::owned;
+    if (is_one_of(local_magics) || (is_one_of(network_magics) && !by_asker)) {
+      touch(file.get());
+      into = std::move(file);
+      return Answered{false};
+    }
+    say(MessageKind::opened, {},
+        file.original.get());  // by which the kernel reaches the file itself
+    into = TRY(copy_of(file.get(), asked.path));
+    return Answered{true};
+  }
+
+  /// Attributes and the first bytes come from the server now, and from memory soon after.
+  static void touch(int file) {
+    struct stat status {};
+    std::array<std::byte, 4096> first;
+    if (::fstat(file, &status) == 0)
+      static_cast<void>(::pread(file, first.data(), first.size(), 0));
+  }
+
+  Result<FileDescriptor> copy_of(int file, const std::string& path) {
+    struct stat status {};
+    if (::fstat(file, &status) != 0)
+      return fail(code_of(errno), fmt::format("cannot examine {}: {}", path, std::strerror(errno)));
+    const auto size = static_cast<std::uint64_t>(std::max<off_t>(0, status.st_size));
+    if (size > limits::copied_file)
+      return fail(ErrorCode::limit,
+                  fmt::format("cannot read {}: it is larger than {} MiB, on a file system whose "
+                              "files are copied because it may stop responding",
+                              path, limits::copied_file >> 20));
+    FileDescriptor copy(::memfd_create(copy_name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (!copy || ::ftruncate(copy.get(), static_cast<off_t>(size)) != 0)
+      return fail(ErrorCode::failed, fmt::format("cannot copy {}: {}", path, std::strerror(errno)));
+    std::vector<std::byte> chunk(copy_chunk);
+    for (std::uint64_t at = 0; at < size;) {
+      const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(size - at, copy_chunk));
+      const ssize_t got = ::pread64(file, chunk.data(), wanted, static_cast<off64_t>(at));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0)
+        return fail(ErrorCode::failed,
+                    fmt::format("cannot read {}: {}", path, std::strerror(errno)));
+      if (got == 0) break;  // it is shorter by now
+      if (::pwrite64(copy.get(), chunk.data(), static_cast<std::size_t>(got),
+                     static_cast<off64_t>(at)) != got)
+        return fail(ErrorCode::failed,
+                    fmt::format("cannot copy {}: {}", path, std::strerror(errno)));
+      at += static_cast<std::uint64_t>(got);
+      say(MessageKind::opened, {}, -1);  // it goes on
+    }
+    ::fcntl(copy.get(), F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
+    return copy;
+  }
+
+  void say(MessageKind kind, std::span<const std::byte> bytes, int descriptor) {
+    if (!channel_.send(kind, bytes, for_ever(), descriptor)) ::_exit(0);
+  }
+
+  Channel channel_;
+};
+
+/// Keeps the capabilities that we have: files are opened by them.
+[[noreturn]] void serve_files(int socket, pid_t parent) {
+  socket = leave_everything(socket);
+  ::prctl(PR_SET_NAME, "vitrine-opener");
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(0);
+  Opener(socket).run();
+}
+
+/// Bytes of copies that this process has open.
+std::uint64_t copied_bytes() {
+  std::uint64_t bytes = 0;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", none)) {
+    const int descriptor = std::atoi(entry.path().filename().c_str());
+    struct stat status {};
+    if (is_copy(descriptor) && ::fstat(descriptor, &status) == 0)
+      bytes += static_cast<std::uint64_t>(status.st_size);
+  }
+  return bytes;
+}
+
+using Place = std::pair<PlaceIdentity, std::string>;
+
+Place mount_of(int handle) {
+  PlaceIdentity place = place_identity(handle);
+  place.inode = 0;
+  return {place, {}};
+}
+
+/// What a path leads to is not known before it has been followed. One that the user names is no
+/// other's trouble.
+Place place_of(const OpenRequest& request) {
+  if (request.named == Named::handle) return mount_of(request.descriptor);
+  if (request.named == Named::at) return {{}, request.path};
+  return {place_identity(request.descriptor), request.path.substr(0, request.path.rfind('/') + 1)};
+}
+
+/// Whether a process waits for something other than a processor.
+bool is_waiting(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string line;
+  std::getline(file, line);
+  const std::size_t end = line.rfind(')');
+  return end == line.npos || end + 2 >= line.size() || line[end + 2] != 'R';
+}
+
+}  // namespace
+
+FileOpener& FileOpener::of_this_thread() {
+  thread_local FileOpener opener;
+  return opener;
+}
+
+FileOpener::~FileOpener() {
+  forget_after_fork();
+}
+
+void FileOpener::forget_after_fork() {
+  if (owner_ == -1 || owner_ == ::getpid()) return;
+  channel_.reset();
+  child_.forget();
+  owner_ = -1;
+}
+
+Result<void> FileOpener::begin() {
+  int pair[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+    return fail(ErrorCode::failed, fmt::format("cannot create a socket: {}", std::strerror(errno)));
+  FileDescriptor ours(pair[0]);
+  const FileDescriptor its(pair[1]);
+  const pid_t parent = ::getpid();
+  child_ = TRY(Child::start(Kind::forked, [&] { serve_files(its.get(), parent); }));
+  channel_.emplace(std::move(ours));
+  owner_ = parent;
+  return {};
+}
+
+/// Errors: interrupted (it has ended), limit (it is stuck).
+Result<Message> FileOpener::next_message(Clock::time_point end) {
+  const auto begin = Clock::now();
+  for (;;) {
+    const auto until = std::min(end, Clock::now() + longest_silence);
+    auto message = channel_->receive(message_bytes, until);
+    if (message || message.error().code != ErrorCode::limit) return message;
+    const auto now = Clock::now();
+    if (now >= end || is_waiting(child_.pid()) || now - begin > time_to_run) return message;
+  }
+}
+
+/// `place`: that of the file, once it is known.
+Result<OpenedFile> FileOpener::ask(const OpenRequest& request, Place& place) {
+  const auto end = Clock::now() + longest_opening;
+  FileDescriptor here;
+  int descriptor = request.descriptor;
+  if (descriptor == AT_FDCWD) {
+    here = FileDescriptor(::open(".", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    descriptor = here.get();
+  }
+  const auto question =
+      pack::pack(Asked{static_cast<std::uint32_t>(request.named), request.owner, request.path});
+  broken_ = true;
+  TRY(channel_->send(MessageKind::request, question, end, descriptor));
+  OpenedFile file;
+  for (;;) {
+    auto message = TRY(next_message(end));
+    if (message.kind == MessageKind::opened) {
+      if (!message.descriptor) continue;
+      file.original = std::move(message.descriptor);
+      place = mount_of(file.original.get());
+      continue;
+    }
+    const auto answered = pack::unpack<Result<Answered>>(message.bytes);
+    if (message.kind != MessageKind::response || !answered || (*answered && !message.descriptor))
+      return fail(ErrorCode::interrupted, "invalid response");
+    broken_ = false;
+    if (!*answered) return tl::unexpected(answered->error());
+    static_cast<FileDescriptor&>(file) = std::move(message.descriptor);
+    if ((*answered)->is_copy && request.named == Named::handle)
+      file.original = FileDescriptor(::fcntl(request.descriptor, F_DUPFD_CLOEXEC, 0));
+    return file;
+  }
+}
+
+Result<OpenedFile> FileOpener::open(const OpenRequest& request) {
+  forget_after_fork();
+  std::erase_if(silent_,
+                [now = Clock::now()](const auto& one) { return now - one.second > silent_for; });
+  Place place = place_of(request);
+  if (silent_.contains(place) || (request.named != Named::handle && silent_.size() >= max_silent))
+    return no_answer(request.path);
+  if (copied_bytes() > limits::copied_files)
+    return fail(ErrorCode::limit,
+                fmt::format("cannot read {}: copies of files whose file system may stop responding "
+                            "exceed {} MiB",
+                            request.path, limits::copied_files >> 20));
+  if (!child_) TRY(begin());
+  auto file = ask(request, place);
+  if (!broken_) return file;
+  channel_.reset();
+  child_.abandon();
+  if (file.error().code != ErrorCode::limit)
+    return fail(ErrorCode::failed, fmt::format("cannot open {}: the process that opens files: {}",
+                                               request.path, file.error().message));
+  silent_[place] = Clock::now();
+  return no_answer(request.path);
+}
+
+}  // namespace vitrine::sandbox

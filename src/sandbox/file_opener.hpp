@@ -1,0 +1,90 @@
+// FileOpener: a process of ours that opens files whose server may never answer.
+//
+// A file on FUSE or NFS is served by a program or a machine that may stop. A process that looks up,
+// opens, examines or closes such a file then waits for ever, and not even SIGKILL ends that. So a
+// process does it that can be left behind; what it does not return in time counts as unreadable.
+// (Memory of targets that does not come: target/memory_reader.hpp.)
+//
+// A descriptor of a FUSE file is of no use either, as closing it asks the server: of those we get a
+// copy in memory. One of NFS and its like can be read, by processes that can be killed.
+//
+// What is assumed: file systems on disks of this machine and in its memory answer; so does
+// overlayfs, whose layers are taken to be on those. Of a mount that is not in the list of our own
+// namespace, such as that of a container, the process finds out what it is.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/result.hpp"
+#include "sandbox/channel.hpp"
+#include "sandbox/child.hpp"
+#include "sandbox/files.hpp"
+
+namespace vitrine::sandbox {
+
+/// How a file is named that is to be opened.
+enum class Named : std::uint32_t {
+  handle,  ///< by a descriptor of it (O_PATH)
+  at,      ///< by a path below a directory
+  below,   ///< the same, as a process with that root would take it
+  owned,   ///< the same, where anybody may have made it: no link, and of one owner
+};
+
+struct OpenRequest {
+  Named named{};
+  int descriptor = -1;  ///< of the file or the directory; AT_FDCWD
+  std::string path;     ///< for messages, if the descriptor is the file's
+  uid_t owner = 0;
+};
+
+/// Opens it without more ado: this process waits for whatever serves it.
+Result<OpenedFile> open_at_once(const OpenRequest& request);
+
+/// Whether an open file (O_PATH) is on a file system that is assumed to answer. Asks no server.
+bool answers(int handle);
+/// Whether all mounts that paths below this directory lead to are; false, too: that is not known.
+bool all_answer(int directory);
+
+class FileOpener {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// The process is the child of a thread, and ends with that.
+  static FileOpener& of_this_thread();
+
+  FileOpener() = default;
+  FileOpener(const FileOpener&) = delete;
+  FileOpener& operator=(const FileOpener&) = delete;
+  ~FileOpener();
+
+  /// Errors: as open_regular_at; limit (its file system does not answer, or it is too large to be
+  /// copied: the message says which and names the file).
+  Result<OpenedFile> open(const OpenRequest& request);
+
+  /// The process; -1: there is none now.
+  [[nodiscard]] pid_t pid() const { return child_.pid(); }
+
+ private:
+  /// A mount, and of a path whose mount is not known the root and the directory.
+  using Place = std::pair<PlaceIdentity, std::string>;
+
+  Result<void> begin();
+  Result<OpenedFile> ask(const OpenRequest& request, Place& place);
+  Result<Message> next_message(Clock::time_point end);
+  void forget_after_fork();
+
+  std::optional<Channel> channel_;
+  Child child_;
+  pid_t owner_ = -1;                           ///< the process that made it
+  bool broken_ = false;                        ///< it is stuck, or has ended
+  std::map<Place, Clock::time_point> silent_;  ///< since when
+};
+
+}  // namespace vitrine::sandbox

@@ -1,0 +1,165 @@
+// Files whose server stops answering: they are told of, and all others are opened.
+#include "sandbox/file_opener.hpp"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "sandbox/child.hpp"
+#include "sandbox/files.hpp"
+#include "sandbox/place.hpp"
+#include "support/served_file.h"
+
+namespace vitrine::sandbox {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+using Clock = std::chrono::steady_clock;
+
+/// More than a chunk of a copy.
+constexpr std::size_t content_bytes = (3U << 20) + 5;
+
+std::string content() {
+  std::string bytes(content_bytes, '\0');
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7 + i / 4096);
+  return bytes;
+}
+
+class ServedFile : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    ASSERT_EQ(::unshare(CLONE_NEWNS), 0) << "the tests run as root";
+    ASSERT_EQ(::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
+  }
+
+  void SetUp() override {
+    std::ofstream(place / "content", std::ios::binary) << content();
+    std::filesystem::create_directory(place / "mount");
+    server = ::serve_file((place / "mount").c_str(), "file", (place / "content").c_str());
+    ASSERT_GT(server, 0) << "this kernel has no /dev/fuse: errno " << -server;
+    std::this_thread::sleep_for(600ms);  // for what is known of the mounts
+  }
+
+  /// At its end, who waits for an answer gets an error.
+  void TearDown() override {
+    if (server > 0) {
+      ::kill(server, SIGKILL);
+      ::waitpid(server, nullptr, 0);
+    }
+    ::umount2((place / "mount").c_str(), MNT_DETACH);
+  }
+
+  void stop(int how) const {
+    ASSERT_EQ(::kill(server, how), 0);
+    std::this_thread::sleep_for(50ms);
+  }
+
+  [[nodiscard]] static std::string read(OpenedFile file) {
+    const auto memory = FileMemory::from(std::move(file)).value();
+    std::string bytes(content_bytes, '\0');
+    bytes.resize(memory->read_some(0, std::as_writable_bytes(std::span(bytes))));
+    return bytes;
+  }
+
+  void expect_told(const Result<OpenedFile>& opened) const {
+    ASSERT_FALSE(opened);
+    EXPECT_EQ(opened.error().code, ErrorCode::limit);
+    EXPECT_THAT(opened.error().message, HasSubstr("its file system does not respond"));
+  }
+
+  void expect_others() const {
+    const auto begin = Clock::now();
+    EXPECT_TRUE(open_regular_at(AT_FDCWD, place / "content"));
+    EXPECT_LT(Clock::now() - begin, 5s);
+  }
+
+  const Place place;
+  const std::string path = place / "mount/file";
+  pid_t server = 0;
+};
+
+TEST_F(ServedFile, IsCopied) {
+  auto opened = open_regular_at(AT_FDCWD, path);
+  ASSERT_TRUE(opened) << opened.error().message;
+  ASSERT_TRUE(opened->original);
+  EXPECT_EQ(
+      std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(opened->original.get())),
+      path);
+  EXPECT_LT(::pwrite(opened->get(), "x", 1, 0), 0) << "it is sealed";
+  stop(SERVED_STOP);
+  EXPECT_TRUE(read(std::move(*opened)) == content());
+}
+
+TEST_F(ServedFile, IsCopiedByItsHandle) {
+  const FileDescriptor handle(::open(path.c_str(), O_PATH | O_CLOEXEC));
+  const auto dir = open_at(AT_FDCWD, "/proc/self/fd", O_PATH | O_DIRECTORY).value();
+  EXPECT_FALSE(answers(handle.get()));
+  auto opened = open_regular_at(dir.get(), std::to_string(handle.get()));
+  ASSERT_TRUE(opened) << opened.error().message;
+  EXPECT_TRUE(opened->original);
+  EXPECT_TRUE(read(std::move(*opened)) == content());
+}
+
+TEST_F(ServedFile, OnALocalFileSystemIsOpenedItself) {
+  const FileDescriptor handle(::open((place / "content").c_str(), O_PATH | O_CLOEXEC));
+  EXPECT_TRUE(answers(handle.get()));
+  EXPECT_FALSE(all_answer(AT_FDCWD)) << "a path may lead to the mount";
+  auto opened = open_regular_at(AT_FDCWD, place / "content");
+  ASSERT_TRUE(opened) << opened.error().message;
+  EXPECT_FALSE(opened->original);
+  EXPECT_TRUE(read(std::move(*opened)) == content());
+}
+
+TEST_F(ServedFile, ThatIsNotServedIsTold) {
+  stop(SERVED_STOP);
+  auto begin = Clock::now();
+  expect_told(open_regular_at(AT_FDCWD, path));
+  EXPECT_LT(Clock::now() - begin, 10s);
+  expect_others();
+}
+
+TEST_F(ServedFile, ThatIsNotServedIsAskedForOnce) {
+  const FileDescriptor handle(::open(path.c_str(), O_PATH | O_CLOEXEC));
+  const auto dir = open_at(AT_FDCWD, "/proc/self/fd", O_PATH | O_DIRECTORY).value();
+  stop(SERVED_STOP);
+  const auto begin = Clock::now();
+  for (int i = 0; i < 20; ++i)
+    expect_told(open_regular_at(dir.get(), std::to_string(handle.get())));
+  EXPECT_LT(Clock::now() - begin, 10s);
+  expect_others();
+}
+
+TEST_F(ServedFile, WhoseReadsDoNotEndIsTold) {
+  stop(SERVED_STOP_READS);
+  const auto begin = Clock::now();
+  expect_told(open_regular_at(AT_FDCWD, path));
+  EXPECT_LT(Clock::now() - begin, 10s);
+  expect_others();
+}
+
+TEST_F(ServedFile, DoesNotHoldUpTheEndOfAChildThatWaitsForIt) {
+  stop(SERVED_STOP);
+  auto child =
+      Child::start(Kind::quiet, [&] { ::open(path.c_str(), O_RDONLY | O_CLOEXEC); }).value();
+  std::this_thread::sleep_for(200ms);
+  const pid_t pid = child.pid();
+  const auto begin = Clock::now();
+  child.end();
+  EXPECT_LT(Clock::now() - begin, 10s);
+  EXPECT_FALSE(child);
+  EXPECT_EQ(::kill(pid, 0), 0) << "it is still there: nothing ends its system call";
+}
+
+}  // namespace
+}  // namespace vitrine::sandbox
