@@ -35,23 +35,6 @@ struct Found {
   std::uint64_t context_stamp = 0;
 };
 
-Result<std::vector<pid_t>> processes() {
-  struct Close {
-    void operator()(DIR* directory) const { ::closedir(directory); }
-  };
-  const std::unique_ptr<DIR, Close> directory(::opendir("/proc"));
-  if (!directory)
-    return fail(ErrorCode::failed, fmt::format("cannot read /proc: {}", std::strerror(errno)));
-  std::vector<pid_t> pids;
-  while (const dirent* entry = ::readdir(directory.get())) {
-    pid_t pid = 0;
-    const char* end = entry->d_name + std::strlen(entry->d_name);
-    if (std::from_chars(entry->d_name, end, pid).ptr == end) pids.push_back(pid);
-  }
-  std::sort(pids.begin(), pids.end());
-  return pids;
-}
-
 pid_t parent_of(int proc_dir) {
   const auto status = target::read_file_at(proc_dir, "status", target::proc_file_bytes);
   const auto field = status ? target::status_field(*status, "PPid") : std::nullopt;
@@ -170,7 +153,7 @@ Result<std::optional<Found>> look_at(pid_t pid, std::string comm, const ListOpti
 }  // namespace
 
 Result<PublisherList> list_publishers(const ListOptions& options) {
-  const auto pids = TRY(processes());
+  const auto pids = TRY(target::all_processes());
   PublisherList list;
   std::vector<Found> found;
   Known known;
