@@ -49,7 +49,7 @@ ReductionTable latencies() {
   for (std::int64_t i = 1; i <= 1000; ++i) {
     const Number ns = i * 2000;
     row.histogram.add(ns);
-    row.sum = query::add(row.sum, ns);
+    row.sum.add(ns);
   }
   row.count = 1000;
   row.least = Number(std::int64_t{2000});
