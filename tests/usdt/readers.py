@@ -107,7 +107,10 @@ def check_bpftrace(program):
     with subprocess.Popen([program, "again"], stdin=subprocess.PIPE, text=True) as target:
         with subprocess.Popen(["bpftrace", "-p", str(target.pid), "-e", script], stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True) as tracer:
-            assert tracer.stdout.readline().startswith("Attaching"), "bpftrace does not attach"
+            said = []
+            while not (said and said[-1].startswith("Attaching")):  # behind warnings
+                said.append(tracer.stdout.readline())
+                assert said[-1], f"bpftrace does not attach: {said}"
             # It says so before it has attached.
             while tracer.poll() is None:
                 try:
@@ -119,6 +122,18 @@ def check_bpftrace(program):
             text = tracer.stdout.read()
         target.stdin.close()
     assert f"42 {program}\n" in text and "43 " in text and "idle\n" in text, text
+
+
+def check_systemtap(program, folder):
+    """It requires the headers of the running kernel: without them it lists no file's probes."""
+    def marks(path):
+        return subprocess.run(["stap", "-L", f'process("{path}").mark("*")'], capture_output=True, text=True,
+                              env={**os.environ, "HOME": folder}).stdout
+    libc = run("ldd", program).split("libc.so.6 => ")[1].split()[0]
+    if "mark(" not in marks(libc):
+        print("stap lists no probe of libc either (no headers of this kernel): not asked")
+        return
+    assert 'mark("request__start")' in marks(program), marks(program)
 
 
 def main(_root, vitrine):
@@ -139,8 +154,7 @@ def main(_root, vitrine):
                 text = run("perf", "--buildid-dir", cache, "list", "--no-desc", "sdt")
                 assert "sdt_shop:request__start" in text, text
         if have("stap"):
-            text = run("stap", "-L", f'process("{program}").mark("*")', env={**os.environ, "HOME": folder})
-            assert 'mark("request__start")' in text, text
+            check_systemtap(program, folder)
         without = build(vitrine, pathlib.Path(folder) / "without", "--no-sdt")
         assert "stapsdt" not in run("readelf", "-nSW", without)
         assert listed(vitrine, without).keys() == listed(vitrine, program).keys()
