@@ -154,6 +154,7 @@ inline constexpr std::size_t query_bytes = 4096;          ///< of one condition 
 inline constexpr std::size_t query_steps = 256;           ///< comparisons and their connectives
 inline constexpr std::size_t query_nesting = 64;          ///< parentheses and negations
 inline constexpr std::size_t query_captured = 4096;       ///< bytes asked for by bytes(arg0, N)
+inline constexpr std::uint32_t site_programs = 1U << 20;  ///< different probes of one trace
 inline constexpr std::size_t groups = 10'000;             ///< rows of a reduction; the rest are one
 inline constexpr std::size_t pending_starts = 64 * 1024;  ///< latencies under way
 

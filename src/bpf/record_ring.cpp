@@ -141,7 +141,9 @@ void add(ReductionRow& row, const vitrine_aggregate& part, bool is_signed) {
   if (row.count == 0 || least < ordered(row.least)) row.least = least ^ sign;
   if (row.count == 0 || most > ordered(row.most)) row.most = most ^ sign;
   row.count += part.count;
-  row.sum += part.sum;
+  const std::uint64_t sum = row.sum + part.sum;
+  row.sum_high += part.sum_high + (sum < part.sum ? 1 : 0);
+  row.sum = sum;
 }
 
 }  // namespace
@@ -172,7 +174,7 @@ Result<std::vector<ReductionRow>> read_reduction_rows(const ReductionTables& tab
     const std::vector<bool>& is_text = shape->second->argument_is_text;
     for (std::size_t i = 0; i < is_text.size(); ++i) {
       row.arguments.push_back({group.argument[i], std::nullopt});
-      if (is_text[i] && group.argument[i] != 0)
+      if (is_text[i] && group.argument[i] > VITRINE_NULL_TEXT)
         row.arguments.back().text = names.of(group.argument[i]).text;
     }
     return row;
@@ -180,9 +182,10 @@ Result<std::vector<ReductionRow>> read_reduction_rows(const ReductionTables& tab
 
   std::vector<vitrine_aggregate> of_cpus(cpus);
   for (const ReductionShape& shape : shapes) {
-    if (bpf_map_lookup_elem(tables.ungrouped, &shape.program, of_cpus.data()) != 0) continue;
+    if (bpf_map_lookup_elem(shape.ungrouped, &shape.place, of_cpus.data()) != 0) continue;
     vitrine_group group{};
     group.probe = shape.probe;
+    group.others = shape.is_grouped ? 1 : 0;
     for (const vitrine_aggregate& part : of_cpus)
       if (part.count != 0) add(row_of(group), part, shape.is_signed);
   }

@@ -110,7 +110,6 @@ class RecordRing {
 
 /// The tables, by their descriptors.
 struct ReductionTables {
-  int ungrouped = -1;
   int groups = -1;
   int buckets = -1;
   int names = -1;
@@ -118,9 +117,11 @@ struct ReductionTables {
 
 /// What one site program adds to, as far as its rows are concerned.
 struct ReductionShape {
-  std::uint32_t program = 0;
   std::uint32_t probe = 0;
-  bool is_signed = false;  ///< the value that is added up
+  int ungrouped = -1;  ///< table of what is not in groups, and the program's place there
+  std::uint32_t place = 0;
+  bool is_grouped = false;  ///< what is not in groups had no room there
+  bool is_signed = false;   ///< the value that is added up
   std::vector<bool> argument_is_text;
 };
 

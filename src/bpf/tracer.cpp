@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <numeric>
 
 #include "bpf/event.hpp"
@@ -63,6 +64,9 @@ class LoadedTracer final : public Tracer {
 
   ~LoadedTracer() override {
     ring_.reset();  // before what it reads
+    for (const Table& table : tables_)
+      for (const int map : {table.programs, table.ungrouped})
+        if (map >= 0) ::close(map);
     vitrine_tracer::destroy(program_);
   }
 
@@ -92,13 +96,13 @@ class LoadedTracer final : public Tracer {
       if (wire.where.tests[i].subject == VITRINE_ON_LABEL)
         wire.needed_labels =
             static_cast<__u8>(wire.needed_labels | 1U << wire.where.tests[i].index);
+    const Table table = TRY(table_of(index));
     const KernelLog log;
-    if (bpf_map_update_elem(fd(program_->maps.programs), &index, &wire, BPF_ANY) != 0)
+    const std::uint32_t place = index % VITRINE_TABLE_PROGRAMS;
+    if (bpf_map_update_elem(table.programs, &place, &wire, BPF_ANY) != 0)
       return tl::unexpected(log.error("configure the tracer for a probe", errno));
-    if (wire.role != VITRINE_EMIT && wire.role != VITRINE_LATENCY_START) {
-      note_shape(index, wire);
-      make_others(wire.probe);
-    }
+    if (wire.role != VITRINE_EMIT && wire.role != VITRINE_LATENCY_START)
+      shapes_[index] = shape_of(index, wire);
     return {};
   }
 
@@ -144,9 +148,12 @@ class LoadedTracer final : public Tracer {
   }
 
   Result<std::vector<ReductionRow>> read_reductions() override {
-    return read_reduction_rows({fd(program_->maps.ungrouped), fd(program_->maps.groups),
-                                fd(program_->maps.buckets), fd(program_->maps.names)},
-                               hash_key_, shapes_, options_.selected.size());
+    std::vector<ReductionShape> shapes;
+    shapes.reserve(shapes_.size());
+    for (const auto& [index, shape] : shapes_) shapes.push_back(shape);
+    return read_reduction_rows(
+        {fd(program_->maps.groups), fd(program_->maps.buckets), fd(program_->maps.names)},
+        hash_key_, shapes, options_.selected.size());
   }
 
   [[nodiscard]] TracerCounters counters() const override {
@@ -245,12 +252,10 @@ class LoadedTracer final : public Tracer {
 
     auto& maps = program_->maps;
     bpf_map__set_max_entries(maps.scratches, cpus * scratches_per_cpu);
-    bpf_map__set_max_entries(maps.programs, options_.programs);
     bpf_map__set_max_entries(maps.events,
                              static_cast<__u32>(RecordRing::size_of(options_.ring_bytes)));
     if (options_.reductions) {
-      bpf_map__set_max_entries(maps.ungrouped, options_.programs);
-      bpf_map__set_max_entries(maps.groups, options_.groups + options_.programs);
+      bpf_map__set_max_entries(maps.groups, options_.groups);
       bpf_map__set_max_entries(maps.names, options_.names);
       bpf_map__set_max_entries(maps.buckets, options_.buckets);
       bpf_map__set_max_entries(maps.starts, options_.starts);
@@ -260,11 +265,14 @@ class LoadedTracer final : public Tracer {
 
   Result<void> check_program(std::uint32_t index, const vitrine_site_program& program) const {
     const auto is_capture = [&](std::uint8_t number) { return number < program.captures; };
-    if (index >= options_.programs)
-      return fail(ErrorCode::usage,
-                  fmt::format("program {} of at most {}", index, options_.programs));
+    if (index >= std::min<std::uint32_t>(options_.programs, limits::site_programs))
+      return fail(ErrorCode::limit,
+                  fmt::format("too many different probes: at most {} can be traced at once",
+                              std::min<std::uint32_t>(options_.programs, limits::site_programs)),
+                  "choose fewer probes, or trace them by several runs of vitrine");
     if (program.captures > VITRINE_CAPTURES || program.groups > VITRINE_GROUP_ARGUMENTS ||
-        program.where.count > VITRINE_TESTS || program.role > VITRINE_LATENCY_END)
+        program.where.count > VITRINE_TESTS || program.role > VITRINE_LATENCY_END ||
+        program.steps > VITRINE_CALCULATION_STEPS)
       return fail(ErrorCode::usage, "a probe's program exceeds the limits");
     for (std::size_t i = 0; i < program.groups; ++i)
       if (!is_capture(program.group[i]))
@@ -287,24 +295,59 @@ class LoadedTracer final : public Tracer {
     return {};
   }
 
-  void note_shape(std::uint32_t index, const vitrine_site_program& program) {
-    std::erase_if(shapes_, [&](const ReductionShape& old) { return old.program == index; });
-    ReductionShape shape{index, program.probe, false, {}};
+  /// Tables of VITRINE_TABLE_PROGRAMS programs; -1: none.
+  struct Table {
+    int programs = -1;
+    int ungrouped = -1;
+  };
+
+  /// Makes one, and gives it to the program.
+  static Result<int> make_table(bpf_map_type type, const char* name, std::size_t value_bytes,
+                                const bpf_map* tables, std::uint32_t number) {
+    const KernelLog log;
+    const int table = bpf_map_create(type, name, sizeof(__u32), static_cast<__u32>(value_bytes),
+                                     VITRINE_TABLE_PROGRAMS, nullptr);
+    int error = table < 0 ? errno : 0;
+    if (error == 0 && bpf_map_update_elem(fd(tables), &number, &table, BPF_ANY) != 0) {
+      error = errno;
+      ::close(table);
+    }
+    if (error == ENOMEM)
+      return fail(ErrorCode::limit,
+                  fmt::format("no kernel memory for more than {} different probes",
+                              number * std::size_t{VITRINE_TABLE_PROGRAMS}),
+                  "choose fewer probes, or raise the memory limit of vitrine's control group");
+    if (error != 0) return tl::unexpected(log.error("make room for probes", error));
+    return table;
+  }
+
+  /// The one that program `index` is in.
+  Result<Table> table_of(std::uint32_t index) {
+    const std::uint32_t number = index / VITRINE_TABLE_PROGRAMS;
+    if (number >= tables_.size()) tables_.resize(number + 1);
+    Table& table = tables_[number];
+    if (table.programs < 0)
+      table.programs = TRY(make_table(BPF_MAP_TYPE_ARRAY, "programs", sizeof(vitrine_site_program),
+                                      program_->maps.programs, number));
+    if (table.ungrouped < 0 && options_.reductions)
+      table.ungrouped =
+          TRY(make_table(BPF_MAP_TYPE_PERCPU_ARRAY, "ungrouped", sizeof(vitrine_aggregate),
+                         program_->maps.ungrouped, number));
+    return table;
+  }
+
+  ReductionShape shape_of(std::uint32_t index, const vitrine_site_program& program) const {
+    ReductionShape shape;
+    shape.probe = program.probe;
+    shape.ungrouped = tables_[index / VITRINE_TABLE_PROGRAMS].ungrouped;
+    shape.place = index % VITRINE_TABLE_PROGRAMS;
+    shape.is_grouped = program.groups != 0 || program.group_labels != 0;
     if (program.role == VITRINE_HISTOGRAM || program.role == VITRINE_SUM)
       shape.is_signed = (program.capture[program.value].operand.flags & VITRINE_SIGNED) != 0;
     for (std::size_t i = 0; i < program.groups; ++i)
       shape.argument_is_text.push_back(program.capture[program.group[i]].form !=
                                        VITRINE_CAPTURE_VALUE);
-    shapes_.push_back(std::move(shape));
-  }
-
-  void make_others(std::uint32_t probe) {
-    vitrine_group others{};
-    others.probe = probe;
-    others.others = 1;
-    const std::vector<vitrine_aggregate> nothing(
-        static_cast<std::size_t>(libbpf_num_possible_cpus()));
-    bpf_map_update_elem(fd(program_->maps.groups), &others, nothing.data(), BPF_NOEXIST);
+    return shape;
   }
 
   /// The pid filter that the kernel lacks.
@@ -326,7 +369,8 @@ class LoadedTracer final : public Tracer {
   std::optional<IsEnabledChecks> checks_;
   TargetMaps targets_;
   std::optional<RecordRing> ring_;
-  std::vector<ReductionShape> shapes_;
+  std::vector<Table> tables_;
+  std::map<std::uint32_t, ReductionShape> shapes_;  ///< by program
   Fire fire_;
 };
 

@@ -41,15 +41,15 @@ struct SelectedLabel {
 
 struct TracerOptions {
   Attaching attaching = Attaching::best;
-  std::size_t ring_bytes = 16U << 20;     ///< made a power of two
-  std::uint32_t programs = 1024;          ///< most of set_program
-  std::uint32_t groups = limits::groups;  ///< most of one session, and as many again as programs
-  std::uint32_t names = 16 * 1024;        ///< texts of values that groups are made of
-  std::uint32_t buckets = 256 * 1024;     ///< of all histograms together
-  std::uint32_t starts = limits::pending_starts;  ///< latencies under way; the oldest go first
-  bool reductions = false;                        ///< any role but VITRINE_EMIT will be used
-  bool labels = true;                             ///< events carry label sets
-  bool stacks = false;                            ///< events carry the user stack
+  std::size_t ring_bytes = 16U << 20;              ///< made a power of two
+  std::uint32_t programs = limits::site_programs;  ///< most of set_program
+  std::uint32_t groups = limits::groups;           ///< most of one session
+  std::uint32_t names = 16 * 1024;                 ///< texts of values that groups are made of
+  std::uint32_t buckets = 256 * 1024;              ///< of all histograms together
+  std::uint32_t starts = limits::pending_starts;   ///< latencies under way; the oldest go first
+  bool reductions = false;                         ///< any role but VITRINE_EMIT will be used
+  bool labels = true;                              ///< events carry label sets
+  bool stacks = false;                             ///< events carry the user stack
   bool only_known = false;              ///< only processes with a target, and what they start, fire
   std::vector<SelectedLabel> selected;  ///< at most VITRINE_SELECTED_LABELS
   std::size_t kept_sets_bytes = 64U << 20;  ///< label sets kept by id, before all are sent anew
@@ -125,7 +125,9 @@ struct ReductionRow {
   std::vector<std::optional<Label>> labels;  ///< one a selected label; nullopt: not set
   std::vector<Argument> arguments;           ///< VITRINE_GROUP_ARGUMENTS; of those in use
   std::uint64_t count = 0;
-  std::uint64_t sum = 0;    ///< of VITRINE_SUM, HISTOGRAM, LATENCY_END; wraps
+  /// Of VITRINE_SUM, HISTOGRAM, LATENCY_END: 128 bits, the upper half signed.
+  std::uint64_t sum = 0;
+  std::uint64_t sum_high = 0;
   std::uint64_t least = 0;  ///< in two's complement, if the value is signed
   std::uint64_t most = 0;
   std::map<std::int32_t, std::uint64_t> buckets;  ///< query/buckets.h

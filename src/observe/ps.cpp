@@ -153,7 +153,7 @@ Result<std::optional<Found>> look_at(pid_t pid, std::string comm, const ListOpti
 }  // namespace
 
 Result<PublisherList> list_publishers(const ListOptions& options) {
-  const auto pids = TRY(all_processes());
+  const auto pids = TRY(target::all_processes());
   PublisherList list;
   std::vector<Found> found;
   Known known;

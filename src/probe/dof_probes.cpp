@@ -298,6 +298,7 @@ class Maker {
 
   static Site site_at(const Common& common, std::uint32_t offset) {
     Site site;
+    site.is_stub = is_stub(common.record);
     site.address = dof::site_address(common.placed.object.model, common.function, offset);
     site.function = common.record.function;
     return site;

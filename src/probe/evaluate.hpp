@@ -35,6 +35,7 @@ struct Registers {
 
 struct PointerValue {
   std::uint64_t address = 0;
+  bool is_absent = false;  ///< NULL, where text or bytes were asked for
   bool operator==(const PointerValue&) const = default;
 };
 struct EnumeratorValue {

@@ -36,10 +36,10 @@ auto fields(T& described) {
 
 template <pack::Of<Site> T>
 auto fields(T& site) {
-  auto& [address, file_offset, use, verified, semaphore, semaphore_offset, arguments, types,
-         function, demangled, problems] = site;
-  return std::tie(address, file_offset, use, verified, semaphore, semaphore_offset, arguments,
-                  types, function, demangled, problems);
+  auto& [address, file_offset, use, verified, is_stub, semaphore, semaphore_offset, arguments,
+         types, function, demangled, problems] = site;
+  return std::tie(address, file_offset, use, verified, is_stub, semaphore, semaphore_offset,
+                  arguments, types, function, demangled, problems);
 }
 
 template <pack::Of<Probe> T>

@@ -14,6 +14,16 @@ bool glob(const std::string& pattern, const std::string& text) {
 
 }  // namespace
 
+std::string canonical_name(std::string_view name) {
+  std::string canonical;
+  for (std::size_t at = 0; at < name.size(); ++at) {
+    const bool dash = name.substr(at, 2) == "__";
+    canonical += dash ? '-' : name[at];
+    if (dash) ++at;
+  }
+  return canonical;
+}
+
 Pattern::Pattern(std::string_view text) {
   const std::size_t colon = text.find(':');
   provider_ = colon == text.npos ? "*" : text.substr(0, colon);
@@ -21,7 +31,8 @@ Pattern::Pattern(std::string_view text) {
 }
 
 bool Pattern::matches(const Probe& probe, int process) const {
-  if (!glob(name_, probe.name)) return false;
+  if (!glob(name_, probe.name) && !glob(canonical_name(name_), canonical_name(probe.name)))
+    return false;
   return glob(provider_, probe.provider) || (process != 0 && probe.kind == Kind::dof &&
                                              glob(provider_, instance_name(probe, process)));
 }

@@ -62,6 +62,7 @@ struct Site {
   std::optional<std::uint64_t> file_offset;  ///< where a uprobe goes; none: `problems` say why
   SiteUse use = SiteUse::fire;
   bool verified = false;  ///< its instruction is one that makers of probes write
+  bool is_stub = false;   ///< no call: the function that calls lead to which nobody replaced (DOF)
   Address semaphore = 0;  ///< 0: none
   std::optional<std::uint64_t> semaphore_offset;  ///< in the file; even, in a writable segment
   std::vector<std::string> arguments;             ///< the note's own strings, one an argument
@@ -99,6 +100,10 @@ class Pattern {
   std::string provider_;
   std::string name_;
 };
+
+/// The one spelling of a name, or of a pattern of names: `query-start` for query__start, which is
+/// what a definition writes for it, and what notes of other tools keep.
+std::string canonical_name(std::string_view name);
 
 /// Whether any of the patterns matches, or there are none.
 bool selected(const Probe& probe, std::span<const Pattern> patterns, int process = 0);

@@ -227,6 +227,10 @@ class Compiler {
         return StringSubject{};
       case Bound::Kind::probe:
         return StringSubject{.missing = "the probe's name"};
+      case Bound::Kind::module:
+        return StringSubject{.missing = "the file's name"};
+      case Bound::Kind::function:
+        return StringSubject{.missing = "the function's name"};
       case Bound::Kind::label:
         if (const auto index = selected_index({Selected::Kind::label, subject.key}))
           return StringSubject{VITRINE_ON_LABEL, *index, {}};
@@ -260,6 +264,8 @@ class Compiler {
       case Bound::Kind::capture:
         if (auto reason = argument_numbers(subject, numbers)) return unable(*reason);
         break;
+      case Bound::Kind::site:
+        return unable("the address of the site");
       default:
         return unable("the CPU");
     }
@@ -306,16 +312,26 @@ class Compiler {
   }
 
   bool is_undecoded(const Bound& subject) const {
-    return subject.kind == Bound::Kind::capture && operand(subject).kind == VITRINE_NO_OPERAND;
+    if (subject.kind != Bound::Kind::capture) return false;
+    const Capture& capture = captures_[subject.slot];
+    if (!capture.problem.empty()) return true;
+    return !capture.is_calculated() && operand(subject).kind == VITRINE_NO_OPERAND;
   }
 
   probe::ValueKind value_kind(const Bound& subject) const {
+    if (captures_[subject.slot].is_calculated()) return probe::ValueKind::integer;
     const auto* type = type_of(site_, captures_[subject.slot].argument);
     return type == nullptr ? probe::ValueKind::integer : type->kind;
   }
 
   /// Fills in `numbers`, or says why the kernel side has no number of the argument.
   std::optional<std::string> argument_numbers(const Bound& subject, Numbers& numbers) const {
+    if (const Capture& capture = captures_[subject.slot]; capture.is_calculated()) {
+      numbers.subject = VITRINE_ON_ARGUMENT;
+      numbers.index = subject.slot;
+      numbers.is_signed = capture.calculation.is_signed;
+      return std::nullopt;
+    }
     const vitrine_operand& where = operand(subject);
     if ((where.flags & VITRINE_FLOAT) != 0) return "a floating-point number";
     if (where.size > 8) return "a value of more than 8 bytes";
@@ -379,6 +395,44 @@ std::vector<Part> conjuncts(const std::vector<Condition::BoundStep>& steps) {
 }
 
 }  // namespace
+
+vitrine_operand constant_operand(std::uint64_t value) {
+  vitrine_operand operand{};
+  operand.kind = VITRINE_CONSTANT;
+  operand.size = sizeof value;
+  operand.base = VITRINE_NO_REGISTER;
+  operand.index = VITRINE_NO_REGISTER;
+  operand.displacement = value;
+  return operand;
+}
+
+vitrine_operand result_operand(const Calculation& calculation) {
+  vitrine_operand operand = constant_operand(0);
+  operand.flags = calculation.is_signed ? VITRINE_SIGNED : 0;
+  return operand;
+}
+
+std::vector<vitrine_calculation_step> compile_calculation(const Calculation& calculation,
+                                                          const Arguments& site,
+                                                          std::uint32_t slot) {
+  std::vector<vitrine_calculation_step> out;
+  for (const CalculationStep& step : calculation.steps) {
+    vitrine_calculation_step& wire = out.emplace_back();
+    wire.kind = static_cast<__u8>(step.kind);
+    wire.is_signed = step.is_signed ? 1 : 0;
+    if (step.kind == VITRINE_CALCULATE_PUSH)
+      wire.operand =
+          step.argument ? site.operands[*step.argument] : constant_operand(step.constant);
+    if (step.kind != VITRINE_CALCULATE_LOAD) continue;
+    wire.operand.kind = VITRINE_MEMORY;
+    wire.operand.size = step.size;
+    wire.operand.flags = step.is_signed ? VITRINE_SIGNED : 0;
+  }
+  vitrine_calculation_step& store = out.emplace_back();
+  store.kind = VITRINE_CALCULATE_STORE;
+  store.capture = static_cast<__u8>(slot);
+  return out;
+}
 
 Compiled compile(const Condition& condition, const Arguments& site,
                  std::span<const Capture> captures, std::span<const Selected> selected,

@@ -77,7 +77,7 @@ class Parser {
   Done negation_within() {
     if (lexer_.peek().is("!") || lexer_.peek().is_word("not"))
       return connective(Step::Kind::negate, &Parser::negation);
-    if (!lexer_.peek().is("(")) return comparison();
+    if (!lexer_.peek().is("(") || !is_condition_ahead()) return comparison();
     const auto open = TRY(lexer_.take());
     TRY(either());
     if (!lexer_.peek().is(")")) {
@@ -88,6 +88,34 @@ class Parser {
     }
     TRY(lexer_.take());
     return {};
+  }
+
+  /// Whether the parentheses ahead are around a condition, not around a number.
+  bool is_condition_ahead() const {
+    Lexer ahead = lexer_;
+    std::size_t open = 0;
+    bool behind_operand = false;
+    for (;;) {
+      const auto token = ahead.take();
+      if (!token || token->kind == Token::Kind::end) return true;  // which will say what is wrong
+      if (token->kind == Token::Kind::word &&
+          (token->is_word("and") || token->is_word("or") || token->is_word("not") ||
+           token->is_word("true") || token->is_word("false")))
+        return true;
+      if (token->kind != Token::Kind::symbol) {
+        behind_operand = true;
+        continue;
+      }
+      constexpr std::array<std::string_view, 12> of_conditions{
+          "==", "!=", "<", "<=", ">", ">=", "!~", "=~", "&&", "||", "!", "="};
+      if (std::find(of_conditions.begin(), of_conditions.end(), token->text) !=
+              of_conditions.end() ||
+          (token->is("~") && behind_operand))
+        return true;
+      if (token->is("(")) ++open;
+      if (token->is(")") && --open == 0) return false;
+      behind_operand = token->is(")") || token->is("]");
+    }
   }
 
   Done comparison() {
@@ -128,16 +156,13 @@ class Parser {
       auto word = TRY(lexer_.take());
       return Literal(Number(std::int64_t{word.text == "true"}));
     }
-    if (ahead.kind == Token::Kind::number || ahead.kind == Token::Kind::text) {
-      auto literal = TRY(lexer_.take());
-      if (literal.kind == Token::Kind::number) return Literal(literal.number);
-      return Literal(std::move(literal.text));
-    }
-    if (ahead.kind != Token::Kind::word)
+    const bool begins_number = ahead.is("(") || ahead.is("-") || ahead.is("*") || ahead.is("~");
+    if (ahead.kind == Token::Kind::end || (ahead.kind == Token::Kind::symbol && !begins_number))
       return lexer_.error(fmt::format("{} is missing before {}", role, lexer_.ahead()),
                           R"(an argument, a label, a number or "text")");
-    auto written = TRY(take_subject(lexer_));
-    return std::move(written.subject);
+    auto operand = TRY(take_operand(lexer_));
+    if (auto* literal = std::get_if<Literal>(&operand)) return std::move(*literal);
+    return std::move(std::get<WrittenSubject>(operand).subject);
   }
 
   Done add(Step step) {
@@ -283,10 +308,18 @@ class Binder {
     const auto& subject = std::get<Subject>(term);
     Bound bound = query::bind(subject, site_, captures_);
     if (bound.kind == Bound::Kind::nothing) complain_of_absence(subject, step);
+    if (bound.kind == Bound::Kind::capture && !captures_[bound.slot].problem.empty())
+      complaints_.push_back(
+          fmt::format("`{}` is never true: {}", step, captures_[bound.slot].problem));
     return bound;
   }
 
   void complain_of_absence(const Subject& subject, const std::string& step) {
+    if (const auto missing = missing_operand(subject, site_)) {
+      complaints_.push_back(
+          fmt::format("`{}` is never true: the probe has no argument {}", step, *missing));
+      return;
+    }
     if (subject.kind == Subject::Kind::argument) {
       complaints_.push_back(
           fmt::format("`{}` is never true: the probe has {} argument{}, and arg0 is the first",
@@ -370,6 +403,12 @@ Seen see(const Bound& subject, const Fire& fire) {
       return seen_text(fire.comm);
     case Bound::Kind::probe:
       return seen_text(fire.probe);
+    case Bound::Kind::module:
+      return seen_id(fire.module);
+    case Bound::Kind::site:
+      return {.number = fire.site, .text = {}};
+    case Bound::Kind::function:
+      return seen_id(fire.function);
     case Bound::Kind::trace_id:
       return seen_id(fire.trace_id);
     case Bound::Kind::span_id:

@@ -27,8 +27,6 @@ enum class Comparison : std::uint8_t { eq, ne, lt, le, gt, ge, like, unlike };
 /// Whether a comparison is true of two values in this order. Never of `like` and `unlike`.
 bool holds(Comparison comparison, std::partial_ordering order);
 
-/// A number, or text. true and false are the numbers 1 and 0.
-using Literal = std::variant<Number, std::string>;
 using Term = std::variant<Subject, Literal>;
 
 /// Step of a condition in postfix order, over a stack of truth values.

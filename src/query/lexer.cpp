@@ -59,22 +59,6 @@ std::partial_ordering compare(const Number& left, const Number& right) {
   return wide(left) <=> wide(right);
 }
 
-Number add(const Number& left, const Number& right) {
-  if (std::holds_alternative<double>(left) || std::holds_alternative<double>(right))
-    return to_double(left) + to_double(right);
-  // In 65 bits and more, then back into the narrowest type that holds it.
-  const long double sum = wide(left) + wide(right);
-  const auto bits = [](const Number& number) {
-    return std::holds_alternative<std::int64_t>(number)
-               ? static_cast<std::uint64_t>(std::get<std::int64_t>(number))
-               : std::get<std::uint64_t>(number);
-  };
-  const std::uint64_t wrapped = bits(left) + bits(right);
-  if (sum < -0x1p63L || sum >= 0x1p64L) return static_cast<double>(sum);
-  if (sum >= 0x1p63L) return wrapped;
-  return static_cast<std::int64_t>(wrapped);
-}
-
 Number narrowest(std::uint64_t number) {
   if (number > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) return number;
   return static_cast<std::int64_t>(number);
@@ -206,7 +190,8 @@ Result<Token> Lexer::scan(std::size_t from) const {
   if (from == text_.size()) return token;
   const char first = text_[from];
   if (first == '"' || first == '\'') return scan_text(from);
-  const bool negative = first == '-' && from + 1 < text_.size() && is_digit(text_[from + 1]);
+  const bool negative =
+      first == '-' && from + 1 < text_.size() && is_digit(text_[from + 1]) && !is_behind_operand();
   if (is_digit(first) || negative) return scan_number(from);
   if (is_letter(first)) {
     while (token.end < text_.size() && in_word(text_[token.end])) ++token.end;
@@ -218,20 +203,50 @@ Result<Token> Lexer::scan(std::size_t from) const {
                           R"(quote a key with such dots: label["..."])");
     return token;
   }
-  static constexpr std::array<std::string_view, 18> symbols{"==", "!=", "<=", ">=", "&&", "||",
-                                                            "!~", "=~", "<",  ">",  "~",  "!",
-                                                            "(",  ")",  "[",  "]",  ",",  "="};
-  for (const std::string_view symbol : symbols) {
-    if (!text_.substr(from).starts_with(symbol)) continue;
-    token.kind = Token::Kind::symbol;
-    token.text = symbol;
-    token.end = from + symbol.size();
-    return token;
+  return scan_symbol(from);
+}
+
+/// Whether what was taken last can stand to the left of an operator.
+bool Lexer::is_behind_operand() const {
+  switch (token_.kind) {
+    case Token::Kind::number:
+    case Token::Kind::text:
+      return true;
+    case Token::Kind::word:
+      return !token_.is_word("and") && !token_.is_word("or") && !token_.is_word("not");
+    default:
+      return token_.is(")") || token_.is("]");
   }
-  if (first == '-' || first == '/' || first == ':' || first == '@')
+}
+
+/// Whether the character stands as in tea-pot or tea*, which are hardly meant as arithmetic.
+bool Lexer::is_in_name(std::size_t at) const {
+  if (token_.kind != Token::Kind::word || token_.end != at) return false;
+  const char next = at + 1 < text_.size() ? text_[at + 1] : '\0';
+  if (text_[at] != '*') return is_letter(next);
+  return is_letter(next) || next == '\0' || next == ' ';
+}
+
+Result<Token> Lexer::scan_symbol(std::size_t from) const {
+  static constexpr std::array<std::string_view, 28> symbols{
+      "==", "!=", "<=", ">=", "&&", "||", "!~", "=~", "<<", ">>", "<", ">", "~", "!",
+      "(",  ")",  "[",  "]",  ",",  "=",  "+",  "-",  "*",  "/",  "%", "&", "|", "^"};
+  const char first = text_[from];
+  const bool path = first == '/' && !is_behind_operand();
+  if (path || first == ':' || first == '@' || ((first == '-' || first == '/') && is_in_name(from)))
     return syntax_error(text_, from, fmt::format("unexpected `{}` in a name", first),
                         R"(quote text: "my-value"; and keys: label["my-key"])");
-  return syntax_error(text_, from, "unexpected character", R"(quote text: "...")");
+  const auto symbol = std::find_if(symbols.begin(), symbols.end(), [&](std::string_view known) {
+    return text_.substr(from).starts_with(known);
+  });
+  if (symbol == symbols.end() || (first == '*' && is_in_name(from)))
+    return syntax_error(text_, from, "unexpected character", R"(quote text: "...")");
+  Token token;
+  token.kind = Token::Kind::symbol;
+  token.text = *symbol;
+  token.at = from;
+  token.end = from + symbol->size();
+  return token;
 }
 
 Result<Token> Lexer::scan_text(std::size_t from) const {

@@ -21,9 +21,6 @@ using Number = std::variant<std::int64_t, std::uint64_t, double>;
 /// Exact: -1 is less than the largest uint64_t, and 2^53 + 1 is more than 2^53 as a double.
 std::partial_ordering compare(const Number& left, const Number& right);
 
-/// Exact while 64 bits hold it, then as a double.
-Number add(const Number& left, const Number& right);
-
 /// As int64_t where that holds it: numbers are equal as Number only in one type.
 Number narrowest(std::uint64_t number);
 
@@ -76,9 +73,14 @@ class Lexer {
   /// The token ahead, as messages quote it.
   std::string ahead() const;
 
+  std::size_t nesting = 0;  ///< of operands, for their parsers to bound
+
  private:
   explicit Lexer(std::string_view text) : text_(text) {}
   Result<Token> scan(std::size_t from) const;
+  Result<Token> scan_symbol(std::size_t from) const;
+  [[nodiscard]] bool is_behind_operand() const;
+  [[nodiscard]] bool is_in_name(std::size_t at) const;
   Result<Token> scan_text(std::size_t from) const;
   Result<Token> scan_number(std::size_t from) const;
 

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "probe/probe.hpp"
 #include "query/buckets.h"
 #include "query/lexer.hpp"
 
@@ -152,7 +153,38 @@ Result<void> parse_latency(std::string_view text, ReductionQuery& query) {
   query.kind = ReductionKind::latency;
   query.start = trimmed(text.substr(0, comma));
   query.end = trimmed(text.substr(comma + 1));
+  if (probe::canonical_name(query.start) == probe::canonical_name(query.end))
+    return syntax_error(text, comma + 1, "a latency requires two different probes",
+                        "START,END: app:request_start,app:request_end");
   return {};
+}
+
+void Sum::add(const Sum& other) {
+  if (is_fraction_ || other.is_fraction_) {
+    fraction_ = to_double() + other.to_double();
+    is_fraction_ = true;
+    whole_ = 0;
+  } else {
+    whole_ = static_cast<Int128>(static_cast<UInt128>(whole_) + static_cast<UInt128>(other.whole_));
+  }
+}
+
+std::optional<Number> Sum::number() const {
+  if (is_fraction_) return fraction_;
+  const auto narrow = static_cast<std::int64_t>(whole_);
+  if (narrow == whole_) return narrow;
+  const auto natural = static_cast<std::uint64_t>(whole_);
+  if (static_cast<Int128>(natural) == whole_) return natural;
+  return std::nullopt;
+}
+
+std::string Sum::text() const {
+  return is_fraction_ ? fmt::format("{}", fraction_) : fmt::format("{}", whole_);
+}
+
+std::partial_ordering compare(const Sum& left, const Sum& right) {
+  if (left.is_fraction_ || right.is_fraction_) return left.to_double() <=> right.to_double();
+  return left.whole_ <=> right.whole_;
 }
 
 double percentile(const ReductionRow& row, double share) {
@@ -164,7 +196,7 @@ double percentile(const ReductionRow& row, double share) {
 
 void merge(ReductionRow& into, const ReductionRow& row) {
   into.count += row.count;
-  into.sum = query::add(into.sum, row.sum);
+  into.sum.add(row.sum);
   if (row.least) into.least = into.least ? lesser(*into.least, *row.least) : *row.least;
   if (row.greatest)
     into.greatest = into.greatest ? greater(*into.greatest, *row.greatest) : *row.greatest;
@@ -309,13 +341,14 @@ ReductionRow& Reducer::row_of(const Fire& fire, const BoundReduction& site) {
   ReductionRow row;
   row.probe = fire.probe;
   row.keys = std::move(keys);
+  for (const Bound& subject : site.by) row.widths.push_back(subject.width);
   return table_.rows.emplace_back(std::move(row));
 }
 
 void Reducer::measure(const Fire& fire, const BoundReduction& site, const Number& value) {
   ReductionRow& row = row_of(fire, site);
   ++row.count;
-  row.sum = query::add(row.sum, value);
+  row.sum.add(value);
   row.least = row.least ? lesser(*row.least, value) : value;
   row.greatest = row.greatest ? greater(*row.greatest, value) : value;
   if (table_.kind != ReductionKind::sum) row.histogram.add(value);

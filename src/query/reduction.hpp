@@ -1,13 +1,17 @@
 // Reductions: fires added up by group, with histograms.
 #pragma once
 
+#include <compare>
+#include <concepts>
 #include <cstdint>
 #include <list>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/limits.hpp"
@@ -54,6 +58,62 @@ struct BucketRange {
 };
 BucketRange range_of(std::int32_t bucket);
 
+// Sums.
+
+__extension__ typedef __int128 Int128;
+
+/// Of integers it is exact: 2^63 of them do not overflow its 128 bits. With a fraction among them it
+/// is a double.
+class Sum {
+ public:
+  Sum() = default;
+  template <class T>
+  requires std::convertible_to<T, Number> &&(!std::same_as<std::remove_cvref_t<T>, Sum>)
+      Sum(T&& number) {  // NOLINT(google-explicit-constructor): a number is a sum
+    const Number summand = std::forward<T>(number);
+    std::visit([this](auto one) { *this = of(one); }, summand);
+  }
+  /// The halves of a number of 128 bits in two's complement.
+  static Sum of_halves(std::uint64_t low, std::uint64_t high) {
+    Sum sum;
+    sum.whole_ = static_cast<Int128>(static_cast<UInt128>(high) << 64 | low);
+    return sum;
+  }
+
+  void add(const Sum& other);
+  [[nodiscard]] double to_double() const {
+    return is_fraction_ ? fraction_ : static_cast<double>(whole_);
+  }
+  /// The same as a number, if it fits one.
+  [[nodiscard]] std::optional<Number> number() const;
+  /// Its digits.
+  [[nodiscard]] std::string text() const;
+
+  bool operator==(const Sum&) const = default;
+  friend std::partial_ordering compare(const Sum& left, const Sum& right);
+
+ private:
+  __extension__ typedef unsigned __int128 UInt128;
+
+  static Sum of(std::int64_t number) { return of_whole(number); }
+  static Sum of(std::uint64_t number) { return of_whole(number); }
+  static Sum of(double number) {
+    Sum sum;
+    sum.is_fraction_ = true;
+    sum.fraction_ = number;
+    return sum;
+  }
+  static Sum of_whole(Int128 number) {
+    Sum sum;
+    sum.whole_ = number;
+    return sum;
+  }
+
+  Int128 whole_ = 0;
+  double fraction_ = 0;
+  bool is_fraction_ = false;
+};
+
 // Reductions: many fires added up by group. The table is the same whether the kernel or user space
 // did the adding; Reducer is the latter.
 
@@ -76,11 +136,12 @@ Result<void> parse_latency(std::string_view text, ReductionQuery& query);
 using Key = std::optional<probe::Value>;
 
 struct ReductionRow {
-  std::string probe;      ///< provider:name; of a latency: the one that ends it
-  std::vector<Key> keys;  ///< one a column of `by`
+  std::string probe;                 ///< provider:name; of a latency: the one that ends it
+  std::vector<Key> keys;             ///< one a column of `by`
+  std::vector<std::uint8_t> widths;  ///< of the keys: Bound::width
   std::uint64_t count = 0;
   // The rest is of sum, histogram and latency; a latency is in nanoseconds.
-  Number sum = std::int64_t{0};
+  Sum sum;
   std::optional<Number> least;     ///< nothing: not known
   std::optional<Number> greatest;  ///< nothing: not known
   Histogram histogram;             ///< not of sum

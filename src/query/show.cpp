@@ -14,7 +14,14 @@ namespace {
 
 Result<Item> take_item(Lexer& lexer) {
   const std::size_t from = lexer.peek().at;
-  auto written = TRY(take_subject(lexer));
+  auto operand = TRY(take_operand(lexer));
+  const std::string_view text = lexer.text();
+  if (std::holds_alternative<Literal>(operand))
+    return syntax_error(text, from,
+                        fmt::format("expected an argument or a label, not `{}`",
+                                    text.substr(from, lexer.last_end() - from)),
+                        "arg0, an argument's name, label.KEY, pid, tid, comm");
+  auto& written = std::get<WrittenSubject>(operand);
   Item item{std::move(written.subject), written.format, {}};
   item.title = lexer.text().substr(from, lexer.last_end() - from);
   // Where the key alone says it, that is the title.
@@ -76,26 +83,30 @@ struct Function {
   Format format;
   bool has_length;
 };
-constexpr std::array<Function, 5> functions{{
+constexpr std::array<Function, 6> functions{{
     {"str", Form::text, Format::plain, true},
     {"bytes", Form::bytes, Format::plain, true},
+    {"buf", Form::bytes, Format::plain, true},
     {"hex", Form::number, Format::hex, false},
     {"dec", Form::number, Format::decimal, false},
     {"ns", Form::number, Format::duration, false},
 }};
-constexpr std::string_view function_names = "str(), bytes(), hex(), dec() and ns()";
+constexpr std::string_view function_names = "str(), bytes(), buf(), hex(), dec() and ns()";
 
 struct Reserved {
   std::string_view word;
   Subject::Kind kind;
 };
-constexpr std::array<Reserved, 7> reserved{{{"pid", Subject::Kind::pid},
-                                            {"tid", Subject::Kind::tid},
-                                            {"cpu", Subject::Kind::cpu},
-                                            {"comm", Subject::Kind::comm},
-                                            {"probe", Subject::Kind::probe},
-                                            {"trace_id", Subject::Kind::trace_id},
-                                            {"span_id", Subject::Kind::span_id}}};
+constexpr std::array<Reserved, 10> reserved{{{"pid", Subject::Kind::pid},
+                                             {"module", Subject::Kind::module},
+                                             {"site", Subject::Kind::site},
+                                             {"func", Subject::Kind::function},
+                                             {"tid", Subject::Kind::tid},
+                                             {"cpu", Subject::Kind::cpu},
+                                             {"comm", Subject::Kind::comm},
+                                             {"probe", Subject::Kind::probe},
+                                             {"trace_id", Subject::Kind::trace_id},
+                                             {"span_id", Subject::Kind::span_id}}};
 
 /// N of `argN`.
 std::optional<std::uint32_t> argument_index(std::string_view word) {
@@ -200,10 +211,20 @@ Result<Subject> take_plain(Lexer& lexer) {
 /// Behind the name of a function, whose `(` is ahead.
 Result<WrittenSubject> take_call(Lexer& lexer, const Function& function) {
   TRY(lexer.skip("("));
-  auto subject = TRY(take_plain(lexer));
+  const std::size_t from = lexer.peek().at;
+  auto operand = TRY(take_operand(lexer));
+  auto* inner = std::get_if<WrittenSubject>(&operand);
+  if (inner == nullptr || inner->format != Format::plain ||
+      (inner->subject.form != Form::natural && inner->subject.kind != Subject::Kind::calculated))
+    return syntax_error(
+        lexer.text(), from,
+        fmt::format("{}() takes an argument or a number made of arguments", function.name),
+        fmt::format("{}(arg0)", function.name));
+  Subject subject = std::move(inner->subject);
   using Kind = Subject::Kind;
   const bool may_be_argument = subject.kind == Kind::argument || subject.kind == Kind::word ||
-                               subject.kind == Kind::named_argument;
+                               subject.kind == Kind::named_argument ||
+                               subject.kind == Kind::calculated;
   const bool reads_memory = function.form != Form::number;
   if (reads_memory && !may_be_argument)
     return syntax_error(

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "base/result.hpp"
@@ -53,7 +54,14 @@ struct WrittenSubject {
   Format format = Format::plain;
 };
 
-/// Takes a subject: `arg0`, `price`, `label["http.route"]`, `str(arg1)`, `bytes(arg1, arg2)`,
+/// What stands to the left or right of a comparison.
+using Operand = std::variant<WrittenSubject, Literal>;
+
+/// Takes an operand with the arithmetic in it: `arg0 & 4`, `*(int32*)(arg2 + 8)`, `17`. The token
+/// ahead is its first. Errors: usage.
+Result<Operand> take_operand(Lexer& lexer);
+
+/// Takes a subject without arithmetic: `arg0`, `price`, `label["http.route"]`, `str(arg1)`, `bytes(arg1, arg2)`,
 /// `hex(pid)`. The token ahead is its first. Errors: usage.
 Result<WrittenSubject> take_subject(Lexer& lexer);
 

@@ -8,13 +8,19 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "probe/evaluate.hpp"
 #include "probe/operand.h"
 #include "probe/probe.hpp"
+#include "query/calculation.h"
+#include "query/lexer.hpp"
 
 namespace vitrine::query {
+
+/// A number, or text. true and false are the numbers 1 and 0.
+using Literal = std::variant<Number, std::string>;
 
 /// How an argument is taken.
 enum class Form : std::uint8_t {
@@ -22,6 +28,19 @@ enum class Form : std::uint8_t {
   number,   ///< the argument itself, as it was passed
   text,     ///< the text that the argument points to
   bytes     ///< the bytes that the argument points to
+};
+
+/// One step of arithmetic as it was written, in postfix order (calculation.h).
+struct WrittenStep {
+  vitrine_calculation kind = VITRINE_CALCULATE_PUSH;
+  // PUSH: an argument by its number or its name, or the constant.
+  std::optional<std::uint32_t> index;
+  std::string name;
+  std::uint64_t constant = 0;
+  std::uint8_t size = 8;   ///< LOAD
+  bool is_signed = false;  ///< LOAD, and of the constant
+
+  bool operator==(const WrittenStep&) const = default;
 };
 
 /// A subject as it was written.
@@ -37,7 +56,11 @@ struct Subject {
     comm,
     probe,  ///< provider:name
     trace_id,
-    span_id
+    span_id,
+    module,     ///< path of the file that the probe is in
+    site,       ///< address of the site in it
+    function,   ///< around the site
+    calculated  ///< arithmetic on arguments: `calculation`
   };
   /// Of text and bytes: how many. An argument by number, one by name, a number, or nothing.
   struct Length {
@@ -50,17 +73,42 @@ struct Subject {
   std::string name;           ///< word, named_argument, label
   Form form = Form::natural;  ///< of an argument
   Length length;              ///< bytes(arg1, arg2), bytes(arg1, size), bytes(arg1, 16)
-  std::size_t at = 0;         ///< where in the text, for messages
+  std::vector<WrittenStep> calculation;
+  std::size_t at = 0;  ///< where in the text, for messages
+};
+
+/// One step of arithmetic at a site.
+struct CalculationStep {
+  vitrine_calculation kind = VITRINE_CALCULATE_PUSH;
+  std::optional<std::uint32_t> argument;  ///< PUSH: of this one, else the constant
+  std::uint64_t constant = 0;
+  std::uint8_t size = 8;   ///< LOAD
+  bool is_signed = false;  ///< LOAD, and how operands are taken
+
+  bool operator==(const CalculationStep&) const = default;
+};
+
+/// Arithmetic on the arguments of a site.
+struct Calculation {
+  std::vector<CalculationStep> steps;  ///< empty: none
+  bool is_signed = false;              ///< the result
+  std::uint8_t size = 8;               ///< bytes of the widest operand: in how many it is printed
+
+  bool operator==(const Calculation&) const = default;
 };
 
 /// One thing to be captured at each fire of a site.
 struct Capture {
-  std::uint32_t argument = 0;
-  Form form = Form::number;  ///< never natural
+  std::uint32_t argument = 0;  ///< unless it is calculated
+  Form form = Form::number;    ///< never natural
   /// Of text and bytes: how long; neither: up to the NUL. At most one is given.
   std::uint32_t length = 0;
   std::optional<std::uint32_t> length_argument;
+  bool until_nul = false;  ///< of text with a length: a NUL ends it before
+  Calculation calculation{};
+  std::string problem{};  ///< why it can never be captured
 
+  [[nodiscard]] bool is_calculated() const { return !calculation.steps.empty(); }
   bool operator==(const Capture&) const = default;
 };
 
@@ -95,17 +143,27 @@ struct Bound {
     comm,
     probe,
     trace_id,
-    span_id
+    span_id,
+    module,
+    site,
+    function
   };
   Kind kind = Kind::nothing;
   std::uint32_t slot = 0;  ///< capture
   std::string key;         ///< label
+  std::uint8_t width = 8;  ///< bytes of a number, as hex() prints it
 
   bool operator==(const Bound&) const = default;
 };
 
 /// The argument that a subject speaks of, if it speaks of one that the site has.
 std::optional<std::uint32_t> argument_of(const Subject& subject, const Arguments& site);
+
+/// The number or the name of the first argument that arithmetic asks for and the site lacks.
+std::optional<std::string> missing_operand(const Subject& subject, const Arguments& site);
+
+/// Whether a capture reads the argument, or needs it for its address or length.
+bool reads(const Capture& capture, std::uint32_t argument);
 
 /// Finds out what `subject` is at a site; what must be captured for it is added to `captures`.
 Bound bind(const Subject& subject, const Arguments& site, std::vector<Capture>& captures);
@@ -132,6 +190,9 @@ class Labels {
 /// A fire, as conditions and reductions look at it.
 struct Fire {
   std::string_view probe;                ///< provider:name
+  std::string_view module;               ///< path of its file; empty: not told
+  std::string_view function;             ///< around its site; empty: not known
+  std::uint64_t site = 0;                ///< address in the file
   std::span<const probe::Value> values;  ///< one a capture of its site
   const Labels* labels = nullptr;        ///< null: none
   std::string_view comm;

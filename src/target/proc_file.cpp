@@ -1,14 +1,17 @@
 #include "target/proc_file.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/capability.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -184,6 +187,23 @@ InnerIdentity read_inner_identity(int proc_dir) {
     found.pid = last_number(*status, "NSpid", found.pid);
   }
   return found;
+}
+
+Result<std::vector<pid_t>> all_processes() {
+  struct Close {
+    void operator()(DIR* directory) const { ::closedir(directory); }
+  };
+  const std::unique_ptr<DIR, Close> directory(::opendir("/proc"));
+  if (!directory)
+    return fail(ErrorCode::failed, fmt::format("cannot read /proc: {}", std::strerror(errno)));
+  std::vector<pid_t> pids;
+  while (const dirent* entry = ::readdir(directory.get())) {
+    pid_t pid = 0;
+    const char* end = entry->d_name + std::strlen(entry->d_name);
+    if (std::from_chars(entry->d_name, end, pid).ptr == end) pids.push_back(pid);
+  }
+  std::sort(pids.begin(), pids.end());
+  return pids;
 }
 
 }  // namespace vitrine::target

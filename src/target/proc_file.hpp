@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/file_descriptor.hpp"
 #include "base/result.hpp"
@@ -23,6 +24,9 @@ inline constexpr std::size_t proc_file_bytes = 16 * 1024;
 
 /// The file's content, at most `limit` bytes of it. Errors as open_at.
 Result<std::string> read_file_at(int dir, const std::string& path, std::size_t limit);
+
+/// The processes that /proc shows, by number. Errors: failed.
+Result<std::vector<pid_t>> all_processes();
 
 /// What we use of /proc/PID/stat and /proc/PID/task/TID/stat.
 struct Stat {

@@ -82,6 +82,45 @@ std::optional<Error> Lexer::skip_space() {
   return std::nullopt;
 }
 
+namespace {
+
+bool in_identifier(char c) {
+  return is_letter(c) || is_digit(c);
+}
+
+/// The identifier or number that a text begins with.
+std::string_view first_word(std::string_view text) {
+  std::size_t end = 0;
+  while (end < text.size() && in_identifier(text[end])) ++end;
+  return text.substr(0, end);
+}
+
+/// Two words side by side, which no expression of C has: "the socket".
+bool has_prose(std::string_view text) {
+  while (!text.empty()) {
+    const std::string_view word = first_word(text);
+    text = trimmed(text.substr(word.empty() ? 1 : word.size()));
+    if (!word.empty() && word != "defined" && !first_word(text).empty()) return true;
+  }
+  return false;
+}
+
+/// Whether `rest` cannot stand behind the directive `word`: `# if the socket is closed`.
+bool is_sentence(std::string_view word, std::string_view rest) {
+  const bool comment = rest.starts_with("/*") || rest.starts_with("//");
+  if (word == "else" || word == "endif") return !rest.empty() && !comment;
+  if (word == "if" || word == "elif" || word == "ifdef" || word == "ifndef" || word == "elifdef" ||
+      word == "elifndef" || word == "undef")
+    return has_prose(rest.substr(0, std::min(rest.find("/*"), rest.find("//"))));
+  if (word == "include" || word == "import" || word == "include_next" || word == "embed")
+    return !rest.starts_with('<') && !rest.starts_with('"') && has_prose(rest);
+  if (word == "line") return rest.empty() || (!is_digit(rest.front()) && has_prose(rest));
+  if (word == "ident") return !rest.starts_with('"') && has_prose(rest);
+  return false;
+}
+
+}  // namespace
+
 /// Behind '#': whether the line is a comment of the kind that systemtap's dtrace skips, `# text`,
 /// and neither a line marker nor a directive of C.
 bool Lexer::is_remark() const {
@@ -93,12 +132,11 @@ bool Lexer::is_remark() const {
   if (line.starts_with('#')) return true;
   if (line.empty() || !is_space(line.front())) return false;
   line = trimmed(line);
-  std::size_t end = 0;
-  while (end < line.size() && (is_letter(line[end]) || is_digit(line[end]))) ++end;
-  const std::string_view word = line.substr(0, end);
+  const std::string_view word = first_word(line);
   if (word.empty()) return !line.empty() && !line.starts_with("/*") && !line.starts_with("\\");
-  if (!std::ranges::all_of(word, is_digit)) return std::ranges::count(directives, word) == 0;
-  const std::string_view rest = trimmed(line.substr(end));
+  const std::string_view rest = trimmed(line.substr(word.size()));
+  if (!std::ranges::all_of(word, is_digit))
+    return std::ranges::count(directives, word) == 0 || is_sentence(word, rest);
   return !rest.empty() && rest.front() != '"';
 }
 

@@ -56,9 +56,11 @@ Result<std::vector<FunctionSites>> gather(std::span<const CallSite> sites,
                                                 offset, function.name));
     FunctionSites& one = gathered[{site.use.provider, site.use.probe, in}];
     if (one.alias.empty())
-      one = {site.use.provider, site.use.probe, function.name, aliases[in], {}, {}};
+      one = {site.use.provider, site.use.probe, function.name, aliases[in], {}, {}, {}};
     (site.use.enabled ? one.enabled_offsets : one.offsets)
         .push_back(static_cast<std::uint32_t>(offset));
+    if (!site.use.enabled)
+      one.jumps.push_back(site.pattern.instruction == dof::Instruction::jump ? 1 : 0);
   }
   std::vector<FunctionSites> all;
   all.reserve(gathered.size());
@@ -179,6 +181,7 @@ class Step {
     if (!options_.objects.empty()) TRY(check_sites());
     parts_.registration = options_.registration;
     parts_.weak_aliases = options_.lld;
+    parts_.sdt = options_.sdt;
     auto bytes = TRY_WHILE(options_.output, probe_object(definition_, std::move(parts_)));
     // Written last: make compares its time with those of the objects.
     auto staged = TRY(sandbox::StagedFile::write(options_.output, bytes));

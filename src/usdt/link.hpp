@@ -23,6 +23,7 @@ struct FunctionSites {
   std::string function;
   std::string alias;                   ///< the symbol at the function's start
   std::vector<std::uint32_t> offsets;  ///< from there, to where a uprobe goes
+  std::vector<std::uint8_t> jumps;     ///< one an offset: 1 where it was a jump, no call
   std::vector<std::uint32_t> enabled_offsets;
 };
 
@@ -55,6 +56,7 @@ struct LinkOptions {
   const ObjectMachine* without_objects = nullptr;
   bool strict = false;        ///< a declared probe without a site is an error
   bool registration = false;  ///< for hosts with a DTrace helper: vitrine/usdt_register.c
+  bool sdt = true;            ///< notes of SystemTap beside the DOF, for other tools
   bool long_nop = false;      ///< one 5-byte nop in place of five of one byte
 
   /// The objects are linked by lld 15 or later, which refuses a reference to a function whose copy

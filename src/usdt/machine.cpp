@@ -24,11 +24,12 @@ constexpr std::uint32_t x86_features = 0xc0000002;      // GNU_PROPERTY_X86_FEAT
 constexpr std::uint32_t aarch64_features = 0xc0000000;  // GNU_PROPERTY_AARCH64_FEATURE_1_AND
 
 const std::array<ObjectMachine, 3> machines{{
-    {Machine::x86_64, "x86-64", EM_X86_64, true, true, R_X86_64_PC64, R_X86_64_PC32, x86_features,
-     endbr64},
-    {Machine::i386, "i386", EM_386, false, false, R_386_PC32, R_386_PC32, x86_features, endbr32},
+    {Machine::x86_64, "x86-64", EM_X86_64, true, true, R_X86_64_PC64, R_X86_64_PC32, R_X86_64_64,
+     x86_features, endbr64},
+    {Machine::i386, "i386", EM_386, false, false, R_386_PC32, R_386_PC32, R_386_32, x86_features,
+     endbr32},
     {Machine::aarch64, "aarch64", EM_AARCH64, true, true, R_AARCH64_PREL64, R_AARCH64_PREL32,
-     aarch64_features, bti_c},
+     R_AARCH64_ABS64, aarch64_features, bti_c},
 }};
 
 constexpr std::uint32_t aarch64_null = 256;  // R_AARCH64_NONE of the first drafts of the ABI

@@ -22,6 +22,7 @@ struct ObjectMachine {
   bool addends;                      ///< relocations are SHT_RELA; else SHT_REL
   std::uint32_t relative;            ///< relocation: address of the symbol less that of the word
   std::uint32_t relative_32;         ///< the same of a 4-byte word
+  std::uint32_t absolute;            ///< relocation: address of the symbol
   std::uint32_t feature_property;    ///< GNU property whose bits all inputs must share
   std::span<const std::byte> entry;  ///< what an indirect call may land on
 };

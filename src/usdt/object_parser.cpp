@@ -93,7 +93,11 @@ Result<Result<RewrittenObject>> unpack_rewritten(std::span<const std::byte> byte
   const auto& name = response.machine;
   if (name) object.machine = find_machine(name->elf, name->wide);
   const auto is_declared = [&](const auto& one) { return declared.has(one.provider, one.probe); };
+  const auto is_whole = [](const FunctionSites& one) {
+    return one.jumps.size() == one.offsets.size();
+  };
   if ((name && object.machine == nullptr) || !std::ranges::all_of(object.functions, is_declared) ||
+      !std::ranges::all_of(object.functions, is_whole) ||
       !std::ranges::all_of(object.left_to_stubs, is_declared))
     return fail(ErrorCode::malformed, "the response is not a rewritten object");
   return Result<RewrittenObject>(std::move(object));

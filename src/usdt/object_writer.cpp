@@ -130,8 +130,8 @@ void ObjectWriter::define(std::uint32_t symbol, std::uint32_t section) {
 }
 
 void ObjectWriter::relocate(std::uint32_t section, std::uint64_t offset, std::uint32_t type,
-                            std::uint32_t symbol) {
-  sections_[section].relocations.push_back({offset, type, symbol});
+                            std::uint32_t symbol, std::int64_t addend) {
+  sections_[section].relocations.push_back({offset, type, symbol, addend});
 }
 
 std::uint32_t ObjectWriter::name(const std::string& text) {
@@ -148,7 +148,7 @@ std::vector<std::byte> ObjectWriter::relocation_entries(
   for (const Relocation& one : section.relocations) {
     const std::uint32_t symbol = index_of[one.symbol];
     if constexpr (std::is_same_v<Elf, Elf64>)
-      append(entries, Elf64_Rela{one.offset, ELF64_R_INFO(symbol, one.type), 0});
+      append(entries, Elf64_Rela{one.offset, ELF64_R_INFO(symbol, one.type), one.addend});
     else
       append(entries,
              Elf32_Rel{static_cast<Elf32_Addr>(one.offset), ELF32_R_INFO(symbol, one.type)});

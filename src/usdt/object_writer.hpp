@@ -70,9 +70,9 @@ class ObjectWriter {
   /// Gives the symbol a section once there is one.
   void define(std::uint32_t symbol, std::uint32_t section);
 
-  /// A relocation without an addend (in the word, where the machine keeps it there).
+  /// A relocation. Where the machine keeps addends in the words, the section's content has it.
   void relocate(std::uint32_t section, std::uint64_t offset, std::uint32_t type,
-                std::uint32_t symbol);
+                std::uint32_t symbol, std::int64_t addend = 0);
 
   /// The file. Its OS/ABI is GNU's, without which linkers ignore SHF_GNU_RETAIN.
   /// Errors: limit (more sections than 16 bits number).
@@ -82,6 +82,7 @@ class ObjectWriter {
   struct Relocation {
     std::uint64_t offset;
     std::uint32_t type, symbol;
+    std::int64_t addend;
   };
   struct Section {
     NewSection section;

@@ -3,11 +3,14 @@
 #include <elf.h>
 
 #include <algorithm>
+#include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include "abi/dof.h"
 #include "dof/writer.hpp"
+#include "probe/types.hpp"
 #include "usdt/definition.hpp"
 #include "usdt/machine.hpp"
 #include "usdt/object_writer.hpp"
@@ -22,6 +25,8 @@ constexpr std::uint32_t word_bytes = 8;
 // data begins twice, and while both are writable, before the dynamic linker has run, the kernel
 // counts in the first: a program that is traced from its start would stay disabled.
 constexpr std::uint32_t page_bytes = 4096;
+constexpr std::string_view note_owner{"stapsdt\0", 8};
+constexpr std::uint32_t note_type = 3;
 constexpr std::uint32_t own_features = 3;  // of stubs: IBT and SHSTK, or BTI and PAC
 
 class Builder {
@@ -37,8 +42,13 @@ class Builder {
     std::ranges::stable_sort(parts_.functions, {}, [](const FunctionSites& one) {
       return std::pair(one.provider, one.probe);
     });
-    dof_section_ = writer_.add(
-        NewSection{".SUNW_dof", sht_sunw_dof, SHF_ALLOC | shf_gnu_retain, word_bytes, {}});
+    // gdb takes the addresses in a section of that type for absolute: with notes it needs none.
+    dof_section_ = writer_.add(NewSection{".SUNW_dof",
+                                          parts_.sdt ? std::uint32_t{SHT_PROGBITS} : sht_sunw_dof,
+                                          SHF_ALLOC | shf_gnu_retain,
+                                          word_bytes,
+                                          {}});
+    if (parts_.sdt) begin_sdt_notes();
     frame_section_ =
         writer_.add(NewSection{".eh_frame", SHT_PROGBITS, SHF_ALLOC, frames_.alignment(), {}});
     semaphore_section_ =
@@ -48,6 +58,7 @@ class Builder {
     place_dof(std::move(bytes));
     writer_.set_content(semaphore_section_, std::vector<std::byte>(semaphores_ * 2));
     writer_.set_content(frame_section_, frames_.take());
+    if (parts_.sdt) writer_.set_content(sdt_section_, std::move(sdt_notes_));
     add_notes();
     return writer_.finish();
   }
@@ -66,12 +77,17 @@ class Builder {
              parts_.functions[next_].probe == i;
            ++next_) {
         FunctionSites& in = parts_.functions[next_];
-        add_record(probe, in.function, alias(in.alias), std::move(in.offsets),
+        const std::uint32_t function = alias(in.alias);
+        for (std::size_t site = 0; site < in.offsets.size(); ++site)
+          sdt_sites_.push_back({function, in.offsets[site], in.jumps[site] != 0});
+        add_record(probe, in.function, function, std::move(in.offsets),
                    std::move(in.enabled_offsets));
       }
       add_stub(probe, probe_symbol(declared, probe), false);
       add_stub(probe, enabled_symbol(declared, probe), true);
       add_semaphore(probe, semaphore_symbol(declared, probe));
+      if (parts_.sdt) add_sdt_notes(declared, probe);
+      sdt_sites_.clear();
     }
     object_.providers.push_back(std::move(provider));
   }
@@ -122,6 +138,7 @@ class Builder {
         frame_section_, frames_.add(stub.data), machine_.relative_32,
         writer_.add(DefinedSymbol{"", section, 0, 0, STT_SECTION, STB_LOCAL, STV_DEFAULT}));
     std::vector<std::uint32_t> site{stub.site}, none;
+    if (!enabled) sdt_sites_.push_back({symbol, stub.site, true});
     if (enabled)
       add_record(probe, name, symbol, std::move(none), std::move(site));
     else
@@ -161,6 +178,57 @@ class Builder {
     writer_.relocate(section, 0, 0, constructor);  // the link fails without it
   }
 
+  /// What the addresses in notes are relative to: prelink moves it with them.
+  void begin_sdt_notes() {
+    sdt_section_ = writer_.add(NewSection{".note.stapsdt", SHT_NOTE, 0, 4, {}});
+    const std::uint32_t section = writer_.add(NewSection{
+        ".stapsdt.base", SHT_PROGBITS, SHF_ALLOC | shf_gnu_retain, 1, std::vector<std::byte>(1)});
+    const std::uint32_t group = writer_.add_group(writer_.add(
+        DefinedSymbol{".stapsdt.base", section, 0, 0, STT_NOTYPE, STB_LOCAL, STV_DEFAULT}));
+    writer_.add_to_group(group, section);
+    sdt_base_ = writer_.add(
+        DefinedSymbol{"_.stapsdt.base", section, 0, 1, STT_NOTYPE, STB_WEAK, STV_HIDDEN});
+  }
+
+  /// The sites of a probe as <sys/sdt.h> would have noted them, for tools that read no DOF. A name
+  /// is spelt as the definition has it: other tools know no '-' in it.
+  void add_sdt_notes(const Provider& declared, const Probe& probe) {
+    for (const SdtSite& site : sdt_sites_) {
+      const std::string text = declared.name + '\0' + probe.identifier + '\0' +
+                               sdt_arguments(probe.prototype, site.is_called) + '\0';
+      const std::size_t word = machine_.wide ? 8 : 4;
+      append(sdt_notes_, static_cast<std::uint32_t>(note_owner.size()));
+      append(sdt_notes_, static_cast<std::uint32_t>(3 * word + text.size()));
+      append(sdt_notes_, note_type);
+      for (const char c : note_owner) append(sdt_notes_, c);
+      add_address(site.function, site.offset, word);
+      add_address(sdt_base_, 0, word);
+      add_address(semaphore_symbols_.back(), 0, word);
+      for (const char c : text) append(sdt_notes_, c);
+      sdt_notes_.resize((sdt_notes_.size() + 3) / 4 * 4);
+    }
+  }
+
+  void add_address(std::uint32_t symbol, std::uint32_t offset, std::size_t word) {
+    writer_.relocate(sdt_section_, sdt_notes_.size(), machine_.absolute, symbol, offset);
+    const std::uint64_t in_word = machine_.addends ? 0 : offset;
+    const auto bytes = std::as_bytes(std::span(&in_word, 1)).first(word);
+    sdt_notes_.insert(sdt_notes_.end(), bytes.begin(), bytes.end());
+  }
+
+  /// Up to the first argument of which nobody knows where it is.
+  [[nodiscard]] std::string sdt_arguments(const dof::Prototype& prototype, bool is_called) const {
+    const auto call = probe::call_arguments(
+        {prototype.native, prototype.translated, prototype.argument_map, is_called},
+        machine_.machine);
+    std::string text;
+    for (const std::string& operand : call.operands) {
+      if (operand.starts_with('?')) break;
+      text += (text.empty() ? "" : " ") + operand;
+    }
+    return text;
+  }
+
   void add_notes() {
     parts_.features &= own_features;
     if (parts_.features != 0)
@@ -188,6 +256,14 @@ class Builder {
   std::size_t next_ = 0;  ///< of parts_.functions
   std::size_t semaphores_ = 0;
   std::unordered_map<std::string, std::uint32_t> aliases_;
+  struct SdtSite {
+    std::uint32_t function;  ///< symbol
+    std::uint32_t offset;
+    bool is_called;  ///< a return address is on the stack
+  };
+  std::vector<SdtSite> sdt_sites_;  ///< of the probe that is being added
+  std::vector<std::byte> sdt_notes_;
+  std::uint32_t sdt_section_ = 0, sdt_base_ = 0;
   std::vector<std::uint32_t> record_symbols_, semaphore_symbols_;  ///< in the DOF's order
 };
 

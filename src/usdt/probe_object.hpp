@@ -20,6 +20,7 @@ struct ProbeObjectParts {
   bool pointer_protocol = false;         ///< is-enabled checks take a pointer (DOF version 3)
   bool registration = false;             ///< for the constructor of vitrine/usdt_register.c
   bool weak_aliases = false;             ///< LinkOptions::lld
+  bool sdt = true;                       ///< LinkOptions::sdt
 };
 
 /// The bytes of the file: the same parts give the same bytes. Errors: usage, limit.

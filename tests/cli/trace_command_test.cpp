@@ -132,6 +132,163 @@ TEST(TraceCommand, AddsUp) {
   }
 }
 
+TEST(TraceCommand, ShowsWhatPointersPointTo) {
+  Child child = start_subject();
+  Child tracer = start_trace(
+      {pid_of(child), "subject:values", "--json", "--limit", "1", "--show",
+       "str(arg1, arg2), buf(arg1, 5), str(arg3), str(arg3, 4), arg0 & 6, arg0 + 1, hex(arg0), "
+       "*(int64*)arg4, str(*(uint64*)(arg4 + 8)), *(int32*)(arg4 + 16), 10 / (arg0 + 1)"});
+  EXPECT_EQ(tell(child, "values"), "values");
+  const json event = json::parse(tracer.read_line(patience).value_or("null"));
+  EXPECT_EQ(event["args"], json::array({"ab",
+                                        {{"base64", "YWIAY2Q="}},
+                                        nullptr,
+                                        nullptr,
+                                        6,
+                                        0,
+                                        -1,
+                                        -5,
+                                        "inner",
+                                        -2,
+                                        {{"error", "a division by 0"}}}));
+  EXPECT_EQ(tracer.wait(), 0);
+}
+
+TEST(TraceCommand, HexadecimalNumbersHaveTheirWidth) {
+  Child child = start_subject();
+  Child tracer = start_trace(
+      {pid_of(child), "subject:values", "--limit", "1", "--show",
+       "hex(arg0) as a, hex(*(int32*)(arg4 + 16)) as b, hex(*(int64*)arg4) as c, hex(~arg0) as d, "
+       "str(arg3) as e"});
+  EXPECT_EQ(tell(child, "values"), "values");
+  EXPECT_THAT(tracer.read_line(patience).value_or(""),
+              HasSubstr("(a=0xffffffff, b=0xfffffffe, c=0xfffffffffffffffb, d=0x0, e=NULL)"));
+  Child table = start_trace({pid_of(child), "subject:values", "--count", "--by", "hex(arg0) as a"});
+  EXPECT_EQ(tell(child, "values"), "values");
+  table.signal(SIGINT);
+  EXPECT_THAT(table.read_line(patience).value_or(""), HasSubstr("A  COUNT"));
+  EXPECT_THAT(table.read_line(patience).value_or(""), HasSubstr("  0xffffffff      1"));
+}
+
+TEST(TraceCommand, PrintsTablesAtIntervals) {
+  Child child = start_subject();
+  Child tracer = start_trace({pid_of(child), "subject:values", "--json", "--count", "--interval",
+                              "100ms", "--buffer", "1"});
+  EXPECT_EQ(tell(child, "values"), "values");
+  std::string before;
+  for (int i = 0; i < 3; ++i) {
+    const json row = json::parse(tracer.read_line(patience).value_or("null"));
+    EXPECT_EQ(row["count"], 1);
+    EXPECT_GT(row["ts_ns"].get<std::string>(), before);
+    before = row["ts_ns"];
+  }
+  Child text = start_trace({pid_of(child), "subject:values", "--count", "--interval", "50ms"});
+  EXPECT_EQ(tell(child, "values"), "values");
+  for (int i = 0; i < 2; ++i) {
+    std::string line;
+    while (line.find("subject:values") == std::string::npos)
+      line = text.read_line(patience).value_or("subject:values 0");
+    EXPECT_THAT(line, HasSubstr("1"));
+  }
+  EXPECT_EQ(vitrine({"trace", pid_of(child), "*", "--interval", "1s"}).status, 2);
+  EXPECT_EQ(vitrine({"trace", pid_of(child), "*", "--buffer", "0"}).status, 2);
+}
+
+TEST(TraceCommand, CalculatesInConditionsAndGroups) {
+  Child child = start_subject();
+  const std::string is_true = "*(int32*)(arg4 + 16) == -2 and arg0 & 4 and str(arg1, arg2) == ab";
+  for (const std::string more : {"", " and comm ~ 'trace*'"}) {  // in the kernel, and not
+    Child tracer =
+        start_trace({pid_of(child), "subject:values", "--json", "--sum", "arg0 * 3", "--by",
+                     "arg0 & 3, str(arg3), str(arg1, 1)", "--where", is_true + more});
+    EXPECT_EQ(tell(child, "values"), "values");
+    EXPECT_EQ(tell(child, "values"), "values");
+    std::this_thread::sleep_for(milliseconds(300));  // what user space adds up comes in a moment
+    tracer.signal(SIGINT);
+    const json row = json::parse(tracer.read_line(patience).value_or("null"));
+    EXPECT_EQ(row["count"], 2) << more;
+    EXPECT_EQ(row["sum"], -6) << more;
+    EXPECT_EQ(row["by"], (json{{"arg0 & 3", 3}, {"str(arg3)", nullptr}, {"str(arg1, 1)", "a"}}))
+        << more;
+    EXPECT_EQ(tracer.wait(), 130);
+  }
+  for (const std::string is_false : {"arg0 & 1 == 0", "*(int32*)(arg4 + 16) > 0", "arg0 + 1"}) {
+    Child tracer =
+        start_trace({pid_of(child), "subject:values", "--json", "--count", "--where", is_false});
+    EXPECT_EQ(tell(child, "values"), "values");
+    tracer.signal(SIGINT);
+    EXPECT_EQ(tracer.read_line(patience), std::nullopt) << is_false;
+  }
+}
+
+TEST(TraceCommand, NamesThatNoProbeHasAreErrors) {
+  Child child = start_subject();
+  const auto run = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"trace", pid_of(child), "--duration", "1ms"});
+    return vitrine(words);
+  };
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {"arg7", "--show: 'arg7' is not an argument of subject:shot; subject:shot has number, text"},
+      {"number, arg.nope", "'arg.nope' is not an argument"},
+      {"str(nope)", "'str(nope)' is not an argument"},
+      {"nunber", "'nunber' is not an argument"},
+      {"*(int32*)arg9", "'*(int32*)arg9' is not an argument"}};
+  for (const auto& [items, message] : wrong) {
+    const Outcome failed = run({"subject:shot", "--show", items});
+    EXPECT_EQ(failed.status, 1) << items;
+    EXPECT_THAT(failed.err, HasSubstr(message));
+    const Outcome noted = run({"subject:shot", "--show", items, "--optional"});
+    EXPECT_EQ(noted.status, 0) << items << noted.err;
+    EXPECT_THAT(noted.err, HasSubstr(message));
+  }
+  for (const std::string items : {"tenant", "label.nunber", "number, hex(number)", "arg0 + arg2"})
+    EXPECT_EQ(run({"subject:shot", "--show", items}).status, 0) << items;
+  EXPECT_EQ(run({"subject:*", "--show", "ratio"}).status, 0) << "one of the probes has it";
+  const std::string pair = "subject:shot,subject:guarded";
+  EXPECT_EQ(run({"--latency", pair, "--match", "arg0"}).status, 0);
+  EXPECT_EQ(run({"--latency", pair, "--match", "label.request"}).status, 0);
+  EXPECT_EQ(run({"--latency", pair, "--match", "request"}).status, 1);
+  const Outcome at_one_end = run({"--latency", pair, "--match", "number"});
+  EXPECT_EQ(at_one_end.status, 1) << "only the start has it";
+  EXPECT_THAT(at_one_end.err, HasSubstr("subject:guarded has arg0"));
+}
+
+TEST(TraceCommand, WhatACommandNeverLoadsIsAnErrorAtItsEnd) {
+  const auto run = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"trace", "subject:shot", "plugin:nope"});
+    words.insert(words.end(), {"--exec", "--", TRACE_SUBJECT, "fire 1", "quit"});
+    return vitrine(words);
+  };
+  const Outcome failed = run({});
+  EXPECT_EQ(failed.status, 1);
+  EXPECT_THAT(failed.out, HasSubstr("subject:shot(number=0"));
+  EXPECT_THAT(failed.err, HasSubstr("has no probe plugin:nope; it has"));
+  EXPECT_EQ(run({"--optional"}).status, 0);
+}
+
+TEST(TraceCommand, WhatMatchesNothingIsAnError) {
+  Child child = start_subject();
+  const std::string pid = pid_of(child);
+  const std::vector<std::vector<std::string>> wrong = {{"subject:shot", "subject:shoot"},
+                                                       {"--latency", "subject:shot,subject:shoot"},
+                                                       {"--latency", "subject:shoot,subject:shot"}};
+  for (const auto& words : wrong) {
+    std::vector<std::string> arguments{"trace", pid, "--duration", "1ms"};
+    arguments.insert(arguments.end(), words.begin(), words.end());
+    const Outcome failed = vitrine(arguments);
+    EXPECT_EQ(failed.status, 1) << words[1];
+    EXPECT_THAT(failed.err, HasSubstr("has no probe subject:shoot; it has")) << words[1];
+    arguments.push_back("--optional");
+    const Outcome noted = vitrine(arguments);
+    EXPECT_EQ(noted.status, 0) << words[1] << noted.err;
+    EXPECT_THAT(noted.err, HasSubstr("has no probe subject:shoot; it has")) << words[1];
+  }
+  EXPECT_EQ(vitrine({"trace", pid, "--latency", "subject:shot,subject:shot"}).status, 2);
+  const Outcome empty = vitrine({"trace", pid, "subject:shot", "--where", ""});
+  EXPECT_EQ(empty.status, 2);
+  EXPECT_THAT(empty.err, HasSubstr("--where: the condition is empty"));
+}
+
 TEST(TraceCommand, FailsWithTheCodesOfItsContract) {
   Child child = start_subject();
   EXPECT_EQ(vitrine({"trace"}).status, 2);

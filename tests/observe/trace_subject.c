@@ -1,5 +1,6 @@
 // A program with probes, which does what it is told by its arguments and then on standard input:
 //   fire N        fires subject:shot N times, at two sites in turn, and subject:guarded
+//   values        fires subject:values
 //   fork N        a child fires N times; the child's pid and how it ended are told
 //   run COMMAND   a child executes this program with that one command
 //   exec COMMAND  it executes itself with that one command, and goes on to read its input
@@ -59,6 +60,17 @@ static void fire(int count) {
       VITRINE_SHARED_PROBE(subject_guarded, subject, guarded, i);
   }
   show_none();
+}
+
+/// Plain arguments: numbers, text with a NUL in it, no text, and a structure.
+static void fire_values(void) {
+  static const struct {
+    long long id;
+    const char* name;
+    int small;
+  } record = {-5, "inner", -2};
+  static const char text[] = "ab\0cd";
+  VITRINE_PROBE(subject, values, -1, &text[0], 5UL, (const char*)NULL, &record);
 }
 
 static void fork_and_fire(int count) {
@@ -130,6 +142,9 @@ static int obey(char* line) {
   if (!strcmp(line, "fire")) {
     fire(number);
     puts("fire");
+  } else if (!strcmp(line, "values")) {
+    fire_values();
+    puts("values");
   } else if (!strcmp(line, "rate")) {
     for (int i = 0; i < number; ++i) shoot(i, "rate");
     puts("rate");

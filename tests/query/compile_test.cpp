@@ -159,11 +159,26 @@ Compiled compiled(std::string_view text, const std::vector<Selected>* selected =
 }
 
 TEST(Compile, TakesWhatTheKernelCanTest) {
-  for (const char* text :
-       {"id == 17", "id > 2.5", "item == kettle", "tenant != acme", "pid == 1 or tid > 2",
-        "comm == server", "colour == RED", "paid", "not paid", "who == 0", "arg40 == 1",
-        "lost == 1", "label.tenant", "trace_id == '4bf92f3577b34da6a3ce929d0e0e4736'", "true",
-        "str(arg9) == '/etc/hosts'", "17 < id"}) {
+  for (const char* text : {"id == 17",
+                           "id > 2.5",
+                           "item == kettle",
+                           "tenant != acme",
+                           "pid == 1 or tid > 2",
+                           "comm == server",
+                           "colour == RED",
+                           "paid",
+                           "not paid",
+                           "who == 0",
+                           "arg40 == 1",
+                           "lost == 1",
+                           "label.tenant",
+                           "trace_id == '4bf92f3577b34da6a3ce929d0e0e4736'",
+                           "true",
+                           "str(arg9) == '/etc/hosts'",
+                           "17 < id",
+                           "id & 1",
+                           "arg8 + 1 == 4",
+                           "price + 1 > 2"}) {
     const Compiled got = compiled(text);
     EXPECT_THAT(got.left_over, IsEmpty()) << text;
     EXPECT_GT(got.predicate.count, 0U) << text;
@@ -230,9 +245,16 @@ class Chance {
         {"''", "'acme'", "bolt", "'kettle'", "'/etc/hosts'", "'server'", "RED", "'5'"});
   }
   std::string subject() {
-    return of<std::string>({"id", "item", "arg2", "colour", "paid", "who", "lost", "arg8", "arg9",
-                            "str(arg9)", "arg40", "tenant", "label.absent", "pid", "tid", "comm",
-                            "price", "arg.nope"});
+    return of<std::string>({"id",           "item",          "arg2",
+                            "colour",       "paid",          "who",
+                            "lost",         "arg8",          "arg9",
+                            "str(arg9)",    "arg40",         "tenant",
+                            "label.absent", "pid",           "tid",
+                            "comm",         "price",         "arg.nope",
+                            "id & 1",       "arg8 + 1",      "(id - 3) * arg8",
+                            "arg9 >> 1",    "-id",           "arg8 / id",
+                            "arg9 % arg8",  "paid + colour", "who & 3",
+                            "price + 1",    "lost + 1",      "~arg9"});
   }
   std::string comparison() { return of<std::string>({"==", "!=", "<", "<=", ">", ">="}); }
   std::string condition(int depth) {

@@ -160,8 +160,9 @@ TEST(Condition, TellsWhatToCaptureAndToLookUp) {
   const OrderSite site;
   std::vector<Capture> captures;
   const Condition condition = query::bind(expression, site.arguments(), captures);
-  EXPECT_THAT(captures, ElementsAre(Capture{1, Form::text, 0, 2}, Capture{9, Form::number, 0, {}},
-                                    Capture{9, Form::text, 8, {}}, Capture{6, Form::bytes, 0, 2}));
+  EXPECT_THAT(captures,
+              ElementsAre(Capture{1, Form::text, 0, 2}, Capture{9, Form::number, 0, {}},
+                          Capture{9, Form::text, 8, {}, true}, Capture{6, Form::bytes, 0, 2}));
   EXPECT_THAT(condition.selected(), ElementsAre(Selected{Selected::Kind::label, "tenant"},
                                                 Selected{Selected::Kind::trace_id, ""}));
 }

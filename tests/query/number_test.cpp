@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "query/lexer.hpp"
+#include "query/reduction.hpp"
 
 namespace vitrine::query {
 namespace {
@@ -21,14 +22,33 @@ TEST(Number, ComparesAcrossTypes) {
   EXPECT_TRUE(compare(std::nan(""), std::int64_t{5}) == std::partial_ordering::unordered);
 }
 
-TEST(Number, AddsExactlyWhile64BitsHoldIt) {
-  EXPECT_EQ(add(std::int64_t{-3}, std::uint64_t{5}), Number(std::int64_t{2}));
-  EXPECT_EQ(add(most, std::int64_t{1}), Number(std::uint64_t{1} << 63));
-  EXPECT_EQ(add(unsigned_most, std::int64_t{-1}), Number(unsigned_most - 1));
-  EXPECT_EQ(add(unsigned_most, least), Number(most));
-  EXPECT_EQ(add(unsigned_most, std::int64_t{1}), Number(0x1p64));
-  EXPECT_EQ(add(least, std::int64_t{-1}), Number(-0x1p63)) << "the nearest double";
-  EXPECT_EQ(add(std::int64_t{1}, 0.5), Number(1.5));
+Sum sum_of(std::initializer_list<Number> numbers) {
+  Sum sum;
+  for (const Number& number : numbers) sum.add(number);
+  return sum;
+}
+
+TEST(Sum, IsExactInMoreThan64Bits) {
+  EXPECT_EQ(sum_of({std::int64_t{-3}, std::uint64_t{5}}).number(), Number(std::int64_t{2}));
+  EXPECT_EQ(sum_of({most, std::int64_t{1}}).number(), Number(std::uint64_t{1} << 63));
+  EXPECT_EQ(sum_of({unsigned_most, least}).number(), Number(most));
+  EXPECT_EQ(sum_of({unsigned_most, std::int64_t{1}}).number(), std::nullopt);
+  EXPECT_EQ(sum_of({unsigned_most, std::int64_t{1}}).text(), "18446744073709551616");
+  EXPECT_EQ(sum_of({least, std::int64_t{-1}}).text(), "-9223372036854775809");
+  EXPECT_EQ(sum_of({least, std::int64_t{-1}, most}).number(), Number(std::int64_t{-2}));
+  Sum large;
+  for (int i = 0; i < 1000; ++i) large.add(unsigned_most);
+  EXPECT_EQ(large.text(), "18446744073709551615000");
+  EXPECT_EQ(large, Sum::of_halves(0 - std::uint64_t{1000}, 999));
+  EXPECT_EQ(sum_of({least, least}), Sum::of_halves(0, ~std::uint64_t{0}));
+  EXPECT_TRUE(compare(large, sum_of({unsigned_most})) > 0);
+  EXPECT_TRUE(compare(sum_of({least, least}), sum_of({least})) < 0);
+}
+
+TEST(Sum, IsADoubleWithAFraction) {
+  EXPECT_EQ(sum_of({std::int64_t{1}, 0.5}).number(), Number(1.5));
+  EXPECT_EQ(sum_of({0.5, unsigned_most, unsigned_most}).to_double(), 0x1p65);
+  EXPECT_TRUE(compare(sum_of({0.5}), sum_of({std::int64_t{1}})) < 0);
 }
 
 TEST(Number, IsReadFromAllOfAText) {

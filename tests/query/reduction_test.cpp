@@ -205,13 +205,26 @@ TEST_F(Reduction, RowsOfTheSameGroupAreOne) {
   EXPECT_EQ(table.rows[0].histogram.count(), 2U);
 }
 
+TEST(Pattern, TakesBothSpellingsOfADash) {
+  for (const std::string name : {"query__start", "query-start"}) {
+    probe::Probe probe;
+    probe.provider = "shop";
+    probe.name = name;
+    for (const char* pattern : {"shop:query__start", "shop:query-start", "query-*", "query__*",
+                                "*__start", "query-start", "quer*"})
+      EXPECT_TRUE(probe::Pattern(pattern).matches(probe)) << pattern << " " << name;
+    for (const char* pattern : {"shop:query_start", "shop:query", "till:query-start"})
+      EXPECT_FALSE(probe::Pattern(pattern).matches(probe)) << pattern << " " << name;
+  }
+}
+
 TEST_F(Reduction, TakesTheTwoProbesOfALatency) {
   ReductionQuery query;
   ASSERT_TRUE(parse_latency("a:start, a:end", query));
   EXPECT_EQ(query.start, "a:start");
   EXPECT_EQ(query.end, "a:end");
   EXPECT_EQ(query.kind, ReductionKind::latency);
-  for (const char* wrong : {"", "a", "a,", ",a", "a,b,c"})
+  for (const char* wrong : {"", "a", "a,", ",a", "a,b,c", "a:b,a:b", "a:b__c, a:b-c"})
     EXPECT_FALSE(parse_latency(wrong, query)) << wrong;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -90,10 +91,46 @@ struct OrderFire {
     fire.trace_id = "4bf92f3577b34da6a3ce929d0e0e4736";
   }
 
+  /// The 64 bits of an argument, as the kernel extends them: any byte but 0 is true.
+  std::optional<std::uint64_t> bits_of(std::uint32_t argument) const {
+    const auto found = numbers.find(argument);
+    if (found == numbers.end()) return std::nullopt;
+    if (const auto* truth = std::get_if<bool>(&found->second)) return *truth ? 0x40 : 0;
+    const auto number = number_of(found->second);
+    if (!number || std::holds_alternative<double>(*number)) return std::nullopt;
+    return std::visit([](auto one) { return static_cast<std::uint64_t>(one); }, *number);
+  }
+
+  probe::Value calculated(const Capture& capture) const {
+    const probe::ValueError error{"not readable"};
+    if (!capture.problem.empty()) return error;
+    std::vector<std::uint64_t> stack;
+    for (const CalculationStep& step : capture.calculation.steps) {
+      if (step.kind == VITRINE_CALCULATE_PUSH) {
+        const auto bits = step.argument ? bits_of(*step.argument) : step.constant;
+        if (!bits) return error;
+        stack.push_back(*bits);
+        continue;
+      }
+      const std::uint64_t right = stack.back();
+      if (step.kind >= VITRINE_CALCULATE_ADD) stack.pop_back();
+      __u64 result = 0;
+      if (vitrine_calculate(step.kind, step.is_signed ? 1 : 0, stack.back(), right, &result) != 0)
+        return error;
+      stack.back() = result;
+    }
+    if (capture.calculation.is_signed) return static_cast<std::int64_t>(stack.back());
+    return stack.back();
+  }
+
   /// With one value for each capture.
   const Fire& with(const std::vector<Capture>& captures) {
     values.clear();
     for (const Capture& capture : captures) {
+      if (capture.is_calculated()) {
+        values.push_back(calculated(capture));
+        continue;
+      }
       const auto& from = capture.form == Form::number ? numbers : texts;
       const auto found = from.find(capture.argument);
       values.push_back(found == from.end() ? probe::Value(probe::ValueError{"not readable"})

@@ -323,6 +323,10 @@ TEST(Parse, TakesLinesOfCommentsBeginWithAHash) {
       "## heading\n"
       "#\n"
       "# 12 calls of it\n"
+      "# if the socket is closed, or\n"
+      "# else in the caller\n"
+      "# include all of them\n"
+      "# line of the caller\n"
       "provider p {\n"
       "\t# binary: qemu\n"
       "\tprobe a(int x);\n"
@@ -334,7 +338,9 @@ TEST(Parse, TakesLinesOfCommentsBeginWithAHash) {
   const auto wrong = parse("# file: a\n# 40 \"y.d\"\nprovider p`q { };", "x.d");
   ASSERT_FALSE(wrong);
   EXPECT_THAT(wrong.error().message, testing::HasSubstr("y.d:40"));
-  for (const char* text : {"# include <a.h>\n", "# if X\n", "#file: a\n"})
+  for (const char* text :
+       {"# include <a.h>\n", "# include HEADER\n", "# if X\n", "# if defined X && (Y + 1)\n",
+        "# ifdef X // for the socket\n", "# else\n", "#if the socket\n", "#file: a\n"})
     EXPECT_FALSE(parse(std::string(text) + "provider p { probe a(); };", "x.d")) << text;
 }
 

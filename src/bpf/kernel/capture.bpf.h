@@ -58,6 +58,20 @@ static __always_inline int is_short_pair(const struct vitrine_operand* operand) 
          operand->index < VITRINE_PROBE_ADDRESS;
 }
 
+/// What is at an address: 8 bytes at most. Returns a vitrine_captured_state; unreadable: `value` is
+/// the address.
+static __always_inline __u32 load(__u64 address, const struct vitrine_operand* operand,
+                                  __u64* value) {
+  __u64 raw = 0;
+  const __u64 size = bounded(operand->size > 8 ? 8 : operand->size, 16);
+  if (size == 0 || size > 8 || read_user(&raw, size, address)) {
+    *value = address;
+    return VITRINE_CAPTURE_UNREADABLE;
+  }
+  *value = fit(raw, operand);
+  return VITRINE_CAPTURED;
+}
+
 /// The lowest 8 bytes at most. Returns a vitrine_captured_state; unreadable: `value` is where.
 static __always_inline __u32 evaluate(const struct scratch* s,
                                       const struct vitrine_operand* operand, __u64* value) {
@@ -75,15 +89,86 @@ static __always_inline __u32 evaluate(const struct scratch* s,
     return VITRINE_CAPTURED;
   }
   if (!has_register(s, operand->index)) return VITRINE_CAPTURE_UNAVAILABLE;
-  const __u64 address = effective_address(s, operand);
-  __u64 raw = 0;
-  const __u64 size = bounded(operand->size > 8 ? 8 : operand->size, 16);
-  if (size == 0 || size > 8 || read_user(&raw, size, address)) {
-    *value = address;
-    return VITRINE_CAPTURE_UNREADABLE;
+  return load(effective_address(s, operand), operand, value);
+}
+
+struct calculation_walk {
+  struct scratch* s;
+  const struct vitrine_site_program* program;
+};
+
+static __always_inline void calculation_failed(struct scratch* s, __u32 state, __u64 address) {
+  if (s->failure != VITRINE_CAPTURED) return;
+  s->failure = state;
+  s->failed = address;
+}
+
+static __always_inline __u64* operand_at(struct scratch* s, __u32 place) {
+  return &s->operands[place & (VITRINE_CALCULATION_DEPTH - 1)];
+}
+
+VERIFIED_ALONE __u64 calculate_one(__u32 kind, __u32 is_signed, __u64 left, __u64 right) {
+  __u64 result = 0;
+  vitrine_calculate(kind, is_signed, left, right, &result);
+  return result;
+}
+
+VERIFIED_ALONE int calculation_step(struct scratch* s,
+                                    const struct vitrine_calculation_step* step) {
+  if (!s || !step) return 0;
+  const __u32 kind = step->kind;
+  const __u32 depth = s->depth;
+  __u64 value = 0;
+  if (kind == VITRINE_CALCULATE_PUSH) {
+    const __u32 state = evaluate(s, &step->operand, &value);
+    if (state != VITRINE_CAPTURED) calculation_failed(s, state, value);
+    *operand_at(s, depth) = value;
+    s->depth = depth + 1;
+    return 0;
   }
-  *value = fit(raw, operand);
-  return VITRINE_CAPTURED;
+  __u64* top = operand_at(s, depth - 1);
+  const __u64 right = *top;
+  if (kind == VITRINE_CALCULATE_STORE) {
+    const __u32 slot = step->capture & 31;
+    s->calculated[slot] = s->failure == VITRINE_CAPTURED ? right : s->failed;
+    s->calculated_state[slot] = s->failure;
+    s->depth = 0;
+    s->failure = VITRINE_CAPTURED;
+    return 0;
+  }
+  if (kind == VITRINE_CALCULATE_LOAD) {
+    // Not of the address that a step before has failed to find.
+    if (s->failure == VITRINE_CAPTURED && load(right, &step->operand, &value)) {
+      calculation_failed(s, VITRINE_CAPTURE_UNREADABLE, value);
+      value = 0;
+    }
+    *top = value;
+    return 0;
+  }
+  if ((kind == VITRINE_CALCULATE_DIVIDE || kind == VITRINE_CALCULATE_REMAINDER) && right == 0)
+    calculation_failed(s, VITRINE_CAPTURE_DIVIDED_BY_0, 0);
+  const int is_binary = kind >= VITRINE_CALCULATE_ADD;
+  __u64* into = is_binary ? operand_at(s, depth - 2) : top;
+  *into = calculate_one(kind, step->is_signed, *into, right);
+  s->depth = depth - is_binary;
+  return 0;
+}
+
+static long calculate_next(__u32 index, void* context) {
+  struct calculation_walk* walk = context;
+  if (index >= VITRINE_CALCULATION_STEPS) return 1;
+  calculation_step(walk->s, &walk->program->step[index]);
+  return 0;
+}
+
+/// Puts the results of the program's arithmetic into s->calculated.
+VERIFIED_ALONE int calculate(struct scratch* s, const struct vitrine_site_program* program) {
+  if (!s || !program) return 0;
+  struct calculation_walk walk = {.s = s, .program = program};
+  s->depth = 0;
+  s->failure = VITRINE_CAPTURED;
+  bpf_loop(program->steps, calculate_next, &walk, 0);
+  return 0;
 }
 
 /// Room for up to `most` bytes behind what is in the record, without taking it: 0 when it is full.
@@ -157,6 +242,44 @@ static __always_inline void capture_bytes(struct scratch* s, __u32 capture, __u6
   take_text(s, capture, size);
 }
 
+/// As capture_bytes(), but a NUL ends it. The last byte is read by itself: a string is read with a
+/// byte more, which may be on a page that is not there.
+static __always_inline void capture_string_at(struct scratch* s, __u32 capture, __u64 address,
+                                              __u64 length, __u64 most,
+                                              struct vitrine_captured* head) {
+  const __u64 room = room_for(&s->room.out, most);
+  const int more = length > room;
+  const __u64 size = bounded(more ? room : length, 2 * LABEL_CHUNK_BYTES);
+  if (size > LABEL_CHUNK_BYTES) return;
+  __u64 got = 0;
+  if (size) {
+    void* into = piece_at(&s->room.out, s->room.out.used);
+    long read = bpf_probe_read_user_str(into, size, (const void*)address);
+    if (read < 0) {
+      touch(address);
+      touch((address | 4095) + 1);
+      read = bpf_probe_read_user_str(into, size, (const void*)address);
+    }
+    if (read <= 0) {
+      head->state = VITRINE_CAPTURE_UNREADABLE;
+      return;
+    }
+    got = read - 1;
+    if (got >= size - 1) {
+      __u8 last = 0;
+      if (read_user(&last, 1, address + size - 1)) {
+        head->state = VITRINE_CAPTURE_UNREADABLE;
+        return;
+      }
+      *(__u8*)piece_at(&s->room.out, s->room.out.used + size - 1) = last;
+      got = last ? size : size - 1;
+    }
+  }
+  head->bytes = got;
+  head->cut = more && got == size;
+  take_text(s, capture, got);
+}
+
 /// A value of more than 8 bytes: a structure in memory, or two registers.
 static __always_inline void capture_wide(struct scratch* s, __u32 capture,
                                          const struct vitrine_operand* operand,
@@ -202,7 +325,12 @@ static long capture_next(__u32 index, void* context) {
   if (!append(&s->room.out, sizeof(struct vitrine_captured))) return 1;
   struct vitrine_captured head = {};
   __u64 value = 0;
-  head.state = evaluate(s, &capture->operand, &value);
+  if (capture->calculated) {
+    head.state = s->calculated_state[index & 31];
+    value = s->calculated[index & 31];
+  } else {
+    head.state = evaluate(s, &capture->operand, &value);
+  }
   head.value = value;
   s->text_at[index & 31] = 0;
   s->text_length[index & 31] = 0;
@@ -210,10 +338,13 @@ static long capture_next(__u32 index, void* context) {
   if (head.state == VITRINE_CAPTURED) {
     if (capture->form == VITRINE_CAPTURE_STRING) {
       capture_string(s, index, value, most, &head);
-    } else if (capture->form == VITRINE_CAPTURE_BYTES_AT) {
+    } else if (capture->form != VITRINE_CAPTURE_VALUE) {
       __u64 length = 0;
       head.state = evaluate(s, &capture->length, &length);
-      if (head.state == VITRINE_CAPTURED) capture_bytes(s, index, value, length, most, &head);
+      if (head.state == VITRINE_CAPTURED && capture->form == VITRINE_CAPTURE_BYTES_AT)
+        capture_bytes(s, index, value, length, most, &head);
+      else if (head.state == VITRINE_CAPTURED)
+        capture_string_at(s, index, value, length, most, &head);
     } else if (capture->operand.size > 8) {
       capture_wide(s, index, &capture->operand, &head);
       head.cut |= capture->operand.flags & VITRINE_CUT ? 1 : 0;

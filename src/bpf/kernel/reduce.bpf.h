@@ -5,13 +5,28 @@
 #include "names.bpf.h"
 #include "where.bpf.h"
 
-/// Of fires without groups, by program.
-struct {
+/// Of fires without groups, and of those whose group has no room, by program.
+struct aggregate_table {
   __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-  __uint(max_entries, 1);
+  __uint(max_entries, VITRINE_TABLE_PROGRAMS);
+  __uint(key_size, sizeof(__u32));
+  __uint(value_size, sizeof(struct vitrine_aggregate));
+};
+
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+  __uint(max_entries, VITRINE_TABLES);
   __type(key, __u32);
-  __type(value, struct vitrine_aggregate);
+  __array(values, struct aggregate_table);
 } ungrouped SEC(".maps");
+
+static __always_inline struct vitrine_aggregate* ungrouped_of(__u32 program) {
+  const __u32 number = program / VITRINE_TABLE_PROGRAMS;
+  void* table = bpf_map_lookup_elem(&ungrouped, &number);
+  if (!table) return 0;
+  const __u32 place = program % VITRINE_TABLE_PROGRAMS;
+  return bpf_map_lookup_elem(table, &place);
+}
 
 /// Zeros add nothing, so a CPU's part needs no making.
 struct {
@@ -44,15 +59,20 @@ struct {
 } starts SEC(".maps");
 
 static __always_inline void count_plainly(__u32 program) {
-  struct vitrine_aggregate* sum = bpf_map_lookup_elem(&ungrouped, &program);
+  struct vitrine_aggregate* sum = ungrouped_of(program);
   if (sum) __sync_fetch_and_add(&sum->count, 1);
 }
 
 /// By number, or by text.
 static __always_inline __u64 group_part(struct scratch* s,
                                         const struct vitrine_site_program* program, __u32 capture) {
-  if (capture >= VITRINE_CAPTURES || s->state[capture & 31] != VITRINE_CAPTURED) return 0;
-  if (program->capture[capture].form == VITRINE_CAPTURE_VALUE) return s->value[capture & 31];
+  if (capture >= VITRINE_CAPTURES) return 0;
+  const int is_text = program->capture[capture].form != VITRINE_CAPTURE_VALUE;
+  const __u32 state = s->state[capture & 31];
+  if (is_text && state == VITRINE_CAPTURE_UNREADABLE && s->value[capture & 31] == 0)
+    return VITRINE_NULL_TEXT;
+  if (state != VITRINE_CAPTURED) return 0;
+  if (!is_text) return s->value[capture & 31];
   const __u64 at = s->text_at[capture & 31];
   if (!at) return 0;
   return name_of_copy(s, offsetof(struct scratch, room.out.bytes) + at,
@@ -129,12 +149,20 @@ static __always_inline void add_to_bucket(struct scratch* s,
     count(VITRINE_TRACE_BUCKETS_FULL, 1);
 }
 
-/// What the fires of groups that have no room are added to. The loader has made room for it.
+/// What the fires of groups that have no room are added to.
 static __always_inline struct vitrine_aggregate* others_of(
-    struct scratch* s, const struct vitrine_site_program* program) {
+    struct scratch* s, const struct vitrine_site_program* program, __u32 index) {
   const struct vitrine_group others = {.probe = program->probe, .others = 1};
   s->group = others;
-  return find_aggregate(s);
+  return ungrouped_of(index);
+}
+
+/// In 128 bits, which two words make up.
+static __always_inline void add_to_sum(struct vitrine_aggregate* sum, __u64 value, int is_signed) {
+  const __u64 before = __sync_fetch_and_add(&sum->sum, value);
+  const __u64 carry = before + value < before;
+  const __u64 high = is_signed && (__s64)value < 0 ? carry - 1 : carry;
+  if (high) __sync_fetch_and_add(&sum->sum_high, high);
 }
 
 /// Adds one fire of program `index` to its group; `value` unless it is counted.
@@ -145,17 +173,17 @@ static __always_inline void add_up(struct scratch* s, const struct vitrine_site_
     fill_group(s, program);
     sum = aggregate_of(s);
   } else {
-    sum = bpf_map_lookup_elem(&ungrouped, &index);
+    sum = ungrouped_of(index);
   }
   if (!sum) {
     count(VITRINE_TRACE_GROUPS_FULL, 1);
-    sum = others_of(s, program);
+    sum = others_of(s, program, index);
     if (!sum) return;
   }
   __sync_fetch_and_add(&sum->count, 1);
   if (program->role == VITRINE_COUNT) return;
   const __u64 ordered = is_signed ? value ^ 1ULL << 63 : value;
-  __sync_fetch_and_add(&sum->sum, value);
+  add_to_sum(sum, value, is_signed);
   raise(&sum->most, ordered);
   raise(&sum->least, ~ordered);
   if (program->role != VITRINE_SUM)

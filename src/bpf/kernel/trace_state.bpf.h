@@ -46,6 +46,13 @@ struct scratch {
   __u64 text_at[32]; /* offset of captured bytes in `out`; 0: none */
   __u32 text_length[32];
   __u8 state[32]; /* enum vitrine_captured_state */
+  /* Of the steps: here, not on the stack, where the verifier would follow each number. */
+  __u64 operands[VITRINE_CALCULATION_DEPTH]; /* a stack */
+  __u64 failed;                              /* the address that could not be read */
+  __u32 depth;                               /* numbers on the stack */
+  __u32 failure;                             /* of the capture under way: the first state */
+  __u64 calculated[32];
+  __u8 calculated_state[32];
   __u64 label[VITRINE_SELECTED_LABELS];
   __u64 found_id; /* whose selected labels `found_last` are: as room.last, it outlives the fire */
   struct selected_values found_last;
@@ -62,9 +69,25 @@ struct scratch {
 #define SCRATCHES_PER_CPU 4
 #include "scratch.bpf.h"
 
-struct {
+struct program_table {
   __uint(type, BPF_MAP_TYPE_ARRAY);
-  __uint(max_entries, 1);
+  __uint(max_entries, VITRINE_TABLE_PROGRAMS);
+  __uint(key_size, sizeof(__u32));
+  __uint(value_size, sizeof(struct vitrine_site_program));
+};
+
+/// The loader makes the tables as they are needed.
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+  __uint(max_entries, VITRINE_TABLES);
   __type(key, __u32);
-  __type(value, struct vitrine_site_program);
+  __array(values, struct program_table);
 } programs SEC(".maps");
+
+static __always_inline const struct vitrine_site_program* program_of(__u32 index) {
+  const __u32 number = index / VITRINE_TABLE_PROGRAMS;
+  void* table = bpf_map_lookup_elem(&programs, &number);
+  if (!table) return 0;
+  const __u32 place = index % VITRINE_TABLE_PROGRAMS;
+  return bpf_map_lookup_elem(table, &place);
+}

@@ -108,6 +108,7 @@ static __always_inline void run(struct scratch* s, struct fire* fire) {
     if (fire->process.flags) tell_of_process(s, fire, head);
   }
   if (fire->process.flags & VITRINE_FIRE_UNKNOWN) count(VITRINE_TRACE_UNKNOWN, 1);
+  if (program->steps) calculate(s, program);
   head->captures = capture_all(s, program);
   if (!untested && program->where.count &&
       !holds(s, &program->where, head->moment.pid, head->moment.tid))
@@ -131,7 +132,7 @@ int trace(const __u64* ctx) {
   struct fire fire = {.ctx = ctx};
   fire.cookie = bpf_get_attach_cookie((void*)ctx);
   fire.index = (__u32)(fire.cookie >> 32) & 0x7fffffff;
-  fire.program = bpf_map_lookup_elem(&programs, &fire.index);
+  fire.program = program_of(fire.index);
   if (!fire.program) return 0;
   const int plain = is_plain_count(fire.program);
   if (plain && !trace_config.only_known) {

@@ -4,6 +4,7 @@
 
 #include "../../probe/operand.h"
 #include "../../query/buckets.h"
+#include "../../query/calculation.h"
 #include "../../query/predicate.h"
 #include "event.h"
 
@@ -16,14 +17,17 @@
 
 enum vitrine_capture_form {
   VITRINE_CAPTURE_VALUE,
-  VITRINE_CAPTURE_STRING,   /* the operand is the address of NUL-terminated bytes */
-  VITRINE_CAPTURE_BYTES_AT, /* the operand is an address, `length` the number of bytes */
+  VITRINE_CAPTURE_STRING,    /* the operand is the address of NUL-terminated bytes */
+  VITRINE_CAPTURE_BYTES_AT,  /* the operand is an address, `length` the number of bytes */
+  VITRINE_CAPTURE_STRING_AT, /* the same, but a NUL ends it before */
 };
 
 struct vitrine_capture {
   struct vitrine_operand operand; /* VITRINE_NO_OPERAND: cannot be decoded; not captured */
   struct vitrine_operand length;
-  __u32 form;
+  __u16 form;
+  __u8 calculated; /* the value is that of the program's steps; `operand` has its size and flags */
+  __u8 reserved;
   __u32 most; /* bytes, at most VITRINE_CAPTURE_BYTES */
 };
 
@@ -52,10 +56,15 @@ struct vitrine_site_program {
   __u8 group_labels;                   /* bit i: selected label i is part of the group */
   __u8 needed_labels;                  /* those, and the ones of `where`; the tracer fills it in */
   __u16 reserved;
-  __u32 reserved2;
+  __u32 steps; /* how many of `step` */
   struct vitrine_capture capture[VITRINE_CAPTURES];
   struct vitrine_predicate where;
+  struct vitrine_calculation_step step[VITRINE_CALCULATION_STEPS];
 };
+
+/* Programs are in tables of so many: those of a trace of few probes take no room for more. */
+#define VITRINE_TABLE_PROGRAMS 256
+#define VITRINE_TABLES 4096
 
 /* A site's cookie: (index of its program << 32) | the caller's number of the site, and: */
 #define VITRINE_COOKIE_SECOND_BYTE (1ULL << 63) /* the uprobe is one byte behind the site */
@@ -100,8 +109,8 @@ enum vitrine_record_kind {
  * addresses, each with its own bytes, all padded to multiples of 8. */
 struct vitrine_fire {
   struct vitrine_event_header moment; /* of enum vitrine_record_kind */
-  __u64 address;                /* of the site, where it fired */
-  __u32 program;                /* of the site's cookie */
+  __u64 address;                      /* of the site, where it fired */
+  __u32 program;                      /* of the site's cookie */
   __u32 site;
   __u32 captures;
   __u32 stack_bytes;
@@ -113,6 +122,7 @@ enum vitrine_captured_state {
   VITRINE_CAPTURE_UNAVAILABLE, /* in a register that the kernel does not show us */
   VITRINE_CAPTURE_UNREADABLE,  /* memory could not be read: `value` is the address */
   VITRINE_CAPTURE_NO_ROOM,     /* the record was full */
+  VITRINE_CAPTURE_DIVIDED_BY_0,
 };
 
 /* One capture, followed by `bytes` bytes and padding to a multiple of 8. */
@@ -135,9 +145,12 @@ struct vitrine_group {
   __u32 others; /* 1: no group, but all of this probe that had no room; the parts are 0 */
 };
 
+#define VITRINE_NULL_TEXT 2 /* argument part of a string whose address is 0 */
+
 struct vitrine_aggregate {
   __u64 count;
-  __u64 sum; /* wraps */
+  __u64 sum;      /* the low half of 128 bits */
+  __u64 sum_high; /* a reader may see it one carry late */
   __u64 least;
   __u64 most; /* of signed values: least and most by signed comparison */
   __u64 hash; /* of the group, for its buckets; 0 until a fire on this CPU has wanted it */

@@ -27,7 +27,9 @@ struct ValueToJson {
   Json operator()(std::uint64_t number) const { return NumberToJson{}(number); }
   Json operator()(double number) const { return NumberToJson{}(number); }
   Json operator()(bool truth) const { return truth; }
-  Json operator()(const probe::PointerValue& pointer) const { return hex(pointer.address); }
+  Json operator()(const probe::PointerValue& pointer) const {
+    return pointer.is_absent ? Json() : Json(hex(pointer.address));
+  }
   Json operator()(const probe::EnumeratorValue& enumerator) const {
     return enumerator.name.empty() ? NumberToJson{}(enumerator.value) : json_bytes(enumerator.name);
   }
@@ -78,6 +80,7 @@ Json json_place(const probe::Site& site, std::optional<Address> bias) {
   if (bias) out["runtime_address"] = hex(site.address + *bias);
   out["file_offset"] = site.file_offset ? Json(hex(*site.file_offset)) : Json();
   out["function"] = site.function.empty() ? Json() : json_bytes(site.function_name());
+  if (site.is_stub) out["stub"] = true;
   for (const std::string& problem : site.problems) out["problems"].push_back(json_bytes(problem));
   return out;
 }

@@ -62,12 +62,20 @@ std::string semaphore(const probe::Probe& probe) {
   return static_cast<std::size_t>(guarded) == probe.sites.size() ? "yes" : "some";
 }
 
+/// How many calls a probe has. In its stub it fires for calls that the object step did not see.
+std::string sites_of(const probe::Probe& probe) {
+  const auto calls = std::count_if(probe.sites.begin(), probe.sites.end(),
+                                   [](const probe::Site& site) { return !site.is_stub; });
+  return calls == 0 && !probe.sites.empty() ? "stub" : std::to_string(calls);
+}
+
 /// What is wrong with a site, and the function it is in.
 std::string remarks(const probe::Site& site, const Style& style) {
   std::string out;
   for (const std::string& problem : site.problems)
     out += style.yellow(" (" + printable(problem) + ")");
   if (!site.function.empty()) out += style.dim("  in " + printable(site.function_name()));
+  if (site.is_stub) out += style.dim("  (stub)");
   return out;
 }
 
@@ -93,8 +101,7 @@ std::string probes_text(const ShownProbes& shown, const Style& style) {
   table.row(
       {style.dim("PROBE"), style.dim("SITES"), style.dim("SEMAPHORE"), style.dim("ARGUMENTS")});
   for (const probe::Probe* probe : shown.probes)
-    table.row({style.cyan(title(*probe)), std::to_string(probe->sites.size()), semaphore(*probe),
-               arguments(*probe)});
+    table.row({style.cyan(title(*probe)), sites_of(*probe), semaphore(*probe), arguments(*probe)});
   return style.bold(printable(shown.file->path)) + '\n' + table.str(2);
 }
 
@@ -124,25 +131,28 @@ std::string sites_text(const ShownProbes& shown, const Style& style) {
 class ProbesCommand : public Command {
  public:
   Manual manual() const override {
-    return {"probes",
-            "list the static probes of files and processes",
-            {"Lists the probes (USDT: SystemTap notes and DTrace DOF) of files for any machine and "
-             "byte order, or of all files that a process has loaded: its program, libraries and "
-             "plug-ins, including deleted files and files in containers. Notes in a separate debug "
-             "file are found by build ID and .gnu_debuglink.",
-             "A target is a process ID or a path; a name without a slash is searched in the "
-             "current directory, then in PATH. PATTERNS select probes: PROVIDER:NAME, each with "
-             "shell wildcards (quote them), or a pattern without a colon for the name only. With "
-             "patterns, finding nothing is a failure. A DOF provider also has the name of its "
-             "instance in a process: shop4242.",
-             "Each line shows how many sites a probe has (an inlined function has several), "
-             "whether semaphores guard it, and its arguments: names and types if the probe records "
-             "them, otherwise the locations that the compiler chose. --sites shows every site."},
-            {{"vitrine probes /usr/bin/stap", "the probes of a program"},
-             {"vitrine probes 4242 'libstdcxx:*'", "the probes of one provider in process 4242"},
-             {"vitrine probes --sites 4242", "addresses, functions, semaphores and arguments"},
-             {"vitrine probes --json 4242 | jq -r .name", "one JSON object for each probe"}},
-            {"ps", "readelf(1)"}};
+    return {
+        "probes",
+        "list the static probes of files and processes",
+        {"Lists the probes (USDT: SystemTap notes and DTrace DOF) of files for any machine and "
+         "byte order, or of all files that a process has loaded: its program, libraries and "
+         "plug-ins, including deleted files and files in containers. Notes in a separate debug "
+         "file are found by build ID and .gnu_debuglink.",
+         "A target is a process ID or a path; a name without a slash is searched in the "
+         "current directory, then in PATH. PATTERNS select probes: PROVIDER:NAME, each with "
+         "shell wildcards (quote them), or a pattern without a colon for the name only. With "
+         "patterns, finding nothing is a failure. A DOF provider also has the name of its "
+         "instance in a process: shop4242.",
+         "Each line shows how many sites a probe has (an inlined function has several), "
+         "whether semaphores guard it, and its arguments: names and types if the probe records "
+         "them, otherwise the locations that the compiler chose. --sites shows every site. A probe "
+         "of a provider also fires in its stub, for calls that the object step has not replaced; "
+         "the stub is not counted, unless it is all there is (then SITES is `stub`)."},
+        {{"vitrine probes /usr/bin/stap", "the probes of a program"},
+         {"vitrine probes 4242 'libstdcxx:*'", "the probes of one provider in process 4242"},
+         {"vitrine probes --sites 4242", "addresses, functions, semaphores and arguments"},
+         {"vitrine probes --json 4242 | jq -r .name", "one JSON object for each probe"}},
+        {"ps", "readelf(1)"}};
   }
 
   void define(CLI::App& app) override {

@@ -24,6 +24,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds longest_wait{100};
 constexpr std::size_t max_string_bytes = 4096;
+constexpr std::size_t max_buffer_mib = 1024;
 
 class TraceCommand : public Command {
  public:
@@ -37,14 +38,21 @@ class TraceCommand : public Command {
          "force, in every format that the process publishes. Stops no thread, and leaves nothing "
          "behind, however vitrine ends.",
          "TARGET is a process ID or a file (or a program in PATH). A PROBE is PROVIDER:NAME, or "
-         "NAME alone, each with shell wildcards (quote them); `vitrine probes` lists the probes.",
+         "NAME alone, each with shell wildcards (quote them); `vitrine probes` lists the probes. "
+         "Each PROBE and both probes of --latency "
+         "must match a probe that the target has when the trace starts, or with --optional a "
+         "note names them.",
          "Typed probes (<vitrine/sdt.h>) show names, strings and enumerators. Other probes carry "
          "only numbers: --show 'str(arg1)' follows a pointer.",
          "A CONDITION compares arguments (arg0, or by name), labels (tenant, label.route), pid, "
-         "tid, comm, cpu, probe, trace_id and span_id with numbers and text: == != < <= > >=, ~ "
+         "tid, comm, cpu, probe, module, site, func, trace_id and span_id with numbers and text: "
+         "== != < <= > >=, ~ "
          "for wildcards, and, or, not. The kernel evaluates what it can. ITEMs are the same "
-         "operands, and str(arg1), bytes(arg1, arg2), hex(arg0), ns(arg0), each optionally `as "
-         "TITLE`.",
+         "operands, and str(arg1), str(arg1, 16), buf(arg1, arg2), hex(arg0), ns(arg0), each "
+         "optionally "
+         "`as TITLE`. Integers through pointers (*(int32*)arg2, *(uint64*)(arg2 + 8)) and "
+         "arithmetic "
+         "of C on integer arguments (arg0 & 4) work in all of them.",
          "vitrine attaches to a probe if the instruction at its site is a nop, as the note "
          "declares; it omits other sites and prints a note with the instruction. --force attaches "
          "to them, too, and to sites where this kernel is known to harm programs. A breakpoint in "
@@ -78,13 +86,21 @@ class TraceCommand : public Command {
     app.add_option("TARGET", words_, "A process ID or a file; then the probes to trace")
         ->option_text("PROBE...");
     processes_.define(app);
-    app.add_option("--where", where_, "Show only fires that match")->option_text("CONDITION");
+    where_given_ =
+        app.add_option("--where", where_, "Show only fires that match")->option_text("CONDITION");
     app.add_option("--show", show_, "Show these items instead of all arguments")
         ->option_text("ITEM,...");
     reduction_.define(app);
     app.add_flag("--follow", options_.follow, "Also trace forked processes");
     app.add_flag("--stack", options_.stacks, "Show the functions on the stack of the thread");
     add_duration(app, duration_);
+    app.add_option("--interval", interval_text_,
+                   "Print the table so far after each interval (1s on a terminal)")
+        ->option_text("TIME");
+    app.add_option("--buffer", buffer_mib_,
+                   "Megabytes of fires that may wait to be read (16, at most 1024)")
+        ->check(CLI::Range(std::size_t{1}, max_buffer_mib))
+        ->option_text("MB");
     app.add_option("--limit", limit_, "Stop after this many fires")
         ->check(at_least_one)
         ->option_text("N");
@@ -92,6 +108,8 @@ class TraceCommand : public Command {
                    "Maximum number of bytes of a string (256, at most 4096)")
         ->check(CLI::Range(std::size_t{1}, max_string_bytes))
         ->option_text("BYTES");
+    app.add_flag("--optional", options_.optional,
+                 "Print a note, not an error, for a PROBE that matches nothing");
     app.add_flag(
         "--force", options_.force,
         "Also attach where there is no nop, and where this kernel is known to harm the program");
@@ -122,7 +140,7 @@ class TraceCommand : public Command {
     options_.stop = &interrupted();
     if (auto taken = take_words().and_then([&] { return take_query(); }); !taken)
       return report(taken.error());
-    if (options_.query.reduction) view_.emplace(json_);
+    if (options_.query.reduction) view_.emplace(json_, interval_);
     auto trace = observe::Trace::open(options_);
     if (!trace) return interrupted() ? exit_interrupted : report(trace.error());
     if (auto confined = go_on_confined(needs_of(**trace)); !confined)
@@ -130,10 +148,14 @@ class TraceCommand : public Command {
     const int status = watch(**trace);
     (*trace)->end_command();
     tell(**trace);
-    if (!options_.query.reduction) return status;
-    auto table = (*trace)->reduction();
-    if (!table) return report(table.error());
-    (void)view_->finish(*table);
+    if (options_.query.reduction) {
+      auto table = (*trace)->reduction();
+      if (!table) return report(table.error());
+      (void)view_->finish(*table);
+    }
+    // Of a command: what it could have loaded until now.
+    if (status == exit_done && !is_over())
+      if (const auto missing = (*trace)->unmatched()) return report(*missing);
     return status;
   }
 
@@ -162,6 +184,9 @@ class TraceCommand : public Command {
 
   Result<void> take_query() {
     options_.query.redaction = TRY(redact_.take());
+    if (where_given_->count() != 0 && where_.find_first_not_of(" \t\n") == std::string::npos)
+      return fail(ErrorCode::usage, "--where: the condition is empty",
+                  "omit --where to show all fires");
     if (!where_.empty()) options_.query.where = TRY(query::Expression::parse(where_));
     if (!show_.empty()) options_.query.show = TRY(query::parse_items(show_));
     options_.query.reduction = TRY(reduction_.take());
@@ -169,6 +194,11 @@ class TraceCommand : public Command {
       return fail(ErrorCode::usage, "--show, --stack and --limit apply to single fires",
                   "omit them, or omit the aggregation");
     if (!duration_.empty()) time_ = TRY(parse_duration(duration_));
+    if (!interval_text_.empty()) interval_ = TRY(parse_duration(interval_text_));
+    if (interval_ && (!options_.query.reduction || interval_->count() == 0))
+      return fail(ErrorCode::usage, "--interval requires an aggregation and a time above 0",
+                  "add --count, --sum ARG, --hist ARG or --latency START,END");
+    options_.buffer_bytes = buffer_mib_ << 20;
     return {};
   }
 
@@ -272,8 +302,12 @@ class TraceCommand : public Command {
 
   std::vector<std::string> words_;
   std::string where_;
+  CLI::Option* where_given_ = nullptr;
   std::string show_;
   std::string duration_;
+  std::string interval_text_;
+  std::optional<milliseconds> interval_;
+  std::size_t buffer_mib_ = 16;
   std::size_t limit_ = 0;
   bool json_ = false;
   bool exec_ = false;

@@ -80,7 +80,7 @@ void append_probe(const observe::TraceEvent& event, const Style& style, std::str
       out += '-';
       continue;
     }
-    const std::string text = value_text(*argument.value, argument.format);
+    const std::string text = value_text(*argument.value, argument.format, argument.width);
     const bool failed = std::holds_alternative<probe::ValueError>(*argument.value);
     out += failed ? style.red(text) : text;
   }
@@ -115,17 +115,33 @@ std::string six_digits(std::int64_t number) {
 
 }  // namespace
 
-std::string value_text(const probe::Value& value, query::Format format) {
+namespace {
+
+/// A negative number in as many bytes as it has, if they hold it.
+std::string hex_of(std::int64_t number, std::uint8_t width) {
+  if (width == 0 || width >= sizeof number || number >= 0)
+    return hex(static_cast<std::uint64_t>(number));
+  const unsigned unused = 64 - 8U * width;
+  const std::uint64_t cut = static_cast<std::uint64_t>(number) << unused >> unused;
+  const bool fits = static_cast<std::int64_t>(cut << unused) >> unused == number;
+  return hex(fits ? cut : static_cast<std::uint64_t>(number));
+}
+
+}  // namespace
+
+std::string value_text(const probe::Value& value, query::Format format, std::uint8_t width) {
   const auto number = query::number_of(value);
   if (number && format == query::Format::duration)
     return duration_text(query::to_double(*number), shows_utf8());
   if (number && format == query::Format::hex)
     return std::visit(
-        [](auto n) {
+        [&](auto n) {
           if constexpr (std::is_floating_point_v<decltype(n)>)
             return fmt::format("{:a}", n);
+          else if constexpr (std::is_signed_v<decltype(n)>)
+            return hex_of(n, width);
           else
-            return hex(static_cast<std::uint64_t>(n));
+            return hex(n);
         },
         *number);
   if (number && format == query::Format::decimal)

@@ -36,7 +36,7 @@ class LabelTexts {
 
 /// A fired argument as a programmer would write it: 17, "kettle", 0x7f00, red; for one that could
 /// not be read, why in pointed brackets.
-std::string value_text(const probe::Value& value, query::Format format);
+std::string value_text(const probe::Value& value, query::Format format, std::uint8_t width = 8);
 
 /// Lays out one line an event; columns are as wide as what came so far.
 class TraceText {

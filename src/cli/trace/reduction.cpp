@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <string>
 
 #include "base/text.hpp"
 #include "cli/output/json.hpp"
@@ -111,7 +113,8 @@ Json row_to_json(const ReductionTable& table, const ReductionRow& row) {
     by[member(table.by[i])] = row.keys[i] ? json_value(*row.keys[i]) : Json();
   object["count"] = row.count;
   if (table.kind == ReductionKind::count) return object;
-  object["sum"] = json_number(row.sum);
+  const auto sum = row.sum.number();
+  object["sum"] = sum ? json_number(*sum) : Json(row.sum.text());
   object["min"] = json_or_null(row.least);
   object["max"] = json_or_null(row.greatest);
   if (table.kind != ReductionKind::sum) add_histogram(object, row);
@@ -138,18 +141,20 @@ std::vector<Json> to_json(const ReductionTable& table) {
 
 namespace {
 
-constexpr std::chrono::milliseconds interval{1000};
+constexpr std::chrono::milliseconds usual_interval{1000};
 
 }  // namespace
 
-ReductionView::ReductionView(bool json)
+ReductionView::ReductionView(bool json, std::optional<std::chrono::milliseconds> interval)
     : json_(json),
+      everywhere_(interval.has_value()),
+      interval_(interval.value_or(usual_interval)),
       terminal_(::isatty(STDOUT_FILENO) == 1),
       style_(Style::of_stdout()),
-      next_(std::chrono::steady_clock::now() + interval) {}
+      next_(std::chrono::steady_clock::now() + interval_) {}
 
 bool ReductionView::is_due() const {
-  return terminal_ && !json_ && std::chrono::steady_clock::now() >= next_;
+  return (everywhere_ || (terminal_ && !json_)) && std::chrono::steady_clock::now() >= next_;
 }
 
 std::string ReductionView::text(const query::ReductionTable& table, std::size_t max_rows) const {
@@ -158,14 +163,32 @@ std::string ReductionView::text(const query::ReductionTable& table, std::size_t 
       {.utf8 = shows_utf8(), .columns = terminal_size().columns, .max_rows = max_rows});
 }
 
+/// As NDJSON, or where no terminal is, so that tables follow each other.
+bool ReductionView::print(const query::ReductionTable& table) {
+  if (!json_) {
+    const std::string shown = text(table, table.rows.size()) + '\n';
+    return std::fputs(shown.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+  }
+  auto objects = to_json(table);
+  const std::string time = std::to_string(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                              std::chrono::system_clock::now().time_since_epoch())
+                                              .count());
+  return std::all_of(objects.begin(), objects.end(), [&](Json& object) {
+    object["ts_ns"] = time;
+    return print_json(object);
+  });
+}
+
 bool ReductionView::refresh(const query::ReductionTable& table) {
-  next_ = std::chrono::steady_clock::now() + interval;
+  next_ = std::chrono::steady_clock::now() + interval_;
+  if (json_ || !terminal_) return print(table);
   // A head line and some remarks beside the rows; histograms are cut by the terminal's height.
   const std::size_t lines = terminal_size().lines;
   return live_.show(text(table, std::max<std::size_t>(lines, 8) - 6));
 }
 
 bool ReductionView::finish(const query::ReductionTable& table) {
+  if (json_ && everywhere_) return print(table);
   if (!json_) return live_.finish(text(table, table.rows.size()));
   const auto objects = to_json(table);
   return std::all_of(objects.begin(), objects.end(),

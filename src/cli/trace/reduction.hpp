@@ -47,9 +47,10 @@ std::vector<Json> to_json(const query::ReductionTable& table);
 
 class ReductionView {
  public:
-  explicit ReductionView(bool json);
+  /// `interval`: between two tables, on any output; nothing: each second, on a terminal alone.
+  ReductionView(bool json, std::optional<std::chrono::milliseconds> interval);
 
-  /// Whether a table is wanted now: the output is a terminal, and the last one is old enough.
+  /// Whether a table is wanted now: the last one is old enough.
   bool is_due() const;
 
   /// False when nobody reads any more.
@@ -61,8 +62,11 @@ class ReductionView {
 
  private:
   std::string text(const query::ReductionTable& table, std::size_t max_rows) const;
+  bool print(const query::ReductionTable& table);
 
   bool json_;
+  bool everywhere_;
+  std::chrono::milliseconds interval_;
   bool terminal_;
   Style style_;
   LiveText live_;

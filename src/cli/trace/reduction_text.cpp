@@ -255,12 +255,17 @@ class Spelling {
     if (hex_ && with_sign != nullptr && *with_sign >= 0) return fmt::format("{:#x}", *with_sign);
     return number_text(number);
   }
+  std::string operator()(const query::Sum& sum) const {
+    const auto number = sum.number();
+    if (number) return (*this)(*number);
+    return duration_ ? duration_text(sum.to_double(), utf8_) : sum.text();
+  }
   std::string operator()(const std::optional<Number>& number) const {
     return number ? (*this)(*number) : "-";
   }
   std::string average(const ReductionRow& row) const {
     if (row.count == 0) return "-";
-    return between(query::to_double(row.sum) / static_cast<double>(row.count));
+    return between(row.sum.to_double() / static_cast<double>(row.count));
   }
   std::string percentile(const ReductionRow& row, double share) const {
     return between(query::percentile(row, share));
@@ -308,7 +313,7 @@ std::vector<std::string> numbers(const ReductionRow& row, ReductionKind kind,
 
 double weight(const ReductionRow& row, ReductionKind kind) {
   const bool by_sum = kind == ReductionKind::sum || kind == ReductionKind::latency;
-  return by_sum ? query::to_double(row.sum) : static_cast<double>(row.count);
+  return by_sum ? row.sum.to_double() : static_cast<double>(row.count);
 }
 
 bool tells_probes(const ReductionTable& table) {
@@ -331,7 +336,8 @@ std::vector<const ReductionRow*> shown_rows(const ReductionTable& table, std::si
 std::string key_cell(const ReductionTable& table, const ReductionRow& row, std::size_t column) {
   if (column >= row.keys.size()) return "-";
   const bool has_format = column < table.by_formats.size();
-  return key_text(row.keys[column], has_format ? table.by_formats[column] : query::Format::plain);
+  return key_text(row.keys[column], has_format ? table.by_formats[column] : query::Format::plain,
+                  column < row.widths.size() ? row.widths[column] : 8);
 }
 
 std::vector<std::string> keys_of(const ReductionTable& table, const ReductionRow& row,
@@ -413,12 +419,12 @@ std::string remarks(const ReductionTable& table, const ReductionLook& look) {
 
 }  // namespace
 
-std::string key_text(const query::Key& key, query::Format format) {
+std::string key_text(const query::Key& key, query::Format format, std::uint8_t width) {
   if (!key) return "-";
   if (std::holds_alternative<probe::ValueError>(*key)) return "?";
   if (const auto* string = std::get_if<probe::StringValue>(&*key))
     return delimited(string->text) + (string->truncated ? "…" : "");
-  return value_text(*key, format);
+  return value_text(*key, format, width);
 }
 
 std::string reduction_text(const ReductionTable& table, const Style& style,

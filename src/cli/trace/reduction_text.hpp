@@ -51,6 +51,7 @@ std::string reduction_text(const query::ReductionTable& table, const Style& styl
                            const ReductionLook& look);
 
 /// One value of a group's key: `-` when it is not there, `?` when it could not be read.
-std::string key_text(const query::Key& key, query::Format format = query::Format::plain);
+std::string key_text(const query::Key& key, query::Format format = query::Format::plain,
+                     std::uint8_t width = 8);
 
 }  // namespace vitrine::cli

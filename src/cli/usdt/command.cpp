@@ -191,7 +191,8 @@ class UsdtLinkCommand : public Command {
             {"Rewrites the objects in place: each probe call of the definition becomes a nop, and "
              "nothing else changes. Writes the probe object, which holds the table of sites (DOF): "
              "link it with the objects, once for each program or shared library. No address in it "
-             "needs the dynamic linker.",
+             "needs the dynamic linker. Notes beside the table (.note.stapsdt) announce the same "
+             "sites to tools that do not read DOF.",
              "The step may be repeated on the same objects, and may include objects without "
              "probes. Objects outside the step, from archives or link-time optimisation, also fire "
              "their probes, through a function of the probe object. The step fails if none of the "
@@ -215,6 +216,9 @@ class UsdtLinkCommand : public Command {
     app.add_flag(
         "--lld", link_.lld,
         "Required if lld 15 or newer links the objects, and probes are in inline functions");
+    app.add_flag("--sdt,!--no-sdt", link_.sdt,
+                 "Also write the notes of <sys/sdt.h>, by which bpftrace, bcc, perf, gdb and "
+                 "systemtap find the probes (the default; --no-sdt omits them)");
     app.add_flag("--nop5", link_.long_nop,
                  "Leave one nop of 5 bytes at a probe (x86), which recent kernels trace faster");
     app.add_flag("--registration", link_.registration,

@@ -223,7 +223,8 @@ const DisplayedLabels& EventLabels::of(const vitrine_event_header& moment,
       (!its->own || ((unknown || assumed) && moment.time_ns > its->given_ns)))
     look_at(moment.pid, *its, moment.kernel_tgid);
   if (unknown) {
-    complain("the process was still unknown at that time");
+    if (!known || !publishes_nothing(*known->look, moment))
+      complain("the process was still unknown at that time");
     return shown_;
   }
   if (its == nullptr || its->look == nullptr) {
@@ -241,6 +242,13 @@ const DisplayedLabels& EventLabels::of(const vitrine_event_header& moment,
   shown_.id = ++last_id_;
   if (merged_.size() >= kept_sets) merged_.clear();
   return merged_.emplace(keys_, std::move(shown_)).first->second;
+}
+
+/// Whether a process that the kernel did not know yet had no labels to read: it has executed nothing
+/// since, and nothing that it has loaded defines any.
+bool EventLabels::publishes_nothing(const LabelsLook& look, const vitrine_event_header& moment) {
+  return look.subject && look.image == moment.image && look.subject->settled() &&
+         look.subject->definitions().empty();
 }
 
 /// Says if the process displays labels where the kernel did not look for any.

@@ -99,6 +99,7 @@ class EventLabels {
   vitrine_target target_of(Subject& subject);
   bool take_keys(std::span<const bpf::FireSet> sets);
   void add(LabelsLook& look, const vitrine_event_header& moment, const bpf::FireSet& set);
+  static bool publishes_nothing(const LabelsLook& look, const vitrine_event_header& moment);
   void require_all(const LabelsLook& look, std::span<const bpf::FireSet> sets);
   void merge(const format::LabelSet& set);
   void complain(const std::string& error);

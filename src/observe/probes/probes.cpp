@@ -10,6 +10,7 @@
 #include <set>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "abi/typed_note.h"
 #include "base/limits.hpp"
@@ -189,7 +190,32 @@ class Reader {
     auto made = probe::make_dof_probes(dofs, file_, layout(), into_.machine);
     for (const std::string& text : made.problems) problem("{}", text);
     into_.tombstones += made.left_out;
+    drop_announced_twice(made.probes, dofs);
     for (probe::Probe& one : made.probes) into_.probes.push_back(std::move(one));
+  }
+
+  /// The object step writes notes beside its DOF, for tools that do not read it. Those of functions
+  /// that the linker has dropped lead into the DOF.
+  void drop_announced_twice(const std::vector<probe::Probe>& of_dof, const probe::DofFile& dofs) {
+    const auto name_of = [](const probe::Probe& one) {
+      return one.provider + '\0' + probe::canonical_name(one.name);
+    };
+    std::unordered_map<std::string, std::unordered_set<Address>> addresses;
+    for (const probe::Probe& one : of_dof)
+      for (const probe::Site& site : one.sites) addresses[name_of(one)].insert(site.address);
+    if (addresses.empty()) return;
+    const auto is_in_dof = [&](const probe::Site& site) {
+      return std::any_of(dofs.dofs.begin(), dofs.dofs.end(), [&](const probe::PlacedDof& placed) {
+        return site.address - placed.address < placed.object.file_size;
+      });
+    };
+    for (probe::Probe& one : into_.probes) {
+      const auto known = addresses.find(name_of(one));
+      if (known == addresses.end()) continue;
+      std::erase_if(one.sites, [&](const probe::Site& site) {
+        return known->second.contains(site.address) || is_in_dof(site);
+      });
+    }
   }
 
   [[nodiscard]] probe::FileLayout layout() const {

@@ -1,14 +1,11 @@
 #include "observe/process/facts.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <climits>
 #include <cstring>
@@ -248,23 +245,6 @@ ProcessFacts read_facts(pid_t pid, int proc_dir) {
   return facts;
 }
 
-Result<std::vector<pid_t>> all_processes() {
-  struct Close {
-    void operator()(DIR* directory) const { ::closedir(directory); }
-  };
-  const std::unique_ptr<DIR, Close> directory(::opendir("/proc"));
-  if (!directory)
-    return fail(ErrorCode::failed, fmt::format("cannot read /proc: {}", std::strerror(errno)));
-  std::vector<pid_t> pids;
-  while (const dirent* entry = ::readdir(directory.get())) {
-    pid_t pid = 0;
-    const char* end = entry->d_name + std::strlen(entry->d_name);
-    if (std::from_chars(entry->d_name, end, pid).ptr == end) pids.push_back(pid);
-  }
-  std::sort(pids.begin(), pids.end());
-  return pids;
-}
-
 namespace {
 
 std::string_view file_name(std::string_view path) {
@@ -283,7 +263,7 @@ bool is_named(int proc_dir, std::string_view name) {
 
 Result<std::vector<pid_t>> processes_named(std::string_view name) {
   std::vector<pid_t> named;
-  for (const pid_t pid : TRY(all_processes())) {
+  for (const pid_t pid : TRY(target::all_processes())) {
     if (pid == ::getpid()) continue;
     const auto dir =
         target::open_at(AT_FDCWD, fmt::format("/proc/{}", pid), O_RDONLY | O_DIRECTORY);

@@ -98,9 +98,6 @@ ProcessFacts read_facts(pid_t pid, int proc_dir);
 /// none.
 std::string container_id(std::string_view cgroup);
 
-/// All that /proc shows, ascending. Errors: failed.
-Result<std::vector<pid_t>> all_processes();
-
 /// Those whose comm, executable or first argument has this file name, without this one. Errors:
 /// not_found (there is none), failed.
 Result<std::vector<pid_t>> processes_named(std::string_view name);

@@ -23,7 +23,7 @@ std::optional<std::string_view> FireView::Labels::value(std::string_view key) co
   return std::nullopt;
 }
 
-FireView::FireView(const bpf::Fire& fire, const TraceProgram& program,
+FireView::FireView(const bpf::Fire& fire, const TraceProgram& program, const TracedSite& site,
                    const DisplayedLabels& labels)
     : fire_(fire),
       fired_(&labels),
@@ -32,6 +32,9 @@ FireView::FireView(const bpf::Fire& fire, const TraceProgram& program,
       comm_(fire.comm()) {
   take_ids();
   query_.probe = program.probe();
+  query_.module = site.file->path;
+  query_.function = site.function;
+  query_.site = site.address;
   query_.values = values_;
   query_.labels = &labels_;
   query_.comm = comm_;
@@ -67,7 +70,7 @@ void FireView::redact(const TraceProgram& program, const DisplayedLabels& labels
   query_.span_id = span_id_;
 }
 
-TraceEvent FireView::event(const TraceProgram& program, const ProbeFile& file, Address site) const {
+TraceEvent FireView::event(const TraceProgram& program) const {
   TraceEvent event;
   event.time_ns = fire_.head.moment.time_ns;
   event.pid = fire_.head.moment.pid;
@@ -75,15 +78,13 @@ TraceEvent FireView::event(const TraceProgram& program, const ProbeFile& file, A
   event.cpu = fire_.head.moment.cpu;
   event.comm = comm_;
   event.probe = program.probe();
-  event.module = file.path;
-  event.site = site;
+  event.module = query_.module;
+  event.site = query_.site;
   event.address = fire_.head.address;
   event.arguments.reserve(program.shown().size());
   for (const ShownArgument& shown : program.shown())
-    if (auto value = query::value_of(shown.subject, query_))
-      event.arguments.push_back({shown.name, shown.format, std::move(*value)});
-    else
-      event.arguments.push_back({shown.name, shown.format, std::nullopt});
+    event.arguments.push_back(
+        {shown.name, shown.format, query::value_of(shown.subject, query_), shown.subject.width});
   event.labels = &fired_->set;
   event.labels_id = fired_->id;
   event.labels_error = fired_->error;

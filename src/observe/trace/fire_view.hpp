@@ -5,6 +5,7 @@
 
 #include "observe/events/event_labels.hpp"
 #include "observe/probes/probes.hpp"
+#include "observe/trace/plan.hpp"
 #include "observe/trace/program.hpp"
 #include "observe/trace/trace.hpp"
 
@@ -25,7 +26,8 @@ class RedactedLabels {
 class FireView {
  public:
   /// As it was: what conditions ask.
-  FireView(const bpf::Fire& fire, const TraceProgram& program, const DisplayedLabels& labels);
+  FireView(const bpf::Fire& fire, const TraceProgram& program, const TracedSite& site,
+           const DisplayedLabels& labels);
 
   /// Makes it what may be shown. `labels`: its own, of which some values are hidden.
   void redact(const TraceProgram& program, const DisplayedLabels& labels,
@@ -36,8 +38,7 @@ class FireView {
 
   [[nodiscard]] const query::Fire& query() const { return query_; }
 
-  [[nodiscard]] TraceEvent event(const TraceProgram& program, const ProbeFile& file,
-                                 Address site) const;
+  [[nodiscard]] TraceEvent event(const TraceProgram& program) const;
 
  private:
   void take_ids();

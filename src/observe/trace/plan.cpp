@@ -34,7 +34,8 @@ std::vector<std::string> closest(const std::string& pattern, const std::set<std:
 
 }  // namespace
 
-Error no_such_probe(const TraceOptions& options, const std::set<std::string>& seen) {
+Error no_such_probe(const TraceOptions& options, const std::vector<std::string>& patterns,
+                    const std::set<std::string>& seen) {
   const TraceTarget& target = options.target;
   std::string where;
   std::string argument;
@@ -52,10 +53,6 @@ Error no_such_probe(const TraceOptions& options, const std::set<std::string>& se
     return {ErrorCode::failed, where + " has no probes",
             "probes are compiled in with <vitrine/sdt.h> or <sys/sdt.h>; llvm-strip and sstrip "
             "remove their notes"};
-  std::vector<std::string> patterns = options.probes;
-  if (const auto& reduction = options.query.reduction;
-      reduction && reduction->kind == query::ReductionKind::latency)
-    patterns = {reduction->start, reduction->end};
   const std::vector<std::string> names = closest(patterns.front(), seen);
   const std::size_t others = seen.size() - names.size();
   return {ErrorCode::failed,
@@ -81,9 +78,31 @@ TracePlan::TracePlan(std::span<const std::string> patterns, const TraceQuery& qu
   if (query.reduction && query.reduction->kind == query::ReductionKind::latency) {
     starts_.emplace_back(query.reduction->start);
     patterns_.emplace_back(query.reduction->end);
+    for (const std::string& text : {query.reduction->start, query.reduction->end})
+      wanted_.push_back({text, probe::Pattern(text)});
   } else {
-    for (const std::string& pattern : patterns) patterns_.emplace_back(pattern);
+    for (const std::string& pattern : patterns) {
+      patterns_.emplace_back(pattern);
+      wanted_.push_back({pattern, probe::Pattern(pattern)});
+    }
   }
+}
+
+std::vector<std::string> TracePlan::unmatched() const {
+  std::vector<std::string> texts;
+  for (const Wanted& one : wanted_)
+    if (!one.matched) texts.push_back(one.text);
+  return texts;
+}
+
+std::vector<std::string> TracePlan::wanted() const {
+  std::vector<std::string> texts;
+  for (const Wanted& one : wanted_) texts.push_back(one.text);
+  return texts;
+}
+
+void TracePlan::match(const probe::Probe& probe, int process) {
+  for (Wanted& one : wanted_) one.matched = one.matched || one.pattern.matches(probe, process);
 }
 
 std::vector<bpf::AttachSite> TracePlan::add(const std::shared_ptr<const ProbeFile>& file,
@@ -94,6 +113,7 @@ std::vector<bpf::AttachSite> TracePlan::add(const std::shared_ptr<const ProbeFil
   for (const probe::Probe& probe : file->probes) {
     std::string name = probe.provider + ":" + probe.name;
     seen_.insert(name);
+    match(probe, process);
     const auto role = role_of(probe, process);
     if (!role) continue;
     if (!runs_here(file->machine)) {
@@ -130,7 +150,7 @@ bpf::AttachSite TracePlan::take(const ProbeFile& file, const probe::Site& site,
     if (pointer && pointer->kind == VITRINE_MEMORY)
       attach.pointer_on_stack = static_cast<std::uint8_t>(pointer->displacement);
   }
-  sites_.push_back({&file, site.address, program, site.use});
+  sites_.push_back({&file, site.address, program, site.use, site.function_name()});
   if (site.use == probe::SiteUse::fire) ++fires_;
   return attach;
 }

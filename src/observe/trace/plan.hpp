@@ -6,6 +6,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
@@ -20,8 +21,9 @@ namespace vitrine::observe {
 
 // What to say when no probe is what the user asked for.
 
-/// `seen`: "provider:name" of the probes that there are.
-Error no_such_probe(const TraceOptions& options, const std::set<std::string>& seen);
+/// `patterns`: those that match nothing. `seen`: "provider:name" of the probes that there are.
+Error no_such_probe(const TraceOptions& options, const std::vector<std::string>& patterns,
+                    const std::set<std::string>& seen);
 
 // TracePlan: which sites of which files a trace attaches to, and what each means.
 
@@ -31,6 +33,7 @@ struct TracedSite {
   Address address = 0;  ///< in the file's own address space
   std::uint32_t program = 0;
   probe::SiteUse use = probe::SiteUse::fire;
+  std::string_view function{};  ///< around it, if it was asked for
 };
 
 class TracePlan {
@@ -54,7 +57,13 @@ class TracePlan {
   /// "provider:name" of all probes of files that were added, wanted or not: to say what there is.
   [[nodiscard]] const std::set<std::string>& seen() const { return seen_; }
 
+  /// The patterns that no probe of files that were added matches; of a latency: its probes.
+  [[nodiscard]] std::vector<std::string> unmatched() const;
+  /// All of them.
+  [[nodiscard]] std::vector<std::string> wanted() const;
+
  private:
+  void match(const probe::Probe& probe, int process);
   std::optional<TraceProgram::Role> role_of(const probe::Probe& probe, int process) const;
   bpf::AttachSite take(const ProbeFile& file, const probe::Site& site, std::uint32_t program,
                        unsigned skip);
@@ -76,6 +85,13 @@ class TracePlan {
   std::vector<TracedSite> sites_;
   std::size_t fires_ = 0;  ///< of them
   std::set<std::string> seen_;
+  /// All patterns, and whether a probe matches.
+  struct Wanted {
+    std::string text;
+    probe::Pattern pattern;
+    bool matched = false;
+  };
+  std::vector<Wanted> wanted_;
 };
 
 }  // namespace vitrine::observe

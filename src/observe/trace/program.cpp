@@ -8,6 +8,7 @@
 
 #include "base/memory.hpp"
 #include "base/text.hpp"
+#include "query/compile.hpp"
 
 namespace vitrine::observe {
 namespace {
@@ -70,6 +71,67 @@ std::vector<std::string> doubtful_words(
   return doubts;
 }
 
+namespace {
+
+/// Whether it must be an argument: a bare word elsewhere may be a label.
+bool is_of_arguments(const query::Subject& subject) {
+  using Kind = query::Subject::Kind;
+  if (subject.kind == Kind::argument || subject.kind == Kind::named_argument ||
+      subject.kind == Kind::calculated)
+    return true;
+  return subject.kind == Kind::word &&
+         (subject.form == query::Form::text || subject.form == query::Form::bytes);
+}
+
+std::string arguments_of(const TraceProgram& program) {
+  std::vector<std::string> names = program.argument_names();
+  if (names.size() > names_told) {
+    names.resize(names_told);
+    names.emplace_back("…");
+  }
+  if (!names.empty()) return fmt::format("{} has {}", program.probe(), fmt::join(names, ", "));
+  const std::size_t count = program.argument_count();
+  if (count == 0) return program.probe() + " has no arguments";
+  return count == 1 ? program.probe() + " has arg0"
+                    : fmt::format("{} has arg0 to arg{}", program.probe(), count - 1);
+}
+
+}  // namespace
+
+Result<void> require_names(std::string_view option, std::span<const query::Item> items,
+                           const std::vector<std::unique_ptr<TraceProgram>>& programs,
+                           bool matches) {
+  using Role = TraceProgram::Role;
+  for (const query::Item& item : items) {
+    const bool is_word = item.subject.kind == query::Subject::Kind::word;
+    const bool is_strict = is_of_arguments(item.subject);
+    if (!is_strict && !is_word) continue;
+    for (const Role role : {Role::measure, Role::start, Role::end}) {
+      const TraceProgram* one = nullptr;
+      bool known = false;
+      std::vector<std::string> names;
+      for (const auto& program : programs) {
+        if (program->role() != role) continue;
+        one = program.get();
+        known = known || program->has_arguments(item.subject);
+        for (std::string& name : program->argument_names()) names.push_back(std::move(name));
+      }
+      if (one == nullptr || known) continue;
+      const std::string& word = item.subject.name;
+      const bool alike =
+          is_word && distance(word, names) * letters_a_slip <= word.size() && !names.empty();
+      if (!is_strict && !alike && !matches) continue;
+      return fail(
+          ErrorCode::failed,
+          fmt::format("{}: '{}' is not an argument of {}; {}", option, item.title,
+                      programs.size() == 1 ? one->probe() : "any traced probe", arguments_of(*one)),
+          is_word ? fmt::format("for the label of that name, write label.{}", word)
+                  : "`vitrine probes` lists the arguments of each probe");
+    }
+  }
+  return {};
+}
+
 std::vector<std::string> doubtful_words(
     const query::Item& value, const std::vector<std::unique_ptr<TraceProgram>>& programs) {
   if (value.subject.kind != query::Subject::Kind::word) return {};
@@ -83,16 +145,6 @@ namespace {
 using probe::Value;
 using probe::ValueError;
 using query::Form;
-
-vitrine_operand constant(std::uint64_t value) {
-  vitrine_operand operand{};
-  operand.kind = VITRINE_CONSTANT;
-  operand.size = sizeof value;
-  operand.base = VITRINE_NO_REGISTER;
-  operand.index = VITRINE_NO_REGISTER;
-  operand.displacement = value;
-  return operand;
-}
 
 /// Of an argument's text in a complaint about it.
 constexpr std::size_t max_text_bytes = 80;
@@ -119,6 +171,8 @@ std::string reason(std::uint8_t state, std::uint64_t address) {
       return fmt::format("memory at {} could not be read", hex(address));
     case VITRINE_CAPTURE_NO_ROOM:
       return "the event was full";
+    case VITRINE_CAPTURE_DIVIDED_BY_0:
+      return "a division by 0";
     default:
       return "it was not captured";
   }
@@ -151,6 +205,16 @@ bool wants_labels(const TraceQuery& query) {
     return subject.kind == Kind::label || subject.kind == Kind::word ||
            subject.kind == Kind::trace_id || subject.kind == Kind::span_id;
   });
+}
+
+bool wants_functions(const TraceQuery& query) {
+  const auto is_function = [](const query::Subject& subject) {
+    return subject.kind == query::Subject::Kind::function;
+  };
+  const auto subjects = subjects_of(query);
+  return std::any_of(subjects.begin(), subjects.end(), is_function) ||
+         std::any_of(query.show.begin(), query.show.end(),
+                     [&](const query::Item& item) { return is_function(item.subject); });
 }
 
 std::vector<query::Selected> selected_labels(const TraceQuery& query) {
@@ -211,14 +275,21 @@ void TraceProgram::bind(const TraceQuery& query) {
       if (is_length) continue;
       const auto slot = query::slot_of(query::capture_of(site, i), captures_);
       shown_.push_back({type != nullptr ? type->name : std::string(),
-                        {query::Bound::Kind::capture, slot, {}},
+                        {query::Bound::Kind::capture, slot, {}, operands_[i].size},
                         query::Format::plain});
     }
   if (query.where && role_ != Role::start) condition_ = query::bind(*query.where, site, captures_);
   for (const query::Capture& capture : captures_) {
-    const probe::ArgumentType* type = query::type_of(site, capture.argument);
-    hidden_.push_back(query.redaction.covers_argument(
-        capture.argument, type == nullptr ? std::string_view() : type->name));
+    bool hidden = false;
+    for (std::uint32_t i = 0; i < operands_.size(); ++i) {
+      // Its length shows nothing of an argument but its length.
+      const bool is_length = capture.length_argument == i && !capture.is_calculated();
+      if (!query::reads(capture, i) || (is_length && capture.argument != i)) continue;
+      const probe::ArgumentType* type = query::type_of(site, i);
+      hidden = hidden || query.redaction.covers_argument(
+                             i, type == nullptr ? std::string_view() : type->name);
+    }
+    hidden_.push_back(hidden);
   }
 }
 
@@ -227,6 +298,12 @@ std::vector<std::string> TraceProgram::argument_names() const {
   for (const probe::ArgumentType& type : types_)
     if (!type.name.empty() && type.argument < operands_.size()) names.push_back(type.name);
   return names;
+}
+
+bool TraceProgram::has_arguments(const query::Subject& subject) const {
+  if (subject.kind == query::Subject::Kind::calculated)
+    return !query::missing_operand(subject, arguments());
+  return query::argument_of(subject, arguments()).has_value();
 }
 
 std::vector<std::string> TraceProgram::problems() const {
@@ -258,21 +335,40 @@ vitrine_site_program TraceProgram::wire(const query::Compiled& condition,
   for (std::size_t i = 0; i < program.captures; ++i) {
     const query::Capture& wanted = captures_[i];
     vitrine_capture& capture = program.capture[i];
-    if (wanted.argument >= operands_.size()) continue;
-    capture.operand = operands_[wanted.argument];
+    if (!take_value(wanted, static_cast<std::uint32_t>(i), program)) continue;
     capture.form = VITRINE_CAPTURE_VALUE;
     if (wanted.form == Form::number || wanted.form == Form::natural) continue;
     capture.most = static_cast<__u32>(string_bytes_);
     capture.form = VITRINE_CAPTURE_STRING;
     if (!has_length(wanted)) continue;
-    capture.form = VITRINE_CAPTURE_BYTES_AT;
+    capture.form = wanted.until_nul ? VITRINE_CAPTURE_STRING_AT : VITRINE_CAPTURE_BYTES_AT;
     if (!wanted.length_argument)
-      capture.length = constant(wanted.length);
+      capture.length = query::constant_operand(wanted.length);
     else if (*wanted.length_argument < operands_.size())
       capture.length = operands_[*wanted.length_argument];
-    if (capture.length.kind == VITRINE_NO_OPERAND) capture.operand = {};
+    if (capture.length.kind != VITRINE_NO_OPERAND) continue;
+    capture.operand = {};
+    capture.calculated = 0;
   }
   return program;
+}
+
+/// Where the number of capture `slot` comes from. False: from nowhere.
+bool TraceProgram::take_value(const query::Capture& wanted, std::uint32_t slot,
+                              vitrine_site_program& program) const {
+  vitrine_capture& capture = program.capture[slot];
+  if (!wanted.is_calculated()) {
+    if (wanted.argument >= operands_.size()) return false;
+    capture.operand = operands_[wanted.argument];
+    return true;
+  }
+  const auto steps = query::compile_calculation(wanted.calculation, arguments(), slot);
+  if (!wanted.problem.empty() || program.steps + steps.size() > VITRINE_CALCULATION_STEPS)
+    return false;
+  for (const vitrine_calculation_step& step : steps) program.step[program.steps++] = step;
+  capture.operand = query::result_operand(wanted.calculation);
+  capture.calculated = 1;
+  return true;
 }
 
 query::Compiled TraceProgram::compile_condition(std::span<const query::Selected> selected,
@@ -282,6 +378,7 @@ query::Compiled TraceProgram::compile_condition(std::span<const query::Selected>
 
 bool TraceProgram::is_integer(std::uint32_t slot) const {
   const query::Capture& capture = captures_[slot];
+  if (capture.is_calculated()) return capture.form == Form::number && capture.problem.empty();
   if (capture.form != Form::number || capture.argument >= operands_.size()) return false;
   const vitrine_operand& operand = operands_[capture.argument];
   return operand.kind != VITRINE_NO_OPERAND && (operand.flags & VITRINE_FLOAT) == 0 &&
@@ -293,16 +390,27 @@ bool TraceProgram::is_key(std::uint32_t slot) const {
 }
 
 bool TraceProgram::is_signed(std::uint32_t slot) const {
-  return (operands_[captures_[slot].argument].flags & VITRINE_SIGNED) != 0;
+  const query::Capture& capture = captures_[slot];
+  if (capture.is_calculated()) return capture.calculation.is_signed;
+  return (operands_[capture.argument].flags & VITRINE_SIGNED) != 0;
 }
 
 Value TraceProgram::key(std::uint32_t slot, std::uint64_t bits) const {
   const query::Capture& capture = captures_[slot];
-  if (capture.form != Form::number) return ValueError{"it could not be read, or did not fit"};
+  if (capture.form != Form::number) {
+    if (bits == VITRINE_NULL_TEXT) return probe::PointerValue{.address = 0, .is_absent = true};
+    return ValueError{"it could not be read, or did not fit"};
+  }
+  if (capture.is_calculated()) return number(capture.calculation, bits);
   const vitrine_operand& operand = operands_[capture.argument];
   const auto bytes = std::as_bytes(std::span(&bits, 1));
   return probe::make_value(operand, bytes.first(operand.size),
                            query::type_of(arguments(), capture.argument));
+}
+
+Value TraceProgram::number(const query::Calculation& calculation, std::uint64_t bits) {
+  if (calculation.is_signed) return static_cast<std::int64_t>(bits);
+  return bits;
 }
 
 std::vector<Value> TraceProgram::values(const bpf::Fire& fire) const {
@@ -323,6 +431,7 @@ Value TraceProgram::value(const query::Capture& capture, const bpf::Captured& ca
   if (capture.form == Form::bytes)
     return probe::BytesValue{{captured.bytes.begin(), captured.bytes.end()},
                              captured.head.cut != 0};
+  if (capture.is_calculated()) return number(capture.calculation, captured.head.value);
   const vitrine_operand& operand = operands_[capture.argument];
   const probe::ArgumentType* type = query::type_of(arguments(), capture.argument);
   if (operand.size > sizeof captured.head.value)
@@ -332,16 +441,24 @@ Value TraceProgram::value(const query::Capture& capture, const bpf::Captured& ca
 }
 
 Value TraceProgram::unread(const query::Capture& capture, const bpf::Captured& captured) const {
-  if (capture.argument >= operands_.size())
+  if (!capture.problem.empty()) return ValueError{capture.problem};
+  if (!capture.is_calculated() && capture.argument >= operands_.size())
     return ValueError{fmt::format("the probe has {} arguments here", operands_.size())};
-  if (!errors_[capture.argument].empty()) return ValueError{errors_[capture.argument]};
+  for (std::uint32_t i = 0; i < errors_.size(); ++i)
+    if (!errors_[i].empty() && query::reads(capture, i) && capture.length_argument != i)
+      return ValueError{errors_[i]};
+  if (capture.is_calculated() && captured.head.state == VITRINE_CAPTURE_NO_OPERAND)
+    return ValueError{
+        fmt::format("too much arithmetic is requested: at most {} numbers and "
+                    "operators for one probe",
+                    VITRINE_CALCULATION_STEPS)};
   if (capture.length_argument && *capture.length_argument < errors_.size() &&
       !errors_[*capture.length_argument].empty())
     return ValueError{"its length: " + errors_[*capture.length_argument]};
   // No string is not one that could not be read.
   const bool follows = capture.form == Form::text || capture.form == Form::bytes;
   if (follows && captured.head.state == VITRINE_CAPTURE_UNREADABLE && captured.head.value == 0)
-    return probe::PointerValue{0};
+    return probe::PointerValue{.address = 0, .is_absent = true};
   return ValueError{reason(captured.head.state, captured.head.value)};
 }
 

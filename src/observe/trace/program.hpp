@@ -3,10 +3,13 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/redaction.hpp"
+#include "base/result.hpp"
 #include "bpf/event.hpp"
 #include "bpf/wire/trace.h"
 #include "observe/probes/probe_symbols.hpp"
@@ -28,6 +31,9 @@ struct TraceQuery {
 
 /// Whether its condition or its groups may speak of labels.
 bool wants_labels(const TraceQuery& query);
+
+/// Whether it asks for the functions that probes are in.
+bool wants_functions(const TraceQuery& query);
 
 /// Labels that `query` may ask for and the kernel can look up (a key has at most VITRINE_KEY_BYTES),
 /// by explicit name first; at most VITRINE_SELECTED_LABELS.
@@ -72,6 +78,10 @@ class TraceProgram {
   /// Of the arguments that have one.
   [[nodiscard]] std::vector<std::string> argument_names() const;
 
+  /// Whether all arguments that `subject` speaks of are there; a bare word may be a label.
+  [[nodiscard]] bool has_arguments(const query::Subject& subject) const;
+  [[nodiscard]] std::size_t argument_count() const { return operands_.size(); }
+
   /// Arguments that cannot be decoded, and why: "argument 2 (%xmm0): …".
   [[nodiscard]] std::vector<std::string> problems() const;
 
@@ -99,6 +109,9 @@ class TraceProgram {
 
  private:
   [[nodiscard]] query::Arguments arguments() const { return {operands_, types_}; }
+  bool take_value(const query::Capture& wanted, std::uint32_t slot,
+                  vitrine_site_program& program) const;
+  static probe::Value number(const query::Calculation& calculation, std::uint64_t bits);
   void bind(const TraceQuery& query);
   [[nodiscard]] probe::Value value(const query::Capture& capture,
                                    const bpf::Captured& captured) const;
@@ -127,6 +140,14 @@ class TraceProgram {
 /// one.
 std::vector<std::string> doubtful_words(const query::Expression& where,
                                         const std::vector<std::unique_ptr<TraceProgram>>& programs);
+
+/// An error for the first item of `items` that no program has a meaning for: an argument by number
+/// or `arg.NAME`, or a word that can only be an argument (in a function that follows a pointer, in
+/// arithmetic) or is spelt almost like one. `option`: of the command, for the message. `matches`:
+/// both the starts and the ends of a latency must have it, and a bare word is an argument.
+Result<void> require_names(std::string_view option, std::span<const query::Item> items,
+                           const std::vector<std::unique_ptr<TraceProgram>>& programs,
+                           bool matches = false);
 
 /// The same of what is to be added up: whatever it looks like, labels are rarely numbers.
 std::vector<std::string> doubtful_words(const query::Item& value,

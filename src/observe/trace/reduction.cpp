@@ -19,6 +19,9 @@ bool is_groupable(const query::Item& item) {
     case Kind::tid:
     case Kind::cpu:
     case Kind::comm:
+    case Kind::module:
+    case Kind::site:
+    case Kind::function:
       return false;
     default:
       return true;
@@ -102,15 +105,15 @@ bool TraceReduction::fits_kernel(const TraceProgram& program,
 /// One a probe; the starts and ends of a latency share theirs.
 std::uint32_t TraceReduction::number_of(const TraceProgram& program) {
   const bool latency = query_.kind == ReductionKind::latency;
-  const auto same = std::find_if(numbered_.begin(), numbered_.end(), [&](const auto* other) {
-    return latency || other->probe() == program.probe();
-  });
-  if (same == numbered_.end()) {
+  const auto [known, fresh] = numbers_.try_emplace(latency ? std::string() : program.probe(),
+                                                   static_cast<std::uint32_t>(numbered_.size()));
+  if (fresh) {
     numbered_.push_back(&program);
-    return static_cast<std::uint32_t>(numbered_.size() - 1);
+    return known->second;
   }
-  if (program.role() != Role::start && (*same)->role() == Role::start) *same = &program;
-  return static_cast<std::uint32_t>(same - numbered_.begin());
+  const TraceProgram*& same = numbered_[known->second];
+  if (program.role() != Role::start && same->role() == Role::start) same = &program;
+  return known->second;
 }
 
 std::optional<KernelReduction> TraceReduction::in_kernel(const TraceProgram& program,
@@ -156,13 +159,14 @@ query::ReductionRow TraceReduction::row_of(const bpf::ReductionRow& raw) const {
   row.count = raw.count;
   std::size_t argument = 0;
   if (!raw.others)
-    for (const Bound& subject : reduction.by)
-      if (row.keys.push_back(key_of(program, subject, raw, argument));
-          row.keys.back() && hides(program, subject))
-        row.keys.back() = probe::redacted(*row.keys.back(), redaction_);
+    for (const Bound& subject : reduction.by) {
+      row.widths.push_back(subject.width);
+      query::Key& key = row.keys.emplace_back(key_of(program, subject, raw, argument));
+      if (key && hides(program, subject)) key = probe::redacted(*key, redaction_);
+    }
   if (query_.kind == ReductionKind::count) return row;
   const bool is_signed = reduction.value && program.is_signed(reduction.value->slot);
-  row.sum = number_in(raw.sum, is_signed);
+  row.sum = query::Sum::of_halves(raw.sum, raw.sum_high);
   row.least = number_in(raw.least, is_signed);
   row.greatest = number_in(raw.most, is_signed);
   for (const auto& [bucket, count] : raw.buckets) row.histogram.add(bucket, count);

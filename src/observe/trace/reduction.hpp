@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "bpf/tracer.hpp"
@@ -45,6 +46,7 @@ class TraceReduction {
   bool latency_here_ = false;
   /// By number: a program that ends up in it, and so defines what its rows mean.
   std::vector<const TraceProgram*> numbered_;
+  std::unordered_map<std::string, std::uint32_t> numbers_;  ///< by probe
   query::Reducer here_;
 };
 

@@ -1,9 +1,12 @@
 #include "observe/trace/trace.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <set>
 
@@ -14,6 +17,7 @@
 #include "observe/trace/plan.hpp"
 #include "observe/trace/program.hpp"
 #include "observe/trace/reduction.hpp"
+#include "target/proc_file.hpp"
 
 namespace vitrine::observe {
 namespace {
@@ -34,6 +38,12 @@ bool is_hidden(const query::Subject& subject, const Redaction& redaction) {
     case Kind::word:
     case Kind::label:
       return redaction.covers_label(subject.name);
+    case Kind::calculated:
+      return std::any_of(subject.calculation.begin(), subject.calculation.end(),
+                         [&](const query::WrittenStep& step) {
+                           return step.index ? redaction.covers_argument(*step.index, {})
+                                             : redaction.covers_label(step.name);
+                         });
     default:
       return false;
   }
@@ -57,7 +67,8 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   explicit LiveTrace(TraceOptions options)
       : options_(std::move(options)),
         plan_(options_.probes, options_.query, options_.force),
-        selected_(selected_labels(options_.query)) {}
+        selected_(selected_labels(options_.query)),
+        files_({.functions = wants_functions(options_.query)}) {}
 
   Result<void> begin();
 
@@ -70,6 +81,7 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   [[nodiscard]] bpf::Attaching attaching() const override { return tracer_->attaching(); }
   [[nodiscard]] std::vector<std::string> probes() const override;
   [[nodiscard]] std::size_t sites() const override { return plan_.sites(); }
+  [[nodiscard]] std::optional<Error> unmatched() const override;
   std::vector<std::string> take_notes() override;
 
  private:
@@ -96,7 +108,9 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   void attach_later(ObservedProcess& process);
   void plan(const std::shared_ptr<const ProbeFile>& file, std::vector<Planned>& planned);
   Result<void> attach(std::span<const Planned> planned);
+  void name_other_files(const ProbeFile& file, const std::string& path);
   Result<void> require_sites();
+  Result<void> require_arguments();
   Result<void> set_programs();
 
   void watch_processes();
@@ -143,6 +157,7 @@ Result<void> LiveTrace::begin() {
   TRY(find_targets());
   TRY(open_tracer());
   TRY(attach_targets());
+  TRY(require_arguments());
   if (options_.query.where) note_all(doubtful_words(*options_.query.where, plan_.programs()));
   if (options_.query.reduction && options_.query.reduction->value)
     note_all(doubtful_words(*options_.query.reduction->value, plan_.programs()));
@@ -156,6 +171,7 @@ Result<void> LiveTrace::attach_targets() {
   for (const std::string& path : options_.target.files) {
     auto file = TRY(files_.open(path));
     plan(file, planned);
+    if (file->file != nullptr) name_other_files(*file, path);
     if (file->file != nullptr) labels_->assume(*file->file);
   }
   TRY(attach(planned));
@@ -193,6 +209,7 @@ Result<void> LiveTrace::open_tracer() {
   bpf::TracerOptions options;
   options.attaching = options_.attaching;
   options.stop = options_.stop;
+  options.ring_bytes = options_.buffer_bytes;
   options.stacks = options_.stacks;
   options.reductions = reduction_.has_value();
   options.labels = !reduction_ || wants_labels(options_.query);
@@ -219,23 +236,89 @@ Result<void> LiveTrace::begin_launched() {
   TRY(attach_process(*process));
   TRY(launched.run_to_libraries(options_.stop));
   TRY(attach_process(*process));
-  if (plan_.sites() == 0) {
-    note(no_such_probe(options_, plan_.seen()).message +
+  const auto missing = plan_.sites() == 0 ? plan_.wanted() : plan_.unmatched();
+  if (!missing.empty())
+    note(no_such_probe(options_, missing, plan_.seen()).message +
          "; waiting for files that it loads or executes later");
+  if (plan_.sites() == 0)
     launched.go_on();
-  } else {
+  else
     launched.release();
-  }
   watch_->look_again_soon(*process);
   return {};
 }
 
 Result<void> LiveTrace::require_sites() {
-  if (plan_.sites() != 0) return {};
-  if (!notes_.waiting().empty())  // why what was found cannot be attached to
+  const std::vector<std::string> unmatched = plan_.unmatched();
+  if (!unmatched.empty() && options_.optional) {
+    note(no_such_probe(options_, unmatched, plan_.seen()).message);
+    return {};
+  }
+  if (plan_.sites() != 0 && unmatched.empty()) return {};
+  if (plan_.sites() == 0 && !notes_.waiting().empty())  // why what was found cannot be attached to
     return fail(ErrorCode::failed,
                 fmt::format("nothing to trace: {}", fmt::join(notes_.waiting(), "; ")));
-  return tl::unexpected(no_such_probe(options_, plan_.seen()));
+  return tl::unexpected(
+      no_such_probe(options_, unmatched.empty() ? plan_.wanted() : unmatched, plan_.seen()));
+}
+
+std::optional<Error> LiveTrace::unmatched() const {
+  const std::vector<std::string> unmatched = plan_.unmatched();
+  if (unmatched.empty() || options_.optional) return std::nullopt;
+  return no_such_probe(options_, unmatched, plan_.seen());
+}
+
+/// What a process uses under a path that was given another file since: an update has replaced it.
+/// Uprobes are of the file.
+void LiveTrace::name_other_files(const ProbeFile& file, const std::string& path) {
+  constexpr std::size_t named = 5;
+  constexpr std::size_t maps_bytes = 4U << 20;
+  std::error_code error;
+  const std::string whole = std::filesystem::canonical(path, error).string();
+  const auto pids = target::all_processes();
+  if (error || !pids) return;
+  const std::string deleted = whole + " (deleted)";
+  std::vector<pid_t> found;
+  for (const pid_t pid : *pids) {
+    const std::string proc = fmt::format("/proc/{}/", pid);
+    const std::string program = std::filesystem::read_symlink(proc + "exe", error).string();
+    struct stat its {};
+    const bool same_path = program == whole || program == deleted;
+    if (same_path && ::stat((proc + "exe").c_str(), &its) == 0) {
+      if (its.st_ino != file.file->identity().inode || its.st_dev != file.file->identity().device)
+        found.push_back(pid);
+      continue;
+    }
+    const auto maps = target::read_file_at(AT_FDCWD, proc + "maps", maps_bytes);
+    if (maps && maps->find(' ' + deleted + '\n') != std::string::npos) found.push_back(pid);
+  }
+  if (found.empty()) return;
+  const std::size_t more = found.size() - std::min(found.size(), named);
+  found.resize(found.size() - more);
+  note(fmt::format(
+      "process{} {}{} use{} another file of the path {}, which was replaced since: "
+      "not traced (trace {} by process ID)",
+      found.size() + more == 1 ? "" : "es", fmt::join(found, ", "),
+      more == 0 ? std::string() : fmt::format(" and {} more", more),
+      found.size() + more == 1 ? "s" : "", whole, found.size() + more == 1 ? "it" : "them"));
+}
+
+/// Names of arguments that no probe has.
+Result<void> LiveTrace::require_arguments() {
+  const TraceQuery& query = options_.query;
+  const auto& programs = plan_.programs();
+  const auto check = [&]() -> Result<void> {
+    TRY(require_names("--show", query.show, programs));
+    if (!query.reduction) return {};
+    const query::ReductionQuery& reduction = *query.reduction;
+    if (reduction.match)
+      TRY(require_names("--match", std::span(&*reduction.match, 1), programs, true));
+    return {};
+  };
+  auto checked = check();
+  if (checked || (!options_.optional && options_.target.command.empty())) return checked;
+  note(checked.error().message);
+  return {};
 }
 
 /// Returns what it has attached to.
@@ -370,7 +453,7 @@ void LiveTrace::show(const bpf::Fire& fire, const Sink& sink) {
   const TracedSite& site = plan_.site(fire.head.site);
   const DisplayedLabels& displayed =
       labels_->of(record, fire.sets, process == nullptr ? nullptr : &process->labels, has_pid);
-  FireView view(fire, program, displayed);
+  FireView view(fire, program, site, displayed);
   const bool untested = (record.flags & VITRINE_FIRE_UNTESTED) != 0;
   if ((asked_again_[fire.head.program] || untested) && !program.condition().holds(view.query()))
     return;
@@ -386,7 +469,7 @@ void LiveTrace::show(const bpf::Fire& fire, const Sink& sink) {
     }
     return;
   }
-  TraceEvent event = view.event(program, *site.file, site.address);
+  TraceEvent event = view.event(program);
   if (stacks_)
     event.stack = stacks_->name(event.pid, process == nullptr ? nullptr : &process->functions,
                                 has_pid, record.image, fire.stack);

@@ -33,9 +33,11 @@ struct TraceOptions {
   TraceTarget target;
   std::vector<std::string> probes;  ///< patterns (probe/probe.hpp); of a latency: unused
   TraceQuery query;
-  bool follow = false;  ///< processes that the pids or the command fork, too
-  bool stacks = false;  ///< of the thread that fired, as far as its frame pointers lead
-  bool force = false;   ///< also where it is known to harm the target (bpf/nop_policy.hpp)
+  bool follow = false;    ///< processes that the pids or the command fork, too
+  bool stacks = false;    ///< of the thread that fired, as far as its frame pointers lead
+  bool optional = false;  ///< patterns may match nothing: a note says so
+  bool force = false;     ///< also where it is known to harm the target (bpf/nop_policy.hpp)
+  std::size_t buffer_bytes = 16U << 20;  ///< of fires that wait to be read; made a power of two
   limits::LabelLimits limits;
   bpf::Attaching attaching = bpf::Attaching::best;  ///< for tests: as on kernels before 6.6
   /// When it becomes true, calls return early.
@@ -47,6 +49,7 @@ struct FiredArgument {
   std::string_view name;  ///< empty: not known
   query::Format format = query::Format::plain;
   std::optional<probe::Value> value;  ///< nothing: it is not there (no such label)
+  std::uint8_t width = 8;             ///< bytes of a number, as hex() prints it
 };
 
 /// One fire. Good while the sink that gets it runs.
@@ -109,6 +112,9 @@ class Trace {
   /// "provider:name" of what is attached to, each once.
   [[nodiscard]] virtual std::vector<std::string> probes() const = 0;
   [[nodiscard]] virtual std::size_t sites() const = 0;
+
+  /// Why some pattern has matched nothing so far, although none is optional.
+  [[nodiscard]] virtual std::optional<Error> unmatched() const = 0;
 
   /// What could not be done, or not as asked, since the last call.
   virtual std::vector<std::string> take_notes() = 0;

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""vitrine trace FILE: what it says of processes that publish no labels, and of processes that use another file of the
+same path.
+
+    trace_files.py VITRINE CC INCLUDE
+"""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+PROGRAM = """#include <stdio.h>
+#include <vitrine/sdt.h>
+int main(void) {
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  puts("ready");
+  for (int n = 0; getchar() != EOF; ++n) VITRINE_PROBE(plain, fired, n);
+  return 0;
+}
+"""
+
+
+class Target:
+    def __init__(self, program):
+        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout.readline() == "ready\n"
+
+    def fire(self):
+        self.process.stdin.write("x")
+        self.process.stdin.flush()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+def no_labels(vitrine, program):
+    """A process that begins after the trace is unknown to the kernel when it fires first."""
+    with subprocess.Popen([vitrine, "trace", program, "plain:*", "--limit", "2"], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True) as tracer:
+        assert "tracing 1 probe" in tracer.stderr.readline()
+        with Target(program) as target:
+            for n in range(2):
+                target.fire()
+                line = tracer.stdout.readline()
+                assert f"plain:fired({n})" in line, line
+                assert "no labels" not in line, line
+        assert tracer.wait() == 0
+
+
+def replaced(vitrine, program):
+    done = subprocess.run([vitrine, "trace", program, "plain:*", "--duration", "50ms"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def main(vitrine, cc, include):
+    with tempfile.TemporaryDirectory() as folder:
+        program = os.path.join(os.path.realpath(folder), "plain")
+        with open(program + ".c", "w") as file:
+            file.write(PROGRAM)
+        subprocess.run([cc, "-O1", "-I", include, "-o", program, program + ".c"], check=True)
+        no_labels(vitrine, program)
+        with Target(program) as before:
+            assert "another file" not in replaced(vitrine, program)
+            shutil.copy(program, program + ".new")
+            os.rename(program + ".new", program)
+            with Target(program) as after:
+                said = replaced(vitrine, program)
+                assert f"process {before.process.pid} uses another file of the path {program}" in said, said
+                assert str(after.process.pid) not in said, said
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""Other tools find the probes of a provider in the notes that the object step writes beside its DOF: readelf, gdb,
+bpftrace, bcc, perf and systemtap list them; gdb and bpftrace stop and fire there, with the arguments. Tools that are not
+installed are named.
+
+    readers.py SOURCE_ROOT VITRINE
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+DEFINITION = """provider shop {
+  probe request__start(int id, const char *path, long a, long b, long c, long d, int seventh);
+  probe idle();
+  probe never(int);
+};
+"""
+PROGRAM = """#include "shop.h"
+#include <stdio.h>
+__attribute__((noinline)) static void work(int id, const char *path) {
+  SHOP_REQUEST_START(id, path, 1, 2, 3, 4, 77);
+  SHOP_REQUEST_START(id + 1, path, 1, 2, 3, 4, 78);
+}
+int main(int argc, char **argv) {
+  do {
+    work(argc + 40, argv[0]);
+    if (SHOP_IDLE_ENABLED()) SHOP_IDLE();
+  } while (argc > 1 && getchar() != EOF);
+  return 0;
+}
+"""
+
+
+def run(*command, **options):
+    return subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True, **options).stdout
+
+
+def have(tool):
+    if shutil.which(tool):
+        return True
+    print(f"{tool} is not installed: not asked")
+    return False
+
+
+def build(vitrine, folder, *options):
+    folder.mkdir()
+    (folder / "shop.d").write_text(DEFINITION)
+    (folder / "main.c").write_text(PROGRAM)
+    run(vitrine, "usdt", "header", "-s", "shop.d", cwd=folder)
+    run("gcc", "-O2", "-g", "-c", "main.c", cwd=folder)
+    run(vitrine, "usdt", "link", *options, "-s", "shop.d", "-o", "probes.o", "main.o", cwd=folder)
+    run("gcc", "-o", "shopd", "main.o", "probes.o", cwd=folder)
+    return folder / "shopd"
+
+
+def listed(vitrine, program):
+    return {(o["kind"], o["name"]): o for o in map(json.loads, run(vitrine, "probes", "--json", program).splitlines())}
+
+
+def check_vitrine(vitrine, program):
+    """The same site is listed once, whatever announces it, and stubs are not counted."""
+    probes = listed(vitrine, program)
+    assert {kind for kind, _ in probes} == {"dof"}, probes.keys()
+    assert {name for _, name in probes} == {"request-start", "idle", "never"}
+    sites = probes["dof", "request-start"]["sites"]
+    assert [bool(site.get("stub")) for site in sites].count(False) == 2, sites
+    lines = run(vitrine, "probes", program).splitlines()
+    counts = dict(line.split()[:2] for line in lines if line.startswith("  shop:"))
+    assert counts == {"shop:request-start": "2", "shop:idle": "1", "shop:never": "stub"}, counts
+    return [int(site["address"], 16) for site in sites if not site.get("stub")]
+
+
+def check_readelf(program, addresses):
+    text = run("readelf", "-n", program)
+    notes = re.findall(r"Name: (\S+)\n.*Location: (0x[0-9a-f]+), Base: (0x[0-9a-f]+), Semaphore: (0x[0-9a-f]+)\n"
+                       r".*Arguments: (.*)", text)
+    calls = [note for note in notes if note[0] == "request__start" and int(note[1], 16) in addresses]
+    assert len(calls) == 2, text
+    for _, _, base, semaphore, arguments in calls:
+        assert int(base, 16) and int(semaphore, 16)
+        assert arguments.split()[:2] == ["-4@%edi", "8@%rsi"] and arguments.split()[6] == "-4@(%rsp)", arguments
+
+
+def check_gdb(program, addresses):
+    text = run("gdb", "-batch", "-nx", "-ex", "info probes", program)
+    found = [int(a, 16) for a in re.findall(r"^stap\s+shop\s+request__start\s+(0x[0-9a-f]+)", text, re.MULTILINE)]
+    assert set(addresses) <= set(found), text
+    assert not re.search(r"^dtrace\s+shop", text, re.MULTILINE), text
+    text = run("gdb", "-batch", "-nx", "-ex", "break -probe-stap shop:request__start", "-ex", "run", "-ex", "bt 2",
+               "-ex", "print $_probe_arg0", "-ex", "print (char*)$_probe_arg1", "-ex", "print $_probe_arg6",
+               "-ex", "continue", "-ex", "print $_probe_arg0", program)
+    assert re.search(r"#0 .*\bwork \(", text), text
+    assert re.findall(r"\$\d = (.*)", text)[0::2] == ["41", "77"], text
+    assert f'"{program}"' in text and "$4 = 42" in text, text
+
+
+def check_bpftrace(program):
+    text = run("bpftrace", "-l", f"usdt:{program}:*")
+    assert f"usdt:{program}:shop:request__start" in text and f"usdt:{program}:shop:idle" in text, text
+    script = f'usdt:{program}:shop:request__start {{ printf("%d %s\\n", arg0, str(arg1)); }} ' \
+             f'usdt:{program}:shop:idle {{ printf("idle\\n"); exit(); }}'
+    with subprocess.Popen([program, "again"], stdin=subprocess.PIPE, text=True) as target:
+        with subprocess.Popen(["bpftrace", "-p", str(target.pid), "-e", script], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True) as tracer:
+            said = []
+            while not (said and said[-1].startswith("Attaching")):  # behind warnings
+                said.append(tracer.stdout.readline())
+                assert said[-1], f"bpftrace does not attach: {said}"
+            # It says so before it has attached.
+            while tracer.poll() is None:
+                try:
+                    target.stdin.write("\n")
+                    target.stdin.flush()
+                    tracer.wait(0.05)
+                except subprocess.TimeoutExpired:
+                    pass
+            text = tracer.stdout.read()
+        target.stdin.close()
+    assert f"42 {program}\n" in text and "43 " in text and "idle\n" in text, text
+
+
+def check_systemtap(program, folder):
+    """It requires the headers of the running kernel: without them it lists no file's probes."""
+    def marks(path):
+        return subprocess.run(["stap", "-L", f'process("{path}").mark("*")'], capture_output=True, text=True,
+                              env={**os.environ, "HOME": folder}).stdout
+    libc = run("ldd", program).split("libc.so.6 => ")[1].split()[0]
+    if "mark(" not in marks(libc):
+        print("stap lists no probe of libc either (no headers of this kernel): not asked")
+        return
+    assert 'mark("request__start")' in marks(program), marks(program)
+
+
+def main(_root, vitrine):
+    with tempfile.TemporaryDirectory() as folder:
+        program = build(vitrine, pathlib.Path(folder) / "with")
+        addresses = check_vitrine(vitrine, program)
+        check_readelf(program, addresses)
+        if have("gdb"):
+            check_gdb(program, addresses)
+        if have("bpftrace"):
+            check_bpftrace(program)
+        if have("tplist-bpfcc"):
+            text = run("tplist-bpfcc", "-l", program)
+            assert "shop:request__start" in text and "shop:idle" in text, text
+        if have("perf"):
+            with tempfile.TemporaryDirectory() as cache:
+                run("perf", "--buildid-dir", cache, "buildid-cache", "--add", program)
+                text = run("perf", "--buildid-dir", cache, "list", "--no-desc", "sdt")
+                assert "sdt_shop:request__start" in text, text
+        if have("stap"):
+            check_systemtap(program, folder)
+        without = build(vitrine, pathlib.Path(folder) / "without", "--no-sdt")
+        assert "stapsdt" not in run("readelf", "-nSW", without)
+        assert listed(vitrine, without).keys() == listed(vitrine, program).keys()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
