@@ -29,7 +29,7 @@ inline void settle_if_need_be(Thread& self) noexcept {
 }
 
 /// The rest of custom_labels_replace.
-__attribute__((noinline)) Set* replace_slowly(Set* set) noexcept {
+__attribute__((cold)) Set* replace_slowly(Set* set) noexcept {
   return reinterpret_cast<Set*>(
       publish::replace_slowly(thread_once(), reinterpret_cast<std::uint64_t>(set)));
 }
@@ -45,8 +45,8 @@ inline Set* put_set_in_force(Thread& self, std::uint64_t set) noexcept {
 }
 
 /// custom_labels_set where anything is to be looked at more closely.
-__attribute__((noinline)) int set_checked(Set* set, String key, String value,
-                                          String* old_value_out) noexcept {
+__attribute__((cold)) int set_checked(Set* set, String key, String value,
+                                      String* old_value_out) noexcept {
   Handle* handle = handle_of(set);
   if (handle == nullptr) return why_not_editable(set);
   if (const int error = check_key(key)) return error;
@@ -87,8 +87,8 @@ inline bool replace_value(Handle& handle, Cells& cells, String key, String value
     to->count = from.count;
     to->used = from.used;
   }
-  put_string(reinterpret_cast<Label*>(reinterpret_cast<std::uint64_t>(old) + moved)->value,
-             writable(old->value) + moved, value);
+  reinterpret_cast<Label*>(reinterpret_cast<std::uint64_t>(old) + moved)->value.len = value.len;
+  put_bytes(writable(old->value) + moved, reinterpret_cast<const char*>(value.buf), value.len);
   to->live = from.live + static_cast<std::uint32_t>(value.len - old->value.len);
   labels::detail::store_fence();
   sanitizer_release(&handle.now.first);
@@ -110,7 +110,7 @@ const Label* label_of(const Version& version, String key) noexcept {
 }
 
 /// custom_labels_get where the thread was not given a pointer into the set before.
-__attribute__((noinline)) const Label* get_first(const Set* set, String key) noexcept {
+__attribute__((cold)) const Label* get_first(const Set* set, String key) noexcept {
   if (key.buf == nullptr) return nullptr;
   if (const Handle* handle = handle_of(set)) {
     const Version* version = show_version(*handle, thread_once());

@@ -100,7 +100,7 @@ constexpr std::size_t room_for(std::size_t bytes) noexcept {
 
 /// Copies `size` bytes, and zeroes up to a whole unit.
 inline void put_bytes(char* to, const char* from, std::size_t size) noexcept {
-  for (; size > sizeof(Unit); size -= sizeof(Unit)) {
+  for (; __builtin_expect(size > sizeof(Unit), 0); size -= sizeof(Unit)) {
     store(to, load<Unit>(from));
     to += sizeof(Unit);
     from += sizeof(Unit);
@@ -176,11 +176,12 @@ inline void copy_values(const Version& from, std::uint64_t moved) noexcept {
   const Label* label = from.labels();
   for (const Label* const end = label + from.count; label != end; ++label) {
     auto* copy = reinterpret_cast<Label*>(reinterpret_cast<std::uint64_t>(label) + moved);
-    const char* value = writable(label->value);
+    char* value = writable(label->value);
     const std::size_t size = label->value.len;
     copy->value.len = size;
-    for (std::size_t at = 0; at < size; at += sizeof(Unit))
-      store(const_cast<char*>(value) + moved + at, load<Unit>(value + at));
+    // One unit of an empty value, too: what is behind it is the same in both.
+    store(value + moved, load<Unit>(value));
+    if (__builtin_expect(size > sizeof(Unit), 0)) copy_units(value + moved, value, size);
   }
 }
 

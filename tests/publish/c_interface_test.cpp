@@ -95,6 +95,37 @@ TEST(CInterface, TheHandleStandsStillWhileItsLabelsChange) {
   EXPECT_EQ(text(custom_labels_get(set.get(), str("k1"))->value), "81");
 }
 
+TEST(CInterface, ASetChangesOneValueAndNoOther) {
+  // Sets of one size, whose versions are made in the memory of each other's older ones.
+  const std::string_view keys[] = {"", "a", "tenant", "a key of 17 bytes"};
+  const std::size_t sizes[] = {0, 1, 8, 15, 16, 17, 31, 32, 33, 48, 49, 63, 64, 65};
+  struct Known {
+    SetPtr set = make();
+    Labels labels;
+  } all[3];
+  std::uint32_t random = 1;
+  const auto pick = [&](std::size_t below) {
+    random = random * 1664525 + 1013904223;
+    return (random >> 8) % below;
+  };
+  for (int step = 0; step < 100'000; ++step) {
+    Known& one = all[pick(3)];
+    const std::string_view key = keys[pick(4)];
+    // Mostly as long as before: the value alone changes.
+    const std::size_t size = pick(8) == 0 ? sizes[pick(14)] : one.labels[std::string(key)].size();
+    if (pick(50) == 0) {
+      custom_labels_delete(one.set.get(), str(key));
+      one.labels.erase(std::string(key));
+    } else {
+      const std::string value(size, static_cast<char>('a' + step % 26));
+      ASSERT_EQ(custom_labels_set(one.set.get(), str(key), str(value), nullptr), 0);
+      one.labels[std::string(key)] = value;
+    }
+    if (pick(20) == 0) one.set.reset(custom_labels_clone(one.set.get()));
+    for (const Known& each : all) ASSERT_EQ(raw(each.set.get()), each.labels) << "step " << step;
+  }
+}
+
 TEST(CInterface, SaysWhatItCannotDo) {
   const SetPtr set = make({{"tenant", "acme"}});
   const std::string long_text(64 * 1024 + 1, 'x');
