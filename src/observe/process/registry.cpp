@@ -107,6 +107,10 @@ ObservedProcess* ProcessRegistry::forked(pid_t parent, pid_t child, std::uint64_
   std::uint64_t start_ns = 0, record_ns = 0;
   if (const auto slot = slots_.find(child); slot != slots_.end() && slot->second.now) {
     ObservedProcess& now = *slot->second.now;
+    if (now.is_target()) {  // which lives, so the fork is its own
+      now.since_ns_ = time_ns;
+      return &now;
+    }
     const bool seen = now.start_ns_ != 0 && now.record_ns_ >= time_ns;
     if (seen && now.by_record_) {  // it is the child: its record came before its fork
       now.since_ns_ = time_ns;

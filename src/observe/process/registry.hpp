@@ -91,7 +91,8 @@ class ProcessRegistry {
 
   // What happens to processes; `time_ns`: when.
 
-  /// `child` is a new process, which is observed if its parent is. Returns it; null: it is not.
+  /// `child` is a new process, which is observed if its parent is. Returns it; null: it is not. A
+  /// target that has ended must have been reported before.
   ObservedProcess* forked(pid_t parent, pid_t child, std::uint64_t time_ns);
   /// The end of a target is seen by its pidfd instead.
   void exited(pid_t pid, std::uint64_t time_ns);

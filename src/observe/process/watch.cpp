@@ -130,8 +130,8 @@ void ProcessWatch::handle(const target::ProcessEvent& event) {
       if (ObservedProcess* parent = processes_.find(event.parent)) take_change(*parent);
       process = processes_.forked(event.parent, event.pid, event.time_ns);
       // The kernel knows it by its parent, as long as that lives.
-      if (follow_ && process != nullptr && process->followed_ && add(event.pid))
-        look_at(*process, Clock::now());
+      if (!follow_ || process == nullptr || !process->followed_ || process->is_target()) return;
+      if (add(event.pid)) look_at(*process, Clock::now());
       return;
     case Kind::exited:
       // What it did last may still be in the buffer, and what it forked in another CPU's events.
