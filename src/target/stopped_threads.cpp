@@ -349,7 +349,7 @@ bool visit_by_process(Visits& visits, const Process& process, std::span<const pi
                                   "program, and that does not end",
                                   process.pid()),
                       "read it in snapshot mode"}
-              : Error{ErrorCode::failed, "the process that stops threads does not answer", {}});
+              : Error{ErrorCode::failed, "the process that stops threads does not respond", {}});
       return true;
     }
   }
