@@ -34,8 +34,9 @@ struct KnownFile {
 };
 
 Result<sandbox::Worker> start_worker(const Limits& limits) {
-  return sandbox::Worker::start("vitrine-symbols", {limits.worker_memory, limits.time},
-                                [limits] { return make_naming_service(limits); });
+  return sandbox::Worker::start(
+      "vitrine-symbols", {limits.worker_memory, limits.time, limits.worker_data, limits.stop},
+      [limits] { return make_naming_service(limits); });
 }
 
 }  // namespace
@@ -124,7 +125,7 @@ void Symboliser::State::make_room(const KnownFile& present) {
         (files.size() > limits::symbol_files || frames > limits::symbol_frames)) {
       files.erase(oldest);
     } else if (oldest_worker != files.end() &&
-               (workers > limits::symbol_workers || memory > limits::symbol_kept_memory)) {
+               (workers > limits::symbol_workers || memory > limits.kept_memory)) {
       oldest_worker->second.worker.reset();
       oldest_worker->second.memory = 0;
     } else {
@@ -161,6 +162,7 @@ Answer Symboliser::resolve(const File& file, std::span<const Address> addresses)
   for (std::size_t i = 0; i < addresses.size(); ++i)
     if (const auto found = known.frames.find(addresses[i]); found != known.frames.end())
       answer.frames[i] = found->second;
+  answer.reduced = known.extent != Extent::all;
   answer.problem = known.problem.empty() ? known.worker_problem : known.problem;
   return answer;
 }
