@@ -20,6 +20,8 @@ namespace {
 constexpr std::size_t kept_sets = 64 * 1024;  // decoded label sets of which the kernel sends the id
 constexpr std::uint64_t no_image = ~0ULL;     // of a process that nothing is to be read of
 constexpr std::size_t processes_known = 16 * 1024;
+constexpr int max_slow_looks = 4;  // at one process
+constexpr std::chrono::nanoseconds no_time{0};
 constexpr std::size_t places_known =
     64 * 1024;  // a process that loads and unloads has ever new ones
 
@@ -69,6 +71,22 @@ struct EventLabels::Look {
   std::unique_ptr<Subject> subject;  ///< null: `problem` says why
   std::string problem;
   std::uint64_t image = 0;  ///< what it executed, as the kernel names it; 0: that is not known
+  int slow_looks = 0;       ///< that took longer than the first may
+
+  /// Of all looks, and this one's part of them: bytes that are kept.
+  std::shared_ptr<std::size_t> all_bytes;
+  std::size_t bytes = 0;
+
+  Look() = default;
+  Look(const Look&) = delete;
+  Look& operator=(const Look&) = delete;
+  ~Look() { hold(0); }
+
+  [[nodiscard]] bool is_slow() const { return slow_looks != 0; }
+  void hold(std::size_t now) {
+    if (all_bytes) *all_bytes += now - bytes;
+    bytes = now;
+  }
 };
 
 struct EventLabels::Known {
@@ -90,11 +108,42 @@ void EventLabels::look_at(pid_t pid) {
   look_at(pid, 0);
 }
 
+std::chrono::nanoseconds EventLabels::budget_of(const Look* look) {
+  constexpr int part = 10;
+  if (look != nullptr && look->is_slow()) return slow_looks_.left();
+  return slow_looks_.left() > no_time ? first_look_ : first_look_ / part;
+}
+
+void EventLabels::charge(Look& look, const sandbox::WorkBudget& budget) {
+  look.hold(look.subject ? look.subject->held_bytes() : 0);
+  const bool is_unfinished = look.subject && look.subject->unfinished();
+  if (!is_unfinished && budget.used() < first_look_) return;
+  slow_looks_.spend(std::chrono::duration_cast<target::TimeoutBudget::Duration>(budget.used()));
+  if (is_unfinished && look.slow_looks < max_slow_looks)
+    unfinished_.insert(look.subject->process().pid());
+  if (look.slow_looks++ == 0 && look.subject)
+    notes_.push_back(
+        fmt::format("process {}: the search for its labels takes longer than the time limit: some "
+                    "may be missing",
+                    look.subject->process().pid()));
+}
+
+void EventLabels::continue_looks() {
+  if (unfinished_.empty() || slow_looks_.left() <= no_time) return;
+  const pid_t pid = *unfinished_.begin();
+  unfinished_.erase(unfinished_.begin());
+  if (processes_.contains(pid)) look_at(pid);
+}
+
 std::shared_ptr<EventLabels::Known> EventLabels::look_at(pid_t pid, pid_t kernel_tgid) {
   const auto found = processes_.find(pid);
   std::shared_ptr<Known> known = found == processes_.end() ? nullptr : found->second;
   if (known && known->own && known->look->subject) {
-    const auto change = known->look->subject->refresh();
+    // One that is slow is looked at again when the others have had their time.
+    if (known->look->is_slow() && slow_looks_.left() <= no_time) return known;
+    const sandbox::WorkBudget budget(budget_of(known->look.get()));
+    const auto change = known->look->subject->refresh(budget);
+    charge(*known->look, budget);
     if (change) {
       const bool told = take_image(*known->look) && known->told_ns != 0;
       // In the middle of dlopen what the kernel was told before is better than nothing.
@@ -112,15 +161,22 @@ std::shared_ptr<EventLabels::Known> EventLabels::look_at(pid_t pid, pid_t kernel
         fmt::format("only labels of the first {} processes were read", processes_known));
     return nullptr;
   }
-  auto opened = Subject::open(pid, limits_);
+  const sandbox::WorkBudget budget(budget_of(nullptr));
+  auto opened = Subject::open(pid, limits_, budget);
   if (!opened && opened.error().code == ErrorCode::not_found) return known;
   auto fresh = std::make_shared<Known>();
   fresh->pid = pid;
   fresh->own = true;
   fresh->kernel_tgid = kernel_tgid;
   fresh->look = std::make_shared<Look>();
-  if (opened) {
-    fresh->look->subject = std::move(*opened);
+  fresh->look->all_bytes = held_bytes_;
+  if (opened && *held_bytes_ + (*opened)->held_bytes() > limits::all_module_bytes)
+    opened =
+        fail(ErrorCode::limit, fmt::format("process {}: the modules of all processes exceed {} MiB",
+                                           pid, limits::all_module_bytes >> 20));
+  if (opened) fresh->look->subject = std::move(*opened);
+  charge(*fresh->look, budget);
+  if (fresh->look->subject) {
     take_image(*fresh->look);
     if (auto why = fresh->look->subject->process().memory().withheld(); !why.empty())
       notes_.push_back("some labels cannot be read: " + why);

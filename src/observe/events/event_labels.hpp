@@ -4,11 +4,13 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <ctime>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -20,6 +22,8 @@
 #include "observe/labels/kernel_labels.hpp"
 #include "observe/labels/subject.hpp"
 #include "query/subject.hpp"
+#include "sandbox/work_budget.hpp"
+#include "target/memory_reader.hpp"
 
 namespace vitrine::observe {
 
@@ -46,9 +50,16 @@ class EventLabels {
               std::vector<query::Selected> selected);
   ~EventLabels();
 
+  /// What one look at a process may cost at first: processor time. Those that need more are looked
+  /// at again by continue_looks(), when the others have had their turn.
+  void set_first_look(std::chrono::milliseconds time) { first_look_ = time; }
+
   /// Finds out how a process displays labels, and tells the kernel; again when that may have
   /// changed.
   void look_at(pid_t pid);
+
+  /// Goes on with a process that needed more than one look, within what all of them may cost.
+  void continue_looks();
 
   /// Tells the kernel what is likely of processes that will execute a file.
   void assume(sandbox::FileMemory& file);
@@ -83,6 +94,8 @@ class EventLabels {
   };
 
   std::shared_ptr<Known> look_at(pid_t pid, pid_t kernel_tgid);
+  std::chrono::nanoseconds budget_of(const Look* look);
+  void charge(Look& look, const sandbox::WorkBudget& budget);
   bool take_image(Look& look);
   void tell(Known& known);
   void assume(const vitrine_executable& executable, vitrine_target target);
@@ -99,6 +112,12 @@ class EventLabels {
   limits::LabelLimits limits_;
   std::vector<query::Selected> selected_;
   std::map<pid_t, std::shared_ptr<Known>> processes_;
+  /// What the slow ones may cost together: what is sampled meanwhile waits. Comes back slowly.
+  target::TimeoutBudget slow_looks_{std::chrono::seconds(2)};
+  std::chrono::milliseconds first_look_{10'000};
+  std::set<pid_t> unfinished_;  ///< processes to go on with
+  /// What is kept of the modules of all processes: bytes.
+  std::shared_ptr<std::size_t> held_bytes_ = std::make_shared<std::size_t>(0);
   std::vector<Place> places_;  ///< by number, which the kernel tells with each set
   /// Decoded sets that the kernel sends once, and names by their ids afterwards.
   std::unordered_map<SetKey, format::LabelSet, SetKeyHash> kept_;
