@@ -25,11 +25,6 @@
 namespace vitrine::observe {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-/// Of one profile: nobody looks at the ring buffer meanwhile.
-constexpr std::chrono::seconds longest_naming{60};
-
 constexpr std::size_t max_kernel_notes = 64 * 1024;
 
 using profile::Index;
@@ -64,13 +59,6 @@ std::string kernel_build_id() {
   return hex_text(elf::build_id(std::as_bytes(std::span<const char>(*notes)), elf::Encoding{}, 4));
 }
 
-/// In a worker. Empty: it has none.
-Result<std::string> read_build_id(const sandbox::Nothing&, FileDescriptor descriptor) {
-  const auto file = TRY(sandbox::FileMemory::from(std::move(descriptor)));
-  const auto elf = TRY(elf::read_file(*file));
-  return elf::hex_build_id(*file, elf);
-}
-
 /// The places that one file has a name for.
 struct Asked {
   const MappedCode* mapped = nullptr;  // one that the file has
@@ -79,18 +67,6 @@ struct Asked {
 };
 
 }  // namespace
-
-const ProfileNames::FileNames& ProfileNames::names_of(const CodeFile& code) {
-  const auto [known, is_new] = files_.try_emplace(code.file->identity());
-  if (!is_new) return known->second;
-  FileNames& names = known->second;
-  names.build_id = sandbox::Parser::of_this_thread()
-                       .ask<&read_build_id>({}, code.file->descriptor())
-                       .value_or(std::string());
-  names.content_hash = symbol::content_hash(
-      *code.file, static_cast<std::uint64_t>(std::max<std::int64_t>(0, known->first.size)));
-  return names;
-}
 
 void ProfileNames::require_kernel(std::vector<std::string>& problems) {
   if (std::exchange(looked_at_kernel_, true)) return;
@@ -104,13 +80,9 @@ void ProfileNames::require_kernel(std::vector<std::string>& problems) {
                        (symbols.error().remedy.empty() ? "" : "; " + symbols.error().remedy));
 }
 
-profile::Profile ProfileNames::name(UnnamedProfile unnamed, bool symbols) {
+profile::Profile ProfileNames::name(UnnamedProfile& unnamed, bool symbols,
+                                    std::chrono::steady_clock::time_point until) {
   profile::Profile profile = std::move(unnamed.profile);
-  for (const SampledPrograms::Program& program : unnamed.processes)
-    profile.processes.push_back({static_cast<std::uint32_t>(program->pid), program->facts.command,
-                                 program->facts.executable,
-                                 resource_of(program->pid, program->facts)});
-
   Functions functions;
   const auto put = [&](Index place, const symbol::Frames& frames) {
     for (const symbol::Frame& frame : frames)
@@ -129,11 +101,11 @@ profile::Profile ProfileNames::name(UnnamedProfile unnamed, bool symbols) {
       if (function) put(at, {{std::string(function->name), {}, {}, 0, 0}});
     } else if (place.mapping == none) {
       SampledProgram& program = *unnamed.processes[place.process];
-      if (program.root && made.insert(place.process).second)
-        if (auto problem = program.made.refresh(program.root.get(), program.facts.inner.pid,
-                                                program.facts.inner.owner);
-            !problem.empty())
-          profile.problems.push_back(std::move(problem));
+      if (program.root && made.insert(place.process).second) {
+        const target::InnerIdentity& identity = unnamed.identities[place.process];
+        auto problem = program.made.refresh(program.root.get(), identity.pid, identity.owner);
+        if (!problem.empty()) profile.problems.push_back(std::move(problem));
+      }
       if (const auto function = program.made.find(place.address)) {
         put(at, {{std::string(function->name), {}, {}, 0, 0}});
         profile.locations.back().kind = profile::FrameKind::jit;
@@ -148,27 +120,36 @@ profile::Profile ProfileNames::name(UnnamedProfile unnamed, bool symbols) {
     }
   }
 
-  const auto end = Clock::now() + longest_naming;
   const auto our_root = target::open_at(AT_FDCWD, "/", O_PATH | O_DIRECTORY);
-  for (const auto& [code, questions] : asked) {
+  const auto ask = [&](const MappedCode& mapped, std::span<const Address> addresses) {
     symbol::File file;
-    file.path = target::without_deleted(code->name);
-    file.descriptor = code->file->descriptor();
+    file.path = target::without_deleted(mapped.file->name);
+    file.descriptor = mapped.file->file->descriptor();
+    file.identity = mapped.file->file->identity();
     // Where the process looks, then where we do.
-    const SampledProgram& program = *unnamed.processes[questions.mapped->process];
+    const SampledProgram& program = *unnamed.processes[mapped.process];
     if (program.root) file.root_dirs.push_back(program.root.get());
     if (our_root) file.root_dirs.push_back(our_root->get());
-    symbol::Answer answer;
-    if (Clock::now() < end)
-      answer = symboliser_.resolve(file, questions.addresses);
-    else
-      answer.problem = "no symbols: other files used up the time limit";
-    for (std::size_t n = 0; n < questions.places.size() && n < answer.frames.size(); ++n)
-      put(questions.places[n], answer.frames[n]);
-    if (answer.problem.empty()) continue;
-    profile.problems.push_back(file.path + ": " + answer.problem);
+    symboliser_.ask(file, addresses);
+  };
+  const auto has_file = [](const MappedCode& mapped) {
+    return mapped.file != nullptr && mapped.file->file != nullptr;
+  };
+  for (const auto& [code, questions] : asked) ask(*questions.mapped, questions.addresses);
+  for (const MappedCode& mapped : unnamed.mappings)
+    if (has_file(mapped) && !asked.contains(mapped.file.get())) ask(mapped, {});
+  symboliser_.wait(until);
+  for (const auto& [code, questions] : asked) {
+    auto known = symboliser_.names(code->file->identity(), questions.addresses);
+    std::string& problem = known.answer.problem;
+    if (known.unanswered != 0 && problem.empty()) problem = "it was not parsed in time";
+    profile.losses.unnamed += known.unanswered;
+    for (std::size_t n = 0; n < questions.places.size(); ++n)
+      put(questions.places[n], known.answer.frames[n]);
+    if (problem.empty()) continue;
+    profile.problems.push_back(target::without_deleted(code->name) + ": " + problem);
     for (const Index place : questions.places)
-      if (profile.locations[place].lines.empty()) profile.locations[place].problem = answer.problem;
+      if (profile.locations[place].lines.empty()) profile.locations[place].problem = problem;
   }
   profile.functions = functions.take();
 
@@ -181,10 +162,10 @@ profile::Profile ProfileNames::name(UnnamedProfile unnamed, bool symbols) {
                              {}};
     if (mapped.file == nullptr) {
       mapping.build_id = kernel_build_id();
-    } else if (mapped.file->file != nullptr) {
-      const FileNames& names = names_of(*mapped.file);
-      mapping.build_id = names.build_id;
-      mapping.content_hash = names.content_hash;
+    } else if (has_file(mapped)) {
+      symbol::FileNumbers numbers = symboliser_.numbers(mapped.file->file->identity());
+      mapping.build_id = std::move(numbers.build_id);
+      mapping.content_hash = std::move(numbers.content_hash);
     }
     profile.mappings.push_back(std::move(mapping));
   }
@@ -334,6 +315,12 @@ bool ProfileBuilder::add(profile::Sample sample) {
 
 UnnamedProfile ProfileBuilder::take() {
   UnnamedProfile taken;
+  for (const SampledPrograms::Program& program : processes_) {
+    taken.profile.processes.push_back({static_cast<std::uint32_t>(program->pid),
+                                       program->facts.command, program->facts.executable,
+                                       resource_of(program->pid, program->facts)});
+    taken.identities.push_back(program->facts.inner);
+  }
   taken.processes = std::exchange(processes_, {});
   taken.mappings = std::exchange(mappings_, {});
   taken.places = places_.take();
