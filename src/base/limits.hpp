@@ -47,7 +47,11 @@ inline constexpr std::uint64_t search_bytes = 2ULL << 30;
 inline constexpr std::size_t search_windows = 8 * 1024;  ///< KiB of it kept meanwhile
 inline constexpr std::size_t search_notes = 64;          ///< complaints kept about one process
 
-inline constexpr std::size_t modules = 16 * 1024;             ///< link-map nodes of one process
+inline constexpr std::size_t modules = 16 * 1024;  ///< link-map nodes of one process
+/// What is kept of the modules of one process: bytes. A thousand libraries have 2 MiB.
+inline constexpr std::size_t module_bytes = 16U << 20;
+/// The same of all processes that are traced or profiled together.
+inline constexpr std::size_t all_module_bytes = 256U << 20;
 inline constexpr std::size_t symbols = 1U << 20;              ///< looked at in one module
 inline constexpr std::size_t relocations = 4U << 20;          ///< looked at in one module
 inline constexpr std::size_t symbol_name_table = 256U << 20;  ///< bytes of .strtab searched

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -105,8 +106,10 @@ class ByteMemory final : public Memory {
 /// multiply: this bounds the whole of what one search may cost.
 class BoundedMemory final : public Memory {
  public:
-  BoundedMemory(Memory& memory, std::uint64_t requests, std::uint64_t bytes)
-      : memory_(memory), requests_(requests), bytes_(bytes) {}
+  /// `over`: asked now and then; when it returns true, that is the end, too.
+  BoundedMemory(Memory& memory, std::uint64_t requests, std::uint64_t bytes,
+                std::function<bool()> over = {})
+      : memory_(memory), requests_(requests), bytes_(bytes), over_(std::move(over)) {}
 
   void read(std::span<ReadRequest> requests) override {
     std::uint64_t bytes = 0;
@@ -114,6 +117,8 @@ class BoundedMemory final : public Memory {
       request.got = 0;
       bytes += request.into.size();
     }
+    constexpr unsigned reads_between = 16;
+    if (!exhausted_ && over_ && ++reads_ % reads_between == 0) exhausted_ = over_();
     if (exhausted_ || requests.size() > requests_ || bytes > bytes_) {
       exhausted_ = true;
       return;
@@ -129,6 +134,8 @@ class BoundedMemory final : public Memory {
   Memory& memory_;
   std::uint64_t requests_;
   std::uint64_t bytes_;
+  std::function<bool()> over_;
+  unsigned reads_ = 0;
   bool exhausted_ = false;
 };
 

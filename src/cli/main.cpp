@@ -1,17 +1,37 @@
 // vitrine: what processes put on display, read from outside.
+#include <fcntl.h>
+
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <new>
 
+#include "cli/output/live.hpp"
 #include "cli/output/text.hpp"
 #include "cli/shell/report.hpp"
 #include "cli/shell/run.hpp"
 #include "cli/usdt/command.hpp"
 
+namespace {
+
+/// What the caller may have left unusual: an ignored SIGCHLD, with which the status of a child is
+/// lost, and closed standard streams, whose numbers the next files to be opened would get.
+void reset_inherited() {
+  std::signal(SIGCHLD, SIG_DFL);
+  for (int fd = 0; fd < 3; ++fd) {
+    if (::fcntl(fd, F_GETFD) >= 0) continue;
+    // Read-only as standard output: a write to it fails, as to one that is closed.
+    (void)::open("/dev/null", fd == 1 ? O_RDONLY : O_RDWR);
+  }
+}
+
+}  // namespace
+
 int main(int argc, char** argv) try {
+  reset_inherited();
   if (argc > 0 && vitrine::cli::is_called_dtrace(argv[0]))
-    return vitrine::cli::run_as_dtrace(argc, argv);
-  return vitrine::cli::run(argc, argv);
+    return vitrine::cli::finish_output(vitrine::cli::run_as_dtrace(argc, argv));
+  return vitrine::cli::finish_output(vitrine::cli::run(argc, argv));
 } catch (const std::bad_alloc&) {
   std::fputs("vitrine: out of memory\n  limit what is read, for example to one process\n", stderr);
   return vitrine::cli::exit_failed;

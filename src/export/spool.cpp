@@ -17,6 +17,7 @@
 
 #include "base/gzip.hpp"
 #include "base/limits.hpp"
+#include "sandbox/files.hpp"
 
 namespace vitrine::exporter {
 namespace {
@@ -65,8 +66,13 @@ Result<Spool> Spool::open(const std::string& directory, std::uint64_t bytes) {
   if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
     return failed(directory, "cannot be made", errno);
   spool.path_ = directory;
-  spool.directory_ = FileDescriptor(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!spool.directory_) return failed(directory, "cannot be opened", errno);
+  // Not through a link of another user: who made it chose the place.
+  auto opened = sandbox::open_directory(directory);
+  if (!opened) {
+    opened.error().message = "the spool " + opened.error().message;
+    return tl::unexpected(std::move(opened.error()));
+  }
+  spool.directory_ = std::move(*opened);
   struct stat status {};
   if (::fstat(spool.directory_.get(), &status) != 0)
     return failed(directory, "cannot be read", errno);

@@ -19,6 +19,7 @@
 #include "observe/labels/definitions.hpp"
 #include "observe/probes/probes.hpp"
 #include "observe/process/facts.hpp"
+#include "sandbox/work_budget.hpp"
 #include "target/proc_file.hpp"
 #include "target/process.hpp"
 #include "target/threads.hpp"
@@ -29,6 +30,7 @@ namespace {
 /// A publisher, and what shows whether its memory is another's, too.
 struct Found {
   Publisher publisher;
+  bool unfinished = false;  ///< its budget was spent
   target::Identity identity;
   pid_t parent = 0;
   Address context_header = 0;
@@ -67,10 +69,12 @@ void look_at_context(target::Process& process, Found& found, const Redaction& re
 
 void look_at_labels(target::Process& process, Found& found,
                     const std::optional<format::ThreadSchema>& schema,
-                    symbol::ExecutableSymbols& executables) {
+                    symbol::ExecutableSymbols& executables, const sandbox::WorkBudget& budget) {
   DefinitionFinder finder(process, &executables);
+  const auto refreshed = finder.refresh(schema, budget);
+  found.unfinished = finder.unfinished();
   // Fails when the program's headers make no sense: then it is no publisher of labels.
-  if (!finder.refresh(schema)) return;
+  if (!refreshed) return;
   auto& formats = found.publisher.formats;
   for (const Definition& definition : finder.all()) formats.push_back(definition.format);
   std::sort(formats.begin(), formats.end());
@@ -116,8 +120,10 @@ struct Known {
   ProbeFiles probes;
 };
 
-std::size_t count_probes(pid_t pid, ProbeFiles& files) {
-  const auto found = files.of_process(pid);
+std::size_t count_probes(pid_t pid, ProbeFiles& files, const sandbox::WorkBudget& budget,
+                         bool& unfinished) {
+  const auto found = files.of_process(pid, budget);
+  unfinished = unfinished || (found && found->left_out != 0);
   std::size_t count = 0;
   std::set<const ProbeFile*> counted;
   if (found)
@@ -128,19 +134,20 @@ std::size_t count_probes(pid_t pid, ProbeFiles& files) {
 
 /// What one process has on display; nullopt: nothing. Errors: as Process::open.
 Result<std::optional<Found>> look_at(pid_t pid, std::string comm, const ListOptions& options,
-                                     Known& known) {
+                                     Known& known, const sandbox::WorkBudget& budget) {
   auto process = TRY(target::Process::open(pid));
   Found found;
   std::optional<format::ThreadSchema> schema;
   look_at_context(process, found, options.redaction, schema);
-  look_at_labels(process, found, schema, known.executables);
+  look_at_labels(process, found, schema, known.executables, budget);
   if (auto why = process.memory().withheld(); !why.empty())
     found.publisher.problems.push_back(std::move(why));
   const Publisher& publisher = found.publisher;
   const bool publishes =
       !publisher.formats.empty() || publisher.has_context || !publisher.problems.empty();
-  if (publishes || options.with_probes) found.publisher.probes = count_probes(pid, known.probes);
-  if (!publishes && publisher.probes == 0) return std::nullopt;
+  if (publishes || options.with_probes)
+    found.publisher.probes = count_probes(pid, known.probes, budget, found.unfinished);
+  if (!publishes && publisher.probes == 0 && !found.unfinished) return std::nullopt;
   const auto tids = TRY(target::thread_ids(process.proc_dir()));
   found.publisher.pid = pid;
   found.publisher.comm = std::move(comm);
@@ -150,34 +157,106 @@ Result<std::optional<Found>> look_at(pid_t pid, std::string comm, const ListOpti
   return found;
 }
 
-}  // namespace
+/// Looks at all processes: each within a small budget first, so that none makes the others wait;
+/// then again, within what is left for all, at those for which that was not enough.
+class Lister {
+ public:
+  explicit Lister(const ListOptions& options) : options_(options) {}
 
-Result<PublisherList> list_publishers(const ListOptions& options) {
-  const auto pids = TRY(target::all_processes());
-  PublisherList list;
-  std::vector<Found> found;
-  Known known;
-  for (const pid_t pid : pids) {
+  Result<PublisherList> list() {
+    const auto pids = TRY(target::all_processes());
+    std::vector<pid_t> open;
+    for (std::size_t i = 0; i < pids.size(); ++i) {
+      if (look(pids[i], first_budget()) == Outcome::unfinished) open.push_back(pids[i]);
+      if (options_.progress) options_.progress(i + 1, pids.size());
+    }
+    spent_ = std::chrono::nanoseconds(0);
+    again_ = true;
+    auto budget = options_.first_budget;
+    while (!open.empty() && spent_ < options_.rest_budget) {
+      budget *= growth;
+      std::vector<pid_t> left;
+      for (const pid_t pid : open) {
+        const auto rest = std::min(budget, options_.rest_budget - spent_);
+        if (rest.count() <= 0 || look(pid, rest) == Outcome::unfinished) left.push_back(pid);
+      }
+      open = std::move(left);
+    }
+    return finish(open);
+  }
+
+ private:
+  enum class Outcome { done, unfinished };
+  static constexpr int growth = 5;
+
+  /// Less, where many processes have used theirs up.
+  [[nodiscard]] std::chrono::nanoseconds first_budget() const {
+    return spent_ < options_.rest_budget ? options_.first_budget : options_.first_budget / 10;
+  }
+
+  Outcome look(pid_t pid, std::chrono::nanoseconds time) {
     const auto line =
         target::read_file_at(AT_FDCWD, fmt::format("/proc/{}/stat", pid), target::proc_file_bytes);
     const auto stat = line.and_then(target::parse_stat);
-    if (!stat || stat->kernel_thread()) continue;
-    auto looked = look_at(pid, stat->comm, options, known);
-    if (!looked && looked.error().code == ErrorCode::not_found) continue;  // it has ended
-    ++list.looked_at;
-    if (looked && *looked) found.push_back(std::move(**looked));
+    if (!stat || stat->kernel_thread()) {
+      forget(pid);
+      return Outcome::done;
+    }
+    const sandbox::WorkBudget budget(time);
+    auto looked = look_at(pid, stat->comm, options_, known_, budget);
+    forget(pid);
+    const bool unfinished = looked && *looked && (*looked)->unfinished;
+    if (unfinished || again_) spent_ += budget.used();
+    if (!looked && looked.error().code == ErrorCode::not_found)
+      return Outcome::done;  // it has ended
+    looked_at_.insert(pid);
+    if (looked && *looked) found_.emplace(pid, std::move(**looked));
     if (!looked && looked.error().code == ErrorCode::limit) {  // such as memory that does not come
       Found held;
       held.publisher.pid = pid;
       held.publisher.comm = stat->comm;
       held.publisher.problems.push_back(std::move(looked.error().message));
-      found.push_back(std::move(held));
+      found_.emplace(pid, std::move(held));
     }
-    if (!looked && looked.error().code == ErrorCode::not_permitted) ++list.not_permitted;
+    if (!looked && looked.error().code == ErrorCode::not_permitted) not_permitted_.insert(pid);
+    return unfinished ? Outcome::unfinished : Outcome::done;
   }
-  drop_borrowers(found);
-  for (Found& one : found) list.publishers.push_back(std::move(one.publisher));
-  return list;
+
+  /// What an earlier look found.
+  void forget(pid_t pid) {
+    found_.erase(pid);
+    looked_at_.erase(pid);
+    not_permitted_.erase(pid);
+  }
+
+  PublisherList finish(const std::vector<pid_t>& unfinished) {
+    for (const pid_t pid : unfinished)
+      if (const auto one = found_.find(pid); one != found_.end())
+        one->second.publisher.problems.emplace_back(
+            "read in part: the time limit for its modules and files was reached");
+    std::vector<Found> found;
+    for (auto& [pid, one] : found_) found.push_back(std::move(one));
+    drop_borrowers(found);
+    PublisherList list;
+    list.looked_at = looked_at_.size();
+    list.not_permitted = not_permitted_.size();
+    list.cut = unfinished.size();
+    for (Found& one : found) list.publishers.push_back(std::move(one.publisher));
+    return list;
+  }
+
+  const ListOptions& options_;
+  Known known_;
+  std::map<pid_t, Found> found_;
+  std::set<pid_t> looked_at_, not_permitted_;
+  std::chrono::nanoseconds spent_{0};  ///< by those whose first budget was not enough
+  bool again_ = false;                 ///< only those are left
+};
+
+}  // namespace
+
+Result<PublisherList> list_publishers(const ListOptions& options) {
+  return Lister(options).list();
 }
 
 }  // namespace vitrine::observe

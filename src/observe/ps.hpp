@@ -1,7 +1,9 @@
 // Every process on this machine that publishes anything.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,15 +29,24 @@ struct PublisherList {
   std::vector<Publisher> publishers;  ///< by pid
   std::size_t looked_at = 0;          ///< processes, kernel threads not counted
   std::size_t not_permitted = 0;      ///< of those, how many we may not look into
+  std::size_t cut = 0;                ///< of those, how many were looked into in part
 };
 
 /// Which processes to list.
 struct ListOptions {
   bool with_probes = false;  ///< also those that offer probes and nothing else
   Redaction redaction;       ///< of what they publish
+  /// What one process may cost when it is looked at first: processor time. Others follow before it
+  /// is looked at again.
+  std::chrono::nanoseconds first_budget = std::chrono::milliseconds(100);
+  /// What all processes together may cost beyond their first budgets.
+  std::chrono::nanoseconds rest_budget = std::chrono::seconds(5);
+  /// Called after each process: how many are done, of how many.
+  std::function<void(std::size_t done, std::size_t all)> progress;
 };
 
-/// Looks at every process of this pid namespace. Those that end meanwhile are left out.
+/// Looks at every process of this pid namespace. Those that end meanwhile are left out. What one
+/// that exceeds the budgets publishes is found in part, and its problems say so.
 Result<PublisherList> list_publishers(const ListOptions& options = {});
 
 }  // namespace vitrine::observe

@@ -72,6 +72,7 @@ std::vector<std::string> remarks(const Profile& profile) {
   count(profile.losses.truncated_stacks, "stacks are incomplete, and are marked");
   count(profile.losses.truncated_labels, "samples have labels that were cut or omitted");
   count(profile.losses.unread_labels, "samples have no labels because they could not be read");
+  count(profile.losses.unnamed, "locations were not named in time");
   out.insert(out.end(), profile.problems.begin(), profile.problems.end());
   return out;
 }

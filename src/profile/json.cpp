@@ -6,7 +6,7 @@
 //             "kind":"kernel|jit|unknown", "problem"}], leaf first,
 //  and where the stack is not whole "end":"truncated|no_rule|bad"}
 // {"summary":{"start_ns","duration_ns","frequency","samples","lost","truncated_stacks",
-//             "truncated_labels","unread_labels","processes":[{"pid","comm","executable",
+//             "truncated_labels","unread_labels","unnamed","processes":[{"pid","comm","executable",
 //             "resource":[{"key","value"}]}],"problems":[…]}}
 #include "base/json.hpp"
 
@@ -117,6 +117,7 @@ Json summary(const Profile& profile) {
             {"truncated_stacks", losses.truncated_stacks},
             {"truncated_labels", losses.truncated_labels},
             {"unread_labels", losses.unread_labels},
+            {"unnamed", losses.unnamed},
             {"processes", std::move(processes)},
             {"problems", std::move(problems)}}}};
 }

@@ -123,6 +123,7 @@ struct Losses {
   std::uint64_t truncated_stacks = 0;  ///< kept, and marked
   std::uint64_t truncated_labels = 0;  ///< a value was cut, or a label left out
   std::uint64_t unread_labels = 0;     ///< the labels could not be read
+  std::uint64_t unnamed = 0;  ///< locations that were not named in time: by file and offset
 };
 
 struct Profile {

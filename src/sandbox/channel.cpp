@@ -22,14 +22,17 @@ tl::unexpected<Error> gone() {
 
 }  // namespace
 
-Result<void> Channel::wait(short event, Clock::time_point until) {
+Result<void> Channel::wait(short event, Clock::time_point until, const Extend& extend) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
     pollfd poll{socket_.get(), event, 0};
     const int ready =
         ::poll(&poll, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, 1'000'000)));
     if (ready > 0) return {};
-    if (ready == 0 && left <= 0) return fail(ErrorCode::limit, "no response in time");
+    if (ready == 0 && left <= 0) {
+      if (extend) until = extend();
+      if (until <= Clock::now()) return fail(ErrorCode::limit, "no response in time");
+    }
     if (ready < 0 && errno != EINTR) return gone();
   }
 }
@@ -61,13 +64,13 @@ Result<void> Channel::send(MessageKind kind, std::span<const std::byte> bytes,
   return {};
 }
 
-Result<Message> Channel::receive(std::size_t most, Clock::time_point until) {
+Result<Message> Channel::receive(std::size_t most, Clock::time_point until, const Extend& extend) {
   Head head;
   Message message;
   std::size_t got = 0;
   std::size_t whole = sizeof head;
   while (got < whole) {
-    TRY(wait(POLLIN, until));
+    TRY(wait(POLLIN, until, extend));
     const bool in_head = got < sizeof head;
     iovec part{in_head ? reinterpret_cast<std::byte*>(&head) + got
                        : message.bytes.data() + (got - sizeof head),

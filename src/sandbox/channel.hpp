@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,6 +30,8 @@ struct Message {
 class Channel {
  public:
   using Clock = std::chrono::steady_clock;
+  /// Asked when the time is over: until when it lasts after all.
+  using Extend = std::function<Clock::time_point()>;
 
   explicit Channel(FileDescriptor socket) : socket_(std::move(socket)) {}
 
@@ -38,12 +41,12 @@ class Channel {
 
   /// Takes the next message. Errors: interrupted (the other side is gone), limit (nothing came by
   /// then), malformed (longer than `most` bytes).
-  Result<Message> receive(std::size_t most, Clock::time_point until);
+  Result<Message> receive(std::size_t most, Clock::time_point until, const Extend& extend = {});
 
   [[nodiscard]] int descriptor() const { return socket_.get(); }
 
  private:
-  Result<void> wait(short event, Clock::time_point until);
+  Result<void> wait(short event, Clock::time_point until, const Extend& extend = {});
 
   FileDescriptor socket_;
 };

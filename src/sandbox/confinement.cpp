@@ -26,7 +26,7 @@ UsedMemory used_memory(const char* path) {
   char text[256];
   const ssize_t n = file ? ::read(file.get(), text, sizeof text) : -1;
   if (n <= 0) return {};
-  std::uint64_t pages[2] = {};
+  std::uint64_t pages[6] = {};  // size, resident, shared, text, lib, data
   const char *at = text, *end = text + n;
   for (std::uint64_t& value : pages) {
     const auto [rest, error] = std::from_chars(at, end, value);
@@ -34,11 +34,48 @@ UsedMemory used_memory(const char* path) {
     at = rest + 1;
   }
   const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  return {pages[0] * page, pages[1] * page};
+  return {pages[0] * page, pages[1] * page, pages[5] * page};
 }
 
 UsedMemory used_memory_of(pid_t pid) {
   return used_memory(fmt::format("/proc/{}/statm", pid).c_str());
+}
+
+namespace {
+
+std::string text_of_file(const std::string& path) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text(4096, '\0');
+  const ssize_t n = file ? ::read(file.get(), text.data(), text.size()) : -1;
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+  return text;
+}
+
+/// Of the control group (version 2) and those around it; the largest number: there is none.
+std::uint64_t limit_of_group() {
+  constexpr std::string_view unified = "0::/";
+  std::uint64_t least = ~std::uint64_t{0};
+  const std::string groups = text_of_file("/proc/self/cgroup");
+  const std::size_t at = groups.rfind(unified);
+  if (at == std::string::npos || (at != 0 && groups[at - 1] != '\n')) return least;
+  const std::size_t begin = at + unified.size() - 1;
+  std::string path = groups.substr(begin, groups.find('\n', begin) - begin);
+  for (;;) {
+    const std::string text = text_of_file("/sys/fs/cgroup" + path + "/memory.max");
+    std::uint64_t bytes = 0;
+    if (std::from_chars(text.data(), text.data() + text.size(), bytes).ec == std::errc())
+      least = std::min(least, bytes);
+    const std::size_t slash = path.rfind('/');
+    if (slash == std::string::npos || path.size() <= 1) return least;
+    path.resize(slash);
+  }
+}
+
+}  // namespace
+
+std::uint64_t share_of_memory(unsigned parts) {
+  static const std::uint64_t limit = limit_of_group();
+  return limit == ~std::uint64_t{0} ? limit : limit / parts;
 }
 
 namespace {
@@ -109,11 +146,14 @@ rlim_t longest_time = 0;  // that this process can be allowed; seconds
 
 }  // namespace
 
-void confine(int socket, pid_t parent, const char* name, std::uint64_t memory) {
+void confine(int socket, pid_t parent, const char* name, std::uint64_t memory, std::uint64_t data) {
   sandbox::settle(name, parent, -1);  // root or not, it keeps nothing: what opens files for it does
   limit(RLIMIT_FSIZE, 0);
-  if (const std::uint64_t now = used_memory("/proc/self/statm").address_space; now != 0)
-    limit(RLIMIT_AS, now + memory);
+  if (const UsedMemory now = used_memory("/proc/self/statm"); now.address_space != 0) {
+    limit(RLIMIT_AS, now.address_space + memory);
+    // Files that are mapped to be read are none of it: their pages are the kernel's to drop.
+    if (data < memory) limit(RLIMIT_DATA, now.data + data);
+  }
   rlimit time{};
   if (::getrlimit(RLIMIT_CPU, &time) == 0) longest_time = time.rlim_max;
   broker = socket;

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -16,9 +17,15 @@ namespace vitrine::sandbox {
 // What one request to a worker may cost. (Bounds on what files say: base/limits.hpp.)
 
 struct Limits {
-  std::uint64_t memory = 2ULL << 30;       ///< bytes of address space, beyond what it begins with
-  std::chrono::milliseconds time{30'000};  ///< until it has responded
+  std::uint64_t memory = 2ULL << 30;        ///< bytes of address space, beyond what it begins with
+  std::chrono::milliseconds time{30'000};   ///< of CPU, and of waiting for anything but a CPU
+  std::uint64_t data = 0;                   ///< bytes of private memory; 0: share_of_memory(16)
+  const std::atomic<bool>* stop = nullptr;  ///< when it becomes true, a request ends
 };
+
+/// A part of the memory that the control group of this process may have, as a service manager or a
+/// container engine sets it; all that there are addresses for, where it sets no limit.
+std::uint64_t share_of_memory(unsigned parts);
 
 inline constexpr std::size_t request_bytes = 64U << 20;    ///< 10,000 sites have 2 MiB
 inline constexpr std::size_t response_bytes = 512U << 20;  ///< the probes of the worst file
@@ -30,6 +37,7 @@ inline constexpr std::uint64_t kept_bytes = 256U << 20;    ///< that it may hold
 struct UsedMemory {
   std::uint64_t address_space = 0;  ///< bytes; 0: not known
   std::uint64_t resident = 0;       ///< bytes
+  std::uint64_t data = 0;           ///< bytes of private memory, resident or not
 };
 
 /// `path`: of a statm. Async-signal-safe.
@@ -40,11 +48,12 @@ UsedMemory used_memory_of(pid_t pid);
 // Confinement: what a process that parses somebody else's file may do: use its memory, read what is
 // open, respond, and end. No more than that, whatever the file makes of the parser.
 
-/// For good: no capability, no core dump, no more than `memory` bytes of address space beyond what
-/// there is, no system call that is not needed, no life after `parent`. Opening a file becomes a
-/// request (MessageKind::open) over `socket`: the descriptor that comes back is what the call returns.
+/// For good: no capability, no core dump, no more than `memory` bytes of address space and `data` of
+/// private memory beyond what there is, no system call that is not needed, no life after `parent`.
+/// Opening a file becomes a request (MessageKind::open) over `socket`: the descriptor that comes back
+/// is what the call returns.
 /// Where the kernel has no filters of system calls, the rest holds all the same.
-void confine(int socket, pid_t parent, const char* name, std::uint64_t memory);
+void confine(int socket, pid_t parent, const char* name, std::uint64_t memory, std::uint64_t data);
 
 /// Of system calls. Made when it is first asked for, which must be before the fork: see confine().
 const Result<sandbox::Filter>& worker_filter();

@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/openat2.h>
+#include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -13,13 +15,13 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>
 
+#include "base/limits.hpp"
 #include "sandbox/file_opener.hpp"
 
 namespace vitrine::sandbox {
@@ -227,23 +229,88 @@ int write_all(int fd, std::span<const std::byte> bytes) {
   return 0;
 }
 
-mode_t new_file_mode() {
-  const mode_t mask = ::umask(0);  // the only way to ask
-  ::umask(mask);
-  return 0666 & ~mask;
+/// Whom a link may belong to that is followed, and a pipe that is written into.
+bool is_trusted(uid_t owner) {
+  return owner == 0 || owner == ::geteuid();
 }
 
-/// Renaming over a symbolic link would put a file in its place.
-std::string without_links(const std::string& path) {
-  char* resolved = ::realpath(path.c_str(), nullptr);
-  if (resolved == nullptr) return path;
-  std::string target = resolved;
-  std::free(resolved);
+/// Where a path leads: a name in a directory that stays the same whatever becomes of the path.
+struct Place {
+  FileDescriptor directory;
+  std::string name;  ///< of no link
+  bool exists = false;
+  struct stat status {};  ///< of what has the name
+};
+
+std::string target_of_link(int link) {
+  std::string target(limits::name_bytes, '\0');
+  const ssize_t n = ::readlinkat(link, "", target.data(), target.size());
+  target.resize(static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
   return target;
 }
 
-bool swap_files(const std::string& a, const std::string& b) {
-  return ::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0;
+/// The directories of a path are the caller's choice; the kernel looks them up once. Its last part
+/// may be a link: one of another user is not followed, as who made it chose the place.
+Result<Place> place_of(const std::string& path) {
+  constexpr int max_links = 40;  // the kernel's bound
+  FileDescriptor base;           // of what a link says; none: the working directory
+  std::string rest = path;
+  for (int links = 0; links <= max_links; ++links) {
+    const std::size_t slash = rest.rfind('/');
+    Place place;
+    place.name = slash == std::string::npos ? rest : rest.substr(slash + 1);
+    const std::string directory = slash == std::string::npos ? "." : rest.substr(0, slash + 1);
+    place.directory = FileDescriptor(::openat(base ? base.get() : AT_FDCWD, directory.c_str(),
+                                              O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!place.directory) return file_error(path, written, errno);
+    if (place.name.empty()) place.name = ".";
+    const FileDescriptor found(
+        ::openat(place.directory.get(), place.name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    if (!found && errno == ENOENT) return place;
+    if (!found || ::fstat(found.get(), &place.status) != 0) return file_error(path, written, errno);
+    place.exists = true;
+    if (!S_ISLNK(place.status.st_mode)) return place;
+    if (!is_trusted(place.status.st_uid))
+      return fail(ErrorCode::not_permitted,
+                  fmt::format("{} cannot be written: it is a symbolic link of another user", path));
+    rest = target_of_link(found.get());
+    base = std::move(place.directory);
+  }
+  return file_error(path, written, ELOOP);
+}
+
+/// Whether a file that is replaced passes its owner and mode on. Not where others could have put
+/// it there, or have linked it to there, to be given what replaces it.
+bool passes_on(const Place& place) {
+  struct stat directory {};
+  if (!place.exists || ::fstat(place.directory.get(), &directory) != 0) return false;
+  const bool is_shared = (directory.st_mode & (S_IWGRP | S_IWOTH)) != 0;
+  const uid_t owner = place.status.st_uid;
+  if (is_shared) return owner == ::geteuid() && place.status.st_nlink == 1;
+  return is_trusted(directory.st_uid) || directory.st_uid == owner;
+}
+
+/// A file that was not there, with `mode` less the umask; `name` is what it is beside. mkostemp(3)
+/// takes neither a directory nor a mode, and to ask for the umask is to change it for all threads.
+FileDescriptor create_beside(int directory, std::string& name, mode_t mode) {
+  constexpr std::string_view characters = "abcdefghijklmnopqrstuvwxyz0123456789";
+  constexpr int max_tries = 100;
+  for (int tries = 0; tries < max_tries; ++tries) {
+    std::array<unsigned char, 6> random{};
+    if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size()))
+      return {};
+    std::string tried = name + '.';
+    for (const unsigned char byte : random) tried += characters[byte % characters.size()];
+    FileDescriptor file(::openat(directory, tried.c_str(),
+                                 O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
+    if (file) name = std::move(tried);
+    if (file || errno != EEXIST) return file;
+  }
+  return {};
+}
+
+bool swap_files(int directory, const std::string& a, const std::string& b) {
+  return ::renameat2(directory, a.c_str(), directory, b.c_str(), RENAME_EXCHANGE) == 0;
 }
 
 }  // namespace
@@ -256,25 +323,32 @@ tl::unexpected<Error> file_error(const std::string& path, const char* what, int 
 }
 
 Result<StagedFile> StagedFile::write(const std::string& path, std::span<const std::byte> bytes,
-                                     Time time) {
-  struct stat status {};
-  const bool exists = ::stat(path.c_str(), &status) == 0;
-  if (exists && S_ISDIR(status.st_mode)) return file_error(path, written, EISDIR);
-  if (exists && ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0)
+                                     Time time, Access access) {
+  auto place = TRY(place_of(path));
+  const struct stat& status = place.status;
+  const int directory = place.directory.get();
+  if (place.exists && S_ISDIR(status.st_mode)) return file_error(path, written, EISDIR);
+  if (place.exists && !S_ISREG(status.st_mode))
+    return fail(ErrorCode::unsupported,
+                fmt::format("{} cannot be written: it is {}", path, kind(status.st_mode)));
+  if (place.exists &&
+      ::faccessat(directory, place.name.c_str(), W_OK, AT_EACCESS | AT_SYMLINK_NOFOLLOW) != 0)
     return file_error(path, written, errno);
-  const std::string target = exists ? without_links(path) : path;
-  std::string temporary = target + ".XXXXXX";
-  FileDescriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
+  const bool passed_on = passes_on(place);
+  const mode_t mode = passed_on || access == Access::owner ? 0600 : 0666;
+  std::string temporary = place.name;
+  FileDescriptor file = create_beside(directory, temporary, mode);
   if (!file) return file_error(path, written, errno);
-  StagedFile staged(path, target, temporary);
+  StagedFile staged(path, std::move(place.directory), place.name, temporary);
   if (const int error = write_all(file.get(), bytes)) return file_error(path, written, error);
-  if (exists && (status.st_uid != ::geteuid() || status.st_gid != ::getegid()) &&
-      ::fchown(file.get(), status.st_uid, status.st_gid) != 0 && errno != EPERM)
-    return file_error(path, written, errno);
-  if (::fchmod(file.get(), exists ? status.st_mode & 07777 : new_file_mode()) != 0)
-    return file_error(path, written, errno);
+  if (passed_on) {
+    if ((status.st_uid != ::geteuid() || status.st_gid != ::getegid()) &&
+        ::fchown(file.get(), status.st_uid, status.st_gid) != 0 && errno != EPERM)
+      return file_error(path, written, errno);
+    if (::fchmod(file.get(), status.st_mode & 0777) != 0) return file_error(path, written, errno);
+  }
   const timespec times[] = {{0, UTIME_OMIT}, status.st_mtim};
-  if (exists && time == Time::kept && ::futimens(file.get(), times) != 0)
+  if (place.exists && time == Time::kept && ::futimens(file.get(), times) != 0)
     return file_error(path, written, errno);
   if (!file.close()) return file_error(path, written, errno);
   return staged;
@@ -282,36 +356,54 @@ Result<StagedFile> StagedFile::write(const std::string& path, std::span<const st
 
 StagedFile::StagedFile(StagedFile&& other) noexcept
     : path_(std::move(other.path_)),
-      target_(std::move(other.target_)),
+      directory_(std::move(other.directory_)),
+      name_(std::move(other.name_)),
       temporary_(std::move(other.temporary_)),
       state_(std::exchange(other.state_, State::gone)) {}
 
 StagedFile::~StagedFile() {
-  if (state_ == State::staged || state_ == State::exchanged) ::unlink(temporary_.c_str());
+  if (state_ == State::staged || state_ == State::exchanged)
+    ::unlinkat(directory_.get(), temporary_.c_str(), 0);
 }
 
 Result<void> StagedFile::put_in_place() {
-  if (swap_files(temporary_, target_)) {
+  const int directory = directory_.get();
+  if (swap_files(directory, temporary_, name_)) {
     state_ = State::exchanged;  // the old file is where the new one was
     return {};
   }
   const bool is_new = errno == ENOENT;
-  if (::rename(temporary_.c_str(), target_.c_str()) != 0) return file_error(path_, written, errno);
+  if (::renameat(directory, temporary_.c_str(), directory, name_.c_str()) != 0)
+    return file_error(path_, written, errno);
   state_ = is_new ? State::created : State::replaced;
   return {};
 }
 
 void StagedFile::put_back() noexcept {
-  if (state_ == State::exchanged && swap_files(temporary_, target_)) state_ = State::staged;
-  if (state_ == State::created && ::unlink(target_.c_str()) == 0) state_ = State::gone;
+  if (state_ == State::exchanged && swap_files(directory_.get(), temporary_, name_))
+    state_ = State::staged;
+  if (state_ == State::created && ::unlinkat(directory_.get(), name_.c_str(), 0) == 0)
+    state_ = State::gone;
+}
+
+Result<FileDescriptor> open_directory(const std::string& path) {
+  std::string name = path;
+  while (name.size() > 1 && name.back() == '/') name.pop_back();  // a link with a slash is a link
+  const auto place = TRY(place_of(name));
+  FileDescriptor directory(::openat(place.directory.get(), place.name.c_str(),
+                                    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!directory) return file_error(path, "opened", errno);
+  return directory;
 }
 
 namespace {
 
-bool holds(const std::string& path, const struct stat& status, std::string_view bytes) {
-  if (static_cast<std::uint64_t>(status.st_size) != bytes.size()) return false;
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) return false;
+bool holds(const std::string& path, std::string_view bytes) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  struct stat status {};
+  if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
+      static_cast<std::uint64_t>(status.st_size) != bytes.size())
+    return false;
   std::array<char, 64 * 1024> piece;
   while (!bytes.empty()) {
     const ssize_t got = ::read(file.get(), piece.data(), std::min(piece.size(), bytes.size()));
@@ -324,10 +416,26 @@ bool holds(const std::string& path, const struct stat& status, std::string_view 
   return true;
 }
 
+/// A pipe that has a name: who made it may wait for what root writes.
+bool is_pipe_of_another(const struct stat& status, const std::string& path) {
+  if (!S_ISFIFO(status.st_mode) || is_trusted(status.st_uid)) return false;
+  struct statfs system {};
+  constexpr decltype(system.f_type) without_names = 0x50495045;  // PIPEFS_MAGIC: `>(command)`
+  return ::statfs(path.c_str(), &system) != 0 || system.f_type != without_names;
+}
+
 /// /dev/null, a pipe: nothing to rename over.
 Result<bool> write_into(const std::string& path, std::string_view bytes) {
-  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  if (!file) return file_error(path, written, errno);
+  struct stat status {};
+  const auto refused = [&] {
+    return fail(ErrorCode::not_permitted,
+                fmt::format("{} cannot be written: it is a pipe of another user", path));
+  };
+  if (::stat(path.c_str(), &status) == 0 && is_pipe_of_another(status, path)) return refused();
+  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC));
+  if (!file || ::fstat(file.get(), &status) != 0) return file_error(path, written, errno);
+  if (is_pipe_of_another(status, path)) return refused();
+  if (S_ISREG(status.st_mode)) return file_error(path, written, ESTALE);  // by now
   if (const int error = write_all(file.get(), std::as_bytes(std::span(bytes))))
     return file_error(path, written, error);
   return true;
@@ -335,13 +443,15 @@ Result<bool> write_into(const std::string& path, std::string_view bytes) {
 
 }  // namespace
 
-Result<bool> write_whole(const std::string& path, std::string_view bytes) {
+Result<bool> write_whole(const std::string& path, std::string_view bytes,
+                         StagedFile::Access access) {
   struct stat status {};
   const bool exists = ::stat(path.c_str(), &status) == 0;
-  if (exists && S_ISREG(status.st_mode) && holds(path, status, bytes)) return false;
+  if (exists && S_ISREG(status.st_mode) && holds(path, bytes)) return false;
   if (exists && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
     return write_into(path, bytes);
-  auto staged = TRY(StagedFile::write(path, std::as_bytes(std::span(bytes))));
+  auto staged =
+      TRY(StagedFile::write(path, std::as_bytes(std::span(bytes)), StagedFile::Time::now, access));
   TRY(staged.put_in_place());
   return true;
 }

@@ -124,10 +124,18 @@ class StagedFile {
     kept,  ///< of a file that exists: Ninja makes again what is not of the time it recorded
   };
 
-  /// A file that exists keeps its permissions, and must be one that the caller may write to; a
-  /// symbolic link is followed. Errors: not_found (no such directory), not_permitted, failed.
+  enum class Access {
+    usual,  ///< of a new file: all that the umask leaves
+    owner,  ///< mode 0600
+  };
+
+  /// A file that exists must be one that the caller may write to. It keeps its owner and its mode,
+  /// unless other users can write to the directory: there, only a file of the caller's does, as any
+  /// other may have been put there to be given the content. A symbolic link is followed if it
+  /// belongs to the caller or to root. Errors: not_found (no such directory), not_permitted,
+  /// unsupported (not a regular file), failed.
   static Result<StagedFile> write(const std::string& path, std::span<const std::byte> bytes,
-                                  Time time = Time::now);
+                                  Time time = Time::now, Access access = Access::usual);
 
   StagedFile(StagedFile&& other) noexcept;
   StagedFile& operator=(StagedFile&&) = delete;
@@ -143,20 +151,29 @@ class StagedFile {
  private:
   enum class State { staged, exchanged, created, replaced, gone };
 
-  StagedFile(std::string path, std::string target, std::string temporary)
-      : path_(std::move(path)), target_(std::move(target)), temporary_(std::move(temporary)) {}
+  StagedFile(std::string path, FileDescriptor directory, std::string name, std::string temporary)
+      : path_(std::move(path)),
+        directory_(std::move(directory)),
+        name_(std::move(name)),
+        temporary_(std::move(temporary)) {}
 
-  std::string path_;       ///< as the caller calls it
-  std::string target_;     ///< without symbolic links
-  std::string temporary_;  ///< beside it
+  std::string path_;          ///< as the caller calls it
+  FileDescriptor directory_;  ///< of the two below
+  std::string name_;          ///< of no link
+  std::string temporary_;     ///< beside it
   State state_ = State::staged;
 };
 
 /// Puts `bytes` into `path` through a temporary file beside it and a rename: a reader, a full disk or
 /// a signal never leaves half a file. What holds these bytes already is left alone with its time of
-/// change, so that make sees nothing to do; what is replaced keeps its permissions. True: written.
-/// Errors: not_found (no such directory), not_permitted, failed.
-Result<bool> write_whole(const std::string& path, std::string_view bytes);
+/// change, so that make sees nothing to do; what is replaced keeps what StagedFile::write says. True:
+/// written. Errors: not_found (no such directory), not_permitted, failed.
+Result<bool> write_whole(const std::string& path, std::string_view bytes,
+                         StagedFile::Access access = StagedFile::Access::usual);
+
+/// Opens a directory to work in. A link is followed as StagedFile::write does. Errors: not_found,
+/// not_permitted, failed.
+Result<FileDescriptor> open_directory(const std::string& path);
 
 /// For messages: "foo.o cannot be written: No space left on device".
 tl::unexpected<Error> file_error(const std::string& path, const char* what, int number);

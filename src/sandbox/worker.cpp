@@ -1,5 +1,6 @@
 #include "sandbox/worker.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -7,7 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <cstring>
 #include <new>
@@ -21,6 +24,26 @@ namespace vitrine::sandbox {
 namespace {
 
 constexpr auto for_ever = std::chrono::hours(24 * 365);
+constexpr unsigned default_share = 16;  // of the memory of the control group: Limits::data
+/// Between two looks at Limits::stop.
+constexpr std::chrono::milliseconds stop_interval{100};
+
+/// The time that a worker waited for a CPU is not its own; but it ends after this many limits.
+constexpr int max_stretch = 10;
+
+/// How long a process has waited for a CPU: the second number of its schedstat. 0: not known.
+std::chrono::nanoseconds run_delay(pid_t pid) {
+  const FileDescriptor file(
+      ::open(fmt::format("/proc/{}/schedstat", pid).c_str(), O_RDONLY | O_CLOEXEC));
+  char text[128];
+  const ssize_t n = file ? ::read(file.get(), text, sizeof text) : -1;
+  if (n <= 0) return {};
+  const char* const end = text + n;
+  const char* const at = std::find(static_cast<const char*>(text), end, ' ');
+  std::int64_t delay = 0;
+  if (at != end) std::from_chars(at + 1, end, delay);
+  return std::chrono::nanoseconds(delay);
+}
 
 void answer_questions(int socket, const Limits& limits,
                       const std::function<std::unique_ptr<Service>()>& make) {
@@ -42,7 +65,7 @@ void answer_questions(int socket, const Limits& limits,
 void serve(int socket, pid_t parent, const char* name, const Limits& limits,
            const std::function<std::unique_ptr<Service>()>& make) {
   socket = sandbox::leave_everything(socket);
-  confine(socket, parent, name, limits.memory);
+  confine(socket, parent, name, limits.memory, limits.data);
   try {
     answer_questions(socket, limits, make);
   } catch (const std::bad_alloc&) {
@@ -53,7 +76,7 @@ void serve(int socket, pid_t parent, const char* name, const Limits& limits,
   ::_exit(0);
 }
 
-Result<Worker> Worker::start(const char* name, const Limits& limits,
+Result<Worker> Worker::start(const char* name, const Limits& wanted,
                              const std::function<std::unique_ptr<Service>()>& make) {
   int pair[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
@@ -61,6 +84,8 @@ Result<Worker> Worker::start(const char* name, const Limits& limits,
   FileDescriptor ours(pair[0]), its(pair[1]);
   const pid_t parent = ::getpid();
   static_cast<void>(worker_filter());
+  Limits limits = wanted;
+  if (limits.data == 0) limits.data = share_of_memory(default_share);
   auto process = TRY(sandbox::Child::start(sandbox::Kind::forked,
                                            [&] { serve(its.get(), parent, name, limits, make); }));
   return Worker(Channel(std::move(ours)), std::move(process), limits);
@@ -70,13 +95,14 @@ Worker::Worker(Channel channel, sandbox::Child process, const Limits& limits)
     : channel_(std::move(channel)),
       process_(std::move(process)),
       limits_(limits),
+      time_(limits.time),
       at_first_(used_memory_of(process_.pid()).resident) {}
 
 /// What became of the worker, said of its parser.
 tl::unexpected<Error> Worker::reason_of_end(Error seen) {
   const auto took_too_long = [&] {
     return fail(ErrorCode::limit, fmt::format("its parser was stopped: it took longer than {} s",
-                                              std::chrono::duration<double>(limits_.time).count()));
+                                              std::chrono::duration<double>(time_).count()));
   };
   if (seen.code == ErrorCode::limit) {
     process_.end();
@@ -93,7 +119,7 @@ tl::unexpected<Error> Worker::reason_of_end(Error seen) {
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU) return took_too_long();
   if (WIFEXITED(status) && WEXITSTATUS(status) == out_of_memory)
     return fail(ErrorCode::limit, fmt::format("its parser was stopped: it needed more than {} MiB",
-                                              limits_.memory >> 20));
+                                              std::min(limits_.memory, limits_.data) >> 20));
   if (WIFSIGNALED(status))
     return fail(ErrorCode::failed,
                 fmt::format("its parser crashed ({})", ::strsignal(WTERMSIG(status))));
@@ -107,11 +133,24 @@ tl::unexpected<Error> Worker::invalid_response() {
 
 Result<std::vector<std::byte>> Worker::ask(std::span<const std::byte> request, int file,
                                            std::size_t most, const Open& open) {
-  const auto until = Channel::Clock::now() + limits_.time;
+  const auto begin = Channel::Clock::now();
+  const auto delayed = run_delay(process_.pid());
+  const auto next_look = [&](Channel::Clock::time_point end) {
+    return limits_.stop == nullptr ? end : std::min(end, Channel::Clock::now() + stop_interval);
+  };
+  const auto until = next_look(begin + time_);
+  // On a busy machine an honest file takes as long as its worker waits for a CPU.
+  const auto extend = [&] {
+    if (limits_.stop != nullptr && limits_.stop->load()) return begin;
+    const auto end = begin + time_;
+    if (Channel::Clock::now() < end) return next_look(end);
+    return next_look(
+        std::min(end + (run_delay(process_.pid()) - delayed), begin + max_stretch * time_));
+  };
   if (auto sent = channel_.send(MessageKind::request, request, until, file); !sent)
     return reason_of_end(std::move(sent.error()));
   for (std::size_t opened = 0;;) {
-    auto message = channel_.receive(most, until);
+    auto message = channel_.receive(most, until, extend);
     if (!message) return reason_of_end(std::move(message.error()));
     if (message->kind == MessageKind::response) return std::move(message->bytes);
     std::uint32_t root = 0;
@@ -123,7 +162,7 @@ Result<std::vector<std::byte>> Worker::ask(std::span<const std::byte> request, i
     if (opened++ < files_opened && open)
       found = open(root, {reinterpret_cast<const char*>(message->bytes.data()) + sizeof root,
                           message->bytes.size() - sizeof root});
-    if (auto sent = channel_.send(MessageKind::opened, {}, until, found.get()); !sent)
+    if (auto sent = channel_.send(MessageKind::opened, {}, extend(), found.get()); !sent)
       return reason_of_end(std::move(sent.error()));
   }
 }
@@ -170,9 +209,11 @@ Result<std::vector<std::byte>> Parser::send(std::span<const std::byte> request, 
   if (!worker_)
     worker_ =
         TRY(Worker::start("vitrine-files", limits_, [] { return std::make_unique<Tasks>(); }));
+  worker_->allow(time_);
   auto response = worker_->ask(request, file, response_bytes, open);
   // What one file left behind is not the next one's memory.
-  if (!response || worker_->memory() > kept_bytes) worker_.reset();
+  if (!response || worker_->memory() > std::min(kept_bytes, share_of_memory(2 * default_share)))
+    worker_.reset();
   return response;
 }
 

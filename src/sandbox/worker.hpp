@@ -8,6 +8,8 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstring>
 #include <functional>
@@ -63,6 +65,9 @@ class Worker {
   Result<std::vector<std::byte>> ask(std::span<const std::byte> request, int file, std::size_t most,
                                      const Open& open);
 
+  /// Of each request from now on, if it is less than its Limits allow.
+  void allow(std::chrono::milliseconds time) { time_ = std::min(time, limits_.time); }
+
   /// What to report of a response that does not keep the rules of its format; ends the worker.
   tl::unexpected<Error> invalid_response();
 
@@ -80,7 +85,8 @@ class Worker {
   Channel channel_;
   sandbox::Child process_;
   Limits limits_;
-  std::uint64_t at_first_ = 0;  ///< bytes resident
+  std::chrono::milliseconds time_;  ///< of one question
+  std::uint64_t at_first_ = 0;      ///< bytes resident
 };
 
 // What a worker does from its first instruction to its last.
@@ -136,6 +142,24 @@ class Parser {
   /// For the requests from now on.
   void set_limits(const Limits& limits);
 
+  /// While it lives, a request has at most so much time. An error `limit` says nothing of the file
+  /// then.
+  class ShortTime {
+   public:
+    ShortTime(Parser& parser, std::chrono::milliseconds time)
+        : parser_(parser), before_(parser.time_) {
+      parser.time_ = std::min(before_, std::max(time, std::chrono::milliseconds(1)));
+    }
+    ~ShortTime() { parser_.time_ = before_; }
+    ShortTime(const ShortTime&) = delete;
+    ShortTime& operator=(const ShortTime&) = delete;
+
+   private:
+    Parser& parser_;
+    std::chrono::milliseconds before_;
+  };
+  [[nodiscard]] bool has_short_time() const { return time_ < limits_.time; }
+
   /// What `Task`, a function `Result<Response>(const Request&, FileDescriptor)`, makes of the file;
   /// it gets a copy of the descriptor. `open`: for what it asks for by ask_for_file(). Errors: its
   /// own, and those of Worker::ask and start.
@@ -160,6 +184,7 @@ class Parser {
   tl::unexpected<Error> no_sense();
 
   Limits limits_;
+  std::chrono::milliseconds time_ = std::chrono::milliseconds::max();  ///< of a question
   std::optional<Worker> worker_;
 };
 

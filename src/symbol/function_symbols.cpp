@@ -72,7 +72,11 @@ const Result<ExecutableFacts>& ExecutableSymbols::find(sandbox::FileMemory& file
                                                        std::span<const std::string_view> names) {
   const auto known = known_.find(file.identity());
   if (known != known_.end()) return known->second;
-  return known_.emplace(file.identity(), read_executable(file, names)).first->second;
+  auto facts = read_executable(file, names);
+  if (!facts && facts.error().code == ErrorCode::limit &&
+      sandbox::Parser::of_this_thread().has_short_time())
+    return cut_short_ = std::move(facts);
+  return known_.emplace(file.identity(), std::move(facts)).first->second;
 }
 
 void Intervals::add(Address start, Address end, std::uint32_t value, std::uint64_t priority) {

@@ -42,12 +42,13 @@ Result<ExecutableFacts> read_executable(sandbox::FileMemory& file,
 /// milliseconds to search: callers that look at many processes share one of these.
 class ExecutableSymbols {
  public:
-  /// As read_executable(). `names` must be the same in each call.
+  /// As read_executable(). `names` must be the same in each call. Good until the next call.
   const Result<ExecutableFacts>& find(sandbox::FileMemory& file,
                                       std::span<const std::string_view> names);
 
  private:
   std::map<sandbox::FileIdentity, Result<ExecutableFacts>> known_;
+  Result<ExecutableFacts> cut_short_;  ///< of a file that will be asked about again
 };
 
 // Intervals: which of many address ranges, that may nest and overlap, an address belongs to.

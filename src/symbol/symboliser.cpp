@@ -34,8 +34,9 @@ struct KnownFile {
 };
 
 Result<sandbox::Worker> start_worker(const Limits& limits) {
-  return sandbox::Worker::start("vitrine-symbols", {limits.worker_memory, limits.time},
-                                [limits] { return make_naming_service(limits); });
+  return sandbox::Worker::start(
+      "vitrine-symbols", {limits.worker_memory, limits.time, limits.worker_data, limits.stop},
+      [limits] { return make_naming_service(limits); });
 }
 
 }  // namespace
@@ -43,9 +44,7 @@ Result<sandbox::Worker> start_worker(const Limits& limits) {
 struct Symboliser::State {
   Limits limits;
   Place place = Place::address;
-  /// With where its debug file is looked for: another process's may be another file.
-  using Key = std::pair<sandbox::FileIdentity, DebugPlaces::Key>;
-  std::map<Key, KnownFile> files;
+  std::map<FileKey, KnownFile> files;
   std::uint64_t requests = 0;
 
   /// The frames of addresses that are not known yet, a batch at a time.
@@ -126,13 +125,18 @@ void Symboliser::State::make_room(const KnownFile& present) {
         (files.size() > limits::symbol_files || frames > limits::symbol_frames)) {
       files.erase(oldest);
     } else if (oldest_worker != files.end() &&
-               (workers > limits::symbol_workers || memory > limits::symbol_kept_memory)) {
+               (workers > limits::symbol_workers || memory > limits.kept_memory)) {
       oldest_worker->second.worker.reset();
       oldest_worker->second.memory = 0;
     } else {
       return;
     }
   }
+}
+
+FileKey key_of(const File& file) {
+  return {file.identity.value_or(sandbox::FileIdentity{}),
+          DebugPlaces{file.root_dirs, file.path}.key()};
 }
 
 Resolved Symboliser::resolve(const File& file, std::span<const Address> addresses) {
@@ -163,6 +167,7 @@ Resolved Symboliser::resolve(const File& file, std::span<const Address> addresse
   for (std::size_t i = 0; i < addresses.size(); ++i)
     if (const auto found = known.frames.find(addresses[i]); found != known.frames.end())
       resolved.frames[i] = found->second;
+  resolved.reduced = known.extent != Extent::all;
   resolved.problem = known.problem.empty() ? known.worker_problem : known.problem;
   return resolved;
 }

@@ -4,6 +4,7 @@
 // the parser, stalls it or eats its memory costs its own symbols only.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -12,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/limits.hpp"
 #include "base/memory.hpp"
 #include "base/result.hpp"
 #include "sandbox/files.hpp"
@@ -44,16 +46,28 @@ struct File {
       std::nullopt;  ///< of the file; else it is looked up
 };
 
+/// A file, with where its debug file is looked for: another process's may be another one.
+using FileKey = std::pair<sandbox::FileIdentity, DebugPlaces::Key>;
+
+/// `file.identity` must be set.
+FileKey key_of(const File& file);
+
 struct Limits {
   std::uint64_t worker_memory = 2ULL << 30;  ///< bytes of address space
-  std::chrono::milliseconds time{30'000};    ///< of one request to it
+  std::uint64_t worker_data = 2ULL << 30;    ///< bytes of private memory
+  /// Bytes that all workers hold between requests, together.
+  std::uint64_t kept_memory = limits::symbol_kept_memory;
+  std::chrono::milliseconds time{30'000};  ///< of one request to it
   std::size_t inline_depth = 64;
-  std::size_t name_bytes = 4096;  ///< longer names are cut
+  std::size_t name_bytes = 4096;            ///< longer names are cut
+  const std::atomic<bool>* stop = nullptr;  ///< when it becomes true, questions end
 };
 
 struct Resolved {
   std::vector<Frames> frames;  ///< one an address asked for
   std::string problem;         ///< why there are none, or fewer than there could be; empty: none
+  /// Not all of the file was parsed: its parser could not stand that.
+  bool reduced = false;
 };
 
 /// What the code of a file is asked for by.

@@ -78,6 +78,7 @@ Result<bool> Modules::refresh(Memory& memory) {
   nodes_left_ = limits::modules;
   pages_left_ = image_search_pages;
   unread_ = 0;
+  held_bytes_ = 0;
   read_executable(memory, std::move(image));
   const std::optional<Address> debug = find_debug(memory);
   if (debug && *debug != 0) walk_namespaces(memory, *debug);
@@ -147,6 +148,11 @@ void Modules::walk_namespaces(Memory& memory, Address debug) {
 void Modules::walk_list(Memory& memory, Address first, int link_namespace) {
   std::set<Address> seen;
   for (Address at = first; at != 0;) {
+    if (held_bytes_ > limits::module_bytes) {
+      notes_.add(fmt::format("only the first {} modules were read: they exceed {} MiB",
+                             modules_.size(), limits::module_bytes >> 20));
+      return;
+    }
     if (nodes_left_ == 0) {
       notes_.add(fmt::format("only the first {} modules were read", limits::modules));
       return;
@@ -162,11 +168,15 @@ void Modules::walk_list(Memory& memory, Address first, int link_namespace) {
       return;
     }
     watched_.add_value(at, *node);
+    held_bytes_ += 2 * sizeof *node;
     if (link_namespace == 0 && at == first) {
       take_first(memory, at, *node);
     } else if (auto module = read_library(memory, at, *node)) {
       module->link_namespace = link_namespace;
       watch(memory, *module, *node);
+      // What is watched of it is there twice.
+      held_bytes_ += sizeof *module + 2 * module->path.size() +
+                     2 * module->image.segments.size() * sizeof module->image.segments[0];
       modules_.push_back(std::move(*module));
     } else if (++unread_ <= unread_told) {
       notes_.add(module.error().message);

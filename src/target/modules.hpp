@@ -46,12 +46,18 @@ class Modules {
   /// there, stable() is false, and the next refresh() looks again.
   Result<bool> refresh(Memory& memory);
 
+  /// What was read is not all: the next refresh() reads the list anew.
+  void forget() { complete_ = false; }
+
   [[nodiscard]] std::span<const Module> all() const { return modules_; }
   [[nodiscard]] bool stable() const { return stable_; }
 
   /// Whether the dynamic linker was done with the libraries that the program starts with, and at no
   /// others: of a program that has just been executed, nothing is known before.
   [[nodiscard]] bool settled() const { return stable_ && (begun_ || program_.interpreter == 0); }
+
+  /// What is kept of them, roughly: bytes.
+  [[nodiscard]] std::size_t held_bytes() const { return held_bytes_; }
 
   /// What could not be read, and why; each once.
   [[nodiscard]] const std::vector<std::string>& notes() const { return notes_.waiting(); }
@@ -87,7 +93,8 @@ class Modules {
   std::size_t nodes_left_ = 0;    ///< of all lists
   std::uint64_t pages_left_ = 0;  ///< to look for headers on
   std::size_t unread_ = 0;        ///< modules
-  bool complete_ = false;         ///< nothing but what is watched can change the list
+  std::size_t held_bytes_ = 0;
+  bool complete_ = false;  ///< nothing but what is watched can change the list
   bool stable_ = true;
   bool begun_ = false;  ///< the dynamic linker has a list
 };

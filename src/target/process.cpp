@@ -164,15 +164,27 @@ ProgramHeaders Process::program_headers() const {
   return {entry(AT_PHDR), entry(AT_PHNUM), entry(AT_BASE)};
 }
 
+namespace {
+
+/// The link to the executable: that of a leader that has exited leads nowhere.
+std::string executable_link(int proc_dir) {
+  const auto live = live_thread(proc_dir);
+  return live ? fmt::format("task/{}/exe", *live) : "exe";
+}
+
+}  // namespace
+
 std::string Process::executable_path() const {
   std::string path(4096, '\0');
-  const ssize_t n = ::readlinkat(proc_dir(), "exe", path.data(), path.size());
-  path.resize(static_cast<std::size_t>(n < 0 ? 0 : n));
+  const ssize_t n =
+      ::readlinkat(proc_dir(), executable_link(proc_dir()).c_str(), path.data(), path.size());
+  if (n <= 0) return fmt::format("/proc/{}/exe", pid_);
+  path.resize(static_cast<std::size_t>(n));
   return path;
 }
 
 Result<sandbox::OpenedFile> Process::open_executable() const {
-  auto file = sandbox::open_regular_at(proc_dir(), "exe");
+  auto file = sandbox::open_regular_at(proc_dir(), executable_link(proc_dir()));
   if (!file && file.error().code == ErrorCode::limit) return file;
   if (!file) return explain(pid_, proc_dir(), file.error());
   return file;

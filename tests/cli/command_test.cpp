@@ -247,6 +247,49 @@ TEST(Exec, StartsAProgramWatchesItAndEndsWithIt) {
   EXPECT_THAT(outcome.out, HasSubstr("tenant"));
 }
 
+TEST(Exec, ACallerThatIgnoresSigchldChangesNothing) {
+  // bash does not reset an ignored signal; sh -c "trap '' CHLD" hands it on.
+  const Outcome outcome =
+      run({"bash", "-c", "trap '' CHLD; exec \"$@\"", "bash", VITRINE, "labels", "--watch=50ms",
+           "--duration", "300ms", "--exec", "--", "sleep", "30"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, testing::Not(HasSubstr("the program that was started")));
+}
+
+Outcome in_shell(const std::string& command) {
+  return run({"sh", "-c", command, VITRINE});
+}
+
+TEST(Streams, ClosedOrFullStandardErrorIsNoReasonToWriteNothing) {
+  Child target = Child::spawn({"sleep", "60"});
+  const std::string path = "/tmp/vitrine-streams-" + std::to_string(::getpid()) + ".folded";
+  for (const char* to : {"2>&-", "2>/dev/full"}) {
+    std::filesystem::remove(path);
+    const Outcome outcome = in_shell("exec \"$0\" profile " + std::to_string(target.pid()) +
+                                     " --on-cpu --duration 100ms -o " + path + ' ' + to);
+    EXPECT_EQ(outcome.status, 0) << to;
+    EXPECT_TRUE(std::filesystem::exists(path)) << to;
+    const auto mode = std::filesystem::status(path).permissions();
+    EXPECT_TRUE(::geteuid() != 0 || mode == std::filesystem::perms{0600}) << to;
+  }
+  std::filesystem::remove(path);
+}
+
+TEST(Streams, ResultsThatCannotBeWrittenAreAFailure) {
+  for (const char* command : {"--version", "ps --help", "ps", "ps --json", "probes /bin/sh",
+                              "doctor", "doctor --json", "--completion bash"}) {
+    for (const char* to : {">/dev/full", ">&-"}) {
+      const Outcome outcome = in_shell(std::string("exec \"$0\" ") + command + ' ' + to);
+      EXPECT_EQ(outcome.status, 1) << command << to << outcome.err;
+      EXPECT_THAT(outcome.err, HasSubstr("standard output: ")) << command << to;
+    }
+    // A reader that goes away is no failure.
+    const Outcome left = in_shell(std::string("\"$0\" ") + command + " | true");
+    EXPECT_EQ(left.status, 0) << command;
+    EXPECT_EQ(left.err.find("standard output"), std::string::npos) << command << left.err;
+  }
+}
+
 TEST(Exec, AProgramThatIgnoresToBeEndedIsKilledAndThatIsTold) {
   const Words stubborn = {"--exec", "--", "sh", "-c",
                           "trap '' TERM; echo ready; while :; do sleep 1; done"};

@@ -147,6 +147,22 @@ TEST(Spool, ADirectoryThatOthersWriteToIsRefused) {
               HasSubstr("belongs to another user, or other users can write to it"));
 }
 
+TEST(Spool, ALinkOfAnotherUserIsNotFollowed) {
+  ASSERT_EQ(::geteuid(), 0U) << "needs root: gives a link away";
+  Folder folder;
+  fs::create_directory(folder / "place");
+  fs::permissions(folder / "place", fs::perms{0755});
+  fs::create_directory_symlink("place", folder / "link");
+  ASSERT_EQ(::lchown((folder / "link").c_str(), 65534, 65534), 0);
+  for (const char* slash : {"", "/"})
+    EXPECT_FALSE(Spool::open((folder / "link").string() + slash, plenty).has_value()) << slash;
+  EXPECT_THAT(files_in(folder / "place"), IsEmpty());
+  EXPECT_FALSE(fs::exists(folder / "place" / "lock"));
+  ASSERT_EQ(::lchown((folder / "link").c_str(), 0, 0), 0);  // as service managers make them
+  EXPECT_TRUE(Spool::open((folder / "link").string() + "/", plenty).has_value());
+  EXPECT_TRUE(fs::exists(folder / "place" / "lock"));
+}
+
 TEST(Spool, SaysWhatItCannotMake) {
   Folder folder;
   EXPECT_EQ(Spool::open((folder / "no").string() + "/such", plenty).error().code,

@@ -31,6 +31,28 @@ BUSY = re.compile("^label-(flood|garbage|slots|unmapped|moved|protected|page-com
                   "threads-many|ids-reused|shared-by-many|^modules-wild|exits-while-read|leader-gone|restless|updating|^racing")
 
 
+DONE, FAILED, NOT_FOUND = 0, 1, 4  # src/cli/shell/report.hpp
+# With which exit codes a command may end, by patterns of the trick and of the command: the first row
+# that matches both counts. Wrong usage (2) is never among them: then nothing was tested.
+EXITS = [
+    # The target ends, executes another program, or has no thread that could be asked.
+    ("exits|exec|leader|come-and-go|comes-and-goes", ".", (DONE, FAILED, NOT_FOUND)),
+    # Programs of other tests have no probes.
+    ("^racing |^hostile ", "^trace$", (DONE, FAILED, NOT_FOUND)),
+    # Rules that it breaks; a context that it does not publish, or that makes no sense; labels that
+    # it does not publish, or that do not come.
+    (".", "^(check|context|context watched|labels .*)$", (DONE, FAILED)),
+    (".", ".", (DONE,)),
+]
+
+
+def exit_codes(trick, command):
+    """With which exit codes a command may end; `trick`: None: it looks at all of them."""
+    name = trick.name if trick else "all"
+    return next(codes for tricks, commands, codes in EXITS
+                if re.search(tricks, name) and re.search(commands, command))
+
+
 def catalogue(programs, writers):
     """`programs`, `writers`: the directories in which they were built."""
     own = os.path.join(programs, "hostile_target")

@@ -24,7 +24,7 @@ OF_ONE = {
     "probes": ("probes PID --json", 0),
     "trace": ("trace PID * --stack --duration 150ms --limit 5000 --json", 0.15),
     "profile on CPU": ("profile PID --freq 999 --duration 200ms --format json -o -", 0.2),
-    "profile off CPU": ("profile PID --off-cpu --min-block 0 --duration 200ms --format folded -o -", 0.2),
+    "profile off CPU": ("profile PID --off-cpu --min-block 0ms --duration 200ms --format folded -o -", 0.2),
     "check": ("check PID --duration 150ms --json", 0.15),
 }
 OF_ALL = {
@@ -45,10 +45,14 @@ class Run:
     kept: list = None  # its lines of JSON, for who wants them
     malformed: list = field(default_factory=list)
 
+    def exit_code(self):
+        """None: a signal ended it."""
+        return os.WEXITSTATUS(self.status) if os.WIFEXITED(self.status) else None
+
     def crashed(self):
         if self.hung:
             return False
-        return (not os.WIFEXITED(self.status) or os.WEXITSTATUS(self.status) not in EXIT_CODES or
+        return (self.exit_code() not in EXIT_CODES or
                 any(sign in self.errors for sign in ("Sanitizer", "runtime error:", "terminate called")))
 
 

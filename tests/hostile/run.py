@@ -18,7 +18,7 @@ import threading
 import time
 
 from bpf_objects import bpf_objects, left_behind
-from catalogue import catalogue
+from catalogue import catalogue, exit_codes
 from command import OF_ALL, OF_ONE, run
 from racing_labels import torn_in
 from target import CannotPlay, Target, text_of
@@ -70,6 +70,10 @@ class Suite:
             self.fail(where, f"{name} hangs: {result.errors[-3000:]}")
         if result.crashed():
             self.fail(where, f"{name} crashed: status {result.status:#x}: {result.errors[-2000:]}")
+        expected = exit_codes(trick, name)
+        if not result.hung and not result.crashed() and result.exit_code() not in expected:
+            self.fail(where, f"{name} ended with {result.exit_code()}, and not with one of {expected}: "
+                             f"{result.errors[-1000:]}")
         most = MEMORY_OF_ALL if name == "profile of all" else MEMORY
         if result.memory > most and not self.options.sanitized:
             self.fail(where, f"{name} had {result.memory >> 20} MiB")

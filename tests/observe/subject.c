@@ -9,6 +9,7 @@
  *   signals   counts the SIGRTMIN it gets, and the calls of its threads that end with EINTR;
  *             a line: "COUNT RESTARTABLE OTHER": of read, nanosleep, poll; of epoll_wait
  *   vfork     a thread waits for its vfork child, which sleeps; a line: whether it has come back
+ *   vforks    a thread has one vfork child after the other, each of which sleeps for 600 ms
  *   churn     threads start and end all the time; a line: how many have
  *   exec      a line: executes itself as `exec2`, whose label is generation=2
  *   work      four threads count; a line: the counts
@@ -28,6 +29,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -157,6 +159,20 @@ static void* vforks(void* unused) {
   return unused;
 }
 
+static void* vforks_again(void* unused) {
+  show_tid();
+  for (;;) {
+    const pid_t child = vfork();
+    if (child == 0) {
+      const struct timespec pause = {0, 600 * 1000 * 1000};
+      nanosleep(&pause, NULL);
+      _exit(0);
+    }
+    waitpid(child, NULL, 0);
+  }
+  return unused;
+}
+
 /* --- churn */
 static atomic_long ended;
 
@@ -205,6 +221,7 @@ int main(int argc, char** argv) {
   show_tid();
   if (strcmp(kind, "signals") == 0) signals();
   if (strcmp(kind, "vfork") == 0) start(vforks, NULL);
+  if (strcmp(kind, "vforks") == 0) start(vforks_again, NULL);
   if (strcmp(kind, "churn") == 0) start(churns, NULL);
   if (strcmp(kind, "exec2") == 0) put_in_force("generation", "2");
   if (strcmp(kind, "edit") == 0) start(shows_n, NULL);

@@ -1,6 +1,7 @@
 // Workers: what they may do, what becomes of those that do what they may not, and what is left.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -10,6 +11,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -52,6 +54,12 @@ Result<std::string> crash(const std::string&, FileDescriptor) {
 }
 Result<std::string> stall(const std::string&, FileDescriptor) {
   for (volatile unsigned n = 0;;) n = n + 1;
+}
+Result<std::string> work_300_ms(const std::string&, FileDescriptor) {
+  timespec used{};
+  do ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  while (used.tv_sec == 0 && used.tv_nsec < 300'000'000);
+  return std::string("done");
 }
 Result<std::string> sleep_for_ever(const std::string&, FileDescriptor) {
   for (;;) std::this_thread::yield();
@@ -160,6 +168,36 @@ TEST_F(Workers, ThatTakeTooLongAreReplaced) {
   }
   parser_.set_limits({64U << 20, std::chrono::seconds(30)});
   expect_unharmed();
+}
+
+// Nine processes share one CPU: 300 ms of work take about 2.7 s.
+TEST_F(Workers, AreNotStoppedBecauseTheMachineIsBusy) {
+  cpu_set_t before, one;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof before, &before), 0);
+  int first = 0;
+  while (!CPU_ISSET(first, &before)) ++first;
+  CPU_ZERO(&one);
+  CPU_SET(first, &one);
+  parser_.set_limits({64U << 20, std::chrono::seconds(1)});
+  ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+  const auto started = parser_.ask<&echo>("", -1);
+  std::vector<pid_t> busy(8);
+  for (pid_t& pid : busy) {
+    pid = ::fork();
+    if (pid == 0) {
+      ::alarm(60);
+      for (volatile unsigned n = 0;;) n = n + 1;
+    }
+  }
+  EXPECT_EQ(::sched_setaffinity(0, sizeof before, &before), 0);
+  const auto answer = parser_.ask<&work_300_ms>("", -1);
+  for (const pid_t pid : busy) {
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+  }
+  ASSERT_TRUE(started) << started.error().message;
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_EQ(*answer, "done");
 }
 
 TEST_F(Workers, ThatNeedTooMuchMemoryAreReplaced) {

@@ -127,7 +127,7 @@ TEST(Agreement, AssemblyWithoutTypesAndSizes) {
   const auto theirs = test::llvm_frames(path, addresses);
   addresses.push_back(in_loop);
   Symboliser symboliser;
-  const Answer answer = symboliser.resolve({path, file.get(), {}}, addresses);
+  const Resolved answer = symboliser.resolve({path, file.get(), {}}, addresses);
   EXPECT_EQ(answer.problem, "");
   for (std::size_t i = 0; i < theirs.size(); ++i) {
     ASSERT_EQ(answer.frames[i].size(), 1U) << names[i / 2];

@@ -16,6 +16,7 @@
 #include "elf/file.hpp"
 #include "elf/symbol_table.hpp"
 #include "sandbox/files.hpp"
+#include "symbol/background.hpp"
 #include "symbol/symboliser.hpp"
 
 namespace vitrine::symbol {
@@ -81,7 +82,8 @@ TEST_F(Hostile, WhatOneProcessesRootHasIsNotWhatAnothersHas) {
   const FileDescriptor root(::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
   Symboliser symboliser;
   const auto name_in = [&](const FileDescriptor& where) {
-    const Answer answer = symboliser.resolve({path, file.get(), {where.get()}}, std::vector{main});
+    const Resolved answer =
+        symboliser.resolve({path, file.get(), {where.get()}}, std::vector{main});
     return answer.frames.at(0).empty() ? "" : answer.frames[0].back().name;
   };
   EXPECT_EQ(name_in(empty), "");
@@ -103,6 +105,81 @@ TEST_F(Hostile, AParserThatStallsIsStopped) {
   EXPECT_EQ(answer.frames[0][0].name, "trapped");
   Symboliser patient;
   expect_unharmed(patient);
+}
+
+TEST_F(Hostile, FilesThatTakeLongHoldNoOthersUp) {
+  using Clock = BackgroundSymboliser::Clock;
+  BackgroundLimits limits;
+  limits.quick.time = std::chrono::milliseconds(300);
+  std::vector<FileDescriptor> stalls;
+  std::vector<FileKey> stalled;
+  const Address trapped = address_of(SUBJECT_DIR "/stall", "trapped") + 1;
+  const auto file = opened(honest);
+  const File quick{
+      honest, file.get(), {}, sandbox::FileMemory::from(opened(honest)).value()->identity()};
+  const Address main = address_of(honest, "main");
+  Clock::time_point ended_at;
+  {
+    BackgroundSymboliser names(limits);
+    for (int i = 0; i < 3; ++i) {
+      stalls.push_back(in_memory(content(SUBJECT_DIR "/stall")));
+      const auto memory =
+          sandbox::FileMemory::from(FileDescriptor(::dup(stalls.back().get()))).value();
+      const File stall{"stall", stalls.back().get(), {}, memory->identity()};
+      stalled.push_back(key_of(stall));
+      names.ask(stall, std::vector{trapped});
+    }
+    names.ask(quick, std::vector{main});
+    const auto begin = Clock::now();
+    names.wait(begin + std::chrono::milliseconds(10));  // and does not wait for more
+    const auto all_named = [&] {
+      for (const FileKey& stall : stalled)
+        if (names.names(stall, std::vector{trapped}).unresolved != 0) return false;
+      return names.names(key_of(quick), std::vector{main}).unresolved == 0;
+    };
+    while (!all_named() && Clock::now() < begin + std::chrono::seconds(25))
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const auto known = names.names(key_of(quick), std::vector{main});
+    EXPECT_EQ(known.resolved.problem, "");
+    EXPECT_EQ(known.unresolved, 0U);
+    EXPECT_EQ(known.unresolved == 0 ? known.resolved.frames[0].back().name : "", "main");
+    EXPECT_FALSE(names.numbers(key_of(quick)).build_id.empty());
+    for (const FileKey& stall : stalled) {  // by their symbol tables
+      const auto of_stall = names.names(stall, std::vector{trapped});
+      ASSERT_EQ(of_stall.unresolved, 0U);
+      ASSERT_EQ(of_stall.resolved.frames[0].size(), 1U);
+      EXPECT_EQ(of_stall.resolved.frames[0][0].name, "trapped");
+      EXPECT_NE(of_stall.resolved.problem, "");
+    }
+    ended_at = Clock::now();
+  }
+  // The other thread had half a minute for each of the three.
+  EXPECT_LT(Clock::now() - ended_at, std::chrono::seconds(20));
+  EXPECT_EQ(children(), 0U);
+}
+
+// Private memory counts, not files that are mapped.
+TEST_F(Hostile, WorkersHaveAPartOfTheMemory) {
+  Limits limits;
+  limits.worker_data = 1U << 20;
+  Symboliser symboliser(limits);
+  const auto file = opened(LARGE_PROGRAM);
+  const Resolved answer = symboliser.resolve({LARGE_PROGRAM, file.get(), {}},
+                                             std::vector{address_of(LARGE_PROGRAM, "main")});
+  EXPECT_EQ(answer.problem, "its parser was stopped: it needed more than 1 MiB; it has no names");
+}
+
+// The kernel ends them first where memory runs out.
+TEST_F(Hostile, WorkersAreTheFirstToGo) {
+  Symboliser symboliser;
+  expect_unharmed(symboliser);
+  std::ifstream in("/proc/self/task/" + std::to_string(::gettid()) + "/children");
+  pid_t worker = 0;
+  in >> worker;
+  std::ifstream score("/proc/" + std::to_string(worker) + "/oom_score_adj");
+  int value = 0;
+  score >> value;
+  EXPECT_EQ(value, 1000);
 }
 
 TEST_F(Hostile, WhatNeedsTooMuchMemoryHasNoNames) {

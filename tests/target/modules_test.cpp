@@ -235,6 +235,25 @@ TEST(Modules, AreNoMoreThanTheLimit) {
   EXPECT_LE(modules.notes().size(), limits::search_notes);
 }
 
+// One header with many segments, in the list again and again.
+TEST(Modules, HaveNoMoreMemoryThanTheLimit) {
+  FakeProcess process;
+  ElfImage library;
+  for (int i = 0; i < 50; ++i) library.segment(PT_NOTE, 0, 0);
+  library.dynamic(DT_DEBUG, 0);
+  library.finish();
+  constexpr std::size_t listed = 6000;
+  process.start(
+      std::vector<Node>(listed, Node{library_at, 0, library_at + library.at_dynamic, 0, 0}));
+  process.memory.place(library_at, library.bytes());
+  Modules modules = process.modules();
+  EXPECT_TRUE(modules.refresh(process.memory));
+  EXPECT_GT(modules.all().size(), 2U);
+  EXPECT_LT(modules.all().size(), listed);
+  EXPECT_LT(modules.held_bytes(), limits::module_bytes + (1U << 20));
+  EXPECT_THAT(modules.notes(), testing::Contains(HasSubstr("they exceed 16 MiB")));
+}
+
 /// Counts what is read.
 class Counting final : public Memory {
  public:

@@ -158,6 +158,8 @@ TEST(Process, ServesAProcessWhoseLeaderHasExited) {
     const auto value = process->memory().read_value<std::uint32_t>(page, "the pattern");
     ASSERT_TRUE(value) << value.error().message;
     EXPECT_EQ(*value, 0x03020100U);
+    EXPECT_EQ(process->executable_path(), TARGET_SUBJECT);
+    EXPECT_TRUE(process->open_executable());
   }
 }
 

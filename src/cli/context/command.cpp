@@ -105,8 +105,10 @@ class ContextCommand : public Command {
     if (!redaction) return report(redaction.error());
     redaction_ = std::move(*redaction);
     catch_interrupts();
+    if (duration) stop_after(*duration + last_reading);
     auto reader = observe::ContextReader::open(pid_);
     if (!reader) return report(reader.error());
+    (*reader)->stop_by(&stopped());
     return watch_.empty() ? once(**reader) : watch(**reader, *interval, duration);
   }
 
@@ -127,6 +129,11 @@ class ContextCommand : public Command {
     bool seen = false;
     for (auto next = start;;) {
       const auto state = reader.refresh();
+      if (interrupted()) return exit_interrupted;
+      if (!state && stopped()) {
+        note("the duration ended during a reading");
+        return exit_done;
+      }
       const bool again = !state && state.error().code == ErrorCode::interrupted;
       if (!state && !again) {
         if (!seen || state.error().code != ErrorCode::not_found) return report(state.error());

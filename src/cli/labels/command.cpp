@@ -328,7 +328,7 @@ class LabelsCommand : public Command {
     pid_ = *pid;
     if (exec_ && pid_ != 0)
       return report({ErrorCode::usage, "a PID and --exec exclude each other", "omit one of them"});
-    options_.stop = &interrupted();
+    options_.stop = &stopped();
     catch_interrupts();
     std::optional<observe::Launched> launched;
     if (exec_) {
@@ -354,6 +354,7 @@ class LabelsCommand : public Command {
     if (!duration_.empty()) {
       auto duration = TRY(parse_duration(duration_));
       end_ = Clock::now() + duration;
+      stop_after(duration + last_reading);
       // A duration asks for more than one moment; sampling has a window anyway.
       if (options_.mode == observe::Mode::ebpf && !interval_) window_ = duration;
       if (options_.mode != observe::Mode::ebpf && !interval_) interval_ = milliseconds(1000);
@@ -366,7 +367,7 @@ class LabelsCommand : public Command {
 
   int watch(observe::Launched* launched) {
     auto reader = observe::LabelReader::open(pid_, options_);
-    if (!reader) return report(reader.error());
+    if (!reader) return is_over(reader.error()) ? exit_done : report(reader.error());
     bool shown = false;
     for (auto next = Clock::now();;) {
       if (interval_) next += *interval_;
@@ -374,6 +375,7 @@ class LabelsCommand : public Command {
       if (!snapshot) {
         const bool ended = snapshot.error().code == ErrorCode::not_found;
         if (interrupted()) return exit_interrupted;
+        if (is_over(snapshot.error())) return exit_done;
         if (launched != nullptr && launched->ended()) return exit_done;
         if (ended && shown && repeats()) {
           note(snapshot.error().message);
@@ -395,6 +397,13 @@ class LabelsCommand : public Command {
       sleep_until(next);
       if (interrupted()) return exit_interrupted;
     }
+  }
+
+  /// Whether this is but the end of --duration.
+  static bool is_over(const Error& error) {
+    if (error.code != ErrorCode::interrupted || !stopped() || interrupted()) return false;
+    note("the duration ended during a reading");
+    return true;
   }
 
   bool show(const observe::Snapshot& snapshot) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <climits>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
 #include <string>
 #include <string_view>
@@ -20,7 +22,7 @@
 namespace vitrine::cli {
 namespace {
 
-std::atomic<bool> flag{false};
+std::atomic<bool> flag{false}, stop_flag{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "set in a signal handler");
 
 }  // namespace
@@ -29,9 +31,23 @@ const std::atomic<bool>& interrupted() {
   return flag;
 }
 
+const std::atomic<bool>& stopped() {
+  return stop_flag;
+}
+
+void stop_after(std::chrono::milliseconds time) {
+  struct sigaction action {};
+  action.sa_handler = [](int) { stop_flag = true; };
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGALRM, &action, nullptr);
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
+  const itimerval timer{{0, 0}, {seconds.count(), (time - seconds).count() * 1000}};
+  if (time.count() <= 0 || ::setitimer(ITIMER_REAL, &timer, nullptr) != 0) stop_flag = true;
+}
+
 void catch_interrupts() {
   struct sigaction action {};
-  action.sa_handler = [](int) { flag = true; };
+  action.sa_handler = [](int) { flag = stop_flag = true; };
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
@@ -53,6 +69,8 @@ namespace {
 
 constexpr int budget_ms = 1000;
 
+int write_error = 0;  // of the last write(2) to standard output that failed
+
 bool takes_more() {
   pollfd out{STDOUT_FILENO, POLLOUT, 0};
   return ::poll(&out, 1, budget_ms) == 1;
@@ -70,12 +88,28 @@ bool LineOutput::flush() {
     const ssize_t written = ::write(STDOUT_FILENO, left.data(), std::min(most, left.size()));
     if (written >= 0)
       left.remove_prefix(static_cast<std::size_t>(written));
-    else if (errno == EAGAIN ? !takes_more() : errno != EINTR)
+    else if (errno == EAGAIN ? !takes_more() : errno != EINTR) {
+      if (errno != EAGAIN) write_error = errno;
       break;
+    }
   }
   const bool all = left.empty();
   text_.clear();
   return all;
+}
+
+int finish_output(int status) {
+  errno = 0;
+  const bool flushed = std::fflush(stdout) == 0;
+  const int error = errno != 0 ? errno : write_error;
+  if (flushed && std::ferror(stdout) == 0 && write_error == 0) return status;
+  // A reader that goes away (| head) is no failure.
+  pollfd out{STDOUT_FILENO, 0, 0};
+  const bool gone = ::poll(&out, 1, 0) == 1 && (out.revents & (POLLERR | POLLHUP)) != 0;
+  if (gone || error == EPIPE || status != 0) return status;
+  print_error("vitrine: standard output: {}\n",
+              error != 0 ? std::strerror(error) : "a write failed");
+  return 1;
 }
 
 TerminalSize terminal_size() {
@@ -128,13 +162,40 @@ void Progress::show(std::size_t samples) {
   if (!terminal_) return;
   const double passed = seconds(std::chrono::steady_clock::now() - began_);
   const std::string of = time_ ? fmt::format(" of {:.1f}", seconds(*time_)) : std::string();
-  fmt::print(stderr, "\r\x1b[K{}: {:.1f}{} s, {} samples (^C to end)", what_, passed, of, samples);
+  print_error("\r\x1b[K{}: {:.1f}{} s, {} samples (^C to end)", what_, passed, of, samples);
   std::fflush(stderr);
   shown_ = true;
 }
 
 void Progress::clear() {
-  if (std::exchange(shown_, false)) fmt::print(stderr, "\r\x1b[K");
+  if (std::exchange(shown_, false)) print_error("\r\x1b[K");
+}
+
+namespace {
+
+// A list is there within this time as a rule.
+constexpr std::chrono::milliseconds until_line{500}, between_lines{100};
+constexpr std::chrono::milliseconds until_note{3000}, between_notes{5000};
+
+}  // namespace
+
+ListingProgress::ListingProgress()
+    : terminal_(::isatty(STDERR_FILENO) == 1),
+      next_(std::chrono::steady_clock::now() + (terminal_ ? until_line : until_note)) {}
+
+void ListingProgress::show(std::size_t done, std::size_t all) {
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_) return;
+  next_ = now + (terminal_ ? between_lines : between_notes);
+  if (terminal_)
+    print_error("\r\x1b[Klooked at {} of {} processes", done, all);
+  else
+    print_error("vitrine: note: looked at {} of {} processes so far\n", done, all);
+  shown_ = terminal_;
+}
+
+void ListingProgress::clear() {
+  if (std::exchange(shown_, false)) print_error("\r\x1b[K");
 }
 
 }  // namespace vitrine::cli

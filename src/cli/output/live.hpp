@@ -20,6 +20,15 @@ const std::atomic<bool>& interrupted();
 /// Also ignores SIGPIPE: a reader that goes away shows itself as a failed write.
 void catch_interrupts();
 
+/// Becomes true with interrupted(), and when the time of stop_after() is over.
+const std::atomic<bool>& stopped();
+
+/// Makes stopped() true after this time. Once in a process.
+void stop_after(std::chrono::milliseconds time);
+
+/// What a reading that has begun when a --duration ends may still take.
+inline constexpr std::chrono::milliseconds last_reading{500};
+
 /// Sleeps until `when` or the first interrupt.
 void sleep_until(std::chrono::steady_clock::time_point when);
 
@@ -53,6 +62,10 @@ struct TerminalSize {
 
 /// Of standard output; 80 by 24 where it is no terminal or does not say.
 TerminalSize terminal_size();
+
+/// Flushes standard output. Returns `status`, but 1, with a message, when that is 0 and something
+/// could not be written to it (closed, full). A reader that goes away is no failure.
+int finish_output(int status);
 
 /// Shows text on standard output in place of what it showed before. Nothing else may be printed
 /// there meanwhile.
@@ -93,6 +106,26 @@ class Progress {
   bool terminal_;
   bool shown_ = false;
   std::chrono::steady_clock::time_point began_;
+};
+
+// The same for a list that takes long: a line that is replaced on a terminal, a note now and then
+// elsewhere.
+
+class ListingProgress {
+ public:
+  ListingProgress();
+  ~ListingProgress() { clear(); }
+  ListingProgress(const ListingProgress&) = delete;
+  ListingProgress& operator=(const ListingProgress&) = delete;
+
+  void show(std::size_t done, std::size_t all);
+  /// Takes the line away.
+  void clear();
+
+ private:
+  bool terminal_;
+  bool shown_ = false;
+  std::chrono::steady_clock::time_point next_;  ///< when to show it
 };
 
 }  // namespace vitrine::cli

@@ -5,8 +5,10 @@
 
 #include <concepts>
 #include <cstdint>
+#include <cstdio>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "query/lexer.hpp"
@@ -76,6 +78,13 @@ class Table {
 
 /// Whether the user's terminal shows UTF-8, as the locale variables say.
 bool shows_utf8();
+
+/// Prints on standard error. A write that fails there (closed, full) does not end the command.
+template <class... Args>
+void print_error(fmt::format_string<Args...> format, Args&&... args) {
+  const std::string text = fmt::format(format, std::forward<Args>(args)...);
+  (void)std::fwrite(text.data(), 1, text.size(), stderr);
+}
 
 /// Three digits and a unit: 950ns, 1.23µs (1.23us where `utf8` is false), 45.6ms, 1.20s, 2m05s.
 std::string duration_text(double ns, bool utf8);

@@ -128,8 +128,8 @@ class ProfileCommand : public Command {
   /// Sampling has begun.
   void announce() const {
     const observe::ProfilingOptions& options = request_.options;
-    fmt::print(
-        stderr, "vitrine: profiling {}: {}{}{}{}\n", printable(request_.subject()),
+    print_error(
+        "vitrine: profiling {}: {}{}{}{}\n", printable(request_.subject()),
         options.on_cpu ? fmt::format("on CPU at {} Hz", options.frequency) : std::string(),
         options.on_cpu && options.off_cpu ? " and " : "", options.off_cpu ? "off CPU" : "",
         request_.time

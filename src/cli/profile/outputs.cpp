@@ -65,6 +65,12 @@ bool is_binary(profile::Encoding encoding) {
   return encoding == profile::Encoding::pprof || encoding == profile::Encoding::otlp;
 }
 
+/// Of new files: what root may read of the machine is not for everybody.
+sandbox::StagedFile::Access access_of_profiles() {
+  using Access = sandbox::StagedFile::Access;
+  return ::geteuid() == 0 ? Access::owner : Access::usual;
+}
+
 std::string directory_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
@@ -112,7 +118,9 @@ Result<void> check_writable(const ProfileOutput& output) {
   } else if (exists && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {  // a pipe, a device
     if (::access(output.path.c_str(), W_OK) != 0)
       tried = sandbox::file_error(output.path, "written", errno);
-  } else if (auto staged = sandbox::StagedFile::write(output.path, {}); !staged) {
+  } else if (auto staged = sandbox::StagedFile::write(
+                 output.path, {}, sandbox::StagedFile::Time::now, access_of_profiles());
+             !staged) {
     // Tried as it will be done: some directories (/proc) say that they can be written to, and cannot.
     tried = tl::unexpected(std::move(staged.error()));
   }
@@ -134,7 +142,7 @@ Result<void> write_profile(const profile::Profile& profile, const ProfileOutput&
                            const profile::EncodeOptions& options) {
   const auto bytes = TRY(profile::encode(profile, output.encoding, options));
   if (output.path != standard_output) {
-    TRY(sandbox::write_whole(output.path, bytes));
+    TRY(sandbox::write_whole(output.path, bytes, access_of_profiles()));
     return {};
   }
   if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) != bytes.size() ||
@@ -212,7 +220,7 @@ bool finish(exporter::Exporter& exporter, std::string_view spool) {
   add(counters.skipped, "foreign files left in the spool");
   if (counters.rejected != 0)
     text += fmt::format("; the collector rejected {}", counted(counters.rejected, "profile"));
-  fmt::print(stderr, "vitrine: {}\n", printable(text));
+  print_error("vitrine: {}\n", printable(text));
   return counters.refused + counters.overflowed + counters.rejected == 0 && lost == 0;
 }
 

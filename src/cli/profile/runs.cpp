@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "cli/output/live.hpp"
 #include "cli/output/text.hpp"
@@ -15,33 +16,38 @@
 
 namespace vitrine::cli {
 
-void ProfileWriter::begin(profile::Profile profile) {
-  errors_ = std::async(std::launch::async,
-                       [this, profile = std::move(profile)] { return write(profile); });
+void ProfileWriter::begin(std::function<profile::Profile()> take) {
+  outcome_ =
+      std::async(std::launch::async, [this, take = std::move(take)] { return write(take()); });
 }
 
 bool ProfileWriter::busy() const {
-  return errors_.valid() && errors_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
+  return outcome_.valid() &&
+         outcome_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
 }
 
 bool ProfileWriter::wait() {
-  if (!errors_.valid()) return !failed_;
-  for (const Error& error : errors_.get()) {
+  if (!outcome_.valid()) return !failed_;
+  const Outcome outcome = outcome_.get();
+  losses_.events += outcome.losses.events;
+  losses_.unnamed += outcome.losses.unnamed;
+  for (const Error& error : outcome.errors) {
     report(error);
     failed_ = true;
   }
   return !failed_;
 }
 
-std::vector<Error> ProfileWriter::write(const profile::Profile& profile) const {
-  std::vector<Error> errors;
+ProfileWriter::Outcome ProfileWriter::write(const profile::Profile& profile) const {
+  Outcome outcome{{}, profile.losses};
+  if (profile.samples.empty()) return outcome;
   if (exporter_ != nullptr) send_profile(*exporter_, profile, options_);
   for (ProfileOutput output : outputs_) {
     output.path = path_at(output.path, profile.start_ns);
     if (auto written = write_profile(profile, output, options_); !written)
-      errors.push_back(std::move(written.error()));
+      outcome.errors.push_back(std::move(written.error()));
   }
-  return errors;
+  return outcome;
 }
 
 namespace {
@@ -50,6 +56,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds poll_time{100};
+constexpr milliseconds shortest_naming{100}, longest_naming{60'000};
 
 /// When all is over at the latest.
 std::optional<Clock::time_point> end_of(const ProfileRequest& request) {
@@ -128,7 +135,7 @@ int write(const profile::Profile& taken, const ProfileRequest& request,
     if (!written) {
       status = report(written.error());
     } else if (output.path != "-") {
-      fmt::print(stderr, "vitrine: {}: {}", printable(output.path), profile_head(taken, text));
+      print_error("vitrine: {}: {}", printable(output.path), profile_head(taken, text));
     }
   }
   if (!request.outputs.empty() || exporter != nullptr)
@@ -143,7 +150,7 @@ void print_summary(const profile::Profile& taken, const ProfileRequest& request,
     note(request.options.off_cpu ? "no thread ran, and none waited as long as --min-block requires"
                                  : "no thread ran: use --off-cpu to see what they wait for");
   else
-    fmt::print(stderr, "\n-o profile.html writes a page with flame graphs\n");
+    print_error("\n-o profile.html writes a page with flame graphs\n");
 }
 
 }  // namespace
@@ -177,7 +184,9 @@ int profile_continuously(observe::Profiling& profiling, const ProfileRequest& re
   ProfileWriter writer(request.outputs, encoding, exporter);
   Progress progress("profiling " + request.subject(), std::nullopt);
   const auto end = end_of(request);
-  std::uint64_t lost = 0;
+  bool told = false;
+  // A part of the interval: the profile is written before the next one is due.
+  const auto naming = std::clamp<milliseconds>(*request.every / 2, shortest_naming, longest_naming);
   auto next = Clock::now();
   for (bool over = false; !over;) {
     next = std::max(next + *request.every, Clock::now());
@@ -191,16 +200,20 @@ int profile_continuously(observe::Profiling& profiling, const ProfileRequest& re
     } while (!over && writer.busy());
     if (over) profiling.stop();
     writer.wait();
-    profile::Profile taken = request.select(profiling.take());
     progress.clear();
     tell_some(profiling);
     if (exporter != nullptr) tell(*exporter);
-    if (lost == 0 && taken.losses.events != 0) note("samples are lost because the buffer is full");
-    lost += taken.losses.events;
-    if (!taken.samples.empty()) writer.begin(std::move(taken));
+    if (!std::exchange(told, told || writer.losses().events != 0) && told)
+      note("samples are lost because the buffer is full");
+    writer.begin(
+        [&request, take = profiling.take_to_name(naming)] { return request.select(take()); });
   }
-  if (lost != 0) note(fmt::format("{} samples were lost in total", lost));
-  return writer.wait() ? exit_done : exit_failed;  // stopped as it was meant to be
+  const bool written = writer.wait();
+  if (const auto lost = writer.losses().events; lost != 0)
+    note(fmt::format("{} samples were lost in total", lost));
+  if (const auto unnamed = writer.losses().unnamed; unnamed != 0)
+    note(fmt::format("{} locations of profiles were not named in time", unnamed));
+  return written ? exit_done : exit_failed;  // stopped as it was meant to be
 }
 
 int profile_watching(observe::Profiling& profiling, const ProfileRequest& request) {
@@ -214,7 +227,8 @@ int profile_watching(observe::Profiling& profiling, const ProfileRequest& reques
     const auto over = sample(profiling, end, Clock::now() + *request.refreshing, [] {});
     if (!over) return report(over.error());
     if (*over) profiling.stop();
-    const profile::Profile taken = request.select(profiling.take());
+    const profile::Profile taken =
+        request.select(profiling.take_to_name(*request.refreshing / 2)());
     // A moment at the end would take the last whole interval away.
     const bool is_rest =
         shown && *over &&

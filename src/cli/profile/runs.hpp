@@ -2,6 +2,7 @@
 // them.
 #pragma once
 
+#include <functional>
 #include <future>
 #include <string>
 #include <vector>
@@ -22,20 +23,28 @@ class ProfileWriter {
                 exporter::Exporter* exporter)
       : outputs_(std::move(outputs)), options_(std::move(options)), exporter_(exporter) {}
 
-  /// Begins with a profile. Must not be busy.
-  void begin(profile::Profile profile);
+  /// Begins with a profile, which `take` names. Must not be busy.
+  void begin(std::function<profile::Profile()> take);
   [[nodiscard]] bool busy() const;
 
   /// Waits until it is no more, and reports what went wrong. False: something did, now or before.
   bool wait();
 
+  /// Of all profiles that it has finished.
+  [[nodiscard]] const profile::Losses& losses() const { return losses_; }
+
  private:
-  [[nodiscard]] std::vector<Error> write(const profile::Profile& profile) const;
+  struct Outcome {
+    std::vector<Error> errors;
+    profile::Losses losses;
+  };
+  [[nodiscard]] Outcome write(const profile::Profile& profile) const;
 
   std::vector<ProfileOutput> outputs_;
   profile::EncodeOptions options_;
   exporter::Exporter* exporter_;
-  std::future<std::vector<Error>> errors_;
+  std::future<Outcome> outcome_;
+  profile::Losses losses_;
   bool failed_ = false;
 };
 

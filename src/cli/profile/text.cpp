@@ -294,6 +294,8 @@ std::string profile_losses(const profile::Profile& profile) {
                     "they were too long, or too many");
   out += count_line("samples without labels", profile.losses.unread_labels,
                     "they could not be read at the time of the sample");
+  out += count_line("unnamed locations", profile.losses.unnamed,
+                    "the files were not parsed in time: see their offsets");
   for (const std::string& problem : profile.problems) out += printable(problem) + '\n';
   return out;
 }

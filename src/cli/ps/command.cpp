@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "cli/output/json.hpp"
+#include "cli/output/live.hpp"
 #include "cli/output/text.hpp"
 #include "cli/shell/options.hpp"
 #include "cli/shell/report.hpp"
@@ -57,8 +58,13 @@ class PsCommand : public Command {
   int run() override {
     auto redaction = redact_.take();
     if (!redaction) return report(redaction.error());
-    const auto list =
-        observe::list_publishers({.with_probes = probes_, .redaction = std::move(*redaction)});
+    observe::ListOptions options;
+    options.with_probes = probes_;
+    options.redaction = std::move(*redaction);
+    ListingProgress progress;
+    options.progress = [&](std::size_t done, std::size_t all) { progress.show(done, all); };
+    const auto list = observe::list_publishers(options);
+    progress.clear();
     if (!list) return report(list.error());
     if (json_) {
       for (const observe::Publisher& publisher : list->publishers)
@@ -72,6 +78,10 @@ class PsCommand : public Command {
           fmt::format("{} of {} processes could not be read: they belong to other users "
                       "(CAP_SYS_PTRACE helps) or have more privileges than vitrine",
                       list->not_permitted, list->looked_at));
+    if (list->cut > 0)
+      note(fmt::format(
+          "{} read in part: more would exceed the time limit",
+          list->cut == 1 ? "1 process was" : fmt::format("{} processes were", list->cut)));
     return exit_done;
   }
 

@@ -19,11 +19,11 @@
 namespace vitrine::cli {
 
 int report(const Error& error) {
-  fmt::print(stderr, "vitrine: {}\n", printable(error.message));
+  print_error("vitrine: {}\n", printable(error.message));
   std::string_view rest = error.remedy;  // of several lines where it points at a place in a text
   while (!rest.empty()) {
     const std::size_t end = std::min(rest.find('\n'), rest.size());
-    fmt::print(stderr, "  {}\n", printable(rest.substr(0, end)));
+    print_error("  {}\n", printable(rest.substr(0, end)));
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   // What the target does can interrupt a reading, too: only the user's interrupt is reported as
@@ -33,7 +33,7 @@ int report(const Error& error) {
 }
 
 void note(std::string_view text) {
-  fmt::print(stderr, "vitrine: note: {}\n", printable(text));
+  print_error("vitrine: note: {}\n", printable(text));
 }
 
 namespace {

@@ -279,8 +279,8 @@ class TraceCommand : public Command {
   void announce(const observe::Trace& trace) const {
     const std::size_t probes = trace.probes().size();
     if (probes == 0) return;  // a note says what it waits for
-    fmt::print(stderr, "vitrine: tracing {} probe{} at {} site{}\n", probes, probes == 1 ? "" : "s",
-               trace.sites(), trace.sites() == 1 ? "" : "s");
+    print_error("vitrine: tracing {} probe{} at {} site{}\n", probes, probes == 1 ? "" : "s",
+                trace.sites(), trace.sites() == 1 ? "" : "s");
   }
 
   void tell(observe::Trace& trace) { say(trace.take_notes()); }

@@ -249,7 +249,7 @@ int link_objects(const usdt::Definition& definition, usdt::LinkOptions options,
   const Result<usdt::LinkReport> done = usdt::link(definition, options);
   if (!done) return report(done.error());
   for (const std::string& warning : done->warnings)
-    fmt::print(stderr, "vitrine: warning: {}\n", printable(warning));
+    print_error("vitrine: warning: {}\n", printable(warning));
   if (!verbose) return exit_done;
   for (const std::string& text : done->notes) note(text);
   note(fmt::format(

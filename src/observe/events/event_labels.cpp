@@ -19,6 +19,8 @@ namespace {
 
 constexpr std::size_t kept_sets = 64 * 1024;  // decoded label sets of which the kernel sends the id
 constexpr std::uint64_t no_image = ~0ULL;     // of a process that nothing is to be read of
+constexpr int max_slow_looks = 4;             // at one process
+constexpr std::chrono::nanoseconds no_time{0};
 constexpr std::size_t places_known =
     64 * 1024;  // a process that loads and unloads has ever new ones
 
@@ -68,6 +70,22 @@ struct LabelsLook {
   std::unique_ptr<Subject> subject;  ///< null: `problem` says why
   std::string problem;
   std::uint64_t image = 0;  ///< what it executed, as the kernel names it; 0: that is not known
+  int slow_looks = 0;       ///< that took longer than the first may
+
+  /// Of all looks, and this one's part of them: bytes that are kept.
+  std::shared_ptr<std::size_t> all_bytes;
+  std::size_t bytes = 0;
+
+  LabelsLook() = default;
+  LabelsLook(const LabelsLook&) = delete;
+  LabelsLook& operator=(const LabelsLook&) = delete;
+  ~LabelsLook() { hold(0); }
+
+  [[nodiscard]] bool is_slow() const { return slow_looks != 0; }
+  void hold(std::size_t now) {
+    if (all_bytes) *all_bytes += now - bytes;
+    bytes = now;
+  }
 };
 
 EventLabels::EventLabels(bpf::ProcessTable& table, limits::LabelLimits limits,
@@ -76,10 +94,39 @@ EventLabels::EventLabels(bpf::ProcessTable& table, limits::LabelLimits limits,
 
 EventLabels::~EventLabels() = default;
 
+std::chrono::nanoseconds EventLabels::budget_of(const LabelsLook* look) {
+  constexpr int part = 10;
+  if (look != nullptr && look->is_slow()) return slow_looks_.left();
+  return slow_looks_.left() > no_time ? first_look_ : first_look_ / part;
+}
+
+void EventLabels::charge(LabelsLook& look, const sandbox::WorkBudget& budget) {
+  look.hold(look.subject ? look.subject->held_bytes() : 0);
+  const bool is_unfinished = look.subject && look.subject->unfinished();
+  if (!is_unfinished && budget.used() < first_look_) return;
+  slow_looks_.spend(std::chrono::duration_cast<target::TimeoutBudget::Duration>(budget.used()));
+  if (is_unfinished && look.slow_looks < max_slow_looks)
+    unfinished_.insert(look.subject->process().pid());
+  if (look.slow_looks++ == 0 && look.subject)
+    notes_.push_back(
+        fmt::format("process {}: the search for its labels takes longer than the time limit: some "
+                    "may be missing",
+                    look.subject->process().pid()));
+}
+
+std::optional<pid_t> EventLabels::take_unfinished() {
+  if (unfinished_.empty() || slow_looks_.left() <= no_time) return std::nullopt;
+  return unfinished_.extract(unfinished_.begin()).value();
+}
+
 void EventLabels::look_at(pid_t pid, ProcessLabels& its, pid_t kernel_tgid) {
   if (its.own && its.look->subject) {
     LabelsLook& look = *its.look;
-    const auto change = look.subject->refresh();
+    // One that is slow is looked at again when the others have had their time.
+    if (look.is_slow() && slow_looks_.left() <= no_time) return;
+    const sandbox::WorkBudget budget(budget_of(&look));
+    const auto change = look.subject->refresh(budget);
+    charge(look, budget);
     if (change) {
       const bool given = take_image(look) && its.given_ns != 0;
       // In the middle of dlopen what the kernel was given before is better than nothing.
@@ -92,11 +139,18 @@ void EventLabels::look_at(pid_t pid, ProcessLabels& its, pid_t kernel_tgid) {
     configure(its);
     return;
   }
-  auto opened = Subject::open(pid, limits_);
+  const sandbox::WorkBudget budget(budget_of(nullptr));
+  auto opened = Subject::open(pid, limits_, budget);
   if (!opened && opened.error().code == ErrorCode::not_found) return;
   auto look = std::make_shared<LabelsLook>();
-  if (opened) {
-    look->subject = std::move(*opened);
+  look->all_bytes = held_bytes_;
+  if (opened && *held_bytes_ + (*opened)->held_bytes() > limits::all_module_bytes)
+    opened =
+        fail(ErrorCode::limit, fmt::format("process {}: the modules of all processes exceed {} MiB",
+                                           pid, limits::all_module_bytes >> 20));
+  if (opened) look->subject = std::move(*opened);
+  charge(*look, budget);
+  if (look->subject) {
     take_image(*look);
     if (auto why = look->subject->process().memory().withheld(); !why.empty())
       notes_.push_back("some labels cannot be read: " + why);

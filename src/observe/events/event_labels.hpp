@@ -4,11 +4,13 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <ctime>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -20,6 +22,8 @@
 #include "observe/labels/kernel_labels.hpp"
 #include "observe/labels/subject.hpp"
 #include "query/subject.hpp"
+#include "sandbox/work_budget.hpp"
+#include "target/memory_reader.hpp"
 
 namespace vitrine::observe {
 
@@ -61,9 +65,16 @@ class EventLabels {
               std::vector<query::Selected> selected);
   ~EventLabels();
 
+  /// What one look at a process may cost at first: processor time. Those that need more are looked
+  /// at again when the others have had their turn: see take_unfinished().
+  void set_first_look(std::chrono::milliseconds time) { first_look_ = time; }
+
   /// Finds out where a process has its labels, and gives that to the kernel; again when it may have
   /// changed. `kernel_tgid`: 0: not known.
   void look_at(pid_t pid, ProcessLabels& its, pid_t kernel_tgid = 0);
+
+  /// A process that needed more than one look, if it is time for the next; nothing: none.
+  std::optional<pid_t> take_unfinished();
 
   /// Gives the kernel what is likely of processes that will execute a file.
   void assume(sandbox::FileMemory& file);
@@ -91,6 +102,8 @@ class EventLabels {
     std::size_t operator()(const SetKey& key) const { return key.first ^ key.second; }
   };
 
+  std::chrono::nanoseconds budget_of(const LabelsLook* look);
+  void charge(LabelsLook& look, const sandbox::WorkBudget& budget);
   static bool take_image(LabelsLook& look);
   void configure(ProcessLabels& its);
   void assume(const vitrine_executable& executable, vitrine_target target);
@@ -107,6 +120,12 @@ class EventLabels {
   bpf::ProcessTable& table_;
   limits::LabelLimits limits_;
   std::vector<query::Selected> selected_;
+  /// What the slow ones may cost together: what is sampled meanwhile waits. Comes back slowly.
+  target::TimeoutBudget slow_looks_{std::chrono::seconds(2)};
+  std::chrono::milliseconds first_look_{10'000};
+  std::set<pid_t> unfinished_;  ///< processes to go on with
+  /// What is kept of the modules of all processes: bytes.
+  std::shared_ptr<std::size_t> held_bytes_ = std::make_shared<std::size_t>(0);
   std::vector<Place> places_;  ///< by number, which the kernel sends with each set
   /// Decoded sets that the kernel sends once, and names by their ids afterwards.
   std::unordered_map<SetKey, format::LabelSet, SetKeyHash> kept_;

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <string_view>
+#include <utility>
 
 #include "abi/custom_labels.hpp"
 #include "abi/elastic.hpp"
@@ -15,6 +17,7 @@
 #include "base/memory.hpp"
 #include "elf/symbols.hpp"
 #include "sandbox/files.hpp"
+#include "sandbox/worker.hpp"
 #include "symbol/function_symbols.hpp"
 #include "target/tls_location.hpp"
 
@@ -63,8 +66,30 @@ DefinitionFinder::DefinitionFinder(target::Process& process, symbol::ExecutableS
       executables_(executables != nullptr ? *executables : own_executable_),
       modules_(process.program_headers(), process.executable_path()) {}
 
-Result<bool> DefinitionFinder::refresh(const std::optional<format::ThreadSchema>& schema) {
-  BoundedMemory memory(process_.memory(), limits::search_requests, limits::search_bytes);
+Result<bool> DefinitionFinder::refresh(const std::optional<format::ThreadSchema>& schema,
+                                       const sandbox::WorkBudget& budget) {
+  BoundedMemory memory(process_.memory(), limits::search_requests, limits::search_bytes,
+                       [&] { return budget.spent(); });
+  if (std::exchange(unfinished_, false)) modules_.forget();
+  std::optional<sandbox::Parser::ShortTime> short_time;
+  if (budget.is_limited())
+    short_time.emplace(sandbox::Parser::of_this_thread(),
+                       std::chrono::ceil<std::chrono::milliseconds>(budget.left()));
+  auto changed = refresh(memory, schema);
+  if (memory.exhausted() && budget.stopped()) {
+    unfinished_ = true;
+    return fail(ErrorCode::interrupted, "the search of its modules was stopped");
+  }
+  if (memory.exhausted() || (changed && *changed)) unfinished_ = budget.spent();
+  if (unfinished_ && !changed && changed.error().code == ErrorCode::malformed)
+    return fail(ErrorCode::limit, "its modules cannot be searched within the time limit");
+  if (memory.exhausted() && changed && !unfinished_)
+    notes_.add("the search of its modules was stopped at a limit");
+  return changed;
+}
+
+Result<bool> DefinitionFinder::refresh(Memory& memory,
+                                       const std::optional<format::ThreadSchema>& schema) {
   const auto list_changed = TRY(modules_.refresh(memory));
   if (!list_changed && schema == schema_ && !watched_.changed(memory)) return false;
   // Symbol tables are read a few bytes here and there, which windows make half the system calls.
@@ -76,7 +101,6 @@ Result<bool> DefinitionFinder::refresh(const std::optional<format::ThreadSchema>
     definitions_ = std::move(before);
     return tl::unexpected<Error>(std::move(same.error()));
   }
-  if (memory.exhausted()) notes_.add("the search of its modules was stopped at a limit");
   schema_ = schema;
   return true;
 }
@@ -115,7 +139,9 @@ void DefinitionFinder::complete_from_file(const target::Module& module, Symbols&
   auto file = process_.open_executable().and_then(
       [](sandbox::OpenedFile opened) { return sandbox::FileMemory::from(std::move(opened)); });
   if (!file) {
-    notes_.add(fmt::format("{}: {}", module.path, file.error().message));
+    // That the process has ended is for refresh() to report.
+    if (file.error().code != ErrorCode::not_found)
+      notes_.add(fmt::format("{}: {}", module.path, file.error().message));
     return;
   }
   const auto& facts = executables_.find(**file, names);

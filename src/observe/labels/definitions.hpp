@@ -12,6 +12,7 @@
 #include "format/label_set.hpp"
 #include "format/thread_schema.hpp"
 #include "sandbox/files.hpp"
+#include "sandbox/work_budget.hpp"
 #include "symbol/function_symbols.hpp"
 #include "target/libc.hpp"
 #include "target/modules.hpp"
@@ -44,8 +45,14 @@ class DefinitionFinder {
   /// dynamic linker's records and the words that the locations were derived from.
   ///
   /// `schema`: what the process context says of thread records (format::schema_of), if there is
-  /// one. Returns whether anything may have changed. Errors: malformed (the executable's headers).
-  Result<bool> refresh(const std::optional<format::ThreadSchema>& schema);
+  /// one. Returns whether anything may have changed. When `budget` is spent, the search ends with
+  /// what it has found, and the next call searches again. Errors: malformed (the executable's
+  /// headers), limit (the budget was spent before those were read), interrupted (it was stopped).
+  Result<bool> refresh(const std::optional<format::ThreadSchema>& schema,
+                       const sandbox::WorkBudget& budget = sandbox::WorkBudget());
+
+  /// The last search ended because its budget was spent.
+  [[nodiscard]] bool unfinished() const { return unfinished_; }
 
   /// As target::Modules.
   [[nodiscard]] bool settled() const { return modules_.settled(); }
@@ -64,6 +71,8 @@ class DefinitionFinder {
   [[nodiscard]] const target::ThreadLayout& thread_layout() const { return thread_layout_; }
 
   [[nodiscard]] std::span<const target::Module> modules() const { return modules_.all(); }
+  /// As target::Modules.
+  [[nodiscard]] std::size_t held_bytes() const { return modules_.held_bytes(); }
 
  private:
   struct Symbols;
@@ -75,6 +84,7 @@ class DefinitionFinder {
     const std::optional<format::ThreadSchema>& schema;
   };
 
+  Result<bool> refresh(Memory& memory, const std::optional<format::ThreadSchema>& schema);
   void search(Memory& memory, const std::optional<format::ThreadSchema>& schema);
   Symbols symbols_of(Memory& memory, const target::Module& module);
   void complete_from_file(const target::Module& module, Symbols& symbols);
@@ -95,6 +105,7 @@ class DefinitionFinder {
   target::WatchedMemory watched_;
   Notes notes_;
   std::optional<format::ThreadSchema> schema_;
+  bool unfinished_ = false;
   bool executable_is_static_ = false;
   bool executable_is_stripped_ = false;
 };

@@ -45,7 +45,7 @@ constexpr milliseconds longest_wait{100};  // between two looks at whether to st
 }  // namespace
 
 Result<std::unique_ptr<LabelReader>> EbpfReader::open(int pid, LabelOptions options) {
-  auto subject = TRY(Subject::open(pid, options.limits));
+  auto subject = TRY(Subject::open(pid, options.limits, sandbox::WorkBudget(options.stop)));
   std::unique_ptr<EbpfReader> reader(new EbpfReader(std::move(subject), std::move(options)));
   TRY(reader->begin_program());
   return std::unique_ptr<LabelReader>(std::move(reader));
@@ -62,7 +62,8 @@ std::vector<DefinitionInfo> EbpfReader::definitions() const {
 }
 
 Result<Snapshot> EbpfReader::read(milliseconds window) {
-  if (TRY(subject_->refresh()) == Change::program) TRY(begin_program());
+  if (TRY(subject_->refresh(sandbox::WorkBudget(options_.stop))) == Change::program)
+    TRY(begin_program());
   if (subject_->definitions().empty()) return tl::unexpected(subject_->why_none());
   TRY(sampler_->set_definitions());
 
@@ -83,7 +84,7 @@ Result<Snapshot> EbpfReader::read(milliseconds window) {
     }
   }
   // Samples that were taken with knowledge that no longer held show whatever lay there.
-  const auto change = subject_->refresh_definitions();
+  const auto change = subject_->refresh_definitions(sandbox::WorkBudget(options_.stop));
   if (change && *change == Change::none) return snapshot;
   if (!change && change.error().code == ErrorCode::not_found) return snapshot;  // to its very end
   if (TRY(change) == Change::program) TRY(begin_program());

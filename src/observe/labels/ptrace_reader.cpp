@@ -1,6 +1,9 @@
 #include "observe/labels/ptrace_reader.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <map>
 
 #include "base/memory.hpp"
 #include "observe/labels/subject.hpp"
@@ -34,11 +37,12 @@ Result<format::LabelSet> read_directly(Subject& subject, const Definition& defin
 namespace {
 
 constexpr int seize_attempts = 5;
+constexpr int longer = 5;  // that threads get the second time to stop
 
 }  // namespace
 
 Result<std::unique_ptr<LabelReader>> PtraceReader::open(int pid, LabelOptions options) {
-  auto subject = TRY(Subject::open(pid, options.limits));
+  auto subject = TRY(Subject::open(pid, options.limits, sandbox::WorkBudget(options.stop)));
   return std::unique_ptr<LabelReader>(new PtraceReader(std::move(subject), std::move(options)));
 }
 
@@ -47,14 +51,16 @@ std::vector<DefinitionInfo> PtraceReader::definitions() const {
 }
 
 Result<Snapshot> PtraceReader::read(std::chrono::milliseconds) {
-  auto change = subject_->refresh();
+  auto change = subject_->refresh(sandbox::WorkBudget(options_.stop));
   for (int attempt = 0; attempt < seize_attempts; ++attempt) {
     TRY(change);
     if (subject_->definitions().empty()) return tl::unexpected(subject_->why_none());
     auto snapshot = visit_threads();
     if (!snapshot) return snapshot;
-    change = subject_->refresh_definitions();
+    change = subject_->refresh_definitions(sandbox::WorkBudget(options_.stop));
     if (change && *change == Change::none) return snapshot;
+    if (options_.stop != nullptr && options_.stop->load())
+      return fail(ErrorCode::interrupted, "the reading was stopped");
   }
   return fail(ErrorCode::interrupted,
               "the process changed its libraries or its program during each of several readings",
@@ -76,26 +82,48 @@ Result<Snapshot> PtraceReader::visit_threads() {
   Snapshot snapshot;
   std::size_t bytes_left = limits::within_hard_caps(options_.limits).bytes_per_snapshot;
   const auto definitions = subject_->definitions();
-  target::visit_stopped(
-      subject_->process(), tids, options_.stop_deadline, options_.stop,
-      [&](std::size_t index, const Result<Address>& tp) {
-        if (!tp && tp.error().code == ErrorCode::not_found) return;  // it ended meanwhile
-        for (std::size_t i = 0; i < definitions.size(); ++i) {
-          ThreadLabels& labels =
-              snapshot.threads.emplace_back(labels_of(*subject_, Mode::ptrace, threads[index], i));
-          if (tp) {
-            labels.evidence = Evidence::stopped;
-            labels.set = read_directly(*subject_, definitions[i], *tp, &bytes_left);
-          } else {
-            labels.set = tl::unexpected<Error>(tp.error());
-          }
-        }
-      });
+  const auto take = [&](std::size_t index, const Result<Address>& tp) {
+    if (!tp && tp.error().code == ErrorCode::not_found) return;  // it ended meanwhile
+    for (std::size_t i = 0; i < definitions.size(); ++i) {
+      ThreadLabels& labels =
+          snapshot.threads.emplace_back(labels_of(*subject_, Mode::ptrace, threads[index], i));
+      if (tp) {
+        labels.evidence = Evidence::stopped;
+        labels.set = read_directly(*subject_, definitions[i], *tp, &bytes_left);
+      } else {
+        labels.set = tl::unexpected<Error>(tp.error());
+      }
+    }
+  };
+  std::map<std::size_t, Result<Address>> late;  // by index
+  const auto take_or_note = [&](std::size_t index, const Result<Address>& tp) {
+    if (!tp && tp.error().code == ErrorCode::failed)
+      late.insert_or_assign(index, tp);
+    else
+      late.erase(index), take(index, tp);
+  };
+  target::visit_stopped(subject_->process(), tids, options_.stop_deadline, options_.stop,
+                        take_or_note);
+  if (!late.empty()) {  // on a busy machine others need longer, too
+    std::vector<std::size_t> indexes;
+    std::vector<pid_t> again;
+    for (const auto& [index, error] : late) {
+      indexes.push_back(index);
+      again.push_back(tids[index]);
+    }
+    target::visit_stopped(
+        subject_->process(), again, longer * options_.stop_deadline, options_.stop,
+        [&](std::size_t i, const Result<Address>& tp) { take_or_note(indexes[i], tp); });
+  }
+  for (const auto& [index, error] : late) take(index, error);
   const auto earlier = [](const ThreadLabels& left, const ThreadLabels& right) {
     return left.tid < right.tid;
   };
   std::stable_sort(snapshot.threads.begin(), snapshot.threads.end(), earlier);  // as listed
   snapshot.notes = subject_->notes();
+  if (!late.empty())
+    snapshot.notes.push_back(fmt::format("{} of {} threads did not stop in time and were not read",
+                                         late.size(), tids.size()));
   return snapshot;
 }
 

@@ -142,7 +142,7 @@ std::vector<bool> trusted_contents(const Readings& readings, const std::vector<b
 }  // namespace
 
 Result<std::unique_ptr<LabelReader>> SnapshotReader::open(int pid, LabelOptions options) {
-  auto subject = TRY(Subject::open(pid, options.limits));
+  auto subject = TRY(Subject::open(pid, options.limits, sandbox::WorkBudget(options.stop)));
   return std::unique_ptr<LabelReader>(new SnapshotReader(std::move(subject), std::move(options)));
 }
 
@@ -175,7 +175,7 @@ Result<std::vector<Since>> SnapshotReader::since_listed(std::span<const SeenThre
 }
 
 Result<Snapshot> SnapshotReader::read(std::chrono::milliseconds) {
-  auto change = subject_->refresh();
+  auto change = subject_->refresh(sandbox::WorkBudget(options_.stop));
   for (int attempt = 0; attempt < snapshot_attempts; ++attempt) {
     TRY(change);
     if (*change == Change::program) begin_program();
@@ -189,8 +189,10 @@ Result<Snapshot> SnapshotReader::read(std::chrono::milliseconds) {
     Snapshot snapshot = assemble(threads, std::move(readings), since, bytes_left);
 
     // What was found out before the reading must have held to its end.
-    change = subject_->refresh_definitions();
+    change = subject_->refresh_definitions(sandbox::WorkBudget(options_.stop));
     if (change && *change == Change::none) return snapshot;
+    if (options_.stop != nullptr && options_.stop->load())
+      return fail(ErrorCode::interrupted, "the reading was stopped");
   }
   return fail(ErrorCode::interrupted,
               "the process changed its libraries or its program during each of several readings",

@@ -11,33 +11,34 @@ constexpr std::chrono::seconds search_interval{1};
 
 }  // namespace
 
-Result<std::unique_ptr<Subject>> Subject::open(int pid, const limits::LabelLimits& limits) {
+Result<std::unique_ptr<Subject>> Subject::open(int pid, const limits::LabelLimits& limits,
+                                               const sandbox::WorkBudget& budget) {
   std::unique_ptr<Subject> subject(new Subject(limits));
-  TRY(subject->reopen(pid));
+  TRY(subject->reopen(pid, budget));
   return subject;
 }
 
-Result<void> Subject::reopen(int pid) {
+Result<void> Subject::reopen(int pid, const sandbox::WorkBudget& budget) {
   auto process = TRY(target::Process::open(pid));
   state_ = std::make_unique<State>(std::move(process));
   refresh_schema();
-  if (auto found = state_->finder.refresh(state_->schema); !found)
+  if (auto found = state_->finder.refresh(state_->schema, budget); !found)
     return tl::unexpected(state_->process.memory().explain(std::move(found.error())));
   return {};
 }
 
-Result<Change> Subject::refresh() {
+Result<Change> Subject::refresh(const sandbox::WorkBudget& budget) {
   refresh_schema();
-  return refresh_definitions();
+  return refresh_definitions(budget);
 }
 
-Result<Change> Subject::refresh_definitions() {
+Result<Change> Subject::refresh_definitions(const sandbox::WorkBudget& budget) {
   if (auto same = process().verify(); !same) {
     if (same.error().code != ErrorCode::interrupted) return tl::unexpected(same.error());
-    TRY(reopen(process().pid()));
+    TRY(reopen(process().pid(), budget));
     return Change::program;
   }
-  auto changed = state_->finder.refresh(state_->schema);
+  auto changed = state_->finder.refresh(state_->schema, budget);
   if (!changed) {
     // Its headers went away under us: the process did, or executed another program, since verify().
     if (auto same = process().verify(); !same && same.error().code != ErrorCode::interrupted)

@@ -17,6 +17,7 @@
 #include "observe/labels/definitions.hpp"
 #include "observe/labels/labels.hpp"
 #include "observe/process/facts.hpp"
+#include "sandbox/work_budget.hpp"
 #include "target/process.hpp"
 #include "target/thread_pointer.hpp"
 #include "target/threads.hpp"
@@ -49,20 +50,27 @@ enum class Change : std::uint8_t {
 
 class Subject {
  public:
-  /// Errors: as LabelReader::open.
-  static Result<std::unique_ptr<Subject>> open(int pid, const limits::LabelLimits& limits);
+  /// `budget`: of the search for definitions (DefinitionFinder::refresh). Errors: as
+  /// LabelReader::open; interrupted (it was stopped).
+  static Result<std::unique_ptr<Subject>> open(
+      int pid, const limits::LabelLimits& limits,
+      const sandbox::WorkBudget& budget = sandbox::WorkBudget());
 
   /// Brings everything up to date before a reading: the program, its context, its libraries.
   /// Errors: not_found (it has ended), malformed, and those of open() after an exec.
-  Result<Change> refresh();
+  Result<Change> refresh(const sandbox::WorkBudget& budget = sandbox::WorkBudget());
 
   /// The same after a reading, to learn whether it was made with knowledge that held: all but the
   /// context, whose key map only grows.
-  Result<Change> refresh_definitions();
+  Result<Change> refresh_definitions(const sandbox::WorkBudget& budget = sandbox::WorkBudget());
 
   [[nodiscard]] target::Process& process() { return state_->process; }
   /// As target::Modules: whether its definitions are all that its constructors find.
   [[nodiscard]] bool settled() const { return state_->finder.settled(); }
+  /// The budget of the last search for them was spent.
+  [[nodiscard]] bool unfinished() const { return state_->finder.unfinished(); }
+  /// What is kept of its modules: bytes.
+  [[nodiscard]] std::size_t held_bytes() const { return state_->finder.held_bytes(); }
   /// At most limits::definitions.
   [[nodiscard]] std::span<const Definition> definitions() const;
   [[nodiscard]] Error why_none() const { return state_->finder.why_none(); }
@@ -101,7 +109,7 @@ class Subject {
   };
 
   explicit Subject(const limits::LabelLimits& limits) : limits_(limits) {}
-  Result<void> reopen(int pid);
+  Result<void> reopen(int pid, const sandbox::WorkBudget& budget);
   void refresh_schema();
   void search_schema();
   void refresh_keys(const Definition& definition, Address thread_pointer);

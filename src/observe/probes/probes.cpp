@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <unordered_map>
@@ -80,6 +82,9 @@ Result<std::shared_ptr<const ProbeFile>> ProbeFiles::take(sandbox::OpenedFile fi
   const auto known = known_.find(identity);
   if (known != known_.end()) return known->second;
   auto found = read_probe_file(std::move(memory), path, places, detail_);
+  if (!found && found.error().code == ErrorCode::limit &&
+      sandbox::Parser::of_this_thread().has_short_time())
+    return fail_while(path, std::move(found.error()));
   if (!found)
     return known_.emplace(identity, fail_while(path, std::move(found.error()))).first->second;
   if (found->probes.empty()) found->file.reset();
@@ -87,7 +92,7 @@ Result<std::shared_ptr<const ProbeFile>> ProbeFiles::take(sandbox::OpenedFile fi
   return known_.emplace(identity, std::move(shared)).first->second;
 }
 
-Result<ProcessProbes> ProbeFiles::of_process(int pid) {
+Result<ProcessProbes> ProbeFiles::of_process(int pid, const sandbox::WorkBudget& budget) {
   const auto directory = TRY(target::ProcessDirectory::open(pid));
   const int dir = directory.fd.get();
   const auto files = target::executable_files(dir);
@@ -109,9 +114,21 @@ Result<ProcessProbes> ProbeFiles::of_process(int pid) {
   ProcessProbes found;
   std::size_t refused = 0;
   for (const target::MappedFile& mapped : *files) {
+    if (budget.is_limited() && budget.spent()) {
+      ++found.left_out;
+      continue;
+    }
+    std::optional<sandbox::Parser::ShortTime> short_time;
+    if (budget.is_limited())
+      short_time.emplace(sandbox::Parser::of_this_thread(),
+                         std::chrono::ceil<std::chrono::milliseconds>(budget.left()));
     auto file = target::open_mapped(dir, mapped).and_then([&](sandbox::OpenedFile opened) {
       return take(std::move(opened), mapped.path, roots);
     });
+    if (!file && file.error().code == ErrorCode::limit && budget.is_limited() && budget.spent()) {
+      ++found.left_out;
+      continue;
+    }
     ++found.files;
     if (!file) {
       // Code that is no ELF file (a JIT's, a device's) has no probes, and is no fault.

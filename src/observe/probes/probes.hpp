@@ -14,6 +14,7 @@
 #include "probe/dof_probes.hpp"
 #include "probe/probe.hpp"
 #include "sandbox/files.hpp"
+#include "sandbox/work_budget.hpp"
 #include "symbol/debug_file.hpp"
 
 namespace vitrine::observe {
@@ -45,6 +46,7 @@ struct ProbeModule {
 struct ProcessProbes {
   std::vector<ProbeModule> modules;   ///< those with probes, by address
   std::size_t files = 0;              ///< how many were looked into
+  std::size_t left_out = 0;           ///< how many were not, as the budget was spent
   std::vector<std::string> problems;  ///< files that could not be looked into, and why
 };
 
@@ -63,9 +65,10 @@ class ProbeFiles {
   Result<std::shared_ptr<const ProbeFile>> open(const std::string& path);
 
   /// The probes of all that a process maps to be executed: its program, libraries, and what else
-  /// it loaded. Call again to see what came since. Errors: not_found (no such process),
-  /// not_permitted.
-  Result<ProcessProbes> of_process(int pid);
+  /// it loaded. Call again to see what came since. When `budget` is spent, the rest of its files is
+  /// left out (ProcessProbes::left_out). Errors: not_found (no such process), not_permitted.
+  Result<ProcessProbes> of_process(int pid,
+                                   const sandbox::WorkBudget& budget = sandbox::WorkBudget());
 
  private:
   Result<std::shared_ptr<const ProbeFile>> take(sandbox::OpenedFile file, const std::string& path,

@@ -90,6 +90,11 @@ std::unique_ptr<ContextReader> ContextReader::of(target::Process& process) {
   return std::make_unique<ContextReader>(std::make_unique<ProcessSource>(process));
 }
 
+Result<void> ContextReader::go_on() const {
+  if (stop_ == nullptr || !stop_->load()) return {};
+  return fail(ErrorCode::interrupted, "the reading was stopped");
+}
+
 /// Looks for a context among the mappings, and for what else looks like one.
 Result<void> ContextReader::locate() {
   TRY(source_->verify());
@@ -100,6 +105,7 @@ Result<void> ContextReader::locate() {
   std::optional<Error> problem;
   std::optional<ContextHeader> best;
   for (const target::Mapping& mapping : candidates.mappings) {
+    TRY(go_on());
     auto header = format::read_context_header(source_->memory(), mapping.start);
     if (!header) {
       Error error = source_->explain(header.error());
@@ -130,6 +136,7 @@ Result<void> ContextReader::read() {
   Outcome outcome{};
   ContextHeader header;
   for (const microseconds pause : pauses) {
+    TRY(go_on());
     if (pause.count() != 0) std::this_thread::sleep_for(pause);
     auto attempt = format::attempt_context(source_->memory(), at, known);
     if (!attempt) return tl::unexpected(source_->explain(std::move(attempt.error())));

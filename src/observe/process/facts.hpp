@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -57,6 +58,9 @@ class ContextReader {
 
   explicit ContextReader(std::unique_ptr<ContextSource> source) : source_(std::move(source)) {}
 
+  /// When it becomes true, refresh() ends with the error `interrupted`.
+  void stop_by(const std::atomic<bool>* stop) { stop_ = stop; }
+
   /// The context now. `nullptr`: the process publishes none (it may later). Valid until the next
   /// call. Errors: not_permitted; not_found, the process is gone; interrupted, it executed another
   /// program (open it again), or its context is being updated and there is no earlier reading;
@@ -71,9 +75,11 @@ class ContextReader {
 
   Result<void> locate();
   Result<void> read();
+  [[nodiscard]] Result<void> go_on() const;
   Result<const ContextState*> stale_or(Error problem);
 
   std::unique_ptr<ContextSource> source_;
+  const std::atomic<bool>* stop_ = nullptr;
   std::optional<Place> place_;
   std::vector<std::string> notes_;     ///< of the search that found `place_`
   std::optional<ContextState> state_;  ///< the last good reading

@@ -139,7 +139,10 @@ bool Launched::ended() {
     (void)executed();
     return reaped_;
   }
-  if (!reaped_ && waitpid(pid_, nullptr, WNOHANG) == pid_) reaped_ = true;
+  if (reaped_) return true;
+  const pid_t waited = waitpid(pid_, nullptr, WNOHANG);
+  // ECHILD: it has ended and the kernel has reaped it, because SIGCHLD is ignored.
+  reaped_ = waited == pid_ || (waited < 0 && errno == ECHILD);
   return reaped_;
 }
 

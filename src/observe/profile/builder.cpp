@@ -26,11 +26,6 @@
 namespace vitrine::observe {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-/// Of one profile: nobody looks at the ring buffer meanwhile.
-constexpr std::chrono::seconds longest_naming{60};
-
 constexpr std::size_t max_kernel_notes = 64 * 1024;
 
 using profile::Index;
@@ -65,25 +60,6 @@ std::string kernel_build_id() {
   return hex_text(elf::build_id(std::as_bytes(std::span<const char>(*notes)), elf::Encoding{}, 4));
 }
 
-struct FileIds {
-  std::string build_id, content_hash;  // empty: it has none
-};
-
-template <pack::Of<FileIds> T>
-auto fields(T& ids) {
-  auto& [build_id, content_hash] = ids;
-  return std::tie(build_id, content_hash);
-}
-
-/// In a worker.
-Result<FileIds> read_ids(const sandbox::Nothing&, FileDescriptor descriptor) {
-  const auto file = TRY(sandbox::FileMemory::from(std::move(descriptor)));
-  const auto size = std::max<std::int64_t>(0, file->identity().size);
-  FileIds ids{{}, symbol::content_hash(*file, static_cast<std::uint64_t>(size))};
-  if (const auto elf = elf::read_file(*file)) ids.build_id = elf::hex_build_id(*file, *elf);
-  return ids;
-}
-
 /// The places that one file has a name for.
 struct Asked {
   const MappedCode* mapped = nullptr;  // one that the file has
@@ -92,17 +68,6 @@ struct Asked {
 };
 
 }  // namespace
-
-const ProfileNames::FileNames& ProfileNames::names_of(const CodeFile& code) {
-  const auto [known, is_new] = files_.try_emplace(code.file->identity());
-  if (!is_new) return known->second;
-  FileNames& names = known->second;
-  if (auto ids = sandbox::Parser::of_this_thread().ask<&read_ids>({}, code.file->descriptor())) {
-    names.build_id = std::move(ids->build_id);
-    names.content_hash = std::move(ids->content_hash);
-  }
-  return names;
-}
 
 void ProfileNames::require_kernel(std::vector<std::string>& problems) {
   if (std::exchange(looked_at_kernel_, true)) return;
@@ -116,13 +81,9 @@ void ProfileNames::require_kernel(std::vector<std::string>& problems) {
                        (symbols.error().remedy.empty() ? "" : "; " + symbols.error().remedy));
 }
 
-profile::Profile ProfileNames::name(UnnamedProfile unnamed, bool symbols) {
+profile::Profile ProfileNames::name(UnnamedProfile& unnamed, bool symbols,
+                                    std::chrono::steady_clock::time_point until) {
   profile::Profile profile = std::move(unnamed.profile);
-  for (const SampledPrograms::Program& program : unnamed.processes)
-    profile.processes.push_back({static_cast<std::uint32_t>(program->pid), program->facts.command,
-                                 program->facts.executable,
-                                 resource_of(program->pid, program->facts)});
-
   Functions functions;
   const auto put = [&](Index place, const symbol::Frames& frames) {
     for (const symbol::Frame& frame : frames)
@@ -149,11 +110,11 @@ profile::Profile ProfileNames::name(UnnamedProfile unnamed, bool symbols) {
       if (function) put(at, {{std::string(function->name), {}, {}, 0, 0}});
     } else if (place.mapping == none) {
       SampledProgram& program = *unnamed.processes[place.process];
-      if (program.root && made.insert(place.process).second)
-        if (auto problem = program.made.refresh(program.root.get(), program.facts.inner.pid,
-                                                program.facts.inner.owner);
-            !problem.empty())
-          profile.problems.push_back(std::move(problem));
+      if (program.root && made.insert(place.process).second) {
+        const target::InnerIdentity& identity = unnamed.identities[place.process];
+        auto problem = program.made.refresh(program.root.get(), identity.pid, identity.owner);
+        if (!problem.empty()) profile.problems.push_back(std::move(problem));
+      }
       if (const auto function = program.made.find(place.address)) {
         put(at, {{std::string(function->name), {}, {}, 0, 0}});
         profile.locations.back().kind = profile::FrameKind::jit;
@@ -168,29 +129,37 @@ profile::Profile ProfileNames::name(UnnamedProfile unnamed, bool symbols) {
     }
   }
 
-  const auto end = Clock::now() + longest_naming;
   const auto our_root = target::open_at(AT_FDCWD, "/", O_PATH | O_DIRECTORY);
-  for (const auto& [key, its] : asked) {
-    const CodeFile* const code = key.first;
+  const auto file_of = [&](const MappedCode& mapped) {
     symbol::File file;
-    file.path = target::without_deleted(its.mapped->mapping.name);
-    file.descriptor = code->file->descriptor();
+    file.path = target::without_deleted(mapped.mapping.name);
+    file.descriptor = mapped.file->file->descriptor();
+    file.identity = mapped.file->file->identity();
     // Where the process looks, then where we do.
-    const SampledProgram& program = *unnamed.processes[its.mapped->process];
+    const SampledProgram& program = *unnamed.processes[mapped.process];
     if (program.root) file.root_dirs.push_back(program.root.get());
     if (our_root) file.root_dirs.push_back(our_root->get());
-    symbol::Resolved resolved;
-    if (Clock::now() < end)
-      resolved = symboliser_.resolve(file, its.addresses);
-    else
-      resolved.problem = "no symbols: other files used up the time limit";
-    for (std::size_t n = 0; n < its.places.size() && n < resolved.frames.size(); ++n)
-      put(its.places[n], resolved.frames[n]);
-    if (resolved.problem.empty()) continue;
-    profile.problems.push_back(file.path + ": " + resolved.problem);
+    return file;
+  };
+  const auto has_file = [](const MappedCode& mapped) {
+    return mapped.file != nullptr && mapped.file->file != nullptr;
+  };
+  for (const auto& [key, its] : asked) symboliser_.ask(file_of(*its.mapped), its.addresses);
+  for (const MappedCode& mapped : unnamed.mappings)
+    if (has_file(mapped)) symboliser_.ask(file_of(mapped), {});
+  symboliser_.wait(until);
+  for (const auto& [key, its] : asked) {
+    const symbol::File file = file_of(*its.mapped);
+    auto known = symboliser_.names(symbol::key_of(file), its.addresses);
+    std::string& problem = known.resolved.problem;
+    if (known.unresolved != 0 && problem.empty()) problem = "it was not parsed in time";
+    profile.losses.unnamed += known.unresolved;
+    for (std::size_t n = 0; n < its.places.size(); ++n)
+      put(its.places[n], known.resolved.frames[n]);
+    if (problem.empty()) continue;
+    profile.problems.push_back(file.path + ": " + problem);
     for (const Index place : its.places)
-      if (profile.locations[place].lines.empty())
-        profile.locations[place].problem = resolved.problem;
+      if (profile.locations[place].lines.empty()) profile.locations[place].problem = problem;
   }
   profile.functions = functions.take();
 
@@ -203,10 +172,10 @@ profile::Profile ProfileNames::name(UnnamedProfile unnamed, bool symbols) {
                              {}};
     if (mapped.file == nullptr) {
       mapping.build_id = kernel_build_id();
-    } else if (mapped.file->file != nullptr) {
-      const FileNames& names = names_of(*mapped.file);
-      mapping.build_id = names.build_id;
-      mapping.content_hash = names.content_hash;
+    } else if (has_file(mapped)) {
+      symbol::FileNumbers numbers = symboliser_.numbers(symbol::key_of(file_of(mapped)));
+      mapping.build_id = std::move(numbers.build_id);
+      mapping.content_hash = std::move(numbers.content_hash);
     }
     profile.mappings.push_back(std::move(mapping));
   }
@@ -356,6 +325,12 @@ bool ProfileBuilder::add(profile::Sample sample) {
 
 UnnamedProfile ProfileBuilder::take() {
   UnnamedProfile taken;
+  for (const SampledPrograms::Program& program : processes_) {
+    taken.profile.processes.push_back({static_cast<std::uint32_t>(program->pid),
+                                       program->facts.command, program->facts.executable,
+                                       resource_of(program->pid, program->facts)});
+    taken.identities.push_back(program->facts.inner);
+  }
   taken.processes = std::exchange(processes_, {});
   taken.mappings = std::exchange(mappings_, {});
   taken.places = places_.take();

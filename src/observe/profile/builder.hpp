@@ -1,6 +1,7 @@
 // ProfileBuilder: a profile as it grows, sample by sample; and the names of its locations.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -15,8 +16,8 @@
 #include "observe/events/event_labels.hpp"
 #include "observe/profile/program.hpp"
 #include "profile/profile.hpp"
+#include "symbol/background.hpp"
 #include "symbol/kernel_symbols.hpp"
-#include "symbol/symboliser.hpp"
 
 namespace vitrine::observe {
 
@@ -40,10 +41,12 @@ struct MappedCode {
 
 /// All tables of a profile but the names. Indices are positions.
 struct UnnamedProfile {
+  /// Of these only what does not change is for who names: the root, and `made`, which is theirs.
   std::vector<SampledPrograms::Program> processes;
+  std::vector<target::InnerIdentity> identities;  ///< of the processes
   std::vector<MappedCode> mappings;
   std::vector<Place> places;
-  profile::Profile profile;  ///< samples, stacks, label sets, links, losses
+  profile::Profile profile;  ///< samples, stacks, label sets, links, losses, processes
 };
 
 class ProfileBuilder {
@@ -108,22 +111,18 @@ class ProfileBuilder {
 class ProfileNames {
  public:
   /// All of `unnamed`, with mappings and processes, and with `symbols` the functions of locations.
-  /// Files that are somebody else's are parsed in a process of their own (symbol::Symboliser).
-  profile::Profile name(UnnamedProfile unnamed, bool symbols);
+  /// Files that are somebody else's are parsed in a process of their own; those that are not named
+  /// at `until` stay without names. In any thread, one call at a time. What `unnamed` still has
+  /// afterwards belongs to the thread that samples.
+  profile::Profile name(UnnamedProfile& unnamed, bool symbols,
+                        std::chrono::steady_clock::time_point until);
 
  private:
-  /// What distinguishes a file from others, also for those who have it.
-  struct FileNames {
-    std::string build_id;
-    std::string content_hash;
-  };
-  const FileNames& names_of(const CodeFile& code);
   void require_kernel(std::vector<std::string>& problems);
 
-  symbol::Symboliser symboliser_;
+  symbol::BackgroundSymboliser symboliser_;
   std::optional<symbol::KernelSymbols> kernel_;
   bool looked_at_kernel_ = false;
-  std::map<sandbox::FileIdentity, FileNames> files_;
 };
 
 }  // namespace vitrine::observe

@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <unordered_map>
 #include <utility>
 
@@ -128,7 +129,8 @@ void RuleWorker::report(const std::string& name, const std::string& why) {
 Result<void> RuleWorker::start() {
   // One that ended between two requests ended for no fault of the next file.
   if (worker_ && !worker_->is_there()) worker_.reset();
-  if (worker_ && questions_ % questions_between == 0 && worker_->memory() > worker_bytes)
+  if (worker_ && questions_ % questions_between == 0 &&
+      worker_->memory() > std::min(worker_bytes, sandbox::share_of_memory(32)))
     worker_.reset();
   if (worker_) return {};
   worker_ = TRY(sandbox::Worker::start("vitrine-frames", limits_.worker, make_rule_service));

@@ -19,8 +19,12 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
+/// At one of all processes: samples of the others wait meanwhile.
+constexpr milliseconds first_look{100};
 /// Between two looks into the ring buffer.
 constexpr milliseconds shortest_rest{1}, longest_rest{100};
+/// Of one profile that somebody waits for.
+constexpr milliseconds longest_naming{30'000};
 /// At the end of an interval: samples go on to come.
 constexpr milliseconds longest_drain{1000};
 /// Taken in at once: an eighth of the ring buffer, with stacks of a usual size.
@@ -74,7 +78,8 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   bool ended() override { return !options_.all && watch_->ended(); }
   void stop() override;
   void end_command() override { watch_->end_launched(); }
-  profile::Profile take() override;
+  profile::Profile take() override { return take_to_name(longest_naming)(); }
+  std::function<profile::Profile()> take_to_name(milliseconds time) override;
   std::vector<std::string> take_notes() override;
 
  private:
@@ -110,6 +115,8 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   SampledPrograms programs_;
   ProfileBuilder builder_;
   ProfileNames names_;
+  /// What other threads name: it is for this one to let go of programs and files.
+  std::vector<std::shared_ptr<UnnamedProfile>> in_naming_;
   std::vector<unwind::Frame> frames_;  ///< of the sample at hand
   std::uint64_t to_unix_ns_ = 0;       ///< what CLOCK_MONOTONIC lacks
   std::uint64_t began_ns_ = 0;         ///< this interval, CLOCK_MONOTONIC
@@ -166,6 +173,7 @@ Result<void> LiveProfiling::open_profiler() {
     note("threads already blocked when the profile starts are not seen until they run: " +
          why->message);
   labels_.emplace(*profiler_, options_.limits, std::vector<query::Selected>{});
+  if (options_.all) labels_->set_first_look(first_look);
   return {};
 }
 
@@ -214,6 +222,10 @@ Result<void> LiveProfiling::poll(milliseconds timeout) {
     const auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
     watch_->wait(std::clamp(left, milliseconds(0), rest_));
     const auto taken = TRY(take_samples(milliseconds(0)));
+    if (taken < many_samples)
+      if (const auto pid = labels_->take_unfinished())
+        if (ObservedProcess* process = processes_.find(*pid))
+          labels_->look_at(*pid, sampled(*process).labels);
     if (taken > many_samples)
       rest_ = std::max(rest_ / 2, shortest_rest);
     else if (taken < many_samples / 4)
@@ -309,22 +321,26 @@ void LiveProfiling::take_unfinished(std::uint64_t until_ns) {
   }
 }
 
-profile::Profile LiveProfiling::take() {
+std::function<profile::Profile()> LiveProfiling::take_to_name(milliseconds time) {
   const std::uint64_t until_ns = now_ns(CLOCK_MONOTONIC);
   if (options_.off_cpu) take_unfinished(until_ns);
   processes_.for_each([&](ObservedProcess& process) {
     if (SampledPrograms::tidy(sampled(process).programs)) processes_.exited(process);
   });
   programs_.forget_unused();
-  UnnamedProfile unnamed = builder_.take();
-  profile::Profile& profile = unnamed.profile;
+  std::erase_if(in_naming_, [](const auto& unnamed) { return unnamed.use_count() == 1; });
+  auto unnamed = std::make_shared<UnnamedProfile>(builder_.take());
+  in_naming_.push_back(unnamed);
+  profile::Profile& profile = unnamed->profile;
   profile.start_ns = began_ns_ + to_unix_ns_;
   profile.duration_ns = until_ns - began_ns_;
   profile.frequency = options_.on_cpu ? options_.frequency : 0;
   const std::uint64_t lost = profiler_->counters().lost;
   profile.losses.events += lost - std::exchange(lost_, lost);
   begin_interval(until_ns);
-  return names_.name(std::move(unnamed), options_.symbols);
+  return [this, unnamed, time] {
+    return names_.name(*unnamed, options_.symbols, Clock::now() + time);
+  };
 }
 
 std::vector<std::string> LiveProfiling::take_notes() {

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -63,6 +64,11 @@ class Profiling {
 
   /// What was sampled since the last call (or the start), named: one profile with its own tables.
   virtual profile::Profile take() = 0;
+
+  /// The same, named by the function when it is called, which takes at most about `time`: what is
+  /// not named by then is counted (Losses::unnamed), and a later profile may have it. For another
+  /// thread than that which samples: one call at a time, and none after this object has ended.
+  virtual std::function<profile::Profile()> take_to_name(std::chrono::milliseconds time) = 0;
 
   /// What could not be done, or not as asked, since the last call.
   virtual std::vector<std::string> take_notes() = 0;

@@ -198,6 +198,28 @@ static void program_served(void) {
   must(kill(atoi(again), SERVED_STOP) == 0, "kill");
 }
 
+static void spin(void* function) {
+  void (*const turn)(uint64_t) = (void (*)(uint64_t))function;
+  for (;;) {
+    turn(1000000);
+    rest_us(20000);
+  }
+}
+
+/* Ten libraries that run, and whose functions take long to name. */
+static void stalling_names(void) {
+  for (int i = 0; i < 10; ++i) {
+    char name[40];
+    snprintf(name, sizeof name, "names-%d.so", i);
+    const char* path = in_directory(name);
+    copy(library("libhostile_names.so"), path);
+    void* loaded = dlopen(path, RTLD_NOW);
+    must(loaded != NULL, dlerror());
+    in_thread(spin, dlsym(loaded, "hostile_spin"));
+    unlink(path);
+  }
+}
+
 const struct trick file_tricks[] = {{"program-deleted", deleted},
                                     {"program-replaced", replaced},
                                     {"program-replaced-by-fifo", replaced_by_fifo},
@@ -209,4 +231,5 @@ const struct trick file_tricks[] = {{"program-deleted", deleted},
                                     {"program-served-by-nobody", program_served},
                                     {"mappings-many", many_mappings},
                                     {"modules-many", many_modules},
+                                    {"names-stall", stalling_names},
                                     {NULL, NULL}};

@@ -1,0 +1,204 @@
+#include "symbol/background.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "base/limits.hpp"
+#include "base/pack.hpp"
+#include "elf/file.hpp"
+#include "elf/notes.hpp"
+#include "sandbox/confinement.hpp"
+#include "sandbox/worker.hpp"
+#include "symbol/function_symbols.hpp"
+
+namespace vitrine::symbol {
+namespace {
+
+/// Nearly all files need less; those of Chromium some seconds.
+constexpr std::chrono::milliseconds quick_time{1000};
+
+FileDescriptor copy_of(int descriptor) {
+  return FileDescriptor(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
+}
+
+template <pack::Of<FileNumbers> T>
+auto fields(T& numbers) {
+  auto& [build_id, content_hash] = numbers;
+  return std::tie(build_id, content_hash);
+}
+
+/// In a worker.
+Result<FileNumbers> parse_numbers(const sandbox::Nothing&, FileDescriptor descriptor) {
+  const auto file = TRY(sandbox::FileMemory::from(std::move(descriptor)));
+  const auto size = std::max<std::int64_t>(0, file->identity().size);
+  FileNumbers numbers{{}, content_hash(*file, static_cast<std::uint64_t>(size))};
+  if (const auto elf = elf::read_file(*file)) numbers.build_id = elf::hex_build_id(*file, *elf);
+  return numbers;
+}
+
+FileNumbers read_numbers(int descriptor) {
+  auto& parser = sandbox::Parser::of_this_thread();
+  const sandbox::Parser::ShortTime short_time(parser, quick_time);
+  return parser.ask<&parse_numbers>({}, descriptor).value_or(FileNumbers());
+}
+
+}  // namespace
+
+BackgroundLimits background_limits() {
+  BackgroundLimits limits;
+  limits.quick.time = quick_time;
+  // At most half of the memory, with what the workers of both threads keep.
+  limits.quick.worker_data = sandbox::share_of_memory(8);
+  limits.slow.worker_data = sandbox::share_of_memory(4);
+  for (Limits* each : {&limits.quick, &limits.slow})
+    each->kept_memory = std::min(each->kept_memory, sandbox::share_of_memory(16));
+  return limits;
+}
+
+BackgroundSymboliser::BackgroundSymboliser(const BackgroundLimits& limits) : limits_(limits) {
+  limits_.quick.stop = limits_.slow.stop = &stop_;
+}
+
+BackgroundSymboliser::~BackgroundSymboliser() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  asked_.notify_all();
+  for (Lane* lane : {&quick_, &slow_})
+    if (lane->thread.joinable()) lane->thread.join();
+}
+
+void BackgroundSymboliser::ask(const File& file, std::span<const Address> addresses) {
+  const std::unique_lock lock(mutex_);
+  const FileKey key = key_of(file);
+  KnownFile& known = files_[key];
+  known.used = ++requests_;
+  Request request;
+  for (const Address address : addresses)
+    if (!known.frames.contains(address)) request.addresses.insert(address);
+  if (request.addresses.empty() && known.numbered) return;
+  request.path = file.path;
+  request.descriptor = copy_of(file.descriptor);
+  if (!request.descriptor) {
+    known.problem = "too many files are open";
+    return;
+  }
+  for (const int root : file.root_dirs) request.roots.push_back(copy_of(root));
+  add(quick_, key, std::move(request));
+  if (!quick_.thread.joinable()) {
+    // Signals are for the threads of the caller.
+    sigset_t all, before;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    quick_.thread = std::thread([this] { work(quick_, limits_.quick); });
+    slow_.thread = std::thread([this] { work(slow_, limits_.slow); });
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+  asked_.notify_all();
+}
+
+void BackgroundSymboliser::add(Lane& lane, const FileKey& key, Request request) {
+  const auto [waiting, is_new] = lane.waiting.try_emplace(key);
+  if (is_new)
+    waiting->second = std::move(request);
+  else
+    waiting->second.addresses.merge(request.addresses);
+}
+
+void BackgroundSymboliser::wait(Clock::time_point until) {
+  std::unique_lock lock(mutex_);
+  const auto idle = [](const Lane& lane) { return lane.waiting.empty() && !lane.busy; };
+  resolved_.wait_until(lock, until, [&] { return idle(quick_) && idle(slow_); });
+}
+
+void BackgroundSymboliser::work(Lane& lane, const Limits& limits) {
+  Symboliser symboliser(limits);
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    asked_.wait(lock, [&] { return stop_.load() || !lane.waiting.empty(); });
+    if (stop_) return;
+    auto next = lane.waiting.extract(lane.waiting.begin());
+    Request& request = next.mapped();
+    lane.busy = true;
+    const bool numbered = files_[next.key()].numbered;
+    lock.unlock();
+    FileNumbers numbers;
+    if (!numbered) numbers = read_numbers(request.descriptor.get());
+    File file{request.path, request.descriptor.get(), {}, next.key().first};
+    for (const FileDescriptor& root : request.roots)
+      if (root) file.root_dirs.push_back(root.get());
+    const std::vector<Address> addresses(request.addresses.begin(), request.addresses.end());
+    Resolved resolved;
+    if (!addresses.empty()) resolved = symboliser.resolve(file, addresses);
+    lock.lock();
+    lane.busy = false;
+    KnownFile& known = files_[next.key()];
+    if (!numbered) known.numbers = std::move(numbers);
+    known.numbered = true;
+    if (!stop_ && !addresses.empty()) take(lane, next.key(), request, resolved);
+    resolved_.notify_all();
+  }
+}
+
+void BackgroundSymboliser::take(Lane& lane, const FileKey& key, Request& request,
+                                const Resolved& resolved) {
+  KnownFile& known = files_[key];
+  std::size_t i = 0;
+  for (const Address address : request.addresses) {
+    const auto [place, is_new] = known.frames.insert_or_assign(address, resolved.frames[i++]);
+    frames_ += is_new ? 1 : 0;
+  }
+  const bool is_quick = &lane == &quick_;
+  if (!is_quick || !known.slow_done) known.problem = resolved.problem;
+  if (!is_quick) {
+    known.slow_done = true;
+    known.given_up = resolved.reduced;
+  } else if (resolved.reduced) {
+    if (!known.given_up) add(slow_, key, std::move(request));
+    asked_.notify_all();
+  }
+  make_room();
+}
+
+/// Forgets the files that were asked about longest ago.
+void BackgroundSymboliser::make_room() {
+  while (files_.size() > 1 &&
+         (files_.size() > limits::symbol_files || frames_ > limits::symbol_frames)) {
+    const auto oldest = std::min_element(
+        files_.begin(), files_.end(),
+        [](const auto& a, const auto& b) { return a.second.used < b.second.used; });
+    frames_ -= oldest->second.frames.size();
+    files_.erase(oldest);
+  }
+}
+
+BackgroundSymboliser::Known BackgroundSymboliser::names(const FileKey& file,
+                                                        std::span<const Address> addresses) {
+  const std::lock_guard lock(mutex_);
+  Known found;
+  found.resolved.frames.resize(addresses.size());
+  found.unresolved = addresses.size();
+  const auto known = files_.find(file);
+  if (known == files_.end()) return found;
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    const auto frames = known->second.frames.find(addresses[i]);
+    if (frames == known->second.frames.end()) continue;
+    found.resolved.frames[i] = frames->second;
+    --found.unresolved;
+  }
+  found.resolved.problem = known->second.problem;
+  return found;
+}
+
+FileNumbers BackgroundSymboliser::numbers(const FileKey& file) {
+  const std::lock_guard lock(mutex_);
+  const auto known = files_.find(file);
+  return known == files_.end() ? FileNumbers{} : known->second.numbers;
+}
+
+}  // namespace vitrine::symbol

@@ -1,0 +1,111 @@
+// BackgroundSymboliser: names of code addresses, found in threads of its own.
+//
+// Who writes profiles at intervals cannot wait for a file whose debug information takes half a
+// minute to parse. Here a question returns at once, and the answers are taken when they are wanted:
+// those that are not there by then come with a later profile, as they are kept.
+//
+// Two threads work: one gives each file a short time, which suffices for nearly all of them. The
+// files for which it does not suffice are named by their symbol tables there, and go to the other
+// thread, where they wait for each other only.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <span>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "base/file_descriptor.hpp"
+#include "base/memory.hpp"
+#include "sandbox/files.hpp"
+#include "symbol/symboliser.hpp"
+
+namespace vitrine::symbol {
+
+struct BackgroundLimits {
+  Limits quick;  ///< of the thread for all files
+  Limits slow;   ///< of the one for files that need more
+};
+
+/// Within what a service manager allows this process and its children, where it sets a limit.
+BackgroundLimits background_limits();
+
+/// What distinguishes a file from others, also for those who have it.
+struct FileNumbers {
+  std::string build_id;
+  std::string content_hash;
+};
+
+class BackgroundSymboliser {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit BackgroundSymboliser(const BackgroundLimits& limits = background_limits());
+  ~BackgroundSymboliser();
+  BackgroundSymboliser(const BackgroundSymboliser&) = delete;
+  BackgroundSymboliser& operator=(const BackgroundSymboliser&) = delete;
+
+  /// Asks for the names of these addresses, and for the numbers of the file. `file.identity` must be
+  /// set; the descriptors are copied. The first call starts the threads, which have the rights of
+  /// the caller.
+  void ask(const File& file, std::span<const Address> addresses);
+
+  /// Returns when all that was asked is resolved, or at `until`.
+  void wait(Clock::time_point until);
+
+  struct Known {
+    Resolved resolved;           ///< one an address; without frames where there is no response yet
+    std::size_t unresolved = 0;  ///< addresses
+  };
+  [[nodiscard]] Known names(const FileKey& file, std::span<const Address> addresses);
+
+  /// Empty, as long as they are not known.
+  [[nodiscard]] FileNumbers numbers(const FileKey& file);
+
+ private:
+  struct Request {
+    std::string path;
+    FileDescriptor descriptor;
+    std::vector<FileDescriptor> roots;
+    std::set<Address> addresses;
+  };
+  /// A thread and what it has to do.
+  struct Lane {
+    std::map<FileKey, Request> waiting;
+    bool busy = false;
+    std::thread thread;
+  };
+  struct KnownFile {
+    std::unordered_map<Address, Frames> frames;
+    std::string problem;
+    FileNumbers numbers;
+    bool numbered = false;
+    bool slow_done = false;  ///< the slow thread has, or has found that it cannot either:
+    bool given_up = false;
+    std::uint64_t used = 0;
+  };
+
+  void work(Lane& lane, const Limits& limits);
+  void take(Lane& lane, const FileKey& key, Request& request, const Resolved& resolved);
+  static void add(Lane& lane, const FileKey& key, Request request);
+  void make_room();
+
+  BackgroundLimits limits_;
+  std::atomic<bool> stop_{false};
+  std::mutex mutex_;
+  std::condition_variable asked_, resolved_;
+  Lane quick_, slow_;
+  std::map<FileKey, KnownFile> files_;
+  std::size_t frames_ = 0;  ///< of files_, together
+  std::uint64_t requests_ = 0;
+};
+
+}  // namespace vitrine::symbol
