@@ -277,7 +277,7 @@ const DisplayedLabels& EventLabels::of(const vitrine_event_header& moment,
       (!its->own || ((unknown || assumed) && moment.time_ns > its->given_ns)))
     look_at(moment.pid, *its, moment.kernel_tgid);
   if (unknown) {
-    if (!known || !publishes_nothing(*known->look, moment))
+    if (its == nullptr || its->look == nullptr || !publishes_nothing(*its->look, moment))
       complain("the process was still unknown at that time");
     return shown_;
   }
