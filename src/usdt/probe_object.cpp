@@ -181,11 +181,13 @@ class Builder {
   /// What the addresses in notes are relative to: prelink moves it with them.
   void begin_sdt_notes() {
     sdt_section_ = writer_.add(NewSection{".note.stapsdt", SHT_NOTE, 0, 4, {}});
+    const std::uint32_t signature =
+        writer_.add(DefinedSymbol{".stapsdt.base", 0, 0, 0, STT_NOTYPE, STB_LOCAL, STV_DEFAULT});
+    const std::uint32_t group = writer_.add_group(signature);  // gold wants it before its sections
     const std::uint32_t section = writer_.add(NewSection{
         ".stapsdt.base", SHT_PROGBITS, SHF_ALLOC | shf_gnu_retain, 1, std::vector<std::byte>(1)});
-    const std::uint32_t group = writer_.add_group(writer_.add(
-        DefinedSymbol{".stapsdt.base", section, 0, 0, STT_NOTYPE, STB_LOCAL, STV_DEFAULT}));
     writer_.add_to_group(group, section);
+    writer_.define(signature, section);
     sdt_base_ = writer_.add(
         DefinedSymbol{"_.stapsdt.base", section, 0, 1, STT_NOTYPE, STB_WEAK, STV_HIDDEN});
   }

@@ -166,7 +166,7 @@ TEST(TraceCommand, HexadecimalNumbersHaveTheirWidth) {
   Child table = start_trace({pid_of(child), "subject:values", "--count", "--by", "hex(arg0) as a"});
   EXPECT_EQ(tell(child, "values"), "values");
   table.signal(SIGINT);
-  EXPECT_THAT(table.read_line(patience).value_or(""), HasSubstr("A  COUNT"));
+  EXPECT_THAT(table.read_line(patience).value_or(""), HasSubstr("  A           COUNT"));
   EXPECT_THAT(table.read_line(patience).value_or(""), HasSubstr("  0xffffffff      1"));
 }
 
@@ -229,7 +229,7 @@ TEST(TraceCommand, NamesThatNoProbeHasAreErrors) {
   };
   const std::vector<std::pair<std::string, std::string>> wrong = {
       {"arg7", "--show: 'arg7' is not an argument of subject:shot; subject:shot has number, text"},
-      {"number, arg.nope", "'arg.nope' is not an argument"},
+      {"number, arg.nope", "'nope' is not an argument"},
       {"str(nope)", "'str(nope)' is not an argument"},
       {"nunber", "'nunber' is not an argument"},
       {"*(int32*)arg9", "'*(int32*)arg9' is not an argument"}};

@@ -102,6 +102,9 @@ Result<void> require_names(std::string_view option, std::span<const query::Item>
                            const std::vector<std::unique_ptr<TraceProgram>>& programs,
                            bool matches) {
   using Role = TraceProgram::Role;
+  const bool is_one_probe = std::all_of(programs.begin(), programs.end(), [&](const auto& program) {
+    return program->probe() == programs.front()->probe();
+  });
   for (const query::Item& item : items) {
     const bool is_word = item.subject.kind == query::Subject::Kind::word;
     const bool is_strict = is_of_arguments(item.subject);
@@ -121,12 +124,11 @@ Result<void> require_names(std::string_view option, std::span<const query::Item>
       const bool alike =
           is_word && distance(word, names) * letters_a_slip <= word.size() && !names.empty();
       if (!is_strict && !alike && !matches) continue;
-      return fail(
-          ErrorCode::failed,
-          fmt::format("{}: '{}' is not an argument of {}; {}", option, item.title,
-                      programs.size() == 1 ? one->probe() : "any traced probe", arguments_of(*one)),
-          is_word ? fmt::format("for the label of that name, write label.{}", word)
-                  : "`vitrine probes` lists the arguments of each probe");
+      return fail(ErrorCode::failed,
+                  fmt::format("{}: '{}' is not an argument of {}; {}", option, item.title,
+                              is_one_probe ? one->probe() : "any traced probe", arguments_of(*one)),
+                  is_word ? fmt::format("for the label of that name, write label.{}", word)
+                          : "`vitrine probes` lists the arguments of each probe");
     }
   }
   return {};
