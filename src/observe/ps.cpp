@@ -200,6 +200,7 @@ class Lister {
     const auto stat = line.and_then(target::parse_stat);
     if (!stat || stat->kernel_thread()) {
       forget(pid);
+      if (!stat && stat.error().code == ErrorCode::failed) report(pid, {}, stat.error());
       return Outcome::done;
     }
     const sandbox::WorkBudget budget(time);
@@ -211,15 +212,21 @@ class Lister {
       return Outcome::done;  // it has ended
     looked_at_.insert(pid);
     if (looked && *looked) found_.emplace(pid, std::move(**looked));
-    if (!looked && looked.error().code == ErrorCode::limit) {  // such as memory that does not come
-      Found held;
-      held.publisher.pid = pid;
-      held.publisher.comm = stat->comm;
-      held.publisher.problems.push_back(std::move(looked.error().message));
-      found_.emplace(pid, std::move(held));
-    }
+    const auto code = looked ? ErrorCode{} : looked.error().code;
+    // Memory that does not come, descriptors that there are no more of.
+    if (!looked && (code == ErrorCode::limit || code == ErrorCode::failed))
+      report(pid, stat->comm, looked.error());
     if (!looked && looked.error().code == ErrorCode::not_permitted) not_permitted_.insert(pid);
     return unfinished ? Outcome::unfinished : Outcome::done;
+  }
+
+  /// A process that may publish, and could not be read.
+  void report(pid_t pid, const std::string& comm, const Error& error) {
+    Found unread;
+    unread.publisher.pid = pid;
+    unread.publisher.comm = comm;
+    unread.publisher.problems.push_back(error.message);
+    found_.emplace(pid, std::move(unread));
   }
 
   /// What an earlier look found.

@@ -83,7 +83,8 @@ AuxVector parse_auxv(const std::string& bytes) {
 Result<ProcessDirectory> ProcessDirectory::open(pid_t pid) {
   if (pid <= 0) return none(pid);
   auto fd = open_at(AT_FDCWD, fmt::format("/proc/{}", pid), O_RDONLY | O_DIRECTORY);
-  if (!fd) return none(pid);
+  if (!fd && fd.error().code == ErrorCode::not_found) return none(pid);
+  if (!fd) return fail_while(fmt::format("process {}", pid), std::move(fd.error()));
   auto status = read_file_at(fd->get(), "status", status_bytes);
   if (!status) return explain(pid, fd->get(), status.error());
   const auto group = status_field(*status, "Tgid");
@@ -114,6 +115,7 @@ Result<Process> Process::open(pid_t pid) {
     return fail(ErrorCode::unsupported, fmt::format("{} ({}) is a kernel thread", pid, stat.comm),
                 "kernel threads have no user memory, so they publish no labels");
   const auto live = live_thread(dir);
+  if (!live && live.error().code != ErrorCode::not_found) return explain(pid, dir, live.error());
   if (!live)
     return fail(ErrorCode::not_found,
                 fmt::format("process {} ({}) has ended: it is a zombie", pid, stat.comm),

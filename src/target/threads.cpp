@@ -32,7 +32,14 @@ struct CloseDirectory {
 Result<std::vector<pid_t>> thread_ids(int proc_dir) {
   const int fd = ::openat(proc_dir, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   std::unique_ptr<DIR, CloseDirectory> directory(fd < 0 ? nullptr : ::fdopendir(fd));
-  if (!directory) return fail(ErrorCode::not_found, "the process has ended");
+  if (!directory) {
+    const int error = errno;
+    if (fd >= 0) ::close(fd);
+    if (sandbox::code_of(error) == ErrorCode::not_found)
+      return fail(ErrorCode::not_found, "the process has ended");
+    return fail(sandbox::code_of(error),
+                fmt::format("cannot list its threads: {}", std::strerror(error)));
+  }
   std::vector<pid_t> tids;
   while (const dirent* entry = ::readdir(directory.get())) {
     pid_t tid = 0;
@@ -59,16 +66,24 @@ Result<std::vector<Thread>> threads(int proc_dir) {
   auto tids = TRY(thread_ids(proc_dir));
   std::vector<Thread> found;
   found.reserve(tids.size());
-  for (const pid_t tid : tids)
-    if (auto one = thread(proc_dir, tid); one && !one->ended()) found.push_back(std::move(*one));
+  for (const pid_t tid : tids) {
+    auto one = thread(proc_dir, tid);
+    if (one && !one->ended()) found.push_back(std::move(*one));
+    if (!one && one.error().code == ErrorCode::failed)
+      return tl::unexpected(std::move(one.error()));
+  }
   return found;
 }
 
 Result<pid_t> live_thread(int proc_dir) {
   auto tids = TRY(thread_ids(proc_dir));
   // Ascending is good enough: the leader has the lowest tid but after a wrap of the pid counter.
-  for (const pid_t tid : tids)
-    if (auto one = thread(proc_dir, tid); one && !one->ended()) return tid;
+  for (const pid_t tid : tids) {
+    auto one = thread(proc_dir, tid);
+    if (one && !one->ended()) return tid;
+    if (!one && one.error().code == ErrorCode::failed)
+      return tl::unexpected(std::move(one.error()));
+  }
   return fail(ErrorCode::not_found, "all threads of the process have ended");
 }
 
