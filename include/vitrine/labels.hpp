@@ -458,8 +458,8 @@ namespace detail {
 VITRINE_EXPORT Segment* make_segment(const Set& set) noexcept;
 /// The coroutine was destroyed: removes its segment from a thread on which it still runs.
 VITRINE_EXPORT void drop_segment(Segment& segment) noexcept;
-/// The coroutine stops running on this thread, where others began within it that do not run any more;
-/// or it does not run on this thread.
+/// The coroutine stops running on this thread: also if segments within it did not end, or if it does
+/// not run here.
 VITRINE_EXPORT void leave_segment(Segment& segment) noexcept;
 
 }  // namespace detail

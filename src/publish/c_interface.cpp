@@ -104,7 +104,8 @@ Words words_of(const Set* set) noexcept {
   return Words{0, reinterpret_cast<std::uint64_t>(set)};
 }
 
-const Label* label_of(const Version& version, String key) noexcept {
+__attribute__((always_inline)) inline const Label* label_of(const Version& version,
+                                                            String key) noexcept {
   const std::size_t index = find_index(version.labels(), version.count, key);
   return index < version.count ? version.labels() + index : nullptr;
 }

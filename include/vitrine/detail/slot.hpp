@@ -38,7 +38,7 @@ struct Segment {
   bool over;       ///< to be given back with the last of them
   bool ended;      ///< its holder is gone; only the thread that lists it can take it out
   bool running;    ///< a coroutine's: else it is suspended
-  bool near;  ///< part of an arena, for its thread's attachments; `taken` says whether it is used
+  bool near;       ///< part of an arena, for its thread's attachments; in use if `taken`
   bool taken;
 
   /// An exception left the coroutine, which has no other way to signal this: it is at its end, although
