@@ -235,7 +235,7 @@ bool is_trusted(uid_t owner) {
 }
 
 /// Where a path leads: a name in a directory that stays the same whatever becomes of the path.
-struct Place {
+struct WritePlace {
   FileDescriptor directory;
   std::string name;  ///< of no link
   bool exists = false;
@@ -251,13 +251,13 @@ std::string target_of_link(int link) {
 
 /// The directories of a path are the caller's choice; the kernel looks them up once. Its last part
 /// may be a link: one of another user is not followed, as who made it chose the place.
-Result<Place> place_of(const std::string& path) {
+Result<WritePlace> write_place_of(const std::string& path) {
   constexpr int max_links = 40;  // the kernel's bound
   FileDescriptor base;           // of what a link says; none: the working directory
   std::string rest = path;
   for (int links = 0; links <= max_links; ++links) {
     const std::size_t slash = rest.rfind('/');
-    Place place;
+    WritePlace place;
     place.name = slash == std::string::npos ? rest : rest.substr(slash + 1);
     const std::string directory = slash == std::string::npos ? "." : rest.substr(0, slash + 1);
     place.directory = FileDescriptor(::openat(base ? base.get() : AT_FDCWD, directory.c_str(),
@@ -281,7 +281,7 @@ Result<Place> place_of(const std::string& path) {
 
 /// Whether a file that is replaced passes its owner and mode on. Not where others could have put
 /// it there, or have linked it to there, to be given what replaces it.
-bool passes_on(const Place& place) {
+bool passes_on(const WritePlace& place) {
   struct stat directory {};
   if (!place.exists || ::fstat(place.directory.get(), &directory) != 0) return false;
   const bool is_shared = (directory.st_mode & (S_IWGRP | S_IWOTH)) != 0;
@@ -324,7 +324,7 @@ tl::unexpected<Error> file_error(const std::string& path, const char* what, int 
 
 Result<StagedFile> StagedFile::write(const std::string& path, std::span<const std::byte> bytes,
                                      Time time, Access access) {
-  auto place = TRY(place_of(path));
+  auto place = TRY(write_place_of(path));
   const struct stat& status = place.status;
   const int directory = place.directory.get();
   if (place.exists && S_ISDIR(status.st_mode)) return file_error(path, written, EISDIR);
@@ -389,7 +389,7 @@ void StagedFile::put_back() noexcept {
 Result<FileDescriptor> open_directory(const std::string& path) {
   std::string name = path;
   while (name.size() > 1 && name.back() == '/') name.pop_back();  // a link with a slash is a link
-  const auto place = TRY(place_of(name));
+  const auto place = TRY(write_place_of(name));
   FileDescriptor directory(::openat(place.directory.get(), place.name.c_str(),
                                     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!directory) return file_error(path, "opened", errno);

@@ -141,14 +141,14 @@ std::vector<Json> to_json(const ReductionTable& table) {
 
 namespace {
 
-constexpr std::chrono::milliseconds usual_interval{1000};
+constexpr std::chrono::milliseconds usual_refresh{1000};
 
 }  // namespace
 
 ReductionView::ReductionView(bool json, std::optional<std::chrono::milliseconds> interval)
     : json_(json),
       everywhere_(interval.has_value()),
-      interval_(interval.value_or(usual_interval)),
+      interval_(interval.value_or(usual_refresh)),
       terminal_(::isatty(STDOUT_FILENO) == 1),
       style_(Style::of_stdout()),
       next_(std::chrono::steady_clock::now() + interval_) {}

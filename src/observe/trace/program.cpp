@@ -85,8 +85,8 @@ bool is_of_arguments(const query::Subject& subject) {
 
 std::string arguments_of(const TraceProgram& program) {
   std::vector<std::string> names = program.argument_names();
-  if (names.size() > names_told) {
-    names.resize(names_told);
+  if (names.size() > max_names) {
+    names.resize(max_names);
     names.emplace_back("…");
   }
   if (!names.empty()) return fmt::format("{} has {}", program.probe(), fmt::join(names, ", "));
