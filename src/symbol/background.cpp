@@ -16,6 +16,13 @@
 #include "symbol/function_symbols.hpp"
 
 namespace vitrine::symbol {
+
+template <pack::Of<FileNumbers> T>
+auto fields(T& numbers) {
+  auto& [build_id, content_hash] = numbers;
+  return std::tie(build_id, content_hash);
+}
+
 namespace {
 
 /// Nearly all files need less; those of Chromium some seconds.
@@ -23,12 +30,6 @@ constexpr std::chrono::milliseconds quick_time{1000};
 
 FileDescriptor copy_of(int descriptor) {
   return FileDescriptor(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
-}
-
-template <pack::Of<FileNumbers> T>
-auto fields(T& numbers) {
-  auto& [build_id, content_hash] = numbers;
-  return std::tie(build_id, content_hash);
 }
 
 /// In a worker.
