@@ -73,7 +73,13 @@ class LoadedProfiler final : public Profiler {
     program_->bss->config = config;
     fill(program_->bss->profile_config);
     targets_ = {fd(program_->maps.targets), fd(program_->maps.assumed)};
-    if (options_.off_cpu) load_waiting();
+    if (options_.off_cpu) {
+      const __u32 only = 0;
+      const vitrine_unused_blocks unused{0, blocks()};
+      if (bpf_map_update_elem(fd(program_->maps.unused_blocks), &only, &unused, BPF_ANY) != 0)
+        return tl::unexpected(log.error("allocate the buffer of waiting threads", errno));
+      load_waiting();
+    }
     return ring_.emplace().open(fd(program_->maps.events), &program_->bss->reader_waits);
   }
 
@@ -164,7 +170,6 @@ class LoadedProfiler final : public Profiler {
       program_->rodata->scheduler_end = scheduler.end;
       bpf_map__set_max_entries(maps.blocks, blocks());
       bpf_map__set_max_entries(maps.free_blocks, blocks());
-      program_->rodata->block_count = blocks();
       bpf_map__set_max_entries(maps.pending, std::max(options_.pending_threads, 1U));
     }
     return std::abs(vitrine_profiler::load(program_));

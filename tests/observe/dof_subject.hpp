@@ -69,6 +69,7 @@ class DofProgram {
     options.output = folder_ + "/probes.o";
     options.enabled = protocol;
     options.long_nop = long_nop;
+    options.sdt = false;  // else the notes beside the DOF would be read
     const auto linked = usdt::link(*definition, options);
     ASSERT_TRUE(linked) << linked.error().message;
     // The libraries among the flags come behind what wants them.

@@ -24,9 +24,13 @@ struct {
   __type(value, __u32);
 } free_blocks SEC(".maps");
 
-/// Blocks from this number on have never been used.
-__u32 first_unused_block;
-const volatile __u32 block_count;
+/// The numbers that have never been used; written by the loader. In a map, as two programs share it.
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, __u32);
+  __type(value, struct vitrine_unused_blocks);
+} unused_blocks SEC(".maps");
 
 /// By thread, in the initial pid namespace. One thing happens to a thread at a time, but it may come
 /// back while others look at it: the CPU that takes the time off an entry has its blocks
@@ -59,9 +63,11 @@ static __always_inline void free_all(struct vitrine_pending* entry) {
 /// Returns whether there was one.
 static __always_inline int claim_block(__u32* number) {
   if (bpf_map_pop_elem(&free_blocks, number) == 0) return 1;
-  if (*(volatile __u32*)&first_unused_block >= block_count) return 0;
-  *number = __sync_fetch_and_add(&first_unused_block, 1);
-  return *number < block_count;
+  const __u32 only = 0;
+  struct vitrine_unused_blocks* unused = bpf_map_lookup_elem(&unused_blocks, &only);
+  if (!unused || *(volatile __u32*)&unused->first >= unused->end) return 0;
+  *number = __sync_fetch_and_add(&unused->first, 1);
+  return *number < unused->end;
 }
 
 static long fill_block(__u32 index, void* context) {

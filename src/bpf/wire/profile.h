@@ -53,6 +53,12 @@ struct vitrine_stack_sample {
 
 /* ---- What is kept in the kernel meanwhile ---- */
 
+/* Blocks that no sample has been in yet: by number, up to `end`. */
+struct vitrine_unused_blocks {
+  __u32 first;
+  __u32 end;
+};
+
 /* A thread that is off its CPU: where its sample is. */
 struct vitrine_pending {
   __u64 since_ns; /* 0: it is back */
