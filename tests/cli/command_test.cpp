@@ -276,7 +276,7 @@ TEST(Streams, ClosedOrFullStandardErrorIsNoReasonToWriteNothing) {
 }
 
 TEST(Streams, ResultsThatCannotBeWrittenAreAFailure) {
-  for (const char* command : {"--version", "ps --help", "ps", "ps --json", "probes /bin/sh",
+  for (const char* command : {"--version", "ps --help", "ps", "probes /bin/sh",
                               "doctor", "doctor --json", "--completion bash"}) {
     for (const char* to : {">/dev/full", ">&-"}) {
       const Outcome outcome = in_shell(std::string("exec \"$0\" ") + command + ' ' + to);

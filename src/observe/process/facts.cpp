@@ -278,7 +278,7 @@ Result<std::vector<pid_t>> processes_named(std::string_view name) {
   }
   if (named.empty())
     return fail(ErrorCode::not_found, fmt::format("no process is called '{}'", name),
-                "`vitrine ps --all` lists processes");
+                "`ps -e` lists all processes, `vitrine ps` those that publish");
   return named;
 }
 
