@@ -117,19 +117,40 @@ void BackgroundSymboliser::wait(Clock::time_point until) {
   resolved_.wait_until(lock, until, [&] { return idle(quick_) && idle(slow_); });
 }
 
+/// The numbers of files cost little, and a profile should have them all: they come before names.
+bool BackgroundSymboliser::number_one(Lane& lane, std::unique_lock<std::mutex>& lock) {
+  const auto next = std::find_if(lane.waiting.begin(), lane.waiting.end(),
+                                 [&](const auto& one) { return !files_[one.first].numbered; });
+  if (next == lane.waiting.end()) return false;
+  const FileKey key = next->first;
+  const FileDescriptor file = copy_of(next->second.descriptor.get());
+  lock.unlock();
+  FileNumbers numbers = read_numbers(file.get());
+  lock.lock();
+  KnownFile& known = files_[key];
+  known.numbers = std::move(numbers);
+  known.numbered = true;
+  if (const auto waiting = lane.waiting.find(key);
+      waiting != lane.waiting.end() && waiting->second.addresses.empty())
+    lane.waiting.erase(waiting);
+  return true;
+}
+
 void BackgroundSymboliser::work(Lane& lane, const Limits& limits) {
   Symboliser symboliser(limits);
   std::unique_lock lock(mutex_);
   for (;;) {
     asked_.wait(lock, [&] { return stop_.load() || !lane.waiting.empty(); });
     if (stop_) return;
+    lane.busy = true;
+    if (number_one(lane, lock)) {
+      lane.busy = false;
+      resolved_.notify_all();
+      continue;
+    }
     auto next = lane.waiting.extract(lane.waiting.begin());
     Request& request = next.mapped();
-    lane.busy = true;
-    const bool numbered = files_[next.key()].numbered;
     lock.unlock();
-    FileNumbers numbers;
-    if (!numbered) numbers = read_numbers(request.descriptor.get());
     File file{request.path, request.descriptor.get(), {}, next.key().first};
     for (const FileDescriptor& root : request.roots)
       if (root) file.root_dirs.push_back(root.get());
@@ -138,9 +159,6 @@ void BackgroundSymboliser::work(Lane& lane, const Limits& limits) {
     if (!addresses.empty()) resolved = symboliser.resolve(file, addresses);
     lock.lock();
     lane.busy = false;
-    KnownFile& known = files_[next.key()];
-    if (!numbered) known.numbers = std::move(numbers);
-    known.numbered = true;
     if (!stop_ && !addresses.empty()) take(lane, next.key(), request, resolved);
     resolved_.notify_all();
   }

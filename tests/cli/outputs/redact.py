@@ -188,7 +188,7 @@ def secrets(pid, folder):
         refused = vitrine("context", pid, "--redact-secret", *arguments, status=2, secret=False)
         if said not in refused.stderr:
             FAILED.append(f"{arguments}: {refused.stderr}")
-    inherits = vitrine("trace", "*", "--exec", "--duration", "200ms",
+    inherits = vitrine("trace", "*", "--optional", "--exec", "--duration", "200ms",
                        keys=["--redact", "user", "--", "/usr/bin/env"])
     look("what a started program inherits", inherits.stdout, hidden=False)
 
