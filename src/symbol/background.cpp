@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <new>
 #include <tuple>
 #include <utility>
 
@@ -143,25 +144,30 @@ void BackgroundSymboliser::work(Lane& lane, const Limits& limits) {
     asked_.wait(lock, [&] { return stop_.load() || !lane.waiting.empty(); });
     if (stop_) return;
     lane.busy = true;
-    if (number_one(lane, lock)) {
-      lane.busy = false;
-      resolved_.notify_all();
-      continue;
+    try {
+      if (!number_one(lane, lock)) name_one(lane, symboliser, lock);
+    } catch (const std::bad_alloc&) {  // what was asked for stays without names
+      if (!lock.owns_lock()) lock.lock();
+      lane.waiting.clear();
     }
-    auto next = lane.waiting.extract(lane.waiting.begin());
-    Request& request = next.mapped();
-    lock.unlock();
-    File file{request.path, request.descriptor.get(), {}, next.key().first};
-    for (const FileDescriptor& root : request.roots)
-      if (root) file.root_dirs.push_back(root.get());
-    const std::vector<Address> addresses(request.addresses.begin(), request.addresses.end());
-    Resolved resolved;
-    if (!addresses.empty()) resolved = symboliser.resolve(file, addresses);
-    lock.lock();
     lane.busy = false;
-    if (!stop_ && !addresses.empty()) take(lane, next.key(), request, resolved);
     resolved_.notify_all();
   }
+}
+
+void BackgroundSymboliser::name_one(Lane& lane, Symboliser& symboliser,
+                                    std::unique_lock<std::mutex>& lock) {
+  auto next = lane.waiting.extract(lane.waiting.begin());
+  Request& request = next.mapped();
+  lock.unlock();
+  File file{request.path, request.descriptor.get(), {}, next.key().first};
+  for (const FileDescriptor& root : request.roots)
+    if (root) file.root_dirs.push_back(root.get());
+  const std::vector<Address> addresses(request.addresses.begin(), request.addresses.end());
+  Resolved resolved;
+  if (!addresses.empty()) resolved = symboliser.resolve(file, addresses);
+  lock.lock();
+  if (!stop_ && !addresses.empty()) take(lane, next.key(), request, resolved);
 }
 
 void BackgroundSymboliser::take(Lane& lane, const FileKey& key, Request& request,

@@ -95,6 +95,7 @@ class BackgroundSymboliser {
 
   void work(Lane& lane, const Limits& limits);
   bool number_one(Lane& lane, std::unique_lock<std::mutex>& lock);
+  void name_one(Lane& lane, Symboliser& symboliser, std::unique_lock<std::mutex>& lock);
   void take(Lane& lane, const FileKey& key, Request& request, const Resolved& resolved);
   static void add(Lane& lane, const FileKey& key, Request request);
   void make_room();

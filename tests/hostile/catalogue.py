@@ -37,8 +37,8 @@ DONE, FAILED, NOT_FOUND = 0, 1, 4  # src/cli/shell/report.hpp
 EXITS = [
     # The target ends, executes another program, or has no thread that could be asked.
     ("exits|exec|leader|come-and-go|comes-and-goes", ".", (DONE, FAILED, NOT_FOUND)),
-    # Programs of other tests have no probes.
-    ("^racing |^hostile ", "^trace$", (DONE, FAILED, NOT_FOUND)),
+    # Programs of other tests have no probes, and a program that cannot be read shows none.
+    ("^racing |^hostile |^musl ring |^program-served-by-nobody$", "^trace$", (DONE, FAILED, NOT_FOUND)),
     # Rules that it breaks; a context that it does not publish, or that makes no sense; labels that
     # it does not publish, or that do not come.
     (".", "^(check|context|context watched|labels .*)$", (DONE, FAILED)),
