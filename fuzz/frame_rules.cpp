@@ -51,7 +51,7 @@ void unwind_by(const unwind::Rule& rule, const unwind::Row& row) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const auto bytes = fuzz::bytes(data + 1, size - 1);
-  switch (data[0] % 4) {
+  switch (data[0] % 6) {
     case 0:
       take<observe::RuleRequest>(bytes);
       break;
@@ -68,6 +68,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
           fuzz::require(block.find(block.start + span.start + span.size - 1) == &span.rule);
         }
       }
+      break;
+    case 3:
+      take<observe::CallBefore>(bytes);
+      break;
+    case 4:
+      if (const auto rule = take<unwind::Rule>(bytes); rule && unwind::is_sound(*rule))
+        unwind_by(*rule, {});
       break;
     default:
       if (const auto row = take<std::optional<unwind::Row>>(bytes); row && *row)

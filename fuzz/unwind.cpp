@@ -65,6 +65,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (std::uint64_t& word : registers.words) word = input.number<std::uint64_t>();
   expect_block(**table, registers.pc() - fuzz::base);
   const auto stack = input.take(size);
+  // The CFI is read as code, too.
+  for (const bool is_return : {false, true})
+    fuzz::require(is_sound((*table)->rule_by_code(test::code_bytes, is_return)));
+  (*table)->follows_call(test::code_bytes + 16);
   unwind::Unwinder unwinder(
       unwind::CodeMap({{fuzz::base, fuzz::base + test::code_bytes, fuzz::base, *table},
                        {0x50'0000, 0x50'1000, 0, nullptr}}));

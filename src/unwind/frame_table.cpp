@@ -143,7 +143,8 @@ FrameTable::FrameTable(std::unique_ptr<Memory> file, elf::File elf, Machine mach
     : file_(std::move(file)),
       windows_(*file_, limits::cfi_windows),
       elf_(std::move(elf)),
-      machine_(machine) {}
+      machine_(machine),
+      code_rules_([this](Address at, std::span<std::byte> into) { return read_code(at, into); }) {}
 
 void FrameTable::find_cfi() {
   const elf::Segment* header = find_segment(elf_, PT_GNU_EH_FRAME);
@@ -217,6 +218,65 @@ std::optional<Row> FrameTable::make_row(Address address) {
     if ((section.flags & SHF_EXECINSTR) != 0 && address - section.address < section.size)
       return linkage_row(machine_, elf_.name(section), address - section.address);
   return std::nullopt;
+}
+
+std::size_t FrameTable::read_code(Address address, std::span<std::byte> into) {
+  for (const elf::Segment& segment : elf_.segments) {
+    const std::uint64_t at = address - segment.address;
+    if (segment.type != PT_LOAD || (segment.flags & PF_W) != 0 || at >= segment.file_size) continue;
+    const std::uint64_t size = std::min<std::uint64_t>(into.size(), segment.file_size - at);
+    return windows_.read_some(segment.offset + at, into.first(static_cast<std::size_t>(size)));
+  }
+  return 0;
+}
+
+/// Whether the code without CFI around an address sets up frame pointers: a JIT compiler's own
+/// functions do (V8's builtins), a C library's that was compiled without CFI does not.
+bool FrameTable::has_frame_pointers(Address address) {
+  constexpr Address around = 128 * 1024;
+  constexpr std::size_t code_of_one = 16 * 1024;  // bytes that have one such function at least
+  Address start = 0, end = ~Address{0};
+  if (const auto position = cfi_ ? cfi_->position_of(address) : std::nullopt) {
+    if (const auto entry = cfi_->entry_at(*position)) start = entry->start + entry->size;
+    end = cfi_->start_of(*position + 1);
+  } else if (cfi_) {
+    end = cfi_->start_of(0);
+  }
+  const Address part = address & ~(2 * around - 1);
+  start = std::max(start, part);
+  end = std::min(end, part + 2 * around);
+  const Address key = start;
+  if (const auto known = frame_pointers_.find(key); known != frame_pointers_.end())
+    return known->second;
+  for (const elf::Segment& segment : elf_.segments) {
+    if (segment.type != PT_LOAD || address - segment.address >= segment.file_size) continue;
+    start = std::max(start, segment.address);
+    end = std::min(end, segment.address + segment.file_size);
+  }
+  if (address < start || address >= end || end - start > 2 * around) return false;
+  std::vector<std::byte> code(static_cast<std::size_t>(end - start));
+  code.resize(read_code(start, code));
+  // push %rbp; mov %rsp, %rbp
+  constexpr std::array<std::uint8_t, 4> stores{0x55, 0x48, 0x89, 0xe5},
+      loads{0x55, 0x48, 0x8b, 0xec};
+  std::size_t functions = 0;
+  for (std::size_t at = 0; at < code.size(); ++at) {
+    const auto here = std::span<const std::byte>(code).subspan(at);
+    functions += starts_with(here, stores) || starts_with(here, loads);
+  }
+  if (frame_pointers_.size() >= limits::cfi_windows) frame_pointers_.clear();
+  return frame_pointers_[key] = functions > code.size() / code_of_one;
+}
+
+Rule FrameTable::rule_by_code(Address pc, bool is_return) {
+  if (machine_ != Machine::x86_64 || has_frame_pointers(pc - (is_return ? 1 : 0))) return {};
+  Rule rule = code_rules_.rule(pc, is_return);
+  if (rule.form == Rule::Form::none) rule.form = Rule::Form::unknown;
+  return rule;
+}
+
+bool FrameTable::follows_call(Address address) {
+  return machine_ != Machine::x86_64 || code_rules_.follows_call(address);
 }
 
 const Row* FrameTable::row(Address address) {

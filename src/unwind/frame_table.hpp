@@ -7,6 +7,7 @@
 // an entry of ten bytes takes hundreds of megabytes; and it wants the whole file in its own hands.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,6 +17,7 @@
 #include "base/memory.hpp"
 #include "elf/file.hpp"
 #include "unwind/cfi.hpp"
+#include "unwind/code_rules.hpp"
 #include "unwind/rule.hpp"
 
 namespace vitrine::unwind {
@@ -49,6 +51,8 @@ class FrameTable final : public RuleSource {
   [[nodiscard]] Machine machine() const override { return machine_; }
   Rule rule(Address address) override;
   const Row* row(Address address) override;
+  Rule rule_by_code(Address pc, bool is_return) override;
+  bool follows_call(Address address) override;
 
   /// The rules of the functions around an address; where there are none, of the code without. It
   /// may be empty: then the address is to be asked for by itself.
@@ -66,6 +70,8 @@ class FrameTable final : public RuleSource {
   std::optional<Row> make_row(Address address);
   RuleBlock rules_of_entries(std::size_t position);
   RuleBlock rules_between(Address address, Address start, Address end);
+  std::size_t read_code(Address address, std::span<std::byte> into);
+  bool has_frame_pointers(Address address);
 
   std::unique_ptr<Memory> file_;
   WindowMemory windows_;
@@ -75,6 +81,8 @@ class FrameTable final : public RuleSource {
   std::unique_ptr<Memory> unpacked_;  // .debug_frame, which may be compressed
   std::optional<CfiSection> cfi_;
   std::optional<Row> row_;  // that was asked for last
+  CodeRules code_rules_;
+  std::map<Address, bool> frame_pointers_;  // whether code without CFI keeps them, by its start
 };
 
 }  // namespace vitrine::unwind

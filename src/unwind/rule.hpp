@@ -97,6 +97,7 @@ struct Row {
 struct Rule {
   enum class Form : std::uint8_t {
     none,       ///< no CFI covers the pc
+    unknown,    ///< nor do its instructions say it, and that code keeps no frame pointers
     offsets,    ///< this rule says it all
     row,        ///< only the Row does
     outermost,  ///< the function has no caller
@@ -161,6 +162,13 @@ class RuleSource {
 
   /// The same in full; null: there is none. Lives until the next call.
   virtual const Row* row(Address address) = 0;
+
+  /// The rule of a pc without CFI, by the instructions there. `none`: that code goes by frame
+  /// pointers, or nothing is known. `is_return`: a call ends at the pc.
+  virtual Rule rule_by_code(Address, bool /*is_return*/) { return {}; }
+
+  /// Whether a call can return to an address: the instruction before it is one.
+  virtual bool follows_call(Address) { return true; }
 };
 
 }  // namespace vitrine::unwind

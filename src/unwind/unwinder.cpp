@@ -77,10 +77,39 @@ class Walk {
       }
       case Rule::Form::outermost:
         return End::outermost;
+      case Rule::Form::unknown:
       case Rule::Form::none:
         break;
     }
-    return by_convention(entry.region);
+    return by_code(entry.region);
+  }
+
+  /// Where no CFI is: by the instructions, or as their code is known to be.
+  std::optional<End> by_code(std::uint32_t region) {
+    if (region == no_region || code_[region].rules == nullptr ||
+        code_[region].rules->machine() != position_.registers.machine)
+      return by_convention(region);
+    // No code is at such addresses: these are the keys of pcs, the others of lookups.
+    const Address key = pc() | (interrupted_ ? Address{1} << 63 : Address{1} << 62);
+    const RuleCache::Entry* known = rules_.find(key);
+    RuleCache::Entry entry{key, {}, region};
+    if (known != nullptr)
+      entry = *known;
+    else
+      entry.rule = code_[region].rules->rule_by_code(pc() - code_[region].bias, !interrupted_);
+    if (known == nullptr) rules_.insert(entry);
+    if (entry.rule.form == Rule::Form::outermost) return End::outermost;
+    if (entry.rule.form == Rule::Form::unknown) return End::no_rule;
+    if (entry.rule.form != Rule::Form::offsets) return by_convention(region);
+    if (const auto end = by_offsets(entry.rule)) return end;
+    return can_be_returned_to(pc()) ? std::nullopt : std::optional(End::no_rule);
+  }
+
+  [[nodiscard]] bool can_be_returned_to(Address address) const {
+    const std::uint32_t region = code_.find(address - 1);
+    if (region == no_region) return false;
+    const Region& its = code_[region];
+    return its.rules == nullptr || its.rules->follows_call(address - its.bias);
   }
 
   std::optional<End> by_offsets(const Rule& rule) {

@@ -27,6 +27,11 @@ class RuleService final : public sandbox::Service {
     unwind::FrameTable& table = *known->second;
     if (request->what == RuleRequest::What::rules)
       return pack::pack(rules(table, request->address));
+    if (request->what == RuleRequest::What::call)
+      return pack::pack(CallBefore{table.follows_call(request->address)});
+    if (request->what != RuleRequest::What::row)
+      return pack::pack(
+          table.rule_by_code(request->address, request->what == RuleRequest::What::returned));
     std::optional<unwind::Row> found;
     if (const unwind::Row* row = table.row(request->address)) found = *row;
     return pack::pack(found);
@@ -93,6 +98,9 @@ bool is_sound(const FoundRules& found) {
 }
 bool is_sound(const std::optional<Row>& row) {
   return !row || unwind::is_sound(*row);
+}
+bool is_sound(const CallBefore&) {
+  return true;
 }
 bool is_sound(const Result<OpenedRules>& opened) {
   return !opened || is_sound(*opened);
@@ -227,6 +235,24 @@ const Row* FileRules::row(Address address) {
   return known->second ? &*known->second : nullptr;
 }
 
+Rule FileRules::rule_by_code(Address pc, bool is_return) {
+  auto& known = by_code_[is_return ? 1 : 0];
+  if (const auto found = known.find(pc); found != known.end()) return found->second;
+  const auto what = is_return ? RuleRequest::What::returned : RuleRequest::What::interrupted;
+  const auto rule = learn<Rule>(what, pc);
+  if (!rule) return {};
+  make_room(single_bytes);
+  return known[pc] = *rule;
+}
+
+bool FileRules::follows_call(Address address) {
+  if (const auto found = calls_.find(address); found != calls_.end()) return found->second;
+  const auto call = learn<CallBefore>(RuleRequest::What::call, address);
+  if (!call) return false;
+  make_room(single_bytes);
+  return calls_[address] = call->is_there;
+}
+
 std::optional<Address> FileRules::bias(Address start, std::uint64_t offset) const {
   return unwind::bias_of(opened_.segments, start, offset);
 }
@@ -262,6 +288,8 @@ void FileRules::forget() {
   without_.clear();
   singles_.clear();
   rows_.clear();
+  for (auto& rules : by_code_) rules.clear();
+  calls_.clear();
 }
 
 }  // namespace vitrine::observe

@@ -30,6 +30,10 @@ struct RuleRequest {
     open,   ///< the file comes with it; the response is a Result<OpenedRules>
     rules,  ///< those around an address: FoundRules
     row,    ///< all that there is of an address: std::optional<unwind::Row>
+    // By the instructions, of a pc without CFI:
+    interrupted,  ///< the rule where it was: unwind::Rule
+    returned,     ///< the rule where a call ends: unwind::Rule
+    call,         ///< whether a call ends there: CallBefore
   };
   What what = What::open;
   std::uint32_t file = 0;             ///< its number, given by the caller
@@ -48,8 +52,18 @@ struct FoundRules {
   unwind::RuleBlock around;  ///< and what is worth knowing with it; may be empty
 };
 
+struct CallBefore {
+  bool is_there = false;
+};
+
 constexpr RuleRequest::What last(RuleRequest::What) {
-  return RuleRequest::What::row;
+  return RuleRequest::What::call;
+}
+
+template <pack::Of<CallBefore> T>
+auto fields(T& call) {
+  auto& [is_there] = call;
+  return std::tie(is_there);
 }
 
 template <pack::Of<RuleRequest> T>
@@ -132,6 +146,8 @@ class FileRules final : public unwind::RuleSource {
   [[nodiscard]] Machine machine() const override { return opened_.machine; }
   unwind::Rule rule(Address address) override;
   const unwind::Row* row(Address address) override;
+  unwind::Rule rule_by_code(Address pc, bool is_return) override;
+  bool follows_call(Address address) override;
 
   /// As unwind::bias_of.
   [[nodiscard]] std::optional<Address> bias(Address start, std::uint64_t offset) const;
@@ -163,6 +179,8 @@ class FileRules final : public unwind::RuleSource {
   Blocks functions_, without_;  ///< code that CFI is about, and code without
   std::unordered_map<Address, unwind::Rule> singles_;
   std::unordered_map<Address, std::optional<unwind::Row>> rows_;
+  std::unordered_map<Address, unwind::Rule> by_code_[2];  ///< of pcs: interrupted, returned to
+  std::unordered_map<Address, bool> calls_;
 };
 
 }  // namespace vitrine::observe

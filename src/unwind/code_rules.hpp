@@ -1,0 +1,92 @@
+// How code without CFI is left, found by its instructions.
+//
+// musl's libc has no CFI and keeps no frame pointers. Its frames are found by going on from the pc
+// along every path to a return instruction, with what each instruction adds to the stack pointer:
+// where the stack pointer is at the return, the return address is. That needs no start of the
+// function, which a stripped file does not give; a jump to another function is followed, as that
+// one returns for this one. Where paths disagree, or none returns, there is no rule.
+//
+// x86-64 only.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "base/memory.hpp"
+#include "unwind/rule.hpp"
+
+namespace vitrine::unwind {
+
+/// An instruction, as far as stacks need it.
+struct Instruction {
+  enum class Kind : std::uint8_t {
+    other,
+    push,     ///< `reg`, or no_register
+    pop,      ///< `reg`, or no_register
+    add,      ///< `value` to `reg`
+    move,     ///< `reg` = `base` + `value`
+    load,     ///< `reg` = word at `base` + `value`
+    store,    ///< word at `base` + `value` = `reg`
+    clobber,  ///< `reg` gets a value that is not followed
+    leave,
+    ret,
+    call,      ///< `value`: from the end; `base` no_register: to where a register or memory says
+    jump,      ///< the same; of a register: `reg`
+    branch,    ///< a jump that may not be taken
+    constant,  ///< eax = `value`
+    syscall,
+    stop,  ///< hlt, ud2, int3
+    nop,
+    address,  ///< `reg` = the instruction's end + `value`
+    tail,   ///< a jump to where a word of the file's says: by it functions of other files are left
+    table,  ///< a jump to where a table at `value` says
+  };
+  static constexpr std::uint8_t no_register = 0xff;
+  Kind kind = Kind::other;
+  std::uint8_t length = 0;  ///< 0: no instruction that is known
+  std::uint8_t reg = no_register;
+  std::uint8_t base = no_register;  ///< DWARF has other numbers: see dwarf_number
+  std::int32_t value = 0;
+};
+
+inline constexpr std::size_t instruction_bytes = 15;  ///< most of one
+
+Instruction decode(std::span<const std::byte> code);
+
+/// Reads code of a file at its own addresses; fewer bytes where it has no more.
+using ReadCode = std::function<std::size_t(Address, std::span<std::byte>)>;
+
+class CodeRules {
+ public:
+  explicit CodeRules(ReadCode read) : read_(std::move(read)) {}
+
+  /// Of the pc: `offsets`, `outermost`, or `none`. `is_return`: a call ends there; a function whose
+  /// result goes from there to what ends the thread or the process has no caller above.
+  Rule rule(Address pc, bool is_return);
+
+  /// Whether the instruction before an address is a call: it can be returned to.
+  bool follows_call(Address address);
+
+ private:
+  struct Path;
+  struct Agreed;
+  void follow(Path path, std::size_t doubt, std::span<std::vector<Path>> open,
+              std::unordered_set<Address>& seen, Agreed& agreed);
+  static Rule rule_at_return(const Path& path);
+  bool returns(Address function, int depth);
+  bool follows_sum(Address address);
+  bool calls_for_good(Address pc);
+  bool ends_in_padding(Address address);
+  std::vector<Address> targets(Address table, std::size_t entry_bytes);
+  bool ends_thread(Address pc);
+  Instruction at(Address address);
+
+  ReadCode read_;
+  std::unordered_map<Address, bool> returns_;
+};
+
+}  // namespace vitrine::unwind

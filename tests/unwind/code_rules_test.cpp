@@ -1,0 +1,126 @@
+// Rules found by instructions, against the CFI of files that have it; and the lengths of
+// instructions, against objdump.
+#include "unwind/code_rules.hpp"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <map>
+
+#include "sandbox/files.hpp"
+#include "unwind/frame_table.hpp"
+
+namespace vitrine::unwind {
+namespace {
+
+struct Disassembled {
+  Address address = 0;
+  std::vector<std::byte> bytes;
+  std::string text;
+};
+
+std::vector<Disassembled> disassembled(const std::string& path) {
+  std::vector<Disassembled> all;
+  FILE* output = ::popen(("objdump -d --insn-width=16 " + path).c_str(), "r");
+  char line[4096];
+  while (std::fgets(line, sizeof line, output) != nullptr) {
+    Disassembled one;
+    unsigned long address = 0;
+    int at = 0;
+    if (std::sscanf(line, " %lx:\t%n", &address, &at) != 1 || at == 0) continue;
+    one.address = address;
+    for (unsigned byte = 0; std::isxdigit(static_cast<unsigned char>(line[at])) != 0 &&
+                            std::sscanf(line + at, "%2x ", &byte) == 1;
+         at += 3)
+      one.bytes.push_back(static_cast<std::byte>(byte));
+    one.text = line + at;
+    all.push_back(std::move(one));
+  }
+  ::pclose(output);
+  return all;
+}
+
+std::string name_of(const testing::TestParamInfo<const char*>& file) {
+  std::string name = file.param;
+  for (char& c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+  return name;
+}
+
+class Code : public testing::TestWithParam<const char*> {};
+class FoundRules : public testing::TestWithParam<const char*> {};
+
+TEST_P(Code, InstructionsAreAsLongAsObjdumpHasThem) {
+  std::size_t compared = 0, different = 0;
+  for (const Disassembled& one : disassembled(GetParam())) {
+    if (one.text.find("(bad)") != one.text.npos || one.bytes.empty()) continue;
+    // Prefixes alone, and fwait with what it waits before, which objdump has as one.
+    if (one.text.find("rex") != one.text.npos || one.text.find("data16") != one.text.npos ||
+        one.bytes[0] == std::byte{0x9b})
+      continue;
+    std::vector<std::byte> bytes = one.bytes;
+    bytes.resize(instruction_bytes);
+    ++compared;
+    if (decode(bytes).length != one.bytes.size() && ++different <= 5)
+      ADD_FAILURE() << fmt::format("{:#x}: {} not {}: {}", one.address, decode(bytes).length,
+                                   one.bytes.size(), one.text);
+  }
+  fmt::print("{}: {} instructions\n", GetParam(), compared);
+  EXPECT_GT(compared, 10'000U);
+  EXPECT_LE(different, compared / 100'000);
+}
+
+TEST_P(FoundRules, AreThoseOfCfi) {
+  auto file = sandbox::FileMemory::from(FileDescriptor(::open(GetParam(), O_RDONLY)));
+  auto code = sandbox::FileMemory::from(FileDescriptor(::open(GetParam(), O_RDONLY)));
+  ASSERT_TRUE(file && code);
+  const auto table = FrameTable::open(std::move(*file)).value();
+  const auto segments = table->segments();
+  CodeRules rules([&](Address address, std::span<std::byte> into) -> std::size_t {
+    for (const elf::Segment& segment : segments)
+      if (segment.type == PT_LOAD && address - segment.address < segment.file_size)
+        return (*code)->read_some(segment.offset + (address - segment.address), into);
+    return 0;
+  });
+  std::size_t compared = 0, equal = 0, none = 0, different = 0, n = 0;
+  for (const Disassembled& one : disassembled(GetParam())) {
+    if (++n % 61 != 0 || one.text.find("nop") != one.text.npos) continue;  // padding is nobody's
+    const Rule truth = table->rule(one.address);
+    if (truth.form != Rule::Form::offsets) continue;
+    ++compared;
+    const Rule found = rules.rule(one.address, false);
+    if (found.form != Rule::Form::offsets) {
+      ++none;
+    } else if (found.cfa_register == truth.cfa_register && found.cfa_offset == truth.cfa_offset) {
+      ++equal;
+    } else if (found.cfa_register == truth.cfa_register) {
+      if (++different <= 5)
+        fmt::print("{:#x}: CFA {}{:+}, not {}{:+}: {}", one.address, found.cfa_register,
+                   found.cfa_offset, truth.cfa_register, truth.cfa_offset, one.text);
+    } else {
+      ++equal;  // another register says the same
+    }
+  }
+  fmt::print("{}: {} rules, {} equal, {} not found, {} different\n", GetParam(), compared, equal,
+             none, different);
+  EXPECT_GT(compared, 1000U);
+  EXPECT_GT(equal * 100, compared * 85);
+  EXPECT_LE(different * 1000, compared * 5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, Code,
+                         testing::Values("/usr/lib/x86_64-linux-gnu/libc.so.6",
+                                         "/usr/lib/x86_64-linux-gnu/libstdc++.so.6",
+                                         "/usr/lib/x86_64-linux-musl/libc.so"),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Of, FoundRules,
+                         testing::Values("/usr/lib/x86_64-linux-gnu/libc.so.6",
+                                         "/usr/lib/x86_64-linux-gnu/libcrypto.so.3"),
+                         name_of);
+
+}  // namespace
+}  // namespace vitrine::unwind
