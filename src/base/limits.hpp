@@ -101,7 +101,8 @@ inline constexpr std::size_t definition_probes = 64 * 1024;  ///< of one file; t
 inline constexpr std::size_t definition_nesting = 32;  ///< parentheses of a declarator; people: 3
 inline constexpr std::size_t definition_derivations = 32;  ///< stars and brackets of one declarator
 
-inline constexpr std::size_t frames = 256;                ///< of one stack; deeper ones are marked
+inline constexpr std::size_t frames = 8192;  ///< of one stack: a word each of what can be copied
+inline constexpr std::size_t stack_depth = 1024;          ///< frames kept of one stack; usual: 512
 inline constexpr std::size_t stack_copy = 64 * 1024;      ///< bytes: the kernel copies no more
 inline constexpr std::uint64_t stack_bytes = 1ULL << 30;  ///< of one stack; usual: 8 MiB
 inline constexpr std::uint64_t cfi_section = 1ULL << 30;  ///< bytes; libchdb has 40 MiB

@@ -29,14 +29,27 @@ Measures measures_of(const Profile& profile) {
 std::string_view end_mark(StackEnd end) {
   switch (end) {
     case StackEnd::outermost:
+    case StackEnd::depth:  // it has its mark between its frames
       return "";
     case StackEnd::truncated:
       return "[truncated]";
+    case StackEnd::other_stack:
+    case StackEnd::out_of_reach:
+    case StackEnd::unread:
     case StackEnd::no_rule:
     case StackEnd::bad:
+    case StackEnd::gone:
       return "[incomplete]";
   }
   return "";
+}
+
+std::array<std::uint64_t, stack_ends> count_ends(const Profile& profile) {
+  std::array<std::uint64_t, stack_ends> counts{};
+  for (const Sample& sample : profile.samples)
+    if (const Stack* stack = entry(profile.stacks, sample.stack))
+      ++counts[static_cast<std::size_t>(stack->end)];
+  return counts;
 }
 
 std::vector<std::string_view> frame_names(const Profile& profile, const Location& location,

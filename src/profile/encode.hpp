@@ -37,6 +37,9 @@ Measures measures_of(const Profile& profile);
 /// it, or "[incomplete]"; empty: it is whole.
 std::string_view end_mark(StackEnd end);
 
+/// How many samples have a stack with each end.
+std::array<std::uint64_t, stack_ends> count_ends(const Profile& profile);
+
 /// The names of the functions at a location, innermost first; never empty: of one without a symbol,
 /// its file as "[libshop.so]", or "[unknown]". Any bytes.
 std::vector<std::string_view> frame_names(const Profile& profile, const Location& location,

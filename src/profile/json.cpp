@@ -4,8 +4,9 @@
 //  "labels":[{"key","value"}], "trace_id" and "span_id" where the thread worked for a trace,
 //  "frames":[{"address","function","file","line","module", and where so "inlined":true,
 //             "kind":"kernel|jit|unknown", "problem"}], leaf first,
-//  and where the stack is not whole "end":"truncated|no_rule|bad"}
-// {"summary":{"start_ns","duration_ns","frequency","samples","lost","truncated_stacks",
+//  and where the stack is not whole "end":"truncated|depth|other_stack|out_of_reach|unread|no_rule|
+//  bad|gone"}
+// {"summary":{"start_ns","duration_ns","frequency","samples","lost","truncated_stacks","stack_ends":{END:N},
 //             "truncated_labels","unread_labels","unnamed","processes":[{"pid","comm","executable",
 //             "resource":[{"key","value"}]}],"problems":[…]}}
 #include "base/json.hpp"
@@ -39,12 +40,31 @@ std::string_view name(StackEnd end) {
       return "outermost";
     case StackEnd::truncated:
       return "truncated";
+    case StackEnd::depth:
+      return "depth";
+    case StackEnd::other_stack:
+      return "other_stack";
+    case StackEnd::out_of_reach:
+      return "out_of_reach";
+    case StackEnd::unread:
+      return "unread";
     case StackEnd::no_rule:
       return "no_rule";
+    case StackEnd::gone:
+      return "gone";
     case StackEnd::bad:
       break;
   }
   return "bad";
+}
+
+/// Samples by the end of their stack; only ends that there are.
+Json ends_of(const Profile& profile) {
+  const auto counts = count_ends(profile);
+  Json ends = Json::object();
+  for (std::size_t end = 0; end < counts.size(); ++end)
+    if (counts[end] != 0) ends[std::string(name(static_cast<StackEnd>(end)))] = counts[end];
+  return ends;
 }
 
 Json text_or_null(std::string_view text) {
@@ -115,6 +135,7 @@ Json summary(const Profile& profile) {
             {"samples", profile.samples.size()},
             {"lost", losses.events},
             {"truncated_stacks", losses.truncated_stacks},
+            {"stack_ends", ends_of(profile)},
             {"truncated_labels", losses.truncated_labels},
             {"unread_labels", losses.unread_labels},
             {"unnamed", losses.unnamed},

@@ -78,11 +78,20 @@ struct Location {
 
 /// Why a stack has no more frames than it has.
 enum class StackEnd : std::uint8_t {
-  outermost,  ///< it is whole
-  truncated,  ///< the copy of the stack, or the number of frames, was used up
-  no_rule,    ///< nothing says how to leave the last frame
-  bad,        ///< what was found is no stack
+  outermost,     ///< it is whole
+  truncated,     ///< the copy of the stack was used up: a longer one has more
+  depth,         ///< it has its root and its leaf; frames between were left out
+  other_stack,   ///< a signal handler had a stack of its own, and only that was copied
+  out_of_reach,  ///< the next frame is farther away than can be copied
+  unread,        ///< that part of the stack was not in memory
+  no_rule,       ///< nothing says how to leave the last frame
+  bad,           ///< what was found is no stack
+  gone,          ///< the process ended before its code could be looked at
 };
+inline constexpr std::size_t stack_ends = 9;
+
+/// What stands for the frames that were left out.
+inline constexpr const char* omitted_frames = "[frames omitted]";
 
 struct Stack {
   std::vector<Index> locations;  ///< leaf first; kernel frames, where there are any, before user's
@@ -120,7 +129,7 @@ struct Sample {
 /// What did not make it into the samples. Nothing is lost silently.
 struct Losses {
   std::uint64_t events = 0;            ///< samples the kernel or we had no room for
-  std::uint64_t truncated_stacks = 0;  ///< kept, and marked
+  std::uint64_t truncated_stacks = 0;  ///< kept, and marked: ends truncated to unread
   std::uint64_t truncated_labels = 0;  ///< a value was cut, or a label left out
   std::uint64_t unread_labels = 0;     ///< the labels could not be read
   std::uint64_t unnamed = 0;  ///< locations that were not named in time: by file and offset

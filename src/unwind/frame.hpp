@@ -20,11 +20,15 @@ namespace vitrine::unwind {
 struct Stack {
   Address start = 0;  ///< the stack pointer at the sample, or below
   std::span<const std::byte> bytes;
+  mutable Address missed = 0;  ///< the last that read() did not have; 0: none
 
   /// The word at an address, into `word`. False: the copy does not have it.
   bool read(Address address, std::uint64_t& word) const {
     const std::uint64_t at = address - start;
-    if (at >= bytes.size() || bytes.size() - at < sizeof word) return false;
+    if (at >= bytes.size() || bytes.size() - at < sizeof word) {
+      missed = address;
+      return false;
+    }
     std::memcpy(&word, bytes.data() + at, sizeof word);
     return true;
   }
@@ -32,11 +36,12 @@ struct Stack {
 
 /// Why there are no more frames.
 enum class End : std::uint8_t {
-  outermost,  ///< the thread's first function: all of the stack is there
-  truncated,  ///< the next frame is beyond the copy of the stack
-  no_rule,    ///< nothing says how to leave the function of the last frame
-  bad,        ///< the stack makes no sense there: a cycle, or a return to where no code is
-  limit,      ///< limits::frames
+  outermost,    ///< the thread's first function: all of the stack is there
+  truncated,    ///< the next frame is beyond the copy of the stack: at Stack::missed
+  other_stack,  ///< a signal handler had a stack of its own: that of its caller was not copied
+  no_rule,      ///< nothing says how to leave the function of the last frame
+  bad,          ///< the stack makes no sense there: a cycle, or a return to where no code is
+  limit,        ///< limits::frames
 };
 
 inline constexpr std::uint32_t no_region = ~std::uint32_t{0};

@@ -141,16 +141,20 @@ class Walk {
     if (row == nullptr) return End::no_rule;
     auto next = restore(*row, position_, stack_);
     if (!next && next.error() == End::no_rule) return lack_register();
+    if (!next && next.error() == End::truncated) return unreadable(stack_.missed);
     if (!next) return next.error();
     // A handler may have had a stack of its own.
     if (!row->is_signal && goes_back(next->registers.sp())) return End::bad;
+    const Address distance = next->registers.sp() - position_.registers.sp();
     position_ = *next;
     low_ = position_.registers.sp();
     interrupted_ = row->is_signal;
     if (row->is_signal) {
+      // Between the registers that the kernel saved and what it interrupted: the other registers.
+      constexpr Address saved_bytes = 32 * 1024;
+      if (distance == 0 || distance > saved_bytes) on_other_stack_ = true;
       // The kernel made the handler return to the trampoline's first instruction: no call is before.
       frames_.back().is_return_address = false;
-      crossed_signal_ = true;
     }
     return std::nullopt;
   }
@@ -187,8 +191,7 @@ class Walk {
     // The frame pointer of a thread's first function is 0 by the ABI.
     if (position_.knows(roles_.frame) && (at == 0 || (readable && target == 0)))
       return End::outermost;
-    if (has_frame && !readable)
-      return unreadable(at) == End::truncated ? End::truncated : End::no_rule;
+    if (has_frame && !readable) return unreadable(at) == End::bad ? End::no_rule : unreadable(at);
     return End::no_rule;
   }
 
@@ -209,8 +212,8 @@ class Walk {
     return cfa < low_ || (cfa == low_ && !interrupted_);
   }
   [[nodiscard]] End unreadable(Address address) const {
-    const bool beyond = address - stack_.start <= limits::stack_bytes;
-    return beyond || crossed_signal_ ? End::truncated : End::bad;
+    if (on_other_stack_) return End::other_stack;
+    return address - stack_.start <= limits::stack_bytes ? End::truncated : End::bad;
   }
   End lack_register() {
     lacked_register_ = true;
@@ -231,7 +234,7 @@ class Walk {
   Position position_;
   Address low_;                  // no caller's frame ends below
   bool interrupted_ = true;      // the pc is where the function was, not where a call returns to
-  bool crossed_signal_ = false;  // the stack may be another than the one that was copied
+  bool on_other_stack_ = false;  // than the one that was copied
   bool all_registers_ = false;
   bool lacked_register_ = false;
 };

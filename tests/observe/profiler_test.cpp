@@ -99,7 +99,7 @@ TEST_P(ProfilerStacks, AreUnwoundToTheirBottom) {
     ++samples;
     const unwind::End end = unwinder.unwind(*registers, {sample.stack_start, sample.stack}, frames);
     const bool on_handlers_stack =
-        end == unwind::End::truncated && frames.size() > 1 && !frames.back().is_return_address;
+        end == unwind::End::other_stack && frames.size() > 1 && !frames.back().is_return_address;
     if (end == unwind::End::outermost || on_handlers_stack) {
       ++whole;
     } else {

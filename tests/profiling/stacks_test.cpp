@@ -15,11 +15,13 @@ using profile::Sample;
 using profile::StackEnd;
 using test::Profiled;
 
-Profiled profiled(const test::Child& program, std::size_t stack_bytes = 16 << 10) {
+Profiled profiled(const test::Child& program, std::size_t stack_bytes = 16 << 10,
+                  std::size_t stack_depth = 512) {
   observe::ProfilingOptions options;
   options.pids = {program.pid()};
   options.frequency = 999;
   options.stack_bytes = stack_bytes;
+  options.stack_depth = stack_depth;
   return test::profile_while(options, [] { std::this_thread::sleep_for(1s); });
 }
 
@@ -94,7 +96,7 @@ TEST(Frames, BelowAHandlersOwnStackAreMissedAndMarked) {
     ++in_handler;
     // What was interrupted is there, by its registers; its stack is elsewhere.
     EXPECT_THAT(names.back(), testing::AnyOf("spin", "interrupted"));
-    EXPECT_EQ(end_of(what, sample), StackEnd::truncated);
+    EXPECT_EQ(end_of(what, sample), StackEnd::other_stack);
   }
   EXPECT_GT(in_handler, 50U);
 }
@@ -109,6 +111,13 @@ TEST(Frames, BeyondTheCopyAreMissedAndMarked) {
   EXPECT_EQ(what.profile.losses.truncated_stacks, cut);
 }
 
+std::size_t longest(const Profiled& what) {
+  std::size_t most = 0;
+  for (const Sample& sample : what.profile.samples)
+    most = std::max(most, what.profile.stacks.at(sample.stack).locations.size());
+  return most;
+}
+
 TEST(Frames, BeyondTheUsualCopyAreThereWhenMoreIsCopied) {
   const auto program = started({FRAMES, "big"});
   // All of three frames of 24 KiB do not fit into the 64 KiB that can be copied; the leaf and two do.
@@ -118,15 +127,35 @@ TEST(Frames, BeyondTheUsualCopyAreThereWhenMoreIsCopied) {
     return std::count(names.begin(), names.end(), "big_frame") >= 2;
   });
   EXPECT_GT(two, what.profile.samples.size() * 9 / 10);
+  // And no option has more of them.
+  const auto out_of_reach = count(
+      what, [&](const Sample& sample) { return end_of(what, sample) == StackEnd::out_of_reach; });
+  EXPECT_GT(out_of_reach, what.profile.samples.size() * 9 / 10);
 }
 
-TEST(Frames, TooManyAreMarked) {
+TEST(Frames, OfADeepStackAreThoseOfItsRootAndItsLeaf) {
   const auto program = started({FRAMES, "deep"});
-  const auto what = profiled(program, 60 << 10);
-  ASSERT_GT(what.profile.samples.size(), 100U);
-  const auto cut = count(
-      what, [&](const Sample& sample) { return end_of(what, sample) == StackEnd::truncated; });
-  EXPECT_GT(cut, what.profile.samples.size() / 2);
+  for (const std::size_t depth : {512U, 1024U}) {
+    const auto what = profiled(program, 64 << 10, depth);
+    ASSERT_GT(what.profile.samples.size(), 100U);
+    const auto cut =
+        count(what, [&](const Sample& sample) { return end_of(what, sample) == StackEnd::depth; });
+    EXPECT_GT(cut, what.profile.samples.size() / 4) << depth;
+    EXPECT_EQ(what.profile.losses.truncated_stacks, count(what, [&](const Sample& sample) {
+                return end_of(what, sample) != StackEnd::outermost &&
+                       end_of(what, sample) != StackEnd::no_rule &&
+                       end_of(what, sample) != StackEnd::bad;
+              }));
+    for (const Sample& sample : what.profile.samples) {
+      if (end_of(what, sample) != StackEnd::depth) continue;
+      const auto names = test::functions_of(what.profile, sample);
+      EXPECT_TRUE(test::reaches_the_start(what.profile, sample));
+      EXPECT_EQ(std::count(names.begin(), names.end(), profile::omitted_frames), 1);
+    }
+    // What the remedy says: more is kept.
+    EXPECT_GE(longest(what), depth + 1);
+    EXPECT_LT(longest(what), depth + 100);  // functions of the kernel
+  }
 }
 
 TEST(Frames, InlinedFunctionsAreFrames) {

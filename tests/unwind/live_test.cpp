@@ -101,7 +101,7 @@ TEST_P(Live, StacksAreWholeAndAsLibdwflHasThem) {
     dwfl.unwind(*sample, theirs);
     // The handler had a stack of its own, and that is all that was copied.
     counts.other_stack +=
-        end == End::truncated && ours.size() > 1 && !ours.back().is_return_address;
+        end == End::other_stack && ours.size() > 1 && !ours.back().is_return_address;
     const std::size_t common = common_frames(ours, theirs);
     const bool theirs_is_nowhere =
         common < theirs.size() && code->map.find(theirs[common].pc) == unwind::no_region;

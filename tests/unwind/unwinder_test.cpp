@@ -182,8 +182,8 @@ TEST(Unwinder, RefusesAReturnToWhereNoCodeIs) {
 
 TEST(Unwinder, StopsAtTheLimit) {
   auto process = x86();
-  const auto found =
-      process.at(code + 0x110).unwind(std::vector<std::uint64_t>(1000, code + 0x110));
+  const auto found = process.at(code + 0x110)
+                         .unwind(std::vector<std::uint64_t>(limits::frames + 10, code + 0x110));
   EXPECT_EQ(found.size(), limits::frames);
   EXPECT_EQ(process.end, End::limit);
 }

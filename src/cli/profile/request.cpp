@@ -39,6 +39,10 @@ void ProfileRequest::define(CLI::App& app) {
                  "Maximum number of bytes copied from a stack (16384, at most 65536)")
       ->check(CLI::Range(observe::min_stack_bytes, limits::stack_copy))
       ->option_text("BYTES");
+  app.add_option("--stack-depth", options.stack_depth,
+                 "Maximum number of frames of a stack; the middle of deeper ones is omitted (512)")
+      ->check(CLI::Range(observe::min_stack_depth, limits::stack_depth))
+      ->option_text("FRAMES");
   app.add_option("-o,--output", paths_, "Output file, - for standard output; may be repeated")
       ->allow_extra_args(false)
       ->option_text("FILE");

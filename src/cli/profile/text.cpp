@@ -8,7 +8,9 @@
 #include <set>
 #include <string_view>
 
+#include "base/limits.hpp"
 #include "cli/output/text.hpp"
+#include "profile/encode.hpp"
 
 namespace vitrine::cli {
 namespace {
@@ -280,16 +282,30 @@ std::string profile_head(const profile::Profile& profile, const ProfileTextOptio
 }
 
 std::string profile_losses(const profile::Profile& profile) {
-  const auto broken = static_cast<std::uint64_t>(std::count_if(
-      profile.samples.begin(), profile.samples.end(), [&](const profile::Sample& sample) {
-        const auto end = profile.stacks[sample.stack].end;
-        return end == profile::StackEnd::no_rule || end == profile::StackEnd::bad;
-      }));
+  const auto ends = profile::count_ends(profile);
+  const auto count_of = [&](profile::StackEnd end) { return ends[static_cast<std::size_t>(end)]; };
   std::string out;
   out += count_line("lost samples", profile.losses.events, "the buffer was full");
-  out += count_line("truncated stacks", profile.losses.truncated_stacks,
+  using profile::StackEnd;
+  out += count_line("truncated stacks", count_of(StackEnd::truncated),
                     "use --stack-bytes to copy more");
-  out += count_line("incomplete stacks", broken, "no unwind information for their last frame");
+  out += count_line(
+      "stacks without their middle", count_of(StackEnd::depth),
+      fmt::format("use --stack-depth to keep more frames, up to {}", limits::stack_depth));
+  out += count_line("stacks that end in a signal handler", count_of(StackEnd::other_stack),
+                    "it runs on a stack of its own: install it without SA_ONSTACK");
+  out += count_line("stacks too large to copy", count_of(StackEnd::out_of_reach),
+                    fmt::format("frames farther away than {} bytes: make large local variables "
+                                "static or allocate them",
+                                limits::stack_copy));
+  out += count_line("stacks not in memory", count_of(StackEnd::unread),
+                    "those pages were not resident");
+  out += count_line("incomplete stacks", count_of(StackEnd::no_rule) + count_of(StackEnd::bad),
+                    "no unwind information for their last frame: compile that code with "
+                    "-fasynchronous-unwind-tables or -fno-omit-frame-pointer");
+  out += count_line("stacks of ended processes", count_of(StackEnd::gone),
+                    "they ended before their code was examined: start the command with --exec, or "
+                    "profile its parent with --follow");
   out += count_line("samples with cut labels", profile.losses.truncated_labels,
                     "they were too long, or too many");
   out += count_line("samples without labels", profile.losses.unread_labels,

@@ -103,11 +103,13 @@ profile::Profile ProfileNames::name(UnnamedProfile& unnamed, bool symbols,
     const Place& place = unnamed.places[i];
     const auto at = static_cast<Index>(i);
     profile.locations.push_back({place.mapping, place.address, place.kind, {}, {}});
-    if (!symbols) continue;
+    if (!symbols && place != Place{}) continue;
     if (place.kind == profile::FrameKind::kernel) {
       require_kernel(profile.problems);
       const auto function = kernel_ ? kernel_->find(place.address) : std::nullopt;
       if (function) put(at, {{std::string(function->name), {}, {}, 0, 0}});
+    } else if (place.mapping == none && place.process == none) {
+      put(at, {{profile::omitted_frames, {}, {}, 0, 0}});
     } else if (place.mapping == none) {
       SampledProgram& program = *unnamed.processes[place.process];
       if (program.root && made.insert(place.process).second) {

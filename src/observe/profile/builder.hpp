@@ -56,6 +56,9 @@ class ProfileBuilder {
   profile::Index user_place(SampledPrograms::Program& program, std::uint32_t region,
                             Address address);
 
+  /// Stands for the frames that a deep stack was cut by: in no mapping, and of no process.
+  profile::Index omitted_place() { return place({}); }
+
   /// One that had room: none, if not.
   profile::Index stack(std::vector<profile::Index> locations, profile::StackEnd end);
   profile::Index process(const SampledPrograms::Program& program);

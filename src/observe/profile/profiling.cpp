@@ -31,19 +31,35 @@ constexpr milliseconds longest_drain{1000};
 constexpr std::size_t many_samples = 256;
 constexpr std::uint64_t second_ns = 1'000'000'000;
 
-profile::StackEnd stack_end(unwind::End end) {
+/// Why a copy of a stack, of at most so many bytes, has no more than it has.
+profile::StackEnd end_of_copy(const unwind::Stack& stack, std::size_t most) {
+  if (stack.missed - stack.start >= limits::stack_copy) return profile::StackEnd::out_of_reach;
+  constexpr std::size_t last_word = 8;  // the copy begins at a word
+  return stack.bytes.size() + last_word > most ? profile::StackEnd::truncated
+                                               : profile::StackEnd::unread;
+}
+
+profile::StackEnd stack_end(unwind::End end, const unwind::Stack& stack, std::size_t most) {
   switch (end) {
     case unwind::End::outermost:
       return profile::StackEnd::outermost;
     case unwind::End::truncated:
+      return end_of_copy(stack, most);
+    case unwind::End::other_stack:
+      return profile::StackEnd::other_stack;
     case unwind::End::limit:
-      return profile::StackEnd::truncated;
+      return profile::StackEnd::out_of_reach;
     case unwind::End::no_rule:
       return profile::StackEnd::no_rule;
     case unwind::End::bad:
       break;
   }
   return profile::StackEnd::bad;
+}
+
+/// Of those that limits cut (profile::Losses).
+bool is_cut(profile::StackEnd end) {
+  return end >= profile::StackEnd::truncated && end <= profile::StackEnd::unread;
 }
 
 bool is_off_cpu(const bpf::StackSample& sample) {
@@ -155,6 +171,10 @@ Result<void> LiveProfiling::check() const {
     return fail(ErrorCode::usage, "the bytes copied of a stack must be between " +
                                       std::to_string(min_stack_bytes) + " and " +
                                       std::to_string(limits::stack_copy));
+  if (options_.stack_depth < min_stack_depth || options_.stack_depth > limits::stack_depth)
+    return fail(ErrorCode::usage, "the frames kept of a stack must be between " +
+                                      std::to_string(min_stack_depth) + " and " +
+                                      std::to_string(limits::stack_depth));
   return {};
 }
 
@@ -282,12 +302,24 @@ profile::Index LiveProfiling::stack_of(SampledPrograms::Program& program,
     end = profile::StackEnd::no_rule;
     if (registers) {
       const unwind::Stack stack{sample.stack_start, sample.stack};
-      end = stack_end(unwind(*program, *registers, stack));
+      end = stack_end(unwind(*program, *registers, stack), stack, options_.stack_bytes);
     }
-    for (const unwind::Frame& frame : frames_)
-      locations.push_back(builder_.user_place(program, frame.region, frame.lookup()));
+    if (end != profile::StackEnd::outermost && program->mappings.empty())
+      end = profile::StackEnd::gone;
+    const std::size_t depth = options_.stack_depth;
+    const bool is_deep = frames_.size() > depth;
+    if (is_deep && end == profile::StackEnd::outermost) end = profile::StackEnd::depth;
+    // Half of what is kept is at the root.
+    const std::size_t above = is_deep ? frames_.size() - depth / 2 : 0;
+    for (std::size_t n = 0; n < frames_.size(); ++n) {
+      if (is_deep && n == depth - depth / 2) {
+        locations.push_back(builder_.omitted_place());
+        n = above;
+      }
+      locations.push_back(builder_.user_place(program, frames_[n].region, frames_[n].lookup()));
+    }
   }
-  builder_.losses().truncated_stacks += end == profile::StackEnd::truncated;
+  builder_.losses().truncated_stacks += is_cut(end);
   return builder_.stack(std::move(locations), end);
 }
 

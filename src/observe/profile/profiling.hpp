@@ -19,6 +19,7 @@ namespace vitrine::observe {
 
 inline constexpr unsigned max_frequency = 10'000;     ///< on-CPU samples a second a CPU
 inline constexpr std::size_t min_stack_bytes = 1024;  ///< to copy of a stack
+inline constexpr std::size_t min_stack_depth = 16;    ///< frames
 
 struct ProfilingOptions {
   std::vector<pid_t> pids;           ///< these; or
@@ -32,6 +33,7 @@ struct ProfilingOptions {
   bool preempted = false;  ///< off-CPU: also threads that were put off while they could run
   bool kernel_frames = true;
   std::size_t stack_bytes = 16U << 10;  ///< most that is copied of one stack
+  std::size_t stack_depth = 512;  ///< most frames kept of one stack, limits::stack_depth at most
   /// False: locations stay without names, which saves reading the files of the processes.
   bool symbols = true;
   limits::LabelLimits limits;
