@@ -349,6 +349,7 @@ FileNames::FileNames(FileDescriptor file, const DebugSearch& debug, bool with_dw
     problem_ = elf.error().message;
     return;
   }
+  unnamed_ = UnnamedCode(**memory, *elf);
   auto apart = find_debug_file(**memory, *elf, elf::hex_build_id(**memory, *elf), debug);
   take(std::move(*memory), std::move(*elf), with_dwarf);
   if (apart != nullptr) take(std::move(apart->memory), std::move(apart->elf), with_dwarf);
@@ -416,6 +417,11 @@ Frames FileNames::find(Address address, Place place) {
     frames.back().name = found->name;
     if (address - found->start < ~0U)
       frames.back().offset = static_cast<std::uint32_t>(address - found->start);
+  } else if (const auto stub = unnamed_.find_stub(address); stub && frames.empty()) {
+    frames.push_back({stub->name, {}, {}, 0, 0, static_cast<std::uint32_t>(address - stub->start)});
+  } else if (const auto function = unnamed_.find_function(address);
+             function && frames.empty() && place == Place::address) {
+    frames.push_back({function->name, {}, {}, 0, 0, std::nullopt});
   }
   for (Frame& frame : frames) finish(frame);
   if (frames.size() == 1 && frames[0].name.empty() && frames[0].file.empty()) frames.clear();

@@ -17,6 +17,7 @@
 #include "symbol/debug_file.hpp"
 #include "symbol/function_symbols.hpp"
 #include "symbol/symboliser.hpp"
+#include "symbol/unnamed_code.hpp"
 
 namespace vitrine::symbol {
 
@@ -133,6 +134,7 @@ class FileNames {
   std::vector<Source> sources_;
   std::vector<FunctionSymbols> symbols_;  ///< asked in this order
   std::unique_ptr<DwarfInfo> dwarf_;
+  UnnamedCode unnamed_;
   std::string problem_;
 };
 

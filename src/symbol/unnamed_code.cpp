@@ -1,0 +1,170 @@
+#include "symbol/unnamed_code.hpp"
+
+#include <elf.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/limits.hpp"
+#include "elf/symbol_table.hpp"
+
+namespace vitrine::symbol {
+namespace {
+
+constexpr std::uint64_t max_stub_bytes = 4U << 20;         // of one section; libchdb has 1 MiB
+constexpr std::uint64_t max_relocation_bytes = 64U << 20;  // of one section
+constexpr std::uint64_t max_index_bytes = 32U << 20;       // of .eh_frame_hdr
+constexpr std::size_t stub_bytes = 16;
+
+template <class T>
+T number_at(std::span<const std::byte> bytes, std::size_t at) {
+  T value{};
+  if (at + sizeof value <= bytes.size()) std::memcpy(&value, &bytes[at], sizeof value);
+  return value;
+}
+
+bool is_stub_section(std::string_view name) {
+  return name == ".plt" || name == ".plt.sec" || name == ".plt.got";
+}
+
+/// The word that a stub jumps through. x86-64: jmp *slot(%rip).
+std::optional<Address> x86_slot(std::span<const std::byte> stub, Address address) {
+  constexpr std::size_t jump_bytes = 6;
+  for (std::size_t at = 0; at + jump_bytes <= stub.size(); ++at)
+    if (stub[at] == std::byte{0xff} && stub[at + 1] == std::byte{0x25})
+      return address + at + jump_bytes +
+             static_cast<std::uint64_t>(std::int64_t{number_at<std::int32_t>(stub, at + 2)});
+  return std::nullopt;
+}
+
+/// adrp x16, page; ldr x17, [x16, #offset]; perhaps after bti c.
+std::optional<Address> arm_slot(std::span<const std::byte> stub, Address address) {
+  for (std::size_t at = 0; at + 8 <= stub.size(); at += 4) {
+    const auto page = number_at<std::uint32_t>(stub, at);
+    const auto load = number_at<std::uint32_t>(stub, at + 4);
+    if ((page & 0x9f00001f) != 0x90000010 || (load & 0xffc003ff) != 0xf9400211) continue;
+    const std::uint32_t high = page >> 5 & 0x7ffff, low = page >> 29 & 3;
+    const std::int64_t pages = static_cast<std::int32_t>((high << 2 | low) << 11) >> 11;
+    constexpr Address page_mask = 0xfff;
+    return ((address + at) & ~page_mask) + static_cast<std::uint64_t>(pages * 4096) +
+           (load >> 10 & 0xfff) * 8;
+  }
+  return std::nullopt;
+}
+
+/// The index that a lazy stub of x86-64 pushes, as they are with .plt.sec.
+std::optional<std::uint32_t> pushed_index(std::span<const std::byte> stub) {
+  for (const std::size_t at : {0U, 4U, 6U})
+    if (at + 5 <= stub.size() && stub[at] == std::byte{0x68})
+      return number_at<std::uint32_t>(stub, at + 1);
+  return std::nullopt;
+}
+
+}  // namespace
+
+UnnamedCode::UnnamedCode(Memory& file, const elf::File& elf) {
+  if (!elf.encoding.wide || elf.encoding.big_endian ||
+      (elf.machine != EM_X86_64 && elf.machine != EM_AARCH64))
+    return;
+  read_stubs(file, elf);
+  read_frames(file, elf);
+}
+
+void UnnamedCode::read_stubs(Memory& file, const elf::File& elf) {
+  const bool has_stubs = std::ranges::any_of(elf.sections, [&](const elf::Section& section) {
+    return is_stub_section(elf.name(section));
+  });
+  const auto table = elf::SymbolTable::read(file, elf, SHT_DYNSYM);
+  if (!has_stubs || !table) return;
+  Slots slots;
+  std::vector<std::string> lazy;  // of .rela.plt, in its order
+  for (const elf::Section& section : elf.sections) {
+    if (section.type != SHT_RELA || (section.flags & SHF_ALLOC) == 0) continue;
+    const auto content = elf::read_section(file, elf, section, max_relocation_bytes);
+    if (!content) continue;
+    const bool is_lazy = elf.name(section) == ".rela.plt";
+    for (std::size_t at = 0; at + sizeof(Elf64_Rela) <= content->bytes.size();
+         at += sizeof(Elf64_Rela)) {
+      const auto entry = number_at<Elf64_Rela>(content->bytes, at);
+      const std::size_t index = ELF64_R_SYM(entry.r_info);
+      std::string name;
+      if (index != 0 && index < table->size()) name = table->name(table->at(index));
+      name.resize(std::min(name.find('@'), name.size()));
+      if (is_lazy) lazy.push_back(name);
+      if (!name.empty() && entry.r_addend == 0) slots.emplace(entry.r_offset, std::move(name));
+    }
+  }
+  for (const elf::Section& section : elf.sections) {
+    if (!is_stub_section(elf.name(section)) || section.size > max_stub_bytes) continue;
+    const auto content = elf::read_section(file, elf, section, max_stub_bytes);
+    if (!content) continue;
+    const bool is_arm = elf.machine == EM_AARCH64;
+    // .plt.got may have entries of 8 bytes: jmp, and a nop of two.
+    std::size_t size = section.entry_size == 8 ? 8 : stub_bytes;
+    if (is_arm && section.entry_size == 24) size = 24;  // with bti c
+    const std::span<const std::byte> code(content->bytes);
+    const std::size_t first = elf.name(section) != ".plt" ? 0 : is_arm ? 2 * stub_bytes : size;
+    for (std::size_t at = first; at + size <= code.size(); at += size) {
+      const auto stub = code.subspan(at, size);
+      const Address address = section.address + at;
+      const auto slot = is_arm ? arm_slot(stub, address) : x86_slot(stub, address);
+      std::string name;
+      if (const auto known = slot ? slots.find(*slot) : slots.end(); known != slots.end())
+        name = known->second;
+      else if (const auto index = slot || is_arm ? std::nullopt : pushed_index(stub);
+               index && *index < lazy.size())
+        name = lazy[*index];
+      if (!name.empty()) stubs_[address] = {address + size, name + "@plt"};
+    }
+  }
+}
+
+/// The sorted table of .eh_frame_hdr: a start and an entry, both from the section's own address (LSB
+/// 5.0, 10.6.2). Linkers write no other encoding.
+void UnnamedCode::read_frames(Memory& file, const elf::File& elf) {
+  for (const elf::Section& section : elf.sections)
+    if ((section.flags & SHF_EXECINSTR) != 0 && !is_stub_section(elf.name(section)))
+      code_.push_back({section.address, section.address + section.size});
+  for (const elf::Segment& segment : elf.segments) {
+    if (segment.type != PT_GNU_EH_FRAME) continue;
+    std::vector<std::byte> bytes(
+        static_cast<std::size_t>(std::min(segment.file_size, max_index_bytes)));
+    bytes.resize(file.read_some(segment.offset, bytes));
+    constexpr std::array<std::uint8_t, 4> usual{1, 0x1b, 0x03, 0x3b};
+    constexpr std::size_t header_bytes = 12, entry_bytes = 8;
+    if (bytes.size() < header_bytes ||
+        !std::equal(usual.begin(), usual.end(), bytes.begin(),
+                    [](std::uint8_t a, std::byte b) { return std::byte{a} == b; }))
+      return;
+    const std::size_t count = std::min<std::size_t>(number_at<std::uint32_t>(bytes, 8),
+                                                    (bytes.size() - header_bytes) / entry_bytes);
+    for (std::size_t n = 0; n < count; ++n)
+      starts_.push_back(segment.address +
+                        static_cast<std::uint64_t>(std::int64_t{
+                            number_at<std::int32_t>(bytes, header_bytes + n * entry_bytes)}));
+    std::ranges::sort(starts_);
+    return;
+  }
+}
+
+std::optional<UnnamedCode::Found> UnnamedCode::find_stub(Address address) const {
+  const auto after = stubs_.upper_bound(address);
+  if (after == stubs_.begin()) return std::nullopt;
+  const auto& [start, stub] = *std::prev(after);
+  if (address >= stub.end) return std::nullopt;
+  return Found{stub.name, start};
+}
+
+std::optional<UnnamedCode::Found> UnnamedCode::find_function(Address address) const {
+  const auto section = std::ranges::find_if(
+      code_, [&](const Code& code) { return address >= code.start && address < code.end; });
+  const auto after = std::ranges::upper_bound(starts_, address);
+  if (section == code_.end() || after == starts_.begin()) return std::nullopt;
+  const Address start = *std::prev(after);
+  if (start < section->start) return std::nullopt;
+  return Found{fmt::format("+{:#x}", start), start};
+}
+
+}  // namespace vitrine::symbol

@@ -1,0 +1,47 @@
+// Names of code that no symbol is about: stubs of procedure linkage tables, by the symbol that they
+// jump to ("malloc@plt"), and functions of stripped files, by where their call frame information
+// begins ("+0x11e0").
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/memory.hpp"
+#include "elf/file.hpp"
+
+namespace vitrine::symbol {
+
+class UnnamedCode {
+ public:
+  UnnamedCode() = default;
+  /// x86-64 and aarch64, little-endian; of other files it knows nothing.
+  UnnamedCode(Memory& file, const elf::File& elf);
+
+  struct Found {
+    std::string name;
+    Address start = 0;
+  };
+  [[nodiscard]] std::optional<Found> find_stub(Address address) const;
+  /// `+0x` and the function's own address in the file, hexadecimal.
+  [[nodiscard]] std::optional<Found> find_function(Address address) const;
+
+ private:
+  using Slots = std::map<Address, std::string>;  // what the dynamic linker fills in, by address
+  void read_stubs(Memory& file, const elf::File& elf);
+  void read_frames(Memory& file, const elf::File& elf);
+
+  struct Stub {
+    Address end = 0;
+    std::string name;
+  };
+  std::map<Address, Stub> stubs_;
+  std::vector<Address> starts_;  // of functions, sorted
+  struct Code {
+    Address start = 0, end = 0;
+  };
+  std::vector<Code> code_;  // sections of it, without stubs
+};
+
+}  // namespace vitrine::symbol
