@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <chrono>
 #include <cstring>
@@ -60,12 +61,84 @@ std::string kernel_build_id() {
   return hex_text(elf::build_id(std::as_bytes(std::span<const char>(*notes)), elf::Encoding{}, 4));
 }
 
+/// Code that was made at run time: .NET writes it through one mapping of a memfd, and executes it in
+/// another.
+bool is_made(const MappedCode& mapped) {
+  return mapped.file != nullptr && mapped.file->rules == nullptr &&
+         mapped.mapping.name.starts_with("/memfd:");
+}
+
 /// The places that one file has a name for.
 struct Asked {
   const MappedCode* mapped = nullptr;  // one that the file has
   std::vector<Index> places;
   std::vector<Address> addresses;  // the file's own
 };
+
+/// Functions of Go's runtime that are a thread's first, or where a stack of its own begins (g0).
+bool is_root_of_go(std::string_view name) {
+  name = name.substr(0, name.find(".abi0"));
+  constexpr std::array roots{
+      "runtime.mcall",  "runtime.mstart",      "runtime.clone",     "runtime.goexit",
+      "runtime.rt0_go", "runtime.systemstack", "runtime.morestack", "runtime.sigreturn__sigaction"};
+  return std::ranges::find(roots, name) != roots.end();
+}
+
+/// Stacks that end where a stack begins, which no call frame information says.
+void mark_whole(profile::Profile& profile) {
+  for (profile::Stack& stack : profile.stacks) {
+    if (stack.end != profile::StackEnd::no_rule && stack.end != profile::StackEnd::bad) continue;
+    if (stack.locations.empty()) continue;
+    const profile::Location& last = profile.locations[stack.locations.back()];
+    if (!last.lines.empty() && is_root_of_go(profile.functions[last.lines.back().function].name))
+      stack.end = profile::StackEnd::outermost;
+  }
+}
+
+/// What the user must add for a runtime's functions to have names; empty: nothing, or not known.
+std::string remedy_of(const SampledProgram& program, bool has_made_names, bool has_unnamed) {
+  const std::string& path = program.facts.executable;
+  const std::string name = path.substr(path.rfind('/') + 1);
+  const auto maps = [&](std::string_view file) {
+    return std::ranges::any_of(program.mappings, [&](const target::Mapping& mapping) {
+      const std::size_t at = mapping.name.rfind('/') + 1;
+      return mapping.name.compare(at, file.size(), file) == 0;
+    });
+  };
+  if (maps("libjvm.so") && has_unnamed)
+    return "Java code has no names or callers: start it with -XX:+PreserveFramePointer and a perf "
+           "map (jcmd PID Compiler.perfmap, or the agent perf-map-agent)";
+  if (has_made_names) return {};
+  if ((name == "node" || name == "nodejs") && has_unnamed)
+    return "JavaScript functions have no names: start it with node --perf-basic-prof";
+  // CPython has this since 3.12.
+  for (int minor = 12; minor <= 19; ++minor) {
+    const std::string version = "3." + std::to_string(minor);
+    if (name == "python" + version || maps("libpython" + version))
+      return "Python functions have no names: start it with python3 -X perf";
+  }
+  return {};
+}
+
+/// One sentence for each process of a runtime that was not prepared.
+void advise(const UnnamedProfile& unnamed, profile::Profile& profile) {
+  std::vector<bool> named(unnamed.processes.size()), lacking(unnamed.processes.size());
+  for (std::size_t i = 0; i < unnamed.places.size(); ++i) {
+    const Index process = unnamed.places[i].process;
+    if (process == none || process >= named.size()) continue;
+    (profile.locations[i].kind == profile::FrameKind::jit ? named : lacking)[process] = true;
+  }
+  constexpr std::size_t max_advice = 8;
+  std::size_t given = 0;
+  for (std::size_t i = 0; i < unnamed.processes.size() && given < max_advice; ++i) {
+    const SampledProgram& program = *unnamed.processes[i];
+    const std::string remedy = remedy_of(program, named[i], lacking[i]);
+    if (remedy.empty()) continue;
+    ++given;
+    profile.problems.push_back("process " + std::to_string(program.pid) + " (" +
+                               program.facts.command + "): " + remedy);
+  }
+}
 
 }  // namespace
 
@@ -99,6 +172,18 @@ profile::Profile ProfileNames::name(UnnamedProfile& unnamed, bool symbols,
     return known->second;
   };
   std::set<Index> made;  // processes whose perf map has been read
+  const auto put_made = [&](Index place, Index process, Address address) {
+    SampledProgram& program = *unnamed.processes[process];
+    if (program.root && made.insert(process).second) {
+      const target::InnerIdentity& identity = unnamed.identities[process];
+      auto problem = program.made.refresh(program.root.get(), identity.pid, identity.owner);
+      if (!problem.empty()) profile.problems.push_back(std::move(problem));
+    }
+    const auto function = program.made.find(address);
+    if (!function) return;
+    put(place, {{std::string(function->name), {}, {}, 0, 0}});
+    profile.locations[place].kind = profile::FrameKind::jit;
+  };
   for (std::size_t i = 0; i < unnamed.places.size(); ++i) {
     const Place& place = unnamed.places[i];
     const auto at = static_cast<Index>(i);
@@ -111,16 +196,9 @@ profile::Profile ProfileNames::name(UnnamedProfile& unnamed, bool symbols,
     } else if (place.mapping == none && place.process == none) {
       put(at, {{profile::omitted_frames, {}, {}, 0, 0}});
     } else if (place.mapping == none) {
-      SampledProgram& program = *unnamed.processes[place.process];
-      if (program.root && made.insert(place.process).second) {
-        const target::InnerIdentity& identity = unnamed.identities[place.process];
-        auto problem = program.made.refresh(program.root.get(), identity.pid, identity.owner);
-        if (!problem.empty()) profile.problems.push_back(std::move(problem));
-      }
-      if (const auto function = program.made.find(place.address)) {
-        put(at, {{std::string(function->name), {}, {}, 0, 0}});
-        profile.locations.back().kind = profile::FrameKind::jit;
-      }
+      put_made(at, place.process, place.address);
+    } else if (is_made(unnamed.mappings[place.mapping])) {
+      put_made(at, unnamed.mappings[place.mapping].process, place.address);
     } else if (const MappedCode& mapped = unnamed.mappings[place.mapping];
                mapped.file != nullptr && mapped.file->file != nullptr &&
                mapped.file->rules != nullptr) {
@@ -156,14 +234,21 @@ profile::Profile ProfileNames::name(UnnamedProfile& unnamed, bool symbols,
     std::string& problem = known.resolved.problem;
     if (known.unresolved != 0 && problem.empty()) problem = "it was not parsed in time";
     profile.losses.unnamed += known.unresolved;
-    for (std::size_t n = 0; n < its.places.size(); ++n)
-      put(its.places[n], known.resolved.frames[n]);
+    for (std::size_t n = 0; n < its.places.size(); ++n) {
+      symbol::Frames& frames = known.resolved.frames[n];
+      // A function that only its frame's start names.
+      if (frames.size() == 1 && frames[0].name.starts_with("+0x"))
+        frames[0].name.insert(0, file.path.substr(file.path.rfind('/') + 1));
+      put(its.places[n], frames);
+    }
     if (problem.empty()) continue;
     profile.problems.push_back(file.path + ": " + problem);
     for (const Index place : its.places)
       if (profile.locations[place].lines.empty()) profile.locations[place].problem = problem;
   }
   profile.functions = functions.take();
+  mark_whole(profile);
+  advise(unnamed, profile);
 
   for (const MappedCode& mapped : unnamed.mappings) {
     profile::Mapping mapping{mapped.mapping.start,

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <span>
@@ -62,6 +63,62 @@ const std::vector<std::byte>& our_vdso() {
   return ours;
 }
 
+/// Code that a process has made at run time, read in its memory. CPython enters each Python function
+/// through a copy of one trampoline (Python/asm_trampoline.S, 3.12 and 3.13, x86-64); about other
+/// such code this knows nothing, and it goes by frame pointers.
+class MadeCode final : public unwind::RuleSource {
+ public:
+  MadeCode(pid_t live, target::FileDescriptor proc_dir)
+      : proc_dir_(std::move(proc_dir)), memory_(live, proc_dir_.get(), ~Address{0}) {}
+
+  [[nodiscard]] Machine machine() const override { return native_machine; }
+
+  unwind::Rule rule(Address address) override {
+    const unwind::Row* found = row(address);
+    return found != nullptr ? unwind::compact(*found, machine()) : unwind::Rule{};
+  }
+
+  const unwind::Row* row(Address address) override {
+    if (machine() != Machine::x86_64) return nullptr;
+    const auto at = within_trampoline(address);
+    if (!at) return nullptr;
+    row_ = {};
+    row_.cfa = {unwind::RegisterRule::Kind::in_register, 0, unwind::roles_of(machine()).stack};
+    const bool has_frame = *at >= after_sub && *at < after_add;
+    row_.cfa_offset = has_frame ? 16 : 8;
+    row_.registers[unwind::roles_of(machine()).result] = {unwind::RegisterRule::Kind::at_cfa, 0,
+                                                          -8};
+    return &row_;
+  }
+
+ private:
+  // sub $8, %rsp; call *%rcx; add $8, %rsp; ret
+  static constexpr std::array<std::uint8_t, 11> trampoline{0x48, 0x83, 0xec, 0x08, 0xff, 0xd1,
+                                                           0x48, 0x83, 0xc4, 0x08, 0xc3};
+  static constexpr std::size_t after_sub = 4, after_add = 10;
+
+  std::optional<std::size_t> within_trampoline(Address address) {
+    for (std::size_t at = 0; at < trampoline.size(); ++at) {
+      std::array<std::byte, trampoline.size()> bytes{};
+      if (memory_.read_some(address - at, bytes) == bytes.size() &&
+          std::equal(trampoline.begin(), trampoline.end(), bytes.begin(),
+                     [](std::uint8_t a, std::byte b) { return std::byte{a} == b; }))
+        return at;
+    }
+    return std::nullopt;
+  }
+
+  target::FileDescriptor proc_dir_;
+  target::ProcessMemory memory_;
+  unwind::Row row_;
+};
+
+std::shared_ptr<MadeCode> made_code(int proc_dir) {
+  const auto live = target::live_thread(proc_dir);
+  target::FileDescriptor copy(::fcntl(proc_dir, F_DUPFD_CLOEXEC, 0));
+  return live && copy ? std::make_shared<MadeCode>(*live, std::move(copy)) : nullptr;
+}
+
 /// Files that may be open: others need descriptors, too.
 std::size_t max_files() {
   rlimit limit{};
@@ -90,7 +147,7 @@ CodeReader::File CodeReader::made_of(const std::string& name, OpenedFile file) {
   auto rules = rules_->open(code->file, name);
   if (rules)
     code->rules = std::move(*rules);
-  else
+  else if (!name.starts_with("/memfd:"))  // code made at run time: no file has rules for it
     rules_->report(name, rules.error().message);
   return code;
 }
@@ -133,6 +190,7 @@ Result<ProcessCode> CodeReader::read(int proc_dir, std::span<const target::Mappi
   code.mappings = TRY(target::executable_mappings(proc_dir));
   std::vector<unwind::Region> regions;
   std::size_t at = 0;  // in `before`, which is by address, too
+  std::shared_ptr<MadeCode> made;
   for (const target::Mapping& mapping : code.mappings) {
     while (at < before.size() && before[at].start < mapping.start) ++at;
     const bool is_known = at < before.size() && at < files.size() && before[at] == mapping &&
@@ -144,6 +202,10 @@ Result<ProcessCode> CodeReader::read(int proc_dir, std::span<const target::Mappi
     if (const auto bias = rules ? rules->bias(mapping.start, mapping.offset) : std::nullopt) {
       region.bias = *bias;
       region.rules = rules;
+    }
+    if (mapping.inode == 0 && mapping.name.empty()) {
+      if (made == nullptr) made = made_code(proc_dir);
+      region.rules = made;
     }
     regions.push_back(std::move(region));
   }
