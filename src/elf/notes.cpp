@@ -86,7 +86,10 @@ std::vector<std::byte> build_id(std::span<const std::byte> notes, const Encoding
 
 std::vector<std::byte> build_id(Memory& file, const File& elf) {
   for (const Section& section : elf.sections) {
-    if (section.type != SHT_NOTE || elf.name(section) != ".note.gnu.build-id") continue;
+    // The vdso has one section for all of its notes.
+    if (section.type != SHT_NOTE ||
+        (elf.name(section) != ".note.gnu.build-id" && elf.name(section) != ".note"))
+      continue;
     auto id = build_id_in(file, elf.encoding, section.offset, section.size, section.alignment);
     if (!id.empty()) return id;
   }
