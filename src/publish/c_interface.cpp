@@ -12,7 +12,7 @@
 
 /// In as few cache lines of code as there can be: calls of a few instructions, in which programs
 /// spend time.
-#define VITRINE_HOT __attribute__((aligned(64)))
+#define VITRINE_HOT __attribute__((aligned(128)))
 
 namespace vitrine::publish {
 namespace {
@@ -75,7 +75,7 @@ __attribute__((always_inline)) inline bool replace_value(Handle& handle, Cells& 
   const Label* old = from.labels();
   for (const Label* const end = old + from.count;; ++old) {
     if (__builtin_expect(old == end, 0)) return false;
-    if (same_key(old->key, key)) break;
+    if (in_units ? same_unit(old->key, key) : same_key(old->key, key)) break;
   }
   // In as many units as before: there is room, and not too much of it.
   if (!in_units && __builtin_expect(room_for(value.len) != room_for(old->value.len), 0))
@@ -101,8 +101,9 @@ __attribute__((always_inline)) inline bool replace_value(Handle& handle, Cells& 
     to->layout = from.layout;
     to->count = from.count;
     to->used = from.used;
+    to->live = from.live;
   }
-  to->live = from.live;
+  if (!in_units) to->live = from.live;
   reinterpret_cast<Label*>(reinterpret_cast<std::uint64_t>(old) + moved)->value.len = value.len;
   put_bytes(writable(old->value) + moved, reinterpret_cast<const char*>(value.buf), value.len);
   labels::detail::store_fence();
@@ -180,7 +181,7 @@ VITRINE_HOT int custom_labels_set(LabelSet* set, String key, String value, Strin
   const auto words = reinterpret_cast<std::uint64_t>(set);
   Thread* self = thread_of_own(words);
   if (__builtin_expect(self != nullptr && !is_unsettled_beside(*self, words) &&
-                           key.buf != nullptr && value.buf != nullptr && key.len < short_string &&
+                           key.buf != nullptr && value.buf != nullptr &&
                            value.len <= sizeof(Unit) && old_value_out == nullptr,
                        1)) {
     auto& cells = *static_cast<Cells*>(self->cells);

@@ -35,6 +35,7 @@ struct alignas(16) Version : Cell {
     return reinterpret_cast<std::uint64_t>(this + 1);
   }
   /// Whether each string has the room of one unit: values are as far from each other as labels are.
+  /// (Then `live` is `used`.)
   [[nodiscard]] bool in_units() const noexcept;
   static Version* of(std::uint64_t storage) noexcept {
     return reinterpret_cast<Version*>(storage) - 1;
@@ -69,6 +70,16 @@ inline std::size_t find_index(const Label* labels, std::size_t count, String key
   std::size_t i = 0;
   while (i < count && !same_key(labels[i].key, key)) ++i;
   return i;
+}
+
+/// The same where `ours` is at most one unit long.
+inline bool same_unit(String ours, String key) noexcept {
+  if (ours.len != key.len) return false;
+  const auto* a = reinterpret_cast<const char*>(ours.buf);
+  const auto* b = reinterpret_cast<const char*>(key.buf);
+  if (key.len < 8) return equal_bytes(a, b, key.len);
+  return load<std::uint64_t>(a) == load<std::uint64_t>(b) &&
+         load<std::uint64_t>(a + key.len - 8) == load<std::uint64_t>(b + key.len - 8);
 }
 
 inline constexpr std::size_t string_bytes_max = 64 * 1024;
@@ -194,7 +205,7 @@ inline void copy_values(const Version& from, std::uint64_t moved) noexcept {
 
 /// The same where `from.in_units()`.
 inline void copy_unit_values(const Version& from, std::uint64_t moved) noexcept {
-  const auto span = static_cast<std::ptrdiff_t>(from.count * sizeof(Label));
+  const auto span = static_cast<std::ptrdiff_t>(from.used);
   const char* label = reinterpret_cast<const char*>(from.labels());
   for (const char* const end = label + span; label != end; label += sizeof(Label)) {
     char* copy = const_cast<char*>(label) + moved;
