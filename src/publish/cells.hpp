@@ -196,7 +196,7 @@ inline Cell* take(const Work& work, unsigned size_class) noexcept {
   return take_slowly(work, size_class);
 }
 
-/// Nobody finds the cell any more; those who hold it may go on. `work` is null where the running
+/// Nobody finds the cell any more; holders may go on. `work` is null where the running
 /// thread has no cells of its own.
 inline void give_back(Cell* cell, const Work* work) noexcept {
   if (__builtin_expect(work != nullptr && work->alone() && cell->owner == &work->cells(), 1)) {

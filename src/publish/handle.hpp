@@ -6,8 +6,8 @@
 // other. Other CPUs may see the two words change one after the other: in this process readers load
 // `storage` alone and take the count from the version, which they hold meanwhile.
 //
-// One thread at a time changes a handle, and signal handlers in the midst of that: whoever finds
-// another version in place than it started from starts again. Any number of threads may read.
+// One thread at a time changes a handle, and signal handlers in the midst of that: a writer
+// that finds another version in place than it started from starts again. Any number of threads may read.
 //
 // Handles and versions are cells (cells.hpp).
 #pragma once
@@ -137,7 +137,7 @@ inline bool is_unsettled_beside(const Thread& self, std::uint64_t set) noexcept 
   return now[0] != 0 || (other != set && other != 0 && !is_simple(self, other));
 }
 
-/// Sets `Thread::cells`, and what tells libraries that it is set. (In this order a handler that comes
+/// Sets `Thread::cells`, and what shows libraries that it is set. (In this order a handler that comes
 /// in between takes the longer way.)
 inline void set_cells(Thread& self, Cells& cells) noexcept {
   cells.thread = &self;
