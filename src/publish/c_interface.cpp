@@ -12,7 +12,7 @@
 
 /// In as few cache lines of code as there can be: calls of a few instructions, in which programs
 /// spend time.
-#define VITRINE_HOT __attribute__((aligned(128)))
+#define VITRINE_DETAIL_HOT __attribute__((aligned(128)))
 
 namespace vitrine::publish {
 namespace {
@@ -177,10 +177,13 @@ const custom_labels_label_t* custom_labels_get(LabelSet* set, String key) {
   return get_first(set, key);
 }
 
-VITRINE_HOT int custom_labels_set(LabelSet* set, String key, String value, String* old_value_out) {
+VITRINE_DETAIL_HOT int custom_labels_set(LabelSet* set, String key, String value,
+                                         String* old_value_out) {
   const auto words = reinterpret_cast<std::uint64_t>(set);
   Thread* self = thread_of_own(words);
+  // A handle with a record may outlive the program's wish for records.
   if (__builtin_expect(self != nullptr && !is_unsettled_beside(*self, words) &&
+                           reinterpret_cast<Handle*>(set)->cell.size_class == handle_class &&
                            key.buf != nullptr && value.buf != nullptr &&
                            value.len <= sizeof(Unit) && old_value_out == nullptr,
                        1)) {
@@ -244,7 +247,7 @@ void custom_labels_free(LabelSet* set) {
   free_handle(*handle);
 }
 
-VITRINE_HOT LabelSet* custom_labels_replace(LabelSet* set) {
+VITRINE_DETAIL_HOT LabelSet* custom_labels_replace(LabelSet* set) {
   // Nothing or handles, and no record: one word changes.
   const auto to = reinterpret_cast<std::uint64_t>(set);
 #if VITRINE_PUBLISH_STATIC
