@@ -3,8 +3,8 @@
 //
 // What comes back may be a lie: the other process reads somebody else's files. Whatever the bytes
 // are, unpacking ends, takes memory in proportion to them, and gives an error or a value whose
-// booleans and enumerations are among those there are. What else must hold of a value is for those
-// that uses it to check.
+// booleans and enumerations are among those there are. The code that uses a value
+// checks what else must hold of it.
 //
 // A structure is packed by its fields, which it lists once, beside it:
 //

@@ -24,8 +24,8 @@ class Redaction {
  public:
   Redaction() = default;  ///< of nothing
 
-  /// `patterns`: globs (base/text.hpp) of keys. `secret`: any bytes; a reader that has it can try
-  /// whether a value that they guess is the one that was hidden.
+  /// `patterns`: globs (base/text.hpp) of keys. `secret`: any bytes; with it, a reader can check
+  /// whether a guessed value is the redacted one.
   Redaction(std::vector<std::string> patterns, std::string secret)
       : patterns_(std::move(patterns)), secret_(std::move(secret)) {}
 

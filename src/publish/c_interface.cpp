@@ -10,6 +10,10 @@
 #include "publish/pinned_entries.hpp"
 #include "publish/thread.hpp"
 
+/// In as few cache lines of code as there can be: calls of a few instructions, in which programs
+/// spend time.
+#define VITRINE_DETAIL_HOT __attribute__((aligned(128)))
+
 namespace vitrine::publish {
 namespace {
 
@@ -44,6 +48,73 @@ inline Set* put_set_in_force(Thread& self, std::uint64_t set) noexcept {
   return reinterpret_cast<Set*>(before);
 }
 
+#if !VITRINE_PUBLISH_STATIC
+/// custom_labels_replace(nullptr), which has to ask for the thread.
+inline Set* put_nothing_in_force() noexcept {
+  Thread& self = thread_once();
+  if (__builtin_expect(words_in_force(self)[0] == 0 && self.cells != nullptr, 1))
+    return put_set_in_force(self, 0);
+  return replace_slowly(nullptr);
+}
+#endif
+
+/// Longer ones are compared by a call.
+constexpr std::size_t short_string = 64;
+
+/// Gives a label that is there another value: the usual case, with a short key and a short value in as
+/// many units as the old one. `in_units`: one (Version::in_units). False: it did nothing. It calls no
+/// function, and is done with each object before it turns to the next: it has few registers to save.
+template <bool in_units>
+__attribute__((always_inline)) inline bool replace_value(Handle& handle, Cells& cells, String key,
+                                                         String value) noexcept {
+  const std::uint64_t storage = handle.storage();
+  if (__builtin_expect(storage == 0, 0)) return false;
+  Version& from = *Version::of(storage);
+  if (__builtin_expect(from.owner != &cells, 0)) return false;
+  if (in_units && __builtin_expect(!from.in_units(), 0)) return false;
+  const Label* old = from.labels();
+  for (const Label* const end = old + from.count;; ++old) {
+    if (__builtin_expect(old == end, 0)) return false;
+    if (in_units ? same_unit(old->key, key) : same_key(old->key, key)) break;
+  }
+  // In as many units as before: there is room, and not too much of it.
+  if (!in_units && __builtin_expect(room_for(value.len) != room_for(old->value.len), 0))
+    return false;
+  Cells::Queue& queue = queue_of(cells, from);
+  const std::uint32_t first = queue.first, last = queue.last;
+  if (__builtin_expect(last - first <= delay_of(0), 0)) return false;
+  if (__builtin_expect(first == queue.fenced, 0)) fence_queue(queue);
+  auto* to = static_cast<Version*>(queue.cells[first % Cells::Queue::capacity]);
+  if (__builtin_expect(to->is_held(), 0)) return false;
+  const bool alike = to->layout == from.layout && from.layout != 0;
+  if (__builtin_expect(!alike && from.used > copied_by_units, 0)) return false;
+  // There is room: one is taken. Nobody looks at the queue before this is done.
+  queue.first = first + 1;
+  queue.cells[last % Cells::Queue::capacity] = &from;
+  queue.last = last + 1;
+  const std::uint64_t moved = to->storage() - storage;
+  if (__builtin_expect(alike, 1)) {
+    in_units ? copy_unit_values(from, moved) : copy_values(from, moved);
+  } else {
+    copy_labels(from, *to, from.count, moved);
+    copy_units(strings_of(*to, from.count), strings_of(from, from.count), from.used);
+    to->layout = from.layout;
+    to->count = from.count;
+    to->used = from.used;
+    to->live = from.live;
+  }
+  if (!in_units) to->live = from.live;
+  reinterpret_cast<Label*>(reinterpret_cast<std::uint64_t>(old) + moved)->value.len = value.len;
+  put_bytes(writable(old->value) + moved, reinterpret_cast<const char*>(value.buf), value.len);
+  labels::detail::store_fence();
+  sanitizer_release(&handle.now.first);
+  if (__builtin_expect(local_compare_exchange(handle.now.first, storage, storage + moved), 1))
+    return true;
+  // What was not put in use is like what no longer is.
+  cells.last_used->cells[(cells.last_used->last - 1) % Cells::Queue::capacity] = to;
+  return false;
+}
+
 /// custom_labels_set where anything is to be looked at more closely.
 __attribute__((cold)) int set_checked(Set* set, String key, String value,
                                       String* old_value_out) noexcept {
@@ -51,53 +122,15 @@ __attribute__((cold)) int set_checked(Set* set, String key, String value,
   if (handle == nullptr) return why_not_editable(set);
   if (const int error = check_key(key)) return error;
   if (const int error = check_value(value)) return error;
-  settle_if_need_be(thread_once());
-  return set_label(*handle, key, value, old_value_out);
-}
-
-/// Longer ones are compared by a call.
-constexpr std::size_t short_string = 64;
-
-/// Gives a label that is there another value: the usual case, with a short key and a short value of
-/// about the same length as the old one. False: it did nothing. It calls no function, so that it has
-/// few registers to save.
-inline bool replace_value(Handle& handle, Cells& cells, String key, String value) noexcept {
-  const std::uint64_t storage = handle.storage();
-  if (__builtin_expect(storage == 0, 0)) return false;
-  Version& from = *Version::of(storage);
-  if (__builtin_expect(from.owner != &cells || from.used > copied_by_units, 0)) return false;
-  const Label* old = from.labels();
-  const Label* const end = old + from.count;
-  while (old != end && !same_key(old->key, key)) ++old;
-  // In as many units as before: there is room, and not too much of it.
-  if (__builtin_expect(old == end || room_for(value.len) != room_for(old->value.len), 0))
-    return false;
-  Cells::Queue& queue = queue_of(cells, from);
-  if (__builtin_expect(queue.last - queue.first <= delay_of(0), 0)) return false;
-  if (__builtin_expect(queue.first == queue.fenced, 0)) fence_queue(queue);
-  auto* to = static_cast<Version*>(queue.cells[queue.first % Cells::Queue::capacity]);
-  if (__builtin_expect(to->is_held(), 0)) return false;
-  const std::uint64_t moved = to->storage() - storage;
-  if (__builtin_expect(to->layout == from.layout && from.layout != 0, 1)) {
-    copy_values(from, moved);
-  } else {
-    copy_labels(from, *to, from.count, moved);
-    copy_units(strings_of(*to, from.count), strings_of(from, from.count), from.used);
-    to->layout = from.layout;
-    to->count = from.count;
-    to->used = from.used;
+  Thread& self = thread_once();
+  settle_if_need_be(self);
+  Cells* cells = cells_here(self);
+  if (cells != nullptr && key.len < short_string && value.len < short_string &&
+      value.buf != nullptr && old_value_out == nullptr && record_of(*handle) == nullptr) {
+    const Work work(*cells);
+    if (work.alone() && replace_value<false>(*handle, *cells, key, value)) return 0;
   }
-  reinterpret_cast<Label*>(reinterpret_cast<std::uint64_t>(old) + moved)->value.len = value.len;
-  put_bytes(writable(old->value) + moved, reinterpret_cast<const char*>(value.buf), value.len);
-  to->live = from.live + static_cast<std::uint32_t>(value.len - old->value.len);
-  labels::detail::store_fence();
-  sanitizer_release(&handle.now.first);
-  const bool done = local_compare_exchange(handle.now.first, storage, to->storage());
-  // There is room: one was taken. In a queue, what was not put in use is like what no longer is.
-  queue.cells[queue.last % Cells::Queue::capacity] = done ? &from : to;
-  ++queue.first;
-  ++queue.last;
-  return done;
+  return set_label(*handle, key, value, old_value_out);
 }
 
 Words words_of(const Set* set) noexcept {
@@ -144,21 +177,28 @@ const custom_labels_label_t* custom_labels_get(LabelSet* set, String key) {
   return get_first(set, key);
 }
 
-int custom_labels_set(LabelSet* set, String key, String value, String* old_value_out) {
-  Thread* self = thread_of_own(reinterpret_cast<std::uint64_t>(set));
-  if (__builtin_expect(self != nullptr && !is_unsettled(*self) && key.buf != nullptr &&
-                           value.buf != nullptr && key.len < short_string &&
-                           value.len < short_string && old_value_out == nullptr,
+VITRINE_DETAIL_HOT int custom_labels_set(LabelSet* set, String key, String value,
+                                         String* old_value_out) {
+  const auto words = reinterpret_cast<std::uint64_t>(set);
+  Thread* self = thread_of_own(words);
+  // A handle with a record may outlive the program's wish for records.
+  if (__builtin_expect(self != nullptr && !is_unsettled_beside(*self, words) &&
+                           reinterpret_cast<Handle*>(set)->cell.size_class == handle_class &&
+                           key.buf != nullptr && value.buf != nullptr &&
+                           value.len <= sizeof(Unit) && old_value_out == nullptr,
                        1)) {
     auto& cells = *static_cast<Cells*>(self->cells);
     if (__builtin_expect(cells.level == 0, 1)) {
+      String saved = key;  // in memory: registers are for what is done if all goes well
+      __asm__ volatile("" : "+m"(saved));
       // As Work does; it is known to be alone.
       __atomic_store_n(&cells.level, 1, __ATOMIC_RELAXED);
       local_fence();
-      const bool done = replace_value(*reinterpret_cast<Handle*>(set), cells, key, value);
+      const bool done = replace_value<true>(*reinterpret_cast<Handle*>(set), cells, key, value);
       local_fence();
       __atomic_store_n(&cells.level, 0, __ATOMIC_RELAXED);
       if (__builtin_expect(done, 1)) return 0;
+      return set_checked(set, saved, value, nullptr);
     }
   }
   return set_checked(set, key, value, old_value_out);
@@ -207,19 +247,26 @@ void custom_labels_free(LabelSet* set) {
   free_handle(*handle);
 }
 
-LabelSet* custom_labels_replace(LabelSet* set) {
+VITRINE_DETAIL_HOT LabelSet* custom_labels_replace(LabelSet* set) {
+  // Nothing or handles, and no record: one word changes.
   const auto to = reinterpret_cast<std::uint64_t>(set);
-  // Nothing or handles, and no record: one word changes. Each way is straight.
-  if (__builtin_expect(to != 0, 1)) {
-    Thread* self = thread_of_own(to);
-    if (__builtin_expect(self != nullptr && words_in_force(*self)[0] == 0, 1))
-      return put_set_in_force(*self, to);
-  } else {
-    Thread& self = thread_once();
-    if (__builtin_expect(words_in_force(self)[0] == 0 && self.cells != nullptr, 1))
-      return put_set_in_force(self, 0);
-  }
+#if VITRINE_PUBLISH_STATIC
+  Thread& self = thread();
+  // Nothing is as simple as the cells are (Cells::as_owner): no jump is taken for either.
+  const std::uint64_t like = __builtin_expect_with_probability(to != 0, 1, 0.5)
+                                 ? to
+                                 : reinterpret_cast<std::uint64_t>(self.cells);
+  if (__builtin_expect(self.cells == nullptr, 0)) return replace_slowly(set);
+  if (__builtin_expect((words_in_force(self)[0] | like % 64) != 0, 0)) return replace_slowly(set);
+  if (__builtin_expect(!is_simple(self, like), 0)) return replace_slowly(set);
+  return put_set_in_force(self, to);
+#else
+  if (to == 0) return put_nothing_in_force();
+  Thread* self = thread_of_own(to);
+  if (__builtin_expect(self != nullptr && words_in_force(*self)[0] == 0, 1))
+    return put_set_in_force(*self, to);
   return replace_slowly(set);
+#endif
 }
 
 int custom_labels_publish_thread_context(int on) {

@@ -117,18 +117,19 @@ struct Cells {
     Cell* cells[capacity];
   };
 
-  std::uint32_t level;       ///< operations under way: more than one where handlers interrupt
-  std::uint64_t cursor;      ///< where fresh cells are claimed from; 0: nowhere
-  Cell* nested;              ///< given back by handlers inside operations
-  Cell* remote;              ///< given back by other threads
-  Cell* parked;              ///< found held when their turn came
-  Cell* parked_last;         ///< if `parked` is not null
-  Cell* free[size_classes];  ///< may be used right away
-  Queue* last_used;          ///< by queue_of
-  std::uint64_t layouts;     ///< how many there were (version.hpp)
-  /// Whose they are, and how it is recognised where its thread-local variable is not at hand; null:
-  /// not at all.
-  labels::detail::Thread* thread;
+  std::uint32_t level;             ///< operations under way: more than one where handlers interrupt
+  std::uint64_t cursor;            ///< where fresh cells are claimed from; 0: nowhere
+  Cell* nested;                    ///< given back by handlers inside operations
+  Cell* remote;                    ///< given back by other threads
+  Cells* as_owner;                 ///< itself, where a handle has its owner (is_simple)
+  Cell* parked;                    ///< found held when their turn came
+  Cell* parked_last;               ///< if `parked` is not null
+  Cell* free[size_classes];        ///< may be used right away
+  Queue* last_used;                ///< by queue_of
+  std::uint64_t layouts;           ///< how many there were (version.hpp)
+  labels::detail::Thread* thread;  ///< whose they are
+  /// By which the thread is recognised where its thread-local variable is not at hand. Null: not at
+  /// all. Otherwise these are its `Thread::cells`.
   const void* thread_pointer;
   Queue queues[size_classes];
 };
@@ -195,7 +196,7 @@ inline Cell* take(const Work& work, unsigned size_class) noexcept {
   return take_slowly(work, size_class);
 }
 
-/// Nobody finds the cell any more; those who hold it may go on. `work` is null where the running
+/// Nobody finds the cell any more; holders may go on. `work` is null where the running
 /// thread has no cells of its own.
 inline void give_back(Cell* cell, const Work* work) noexcept {
   if (__builtin_expect(work != nullptr && work->alone() && cell->owner == &work->cells(), 1)) {

@@ -6,8 +6,8 @@
 // other. Other CPUs may see the two words change one after the other: in this process readers load
 // `storage` alone and take the count from the version, which they hold meanwhile.
 //
-// One thread at a time changes a handle, and signal handlers in the midst of that: whoever finds
-// another version in place than it started from starts again. Any number of threads may read.
+// One thread at a time changes a handle, and signal handlers in the midst of that: a writer
+// that finds another version in place than it started from starts again. Any number of threads may read.
 //
 // Handles and versions are cells (cells.hpp).
 #pragma once
@@ -39,6 +39,7 @@ struct alignas(64) Handle {
   }
 };
 static_assert(sizeof(Handle) == 64 && offsetof(Handle, cell) == 32);
+static_assert(offsetof(Cells, as_owner) == offsetof(Handle, cell) + offsetof(Cell, owner));
 static_assert(offsetof(abi::custom_labels::SetV1, storage) == 0 &&
               offsetof(abi::custom_labels::SetV1, count) == 8);
 
@@ -114,10 +115,10 @@ inline Thread* thread_of_own(std::uint64_t set) noexcept {
   const Handle* handle = handle_of(set);
   if (__builtin_expect(handle == nullptr, 0)) return nullptr;
   const Cells& cells = *handle->cell.owner;
-  if (__builtin_expect(__atomic_load_n(&cells.thread_pointer, __ATOMIC_RELAXED) != thread_pointer(),
-                       0))
-    return nullptr;
-  return __builtin_expect(cells.thread->cells == &cells, 1) ? cells.thread : nullptr;
+  const void* pointer = __atomic_load_n(&cells.thread_pointer, __ATOMIC_RELAXED);
+  if (__builtin_expect(pointer != thread_pointer(), 0)) return nullptr;
+  if (cells.thread == nullptr) __builtin_unreachable();
+  return cells.thread;
 #endif
 }
 
@@ -127,6 +128,29 @@ inline bool is_unsettled(const Thread& self) noexcept {
   const volatile std::uint64_t* now = labels::detail::words_in_force(self);
   const std::uint64_t set = now[1];
   return now[0] != 0 || self.cells == nullptr || (set != 0 && !is_simple(self, set));
+}
+
+/// The same, where `self` is thread_of_own(set): most programs edit what they have in force.
+inline bool is_unsettled_beside(const Thread& self, std::uint64_t set) noexcept {
+  const volatile std::uint64_t* now = labels::detail::words_in_force(self);
+  const std::uint64_t other = now[1];
+  return now[0] != 0 || (other != set && other != 0 && !is_simple(self, other));
+}
+
+/// Sets `Thread::cells`, and what shows libraries that it is set. (In this order a handler that comes
+/// in between takes the longer way.)
+inline void set_cells(Thread& self, Cells& cells) noexcept {
+  cells.thread = &self;
+  self.cells = &cells;
+  local_fence();
+  __atomic_store_n(&cells.thread_pointer, handles_exit() ? thread_pointer() : nullptr,
+                   __ATOMIC_RELAXED);
+}
+/// `cells`: what it may be; null: none yet.
+inline void clear_cells(Thread& self, Cells* cells) noexcept {
+  if (cells != nullptr) __atomic_store_n(&cells->thread_pointer, nullptr, __ATOMIC_RELAXED);
+  local_fence();
+  self.cells = nullptr;
 }
 
 /// custom_labels_replace where the slot and the thread's count do not agree, or other sets than

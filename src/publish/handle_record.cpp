@@ -74,7 +74,8 @@ bool records_wanted() noexcept {
 
 void want_records(bool wanted) noexcept {
   wanted_records.store(wanted, std::memory_order_relaxed);
-  if (wanted) thread().cells = nullptr;
+  Thread& self = thread_once();
+  if (wanted) clear_cells(self, cells_here(self));
 }
 
 void refresh_record(Handle& handle, const Cells* here) noexcept {

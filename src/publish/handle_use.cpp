@@ -55,17 +55,12 @@ template <class Change>
 void change_held(Thread& self, HandleUse& use, Change&& change) noexcept {
   if (use.settling) return;
   use.settling = true;
-  self.cells = nullptr;
+  clear_cells(self, use.cells);
   local_fence();
   change();
   bool none = true;
   for (const std::uint64_t held : use.held) none = none && held == 0;
-  if (none && !records_wanted() && use.cells != nullptr) {
-    use.cells->thread = &self;
-    __atomic_store_n(&use.cells->thread_pointer, handles_exit() ? thread_pointer() : nullptr,
-                     __ATOMIC_RELAXED);
-    self.cells = use.cells;
-  }
+  if (none && !records_wanted() && use.cells != nullptr) set_cells(self, *use.cells);
   local_fence();
   use.settling = false;
 }

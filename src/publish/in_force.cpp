@@ -163,7 +163,8 @@ void end_scope(Thread& self, const EndingScope& scope) noexcept {
   } while (place.next());
 }
 
-Segment* begin_segment(Thread& self, Words words, const Block* base) noexcept {
+/// Begins a segment whose labels are `words`, of `base`. Null: no memory.
+static inline Segment* begin_segment(Thread& self, Words words, const Block* base) noexcept {
   Arena* arena = arena_of(self);
   if (arena == nullptr) return nullptr;
   Segment* segment = &arena->near;
@@ -197,7 +198,8 @@ __attribute__((noinline)) static void end_segment_slowly(Thread& self, Segment& 
   end_node(self, segment);
 }
 
-void end_segment(Thread& self, Segment& segment) noexcept {
+/// Ends it, wherever it is among the segments of this thread.
+static inline void end_segment(Thread& self, Segment& segment) noexcept {
   const std::uint64_t bare =
       segment.base != nullptr ? segment.base->links.words[identity] : std::uint64_t{0};
   if (__builtin_expect(self.segment != &segment || identity_in_force(self) != bare, 0))
@@ -235,6 +237,19 @@ void take_down(Thread& self) noexcept {
 
 namespace vitrine::labels {
 inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
+
+void Attach::open() noexcept {
+  // The empty set, too, gets a block: whether it is still in force must be plain when this ends.
+  if (set_.ok() && Access::block(set_) == nullptr) set_ = Set::make(nullptr, 0, nullptr);
+  if (!set_.ok()) return;
+  const publish::Block* block = Access::block(set_);
+  segment_ = publish::begin_segment(publish::thread_once(), block->links.words, block);
+}
+
+void Attach::close() noexcept {
+  publish::end_segment(publish::thread_once(), *segment_);
+}
+
 namespace detail {
 
 using publish::Arena;

@@ -45,11 +45,6 @@ struct EndingScope {
 /// on this thread. The caller ends the scope's use of its block afterwards.
 void end_scope(Thread& self, const EndingScope& scope) noexcept;
 
-/// Begins a segment whose labels are `words`, of `base` (null: none). Null: no memory.
-Segment* begin_segment(Thread& self, Words words, const Block* base) noexcept;
-/// Ends it, wherever it is among the segments of this thread.
-void end_segment(Thread& self, Segment& segment) noexcept;
-
 /// Ends coroutines that an exception left and nobody ended.
 void end_abandoned(Thread& self) noexcept;
 /// `end_abandoned` where there is one.

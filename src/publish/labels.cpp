@@ -1,4 +1,4 @@
-// Scopes, captured sets, and what is in force: the C++ interface.
+// Captured sets, and what is in force: the C++ interface.
 #include <new>
 #include <vitrine/labels.hpp>
 
@@ -101,18 +101,6 @@ Set capture() noexcept {
   words = publish::settled_outer_words(self);
   if (publish::entries_of(words).size == 0) return {};
   return build_set(words, {nullptr, 0, nullptr});  // another writer's: a copy
-}
-
-void Attach::open() noexcept {
-  // The empty set, too, gets a block: whether it is still in force must be plain when this ends.
-  if (set_.ok() && Access::block(set_) == nullptr) set_ = Set::make(nullptr, 0, nullptr);
-  if (!set_.ok()) return;
-  const Block* block = Access::block(set_);
-  segment_ = publish::begin_segment(publish::thread(), block->links.words, block);
-}
-
-void Attach::close() noexcept {
-  publish::end_segment(publish::thread(), *segment_);
 }
 
 std::optional<std::string_view> get(Key key) noexcept {

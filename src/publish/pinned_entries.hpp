@@ -9,8 +9,8 @@
 
 namespace vitrine::publish {
 
-/// The labels that `words` put in force. Sets of scopes never change, and cost nothing here: whoever
-/// has them in force keeps them. For a handle the version in use is held. Another writer's set is
+/// The labels that `words` put in force. Sets of scopes never change, and cost nothing here: the
+/// thread that has them in force keeps them. For a handle the version in use is held. Another writer's set is
 /// taken as it is.
 class PinnedEntries {
  public:

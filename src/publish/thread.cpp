@@ -36,9 +36,9 @@ void on_thread_exit(void* arena) {
   Thread& self = thread();
   end_labels(self);
   self.arena = gone;
-  self.cells = nullptr;
-  if (Cells* cells = static_cast<Arena*>(arena)->handles.cells)
-    __atomic_store_n(&cells->thread_pointer, nullptr, __ATOMIC_RELAXED);
+#if VITRINE_PUBLISH_ABI == 1
+  clear_cells(self, static_cast<Arena*>(arena)->handles.cells);
+#endif
   local_fence();
   retire_arena(static_cast<Arena*>(arena));
 }

@@ -93,7 +93,7 @@ inline Thread& thread_once() noexcept {
   return *self;
 }
 
-/// What tells the running thread from others that live, as long as it does.
+/// What distinguishes the running thread from other living threads.
 inline const void* thread_pointer() noexcept {
 #if defined(__x86_64__)
   const void* pointer = nullptr;

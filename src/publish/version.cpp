@@ -30,14 +30,14 @@ Version* successor(const Work& work, const Version& from, Edit change) noexcept 
     const Label& label = change.labels[i];
     if (label.value.buf == removed) return nullptr;
     std::size_t at = find_index(from.labels(), from.count, label.key);
-    live += label.value.len;
+    live += room_for(label.value.len);
     if (at < from.count) {
       if (label.value.len > room_of_value(from, at)) return nullptr;
-      live -= from.labels()[at].value.len;
+      live -= room_for(from.labels()[at].value.len);
     } else {
       at = count++;
       used += room_for(label.key.len) + room_for(label.value.len);
-      live += label.key.len;
+      live += room_for(label.key.len);
     }
     index[i] = at;
     for (std::size_t j = 0; j < i; ++j) {
@@ -102,11 +102,10 @@ String copy_for_caller(String from) noexcept {
 
 /// `base` after `change`, with nothing between its strings.
 Made make_version(const Work& work, const Label* base, std::size_t count, Edit change) noexcept {
-  std::size_t labels = 0, used = 0, live = 0;
+  std::size_t labels = 0, used = 0;
   each_label(base, count, change, [&](const Label& label) {
     ++labels;
     used += room_for(label.key.len) + room_for(label.value.len);
-    live += label.key.len + label.value.len;
   });
   const std::size_t total = version_bytes(labels, used);
   if (labels > labels::max_labels || total > large_block_max) return {EMSGSIZE, nullptr};
@@ -123,8 +122,7 @@ Made make_version(const Work& work, const Label* base, std::size_t count, Edit c
   });
   version->layout = new_layout(work);
   version->count = static_cast<std::uint16_t>(labels);
-  version->used = static_cast<std::uint32_t>(used);
-  version->live = static_cast<std::uint32_t>(live);
+  version->used = version->live = static_cast<std::uint32_t>(used);
   return {0, version};
 }
 

@@ -22,7 +22,7 @@ using Label = custom_labels_label_t;
 /// added to each pointer. A value has the room up to the next key.
 struct alignas(16) Version : Cell {
   std::uint32_t used;  ///< bytes of strings, with that room
-  std::uint32_t live;  ///< without it
+  std::uint32_t live;  ///< bytes of the units that the strings need
   /// Of the same owner's versions with the same number, labels have the same keys, and their strings
   /// are at the same places. 0: no other is known.
   std::uint64_t layout;
@@ -34,6 +34,9 @@ struct alignas(16) Version : Cell {
   [[nodiscard]] std::uint64_t storage() const noexcept {
     return reinterpret_cast<std::uint64_t>(this + 1);
   }
+  /// Whether each string has the room of one unit: values are as far from each other as labels are.
+  /// (Then `live` is `used`.)
+  [[nodiscard]] bool in_units() const noexcept;
   static Version* of(std::uint64_t storage) noexcept {
     return reinterpret_cast<Version*>(storage) - 1;
   }
@@ -69,6 +72,16 @@ inline std::size_t find_index(const Label* labels, std::size_t count, String key
   return i;
 }
 
+/// The same where `ours` is at most one unit long.
+inline bool same_unit(String ours, String key) noexcept {
+  if (ours.len != key.len) return false;
+  const auto* a = reinterpret_cast<const char*>(ours.buf);
+  const auto* b = reinterpret_cast<const char*>(key.buf);
+  if (key.len < 8) return equal_bytes(a, b, key.len);
+  return load<std::uint64_t>(a) == load<std::uint64_t>(b) &&
+         load<std::uint64_t>(a + key.len - 8) == load<std::uint64_t>(b + key.len - 8);
+}
+
 inline constexpr std::size_t string_bytes_max = 64 * 1024;
 
 /// 0, EINVAL or EMSGSIZE.
@@ -91,12 +104,18 @@ using Unit = unsigned long long __attribute__((vector_size(16)));
 static_assert(sizeof(String) == sizeof(Unit) && offsetof(String, len) == 0 &&
               offsetof(String, buf) == 8);
 
-/// Strings are copied two units at a time, past their end. (And empty ones refer to something.)
+/// Strings are copied two units at a time, past their end.
 constexpr std::size_t slack = sizeof(Unit);
 
+/// At least one unit.
 constexpr std::size_t room_for(std::size_t bytes) noexcept {
-  return (bytes + sizeof(Unit) - 1) / sizeof(Unit) * sizeof(Unit);
+  return bytes == 0 ? sizeof(Unit) : (bytes + sizeof(Unit) - 1) / sizeof(Unit) * sizeof(Unit);
 }
+
+inline bool Version::in_units() const noexcept {
+  return used == count * (2 * sizeof(Unit));
+}
+static_assert(sizeof(Label) == 2 * sizeof(Unit));
 
 /// Copies `size` bytes, and zeroes up to a whole unit.
 inline void put_bytes(char* to, const char* from, std::size_t size) noexcept {
@@ -179,9 +198,20 @@ inline void copy_values(const Version& from, std::uint64_t moved) noexcept {
     char* value = writable(label->value);
     const std::size_t size = label->value.len;
     copy->value.len = size;
-    // One unit of an empty value, too: what is behind it is the same in both.
     store(value + moved, load<Unit>(value));
     if (__builtin_expect(size > sizeof(Unit), 0)) copy_units(value + moved, value, size);
+  }
+}
+
+/// The same where `from.in_units()`.
+inline void copy_unit_values(const Version& from, std::uint64_t moved) noexcept {
+  const auto span = static_cast<std::ptrdiff_t>(from.used);
+  const char* label = reinterpret_cast<const char*>(from.labels());
+  for (const char* const end = label + span; label != end; label += sizeof(Label)) {
+    char* copy = const_cast<char*>(label) + moved;
+    store(copy + offsetof(Label, value), load<std::size_t>(label + offsetof(Label, value)));
+    // Behind all labels, and behind its key.
+    store(copy + span + sizeof(Unit), load<Unit>(label + span + sizeof(Unit)));
   }
 }
 

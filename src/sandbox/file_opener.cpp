@@ -150,26 +150,26 @@ tl::unexpected<Error> no_answer(const std::string& path) {
 
 // What the opener does.
 
-struct Asked {
+struct RequestMessage {
   std::uint32_t named = 0;
   std::uint32_t owner = 0;
   std::string path;
 };
 
-template <pack::Of<Asked> T>
-auto fields(T& asked) {
-  auto& [named, owner, path] = asked;
+template <pack::Of<RequestMessage> T>
+auto fields(T& message) {
+  auto& [named, owner, path] = message;
   return std::tie(named, owner, path);
 }
 
 /// Of the descriptor that comes with it.
-struct Answered {
+struct ResponseMessage {
   bool is_copy = false;
 };
 
-template <pack::Of<Answered> T>
-auto fields(T& answered) {
-  auto& [is_copy] = answered;
+template <pack::Of<ResponseMessage> T>
+auto fields(T& message) {
+  auto& [is_copy] = message;
   return std::tie(is_copy);
 }
 
@@ -188,9 +188,9 @@ class Opener {
     for (;;) {
       auto message = channel_.receive(message_bytes, for_ever());
       if (!message || message->kind != MessageKind::request) ::_exit(0);
-      const auto asked = pack::unpack<Asked>(message->bytes);
-      if (!asked) ::_exit(1);
-      answer(*asked, std::move(message->descriptor));
+      const auto request = pack::unpack<RequestMessage>(message->bytes);
+      if (!request) ::_exit(1);
+      respond(*request, std::move(message->descriptor));
     }
   }
 
@@ -199,34 +199,35 @@ class Opener {
     return Channel::Clock::now() + std::chrono::hours(24 * 365);
   }
 
-  void answer(const Asked& asked, FileDescriptor descriptor) {
+  void respond(const RequestMessage& message, FileDescriptor descriptor) {
     FileDescriptor file;
-    const Result<Answered> answered = open(asked, std::move(descriptor), file);
-    say(MessageKind::response, pack::pack(answered), file.get());
+    const Result<ResponseMessage> response = open(message, std::move(descriptor), file);
+    say(MessageKind::response, pack::pack(response), file.get());
   }
 
-  Result<Answered> open(const Asked& asked, FileDescriptor descriptor, FileDescriptor& into) {
-    const OpenRequest request{static_cast<Named>(asked.named), descriptor.get(), asked.path,
-                              static_cast<uid_t>(asked.owner)};
+  Result<ResponseMessage> open(const RequestMessage& message, FileDescriptor descriptor,
+                               FileDescriptor& into) {
+    const OpenRequest request{static_cast<Named>(message.named), descriptor.get(), message.path,
+                              static_cast<uid_t>(message.owner)};
     auto file = TRY(open_at_once(request));
     struct statfs status {};
     if (::fstatfs(file.get(), &status) != 0)
-      return fail(code_of(errno), fmt::format("{}: {}", asked.path, std::strerror(errno)));
+      return fail(code_of(errno), fmt::format("{}: {}", message.path, std::strerror(errno)));
     const auto magic = static_cast<std::uint32_t>(status.f_type);
     const auto is_one_of = [&](std::span<const std::uint32_t> magics) {
       return std::ranges::find(magics, magic) != magics.end();
     };
-    // What belongs to an owner is read by who asks, and not by a process that can be killed.
-    const bool by_asker = request.named == Named::owned;
-    if (is_one_of(local_magics) || (is_one_of(network_magics) && !by_asker)) {
+    // The caller reads what belongs to an owner, not a process that can be killed.
+    const bool by_caller = request.named == Named::owned;
+    if (is_one_of(local_magics) || (is_one_of(network_magics) && !by_caller)) {
       touch(file.get());
       into = std::move(file);
-      return Answered{false};
+      return ResponseMessage{false};
     }
     say(MessageKind::opened, {},
         file.original.get());  // by which the kernel reaches the file itself
-    into = TRY(copy_of(file.get(), asked.path));
-    return Answered{true};
+    into = TRY(copy_of(file.get(), message.path));
+    return ResponseMessage{true};
   }
 
   /// Attributes and the first bytes come from the server now, and from memory soon after.
@@ -376,10 +377,10 @@ Result<OpenedFile> FileOpener::ask(const OpenRequest& request, Place& place) {
     here = FileDescriptor(::open(".", O_PATH | O_DIRECTORY | O_CLOEXEC));
     descriptor = here.get();
   }
-  const auto question =
-      pack::pack(Asked{static_cast<std::uint32_t>(request.named), request.owner, request.path});
+  const auto bytes = pack::pack(
+      RequestMessage{static_cast<std::uint32_t>(request.named), request.owner, request.path});
   broken_ = true;
-  TRY(channel_->send(MessageKind::request, question, end, descriptor));
+  TRY(channel_->send(MessageKind::request, bytes, end, descriptor));
   OpenedFile file;
   for (;;) {
     auto message = TRY(next_message(end));
@@ -389,13 +390,13 @@ Result<OpenedFile> FileOpener::ask(const OpenRequest& request, Place& place) {
       place = mount_of(file.original.get());
       continue;
     }
-    const auto answered = pack::unpack<Result<Answered>>(message.bytes);
-    if (message.kind != MessageKind::response || !answered || (*answered && !message.descriptor))
+    const auto response = pack::unpack<Result<ResponseMessage>>(message.bytes);
+    if (message.kind != MessageKind::response || !response || (*response && !message.descriptor))
       return fail(ErrorCode::interrupted, "invalid response");
     broken_ = false;
-    if (!*answered) return tl::unexpected(answered->error());
+    if (!*response) return tl::unexpected(response->error());
     static_cast<FileDescriptor&>(file) = std::move(message.descriptor);
-    if ((*answered)->is_copy && request.named == Named::handle)
+    if ((*response)->is_copy && request.named == Named::handle)
       file.original = FileDescriptor(::fcntl(request.descriptor, F_DUPFD_CLOEXEC, 0));
     return file;
   }

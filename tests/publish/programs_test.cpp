@@ -1,6 +1,5 @@
 // Random programs that open, move and end scopes, attachments, captures, coroutines and handles of the
-// C interface in any order,
-// beside a reference model: after each step the thread shows what the model says. Programs run on two
+// C interface in any order, beside a reference model (programs_model.hpp): after each step the thread shows what the model says. Programs run on two
 // threads in turn, so that coroutines go on where they did not suspend.
 //
 //   programs_test [programs [seed]]       as a program; as a test it runs VITRINE_PROGRAMS of them
@@ -8,24 +7,21 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <condition_variable>
-#include <coroutine>
 #include <cstdlib>
 #include <functional>
 #include <iterator>
 #include <list>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 #include <vitrine/coroutine.hpp>
 #include <vitrine/labels.hpp>
 
 #include "publish/context_publisher.hpp"
 #include "publish/own_slot.hpp"
+#include "publish/programs_model.hpp"
+#include "publish/programs_runners.hpp"
 
 namespace vitrine {
 namespace {
@@ -34,60 +30,13 @@ using labels::Attach;
 using labels::Key;
 using labels::Scope;
 using labels::Set;
+using test::Holder;
 using test::Labels;
-
-// --- the reference model: about what docs/essays/ownership.md says, and nothing of how it is done
-
-/// A scope adds labels to what is below it; an attachment, a coroutine and a handle begin with a set
-/// of their own.
-struct Holder {
-  int id;
-  bool begins;
-  Labels labels;
-};
-
-/// The holders of a thread or of a coroutine, the first one at the bottom.
-using Stack = std::vector<Holder>;
-
-Labels shown(const Stack& stack) {
-  Labels all;
-  for (const Holder& holder : stack) {
-    if (holder.begins) all.clear();
-    for (const auto& [key, value] : holder.labels) all[key] = value;
-  }
-  return all;
-}
-
-/// Two threads and some coroutines. A running coroutine's stack is on top of the one that runs it.
-struct Model {
-  struct Coroutine {
-    Stack own;
-    int on = -1;  ///< the thread that it runs on
-  };
-  Stack threads[2];             ///< of each thread, without what runs on it
-  std::vector<int> running[2];  ///< coroutines, the innermost one last
-  std::vector<std::optional<Coroutine>> coroutines;
-
-  Stack& top(int thread) {
-    return running[thread].empty()
-               ? threads[thread]
-               : coroutines[static_cast<std::size_t>(running[thread].back())]->own;
-  }
-  Labels on(int thread) { return shown(top(thread)); }
-  void end(int holder) {
-    const auto in = [&](Stack& stack) {
-      stack.erase(std::remove_if(stack.begin(), stack.end(),
-                                 [&](const Holder& one) { return one.id == holder; }),
-                  stack.end());
-    };
-    for (Stack& stack : threads) in(stack);
-    for (auto& coroutine : coroutines) {
-      if (coroutine) in(coroutine->own);
-    }
-  }
-};
-
-// --- the programs
+using test::Model;
+using test::Other;
+using test::Stack;
+using test::work;
+using test::Worker;
 
 custom_labels_string_t str(std::string_view text) {
   return {text.size(), reinterpret_cast<const unsigned char*>(text.data())};
@@ -95,75 +44,6 @@ custom_labels_string_t str(std::string_view text) {
 
 const Key keys[] = {Key{"a"}, Key{"b"}, Key{"c"}, Key{"d"}, Key{"e"}};
 const char* const names[] = {"a", "b", "c", "d", "e"};
-
-/// A coroutine that does what it is told: each resumption runs one job within it.
-struct Worker {
-  struct promise_type : labels::CoroutineLabels {
-    std::function<void()>* job = nullptr;
-    bool over = false;
-    Worker get_return_object() {
-      return {std::coroutine_handle<promise_type>::from_promise(*this)};
-    }
-    auto initial_suspend() noexcept { return starting(std::suspend_always{}); }
-    auto final_suspend() noexcept { return hop(std::suspend_always{}); }
-    void return_void() {}
-    void unhandled_exception() { std::terminate(); }
-  };
-  std::coroutine_handle<promise_type> handle;
-};
-
-struct Promise {
-  std::coroutine_handle<Worker::promise_type> handle;
-  bool await_ready() const noexcept { return false; }
-  bool await_suspend(std::coroutine_handle<Worker::promise_type> coroutine) noexcept {
-    handle = coroutine;
-    return false;
-  }
-  Worker::promise_type& await_resume() const noexcept { return handle.promise(); }
-};
-
-Worker work() {
-  Worker::promise_type& self = co_await Promise{};
-  while (!self.over) {
-    (*self.job)();
-    co_await std::suspend_always{};
-  }
-}
-
-/// The other thread: runs what it is given, and waits.
-class Other {
- public:
-  Other() : thread_([this] { loop(); }) {}
-  ~Other() {
-    run({});
-    thread_.join();
-  }
-  void run(std::function<void()> job) {
-    std::unique_lock lock(mutex_);
-    job_ = std::move(job);
-    has_ = true;
-    changed_.notify_all();
-    changed_.wait(lock, [&] { return !has_; });
-  }
-
- private:
-  void loop() {
-    std::unique_lock lock(mutex_);
-    while (true) {
-      changed_.wait(lock, [&] { return has_; });
-      const bool last = !job_;
-      if (!last) job_();
-      has_ = false;
-      changed_.notify_all();
-      if (last) return;
-    }
-  }
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::function<void()> job_;
-  bool has_ = false;
-  std::thread thread_;
-};
 
 class Program {
  public:

@@ -1,7 +1,10 @@
 // The OpenTelemetry thread record that a scope puts in force together with its labels.
+#include <customlabels.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <string_view>
 #include <vitrine/labels.hpp>
 
 #include "publish/context_publisher.hpp"
@@ -150,6 +153,26 @@ TEST(Record, StaysWithinTheRecommendedSize) {
   EXPECT_EQ(test::attribute(record, index_of("d")), std::nullopt);
   EXPECT_EQ(test::attribute(record, index_of("e")), "fits");
   EXPECT_EQ(test::v1_labels().size(), 5U);
+}
+
+TEST(Record, OfAHandleFollowsItWhenNoMoreAreMade) {
+  const auto text = [](std::string_view from) {
+    return custom_labels_string_t{from.size(), reinterpret_cast<const unsigned char*>(from.data())};
+  };
+  ASSERT_EQ(custom_labels_publish_thread_context(1), 0);
+  auto* set = custom_labels_new(1);
+  ASSERT_EQ(custom_labels_publish_thread_context(0), 0);
+  custom_labels_replace(nullptr);
+  // As often as it takes until values are replaced in the shortest way.
+  for (int i = 0; i < 50; ++i)
+    ASSERT_EQ(custom_labels_set(set, text("tenant"), text(std::to_string(i)), nullptr), 0);
+  custom_labels_replace(set);
+  { Scope scope{route, "/cart"}; }
+  const auto record = test::own_record();
+  ASSERT_TRUE(record.has_value());
+  EXPECT_EQ(test::attribute(*record, index_of("tenant")), "49");
+  custom_labels_replace(nullptr);
+  custom_labels_free(set);
 }
 
 TEST(Record, ChangesTogetherWithTheLabels) {

@@ -108,18 +108,19 @@ TEST(Arithmetic, BindsAsInC) {
   const auto value = [&](const std::string& text) {
     return run(capture_of_text(text, site.arguments()).calculation.steps, words);
   };
-  EXPECT_EQ(value("arg0 + arg1 * arg2"), 37U);
-  EXPECT_EQ(value("(arg0 + arg1) * arg2"), 65U);
-  EXPECT_EQ(value("arg0 - arg1 - 1"), 0U);
-  EXPECT_EQ(value("arg0 & 3 + 1"), 4U);
-  EXPECT_EQ(value("1 << arg3 >> 1"), 8U);
-  EXPECT_EQ(value("arg0 | 8 ^ 8 & 8"), 7U);
-  EXPECT_EQ(value("arg0-1"), 6U);
-  EXPECT_EQ(value("arg0 -1"), 6U);
-  EXPECT_EQ(value("-arg0 + 8"), 1U);
-  EXPECT_EQ(value("~arg0 & 0xf"), 8U);
-  EXPECT_EQ(value("17 % arg2"), 2U);
-  EXPECT_EQ(value("arg0 << 64"), 0U);
+  const std::pair<const char*, std::uint64_t> cases[] = {{"arg0 + arg1 * arg2", 37},
+                                                         {"(arg0 + arg1) * arg2", 65},
+                                                         {"arg0 - arg1 - 1", 0},
+                                                         {"arg0 & 3 + 1", 4},
+                                                         {"1 << arg3 >> 1", 8},
+                                                         {"arg0 | 8 ^ 8 & 8", 7},
+                                                         {"arg0-1", 6},
+                                                         {"arg0 -1", 6},
+                                                         {"-arg0 + 8", 1},
+                                                         {"~arg0 & 0xf", 8},
+                                                         {"17 % arg2", 2},
+                                                         {"arg0 << 64", 0}};
+  for (const auto& [text, wanted] : cases) EXPECT_EQ(value(text), wanted) << text;
 }
 
 TEST(Arithmetic, OfConstantsIsAConstant) {

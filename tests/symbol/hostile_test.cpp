@@ -158,15 +158,21 @@ TEST_F(Hostile, FilesThatTakeLongHoldNoOthersUp) {
   EXPECT_EQ(children(), 0U);
 }
 
+/// What is known of a large program's main, by a parser that has less memory than it needs.
+Resolved resolve_within(const Limits& limits) {
+  Symboliser symboliser(limits);
+  const auto file = opened(LARGE_PROGRAM);
+  const Resolved resolved = symboliser.resolve({LARGE_PROGRAM, file.get(), {}},
+                                               std::vector{address_of(LARGE_PROGRAM, "main")});
+  EXPECT_EQ(resolved.problem, "its parser was stopped: it needed more than 1 MiB; it has no names");
+  return resolved;
+}
+
 // Private memory counts, not files that are mapped.
 TEST_F(Hostile, WorkersHaveAPartOfTheMemory) {
   Limits limits;
   limits.worker_data = 1U << 20;
-  Symboliser symboliser(limits);
-  const auto file = opened(LARGE_PROGRAM);
-  const Resolved answer = symboliser.resolve({LARGE_PROGRAM, file.get(), {}},
-                                             std::vector{address_of(LARGE_PROGRAM, "main")});
-  EXPECT_EQ(answer.problem, "its parser was stopped: it needed more than 1 MiB; it has no names");
+  resolve_within(limits);
 }
 
 // The kernel ends them first where memory runs out.
@@ -185,12 +191,7 @@ TEST_F(Hostile, WorkersAreTheFirstToGo) {
 TEST_F(Hostile, WhatNeedsTooMuchMemoryHasNoNames) {
   Limits limits;
   limits.worker_memory = 1U << 20;
-  Symboliser symboliser(limits);
-  const auto file = opened(LARGE_PROGRAM);
-  const Resolved answer = symboliser.resolve({LARGE_PROGRAM, file.get(), {}},
-                                             std::vector{address_of(LARGE_PROGRAM, "main")});
-  EXPECT_EQ(answer.problem, "its parser was stopped: it needed more than 1 MiB; it has no names");
-  EXPECT_TRUE(answer.frames[0].empty());
+  EXPECT_TRUE(resolve_within(limits).frames.at(0).empty());
 }
 
 // mmap'd pages of a file that was cut short raise SIGBUS.

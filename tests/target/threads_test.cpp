@@ -125,11 +125,16 @@ void place_members(test::BufferMemory& memory, std::size_t count) {
   memory.place(ring_base, std::move(bytes));
 }
 
-TEST(MuslRing, IsReadWhole) {
+/// A ring of so many, read with `reads_left`.
+MuslRing read_ring(std::size_t members, std::size_t& reads_left) {
   test::BufferMemory memory;
-  place_members(memory, 5);
+  place_members(memory, members);
+  return musl_ring(memory, Machine::x86_64, ring_base, reads_left);
+}
+
+TEST(MuslRing, IsReadWhole) {
   std::size_t reads_left = 100;
-  const MuslRing ring = musl_ring(memory, Machine::x86_64, ring_base, reads_left);
+  const MuslRing ring = read_ring(5, reads_left);
   EXPECT_EQ(ring.pointers.size(), 5U);
   EXPECT_EQ(ring.pointers.at(3), ring_base + 2 * member_bytes);
   EXPECT_FALSE(ring.cut);
@@ -137,10 +142,8 @@ TEST(MuslRing, IsReadWhole) {
 }
 
 TEST(MuslRing, IsCutWhereItCostsTooMuch) {
-  test::BufferMemory memory;
-  place_members(memory, 5000);
   std::size_t reads_left = 100;
-  const MuslRing ring = musl_ring(memory, Machine::x86_64, ring_base, reads_left);
+  const MuslRing ring = read_ring(5000, reads_left);
   EXPECT_EQ(ring.pointers.size(), 100U);
   EXPECT_TRUE(ring.cut);
   EXPECT_EQ(reads_left, 0U);

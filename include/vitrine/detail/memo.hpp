@@ -68,7 +68,7 @@ struct Links {
   }
   /// Made from none of our sets, so that none can have gone: the common case, and one comparison.
   [[nodiscard]] bool stands_alone() const noexcept { return below == 0; }
-  /// The set below is still what it was. To be asked where there is one.
+  /// The set below is still what it was. Only where there is one.
   [[nodiscard]] bool is_in_order() const noexcept {
     return !is_replacement() &&
            __atomic_load_n(reinterpret_cast<const std::uint64_t*>(below + serial_at),
