@@ -57,7 +57,7 @@ bool holds(const AuxVector& auxv, std::uint64_t type, std::uint64_t value) {
 
 // From the file, or, as CAP_SYS_PTRACE does not open another user's, from the stack.
 Result<std::string> read_auxv(int proc_dir, pid_t live, ProcessMemory& memory) {
-  auto bytes = read_file_at(proc_dir, fmt::format("task/{}/auxv", live), auxv_bytes);
+  auto bytes = read_blocking_at(proc_dir, fmt::format("task/{}/auxv", live), auxv_bytes);
   if (bytes || bytes.error().code != ErrorCode::not_permitted) return bytes;
   const auto line = read_file_at(proc_dir, fmt::format("task/{}/stat", live), status_bytes);
   const auto stat = line.and_then(parse_stat);

@@ -262,7 +262,7 @@ bool is_named(int proc_dir, std::string_view name) {
   if (const auto line = target::read_file_at(proc_dir, "stat", target::proc_file_bytes))
     if (const auto stat = target::parse_stat(*line); stat && stat->comm == name) return true;
   if (file_name(executable_path(proc_dir)) == name) return true;
-  const auto words = target::read_file_at(proc_dir, "cmdline", target::proc_file_bytes);
+  const auto words = target::read_blocking_at(proc_dir, "cmdline", target::proc_file_bytes);
   return words && file_name(std::string_view(words->c_str())) == name;
 }
 
