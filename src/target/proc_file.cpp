@@ -231,7 +231,7 @@ Number last_number(std::string_view status, std::string_view name, Number otherw
 
 std::uint64_t program_image(int proc_dir) {
   constexpr std::size_t stat_bytes = 4096;
-  const auto line = read_file_at(proc_dir, "stat", stat_bytes);
+  const auto line = read_blocking_at(proc_dir, "stat", stat_bytes);
   if (!line) return 0;
   const auto stat = parse_stat(*line);
   if (!stat || stat->stack_start == 0) return 0;

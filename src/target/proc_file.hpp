@@ -28,7 +28,7 @@ inline constexpr std::size_t proc_file_bytes = 16 * 1024;
 Result<std::string> read_file_at(int dir, const std::string& path, std::size_t limit);
 
 // Some files of /proc/PID take locks of the process to open or to read: maps, smaps, auxv, cmdline,
-// environ, mem, map_files, syscall, stack (exec_update_lock, mmap_lock). A target holds those for as
+// environ, mem, map_files, stat, syscall, stack (exec_update_lock, mmap_lock). A target holds those for as
 // long as it likes, with a file on a file system of its own: closed by an exec, or mapped and
 // unmapped. A reader that waits for them ends when it is killed, and no sooner. So these files are
 // read by a process that can be (MemoryReader). The other files that we read take no such lock.

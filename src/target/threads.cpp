@@ -55,7 +55,7 @@ Result<std::vector<pid_t>> thread_ids(int proc_dir) {
 }
 
 Result<Thread> thread(int proc_dir, pid_t tid) {
-  return read_file_at(proc_dir, "task/" + std::to_string(tid) + "/stat", stat_bytes)
+  return read_blocking_at(proc_dir, "task/" + std::to_string(tid) + "/stat", stat_bytes)
       .and_then([](const std::string& line) { return parse_stat(line); })
       .map([&](Stat stat) {
         return Thread{{tid, stat.start_time}, std::move(stat.comm), stat.state};
@@ -69,7 +69,7 @@ Result<std::vector<Thread>> threads(int proc_dir) {
   for (const pid_t tid : tids) {
     auto one = thread(proc_dir, tid);
     if (one && !one->ended()) found.push_back(std::move(*one));
-    if (!one && one.error().code == ErrorCode::failed)
+    if (!one && (one.error().code == ErrorCode::failed || one.error().code == ErrorCode::limit))
       return tl::unexpected(std::move(one.error()));
   }
   return found;
@@ -81,7 +81,7 @@ Result<pid_t> live_thread(int proc_dir) {
   for (const pid_t tid : tids) {
     auto one = thread(proc_dir, tid);
     if (one && !one->ended()) return tid;
-    if (!one && one.error().code == ErrorCode::failed)
+    if (!one && (one.error().code == ErrorCode::failed || one.error().code == ErrorCode::limit))
       return tl::unexpected(std::move(one.error()));
   }
   return fail(ErrorCode::not_found, "all threads of the process have ended");

@@ -21,7 +21,6 @@ class Trick:
     busy: bool = False  # takes a CPU or more for itself: not one of many at once
     forgery: str = ""  # the forged file that it maps
     withheld: bool = False  # whoever reads its maps or memory waits: the test does not
-    without: str = ""  # commands that are not tried
     also: dict = None  # commands that are tried besides, as of command.py
     long: bool = False  # takes long: of Hostile.long alone
 
@@ -32,9 +31,6 @@ STATES = {"stopped": "stopped", "held-by-tracer": "held", "stops-and-continues":
 # Whose labels may be of another process, or of no moment: racing_labels.py.
 MIXES = {"thread-ids-reused": "owner"}
 
-# The file system of a process that holds mmap_lock blocks what enables probes, in the kernel: a process
-# that enables them waits in uninterruptible sleep (SECURITY.md, "Limits of the guarantees").
-WITHOUT = {"mapping-never-ends": "^(trace|profile off CPU)$"}
 # Commands that look for processes by what they are called read the arguments of all.
 BY_NAME = {"by name": ("profile --name no-such-process --duration 100ms -o -", 0.1)}
 
@@ -98,10 +94,9 @@ def catalogue(programs, writers):
             trick.says = "executing another program"
         if trick.name.startswith("musl ring"):
             trick.says = "the rest of the list was not read"
-        if trick.name in ("exec-closes-served", "mapping-never-ends"):
+        if trick.name == "exec-closes-served":
             trick.withheld = True
             trick.says = "the kernel withholds it"
-        trick.without = WITHOUT.get(trick.name, "")
         trick.also = BY_NAME if trick.name == "arguments-never-come" else {}
         trick.long = trick.name in LONG
         trick.busy = bool(BUSY.search(trick.name))

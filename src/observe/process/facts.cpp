@@ -241,7 +241,7 @@ std::string container_id(std::string_view cgroup) {
 ProcessFacts read_facts(pid_t pid, int proc_dir) {
   ProcessFacts facts;
   facts.inner = target::read_inner_identity(proc_dir);
-  if (const auto line = target::read_file_at(proc_dir, "stat", target::proc_file_bytes))
+  if (const auto line = target::read_blocking_at(proc_dir, "stat", target::proc_file_bytes))
     if (const auto stat = target::parse_stat(*line)) facts.command = stat->comm;
   facts.executable = executable_path(proc_dir);
   if (const auto cgroup = target::read_file_at(proc_dir, "cgroup", target::proc_file_bytes))
@@ -259,7 +259,7 @@ std::string_view file_name(std::string_view path) {
 }
 
 bool is_named(int proc_dir, std::string_view name) {
-  if (const auto line = target::read_file_at(proc_dir, "stat", target::proc_file_bytes))
+  if (const auto line = target::read_blocking_at(proc_dir, "stat", target::proc_file_bytes))
     if (const auto stat = target::parse_stat(*line); stat && stat->comm == name) return true;
   if (file_name(executable_path(proc_dir)) == name) return true;
   const auto words = target::read_blocking_at(proc_dir, "cmdline", target::proc_file_bytes);
