@@ -20,6 +20,7 @@ class Trick:
     says: str = ""  # what some command must say, as something that it wants does not come
     busy: bool = False  # takes a CPU or more for itself: not one of many at once
     forgery: str = ""  # the forged file that it maps
+    memory: int = 256 << 20  # bytes that no command may have more than
     withheld: bool = False  # whoever reads its maps or memory waits: the test does not
     also: dict = None  # commands that are tried besides, as of command.py
     long: bool = False  # takes long: of Hostile.long alone
@@ -98,6 +99,8 @@ def catalogue(programs, writers):
             trick.withheld = True
             trick.says = "the kernel withholds it"
         trick.also = BY_NAME if trick.name == "arguments-never-come" else {}
+        if trick.name in ("forged xz-bomb-of-symbols", "forged lines-endless"):
+            trick.memory = 512 << 20  # a worker has 2.8 million symbols of one file, or 4 million lines
         trick.long = trick.name in LONG
         trick.busy = bool(BUSY.search(trick.name))
     return tricks

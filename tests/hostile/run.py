@@ -84,7 +84,7 @@ class Suite:
         if not result.hung and not result.crashed() and result.exit_code() not in expected:
             self.fail(where, f"{name} ended with {result.exit_code()}, and not with one of {expected}: "
                              f"{result.errors[-1000:]}")
-        most = MEMORY_OF_ALL if name == "profile of all" else MEMORY
+        most = trick.memory if trick else MEMORY_OF_ALL if name == "profile of all" else MEMORY
         if result.memory > most and not self.options.sanitized:
             self.fail(where, f"{name} had {result.memory >> 20} MiB")
         for line in result.malformed[:3]:
