@@ -281,6 +281,10 @@ void LiveTrace::name_other_files(const ProbeFile& file, const std::string& path)
   std::vector<pid_t> found;
   for (const pid_t pid : *pids) {
     const std::string proc = fmt::format("/proc/{}/", pid);
+    const auto directory = target::open_at(AT_FDCWD, proc, O_RDONLY | O_DIRECTORY);
+    // The kernel follows the link under the lock that it reads `stat` under.
+    if (!directory || !target::read_blocking_at(directory->get(), "stat", target::proc_file_bytes))
+      continue;
     const std::string program = std::filesystem::read_symlink(proc + "exe", error).string();
     const bool same_path = program == whole || program == deleted;
     if (const auto its = target::open_at(AT_FDCWD, proc + "exe", O_PATH); same_path && its) {
@@ -290,8 +294,6 @@ void LiveTrace::name_other_files(const ProbeFile& file, const std::string& path)
         found.push_back(pid);
       continue;
     }
-    const auto directory = target::open_at(AT_FDCWD, proc, O_RDONLY | O_DIRECTORY);
-    if (!directory) continue;
     const auto maps = target::read_blocking_at(directory->get(), "maps", maps_bytes);
     if (maps && maps->find(' ' + deleted + '\n') != std::string::npos) found.push_back(pid);
   }
