@@ -46,6 +46,9 @@ std::string without_measures(std::string_view text) {
   return out;
 }
 
+/// Until other threads may have freed some.
+constexpr std::chrono::milliseconds pause_without_memory{50};
+
 class ThreadedExporter final : public Exporter {
  public:
   ThreadedExporter(Endpoint endpoint, std::unique_ptr<Post> post, Spool spool,
@@ -129,11 +132,27 @@ class ThreadedExporter final : public Exporter {
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, nullptr);
-    while (take_in()) {
-      if (!post_->busy()) begin();
-      publish();
-      if (auto response = post_->wait(pause())) conclude(*response);
+    for (;;) {
+      try {
+        if (!take_in()) return;
+        if (!post_->busy()) begin();
+        publish();
+        if (auto response = post_->wait(pause())) conclude(*response);
+      } catch (const std::bad_alloc&) {
+        go_on_without_memory();
+      }
     }
+  }
+
+  /// What was to be sent next stays in the spool, and is tried again. Allocates nothing.
+  void go_on_without_memory() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (taking_in_) ++counters_.refused;  // it is in no spool
+      taking_in_ = false;
+      changed_.notify_all();
+    }
+    std::this_thread::sleep_for(pause_without_memory);
   }
 
   /// Moves what was handed over into the spool. False: it is time to end.

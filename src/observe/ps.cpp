@@ -195,12 +195,17 @@ class Lister {
   }
 
   Outcome look(pid_t pid, std::chrono::nanoseconds time) {
+    const auto directory =
+        target::open_at(AT_FDCWD, fmt::format("/proc/{}", pid), O_RDONLY | O_DIRECTORY);
     const auto line =
-        target::read_file_at(AT_FDCWD, fmt::format("/proc/{}/stat", pid), target::proc_file_bytes);
+        directory ? target::read_blocking_at(directory->get(), "stat", target::proc_file_bytes)
+                  : Result<std::string>(tl::unexpected(directory.error()));
     const auto stat = line.and_then(target::parse_stat);
     if (!stat || stat->kernel_thread()) {
       forget(pid);
-      if (!stat && stat.error().code == ErrorCode::failed) report(pid, {}, stat.error());
+      if (!stat &&
+          (stat.error().code == ErrorCode::failed || stat.error().code == ErrorCode::limit))
+        report(pid, {}, stat.error());
       return Outcome::done;
     }
     const sandbox::WorkBudget budget(time);

@@ -18,6 +18,7 @@
 #include <cstring>
 #include <initializer_list>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -27,14 +28,16 @@
 namespace vitrine::sandbox {
 namespace {
 
-void keep_capability(int kept) {
+void keep_capabilities(std::initializer_list<int> kept) {
   __user_cap_header_struct head{_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct held[_LINUX_CAPABILITY_U32S_3] = {};
   __user_cap_data_struct rest[_LINUX_CAPABILITY_U32S_3] = {};
-  if (kept >= 0 && ::syscall(SYS_capget, &head, held) == 0) {
-    auto& word = rest[CAP_TO_INDEX(kept)];
-    word.permitted = held[CAP_TO_INDEX(kept)].permitted & CAP_TO_MASK(kept);
-    word.effective = held[CAP_TO_INDEX(kept)].effective & CAP_TO_MASK(kept);
+  if (kept.size() != 0 && ::syscall(SYS_capget, &head, held) == 0) {
+    for (const int one : kept) {
+      auto& word = rest[CAP_TO_INDEX(one)];
+      word.permitted |= held[CAP_TO_INDEX(one)].permitted & CAP_TO_MASK(one);
+      word.effective |= held[CAP_TO_INDEX(one)].effective & CAP_TO_MASK(one);
+    }
   }
   ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
   ::syscall(SYS_capset, &head, rest);
@@ -77,11 +80,11 @@ void be_first_without_memory() {
 
 }  // namespace
 
-void settle(const char* name, pid_t parent, int kept) {
+void settle(const char* name, pid_t parent, std::initializer_list<int> kept) {
   ::prctl(PR_SET_NAME, name);
   be_first_without_memory();
   ::prctl(PR_SET_DUMPABLE, 0);
-  keep_capability(kept);
+  keep_capabilities(kept);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(0);  // it went before it could have been noticed
   rlimit core{};
@@ -218,6 +221,17 @@ int Child::reap() noexcept {
   own_children.of_ended += duration_of(usage.ru_utime) + duration_of(usage.ru_stime);
   forget();
   return status;
+}
+
+/// "12 (name) S 1 …": the name may hold anything.
+bool Child::waits() const {
+  const FileDescriptor file(
+      ::open(fmt::format("/proc/{}/stat", pid_).c_str(), O_RDONLY | O_CLOEXEC));
+  std::array<char, 256> line{};
+  const ssize_t n = file ? ::read(file.get(), line.data(), line.size()) : -1;
+  const std::string_view text(line.data(), static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+  const std::size_t end = text.rfind(')');
+  return end == text.npos || end + 2 >= text.size() || text[end + 2] != 'R';
 }
 
 void Child::end() noexcept {

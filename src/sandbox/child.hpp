@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 
 #include "base/file_descriptor.hpp"
@@ -23,9 +24,9 @@ namespace vitrine::sandbox {
 /// `keep`; nothing on 0 to 2. Returns what `keep` has become.
 int leave_everything(int keep);
 
-/// No capability but `kept` (CAP_*; -1: none) if it is held; no core dump; nobody of the same user
+/// No capabilities but those of `kept` (CAP_*) that are held; no core dump; nobody of the same user
 /// may look into it. It ends when the thread that made it does. `name`: at most 15 characters.
-void settle(const char* name, pid_t parent, int kept);
+void settle(const char* name, pid_t parent, std::initializer_list<int> kept);
 
 // PassedDescriptor: one descriptor beside a message of a Unix socket (SCM_RIGHTS).
 
@@ -87,6 +88,8 @@ class Child {
 
   explicit operator bool() const { return pid_ > 0; }
   [[nodiscard]] pid_t pid() const { return pid_; }
+  /// Whether it waits for something other than a processor; true, too, when it has ended.
+  [[nodiscard]] bool waits() const;
   /// Readable once it has ended.
   [[nodiscard]] int handle() const { return handle_.get(); }
 

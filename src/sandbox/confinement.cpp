@@ -51,19 +51,21 @@ std::string text_of_file(const std::string& path) {
   return text;
 }
 
-/// Of the control group (version 2) and those around it; the largest number: there is none.
-std::uint64_t limit_of_group() {
-  constexpr std::string_view unified = "0::/";
+/// Of a control group and those around it; the largest number: there is none. `member`: how its line of
+/// /proc/self/cgroup goes on before its path; `root` and `file`: where its limit is.
+std::uint64_t limit_of_group(std::string_view member, const char* root, const char* file) {
   std::uint64_t least = ~std::uint64_t{0};
-  const std::string groups = text_of_file("/proc/self/cgroup");
-  const std::size_t at = groups.rfind(unified);
-  if (at == std::string::npos || (at != 0 && groups[at - 1] != '\n')) return least;
-  const std::size_t begin = at + unified.size() - 1;
+  const std::string groups = '\n' + text_of_file("/proc/self/cgroup");
+  const std::size_t at = groups.rfind(member);
+  if (at == std::string::npos) return least;
+  const std::size_t begin = at + member.size();
   std::string path = groups.substr(begin, groups.find('\n', begin) - begin);
   for (;;) {
-    const std::string text = text_of_file("/sys/fs/cgroup" + path + "/memory.max");
+    const std::string text = text_of_file(root + path + file);
     std::uint64_t bytes = 0;
-    if (std::from_chars(text.data(), text.data() + text.size(), bytes).ec == std::errc())
+    // Version 1 writes a number near 2^63 for none.
+    if (std::from_chars(text.data(), text.data() + text.size(), bytes).ec == std::errc() &&
+        bytes >> 62 == 0)
       least = std::min(least, bytes);
     const std::size_t slash = path.rfind('/');
     if (slash == std::string::npos || path.size() <= 1) return least;
@@ -74,7 +76,10 @@ std::uint64_t limit_of_group() {
 }  // namespace
 
 std::uint64_t share_of_memory(unsigned parts) {
-  static const std::uint64_t limit = limit_of_group();
+  // Version 2, and version 1 where the memory controller is still there.
+  static const std::uint64_t limit =
+      std::min(limit_of_group("\n0::", "/sys/fs/cgroup", "/memory.max"),
+               limit_of_group(":memory:", "/sys/fs/cgroup/memory", "/memory.limit_in_bytes"));
   return limit == ~std::uint64_t{0} ? limit : limit / parts;
 }
 
@@ -147,7 +152,7 @@ rlim_t longest_time = 0;  // that this process can be allowed; seconds
 }  // namespace
 
 void confine(int socket, pid_t parent, const char* name, std::uint64_t memory, std::uint64_t data) {
-  sandbox::settle(name, parent, -1);  // root or not, it keeps nothing: what opens files for it does
+  sandbox::settle(name, parent, {});  // root or not, it keeps nothing: what opens files for it does
   limit(RLIMIT_FSIZE, 0);
   if (const UsedMemory now = used_memory("/proc/self/statm"); now.address_space != 0) {
     limit(RLIMIT_AS, now.address_space + memory);

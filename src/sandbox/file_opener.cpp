@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -142,12 +143,6 @@ bool all_answer(int directory) {
 
 namespace {
 
-tl::unexpected<Error> no_answer(const std::string& path) {
-  return fail(ErrorCode::limit,
-              fmt::format("cannot read {}: its file system does not respond", path),
-              "resume the program or the machine that serves this file system, or unmount it");
-}
-
 // What the opener does.
 
 struct RequestMessage {
@@ -205,14 +200,23 @@ class Opener {
     say(MessageKind::response, pack::pack(response), file.get());
   }
 
-  Result<ResponseMessage> open(const RequestMessage& message, FileDescriptor descriptor,
-                               FileDescriptor& into) {
+  Result<ResponseMessage> open(const RequestMessage& message, FileDescriptor descriptor, FileDescriptor& into) {
     const OpenRequest request{static_cast<Named>(message.named), descriptor.get(), message.path,
                               static_cast<uid_t>(message.owner)};
-    auto file = TRY(open_at_once(request));
+    if (request.named == Named::link) {
+      const auto handle = TRY(open_at(descriptor.get(), message.path, O_PATH));
+      say(MessageKind::opened, {}, handle.get());
+      const OpenRequest by_handle{Named::handle, handle.get(), message.path};
+      auto file = TRY(open_at_once(by_handle));
+      return pass_on(by_handle, std::move(file), into);
+    }
+    return pass_on(request, TRY(open_at_once(request)), into);
+  }
+
+  Result<ResponseMessage> pass_on(const OpenRequest& request, OpenedFile file, FileDescriptor& into) {
     struct statfs status {};
     if (::fstatfs(file.get(), &status) != 0)
-      return fail(code_of(errno), fmt::format("{}: {}", message.path, std::strerror(errno)));
+      return fail(code_of(errno), fmt::format("{}: {}", request.path, std::strerror(errno)));
     const auto magic = static_cast<std::uint32_t>(status.f_type);
     const auto is_one_of = [&](std::span<const std::uint32_t> magics) {
       return std::ranges::find(magics, magic) != magics.end();
@@ -224,9 +228,9 @@ class Opener {
       into = std::move(file);
       return ResponseMessage{false};
     }
-    say(MessageKind::opened, {},
-        file.original.get());  // by which the kernel reaches the file itself
-    into = TRY(copy_of(file.get(), message.path));
+    if (file.original)  // by which the kernel reaches the file itself
+      say(MessageKind::opened, {}, file.original.get());
+    into = TRY(copy_of(file.get(), request.path));
     return ResponseMessage{true};
   }
 
@@ -287,8 +291,12 @@ class Opener {
   Opener(socket).run();
 }
 
-/// Bytes of copies that this process has open.
-std::uint64_t copied_bytes() {
+/// Bytes of all copies that this process has been given since it last counted those that it has open.
+std::atomic<std::uint64_t> copied_since{0};
+
+/// Bytes of copies that this process has open: by its table of descriptors, as a copy is a descriptor
+/// like any other.
+std::uint64_t count_copies() {
   std::uint64_t bytes = 0;
   std::error_code none;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", none)) {
@@ -297,7 +305,14 @@ std::uint64_t copied_bytes() {
     if (is_copy(descriptor) && ::fstat(descriptor, &status) == 0)
       bytes += static_cast<std::uint64_t>(status.st_size);
   }
+  copied_since = bytes;
   return bytes;
+}
+
+/// Whether there is room for another copy. To count them costs 2 µs for each open file, so they are
+/// counted only when all that were ever made would be too many.
+bool has_room_for_copies() {
+  return copied_since <= limits::copied_files || count_copies() <= limits::copied_files;
 }
 
 using Place = std::pair<PlaceIdentity, std::string>;
@@ -313,16 +328,20 @@ Place mount_of(int handle) {
 Place place_of(const OpenRequest& request) {
   if (request.named == Named::handle) return mount_of(request.descriptor);
   if (request.named == Named::at) return {{}, request.path};
+  if (request.named == Named::link) return {place_identity(request.descriptor), {}};
   return {place_identity(request.descriptor), request.path.substr(0, request.path.rfind('/') + 1)};
 }
 
-/// Whether a process waits for something other than a processor.
-bool is_waiting(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string line;
-  std::getline(file, line);
-  const std::size_t end = line.rfind(')');
-  return end == line.npos || end + 2 >= line.size() || line[end + 2] != 'R';
+tl::unexpected<Error> no_answer(const OpenRequest& request, const Place& place) {
+  if (request.named == Named::link && place == place_of(request))
+    return fail(
+        ErrorCode::limit,
+        fmt::format("cannot read {}: the process is blocked while it executes another program "
+                    "or changes its memory mappings",
+                    request.path));
+  return fail(ErrorCode::limit,
+              fmt::format("cannot read {}: its file system does not respond", request.path),
+              "resume the program or the machine that serves this file system, or unmount it");
 }
 
 }  // namespace
@@ -364,7 +383,7 @@ Result<Message> FileOpener::next_message(Clock::time_point end) {
     auto message = channel_->receive(message_bytes, until);
     if (message || message.error().code != ErrorCode::limit) return message;
     const auto now = Clock::now();
-    if (now >= end || is_waiting(child_.pid()) || now - begin > time_to_run) return message;
+    if (now >= end || child_.waits() || now - begin > time_to_run) return message;
   }
 }
 
@@ -396,6 +415,10 @@ Result<OpenedFile> FileOpener::ask(const OpenRequest& request, Place& place) {
     broken_ = false;
     if (!*response) return tl::unexpected(response->error());
     static_cast<FileDescriptor&>(file) = std::move(message.descriptor);
+    struct stat status {};
+    if (!(*response)->is_copy) file.original = FileDescriptor();
+    if ((*response)->is_copy && ::fstat(file.get(), &status) == 0)
+      copied_since += static_cast<std::uint64_t>(status.st_size);
     if ((*response)->is_copy && request.named == Named::handle)
       file.original = FileDescriptor(::fcntl(request.descriptor, F_DUPFD_CLOEXEC, 0));
     return file;
@@ -407,9 +430,10 @@ Result<OpenedFile> FileOpener::open(const OpenRequest& request) {
   std::erase_if(silent_,
                 [now = Clock::now()](const auto& one) { return now - one.second > silent_for; });
   Place place = place_of(request);
-  if (silent_.contains(place) || (request.named != Named::handle && silent_.size() >= max_silent))
-    return no_answer(request.path);
-  if (copied_bytes() > limits::copied_files)
+  const bool is_path = request.named != Named::handle && request.named != Named::link;
+  if (silent_.contains(place) || (is_path && silent_.size() >= max_silent))
+    return no_answer(request, place);
+  if (!has_room_for_copies())
     return fail(ErrorCode::limit,
                 fmt::format("cannot read {}: copies of files whose file system may stop responding "
                             "exceed {} MiB",
@@ -423,7 +447,7 @@ Result<OpenedFile> FileOpener::open(const OpenRequest& request) {
     return fail(ErrorCode::failed, fmt::format("cannot open {}: the process that opens files: {}",
                                                request.path, file.error().message));
   silent_[place] = Clock::now();
-  return no_answer(request.path);
+  return no_answer(request, place);
 }
 
 }  // namespace vitrine::sandbox

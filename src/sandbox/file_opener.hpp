@@ -35,6 +35,7 @@ enum class Named : std::uint32_t {
   at,      ///< by a path below a directory
   below,   ///< the same, as a process with that root would take it
   owned,   ///< the same, where anybody may have made it: no link, and of one owner
+  link,    ///< by a link below /proc/PID, which takes locks of that process (target/proc_file.hpp)
 };
 
 struct OpenRequest {

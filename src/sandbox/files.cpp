@@ -144,6 +144,10 @@ Result<OpenedFile> open_regular_at(int dir, const std::string& path) {
   return answers(handle.get()) ? open_at_once(request) : FileOpener::of_this_thread().open(request);
 }
 
+Result<OpenedFile> open_regular_link(int dir, const std::string& path) {
+  return FileOpener::of_this_thread().open({Named::link, dir, path});
+}
+
 Result<OpenedFile> open_regular_below(int root, const std::string& path) {
   return open_path({Named::below, root, path});
 }

@@ -48,6 +48,11 @@ struct OpenedFile : FileDescriptor {
 /// failed.
 Result<OpenedFile> open_regular_at(int dir, const std::string& path);
 
+/// The same by a link below `dir` (a descriptor of /proc/PID), whose file the kernel looks up under
+/// locks of that process: map_files. It may hold them for ever, so another process looks it up. Errors
+/// as above; limit, too, if it is held.
+Result<OpenedFile> open_regular_link(int dir, const std::string& path);
+
 /// The same for a path as a process with the root directory `root` (a descriptor) would take it:
 /// links in it do not lead out. Errors as above; unsupported too where the kernel cannot do it
 /// (before Linux 5.6).

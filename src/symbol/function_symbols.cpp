@@ -167,9 +167,10 @@ Result<FunctionSymbols> FunctionSymbols::read(Memory& file, const elf::File& elf
     }
   });
   // Of several names for one address, the one of the largest extent is taken, of those a function's,
-  // and of those the last.
-  std::stable_sort(functions.begin(), functions.end(), [](const Function& a, const Function& b) {
-    return std::tuple(a.start, a.end, !a.is_label) < std::tuple(b.start, b.end, !b.is_label);
+  // and of those the last. (A stable sort would need as much memory again.)
+  std::sort(functions.begin(), functions.end(), [](const Function& a, const Function& b) {
+    return std::tuple(a.start, a.end, !a.is_label, a.index) <
+           std::tuple(b.start, b.end, !b.is_label, b.index);
   });
   // What has a size is that, whatever labels are within it.
   for (std::size_t i = 0, next = 0; i < functions.size(); ++i) {

@@ -315,7 +315,8 @@ std::vector<Range> thread_memory(int proc_dir) {
   std::vector<Range> ranges;
   const auto live = live_thread(proc_dir);  // a leader that has exited shows no mappings
   if (!live) return ranges;
-  const auto text = read_file_at(proc_dir, "task/" + std::to_string(*live) + "/maps", maps_bytes);
+  const auto text =
+      read_blocking_at(proc_dir, "task/" + std::to_string(*live) + "/maps", maps_bytes);
   if (!text) return ranges;
   std::size_t total = 0;
   LineCutter cutter;

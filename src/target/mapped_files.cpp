@@ -17,52 +17,37 @@
 #include "base/limits.hpp"
 #include "sandbox/files.hpp"
 #include "target/maps.hpp"
+#include "target/proc_file.hpp"
 #include "target/threads.hpp"
 
 namespace vitrine::target {
 namespace {
 
-/// Both return 0, or errno.
-int by_query(int maps, std::vector<Mapping>& into) {
-  Address address = 0;
-  for (std::size_t n = 0; n < limits::map_lines; ++n) {
-    Mapping mapping;
-    if (!query_mapping(maps, address, QueryFilter::executable, mapping))
-      return errno == ENOENT ? 0 : errno;
-    if (mapping.end <= address) break;
-    address = mapping.end;
-    into.push_back(std::move(mapping));
-  }
-  return 0;
-}
-
-int by_text(int maps, std::vector<Mapping>& into) {
+Result<std::vector<Mapping>> executable_by_text(int proc_dir, const std::string& path) {
+  std::vector<Mapping> mappings;
   LineCutter lines;
   std::size_t count = 0;
-  std::string chunk(64 * 1024, '\0');
-  while (count <= limits::map_lines) {
-    const ssize_t n = ::read(maps, chunk.data(), chunk.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return errno;
-    if (n == 0) return count == 0 ? ESRCH : 0;
-    lines.feed({chunk.data(), static_cast<std::size_t>(n)}, [&](std::string_view line) {
+  TRY(read_blocking_at(proc_dir, path, [&](std::string_view piece) {
+    lines.feed(piece, [&](std::string_view line) {
       if (++count > limits::map_lines) return;
       if (auto mapping = parse_mapping(line); mapping && mapping->executable)
-        into.push_back(std::move(*mapping));
+        mappings.push_back(std::move(*mapping));
     });
-  }
-  return 0;
+    return count <= limits::map_lines;
+  }));
+  if (count == 0) return no_memory(path);
+  return mappings;
 }
 
 Result<std::vector<Mapping>> collect(int proc_dir, const std::string& path) {
-  const auto maps = TRY(open_at(proc_dir, path, O_RDONLY));
   std::vector<Mapping> mappings;
-  int error = by_query(maps.get(), mappings);
-  if (error == ENOTTY || error == EINVAL) error = by_text(maps.get(), mappings);
-  if (error == ESRCH)
-    return fail(ErrorCode::not_found, fmt::format("{}: the process has ended", path));
-  if (error != 0) return fail(ErrorCode::failed, fmt::format("{}: {}", path, std::strerror(error)));
-  return mappings;
+  const auto all = each_mapping(proc_dir, path, QueryFilter::executable, [&](Mapping&& mapping) {
+    mappings.push_back(std::move(mapping));
+    return true;
+  });
+  if (all) return mappings;
+  if (all.error().code == ErrorCode::unsupported) return executable_by_text(proc_dir, path);
+  return tl::unexpected(all.error());
 }
 
 /// How the kernel names an open file in maps: by its inode's file system. Our own mapping of it
@@ -78,9 +63,10 @@ std::optional<std::pair<std::uint64_t, std::uint64_t>> as_in_maps(int fd) {
       if (mapping.start <= address && address < mapping.end)
         found = std::pair(mapping.device, mapping.inode);
     };
-    Mapping mapping;
-    if (query_mapping(maps->get(), address, QueryFilter::readable, mapping)) {
-      take(mapping);
+    ProcmapQuery query;
+    char name[mapping_name_bytes];
+    if (query_mapping(maps->get(), address, QueryFilter::readable, query, name) == 0) {
+      take(mapping_of(query, {}));
     } else {
       LineCutter lines;
       std::string chunk(64 * 1024, '\0');
@@ -146,7 +132,7 @@ Result<sandbox::OpenedFile> open_mapped(int proc_dir, const MappedFile& file) {
   // The kernel's own link to the mapped file; it wants CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE.
   for (const Mapping& part : file.parts) {
     const std::string link = fmt::format("map_files/{:x}-{:x}", part.start, part.end);
-    auto opened = sandbox::open_regular_at(proc_dir, link);
+    auto opened = sandbox::open_regular_link(proc_dir, link);
     if (opened) {
       if (is_mapped_file(*opened, file)) return opened;
       continue;  // another file is mapped there by now

@@ -13,10 +13,12 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <functional>
 #include <optional>
 
 #include "abi/process_context.hpp"
 #include "base/limits.hpp"
+#include "target/memory_reader.hpp"
 #include "target/proc_file.hpp"
 #include "target/threads.hpp"
 
@@ -119,18 +121,12 @@ std::vector<std::string> words(std::string_view text) {
 }  // namespace
 
 Result<std::vector<std::string>> mapping_flags(int proc_dir, Address start) {
-  const auto smaps = TRY(open_at(proc_dir, "smaps", O_RDONLY));
   std::optional<std::vector<std::string>> flags;
   bool seen = false;  // the mapping itself
   LineCutter lines;
   std::size_t count = 0;
-  std::string chunk(64 * 1024, '\0');
-  while (!flags && count < limits::map_lines * lines_per_mapping) {
-    const ssize_t n = ::read(smaps.get(), chunk.data(), chunk.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return fail(ErrorCode::failed, fmt::format("smaps: {}", std::strerror(errno)));
-    if (n == 0) break;
-    lines.feed({chunk.data(), static_cast<std::size_t>(n)}, [&](std::string_view line) {
+  TRY(read_blocking_at(proc_dir, "smaps", [&](std::string_view piece) {
+    lines.feed(piece, [&](std::string_view line) {
       ++count;
       if (flags) return;
       if (seen && line.starts_with(label))
@@ -138,7 +134,8 @@ Result<std::vector<std::string>> mapping_flags(int proc_dir, Address start) {
       else if (const auto mapping = parse_mapping(line))
         seen = mapping->start == start;
     });
-  }
+    return !flags && count < limits::map_lines * lines_per_mapping;
+  }));
   if (flags) return std::move(*flags);
   if (seen) return fail(ErrorCode::unsupported, "this kernel does not report VmFlags");
   return fail(ErrorCode::not_found, fmt::format("no mapping begins at {}", hex(start)));
@@ -146,25 +143,6 @@ Result<std::vector<std::string>> mapping_flags(int proc_dir, Address start) {
 
 namespace {
 
-// The kernel's interface (include/uapi/linux/fs.h of Linux 6.11), younger than Debian's headers.
-struct ProcmapQuery {
-  std::uint64_t size = sizeof(ProcmapQuery);
-  std::uint64_t flags = 0;
-  std::uint64_t address = 0;
-  std::uint64_t start = 0;
-  std::uint64_t end = 0;
-  std::uint64_t permissions = 0;
-  std::uint64_t page_size = 0;
-  std::uint64_t offset = 0;
-  std::uint64_t inode = 0;
-  std::uint32_t device_major = 0;
-  std::uint32_t device_minor = 0;
-  std::uint32_t name_size = 0;  ///< of the buffer; then of the name, its NUL included
-  std::uint32_t build_id_size = 0;
-  std::uint64_t name = 0;
-  std::uint64_t build_id = 0;
-};
-static_assert(sizeof(ProcmapQuery) == 104);
 constexpr unsigned long procmap_query = _IOWR('f', 17, ProcmapQuery);
 
 enum : std::uint64_t {
@@ -178,33 +156,69 @@ enum : std::uint64_t {
 
 }  // namespace
 
-bool query_mapping(int maps, Address address, QueryFilter filter, Mapping& mapping) {
-  char name[4096 + 64];
-  ProcmapQuery request;
-  request.flags = covering_or_next |
-                  (filter == QueryFilter::readable ? file_backed | vma_readable : +vma_executable);
-  request.address = address;
-  request.name_size = sizeof name;
-  request.name = reinterpret_cast<std::uintptr_t>(name);
-  if (ioctl(maps, procmap_query, &request) != 0) {
-    if (errno != ENAMETOOLONG) return false;
-    // A path longer than any that can be opened: only where the mapping ends is of interest.
-    request.size = sizeof request;
-    request.name_size = 0;
-    request.name = 0;
-    if (ioctl(maps, procmap_query, &request) != 0) return false;
+int query_mapping(int maps, Address address, QueryFilter filter, ProcmapQuery& found, char* name) {
+  found = {};
+  found.flags = covering_or_next |
+                (filter == QueryFilter::readable ? file_backed | vma_readable : +vma_executable);
+  found.address = address;
+  found.name_size = mapping_name_bytes;
+  found.name = reinterpret_cast<std::uintptr_t>(name);
+  if (ioctl(maps, procmap_query, &found) == 0) return 0;
+  if (errno != ENAMETOOLONG) return errno;
+  // A path longer than any that can be opened: only where the mapping ends is of interest.
+  found.size = sizeof found;
+  found.name_size = 0;
+  found.name = 0;
+  return ioctl(maps, procmap_query, &found) == 0 ? 0 : errno;
+}
+
+Mapping mapping_of(const ProcmapQuery& found, std::string_view name) {
+  Mapping mapping;
+  mapping.start = found.start;
+  mapping.end = found.end;
+  mapping.readable = (found.permissions & vma_readable) != 0;
+  mapping.writable = (found.permissions & vma_writable) != 0;
+  mapping.executable = (found.permissions & vma_executable) != 0;
+  mapping.shared = (found.permissions & vma_shared) != 0;
+  mapping.offset = found.offset;
+  mapping.inode = found.inode;
+  mapping.device = makedev(found.device_major, found.device_minor);
+  mapping.name = name;
+  return mapping;
+}
+
+tl::unexpected<Error> no_memory(const std::string& path) {
+  return fail(ErrorCode::not_found, fmt::format("{}: the process has ended", path));
+}
+
+Result<bool> each_mapping(int proc_dir, const std::string& path, QueryFilter filter,
+                          const std::function<bool(Mapping&&)>& each) {
+  MemoryReader::ProcRequest request{proc_dir, path.c_str(),
+                                    filter == QueryFilter::readable
+                                        ? SharedBuffer::Proc::readable_mappings
+                                        : SharedBuffer::Proc::executable_mappings,
+                                    0};
+  for (std::size_t count = 0;;) {
+    const auto response = ask_proc(request);
+    if (response.error == ENOTTY || response.error == EINVAL)
+      return fail(ErrorCode::unsupported, fmt::format("{}: {}", path, std::strerror(ENOTTY)));
+    if (response.error == ESRCH) return no_memory(path);
+    if (response.stalled || response.error != 0) return proc_error(path, response);
+    auto bytes = response.bytes;
+    while (bytes.size() >= sizeof(ProcmapQuery)) {
+      ProcmapQuery found;
+      std::memcpy(&found, bytes.data(), sizeof found);
+      bytes = bytes.subspan(sizeof found);
+      const std::size_t size = std::min<std::size_t>(found.name_size, bytes.size());
+      const std::string_view name(reinterpret_cast<const char*>(bytes.data()), size);
+      if (count++ == limits::map_lines) return true;
+      if (!each(mapping_of(found, name))) return false;
+      bytes = bytes.subspan(size);
+      request.from = found.end;
+    }
+    if (!response.more) return false;
+    request.directory = -1;
   }
-  mapping.start = request.start;
-  mapping.end = request.end;
-  mapping.readable = (request.permissions & vma_readable) != 0;
-  mapping.writable = (request.permissions & vma_writable) != 0;
-  mapping.executable = (request.permissions & vma_executable) != 0;
-  mapping.shared = (request.permissions & vma_shared) != 0;
-  mapping.offset = request.offset;
-  mapping.inode = request.inode;
-  mapping.device = makedev(request.device_major, request.device_minor);
-  mapping.name.assign(name, request.name_size > 0 ? request.name_size - 1 : 0);
-  return true;
 }
 
 namespace {
@@ -219,44 +233,32 @@ bool add(ContextMappings& found, Mapping mapping) {
   return true;
 }
 
-/// Asks mapping by mapping. The error is errno.
-tl::expected<ContextMappings, int> by_query(int maps) {
+/// Asks mapping by mapping. Errors: as each_mapping.
+Result<ContextMappings> contexts_by_query(int proc_dir, const std::string& path) {
   ContextMappings found;
-  Mapping mapping;
-  std::uint64_t address = 0;
-  for (std::size_t n = 0; n < limits::map_lines; ++n) {
-    if (!query_mapping(maps, address, QueryFilter::readable, mapping)) {
-      if (errno == ENOENT) return found;
-      return tl::unexpected(errno);
-    }
-    if (mapping.end <= address) return found;
-    address = mapping.end;
-    if (may_be_context(mapping) && !add(found, mapping)) return found;
-  }
-  found.truncated = true;
+  const bool more = TRY(each_mapping(proc_dir, path, QueryFilter::readable, [&](Mapping&& mapping) {
+    return !may_be_context(mapping) || add(found, std::move(mapping));
+  }));
+  found.truncated = found.truncated || more;
   return found;
 }
 
-/// Reads the text. Only lines that name a context are parsed. The error is errno.
-tl::expected<ContextMappings, int> by_text(int maps) {
+/// Reads the text. Only lines that name a context are parsed. Errors: as read_blocking_at.
+Result<ContextMappings> contexts_by_text(int proc_dir, const std::string& path) {
   ContextMappings found;
   LineCutter lines;
   std::size_t count = 0;
   bool full = false;
-  std::string chunk(64 * 1024, '\0');
-  while (!full) {
-    const ssize_t n = ::read(maps, chunk.data(), chunk.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return tl::unexpected(errno);
-    if (n == 0 && count == 0) return tl::unexpected(ESRCH);  // no memory any more
-    if (n == 0) return found;
-    lines.feed({chunk.data(), static_cast<std::size_t>(n)}, [&](std::string_view line) {
+  TRY(read_blocking_at(proc_dir, path, [&](std::string_view piece) {
+    lines.feed(piece, [&](std::string_view line) {
       if (++count > limits::map_lines) full = found.truncated = true;
       if (full || line.find(abi::process_context::mapping_name) == line.npos) return;
       if (auto mapping = parse_mapping(line); mapping && may_be_context(*mapping))
         full = !add(found, std::move(*mapping));
     });
-  }
+    return !full;
+  }));
+  if (count == 0) return no_memory(path);
   return found;
 }
 
@@ -276,15 +278,11 @@ bool anonymous_names() {
 }
 
 Result<ContextMappings> search(int proc_dir, const std::string& path) {
-  const auto maps = TRY(open_at(proc_dir, path, O_RDONLY));
-  auto found = by_query(maps.get());
-  const bool unknown = !found && (found.error() == ENOTTY || found.error() == EINVAL);
+  auto found = contexts_by_query(proc_dir, path);
+  const bool unknown = !found && found.error().code == ErrorCode::unsupported;
   if (unknown || (found && found->mappings.empty() && anonymous_names()))
-    found = by_text(maps.get());
-  if (found) return std::move(*found);
-  if (found.error() == ESRCH)
-    return fail(ErrorCode::not_found, fmt::format("{}: the process has ended", path));
-  return fail(ErrorCode::failed, fmt::format("{}: {}", path, std::strerror(found.error())));
+    found = contexts_by_text(proc_dir, path);
+  return found;
 }
 
 }  // namespace
@@ -299,8 +297,9 @@ Result<ContextMappings> context_mappings(int proc_dir) {
 
 bool kernel_has_procmap_query() {
   const auto maps = open_at(AT_FDCWD, "/proc/self/maps", O_RDONLY);
-  Mapping first;
-  return maps && query_mapping(maps->get(), 0, QueryFilter::readable, first);
+  ProcmapQuery first;
+  char name[mapping_name_bytes];
+  return maps && query_mapping(maps->get(), 0, QueryFilter::readable, first, name) == 0;
 }
 
 }  // namespace vitrine::target

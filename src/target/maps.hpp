@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -67,6 +68,17 @@ class LineCutter {
   bool dropping_ = false;
 };
 
+enum class QueryFilter : std::uint32_t;
+
+/// The mappings of a process, one by one, by PROCMAP_QUERY; `path`: of maps below `proc_dir`. Ends
+/// when `each` returns false. True: there are more than limits::map_lines. Errors: unsupported (not
+/// known to this kernel), not_found (the process is gone), or as read_blocking_at.
+Result<bool> each_mapping(int proc_dir, const std::string& path, QueryFilter filter,
+                          const std::function<bool(Mapping&&)>& each);
+
+/// A process that shows no mappings has none any more.
+tl::unexpected<Error> no_memory(const std::string& path);
+
 /// Whether this kernel answers PROCMAP_QUERY (Linux 6.11), which saves reading the text.
 bool kernel_has_procmap_query();
 
@@ -99,10 +111,37 @@ inline constexpr const char* flag_not_forked = "dc";
 // all.
 
 /// Which mappings are asked for: readable ones of files, executable ones of all kinds.
-enum class QueryFilter { readable, executable };
+enum class QueryFilter : std::uint32_t { readable, executable };
 
-/// The first such mapping that ends after `address`. `maps`: descriptor of /proc/PID/maps. False,
-/// with errno: ENOENT (there is none), ENOTTY or EINVAL (not known to this kernel), ESRCH.
-bool query_mapping(int maps, Address address, QueryFilter filter, Mapping& mapping);
+/// The kernel's structure (include/uapi/linux/fs.h of Linux 6.11), younger than Debian's headers.
+struct ProcmapQuery {
+  std::uint64_t size = sizeof(ProcmapQuery);
+  std::uint64_t flags = 0;
+  std::uint64_t address = 0;
+  std::uint64_t start = 0;
+  std::uint64_t end = 0;
+  std::uint64_t permissions = 0;
+  std::uint64_t page_size = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t inode = 0;
+  std::uint32_t device_major = 0;
+  std::uint32_t device_minor = 0;
+  std::uint32_t name_size = 0;  ///< of the buffer; then of the name, its NUL included
+  std::uint32_t build_id_size = 0;
+  std::uint64_t name = 0;
+  std::uint64_t build_id = 0;
+};
+static_assert(sizeof(ProcmapQuery) == 104);
+
+/// Any path that can be opened, and what the kernel puts beside one.
+inline constexpr std::size_t mapping_name_bytes = 4096 + 64;
+
+/// The first such mapping that ends after `address`; `name`: mapping_name_bytes for its name. `maps`:
+/// descriptor of /proc/PID/maps. 0, or errno: ENOENT (there is none), ENOTTY or EINVAL (not known to
+/// this kernel), ESRCH. Async-signal-safe.
+int query_mapping(int maps, Address address, QueryFilter filter, ProcmapQuery& found, char* name);
+
+/// `name`: without its NUL.
+Mapping mapping_of(const ProcmapQuery& found, std::string_view name);
 
 }  // namespace vitrine::target

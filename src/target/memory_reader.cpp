@@ -10,9 +10,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <new>
+#include <utility>
 
 #include "sandbox/child.hpp"
+#include "target/maps.hpp"
 #include "target/proc_file.hpp"
 
 namespace vitrine::target {
@@ -30,6 +33,82 @@ struct Envelope {
   iovec part{&byte, 1};
   sandbox::PassedDescriptor passed;
   msghdr message{};
+};
+
+/// A file of /proc/PID, read by as many requests as it takes. Async-signal-safe.
+class ProcFile {
+ public:
+  ProcFile() = default;
+  explicit ProcFile(int file) : file_(file) {}
+  ProcFile(const ProcFile&) = delete;
+  ProcFile& operator=(const ProcFile&) = delete;
+  ~ProcFile() { close(); }
+
+  int release() { return std::exchange(file_, -1); }
+
+  void close() {
+    if (file_ >= 0) ::close(file_);
+    file_ = -1;
+  }
+
+  /// `directory`: of which `buffer.path` is opened; -1: the file that is open is read on.
+  void read(SharedBuffer& buffer, int directory) {
+    buffer.done = 0;
+    buffer.error = 0;
+    buffer.more = false;
+    if (directory >= 0) {
+      close();
+      file_ = ::openat(directory, buffer.path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    }
+    if (file_ < 0) {
+      buffer.error = directory >= 0 ? errno : EAGAIN;  // another reader had opened it
+      return;
+    }
+    if (buffer.proc == SharedBuffer::Proc::text)
+      read_text(buffer);
+    else
+      query_mappings(buffer);
+    if (!buffer.more) close();
+  }
+
+ private:
+  void read_text(SharedBuffer& buffer) const {
+    std::size_t done = 0;
+    while (done < SharedBuffer::max_bytes) {
+      const ssize_t n = ::read(file_, buffer.bytes + done, SharedBuffer::max_bytes - done);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) buffer.error = errno;
+      if (n <= 0) return;
+      done += static_cast<std::size_t>(n);
+      buffer.done = done;
+    }
+    buffer.more = true;
+  }
+
+  void query_mappings(SharedBuffer& buffer) const {
+    const bool readable = buffer.proc == SharedBuffer::Proc::readable_mappings;
+    Address address = buffer.from;
+    std::size_t done = 0;
+    while (SharedBuffer::max_bytes - done >= sizeof(ProcmapQuery) + mapping_name_bytes) {
+      ProcmapQuery found;
+      char* const name = reinterpret_cast<char*>(buffer.bytes + done + sizeof found);
+      const int error = query_mapping(
+          file_, address, readable ? QueryFilter::readable : QueryFilter::executable, found, name);
+      if (error == ENOENT || (error == 0 && found.end <= address)) return;
+      if (error != 0) {
+        buffer.error = error;
+        return;
+      }
+      address = found.end;
+      if (found.name_size > 0) --found.name_size;  // its NUL
+      std::memcpy(buffer.bytes + done, &found, sizeof found);
+      done += sizeof found + found.name_size;
+      buffer.done = done;
+    }
+    buffer.more = true;
+  }
+
+  int file_ = -1;
 };
 
 class Service {
@@ -71,7 +150,9 @@ class Service {
     buffer_.done = 0;
     buffer_.error = 0;
     const std::uint32_t count = std::min<std::uint32_t>(buffer_.count, SharedBuffer::max_parts);
-    if (buffer_.tid == SharedBuffer::of_file) {
+    if (buffer_.tid == SharedBuffer::of_proc) {
+      read_proc();
+    } else if (buffer_.tid == SharedBuffer::of_file) {
       while (file_ < 0) take_message();
       one_by_one(count);
       ::close(file_);
@@ -88,6 +169,16 @@ class Service {
       else
         buffer_.done = static_cast<std::uint64_t>(n);
     }
+  }
+
+  void read_proc() {
+    int directory = -1;
+    if (!buffer_.goes_on) {
+      while (file_ < 0) take_message();
+      directory = std::exchange(file_, -1);
+    }
+    proc_.read(buffer_, directory);
+    if (directory >= 0) ::close(directory);
   }
 
   void one_by_one(std::uint32_t count) {
@@ -119,6 +210,7 @@ class Service {
   SharedBuffer& buffer_;
   int socket_;
   int file_ = -1;
+  ProcFile proc_;
 };
 
 }  // namespace
@@ -132,7 +224,7 @@ void ring(int socket, int descriptor) {
 
 void serve(SharedBuffer& buffer, int socket, pid_t parent, const sandbox::Filter* filter) {
   socket = sandbox::leave_everything(socket);
-  sandbox::settle("vitrine-reader", parent, CAP_SYS_PTRACE);
+  sandbox::settle("vitrine-reader", parent, {CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH});
   if (filter != nullptr) static_cast<void>(filter->install());  // if the kernel has filters
   Service(buffer, socket).run();
 }
@@ -150,8 +242,9 @@ constexpr auto time_to_run = 10s;  // on a machine that has much else to do
 const sandbox::Filter* reader_filter() {
   static const auto filter =
       sandbox::SystemCalls()
-          .allow({"process_vm_readv", "pread64", "recvmsg", "sendmsg", "close", "clock_gettime",
-                  "sched_getaffinity", "restart_syscall", "rt_sigreturn", "exit_group"})
+          .allow({"process_vm_readv", "pread64", "openat", "read", "ioctl", "recvmsg", "sendmsg",
+                  "close", "clock_gettime", "sched_getaffinity", "restart_syscall", "rt_sigreturn",
+                  "exit_group"})
           // A tracer that has put a probe into our libraries makes these in our name.
           .allow({"uretprobe", "uprobe"})
           .compile();
@@ -222,17 +315,59 @@ void MemoryReader::dismiss() {
 }
 
 MemoryReader::Response MemoryReader::ask(const Request& request, Clock::duration time) {
-  forget_after_fork();
-  for (int attempt = 0; attempt < max_attempts; ++attempt) {
-    if (!child_ && !begin()) break;
+  const auto fill = [&] {
     buffer_->tid = request.file >= 0 ? SharedBuffer::of_file : request.tid;
     buffer_->one_by_one = request.one_by_one;
     buffer_->count = static_cast<std::uint32_t>(request.parts.size());
     std::ranges::copy(request.parts, buffer_->parts);
+  };
+  return ask_by(fill, request.file, time);
+}
+
+MemoryReader::Response MemoryReader::ask(const ProcRequest& request, Clock::duration time) {
+  const std::size_t size = std::strlen(request.path);
+  if (size >= sizeof buffer_->path) return {{}, ENAMETOOLONG, false, false};
+  const auto fill = [&] {
+    buffer_->tid = SharedBuffer::of_proc;
+    buffer_->proc = request.what;
+    buffer_->goes_on = request.directory < 0;
+    buffer_->from = request.from;
+    std::memcpy(buffer_->path, request.path, size + 1);
+  };
+  if (request.directory < 0 && own_proc_ >= 0) {
+    fill();
+    return read_ourselves(-1);
+  }
+  auto response = ask_by(fill, request.directory, time);
+  response.more = response.error == 0 && !response.stalled && buffer_ && buffer_->more;
+  // We may have rights over the process that the reader has not: it is our child, or has our
+  // capabilities. It waited for the locks before it was refused, so they are free now.
+  const bool refused = !response.stalled && (response.error == EPERM || response.error == EACCES);
+  return refused && request.directory >= 0 ? read_ourselves(request.directory) : response;
+}
+
+/// The request that is in the buffer.
+MemoryReader::Response MemoryReader::read_ourselves(int directory) {
+  ProcFile file(own_proc_);
+  file.read(*buffer_, directory);
+  own_proc_ = file.release();
+  return {{buffer_->bytes, static_cast<std::size_t>(buffer_->done.load())},
+          buffer_->error,
+          false,
+          buffer_->more};
+}
+
+/// `fill` puts the request into the buffer; `descriptor` (-1: none) goes with it.
+template <class Fill>
+MemoryReader::Response MemoryReader::ask_by(Fill fill, int descriptor, Clock::duration time) {
+  forget_after_fork();
+  for (int attempt = 0; attempt < max_attempts; ++attempt) {
+    if (!child_ && !begin()) break;
+    fill();
     buffer_->done = 0;
     const std::uint32_t number = buffer_->requested.load() + 1;
     buffer_->requested = number;
-    if (request.file >= 0 || buffer_->reader_sleeps.load() != 0) ring(socket_.get(), request.file);
+    if (descriptor >= 0 || buffer_->reader_sleeps.load() != 0) ring(socket_.get(), descriptor);
     const Outcome outcome = wait(number, time);
     // A reader that stalls is of no use any more. The buffer is, until there is another.
     if (outcome != Outcome::completed) dismiss();
@@ -240,10 +375,12 @@ MemoryReader::Response MemoryReader::ask(const Request& request, Clock::duration
     const std::uint64_t done =
         std::min<std::uint64_t>(buffer_->done.load(), SharedBuffer::max_bytes);
     const bool stalled = outcome == Outcome::stalled;
-    return {
-        {buffer_->bytes, static_cast<std::size_t>(done)}, stalled ? 0 : buffer_->error, stalled};
+    return {{buffer_->bytes, static_cast<std::size_t>(done)},
+            stalled ? 0 : buffer_->error,
+            stalled,
+            false};
   }
-  return {{}, EAGAIN, false};
+  return {{}, EAGAIN, false, false};
 }
 
 MemoryReader::Outcome MemoryReader::wait(std::uint32_t number, Clock::duration time) {

@@ -12,9 +12,12 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/file_descriptor.hpp"
+#include "base/memory.hpp"
+#include "base/result.hpp"
 #include "sandbox/child.hpp"
 #include "sandbox/system_calls.hpp"
 
@@ -59,6 +62,11 @@ struct SharedBuffer {
   static constexpr std::size_t max_parts = 1024;      ///< the kernel's UIO_MAXIOV
   static constexpr std::size_t max_bytes = 1U << 20;  ///< of all parts
   static constexpr pid_t of_file = -1;
+  static constexpr pid_t of_proc = -2;
+
+  /// What is read of a file of /proc/PID: its text, or mappings by PROCMAP_QUERY, each as ProcmapQuery
+  /// and its name without a NUL.
+  enum class Proc : std::uint32_t { text, readable_mappings, executable_mappings };
 
   // Where the two meet, each on a line of its own.
   alignas(64) std::atomic<std::uint32_t> requested = 0;  ///< number of the last request
@@ -72,11 +80,18 @@ struct SharedBuffer {
   alignas(64) pid_t tid = 0;
   std::uint32_t count = 0;
   bool one_by_one = false;
+  // of_proc: the file `path` of the directory whose descriptor comes over the socket; `goes_on`:
+  // that of the last such request, from where it ended.
+  Proc proc{};
+  bool goes_on = false;
+  std::uint64_t from = 0;  ///< address of mappings
+  char path[48] = {};
 
   // The response: bytes read until the first part that was not all there. `error`: what of, if there
   // were none at all.
   std::atomic<std::uint64_t> done = 0;
   int error = 0;
+  bool more = false;  ///< of_proc: it has not ended
 
   iovec parts[max_parts] = {};  ///< addresses of the target, or places in the file
   alignas(64) std::byte bytes[max_bytes];
@@ -178,9 +193,19 @@ class MemoryReader {
                                        ///< valid until the next request
     int error = 0;                     ///< when there are none; EAGAIN: there is no reader
     bool stalled = false;              ///< what comes after `bytes` does not come
+    bool more = false;                 ///< of a file of /proc: there may be more
   };
   /// `time`: how long it may take, if it is not for want of a processor.
   Response ask(const Request& request, Clock::duration time);
+
+  /// A file of /proc/PID (proc_file.hpp says which and why).
+  struct ProcRequest {
+    int directory = -1;          ///< -1: the file of the last request, on from where that ended
+    const char* path = nullptr;  ///< below it
+    SharedBuffer::Proc what{};
+    Address from = 0;  ///< mappings that end after it
+  };
+  Response ask(const ProcRequest& request, Clock::duration time);
 
   /// For all that this thread reads, whosesoever it is.
   TimeoutBudget& budget() { return budget_; }
@@ -197,16 +222,25 @@ class MemoryReader {
   bool begin();
   void dismiss();
   void forget_after_fork();
+  Response read_ourselves(int directory);
+  template <class Fill>
+  Response ask_by(Fill fill, int descriptor, Clock::duration time);
   [[nodiscard]] Outcome wait(std::uint32_t number, Clock::duration time);
   [[nodiscard]] bool is_stuck(std::uint32_t number);
 
   std::unique_ptr<SharedBuffer, Unmap> buffer_;
   FileDescriptor socket_;
   sandbox::Child child_;
-  pid_t owner_ = -1;                   ///< the process that made it: a fork of that has none of it
+  int own_proc_ = -1;  ///< a file that the reader may not read, and that is not at its end
+  pid_t owner_ = -1;   ///< the process that made it: a fork of that has none of it
   std::vector<sandbox::Child> stuck_;  ///< killed, and not yet ended
   TimeoutBudget budget_{std::chrono::seconds(10)};
   Spin spin_{std::chrono::microseconds(20)};
 };
+
+/// One request for a file of /proc/PID, within the time that this thread may wait.
+MemoryReader::Response ask_proc(const MemoryReader::ProcRequest& request);
+/// Why it was not answered.
+tl::unexpected<Error> proc_error(const std::string& path, const MemoryReader::Response& response);
 
 }  // namespace vitrine::target

@@ -76,7 +76,11 @@ Result<bool> Modules::refresh(Memory& memory) {
   stable_ = true;
   begun_ = false;
   nodes_left_ = limits::modules;
-  pages_left_ = image_search_pages;
+  // A list that never stays the same is read over and over: what was searched in vain is not
+  // searched each time.
+  constexpr std::uint64_t part = 16;
+  pages_left_ = pages_left_ ? std::min(image_search_pages, *pages_left_ + image_search_pages / part)
+                            : image_search_pages;
   unread_ = 0;
   held_bytes_ = 0;
   read_executable(memory, std::move(image));
@@ -206,7 +210,7 @@ Result<Module> Modules::read_library(Memory& memory, Address link_map, const Nod
   module.path = elf::read_string(memory, node.name, limits::name_bytes, "a module's name")
                     .value_or(fmt::format("module at {:#x}", node.bias));
   module.link_map = link_map;
-  module.image = TRY_WHILE(module.path, image_with(memory, node.bias, node.dynamic, pages_left_));
+  module.image = TRY_WHILE(module.path, image_with(memory, node.bias, node.dynamic, *pages_left_));
   module.dynamic = TRY_WHILE(module.path, elf::read_dynamic(memory, module.image));
   return module;
 }

@@ -90,9 +90,9 @@ class Modules {
   std::vector<Module> modules_;
   WatchedMemory watched_;
   Notes notes_;
-  std::size_t nodes_left_ = 0;    ///< of all lists
-  std::uint64_t pages_left_ = 0;  ///< to look for headers on
-  std::size_t unread_ = 0;        ///< modules
+  std::size_t nodes_left_ = 0;               ///< of all lists
+  std::optional<std::uint64_t> pages_left_;  ///< to look for headers on
+  std::size_t unread_ = 0;                   ///< modules
   std::size_t held_bytes_ = 0;
   bool complete_ = false;  ///< nothing but what is watched can change the list
   bool stable_ = true;

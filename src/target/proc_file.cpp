@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "bpf/wire/wire.h"
+#include "target/memory_reader.hpp"
 
 namespace vitrine::target {
 namespace {
@@ -54,6 +56,62 @@ Result<std::string> read_file_at(int dir, const std::string& path, std::size_t l
                   fmt::format("cannot read {}: {}", path, std::strerror(error)));
     if (n == 0) break;
   }
+  return content;
+}
+
+namespace {
+
+/// Locks are held for microseconds, by an honest process; for longer when it pages.
+constexpr auto longest_lock = std::chrono::milliseconds(500),
+               min_lock = std::chrono::milliseconds(50);
+
+}  // namespace
+
+MemoryReader::Response ask_proc(const MemoryReader::ProcRequest& request) {
+  MemoryReader& reader = MemoryReader::of_this_thread();
+  const auto begin = TimeoutBudget::Clock::now();
+  const TimeoutBudget::Duration left = reader.budget().left(begin);
+  auto response =
+      reader.ask(request, std::clamp<TimeoutBudget::Duration>(left, min_lock, longest_lock));
+  if (response.stalled) reader.budget().spend(TimeoutBudget::Clock::now() - begin);
+  return response;
+}
+
+tl::unexpected<Error> proc_error(const std::string& path, const MemoryReader::Response& response) {
+  if (response.stalled)
+    return fail(
+        ErrorCode::limit,
+        fmt::format("cannot read {}: the kernel withholds it, as the process is blocked while "
+                    "it executes another program or changes its memory mappings",
+                    path),
+        "resume the program or the machine that serves its files, or end the target");
+  if (response.error == EAGAIN)
+    return fail(ErrorCode::failed,
+                fmt::format("cannot read {}: no process can be started to read it", path),
+                "allow more processes (RLIMIT_NPROC, pids.max), or more memory");
+  return fail(sandbox::code_of(response.error),
+              fmt::format("cannot read {}: {}", path, std::strerror(response.error)));
+}
+
+Result<void> read_blocking_at(int dir, const std::string& path,
+                              const std::function<bool(std::string_view)>& each) {
+  MemoryReader::ProcRequest request{dir, path.c_str(), SharedBuffer::Proc::text, 0};
+  for (;;) {
+    const auto response = ask_proc(request);
+    if (response.stalled || response.error != 0) return proc_error(path, response);
+    const std::string_view piece(reinterpret_cast<const char*>(response.bytes.data()),
+                                 response.bytes.size());
+    if (!each(piece) || !response.more) return {};
+    request.directory = -1;
+  }
+}
+
+Result<std::string> read_blocking_at(int dir, const std::string& path, std::size_t limit) {
+  std::string content;
+  TRY(read_blocking_at(dir, path, [&](std::string_view piece) {
+    content.append(piece.substr(0, limit - content.size()));
+    return content.size() < limit;
+  }));
   return content;
 }
 
@@ -173,7 +231,7 @@ Number last_number(std::string_view status, std::string_view name, Number otherw
 
 std::uint64_t program_image(int proc_dir) {
   constexpr std::size_t stat_bytes = 4096;
-  const auto line = read_file_at(proc_dir, "stat", stat_bytes);
+  const auto line = read_blocking_at(proc_dir, "stat", stat_bytes);
   if (!line) return 0;
   const auto stat = parse_stat(*line);
   if (!stat || stat->stack_start == 0) return 0;

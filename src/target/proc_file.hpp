@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@
 namespace vitrine::target {
 
 using sandbox::open_at;
+using sandbox::place_identity;
 using vitrine::FileDescriptor;
 
 /// Enough for every file of /proc/PID that is a line or a table of fields.
@@ -24,6 +26,21 @@ inline constexpr std::size_t proc_file_bytes = 16 * 1024;
 
 /// The file's content, at most `limit` bytes of it. Errors as open_at.
 Result<std::string> read_file_at(int dir, const std::string& path, std::size_t limit);
+
+// Some files of /proc/PID take locks of the process to open or to read: maps, smaps, auxv, cmdline,
+// environ, mem, map_files, stat, syscall, stack (exec_update_lock, mmap_lock). A target holds those for as
+// long as it likes, with a file on a file system of its own: closed by an exec, or mapped and
+// unmapped. A reader that waits for them ends when it is killed, and no sooner. So these files are
+// read by a process that can be (MemoryReader). The other files that we read take no such lock.
+
+/// Such a file, piece by piece; ends when `each` returns false. It may not read any other meanwhile.
+/// `dir`: a descriptor. Errors: as open_at; limit (the kernel withholds it, or no process can be
+/// made that reads it).
+Result<void> read_blocking_at(int dir, const std::string& path,
+                              const std::function<bool(std::string_view)>& each);
+
+/// Its content, at most `limit` bytes of it.
+Result<std::string> read_blocking_at(int dir, const std::string& path, std::size_t limit);
 
 /// The processes that /proc shows, by number. Errors: failed.
 Result<std::vector<pid_t>> all_processes();

@@ -57,9 +57,9 @@ bool holds(const AuxVector& auxv, std::uint64_t type, std::uint64_t value) {
 
 // From the file, or, as CAP_SYS_PTRACE does not open another user's, from the stack.
 Result<std::string> read_auxv(int proc_dir, pid_t live, ProcessMemory& memory) {
-  auto bytes = read_file_at(proc_dir, fmt::format("task/{}/auxv", live), auxv_bytes);
+  auto bytes = read_blocking_at(proc_dir, fmt::format("task/{}/auxv", live), auxv_bytes);
   if (bytes || bytes.error().code != ErrorCode::not_permitted) return bytes;
-  const auto line = read_file_at(proc_dir, fmt::format("task/{}/stat", live), status_bytes);
+  const auto line = read_blocking_at(proc_dir, fmt::format("task/{}/stat", live), status_bytes);
   const auto stat = line.and_then(parse_stat);
   if (!stat) return bytes;
   auto on_stack = auxv_on_stack(memory, stat->stack_start);
@@ -108,7 +108,7 @@ Result<Process> Process::open(pid_t pid) {
                                  fmt::format("pidfd_open({}): {}", pid, std::strerror(errno)),
                                  "vitrine needs Linux 5.3 or later");
 
-  const auto line = read_file_at(dir, "stat", status_bytes);
+  const auto line = read_blocking_at(dir, "stat", status_bytes);
   if (!line) return explain(pid, dir, line.error());
   const auto stat = TRY(parse_stat(*line));
   if (stat.kernel_thread())

@@ -141,6 +141,11 @@ bool ProcessMemory::recover(int error) {
   if (error == ESRCH) {
     if (!follow_live_thread()) return false;
   } else {
+    // To open it takes the same lock as to open auxv, which the reader can be left behind with.
+    if (ask_proc(
+            {proc_dir_, fmt::format("task/{}/auxv", tid_).c_str(), SharedBuffer::Proc::text, 0})
+            .stalled)
+      return false;
     auto file = open_at(proc_dir_, "task/" + std::to_string(tid_) + "/mem", O_RDONLY);
     if (!file) return false;
     file_ = std::move(*file);

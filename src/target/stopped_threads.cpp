@@ -300,7 +300,7 @@ class SharedSeizing {
 [[noreturn]] void trace_in_child(int socket, pid_t parent, std::span<const pid_t> tids,
                                  std::chrono::milliseconds deadline, Seizing& seizing) {
   socket = sandbox::leave_everything(socket);
-  sandbox::settle("vitrine-tracer", parent, CAP_SYS_PTRACE);
+  sandbox::settle("vitrine-tracer", parent, {CAP_SYS_PTRACE});
   const auto report = [&](const Report& one) {
     if (::send(socket, &one, sizeof one, MSG_NOSIGNAL) != sizeof one) ::_exit(0);
     char answer = 0;
@@ -308,13 +308,6 @@ class SharedSeizing {
   };
   Tracer(deadline, report, seizing).run(tids, nullptr);
   ::_exit(0);
-}
-
-/// Whether the process waits for something, and not for a processor.
-bool waits(pid_t pid) {
-  const auto line = read_file_at(AT_FDCWD, fmt::format("/proc/{}/stat", pid), proc_file_bytes);
-  const auto stat = line.and_then(parse_stat);
-  return !stat || stat->state != 'R';
 }
 
 /// False: no such process can be made.
@@ -341,7 +334,7 @@ bool visit_by_process(Visits& visits, const Process& process, std::span<const pi
       if (report.what == Report::What::stopped)
         static_cast<void>(::send(ours.get(), &go_on, sizeof go_on, MSG_NOSIGNAL));
       last = Clock::now();
-    } else if (Clock::now() - last > deadline + silence && waits(child->pid())) {
+    } else if (Clock::now() - last > deadline + silence && child->waits()) {
       visits.give_up(
           (*seizing).load() != 0
               ? Error{ErrorCode::failed,

@@ -55,7 +55,7 @@ Result<std::vector<pid_t>> thread_ids(int proc_dir) {
 }
 
 Result<Thread> thread(int proc_dir, pid_t tid) {
-  return read_file_at(proc_dir, "task/" + std::to_string(tid) + "/stat", stat_bytes)
+  return read_blocking_at(proc_dir, "task/" + std::to_string(tid) + "/stat", stat_bytes)
       .and_then([](const std::string& line) { return parse_stat(line); })
       .map([&](Stat stat) {
         return Thread{{tid, stat.start_time}, std::move(stat.comm), stat.state};
@@ -69,7 +69,7 @@ Result<std::vector<Thread>> threads(int proc_dir) {
   for (const pid_t tid : tids) {
     auto one = thread(proc_dir, tid);
     if (one && !one->ended()) found.push_back(std::move(*one));
-    if (!one && one.error().code == ErrorCode::failed)
+    if (!one && (one.error().code == ErrorCode::failed || one.error().code == ErrorCode::limit))
       return tl::unexpected(std::move(one.error()));
   }
   return found;
@@ -81,7 +81,7 @@ Result<pid_t> live_thread(int proc_dir) {
   for (const pid_t tid : tids) {
     auto one = thread(proc_dir, tid);
     if (one && !one->ended()) return tid;
-    if (!one && one.error().code == ErrorCode::failed)
+    if (!one && (one.error().code == ErrorCode::failed || one.error().code == ErrorCode::limit))
       return tl::unexpected(std::move(one.error()));
   }
   return fail(ErrorCode::not_found, "all threads of the process have ended");
@@ -114,45 +114,37 @@ std::optional<std::uint64_t> runs_of(int schedstat) {
 
 /// "running", or the number of a system call and its arguments. Not counted as blocked: a thread in
 /// the call that ends a thread, whose memory may be another thread's already.
-bool is_blocked(int syscall) {
-  char text[16] = {};
-  if (::pread(syscall, text, sizeof text - 1, 0) < 1 || text[0] == 'r') return false;
-  return std::strtol(text, nullptr, 10) != SYS_exit;
+bool is_blocked(int proc_dir, pid_t tid) {
+  constexpr std::size_t some = 16;
+  const auto text = read_blocking_at(proc_dir, fmt::format("task/{}/syscall", tid), some);
+  if (!text || text->empty() || text->front() == 'r') return false;
+  return std::strtol(text->c_str(), nullptr, 10) != SYS_exit;
 }
 
 }  // namespace
 
 RestWatch::RestWatch(int proc_dir)
-    : proc_dir_(proc_dir), max_kept_(descriptor_limit() / share_of_descriptors / 2) {}
+    : proc_dir_(proc_dir), max_kept_(descriptor_limit() / share_of_descriptors) {}
 
-Result<RestWatch::Files> RestWatch::open(pid_t tid) const {
-  auto schedstat = TRY(open_at(proc_dir_, fmt::format("task/{}/schedstat", tid), O_RDONLY));
-  auto syscall = TRY(open_at(proc_dir_, fmt::format("task/{}/syscall", tid), O_RDONLY));
-  return Files{std::move(schedstat), std::move(syscall)};
-}
-
-std::optional<std::uint64_t> RestWatch::runs(pid_t tid, Files*& files) {
+std::optional<std::uint64_t> RestWatch::runs(pid_t tid) {
   if (const auto kept = files_.find(tid); kept != files_.end()) {
-    files = &kept->second;
-    if (auto count = runs_of(files->schedstat.get())) return count;
+    if (auto count = runs_of(kept->second.get())) return count;
     files_.erase(kept);  // of a thread that had this tid before
   }
-  auto opened = open(tid);
+  auto opened = open_at(proc_dir_, fmt::format("task/{}/schedstat", tid), O_RDONLY);
   if (!opened) return std::nullopt;
-  files = files_.size() < max_kept_ ? &files_.emplace(tid, std::move(*opened)).first->second
-                                    : &(passing_ = std::move(*opened));
-  return runs_of(files->schedstat.get());
+  const auto count = runs_of(opened->get());
+  if (files_.size() < max_kept_) files_.emplace(tid, std::move(*opened));
+  return count;
 }
 
 std::optional<std::uint64_t> RestWatch::begin(pid_t tid) {
-  Files* files = nullptr;
-  const auto count = runs(tid, files);
-  return count && is_blocked(files->syscall.get()) ? count : std::nullopt;
+  const auto count = runs(tid);
+  return count && is_blocked(proc_dir_, tid) ? count : std::nullopt;
 }
 
 bool RestWatch::still_rests(pid_t tid, std::uint64_t since) {
-  Files* files = nullptr;
-  return runs(tid, files) == since;
+  return runs(tid) == since;
 }
 
 }  // namespace vitrine::target

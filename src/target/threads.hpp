@@ -74,18 +74,12 @@ class RestWatch {
   }
 
  private:
-  struct Files {
-    FileDescriptor schedstat;
-    FileDescriptor syscall;
-  };
-
-  Result<Files> open(pid_t tid) const;
-  std::optional<std::uint64_t> runs(pid_t tid, Files*& files);
+  std::optional<std::uint64_t> runs(pid_t tid);
 
   int proc_dir_;
   std::size_t max_kept_;
-  std::map<pid_t, Files> files_;  // of as many threads as the limit of open files allows
-  Files passing_;                 // of the last one above that
+  // schedstat of as many threads as the limit of open files allows
+  std::map<pid_t, FileDescriptor> files_;
 };
 
 }  // namespace vitrine::target

@@ -61,6 +61,7 @@ COMMANDS = {
     "trace sums": ("trace PID shop:* --count --by tenant --duration 200ms --json", has_lines(2), None),
     "profile": ("profile PID --freq 199 --duration 300ms --format json -o -", has_samples, None),
     "profile file": ("profile PID --off-cpu --on-cpu --duration 200ms -o p.pb.gz", None, "p.pb.gz"),
+    "profile export": ("profile PID --freq 199 --duration 300ms --export COLLECTOR", None, None),
     "check": ("check PID --duration 200ms --json", has_lines(5), None),
     "ps": ("ps --json", lambda out: '"shop"' in out or "demo" in out, None),
     "doctor": ("doctor --json", has_lines(5), None),
@@ -95,6 +96,25 @@ class Table:
                 found.setdefault(kind, []).append((place, callers))
         self.memory[:] = bytes(TABLE_BYTES)
         return {kind: sorted(places) for kind, places in found.items()}
+
+
+class Collector:
+    """Takes what is sent to it (tests/support/collector.py)."""
+
+    def __init__(self, directory):
+        self.folder = os.path.join(directory, "collector")
+        os.mkdir(self.folder)
+        script = os.path.join(os.path.dirname(__file__), "../support/collector.py")
+        self.process = subprocess.Popen([sys.executable, script, self.folder], stdin=subprocess.DEVNULL)
+        ready = os.path.join(self.folder, "port")
+        if not wait_until(lambda: os.path.exists(ready), 20):
+            raise SystemExit("the collector does not start")
+        with open(ready, encoding="ascii") as file:
+            self.port = int(file.read())
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
 
 
 class Service:
@@ -175,6 +195,7 @@ class Bench:
         self.service = Service(options.service)
         self.directory = tempfile.mkdtemp(prefix="vitrine-faults-")
         self.table = Table(self.directory)
+        self.collector = Collector(self.directory)
         self.inside = os.path.join(self.directory, "cwd")
         os.mkdir(self.inside)
         self.number = 0
@@ -182,6 +203,7 @@ class Bench:
     def close(self):
         self.service.process.kill()
         self.service.process.wait()
+        self.collector.close()
         shutil.rmtree(self.directory)
 
     def run(self, arguments):
@@ -190,7 +212,8 @@ class Bench:
         mark = f"FAULTS_MARK={os.getpid()}.{self.number}."
         environment = dict(os.environ, LD_PRELOAD=self.options.library, FAULTS=self.table.path,
                            FAULTS_MARK=mark.split("=")[1])
-        words = [str(self.service.pid) if word == "PID" else word for word in arguments.split()]
+        given = {"PID": str(self.service.pid), "COLLECTOR": f"otlp+http://127.0.0.1:{self.collector.port}"}
+        words = [given.get(word, word) for word in arguments.split()]
         with subprocess.Popen([self.options.vitrine, *words], cwd=self.inside, env=environment,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               start_new_session=True) as process:

@@ -4,6 +4,8 @@ import re
 import subprocess
 from dataclasses import dataclass
 
+from forged import FORGERIES
+
 
 @dataclass
 class Trick:
@@ -17,13 +19,25 @@ class Trick:
     races: str = ""  # the pattern of its labels, of which none may be torn
     says: str = ""  # what some command must say, as something that it wants does not come
     busy: bool = False  # takes a CPU or more for itself: not one of many at once
+    forgery: str = ""  # the forged file that it maps
+    memory: int = 256 << 20  # bytes that no command may have more than
+    withheld: bool = False  # whoever reads its maps or memory waits: the test does not
+    also: dict = None  # commands that are tried besides, as of command.py
+    long: bool = False  # takes long: of Hostile.long alone
 
 
 STATES = {"stopped": "stopped", "held-by-tracer": "held", "stops-and-continues": "any",
-          "traced": "traced", "traced-by-its-child": "traced", "exec-never-ends": "traced"}
+          "frozen-control-group": "frozen", "traced": "traced", "traced-by-its-child": "traced", "exec-never-ends": "traced"}
 
 # Whose labels may be of another process, or of no moment: racing_labels.py.
 MIXES = {"thread-ids-reused": "owner"}
+
+# Commands that look for processes by what they are called read the arguments of all.
+BY_NAME = {"by name": ("profile --name no-such-process --duration 100ms -o -", 0.1)}
+
+# What takes longest, and is of kinds that others are of, too.
+LONG = {"modules-wild", "label-shared-by-many", "modules-endless", "names-stall", "library-reads-never-end",
+        "context-payload-never-comes", "label-flood", "threads-many"}
 
 # By their names: what runs at full speed, or has commands do so.
 BUSY = re.compile("^label-(flood|garbage|slots|unmapped|moved|protected|page-comes)|flip|changes?$|"
@@ -39,6 +53,7 @@ EXITS = [
     ("exits|exec|leader|come-and-go|comes-and-goes", ".", (DONE, FAILED, NOT_FOUND)),
     # Programs of other tests have no probes, and a program that cannot be read shows none.
     ("^racing |^hostile |^musl ring |^program-served-by-nobody$", "^trace$", (DONE, FAILED, NOT_FOUND)),
+    ("^arguments-never-come$", "^by name$", (NOT_FOUND,)),
     # Rules that it breaks; a context that it does not publish, or that makes no sense; labels that
     # it does not publish, or that do not come.
     (".", "^(check|context|context watched|labels .*)$", (DONE, FAILED)),
@@ -67,6 +82,9 @@ def catalogue(programs, writers):
     for name in ("4-gib", "prot-none", "frozen", "restless", "updating", "two", "many"):
         tricks.append(Trick(f"hostile context {name}", [os.path.join(programs, "hostile_context"), name],
                             counts=False))
+    tricks = [trick for trick in tricks if trick.name != "forged-file"]
+    for name in FORGERIES:
+        tricks.append(Trick(f"forged {name}", [own, "forged-file"], forgery=name))
     for trick in tricks:
         trick.races = MIXES.get(trick.name, trick.races)
         if re.search("^(label|context|module).*never-come", trick.name):
@@ -77,5 +95,12 @@ def catalogue(programs, writers):
             trick.says = "executing another program"
         if trick.name.startswith("musl ring"):
             trick.says = "the rest of the list was not read"
+        if trick.name == "exec-closes-served":
+            trick.withheld = True
+            trick.says = "the kernel withholds it"
+        trick.also = BY_NAME if trick.name == "arguments-never-come" else {}
+        if trick.name in ("forged xz-bomb-of-symbols", "forged lines-endless"):
+            trick.memory = 512 << 20  # a worker has 2.8 million symbols of one file, or 4 million lines
+        trick.long = trick.name in LONG
         trick.busy = bool(BUSY.search(trick.name))
     return tricks

@@ -96,7 +96,7 @@ def _where(pid):
     return "\n".join(stacks) + "\n"
 
 
-def run(vitrine, name, arguments, asked, mark, budget, keep=False):
+def run(vitrine, name, arguments, asked, mark, budget, keep=False, output=None):
     """Runs `vitrine` with these arguments. It hangs when it takes `budget` seconds longer than
     it was asked to run; then it is killed. `mark` is in the environment of all that it starts."""
     result = Run(name, kept=[] if keep else None)
@@ -104,7 +104,8 @@ def run(vitrine, name, arguments, asked, mark, budget, keep=False):
     is_json = "json" in words or "--json" in words
     begin = time.monotonic()
     process = subprocess.Popen([vitrine, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, env=dict(os.environ, HOSTILE_COMMAND=mark))
+                               stderr=subprocess.PIPE, env=dict(os.environ, HOSTILE_COMMAND=mark),
+                               preexec_fn=output.apply if output else None)
     errors = []
     takers = [threading.Thread(target=_take, args=(process.stdout, result, is_json)),
               threading.Thread(target=lambda: errors.append(process.stderr.read(1 << 20)))]

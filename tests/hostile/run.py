@@ -18,14 +18,17 @@ import threading
 import time
 
 from bpf_objects import bpf_objects, left_behind
-from catalogue import catalogue, exit_codes
+from catalogue import Trick, catalogue, exit_codes
 from command import OF_ALL, OF_ONE, run
+from files import FILES, OUTPUTS, made_file, made_output
+from forged import forge
 from racing_labels import torn_in
 from target import CannotPlay, Target, text_of
 
 MEMORY = 256 << 20
 # A profile of the machine has the symbols of whatever else runs on it, too.
 MEMORY_OF_ALL = 1 << 30
+FORGED_OF = "libhostile_forged.so"
 # A command that ends is late only when the machine is: one that hangs never ends.
 HANGS_AFTER = 60
 
@@ -39,9 +42,12 @@ class Suite:
         self.lock = threading.Lock()
         self.runs, self.failures, self.not_played, self.notes = [], [], [], []
         self.tried = self.labels_read = 0
+        self.took = {}
+        self.forging = threading.Lock()  # one at a time: some take memory
         self.environment = {"HOSTILE_DIRECTORY": self.directory.name,
                             "HOSTILE_LIBRARIES": options.programs,
                             "HOSTILE_THREADS": str(options.threads)}
+        self.own = os.path.join(options.programs, "hostile_target")
         self.semaphore = self._semaphore()
 
     def _semaphore(self):
@@ -57,12 +63,16 @@ class Suite:
 
     def start(self, trick, **environment):
         semaphore = self.semaphore if trick.counts else None
-        return Target(trick.argv, dict(self.environment, **environment), semaphore)
+        if trick.forgery:
+            with self.forging:
+                environment.update(forge(trick.forgery, os.path.join(self.options.programs, FORGED_OF),
+                                         self.directory.name))
+        return Target(trick.argv, dict(self.environment, **environment), semaphore, trick.withheld)
 
-    def command(self, trick, name, arguments, asked):
+    def command(self, trick, name, arguments, asked, expected=None, output=None):
         races = trick is not None and bool(trick.races)
         result = run(self.options.vitrine, name, arguments, asked, self.mark, self.budget,
-                     races or bool(trick and trick.says))
+                     races or bool(trick and trick.says), output)
         with self.lock:
             self.runs.append((trick.name if trick else "all", result))
         where = trick.name if trick else "all"
@@ -70,11 +80,11 @@ class Suite:
             self.fail(where, f"{name} hangs: {result.errors[-3000:]}")
         if result.crashed():
             self.fail(where, f"{name} crashed: status {result.status:#x}: {result.errors[-2000:]}")
-        expected = exit_codes(trick, name)
+        expected = expected or exit_codes(trick, name)
         if not result.hung and not result.crashed() and result.exit_code() not in expected:
             self.fail(where, f"{name} ended with {result.exit_code()}, and not with one of {expected}: "
                              f"{result.errors[-1000:]}")
-        most = MEMORY_OF_ALL if name == "profile of all" else MEMORY
+        most = trick.memory if trick else MEMORY_OF_ALL if name == "profile of all" else MEMORY
         if result.memory > most and not self.options.sanitized:
             self.fail(where, f"{name} had {result.memory >> 20} MiB")
         for line in result.malformed[:3]:
@@ -89,7 +99,7 @@ class Suite:
         return result
 
     def look_at(self, trick, target, name):
-        arguments, asked = OF_ONE[name]
+        arguments, asked = (OF_ONE | trick.also)[name]
         return self.command(trick, name, arguments.replace("PID", str(target.pid)), asked)
 
     def expect_unharmed(self, trick, target):
@@ -102,7 +112,7 @@ class Suite:
             if trick.state in states:
                 well = all(state == states[trick.state] for state, _ in threads)
             else:
-                well = trick.state == "any" or all(
+                well = trick.state in ("any", "frozen") or all(
                     (state not in "tT" and tracer == 0) or trick.state == "traced"
                     for state, tracer in threads)
             well = well and target.semaphore() in (0, None)
@@ -116,7 +126,7 @@ class Suite:
                                   f"{'as before' if code == target.code_at_start else 'changed'}")
         if not trick.counts:
             return None
-        if trick.state in states:
+        if trick.state in (*states, "frozen"):
             if not target.rests():
                 self.fail(trick.name, "goes on, though it was stopped before")
         elif not target.counts_on():
@@ -139,7 +149,7 @@ class Suite:
             if target:
                 self.notes += [f"{trick.name}: {note}" for note in target.notes]
             told = not trick.says
-            for i, name in enumerate(OF_ONE):
+            for i, name in enumerate(OF_ONE | trick.also):
                 if target:
                     told |= self.says(trick, self.look_at(trick, target, name))
                 else:
@@ -162,10 +172,54 @@ class Suite:
         return trick.says in result.errors or any(trick.says in str(line) for line in result.kept or [])
 
     def play_guarded(self, trick):
+        begin = time.monotonic()
         try:
             self.play(trick)
         except Exception as error:  # a broken test is a failure, and the others are played
             self.fail(trick.name, f"the test: {type(error).__name__}: {error}")
+        with self.lock:
+            self.took[trick.name] = time.monotonic() - begin
+
+    def play_file(self, name):
+        """Commands that are given a file by name."""
+        begin = time.monotonic()
+        try:
+            with made_file(name, self.directory.name) as path:
+                for command, arguments in FILES[name].items():
+                    self.command(Trick(f"file {name}", []), command, arguments[0].replace("FILE", path), 0.1,
+                                 arguments[1])
+        except CannotPlay as why:
+            with self.lock:
+                self.not_played.append(f"file {name} ({why})")
+            return
+        except Exception as error:
+            self.fail(f"file {name}", f"the test: {type(error).__name__}: {error}")
+        with self.lock:
+            self.tried += 1
+            self.took[f"file {name}"] = time.monotonic() - begin
+
+    def play_output(self, name):
+        """Commands whose output is taken by nobody; the target is a good one."""
+        begin = time.monotonic()
+        target = None
+        try:
+            target = self.start(Trick("a good one", [self.own, "frame-pointers"]))
+            with made_output(name, self.directory.name) as output:
+                for command, arguments in OUTPUTS[name].items():
+                    words = arguments[0].replace("PID", str(target.pid)).replace("FILE", output.path)
+                    self.command(Trick(f"output {name}", []), command, words, 0.2, arguments[1], output)
+        except CannotPlay as why:
+            with self.lock:
+                self.not_played.append(f"output {name} ({why})")
+            return
+        except Exception as error:
+            self.fail(f"output {name}", f"the test: {type(error).__name__}: {error}")
+        finally:
+            if target:
+                target.end()
+        with self.lock:
+            self.tried += 1
+            self.took[f"output {name}"] = time.monotonic() - begin
 
     def look_at_all(self, tricks):
         """Many at once, for the commands that look at every process."""
@@ -205,6 +259,8 @@ class Suite:
             own = [result for _, result in self.runs if result.command == command]
             print(f"{command:<18}{len(own):>6}{max(r.seconds for r in own):>12.2f}"
                   f"{max(r.memory for r in own) / 2**20:>13.1f}")
+        slowest = sorted(self.took.items(), key=lambda one: -one[1])[:self.options.slowest]
+        print("slowest targets:", ", ".join(f"{name} {took:.0f} s" for name, took in slowest))
         for note in self.notes:
             print("note:", note)
         for trick in self.not_played:
@@ -229,19 +285,29 @@ def main():
     parser.add_argument("--jobs", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=int(os.environ.get("HOSTILE_ROUNDS", "1")))
     parser.add_argument("--threads", type=int, default=int(os.environ.get("HOSTILE_THREADS", "10000")))
+    parser.add_argument("--slowest", type=int, default=10, help="how many of the slowest targets are named")
     parser.add_argument("--sanitized", action="store_true", help="no bound of memory; more budget")
+    parser.add_argument("--part", choices=("whole", "short", "long"), default="whole",
+                        help="which tricks, by how long they take (catalogue.py)")
     parser.add_argument("--one", action="store_true", help="no commands that look at all processes")
     options = parser.parse_args()
     begin = time.monotonic()
     before = bpf_objects()
     suite = Suite(options)
     tricks = [one for one in catalogue(options.programs, options.writers)
-              if re.search(options.only, one.name)]
+              if re.search(options.only, one.name) and
+              (options.part == "whole" or one.long == (options.part == "long"))]
     for _ in range(options.rounds):
         if not options.one:
             suite.look_at_all(tricks)
+        files = [name for name in FILES if re.search(options.only, f"file {name}")]
+        outputs = [name for name in OUTPUTS if re.search(options.only, f"output {name}")]
+        if options.part == "long":
+            files = outputs = []
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
             list(pool.map(suite.play_guarded, tricks))
+            list(pool.map(suite.play_file, files))
+            list(pool.map(suite.play_output, outputs))
     for what in left_behind(before):
         suite.fail("left in the kernel", what)
     for what in suite.processes_left():

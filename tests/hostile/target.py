@@ -28,7 +28,7 @@ def text_of(path):
 class Target:
     """`argv` tells "ready", or "ready PID" when another process is to be looked at."""
 
-    def __init__(self, argv, environment, semaphore=None):
+    def __init__(self, argv, environment, semaphore=None, withheld=False):
         self._counters_file = tempfile.NamedTemporaryFile(prefix="hostile-")
         self._counters_file.truncate(4096)
         self._counters = mmap.mmap(self._counters_file.fileno(), 4096)
@@ -39,6 +39,7 @@ class Target:
                                          env=environment, start_new_session=True)
         try:
             self.pid = self._wait_until_ready()
+            self.withheld = withheld
             self.code_at_start = self.code()
         except BaseException:
             self.end()
@@ -132,6 +133,8 @@ class Target:
 
     def code(self):
         """What its program's code is, by offset in the file: a breakpoint would change it."""
+        if self.withheld:
+            return {}
         program = self._program()
         code = {}
         for start, end, rights, offset, inode, _ in self._mappings():
@@ -143,14 +146,25 @@ class Target:
 
     def semaphore(self):
         """That of its probes: 0 when nobody traces. None when there is none to be read."""
-        program = self._program()
-        if self._semaphore is None:
+        if self._semaphore is None or self.withheld:
             return None
+        program = self._program()
         for start, _, _, offset, inode, _ in self._mappings():
             if inode == program and offset == 0:
                 content = self._read(start + self._semaphore, 2)
                 return struct.unpack("<H", content)[0] if content else None
         return None
+
+    @staticmethod
+    def _remove_group(path):
+        """A control group is busy until its last process has been reaped."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            try:
+                os.rmdir(path)
+                return
+            except OSError:
+                time.sleep(0.01)
 
     def is_alive(self):
         return self._process.poll() is None
@@ -171,6 +185,9 @@ class Target:
         self._counters.close()
         self._counters_file.close()
         for pid in {self._process.pid, getattr(self, "pid", self._process.pid)}:
+            for root in ("/sys/fs/cgroup/unified", "/sys/fs/cgroup"):
+                if os.path.isdir(f"{root}/hostile-{pid}"):
+                    self._remove_group(f"{root}/hostile-{pid}")
             path = f"/tmp/perf-{pid}.map"
             if os.path.isdir(path) and not os.path.islink(path):
                 os.rmdir(path)

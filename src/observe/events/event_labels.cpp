@@ -19,7 +19,9 @@ namespace {
 
 constexpr std::size_t kept_sets = 64 * 1024;  // decoded label sets of which the kernel sends the id
 constexpr std::uint64_t no_image = ~0ULL;     // of a process that nothing is to be read of
-constexpr int max_slow_looks = 4;             // at one process
+/// Of a process that has been looked at before.
+constexpr auto cheap_look = std::chrono::milliseconds(10);
+constexpr int max_slow_looks = 4;  // at one process
 constexpr std::chrono::nanoseconds no_time{0};
 constexpr std::size_t places_known =
     64 * 1024;  // a process that loads and unloads has ever new ones
@@ -71,6 +73,8 @@ struct LabelsLook {
   std::string problem;
   std::uint64_t image = 0;  ///< what it executed, as the kernel names it; 0: that is not known
   int slow_looks = 0;       ///< that took longer than the first may
+  bool is_reported = false;
+  bool is_costly = false;  ///< to look again takes more than `cheap_look`
 
   /// Of all looks, and this one's part of them: bytes that are kept.
   std::shared_ptr<std::size_t> all_bytes;
@@ -107,7 +111,12 @@ void EventLabels::charge(LabelsLook& look, const sandbox::WorkBudget& budget) {
   slow_looks_.spend(std::chrono::duration_cast<target::TimeoutBudget::Duration>(budget.used()));
   if (is_unfinished && look.slow_looks < max_slow_looks)
     unfinished_.insert(look.subject->process().pid());
-  if (look.slow_looks++ == 0 && look.subject)
+  if (look.slow_looks++ == 0) skip(look);
+}
+
+/// Tells once that not all may be known of it.
+void EventLabels::skip(LabelsLook& look) {
+  if (!std::exchange(look.is_reported, true) && look.subject)
     notes_.push_back(
         fmt::format("process {}: the search for its labels takes longer than the time limit: some "
                     "may be missing",
@@ -123,10 +132,14 @@ void EventLabels::look_at(pid_t pid, ProcessLabels& its, pid_t kernel_tgid) {
   if (its.own && its.look->subject) {
     LabelsLook& look = *its.look;
     // One that is slow is looked at again when the others have had their time.
-    if (look.is_slow() && slow_looks_.left() <= no_time) return;
+    if ((look.is_slow() || look.is_costly) && slow_looks_.left() <= no_time) return skip(look);
     const sandbox::WorkBudget budget(budget_of(&look));
     const auto change = look.subject->refresh(budget);
     charge(look, budget);
+    // A list of modules that never stays the same would be read at each sample.
+    look.is_costly = budget.used() > cheap_look;
+    if (look.is_costly && !look.is_slow())
+      slow_looks_.spend(std::chrono::duration_cast<target::TimeoutBudget::Duration>(budget.used()));
     if (change) {
       const bool given = take_image(look) && its.given_ns != 0;
       // In the middle of dlopen what the kernel was given before is better than nothing.

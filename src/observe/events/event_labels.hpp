@@ -104,6 +104,7 @@ class EventLabels {
 
   std::chrono::nanoseconds budget_of(const LabelsLook* look);
   void charge(LabelsLook& look, const sandbox::WorkBudget& budget);
+  void skip(LabelsLook& look);
   static bool take_image(LabelsLook& look);
   void configure(ProcessLabels& its);
   void assume(const vitrine_executable& executable, vitrine_target target);

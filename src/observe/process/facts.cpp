@@ -185,6 +185,8 @@ namespace {
 
 std::string executable_path(int proc_dir) {
   std::string path(PATH_MAX, '\0');
+  // The kernel follows the link under the lock that it reads `stat` under.
+  if (!target::read_blocking_at(proc_dir, "stat", target::proc_file_bytes)) return {};
   const ssize_t length = ::readlinkat(proc_dir, "exe", path.data(), path.size());
   path.resize(length > 0 ? static_cast<std::size_t>(length) : 0);
   return target::without_deleted(std::move(path));
@@ -241,7 +243,7 @@ std::string container_id(std::string_view cgroup) {
 ProcessFacts read_facts(pid_t pid, int proc_dir) {
   ProcessFacts facts;
   facts.inner = target::read_inner_identity(proc_dir);
-  if (const auto line = target::read_file_at(proc_dir, "stat", target::proc_file_bytes))
+  if (const auto line = target::read_blocking_at(proc_dir, "stat", target::proc_file_bytes))
     if (const auto stat = target::parse_stat(*line)) facts.command = stat->comm;
   facts.executable = executable_path(proc_dir);
   if (const auto cgroup = target::read_file_at(proc_dir, "cgroup", target::proc_file_bytes))
@@ -259,10 +261,11 @@ std::string_view file_name(std::string_view path) {
 }
 
 bool is_named(int proc_dir, std::string_view name) {
-  if (const auto line = target::read_file_at(proc_dir, "stat", target::proc_file_bytes))
-    if (const auto stat = target::parse_stat(*line); stat && stat->comm == name) return true;
+  const auto line = target::read_blocking_at(proc_dir, "stat", target::proc_file_bytes);
+  if (!line) return false;
+  if (const auto stat = target::parse_stat(*line); stat && stat->comm == name) return true;
   if (file_name(executable_path(proc_dir)) == name) return true;
-  const auto words = target::read_file_at(proc_dir, "cmdline", target::proc_file_bytes);
+  const auto words = target::read_blocking_at(proc_dir, "cmdline", target::proc_file_bytes);
   return words && file_name(std::string_view(words->c_str())) == name;
 }
 

@@ -287,6 +287,11 @@ SampledPrograms::Program SampledPrograms::of(const vitrine_event_header& moment,
 SampledPrograms::Program SampledPrograms::read(pid_t pid) {
   auto dir = target::open_at(AT_FDCWD, fmt::format("/proc/{}", pid), O_RDONLY | O_DIRECTORY);
   if (!dir) return nullptr;
+  // What follows takes the lock that `stat` is read under, or waits for it.
+  const auto stat = target::read_blocking_at(dir->get(), "stat", target::proc_file_bytes);
+  if (!stat && stat.error().code == ErrorCode::limit)
+    refusals_.insert(fmt::format("process {}: {}", pid, stat.error().message));
+  if (!stat) return nullptr;
   auto program = std::make_shared<SampledProgram>();
   program->pid = pid;
   program->proc_dir = std::move(*dir);

@@ -281,15 +281,20 @@ void LiveTrace::name_other_files(const ProbeFile& file, const std::string& path)
   std::vector<pid_t> found;
   for (const pid_t pid : *pids) {
     const std::string proc = fmt::format("/proc/{}/", pid);
+    const auto directory = target::open_at(AT_FDCWD, proc, O_RDONLY | O_DIRECTORY);
+    // The kernel follows the link under the lock that it reads `stat` under.
+    if (!directory || !target::read_blocking_at(directory->get(), "stat", target::proc_file_bytes))
+      continue;
     const std::string program = std::filesystem::read_symlink(proc + "exe", error).string();
-    struct stat its {};
     const bool same_path = program == whole || program == deleted;
-    if (same_path && ::stat((proc + "exe").c_str(), &its) == 0) {
-      if (its.st_ino != file.file->identity().inode || its.st_dev != file.file->identity().device)
+    if (const auto its = target::open_at(AT_FDCWD, proc + "exe", O_PATH); same_path && its) {
+      const auto place = target::place_identity(its->get());  // asks no server
+      if (place.inode != file.file->identity().inode ||
+          place.device != file.file->identity().device)
         found.push_back(pid);
       continue;
     }
-    const auto maps = target::read_file_at(AT_FDCWD, proc + "maps", maps_bytes);
+    const auto maps = target::read_blocking_at(directory->get(), "maps", maps_bytes);
     if (maps && maps->find(' ' + deleted + '\n') != std::string::npos) found.push_back(pid);
   }
   if (found.empty()) return;

@@ -1,14 +1,17 @@
 /* Processes in states that readers do not expect. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -45,14 +48,16 @@ static void odd_names(void) {
   in_thread(nap, (void*)"\n\n\n\t\r");
 }
 
-/* The kernel reads the arguments of a process from its memory: from pages that never come. */
+/* The kernel reads the arguments of a process from its memory: from a page that never comes. */
 static void arguments_never_come(void) {
-  char* memory = pages_that_never_come(2);
-  if (prctl(PR_SET_MM, PR_SET_MM_ARG_END, memory + page, 0, 0) != 0 ||
-      prctl(PR_SET_MM, PR_SET_MM_ARG_START, memory, 0, 0) != 0 ||
-      prctl(PR_SET_MM, PR_SET_MM_ENV_END, memory + 2 * page, 0, 0) != 0 ||
-      prctl(PR_SET_MM, PR_SET_MM_ENV_START, memory + page, 0, 0) != 0)
-    cannot("arguments may not be moved");
+  const uintptr_t at = (uintptr_t)program_invocation_name & ~(uintptr_t)(page - 1);
+  const int descriptor = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+  if (descriptor < 0) cannot("no userfaultfd");
+  struct uffdio_api api = {.api = UFFD_API};
+  struct uffdio_register range = {.range = {at, page}, .mode = UFFDIO_REGISTER_MODE_MISSING};
+  must(ioctl(descriptor, UFFDIO_API, &api) == 0, "UFFDIO_API");
+  must(ioctl(descriptor, UFFDIO_REGISTER, &range) == 0, "UFFDIO_REGISTER");
+  must(madvise((void*)at, page, MADV_DONTNEED) == 0, "madvise");
 }
 
 static void stops_itself(void) {
