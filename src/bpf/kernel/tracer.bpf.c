@@ -9,6 +9,7 @@
 
 #include "capture.bpf.h"
 #include "event.bpf.h"
+#include "pairs.bpf.h"
 #include "reduce.bpf.h"
 #include "select_labels.bpf.h"
 #include "where.bpf.h"
@@ -35,6 +36,16 @@ static __always_inline void fill_head(struct scratch* s, const struct fire* fire
   head->site = (__u32)fire->cookie;
   head->captures = 0;
   head->stack_bytes = 0;
+  if (!trace_config.origins) return;
+  head->cgroup = bpf_get_current_cgroup_id();
+  head->uid = (__u32)bpf_get_current_uid_gid();
+}
+
+/// When what has the key of a start began: its thread, or with a match its process.
+static __always_inline __u64 born(const struct fire* fire) {
+  const struct task_struct* task = fire->task;
+  return fire->program->match >= VITRINE_CAPTURES ? task->start_boottime
+                                                  : task->group_leader->start_boottime;
 }
 
 static __always_inline __u32 append_stack(struct scratch* s, const struct fire* fire) {
@@ -87,13 +98,17 @@ static __always_inline void run(struct scratch* s, struct fire* fire) {
   // What wants labels that are not known, or not certain, is for the reader to decide.
   const int untested = program->needed_labels &&
                        fire->process.flags & (VITRINE_FIRE_UNKNOWN | VITRINE_FIRE_PRESUMED);
-  const int emits = program->role == VITRINE_EMIT || untested;
+  const int ends_pair = program->role == VITRINE_SLOW_END;
+  const int emits = program->role == VITRINE_EMIT || ends_pair || untested;
   const int is_timed = program->role >= VITRINE_LATENCY_START;
   if (emits || is_timed || fire->process.flags) fire->now = bpf_ktime_get_ns();
   s->room.out.used = 0;
   s->room.out.cut = 0;
   s->room.out.faults = 0;
   s->room.new_sets = 0;
+  // Before anything is read for it: most pairs are fast.
+  const int by_thread = program->match >= VITRINE_CAPTURES;
+  if (ends_pair && by_thread && !take_slow(s, program, fire->now, born(fire))) return;
   take_registers(s, fire->ctx, fire->task, fire->cookie >> 63);
   struct vitrine_fire* head = append(&s->room.out, sizeof *head);
   if (!head) return;
@@ -110,6 +125,7 @@ static __always_inline void run(struct scratch* s, struct fire* fire) {
   if (fire->process.flags & VITRINE_FIRE_UNKNOWN) count(VITRINE_TRACE_UNKNOWN, 1);
   if (program->steps) calculate(s, program);
   head->captures = capture_all(s, program);
+  if (ends_pair && !by_thread && !take_slow(s, program, fire->now, born(fire))) return;
   if (!untested && program->where.count &&
       !holds(s, &program->where, head->moment.pid, head->moment.tid))
     return;
@@ -117,6 +133,16 @@ static __always_inline void run(struct scratch* s, struct fire* fire) {
     head->moment.kind = VITRINE_RECORD_LATENCY;
     if (!take_start(s, program, &head->address)) return;
   }
+  if (program->role == VITRINE_SLOW_START) {
+    s->kept.pair.began = fire->now;
+    s->kept.pair.program = fire->index;
+    s->kept.pair.site = (__u32)fire->cookie;
+    s->kept.pair.captures = head->captures;
+    s->kept.born = born(fire);
+    keep_start(s, program);
+    return;
+  }
+  if (ends_pair) append_pair(s);
   if (emits)
     emit(s, fire);
   else
