@@ -277,7 +277,7 @@ class LoadedTracer final : public Tracer {
                   "choose fewer probes, or trace them by several runs of vitrine");
     if (program.captures > VITRINE_CAPTURES || program.groups > VITRINE_GROUP_ARGUMENTS ||
         program.where.count > VITRINE_TESTS || program.role > VITRINE_SLOW_END ||
-        program.steps > VITRINE_CALCULATION_STEPS)
+        program.steps > VITRINE_CALCULATION_STEPS || program.not_tested > program.captures)
       return fail(ErrorCode::usage, "a probe's program exceeds the limits");
     for (std::size_t i = 0; i < program.groups; ++i)
       if (!is_capture(program.group[i]))

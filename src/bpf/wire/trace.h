@@ -58,7 +58,8 @@ struct vitrine_site_program {
   __u8 group[VITRINE_GROUP_ARGUMENTS]; /* captures */
   __u8 group_labels;                   /* bit i: selected label i is part of the group */
   __u8 needed_labels;                  /* those, and the ones of `where`; the tracer fills it in */
-  __u16 reserved;
+  __u8 not_tested;                     /* how many of the last captures `where` does not need */
+  __u8 reserved;
   __u32 steps; /* how many of `step` */
   struct vitrine_capture capture[VITRINE_CAPTURES];
   struct vitrine_predicate where;

@@ -278,10 +278,11 @@ TraceProgram::TraceProgram(std::string probe, const probe::Site& site, ProbeSymb
 
 void TraceProgram::bind(const TraceQuery& query) {
   const query::Arguments site = arguments();
+  if (query.where && role_ != Role::start) condition_ = query::bind(*query.where, site, captures_);
+  tested_ = captures_.size();
   if (query.reduction) reduction_ = query::bind(*query.reduction, role_, site, captures_);
   if (!adds_up(query)) bind_shown(query);
   if (query.slower && role_ == Role::start) fit_kept();
-  if (query.where && role_ != Role::start) condition_ = query::bind(*query.where, site, captures_);
   for (const query::Capture& capture : captures_) {
     bool hidden = false;
     for (std::uint32_t i = 0; i < operands_.size(); ++i) {
@@ -374,6 +375,8 @@ vitrine_site_program TraceProgram::wire(const query::Compiled& condition,
     program.group_labels = reduction->group_labels;
   }
   program.captures = static_cast<__u8>(std::min<std::size_t>(captures_.size(), VITRINE_CAPTURES));
+  program.not_tested =
+      static_cast<__u8>(program.captures - std::min<std::size_t>(tested_, program.captures));
   for (std::size_t i = 0; i < program.captures; ++i) {
     const query::Capture& wanted = captures_[i];
     vitrine_capture& capture = program.capture[i];

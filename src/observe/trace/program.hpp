@@ -138,8 +138,9 @@ class TraceProgram {
   std::vector<std::string> errors_;        ///< one each: why not
   std::vector<probe::ArgumentType> types_;
   std::size_t string_bytes_;
-  std::vector<query::Capture> captures_;
-  std::vector<bool> hidden_;  ///< one a capture
+  std::vector<query::Capture> captures_;  ///< first those of the condition
+  std::size_t tested_ = 0;                ///< how many those are
+  std::vector<bool> hidden_;              ///< one a capture
   std::vector<ShownArgument> shown_;
   query::Condition condition_;
   std::optional<query::BoundReduction> reduction_;

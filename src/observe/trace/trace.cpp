@@ -289,6 +289,11 @@ Result<void> LiveTrace::require_sites() {
 std::optional<Error> LiveTrace::unmatched() const {
   const std::vector<std::string> unmatched = plan_.unmatched();
   if (unmatched.empty() || options_.optional) return std::nullopt;
+  if (const auto absent = absent_modules(); !absent.empty())
+    return Error{
+        ErrorCode::failed,
+        fmt::format("no file that matches --module {} was loaded", fmt::join(absent, " or ")),
+        "a pattern is of the whole path or of the file's name: --module 'libshop*.so'"};
   return no_such_probe(options_, unmatched, plan_.seen());
 }
 
