@@ -1,5 +1,6 @@
 // vitrine trace: probes as they fire, with arguments and labels; or sums of them.
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -25,6 +26,9 @@ using std::chrono::milliseconds;
 constexpr milliseconds longest_wait{100};
 constexpr std::size_t max_string_bytes = 4096;
 constexpr std::size_t max_buffer_mib = 1024;
+/// Nice value of who reads the fires: at that of many threads that fire at full rate, it would get
+/// too little of the CPUs to empty the buffer in time.
+constexpr int reader_priority = -15;
 
 class TraceCommand : public Command {
  public:
@@ -144,7 +148,7 @@ class TraceCommand : public Command {
     // What holds a program before its first instruction.
     if (exec_) needs.calls.allow(sandbox::Calls::tracing);
     if (exec_) needs.working = needs.working | capabilities::ending;
-    needs.setting_up = needs.working | capabilities::admin;
+    needs.setting_up = needs.working | capabilities::admin | capabilities::priority;
     needs.launches = exec_;
     return needs;
   }
@@ -164,6 +168,8 @@ class TraceCommand : public Command {
     if (observe::adds_up(options_.query)) view_.emplace(json_, interval_);
     auto trace = observe::Trace::open(options_);
     if (!trace) return interrupted() ? exit_interrupted : report(trace.error());
+    // What is launched runs by now, with the priority that it was given.
+    (void)::setpriority(PRIO_PROCESS, 0, reader_priority);
     if (auto confined = go_on_confined(needs_of(**trace)); !confined)
       return report(confined.error());
     const int status = watch(**trace);
@@ -261,7 +267,8 @@ class TraceCommand : public Command {
   /// Now that it is known how this kernel makes uprobes.
   Needs needs_of(const observe::Trace& trace) const {
     Needs needs = this->needs();
-    if (trace.attaching() == bpf::Attaching::perf_event) needs.working = needs.setting_up;
+    if (trace.attaching() == bpf::Attaching::perf_event)
+      needs.working = needs.working | capabilities::admin;
     return needs;
   }
 
