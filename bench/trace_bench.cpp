@@ -285,6 +285,33 @@ std::vector<Case> adding_up_cases(Target& target) {
           {"vitrine --hist arg0", ours(adding_up(), histogram)}};
 }
 
+/// No fire of the benchmark has this argument.
+std::vector<Case> condition_cases(Target& target) {
+  const auto rejecting = [&target](bool labels) {
+    bpf::TracerOptions options;
+    options.labels = labels;
+    auto program = events();
+    program.not_tested = 1;
+    program.where.count = 1;
+    program.where.tests[0].subject = VITRINE_ON_ARGUMENT;
+    program.where.tests[0].comparison = VITRINE_EQ;
+    program.where.tests[0].operand = 1ULL << 60;
+    Ours ours(target, options, program);
+    const double cost = target.typical();
+    if (ours.tracer->counters()[VITRINE_TRACE_FIRES] != 0) die("a fire passed the condition");
+    return Cost{cost};
+  };
+  const auto theirs = [&target] {
+    return Cost{
+        of_bpftrace(target, "if (arg0 == 1 << 60) { printf(\"%d %s\\n\", arg0, str(arg1)); }")
+            .target};
+  };
+  return {{"bpftrace, a condition rejects each", theirs},
+          {"vitrine, no labels, a condition rejects each", [=] { return rejecting(false); }},
+          {"vitrine, three labels, a condition rejects each", [=] { return rejecting(true); }},
+          {"bpftrace again, a condition rejects each", theirs}};
+}
+
 std::vector<Case> event_cases(Target& target) {
   return {{"bpftrace printf",
            [&] { return of_bpftrace(target, "printf(\"%d %s\\n\", arg0, str(arg1));"); }},
@@ -303,6 +330,8 @@ int main(int argc, char** argv) {
 
   fmt::print("\nadded up in the kernel, per fire of the target\n");
   compare(adding_up_cases(target), only);
+  fmt::print("\na condition that no fire meets, per fire of the target\n");
+  compare(condition_cases(target), only);
   fmt::print("\nevents with a number and a string, per fire of the target (CPU of the tracer)\n");
   compare(event_cases(target), only);
   if (!only.empty()) return 0;

@@ -162,5 +162,6 @@ inline constexpr std::size_t query_captured = 4096;       ///< bytes asked for b
 inline constexpr std::uint32_t site_programs = 1U << 20;  ///< different probes of one trace
 inline constexpr std::size_t groups = 10'000;             ///< rows of a reduction; the rest are one
 inline constexpr std::size_t pending_starts = 64 * 1024;  ///< latencies under way
+inline constexpr std::uint32_t kept_starts = 16 * 1024;   ///< of those with their arguments
 
 }  // namespace vitrine::limits

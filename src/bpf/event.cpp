@@ -73,6 +73,27 @@ Result<void> RecordReader::take_sets(std::span<FireSet> sets) {
   return {};
 }
 
+namespace {
+
+Result<void> take_captures(RecordReader& reader, std::span<Captured> captures) {
+  for (Captured& captured : captures)
+    if (!reader.take(captured.head) || !reader.take_bytes(captured.head.bytes, captured.bytes))
+      return RecordReader::ends_early();
+  return {};
+}
+
+Result<void> take_start(RecordReader& reader, Fire& fire) {
+  std::span<const std::byte> bytes;
+  if (!reader.take(fire.start) || !reader.take_bytes(fire.start.bytes, bytes) ||
+      fire.start.captures > VITRINE_CAPTURES)
+    return RecordReader::ends_early();
+  RecordReader captures(bytes);
+  fire.start_captures.resize(fire.start.captures);
+  return take_captures(captures, fire.start_captures);
+}
+
+}  // namespace
+
 Result<void> parse_fire(std::span<const std::byte> record, Fire& fire) {
   RecordReader reader(record);
   if (!reader.take(fire.head)) return RecordReader::ends_early();
@@ -81,9 +102,9 @@ Result<void> parse_fire(std::span<const std::byte> record, Fire& fire) {
                 "a record of the trace has more entries than the limits allow");
 
   fire.captures.resize(fire.head.captures);
-  for (Captured& captured : fire.captures)
-    if (!reader.take(captured.head) || !reader.take_bytes(captured.head.bytes, captured.bytes))
-      return RecordReader::ends_early();
+  TRY(take_captures(reader, fire.captures));
+  fire.start_captures.clear();
+  if (fire.head.moment.kind == VITRINE_RECORD_PAIR) TRY(take_start(reader, fire));
 
   fire.sets.resize(fire.head.moment.sets);
   TRY(reader.take_sets(fire.sets));

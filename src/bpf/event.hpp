@@ -82,6 +82,8 @@ struct Fire {
   std::vector<Captured> captures;
   std::vector<FireSet> sets;
   std::vector<std::uint64_t> stack;  ///< where it fired, then return addresses
+  vitrine_pair start{};              ///< of VITRINE_RECORD_PAIR
+  std::vector<Captured> start_captures;
 
   [[nodiscard]] std::string comm() const { return comm_of(head.moment); }
 };

@@ -46,6 +46,9 @@ Result<void> check(const TracerOptions& options) {
 void fill(vitrine_trace_config& config, const TracerOptions& options) {
   config.labels = options.labels;
   config.stacks = options.stacks;
+  config.origins = options.origins;
+  config.slower_ns =
+      static_cast<__u64>(options.slower.value_or(std::chrono::nanoseconds(0)).count());
   config.only_known = options.only_known;
   config.selected_labels = static_cast<__u32>(options.selected.size());
   for (std::size_t i = 0; i < options.selected.size(); ++i) {
@@ -101,7 +104,8 @@ class LoadedTracer final : public Tracer {
     const std::uint32_t place = index % VITRINE_TABLE_PROGRAMS;
     if (bpf_map_update_elem(table.programs, &place, &wire, BPF_ANY) != 0)
       return tl::unexpected(log.error("configure the tracer for a probe", errno));
-    if (wire.role != VITRINE_EMIT && wire.role != VITRINE_LATENCY_START)
+    if (wire.role != VITRINE_EMIT && wire.role < VITRINE_SLOW_START &&
+        wire.role != VITRINE_LATENCY_START)
       shapes_[index] = shape_of(index, wire);
     return {};
   }
@@ -260,6 +264,7 @@ class LoadedTracer final : public Tracer {
       bpf_map__set_max_entries(maps.buckets, options_.buckets);
       bpf_map__set_max_entries(maps.starts, options_.starts);
     }
+    if (options_.slower) bpf_map__set_max_entries(maps.kept_starts, options_.kept_starts);
     return std::abs(vitrine_tracer::load(program_));
   }
 
@@ -271,8 +276,8 @@ class LoadedTracer final : public Tracer {
                               std::min<std::uint32_t>(options_.programs, limits::site_programs)),
                   "choose fewer probes, or trace them by several runs of vitrine");
     if (program.captures > VITRINE_CAPTURES || program.groups > VITRINE_GROUP_ARGUMENTS ||
-        program.where.count > VITRINE_TESTS || program.role > VITRINE_LATENCY_END ||
-        program.steps > VITRINE_CALCULATION_STEPS)
+        program.where.count > VITRINE_TESTS || program.role > VITRINE_SLOW_END ||
+        program.steps > VITRINE_CALCULATION_STEPS || program.not_tested > program.captures)
       return fail(ErrorCode::usage, "a probe's program exceeds the limits");
     for (std::size_t i = 0; i < program.groups; ++i)
       if (!is_capture(program.group[i]))
@@ -283,6 +288,13 @@ class LoadedTracer final : public Tracer {
           program.where.tests[i].index >= options_.selected.size())
         return fail(ErrorCode::usage, "a condition names a label that is not selected");
     if (program.role == VITRINE_EMIT) return {};
+    if (program.role >= VITRINE_SLOW_START) {
+      if (!options_.slower)
+        return fail(ErrorCode::usage, "this tracer was opened without a time for slow pairs");
+      if (program.match != VITRINE_NO_CAPTURE && !is_capture(program.match))
+        return fail(ErrorCode::usage, "what pairs match by is not an argument of the probe");
+      return {};
+    }
     if (!options_.reductions)
       return fail(ErrorCode::usage, "this tracer was opened without reductions");
     if (program.role != VITRINE_HISTOGRAM && program.role != VITRINE_SUM) return {};

@@ -41,15 +41,18 @@ struct SelectedLabel {
 
 struct TracerOptions {
   Attaching attaching = Attaching::best;
-  std::size_t ring_bytes = 16U << 20;              ///< made a power of two
-  std::uint32_t programs = limits::site_programs;  ///< most of set_program
-  std::uint32_t groups = limits::groups;           ///< most of one session
-  std::uint32_t names = 16 * 1024;                 ///< texts of values that groups are made of
-  std::uint32_t buckets = 256 * 1024;              ///< of all histograms together
-  std::uint32_t starts = limits::pending_starts;   ///< latencies under way; the oldest go first
-  bool reductions = false;                         ///< any role but VITRINE_EMIT will be used
-  bool labels = true;                              ///< events carry label sets
-  bool stacks = false;                             ///< events carry the user stack
+  std::size_t ring_bytes = 16U << 20;               ///< made a power of two
+  std::uint32_t programs = limits::site_programs;   ///< most of set_program
+  std::uint32_t groups = limits::groups;            ///< most of one session
+  std::uint32_t names = 16 * 1024;                  ///< texts of values that groups are made of
+  std::uint32_t buckets = 256 * 1024;               ///< of all histograms together
+  std::uint32_t starts = limits::pending_starts;    ///< latencies under way; the oldest go first
+  std::optional<std::chrono::nanoseconds> slower;   ///< pairs (VITRINE_SLOW_END) that took longer
+  std::uint32_t kept_starts = limits::kept_starts;  ///< of those under way; the oldest go first
+  bool reductions = false;                          ///< any role but VITRINE_EMIT will be used
+  bool labels = true;                               ///< events carry label sets
+  bool stacks = false;                              ///< events carry the user stack
+  bool origins = false;                             ///< events carry user and control group
   bool only_known = false;              ///< only processes with a target, and what they start, fire
   std::vector<SelectedLabel> selected;  ///< at most VITRINE_SELECTED_LABELS
   std::size_t kept_sets_bytes = 64U << 20;  ///< label sets kept by id, before all are sent anew

@@ -223,6 +223,7 @@ struct Hidden {
     const auto* first = reinterpret_cast<const char*>(bytes.bytes.data());
     return text({first, bytes.bytes.size()}, bytes.truncated);
   }
+  Value operator()(const ListValue& list) const { return list; }
   Value operator()(const ValueError& error) const { return error; }
 
  private:

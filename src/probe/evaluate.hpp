@@ -58,9 +58,15 @@ struct ValueError {
   bool operator==(const ValueError&) const = default;
 };
 
+/// Several texts, such as the functions of a stack.
+struct ListValue {
+  std::vector<std::string> items;
+  bool operator==(const ListValue&) const = default;
+};
+
 /// A fired argument, ready to be shown.
 using Value = std::variant<std::int64_t, std::uint64_t, double, bool, PointerValue, EnumeratorValue,
-                           StringValue, BytesValue, ValueError>;
+                           StringValue, BytesValue, ListValue, ValueError>;
 
 /// The operand's bytes, `size` of them in the target's (little-endian) order. Error: not readable.
 Result<std::vector<std::byte>> evaluate(const vitrine_operand& operand, const Registers& registers,

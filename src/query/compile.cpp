@@ -231,6 +231,9 @@ class Compiler {
         return StringSubject{.missing = "the file's name"};
       case Bound::Kind::function:
         return StringSubject{.missing = "the function's name"};
+      case Bound::Kind::cgroup:
+      case Bound::Kind::container:
+        return StringSubject{.missing = "the control group's name"};
       case Bound::Kind::label:
         if (const auto index = selected_index({Selected::Kind::label, subject.key}))
           return StringSubject{VITRINE_ON_LABEL, *index, {}};
@@ -266,6 +269,8 @@ class Compiler {
         break;
       case Bound::Kind::site:
         return unable("the address of the site");
+      case Bound::Kind::uid:
+        return unable("the user ID");
       default:
         return unable("the CPU");
     }

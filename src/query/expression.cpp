@@ -162,7 +162,11 @@ class Parser {
                           R"(an argument, a label, a number or "text")");
     auto operand = TRY(take_operand(lexer_));
     if (auto* literal = std::get_if<Literal>(&operand)) return std::move(*literal);
-    return std::move(std::get<WrittenSubject>(operand).subject);
+    Subject& subject = std::get<WrittenSubject>(operand).subject;
+    if (subject.kind == Subject::Kind::stack)
+      return syntax_error(lexer_.text(), subject.at, "a condition cannot ask for the stack",
+                          "group by it (--by stack); label.stack is the label of that name");
+    return std::move(subject);
   }
 
   Done add(Step step) {
@@ -369,6 +373,7 @@ struct ValueToSeen {
     return {
         .number = {}, .text = std::string_view(first, bytes.bytes.size()), .cut = bytes.truncated};
   }
+  Seen operator()(const probe::ListValue&) const { return {}; }
   Seen operator()(const probe::ValueError&) const { return {}; }
 };
 
@@ -409,6 +414,14 @@ Seen see(const Bound& subject, const Fire& fire) {
       return {.number = fire.site, .text = {}};
     case Bound::Kind::function:
       return seen_id(fire.function);
+    case Bound::Kind::uid:
+      return seen_number(fire.uid);
+    case Bound::Kind::cgroup:
+      return seen_id(fire.cgroup);
+    case Bound::Kind::container:
+      return seen_id(fire.container);
+    case Bound::Kind::stack:  // refused by parse()
+      return {};
     case Bound::Kind::trace_id:
       return seen_id(fire.trace_id);
     case Bound::Kind::span_id:

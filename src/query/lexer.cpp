@@ -105,6 +105,7 @@ std::optional<Number> number_of(const probe::Value& value) {
       return string.truncated ? std::nullopt : parse_number(string.text);
     }
     std::optional<Number> operator()(const probe::BytesValue&) const { return std::nullopt; }
+    std::optional<Number> operator()(const probe::ListValue&) const { return std::nullopt; }
     std::optional<Number> operator()(const probe::ValueError&) const { return std::nullopt; }
   };
   return std::visit(Visitor{}, value);

@@ -121,6 +121,10 @@ void append_key(std::string& key, const std::optional<probe::Value>& value) {
       text(bytes.truncated ? 'Y' : 'y',
            {reinterpret_cast<const char*>(bytes.bytes.data()), bytes.bytes.size()});
     }
+    void operator()(const probe::ListValue& list) const {
+      for (const std::string& item : list.items) text('l', item);
+      text('L', {});
+    }
     // Whatever the reason, it is one group.
     void operator()(const probe::ValueError&) const { text('!', {}); }
   };

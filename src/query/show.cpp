@@ -24,6 +24,8 @@ Result<Item> take_item(Lexer& lexer) {
   auto& written = std::get<WrittenSubject>(operand);
   Item item{std::move(written.subject), written.format, {}};
   item.title = lexer.text().substr(from, lexer.last_end() - from);
+  if (item.subject.kind == Subject::Kind::container) item.format = Format::brief;
+  if (item.subject.kind == Subject::Kind::stack) item.format = Format::lines;
   // Where the key alone says it, that is the title.
   if (item.subject.kind == Subject::Kind::label) item.title = item.subject.name;
   if (item.subject.kind == Subject::Kind::named_argument && item.format == Format::plain &&
@@ -97,10 +99,14 @@ struct Reserved {
   std::string_view word;
   Subject::Kind kind;
 };
-constexpr std::array<Reserved, 10> reserved{{{"pid", Subject::Kind::pid},
+constexpr std::array<Reserved, 14> reserved{{{"pid", Subject::Kind::pid},
                                              {"module", Subject::Kind::module},
                                              {"site", Subject::Kind::site},
                                              {"func", Subject::Kind::function},
+                                             {"uid", Subject::Kind::uid},
+                                             {"cgroup", Subject::Kind::cgroup},
+                                             {"container", Subject::Kind::container},
+                                             {"stack", Subject::Kind::stack},
                                              {"tid", Subject::Kind::tid},
                                              {"cpu", Subject::Kind::cpu},
                                              {"comm", Subject::Kind::comm},

@@ -18,10 +18,12 @@ namespace vitrine::query {
 
 /// How a value is printed.
 enum class Format : std::uint8_t {
-  plain,    ///< as its type says
-  hex,      ///< hex(arg0)
-  decimal,  ///< dec(arg0): a number, even if it is a pointer or has a name
-  duration  ///< ns(arg0): nanoseconds, printed with a fitting unit
+  plain,     ///< as its type says
+  hex,       ///< hex(arg0)
+  decimal,   ///< dec(arg0): a number, even if it is a pointer or has a name
+  duration,  ///< ns(arg0): nanoseconds, printed with a fitting unit
+  brief,     ///< a container's ID: its first 12 digits, as container engines print it
+  lines      ///< a stack: a line for each function, below the rest
 };
 
 /// One item of a list: `hex(arg0)`, `str(arg1) as path`, `label.tenant`.

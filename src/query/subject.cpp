@@ -189,6 +189,14 @@ Bound bind(const Subject& subject, const Arguments& site, std::vector<Capture>& 
       return {To::site, 0, {}, 8};
     case From::function:
       return {To::function, 0, {}, 8};
+    case From::uid:
+      return {To::uid, 0, {}, 8};
+    case From::cgroup:
+      return {To::cgroup, 0, {}, 8};
+    case From::container:
+      return {To::container, 0, {}, 8};
+    case From::stack:
+      return {To::stack, 0, {}, 8};
     case From::calculated:
     case From::argument:
     case From::named_argument:
@@ -268,6 +276,15 @@ std::optional<probe::Value> value_of(const Bound& subject, const Fire& fire) {
       return probe::PointerValue{.address = fire.site, .is_absent = false};
     case Bound::Kind::function:
       return id(fire.function);
+    case Bound::Kind::uid:
+      return std::int64_t{fire.uid};
+    case Bound::Kind::cgroup:
+      return id(fire.cgroup);
+    case Bound::Kind::container:
+      return id(fire.container);
+    case Bound::Kind::stack:
+      if (fire.stack == nullptr) return std::nullopt;
+      return probe::ListValue{*fire.stack};
     case Bound::Kind::trace_id:
       return id(fire.trace_id);
     case Bound::Kind::span_id:

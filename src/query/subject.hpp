@@ -60,6 +60,10 @@ struct Subject {
     module,     ///< path of the file that the probe is in
     site,       ///< address of the site in it
     function,   ///< around the site
+    uid,        ///< of the thread that fired, in the initial user namespace
+    cgroup,     ///< path of its control group
+    container,  ///< ID of its container
+    stack,      ///< functions that led to the fire
     calculated  ///< arithmetic on arguments: `calculation`
   };
   /// Of text and bytes: how many. An argument by number, one by name, a number, or nothing.
@@ -146,7 +150,11 @@ struct Bound {
     span_id,
     module,
     site,
-    function
+    function,
+    uid,
+    cgroup,
+    container,
+    stack
   };
   Kind kind = Kind::nothing;
   std::uint32_t slot = 0;  ///< capture
@@ -196,12 +204,16 @@ struct Fire {
   std::span<const probe::Value> values;  ///< one a capture of its site
   const Labels* labels = nullptr;        ///< null: none
   std::string_view comm;
-  std::string_view trace_id;  ///< lower-case hex; empty: none
+  std::string_view cgroup;                          ///< path, or its number; empty: not asked for
+  std::string_view container;                       ///< empty: none
+  const std::vector<std::string>* stack = nullptr;  ///< functions, the innermost first
+  std::string_view trace_id;                        ///< lower-case hex; empty: none
   std::string_view span_id;
   std::uint64_t time_ns = 0;  ///< of any clock that does not jump
   std::int32_t pid = 0;
   std::int32_t tid = 0;
   std::uint32_t cpu = 0;
+  std::uint32_t uid = 0;
 };
 
 /// What `subject` is at this fire. Nothing: it is not there (no such label, no such argument);

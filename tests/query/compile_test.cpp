@@ -45,6 +45,7 @@ std::uint64_t raw(const probe::Value& value) {
     std::uint64_t operator()(double) const { return 0; }
     std::uint64_t operator()(const probe::StringValue&) const { return 0; }
     std::uint64_t operator()(const probe::BytesValue&) const { return 0; }
+    std::uint64_t operator()(const probe::ListValue&) const { return 0; }
     std::uint64_t operator()(const probe::ValueError&) const { return 0; }
   };
   return std::visit(Visitor{}, value);

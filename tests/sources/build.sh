@@ -46,6 +46,22 @@ case $package in
     printf 'proc greet {who} {return $who}\ngreet world\n' >"$work/bare/root/greet.tcl"
     fires 'tcl:proc-entry\("(::)?greet"' "'tcl:proc-entry' --where 'arg0 ~ \"greet\"' -- env LD_LIBRARY_PATH=unix TCL_LIBRARY=library unix/tclsh /root/greet.tcl"
     ;;
+  perl)
+    # Its makefile makes a dummy object where `dtrace -G` fails, as no object of a part calls a probe.
+    quiet there "./Configure -des -Dusedtrace=/usr/local/bin/dtrace -Uusedl -Dman1dir=none -Dman3dir=none &&
+      make -j$(nproc) perl"
+    built perl perl 6
+    printf 'package Shop; sub order { $_[0] } package main; Shop::order($_) for 1..3;\n' >"$work/bare/root/shop.pl"
+    fires 'perl:sub-entry\("order", "/root/shop.pl"' \
+      "'perl:sub-entry' --where 'arg0 == order' -- ./perl -Ilib /root/shop.pl"
+    ;;
+  ruby*)
+    quiet there "./configure --enable-dtrace --disable-install-doc && make -j$(nproc) ruby"
+    built ruby ruby 15
+    printf 'def order(n) n end\n3.times { |n| order(n) }\n' >"$work/bare/root/shop.rb"
+    fires 'ruby:method-entry\("Object", "order"' \
+      "'ruby:method-entry' --where 'arg1 == order' -- ./ruby --disable-gems /root/shop.rb"
+    ;;
   postgresql-*)
     quiet inside bare apt-get install -y --no-install-recommends bison flex perl
     quiet there "./configure --enable-dtrace --without-readline --without-zlib --without-icu && make -j$(nproc) && make install"

@@ -51,7 +51,7 @@ struct Enumerator {
   std::int64_t value = 0;
   std::string name;  ///< empty: none of those listed
 };
-/// Text (any bytes), or bytes that are not text.
+/// Text (any bytes), or bytes that are not text. Of the item `stack`: a line for each function.
 struct Text {
   std::string data;
   bool truncated = false;

@@ -313,12 +313,14 @@ static __always_inline void capture_wide(struct scratch* s, __u32 capture,
 struct capture_walk {
   struct scratch* s;
   const struct vitrine_site_program* program;
+  __u32 from;
   __u32 done;
 };
 
-static long capture_next(__u32 index, void* context) {
+static long capture_next(__u32 step, void* context) {
   struct capture_walk* walk = context;
   struct scratch* s = walk->s;
+  const __u32 index = walk->from + step;
   if (index >= VITRINE_CAPTURES) return 1;
   const struct vitrine_capture* capture = &walk->program->capture[index];
   const __u64 head_at = s->room.out.used;
@@ -358,13 +360,16 @@ static long capture_next(__u32 index, void* context) {
   return 0;
 }
 
-/// Appends a vitrine_captured for each capture. Returns how many had room.
-VERIFIED_ALONE __u32 capture_all(struct scratch* s, const struct vitrine_site_program* program) {
+/// Appends a vitrine_captured for `count` captures from `from` on. Returns how many had room. The
+/// first call for a fire is from 0.
+VERIFIED_ALONE __u32 capture_some(struct scratch* s, const struct vitrine_site_program* program,
+                                  __u32 from, __u32 count) {
   if (!s || !program) return 0;
-  struct capture_walk walk = {.s = s, .program = program};
+  struct capture_walk walk = {.s = s, .program = program, .from = from};
   __u64* states = (__u64*)s->state;
+  if (!from)
 #pragma unroll
-  for (int i = 0; i < 4; ++i) states[i] = 0x0101010101010101ULL * VITRINE_CAPTURE_NO_ROOM;
-  bpf_loop(program->captures, capture_next, &walk, 0);
+    for (int i = 0; i < 4; ++i) states[i] = 0x0101010101010101ULL * VITRINE_CAPTURE_NO_ROOM;
+  bpf_loop(count, capture_next, &walk, 0);
   return walk.done;
 }

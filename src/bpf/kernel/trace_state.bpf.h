@@ -61,6 +61,7 @@ struct scratch {
   __u64 attribute, attributes_end; /* in `work` */
   struct vitrine_group group;
   struct vitrine_name name;
+  struct vitrine_kept_start kept;
   __u8 key[VITRINE_KEY_BYTES];
   __u8 work[WORK_BYTES + 512]; /* a label array, or a thread record */
   struct label_room room;

@@ -9,6 +9,7 @@
 
 #include "capture.bpf.h"
 #include "event.bpf.h"
+#include "pairs.bpf.h"
 #include "reduce.bpf.h"
 #include "select_labels.bpf.h"
 #include "where.bpf.h"
@@ -35,6 +36,16 @@ static __always_inline void fill_head(struct scratch* s, const struct fire* fire
   head->site = (__u32)fire->cookie;
   head->captures = 0;
   head->stack_bytes = 0;
+  if (!trace_config.origins) return;
+  head->cgroup = bpf_get_current_cgroup_id();
+  head->uid = (__u32)bpf_get_current_uid_gid();
+}
+
+/// When what has the key of a start began: its thread, or with a match its process.
+static __always_inline __u64 born(const struct fire* fire) {
+  const struct task_struct* task = fire->task;
+  return fire->program->match >= VITRINE_CAPTURES ? task->start_boottime
+                                                  : task->group_leader->start_boottime;
 }
 
 static __always_inline __u32 append_stack(struct scratch* s, const struct fire* fire) {
@@ -82,14 +93,40 @@ static __always_inline void tell_of_process(struct scratch* s, const struct fire
   s->room.out.used = used;
 }
 
+/// Whether the process must be known before the condition is tested.
+static __always_inline int wants_process(const struct vitrine_site_program* program) {
+  return trace_config.only_known || program->needed_labels;
+}
+
+static __always_inline void learn_process(struct fire* fire) {
+  if (trace_config.labels || wants_process(fire->program)) {
+    find_process(&fire->process, fire->task);
+    return;
+  }
+  fire->process.tgid = fire->task->tgid;
+  fire->process.image = own_image(fire->task);
+}
+
+/// Whether the condition holds, for what is captured of the fire first.
+static __always_inline int passes(struct scratch* s, const struct fire* fire,
+                                  struct vitrine_fire* head) {
+  fill_ids(&head->moment, fire->task);
+  return holds(s, &fire->program->where, head->moment.pid, head->moment.tid);
+}
+
+/// A fire that fails the condition costs no more than that takes: what only an event needs comes
+/// behind it.
 static __always_inline void run(struct scratch* s, struct fire* fire) {
   const struct vitrine_site_program* program = fire->program;
   // What wants labels that are not known, or not certain, is for the reader to decide.
   const int untested = program->needed_labels &&
                        fire->process.flags & (VITRINE_FIRE_UNKNOWN | VITRINE_FIRE_PRESUMED);
-  const int emits = program->role == VITRINE_EMIT || untested;
-  const int is_timed = program->role >= VITRINE_LATENCY_START;
-  if (emits || is_timed || fire->process.flags) fire->now = bpf_ktime_get_ns();
+  const int ends_pair = program->role == VITRINE_SLOW_END;
+  const int by_thread = program->match >= VITRINE_CAPTURES;
+  const int emits = program->role == VITRINE_EMIT || ends_pair || untested;
+  if (program->role >= VITRINE_LATENCY_START) fire->now = bpf_ktime_get_ns();
+  // Before anything is read for it: most pairs are fast.
+  if (ends_pair && by_thread && !take_slow(s, program, fire->now, born(fire))) return;
   s->room.out.used = 0;
   s->room.out.cut = 0;
   s->room.out.faults = 0;
@@ -97,26 +134,57 @@ static __always_inline void run(struct scratch* s, struct fire* fire) {
   take_registers(s, fire->ctx, fire->task, fire->cookie >> 63);
   struct vitrine_fire* head = append(&s->room.out, sizeof *head);
   if (!head) return;
-  // What is only added up has no use for the rest of it.
-  if (emits || fire->process.flags) fill_head(s, fire, head);
-  if (emits || program->where.count) fill_ids(&head->moment, fire->task);
-  if (untested) {
-    head->moment.flags |= VITRINE_FIRE_UNTESTED;
-  } else if (program->needed_labels) {
+  if (program->needed_labels && !untested) {
     for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i) s->label[i] = 0;
     if (fire->process.target) select_labels(s, fire->process.target, fire->process.execution);
-    if (fire->process.flags) tell_of_process(s, fire, head);
   }
-  if (fire->process.flags & VITRINE_FIRE_UNKNOWN) count(VITRINE_TRACE_UNKNOWN, 1);
   if (program->steps) calculate(s, program);
-  head->captures = capture_all(s, program);
-  if (!untested && program->where.count &&
-      !holds(s, &program->where, head->moment.pid, head->moment.tid))
-    return;
+  // An end takes its start away, whether the condition holds or not.
+  const int tests = !untested && program->where.count;
+  const __u32 captures = program->captures;
+  __u32 done = 0;
+  if (tests && (!ends_pair || by_thread)) {
+    const __u32 first = captures - program->not_tested;
+    done = capture_some(s, program, 0, first);
+    if (!passes(s, fire, head)) {
+      if (fire->process.flags && program->needed_labels) {
+        fire->now = bpf_ktime_get_ns();
+        fill_head(s, fire, head);
+        tell_of_process(s, fire, head);
+      }
+      return;
+    }
+  }
+  if (!wants_process(program) && program->role != VITRINE_SLOW_START) learn_process(fire);
+  if (!fire->now && (emits || fire->process.flags)) fire->now = bpf_ktime_get_ns();
+  // What is only added up has no use for the rest of it.
+  if (emits || fire->process.flags) fill_head(s, fire, head);
+  if (emits) fill_ids(&head->moment, fire->task);
+  if (untested)
+    head->moment.flags |= VITRINE_FIRE_UNTESTED;
+  else if (program->needed_labels && fire->process.flags)
+    tell_of_process(s, fire, head);
+  if (fire->process.flags & VITRINE_FIRE_UNKNOWN) count(VITRINE_TRACE_UNKNOWN, 1);
+  if (done < captures) done += capture_some(s, program, done, captures - done);
+  head->captures = done;
+  if (ends_pair && !by_thread) {
+    if (!take_slow(s, program, fire->now, born(fire))) return;
+    if (tests && !passes(s, fire, head)) return;
+  }
   if (untested && program->role == VITRINE_LATENCY_END) {
     head->moment.kind = VITRINE_RECORD_LATENCY;
     if (!take_start(s, program, &head->address)) return;
   }
+  if (program->role == VITRINE_SLOW_START) {
+    s->kept.pair.began = fire->now;
+    s->kept.pair.program = fire->index;
+    s->kept.pair.site = (__u32)fire->cookie;
+    s->kept.pair.captures = done;
+    s->kept.born = born(fire);
+    keep_start(s, program);
+    return;
+  }
+  if (ends_pair) append_pair(s);
   if (emits)
     emit(s, fire);
   else
@@ -140,12 +208,9 @@ int trace(const __u64* ctx) {
     return 0;
   }
   fire.task = bpf_get_current_task_btf();
-  if (trace_config.only_known || trace_config.labels || fire.program->needed_labels) {
+  if (plain || wants_process(fire.program)) {
     find_process(&fire.process, fire.task);
     if (trace_config.only_known && !fire.process.ours) return 0;
-  } else {
-    fire.process.tgid = fire.task->tgid;
-    fire.process.image = own_image(fire.task);
   }
   if (plain) {
     count_plainly(fire.index);

@@ -12,6 +12,7 @@
 #define VITRINE_GROUP_ARGUMENTS 4  /* arguments of --by */
 #define VITRINE_CAPTURE_BYTES 4096 /* most of one string */
 #define VITRINE_KEY_BYTES 64       /* most of a selected label's key */
+#define VITRINE_KEPT_BYTES 1024    /* most of the arguments of one start that are kept to its end */
 
 /* ---- What is asked for ---- */
 
@@ -39,6 +40,8 @@ enum vitrine_role {
   VITRINE_SUM,           /* of capture `value` */
   VITRINE_LATENCY_START, /* remembers the time, by thread or by capture `match` of the process */
   VITRINE_LATENCY_END,   /* a histogram of nanoseconds; groups by its own labels and arguments */
+  VITRINE_SLOW_START,    /* as LATENCY_START, and its captures */
+  VITRINE_SLOW_END,      /* an event if it took longer than `slower_ns`, with those of its start */
 };
 
 #define VITRINE_NO_CAPTURE 255
@@ -55,7 +58,8 @@ struct vitrine_site_program {
   __u8 group[VITRINE_GROUP_ARGUMENTS]; /* captures */
   __u8 group_labels;                   /* bit i: selected label i is part of the group */
   __u8 needed_labels;                  /* those, and the ones of `where`; the tracer fills it in */
-  __u16 reserved;
+  __u8 not_tested;                     /* how many of the last captures `where` does not need */
+  __u8 reserved;
   __u32 steps; /* how many of `step` */
   struct vitrine_capture capture[VITRINE_CAPTURES];
   struct vitrine_predicate where;
@@ -91,6 +95,8 @@ struct vitrine_trace_config {
   __u32 only_known; /* processes without a target, and not started by one, are passed over */
   __u32 labels;     /* events carry label sets */
   __u32 stacks;     /* events carry the user stack */
+  __u32 origins;    /* events carry the user and the control group */
+  __u64 slower_ns;  /* of VITRINE_SLOW_END */
   __u32 selected_labels;
   struct vitrine_selected_label selected[VITRINE_SELECTED_LABELS];
 };
@@ -103,10 +109,11 @@ enum vitrine_record_kind {
                              whose condition or group wants its labels. The head alone. */
   VITRINE_RECORD_LATENCY, /* the end of a latency that is for the reader to add up: `address` is the
                              time of its start */
+  VITRINE_RECORD_PAIR,    /* of VITRINE_SLOW_END: a vitrine_pair follows the captures */
 };
 
-/* Followed by `captures` vitrine_captured, `moment.sets` vitrine_fire_set, and `stack_bytes` of return
- * addresses, each with its own bytes, all padded to multiples of 8. */
+/* Followed by `captures` vitrine_captured, a vitrine_pair where there is one, `moment.sets`
+ * vitrine_fire_set, and `stack_bytes` of return addresses, each with its own bytes, all padded to multiples of 8. */
 struct vitrine_fire {
   struct vitrine_event_header moment; /* of enum vitrine_record_kind */
   __u64 address;                      /* of the site, where it fired */
@@ -114,6 +121,28 @@ struct vitrine_fire {
   __u32 site;
   __u32 captures;
   __u32 stack_bytes;
+  __u64
+      cgroup; /* id in the unified hierarchy, and the user in the initial namespace: of `origins` */
+  __u32 uid;
+  __u32 reserved;
+};
+
+/* The start of a pair, followed by `bytes` of its vitrine_captured and their bytes. */
+struct vitrine_pair {
+  __u64 began;   /* CLOCK_MONOTONIC */
+  __u32 program; /* of its site's cookie */
+  __u32 site;
+  __u32 captures;
+  __u32 bytes;
+  __u32 cut; /* its captures had no room */
+  __u32 reserved;
+};
+
+/* A start that waits for its end. */
+struct vitrine_kept_start {
+  struct vitrine_pair pair;
+  __u64 born; /* when its thread began, or with a match its process: another one gets the number */
+  __u8 bytes[VITRINE_KEPT_BYTES];
 };
 
 enum vitrine_captured_state {

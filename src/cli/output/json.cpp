@@ -38,6 +38,11 @@ struct ValueToJson {
     const auto* first = reinterpret_cast<const char*>(bytes.bytes.data());
     return json_base64({first, bytes.bytes.size()});
   }
+  Json operator()(const probe::ListValue& list) const {
+    Json items = Json::array();
+    for (const std::string& item : list.items) items.push_back(json_bytes(item));
+    return items;
+  }
   Json operator()(const probe::ValueError& error) const {
     return {{"error", json_bytes(error.message)}};
   }

@@ -45,6 +45,8 @@ inline constexpr sandbox::Capabilities writing{CAP_DAC_OVERRIDE, CAP_DAC_READ_SE
                                                CAP_FOWNER};
 /// To end what was started, if it has become another user's.
 inline constexpr sandbox::Capabilities ending{CAP_KILL};
+/// To get a CPU before those that are observed.
+inline constexpr sandbox::Capabilities priority{CAP_SYS_NICE};
 /// Names of kernel functions.
 inline constexpr sandbox::Capabilities kernel_names{CAP_SYSLOG};
 

@@ -77,6 +77,26 @@ Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
   return parse(text, "s");
 }
 
+Result<std::chrono::nanoseconds> parse_short_duration(std::string_view text) {
+  double number = 0;
+  const auto [rest, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+  const std::string_view unit(rest, static_cast<std::size_t>(text.data() + text.size() - rest));
+  const double factor = unit == "ns"                   ? 1
+                        : unit == "us" || unit == "µs" ? 1e3
+                        : unit == "ms"                 ? 1e6
+                        : unit == "s"                  ? 1e9
+                        : unit == "m"                  ? 60e9
+                        : unit == "h"                  ? 3600e9
+                                                       : 0;
+  if (error != std::errc{} || !(number >= 0) || std::signbit(number) || factor == 0)
+    return fail(ErrorCode::usage, fmt::format("invalid duration '{}'", text),
+                "write a number and a unit: 250us, 10ms, 1.5s");
+  if (number > longest * 1e6 / factor)
+    return fail(ErrorCode::usage, fmt::format("duration '{}' is longer than a year", text));
+  return std::chrono::nanoseconds(std::llround(number * factor));
+}
+
 Result<std::chrono::milliseconds> parse_interval(std::string_view text) {
   auto interval = parse(text, "ms");
   if (interval && interval->count() == 0)
@@ -227,6 +247,16 @@ bool is_there(const std::string& path) {
 }
 
 }  // namespace
+
+std::size_t leading_targets(std::span<const std::string> words) {
+  const auto is_target = [](const std::string& word) {
+    const std::size_t slash = word.find('/');
+    return as_pid(word).has_value() || (slash != word.npos && slash < word.find(':'));
+  };
+  if (words.empty()) return 0;
+  const auto first_probe = std::find_if_not(words.begin() + 1, words.end(), is_target);
+  return static_cast<std::size_t>(first_probe - words.begin());
+}
 
 Result<ProbeWords> parse_targets(std::span<const std::string> words) {
   ProbeWords parsed;

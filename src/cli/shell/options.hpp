@@ -72,6 +72,9 @@ inline std::string at_least_one(const std::string& text) {
 /// `usage`, naming what was given.
 Result<std::chrono::milliseconds> parse_duration(std::string_view text);
 
+/// The same with units down to ns, one of which must be there: 250us, 10ms.
+Result<std::chrono::nanoseconds> parse_short_duration(std::string_view text);
+
 /// The same, but a bare number counts milliseconds (for --watch=MS).
 Result<std::chrono::milliseconds> parse_interval(std::string_view text);
 
@@ -123,6 +126,10 @@ struct ProbeWords {
   std::vector<ProbeTarget> targets;  ///< at least one
   std::vector<probe::Pattern> patterns;
 };
+
+/// How many words are targets when probes follow them: the first, and each behind it that is a
+/// number or a path with a slash.
+std::size_t leading_targets(std::span<const std::string> words);
 
 /// Digits are a process; what has a slash, or is the name of a file here, is a file; what has a
 /// colon or a wildcard, a pattern; anything else the name of a program in PATH. Errors: usage (no

@@ -1,5 +1,6 @@
 // vitrine trace: probes as they fire, with arguments and labels; or sums of them.
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -25,6 +26,9 @@ using std::chrono::milliseconds;
 constexpr milliseconds longest_wait{100};
 constexpr std::size_t max_string_bytes = 4096;
 constexpr std::size_t max_buffer_mib = 1024;
+/// Nice value of who reads the fires: at that of many threads that fire at full rate, it would get
+/// too little of the CPUs to empty the buffer in time.
+constexpr int reader_priority = -15;
 
 class TraceCommand : public Command {
  public:
@@ -37,18 +41,23 @@ class TraceCommand : public Command {
          "and the arguments of each fire, and the labels and trace context that the thread had in "
          "force, in every format that the process publishes. Stops no thread, and leaves nothing "
          "behind, however vitrine ends.",
-         "TARGET is a process ID or a file (or a program in PATH). A PROBE is PROVIDER:NAME, or "
+         "TARGET is a process ID or a file (or a program in PATH); more process IDs, or more files "
+         "with a slash in their paths, may follow. A PROBE is PROVIDER:NAME, or "
          "NAME alone, each with shell wildcards (quote them); `vitrine probes` lists the probes. "
          "Each PROBE and both probes of --latency "
          "must match a probe that the target has when the trace starts, or with --optional a "
-         "note names them.",
+         "note names them. --module restricts them to files of a process; a plug-in that is not "
+         "loaded yet is waited for.",
          "Typed probes (<vitrine/sdt.h>) show names, strings and enumerators. Other probes carry "
          "only numbers: --show 'str(arg1)' follows a pointer.",
          "A CONDITION compares arguments (arg0, or by name), labels (tenant, label.route), pid, "
-         "tid, comm, cpu, probe, module, site, func, trace_id and span_id with numbers and text: "
+         "tid, comm, cpu, uid, cgroup, container, probe, module, site, func, trace_id and span_id "
+         "with "
+         "numbers and text: "
          "== != < <= > >=, ~ "
          "for wildcards, and, or, not. The kernel evaluates what it can. ITEMs are the same "
-         "operands, and str(arg1), str(arg1, 16), buf(arg1, arg2), hex(arg0), ns(arg0), each "
+         "operands, stack, and str(arg1), str(arg1, 16), buf(arg1, arg2), hex(arg0), ns(arg0), "
+         "each "
          "optionally "
          "`as TITLE`. Integers through pointers (*(int32*)arg2, *(uint64*)(arg2 + 8)) and "
          "arithmetic "
@@ -62,6 +71,12 @@ class TraceCommand : public Command {
          "as a FILE.",
          "With --follow, every process that loads a file with the probe pays the cost of a fire, "
          "because the kernel cannot limit a uprobe to a process tree.",
+         "--slower shows each pair of --latency that took longer than TIME: when it ended, how "
+         "long "
+         "it took, the arguments of both probes, and the labels (and with --stack the functions) "
+         "of its end. The kernel compares the times: faster pairs cost no event. --where and "
+         "--show "
+         "apply to the end.",
          "--stack shows the functions that led to the fire, the innermost first, by the symbols of "
          "the files or their debug files. The kernel follows frame pointers: programs and "
          "libraries built with -fno-omit-frame-pointer have almost complete stacks (a function "
@@ -78,19 +93,29 @@ class TraceCommand : public Command {
           "strings behind plain pointers"},
          {"vitrine trace 4242 'shop:*' --count --by tenant", "fires per tenant"},
          {"vitrine trace 4242 --latency shop:request_start,shop:request_end --by tenant",
-          "latency of requests by tenant; refreshed every second on a terminal"}},
+          "latency of requests by tenant; refreshed every second on a terminal"},
+         {"vitrine trace 4242 --latency shop:request_start,shop:request_end --slower 10ms --stack",
+          "each request that took longer than 10 ms"},
+         {"vitrine trace 4242 4243 --module 'libshop*.so' 'shop:*' --count --by container",
+          "fires of one library in two processes, by container"}},
         {"probes", "labels", "doctor"}};
   }
 
   void define(CLI::App& app) override {
-    app.add_option("TARGET", words_, "A process ID or a file; then the probes to trace")
-        ->option_text("PROBE...");
+    app.add_option("TARGET", words_, "Process IDs or files; then the probes to trace")
+        ->option_text("... PROBE...");
     processes_.define(app);
+    app.add_option("--module", options_.modules,
+                   "Only probes of these files (a path or a name, with wildcards); may be repeated")
+        ->allow_extra_args(false)
+        ->option_text("FILE");
     where_given_ =
         app.add_option("--where", where_, "Show only fires that match")->option_text("CONDITION");
     app.add_option("--show", show_, "Show these items instead of all arguments")
         ->option_text("ITEM,...");
     reduction_.define(app);
+    app.add_option("--slower", slower_, "With --latency: show each pair that took longer")
+        ->option_text("TIME");
     app.add_flag("--follow", options_.follow, "Also trace forked processes");
     app.add_flag("--stack", options_.stacks, "Show the functions on the stack of the thread");
     add_duration(app, duration_);
@@ -123,7 +148,7 @@ class TraceCommand : public Command {
     // What holds a program before its first instruction.
     if (exec_) needs.calls.allow(sandbox::Calls::tracing);
     if (exec_) needs.working = needs.working | capabilities::ending;
-    needs.setting_up = needs.working | capabilities::admin;
+    needs.setting_up = needs.working | capabilities::admin | capabilities::priority;
     needs.launches = exec_;
     return needs;
   }
@@ -140,15 +165,18 @@ class TraceCommand : public Command {
     options_.stop = &interrupted();
     if (auto taken = take_words().and_then([&] { return take_query(); }); !taken)
       return report(taken.error());
-    if (options_.query.reduction) view_.emplace(json_, interval_);
+    if (observe::adds_up(options_.query)) view_.emplace(json_, interval_);
     auto trace = observe::Trace::open(options_);
     if (!trace) return interrupted() ? exit_interrupted : report(trace.error());
+    // What is launched runs by now, with the priority that it was given.
+    (void)::setpriority(PRIO_PROCESS, 0, reader_priority);
     if (auto confined = go_on_confined(needs_of(**trace)); !confined)
       return report(confined.error());
     const int status = watch(**trace);
     (*trace)->end_command();
     tell(**trace);
-    if (options_.query.reduction) {
+    if (options_.query.slower) sum_up(**trace);
+    if (view_) {
       auto table = (*trace)->reduction();
       if (!table) return report(table.error());
       (void)view_->finish(*table);
@@ -173,12 +201,14 @@ class TraceCommand : public Command {
     if (words_.empty())
       return fail(ErrorCode::usage, "nothing to trace",
                   "give a PID or a file, and the probes: vitrine trace 4242 'shop:*'");
-    const auto target = TRY(parse_targets(std::span(words_).first(1)));
-    if (target.targets[0].pid != 0)
-      options_.target.pids.push_back(target.targets[0].pid);
-    else
-      options_.target.files.push_back(target.targets[0].path);
-    options_.probes.assign(words_.begin() + 1, words_.end());
+    const std::size_t targets = leading_targets(words_);
+    for (const ProbeTarget& target : TRY(parse_targets(std::span(words_).first(targets))).targets) {
+      if (target.pid != 0)
+        options_.target.pids.push_back(target.pid);
+      else
+        options_.target.files.push_back(target.path);
+    }
+    options_.probes.assign(words_.begin() + static_cast<std::ptrdiff_t>(targets), words_.end());
     return {};
   }
 
@@ -190,22 +220,55 @@ class TraceCommand : public Command {
     if (!where_.empty()) options_.query.where = TRY(query::Expression::parse(where_));
     if (!show_.empty()) options_.query.show = TRY(query::parse_items(show_));
     options_.query.reduction = TRY(reduction_.take());
-    if (options_.query.reduction && (!show_.empty() || options_.stacks || limit_ != 0))
+    if (!slower_.empty()) TRY(take_slower());
+    if (adds_up(options_.query) && (!show_.empty() || options_.stacks || limit_ != 0))
       return fail(ErrorCode::usage, "--show, --stack and --limit apply to single fires",
                   "omit them, or omit the aggregation");
     if (!duration_.empty()) time_ = TRY(parse_duration(duration_));
     if (!interval_text_.empty()) interval_ = TRY(parse_duration(interval_text_));
-    if (interval_ && (!options_.query.reduction || interval_->count() == 0))
+    if (interval_ && (!adds_up(options_.query) || interval_->count() == 0))
       return fail(ErrorCode::usage, "--interval requires an aggregation and a time above 0",
                   "add --count, --sum ARG, --hist ARG or --latency START,END");
     options_.buffer_bytes = buffer_mib_ << 20;
     return {};
   }
 
+  Result<void> take_slower() {
+    options_.query.slower = TRY_WHILE("--slower", parse_short_duration(slower_));
+    const auto& pair = options_.query.reduction;
+    if (!pair || pair->kind != query::ReductionKind::latency)
+      return fail(ErrorCode::usage, "--slower requires the two probes of a pair",
+                  "add --latency START,END");
+    if (!pair->by.empty())
+      return fail(ErrorCode::usage, "--by groups latencies, and --slower shows each pair",
+                  "omit --slower for a table, or --by: each pair is shown with its labels");
+    if (!options_.probes.empty() && !words_.empty())
+      return fail(ErrorCode::usage,
+                  fmt::format("unexpected argument {}: the probes of a pair are those of --latency",
+                              options_.probes.front()),
+                  "omit it");
+    return {};
+  }
+
+  /// Whether there were pairs at all, and what could not be paired.
+  void sum_up(const observe::Trace& trace) const {
+    const observe::TraceCounters counters = trace.counters();
+    const auto say = [](std::uint64_t number, std::string_view one, std::string_view more) {
+      if (number > 0) note(fmt::format("{} {}{} {}", number, one, number == 1 ? "" : "s", more));
+    };
+    print_error("vitrine: {} of {} pairs shown: longer than {}\n", shown_, counters.pairs, slower_);
+    say(counters.without_start, "end",
+        "without a start (it came earlier, or without --match on another thread)");
+    say(counters.without_end, "start",
+        "without an end: another start followed, or too many were pending");
+    say(counters.unread, "fire", "not paired: the argument of --match could not be read");
+  }
+
   /// Now that it is known how this kernel makes uprobes.
   Needs needs_of(const observe::Trace& trace) const {
     Needs needs = this->needs();
-    if (trace.attaching() == bpf::Attaching::perf_event) needs.working = needs.setting_up;
+    if (trace.attaching() == bpf::Attaching::perf_event)
+      needs.working = needs.working | capabilities::admin;
     return needs;
   }
 
@@ -260,7 +323,7 @@ class TraceCommand : public Command {
 
   /// The table so far, when it is time. False when nobody reads any more.
   bool refresh(observe::Trace& trace) {
-    if (!options_.query.reduction || !view_->is_due()) return true;
+    if (!view_ || !view_->is_due()) return true;
     const auto table = trace.reduction();
     return !table || view_->refresh(*table);
   }
@@ -304,6 +367,7 @@ class TraceCommand : public Command {
   std::string where_;
   CLI::Option* where_given_ = nullptr;
   std::string show_;
+  std::string slower_;
   std::string duration_;
   std::string interval_text_;
   std::optional<milliseconds> interval_;

@@ -1,6 +1,7 @@
 #include "cli/trace/output.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <time.h>
 
 #include <algorithm>
@@ -17,6 +18,7 @@ namespace {
 // Columns grow with what they hold up to these; a longer one pushes only its own line.
 constexpr std::size_t widest_thread = 28;
 constexpr std::size_t widest_probe = 56;
+constexpr std::size_t brief_digits = 12;  // of a container's ID
 
 std::int64_t nanoseconds(clockid_t clock) {
   timespec now{};
@@ -52,6 +54,9 @@ struct PlainText {
     return in_quotes(value.text) + (value.truncated ? "…" : "");
   }
   std::string operator()(const probe::BytesValue& value) const { return bytes_text(value); }
+  std::string operator()(const probe::ListValue& value) const {
+    return '[' + printable(fmt::format("{}", fmt::join(value.items, ", "))) + ']';
+  }
   std::string operator()(const probe::ValueError& error) const {
     return '<' + printable(error.message) + '>';
   }
@@ -66,11 +71,17 @@ void append_thread(const observe::TraceEvent& event, std::string& out) {
   append_number(out, event.tid);
 }
 
-void append_probe(const observe::TraceEvent& event, const Style& style, std::string& out) {
-  out += style.bold(printable(event.probe));
+bool is_below(const observe::FiredArgument& argument) {
+  return argument.value && std::holds_alternative<probe::ListValue>(*argument.value);
+}
+
+void append_probe(std::string_view probe, const std::vector<observe::FiredArgument>& arguments,
+                  const Style& style, std::string& out) {
+  out += style.bold(printable(probe));
   out += '(';
   bool first = true;
-  for (const observe::FiredArgument& argument : event.arguments) {
+  for (const observe::FiredArgument& argument : arguments) {
+    if (is_below(argument)) continue;
     if (!std::exchange(first, false)) out += ", ";
     if (!argument.name.empty()) {
       out += printable(argument.name);
@@ -144,6 +155,9 @@ std::string value_text(const probe::Value& value, query::Format format, std::uin
             return hex(n);
         },
         *number);
+  if (const auto* text = std::get_if<probe::StringValue>(&value);
+      text != nullptr && format == query::Format::brief)
+    return printable(std::string_view(text->text).substr(0, brief_digits));
   if (number && format == query::Format::decimal)
     return std::visit([](auto n) { return fmt::format("{}", n); }, *number);
   return std::visit(PlainText{}, value);
@@ -205,9 +219,20 @@ void TraceText::append(const observe::TraceEvent& event, std::string& out) {
   append_thread(event, out);
   pad(out, thread, thread_width_, widest_thread);
   const std::size_t probe = out.size();
-  append_probe(event, style_, out);
+  if (event.start) {
+    const std::uint64_t took = event.time_ns - event.start->time_ns;
+    out += style_.yellow(duration_text(static_cast<double>(took), shows_utf8())) + "  ";
+    append_probe(event.start->probe, event.start->arguments, style_, out);
+    if (event.start->cut) out += style_.yellow(" (cut: the arguments had no room)");
+    out += shows_utf8() ? " → " : " -> ";
+  }
+  append_probe(event.probe, event.arguments, style_, out);
   append_labels(event, probe, out);
   out += '\n';
+  for (const observe::FiredArgument& argument : event.arguments)
+    if (is_below(argument))
+      for (const std::string& item : std::get<probe::ListValue>(*argument.value).items)
+        out += "    " + printable(item) + '\n';
   for (const symbol::StackFrame& frame : event.stack)
     out += "    " + frame_text(frame, style_) + '\n';
 }
@@ -300,6 +325,13 @@ Json flaws_json(const observe::TraceEvent& event) {
   for (std::size_t i = 0; i < event.arguments.size(); ++i)
     if (const auto& value = event.arguments[i].value; value && is_cut(*value))
       truncated.push_back({fmt::format("args[{}]", i), "there was more of it"});
+  if (event.start) {
+    const auto& arguments = event.start->arguments;
+    for (std::size_t i = 0; i < arguments.size(); ++i)
+      if (arguments[i].value && is_cut(*arguments[i].value))
+        truncated.push_back({fmt::format("start.args[{}]", i), "there was more of it"});
+    if (event.start->cut) truncated.push_back({"start.args", "the arguments had no room"});
+  }
   if (event.cut) truncated.push_back({"event", "the event was full"});
   add_flaws(object, truncated,
             format::texts(event.labels->defects, event.labels->defects_left_out));
@@ -328,6 +360,20 @@ void TraceJson::append(const observe::TraceEvent& event, std::string& out) {
   out += ",\"site\":";
   append_text(out, hex(event.site));
   append_arguments(out, event.arguments);
+  if (event.start) {
+    out += ",\"duration_ns\":";
+    append_number(out, event.time_ns - event.start->time_ns);
+    out += ",\"start\":{\"ts_ns\":\"";
+    append_number(out, static_cast<std::int64_t>(event.start->time_ns) + wall_clock_ns_);
+    out += "\",\"probe\":";
+    append_text(out, event.start->probe);
+    out += ",\"module\":";
+    append_text(out, event.start->module);
+    out += ",\"site\":";
+    append_text(out, hex(event.start->site));
+    append_arguments(out, event.start->arguments);
+    out += '}';
+  }
   out +=
       labels_.of(event, [](const format::LabelSet& set) { return more_members(labels_json(set)); });
   out += more_members(flaws_json(event));

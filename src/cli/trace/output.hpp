@@ -44,7 +44,8 @@ class TraceText {
   explicit TraceText(const Style& style);
 
   /// "13:05:12.345678  shop 4242/4243  shop:order(id=17, item="kettle")  tenant=acme trace=…", and
-  /// below it the stack, if there is one. Adds it and a newline.
+  /// below it the stack, if there is one. Adds it and a newline. Of a slow pair: "12.3ms
+  /// shop:begin(id=17) → shop:end(status=0)  tenant=acme".
   void append(const observe::TraceEvent& event, std::string& out);
 
  private:
@@ -72,7 +73,8 @@ class TraceJson {
 
   /// Adds {"ts_ns","pid","tid","cpu","comm","probe","module","site","args":[…],"labels":[…], and when
   /// there are such: "arg_names","trace_id","span_id","trace_flags","labels_error","stack",
-  /// "truncated","defects"}, and a newline.
+  /// "truncated","defects"}, and a newline. Of a slow pair, whose end it is, also "duration_ns" and
+  /// "start":{"ts_ns","probe","module","site","args", "arg_names"}.
   void append(const observe::TraceEvent& event, std::string& out);
 
  private:

@@ -172,7 +172,8 @@ class Grid {
 
   struct Row {
     std::vector<std::string> cells;
-    double share = 0;  ///< length of its bar
+    double share = 0;                ///< length of its bar
+    std::vector<std::string> below;  ///< lines of their own
   };
   void add(Row row) { rows_.push_back(std::move(row)); }
 
@@ -193,6 +194,7 @@ class Grid {
       std::string text = line(row.cells, widths, look);
       if (bars > 0 && row.share > 0) text += "  " + style.cyan(bar(row.share, bars, look.utf8));
       out += text + '\n';
+      for (const std::string& below : row.below) out += "      " + below + '\n';
     }
     return out;
   }
@@ -340,13 +342,28 @@ std::string key_cell(const ReductionTable& table, const ReductionRow& row, std::
                   column < row.widths.size() ? row.widths[column] : 8);
 }
 
+/// Whether a column is printed below its rows.
+bool is_below(const ReductionTable& table, std::size_t column) {
+  return column < table.by_formats.size() && table.by_formats[column] == query::Format::lines;
+}
+
+std::vector<std::string> lines_below(const ReductionTable& table, const ReductionRow& row) {
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < row.keys.size(); ++i)
+    if (const auto* list = row.keys[i] ? std::get_if<probe::ListValue>(&*row.keys[i]) : nullptr;
+        list != nullptr && is_below(table, i))
+      for (const std::string& item : list->items) lines.push_back(printable(item));
+  return lines;
+}
+
 std::vector<std::string> keys_of(const ReductionTable& table, const ReductionRow& row,
                                  bool with_probe) {
   const bool is_others = &row == &table.others;
   std::vector<std::string> keys;
   if (with_probe) keys.push_back(is_others ? "(other)" : printable(row.probe));
   for (std::size_t i = 0; i < table.by.size(); ++i)
-    keys.push_back(!is_others ? key_cell(table, row, i) : keys.empty() ? "(other)" : "");
+    if (!is_below(table, i))
+      keys.push_back(!is_others ? key_cell(table, row, i) : keys.empty() ? "(other)" : "");
   return keys;
 }
 
@@ -354,14 +371,15 @@ std::string grid_text(const ReductionTable& table, const Style& style, const Red
   const bool with_probe = tells_probes(table);
   std::vector<std::string> titles;
   if (with_probe) titles.push_back("PROBE");
-  for (const std::string& title : table.by) titles.push_back(upper(title));
+  for (std::size_t i = 0; i < table.by.size(); ++i)
+    if (!is_below(table, i)) titles.push_back(upper(table.by[i]));
   Grid grid(std::move(titles), number_titles(table.kind));
   const auto rows = shown_rows(table, look.max_rows);
   const Spelling spell(table, look.utf8);
   double most = 0;
   for (const ReductionRow* row : rows) most = std::max(most, weight(*row, table.kind));
   for (const ReductionRow* row : rows) {
-    Grid::Row cells{keys_of(table, *row, with_probe), 0};
+    Grid::Row cells{keys_of(table, *row, with_probe), 0, lines_below(table, *row)};
     for (std::string& number : numbers(*row, table.kind, spell))
       cells.cells.push_back(std::move(number));
     if (most > 0 && rows.size() > 1) cells.share = weight(*row, table.kind) / most;
@@ -388,14 +406,16 @@ std::string histograms_text(const ReductionTable& table, const Style& style,
     if (row == &table.others) head += " (other)";
     if (with_probe && row != &table.others) head += " of " + printable(row->probe);
     for (std::size_t i = 0; i < std::min(table.by.size(), row->keys.size()); ++i)
-      head += fmt::format("{}{}={}", i == 0 ? "  " : " ", style.cyan(delimited(table.by[i])),
-                          key_cell(table, *row, i));
+      if (!is_below(table, i))
+        head += fmt::format("{}{}={}", i == 0 ? "  " : " ", style.cyan(delimited(table.by[i])),
+                            key_cell(table, *row, i));
     out += head + '\n';
     out += style.dim(fmt::format("    count {}  avg {}  p50 {}  p90 {}  p99 {}  max {}", row->count,
                                  spell.average(*row), spell.percentile(*row, 0.5),
                                  spell.percentile(*row, 0.9), spell.percentile(*row, 0.99),
                                  spell(row->greatest))) +
            '\n';
+    for (const std::string& line : lines_below(table, *row)) out += "    " + line + '\n';
     out += bars_text(table, *row, style, look);
   }
   return out;
@@ -422,7 +442,8 @@ std::string remarks(const ReductionTable& table, const ReductionLook& look) {
 std::string key_text(const query::Key& key, query::Format format, std::uint8_t width) {
   if (!key) return "-";
   if (std::holds_alternative<probe::ValueError>(*key)) return "?";
-  if (const auto* string = std::get_if<probe::StringValue>(&*key))
+  if (const auto* string = std::get_if<probe::StringValue>(&*key);
+      string != nullptr && format != query::Format::brief)
     return delimited(string->text) + (string->truncated ? "…" : "");
   return value_text(*key, format, width);
 }

@@ -28,6 +28,11 @@ struct PublicValue {
     return Binary{std::string(reinterpret_cast<const char*>(from.bytes.data()), from.bytes.size()),
                   from.truncated};
   }
+  decltype(Argument::value) operator()(const probe::ListValue& from) const {
+    Text lines;
+    for (const std::string& item : from.items) lines.data += item + '\n';
+    return lines;
+  }
   decltype(Argument::value) operator()(const probe::ValueError& from) const {
     return Unreadable{from.message};
   }

@@ -28,7 +28,7 @@ FireView::FireView(const bpf::Fire& fire, const TraceProgram& program, const Tra
     : fire_(fire),
       fired_(&labels),
       labels_(labels.set),
-      values_(program.values(fire)),
+      values_(program.values(fire.captures)),
       comm_(fire.comm()) {
   take_ids();
   query_.probe = program.probe();
@@ -42,6 +42,7 @@ FireView::FireView(const bpf::Fire& fire, const TraceProgram& program, const Tra
   query_.pid = fire.head.moment.pid;
   query_.tid = fire.head.moment.tid;
   query_.cpu = fire.head.moment.cpu;
+  query_.uid = fire.head.uid;
 }
 
 void FireView::take_ids() {
@@ -70,6 +71,54 @@ void FireView::redact(const TraceProgram& program, const DisplayedLabels& labels
   query_.span_id = span_id_;
 }
 
+void FireView::take_origin(const Cgroup& cgroup) {
+  query_.cgroup = cgroup.path;
+  query_.container = cgroup.container;
+}
+
+void FireView::take_stack(const std::vector<symbol::StackFrame>& frames) {
+  for (const symbol::StackFrame& frame : frames) {
+    const std::string file = frame.module.substr(frame.module.rfind('/') + 1);
+    std::string text = frame.function.empty() ? hex(frame.address) : frame.function;
+    if (frame.inlined)
+      text += " inlined";
+    else if (!frame.function.empty() && frame.offset)
+      text += '+' + hex(*frame.offset);
+    stack_.push_back(text + " (" + (file.empty() ? "?" : file) + ')');
+  }
+  query_.stack = &stack_;
+}
+
+namespace {
+
+std::vector<FiredArgument> shown_arguments(const TraceProgram& program, const query::Fire& fire) {
+  std::vector<FiredArgument> arguments;
+  arguments.reserve(program.shown().size());
+  for (const ShownArgument& shown : program.shown())
+    arguments.push_back(
+        {shown.name, shown.format, query::value_of(shown.subject, fire), shown.subject.width});
+  return arguments;
+}
+
+}  // namespace
+
+PairStart start_of(const bpf::Fire& fire, const TraceProgram& program, const TracedSite& site,
+                   const Redaction& redaction) {
+  PairStart start;
+  start.time_ns = fire.start.began;
+  start.probe = program.probe();
+  start.module = site.file->path;
+  start.site = site.address;
+  start.cut = fire.start.cut != 0;
+  auto values = program.values(fire.start_captures);
+  for (std::uint32_t slot = 0; redaction.any() && slot < values.size(); ++slot)
+    if (program.hides(slot)) values[slot] = probe::redacted(values[slot], redaction);
+  query::Fire its;
+  its.values = values;
+  start.arguments = shown_arguments(program, its);
+  return start;
+}
+
 TraceEvent FireView::event(const TraceProgram& program) const {
   TraceEvent event;
   event.time_ns = fire_.head.moment.time_ns;
@@ -81,10 +130,7 @@ TraceEvent FireView::event(const TraceProgram& program) const {
   event.module = query_.module;
   event.site = query_.site;
   event.address = fire_.head.address;
-  event.arguments.reserve(program.shown().size());
-  for (const ShownArgument& shown : program.shown())
-    event.arguments.push_back(
-        {shown.name, shown.format, query::value_of(shown.subject, query_), shown.subject.width});
+  event.arguments = shown_arguments(program, query_);
   event.labels = &fired_->set;
   event.labels_id = fired_->id;
   event.labels_error = fired_->error;

@@ -5,6 +5,7 @@
 
 #include "observe/events/event_labels.hpp"
 #include "observe/probes/probes.hpp"
+#include "observe/process/cgroups.hpp"
 #include "observe/trace/plan.hpp"
 #include "observe/trace/program.hpp"
 #include "observe/trace/trace.hpp"
@@ -33,6 +34,10 @@ class FireView {
   void redact(const TraceProgram& program, const DisplayedLabels& labels,
               const Redaction& redaction);
 
+  // What was found out about it beside; good as long as this.
+  void take_origin(const Cgroup& cgroup);
+  void take_stack(const std::vector<symbol::StackFrame>& frames);
+
   FireView(const FireView&) = delete;
   FireView& operator=(const FireView&) = delete;
 
@@ -57,7 +62,12 @@ class FireView {
   Labels labels_;
   std::vector<probe::Value> values_;
   std::string comm_, trace_id_, span_id_;
+  std::vector<std::string> stack_;
   query::Fire query_;
 };
+
+/// The start of the pair that `fire` is the end of, with its arguments.
+PairStart start_of(const bpf::Fire& fire, const TraceProgram& program, const TracedSite& site,
+                   const Redaction& redaction);
 
 }  // namespace vitrine::observe

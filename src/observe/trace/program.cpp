@@ -110,6 +110,7 @@ Result<void> require_names(std::string_view option, std::span<const query::Item>
     const bool is_strict = is_of_arguments(item.subject);
     if (!is_strict && !is_word) continue;
     for (const Role role : {Role::measure, Role::start, Role::end}) {
+      if (role == Role::start && !matches) continue;  // items are those of the end
       const TraceProgram* one = nullptr;
       bool known = false;
       std::vector<std::string> names;
@@ -209,14 +210,31 @@ bool wants_labels(const TraceQuery& query) {
   });
 }
 
-bool wants_functions(const TraceQuery& query) {
-  const auto is_function = [](const query::Subject& subject) {
-    return subject.kind == query::Subject::Kind::function;
+namespace {
+
+bool asks_for(const TraceQuery& query, std::initializer_list<query::Subject::Kind> kinds) {
+  const auto is_one = [&](const query::Subject& subject) {
+    return std::find(kinds.begin(), kinds.end(), subject.kind) != kinds.end();
   };
   const auto subjects = subjects_of(query);
-  return std::any_of(subjects.begin(), subjects.end(), is_function) ||
+  return std::any_of(subjects.begin(), subjects.end(), is_one) ||
          std::any_of(query.show.begin(), query.show.end(),
-                     [&](const query::Item& item) { return is_function(item.subject); });
+                     [&](const query::Item& item) { return is_one(item.subject); });
+}
+
+}  // namespace
+
+bool wants_functions(const TraceQuery& query) {
+  return asks_for(query, {query::Subject::Kind::function});
+}
+
+bool wants_origins(const TraceQuery& query) {
+  using Kind = query::Subject::Kind;
+  return asks_for(query, {Kind::uid, Kind::cgroup, Kind::container});
+}
+
+bool wants_stacks(const TraceQuery& query) {
+  return asks_for(query, {query::Subject::Kind::stack});
 }
 
 std::vector<query::Selected> selected_labels(const TraceQuery& query) {
@@ -260,9 +278,29 @@ TraceProgram::TraceProgram(std::string probe, const probe::Site& site, ProbeSymb
 
 void TraceProgram::bind(const TraceQuery& query) {
   const query::Arguments site = arguments();
-  if (query.reduction)
-    reduction_ = query::bind(*query.reduction, role_, site, captures_);
-  else if (!query.show.empty())
+  if (query.where && role_ != Role::start) condition_ = query::bind(*query.where, site, captures_);
+  tested_ = captures_.size();
+  if (query.reduction) reduction_ = query::bind(*query.reduction, role_, site, captures_);
+  if (!adds_up(query)) bind_shown(query);
+  if (query.slower && role_ == Role::start) fit_kept();
+  for (const query::Capture& capture : captures_) {
+    bool hidden = false;
+    for (std::uint32_t i = 0; i < operands_.size(); ++i) {
+      // Its length shows nothing of an argument but its length.
+      const bool is_length = capture.length_argument == i && !capture.is_calculated();
+      if (!query::reads(capture, i) || (is_length && capture.argument != i)) continue;
+      const probe::ArgumentType* type = query::type_of(site, i);
+      hidden = hidden || query.redaction.covers_argument(
+                             i, type == nullptr ? std::string_view() : type->name);
+    }
+    hidden_.push_back(hidden);
+  }
+}
+
+/// The items that were asked for, of a pair at its end; else all arguments.
+void TraceProgram::bind_shown(const TraceQuery& query) {
+  const query::Arguments site = arguments();
+  if (!query.show.empty() && role_ != Role::start)
     for (query::BoundItem& item : query::bind(query.show, site, captures_))
       shown_.push_back({std::move(item.title), std::move(item.subject), item.format});
   else
@@ -280,19 +318,22 @@ void TraceProgram::bind(const TraceQuery& query) {
                         {query::Bound::Kind::capture, slot, {}, operands_[i].size},
                         query::Format::plain});
     }
-  if (query.where && role_ != Role::start) condition_ = query::bind(*query.where, site, captures_);
+}
+
+/// Shortens texts, so that all that a start captures can be kept.
+void TraceProgram::fit_kept() {
+  std::size_t left = VITRINE_KEPT_BYTES;
+  std::size_t texts = 0;
   for (const query::Capture& capture : captures_) {
-    bool hidden = false;
-    for (std::uint32_t i = 0; i < operands_.size(); ++i) {
-      // Its length shows nothing of an argument but its length.
-      const bool is_length = capture.length_argument == i && !capture.is_calculated();
-      if (!query::reads(capture, i) || (is_length && capture.argument != i)) continue;
-      const probe::ArgumentType* type = query::type_of(site, i);
-      hidden = hidden || query.redaction.covers_argument(
-                             i, type == nullptr ? std::string_view() : type->name);
-    }
-    hidden_.push_back(hidden);
+    std::size_t bytes = sizeof(vitrine_captured);
+    if (capture.form == Form::text || capture.form == Form::bytes)
+      ++texts;
+    else if (!capture.is_calculated() && capture.argument < operands_.size() &&
+             operands_[capture.argument].size > sizeof(std::uint64_t))
+      bytes += (operands_[capture.argument].size + 7U) & ~7U;
+    left -= std::min(left, bytes);
   }
+  if (texts > 0) string_bytes_ = std::clamp<std::size_t>((left / texts) & ~7U, 8, string_bytes_);
 }
 
 std::vector<std::string> TraceProgram::argument_names() const {
@@ -334,6 +375,8 @@ vitrine_site_program TraceProgram::wire(const query::Compiled& condition,
     program.group_labels = reduction->group_labels;
   }
   program.captures = static_cast<__u8>(std::min<std::size_t>(captures_.size(), VITRINE_CAPTURES));
+  program.not_tested =
+      static_cast<__u8>(program.captures - std::min<std::size_t>(tested_, program.captures));
   for (std::size_t i = 0; i < program.captures; ++i) {
     const query::Capture& wanted = captures_[i];
     vitrine_capture& capture = program.capture[i];
@@ -415,12 +458,12 @@ Value TraceProgram::number(const query::Calculation& calculation, std::uint64_t 
   return bits;
 }
 
-std::vector<Value> TraceProgram::values(const bpf::Fire& fire) const {
+std::vector<Value> TraceProgram::values(std::span<const bpf::Captured> captured) const {
   std::vector<Value> values;
   values.reserve(captures_.size());
   for (std::size_t i = 0; i < captures_.size(); ++i)
-    values.push_back(i < fire.captures.size() ? value(captures_[i], fire.captures[i])
-                                              : ValueError{"too many arguments are requested"});
+    values.push_back(i < captured.size() ? value(captures_[i], captured[i])
+                                         : ValueError{"too many arguments are requested"});
   return values;
 }
 

@@ -1,6 +1,7 @@
 // TraceProgram: what fires of sites with one argument list mean, given to the kernel and read back.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <span>
@@ -25,6 +26,8 @@ struct TraceQuery {
   std::optional<query::Expression> where;
   std::vector<query::Item> show;  ///< empty: all arguments, as their types say
   std::optional<query::ReductionQuery> reduction;
+  /// Of a latency: shows each pair that took longer, and adds nothing up.
+  std::optional<std::chrono::nanoseconds> slower;
   std::size_t string_bytes = 256;  ///< kept of one string; at most VITRINE_CAPTURE_BYTES
   Redaction redaction;             ///< of what is shown and grouped by; `where` asks true values
 };
@@ -32,8 +35,16 @@ struct TraceQuery {
 /// Whether its condition or its groups may speak of labels.
 bool wants_labels(const TraceQuery& query);
 
+/// Whether fires are added up, not shown.
+inline bool adds_up(const TraceQuery& query) {
+  return query.reduction && !query.slower;
+}
+
 /// Whether it asks for the functions that probes are in.
 bool wants_functions(const TraceQuery& query);
+/// Whether it asks for users, control groups or containers.
+bool wants_origins(const TraceQuery& query);
+bool wants_stacks(const TraceQuery& query);
 
 /// Labels that `query` may ask for and the kernel can look up (a key has at most VITRINE_KEY_BYTES),
 /// by explicit name first; at most VITRINE_SELECTED_LABELS.
@@ -102,7 +113,7 @@ class TraceProgram {
   [[nodiscard]] probe::Value key(std::uint32_t slot, std::uint64_t bits) const;
 
   /// One value a capture.
-  [[nodiscard]] std::vector<probe::Value> values(const bpf::Fire& fire) const;
+  [[nodiscard]] std::vector<probe::Value> values(std::span<const bpf::Captured> captured) const;
 
   /// Whether the capture is of an argument that is not to be shown.
   [[nodiscard]] bool hides(std::uint32_t slot) const { return hidden_[slot]; }
@@ -113,6 +124,8 @@ class TraceProgram {
                   vitrine_site_program& program) const;
   static probe::Value number(const query::Calculation& calculation, std::uint64_t bits);
   void bind(const TraceQuery& query);
+  void bind_shown(const TraceQuery& query);
+  void fit_kept();
   [[nodiscard]] probe::Value value(const query::Capture& capture,
                                    const bpf::Captured& captured) const;
   [[nodiscard]] probe::Value unread(const query::Capture& capture,
@@ -125,8 +138,9 @@ class TraceProgram {
   std::vector<std::string> errors_;        ///< one each: why not
   std::vector<probe::ArgumentType> types_;
   std::size_t string_bytes_;
-  std::vector<query::Capture> captures_;
-  std::vector<bool> hidden_;  ///< one a capture
+  std::vector<query::Capture> captures_;  ///< first those of the condition
+  std::size_t tested_ = 0;                ///< how many those are
+  std::vector<bool> hidden_;              ///< one a capture
   std::vector<ShownArgument> shown_;
   query::Condition condition_;
   std::optional<query::BoundReduction> reduction_;

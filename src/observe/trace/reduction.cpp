@@ -22,6 +22,10 @@ bool is_groupable(const query::Item& item) {
     case Kind::module:
     case Kind::site:
     case Kind::function:
+    case Kind::uid:
+    case Kind::cgroup:
+    case Kind::container:
+    case Kind::stack:
       return false;
     default:
       return true;

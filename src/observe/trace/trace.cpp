@@ -11,7 +11,9 @@
 #include <set>
 
 #include "base/notes.hpp"
+#include "base/text.hpp"
 #include "observe/events/event_labels.hpp"
+#include "observe/process/cgroups.hpp"
 #include "observe/process/watch.hpp"
 #include "observe/trace/fire_view.hpp"
 #include "observe/trace/plan.hpp"
@@ -53,6 +55,7 @@ bool is_hidden(const query::Subject& subject, const Redaction& redaction) {
 struct TracedProcess final : ObservedProcess {
   ProcessLabels labels;
   symbol::ProcessFunctions functions;  ///< of traces with stacks
+  Cgroup cgroup;                       ///< of traces that ask for it: where it was last
 
   [[nodiscard]] std::shared_ptr<ObservedProcess> child(pid_t) const override {
     auto its = std::make_shared<TracedProcess>();
@@ -112,6 +115,11 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   Result<void> require_sites();
   Result<void> require_arguments();
   Result<void> set_programs();
+  [[nodiscard]] bool has_stacks() const { return options_.stacks || wants_stacks(options_.query); }
+  bool is_chosen(const std::string& path);
+  [[nodiscard]] std::vector<std::string> absent_modules() const;
+  Result<KernelReduction> slow_pair(const TraceProgram& program) const;
+  const Cgroup& cgroup_of(const bpf::Fire& fire, TracedProcess* process, bool has_pid);
 
   void watch_processes();
   /// All entries of `processes_` are of this type.
@@ -145,6 +153,9 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   std::optional<EventLabels> labels_;
   RedactedLabels redacted_;
   std::optional<symbol::StackNames> stacks_;
+  std::optional<CgroupNames> cgroups_;
+  Cgroup last_cgroup_;            ///< of a process that is not observed
+  std::set<std::string> chosen_;  ///< of options_.modules: those that a file matches
   Notes notes_;
   std::optional<TraceReduction> reduction_;
 };
@@ -153,7 +164,7 @@ Result<void> LiveTrace::begin() {
   TRY(check());
   // Before anything is looked at, so that what happens meanwhile is not missed.
   watch_.emplace(processes_, static_cast<ProcessWatch::Listener&>(*this), options_.follow);
-  if (options_.query.reduction) reduction_.emplace(options_.query, selected_);
+  if (adds_up(options_.query)) reduction_.emplace(options_.query, selected_);
   TRY(find_targets());
   TRY(open_tracer());
   TRY(attach_targets());
@@ -185,7 +196,9 @@ Result<void> LiveTrace::check() const {
                     static_cast<int>(!target.command.empty());
   if (kinds == 0)
     return fail(ErrorCode::usage, "nothing to trace", "give a PID, a file, or --exec -- COMMAND");
-  if (kinds > 1) return fail(ErrorCode::usage, "processes, files and a command exclude each other");
+  if (kinds > 1)
+    return fail(ErrorCode::usage, "processes, files and a command exclude each other",
+                "for some files of a process give the process, and --module FILE");
   const auto& reduction = options_.query.reduction;
   if (reduction && reduction->value &&
       is_hidden(reduction->value->subject, options_.query.redaction))
@@ -193,6 +206,9 @@ Result<void> LiveTrace::check() const {
                 fmt::format("'{}' is redacted, and a sum would reveal it", reduction->value->title),
                 "group by it (--by), or omit it from --redact");
   const bool latency = reduction && reduction->kind == query::ReductionKind::latency;
+  if (options_.query.slower && !latency)
+    return fail(ErrorCode::usage, "--slower requires the two probes of a pair",
+                "add --latency START,END");
   if (options_.probes.empty() && !latency)
     return fail(ErrorCode::usage, "missing argument: no probes",
                 "give them as provider:name, or '*' for all; `vitrine probes` lists the probes");
@@ -210,7 +226,9 @@ Result<void> LiveTrace::open_tracer() {
   options.attaching = options_.attaching;
   options.stop = options_.stop;
   options.ring_bytes = options_.buffer_bytes;
-  options.stacks = options_.stacks;
+  options.stacks = has_stacks();
+  options.origins = wants_origins(options_.query);
+  options.slower = options_.query.slower;
   options.reductions = reduction_.has_value();
   options.labels = !reduction_ || wants_labels(options_.query);
   options.only_known = !by_file() && !only_process();
@@ -222,7 +240,8 @@ Result<void> LiveTrace::open_tracer() {
   }
   tracer_ = TRY(bpf::Tracer::open(std::move(options)));
   labels_.emplace(*tracer_, options_.limits, selected_);
-  if (options_.stacks) stacks_.emplace();
+  if (has_stacks()) stacks_.emplace();
+  if (options.origins) cgroups_.emplace();
   return {};
 }
 
@@ -255,6 +274,11 @@ Result<void> LiveTrace::require_sites() {
     return {};
   }
   if (plan_.sites() != 0 && unmatched.empty()) return {};
+  if (const auto absent = absent_modules(); !absent.empty() && !by_file()) {
+    note(fmt::format("no file is loaded that matches --module {}; waiting for it",
+                     fmt::join(absent, " or ")));
+    return {};
+  }
   if (plan_.sites() == 0 && !notes_.waiting().empty())  // why what was found cannot be attached to
     return fail(ErrorCode::failed,
                 fmt::format("nothing to trace: {}", fmt::join(notes_.waiting(), "; ")));
@@ -265,7 +289,32 @@ Result<void> LiveTrace::require_sites() {
 std::optional<Error> LiveTrace::unmatched() const {
   const std::vector<std::string> unmatched = plan_.unmatched();
   if (unmatched.empty() || options_.optional) return std::nullopt;
+  if (const auto absent = absent_modules(); !absent.empty())
+    return Error{
+        ErrorCode::failed,
+        fmt::format("no file that matches --module {} was loaded", fmt::join(absent, " or ")),
+        "a pattern is of the whole path or of the file's name: --module 'libshop*.so'"};
   return no_such_probe(options_, unmatched, plan_.seen());
+}
+
+/// Of --module.
+bool LiveTrace::is_chosen(const std::string& path) {
+  bool chosen = options_.modules.empty();
+  const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
+  for (const std::string& pattern : options_.modules) {
+    if (!glob_matches(pattern, path) && !glob_matches(pattern, name)) continue;
+    chosen = true;
+    chosen_.insert(pattern);
+  }
+  return chosen;
+}
+
+/// Of --module, what no file matches so far.
+std::vector<std::string> LiveTrace::absent_modules() const {
+  std::vector<std::string> absent;
+  for (const std::string& pattern : options_.modules)
+    if (!chosen_.contains(pattern)) absent.push_back(pattern);
+  return absent;
 }
 
 /// What a process uses under a path that was given another file since: an update has replaced it.
@@ -352,6 +401,7 @@ void LiveTrace::attach_later(ObservedProcess& process) {
 }
 
 void LiveTrace::plan(const std::shared_ptr<const ProbeFile>& file, std::vector<Planned>& planned) {
+  if (!is_chosen(file->path)) return;
   if (file->file != nullptr) inodes_.insert(file->file->identity().inode);
   std::vector<std::string> notes;
   auto sites = plan_.add(file, only_process().value_or(0), notes);
@@ -385,12 +435,28 @@ Result<void> LiveTrace::set_programs() {
     for (const std::string& complaint : program.condition().complaints())
       note(program.probe() + ": " + complaint);
     for (const std::string& problem : program.problems()) note(program.probe() + ": " + problem);
-    const auto reduction = reduction_ ? reduction_->in_kernel(program, compiled) : std::nullopt;
+    auto reduction = reduction_ ? reduction_->in_kernel(program, compiled) : std::nullopt;
+    if (options_.query.slower) reduction = TRY(slow_pair(program));
     asked_again_.push_back(!compiled.left_over.empty());
     TRY(tracer_->set_program(static_cast<std::uint32_t>(programs_set_),
                              program.wire(compiled, reduction)));
   }
   return {};
+}
+
+/// How the kernel pairs the fires of a program.
+Result<KernelReduction> LiveTrace::slow_pair(const TraceProgram& program) const {
+  const auto& match = program.reduction()->match;
+  const bool is_captured = match && match->kind == query::Bound::Kind::capture &&
+                           match->slot < VITRINE_CAPTURES && program.is_key(match->slot);
+  if (match && !is_captured)
+    return fail(ErrorCode::usage,
+                fmt::format("--slower cannot match by '{}' at {}",
+                            options_.query.reduction->match->title, program.probe()),
+                "match by an argument that is an integer, a pointer or text");
+  KernelReduction pair;
+  pair.role = program.role() == TraceProgram::Role::start ? VITRINE_SLOW_START : VITRINE_SLOW_END;
+  return pair;
 }
 
 Result<std::size_t> LiveTrace::poll(milliseconds timeout, const Sink& sink) {
@@ -445,6 +511,14 @@ TracedProcess* LiveTrace::process_of(const vitrine_event_header& record) {
   return nullptr;
 }
 
+/// Of the fire's process, then.
+const Cgroup& LiveTrace::cgroup_of(const bpf::Fire& fire, TracedProcess* process, bool has_pid) {
+  Cgroup& known = process == nullptr ? last_cgroup_ : process->cgroup;
+  if (process == nullptr || known.id != fire.head.cgroup)
+    known = cgroups_->of(fire.head.cgroup, has_pid ? fire.head.moment.pid : 0);
+  return known;
+}
+
 void LiveTrace::show(const bpf::Fire& fire, const Sink& sink) {
   const vitrine_event_header& record = fire.head.moment;
   TracedProcess* process = process_of(record);
@@ -459,12 +533,18 @@ void LiveTrace::show(const bpf::Fire& fire, const Sink& sink) {
   const DisplayedLabels& displayed =
       labels_->of(record, fire.sets, process == nullptr ? nullptr : &process->labels, has_pid);
   FireView view(fire, program, site, displayed);
+  if (cgroups_) view.take_origin(cgroup_of(fire, process, has_pid));
   const bool untested = (record.flags & VITRINE_FIRE_UNTESTED) != 0;
   if ((asked_again_[fire.head.program] || untested) && !program.condition().holds(view.query()))
     return;
   if (const Redaction& redaction = options_.query.redaction; redaction.any())
     view.redact(program, redacted_.of(displayed, redaction), redaction);
-  if (program.reduction() != nullptr) {
+  std::vector<symbol::StackFrame> stack;
+  if (stacks_)
+    stack = stacks_->name(record.pid, process == nullptr ? nullptr : &process->functions, has_pid,
+                          record.image, fire.stack);
+  if (wants_stacks(options_.query)) view.take_stack(stack);
+  if (reduction_) {
     if (record.kind == VITRINE_RECORD_LATENCY) {
       const std::uint64_t began = fire.head.address;
       reduction_->add_latency(view.query(), *program.reduction(),
@@ -475,9 +555,11 @@ void LiveTrace::show(const bpf::Fire& fire, const Sink& sink) {
     return;
   }
   TraceEvent event = view.event(program);
-  if (stacks_)
-    event.stack = stacks_->name(event.pid, process == nullptr ? nullptr : &process->functions,
-                                has_pid, record.image, fire.stack);
+  if (options_.stacks) event.stack = std::move(stack);
+  if (record.kind == VITRINE_RECORD_PAIR && fire.start.program < plan_.programs().size() &&
+      fire.start.site < plan_.numbers())
+    event.start = start_of(fire, *plan_.programs()[fire.start.program], plan_.site(fire.start.site),
+                           options_.query.redaction);
   sink(event);
 }
 
@@ -492,8 +574,19 @@ Result<query::ReductionTable> LiveTrace::reduction() {
 
 TraceCounters LiveTrace::counters() const {
   const bpf::TracerCounters counters = tracer_->counters();
-  return {counters[VITRINE_TRACE_FIRES],
-          counters[VITRINE_TRACE_LOST] + counters[VITRINE_TRACE_BUSY]};
+  TraceCounters all;
+  all.fires = counters[VITRINE_TRACE_FIRES];
+  all.lost = counters[VITRINE_TRACE_LOST] + counters[VITRINE_TRACE_BUSY];
+  if (!options_.query.slower) return all;
+  const std::uint64_t made = counters[VITRINE_TRACE_STARTS];
+  const std::uint64_t gone =
+      counters[VITRINE_TRACE_STARTS_ENDED] + counters[VITRINE_TRACE_STARTS_LOST];
+  all.pairs = counters[VITRINE_TRACE_STARTS_ENDED];
+  all.without_start = counters[VITRINE_TRACE_ENDS_UNMATCHED];
+  all.unread = counters[VITRINE_TRACE_UNREADABLE];
+  all.without_end = counters[VITRINE_TRACE_STARTS_LOST];
+  if (made > gone + limits::kept_starts) all.without_end += made - gone - limits::kept_starts;
+  return all;
 }
 
 std::vector<std::string> LiveTrace::probes() const {

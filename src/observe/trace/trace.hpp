@@ -33,7 +33,10 @@ struct TraceOptions {
   TraceTarget target;
   std::vector<std::string> probes;  ///< patterns (probe/probe.hpp); of a latency: unused
   TraceQuery query;
-  bool follow = false;    ///< processes that the pids or the command fork, too
+  bool follow = false;  ///< processes that the pids or the command fork, too
+  /// Globs on paths and names of files: probes of other files are not traced, and those of a file
+  /// that no process has loaded yet are waited for. Empty: all files.
+  std::vector<std::string> modules;
   bool stacks = false;    ///< of the thread that fired, as far as its frame pointers lead
   bool optional = false;  ///< patterns may match nothing: a note says so
   bool force = false;     ///< also where it is known to harm the target (bpf/nop_policy.hpp)
@@ -50,6 +53,16 @@ struct FiredArgument {
   query::Format format = query::Format::plain;
   std::optional<probe::Value> value;  ///< nothing: it is not there (no such label)
   std::uint8_t width = 8;             ///< bytes of a number, as hex() prints it
+};
+
+/// The fire that began a slow pair.
+struct PairStart {
+  std::uint64_t time_ns = 0;  ///< CLOCK_MONOTONIC
+  std::string_view probe;     ///< as in TraceEvent
+  std::string_view module;
+  Address site = 0;
+  std::vector<FiredArgument> arguments;
+  bool cut = false;  ///< its arguments had no room
 };
 
 /// One fire. Good while the sink that gets it runs.
@@ -69,11 +82,17 @@ struct TraceEvent {
   std::string_view labels_error;          ///< why (some of) the labels could not be read
   bool cut = false;                       ///< something had no room
   std::vector<symbol::StackFrame> stack;  ///< innermost first: the probe's own
+  std::optional<PairStart> start;         ///< of a slow pair, of which this is the end
 };
 
 struct TraceCounters {
   std::uint64_t fires = 0;  ///< that passed the kernel's part of the condition
   std::uint64_t lost = 0;   ///< of those, never seen: they came faster than they were taken
+  // Of slow pairs:
+  std::uint64_t pairs = 0;          ///< whatever they took
+  std::uint64_t without_start = 0;  ///< ends that had no start
+  std::uint64_t without_end = 0;    ///< starts forgotten: another followed, or too many later ones
+  std::uint64_t unread = 0;         ///< fires of which what matches could not be read
 };
 
 class Trace {

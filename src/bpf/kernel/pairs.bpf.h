@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+// Single slow pairs: what was captured at a start is kept until its end, and sent if that is late.
+#pragma once
+
+#include "reduce.bpf.h"
+
+/// As `starts`: the oldest make room.
+struct {
+  __uint(type, BPF_MAP_TYPE_LRU_HASH);
+  __uint(max_entries, 1);
+  __type(key, struct start_key);
+  __type(value, struct vitrine_kept_start);
+} kept_starts SEC(".maps");
+
+/// Keeps s->kept.pair with what has been captured behind the head of the record.
+VERIFIED_ALONE int keep_start(struct scratch* s, const struct vitrine_site_program* program) {
+  if (!s || !program) return 0;
+  struct start_key key = {};
+  if (!start_key_of(s, program, &key)) {
+    count(VITRINE_TRACE_UNREADABLE, 1);
+    return 0;
+  }
+  struct vitrine_kept_start* kept = &s->kept;
+  const __u64 captured = s->room.out.used - sizeof(struct vitrine_fire);
+  const __u64 length = bounded(captured, 2 * VITRINE_KEPT_BYTES);
+  kept->pair.cut = captured > VITRINE_KEPT_BYTES;
+  if (captured > VITRINE_KEPT_BYTES || length > VITRINE_KEPT_BYTES ||
+      (length && bpf_probe_read_kernel(kept->bytes, length,
+                                       s->room.out.bytes + sizeof(struct vitrine_fire)))) {
+    kept->pair.captures = 0;
+    kept->pair.bytes = 0;
+  } else {
+    kept->pair.bytes = length;
+  }
+  const struct scratch* element = as_element(s);
+  if (!element) return 0;
+  if (bpf_map_lookup_elem(&kept_starts, &key)) count(VITRINE_TRACE_STARTS_LOST, 1);
+  if (bpf_map_update_elem(&kept_starts, &key, &element->kept, BPF_ANY) == 0)
+    count(VITRINE_TRACE_STARTS, 1);
+  return 0;
+}
+
+/// Ends the pair that this fire is the end of. `born`: as in its start. Returns whether it took too
+/// long: then its start is in s->kept.
+VERIFIED_ALONE int take_slow(struct scratch* s, const struct vitrine_site_program* program,
+                             __u64 now, __u64 born) {
+  if (!s || !program) return 0;
+  struct start_key key = {};
+  if (!start_key_of(s, program, &key)) {
+    count(VITRINE_TRACE_UNREADABLE, 1);
+    return 0;
+  }
+  const struct vitrine_kept_start* start = bpf_map_lookup_elem(&kept_starts, &key);
+  if (!start || start->born != born) {
+    count(VITRINE_TRACE_ENDS_UNMATCHED, 1);
+    return 0;
+  }
+  const __u64 began = start->pair.began;
+  int slow = now > began && now - began > trace_config.slower_ns;
+  if (slow) {
+    if (bpf_probe_read_kernel(&s->kept, sizeof s->kept, start)) slow = 0;
+    // Its place may have been given to another meanwhile.
+    start = bpf_map_lookup_elem(&kept_starts, &key);
+    if (!start || start->pair.began != began || s->kept.pair.began != began) {
+      count(VITRINE_TRACE_ENDS_UNMATCHED, 1);
+      return 0;
+    }
+  }
+  bpf_map_delete_elem(&kept_starts, &key);
+  count(VITRINE_TRACE_STARTS_ENDED, 1);
+  return slow;
+}
+
+/// Puts s->kept behind the captures of its end, which make room if they must.
+VERIFIED_ALONE int append_pair(struct scratch* s) {
+  if (!s) return 0;
+  struct label_buffer* out = &s->room.out;
+  struct vitrine_fire* head = (struct vitrine_fire*)out->bytes;
+  if (room_for(out, sizeof s->kept) < sizeof s->kept) {
+    out->used = sizeof *head;
+    out->cut++;
+    head->captures = 0;
+  }
+  const __u64 length = bounded(s->kept.pair.bytes, 2 * VITRINE_KEPT_BYTES);
+  struct vitrine_pair* pair = append(out, sizeof *pair);
+  if (!pair || length > VITRINE_KEPT_BYTES) return 0;
+  *pair = s->kept.pair;
+  head->moment.kind = VITRINE_RECORD_PAIR;
+  if (length && bpf_probe_read_kernel(piece_at(out, out->used), length, s->kept.bytes)) {
+    pair->captures = 0;
+    pair->bytes = 0;
+    return 0;
+  }
+  out->used += length;
+  return 0;
+}
