@@ -154,11 +154,13 @@ inline constexpr std::size_t kernel_symbol_bytes = 512U << 20;   ///< of /proc/k
 inline constexpr std::size_t perf_map_bytes = 64U << 20;         ///< large JVMs write 20 MiB
 inline constexpr std::size_t perf_map_symbols = 4U << 20;
 
-inline constexpr std::size_t query_bytes = 4096;          ///< of one condition or list
-inline constexpr std::size_t query_steps = 256;           ///< comparisons and their connectives
-inline constexpr std::size_t query_nesting = 64;          ///< parentheses and negations
-inline constexpr std::size_t query_captured = 4096;       ///< bytes asked for by bytes(arg0, N)
-inline constexpr std::uint32_t site_programs = 1U << 20;  ///< different probes of one trace
+inline constexpr std::size_t query_bytes = 4096;           ///< of one condition or list
+inline constexpr std::size_t query_steps = 256;            ///< comparisons and their connectives
+inline constexpr std::size_t query_nesting = 64;           ///< parentheses and negations
+inline constexpr std::size_t query_captured = 4096;        ///< bytes asked for by bytes(arg0, N)
+inline constexpr std::size_t traced_functions = 20'000;    ///< of one file; 14 s to attach to
+inline constexpr std::size_t listed_functions = 1U << 20;  ///< of one file
+inline constexpr std::uint32_t site_programs = 1U << 20;   ///< different probes of one trace
 inline constexpr std::size_t groups = 10'000;             ///< rows of a reduction; the rest are one
 inline constexpr std::size_t pending_starts = 64 * 1024;  ///< latencies under way
 

@@ -68,7 +68,9 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
       : options_(std::move(options)),
         plan_(options_.probes, options_.query, options_.force),
         selected_(selected_labels(options_.query)),
-        files_({.functions = wants_functions(options_.query)}) {}
+        files_({.functions = wants_functions(options_.query),
+                .wanted = function_patterns(plan_.wanted())
+                              .value_or(std::vector<probe::FunctionPattern>())}) {}
 
   Result<void> begin();
 
@@ -179,6 +181,7 @@ Result<void> LiveTrace::attach_targets() {
 }
 
 Result<void> LiveTrace::check() const {
+  TRY(function_patterns(plan_.wanted()));
   const TraceTarget& target = options_.target;
   const int kinds = static_cast<int>(!target.pids.empty()) +
                     static_cast<int>(!target.files.empty()) +
@@ -238,7 +241,7 @@ Result<void> LiveTrace::begin_launched() {
   TRY(attach_process(*process));
   const auto missing = plan_.sites() == 0 ? plan_.wanted() : plan_.unmatched();
   if (!missing.empty())
-    note(no_such_probe(options_, missing, plan_.seen()).message +
+    note(no_such_probe(options_, missing, plan_.seen(), plan_.missing()).message +
          "; waiting for files that it loads or executes later");
   if (plan_.sites() == 0)
     launched.go_on();
@@ -251,21 +254,21 @@ Result<void> LiveTrace::begin_launched() {
 Result<void> LiveTrace::require_sites() {
   const std::vector<std::string> unmatched = plan_.unmatched();
   if (!unmatched.empty() && options_.optional) {
-    note(no_such_probe(options_, unmatched, plan_.seen()).message);
+    note(no_such_probe(options_, unmatched, plan_.seen(), plan_.missing()).message);
     return {};
   }
   if (plan_.sites() != 0 && unmatched.empty()) return {};
   if (plan_.sites() == 0 && !notes_.waiting().empty())  // why what was found cannot be attached to
     return fail(ErrorCode::failed,
                 fmt::format("nothing to trace: {}", fmt::join(notes_.waiting(), "; ")));
-  return tl::unexpected(
-      no_such_probe(options_, unmatched.empty() ? plan_.wanted() : unmatched, plan_.seen()));
+  return tl::unexpected(no_such_probe(options_, unmatched.empty() ? plan_.wanted() : unmatched,
+                                      plan_.seen(), plan_.missing()));
 }
 
 std::optional<Error> LiveTrace::unmatched() const {
   const std::vector<std::string> unmatched = plan_.unmatched();
   if (unmatched.empty() || options_.optional) return std::nullopt;
-  return no_such_probe(options_, unmatched, plan_.seen());
+  return no_such_probe(options_, unmatched, plan_.seen(), plan_.missing());
 }
 
 /// What a process uses under a path that was given another file since: an update has replaced it.
@@ -379,7 +382,9 @@ Result<void> LiveTrace::set_programs() {
     auto compiled = program.compile_condition(selected_, tracer_->hash_key());
     for (const std::string& complaint : program.condition().complaints())
       note(program.probe() + ": " + complaint);
-    for (const std::string& problem : program.problems()) note(program.probe() + ": " + problem);
+    // Of functions all parameters are listed, whether anybody asks for them or not.
+    if (!program.is_function())
+      for (const std::string& problem : program.problems()) note(program.probe() + ": " + problem);
     const auto reduction = reduction_ ? reduction_->in_kernel(program, compiled) : std::nullopt;
     asked_again_.push_back(!compiled.left_over.empty());
     TRY(tracer_->set_program(static_cast<std::uint32_t>(programs_set_),
