@@ -171,7 +171,6 @@ class FunctionFinder {
     sources_.push_back({std::move(file), std::move(elf)});
     if (apart != nullptr) sources_.push_back({std::move(apart->memory), std::move(apart->elf)});
     is_go_ = is_go_file(sources_.front().elf);
-    throws_ = sources_.front().elf.find(".gcc_except_table") != nullptr;
     for (Source& source : sources_) {
       take_table(FunctionSymbols::read(*source.memory, source.elf, SHT_SYMTAB));
       take_table(mini_debug_symbols(*source.memory, source.elf));
@@ -202,7 +201,7 @@ class FunctionFinder {
       found.name = one.rank.name;
       if (auto plain = demangled(found.name); plain != found.name) found.demangled = plain;
       found.is_go = is_go_ && found.demangled.empty();
-      found.may_throw = throws_ && is_mangled(found.name);
+      found.may_throw = is_mangled(found.name);
       if (dwarf_ != nullptr && found.is_start) describe_function(*dwarf_, machine_, found);
     }
     listing.known = starts_.size();
@@ -420,7 +419,6 @@ class FunctionFinder {
   std::unique_ptr<DwarfInfo> dwarf_;
   bool is_dwarf_asked_ = false;
   bool is_go_ = false;
-  bool throws_ = false;
   std::set<Address> starts_;  ///< of all functions that have a name
   std::map<Address, Found> found_;
 };

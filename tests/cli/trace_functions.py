@@ -307,7 +307,7 @@ def shop(vitrine, _, cxx, folder):
     charge = by_name["shop::Order::charge(int, char const*)"]
     assert charge["kind"] == "function", charge
     assert charge["sites"][0]["arg_names"] == ["this", "amount", "item"], charge
-    assert charge["sites"][0]["types"] == ["Order *", "int", "const char *"], charge
+    assert charge["sites"][0]["types"] == ["Order * const", "int", "const char *"], charge
 
 
 def stripped(vitrine, _, cxx, folder):
