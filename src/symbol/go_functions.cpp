@@ -1,6 +1,6 @@
-// The layout is that of runtime.pcHeader and runtime._func (symtab.go of
-// Go's runtime and internal/abi): a header of words, then tables at offsets from its start. Offsets of
-// functions are from the start of the code, which the header of Go 1.26 no longer has.
+// The layout is that of runtime.pcHeader and runtime._func (symtab.go of Go's runtime and
+// internal/abi): a header of words, then tables at offsets from its start. Offsets of functions are
+// from the start of the code, which the header of Go 1.26 no longer has.
 #include "symbol/go_functions.hpp"
 
 #include <span>
