@@ -128,7 +128,8 @@ class LoadedTracer final : public Tracer {
     // Is-enabled checks last: they are to be true only when fires are seen.
     for (const auto use :
          {probe::SiteUse::fire, probe::SiteUse::enabled_register, probe::SiteUse::enabled_pointer})
-      TRY(attach_those(use, files, filter, all));
+      TRY(attach_those(use, false, files, filter, all));
+    TRY(attach_those(probe::SiteUse::fire, true, files, filter, all));
     return all;
   }
 
@@ -184,13 +185,14 @@ class LoadedTracer final : public Tracer {
     std::vector<FileSites> files;                 ///< the same as `sites`, as they are attached to
     std::vector<std::size_t> number;              ///< of each among all files
 
-    Chosen(std::span<const FileSites> all, probe::SiteUse use) {
+    Chosen(std::span<const FileSites> all, probe::SiteUse use, bool at_return) {
       for (std::size_t i = 0; i < all.size(); ++i) {
         std::vector<AttachSite> its;
         std::vector<std::size_t> places;
         for (std::size_t j = 0; j < all[i].sites.size(); ++j) {
-          if (program_for(all[i].sites[j].use) != use) continue;
-          its.push_back(all[i].sites[j]);
+          const AttachSite& site = all[i].sites[j];
+          if (program_for(site.use) != use || site.at_return != at_return) continue;
+          its.push_back(site);
           places.push_back(j);
         }
         if (its.empty()) continue;
@@ -203,9 +205,9 @@ class LoadedTracer final : public Tracer {
   };
 
   /// Attaches to those that want the program for `use`.
-  Result<void> attach_those(probe::SiteUse use, std::span<const FileSites> files,
+  Result<void> attach_those(probe::SiteUse use, bool at_return, std::span<const FileSites> files,
                             std::optional<pid_t> pid, Attachment& all) {
-    const Chosen chosen(files, use);
+    const Chosen chosen(files, use, at_return);
     if (chosen.files.empty()) return {};
     Result<int> program = bpf_program__fd(program_->progs.trace);
     if (use != probe::SiteUse::fire) program = checks_->program(use);
@@ -215,7 +217,7 @@ class LoadedTracer final : public Tracer {
           all.failures.push_back({chosen.number[i], site, program.error()});
       return {};
     }
-    const AttachRequest request{*program, chosen.files, pid, options_.stop};
+    const AttachRequest request{*program, chosen.files, pid, options_.stop, at_return};
     auto attached =
         TRY(options_.attaching == Attaching::uprobe_multi ? attach_uprobe_multi(request)
                                                           : attach_perf_uprobes(request));

@@ -69,6 +69,7 @@ struct AttachSite {
   unsigned skip = 0;                   ///< SitePlan::skip
   /// Is-enabled checks become true, and are no fires.
   probe::SiteUse use = probe::SiteUse::fire;
+  bool at_return = false;  ///< of a function, which begins there
   /// Of enabled_pointer: argument 0 is on the stack (i386), so far above the stack pointer.
   std::optional<std::uint8_t> pointer_on_stack;
 };

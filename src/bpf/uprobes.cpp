@@ -44,7 +44,8 @@ struct LinkCreate {
 };
 static_assert(sizeof(LinkCreate) == 64);
 
-constexpr int link_create_command = 28;  // BPF_LINK_CREATE
+constexpr std::uint32_t multi_return = 1;  // BPF_F_UPROBE_MULTI_RETURN
+constexpr int link_create_command = 28;    // BPF_LINK_CREATE
 
 int create_link(LinkCreate& attributes) {
   return static_cast<int>(::syscall(SYS_bpf, link_create_command, &attributes, sizeof attributes));
@@ -149,6 +150,7 @@ class MultiFile {
     attributes.ref_ctr_offsets = any_semaphore_ ? pointer(semaphores_.data() + first) : 0;
     attributes.cookies = pointer(cookies_.data() + first);
     attributes.count = static_cast<std::uint32_t>(count);
+    attributes.multi_flags = request.at_return ? multi_return : 0;
     attributes.pid = static_cast<std::uint32_t>(request.pid.value_or(0));
     const int link = create_link(attributes);
     return link >= 0 ? link : -errno;
@@ -270,12 +272,14 @@ Result<std::uint32_t> perf_type_of_uprobes() {
 }
 
 /// Returns the link's descriptor, or minus an errno.
-int attach_perf_uprobe(int program, std::uint32_t type, const char* path, const AttachSite& site,
-                       std::optional<pid_t> pid) {
+int attach_perf_uprobe(const AttachRequest& request, std::uint32_t type, const char* path,
+                       const AttachSite& site) {
+  const std::optional<pid_t> pid = request.pid;
+  constexpr std::uint64_t at_return = 1;  // config:0 of the event source, "retprobe"
   perf_event_attr attributes{};
   attributes.size = sizeof attributes;
   attributes.type = type;
-  attributes.config = site.semaphore_offset << 32;
+  attributes.config = site.semaphore_offset << 32 | (request.at_return ? at_return : 0);
   attributes.config1 = pointer(path);
   attributes.config2 = site.file_offset + site.skip;
   const int event = static_cast<int>(::syscall(SYS_perf_event_open, &attributes, pid.value_or(-1),
@@ -284,7 +288,7 @@ int attach_perf_uprobe(int program, std::uint32_t type, const char* path, const 
   bpf_link_create_opts options{};
   options.sz = sizeof options;
   options.perf_event.bpf_cookie = cookie_of(site);
-  const int link = bpf_link_create(program, event, BPF_PERF_EVENT, &options);
+  const int link = bpf_link_create(request.program, event, BPF_PERF_EVENT, &options);
   const int error = errno;
   ::close(event);  // the link has it
   return link >= 0 ? link : -error;
@@ -357,7 +361,7 @@ Result<Attachment> attach_perf_uprobes(const AttachRequest& request) {
               ""}});
         continue;
       }
-      const int link = attach_perf_uprobe(request.program, type, path.c_str(), site, request.pid);
+      const int link = attach_perf_uprobe(request, type, path.c_str(), site);
       if (link >= 0) {
         attachment.links.push_back(link);
         continue;

@@ -24,6 +24,7 @@ struct AttachRequest {
   std::span<const FileSites> files;
   std::optional<pid_t> pid;
   const std::atomic<bool>* stop = nullptr;
+  bool at_return = false;  ///< of functions: all of the sites are where one begins
 
   [[nodiscard]] bool stopped() const { return stop != nullptr && stop->load(); }
 };

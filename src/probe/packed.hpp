@@ -10,7 +10,7 @@
 namespace vitrine::probe {
 
 constexpr Kind last(Kind) {
-  return Kind::dof;
+  return Kind::function;
 }
 constexpr ValueKind last(ValueKind) {
   return ValueKind::bytes;
@@ -37,15 +37,15 @@ auto fields(T& described) {
 template <pack::Of<Site> T>
 auto fields(T& site) {
   auto& [address, file_offset, use, verified, is_stub, semaphore, semaphore_offset, arguments,
-         types, function, demangled, problems] = site;
+         types, function, demangled, problems, at_return, risk] = site;
   return std::tie(address, file_offset, use, verified, is_stub, semaphore, semaphore_offset,
-                  arguments, types, function, demangled, problems);
+                  arguments, types, function, demangled, problems, at_return, risk);
 }
 
 template <pack::Of<Probe> T>
 auto fields(T& probe) {
-  auto& [kind, provider, name, sites, enabled_sites] = probe;
-  return std::tie(kind, provider, name, sites, enabled_sites);
+  auto& [kind, provider, name, sites, enabled_sites, patterns] = probe;
+  return std::tie(kind, provider, name, sites, enabled_sites, patterns);
 }
 
 template <pack::Of<ArgumentError> T>

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "probe/function_pattern.hpp"
+
 namespace vitrine::probe {
 namespace {
 
@@ -25,12 +27,16 @@ std::string canonical_name(std::string_view name) {
 }
 
 Pattern::Pattern(std::string_view text) {
+  if (is_function_pattern(text)) function_ = text;
   const std::size_t colon = text.find(':');
   provider_ = colon == text.npos ? "*" : text.substr(0, colon);
   name_ = colon == text.npos ? text : text.substr(colon + 1);
 }
 
 bool Pattern::matches(const Probe& probe, int process) const {
+  if (!function_.empty() || probe.kind == Kind::function)
+    return std::find(probe.patterns.begin(), probe.patterns.end(), function_) !=
+           probe.patterns.end();
   if (!glob(name_, probe.name) && !glob(canonical_name(name_), canonical_name(probe.name)))
     return false;
   return glob(provider_, probe.provider) || (process != 0 && probe.kind == Kind::dof &&

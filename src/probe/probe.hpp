@@ -16,8 +16,9 @@ namespace vitrine::probe {
 
 // Probe: what an application offers to fire, whatever format announced it.
 
-/// Where a probe was announced: a stapsdt note, or a DTrace object (DOF).
-enum class Kind : std::uint8_t { sdt, dof };
+/// Where a probe was announced: a stapsdt note, or a DTrace object (DOF). A function announces
+/// nothing: it is one because somebody asks for it (function_pattern.hpp).
+enum class Kind : std::uint8_t { sdt, dof, function };
 
 /// What an argument is, beyond its size.
 enum class ValueKind : std::uint8_t {
@@ -70,6 +71,8 @@ struct Site {
   std::string function;               ///< around it, as symbol tables spell it; empty: not known
   std::string demangled;              ///< the same as programmers write it; empty: no other name
   std::vector<std::string> problems;  ///< what is wrong with it; each a sentence
+  bool at_return = false;             ///< of a function: it fires when that returns
+  std::string risk;                   ///< what may happen to the program if it is attached to
 
   [[nodiscard]] const std::string& function_name() const {
     return demangled.empty() ? function : demangled;
@@ -81,13 +84,14 @@ struct Probe {
   std::string provider;
   std::string name;
   std::vector<Site> sites;
-  std::vector<Site> enabled_sites;  ///< is-enabled sites: no fire comes from them
+  std::vector<Site> enabled_sites;      ///< is-enabled sites: no fire comes from them
+  std::vector<std::string> patterns{};  ///< of a function: those that it was found by
 };
 
 // Pattern: which probes a user means.
 
 /// "provider:name", each a glob of the shell (`*`, `?`, `[…]`). Without a colon: a name, of any
-/// provider. The provider of a DOF is also called by its instance in one process, as DTrace does:
+/// provider. Functions are selected by the patterns that they were found by (function_pattern.hpp). The provider of a DOF is also called by its instance in one process, as DTrace does:
 /// "shop4242".
 class Pattern {
  public:
@@ -99,6 +103,7 @@ class Pattern {
  private:
   std::string provider_;
   std::string name_;
+  std::string function_;  ///< all of it, where it is a pattern of functions
 };
 
 /// The one spelling of a name, or of a pattern of names: `query-start` for query__start, which is

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "probe/function_pattern.hpp"
 #include "probe/probe.hpp"
 #include "query/buckets.h"
 #include "query/lexer.hpp"
@@ -147,9 +148,36 @@ const Number& greater(const Number& a, const Number& b) {
 
 }  // namespace
 
+namespace {
+
+/// Where the pattern of a function ends that another probe follows; C++ names have commas, too.
+std::size_t function_end(std::string_view text) {
+  std::size_t depth = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == '(' || text[at] == '<') ++depth;
+    if ((text[at] == ')' || text[at] == '>') && depth > 0) --depth;
+    if (text[at] == ',' && depth == 0) return at;
+  }
+  return text.npos;
+}
+
+}  // namespace
+
 Result<void> parse_latency(std::string_view text, ReductionQuery& query) {
-  const std::size_t comma = text.find(',');
-  if (comma == text.npos || text.find(',', comma + 1) != text.npos ||
+  const bool is_function = probe::is_function_pattern(trimmed(text));
+  const std::size_t comma = is_function ? function_end(text) : text.find(',');
+  if (comma == text.npos && is_function) {
+    const auto pattern = TRY(probe::parse_function_pattern(trimmed(text)));
+    if (pattern.at_return)
+      return syntax_error(text, 0, "a latency begins at the entry of a function",
+                          "without :return");
+    query.kind = ReductionKind::latency;
+    query.start = pattern.text;
+    query.end = probe::return_of(pattern.text);
+    query.of_calls = true;
+    return {};
+  }
+  if (comma == text.npos || (!is_function && text.find(',', comma + 1) != text.npos) ||
       trimmed(text.substr(0, comma)).empty() || trimmed(text.substr(comma + 1)).empty())
     return syntax_error(text, comma == text.npos ? text.size() : comma,
                         "a latency requires two probes",
@@ -157,6 +185,7 @@ Result<void> parse_latency(std::string_view text, ReductionQuery& query) {
   query.kind = ReductionKind::latency;
   query.start = trimmed(text.substr(0, comma));
   query.end = trimmed(text.substr(comma + 1));
+  query.of_calls = is_function && query.end == probe::return_of(query.start);
   if (probe::canonical_name(query.start) == probe::canonical_name(query.end))
     return syntax_error(text, comma + 1, "a latency requires two different probes",
                         "START,END: app:request_start,app:request_end");

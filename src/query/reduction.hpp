@@ -127,9 +127,11 @@ struct ReductionQuery {
   std::string end;
   std::optional<Item> match;  ///< latency: what a start and its end have in common; else the thread
   std::vector<Item> by;
+  bool of_calls = false;  ///< latency: from the entry of a function to the return of the same call
 };
 
-/// The two probes of `--latency START,END`, into `query`. Errors: usage.
+/// The two probes of `--latency START,END`, into `query`; or the entry and the return of `--latency
+/// FUNCTION`. Errors: usage.
 Result<void> parse_latency(std::string_view text, ReductionQuery& query);
 
 /// One value of a group's key. Nothing: a label that is not set; ValueError: not readable.

@@ -141,6 +141,12 @@ Frames DwarfInfo::find(Address address, std::size_t depth) {
   return frames;
 }
 
+std::optional<Dwarf_Die> DwarfInfo::function_around(Address address) {
+  const auto index = ranges_.find(address);
+  if (!index) return std::nullopt;
+  return unit(*index).function_around(address);
+}
+
 namespace {
 
 /// Entries that functions with code of their own are looked for in; types too, as that is where gcc
@@ -291,6 +297,15 @@ Frames DwarfUnit::find(Address address, std::size_t depth) {
     else
       frames.push_back(std::move(caller));
   }
+}
+
+std::optional<Dwarf_Die> DwarfUnit::function_around(Address address) {
+  const auto found = ranges_.find(address);
+  if (!found) return std::nullopt;
+  std::uint32_t at = *found;
+  while (functions_[at].inlined && functions_[at].parent != none) at = functions_[at].parent;
+  if (functions_[at].inlined) return std::nullopt;
+  return functions_[at].die;
 }
 
 void DwarfUnit::set_line(Address address, Frame& frame) {

@@ -36,6 +36,9 @@ class DwarfUnit {
   /// name, if its line is known. `depth`: most frames; what is between is left out.
   Frames find(Address address, std::size_t depth);
 
+  /// The function, not inlined, that an address is in.
+  std::optional<Dwarf_Die> function_around(Address address);
+
   /// Why not all is known of this unit; empty: it is.
   [[nodiscard]] const std::string& problem() const { return problem_; }
   [[nodiscard]] std::size_t size() const { return functions_.size() + ranges_.size(); }
@@ -73,6 +76,12 @@ class DwarfInfo {
 
   /// See DwarfUnit::find; empty where no unit is.
   Frames find(Address address, std::size_t depth);
+
+  /// The entry of the function that has code at an address of its own; nothing: none is known.
+  std::optional<Dwarf_Die> function_around(Address address);
+
+  /// The topmost entries of its units.
+  [[nodiscard]] const std::vector<Dwarf_Die>& units() const { return tops_; }
 
   /// Why less is known than there could be; empty: nothing is missing.
   [[nodiscard]] const std::string& problem() const { return problem_; }

@@ -96,6 +96,8 @@ class FunctionSymbols {
   /// next symbol or the end of its section, and yields to one with a size.
   [[nodiscard]] std::optional<Found> find(Address address) const;
 
+  [[nodiscard]] const elf::SymbolTable& table() const { return table_; }
+
  private:
   explicit FunctionSymbols(elf::SymbolTable table) : table_(std::move(table)) {}
 

@@ -213,7 +213,9 @@ Json to_json(const observe::Publisher& publisher) {
 
 Json to_json(const observe::ProbeFile& file, const probe::Probe& probe,
              observe::ArgumentErrors& errors, std::optional<Address> bias, int pid) {
-  Json object = {{"kind", probe.kind == probe::Kind::sdt ? "sdt" : "dof"},
+  Json object = {{"kind", probe.kind == probe::Kind::sdt   ? "sdt"
+                          : probe.kind == probe::Kind::dof ? "dof"
+                                                           : "function"},
                  {"provider", json_bytes(probe.provider)},
                  {"name", json_bytes(probe.name)},
                  {"module", json_bytes(file.path)},

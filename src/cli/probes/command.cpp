@@ -12,6 +12,7 @@
 #include "cli/shell/options.hpp"
 #include "cli/shell/report.hpp"
 #include "cli/shell/run.hpp"
+#include "observe/probes/functions.hpp"
 #include "observe/probes/probe_symbols.hpp"
 #include "observe/probes/probes.hpp"
 #include "probe/probe.hpp"
@@ -143,6 +144,10 @@ class ProbesCommand : public Command {
          "shell wildcards (quote them), or a pattern without a colon for the name only. With "
          "patterns, finding nothing is a failure. A DOF provider also has the name of its "
          "instance in a process: shop4242.",
+         "func:MODULE:FUNCTION lists functions as probes, with their parameters where there is "
+         "debug "
+         "information: see `vitrine trace --help`. MODULE is a path, or the name of a program or "
+         "library; it needs no other target.",
          "Each line shows how many sites a probe has (an inlined function has several), "
          "whether semaphores guard it, and its arguments: names and types if the probe records "
          "them, otherwise the locations that the compiler chose. --sites shows every site. A probe "
@@ -150,6 +155,7 @@ class ProbesCommand : public Command {
          "the stub is not counted, unless it is all there is (then SITES is `stub`)."},
         {{"vitrine probes /usr/bin/stap", "the probes of a program"},
          {"vitrine probes 4242 'libstdcxx:*'", "the probes of one provider in process 4242"},
+         {"vitrine probes 'func:libc:mall*'", "functions of a library, as probes"},
          {"vitrine probes --sites 4242", "addresses, functions, semaphores and arguments"},
          {"vitrine probes --json 4242 | jq -r .name", "one JSON object for each probe"}},
         {"ps", "readelf(1)"}};
@@ -174,10 +180,17 @@ class ProbesCommand : public Command {
     auto targets = parse_targets(words_);
     if (!targets) return report(targets.error());
     patterns_ = std::move(targets->patterns);
-    observe::ProbeFiles files({.functions = sites_ || json_});
+    auto wanted = observe::function_patterns(targets->functions);
+    if (!wanted) return report(wanted.error());
+    functions_ = targets->functions;
+    observe::ProbeFiles files({.functions = sites_ || json_,
+                               .wanted = std::move(*wanted),
+                               .most = limits::listed_functions});
     for (const ProbeTarget& target : targets->targets)
       if (!show(files, target)) return exit_done;  // nobody reads any more
     std::fflush(stdout);
+    if (status_ == exit_done && shown_ == 0 && !functions_.empty())
+      return report(missing_.explain(functions_.front(), words_.front()));
     if (status_ == exit_done && shown_ == 0 && !patterns_.empty())
       return report({ErrorCode::failed, "no probe matches", "omit the pattern to list all"});
     return status_;
@@ -212,6 +225,7 @@ class ProbesCommand : public Command {
   /// False when nobody reads any more.
   bool show(const observe::ProbeFile& file, std::optional<Address> bias, int pid) {
     ShownProbes shown{&file, bias, {}};
+    missing_.add(file);
     for (const probe::Probe& probe : file.probes)
       if (probe::selected(probe, patterns_, pid)) shown.probes.push_back(&probe);
     shown_ += shown.probes.size();
@@ -244,6 +258,8 @@ class ProbesCommand : public Command {
   bool sites_ = false;
   bool json_ = false;
   std::vector<probe::Pattern> patterns_;
+  std::vector<std::string> functions_;  ///< those of them that are of functions
+  observe::MissingFunctions missing_;
   std::size_t shown_ = 0;
   int status_ = exit_done;
 };

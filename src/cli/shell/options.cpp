@@ -19,7 +19,9 @@
 #include <string_view>
 
 #include "cli/shell/report.hpp"
+#include "observe/probes/functions.hpp"
 #include "observe/process/facts.hpp"
+#include "probe/function_pattern.hpp"
 
 namespace vitrine::cli {
 
@@ -261,7 +263,10 @@ std::size_t leading_targets(std::span<const std::string> words) {
 Result<ProbeWords> parse_targets(std::span<const std::string> words) {
   ProbeWords parsed;
   for (const std::string& word : words) {
-    if (const auto pid = as_pid(word)) {
+    if (probe::is_function_pattern(word)) {
+      parsed.patterns.emplace_back(word);
+      parsed.functions.push_back(word);
+    } else if (const auto pid = as_pid(word)) {
       parsed.targets.push_back({*pid, {}});
     } else if (word.find('/') != word.npos || is_there(word)) {
       parsed.targets.push_back({0, word});
@@ -275,6 +280,9 @@ Result<ProbeWords> parse_targets(std::span<const std::string> words) {
                   "write a probe as PROVIDER:NAME and a process as its ID");
     }
   }
+  if (parsed.targets.empty() && !parsed.functions.empty())
+    for (std::string& file : TRY(observe::files_of_functions(parsed.functions)))
+      parsed.targets.push_back({0, std::move(file)});
   if (parsed.targets.empty())
     return fail(ErrorCode::usage, "missing argument: no process or file",
                 "give one, for example: vitrine probes 4242 'libc:*'");

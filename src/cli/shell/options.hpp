@@ -125,13 +125,15 @@ struct ProbeTarget {
 struct ProbeWords {
   std::vector<ProbeTarget> targets;  ///< at least one
   std::vector<probe::Pattern> patterns;
+  std::vector<std::string> functions;  ///< those of the patterns that are of functions
 };
 
 /// How many words are targets when probes follow them: the first, and each behind it that is a
 /// number or a path with a slash.
 std::size_t leading_targets(std::span<const std::string> words);
 
-/// Digits are a process; what has a slash, or is the name of a file here, is a file; what has a
+/// "func:MODULE:FUNCTION" is a pattern, and without targets means the file of its module. Digits are
+/// a process; what has a slash, or is the name of a file here, is a file; what has a
 /// colon or a wildcard, a pattern; anything else the name of a program in PATH. Errors: usage (no
 /// target), not_found (no such file or program).
 Result<ProbeWords> parse_targets(std::span<const std::string> words);

@@ -15,7 +15,9 @@
 #include "cli/shell/run.hpp"
 #include "cli/trace/output.hpp"
 #include "cli/trace/reduction.hpp"
+#include "observe/probes/functions.hpp"
 #include "observe/trace/trace.hpp"
+#include "probe/function_pattern.hpp"
 
 namespace vitrine::cli {
 namespace {
@@ -48,6 +50,19 @@ class TraceCommand : public Command {
          "must match a probe that the target has when the trace starts, or with --optional a "
          "note names them. --module restricts them to files of a process; a plug-in that is not "
          "loaded yet is waited for.",
+         "Any function is a probe: func:MODULE:FUNCTION fires when it is entered, and "
+         "func:MODULE:FUNCTION:return when it returns. MODULE is a path, or the name of a program "
+         "or "
+         "library (libc, libc.so.6); without TARGET it is traced in every process. FUNCTION is a "
+         "name of C, a qualified name of C++ or Rust with or without parameters "
+         "(shop::Order::charge), a name of Go, or an address in the file (0x11e0). Parameters have "
+         "their names and types where there is debug information, else arg0, arg1, … are the "
+         "registers that carry parameters; of a return, arg0 and `return` are the result. "
+         "--latency "
+         "FUNCTION is the duration of its calls, recursive ones included. Calls that the compiler "
+         "has inlined do not fire. vitrine does not attach to returns of Go functions, and to "
+         "those "
+         "that exceptions may leave only with --force: return probes break such programs.",
          "Typed probes (<vitrine/sdt.h>) show names, strings and enumerators. Other probes carry "
          "only numbers: --show 'str(arg1)' follows a pointer.",
          "A CONDITION compares arguments (arg0, or by name), labels (tenant, label.route), pid, "
@@ -92,6 +107,10 @@ class TraceCommand : public Command {
          {"vitrine trace 4242 python:function__entry --show 'str(arg0), str(arg1), arg2'",
           "strings behind plain pointers"},
          {"vitrine trace 4242 'shop:*' --count --by tenant", "fires per tenant"},
+         {"vitrine trace 'func:libc:malloc' --pid 4242 --where 'arg0 > 4096'",
+          "calls of a function with an argument above a limit"},
+         {"vitrine trace 4242 --latency 'func:./server:handle*' --by tenant",
+          "duration of functions by tenant"},
          {"vitrine trace 4242 --latency shop:request_start,shop:request_end --by tenant",
           "latency of requests by tenant; refreshed every second on a terminal"},
          {"vitrine trace 4242 --latency shop:request_start,shop:request_end --slower 10ms --stack",
@@ -163,7 +182,7 @@ class TraceCommand : public Command {
   int run() override {
     catch_interrupts();
     options_.stop = &interrupted();
-    if (auto taken = take_words().and_then([&] { return take_query(); }); !taken)
+    if (auto taken = take_query().and_then([&] { return take_words(); }); !taken)
       return report(taken.error());
     if (observe::adds_up(options_.query)) view_.emplace(json_, interval_);
     auto trace = observe::Trace::open(options_);
@@ -196,6 +215,17 @@ class TraceCommand : public Command {
     options_.target.pids = TRY(processes_.take());
     if (!options_.target.pids.empty()) {
       options_.probes = words_;
+      return {};
+    }
+    const auto is_function = [](const std::string& text) {
+      return probe::is_function_pattern(text);
+    };
+    const auto& latency = options_.query.reduction;
+    const bool is_latency = latency && latency->kind == query::ReductionKind::latency;
+    if (words_.empty() ? is_latency && is_function(latency->start) : is_function(words_[0])) {
+      options_.probes = words_;
+      options_.target.files = TRY(observe::files_of_functions(
+          is_latency ? std::vector{latency->start, latency->end} : words_));
       return {};
     }
     if (words_.empty())

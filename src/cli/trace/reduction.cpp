@@ -22,8 +22,10 @@ void ReductionOptions::define(CLI::App& app) {
       app.add_option("--sum", sum_, "Show sum, average, minimum and maximum of this argument")
           ->option_text("ARG");
   auto* latency =
-      app.add_option("--latency", latency_,
-                     "Measure the time from one probe to the next on the same thread: START,END")
+      app.add_option(
+             "--latency", latency_,
+             "Measure the time from one probe to the next on the same thread: START,END; or "
+             "that of the calls of a function: func:MODULE:FUNCTION")
           ->option_text("START,END");
   count->excludes(histogram)->excludes(sum)->excludes(latency);
   histogram->excludes(sum)->excludes(latency);

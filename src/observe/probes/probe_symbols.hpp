@@ -23,6 +23,8 @@ class ProbeSymbols {
 
   using Compiled = tl::expected<vitrine_operand, probe::ArgumentError>;
 
+  [[nodiscard]] Machine machine() const { return file_.machine; }
+
   /// probe::compile_argument() of an argument of one of the file's sites.
   Compiled compile(const std::string& argument, const probe::Site& site);
 

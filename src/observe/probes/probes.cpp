@@ -19,6 +19,7 @@
 #include "elf/file.hpp"
 #include "elf/notes.hpp"
 #include "elf/symbols.hpp"
+#include "observe/probes/functions.hpp"
 #include "probe/dof_probes.hpp"
 #include "probe/notes.hpp"
 #include "probe/packed.hpp"
@@ -87,6 +88,13 @@ Result<std::shared_ptr<const ProbeFile>> ProbeFiles::take(sandbox::OpenedFile fi
     return fail_while(path, std::move(found.error()));
   if (!found)
     return known_.emplace(identity, fail_while(path, std::move(found.error()))).first->second;
+  if (!detail_.wanted.empty())
+    if (auto added = add_functions(*found, *found->file, detail_.wanted, places, detail_.most);
+        !added) {
+      // A file that no pattern speaks of is not what the user asked for.
+      auto failed = fail_while(path, std::move(added.error()));
+      return known_.emplace(identity, std::move(failed)).first->second;
+    }
   if (found->probes.empty()) found->file.reset();
   auto shared = std::make_shared<const ProbeFile>(std::move(*found));
   return known_.emplace(identity, std::move(shared)).first->second;
@@ -138,7 +146,7 @@ Result<ProcessProbes> ProbeFiles::of_process(int pid, const sandbox::WorkBudget&
         found.problems.push_back(file.error().message);
       continue;
     }
-    if ((*file)->probes.empty() && (*file)->problems.empty()) continue;
+    if ((*file)->probes.empty() && (*file)->problems.empty() && detail_.wanted.empty()) continue;
     const auto places = biases(**file, mapped);
     for (const Address bias : places) found.modules.push_back({*file, bias});
     if (places.empty())
@@ -411,8 +419,10 @@ Result<ProbeFile> parse_probes(const FileRequest& request, FileDescriptor descri
 
 template <pack::Of<ProbeFile> T>
 auto fields(T& found) {
-  auto& [path, file, build_id, encoding, machine, code, probes, tombstones, problems] = found;
-  // The file is the caller's.
+  auto& [path, file, build_id, encoding, machine, code, probes, tombstones, problems, wanted,
+         missing] = found;
+  // The file is the caller's, and functions are added there.
+  (void)wanted, (void)missing;
   return std::tie(path, build_id, encoding, machine, code, probes, tombstones, problems);
 }
 

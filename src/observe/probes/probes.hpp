@@ -9,15 +9,25 @@
 #include <utility>
 #include <vector>
 
+#include "base/limits.hpp"
 #include "base/result.hpp"
 #include "elf/file.hpp"
 #include "probe/dof_probes.hpp"
+#include "probe/function_pattern.hpp"
 #include "probe/probe.hpp"
 #include "sandbox/files.hpp"
 #include "sandbox/work_budget.hpp"
 #include "symbol/debug_file.hpp"
 
 namespace vitrine::observe {
+
+/// A pattern of functions that selects none of a file's.
+struct UnfoundFunction {
+  std::string pattern;
+  std::string reason;             ///< empty: there is no such name
+  std::vector<std::string> near;  ///< names that are spelt alike
+  std::uint64_t known = 0;        ///< functions of which the file has a name
+};
 
 /// A file, and the probes it offers.
 struct ProbeFile {
@@ -27,10 +37,12 @@ struct ProbeFile {
   std::string build_id;  ///< lower-case hex; empty: it has none
   elf::Encoding encoding;
   Machine machine = Machine::other;
-  std::vector<elf::Segment> code;     ///< what of it is loaded to be executed
-  std::vector<probe::Probe> probes;   ///< by provider and name; sites by address
-  std::size_t tombstones = 0;         ///< whose code the linker has left out: not listed
-  std::vector<std::string> problems;  ///< what could not be used, and why; each a sentence
+  std::vector<elf::Segment> code;          ///< what of it is loaded to be executed
+  std::vector<probe::Probe> probes;        ///< by provider and name; sites by address
+  std::size_t tombstones = 0;              ///< whose code the linker has left out: not listed
+  std::vector<std::string> problems;       ///< what could not be used, and why; each a sentence
+  bool is_module_wanted = false;           ///< a pattern of functions means this file
+  std::vector<UnfoundFunction> missing{};  ///< patterns that mean it, and select nothing
 
   /// A path by which the kernel reaches exactly this file, in any mount namespace, deleted or not;
   /// good as long as this object lives.
@@ -52,13 +64,15 @@ struct ProcessProbes {
 
 /// What to find out beyond what tracing needs.
 struct ProbeDetail {
-  bool functions = false;  ///< Site::function: reads symbol tables
+  bool functions = false;                        ///< Site::function: reads symbol tables
+  std::vector<probe::FunctionPattern> wanted{};  ///< functions to be listed as probes
+  std::size_t most = limits::traced_functions;   ///< of them, of one file
 };
 
 /// Files that were looked into already: each is read once, however many processes map it.
 class ProbeFiles {
  public:
-  explicit ProbeFiles(ProbeDetail detail = {}) : detail_(detail) {}
+  explicit ProbeFiles(ProbeDetail detail = {}) : detail_(std::move(detail)) {}
 
   /// The probes of the file at `path`. Errors: not_found, not_permitted, malformed (no ELF file),
   /// unsupported (no regular file).

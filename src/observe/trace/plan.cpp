@@ -35,7 +35,7 @@ std::vector<std::string> closest(const std::string& pattern, const std::set<std:
 }  // namespace
 
 Error no_such_probe(const TraceOptions& options, const std::vector<std::string>& patterns,
-                    const std::set<std::string>& seen) {
+                    const std::set<std::string>& seen, const MissingFunctions& missing) {
   const TraceTarget& target = options.target;
   std::string where;
   std::string argument;
@@ -49,6 +49,7 @@ Error no_such_probe(const TraceOptions& options, const std::vector<std::string>&
     where = target.command.front();
     argument = "FILE";
   }
+  if (probe::is_function_pattern(patterns.front())) return missing.explain(patterns.front(), where);
   if (seen.empty())
     return {ErrorCode::failed, where + " has no probes",
             "probes are compiled in with <vitrine/sdt.h> or <sys/sdt.h>; llvm-strip and sstrip "
@@ -108,11 +109,15 @@ void TracePlan::match(const probe::Probe& probe, int process) {
 std::vector<bpf::AttachSite> TracePlan::add(const std::shared_ptr<const ProbeFile>& file,
                                             int process, std::vector<std::string>& notes) {
   std::vector<bpf::AttachSite> sites;
+  missing_.add(*file);
   if (file->file == nullptr || !known_.insert(file->file->identity()).second) return sites;
   ProbeSymbols symbols(*file);
+  const std::set<Address> endless = calls_without_end(*file);
   for (const probe::Probe& probe : file->probes) {
     std::string name = probe.provider + ":" + probe.name;
-    seen_.insert(name);
+    if (probe.kind != probe::Kind::function) seen_.insert(name);
+    // The entry and the return of a call have one name.
+    if (query_.reduction && query_.reduction->of_calls) name = probe::entry_of(name);
     match(probe, process);
     const auto role = role_of(probe, process);
     if (!role) continue;
@@ -122,6 +127,7 @@ std::vector<bpf::AttachSite> TracePlan::add(const std::shared_ptr<const ProbeFil
     }
     std::optional<std::uint32_t> program;
     for (const probe::Site& site : probe.sites) {
+      if (!site.at_return && endless.contains(site.address)) continue;
       const auto skip = skip_of(*file, site, name, notes);
       if (!skip) continue;
       program = program_of(std::make_unique<TraceProgram>(name, site, symbols, query_, *role));
@@ -134,6 +140,17 @@ std::vector<bpf::AttachSite> TracePlan::add(const std::shared_ptr<const ProbeFil
   return sites;
 }
 
+/// Functions whose calls are to be measured, and whose returns cannot be attached to.
+std::set<Address> TracePlan::calls_without_end(const ProbeFile& file) const {
+  std::set<Address> endless;
+  if (!query_.reduction || !query_.reduction->of_calls) return endless;
+  for (const probe::Probe& probe : file.probes)
+    for (const probe::Site& site : probe.sites)
+      if (site.at_return && (!site.file_offset || (!site.risk.empty() && !force_)))
+        endless.insert(site.address);
+  return endless;
+}
+
 /// The only place that describes a site for the kernel.
 bpf::AttachSite TracePlan::take(const ProbeFile& file, const probe::Site& site,
                                 std::uint32_t program, unsigned skip) {
@@ -144,6 +161,7 @@ bpf::AttachSite TracePlan::take(const ProbeFile& file, const probe::Site& site,
   attach.site = static_cast<std::uint32_t>(sites_.size());
   attach.program = program;
   attach.use = site.use;
+  attach.at_return = site.at_return;
   if (site.use == probe::SiteUse::enabled_pointer && !site.arguments.empty()) {
     const auto pointer =
         probe::compile_argument(site.arguments[0], file.machine, site.address, nullptr);
@@ -188,17 +206,22 @@ std::optional<unsigned> TracePlan::skip_of(const ProbeFile& file, const probe::S
                     (site.problems.empty() ? "it is not in the file" : site.problems[0]));
     return std::nullopt;
   }
+  if (!site.risk.empty() && !force_) {
+    notes.push_back(where() + ": not attached to: " + site.risk);
+    return std::nullopt;
+  }
   if (site.semaphore != 0 && !site.semaphore_offset && !site.problems.empty())
     notes.push_back(where() + ": " + site.problems[0]);
   std::array<std::byte, bpf::site_bytes> bytes{};
   const std::size_t got = file.file->read_some(*site.file_offset, bytes);
   const auto plan =
       bpf::plan_site(std::span(bytes).first(got), file.machine, nops_, force_, site.verified);
+  const bool is_function = site.at_return || !site.risk.empty() || name.starts_with("func:");
   if (!plan) {
     notes.push_back(where() + ": not attached to: " + plan.error().message);
     return std::nullopt;
   }
-  if (plan->cost == bpf::SiteCost::step)
+  if (plan->cost == bpf::SiteCost::step && !is_function)
     notes.push_back(
         where() + ": each fire costs about 10 us, because the kernel single-steps its instruction");
   return plan->skip;

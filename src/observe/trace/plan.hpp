@@ -12,6 +12,7 @@
 #include "base/result.hpp"
 #include "bpf/nop_policy.hpp"
 #include "bpf/tracer.hpp"
+#include "observe/probes/functions.hpp"
 #include "observe/probes/probes.hpp"
 #include "observe/trace/program.hpp"
 #include "observe/trace/trace.hpp"
@@ -22,8 +23,9 @@ namespace vitrine::observe {
 // What to say when no probe is what the user asked for.
 
 /// `patterns`: those that match nothing. `seen`: "provider:name" of the probes that there are.
+/// `missing`: what is known of functions.
 Error no_such_probe(const TraceOptions& options, const std::vector<std::string>& patterns,
-                    const std::set<std::string>& seen);
+                    const std::set<std::string>& seen, const MissingFunctions& missing);
 
 // TracePlan: which sites of which files a trace attaches to, and what each means.
 
@@ -57,6 +59,9 @@ class TracePlan {
   /// "provider:name" of all probes of files that were added, wanted or not: to say what there is.
   [[nodiscard]] const std::set<std::string>& seen() const { return seen_; }
 
+  /// Why patterns of functions match nothing.
+  [[nodiscard]] const MissingFunctions& missing() const { return missing_; }
+
   /// The patterns that no probe of files that were added matches; of a latency: its probes.
   [[nodiscard]] std::vector<std::string> unmatched() const;
   /// All of them.
@@ -64,6 +69,7 @@ class TracePlan {
 
  private:
   void match(const probe::Probe& probe, int process);
+  [[nodiscard]] std::set<Address> calls_without_end(const ProbeFile& file) const;
   std::optional<TraceProgram::Role> role_of(const probe::Probe& probe, int process) const;
   bpf::AttachSite take(const ProbeFile& file, const probe::Site& site, std::uint32_t program,
                        unsigned skip);
@@ -85,6 +91,7 @@ class TracePlan {
   std::vector<TracedSite> sites_;
   std::size_t fires_ = 0;  ///< of them
   std::set<std::string> seen_;
+  MissingFunctions missing_;
   /// All patterns, and whether a probe matches.
   struct Wanted {
     std::string text;

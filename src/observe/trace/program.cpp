@@ -8,6 +8,8 @@
 
 #include "base/memory.hpp"
 #include "base/text.hpp"
+#include "probe/function_call.hpp"
+#include "probe/function_pattern.hpp"
 #include "query/compile.hpp"
 
 namespace vitrine::observe {
@@ -262,7 +264,14 @@ TraceProgram::TraceProgram(std::string probe, const probe::Site& site, ProbeSymb
       role_(role),
       texts_(site.arguments),
       types_(site.types),
+      is_function_(probe::is_function_pattern(probe_)),
       string_bytes_(std::min<std::size_t>(query.string_bytes, VITRINE_CAPTURE_BYTES)) {
+  if (query.reduction && query.reduction->of_calls && !query.reduction->match) {
+    const probe::FunctionCall call(symbols.machine());
+    texts_.push_back(call.stack_pointer());
+    pushed_by_call_ = call.pushed_by_call();
+    has_frame_ = true;
+  }
   for (const std::string& text : texts_) {
     auto operand = symbols.compile(text, site);
     operands_.push_back(operand ? *operand : vitrine_operand{});
@@ -278,9 +287,10 @@ TraceProgram::TraceProgram(std::string probe, const probe::Site& site, ProbeSymb
 
 void TraceProgram::bind(const TraceQuery& query) {
   const query::Arguments site = arguments();
-  if (query.where && role_ != Role::start) condition_ = query::bind(*query.where, site, captures_);
+  if (has_condition(query)) condition_ = query::bind(*query.where, site, captures_);
   tested_ = captures_.size();
   if (query.reduction) reduction_ = query::bind(*query.reduction, role_, site, captures_);
+  if (has_frame_) reduction_->match = bind_frame();
   if (!adds_up(query)) bind_shown(query);
   if (query.slower && role_ == Role::start) fit_kept();
   for (const query::Capture& capture : captures_) {
@@ -300,12 +310,13 @@ void TraceProgram::bind(const TraceQuery& query) {
 /// The items that were asked for, of a pair at its end; else all arguments.
 void TraceProgram::bind_shown(const TraceQuery& query) {
   const query::Arguments site = arguments();
+  const std::size_t own = texts_.size() - (has_frame_ ? 1 : 0);  // without the stack pointer
   if (!query.show.empty() && role_ != Role::start)
     for (query::BoundItem& item : query::bind(query.show, site, captures_))
       shown_.push_back({std::move(item.title), std::move(item.subject), item.format});
   else
     // One more than can be captured says so; a note with 10,000 makes no event of 10,000.
-    for (std::uint32_t i = 0; i < texts_.size() && shown_.size() <= VITRINE_CAPTURES; ++i) {
+    for (std::uint32_t i = 0; i < own && shown_.size() <= VITRINE_CAPTURES; ++i) {
       const probe::ArgumentType* type = query::type_of(site, i);
       // The length of a string is no argument to its reader.
       const bool is_length =
@@ -334,6 +345,38 @@ void TraceProgram::fit_kept() {
     left -= std::min(left, bytes);
   }
   if (texts > 0) string_bytes_ = std::clamp<std::size_t>((left / texts) & ~7U, 8, string_bytes_);
+}
+
+/// A call by the stack pointer that it returns with, which no other call of the thread's process
+/// has meanwhile. A function that jumps to another has the same as that: the upper bits, which no
+/// stack pointer has, are the function's.
+query::Bound TraceProgram::bind_frame() {
+  const auto stack_pointer = static_cast<std::uint32_t>(operands_.size() - 1);
+  constexpr unsigned pointer_bits = 48;
+  const std::uint64_t function = std::hash<std::string>{}(probe_) << pointer_bits;
+  const std::uint64_t pushed = role_ == Role::start ? pushed_by_call_ : 0;
+  query::Capture capture;
+  auto& steps = capture.calculation.steps;
+  steps.resize(3);
+  steps[0].argument = stack_pointer;
+  steps[1].constant = function + pushed;
+  steps[2].kind = VITRINE_CALCULATE_ADD;
+  return {query::Bound::Kind::capture, query::slot_of(capture, captures_), {}, 8};
+}
+
+/// Of a latency the condition is asked at its end; of a call, at its entry, where it has its
+/// arguments, unless it speaks of what the function returns.
+bool TraceProgram::has_condition(const TraceQuery& query) const {
+  if (!query.where) return false;
+  if (role_ == Role::measure) return true;
+  const auto is_result = [](const query::Step& step) {
+    const auto* subject = std::get_if<query::Subject>(&step.left);
+    return subject != nullptr && subject->name == "return";
+  };
+  const auto& steps = query.where->steps();
+  const bool at_start = query.reduction && query.reduction->of_calls &&
+                        std::none_of(steps.begin(), steps.end(), is_result);
+  return role_ == (at_start ? Role::start : Role::end);
 }
 
 std::vector<std::string> TraceProgram::argument_names() const {

@@ -91,7 +91,10 @@ class TraceProgram {
 
   /// Whether all arguments that `subject` speaks of are there; a bare word may be a label.
   [[nodiscard]] bool has_arguments(const query::Subject& subject) const;
-  [[nodiscard]] std::size_t argument_count() const { return operands_.size(); }
+  [[nodiscard]] std::size_t argument_count() const {
+    return operands_.size() - (has_frame_ ? 1 : 0);
+  }
+  [[nodiscard]] bool is_function() const { return is_function_; }
 
   /// Arguments that cannot be decoded, and why: "argument 2 (%xmm0): …".
   [[nodiscard]] std::vector<std::string> problems() const;
@@ -126,6 +129,8 @@ class TraceProgram {
   void bind(const TraceQuery& query);
   void bind_shown(const TraceQuery& query);
   void fit_kept();
+  query::Bound bind_frame();
+  bool has_condition(const TraceQuery& query) const;
   [[nodiscard]] probe::Value value(const query::Capture& capture,
                                    const bpf::Captured& captured) const;
   [[nodiscard]] probe::Value unread(const query::Capture& capture,
@@ -137,6 +142,9 @@ class TraceProgram {
   std::vector<vitrine_operand> operands_;  ///< one each; VITRINE_NO_OPERAND: not decoded
   std::vector<std::string> errors_;        ///< one each: why not
   std::vector<probe::ArgumentType> types_;
+  bool is_function_ = false;
+  bool has_frame_ = false;  ///< the last operand is the stack pointer, which identifies the call
+  std::uint64_t pushed_by_call_ = 0;
   std::size_t string_bytes_;
   std::vector<query::Capture> captures_;  ///< first those of the condition
   std::size_t tested_ = 0;                ///< how many those are

@@ -68,6 +68,7 @@ TraceReduction::TraceReduction(const TraceQuery& query, std::span<const query::S
       selected_(selected),
       here_(*query.reduction) {
   // A start and its end must be added up in the same place, whichever is seen first.
+  has_condition_ = query.where.has_value();
   latency_here_ = query.where || !std::all_of(query_.by.begin(), query_.by.end(), is_groupable);
 }
 
@@ -109,7 +110,8 @@ bool TraceReduction::fits_kernel(const TraceProgram& program,
 /// One a probe; the starts and ends of a latency share theirs.
 std::uint32_t TraceReduction::number_of(const TraceProgram& program) {
   const bool latency = query_.kind == ReductionKind::latency;
-  const auto [known, fresh] = numbers_.try_emplace(latency ? std::string() : program.probe(),
+  const bool is_one = latency && !query_.of_calls;
+  const auto [known, fresh] = numbers_.try_emplace(is_one ? std::string() : program.probe(),
                                                    static_cast<std::uint32_t>(numbered_.size()));
   if (fresh) {
     numbered_.push_back(&program);
@@ -135,7 +137,10 @@ std::optional<KernelReduction> TraceReduction::in_kernel(const TraceProgram& pro
 
 Result<query::ReductionTable> TraceReduction::table(bpf::Tracer& tracer) const {
   query::ReductionTable table = here_.table();
-  if (numbered_.empty()) return table;
+  if (numbered_.empty()) {
+    if (query_.of_calls && has_condition_) table.without_start = table.without_end = 0;
+    return table;
+  }
   auto rows = TRY(tracer.read_reductions());
   std::vector<query::ReductionRow> of_kernel;
   for (const bpf::ReductionRow& row : rows) {
@@ -151,6 +156,9 @@ Result<query::ReductionTable> TraceReduction::table(bpf::Tracer& tracer) const {
   table.without_start += counters[VITRINE_TRACE_ENDS_UNMATCHED];
   table.without_end += counters[VITRINE_TRACE_STARTS_LOST] + forgotten(counters);
   table.lost += counters[VITRINE_TRACE_BUCKETS_FULL] + counters[VITRINE_TRACE_BUSY];
+  // Calls that the condition does not hold for have no start, or no end.
+  if (query_.of_calls && query_.match == std::nullopt && has_condition_)
+    table.without_start = table.without_end = 0;
   query::sort_rows(table);
   return table;
 }

@@ -44,6 +44,7 @@ class TraceReduction {
   const Redaction& redaction_;
   std::span<const query::Selected> selected_;
   bool latency_here_ = false;
+  bool has_condition_ = false;
   /// By number: a program that ends up in it, and so defines what its rows mean.
   std::vector<const TraceProgram*> numbered_;
   std::unordered_map<std::string, std::uint32_t> numbers_;  ///< by probe

@@ -71,7 +71,9 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
       : options_(std::move(options)),
         plan_(options_.probes, options_.query, options_.force),
         selected_(selected_labels(options_.query)),
-        files_({.functions = wants_functions(options_.query)}) {}
+        files_({.functions = wants_functions(options_.query),
+                .wanted = function_patterns(plan_.wanted())
+                              .value_or(std::vector<probe::FunctionPattern>())}) {}
 
   Result<void> begin();
 
@@ -190,6 +192,7 @@ Result<void> LiveTrace::attach_targets() {
 }
 
 Result<void> LiveTrace::check() const {
+  TRY(function_patterns(plan_.wanted()));
   const TraceTarget& target = options_.target;
   const int kinds = static_cast<int>(!target.pids.empty()) +
                     static_cast<int>(!target.files.empty()) +
@@ -257,7 +260,7 @@ Result<void> LiveTrace::begin_launched() {
   TRY(attach_process(*process));
   const auto missing = plan_.sites() == 0 ? plan_.wanted() : plan_.unmatched();
   if (!missing.empty())
-    note(no_such_probe(options_, missing, plan_.seen()).message +
+    note(no_such_probe(options_, missing, plan_.seen(), plan_.missing()).message +
          "; waiting for files that it loads or executes later");
   if (plan_.sites() == 0)
     launched.go_on();
@@ -270,7 +273,7 @@ Result<void> LiveTrace::begin_launched() {
 Result<void> LiveTrace::require_sites() {
   const std::vector<std::string> unmatched = plan_.unmatched();
   if (!unmatched.empty() && options_.optional) {
-    note(no_such_probe(options_, unmatched, plan_.seen()).message);
+    note(no_such_probe(options_, unmatched, plan_.seen(), plan_.missing()).message);
     return {};
   }
   if (plan_.sites() != 0 && unmatched.empty()) return {};
@@ -282,8 +285,8 @@ Result<void> LiveTrace::require_sites() {
   if (plan_.sites() == 0 && !notes_.waiting().empty())  // why what was found cannot be attached to
     return fail(ErrorCode::failed,
                 fmt::format("nothing to trace: {}", fmt::join(notes_.waiting(), "; ")));
-  return tl::unexpected(
-      no_such_probe(options_, unmatched.empty() ? plan_.wanted() : unmatched, plan_.seen()));
+  return tl::unexpected(no_such_probe(options_, unmatched.empty() ? plan_.wanted() : unmatched,
+                                      plan_.seen(), plan_.missing()));
 }
 
 std::optional<Error> LiveTrace::unmatched() const {
@@ -294,7 +297,7 @@ std::optional<Error> LiveTrace::unmatched() const {
         ErrorCode::failed,
         fmt::format("no file that matches --module {} was loaded", fmt::join(absent, " or ")),
         "a pattern is of the whole path or of the file's name: --module 'libshop*.so'"};
-  return no_such_probe(options_, unmatched, plan_.seen());
+  return no_such_probe(options_, unmatched, plan_.seen(), plan_.missing());
 }
 
 /// Of --module.
@@ -434,7 +437,9 @@ Result<void> LiveTrace::set_programs() {
     auto compiled = program.compile_condition(selected_, tracer_->hash_key());
     for (const std::string& complaint : program.condition().complaints())
       note(program.probe() + ": " + complaint);
-    for (const std::string& problem : program.problems()) note(program.probe() + ": " + problem);
+    // Of functions all parameters are listed, whether they are shown or not.
+    if (!program.is_function())
+      for (const std::string& problem : program.problems()) note(program.probe() + ": " + problem);
     auto reduction = reduction_ ? reduction_->in_kernel(program, compiled) : std::nullopt;
     if (options_.query.slower) reduction = TRY(slow_pair(program));
     asked_again_.push_back(!compiled.left_over.empty());
@@ -449,10 +454,11 @@ Result<KernelReduction> LiveTrace::slow_pair(const TraceProgram& program) const 
   const auto& match = program.reduction()->match;
   const bool is_captured = match && match->kind == query::Bound::Kind::capture &&
                            match->slot < VITRINE_CAPTURES && program.is_key(match->slot);
+  const auto& named = options_.query.reduction->match;  // of a function: nothing, its stack pointer
   if (match && !is_captured)
     return fail(ErrorCode::usage,
-                fmt::format("--slower cannot match by '{}' at {}",
-                            options_.query.reduction->match->title, program.probe()),
+                fmt::format("--slower cannot match by {} at {}",
+                            named ? "'" + named->title + "'" : "the stack pointer", program.probe()),
                 "match by an argument that is an integer, a pointer or text");
   KernelReduction pair;
   pair.role = program.role() == TraceProgram::Role::start ? VITRINE_SLOW_START : VITRINE_SLOW_END;

@@ -1,0 +1,85 @@
+#include "probe/function_pattern.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "base/text.hpp"
+
+namespace vitrine::probe {
+namespace {
+
+constexpr std::string_view function_prefix = "func:";
+constexpr std::string_view return_suffix = ":return";
+
+std::string_view file_name(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+/// "libc" of libc.so.6, libc-2.31.so and libc.so.
+bool is_library_name(std::string_view name, std::string_view file) {
+  if (!file.starts_with(name)) return false;
+  const std::string_view rest = file.substr(name.size());
+  if (rest.starts_with(".so") && (rest.size() == 3 || rest[3] == '.')) return true;
+  return rest.size() > 1 && rest[0] == '-' && is_digit(rest[1]) && rest.find(".so") != rest.npos;
+}
+
+std::optional<Address> address_in(std::string_view text) {
+  if (!text.starts_with("0x")) return std::nullopt;
+  text.remove_prefix(2);
+  Address address = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, address, 16);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return address;
+}
+
+}  // namespace
+
+bool is_function_pattern(std::string_view text) {
+  return text.starts_with(function_prefix) && text.find(':', function_prefix.size()) != text.npos;
+}
+
+Result<FunctionPattern> parse_function_pattern(std::string_view text) {
+  FunctionPattern pattern;
+  pattern.text = text;
+  std::string_view rest = text.substr(function_prefix.size());
+  const std::size_t colon = rest.find(':');
+  pattern.module = rest.substr(0, colon);
+  rest.remove_prefix(colon + 1);
+  // No function is called `return`: "Order::return" is none.
+  if (rest.ends_with(return_suffix) && !rest.ends_with(":" + std::string(return_suffix))) {
+    pattern.at_return = true;
+    rest.remove_suffix(return_suffix.size());
+  }
+  pattern.function = rest;
+  pattern.address = address_in(rest);
+  if (pattern.module.empty() || pattern.function.empty())
+    return fail(
+        ErrorCode::usage,
+        fmt::format("{}: a {} is missing", text, pattern.module.empty() ? "module" : "function"),
+        "write func:MODULE:FUNCTION, for example func:libc:malloc or "
+        "func:./server:main:return");
+  return pattern;
+}
+
+bool FunctionPattern::names_module(std::string_view path) const {
+  const std::string_view name = file_name(path);
+  return name == module || is_library_name(module, name) || glob_matches(module, name);
+}
+
+std::string return_of(std::string_view entry) {
+  return std::string(entry).append(return_suffix);
+}
+
+std::string entry_of(std::string_view name) {
+  if (is_function_pattern(name) && name.ends_with(return_suffix))
+    name.remove_suffix(return_suffix.size());
+  return std::string(name);
+}
+
+bool has_wildcards(std::string_view pattern) {
+  return pattern.find_first_of("*?[") != pattern.npos;
+}
+
+}  // namespace vitrine::probe

@@ -1,0 +1,511 @@
+#include "symbol/functions.hpp"
+
+#include <dwarf.h>
+#include <elf.h>
+#include <elfutils/libdw.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/limits.hpp"
+#include "base/pack.hpp"
+#include "base/text.hpp"
+#include "elf/notes.hpp"
+#include "sandbox/worker.hpp"
+#include "symbol/demangle.hpp"
+#include "symbol/file_names.hpp"
+#include "symbol/function_symbols.hpp"
+#include "symbol/go_functions.hpp"
+#include "symbol/signature.hpp"
+
+namespace vitrine::symbol {
+
+constexpr ParameterKind last(ParameterKind) {
+  return ParameterKind::aggregate;
+}
+
+template <pack::Of<ParameterEnumerator> T>
+auto fields(T& enumerator) {
+  auto& [value, name] = enumerator;
+  return std::tie(value, name);
+}
+
+template <pack::Of<FunctionParameter> T>
+auto fields(T& parameter) {
+  auto& [name, type, kind, size, is_signed, words, vectors, in_memory, is_address, is_aligned,
+         address_word, registers, is_lost, enumerators] = parameter;
+  return std::tie(name, type, kind, size, is_signed, words, vectors, in_memory, is_address,
+                  is_aligned, address_word, registers, is_lost, enumerators);
+}
+
+template <pack::Of<FoundFunction> T>
+auto fields(T& found) {
+  auto& [address, name, demangled, patterns, is_start, is_ifunc, is_go, may_throw, is_described,
+         parameters, result] = found;
+  return std::tie(address, name, demangled, patterns, is_start, is_ifunc, is_go, may_throw,
+                  is_described, parameters, result);
+}
+
+template <pack::Of<MissingFunction> T>
+auto fields(T& missing) {
+  auto& [pattern, reason, near] = missing;
+  return std::tie(pattern, reason, near);
+}
+
+template <pack::Of<FunctionListing> T>
+auto fields(T& listing) {
+  auto& [functions, left_out, known, missing] = listing;
+  return std::tie(functions, left_out, known, missing);
+}
+
+namespace {
+
+struct FunctionRequest {
+  DebugSearch debug;
+  std::vector<std::string> names;
+  std::uint64_t most = 0;
+};
+
+template <pack::Of<FunctionRequest> T>
+auto fields(T& request) {
+  auto& [debug, names, most] = request;
+  return std::tie(debug, names, most);
+}
+
+bool is_mangled(std::string_view name) {
+  return name.starts_with("_Z") || name.starts_with("_R") || name.starts_with("__Z");
+}
+
+constexpr bool is_name_character(char c) {
+  return is_letter(c) || is_digit(c);
+}
+
+/// The longest word of a pattern that a mangled name must have as it is: manglings spell words out,
+/// but for some of the standard library.
+std::string required_word(const std::string& pattern) {
+  static const std::set<std::string_view> abbreviated{
+      "std",      "string",      "allocator",     "basic_string",  "istream",        "ostream",
+      "iostream", "operator",    "new",           "delete",        "anonymous",      "char",
+      "unsigned", "char_traits", "basic_istream", "basic_ostream", "basic_iostream", "namespace",
+      "lambda",   "const",       "int",           "long",          "short",          "bool",
+      "double",   "float",       "void",          "clone",         "bool",           "signed"};
+  std::string longest;
+  const std::size_t end = std::min(pattern.size(), pattern.find('('));
+  for (std::size_t at = 0; at < end;) {
+    if (pattern[at] == '[') return {};
+    std::size_t to = at;
+    while (to < end && is_name_character(pattern[to])) ++to;
+    const auto word = pattern.substr(at, to - at);
+    // Of what a glob cuts, the rest of the word is not known: "str*" of an abbreviated word.
+    const bool is_cut = to < pattern.size() && (pattern[to] == '*' || pattern[to] == '?');
+    const bool may_be_short =
+        is_cut && std::any_of(abbreviated.begin(), abbreviated.end(),
+                              [&](auto one) { return one.starts_with(word); });
+    if (word.size() > longest.size() && !abbreviated.contains(word) && !may_be_short)
+      longest = word;
+    at = std::max(to, at + 1);
+  }
+  return longest;
+}
+
+/// One of the names that were asked for.
+struct WantedName {
+  std::string text;
+  std::optional<Address> address;
+  std::string word;  ///< see required_word()
+  bool is_glob = false;
+  bool is_found = false;
+  bool is_undefined = false;  ///< a symbol of the name is, but not defined here
+  std::set<std::pair<std::size_t, std::string>> near{};
+
+  explicit WantedName(const std::string& name) : text(name), word(required_word(name)) {
+    if (name.starts_with("0x")) address = std::strtoull(name.c_str(), nullptr, 16);
+    is_glob = name.find_first_of("*?[") != name.npos;
+  }
+
+  [[nodiscard]] bool is_equal_or_like(std::string_view name) const {
+    return name == text || (is_glob && glob_matches(text, name));
+  }
+  /// `mangled`: it may need to be demangled, which is done once.
+  [[nodiscard]] bool matches(const std::string& name, std::optional<std::string>& plain) const {
+    if (address) return false;
+    if (is_equal_or_like(name)) return true;
+    if (!is_mangled(name) || (!word.empty() && name.find(word) == name.npos)) return false;
+    if (!plain) plain = demangled(name);
+    return is_equal_or_like(*plain) || is_equal_or_like(qualified_name(*plain));
+  }
+};
+
+/// gcc's and clang's unlikely parts of functions are jumped to: nothing returns from them.
+bool is_cold_part(std::string_view name) {
+  const std::size_t at = name.find(".cold");
+  return at != name.npos && (at + 5 == name.size() || name[at + 5] == '.');
+}
+
+/// Of several names of one address: what was asked for by name, then what is exported, then what
+/// looks least like an internal one.
+struct NameRank {
+  bool is_pattern = false;
+  std::uint8_t binding = STB_LOCAL;
+  std::string name;
+
+  [[nodiscard]] bool is_better(const NameRank& other) const {
+    const auto key = [](const NameRank& rank) {
+      const auto underscores = rank.name.find_first_not_of('_');
+      return std::tuple(!rank.is_pattern, rank.binding != STB_GLOBAL, rank.binding != STB_WEAK,
+                        is_mangled(rank.name) ? 0 : underscores, rank.name.size(), rank.name);
+    };
+    return key(*this) < key(other);
+  }
+};
+
+class FunctionFinder {
+ public:
+  FunctionFinder(std::unique_ptr<sandbox::FileMemory> file, elf::File elf,
+                 const FunctionRequest& request)
+      : machine_(machine_of(elf.machine)), most_(request.most) {
+    for (const std::string& name : request.names) wanted_.emplace_back(name);
+    auto apart = find_debug_file(*file, elf, elf::hex_build_id(*file, elf), request.debug);
+    sources_.push_back({std::move(file), std::move(elf)});
+    if (apart != nullptr) sources_.push_back({std::move(apart->memory), std::move(apart->elf)});
+    is_go_ = is_go_file(sources_.front().elf);
+    for (Source& source : sources_) {
+      take_table(FunctionSymbols::read(*source.memory, source.elf, SHT_SYMTAB));
+      take_table(mini_debug_symbols(*source.memory, source.elf));
+      take_table(FunctionSymbols::read(*source.memory, source.elf, SHT_DYNSYM));
+    }
+  }
+
+  FunctionListing find() {
+    FunctionListing listing;
+    visit([&](const std::string& name, const elf::TableSymbol& symbol) { look_at(name, symbol); });
+    if (is_go_)
+      visit_go_functions(*sources_.front().memory, sources_.front().elf,
+                         [&](Address address, std::string_view name) {
+                           elf::TableSymbol symbol;
+                           symbol.value = address;
+                           symbol.type = STT_FUNC;
+                           symbol.section = 1;
+                           look_at(std::string(name), symbol);
+                         });
+    find_addresses();
+    open_dwarf();
+    for (auto& [address, one] : found_) {
+      if (listing.functions.size() >= most_) {
+        ++listing.left_out;
+        continue;
+      }
+      FoundFunction& found = listing.functions.emplace_back(std::move(one.function));
+      found.name = one.rank.name;
+      if (auto plain = demangled(found.name); plain != found.name) found.demangled = plain;
+      found.is_go = is_go_ && found.demangled.empty();
+      found.may_throw = is_mangled(found.name);
+      if (dwarf_ != nullptr && found.is_start) describe_function(*dwarf_, machine_, found);
+    }
+    listing.known = starts_.size();
+    if (listing.functions.size() < wanted_.size() || any_missing()) explain(listing);
+    return listing;
+  }
+
+  /// In the debug information.
+  bool is_inlined(const std::string& name) {
+    open_dwarf();
+    return dwarf_ != nullptr && is_inlined_everywhere(*dwarf_, name);
+  }
+
+ private:
+  struct Source {
+    std::unique_ptr<sandbox::FileMemory> memory;
+    elf::File elf;
+  };
+  struct Found {
+    FoundFunction function;
+    NameRank rank;
+  };
+
+  void take_table(Result<FunctionSymbols> table) {
+    if (table) tables_.push_back(std::move(*table));
+  }
+
+  void visit(const std::function<void(const std::string&, const elf::TableSymbol&)>& each) const {
+    for (const FunctionSymbols& symbols : tables_)
+      symbols.table().visit([&](std::size_t, const elf::TableSymbol& symbol) {
+        if (symbol.type != STT_FUNC && symbol.type != STT_GNU_IFUNC && symbol.type != STT_NOTYPE)
+          return;
+        std::string_view name = symbols.table().name(symbol);
+        name = name.substr(0, name.find('@'));
+        if (!name.empty()) each(std::string(name), symbol);
+      });
+  }
+
+  [[nodiscard]] bool is_code(Address address) const {
+    const auto& segments = sources_.front().elf.segments;
+    return std::any_of(segments.begin(), segments.end(), [&](const elf::Segment& segment) {
+      return segment.type == PT_LOAD && (segment.flags & PF_X) != 0 && address >= segment.address &&
+             address - segment.address < segment.memory_size;
+    });
+  }
+
+  void look_at(const std::string& name, const elf::TableSymbol& symbol) {
+    const bool is_defined = symbol.section != SHN_UNDEF;
+    if (!is_defined) {
+      for (WantedName& wanted : wanted_)
+        if (wanted.text == name) wanted.is_undefined = true;
+      return;
+    }
+    if (is_cold_part(name) || !is_code(symbol.value)) return;
+    const bool is_label = symbol.type == STT_NOTYPE;
+    if (!is_label) starts_.insert(symbol.value);
+    std::optional<std::string> plain;
+    for (std::uint32_t i = 0; i < wanted_.size(); ++i) {
+      WantedName& wanted = wanted_[i];
+      // A label of assembly may be anywhere: it is one if it is asked for by name.
+      if (is_label ? wanted.text != name : !wanted.matches(name, plain)) continue;
+      wanted.is_found = true;
+      add(symbol.value, i, {wanted.text == name, symbol.binding, name});
+      found_[symbol.value].function.is_ifunc |= symbol.type == STT_GNU_IFUNC;
+    }
+  }
+
+  void add(Address address, std::uint32_t pattern, NameRank rank) {
+    const auto [known, is_new] = found_.try_emplace(address);
+    Found& found = known->second;
+    found.function.address = address;
+    auto& patterns = found.function.patterns;
+    if (std::find(patterns.begin(), patterns.end(), pattern) == patterns.end())
+      patterns.push_back(pattern);
+    if (is_new || rank.is_better(found.rank)) found.rank = std::move(rank);
+  }
+
+  void find_addresses() {
+    for (std::uint32_t i = 0; i < wanted_.size(); ++i) {
+      WantedName& wanted = wanted_[i];
+      if (!wanted.address || !is_code(*wanted.address)) continue;
+      wanted.is_found = true;
+      const Address address = *wanted.address;
+      NameRank rank;
+      for (const FunctionSymbols& symbols : tables_)
+        if (const auto around = symbols.find(address); around && around->start == address) {
+          rank.name = around->name;
+          break;
+        }
+      add(address, i, rank);
+      found_[address].function.is_start =
+          starts_.contains(address) || begins_frame(address) || !rank.name.empty();
+    }
+  }
+
+  /// Whether the unwinder's table has a function that begins there: stripped files have it, too.
+  bool begins_frame(Address address) {
+    elf_version(EV_CURRENT);
+    ::Elf* handle = elf_begin(sources_.front().memory->descriptor(), ELF_C_READ_MMAP, nullptr);
+    if (handle == nullptr) return false;
+    bool begins = false;
+    if (Dwarf_CFI* table = dwarf_getcfi_elf(handle)) {
+      Dwarf_Frame* frame = nullptr;
+      Dwarf_Addr start = 0, end = 0;
+      if (dwarf_cfi_addrframe(table, address, &frame) == 0) {
+        // The bounds are of a row of the table: the first one of a function begins with it.
+        begins = dwarf_frame_info(frame, &start, &end, nullptr) >= 0 && start == address &&
+                 !continues_frame(table, address);
+        std::free(frame);  // NOLINT(cppcoreguidelines-no-malloc): libdw allocates it so
+      }
+      dwarf_cfi_end(table);
+    }
+    elf_end(handle);
+    return begins;
+  }
+
+  /// Whether the byte before an address belongs to a row that differs only as code has gone on: the
+  /// address of the caller's frame is one word from the stack pointer at the start of functions
+  /// alone.
+  bool continues_frame(Dwarf_CFI* table, Address address) const {
+    Dwarf_Frame* frame = nullptr;
+    if (dwarf_cfi_addrframe(table, address, &frame) != 0) return true;
+    Dwarf_Op* steps = nullptr;
+    std::size_t count = 0;
+    const bool known = dwarf_frame_cfa(frame, &steps, &count) == 0 && count >= 1;
+    const std::uint64_t at_start = machine_ == Machine::aarch64 ? 0
+                                   : machine_ == Machine::i386  ? 4
+                                                                : 8;
+    const unsigned pointer = machine_ == Machine::aarch64 ? 31 : machine_ == Machine::i386 ? 4 : 7;
+    const bool starts =
+        known && ((steps[0].atom == DW_OP_breg0 + pointer && steps[0].number == at_start) ||
+                  (steps[0].atom == DW_OP_bregx && steps[0].number == pointer &&
+                   steps[0].number2 == at_start));
+    std::free(frame);  // NOLINT(cppcoreguidelines-no-malloc)
+    return !starts;
+  }
+
+  void open_dwarf() {
+    if (dwarf_ != nullptr || is_dwarf_asked_) return;
+    is_dwarf_asked_ = true;
+    for (Source& source : sources_) {
+      auto dwarf = DwarfInfo::open(source.memory->descriptor(), source.elf);
+      if (!dwarf) continue;
+      dwarf_ = std::move(*dwarf);
+      return;
+    }
+  }
+
+  [[nodiscard]] bool any_missing() const {
+    return std::any_of(wanted_.begin(), wanted_.end(),
+                       [](const WantedName& wanted) { return !wanted.is_found; });
+  }
+
+  void explain(FunctionListing& listing) {
+    if (!any_missing()) return;
+    find_near();
+    for (std::uint32_t i = 0; i < wanted_.size(); ++i) {
+      const WantedName& wanted = wanted_[i];
+      if (wanted.is_found) continue;
+      MissingFunction& missing = listing.missing.emplace_back();
+      missing.pattern = i;
+      if (wanted.is_undefined)
+        missing.reason = "it is only imported there: another file defines it";
+      else if (wanted.address)
+        missing.reason = "the file has no code at this address";
+      else if (starts_.empty())
+        missing.reason = "the file has no symbols of functions";
+      for (const auto& [far, name] : wanted.near) missing.near.push_back(name);
+    }
+  }
+
+  /// Names that are spelt alike, or are the same in another class or namespace.
+  void find_near() {
+    constexpr std::size_t max_near = 5, max_looked_at = 200'000, max_apart = 3;
+    std::size_t looked_at = 0;
+    const auto look = [&](const std::string& name, const elf::TableSymbol& symbol) {
+      if (symbol.section == SHN_UNDEF || symbol.type == STT_NOTYPE || is_cold_part(name) ||
+          ++looked_at > max_looked_at)
+        return;
+      const std::string plain = is_mangled(name) ? qualified_name(demangled(name)) : name;
+      for (WantedName& wanted : wanted_) {
+        if (wanted.is_found || wanted.address) continue;
+        const std::string asked = qualified_name(wanted.text);
+        std::size_t far = max_apart + 1;
+        const auto ends_alike = [&](std::string_view sign) {
+          return plain.ends_with(std::string(sign) + asked) ||
+                 (wanted.is_glob && glob_matches("*" + std::string(sign) + wanted.text, plain));
+        };
+        if (ends_alike("::") || ends_alike("."))
+          far = 0;
+        else if (std::max(plain.size(), asked.size()) - std::min(plain.size(), asked.size()) <=
+                 max_apart)
+          far = spelling_distance(asked, plain);
+        if (far > max_apart || far * 2 > asked.size()) continue;
+        wanted.near.emplace(far, plain);
+        if (wanted.near.size() > max_near) wanted.near.erase(std::prev(wanted.near.end()));
+      }
+    };
+    visit(look);
+    if (!is_go_) return;
+    visit_go_functions(*sources_.front().memory, sources_.front().elf,
+                       [&](Address, std::string_view name) {
+                         elf::TableSymbol symbol;
+                         symbol.type = STT_FUNC;
+                         symbol.section = 1;
+                         look(std::string(name), symbol);
+                       });
+  }
+
+  Machine machine_;
+  std::uint64_t most_;
+  std::vector<WantedName> wanted_;
+  std::vector<Source> sources_;
+  std::vector<FunctionSymbols> tables_;
+  std::unique_ptr<DwarfInfo> dwarf_;
+  bool is_dwarf_asked_ = false;
+  bool is_go_ = false;
+  std::set<Address> starts_;  ///< of all functions that have a name
+  std::map<Address, Found> found_;
+};
+
+Result<FunctionFinder> finder_of(const FunctionRequest& request, FileDescriptor descriptor) {
+  auto file = TRY(sandbox::FileMemory::from(std::move(descriptor)));
+  auto elf = TRY(elf::read_file(*file));
+  return FunctionFinder(std::move(file), std::move(elf), request);
+}
+
+/// In a worker.
+Result<FunctionListing> parse_functions(const FunctionRequest& request, FileDescriptor descriptor) {
+  auto finder = TRY(finder_of(request, std::move(descriptor)));
+  return finder.find();
+}
+
+/// In a worker: which of the names are of functions that are inlined everywhere.
+Result<std::vector<std::uint32_t>> parse_inlined(const FunctionRequest& request,
+                                                 FileDescriptor descriptor) {
+  auto finder = TRY(finder_of(request, std::move(descriptor)));
+  std::vector<std::uint32_t> inlined;
+  for (std::uint32_t i = 0; i < request.names.size(); ++i)
+    if (finder.is_inlined(request.names[i])) inlined.push_back(i);
+  return inlined;
+}
+
+}  // namespace
+
+std::string qualified_name(const std::string& demangled) {
+  std::string_view name = demangled;
+  if (const std::size_t clone = name.find(" [clone "); clone != name.npos)
+    name = name.substr(0, clone);
+  // The list of parameters is the last pair of parentheses, before qualifiers of a method.
+  const std::size_t close = name.rfind(')');
+  if (close != name.npos &&
+      name.find_first_not_of(" &abcdefghijklmnopqrstuvwxyz", close + 1) == name.npos) {
+    std::size_t depth = 0, at = close + 1;
+    while (at-- > 0) {
+      depth += name[at] == ')';
+      if (name[at] == '(' && --depth == 0) break;
+    }
+    if (at != std::string_view::npos && at != 0) name = name.substr(0, at);
+  }
+  // Of a template, what it returns comes first.
+  std::size_t depth = 0, from = 0;
+  for (std::size_t at = 0; at < name.size(); ++at) {
+    const char c = name[at];
+    const bool begins_word = at == 0 || !is_name_character(name[at - 1]);
+    if (depth == 0 && begins_word && name.substr(at).starts_with("operator") &&
+        (at + 8 >= name.size() || !is_name_character(name[at + 8])))
+      break;
+    if (c == '<' || c == '(' || c == '{' || c == '[') ++depth;
+    if ((c == '>' || c == ')' || c == '}' || c == ']') && depth > 0) --depth;
+    if (c == ' ' && depth == 0) from = at + 1;
+  }
+  return std::string(name.substr(from));
+}
+
+Result<FunctionListing> find_functions(const sandbox::FileMemory& file, const FunctionQuery& query,
+                                       const DebugPlaces& places) {
+  auto& parser = sandbox::Parser::of_this_thread();
+  FunctionRequest request{places.search(), query.names, query.most};
+  auto listing = TRY(parser.ask<&parse_functions>(request, file.descriptor(), places.open()));
+  for (const FoundFunction& found : listing.functions)
+    for (const std::uint32_t pattern : found.patterns)
+      if (pattern >= query.names.size())
+        return fail(ErrorCode::failed, "its parser returned an invalid response");
+  std::erase_if(listing.missing, [&](const MissingFunction& missing) {
+    return missing.pattern >= query.names.size();
+  });
+  // By itself: it may take more time than there is.
+  std::vector<std::uint32_t> asked;
+  request.names.clear();
+  for (const MissingFunction& missing : listing.missing) {
+    const std::string& name = query.names[missing.pattern];
+    if (!missing.reason.empty() || name.find_first_of("*?[") != name.npos) continue;
+    asked.push_back(missing.pattern);
+    request.names.push_back(name);
+  }
+  if (asked.empty()) return listing;
+  const auto inlined = parser.ask<&parse_inlined>(request, file.descriptor(), places.open());
+  if (!inlined) return listing;
+  for (const std::uint32_t index : *inlined)
+    for (MissingFunction& missing : listing.missing)
+      if (index < asked.size() && missing.pattern == asked[index])
+        missing.reason = "the compiler has inlined every call of it";
+  return listing;
+}
+
+}  // namespace vitrine::symbol
