@@ -10,7 +10,7 @@ export interface Side {
   total: Float64Array;
   self: Float64Array;
   /** Samples. */
-  count: Uint32Array;
+  count: Float64Array;
   /** Where the frame begins, in nanoseconds from the left. */
   x: Float64Array;
 }
@@ -50,7 +50,7 @@ export function build(profile: Profile, dimensions: readonly Dimension[], sides:
   });
 
   // Where the samples of each side end: their node in raw.
-  const { node: nodeOf, value: valueOf } = profile.samples;
+  const { node: nodeOf, value: valueOf, taken: takenOf } = profile.samples;
   const { frame, parent } = profile.nodes;
   const at = sides.map((samples) => new Int32Array(samples.length));
   const stamp = new Int32Array(frame.length).fill(-1);
@@ -78,10 +78,10 @@ export function build(profile: Profile, dimensions: readonly Dimension[], sides:
   const weighed = sides.map((samples, s) => {
     const total = new Float64Array(size);
     const self = new Float64Array(size);
-    const count = new Uint32Array(size);
+    const count = new Float64Array(size);
     samples.forEach((sample, position) => {
       self[at[s][position]] += valueOf[sample];
-      count[at[s][position]]++;
+      count[at[s][position]] += takenOf[sample];
     });
     total.set(self);
     for (let i = size - 1; i > 0; i--) {
@@ -180,7 +180,7 @@ function layOut(raw: Raw, groups: Group[], weighed: Omit<Side, 'x'>[]): Tree {
     const side: Side = {
       total: new Float64Array(size),
       self: new Float64Array(size),
-      count: new Uint32Array(size),
+      count: new Float64Array(size),
       x: new Float64Array(size),
     };
     const next = new Float64Array(size);

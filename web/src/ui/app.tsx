@@ -3,6 +3,7 @@ import type { Profile } from '../data';
 import { exclude, include, print as printFilter, type Choice } from '../filter';
 import { useModel } from '../model';
 import { parse, print, type State } from '../state';
+import { hasTimes } from '../timeline';
 import { CompareBar } from './compare';
 import { Facets } from './facets';
 import { FilterBar } from './filter';
@@ -100,7 +101,7 @@ export function App({ profile }: { profile: Profile }) {
         <FilterBar state={state} model={model} change={change} />
         <SearchBox state={state} model={model} change={change} input={searchBox} />
       </section>
-      <Timeline model={model} range={state.range} change={change} />
+      {hasTimes(profile) && <Timeline model={model} range={state.range} change={change} />}
       <div class="body">
         <Facets model={model} state={state} pick={pick} />
         <main class="content">
