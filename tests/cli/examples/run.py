@@ -64,7 +64,12 @@ SHOWS = [
     (r"vitrine trace .*--count", r"(?m)^ +.*acme +\d+"),
     (r"vitrine trace .*--latency", r"(?s)P99.*acme +\d+"),
     (r"vitrine profile (4242|--exec -- .*)$", PROFILE),
-    (r"vitrine profile .* -o", r"\.pb\.gz"),
+    (r"vitrine profile (?!open).* -o", r"\.pb\.gz"),
+    (r"vitrine profile merge", r"samples on CPU|on CPU +share|;.* \d+\n"),
+    (r"vitrine profile open", r"vitrine: \S+\.html: open it"),
+    (r"vitrine profile diff(?!.*--json)", r"(?s)before \S+: .*after  \S+: .*functions on CPU"),
+    (r"vitrine profile diff.*--by tenant", r"by tenant, on CPU"),
+    (r"vitrine profile diff.*--json", r'"type":"label"'),
     (r"vitrine profile .*--top (tenant|process)", r"(?m)^ *on CPU +share.*(tenant|process)$"),
     (r"vitrine profile .*--format folded", r"(?m);.* \d+$"),
     (r"vitrine profile .*--export", r"sent \d+ request"),
@@ -136,6 +141,12 @@ def prepare(place, vitrine, demo, library, include):
     subprocess.run(["gcc", "-o", "shop", "main.o", "shop.o", "shop_probes.o"], cwd=linked, check=True,
                    timeout=PATIENCE)
     shutil.move(linked / "shop", place / "shop")
+    for name in ("monday", "tuesday"):
+        run(vitrine, "profile", "-F", "999", "--duration", "1s", "-o", f"{name}.pb.gz", "-o", f"{name}.otlp",
+            "--exec", "--", demo, "--seconds", "9")
+    for old, new in (("monday.pb.gz", "cpu.pb.gz"), ("monday.pb.gz", "cpu.pprof"), ("monday.pb.gz", "profile-1.pb.gz"),
+                     ("tuesday.pb.gz", "profile-2.pb.gz"), ("monday.otlp", "old.otlp"), ("tuesday.otlp", "new.otlp")):
+        shutil.copy(place / old, place / new)
     (place / "shop.h").unlink()
 
 
