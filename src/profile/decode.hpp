@@ -1,8 +1,8 @@
 // Reading profiles: files of pprof and of OTLP, vitrine's and those of other tools.
 //
 // A Profile measures time. What else a file has (bytes, objects) is not read. Sums stay sums: a
-// sample of pprof is the sum of several, without the times at which they were taken. The bytes may
-// come from anybody: each length, count and index is checked, and what the tables hold together is
+// sample of pprof is the sum of several, without the times at which they were taken. The bytes
+// are not trusted: each length, count and index is checked, and what the tables hold together is
 // bounded (base/limits.hpp).
 #pragma once
 

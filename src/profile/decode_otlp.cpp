@@ -1,4 +1,4 @@
-// OTLP profiles as profiles (docs/formats/profiles.md, "OTLP" and "Reading OTLP").
+// OTLP profiles as profiles (docs/formats/profiles.md, "OTLP" and "Reading").
 //
 // Everything is in one dictionary, and refers to it by position; entry 0 of a table is "none". One
 // Profile of the file is one measure of one resource. What it measures is known by its sample type;

@@ -1,4 +1,4 @@
-// pprof files as profiles (docs/formats/profiles.md, "pprof" and "Reading pprof").
+// pprof files as profiles (docs/formats/profiles.md, "pprof" and "Reading").
 //
 // The tables come in any order, and refer to each other by id: a first pass finds the messages, then
 // each table is read from those that it refers to. Of the sample types, one counts samples, and one

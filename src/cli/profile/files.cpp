@@ -172,7 +172,7 @@ class ProfileOpenCommand : public Command {
             "make a page for a browser out of profiles that are files",
             {"Reads pprof and OTLP files, of vitrine and of other tools, as vitrine profile merge "
              "does, and writes one HTML page with flame graphs, tables and filters by label. The "
-             "page needs no network: open it in a browser, or send it to somebody."},
+             "page needs no network: open it in a browser, or send it to a colleague."},
             {{"vitrine profile open cpu.pb.gz", "writes cpu.html"},
              {"vitrine profile open profile-*.pb.gz -o day.html --group-by tenant",
               "a page of all of them, by tenant"}},
@@ -315,10 +315,10 @@ class ProfileDiffCommand : public Command {
          "it.",
          "The noise is what sampling alone would make of two equal programs, in 19 of 20 cases: "
          "smaller changes are not shown, but counted. Longer profiles have less noise.",
-         "Parts of the time say nothing of a program that does twice the work: --rate compares "
+         "If a program does twice the work, the parts of its time stay the same: --rate compares "
          "CPUs, the time for each second of the profile.",
          "Functions are the same by their names. Use vitrine profile merge first to compare "
-         "several files with several others."},
+         "one set of files with another."},
         {{"vitrine profile diff monday.pb.gz tuesday.pb.gz", "what changed, by function and label"},
          {"vitrine profile diff monday.pb.gz tuesday.pb.gz --by tenant --rate",
           "the CPUs of each tenant, before and after"},
@@ -329,7 +329,7 @@ class ProfileDiffCommand : public Command {
   void define(CLI::App& app) override {
     app.add_option("BEFORE", before_, "Profile to compare with")->required();
     app.add_option("AFTER", after_, "Profile to compare")->required();
-    app.add_option("--by", options_.keys, "Compare the values of these keys (those that say most)")
+    app.add_option("--by", options_.keys, "Compare the values of these keys (the most informative)")
         ->delimiter(',')
         ->allow_extra_args(false)
         ->option_text("KEY,...");
@@ -358,7 +358,7 @@ class ProfileDiffCommand : public Command {
       for (std::size_t i = 0; i < sides.size(); ++i)
         if (sides[i].duration_ns == 0)
           return report({ErrorCode::unsupported,
-                         fmt::format("{} does not say how long it was taken", (*files)[i].path),
+                         fmt::format("{} has no duration", (*files)[i].path),
                          "omit --rate to compare parts of the time"});
     const std::vector<std::string> keys =
         options_.keys.empty() ? informative_keys(sides[1], max_diff_keys) : options_.keys;
