@@ -141,12 +141,14 @@ def prepare(place, vitrine, demo, library, include):
     subprocess.run(["gcc", "-o", "shop", "main.o", "shop.o", "shop_probes.o"], cwd=linked, check=True,
                    timeout=PATIENCE)
     shutil.move(linked / "shop", place / "shop")
+    files = place / "files"  # of examples that read profiles
+    files.mkdir()
     for name in ("monday", "tuesday"):
-        run(vitrine, "profile", "-F", "999", "--duration", "1s", "-o", f"{name}.pb.gz", "-o", f"{name}.otlp",
-            "--exec", "--", demo, "--seconds", "9")
+        run(vitrine, "profile", "-F", "999", "--duration", "1s", "-o", f"files/{name}.pb.gz", "-o",
+            f"files/{name}.otlp", "--exec", "--", demo, "--seconds", "9")
     for old, new in (("monday.pb.gz", "cpu.pb.gz"), ("monday.pb.gz", "cpu.pprof"), ("monday.pb.gz", "profile-1.pb.gz"),
                      ("tuesday.pb.gz", "profile-2.pb.gz"), ("monday.otlp", "old.otlp"), ("tuesday.otlp", "new.otlp")):
-        shutil.copy(place / old, place / new)
+        shutil.copy(files / old, files / new)
     (place / "shop.h").unlink()
 
 
@@ -159,6 +161,8 @@ class Run:
         self.began_at = None
         if re.search(r"usdt dump.* \S+_probes\.o", line):
             shutil.copy(place / "linked" / "shop_probes.o", place)
+        if re.match(r"vitrine profile (merge|diff|open)", line):
+            shutil.copytree(place / "files", place, dirs_exist_ok=True)
         self.out = open(place / "stdout", "w+b")
         self.err = open(place / "stderr", "w+b")
         # A group of its own: ^C goes to all that a shell has started.

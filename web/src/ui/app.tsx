@@ -15,6 +15,7 @@ import { Help } from './help';
 import { Empty } from './empty';
 import { Labels } from './labels';
 import { Notice } from './notice';
+import { Sandwich } from './sandwich';
 import { SearchBox } from './search';
 import { Tabs } from './tabs';
 import { useTheme } from './theme';
@@ -31,6 +32,8 @@ function initialState(profile: Profile): State {
     filter: '',
     search: '',
     flame: false,
+    inverted: false,
+    focus: '',
     zoom: [],
     labelKey: '',
   };
@@ -106,11 +109,13 @@ export function App({ profile }: { profile: Profile }) {
         <Facets model={model} state={state} pick={pick} />
         <main class="content">
           <Tabs state={state} change={change} model={model} />
-          {state.compare && <CompareBar state={state} model={model} compare={state.compare} change={change} />}
+          {state.compare && state.view !== 'sandwich' && <CompareBar state={state} model={model} compare={state.compare} change={change} />}
           {nothing ? (
             <Empty profile={profile} state={state} change={change} />
           ) : state.view === 'graph' ? (
             <Graph model={model} state={state} change={change} theme={theme} />
+          ) : state.view === 'sandwich' ? (
+            <Sandwich model={model} state={state} change={change} theme={theme} />
           ) : state.view === 'functions' ? (
             <Functions model={model} state={state} change={change} />
           ) : (
