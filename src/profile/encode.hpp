@@ -138,6 +138,8 @@ struct EncodeOptions {
   std::string label_prefix{};  ///< put before the keys of labels (otlp, pprof)
   bool otlp_compact = false;   ///< texts of attributes as indices: fewer readers understand them
   std::string title{};         ///< html, speedscope: what was observed
+  /// A key and two values of it, which the page compares at first (html); empty: none.
+  std::vector<std::string> compare{};
 };
 
 /// Errors: limit (larger than the format can be), failed (gzip).

@@ -5,6 +5,7 @@
 // other end is web/src/data.ts. Both know version 1 of this layout and nobody else does:
 //
 //   version 1, title, start_ms (Unix), duration_ns, frequency, group_by [key…],
+//   compare [key, left value, right value] or [],
 //   remarks [what was lost or went wrong…]
 //   strings [text…]              every text below is an index here
 //   frames    {name, module, source, problem, line, kind, inlined}   what a stack is made of:
@@ -259,6 +260,7 @@ std::string data_json(const Profile& profile, const EncodeOptions& options) {
                  {"duration_ns", number(profile.duration_ns)},
                  {"frequency", number(profile.frequency)},
                  {"group_by", texts(options.group_by)},
+                 {"compare", texts(options.compare)},
                  {"remarks", texts(remarks(profile))},
                  {"strings", strings.json()},
                  {"frames", tree.frames_json()},

@@ -94,4 +94,19 @@ Profile Merge::take() {
   return out;
 }
 
+Profile labelled(Profile profile, const std::string& key, const std::string& value) {
+  for (LabelSet& set : profile.label_sets) {
+    const auto at = std::ranges::lower_bound(set, key, {}, &Label::key);
+    if (at != set.end() && at->key == key)
+      at->value = value;
+    else
+      set.insert(at, {key, value});
+  }
+  const auto alone = static_cast<Index>(profile.label_sets.size());
+  profile.label_sets.push_back({{key, value}});
+  for (Sample& sample : profile.samples)
+    if (sample.labels >= alone) sample.labels = alone;
+  return profile;
+}
+
 }  // namespace vitrine::profile

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -34,5 +35,8 @@ class Merge {
   std::map<LabelSet, Index> label_sets_;
   std::map<Link, Index> links_;
 };
+
+/// With one more label on each sample, in place of one that has the key.
+Profile labelled(Profile profile, const std::string& key, const std::string& value);
 
 }  // namespace vitrine::profile

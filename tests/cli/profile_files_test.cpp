@@ -160,6 +160,17 @@ TEST_F(ProfileFilesCommand, MakesAPage) {
   EXPECT_TRUE(std::filesystem::exists(path("after.html")));
 }
 
+TEST_F(ProfileFilesCommand, ShowsBothOnOnePage) {
+  const std::string page = path("diff.html");
+  const Outcome outcome =
+      vitrine({"profile", "diff", path("before.pb.gz"), path("after.otlp"), "-o", page});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  std::ostringstream text;
+  text << std::ifstream(page).rdbuf();
+  EXPECT_THAT(text.str(), HasSubstr("\"compare\":[\"profile\",\"" + path("after.otlp") + "\",\"" +
+                                    path("before.pb.gz") + "\"]"));
+}
+
 TEST_F(ProfileFilesCommand, NeedsNoRight) {
   ::chmod(folder_->c_str(), 0755);
   ::chmod(path("before.pb.gz").c_str(), 0644);

@@ -10,6 +10,7 @@ interface Document {
   duration_ns: number;
   frequency: number;
   group_by: string[];
+  compare?: string[];
   remarks: string[];
   strings: string[];
   frames: Record<'name' | 'module' | 'source' | 'problem' | 'line' | 'kind' | 'inlined', Column>;
@@ -68,6 +69,8 @@ export interface Profile {
   durationNs: number;
   frequency: number;
   groupBy: string[];
+  /** A key and two values of it that are compared at first; empty: none. */
+  compare: string[];
   /** What was lost, and what else went wrong. */
   remarks: string[];
   frames: Frame[];
@@ -99,6 +102,7 @@ export function decode(json: string): Profile {
     durationNs: document.duration_ns,
     frequency: document.frequency,
     groupBy: document.group_by,
+    compare: document.compare ?? [],
     remarks: document.remarks,
     frames: frames.name.map((name, i) => ({
       name: text(name),

@@ -47,10 +47,7 @@ export function print(state: State, initial: State): string {
   put('zoom', state.zoom.join('.'), '');
   put('range', state.range ? state.range.map(Math.round).join('-') : '', '');
   put('label', state.labelKey, initial.labelKey);
-  if (state.compare) {
-    const { key, value, against } = state.compare;
-    params.set('compare', printKeys(against === undefined ? [key, value] : [key, value, against]));
-  }
+  put('compare', printCompare(state.compare), printCompare(initial.compare));
   return params.toString();
 }
 
@@ -73,9 +70,19 @@ export function parse(fragment: string, initial: State): State {
   const range = /^(\d+)-(\d+)$/.exec(params.get('range') ?? '');
   state.range = range && +range[1] < +range[2] ? [+range[1], +range[2]] : undefined;
   state.labelKey = params.get('label') ?? initial.labelKey;
-  const [key, value, against] = parseKeys(params.get('compare') ?? '');
-  state.compare = value !== undefined ? { key, value, against } : undefined;
+  const compare = params.get('compare');
+  state.compare = initial.compare;
+  if (compare !== null) {
+    const [key, value, against] = parseKeys(compare);
+    state.compare = value !== undefined ? { key, value, against } : undefined;
+  }
   return state;
+}
+
+function printCompare(compare: Compare | undefined): string {
+  if (!compare) return '';
+  const { key, value, against } = compare;
+  return printKeys(against === undefined ? [key, value] : [key, value, against]);
 }
 
 /** Texts with ',' between them. */

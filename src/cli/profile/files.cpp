@@ -322,6 +322,8 @@ class ProfileDiffCommand : public Command {
         {{"vitrine profile diff monday.pb.gz tuesday.pb.gz", "what changed, by function and label"},
          {"vitrine profile diff monday.pb.gz tuesday.pb.gz --by tenant --rate",
           "the CPUs of each tenant, before and after"},
+         {"vitrine profile diff monday.pb.gz tuesday.pb.gz -o diff.html",
+          "both flame graphs on one page, coloured by the difference"},
          {"vitrine profile diff old.otlp new.otlp --json", "every row, for scripts"}},
         {"profile-merge", "profile-open", "profile"}};
   }
@@ -337,15 +339,24 @@ class ProfileDiffCommand : public Command {
     app.add_option("--rows", options_.rows, "Rows of each table (10)")
         ->check(at_least_one)
         ->option_text("N");
+    app.add_option(
+           "-o,--output", page_,
+           "Write a page that shows both flame graphs side by side, coloured by the difference")
+        ->option_text("FILE.html");
     filter_.define(app);
     add_json(app, json_, "row, and a summary");
   }
 
-  Needs needs() const override { return needs_of_files({}); }
+  Needs needs() const override {
+    return needs_of_files(page_.empty() ? std::vector<std::string>() : std::vector{page_});
+  }
 
   int run() override {
     catch_interrupts();
     if (auto taken = filter_.take(); !taken) return report(taken.error());
+    const ProfileOutput page{page_, profile::Encoding::html};
+    if (!page_.empty())
+      if (auto writable = check_writable(page); !writable) return report(writable.error());
     const auto files = open_profiles({before_, after_}, needs());
     if (!files) return report(files.error());
     std::vector<profile::Profile> sides;
@@ -360,6 +371,11 @@ class ProfileDiffCommand : public Command {
           return report({ErrorCode::unsupported,
                          fmt::format("{} has no duration", (*files)[i].path),
                          "omit --rate to compare parts of the time"});
+    if (!page_.empty()) {
+      if (auto written = write_page(page, sides); !written) return report(written.error());
+      if (page_ != "-") print_error("vitrine: {}: open it in a browser\n", printable(page_));
+      return exit_done;
+    }
     const std::vector<std::string> keys =
         options_.keys.empty() ? informative_keys(sides[1], max_diff_keys) : options_.keys;
     return json_ ? print_all(sides, keys) : print_text(*files, sides, keys);
@@ -368,6 +384,20 @@ class ProfileDiffCommand : public Command {
  private:
   [[nodiscard]] profile::CompareBy by() const {
     return options_.rate ? profile::CompareBy::rate : profile::CompareBy::part;
+  }
+
+  /// One profile of both, whose samples have the side as a label.
+  Result<void> write_page(const ProfileOutput& page, std::vector<profile::Profile>& sides) const {
+    const std::string key = "profile";
+    std::vector<std::string> names{before_, after_};
+    if (before_ == after_) names[1] += " (after)";
+    profile::Merge merge;
+    for (std::size_t i = 0; i < sides.size(); ++i)
+      TRY(merge.add(profile::labelled(std::move(sides[i]), key, names[i])));
+    profile::EncodeOptions options;
+    options.title = fmt::format("{} and {}", before_, after_);
+    options.compare = {key, names[1], names[0]};
+    return write_profile(merge.take(), page, options);
   }
 
   static bool has(const std::vector<profile::Profile>& sides, profile::Measure measure) {
@@ -456,7 +486,7 @@ class ProfileDiffCommand : public Command {
             {"remarks", std::move(remarks)}};
   }
 
-  std::string before_, after_;
+  std::string before_, after_, page_;
   DiffOptions options_;
   FilterOption filter_;
   bool json_ = false;

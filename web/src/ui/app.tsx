@@ -36,6 +36,9 @@ function initialState(profile: Profile): State {
     focus: '',
     zoom: [],
     labelKey: '',
+    ...(profile.compare.length === 3 && {
+      compare: { key: profile.compare[0], value: profile.compare[1], against: profile.compare[2] },
+    }),
   };
 }
 
