@@ -128,6 +128,10 @@ inline constexpr std::size_t profile_locations = 4U << 20;      ///< different o
 inline constexpr std::size_t profile_mappings = 1U << 20;       ///< of all its processes
 inline constexpr std::size_t profile_label_sets = 1U << 20;     ///< and as many trace links
 inline constexpr std::size_t profile_label_bytes = 256U << 20;  ///< of all its label sets
+/// Of a profile that is read from a file: bytes of it, decompressed, and of all texts of its tables.
+inline constexpr std::size_t profile_file_bytes = 512U << 20;
+inline constexpr std::size_t profile_text_bytes = 512U << 20;
+inline constexpr std::size_t profile_strings = 4U << 20;
 inline constexpr std::size_t observed_processes = 16 * 1024;    ///< by one trace or profile at once
 inline constexpr std::size_t code_files = 8 * 1024;  ///< open at once, to have their symbols later
 

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <limits>
 #include <map>
 #include <utility>
@@ -24,6 +25,12 @@ Measures measures_of(const Profile& profile) {
   for (const Sample& sample : profile.samples)
     (sample.measure == Measure::on_cpu ? measures.on_cpu : measures.off_cpu) = true;
   return measures;
+}
+
+std::uint64_t number_of_samples(const Profile& profile) {
+  std::uint64_t number = 0;
+  for (const Sample& sample : profile.samples) number += sample.count;
+  return number;
 }
 
 std::string_view end_mark(StackEnd end) {
@@ -48,8 +55,14 @@ std::array<std::uint64_t, stack_ends> count_ends(const Profile& profile) {
   std::array<std::uint64_t, stack_ends> counts{};
   for (const Sample& sample : profile.samples)
     if (const Stack* stack = entry(profile.stacks, sample.stack))
-      ++counts[static_cast<std::size_t>(stack->end)];
+      counts[static_cast<std::size_t>(stack->end)] += sample.count;
   return counts;
+}
+
+std::optional<StackEnd> end_of_mark(std::string_view name) {
+  for (const StackEnd end : {StackEnd::truncated, StackEnd::no_rule})
+    if (name == end_mark(end)) return end;
+  return std::nullopt;
 }
 
 std::vector<std::string_view> frame_names(const Profile& profile, const Location& location,
@@ -76,16 +89,38 @@ std::vector<std::string> group_frames(const Profile& profile, const Sample& samp
   return frames;
 }
 
+namespace {
+
+constexpr std::array<std::pair<std::uint64_t Losses::*, std::string_view>, 5> loss_remarks{{
+    {&Losses::events, "samples were lost: the buffer was full"},
+    {&Losses::truncated_stacks, "stacks are incomplete, and are marked"},
+    {&Losses::truncated_labels, "samples have labels that were cut or omitted"},
+    {&Losses::unread_labels, "samples have no labels because they could not be read"},
+    {&Losses::unnamed, "locations were not named in time"},
+}};
+
+}  // namespace
+
+void add_remark(Profile& profile, std::string_view remark) {
+  std::uint64_t number = 0;
+  const auto [rest, error] = std::from_chars(remark.data(), remark.data() + remark.size(), number);
+  const std::string_view what = remark.substr(static_cast<std::size_t>(rest - remark.data()));
+  if (error == std::errc{})
+    for (const auto& [losses, text] : loss_remarks)
+      if (what.starts_with(' ') && what.substr(1) == text) {
+        std::uint64_t& sum = profile.losses.*losses;
+        sum = number > ~sum ? ~std::uint64_t{0} : sum + number;
+        return;
+      }
+  if (std::ranges::find(profile.problems, remark) == profile.problems.end())
+    profile.problems.emplace_back(remark);
+}
+
 std::vector<std::string> remarks(const Profile& profile) {
   std::vector<std::string> out;
-  const auto count = [&](std::uint64_t number, std::string_view what) {
-    if (number > 0) out.push_back(fmt::format("{} {}", number, what));
-  };
-  count(profile.losses.events, "samples were lost: the buffer was full");
-  count(profile.losses.truncated_stacks, "stacks are incomplete, and are marked");
-  count(profile.losses.truncated_labels, "samples have labels that were cut or omitted");
-  count(profile.losses.unread_labels, "samples have no labels because they could not be read");
-  count(profile.losses.unnamed, "locations were not named in time");
+  for (const auto& [losses, what] : loss_remarks)
+    if (const std::uint64_t number = profile.losses.*losses; number > 0)
+      out.push_back(fmt::format("{} {}", number, what));
   out.insert(out.end(), profile.problems.begin(), profile.problems.end());
   return out;
 }
@@ -231,7 +266,7 @@ Result<std::string> encode_folded(const Profile& profile, const EncodeOptions& o
     }
     if (line.empty()) line = "[unknown];";
     line.pop_back();
-    totals[std::move(line)] += on && !both ? 1 : sample.value_ns;
+    totals[std::move(line)] += on && !both ? sample.count : sample.value_ns;
   }
   const bool counts = measures.on_cpu && !both;
   std::string out;

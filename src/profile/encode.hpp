@@ -33,12 +33,18 @@ struct Measures {
 };
 Measures measures_of(const Profile& profile);
 
+/// How many samples were taken: one in a table may be the sum of several.
+std::uint64_t number_of_samples(const Profile& profile);
+
 /// The name of the outermost frame that marks a stack that is not whole: "[truncated]" as ddprof has
 /// it, or "[incomplete]"; empty: it is whole.
 std::string_view end_mark(StackEnd end);
 
 /// How many samples have a stack with each end.
 std::array<std::uint64_t, stack_ends> count_ends(const Profile& profile);
+
+/// The end that a frame of this name marks; nothing: it is another frame.
+std::optional<StackEnd> end_of_mark(std::string_view name);
 
 /// The names of the functions at a location, innermost first; never empty: of one without a symbol,
 /// its file as "[libshop.so]", or "[unknown]". Any bytes.
@@ -51,6 +57,10 @@ std::vector<std::string> group_frames(const Profile& profile, const Sample& samp
 
 /// What was lost, and what else went wrong: sentences without a full stop. Any bytes.
 std::vector<std::string> remarks(const Profile& profile);
+
+/// Takes a sentence that remarks() gave for another profile: what was lost is added to the losses,
+/// anything else becomes a problem, once.
+void add_remark(Profile& profile, std::string_view remark);
 
 /// Makes text of others what protobuf and JSON may hold.
 class CleanText {
@@ -131,6 +141,8 @@ struct EncodeOptions {
   std::string label_prefix{};  ///< put before the keys of labels (otlp, pprof)
   bool otlp_compact = false;   ///< texts of attributes as indices: fewer readers understand them
   std::string title{};         ///< html, speedscope: what was observed
+  /// A key and two values of it, which the page compares at first (html); empty: none.
+  std::vector<std::string> compare{};
 };
 
 /// Errors: limit (larger than the format can be), failed (gzip).

@@ -5,6 +5,7 @@
 // other end is web/src/data.ts. Both know version 1 of this layout and nobody else does:
 //
 //   version 1, title, start_ms (Unix), duration_ns, frequency, group_by [key…],
+//   compare [key, left value, right value] or [],
 //   remarks [what was lost or went wrong…]
 //   strings [text…]              every text below is an index here
 //   frames    {name, module, source, problem, line, kind, inlined}   what a stack is made of:
@@ -15,8 +16,9 @@
 //   links     {trace, span}      hex
 //   processes {pid, command, executable}
 //   threads   {tid, name}
-//   samples   {time_us, value_ns, off_cpu, node, labels, process, thread, cpu, link}, by time;
-//             time_us is since the sample before (the first: since start)
+//   samples   {time_us, value_ns, off_cpu, node, labels, process, thread, cpu, link, count?}, by
+//             time; time_us is since the sample before (the first: since start); count is how many
+//             samples it is the sum of, where one is more than 1
 //
 // Tables are columns: {a: […], b: […]} of one length. -1 is no entry. Numbers stay below 2^53.
 #include "profile/html.hpp"
@@ -209,7 +211,8 @@ SampleTables samples_json(const Profile& profile, Tree& tree, Strings& strings) 
 
   const auto known = [](Index index, std::size_t size) { return index < size ? index : none; };
   Interner<PageThread, PageThreadHash> threads;
-  Column time, value, off_cpu, node, labels, process, thread, cpu, link;
+  Column time, value, off_cpu, node, labels, process, thread, cpu, link, count;
+  bool sums = false;
   std::uint64_t before = 0;
   for (const std::size_t i : by_time) {
     const Sample& sample = profile.samples[i];
@@ -224,22 +227,20 @@ SampleTables samples_json(const Profile& profile, Tree& tree, Strings& strings) 
     thread.add(threads.add(PageThread{sample.tid, strings.of(sample.thread_name)}));
     cpu.add(sample.cpu);
     link.add_index(known(sample.link, profile.links.size()));
+    count.add(sample.count);
+    sums = sums || sample.count != 1;
   }
   Column tid, name;
   for (const auto& [id, text_of] : threads.values()) {
     tid.add(id);
     name.add(text_of);
   }
-  return {object({{"time_us", time.json()},
-                  {"value_ns", value.json()},
-                  {"off_cpu", off_cpu.json()},
-                  {"node", node.json()},
-                  {"labels", labels.json()},
-                  {"process", process.json()},
-                  {"thread", thread.json()},
-                  {"cpu", cpu.json()},
-                  {"link", link.json()}}),
-          object({{"tid", tid.json()}, {"name", name.json()}})};
+  std::vector<std::pair<std::string_view, std::string>> columns{
+      {"time_us", time.json()},  {"value_ns", value.json()}, {"off_cpu", off_cpu.json()},
+      {"node", node.json()},     {"labels", labels.json()},  {"process", process.json()},
+      {"thread", thread.json()}, {"cpu", cpu.json()},        {"link", link.json()}};
+  if (sums) columns.emplace_back("count", count.json());
+  return {object(columns), object({{"tid", tid.json()}, {"name", name.json()}})};
 }
 
 std::string number(std::uint64_t value) {
@@ -259,6 +260,7 @@ std::string data_json(const Profile& profile, const EncodeOptions& options) {
                  {"duration_ns", number(profile.duration_ns)},
                  {"frequency", number(profile.frequency)},
                  {"group_by", texts(options.group_by)},
+                 {"compare", texts(options.compare)},
                  {"remarks", texts(remarks(profile))},
                  {"strings", strings.json()},
                  {"frames", tree.frames_json()},

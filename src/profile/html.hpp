@@ -57,7 +57,7 @@ class Column {
 };
 
 /// `{"a":[…],"b":[…]}`
-inline std::string object(std::initializer_list<std::pair<std::string_view, std::string>> members) {
+inline std::string object(const std::vector<std::pair<std::string_view, std::string>>& members) {
   std::string json = "{";
   for (const auto& [name, value] : members)
     json += fmt::format("{}\"{}\":{}", json.size() > 1 ? "," : "", name, value);

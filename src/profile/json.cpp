@@ -132,7 +132,7 @@ Json summary(const Profile& profile) {
            {{"start_ns", std::to_string(profile.start_ns)},
             {"duration_ns", std::to_string(profile.duration_ns)},
             {"frequency", profile.frequency},
-            {"samples", profile.samples.size()},
+            {"samples", number_of_samples(profile)},
             {"lost", losses.events},
             {"truncated_stacks", losses.truncated_stacks},
             {"stack_ends", ends_of(profile)},
@@ -152,7 +152,7 @@ Result<std::string> encode_json(const Profile& profile, const EncodeOptions&) {
   std::string out;
   for (const Sample& sample : profile.samples) {
     const Process* process = entry(profile.processes, sample.process);
-    const Json head = {
+    Json head = {
         {"ts_ns", std::to_string(sample.time_ns)},
         {"measure", sample.measure == Measure::on_cpu ? "on_cpu" : "off_cpu"},
         {"value_ns", json_integer(sample.value_ns)},
@@ -162,6 +162,7 @@ Result<std::string> encode_json(const Profile& profile, const EncodeOptions&) {
         {"comm", json_bytes(sample.thread_name)},
         {"process", process == nullptr ? Json() : json_bytes(process->command)},
     };
+    if (sample.count != 1) head["count"] = json_integer(sample.count);
     out += '{' + fields(head) + ',';
     if (const LabelSet* set = entry(profile.label_sets, sample.labels)) {
       std::string& text = labels[sample.labels];

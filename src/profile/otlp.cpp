@@ -78,6 +78,13 @@ struct Rows {
   std::vector<const Sample*> samples;
 };
 
+/// What the samples of a profile have; all have the same.
+enum class Shape : std::uint8_t { times, times_and_values, counts };
+
+std::int64_t saturated_sum(std::int64_t a, std::int64_t b) {
+  return as_signed(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+}
+
 constexpr std::size_t profile_id_bytes = 16;
 
 /// The semantic conventions whose names the attributes have.
@@ -88,8 +95,8 @@ class Otlp {
   Otlp(const Profile& profile, const EncodeOptions& options)
       : profile_(profile),
         compact_(options.otlp_compact),
-        keys_(profile, options.label_prefix, {"thread.id", "thread.name", "cpu.logical_number"}, "",
-              clean_),
+        keys_(profile, options.label_prefix,
+              {otlp::thread_id_key, otlp::thread_name_key, otlp::cpu_key}, "", clean_),
         functions_(profile.functions.size(), -1),
         mappings_(profile.mappings.size(), -1),
         locations_(profile.locations.size(), -1),
@@ -204,10 +211,9 @@ class Otlp {
     if (place >= 0) return place;
     const Mapping& from = profile_.mappings[index];
     std::vector<std::int32_t> ids;
-    if (!from.build_id.empty())
-      ids.push_back(attribute("process.executable.build_id.gnu", from.build_id));
+    if (!from.build_id.empty()) ids.push_back(attribute(otlp::build_id_key, from.build_id));
     if (!from.content_hash.empty())
-      ids.push_back(attribute("process.executable.build_id.htlhash", from.content_hash));
+      ids.push_back(attribute(otlp::content_hash_key, from.content_hash));
     std::string encoded;
     Writer message(encoded);
     add_address(message, otlp::mapping::memory_start, from.start);
@@ -239,7 +245,7 @@ class Otlp {
         add_line(message, function(line.function), line.line);
     if (const std::string_view type = frame_type(from.kind); !type.empty())
       add_indices(message, otlp::location::attribute_indices,
-                  {attribute("profile.frame.type", type)});
+                  {attribute(otlp::frame_type_key, type)});
     return place = location_table_.add(std::move(encoded));
   }
 
@@ -263,7 +269,7 @@ class Otlp {
     Writer message(encoded);
     add_line(message, called, 0);
     add_indices(message, otlp::location::attribute_indices,
-                {attribute("profile.frame.type", "abort-marker")});
+                {attribute(otlp::frame_type_key, otlp::abort_marker)});
     return location_table_.add(std::move(encoded));
   }
 
@@ -326,7 +332,7 @@ class Otlp {
   std::int32_t thread_name(const std::string& name) {
     if (name.empty()) return 0;
     const auto [known, added] = thread_names_.try_emplace(name, 0);
-    if (added) known->second = attribute("thread.name", name);
+    if (added) known->second = attribute(otlp::thread_name_key, name);
     return known->second;
   }
 
@@ -335,9 +341,9 @@ class Otlp {
     return {place(stack(sample.stack)),
             place(link(sample.link)),
             place(label_set(sample.labels)),
-            place(number_attribute(tids_, "thread.id", sample.tid)),
+            place(number_attribute(tids_, otlp::thread_id_key, sample.tid)),
             place(thread_name(sample.thread_name)),
-            place(number_attribute(cpus_, "cpu.logical_number", sample.cpu))};
+            place(number_attribute(cpus_, otlp::cpu_key, sample.cpu))};
   }
 
   Rows rows(const std::vector<const Sample*>& samples) {
@@ -371,7 +377,7 @@ class Otlp {
   }
 
   /// The samples, and a time range that holds them all: clocks of several CPUs differ a little.
-  void add_samples(Writer& profile, const std::vector<const Sample*>& samples, bool with_values) {
+  void add_samples(Writer& profile, const std::vector<const Sample*>& samples, Shape shape) {
     std::uint64_t first = profile_.start_ns, end = profile_.start_ns + profile_.duration_ns;
     for (const Sample* sample : samples) {
       first = std::min(first, sample->time_ns);
@@ -389,14 +395,19 @@ class Otlp {
       times.clear(), values.clear();
       for (std::size_t k = all.begins[i]; k < all.begins[i + 1]; ++k) {
         times.push_back(all.samples[k]->time_ns);
-        values.push_back(as_signed(all.samples[k]->value_ns));
+        values.push_back(
+            as_signed(shape == Shape::counts ? all.samples[k]->count : all.samples[k]->value_ns));
       }
       Writer message(profile, otlp::profile::samples);
       add_number(message, otlp::sample::stack_index, row[stack_at]);
       add_indices(message, otlp::sample::attribute_indices, attributes);
       add_number(message, otlp::sample::link_index, row[link_at]);
-      if (with_values) message.add_packed_int64(otlp::sample::values, values.begin(), values.end());
-      message.add_packed_fixed64(otlp::sample::timestamps_unix_nano, times.begin(), times.end());
+      if (shape == Shape::counts)
+        values = {std::accumulate(values.begin(), values.end(), std::int64_t{0}, saturated_sum)};
+      if (shape != Shape::times)
+        message.add_packed_int64(otlp::sample::values, values.begin(), values.end());
+      if (shape != Shape::counts)
+        message.add_packed_fixed64(otlp::sample::timestamps_unix_nano, times.begin(), times.end());
     }
     profile.add_fixed64(otlp::profile::time_unix_nano, first);
     profile.add_uint64(otlp::profile::duration_nano, end - first);
@@ -406,7 +417,10 @@ class Otlp {
     std::string encoded;
     Writer profile(encoded);
     add_value_type(profile, otlp::profile::sample_type, "samples", "count");
-    add_samples(profile, samples, false);
+    // Times of sums are not known.
+    const bool sums =
+        std::ranges::any_of(samples, [](const Sample* one) { return one->count != 1; });
+    add_samples(profile, samples, sums ? Shape::counts : Shape::times);
     add_value_type(profile, otlp::profile::period_type, "cpu", "nanoseconds");
     add_number(profile, otlp::profile::period, period_ns(profile_));
     return encoded;
@@ -416,7 +430,7 @@ class Otlp {
     std::string encoded;
     Writer profile(encoded);
     add_value_type(profile, otlp::profile::sample_type, "off_cpu", "nanoseconds");
-    add_samples(profile, samples, true);
+    add_samples(profile, samples, Shape::times_and_values);
     profile.add_message(otlp::profile::period_type, "", 0);  // Parca wants one, Pyroscope none
     return encoded;
   }
@@ -438,10 +452,10 @@ class Otlp {
       pair.add_message(otlp::key_value::value, resource_value(key, text));
     };
     for (const Attribute& attribute : process->resource) add(attribute.key, attribute.value);
-    add("process.pid", std::to_string(process->pid));
+    add(otlp::pid_key, std::to_string(process->pid));
     const std::string_view path = process->executable;
-    add("process.executable.path", path);
-    add("process.executable.name",
+    add(otlp::executable_path_key, path);
+    add(otlp::executable_name_key,
         path.empty() ? process->command : path.substr(path.rfind('/') + 1));
     return encoded;
   }
@@ -451,7 +465,7 @@ class Otlp {
     std::string value;
     std::int64_t number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (key == "process.pid" && error == std::errc{} && end == text.data() + text.size())
+    if (key == otlp::pid_key && error == std::errc{} && end == text.data() + text.size())
       Writer(value).add_int64(otlp::any_value::int_value, number);
     else
       Writer(value).add_string(otlp::any_value::string_value, clean_(text));
@@ -474,7 +488,7 @@ class Otlp {
         one.add_string(otlp::any_value::string_value, clean_(text));
       }
     }
-    return attribute_of("vitrine.remarks", value);
+    return attribute_of(otlp::remarks_key, value);
   }
 
   const Profile& profile_;

@@ -57,7 +57,8 @@ namespace attribute {  // KeyValueAndUnit
 inline constexpr Field key_strindex = 1, value = 2;
 }
 namespace any_value {
-inline constexpr Field string_value = 1, int_value = 3, array_value = 5, string_value_strindex = 8;
+inline constexpr Field string_value = 1, bool_value = 2, int_value = 3, array_value = 5,
+                       string_value_strindex = 8;
 }
 namespace array_value {
 inline constexpr Field values = 1;
@@ -71,5 +72,18 @@ inline constexpr Field attributes = 1;
 namespace scope {  // InstrumentationScope
 inline constexpr Field name = 1, version = 2;
 }
+
+// Keys of attributes: the semantic conventions', and one of ours.
+inline constexpr const char* pid_key = "process.pid";
+inline constexpr const char* executable_path_key = "process.executable.path";
+inline constexpr const char* executable_name_key = "process.executable.name";
+inline constexpr const char* build_id_key = "process.executable.build_id.gnu";
+inline constexpr const char* content_hash_key = "process.executable.build_id.htlhash";
+inline constexpr const char* thread_id_key = "thread.id";
+inline constexpr const char* thread_name_key = "thread.name";
+inline constexpr const char* cpu_key = "cpu.logical_number";
+inline constexpr const char* frame_type_key = "profile.frame.type";
+inline constexpr const char* abort_marker = "abort-marker";  ///< a value of it
+inline constexpr const char* remarks_key = "vitrine.remarks";
 
 }  // namespace vitrine::profile::otlp

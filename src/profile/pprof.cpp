@@ -5,6 +5,8 @@
 // mapping is the main program; a key is either of strings or of numbers, and a sample has it once.
 // Samples with the same stack, labels and ids are one. Ids of a trace are the labels trace_id and
 // span_id in hex; thread_id and pid are numbers; process and thread_name are comm.
+#include "profile/pprof.hpp"
+
 #include <algorithm>
 #include <protozero/pbf_writer.hpp>
 #include <unordered_map>
@@ -17,48 +19,7 @@
 namespace vitrine::profile {
 namespace {
 
-// profile.proto, by message.
-enum class ProfileField : protozero::pbf_tag_type {
-  sample_type = 1,
-  sample,
-  mapping,
-  location,
-  function,
-  string_table,
-  time_nanos = 9,
-  duration_nanos,
-  period_type,
-  period,
-  comment,
-  default_sample_type,
-};
-namespace value_type {
-constexpr protozero::pbf_tag_type type = 1, unit = 2;
-}
-namespace sample_field {
-constexpr protozero::pbf_tag_type location_id = 1, value = 2, label = 3;
-}
-namespace label_field {
-constexpr protozero::pbf_tag_type key = 1, str = 2, num = 3;
-}
-namespace mapping_field {
-constexpr protozero::pbf_tag_type id = 1, start = 2, limit = 3, offset = 4, filename = 5,
-                                  build_id = 6, has_functions = 7, has_filenames = 8,
-                                  has_line_numbers = 9, has_inline_frames = 10;
-}
-namespace location_field {
-constexpr protozero::pbf_tag_type id = 1, mapping_id = 2, address = 3, line = 4;
-}
-namespace line_field {
-constexpr protozero::pbf_tag_type function_id = 1, line = 2;
-}
-namespace function_field {
-constexpr protozero::pbf_tag_type id = 1, name = 2, system_name = 3, filename = 4, start_line = 5;
-}
-
-constexpr protozero::pbf_tag_type tag(ProfileField field) {
-  return static_cast<protozero::pbf_tag_type>(field);
-}
+using Tag = protozero::pbf_tag_type;
 
 struct Symbolised {  ///< what the locations of a mapping have: pprof asks nobody else for it then
   bool functions = false, files = false, lines = false, inlines = false;
@@ -81,10 +42,10 @@ class Pprof {
         function_ids_(profile.functions.size()),
         mapping_ids_(profile.mappings.size()) {
     string("");
-    pid_ = string("pid");
-    process_ = string("process");
-    thread_id_ = string("thread_id");
-    thread_name_ = string("thread_name");
+    pid_ = string(pprof::pid_key);
+    process_ = string(pprof::process_key);
+    thread_id_ = string(pprof::thread_id_key);
+    thread_name_ = string(pprof::thread_name_key);
   }
 
   std::string bytes() {
@@ -95,7 +56,7 @@ class Pprof {
     out_ += locations_ + functions_;
     protozero::pbf_writer writer(out_);
     for (const std::string& text : strings_.values())
-      writer.add_string(tag(ProfileField::string_table), text);
+      writer.add_string(pprof::profile::string_table, text);
     return std::move(out_);
   }
 
@@ -103,25 +64,26 @@ class Pprof {
   using Writer = protozero::pbf_writer;
 
   static std::set<std::string, std::less<>> reserved(const Profile& profile) {
-    std::set<std::string, std::less<>> names{"pid", "process", "thread_id", "thread_name"};
+    std::set<std::string, std::less<>> names{pprof::pid_key, pprof::process_key,
+                                             pprof::thread_id_key, pprof::thread_name_key};
     // Programs without a trace context publish ids as labels, with the meaning of ours.
-    if (!profile.links.empty()) names.insert({"trace_id", "span_id"});
+    if (!profile.links.empty()) names.insert({pprof::trace_id_key, pprof::span_id_key});
     return names;
   }
 
   std::int64_t string(std::string_view bytes) { return strings_.add(clean_(bytes)); }
 
-  void write_value_type(ProfileField field, std::string_view type, std::string_view unit) {
+  void write_value_type(Tag field, std::string_view type, std::string_view unit) {
     Writer writer(out_);
-    Writer value(writer, tag(field));
-    value.add_int64(value_type::type, string(type));
-    value.add_int64(value_type::unit, string(unit));
+    Writer value(writer, field);
+    value.add_int64(pprof::value_type::type, string(type));
+    value.add_int64(pprof::value_type::unit, string(unit));
   }
 
   void write_sample_types() {
-    write_value_type(ProfileField::sample_type, "samples", "count");
-    if (measures_.on_cpu) write_value_type(ProfileField::sample_type, "cpu", "nanoseconds");
-    if (measures_.off_cpu) write_value_type(ProfileField::sample_type, "off_cpu", "nanoseconds");
+    write_value_type(pprof::profile::sample_type, "samples", "count");
+    if (measures_.on_cpu) write_value_type(pprof::profile::sample_type, "cpu", "nanoseconds");
+    if (measures_.off_cpu) write_value_type(pprof::profile::sample_type, "off_cpu", "nanoseconds");
   }
 
   /// Whether a stack of the samples goes through it.
@@ -176,29 +138,29 @@ class Pprof {
     const Mapping& mapping = profile_.mappings[index];
     mapping_ids_[index] = ++mappings_;
     Writer writer(out_);
-    Writer message(writer, tag(ProfileField::mapping));
-    message.add_uint64(mapping_field::id, mapping_ids_[index]);
-    message.add_uint64(mapping_field::start, mapping.start);
-    message.add_uint64(mapping_field::limit, mapping.limit);
-    message.add_uint64(mapping_field::offset, mapping.file_offset);
-    message.add_int64(mapping_field::filename, string(mapping.file));
-    message.add_int64(mapping_field::build_id, string(mapping.build_id));
-    message.add_bool(mapping_field::has_functions, has.functions);
-    message.add_bool(mapping_field::has_filenames, has.files);
-    message.add_bool(mapping_field::has_line_numbers, has.lines);
-    message.add_bool(mapping_field::has_inline_frames, has.inlines);
+    Writer message(writer, pprof::profile::mapping);
+    message.add_uint64(pprof::mapping::id, mapping_ids_[index]);
+    message.add_uint64(pprof::mapping::start, mapping.start);
+    message.add_uint64(pprof::mapping::limit, mapping.limit);
+    message.add_uint64(pprof::mapping::offset, mapping.file_offset);
+    message.add_int64(pprof::mapping::filename, string(mapping.file));
+    message.add_int64(pprof::mapping::build_id, string(mapping.build_id));
+    message.add_bool(pprof::mapping::has_functions, has.functions);
+    message.add_bool(pprof::mapping::has_filenames, has.files);
+    message.add_bool(pprof::mapping::has_line_numbers, has.lines);
+    message.add_bool(pprof::mapping::has_inline_frames, has.inlines);
   }
 
   std::uint64_t write_function(const Function& function) {
     Writer writer(functions_);
-    Writer message(writer, tag(ProfileField::function));
+    Writer message(writer, pprof::profile::function);
     const std::string& name = function.name.empty() ? function.system_name : function.name;
-    message.add_uint64(function_field::id, ++function_count_);
-    message.add_int64(function_field::name, string(name));
-    message.add_int64(function_field::system_name,
+    message.add_uint64(pprof::function::id, ++function_count_);
+    message.add_int64(pprof::function::name, string(name));
+    message.add_int64(pprof::function::system_name,
                       string(function.system_name.empty() ? name : function.system_name));
-    message.add_int64(function_field::filename, string(function.file));
-    message.add_int64(function_field::start_line, function.start_line);
+    message.add_int64(pprof::function::filename, string(function.file));
+    message.add_int64(pprof::function::start_line, function.start_line);
     return function_count_;
   }
 
@@ -213,16 +175,16 @@ class Pprof {
     id = ++location_count_;
     const Location& location = profile_.locations[index];
     Writer writer(locations_);
-    Writer message(writer, tag(ProfileField::location));
-    message.add_uint64(location_field::id, id);
+    Writer message(writer, pprof::profile::location);
+    message.add_uint64(pprof::location::id, id);
     if (location.mapping < mapping_ids_.size())
-      message.add_uint64(location_field::mapping_id, mapping_ids_[location.mapping]);
-    message.add_uint64(location_field::address, location.address);
+      message.add_uint64(pprof::location::mapping_id, mapping_ids_[location.mapping]);
+    message.add_uint64(pprof::location::address, location.address);
     for (const Line& line : location.lines) {
       if (entry(profile_.functions, line.function) == nullptr) continue;
-      Writer part(message, location_field::line);
-      part.add_uint64(line_field::function_id, function_id(line.function));
-      part.add_int64(line_field::line, line.line);
+      Writer part(message, pprof::location::line);
+      part.add_uint64(pprof::line::function_id, function_id(line.function));
+      part.add_int64(pprof::line::line, line.line);
     }
     return id;
   }
@@ -238,10 +200,10 @@ class Pprof {
     function.name = mark;
     const std::uint64_t called = write_function(function);
     Writer writer(locations_);
-    Writer message(writer, tag(ProfileField::location));
-    message.add_uint64(location_field::id, id);
-    Writer part(message, location_field::line);
-    part.add_uint64(line_field::function_id, called);
+    Writer message(writer, pprof::profile::location);
+    message.add_uint64(pprof::location::id, id);
+    Writer part(message, pprof::location::line);
+    part.add_uint64(pprof::line::function_id, called);
     return id;
   }
 
@@ -262,7 +224,7 @@ class Pprof {
           rows.size());
       if (added) rows.push_back({.first = &sample});
       SampleRow& row = rows[place->second];
-      ++row.count;
+      row.count = as_signed(static_cast<std::uint64_t>(row.count) + sample.count);
       std::int64_t& total = sample.measure == Measure::on_cpu ? row.on_cpu_ns : row.off_cpu_ns;
       total = as_signed(static_cast<std::uint64_t>(total) +
                         static_cast<std::uint64_t>(as_signed(sample.value_ns)));
@@ -282,9 +244,9 @@ class Pprof {
     if (measures_.on_cpu) values.push_back(row.on_cpu_ns);
     if (measures_.off_cpu) values.push_back(row.off_cpu_ns);
     Writer writer(out_);
-    Writer message(writer, tag(ProfileField::sample));
-    message.add_packed_uint64(sample_field::location_id, ids.begin(), ids.end());
-    message.add_packed_int64(sample_field::value, values.begin(), values.end());
+    Writer message(writer, pprof::profile::sample);
+    message.add_packed_uint64(pprof::sample::location_id, ids.begin(), ids.end());
+    message.add_packed_int64(pprof::sample::value, values.begin(), values.end());
     write_labels(message, sample);
   }
 
@@ -300,28 +262,28 @@ class Pprof {
         texts.push_back(
             {string(keys_.of(label.key)),
              // Text 0 is no text, and a second empty one does not outlive pprof's merging.
-             string(label.value.empty() ? "(empty)" : label.value)});
+             string(label.value.empty() ? pprof::empty_value : label.value)});
     return texts;
   }
 
   void add_text(Writer& sample, std::int64_t key, std::int64_t value) {
-    Writer label(sample, sample_field::label);
-    label.add_int64(label_field::key, key);
-    label.add_int64(label_field::str, value);
+    Writer label(sample, pprof::sample::label);
+    label.add_int64(pprof::label::key, key);
+    label.add_int64(pprof::label::str, value);
   }
 
   void add_number(Writer& sample, std::int64_t key, std::uint32_t value) {
-    Writer label(sample, sample_field::label);
-    label.add_int64(label_field::key, key);
-    label.add_int64(label_field::num, value);
+    Writer label(sample, pprof::sample::label);
+    label.add_int64(pprof::label::key, key);
+    label.add_int64(pprof::label::num, value);
   }
 
   void write_labels(Writer& message, const Sample& sample) {
     if (entry(profile_.label_sets, sample.labels) != nullptr)
       for (const LabelText& text : texts_of(sample.labels)) add_text(message, text.key, text.value);
     if (const Link* link = entry(profile_.links, sample.link)) {
-      add_text(message, string("trace_id"), string(hex_text(link->trace_id)));
-      add_text(message, string("span_id"), string(hex_text(link->span_id)));
+      add_text(message, string(pprof::trace_id_key), string(hex_text(link->trace_id)));
+      add_text(message, string(pprof::span_id_key), string(hex_text(link->span_id)));
     }
     if (const Process* process = entry(profile_.processes, sample.process)) {
       add_number(message, pid_, process->pid);
@@ -334,18 +296,18 @@ class Pprof {
 
   /// Fields after the samples: by now it is known what was replaced.
   void write_head() {
-    if (measures_.on_cpu) write_value_type(ProfileField::period_type, "cpu", "nanoseconds");
-    std::vector<std::int64_t> comments{string("vitrine profile")};
+    if (measures_.on_cpu) write_value_type(pprof::profile::period_type, "cpu", "nanoseconds");
+    std::vector<std::int64_t> comments{string(pprof::origin)};
     for (const std::string& remark : remarks(profile_)) comments.push_back(string(remark));
     for (const std::string& renamed : keys_.renamed()) comments.push_back(string(renamed));
     if (clean_.replaced() > 0)
       comments.push_back(string("some text was not UTF-8: its bytes are shown as U+FFFD"));
     Writer writer(out_);
-    writer.add_int64(tag(ProfileField::time_nanos), as_signed(profile_.start_ns));
-    writer.add_int64(tag(ProfileField::duration_nanos), as_signed(profile_.duration_ns));
-    writer.add_int64(tag(ProfileField::period), period_ns(profile_));
-    writer.add_packed_int64(tag(ProfileField::comment), comments.begin(), comments.end());
-    writer.add_int64(tag(ProfileField::default_sample_type),
+    writer.add_int64(pprof::profile::time_nanos, as_signed(profile_.start_ns));
+    writer.add_int64(pprof::profile::duration_nanos, as_signed(profile_.duration_ns));
+    writer.add_int64(pprof::profile::period, period_ns(profile_));
+    writer.add_packed_int64(pprof::profile::comment, comments.begin(), comments.end());
+    writer.add_int64(pprof::profile::default_sample_type,
                      string(measures_.on_cpu ? "cpu" : "off_cpu"));
   }
 

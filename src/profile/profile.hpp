@@ -123,7 +123,8 @@ struct Sample {
   std::uint32_t cpu = 0;
   std::string thread_name;
   std::uint64_t time_ns = 0;   ///< Unix time: of the tick, or of going off the CPU
-  std::uint64_t value_ns = 0;  ///< CPU time the tick stands for, or time off the CPU
+  std::uint64_t value_ns = 0;  ///< CPU time that the ticks stand for, or time off the CPU
+  std::uint64_t count = 1;     ///< how many ticks or waits it is: a file may hold their sum
 };
 
 /// What did not make it into the samples. Nothing is lost silently.

@@ -209,7 +209,7 @@ std::vector<TopRow> top(const Profile& profile, const std::vector<std::string>& 
     for (const std::string& key : keys)
       values.push_back(value_of(profile, sample, key).value_or("(none)"));
     TopRow& row = rows[std::move(values)];
-    ++row.samples;
+    row.samples += sample.count;
     (sample.measure == Measure::on_cpu ? row.on_cpu_ns : row.off_cpu_ns) += sample.value_ns;
   }
   std::vector<TopRow> out;

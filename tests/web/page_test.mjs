@@ -132,6 +132,40 @@ onPage('compares two values, and one with all others', 'known', async (page) => 
   await says(page.getByRole('row', { name: /render/ }), '+41.7');
 });
 
+onPage('shows callers and callees of a function', 'known', async (page) => {
+  await page.getByRole('tab', { name: 'Functions' }).click();
+  await page.getByLabel('Callers and callees of serve').click();
+  await says(page.locator('.focus'), '90.0 % of all (900 ms), 0 % in itself');
+  const callers = page.getByRole('tree', { name: 'Call tree of Callers' });
+  assert.equal(await told(page, ['ArrowDown', 'ArrowDown'].map(() => 'ArrowUp')), 'main; 100.0 % of all; 900 ms, 90 samples');
+  assert.match(await told(page, ['ArrowDown', 'ArrowDown'], 1), /^render; 55.6 % of all; 500 ms, 50 samples/);
+  // What is clicked is looked at next, and the address says so.
+  await page.keyboard.press('Enter');
+  await says(page.locator('.focus'), '50.0 % of all (500 ms)');
+  assert.match(await page.evaluate(() => location.hash), /focus=render/);
+  assert.equal(await callers.count(), 1);
+  await page.getByLabel('Function', { exact: true }).fill('parse');
+  await page.keyboard.press('Enter');
+  await says(page.locator('.focus'), '40.0 % of all (400 ms)');
+});
+
+onPage('turns the graph over', 'known', async (page) => {
+  await page.getByRole('button', { name: 'Inverted' }).click();
+  const roots = [await told(page, ['ArrowDown']), await told(page, ['ArrowDown', 'ArrowRight'])];
+  assert.ok(roots.some((text) => text.startsWith('render; 40.0 % of all; 400 ms')), roots.join());
+  assert.match(await told(page, ['ArrowDown', 'ArrowDown']), /^serve; /);
+  await page.getByRole('button', { name: 'Calls', exact: true }).click();
+  assert.match(await told(page, ['ArrowDown', 'ArrowDown']), /^serve; 90.0 %/);
+});
+
+onPage('the search selects values', 'known', async (page) => {
+  await page.getByRole('tab', { name: 'Labels' }).click();
+  await page.getByRole('group', { name: 'Key' }).getByRole('button', { name: 'tenant', exact: true }).click();
+  await page.getByLabel('Search frames').fill('glob');
+  await page.waitForFunction(() => document.querySelectorAll('tbody th').length === 1);
+  assert.deepEqual(await page.locator('tbody th').allTextContents(), ['globex']);
+});
+
 onPage('searches', 'known', async (page) => {
   await page.keyboard.press('/');
   await page.keyboard.type('RENDER');
@@ -224,7 +258,7 @@ onPage('has tables of functions and of values', 'known', async (page) => {
 });
 
 onPage('names that attack the page do nothing', 'hostile', async (page) => {
-  for (const view of ['Flame graph', 'Functions', 'Labels']) {
+  for (const view of ['Flame graph', 'Callers', 'Functions', 'Labels']) {
     await page.getByRole('tab', { name: view }).click();
     assert.equal(await page.evaluate(() => window.attacked), undefined);
     assert.equal(await page.locator('img, iframe, b, script:not([id])').count(), 1, 'only the script of the page');
@@ -301,7 +335,7 @@ onPage('50,000 distinct stacks can be worked with', 'large', async (page) => {
 });
 
 for (const colorScheme of ['light', 'dark'])
-  for (const hash of ['', '#view=functions&compare=tenant,acme', '#view=labels&filter=route!=/cart', '#flame=1&compare=tenant,acme,globex&search=query'])
+  for (const hash of ['', '#view=sandwich', '#inverted=1&group=tenant', '#view=functions&compare=tenant,acme', '#view=labels&filter=route!=/cart', '#flame=1&compare=tenant,acme,globex&search=query'])
     onPage(`axe finds nothing, ${colorScheme} ${hash}`, 'demo', async (page) => {
       await tree(page).or(page.locator('table')).first().waitFor();
       await page.evaluate(axe.source);
@@ -321,7 +355,7 @@ onPage('nothing is lost without a word', 'demo', async (page) => {
 
 for (const colorScheme of ['light', 'dark'])
   onPage(`fits a phone, ${colorScheme}`, 'demo', async (page) => {
-    for (const view of ['Flame graph', 'Functions', 'Labels']) {
+    for (const view of ['Flame graph', 'Callers', 'Functions', 'Labels']) {
       await page.getByRole('tab', { name: view }).click();
       const [wide, seen] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
       assert.ok(wide <= seen, `${view}: ${wide} pixels on ${seen}`);

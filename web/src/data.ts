@@ -10,6 +10,7 @@ interface Document {
   duration_ns: number;
   frequency: number;
   group_by: string[];
+  compare?: string[];
   remarks: string[];
   strings: string[];
   frames: Record<'name' | 'module' | 'source' | 'problem' | 'line' | 'kind' | 'inlined', Column>;
@@ -21,7 +22,7 @@ interface Document {
   samples: Record<
     'time_us' | 'value_ns' | 'off_cpu' | 'node' | 'labels' | 'process' | 'thread' | 'cpu' | 'link',
     Column
-  >;
+  > & { count?: Column };
 }
 
 export enum Kind {
@@ -43,13 +44,15 @@ export interface Frame {
   inlined: boolean;
 }
 
-/** Columns of one length; a row is a sample, by time. */
+/** Columns of one length; a row is a sample, or the sum of several, by time. */
 export interface Samples {
   count: number;
   /** Microseconds since the start of the profile. */
   time: Float64Array;
   /** Nanoseconds. */
   value: Float64Array;
+  /** How many samples the row is the sum of. */
+  taken: Float64Array;
   offCpu: Uint8Array;
   /** Of the innermost frame; -1: no stack. */
   node: Int32Array;
@@ -66,6 +69,8 @@ export interface Profile {
   durationNs: number;
   frequency: number;
   groupBy: string[];
+  /** A key and two values of it that are compared at first; empty: none. */
+  compare: string[];
   /** What was lost, and what else went wrong. */
   remarks: string[];
   frames: Frame[];
@@ -97,6 +102,7 @@ export function decode(json: string): Profile {
     durationNs: document.duration_ns,
     frequency: document.frequency,
     groupBy: document.group_by,
+    compare: document.compare ?? [],
     remarks: document.remarks,
     frames: frames.name.map((name, i) => ({
       name: text(name),
@@ -120,6 +126,7 @@ export function decode(json: string): Profile {
       count: time.length,
       time,
       value: Float64Array.from(samples.value_ns),
+      taken: samples.count ? Float64Array.from(samples.count) : new Float64Array(time.length).fill(1),
       offCpu: Uint8Array.from(samples.off_cpu),
       node: Int32Array.from(samples.node),
       labels: Int32Array.from(samples.labels),
@@ -129,6 +136,11 @@ export function decode(json: string): Profile {
       link: Int32Array.from(samples.link),
     },
   };
+}
+
+/** How many samples the rows are. */
+export function taken(profile: Profile, rows: Int32Array): number {
+  return rows.reduce((sum, row) => sum + profile.samples.taken[row], 0);
 }
 
 function labelSets(document: Document, text: (index: number) => string): Map<string, string>[] {

@@ -8,6 +8,7 @@ import { parse, type Term } from './filter';
 import { matcher, search, type Found } from './search';
 import { select, split, sum } from './select';
 import type { State } from './state';
+import { fromLeaves } from './perspective';
 import { build, follow, type Tree } from './tree';
 
 export interface Model {
@@ -49,8 +50,9 @@ export function useModel(profile: Profile, state: State): Model {
     // A side has one value of the key that sides are made of: as a group it would say nothing.
     const keys = state.groupBy.filter((key) => key !== compare?.key);
     const groups = keys.map((key) => dimensions.get(key));
-    return build(profile, groups, sides);
-  }, [profile, chosen, compare, state.groupBy]);
+    // Samples without any frame are part of the whole either way.
+    return state.inverted ? build(profile, groups, sides, fromLeaves(profile), false) : build(profile, groups, sides);
+  }, [profile, chosen, compare, state.groupBy, state.inverted]);
   const zoom = useMemo(() => follow(tree, state.zoom), [tree, state.zoom]);
 
   const matches = useMemo(() => matcher(state.search), [state.search]);

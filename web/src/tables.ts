@@ -59,11 +59,11 @@ export interface ValueRow {
 export function values(profile: Profile, dimension: Dimension, chosen: Int32Array): ValueRow[] {
   const none = dimension.values.length;
   const time = new Float64Array(none + 1);
-  const samples = new Uint32Array(none + 1);
+  const samples = new Float64Array(none + 1);
   for (const i of chosen) {
     const id = dimension.of[i] < 0 ? none : dimension.of[i];
     time[id] += profile.samples.value[i];
-    samples[id]++;
+    samples[id] += profile.samples.taken[i];
   }
   const rows: ValueRow[] = [];
   samples.forEach((count, id) => {

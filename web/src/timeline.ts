@@ -32,6 +32,12 @@ export function overTime(profile: Profile, chosen: Int32Array, bins: number): Fl
   return sums;
 }
 
+/** Files of sums do not say when their samples were taken: all are at the start. */
+export function hasTimes(profile: Profile): boolean {
+  const { time, count } = profile.samples;
+  return count > 0 && time[count - 1] > 0;
+}
+
 /** Microseconds from the start to the last of what there is. */
 export function lengthOf(profile: Profile): number {
   const { time, count } = profile.samples;

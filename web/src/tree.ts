@@ -4,13 +4,14 @@
 // that whatever is too narrow to be seen is skipped in one step. One side, or two to compare.
 import type { Profile } from './data';
 import { valueName, type Dimension } from './dimensions';
+import { fromRoots, type Stacks } from './perspective';
 
 export interface Side {
   /** Nanoseconds, of the frame and what it called; and of the frame alone. */
   total: Float64Array;
   self: Float64Array;
   /** Samples. */
-  count: Uint32Array;
+  count: Float64Array;
   /** Where the frame begins, in nanoseconds from the left. */
   x: Float64Array;
 }
@@ -40,7 +41,17 @@ interface Raw {
   parent: number[];
 }
 
-export function build(profile: Profile, dimensions: readonly Dimension[], sides: readonly Int32Array[]): Tree {
+/** Samples whose stacks are not in `stacks` are left out. */
+export function build(
+  profile: Profile,
+  dimensions: readonly Dimension[],
+  allSides: readonly Int32Array[],
+  stacks: Stacks = fromRoots(profile),
+  partial = stacks.of.includes(-1),
+): Tree {
+  const { node: nodeOf, value: valueOf, taken: takenOf } = profile.samples;
+  const has = (sample: number) => nodeOf[sample] >= 0 && stacks.of[nodeOf[sample]] >= 0;
+  const sides = partial ? allSides.map((samples) => samples.filter(has)) : allSides;
   const grouped = groupSamples(dimensions, sides);
   const raw: Raw = { what: [-1], parent: [-1] };
   const groupNode = grouped.nodes.map((g) => {
@@ -50,8 +61,7 @@ export function build(profile: Profile, dimensions: readonly Dimension[], sides:
   });
 
   // Where the samples of each side end: their node in raw.
-  const { node: nodeOf, value: valueOf } = profile.samples;
-  const { frame, parent } = profile.nodes;
+  const { frame, parent } = stacks;
   const at = sides.map((samples) => new Int32Array(samples.length));
   const stamp = new Int32Array(frame.length).fill(-1);
   const made = new Int32Array(frame.length);
@@ -59,7 +69,8 @@ export function build(profile: Profile, dimensions: readonly Dimension[], sides:
   for (let g = 0; g < grouped.leaves.length; g++) {
     const root = grouped.leaves[g] < 0 ? 0 : groupNode[grouped.leaves[g]];
     for (const [side, position] of grouped.members[g]) {
-      let node = nodeOf[sides[side][position]];
+      const leaf = nodeOf[sides[side][position]];
+      let node = leaf < 0 ? -1 : stacks.of[leaf];
       path.length = 0;
       for (; node >= 0 && stamp[node] !== g; node = parent[node]) path.push(node);
       let above = node < 0 ? root : made[node];
@@ -78,10 +89,10 @@ export function build(profile: Profile, dimensions: readonly Dimension[], sides:
   const weighed = sides.map((samples, s) => {
     const total = new Float64Array(size);
     const self = new Float64Array(size);
-    const count = new Uint32Array(size);
+    const count = new Float64Array(size);
     samples.forEach((sample, position) => {
       self[at[s][position]] += valueOf[sample];
-      count[at[s][position]]++;
+      count[at[s][position]] += takenOf[sample];
     });
     total.set(self);
     for (let i = size - 1; i > 0; i--) {
@@ -180,7 +191,7 @@ function layOut(raw: Raw, groups: Group[], weighed: Omit<Side, 'x'>[]): Tree {
     const side: Side = {
       total: new Float64Array(size),
       self: new Float64Array(size),
-      count: new Uint32Array(size),
+      count: new Float64Array(size),
       x: new Float64Array(size),
     };
     const next = new Float64Array(size);

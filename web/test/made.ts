@@ -7,6 +7,8 @@ export interface Made {
   labels?: Record<string, string>;
   offCpu?: boolean;
   time?: number;
+  /** How many samples it is the sum of. */
+  count?: number;
 }
 
 export function profile(samples: Made[], durationNs = 1e9): Profile {
@@ -50,6 +52,7 @@ export function profile(samples: Made[], durationNs = 1e9): Profile {
         off_cpu: each((row) => (row.offCpu ? 1 : 0)),
         node: each((row) => row.node),
         labels: each((row) => row.set),
+        ...(samples.some((row) => row.count) && { count: each((row) => row.count ?? 1) }),
         process: each(() => 0), thread: each(() => 0), cpu: each(() => 0), link: each(() => -1),
       },
       strings,

@@ -18,11 +18,11 @@ test('time off the CPU is spread over what it lasts', () => {
 });
 
 test('a view is the same after it was in the address', () => {
-  const initial: State = { view: 'graph', measure: 'cpu', groupBy: ['tenant'], filter: '', search: '', flame: false, zoom: [], labelKey: '' };
+  const initial: State = { view: 'graph', measure: 'cpu', groupBy: ['tenant'], filter: '', search: '', flame: false, inverted: false, focus: '', zoom: [], labelKey: '' };
   const states: State[] = [
     initial,
     {
-      view: 'labels', measure: 'off', groupBy: ['a,b', 'c\\d'], filter: 'k=x\\,y&z', search: '/^a+$/', flame: true, zoom: [-2, 4, 0],
+      view: 'labels', measure: 'off', groupBy: ['a,b', 'c\\d'], filter: 'k=x\\,y&z', search: '/^a+$/', flame: true, inverted: true, focus: 'a::b<c>, d', zoom: [-2, 4, 0],
       range: [5, 99], compare: { key: 'ten,ant', value: '', against: 'b\\' }, labelKey: 'ü',
     },
     { ...initial, groupBy: [], compare: { key: 'k', value: 'v' } },

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Profile } from '../src/data';
+import { taken, type Profile } from '../src/data';
 import { Dimensions } from '../src/dimensions';
 import { nameOf } from '../src/draw';
 import { move } from '../src/navigate';
@@ -104,6 +104,20 @@ test('a search counts nested matches once', () => {
   assert.deepEqual(found('/^(render|query)$/'), [2, 60]);
   assert.deepEqual(found('nowhere'), [0, 0]);
   assert.ok(typeof matcher('/(/') === 'object');
+});
+
+test('a row that is the sum of several samples counts as many', () => {
+  const summed = profile([
+    { stack: 'main;serve', value: 30, labels: { tenant: 'acme' }, count: 3 },
+    { stack: 'main;idle', value: 5 },
+  ]);
+  const rows = Int32Array.of(0, 1);
+  assert.equal(taken(summed, rows), 4);
+  assert.deepEqual([...build(summed, [], [rows]).sides[0].count], [4, 4, 3, 1]);
+  assert.deepEqual(
+    values(summed, new Dimensions(summed).get('tenant'), rows).map((row) => row.samples),
+    [3, 1],
+  );
 });
 
 test('values of a key, with those that lack it', () => {

@@ -1,6 +1,5 @@
 // vitrine profile: where CPU time and waiting go, by label.
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include "cli/output/live.hpp"
 #include "cli/output/text.hpp"
@@ -13,16 +12,14 @@
 namespace vitrine::cli {
 namespace {
 
-/// Every process that is looked at costs some descriptors, and so do the files that it has mapped.
-void allow_many_files() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);  // if not, those that are left out are reported
-}
-
 class ProfileCommand : public Command {
  public:
+  ProfileCommand() {
+    parts_.push_back(make_profile_merge_command());
+    parts_.push_back(make_profile_diff_command());
+    parts_.push_back(make_profile_open_command());
+  }
+
   Manual manual() const override {
     return {
         "profile",
@@ -97,11 +94,18 @@ class ProfileCommand : public Command {
         {"profile --all", capabilities::bpf, capabilities::bpf | capabilities::ptrace, without}};
   }
 
+  std::vector<Command*> parts() override {
+    std::vector<Command*> out;
+    for (const auto& part : parts_) out.push_back(part.get());
+    return out;
+  }
+  bool runs_alone() const override { return true; }
+
   int run() override {
     catch_interrupts();
     request_.options.stop = &interrupted();
     if (auto taken = request_.take(); !taken) return report(taken.error());
-    for (const ProfileOutput& output : request_.outputs)
+    for (const ProfileOutput& output : request_.view.outputs)
       if (auto writable = check_writable(output); !writable) return report(writable.error());
     std::unique_ptr<exporter::Exporter> exporter;
     if (request_.sending.given()) {
@@ -109,7 +113,9 @@ class ProfileCommand : public Command {
       if (!opened) return report(opened.error());
       exporter = std::move(*opened);
     }
-    if (request_.options.all) allow_many_files();  // not for a command: it would inherit that
+    // Every process that is looked at costs some descriptors, and so do the files that it has mapped.
+    // Not for a command: it would inherit that.
+    if (request_.options.all) allow_many_files();
     auto profiling = observe::Profiling::open(request_.options);
     if (!profiling) return interrupted() ? exit_interrupted : report(profiling.error());
     if (auto confined = go_on_confined(needs()); !confined) return report(confined.error());
@@ -141,6 +147,7 @@ class ProfileCommand : public Command {
   }
 
   ProfileRequest request_;
+  std::vector<std::unique_ptr<Command>> parts_;
 };
 
 }  // namespace

@@ -43,32 +43,11 @@ void ProfileRequest::define(CLI::App& app) {
                  "Maximum number of frames of a stack; the middle of deeper ones is omitted (512)")
       ->check(CLI::Range(observe::min_stack_depth, limits::stack_depth))
       ->option_text("FRAMES");
-  app.add_option("-o,--output", paths_, "Output file, - for standard output; may be repeated")
-      ->allow_extra_args(false)
-      ->option_text("FILE");
-  add_choice(app, "--format", formats_, profile::encoding_names,
-             "Format of the first -o, then of the second, and so on")
-      ->allow_extra_args(false);
-  app.add_option("--group-by", encoding.group_by,
-                 "Outermost frames: the values of these keys (folded, speedscope, html)")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->option_text("KEY,...");
-  app.add_option("--filter", filter_, "Keep only samples that match")->option_text("FILTER");
-  app.add_option("--top", top,
-                 "Show a table of time, share and samples by the values of these keys")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->option_text("KEY,...");
+  view.define(app);
   add_watch(app, watch_, "Refresh the table");
-  app.add_option("--label-prefix", encoding.label_prefix, "Prefix of label keys (otlp, pprof)")
-      ->option_text("TEXT");
-  app.add_flag("--otlp-compact", encoding.otlp_compact,
-               "Refer to otlp attributes by index: smaller, supported by fewer receivers");
   app.add_option("--continuous", continuous_,
                  "Take one profile per INTERVAL until stopped: 10s; -o needs a %t in its name")
       ->option_text("INTERVAL");
-  redact_.define(app, "labels and attributes");
   sending.define(app);
 }
 
@@ -85,13 +64,7 @@ Result<void> ProfileRequest::take() {
   } else if (!exec_ && watch_.empty() && continuous_.empty()) {
     time = usual_duration;
   }
-  outputs = TRY(profile_outputs(paths_, formats_));
-  for (const ProfileOutput& output : outputs)
-    if (output.path == "-" && !top.empty())
-      return fail(ErrorCode::usage, "--top's table and a profile cannot both go to standard output",
-                  "give the profile a file: -o profile.pb.gz");
-  if (!filter_.empty()) only_ = TRY(profile::Filter::parse(filter_));
-  redaction_ = TRY(redact_.take());
+  TRY(view.take());
   TRY(sending.check());
   TRY(take_continuous());
   return take_watch();
@@ -100,12 +73,12 @@ Result<void> ProfileRequest::take() {
 Result<void> ProfileRequest::take_continuous() {
   if (continuous_.empty()) return {};
   every = TRY(parse_interval(continuous_));
-  if (!watch_.empty() || !top.empty())
+  if (!watch_.empty() || !view.top.empty())
     return fail(ErrorCode::usage, "--continuous shows no table", "omit --top and --watch");
-  if (outputs.empty() && !sending.given())
+  if (view.outputs.empty() && !sending.given())
     return fail(ErrorCode::usage, "--continuous has no output",
                 "add --export otlp+http://HOST:4318, or -o 'profile-%t.pb.gz'");
-  for (const ProfileOutput& output : outputs)
+  for (const ProfileOutput& output : view.outputs)
     if (output.path == "-" ? output.encoding != profile::Encoding::json : !has_time(output.path))
       return fail(ErrorCode::usage,
                   fmt::format("{}: each profile would replace the previous one", output.path),
@@ -115,26 +88,21 @@ Result<void> ProfileRequest::take_continuous() {
 
 Result<void> ProfileRequest::take_watch() {
   // A table of labels needs no names.
-  options.symbols = top.empty() || !outputs.empty() || sending.given();
+  options.symbols = view.top.empty() || !view.outputs.empty() || sending.given();
   if (watch_.empty()) return {};
-  if (top.empty() || !outputs.empty() || sending.given())
+  if (view.top.empty() || !view.outputs.empty() || sending.given())
     return fail(ErrorCode::usage, "--watch requires a table",
                 "add --top KEY, and omit -o and --export");
   refreshing = TRY(parse_interval(watch_));
   return {};
 }
 
-profile::Profile ProfileRequest::select(profile::Profile taken) const {
-  if (!filter_.empty()) taken = profile::filtered(std::move(taken), only_);
-  return profile::redacted(std::move(taken), redaction_);
-}
-
 bool ProfileRequest::writes_files() const {
-  return std::ranges::any_of(paths_, [](const std::string& path) { return path != "-"; });
+  return std::ranges::any_of(view.paths(), [](const std::string& path) { return path != "-"; });
 }
 
 bool ProfileRequest::writes_elsewhere() const {
-  return std::ranges::any_of(paths_, [](const std::string& path) { return !is_ours(path); });
+  return std::ranges::any_of(view.paths(), [](const std::string& path) { return !is_ours(path); });
 }
 
 std::string ProfileRequest::subject() const {

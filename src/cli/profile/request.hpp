@@ -8,10 +8,9 @@
 #include <vector>
 
 #include "cli/profile/outputs.hpp"
+#include "cli/profile/view.hpp"
 #include "cli/shell/options.hpp"
 #include "observe/profile/profiling.hpp"
-#include "profile/encode.hpp"
-#include "profile/select.hpp"
 
 namespace vitrine::cli {
 
@@ -23,17 +22,12 @@ class ProfileRequest {
   Result<void> take();
 
   observe::ProfilingOptions options;
-  profile::EncodeOptions encoding;
-  std::vector<ProfileOutput> outputs;
-  std::vector<std::string> top;  ///< keys of the table; empty: none is wanted
+  ProfileView view;
   ExportOptions sending;
   std::optional<std::chrono::milliseconds> time;        ///< nothing: until the end of all, or ^C
   std::optional<std::chrono::milliseconds> refreshing;  ///< of --watch
   std::optional<std::chrono::milliseconds> every;       ///< of --continuous
 
-  /// Only the samples that --filter wants, then with what --redact covers hidden: what is not to be
-  /// shown can be filtered by.
-  [[nodiscard]] profile::Profile select(profile::Profile taken) const;
   /// Whether files are written at all; and whether in places or over files that are not ours, which
   /// only root can.
   [[nodiscard]] bool writes_files() const;
@@ -52,14 +46,8 @@ class ProfileRequest {
   bool no_kernel_ = false;
   std::string duration_;
   std::string min_block_;
-  std::string filter_;
   std::string watch_;
   std::string continuous_;
-  std::vector<std::string> paths_;
-  std::vector<profile::Encoding> formats_;
-  profile::Filter only_;
-  RedactOptions redact_;
-  Redaction redaction_;
 };
 
 }  // namespace vitrine::cli

@@ -96,16 +96,6 @@ void tell_some(observe::Profiling& profiling) {
   if (notes.size() > most) note(fmt::format("and {} more notes", notes.size() - most));
 }
 
-std::vector<std::string> lines_of(std::string_view text) {
-  std::vector<std::string> lines;
-  while (!text.empty()) {
-    const std::size_t end = text.find('\n');
-    lines.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end, text.size() - 1) + 1);
-  }
-  return lines;
-}
-
 /// False when nobody reads any more.
 bool print(std::string_view text) {
   LineOutput output;
@@ -124,28 +114,8 @@ std::string title_of(const profile::Profile& taken, const ProfileRequest& reques
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-int write(const profile::Profile& taken, const ProfileRequest& request,
-          const ProfileTextOptions& text, exporter::Exporter* exporter) {
-  int status = exit_done;
-  profile::EncodeOptions encoding = request.encoding;
-  encoding.title = title_of(taken, request);
-  if (exporter != nullptr) send_profile(*exporter, taken, encoding);
-  for (const ProfileOutput& output : request.outputs) {
-    const auto written = write_profile(taken, output, encoding);
-    if (!written) {
-      status = report(written.error());
-    } else if (output.path != "-") {
-      print_error("vitrine: {}: {}", printable(output.path), profile_head(taken, text));
-    }
-  }
-  if (!request.outputs.empty() || exporter != nullptr)
-    for (const std::string& line : lines_of(profile_losses(taken))) note(line);
-  return status;
-}
-
-void print_summary(const profile::Profile& taken, const ProfileRequest& request,
-                   const ProfileTextOptions& text) {
-  print(profile_summary(taken, Style::of_stdout(), text));
+/// Below the summary.
+void print_hint(const profile::Profile& taken, const ProfileRequest& request) {
   if (taken.samples.empty())
     note(request.options.off_cpu ? "no thread ran, and none waited as long as --min-block requires"
                                  : "no thread ran: use --off-cpu to see what they wait for");
@@ -165,23 +135,20 @@ int profile_once(observe::Profiling& profiling, const ProfileRequest& request,
   if (!polled) return report(polled.error());
   profiling.stop();
   const int status = interrupted() ? exit_interrupted : exit_done;
-  const profile::Profile taken = request.select(profiling.take());
+  const profile::Profile taken = request.view.select(profiling.take());
   tell(profiling);
-  const ProfileTextOptions text{.utf8 = shows_utf8()};
-  const int written = write(taken, request, text, exporter);
-  if (written != exit_done) return written;
-  if (request.top.empty() && request.outputs.empty() && exporter == nullptr)
-    print_summary(taken, request, text);
-  if (!request.top.empty())
-    print(top_text(request.top, profile::top(taken, request.top), Style::of_stdout(), text));
+  const int shown = show_profile(taken, request.view, title_of(taken, request), exporter);
+  if (shown != exit_done) return shown;
+  if (request.view.top.empty() && request.view.outputs.empty() && exporter == nullptr)
+    print_hint(taken, request);
   return status;
 }
 
 int profile_continuously(observe::Profiling& profiling, const ProfileRequest& request,
                          exporter::Exporter* exporter) {
-  profile::EncodeOptions encoding = request.encoding;
+  profile::EncodeOptions encoding = request.view.encoding;
   encoding.title = request.subject();
-  ProfileWriter writer(request.outputs, encoding, exporter);
+  ProfileWriter writer(request.view.outputs, encoding, exporter);
   Progress progress("profiling " + request.subject(), std::nullopt);
   const auto end = end_of(request);
   bool told = false;
@@ -206,7 +173,7 @@ int profile_continuously(observe::Profiling& profiling, const ProfileRequest& re
     if (!std::exchange(told, told || writer.losses().events != 0) && told)
       note("samples are lost because the buffer is full");
     writer.begin(
-        [&request, take = profiling.take_to_name(naming)] { return request.select(take()); });
+        [&request, take = profiling.take_to_name(naming)] { return request.view.select(take()); });
   }
   const bool written = writer.wait();
   if (const auto lost = writer.losses().events; lost != 0)
@@ -228,7 +195,7 @@ int profile_watching(observe::Profiling& profiling, const ProfileRequest& reques
     if (!over) return report(over.error());
     if (*over) profiling.stop();
     const profile::Profile taken =
-        request.select(profiling.take_to_name(*request.refreshing / 2)());
+        request.view.select(profiling.take_to_name(*request.refreshing / 2)());
     // A moment at the end would take the last whole interval away.
     const bool is_rest =
         shown && *over &&
@@ -239,8 +206,9 @@ int profile_watching(observe::Profiling& profiling, const ProfileRequest& reques
       text.max_rows = std::max<std::size_t>(terminal_size().lines, 8) - 4;
       if (tell(profiling) != 0) live.leave();
     }
-    const std::string table = profile_head(taken, text) +
-                              top_text(request.top, profile::top(taken, request.top), style, text);
+    const std::string table =
+        profile_head(taken, text) +
+        top_text(request.view.top, profile::top(taken, request.view.top), style, text);
     shown = true;
     if (!(terminal ? live.show(table) : print(table + '\n'))) return exit_done;
     if (*over) return interrupted() ? exit_interrupted : exit_done;

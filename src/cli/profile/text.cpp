@@ -48,7 +48,7 @@ std::vector<std::string> informative_keys(const profile::Profile& profile, std::
     for (const profile::Label& label : profile.label_sets[sample.labels]) {
       Values& values = keys[label.key];
       values.time += time;
-      ++values.samples;
+      values.samples += sample.count;
       values.of[label.value] += time;
     }
   }
@@ -136,7 +136,7 @@ struct Sums {
   void add(const profile::Sample& sample) {
     const bool on = sample.measure == profile::Measure::on_cpu;
     (on ? on_cpu_ns : off_cpu_ns) += sample.value_ns;
-    ++(on ? on_cpu : off_cpu);
+    (on ? on_cpu : off_cpu) += sample.count;
   }
 };
 

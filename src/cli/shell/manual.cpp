@@ -251,7 +251,11 @@ std::string man_page(Command& command, const CLI::App& app) {
     }
   }
   const auto parts = app.get_subcommands([](const CLI::App*) { return true; });
-  out += parts.empty() ? ".RI [ options ]\n" : ".I COMMAND\n.RI [ arguments ]\n";
+  if (parts.empty() || command.runs_alone()) out += ".RI [ options ]\n";
+  if (!parts.empty()) {
+    if (command.runs_alone()) out += fmt::format(".br\n.B vitrine {}\n", roff(manual.name));
+    out += ".I COMMAND\n.RI [ arguments ]\n";
+  }
   out += ".SH DESCRIPTION\n";
   for (const std::string& paragraph : manual.paragraphs)
     out += (&paragraph == manual.paragraphs.data() ? "" : ".PP\n") + roff(paragraph) + '\n';

@@ -275,6 +275,7 @@ Result<void> check_exec(Arguments words) {
 
 Result<void> check_words(const CLI::App& app, Arguments words) {
   const CLI::App* at = &app;
+  bool values = false;
   for (std::size_t i = 0; i < words.size();) {
     const std::string& word = words[i];
     if (word == "--") break;  // what follows are values
@@ -284,8 +285,11 @@ Result<void> check_words(const CLI::App& app, Arguments words) {
       i += *taken;
       continue;
     }
-    const auto parts = parts_of(*at);
-    if (parts.empty()) {
+    const auto parts = values ? std::vector<const CLI::App*>() : parts_of(*at);
+    // Of a command that also runs without a part, what is none of them is a value.
+    values = values || (at != &app && at->get_require_subcommand_min() == 0 &&
+                        std::ranges::find(parts, word, &CLI::App::get_name) == parts.end());
+    if (values) {
       if (auto right = check_process(*at, words, i); !right) return right;
       ++i;
       continue;  // a value

@@ -81,7 +81,7 @@ void add(CLI::App& above, Command& command, std::vector<DefinedCommand>& parsers
   command.define(*app);
   parsers.push_back({&command, app});
   const std::vector<Command*> parts = command.parts();
-  if (!parts.empty()) app->require_subcommand(1);
+  if (!parts.empty()) app->require_subcommand(command.runs_alone() ? 0 : 1, 1);
   for (Command* part : parts) add(*app, *part, parsers);
 }
 
@@ -138,7 +138,7 @@ int run(int argc, char** argv) {
     return exit_done;
   }
   for (const auto& [command, sub] : parsers)
-    if (sub->parsed() && command->parts().empty()) {
+    if (sub->parsed() && sub->get_subcommands().empty()) {
       if (auto confined = begin_confined(command->needs()); !confined)
         return report(confined.error());
       return command->run();

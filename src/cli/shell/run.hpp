@@ -42,8 +42,10 @@ class Command {
   virtual std::vector<Use> uses() const { return {}; }
   /// Does the work; returns an ExitCode.
   virtual int run() = 0;
-  /// The commands within this one, of which the user gives one: then that runs, not this.
+  /// The commands within this one. If the user gives one of them, that runs, not this.
   virtual std::vector<Command*> parts() { return {}; }
+  /// Whether it runs where the user gives none of them.
+  virtual bool runs_alone() const { return false; }
 };
 
 /// Every command, in the order in which help lists them.
@@ -56,6 +58,9 @@ std::unique_ptr<Command> make_doctor_command();
 std::unique_ptr<Command> make_probes_command();
 std::unique_ptr<Command> make_trace_command();
 std::unique_ptr<Command> make_profile_command();
+std::unique_ptr<Command> make_profile_merge_command();
+std::unique_ptr<Command> make_profile_diff_command();
+std::unique_ptr<Command> make_profile_open_command();
 std::unique_ptr<Command> make_check_command();
 std::unique_ptr<Command> make_usdt_command();
 std::unique_ptr<Command> make_usdt_header_command();

@@ -10,6 +10,7 @@ class Command:
     options: dict  # by name with its dashes: whether the next word is its value
     examples: list  # lines as they are typed
     parts: list  # names of the commands within it
+    runs_alone: bool  # also without one of these
 
 
 def section(text, title):
@@ -36,7 +37,8 @@ def read(vitrine, words=()):
     return Command(
         words=list(words), options=options,
         examples=[line[2:] for line in section(text, "Examples") if re.match(r"  \S", line)],
-        parts=[line.split()[0] for line in section(text, "Subcommands") if re.match(r"  \S", line)])
+        parts=[line.split()[0] for line in section(text, "Subcommands") if re.match(r"  \S", line)],
+        runs_alone="[SUBCOMMAND]" in text or "SUBCOMMAND" not in text)
 
 
 def commands(vitrine, words=()):

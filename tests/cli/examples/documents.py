@@ -34,7 +34,7 @@ def wrong_with(line, tree):
     command = tree[path]
     if not path and not words:
         return ["it has no command"]
-    if command.parts and not words[0].startswith("-"):
+    if not command.runs_alone and not words[0].startswith("-"):
         return [f"there is no command {words[0]}"]
     wrong = []
     skip = False

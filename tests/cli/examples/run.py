@@ -64,7 +64,12 @@ SHOWS = [
     (r"vitrine trace .*--count", r"(?m)^ +.*acme +\d+"),
     (r"vitrine trace .*--latency", r"(?s)P99.*acme +\d+"),
     (r"vitrine profile (4242|--exec -- .*)$", PROFILE),
-    (r"vitrine profile .* -o", r"\.pb\.gz"),
+    (r"vitrine profile (?!open|diff).* -o", r"\.pb\.gz"),
+    (r"vitrine profile merge", r"samples on CPU|on CPU +share|;.* \d+\n"),
+    (r"vitrine profile (open|diff.*html)", r"vitrine: \S+\.html: open it"),
+    (r"vitrine profile diff(?!.*(--json|html))", r"(?s)before \S+: .*after  \S+: .*functions on CPU"),
+    (r"vitrine profile diff.*--by tenant", r"by tenant, on CPU"),
+    (r"vitrine profile diff.*--json", r'"type":"label"'),
     (r"vitrine profile .*--top (tenant|process)", r"(?m)^ *on CPU +share.*(tenant|process)$"),
     (r"vitrine profile .*--format folded", r"(?m);.* \d+$"),
     (r"vitrine profile .*--export", r"sent \d+ request"),
@@ -136,6 +141,14 @@ def prepare(place, vitrine, demo, library, include):
     subprocess.run(["gcc", "-o", "shop", "main.o", "shop.o", "shop_probes.o"], cwd=linked, check=True,
                    timeout=PATIENCE)
     shutil.move(linked / "shop", place / "shop")
+    files = place / "files"  # of examples that read profiles
+    files.mkdir()
+    for name in ("monday", "tuesday"):
+        run(vitrine, "profile", "-F", "999", "--duration", "1s", "-o", f"files/{name}.pb.gz", "-o",
+            f"files/{name}.otlp", "--exec", "--", demo, "--seconds", "9")
+    for old, new in (("monday.pb.gz", "cpu.pb.gz"), ("monday.pb.gz", "cpu.pprof"), ("monday.pb.gz", "profile-1.pb.gz"),
+                     ("tuesday.pb.gz", "profile-2.pb.gz"), ("monday.otlp", "old.otlp"), ("tuesday.otlp", "new.otlp")):
+        shutil.copy(files / old, files / new)
     (place / "shop.h").unlink()
 
 
@@ -148,6 +161,8 @@ class Run:
         self.began_at = None
         if re.search(r"usdt dump.* \S+_probes\.o", line):
             shutil.copy(place / "linked" / "shop_probes.o", place)
+        if re.match(r"vitrine profile (merge|diff|open)", line):
+            shutil.copytree(place / "files", place, dirs_exist_ok=True)
         self.out = open(place / "stdout", "w+b")
         self.err = open(place / "stderr", "w+b")
         # A group of its own: ^C goes to all that a shell has started.

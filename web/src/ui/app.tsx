@@ -3,6 +3,7 @@ import type { Profile } from '../data';
 import { exclude, include, print as printFilter, type Choice } from '../filter';
 import { useModel } from '../model';
 import { parse, print, type State } from '../state';
+import { hasTimes } from '../timeline';
 import { CompareBar } from './compare';
 import { Facets } from './facets';
 import { FilterBar } from './filter';
@@ -14,6 +15,7 @@ import { Help } from './help';
 import { Empty } from './empty';
 import { Labels } from './labels';
 import { Notice } from './notice';
+import { Sandwich } from './sandwich';
 import { SearchBox } from './search';
 import { Tabs } from './tabs';
 import { useTheme } from './theme';
@@ -30,8 +32,13 @@ function initialState(profile: Profile): State {
     filter: '',
     search: '',
     flame: false,
+    inverted: false,
+    focus: '',
     zoom: [],
     labelKey: '',
+    ...(profile.compare.length === 3 && {
+      compare: { key: profile.compare[0], value: profile.compare[1], against: profile.compare[2] },
+    }),
   };
 }
 
@@ -100,16 +107,18 @@ export function App({ profile }: { profile: Profile }) {
         <FilterBar state={state} model={model} change={change} />
         <SearchBox state={state} model={model} change={change} input={searchBox} />
       </section>
-      <Timeline model={model} range={state.range} change={change} />
+      {hasTimes(profile) && <Timeline model={model} range={state.range} change={change} />}
       <div class="body">
         <Facets model={model} state={state} pick={pick} />
         <main class="content">
           <Tabs state={state} change={change} model={model} />
-          {state.compare && <CompareBar state={state} model={model} compare={state.compare} change={change} />}
+          {state.compare && state.view !== 'sandwich' && <CompareBar state={state} model={model} compare={state.compare} change={change} />}
           {nothing ? (
             <Empty profile={profile} state={state} change={change} />
           ) : state.view === 'graph' ? (
             <Graph model={model} state={state} change={change} theme={theme} />
+          ) : state.view === 'sandwich' ? (
+            <Sandwich model={model} state={state} change={change} theme={theme} />
           ) : state.view === 'functions' ? (
             <Functions model={model} state={state} change={change} />
           ) : (

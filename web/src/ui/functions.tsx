@@ -55,6 +55,7 @@ export function Functions({ model, state, change }: { model: Model; state: State
               {two && heading('total2', `Total, ${right}`)}
               {two && heading('difference', 'Points')}
               {heading('name', 'Function', false)}
+              <th scope="col"><span class="hidden">Callers</span></th>
             </tr>
           </thead>
           <tbody>
@@ -72,6 +73,10 @@ export function Functions({ model, state, change }: { model: Model; state: State
                   </button>
                   {row.module && <bdi class="module" title={visible(row.module)}>{visible(baseName(row.module), 60)}</bdi>}
                 </th>
+                <td class="number">
+                  <button class="small" aria-label={`Callers and callees of ${visible(row.name, 200)}`}
+                    onClick={() => change({ view: 'sandwich', focus: row.name })}>callers</button>
+                </td>
               </tr>
             ))}
           </tbody>

@@ -48,6 +48,9 @@ export function Graph({ model, state, change, theme }: Props) {
             <><button class="link" onClick={() => zoomTo(i)}><bdi>{nameOf(profile, tree, i, 60)}</bdi></button><i>›</i></>
           ),
         )}
+        {zoom > 0 && tree.what[zoom] >= 0 && (
+          <button class="button" onClick={() => change({ view: 'sandwich', focus: profile.frames[tree.what[zoom]].name })}>Callers</button>
+        )}
         {zoom > 0 && <button class="button" onClick={() => zoomTo(0)}>Reset zoom</button>}
       </nav>
       <div class={names.length > 1 ? 'panes two' : 'panes'}>

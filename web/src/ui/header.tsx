@@ -1,4 +1,4 @@
-import type { Profile } from '../data';
+import { taken, type Profile } from '../data';
 import { count, duration, plural, visible } from '../format';
 import type { Model } from '../model';
 import type { State } from '../state';
@@ -30,7 +30,8 @@ export function Header({ profile, model, state, change, theme, toggleTheme, show
           {profile.frequency > 0 && <span>{profile.frequency} Hz</span>}
           <span class="selected" role="status">
             <strong>{duration(time)}</strong> {state.measure === 'off' ? 'off the CPU' : 'of CPU'} in{' '}
-            {part ? `${count(chosen.length)} of ${plural(model.all.length, 'sample')}` : plural(chosen.length, 'sample')}
+            {part ? `${count(taken(profile, chosen))} of ` : ''}
+            {plural(taken(profile, model.all), 'sample')}
           </span>
         </p>
       </div>

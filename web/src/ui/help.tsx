@@ -22,7 +22,9 @@ export function Help({ close }: { close: () => void }) {
         <h2 id="help-title">Reading this page</h2>
         <p>
           Each bar is a function. The bars below it (above, in the flame layout) are its callees. Its width is the
-          time spent in it. With “Group by”, the outermost bars are values of labels.
+          time spent in it. With “Group by”, the outermost bars are values of labels. “Inverted” begins with the functions
+          in which time was spent. “Callers” shows the callers of a function above it and its callees below. The search
+          also selects functions and values in the tables.
         </p>
         <dl>{keys.map(([key, what]) => <><dt><kbd>{key}</kbd></dt><dd>{what}</dd></>)}</dl>
         <p>

@@ -2,6 +2,7 @@ import { useMemo, useState } from 'preact/hooks';
 import { excluded, included } from '../filter';
 import { count, duration, percent, visible } from '../format';
 import type { Model } from '../model';
+import { matcher } from '../search';
 import type { State } from '../state';
 import { values, type ValueRow } from '../tables';
 import type { Change } from './app';
@@ -35,8 +36,12 @@ export function Labels({ model, state, change, pick }: Props) {
     [profile, key, chosen],
   );
   const sorted = useMemo(
-    () => [...rows].sort((a, b) => order[sorting.by](a, b) * (sorting.down ? -1 : 1)),
-    [rows, sorting],
+    () => {
+      const matches = matcher(state.search);
+      const wanted = typeof matches === 'function' ? rows.filter((row) => matches(row.value)) : rows;
+      return [...wanted].sort((a, b) => order[sorting.by](a, b) * (sorting.down ? -1 : 1));
+    },
+    [rows, sorting, state.search],
   );
   if (key === undefined) return <div class="empty"><h2>No labels</h2><p>No sample of this profile has labels.</p></div>;
   const wanted = included(terms, key);

@@ -10,6 +10,8 @@ import { useSize } from './width';
 interface Props {
   model: Model;
   side: number;
+  /** Of the element; each pane of a view has its own (the side). */
+  id?: number;
   /** Of the side, where there are two. */
   name: string;
   flame: boolean;
@@ -100,7 +102,7 @@ export function Pane(props: Props) {
     return { left: px(from), top: px(box.y + scroll), width: px(Math.max(2, to - from)), height: px(rowHeight - 1) };
   };
   const where = place(tree, focused);
-  const item = `frame-${side}`;
+  const item = `frame-${props.id ?? side}`;
   const keyboardAnchor = (): Anchor => {
     const box = canvas.current!.getBoundingClientRect();
     const frame = boxOf(scene, focused);

@@ -5,6 +5,7 @@ import type { Change } from './app';
 
 const views: [View, string][] = [
   ['graph', 'Flame graph'],
+  ['sandwich', 'Callers'],
   ['functions', 'Functions'],
   ['labels', 'Labels'],
 ];
@@ -37,12 +38,18 @@ export function Tabs({ state, change, model }: { state: State; change: Change; m
       </div>
       <div class="tools">
         {state.view === 'graph' && (
+          <div class="segmented" role="group" aria-label="Order">
+            <button class="choice" aria-pressed={!state.inverted} onClick={() => change({ inverted: false, zoom: [] })} title="From the roots to what they call">Calls</button>
+            <button class="choice" aria-pressed={state.inverted} onClick={() => change({ inverted: true, zoom: [] })} title="From where time was spent to the callers">Inverted</button>
+          </div>
+        )}
+        {state.view === 'graph' && (
           <div class="segmented" role="group" aria-label="Direction">
             <button class="choice" aria-pressed={!state.flame} onClick={() => change({ flame: false })} title="Roots at the top">Icicle</button>
             <button class="choice" aria-pressed={state.flame} onClick={() => change({ flame: true })} title="Roots at the bottom">Flame</button>
           </div>
         )}
-        {model.dimensions.keys.length > 0 && (
+        {model.dimensions.keys.length > 0 && state.view !== 'sandwich' && (
           <button class="button" aria-pressed={state.compare !== undefined}
             onClick={() => (state.compare ? change({ compare: undefined, zoom: [] }) : compare())}>Compare</button>
         )}

@@ -1,0 +1,124 @@
+#include "cli/profile/view.hpp"
+
+#include <sys/resource.h>
+
+#include <string_view>
+
+#include "cli/output/live.hpp"
+#include "cli/output/text.hpp"
+#include "cli/shell/report.hpp"
+
+namespace vitrine::cli {
+
+void FilterOption::define(CLI::App& app) {
+  app.add_option("--filter", filter_, "Keep only samples that match")->option_text("FILTER");
+  redact_.define(app, "labels and attributes");
+}
+
+Result<void> FilterOption::take() {
+  if (!filter_.empty()) only_ = TRY(profile::Filter::parse(filter_));
+  redaction_ = TRY(redact_.take());
+  return {};
+}
+
+profile::Profile FilterOption::select(profile::Profile taken) const {
+  if (!filter_.empty()) taken = profile::filtered(std::move(taken), only_);
+  return profile::redacted(std::move(taken), redaction_);
+}
+
+void define_group_by(CLI::App& app, std::vector<std::string>& keys) {
+  app.add_option("--group-by", keys,
+                 "Outermost frames: the values of these keys (folded, speedscope, html)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->option_text("KEY,...");
+}
+
+void ProfileView::define(CLI::App& app) {
+  app.add_option("-o,--output", paths_, "Output file, - for standard output; may be repeated")
+      ->allow_extra_args(false)
+      ->option_text("FILE");
+  add_choice(app, "--format", formats_, profile::encoding_names,
+             "Format of the first -o, then of the second, and so on")
+      ->allow_extra_args(false);
+  define_group_by(app, encoding.group_by);
+  filter_.define(app);
+  app.add_option("--top", top,
+                 "Show a table of time, share and samples by the values of these keys")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->option_text("KEY,...");
+  app.add_option("--label-prefix", encoding.label_prefix, "Prefix of label keys (otlp, pprof)")
+      ->option_text("TEXT");
+  app.add_flag("--otlp-compact", encoding.otlp_compact,
+               "Refer to otlp attributes by index: smaller, supported by fewer receivers");
+}
+
+Result<void> ProfileView::take() {
+  outputs = TRY(profile_outputs(paths_, formats_));
+  for (const ProfileOutput& output : outputs)
+    if (output.path == "-" && !top.empty())
+      return fail(ErrorCode::usage, "--top's table and a profile cannot both go to standard output",
+                  "give the profile a file: -o profile.pb.gz");
+  return filter_.take();
+}
+
+profile::Profile ProfileView::select(profile::Profile taken) const {
+  return filter_.select(std::move(taken));
+}
+
+void allow_many_files() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);  // if not, those that are left out are reported
+}
+
+namespace {
+
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end, text.size() - 1) + 1);
+  }
+  return lines;
+}
+
+int write_outputs(const profile::Profile& selected, const ProfileView& view,
+                  const profile::EncodeOptions& encoding, const ProfileTextOptions& text) {
+  int status = exit_done;
+  for (const ProfileOutput& output : view.outputs) {
+    const auto written = write_profile(selected, output, encoding);
+    if (!written)
+      status = report(written.error());
+    else if (output.path != "-")
+      print_error("vitrine: {}: {}", printable(output.path), profile_head(selected, text));
+  }
+  return status;
+}
+
+}  // namespace
+
+int show_profile(const profile::Profile& selected, const ProfileView& view,
+                 const std::string& title, exporter::Exporter* exporter) {
+  const ProfileTextOptions text{.utf8 = shows_utf8()};
+  profile::EncodeOptions encoding = view.encoding;
+  encoding.title = title;
+  if (exporter != nullptr) send_profile(*exporter, selected, encoding);
+  const int status = write_outputs(selected, view, encoding, text);
+  const bool summary = view.top.empty() && view.outputs.empty() && exporter == nullptr;
+  if (!view.outputs.empty() || exporter != nullptr)
+    for (const std::string& line : lines_of(profile_losses(selected))) note(line);
+  if (status != exit_done) return status;
+  const Style style = Style::of_stdout();
+  LineOutput output;
+  if (summary) output.text() = profile_summary(selected, style, text);
+  if (!view.top.empty())
+    output.text() = top_text(view.top, profile::top(selected, view.top), style, text);
+  (void)output.flush();
+  return exit_done;
+}
+
+}  // namespace vitrine::cli

@@ -1,0 +1,65 @@
+// What is made of a profile, whether it was just taken or is a file: which samples, with what
+// hidden, in which formats, tables or summaries.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/profile/outputs.hpp"
+#include "cli/profile/text.hpp"
+#include "cli/shell/options.hpp"
+#include "profile/encode.hpp"
+#include "profile/select.hpp"
+
+namespace vitrine::cli {
+
+/// --filter, and --redact with what belongs to it.
+class FilterOption {
+ public:
+  void define(CLI::App& app);
+  /// Errors: usage.
+  Result<void> take();
+
+  /// Only the samples that --filter wants, then with what --redact covers hidden: what is not to be
+  /// shown can be filtered by.
+  [[nodiscard]] profile::Profile select(profile::Profile taken) const;
+
+ private:
+  std::string filter_;
+  profile::Filter only_;
+  RedactOptions redact_;
+  Redaction redaction_;
+};
+
+void define_group_by(CLI::App& app, std::vector<std::string>& keys);
+
+/// -o, --format, --group-by, --top, and what else the formats take.
+class ProfileView {
+ public:
+  void define(CLI::App& app);
+  /// Makes the values below of what they said. Errors: usage.
+  Result<void> take();
+
+  profile::EncodeOptions encoding;
+  std::vector<ProfileOutput> outputs;
+  std::vector<std::string> top;  ///< keys of the table; empty: none is wanted
+
+  [[nodiscard]] profile::Profile select(profile::Profile taken) const;
+  [[nodiscard]] const std::vector<std::string>& paths() const { return paths_; }
+
+ private:
+  std::vector<std::string> paths_;
+  std::vector<profile::Encoding> formats_;
+  FilterOption filter_;
+};
+
+/// A process may have more descriptors open than its shell lets it: as many as it is allowed at all.
+void allow_many_files();
+
+/// Writes the outputs, sends it by `exporter` (which may be null), and prints the table, or the
+/// summary where nothing else is wanted. Returns an ExitCode.
+int show_profile(const profile::Profile& selected, const ProfileView& view,
+                 const std::string& title, exporter::Exporter* exporter);
+
+}  // namespace vitrine::cli

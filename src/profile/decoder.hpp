@@ -1,0 +1,108 @@
+// What the readers of pprof and of OTLP share: the wire types of protobuf, what a sample type
+// measures, and the tables of the profile that is read, with their bounds.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <protozero/pbf_reader.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/result.hpp"
+#include "profile/profile.hpp"
+
+namespace vitrine::profile {
+
+// protozero checks lengths, varints and tags, and throws. A known field with another wire type is
+// skipped like an unknown one, as protobuf readers do.
+
+constexpr std::uint32_t varint(std::uint32_t field) {
+  return protozero::tag_and_type(field, protozero::pbf_wire_type::varint);
+}
+constexpr std::uint32_t fixed64(std::uint32_t field) {
+  return protozero::tag_and_type(field, protozero::pbf_wire_type::fixed64);
+}
+constexpr std::uint32_t nested(std::uint32_t field) {
+  return protozero::tag_and_type(field, protozero::pbf_wire_type::length_delimited);
+}
+
+inline std::string_view text_of(protozero::data_view bytes) {
+  return {bytes.data(), bytes.size()};
+}
+
+/// What to do about a file that is broken.
+inline constexpr const char* not_a_profile =
+    "check that it is a whole file of pprof (.pb.gz) or OTLP (.otlp)";
+
+/// Ends the reading of a file. decode_pprof() and decode_otlp() add where, and return the error.
+struct Refused : std::exception {
+  explicit Refused(Error why) : error(std::move(why)) {}
+  const char* what() const noexcept override { return error.message.c_str(); }
+  Error error;
+};
+
+/// Throws Refused: the file is malformed.
+[[noreturn]] void refuse(std::string why);
+/// Throws Refused if `count` is more than `most`. `what`: "stacks".
+void check_count(std::size_t count, std::size_t most, std::string_view what);
+
+/// What a column of values is.
+enum class ValueKind : std::uint8_t {
+  ticks,    ///< samples of the CPU's clock, of one period each
+  count,    ///< of something else that happened
+  on_cpu,   ///< time
+  waiting,  ///< time off the CPU, or blocked
+  wall,     ///< time of both kinds
+  other,    ///< bytes, objects
+};
+
+struct ValueMeaning {
+  ValueKind column = ValueKind::other;
+  std::uint64_t unit_ns = 0;  ///< of times
+};
+
+/// As producers name them: "cpu" and "nanoseconds", "samples" and "count", "delay" and "nanoseconds".
+ValueMeaning value_meaning(std::string_view type, std::string_view unit);
+
+/// `value` units of time; none where it is negative. Saturates.
+std::uint64_t time_ns(std::int64_t value, std::uint64_t unit_ns);
+
+/// The number of ticks a second of a period.
+std::uint32_t frequency_of(std::int64_t period, std::uint64_t unit_ns);
+
+/// A profile in the making.
+class ProfileReading {
+ public:
+  Profile profile;
+
+  /// A copy. Throws Refused (limit) where all texts together would be too long: a million entries
+  /// may name one text.
+  std::string text(std::string_view bytes);
+
+  /// Each once. All throw Refused (limit).
+  Index stack(Stack stack);
+  Index label_set(LabelSet set);
+  Index link(const Link& link);
+  Index process(Process process);
+
+  /// Throws Refused (limit; malformed, where the times of all add up to centuries).
+  void sample(Sample sample);
+
+ private:
+  std::map<Stack, Index> stacks_;
+  std::map<LabelSet, Index> label_sets_;
+  std::map<Link, Index> links_;
+  std::map<Process, Index> processes_;
+  std::size_t text_bytes_ = 0, frames_ = 0;
+  std::uint64_t total_ns_ = 0, total_count_ = 0;
+};
+
+/// Sorted by key, one value a key: of several the first.
+void put_label(LabelSet& set, std::string key, std::string value);
+
+/// The kind of a frame by what its file is called: "[kernel.kallsyms]" is the kernel.
+FrameKind frame_kind(std::string_view file, bool named);
+
+}  // namespace vitrine::profile
