@@ -339,9 +339,8 @@ class ProfileDiffCommand : public Command {
     app.add_option("--rows", options_.rows, "Rows of each table (10)")
         ->check(at_least_one)
         ->option_text("N");
-    app.add_option(
-           "-o,--output", page_,
-           "Write a page that shows both flame graphs side by side, coloured by the difference")
+    app.add_option("-o,--output", page_,
+                   "Write a page with both flame graphs, coloured by the difference")
         ->option_text("FILE.html");
     filter_.define(app);
     add_json(app, json_, "row, and a summary");
