@@ -183,10 +183,9 @@ Result<const ContextState*> ContextReader::refresh() {
 
 namespace {
 
+/// Of a process whose `stat` could be read: the kernel follows the link under the same lock.
 std::string executable_path(int proc_dir) {
   std::string path(PATH_MAX, '\0');
-  // The kernel follows the link under the lock that it reads `stat` under.
-  if (!target::read_blocking_at(proc_dir, "stat", target::proc_file_bytes)) return {};
   const ssize_t length = ::readlinkat(proc_dir, "exe", path.data(), path.size());
   path.resize(length > 0 ? static_cast<std::size_t>(length) : 0);
   return target::without_deleted(std::move(path));
@@ -243,9 +242,10 @@ std::string container_id(std::string_view cgroup) {
 ProcessFacts read_facts(pid_t pid, int proc_dir) {
   ProcessFacts facts;
   facts.inner = target::read_inner_identity(proc_dir);
-  if (const auto line = target::read_blocking_at(proc_dir, "stat", target::proc_file_bytes))
+  if (const auto line = target::read_blocking_at(proc_dir, "stat", target::proc_file_bytes)) {
     if (const auto stat = target::parse_stat(*line)) facts.command = stat->comm;
-  facts.executable = executable_path(proc_dir);
+    facts.executable = executable_path(proc_dir);
+  }
   if (const auto cgroup = target::read_file_at(proc_dir, "cgroup", target::proc_file_bytes))
     facts.container = container_id(*cgroup);
   facts.context = read_context(pid);
