@@ -309,8 +309,8 @@ std::uint64_t count_copies() {
   return bytes;
 }
 
-/// Whether there is room for another copy. To count them costs 2 µs for each open file, so they are
-/// counted only when all that were ever made would be too many.
+/// Whether there is room for another copy. To count them means to look at each open file, so they
+/// are counted only when all that were ever made would be too many.
 bool has_room_for_copies() {
   return copied_since <= limits::copied_files || count_copies() <= limits::copied_files;
 }

@@ -1,5 +1,6 @@
 // Files that mean harm, or were harmed: they cost their own symbols and nothing else.
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -21,6 +22,8 @@
 
 namespace vitrine::symbol {
 namespace {
+
+using testing::StartsWith;
 
 const std::string honest = SUBJECT_DIR "/gcc-dwarf5";
 
@@ -86,9 +89,9 @@ TEST_F(Hostile, WhatOneProcessesRootHasIsNotWhatAnothersHas) {
         symboliser.resolve({path, file.get(), {where.get()}}, std::vector{main});
     return answer.frames.at(0).empty() ? "" : answer.frames[0].back().name;
   };
-  EXPECT_EQ(name_in(empty), "");
+  EXPECT_THAT(name_in(empty), StartsWith("+0x"));  // by its place in the file
   EXPECT_EQ(name_in(root), "main");
-  EXPECT_EQ(name_in(empty), "");
+  EXPECT_THAT(name_in(empty), StartsWith("+0x"));
 }
 
 TEST_F(Hostile, AParserThatStallsIsStopped) {
@@ -288,7 +291,8 @@ TEST_F(Hostile, DebugFilesThatAreNone) {
   Symboliser symboliser;
   const Resolved answer =
       symboliser.resolve({path, file.get(), {}}, std::vector{address_of(honest, "main")});
-  EXPECT_TRUE(answer.frames[0].empty());
+  ASSERT_EQ(answer.frames[0].size(), 1U);
+  EXPECT_THAT(answer.frames[0][0].name, StartsWith("+0x"));
   std::filesystem::remove_all(dir);
 }
 

@@ -64,7 +64,7 @@ static __always_inline int submit_fire(struct scratch* s, int at_once) {
   return submit(&s->room.out, s->room.out.used, LABEL_BUFFER_BYTES, at_once);
 }
 
-static __always_inline void emit(struct scratch* s, const struct fire* fire) {
+static __noinline int emit(struct scratch* s, const struct fire* fire) {
   struct vitrine_fire* head = (struct vitrine_fire*)s->room.out.bytes;
   if (trace_config.labels && fire->process.target)
     head->moment.sets = append_sets(&s->room, fire->process.target, fire->process.execution);
@@ -77,6 +77,7 @@ static __always_inline void emit(struct scratch* s, const struct fire* fire) {
     note_all_sent(&s->room);
   else
     count(VITRINE_TRACE_LOST, 1);
+  return 0;
 }
 
 /// Has the reader look at a process whose fires may lead to no event: without its labels a condition
@@ -98,9 +99,15 @@ static __always_inline int wants_process(const struct vitrine_site_program* prog
   return trace_config.only_known || program->needed_labels;
 }
 
+/// With a frame of its own.
+static __noinline int find_its_process(struct fire* fire) {
+  find_process(&fire->process, fire->task);
+  return fire->process.ours;
+}
+
 static __always_inline void learn_process(struct fire* fire) {
   if (trace_config.labels || wants_process(fire->program)) {
-    find_process(&fire->process, fire->task);
+    find_its_process(fire);
     return;
   }
   fire->process.tgid = fire->task->tgid;
@@ -114,47 +121,25 @@ static __always_inline int passes(struct scratch* s, const struct fire* fire,
   return holds(s, &fire->program->where, head->moment.pid, head->moment.tid);
 }
 
-/// A fire that fails the condition costs no more than that takes: what only an event needs comes
-/// behind it.
-static __always_inline void run(struct scratch* s, struct fire* fire) {
+// A fire is looked at in steps with a frame each: what one needs is not on the stack while another
+// reads labels, which takes most of the 512 bytes.
+
+/// What wants labels that are not known, or not certain, is for the reader to decide.
+static __always_inline int is_untested(const struct fire* fire) {
+  return fire->program->needed_labels &&
+         fire->process.flags & (VITRINE_FIRE_UNKNOWN | VITRINE_FIRE_PRESUMED);
+}
+
+enum { FIRE_ENDS_HERE, FIRE_EMITTED, FIRE_ADDED_UP };
+
+/// What becomes of a fire that passes its condition, or whose condition the reader tests: the record
+/// has all but labels and stack. `done`: captures.
+static __noinline int conclude(struct scratch* s, struct fire* fire, __u32 done) {
+  const int untested = is_untested(fire);
   const struct vitrine_site_program* program = fire->program;
-  // What wants labels that are not known, or not certain, is for the reader to decide.
-  const int untested = program->needed_labels &&
-                       fire->process.flags & (VITRINE_FIRE_UNKNOWN | VITRINE_FIRE_PRESUMED);
+  struct vitrine_fire* head = (struct vitrine_fire*)s->room.out.bytes;
   const int ends_pair = program->role == VITRINE_SLOW_END;
-  const int by_thread = program->match >= VITRINE_CAPTURES;
   const int emits = program->role == VITRINE_EMIT || ends_pair || untested;
-  if (program->role >= VITRINE_LATENCY_START) fire->now = bpf_ktime_get_ns();
-  // Before anything is read for it: most pairs are fast.
-  if (ends_pair && by_thread && !take_slow(s, program, fire->now, born(fire))) return;
-  s->room.out.used = 0;
-  s->room.out.cut = 0;
-  s->room.out.faults = 0;
-  s->room.new_sets = 0;
-  take_registers(s, fire->ctx, fire->task, fire->cookie >> 63);
-  struct vitrine_fire* head = append(&s->room.out, sizeof *head);
-  if (!head) return;
-  if (program->needed_labels && !untested) {
-    for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i) s->label[i] = 0;
-    if (fire->process.target) select_labels(s, fire->process.target, fire->process.execution);
-  }
-  if (program->steps) calculate(s, program);
-  // An end takes its start away, whether the condition holds or not.
-  const int tests = !untested && program->where.count;
-  const __u32 captures = program->captures;
-  __u32 done = 0;
-  if (tests && (!ends_pair || by_thread)) {
-    const __u32 first = captures - program->not_tested;
-    done = capture_some(s, program, 0, first);
-    if (!passes(s, fire, head)) {
-      if (fire->process.flags && program->needed_labels) {
-        fire->now = bpf_ktime_get_ns();
-        fill_head(s, fire, head);
-        tell_of_process(s, fire, head);
-      }
-      return;
-    }
-  }
   if (!wants_process(program) && program->role != VITRINE_SLOW_START) learn_process(fire);
   if (!fire->now && (emits || fire->process.flags)) fire->now = bpf_ktime_get_ns();
   // What is only added up has no use for the rest of it.
@@ -165,15 +150,17 @@ static __always_inline void run(struct scratch* s, struct fire* fire) {
   else if (program->needed_labels && fire->process.flags)
     tell_of_process(s, fire, head);
   if (fire->process.flags & VITRINE_FIRE_UNKNOWN) count(VITRINE_TRACE_UNKNOWN, 1);
+  const __u32 captures = program->captures;
   if (done < captures) done += capture_some(s, program, done, captures - done);
   head->captures = done;
-  if (ends_pair && !by_thread) {
-    if (!take_slow(s, program, fire->now, born(fire))) return;
-    if (tests && !passes(s, fire, head)) return;
+  if (ends_pair && program->match < VITRINE_CAPTURES) {
+    if (!take_slow(s, program, fire->now, born(fire))) return FIRE_ENDS_HERE;
+    // An end takes its start away, whether the condition holds or not.
+    if (!untested && program->where.count && !passes(s, fire, head)) return FIRE_ENDS_HERE;
   }
   if (untested && program->role == VITRINE_LATENCY_END) {
     head->moment.kind = VITRINE_RECORD_LATENCY;
-    if (!take_start(s, program, &head->address)) return;
+    if (!take_start(s, program, &head->address)) return FIRE_ENDS_HERE;
   }
   if (program->role == VITRINE_SLOW_START) {
     s->kept.pair.began = fire->now;
@@ -182,13 +169,47 @@ static __always_inline void run(struct scratch* s, struct fire* fire) {
     s->kept.pair.captures = done;
     s->kept.born = born(fire);
     keep_start(s, program);
-    return;
+    return FIRE_ENDS_HERE;
   }
   if (ends_pair) append_pair(s);
-  if (emits)
-    emit(s, fire);
-  else
-    reduce(s, program, fire->index, fire->now);
+  return emits ? FIRE_EMITTED : FIRE_ADDED_UP;
+}
+
+/// Whether a fire passes its condition, as far as the kernel can tell; and how many captures that
+/// took. One that fails costs no more than that takes: what only an event needs comes behind it.
+static __noinline int decide(struct scratch* s, struct fire* fire, __u32* done) {
+  const struct vitrine_site_program* program = fire->program;
+  const int untested = is_untested(fire);
+  const int ends_pair = program->role == VITRINE_SLOW_END;
+  const int by_thread = program->match >= VITRINE_CAPTURES;
+  if (program->role >= VITRINE_LATENCY_START) fire->now = bpf_ktime_get_ns();
+  // Before anything is read for it: most pairs are fast.
+  if (ends_pair && by_thread && !take_slow(s, program, fire->now, born(fire))) return 0;
+  s->room.out.used = 0;
+  s->room.out.cut = 0;
+  s->room.out.faults = 0;
+  s->room.new_sets = 0;
+  take_registers(s, fire->ctx, fire->task, fire->cookie >> 63);
+  struct vitrine_fire* head = append(&s->room.out, sizeof *head);
+  if (!head) return 0;
+  if (program->needed_labels && !untested) {
+    for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i) s->label[i] = 0;
+    if (fire->process.target) select_labels(s, fire->process.target, fire->process.execution);
+  }
+  if (program->steps) calculate(s, program);
+  *done = 0;
+  if (!untested && program->where.count && (!ends_pair || by_thread)) {
+    *done = capture_some(s, program, 0, program->captures - program->not_tested);
+    if (!passes(s, fire, head)) {
+      if (fire->process.flags && program->needed_labels) {
+        fire->now = bpf_ktime_get_ns();
+        fill_head(s, fire, head);
+        tell_of_process(s, fire, head);
+      }
+      return 0;
+    }
+  }
+  return 1;
 }
 
 static __always_inline int is_plain_count(const struct vitrine_site_program* program) {
@@ -209,8 +230,8 @@ int trace(const __u64* ctx) {
   }
   fire.task = bpf_get_current_task_btf();
   if (plain || wants_process(fire.program)) {
-    find_process(&fire.process, fire.task);
-    if (trace_config.only_known && !fire.process.ours) return 0;
+    const int ours = find_its_process(&fire);
+    if (trace_config.only_known && !ours) return 0;
   }
   if (plain) {
     count_plainly(fire.index);
@@ -221,7 +242,10 @@ int trace(const __u64* ctx) {
     count(VITRINE_TRACE_BUSY, 1);
     return 0;
   }
-  run(s, &fire);
+  __u32 done = 0;
+  const int what = decide(s, &fire, &done) ? conclude(s, &fire, done) : FIRE_ENDS_HERE;
+  if (what == FIRE_EMITTED) emit(s, &fire);
+  if (what == FIRE_ADDED_UP) reduce(s, fire.program, fire.index, fire.now);
   release_scratch(s);
   return 0;
 }

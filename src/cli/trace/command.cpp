@@ -109,14 +109,14 @@ class TraceCommand : public Command {
          {"vitrine trace 4242 'shop:*' --count --by tenant", "fires per tenant"},
          {"vitrine trace 'func:libc:malloc' --pid 4242 --where 'arg0 > 4096'",
           "calls of a function with an argument above a limit"},
-         {"vitrine trace 4242 --latency 'func:./server:handle*' --by tenant",
-          "duration of functions by tenant"},
+         {"vitrine trace 4242 --latency func:libc:malloc --by tenant",
+          "duration of the calls of a function, by tenant"},
          {"vitrine trace 4242 --latency shop:request_start,shop:request_end --by tenant",
           "latency of requests by tenant; refreshed every second on a terminal"},
-         {"vitrine trace 4242 --latency shop:request_start,shop:request_end --slower 10ms --stack",
+         {"vitrine trace 4242 --latency shop:request_start,shop:request_end --match id --slower "
+          "10ms",
           "each request that took longer than 10 ms"},
-         {"vitrine trace 4242 4243 --module 'libshop*.so' 'shop:*' --count --by container",
-          "fires of one library in two processes, by container"}},
+         {"vitrine trace 4242 'shop:*' --count --by container", "fires by container"}},
         {"probes", "labels", "doctor"}};
   }
 
