@@ -182,7 +182,9 @@ class TraceCommand : public Command {
   int run() override {
     catch_interrupts();
     options_.stop = &interrupted();
-    if (auto taken = take_query().and_then([&] { return take_words(); }); !taken)
+    if (auto taken =
+            take_query().and_then([&] { return take_words(); }).and_then([&] { return check(); });
+        !taken)
       return report(taken.error());
     if (observe::adds_up(options_.query)) view_.emplace(json_, interval_);
     auto trace = observe::Trace::open(options_);
@@ -272,7 +274,12 @@ class TraceCommand : public Command {
     if (!pair->by.empty())
       return fail(ErrorCode::usage, "--by groups latencies, and --slower shows each pair",
                   "omit --slower for a table, or --by: each pair is shown with its labels");
-    if (!options_.probes.empty() && !words_.empty())
+    return {};
+  }
+
+  /// What concerns options and arguments.
+  [[nodiscard]] Result<void> check() const {
+    if (options_.query.slower && !options_.probes.empty() && !words_.empty())
       return fail(ErrorCode::usage,
                   fmt::format("unexpected argument {}: the probes of a pair are those of --latency",
                               options_.probes.front()),

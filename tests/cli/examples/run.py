@@ -67,7 +67,7 @@ SHOWS = [
     (r"vitrine trace (?!.*func:).*--where", r"shop:order\(.*tenant=acme"),
     (r"vitrine trace .*python:", r'\(str\(arg0\)="/srv/shop.py", str\(arg1\)="order", arg2=17\)'),
     (r"vitrine trace .*--count.*tenant", r"(?m)^ +.*acme +\d+"),
-    (r"vitrine trace .*--count.*container", r"(?m)^ +\S+ +\d+"),
+    (r"vitrine trace .*--count.*container", r"shop:request_start +\S+ +\d+"),
     (r"vitrine trace (?!.*--slower).*--latency", r"(?s)P99.*acme +\d+"),
     (r"vitrine profile (4242|--exec -- .*)$", PROFILE),
     (r"vitrine profile (?!open|diff).* -o", r"\.pb\.gz"),
@@ -237,7 +237,7 @@ def problems_of(run, interrupted, endless):
     if endless and not interrupted:
         wrong.append("it was to go on until it is interrupted, and did not show enough, or ended")
     errors = (run.place / "stderr").read_text(errors="replace")
-    if re.search(r"(?m)^vitrine: (?!note: |tracing |profiling |sent |\S+\.(html|pb\.gz)\b|warning)", errors):
+    if re.search(r"(?m)^vitrine: (?!note: |tracing |profiling |sent |\d+ of \d+ pairs |\S+\.(html|pb\.gz)\b|warning)", errors):
         wrong.append("it says an error")
     came = what_came(run)
     wanted = [pattern for begin, pattern in SHOWS if re.match(begin, run.line)]
