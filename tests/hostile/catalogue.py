@@ -39,6 +39,11 @@ BY_NAME = {"by name": ("profile --name no-such-process --duration 100ms -o -", 0
 LONG = {"modules-wild", "label-shared-by-many", "modules-endless", "names-stall", "library-reads-never-end",
         "context-payload-never-comes", "label-flood", "threads-many"}
 
+# Of the forged files, those of every change: one or two of each kind that end soon.
+QUICK_FORGERIES = {"sections-beyond", "segments-overlap", "symbols-overlap", "tls-segment-wild", "build-id-endless",
+                   "typed-notes-mutated", "compressed-size-lies", "debug-link-to-itself", "frame-table-wild",
+                   "dwarf-circle", "lines-by-zero", "other-class", "file-cut"}
+
 # By their names: what runs at full speed, or has commands do so.
 BUSY = re.compile("^label-(flood|garbage|slots|unmapped|moved|protected|page-comes)|flip|changes?$|"
                   "storm|come-and-go|comes-and-goes|rewritten|reloaded|growing|seccomp-strict|"
@@ -50,7 +55,7 @@ DONE, FAILED, NOT_FOUND = 0, 1, 4  # src/cli/shell/report.hpp
 # that matches both counts. Wrong usage (2) is never among them: then nothing was tested.
 EXITS = [
     # The target ends, executes another program, or has no thread that could be asked.
-    ("exits|exec|leader|come-and-go|comes-and-goes", ".", (DONE, FAILED, NOT_FOUND)),
+    ("exits|exec|leader|come-and-go|comes-and-goes|ids-reused", ".", (DONE, FAILED, NOT_FOUND)),
     # Programs of other tests have no probes, and a program that cannot be read shows none.
     ("^racing |^hostile |^musl ring |^program-served-by-nobody$", "^trace$", (DONE, FAILED, NOT_FOUND)),
     ("^arguments-never-come$", "^by name$", (NOT_FOUND,)),
@@ -101,6 +106,6 @@ def catalogue(programs, writers):
         trick.also = BY_NAME if trick.name == "arguments-never-come" else {}
         if trick.name in ("forged xz-bomb-of-symbols", "forged lines-endless"):
             trick.memory = 512 << 20  # a worker has 2.8 million symbols of one file, or 4 million lines
-        trick.long = trick.name in LONG
+        trick.long = trick.name in LONG or (trick.forgery != "" and trick.forgery not in QUICK_FORGERIES)
         trick.busy = bool(BUSY.search(trick.name))
     return tricks

@@ -1,8 +1,11 @@
 """Files that are forged: each a copy of libhostile_forged.so in which one thing lies. A process maps
 each of them (targets/forged.c)."""
+import json
 import lzma
 import os
 import struct
+import subprocess
+import sys
 import zlib
 
 HUGE = (1 << 64) - 1
@@ -455,3 +458,15 @@ def forge(name, library, directory):
     if name == "file-cut":
         environment["HOSTILE_CUT"] = "9000"
     return dict(environment, HOSTILE_FILE=path)
+
+
+def forge_apart(name, library, directory):
+    """forge() in a process of its own: what it takes of memory would count for the commands that start later, whose
+    largest resident set begins with that of the process that started them (wait4(2))."""
+    done = subprocess.run([sys.executable, __file__, name, library, directory], check=True, capture_output=True,
+                          text=True)
+    return json.loads(done.stdout)
+
+
+if __name__ == "__main__":
+    print(json.dumps(forge(*sys.argv[1:])))

@@ -21,7 +21,7 @@ from bpf_objects import bpf_objects, left_behind
 from catalogue import Trick, catalogue, exit_codes
 from command import OF_ALL, OF_ONE, run
 from files import FILES, OUTPUTS, made_file, made_output
-from forged import forge
+from forged import forge_apart
 from racing_labels import torn_in
 from target import CannotPlay, Target, text_of
 
@@ -65,8 +65,8 @@ class Suite:
         semaphore = self.semaphore if trick.counts else None
         if trick.forgery:
             with self.forging:
-                environment.update(forge(trick.forgery, os.path.join(self.options.programs, FORGED_OF),
-                                         self.directory.name))
+                environment.update(forge_apart(trick.forgery, os.path.join(self.options.programs, FORGED_OF),
+                                               self.directory.name))
         return Target(trick.argv, dict(self.environment, **environment), semaphore, trick.withheld)
 
     def command(self, trick, name, arguments, asked, expected=None, output=None):
