@@ -37,12 +37,10 @@ BY_NAME = {"by name": ("profile --name no-such-process --duration 100ms -o -", 0
 
 # What takes longest, and is of kinds that others are of, too.
 LONG = {"modules-wild", "label-shared-by-many", "modules-endless", "names-stall", "library-reads-never-end",
-        "context-payload-never-comes", "label-flood", "threads-many"}
+        "context-payload-never-comes", "label-flood", "threads-many", "linker-state-forged"}
 
-# Of the forged files, those of every change: one or two of each kind that end soon.
-QUICK_FORGERIES = {"sections-beyond", "segments-overlap", "symbols-overlap", "tls-segment-wild", "build-id-endless",
-                   "typed-notes-mutated", "compressed-size-lies", "debug-link-to-itself", "frame-table-wild",
-                   "dwarf-circle", "lines-by-zero", "other-class", "file-cut"}
+# Of the forged files, those of every change; Hostile.few has more.
+QUICK_FORGERIES = {"symbols-overlap", "typed-notes-mutated", "frame-table-wild"}
 
 # By their names: what runs at full speed, or has commands do so.
 BUSY = re.compile("^label-(flood|garbage|slots|unmapped|moved|protected|page-comes)|flip|changes?$|"
