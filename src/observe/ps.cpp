@@ -219,7 +219,7 @@ class Lister {
     if (looked && *looked) found_.emplace(pid, std::move(**looked));
     const auto code = looked ? ErrorCode{} : looked.error().code;
     // Memory that does not come, descriptors that there are no more of.
-    if (!looked && (code == ErrorCode::limit || code == ErrorCode::failed))
+    if (!looked && code != ErrorCode::not_permitted)
       report(pid, stat->comm, looked.error());
     if (!looked && looked.error().code == ErrorCode::not_permitted) not_permitted_.insert(pid);
     return unfinished ? Outcome::unfinished : Outcome::done;

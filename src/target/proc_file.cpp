@@ -71,8 +71,10 @@ MemoryReader::Response ask_proc(const MemoryReader::ProcRequest& request) {
   MemoryReader& reader = MemoryReader::of_this_thread();
   const auto begin = TimeoutBudget::Clock::now();
   const TimeoutBudget::Duration left = reader.budget().left(begin);
-  auto response =
-      reader.ask(request, std::clamp<TimeoutBudget::Duration>(left, min_lock, longest_lock));
+  const auto time = std::clamp<TimeoutBudget::Duration>(left, min_lock, longest_lock);
+  auto response = reader.ask(request, time);
+  // What was missing to start the reader may be there again.
+  if (response.error == EAGAIN && request.directory >= 0) response = reader.ask(request, time);
   if (response.stalled) reader.budget().spend(TimeoutBudget::Clock::now() - begin);
   return response;
 }

@@ -64,6 +64,13 @@ namespace {
 using Arguments = std::span<const std::string>;
 using Names = std::vector<std::string>;
 
+/// Null: it has none of this name. CLI11's own search is noexcept and allocates.
+const CLI::Option* option_of(const CLI::App& app, const std::string& name) {
+  for (const CLI::Option* option : app.get_options())
+    if (option->check_name(name)) return option;
+  return nullptr;
+}
+
 std::vector<const CLI::App*> parts_of(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App*) { return true; });
 }
@@ -207,7 +214,7 @@ class OptionWord {
     }
     for (std::size_t at = 1; at < word.size(); ++at) {  // -CDNAME is -C -D NAME
       const std::string name = {'-', word[at]};
-      const CLI::Option* option = app_.get_option_no_throw(name);
+      const CLI::Option* option = option_of(app_, name);
       if (option == nullptr) return no_such_option(app_, at == 1 ? word : name);
       if (option->get_items_expected_min() > 0)
         return take(name, at + 1 < word.size(), word.substr(at + 1));
@@ -217,7 +224,7 @@ class OptionWord {
 
  private:
   Result<std::size_t> take(const std::string& name, bool attached, std::string_view value) const {
-    const CLI::Option* option = app_.get_option_no_throw(name);
+    const CLI::Option* option = option_of(app_, name);
     if (option == nullptr) return no_such_option(app_, words_.front());
     const bool separate = !attached && option->get_items_expected_min() > 0;
     if (separate && words_.size() < 2)
@@ -238,7 +245,7 @@ tl::unexpected<Error> with_line(Error error, const CLI::App& app, Arguments word
   const std::string& word = words[at];
   const std::string name = word.substr(0, word.find('='));
   const bool is_option = name.starts_with('-');
-  if (!is_option || app.get_option_no_throw(name) == nullptr)
+  if (!is_option || option_of(app, name) == nullptr)
     if (const auto instead = meant(name, is_option ? options_of(app) : names_of(parts_of(app))))
       error.remedy += '\n' + line_with(words, at, *instead + word.substr(name.size()));
   return tl::unexpected(std::move(error));
@@ -247,7 +254,7 @@ tl::unexpected<Error> with_line(Error error, const CLI::App& app, Arguments word
 /// The place of a PID has something else: a program to start, or the name of one that runs.
 Result<void> check_process(const CLI::App& app, Arguments words, std::size_t at) {
   const std::string& word = words[at];
-  if (app.get_option_no_throw("PID") == nullptr || at_least_one(word).empty()) return {};
+  if (option_of(app, "PID") == nullptr || at_least_one(word).empty()) return {};
   Error error = wrong(app, fmt::format("{}PID: {}", prefix(app), at_least_one(word)), std::nullopt,
                       "lists the arguments")
                     .value();
@@ -256,7 +263,7 @@ Result<void> check_process(const CLI::App& app, Arguments words, std::size_t at)
     error.remedy +=
         fmt::format("\nof a process by its name: {} -n {}", line_of(line), shell_word(word));
   }
-  if (app.get_option_no_throw(exec_option) != nullptr) {
+  if (option_of(app, exec_option) != nullptr) {
     error.remedy += fmt::format("\nof a program to start: {} --", line_of(line));
     for (const std::string& rest : words.subspan(at)) error.remedy += ' ' + shell_word(rest);
   }
