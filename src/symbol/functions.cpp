@@ -479,9 +479,9 @@ std::string qualified_name(const std::string& demangled) {
 
 Result<FunctionListing> find_functions(const sandbox::FileMemory& file, const FunctionQuery& query,
                                        const DebugPlaces& places) {
-  auto& parser = sandbox::Parser::of_this_thread();
   FunctionRequest request{places.search(), query.names, query.most};
-  auto listing = TRY(parser.ask<&parse_functions>(request, file.descriptor(), places.open()));
+  auto listing = TRY(sandbox::Parser::of_this_thread().ask<&parse_functions>(
+      request, file.descriptor(), places.open()));
   for (const FoundFunction& found : listing.functions)
     for (const std::uint32_t pattern : found.patterns)
       if (pattern >= query.names.size())
@@ -499,7 +499,8 @@ Result<FunctionListing> find_functions(const sandbox::FileMemory& file, const Fu
     request.names.push_back(name);
   }
   if (asked.empty()) return listing;
-  const auto inlined = parser.ask<&parse_inlined>(request, file.descriptor(), places.open());
+  const auto inlined = sandbox::Parser::of_this_thread().ask<&parse_inlined>(
+      request, file.descriptor(), places.open());
   if (!inlined) return listing;
   for (const std::uint32_t index : *inlined)
     for (MissingFunction& missing : listing.missing)
