@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/result.hpp"
 
@@ -30,6 +31,14 @@ class KernelLog {
   std::string text_;
   KernelLog* outer_;
 };
+
+/// An error unless the global variables of a loaded program (its `bss`) are mapped: libbpf goes on
+/// where there is no memory for them. `name` names the program: "the tracer".
+inline Result<void> require_variables(const void* bss, std::string_view name) {
+  if (bss != nullptr) return {};
+  return fail(ErrorCode::failed, "cannot map the variables of " + std::string(name),
+              "free some memory");
+}
 
 /// CO-RE programs need the running kernel's type information. Error: unsupported.
 Result<void> require_btf();

@@ -70,10 +70,7 @@ class LoadedProfiler final : public Profiler {
     const KernelLog log;
     if (const int error = load_program())
       return tl::unexpected(log.error("load the profiler", error));
-    // libbpf goes on where the memory of the variables cannot be mapped.
-    if (program_->bss == nullptr)
-      return fail(ErrorCode::failed, "cannot map the variables of the profiler",
-                  "free some memory");
+    TRY(require_variables(program_->bss, "the profiler"));
     program_->bss->config = config;
     fill(program_->bss->profile_config);
     targets_ = {fd(program_->maps.targets), fd(program_->maps.assumed)};

@@ -133,10 +133,7 @@ class LoadedWaitingThreads final : public WaitingThreads {
                       const vitrine_profile_config& profile_config,
                       std::uint64_t began_ns) override {
     const KernelLog log;
-    // libbpf goes on where the memory of the variables cannot be mapped.
-    if (program_->bss == nullptr)
-      return fail(ErrorCode::failed, "cannot map the variables of the thread iterator",
-                  "free some memory");
+    TRY(require_variables(program_->bss, "the thread iterator"));
     program_->bss->config = config;
     program_->bss->profile_config = profile_config;
     program_->bss->began_ns = began_ns;

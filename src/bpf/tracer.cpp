@@ -82,9 +82,7 @@ class LoadedTracer final : public Tracer {
     if (const int error = load_program())
       return tl::unexpected(log.error("load the tracer", error));
 
-    // libbpf goes on where the memory of the variables cannot be mapped.
-    if (program_->bss == nullptr)
-      return fail(ErrorCode::failed, "cannot map the variables of the tracer", "free some memory");
+    TRY(require_variables(program_->bss, "the tracer"));
     fill(program_->bss->trace_config, options_);
     program_->bss->config = config;
     targets_ = {fd(program_->maps.targets), fd(program_->maps.assumed)};

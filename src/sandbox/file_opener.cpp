@@ -28,6 +28,7 @@
 
 #include "base/limits.hpp"
 #include "base/pack.hpp"
+#include "base/per_thread.hpp"
 
 namespace vitrine::sandbox {
 namespace {
@@ -96,7 +97,7 @@ constexpr std::uint32_t network_magics[] = {NFS_SUPER_MAGIC, 0xff534d42 /* cifs 
 class Mounts {
  public:
   static Mounts& now() {
-    thread_local Mounts mounts;
+    Mounts& mounts = PerThread<Mounts>::get();
     if (FileOpener::Clock::now() - mounts.read_ > mounts_known_for) mounts.read();
     return mounts;
   }
@@ -200,7 +201,8 @@ class Opener {
     say(MessageKind::response, pack::pack(response), file.get());
   }
 
-  Result<ResponseMessage> open(const RequestMessage& message, FileDescriptor descriptor, FileDescriptor& into) {
+  Result<ResponseMessage> open(const RequestMessage& message, FileDescriptor descriptor,
+                               FileDescriptor& into) {
     const OpenRequest request{static_cast<Named>(message.named), descriptor.get(), message.path,
                               static_cast<uid_t>(message.owner)};
     if (request.named == Named::link) {
@@ -213,7 +215,8 @@ class Opener {
     return pass_on(request, TRY(open_at_once(request)), into);
   }
 
-  Result<ResponseMessage> pass_on(const OpenRequest& request, OpenedFile file, FileDescriptor& into) {
+  Result<ResponseMessage> pass_on(const OpenRequest& request, OpenedFile file,
+                                  FileDescriptor& into) {
     struct statfs status {};
     if (::fstatfs(file.get(), &status) != 0)
       return fail(code_of(errno), fmt::format("{}: {}", request.path, std::strerror(errno)));
@@ -347,8 +350,7 @@ tl::unexpected<Error> no_answer(const OpenRequest& request, const Place& place) 
 }  // namespace
 
 FileOpener& FileOpener::of_this_thread() {
-  thread_local FileOpener opener;
-  return opener;
+  return PerThread<FileOpener>::get();
 }
 
 FileOpener::~FileOpener() {

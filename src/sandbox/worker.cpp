@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "base/limits.hpp"
+#include "base/per_thread.hpp"
 #include "sandbox/child.hpp"
 #include "sandbox/confinement.hpp"
 
@@ -192,8 +193,7 @@ class Tasks final : public Service {
 }  // namespace
 
 Parser& Parser::of_this_thread() {
-  thread_local Parser parser;
-  return parser;
+  return PerThread<Parser>::get();
 }
 
 void Parser::set_limits(const Limits& limits) {

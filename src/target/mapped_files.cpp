@@ -96,8 +96,8 @@ Result<std::vector<Mapping>> executable_mappings(int proc_dir) {
   auto mappings = collect(proc_dir, "maps");
   if (mappings || mappings.error().code != ErrorCode::not_found) return mappings;
   // The leader may have exited: its maps are empty, those of its threads are not.
-  const auto live = TRY(live_thread(proc_dir));
-  return collect(proc_dir, fmt::format("task/{}/maps", live));
+  return by_live_thread(proc_dir,
+                        [&](const std::string& task) { return collect(proc_dir, task + "/maps"); });
 }
 
 std::vector<MappedFile> files_of(const std::vector<Mapping>& mappings) {
@@ -144,12 +144,13 @@ Result<sandbox::OpenedFile> open_mapped(int proc_dir, const MappedFile& file) {
   }
   // Else by what else leads there: the link to the executable, and its path in the process's root.
   // A leader that has exited has neither, its threads do.
-  const auto live = TRY(live_thread(proc_dir));
-  if (auto opened = sandbox::open_regular_at(proc_dir, fmt::format("task/{}/exe", live));
-      opened && is_mapped_file(*opened, file))
-    return opened;
-  const auto root = TRY(open_at(proc_dir, fmt::format("task/{}/root", live), O_PATH));
-  auto opened = TRY(sandbox::open_regular_below(root.get(), file.path));
+  auto opened = TRY(by_live_thread(proc_dir, [&](const std::string& task) {
+    auto executable = sandbox::open_regular_at(proc_dir, task + "/exe");
+    if (executable && is_mapped_file(*executable, file)) return executable;
+    return open_at(proc_dir, task + "/root", O_PATH).and_then([&](const FileDescriptor& root) {
+      return sandbox::open_regular_below(root.get(), file.path);
+    });
+  }));
   if (is_mapped_file(opened, file)) return opened;
   return fail(
       ErrorCode::not_found, fmt::format("{} is not the mapped file any more", file.path),

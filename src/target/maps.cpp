@@ -291,8 +291,8 @@ Result<ContextMappings> context_mappings(int proc_dir) {
   auto found = search(proc_dir, "maps");
   if (found || found.error().code != ErrorCode::not_found) return found;
   // The leader may have exited: its maps are empty, those of its threads are not.
-  const auto live = TRY(live_thread(proc_dir));
-  return search(proc_dir, fmt::format("task/{}/maps", live));
+  return by_live_thread(proc_dir,
+                        [&](const std::string& task) { return search(proc_dir, task + "/maps"); });
 }
 
 bool kernel_has_procmap_query() {

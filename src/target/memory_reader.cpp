@@ -14,6 +14,7 @@
 #include <new>
 #include <utility>
 
+#include "base/per_thread.hpp"
 #include "sandbox/child.hpp"
 #include "target/maps.hpp"
 #include "target/proc_file.hpp"
@@ -254,8 +255,7 @@ const sandbox::Filter* reader_filter() {
 }  // namespace
 
 MemoryReader& MemoryReader::of_this_thread() {
-  thread_local MemoryReader reader;
-  return reader;
+  return PerThread<MemoryReader>::get();
 }
 
 MemoryReader::~MemoryReader() {
@@ -362,7 +362,7 @@ template <class Fill>
 MemoryReader::Response MemoryReader::ask_by(Fill fill, int descriptor, Clock::duration time) {
   forget_after_fork();
   for (int attempt = 0; attempt < max_attempts; ++attempt) {
-    if (!child_ && !begin()) break;
+    if (!child_ && !begin()) continue;  // what it lacks may be there again
     fill();
     buffer_->done = 0;
     const std::uint32_t number = buffer_->requested.load() + 1;

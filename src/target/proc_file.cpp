@@ -72,9 +72,7 @@ MemoryReader::Response ask_proc(const MemoryReader::ProcRequest& request) {
   const auto begin = TimeoutBudget::Clock::now();
   const TimeoutBudget::Duration left = reader.budget().left(begin);
   const auto time = std::clamp<TimeoutBudget::Duration>(left, min_lock, longest_lock);
-  auto response = reader.ask(request, time);
-  // What was missing to start the reader may be there again.
-  if (response.error == EAGAIN && request.directory >= 0) response = reader.ask(request, time);
+  const auto response = reader.ask(request, time);
   if (response.stalled) reader.budget().spend(TimeoutBudget::Clock::now() - begin);
   return response;
 }

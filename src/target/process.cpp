@@ -56,10 +56,11 @@ bool holds(const AuxVector& auxv, std::uint64_t type, std::uint64_t value) {
 }
 
 // From the file, or, as CAP_SYS_PTRACE does not open another user's, from the stack.
-Result<std::string> read_auxv(int proc_dir, pid_t live, ProcessMemory& memory) {
-  auto bytes = read_blocking_at(proc_dir, fmt::format("task/{}/auxv", live), auxv_bytes);
+Result<std::string> read_auxv(int proc_dir, const std::string& task, ProcessMemory& memory) {
+  auto bytes = read_blocking_at(proc_dir, task + "/auxv", auxv_bytes);
+  if (bytes && bytes->empty()) return fail(ErrorCode::not_found, "it has no memory any more");
   if (bytes || bytes.error().code != ErrorCode::not_permitted) return bytes;
-  const auto line = read_blocking_at(proc_dir, fmt::format("task/{}/stat", live), status_bytes);
+  const auto line = read_blocking_at(proc_dir, task + "/stat", status_bytes);
   const auto stat = line.and_then(parse_stat);
   if (!stat) return bytes;
   auto on_stack = auxv_on_stack(memory, stat->stack_start);
@@ -123,7 +124,8 @@ Result<Process> Process::open(pid_t pid) {
 
   // A thread that lives stands for the process, as a leader that exited has no auxv.
   process.memory_ = std::make_unique<ProcessMemory>(pid, dir, untag_mask(directory.status));
-  const auto bytes = read_auxv(dir, *live, *process.memory_);
+  const auto bytes = by_live_thread(
+      dir, [&](const std::string& task) { return read_auxv(dir, task, *process.memory_); });
   if (auto why = process.memory_->withheld(); !bytes && !why.empty())
     return withheld(std::move(why));
   if (!bytes) return explain(pid, dir, bytes.error());

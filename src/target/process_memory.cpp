@@ -22,7 +22,6 @@ using namespace std::chrono_literals;
 constexpr std::size_t failures_in_batches = 64;
 
 // Threads of a process without a leader may end one after the other while we look for a live one.
-constexpr int threads_followed = 16;
 
 // A page from a disk takes milliseconds, of a machine that pages a lot more.
 constexpr auto longest_wait = 500ms;

@@ -87,6 +87,11 @@ Result<pid_t> live_thread(int proc_dir) {
   return fail(ErrorCode::not_found, "all threads of the process have ended");
 }
 
+bool is_live(int proc_dir, pid_t tid) {
+  const auto one = thread(proc_dir, tid);
+  return one && !one->ended();
+}
+
 namespace {
 
 /// Keeping files open halves the cost of a proof, but the descriptors are the embedding program's.

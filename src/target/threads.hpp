@@ -47,6 +47,24 @@ Result<std::vector<Thread>> threads(int proc_dir);
 /// A thread that has not ended: the leader if it has not. Errors: not_found.
 Result<pid_t> live_thread(int proc_dir);
 
+/// How often another thread is taken for one that ended while it was used.
+inline constexpr int threads_followed = 16;
+
+/// Whether this thread of the process has not ended.
+bool is_live(int proc_dir, pid_t tid);
+
+/// What `read` gives for the directory of such a thread, as "task/TID" below `proc_dir`. When that
+/// thread ended meanwhile, another is taken. `read`: std::string to a Result. Errors: not_found
+/// when no thread lives; those of `read`.
+template <class Read>
+auto by_live_thread(int proc_dir, Read read) -> decltype(read(std::string())) {
+  for (int attempt = 0;; ++attempt) {
+    const pid_t tid = TRY(live_thread(proc_dir));
+    auto result = read("task/" + std::to_string(tid));
+    if (result || attempt == threads_followed || is_live(proc_dir, tid)) return result;
+  }
+}
+
 // RestWatch: proof, from /proc alone, that a thread ran nothing for a while.
 
 /// The proof (docs/formats/custom-labels.md, "Evidence"): how often the thread was given a CPU
