@@ -1,6 +1,7 @@
 #include "base/text.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -8,6 +9,16 @@
 #include <vector>
 
 namespace vitrine {
+
+std::optional<std::uint64_t> parse_address(std::string_view text) {
+  if (!text.starts_with("0x")) return std::nullopt;
+  text.remove_prefix(2);
+  std::uint64_t address = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, address, 16);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return address;
+}
 
 std::optional<CodePoint> first_code_point(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };

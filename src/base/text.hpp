@@ -20,6 +20,19 @@ constexpr bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
+/// What follows the last slash of a path.
+constexpr std::string_view file_name(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);  // npos + 1 is 0
+}
+
+/// Whether a pattern of the shell has wildcards.
+constexpr bool has_wildcards(std::string_view pattern) {
+  return pattern.find_first_of("*?[") != pattern.npos;
+}
+
+/// "0x" and hexadecimal digits, and nothing behind them.
+std::optional<std::uint64_t> parse_address(std::string_view text);
+
 // Bytes as hexadecimal digits, and back.
 
 /// Two lower-case digits a byte, with `separator` between bytes.

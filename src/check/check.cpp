@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "base/limits.hpp"
+#include "base/text.hpp"
 #include "check/file_facts.hpp"
 #include "check/live.hpp"
 #include "check/rule.hpp"
@@ -61,7 +62,7 @@ std::string file_name_of(int file) {
       ::readlink(fmt::format("/proc/self/fd/{}", file).c_str(), path.data(), path.size());
   path.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
   path = target::without_deleted(std::move(path));
-  return path.substr(path.rfind('/') + 1);
+  return std::string(file_name(path));
 }
 
 /// In a worker.

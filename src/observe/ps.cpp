@@ -73,8 +73,12 @@ void look_at_labels(target::Process& process, Found& found,
   DefinitionFinder finder(process, &executables);
   const auto refreshed = finder.refresh(schema, budget);
   found.unfinished = finder.unfinished();
-  // Fails when the program's headers make no sense: then it is no publisher of labels.
-  if (!refreshed) return;
+  if (!refreshed) {
+    // When the program's headers make no sense, it is no publisher of labels.
+    if (refreshed.error().code == ErrorCode::failed)
+      found.publisher.problems.push_back(refreshed.error().message);
+    return;
+  }
   auto& formats = found.publisher.formats;
   for (const Definition& definition : finder.all()) formats.push_back(definition.format);
   std::sort(formats.begin(), formats.end());
@@ -121,9 +125,10 @@ struct Known {
 };
 
 std::size_t count_probes(pid_t pid, ProbeFiles& files, const sandbox::WorkBudget& budget,
-                         bool& unfinished) {
+                         bool& unfinished, std::vector<std::string>& problems) {
   const auto found = files.of_process(pid, budget);
   unfinished = unfinished || (found && found->left_out != 0);
+  if (!found && found.error().code == ErrorCode::failed) problems.push_back(found.error().message);
   std::size_t count = 0;
   std::set<const ProbeFile*> counted;
   if (found)
@@ -146,7 +151,8 @@ Result<std::optional<Found>> look_at(pid_t pid, std::string comm, const ListOpti
   const bool publishes =
       !publisher.formats.empty() || publisher.has_context || !publisher.problems.empty();
   if (publishes || options.with_probes)
-    found.publisher.probes = count_probes(pid, known.probes, budget, found.unfinished);
+    found.publisher.probes =
+        count_probes(pid, known.probes, budget, found.unfinished, found.publisher.problems);
   if (!publishes && publisher.probes == 0 && !found.unfinished) return std::nullopt;
   const auto tids = TRY(target::thread_ids(process.proc_dir()));
   found.publisher.pid = pid;
@@ -219,8 +225,7 @@ class Lister {
     if (looked && *looked) found_.emplace(pid, std::move(**looked));
     const auto code = looked ? ErrorCode{} : looked.error().code;
     // Memory that does not come, descriptors that there are no more of.
-    if (!looked && code != ErrorCode::not_permitted)
-      report(pid, stat->comm, looked.error());
+    if (!looked && code != ErrorCode::not_permitted) report(pid, stat->comm, looked.error());
     if (!looked && looked.error().code == ErrorCode::not_permitted) not_permitted_.insert(pid);
     return unfinished ? Outcome::unfinished : Outcome::done;
   }
@@ -232,6 +237,7 @@ class Lister {
     unread.publisher.comm = comm;
     unread.publisher.problems.push_back(error.message);
     found_.emplace(pid, std::move(unread));
+    unread_.emplace(pid, error.message);
   }
 
   /// What an earlier look found.
@@ -239,6 +245,7 @@ class Lister {
     found_.erase(pid);
     looked_at_.erase(pid);
     not_permitted_.erase(pid);
+    unread_.erase(pid);
   }
 
   PublisherList finish(const std::vector<pid_t>& unfinished) {
@@ -253,6 +260,8 @@ class Lister {
     list.looked_at = looked_at_.size();
     list.not_permitted = not_permitted_.size();
     list.cut = unfinished.size();
+    list.unread = unread_.size();
+    if (!unread_.empty()) list.why_unread = unread_.begin()->second;
     for (Found& one : found) list.publishers.push_back(std::move(one.publisher));
     return list;
   }
@@ -261,8 +270,9 @@ class Lister {
   Known known_;
   std::map<pid_t, Found> found_;
   std::set<pid_t> looked_at_, not_permitted_;
-  std::chrono::nanoseconds spent_{0};  ///< by those whose first budget was not enough
-  bool again_ = false;                 ///< only those are left
+  std::map<pid_t, std::string> unread_;  ///< and why
+  std::chrono::nanoseconds spent_{0};    ///< by those whose first budget was not enough
+  bool again_ = false;                   ///< only those are left
 };
 
 }  // namespace

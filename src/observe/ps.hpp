@@ -30,6 +30,8 @@ struct PublisherList {
   std::size_t looked_at = 0;          ///< processes, kernel threads not counted
   std::size_t not_permitted = 0;      ///< of those, how many we may not look into
   std::size_t cut = 0;                ///< of those, how many were looked into in part
+  std::size_t unread = 0;             ///< processes that could not be read for another reason
+  std::string why_unread;             ///< the first one's reason
 };
 
 /// Which processes to list.

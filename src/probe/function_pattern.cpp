@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-
 #include "base/text.hpp"
 
 namespace vitrine::probe {
@@ -12,26 +10,12 @@ namespace {
 constexpr std::string_view function_prefix = "func:";
 constexpr std::string_view return_suffix = ":return";
 
-std::string_view file_name(std::string_view path) {
-  return path.substr(path.rfind('/') + 1);
-}
-
 /// "libc" of libc.so.6, libc-2.31.so and libc.so.
 bool is_library_name(std::string_view name, std::string_view file) {
   if (!file.starts_with(name)) return false;
   const std::string_view rest = file.substr(name.size());
   if (rest.starts_with(".so") && (rest.size() == 3 || rest[3] == '.')) return true;
   return rest.size() > 1 && rest[0] == '-' && is_digit(rest[1]) && rest.find(".so") != rest.npos;
-}
-
-std::optional<Address> address_in(std::string_view text) {
-  if (!text.starts_with("0x")) return std::nullopt;
-  text.remove_prefix(2);
-  Address address = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, address, 16);
-  if (error != std::errc() || stop != end) return std::nullopt;
-  return address;
 }
 
 }  // namespace
@@ -53,7 +37,7 @@ Result<FunctionPattern> parse_function_pattern(std::string_view text) {
     rest.remove_suffix(return_suffix.size());
   }
   pattern.function = rest;
-  pattern.address = address_in(rest);
+  pattern.address = parse_address(rest);
   if (pattern.module.empty() || pattern.function.empty())
     return fail(
         ErrorCode::usage,
@@ -76,10 +60,6 @@ std::string entry_of(std::string_view name) {
   if (is_function_pattern(name) && name.ends_with(return_suffix))
     name.remove_suffix(return_suffix.size());
   return std::string(name);
-}
-
-bool has_wildcards(std::string_view pattern) {
-  return pattern.find_first_of("*?[") != pattern.npos;
 }
 
 }  // namespace vitrine::probe

@@ -38,7 +38,4 @@ std::string return_of(std::string_view entry);
 /// The name without its `:return`.
 std::string entry_of(std::string_view name);
 
-/// Whether a glob of the shell has wildcards.
-bool has_wildcards(std::string_view pattern);
-
 }  // namespace vitrine::probe

@@ -90,7 +90,7 @@ std::string required_word(const std::string& pattern) {
       "iostream", "operator",    "new",           "delete",        "anonymous",      "char",
       "unsigned", "char_traits", "basic_istream", "basic_ostream", "basic_iostream", "namespace",
       "lambda",   "const",       "int",           "long",          "short",          "bool",
-      "double",   "float",       "void",          "clone",         "bool",           "signed"};
+      "double",   "float",       "void",          "clone",         "signed"};
   std::string longest;
   const std::size_t end = std::min(pattern.size(), pattern.find('('));
   for (std::size_t at = 0; at < end;) {
@@ -121,8 +121,8 @@ struct WantedName {
   std::set<std::pair<std::size_t, std::string>> near{};
 
   explicit WantedName(const std::string& name) : text(name), word(required_word(name)) {
-    if (name.starts_with("0x")) address = std::strtoull(name.c_str(), nullptr, 16);
-    is_glob = name.find_first_of("*?[") != name.npos;
+    address = parse_address(name);
+    is_glob = has_wildcards(name);
   }
 
   [[nodiscard]] bool is_equal_or_like(std::string_view name) const {
@@ -494,7 +494,7 @@ Result<FunctionListing> find_functions(const sandbox::FileMemory& file, const Fu
   request.names.clear();
   for (const MissingFunction& missing : listing.missing) {
     const std::string& name = query.names[missing.pattern];
-    if (!missing.reason.empty() || name.find_first_of("*?[") != name.npos) continue;
+    if (!missing.reason.empty() || has_wildcards(name)) continue;
     asked.push_back(missing.pattern);
     request.names.push_back(name);
   }

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/limits.hpp"
+#include "base/text.hpp"
 #include "sandbox/files.hpp"
 #include "usdt/parse.hpp"
 
@@ -139,7 +140,7 @@ Result<Definition> read_definition(const DefinitionFile& file) {
 }
 
 std::string stem(const std::string& path) {
-  const std::string name = path.substr(path.rfind('/') + 1);
+  const std::string name(file_name(path));
   const std::size_t dot = name.rfind('.');
   return dot == std::string::npos || dot == 0 ? name : name.substr(0, dot);
 }

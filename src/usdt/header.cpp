@@ -84,9 +84,9 @@ std::string read_type(const std::string& type, Needs& needs) {
   return out;
 }
 
-std::string guard(const std::string& file_name) {
+std::string guard(std::string_view path) {
   std::string out = "_";
-  for (const char c : file_name.substr(file_name.rfind('/') + 1)) {
+  for (const char c : file_name(path)) {
     const bool lower = c >= 'a' && c <= 'z';
     out += lower ? static_cast<char>(c - 'a' + 'A') : in_word(c) ? c : '_';
   }

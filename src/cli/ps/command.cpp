@@ -78,6 +78,10 @@ class PsCommand : public Command {
           fmt::format("{} of {} processes could not be read: they belong to other users "
                       "(CAP_SYS_PTRACE helps) or have more privileges than vitrine",
                       list->not_permitted, list->looked_at));
+    if (list->unread > 0)
+      note(fmt::format("{} could not be read: {}",
+                       list->unread == 1 ? "1 process" : fmt::format("{} processes", list->unread),
+                       printable(list->why_unread)));
     if (list->cut > 0)
       note(fmt::format(
           "{} read in part: more would exceed the time limit",

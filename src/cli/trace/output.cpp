@@ -106,7 +106,7 @@ std::string frame_text(const symbol::StackFrame& frame, const Style& style) {
     where += "  inlined";
   else if (!frame.function.empty() && frame.offset)
     where += '+' + hex(*frame.offset);
-  const std::string file = frame.module.substr(frame.module.rfind('/') + 1);
+  const std::string file(file_name(frame.module));
   return where + "  " + style.dim('(' + (file.empty() ? "?" : printable(file)) + ')');
 }
 

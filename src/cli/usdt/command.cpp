@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/text.hpp"
 #include "cli/output/text.hpp"
 #include "cli/shell/confinement.hpp"
 #include "cli/shell/options.hpp"
@@ -372,7 +373,7 @@ std::optional<Error> take(Request& request, int option, const std::string& value
 
 bool is_called_dtrace(const char* argv0) {
   const std::string_view name = argv0 == nullptr ? "" : argv0;
-  return name.substr(name.rfind('/') + 1) == "dtrace";
+  return file_name(name) == "dtrace";
 }
 
 int run_as_dtrace(int argc, char** argv) {

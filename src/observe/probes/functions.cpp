@@ -195,10 +195,6 @@ probe::Site site_of(const FoundFunction& function, const FunctionPattern& patter
   return site;
 }
 
-std::string file_name(const std::string& path) {
-  return path.substr(path.rfind('/') + 1);
-}
-
 /// Whether the path of a pattern leads to the file that is open.
 bool is_path_of(const FunctionPattern& pattern, const std::string& path,
                 const sandbox::FileMemory& file) {
@@ -254,7 +250,8 @@ Result<void> add_functions(ProbeFile& file, const sandbox::FileMemory& memory,
         }
       if (first == nullptr) continue;
       const std::string provider =
-          "func:" + (probe::has_wildcards(first->module) ? file_name(file.path) : first->module);
+          "func:" +
+          (has_wildcards(first->module) ? std::string(file_name(file.path)) : first->module);
       std::string name = function.demangled.empty() ? function.name : function.demangled;
       if (name.empty() || first->address) name = first->function;
       if (at_return) name += ":return";
@@ -301,7 +298,7 @@ bool is_elf_file(const fs::path& path) {
 
 Result<std::string> file_of(const FunctionPattern& pattern) {
   const std::string& module = pattern.module;
-  if (probe::has_wildcards(module))
+  if (has_wildcards(module))
     return fail(ErrorCode::usage,
                 fmt::format("{}: which files are meant depends on a process", pattern.text),
                 "give a process ID or a file before it");
@@ -352,7 +349,7 @@ Result<std::vector<std::string>> files_of_functions(std::span<const std::string>
 // Why a pattern selects nothing.
 
 void MissingFunctions::add(const ProbeFile& file) {
-  modules_.insert(file_name(file.path));
+  modules_.emplace(file_name(file.path));
   for (const UnfoundFunction& missing : file.missing)
     reasons_[missing.pattern].push_back({file.path, missing});
 }

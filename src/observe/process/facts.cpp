@@ -13,6 +13,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/text.hpp"
 #include "format/process_context.hpp"
 #include "target/maps.hpp"
 #include "target/proc_file.hpp"
@@ -256,10 +257,6 @@ ProcessFacts read_facts(pid_t pid, int proc_dir) {
 
 namespace {
 
-std::string_view file_name(std::string_view path) {
-  return path.substr(path.rfind('/') + 1);
-}
-
 bool is_named(int proc_dir, std::string_view name) {
   const auto line = target::read_blocking_at(proc_dir, "stat", target::proc_file_bytes);
   if (!line) return false;
@@ -294,9 +291,8 @@ std::vector<profile::Attribute> resource_of(pid_t pid, const ProcessFacts& facts
     if (!there && !value.empty()) resource.push_back({std::move(key), std::move(value)});
   };
   add("process.pid", std::to_string(pid));
-  add("process.executable.name", facts.executable.empty()
-                                     ? facts.command
-                                     : facts.executable.substr(facts.executable.rfind('/') + 1));
+  add("process.executable.name",
+      facts.executable.empty() ? facts.command : std::string(file_name(facts.executable)));
   add("process.executable.path", facts.executable);
   add("container.id", facts.container);
   add("host.name", host);

@@ -78,7 +78,7 @@ void FireView::take_origin(const Cgroup& cgroup) {
 
 void FireView::take_stack(const std::vector<symbol::StackFrame>& frames) {
   for (const symbol::StackFrame& frame : frames) {
-    const std::string file = frame.module.substr(frame.module.rfind('/') + 1);
+    const std::string file(file_name(frame.module));
     std::string text = frame.function.empty() ? hex(frame.address) : frame.function;
     if (frame.inlined)
       text += " inlined";

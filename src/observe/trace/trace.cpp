@@ -303,7 +303,7 @@ std::optional<Error> LiveTrace::unmatched() const {
 /// Of --module.
 bool LiveTrace::is_chosen(const std::string& path) {
   bool chosen = options_.modules.empty();
-  const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
+  const std::string_view name = file_name(path);
   for (const std::string& pattern : options_.modules) {
     if (!glob_matches(pattern, path) && !glob_matches(pattern, name)) continue;
     chosen = true;
@@ -456,10 +456,11 @@ Result<KernelReduction> LiveTrace::slow_pair(const TraceProgram& program) const 
                            match->slot < VITRINE_CAPTURES && program.is_key(match->slot);
   const auto& named = options_.query.reduction->match;  // of a function: nothing, its stack pointer
   if (match && !is_captured)
-    return fail(ErrorCode::usage,
-                fmt::format("--slower cannot match by {} at {}",
-                            named ? "'" + named->title + "'" : "the stack pointer", program.probe()),
-                "match by an argument that is an integer, a pointer or text");
+    return fail(
+        ErrorCode::usage,
+        fmt::format("--slower cannot match by {} at {}",
+                    named ? "'" + named->title + "'" : "the stack pointer", program.probe()),
+        "match by an argument that is an integer, a pointer or text");
   KernelReduction pair;
   pair.role = program.role() == TraceProgram::Role::start ? VITRINE_SLOW_START : VITRINE_SLOW_END;
   return pair;
