@@ -92,11 +92,16 @@ Error KernelLog::error(const std::string& doing, int error) const {
           lacking ? "this needs Linux 6.1 or later" : ""};
 }
 
-Result<void> require_btf() {
-  if (::access(kernel_btf, R_OK) == 0) return {};
-  return fail(ErrorCode::unsupported,
-              fmt::format("this kernel has no type information: no {}", kernel_btf),
-              "run a kernel built with CONFIG_DEBUG_INFO_BTF");
+Result<void> require_kernel() {
+  if (::access(kernel_btf, R_OK) != 0)
+    return fail(ErrorCode::unsupported,
+                fmt::format("this kernel has no type information: no {}", kernel_btf),
+                "run a kernel built with CONFIG_DEBUG_INFO_BTF");
+  if (const int cpus = libbpf_num_possible_cpus(); cpus < 0)  // libbpf keeps the number
+    return fail(ErrorCode::failed,
+                fmt::format("cannot read the number of CPUs (/sys/devices/system/cpu/possible): {}",
+                            std::strerror(-cpus)));
+  return {};
 }
 
 bool built_in() {

@@ -40,8 +40,10 @@ inline Result<void> require_variables(const void* bss, std::string_view name) {
               "free some memory");
 }
 
-/// CO-RE programs need the running kernel's type information. Error: unsupported.
-Result<void> require_btf();
+/// CO-RE programs need the running kernel's type information, and readers of per-CPU values the
+/// number of its CPUs: after this, libbpf_num_possible_cpus() does not fail. Errors: unsupported,
+/// failed.
+Result<void> require_kernel();
 
 // Where a part of the kernel's code is.
 

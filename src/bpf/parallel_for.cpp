@@ -3,9 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <exception>
 #include <iterator>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -24,15 +25,15 @@ void parallel_for(std::size_t count, const std::function<void(std::size_t)>& job
   const auto work = [&] {
     for (std::size_t i = next++; i < count; i = next++) job(i);
   };
-  std::vector<std::thread> others;
-  others.reserve(max_threads);
+  std::array<std::thread, max_threads> others;
   try {
-    while (others.size() + 1 < std::min(count, max_threads)) others.emplace_back(work);
-  } catch (const std::system_error&) {
-    // There may be no more of them: then those that there are do it.
+    for (std::size_t i = 1; i < std::min(count, max_threads); ++i) others[i] = std::thread(work);
+  } catch (const std::exception&) {
+    // No more threads, or no memory for one: then those that there are do it.
   }
   work();
-  for (std::thread& other : others) other.join();
+  for (std::thread& other : others)
+    if (other.joinable()) other.join();
 }
 
 Attachment& Attachment::operator=(Attachment&& other) noexcept {

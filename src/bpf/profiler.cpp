@@ -304,7 +304,7 @@ class LoadedProfiler final : public Profiler {
 }  // namespace
 
 Result<std::unique_ptr<Profiler>> Profiler::open(const ProfilerOptions& options) {
-  TRY(require_btf());
+  TRY(require_kernel());
   TRY(check(options));
   auto profiler = std::make_unique<LoadedProfiler>(options);
   TRY(profiler->load());

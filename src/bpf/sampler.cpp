@@ -157,7 +157,7 @@ class LoadedSampler final : public Sampler {
 }  // namespace
 
 Result<std::unique_ptr<Sampler>> Sampler::open() {
-  TRY(require_btf());
+  TRY(require_kernel());
   auto sampler = std::make_unique<LoadedSampler>();
   TRY(sampler->load());
   return sampler;

@@ -99,7 +99,7 @@ class LoadedIterator final : public ThreadIterator {
 }  // namespace
 
 Result<std::unique_ptr<ThreadIterator>> ThreadIterator::open(int pidfd) {
-  TRY(require_btf());
+  TRY(require_kernel());
   auto iterator = std::make_unique<LoadedIterator>();
   TRY(iterator->bind(pidfd));
   return iterator;

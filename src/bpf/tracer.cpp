@@ -392,7 +392,7 @@ class LoadedTracer final : public Tracer {
 }  // namespace
 
 Result<std::unique_ptr<Tracer>> Tracer::open(TracerOptions options) {
-  TRY(require_btf());
+  TRY(require_kernel());
   TRY(check(options));
   auto tracer = std::make_unique<LoadedTracer>(std::move(options));
   TRY(tracer->load());

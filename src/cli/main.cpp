@@ -1,8 +1,11 @@
 // vitrine: what processes put on display, read from outside.
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <new>
 
@@ -25,15 +28,34 @@ void reset_inherited() {
   }
 }
 
+constexpr const char* out_of_memory =
+    "vitrine: out of memory\n  limit what is read, for example to one process\n";
+
+/// Where an exception may not go on: destructors of a JSON library allocate. What is left to be
+/// done, the kernel does at the end of the process.
+[[noreturn]] void end_without_memory() {
+  if (const auto failure = std::current_exception()) {
+    try {
+      std::rethrow_exception(failure);
+    } catch (const std::bad_alloc&) {
+      (void)!::write(STDERR_FILENO, out_of_memory, std::strlen(out_of_memory));
+      ::_exit(vitrine::cli::exit_failed);
+    } catch (...) {  // a fault of ours: the core shows where
+    }
+  }
+  std::abort();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
+  std::set_terminate(end_without_memory);
   reset_inherited();
   if (argc > 0 && vitrine::cli::is_called_dtrace(argv[0]))
     return vitrine::cli::finish_output(vitrine::cli::run_as_dtrace(argc, argv));
   return vitrine::cli::finish_output(vitrine::cli::run(argc, argv));
 } catch (const std::bad_alloc&) {
-  std::fputs("vitrine: out of memory\n  limit what is read, for example to one process\n", stderr);
+  std::fputs(out_of_memory, stderr);
   return vitrine::cli::exit_failed;
 } catch (const std::exception& failure) {  // our own errors are values
   std::fprintf(stderr, "vitrine: %s\n", vitrine::cli::printable(failure.what()).c_str());

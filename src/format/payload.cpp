@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <protozero/pbf_reader.hpp>
 
@@ -278,6 +279,8 @@ std::optional<ProcessContext> as_bare_resource(pbf_reader payload) try {
     return std::nullopt;
   decoder.context.bare_resource = true;
   return std::move(decoder.context);
+} catch (const std::bad_alloc&) {
+  throw;
 } catch (const std::exception&) {
   return std::nullopt;
 }
@@ -290,6 +293,8 @@ Result<ProcessContext> decode_protobuf(std::span<const std::byte> payload) {
     Decoder decoder;
     decoder.process_context(reader);
     return std::move(decoder.context);
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const std::exception& error) {
     if (auto bare = as_bare_resource(reader)) return std::move(*bare);
     return fail(ErrorCode::malformed, fmt::format("process context: {} bytes of protobuf: {}",

@@ -17,45 +17,10 @@
 #include <vector>
 
 #include "base/memory.hpp"
+#include "unwind/instruction.hpp"
 #include "unwind/rule.hpp"
 
 namespace vitrine::unwind {
-
-/// An instruction, as far as stacks need it.
-struct Instruction {
-  enum class Kind : std::uint8_t {
-    other,
-    push,     ///< `reg`, or no_register
-    pop,      ///< `reg`, or no_register
-    add,      ///< `value` to `reg`
-    move,     ///< `reg` = `base` + `value`
-    load,     ///< `reg` = word at `base` + `value`
-    store,    ///< word at `base` + `value` = `reg`
-    clobber,  ///< `reg` gets a value that is not followed
-    leave,
-    ret,
-    call,      ///< `value`: from the end; `base` no_register: to where a register or memory says
-    jump,      ///< the same; of a register: `reg`
-    branch,    ///< a jump that may not be taken
-    constant,  ///< eax = `value`
-    syscall,
-    stop,  ///< hlt, ud2, int3
-    nop,
-    address,  ///< `reg` = the instruction's end + `value`
-    tail,   ///< a jump to where a word of the file's says: by it functions of other files are left
-    table,  ///< a jump to where a table at `value` says
-  };
-  static constexpr std::uint8_t no_register = 0xff;
-  Kind kind = Kind::other;
-  std::uint8_t length = 0;  ///< 0: no instruction that is known
-  std::uint8_t reg = no_register;
-  std::uint8_t base = no_register;  ///< DWARF has other numbers: see dwarf_number
-  std::int32_t value = 0;
-};
-
-inline constexpr std::size_t instruction_bytes = 15;  ///< most of one
-
-Instruction decode(std::span<const std::byte> code);
 
 /// Reads code of a file at its own addresses; fewer bytes where it has no more.
 using ReadCode = std::function<std::size_t(Address, std::span<std::byte>)>;
