@@ -54,7 +54,7 @@ def has_samples(out):
 COMMANDS = {
     "labels": ("labels PID --json", has_threads, None),
     "labels ptrace": ("labels PID --mode ptrace --json", has_threads, None),
-    "labels ebpf": ("labels PID --mode ebpf --duration 300ms --json", has_lines(1), None),
+    "labels ebpf": ("labels PID --mode ebpf --freq 999 --duration 300ms --json", has_lines(1), None),
     "context": ("context PID --json", has_lines(1), None),
     "probes": ("probes PID shop:* --sites --json", has_lines(2), None),
     "trace": ("trace PID shop:* --limit 20 --duration 5s --json", has_lines(20), None),
