@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <tuple>
 
 #include "base/limits.hpp"
@@ -74,6 +75,9 @@ Result<FileReport> ask_all(const Request& request, FileDescriptor file) {
                     {},         found.elf.problems};
   for (const auto table : tables())
     for (const Rule<FileSubject>& rule : table) report.outcomes.push_back(rule.ask(found));
+  // What was not read is no fault of the file.
+  if (const int error = found.file->error(); error != 0)
+    return fail(ErrorCode::failed, fmt::format("cannot be read: {}", std::strerror(error)));
   return report;
 }
 

@@ -213,6 +213,8 @@ void FileMemory::read(std::span<ReadRequest> requests) {
       const auto rest = request.into.subspan(request.got);
       const ssize_t n = ::pread64(file_.get(), rest.data(), rest.size(),
                                   static_cast<off64_t>(request.address + request.got));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0 && errno != EINVAL) error_ = errno;  // EINVAL: an address that no file has
       if (n <= 0) break;
       request.got += static_cast<std::size_t>(n);
     }

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -95,6 +96,9 @@ class FileMemory final : public Memory {
 
   void read(std::span<ReadRequest> requests) override;
 
+  /// The errno of the last reading that failed, where the file has more bytes; 0: none did.
+  [[nodiscard]] int error() const { return error_.load(std::memory_order_relaxed); }
+
   /// As it was when it was opened.
   [[nodiscard]] const FileIdentity& identity() const { return identity_; }
 
@@ -116,6 +120,7 @@ class FileMemory final : public Memory {
 
   OpenedFile file_;
   FileIdentity identity_;
+  std::atomic<int> error_{0};  // several threads may read
 };
 
 // Files that change together or not at all.
