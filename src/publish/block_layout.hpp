@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <vitrine/labels.hpp>
 
-#include "publish/block.hpp"
-#include "publish/bytes.hpp"
+#include "publish/base/block.hpp"
+#include "publish/base/bytes.hpp"
 #include "publish/keys.hpp"
 
 namespace vitrine::publish {

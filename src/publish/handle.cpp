@@ -5,8 +5,8 @@
 #include <cstring>
 #include <new>
 
+#include "publish/base/local_atomic.hpp"
 #include "publish/handle_record.hpp"
-#include "publish/local_atomic.hpp"
 
 namespace vitrine::publish {
 namespace {

@@ -16,9 +16,9 @@
 
 #include <cstdint>
 
-#include "publish/block.hpp"
-#include "publish/cells.hpp"
-#include "publish/local_atomic.hpp"
+#include "publish/base/block.hpp"
+#include "publish/base/cells.hpp"
+#include "publish/base/local_atomic.hpp"
 #include "publish/thread.hpp"
 #include "publish/version.hpp"
 

@@ -3,7 +3,7 @@
 // nearly all take is inlined in <vitrine/labels.hpp>. docs/essays/ownership.md has the rules.
 #pragma once
 
-#include "publish/block.hpp"
+#include "publish/base/block.hpp"
 #include "publish/thread.hpp"
 
 namespace vitrine::publish {

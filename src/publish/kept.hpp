@@ -8,8 +8,8 @@
 
 #include <atomic>
 
-#include "publish/block.hpp"
-#include "publish/cells.hpp"
+#include "publish/base/block.hpp"
+#include "publish/base/cells.hpp"
 
 namespace vitrine::publish {
 

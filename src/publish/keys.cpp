@@ -7,9 +7,9 @@
 #include <new>
 
 #if VITRINE_PUBLISH_OTEL
-#include "publish/context_publisher.hpp"
+#include "publish/context/publisher.hpp"
 #endif
-#include "publish/local_atomic.hpp"
+#include "publish/base/local_atomic.hpp"
 #include "publish/thread.hpp"
 
 namespace vitrine::publish {

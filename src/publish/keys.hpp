@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vitrine/labels.hpp>
 
-#include "publish/block.hpp"
+#include "publish/base/block.hpp"
 
 namespace vitrine::labels {
 inline namespace VITRINE_DETAIL_ABI_NAMESPACE {

@@ -3,10 +3,10 @@
 // <vitrine/detail/memo.hpp>: scopes of one label do it in their caller.
 #pragma once
 
-#include "publish/block.hpp"
-#include "publish/bytes.hpp"
+#include "publish/base/block.hpp"
+#include "publish/base/bytes.hpp"
+#include "publish/base/local_atomic.hpp"
 #include "publish/keys.hpp"
-#include "publish/local_atomic.hpp"
 #include "publish/set_builder.hpp"
 #include "publish/thread.hpp"
 

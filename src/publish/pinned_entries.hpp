@@ -1,7 +1,7 @@
 // PinnedEntries: the labels of any set, whole for as long as this lives, even if it is changed.
 #pragma once
 
-#include "publish/block.hpp"
+#include "publish/base/block.hpp"
 #include "publish/thread.hpp"
 #if VITRINE_PUBLISH_ABI == 1
 #include "publish/handle.hpp"

@@ -1,7 +1,7 @@
 #include "publish/set_builder.hpp"
 
+#include "publish/base/bytes.hpp"
 #include "publish/block_layout.hpp"
-#include "publish/bytes.hpp"
 #include "publish/kept.hpp"
 #include "publish/keys.hpp"
 #include "publish/pinned_entries.hpp"

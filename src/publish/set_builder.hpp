@@ -3,7 +3,7 @@
 
 #include <vitrine/labels.hpp>
 
-#include "publish/block.hpp"
+#include "publish/base/block.hpp"
 
 namespace vitrine::publish {
 

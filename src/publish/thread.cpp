@@ -4,13 +4,14 @@
 
 #include <atomic>
 
+#include "publish/base/at_fork.hpp"
 #include "publish/in_force.hpp"
 #include "publish/kept.hpp"
 #include "publish/keys.hpp"
 #if VITRINE_PUBLISH_ABI == 1
 #include "publish/handle.hpp"
 #endif
-#include "publish/local_atomic.hpp"
+#include "publish/base/local_atomic.hpp"
 
 namespace vitrine::publish {
 namespace {

@@ -1,11 +1,9 @@
-// The running thread's state: how its TLS variable is addressed, and what runs at fork.
+// The running thread's state: how its TLS variable is addressed, and when it ends.
 #pragma once
-
-#include <pthread.h>
 
 #include <vitrine/detail/slot.hpp>
 
-#include "publish/arena.hpp"
+#include "publish/base/arena.hpp"
 
 // VITRINE_TLS_ADDRESS(symbol): the address of a TLS variable on this thread.
 //
@@ -48,29 +46,7 @@ VITRINE_TLS_ACCESSOR(otel_thread_ctx_v1)
 #define VITRINE_TLS_ADDRESS(symbol) static_cast<void*>(&symbol)
 #endif
 
-// at_fork: pthread_atfork, which glibc has in an archive, as a call of __register_atfork, and musl has
-// under its name. A library that either is to load refers to both, weakly.
-
-#if !VITRINE_PUBLISH_STATIC
-extern "C" {
-int __register_atfork(void (*)(), void (*)(), void (*)(), void*) __attribute__((weak));  // NOLINT
-int vitrine_musl_atfork(void (*)(), void (*)(), void (*)()) __asm__("pthread_atfork")
-    __attribute__((weak));
-extern void* __dso_handle __attribute__((visibility("hidden")));  // NOLINT: the compiler's
-}
-#endif
-
 namespace vitrine::publish {
-
-inline int at_fork(void (*before)(), void (*in_parent)(), void (*in_child)()) noexcept {
-#if VITRINE_PUBLISH_STATIC
-  return pthread_atfork(before, in_parent, in_child);
-#else
-  if (__register_atfork != nullptr)
-    return __register_atfork(before, in_parent, in_child, &__dso_handle);
-  return vitrine_musl_atfork != nullptr ? vitrine_musl_atfork(before, in_parent, in_child) : -1;
-#endif
-}
 
 // The running thread's state: found by one TLS access, through the model the build is meant for.
 

@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <cstring>
 
-#include "publish/block.hpp"
-#include "publish/bytes.hpp"
-#include "publish/cells.hpp"
+#include "publish/base/block.hpp"
+#include "publish/base/bytes.hpp"
+#include "publish/base/cells.hpp"
 
 namespace vitrine::publish {
 

@@ -27,10 +27,10 @@ int main() {
 }
 EOF
 # The library as it will be one day.
-for source in "$root"/src/publish/*.cpp; do
+for source in "$root"/src/publish/*.cpp "$root"/src/publish/*/*.cpp; do
   case $source in
     */symbols.cpp | */static_program.cpp | */without_libstdcxx.cpp) ;;
-    *) echo "#include \"publish/${source##*/}\"" ;;
+    *) echo "#include \"${source#"$root/src/"}\"" ;;
   esac
 done >library.cpp
 compile=(g++ -std=c++17 -O1 -pthread "-I$root/include")

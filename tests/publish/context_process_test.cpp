@@ -22,7 +22,7 @@
 #include <vitrine/context.hpp>
 
 #include "publish/context_peer.hpp"
-#include "publish/context_publisher.hpp"
+#include "publish/context/publisher.hpp"
 
 namespace vitrine {
 namespace {

@@ -10,7 +10,7 @@
 #include <vitrine/context.hpp>
 
 #include "publish/context_peer.hpp"
-#include "publish/context_publisher.hpp"
+#include "publish/context/publisher.hpp"
 #include "support/child.hpp"
 
 namespace vitrine {

@@ -21,7 +21,7 @@
 #include <vitrine/labels.hpp>
 
 #include "publish/context_peer.hpp"
-#include "publish/context_publisher.hpp"
+#include "publish/context/publisher.hpp"
 #include "publish/failing_calls.hpp"
 #include "publish/own_slot.hpp"
 

@@ -18,7 +18,7 @@
 #include <vitrine/coroutine.hpp>
 #include <vitrine/labels.hpp>
 
-#include "publish/context_publisher.hpp"
+#include "publish/context/publisher.hpp"
 #include "publish/own_slot.hpp"
 #include "publish/programs_model.hpp"
 #include "publish/programs_runners.hpp"

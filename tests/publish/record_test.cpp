@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vitrine/labels.hpp>
 
-#include "publish/context_publisher.hpp"
+#include "publish/context/publisher.hpp"
 #include "publish/own_slot.hpp"
 
 namespace vitrine {

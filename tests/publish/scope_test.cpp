@@ -6,7 +6,7 @@
 #include <thread>
 #include <vitrine/labels.hpp>
 
-#include "publish/context_publisher.hpp"
+#include "publish/context/publisher.hpp"
 #include "publish/own_slot.hpp"
 
 namespace vitrine {

@@ -1,12 +1,9 @@
 #include "observe/trace/trace.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/stat.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <optional>
 #include <set>
 
@@ -15,11 +12,11 @@
 #include "observe/events/event_labels.hpp"
 #include "observe/process/cgroups.hpp"
 #include "observe/process/watch.hpp"
+#include "observe/trace/files.hpp"
 #include "observe/trace/fire_view.hpp"
 #include "observe/trace/plan.hpp"
 #include "observe/trace/program.hpp"
 #include "observe/trace/reduction.hpp"
-#include "target/proc_file.hpp"
 
 namespace vitrine::observe {
 namespace {
@@ -71,6 +68,7 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
       : options_(std::move(options)),
         plan_(options_.probes, options_.query, options_.force),
         selected_(selected_labels(options_.query)),
+        modules_(options_.modules),
         files_({.functions = wants_functions(options_.query),
                 .wanted = function_patterns(plan_.wanted())
                               .value_or(std::vector<probe::FunctionPattern>())}) {}
@@ -113,13 +111,10 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   void attach_later(ObservedProcess& process);
   void plan(const std::shared_ptr<const ProbeFile>& file, std::vector<Planned>& planned);
   Result<void> attach(std::span<const Planned> planned);
-  void name_other_files(const ProbeFile& file, const std::string& path);
   Result<void> require_sites();
   Result<void> require_arguments();
   Result<void> set_programs();
   [[nodiscard]] bool has_stacks() const { return options_.stacks || wants_stacks(options_.query); }
-  bool is_chosen(const std::string& path);
-  [[nodiscard]] std::vector<std::string> absent_modules() const;
   Result<KernelReduction> slow_pair(const TraceProgram& program) const;
   const Cgroup& cgroup_of(const bpf::Fire& fire, TracedProcess* process, bool has_pid);
 
@@ -143,6 +138,7 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   TraceOptions options_;
   TracePlan plan_;
   std::vector<query::Selected> selected_;
+  ModuleChoice modules_;
   ProbeFiles files_;
   ProcessRegistry processes_{[] { return std::make_shared<TracedProcess>(); },
                              limits::observed_processes};
@@ -156,8 +152,7 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   RedactedLabels redacted_;
   std::optional<symbol::StackNames> stacks_;
   std::optional<CgroupNames> cgroups_;
-  Cgroup last_cgroup_;            ///< of a process that is not observed
-  std::set<std::string> chosen_;  ///< of options_.modules: those that a file matches
+  Cgroup last_cgroup_;  ///< of a process that is not observed
   Notes notes_;
   std::optional<TraceReduction> reduction_;
 };
@@ -184,8 +179,9 @@ Result<void> LiveTrace::attach_targets() {
   for (const std::string& path : options_.target.files) {
     auto file = TRY(files_.open(path));
     plan(file, planned);
-    if (file->file != nullptr) name_other_files(*file, path);
-    if (file->file != nullptr) labels_->assume(*file->file);
+    if (file->file == nullptr) continue;
+    if (auto replaced = processes_with_replaced_file(*file, path)) note(std::move(*replaced));
+    labels_->assume(*file->file);
   }
   TRY(attach(planned));
   return require_sites();
@@ -277,7 +273,7 @@ Result<void> LiveTrace::require_sites() {
     return {};
   }
   if (plan_.sites() != 0 && unmatched.empty()) return {};
-  if (const auto absent = absent_modules(); !absent.empty() && !by_file()) {
+  if (const auto absent = modules_.absent(); !absent.empty() && !by_file()) {
     note(fmt::format("no file is loaded that matches --module {}; waiting for it",
                      fmt::join(absent, " or ")));
     return {};
@@ -292,72 +288,12 @@ Result<void> LiveTrace::require_sites() {
 std::optional<Error> LiveTrace::unmatched() const {
   const std::vector<std::string> unmatched = plan_.unmatched();
   if (unmatched.empty() || options_.optional) return std::nullopt;
-  if (const auto absent = absent_modules(); !absent.empty())
+  if (const auto absent = modules_.absent(); !absent.empty())
     return Error{
         ErrorCode::failed,
         fmt::format("no file that matches --module {} was loaded", fmt::join(absent, " or ")),
         "a pattern is of the whole path or of the file's name: --module 'libshop*.so'"};
   return no_such_probe(options_, unmatched, plan_.seen(), plan_.missing());
-}
-
-/// Of --module.
-bool LiveTrace::is_chosen(const std::string& path) {
-  bool chosen = options_.modules.empty();
-  const std::string_view name = file_name(path);
-  for (const std::string& pattern : options_.modules) {
-    if (!glob_matches(pattern, path) && !glob_matches(pattern, name)) continue;
-    chosen = true;
-    chosen_.insert(pattern);
-  }
-  return chosen;
-}
-
-/// Of --module, what no file matches so far.
-std::vector<std::string> LiveTrace::absent_modules() const {
-  std::vector<std::string> absent;
-  for (const std::string& pattern : options_.modules)
-    if (!chosen_.contains(pattern)) absent.push_back(pattern);
-  return absent;
-}
-
-/// What a process uses under a path that was given another file since: an update has replaced it.
-/// Uprobes are of the file.
-void LiveTrace::name_other_files(const ProbeFile& file, const std::string& path) {
-  constexpr std::size_t named = 5;
-  constexpr std::size_t maps_bytes = 4U << 20;
-  std::error_code error;
-  const std::string whole = std::filesystem::canonical(path, error).string();
-  const auto pids = target::all_processes();
-  if (error || !pids) return;
-  const std::string deleted = whole + " (deleted)";
-  std::vector<pid_t> found;
-  for (const pid_t pid : *pids) {
-    const std::string proc = fmt::format("/proc/{}/", pid);
-    const auto directory = target::open_at(AT_FDCWD, proc, O_RDONLY | O_DIRECTORY);
-    // The kernel follows the link under the lock that it reads `stat` under.
-    if (!directory || !target::read_blocking_at(directory->get(), "stat", target::proc_file_bytes))
-      continue;
-    const std::string program = std::filesystem::read_symlink(proc + "exe", error).string();
-    const bool same_path = program == whole || program == deleted;
-    if (const auto its = target::open_at(AT_FDCWD, proc + "exe", O_PATH); same_path && its) {
-      const auto place = target::place_identity(its->get());  // asks no server
-      if (place.inode != file.file->identity().inode ||
-          place.device != file.file->identity().device)
-        found.push_back(pid);
-      continue;
-    }
-    const auto maps = target::read_blocking_at(directory->get(), "maps", maps_bytes);
-    if (maps && maps->find(' ' + deleted + '\n') != std::string::npos) found.push_back(pid);
-  }
-  if (found.empty()) return;
-  const std::size_t more = found.size() - std::min(found.size(), named);
-  found.resize(found.size() - more);
-  note(fmt::format(
-      "process{} {}{} use{} another file of the path {}, which was replaced since: "
-      "not traced (trace {} by process ID)",
-      found.size() + more == 1 ? "" : "es", fmt::join(found, ", "),
-      more == 0 ? std::string() : fmt::format(" and {} more", more),
-      found.size() + more == 1 ? "s" : "", whole, found.size() + more == 1 ? "it" : "them"));
 }
 
 /// Names of arguments that no probe has.
@@ -404,7 +340,7 @@ void LiveTrace::attach_later(ObservedProcess& process) {
 }
 
 void LiveTrace::plan(const std::shared_ptr<const ProbeFile>& file, std::vector<Planned>& planned) {
-  if (!is_chosen(file->path)) return;
+  if (!modules_.takes(file->path)) return;
   if (file->file != nullptr) inodes_.insert(file->file->identity().inode);
   std::vector<std::string> notes;
   auto sites = plan_.add(file, only_process().value_or(0), notes);

@@ -1,4 +1,4 @@
-#include "publish/context_mapping.hpp"
+#include "publish/context/mapping.hpp"
 
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "publish/context_environment.hpp"
+#include "publish/context/environment.hpp"
 
 namespace vitrine::context {
 namespace {

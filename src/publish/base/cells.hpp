@@ -24,7 +24,7 @@
 #include <cstdint>
 #include <vitrine/detail/slot.hpp>
 
-#include "publish/local_atomic.hpp"
+#include "publish/base/local_atomic.hpp"
 
 namespace vitrine::publish {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "abi/process_context.hpp"
-#include "publish/context_encoder.hpp"
+#include "publish/context/encoder.hpp"
 #include "vitrine/context.hpp"
 
 namespace vitrine::context {

@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
-#include "publish/context_encoder.hpp"
-#include "publish/context_environment.hpp"
-#include "publish/context_mapping.hpp"
+#include "publish/context/encoder.hpp"
+#include "publish/context/environment.hpp"
+#include "publish/context/mapping.hpp"
 #include "vitrine/context.hpp"
 
 namespace vitrine::publish {

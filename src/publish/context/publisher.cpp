@@ -1,4 +1,4 @@
-#include "publish/context_publisher.hpp"
+#include "publish/context/publisher.hpp"
 
 #include <unistd.h>
 
@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "abi/thread_context.hpp"
-#include "publish/bytes.hpp"
-#include "publish/context_environment.hpp"
-#include "publish/local_atomic.hpp"
-#include "publish/thread.hpp"
+#include "publish/base/at_fork.hpp"
+#include "publish/base/bytes.hpp"
+#include "publish/base/local_atomic.hpp"
+#include "publish/context/environment.hpp"
 #include "vitrine/context.hpp"
 
 namespace vitrine::publish {

@@ -1,4 +1,4 @@
-#include "publish/context_environment.hpp"
+#include "publish/context/environment.hpp"
 
 #include <sys/random.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "publish/bytes.hpp"
+#include "publish/base/bytes.hpp"
 
 // As the semantic conventions name them; bindings for other languages say theirs.
 #ifndef VITRINE_SDK_LANGUAGE

@@ -1,4 +1,4 @@
-#include "publish/arena.hpp"
+#include "publish/base/arena.hpp"
 
 #include <sys/mman.h>
 #include <time.h>

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vitrine/detail/memo.hpp>
 
-#include "publish/local_atomic.hpp"
+#include "publish/base/local_atomic.hpp"
 
 namespace vitrine::publish {
 

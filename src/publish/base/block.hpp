@@ -14,7 +14,7 @@
 
 #include "abi/custom_labels.hpp"
 #include "abi/thread_context.hpp"
-#include "publish/arena.hpp"
+#include "publish/base/arena.hpp"
 
 namespace vitrine::labels {
 inline namespace VITRINE_DETAIL_ABI_NAMESPACE {

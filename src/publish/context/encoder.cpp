@@ -1,10 +1,10 @@
-#include "publish/context_encoder.hpp"
+#include "publish/context/encoder.hpp"
 
 #include <algorithm>
 #include <cstring>
 
-#include "publish/bytes.hpp"
-#include "publish/context_environment.hpp"
+#include "publish/base/bytes.hpp"
+#include "publish/context/environment.hpp"
 
 namespace vitrine::context {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "publish/context_encoder.hpp"
+#include "publish/context/encoder.hpp"
 #include "vitrine/context.hpp"
 
 namespace vitrine::context {

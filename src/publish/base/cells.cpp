@@ -1,10 +1,10 @@
-#include "publish/cells.hpp"
+#include "publish/base/cells.hpp"
 
 #include <sys/mman.h>
 
 #include <new>
 
-#include "publish/arena.hpp"
+#include "publish/base/arena.hpp"
 
 namespace vitrine::publish {
 namespace {
