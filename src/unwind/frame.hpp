@@ -154,7 +154,7 @@ constexpr RegisterRule::Kind last(RegisterRule::Kind) {
   return RegisterRule::Kind::expression;
 }
 constexpr Rule::Form last(Rule::Form) {
-  return Rule::Form::outermost;
+  return Rule::Form::signal;
 }
 constexpr Rule::Source last(Rule::Source) {
   return Rule::Source::lost;

@@ -67,6 +67,10 @@ Row aarch64_signal() {
 
 }  // namespace
 
+Row signal_frame_row(Machine machine) {
+  return machine == Machine::aarch64 ? aarch64_signal() : x86_64_signal();
+}
+
 std::optional<Row> linkage_row(Machine machine, std::string_view section, std::uint64_t offset) {
   const bool is_lazy = section == ".plt";
   if (!is_lazy && section != ".plt.sec" && section != ".plt.got" && section != ".iplt")
@@ -88,13 +92,13 @@ std::optional<Row> signal_row(Machine machine, std::span<const std::byte> code) 
   if (machine == Machine::aarch64) {
     // mov x8, #139; svc #0
     constexpr std::array<std::uint8_t, 8> call{0x68, 0x11, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4};
-    if (starts_with(code, call)) return aarch64_signal();
+    if (starts_with(code, call)) return signal_frame_row(machine);
     return std::nullopt;
   }
   // mov $15, %rax (or %eax); syscall
   constexpr std::array<std::uint8_t, 9> wide{0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
   constexpr std::array<std::uint8_t, 7> narrow{0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05};
-  if (starts_with(code, wide) || starts_with(code, narrow)) return x86_64_signal();
+  if (starts_with(code, wide) || starts_with(code, narrow)) return signal_frame_row(machine);
   return std::nullopt;
 }
 

@@ -36,6 +36,9 @@ inline constexpr std::size_t signal_code_bytes = 10;
 /// aarch64. nullopt: the code is something else.
 std::optional<Row> signal_row(Machine machine, std::span<const std::byte> code);
 
+/// The row of a trampoline by which the kernel's own signal frame is left.
+Row signal_frame_row(Machine machine);
+
 /// The runtime address of a file's address 0, where its bytes from `offset` on are mapped at `start`
 /// (a line of /proc/PID/maps). nullopt: none of its `segments` that are executed is there.
 std::optional<Address> bias_of(std::span<const elf::Segment> segments, Address start,

@@ -69,7 +69,7 @@ Rule compact(const Row& row, Machine machine) {
   return rule;
 }
 
-const Rule* RuleBlock::find(Address address) const {
+const RuleSpan* RuleBlock::span_of(Address address) const {
   if (address < start || address >= end) return nullptr;
   const std::uint64_t at = address - start;
   const auto after = std::upper_bound(
@@ -77,7 +77,7 @@ const Rule* RuleBlock::find(Address address) const {
       [](std::uint64_t wanted, const RuleSpan& span) { return wanted < span.start; });
   if (after == spans.begin()) return nullptr;
   const RuleSpan& span = *std::prev(after);
-  return at - span.start < span.size ? &span.rule : nullptr;
+  return at - span.start < span.size ? &span : nullptr;
 }
 
 bool RuleBlock::is_sound() const {

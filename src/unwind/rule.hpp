@@ -101,6 +101,7 @@ struct Rule {
     offsets,    ///< this rule says it all
     row,        ///< only the Row does
     outermost,  ///< the function has no caller
+    signal,     ///< of a RulePage only: a signal trampoline with the kernel's own frame
   };
   enum class Source : std::uint8_t { at_cfa, same, lost };
   Form form = Form::none;
@@ -138,8 +139,12 @@ struct RuleBlock {
   Address end = 0;              ///< one past the last
   std::vector<RuleSpan> spans;  ///< by start; what is between them is to be asked for by itself
 
-  /// Null: no span has it.
-  [[nodiscard]] const Rule* find(Address address) const;
+  // Null: no span has it.
+  [[nodiscard]] const RuleSpan* span_of(Address address) const;
+  [[nodiscard]] const Rule* find(Address address) const {
+    const RuleSpan* span = span_of(address);
+    return span != nullptr ? &span->rule : nullptr;
+  }
 
   /// Spans in order, within the block, with rules that can be applied. What comes from another
   /// process may be otherwise.

@@ -78,6 +78,7 @@ class Walk {
       case Rule::Form::outermost:
         return End::outermost;
       case Rule::Form::unknown:
+      case Rule::Form::signal:
       case Rule::Form::none:
         break;
     }
