@@ -10,6 +10,7 @@ void take(std::span<const std::byte> record, bpf::KeptSets& kept, bpf::StackSamp
   if (!bpf::parse_stack_sample(record, sample)) return;
   fuzz::require(sample.sets.size() == sample.head.moment.sets);
   fuzz::require(fuzz::within(record, sample.stack));
+  fuzz::require(fuzz::within(record, sample.left_stack));
   fuzz::require((sample.kernel_stack.size() + sample.registers.size()) * 8 <= record.size());
   for (const bpf::FireSet& set : sample.sets) {
     fuzz::require(fuzz::within(record, set.kept));

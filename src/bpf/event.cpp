@@ -123,9 +123,11 @@ Result<void> parse_stack_sample(std::span<const std::byte> record, StackSample& 
   TRY(reader.take_sets(sample.sets));
   if (!reader.take_words(sample.head.kernel_bytes, sample.kernel_stack) ||
       !reader.take_words(sample.head.register_bytes, sample.registers) ||
-      !reader.take_bytes(sample.head.stack_bytes, sample.stack))
+      !reader.take_bytes(sample.head.stack_bytes, sample.stack) ||
+      !reader.take_bytes(sample.head.left_bytes, sample.left_stack))
     return RecordReader::ends_early();
   sample.stack_start = sample.head.stack_start;
+  sample.left_start = sample.head.left_start;
   return {};
 }
 

@@ -102,6 +102,10 @@ struct StackSample {
   std::vector<std::uint64_t> registers;
   Address stack_start = 0;           ///< of the bytes below
   std::span<const std::byte> stack;  ///< from the stack pointer upward
+  /// Of the stack that a goroutine has left to call the vdso; empty: it has not. First are the frame
+  /// pointer and the return address of the function that left it.
+  std::span<const std::byte> left_stack;
+  Address left_start = 0;
 };
 
 /// Takes a record apart, into `sample` (whose vectors are used again). Error: malformed.

@@ -126,6 +126,11 @@ class LoadedProfiler final : public Profiler {
     targets_.assume(file, target);
   }
 
+  void know(const vitrine_executable& program, const vitrine_go_file& file) override {
+    if (bpf_map_update_elem(fd(program_->maps.go_files), &program, &file, BPF_ANY) == 0)
+      program_->bss->profile_config.go_files = 1;
+  }
+
   Result<std::size_t> poll(milliseconds timeout, const Sink& sink) override {
     auto taken = ring_->poll(stopped_ns_ != 0 ? milliseconds(0) : timeout,
                              [&](std::span<const std::byte> record) { hand_over(record, sink); });

@@ -60,6 +60,10 @@ class Profiler : public ProcessTable {
   /// min_block by then are not cut.
   virtual Result<void> cut(std::uint64_t until_ns) = 0;
 
+  /// What is known of a Go program: from now on, samples within the vdso have the stack that called
+  /// it. The 256 files used last are kept.
+  virtual void know(const vitrine_executable& program, const vitrine_go_file& file) = 0;
+
   /// Samples no more. What was sampled before is still handed over by poll(), and after it, of
   /// every thread that is off its CPU since, a sample that is VITRINE_SAMPLE_UNFINISHED.
   virtual void stop() = 0;

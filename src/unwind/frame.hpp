@@ -20,16 +20,24 @@ namespace vitrine::unwind {
 struct Stack {
   Address start = 0;  ///< the stack pointer at the sample, or below
   std::span<const std::byte> bytes;
+  /// Of another stack, which a function has left for this one: from the words below its caller's
+  /// stack pointer on, the frame pointer and the return address. Empty: none was left.
+  Address left_start = 0;
+  std::span<const std::byte> left_bytes{};
   mutable Address missed = 0;  ///< the last that read() did not have; 0: none
 
-  /// The word at an address, into `word`. False: the copy does not have it.
+  /// The word at an address, into `word`. False: the copies do not have it.
   bool read(Address address, std::uint64_t& word) const {
-    const std::uint64_t at = address - start;
-    if (at >= bytes.size() || bytes.size() - at < sizeof word) {
-      missed = address;
-      return false;
-    }
-    std::memcpy(&word, bytes.data() + at, sizeof word);
+    if (copy(bytes, address - start, word)) return true;
+    if (copy(left_bytes, address - left_start, word)) return true;
+    missed = address;
+    return false;
+  }
+
+ private:
+  static bool copy(std::span<const std::byte> from, std::uint64_t at, std::uint64_t& word) {
+    if (at >= from.size() || from.size() - at < sizeof word) return false;
+    std::memcpy(&word, from.data() + at, sizeof word);
     return true;
   }
 };

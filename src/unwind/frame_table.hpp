@@ -62,6 +62,8 @@ class FrameTable final : public RuleSource {
   RuleBlock rules_around(Address address);
 
   [[nodiscard]] std::span<const elf::Segment> segments() const { return elf_.segments; }
+  [[nodiscard]] Memory& file() { return *file_; }
+  [[nodiscard]] const elf::File& elf() const { return elf_; }
 
   /// What of the CFI could not be used; empty: nothing.
   [[nodiscard]] const std::string& problem() const { return problem_; }

@@ -34,7 +34,7 @@ class Walk {
       if (entry.region == no_region && !interrupted_) return End::bad;
       if (frames_.size() == limits::frames) return End::limit;
       frames_.push_back({pc(), entry.region, !interrupted_});
-      end = leave(entry, lookup);
+      if (!leaves_to_other_stack(entry.region)) end = leave(entry, lookup);
       if (!end && pc() == 0) end = End::outermost;
     }
     return *end;
@@ -63,6 +63,22 @@ class Walk {
       return false;
     const Row* row = region.rules->row(lookup - 1 - region.bias);
     return row != nullptr && row->is_signal;
+  }
+
+  /// Goes to the caller of the function that left another stack for this one: it is in the same file
+  /// as its caller, unlike what it called here (Go's runtime and the vdso).
+  bool leaves_to_other_stack(std::uint32_t region) {
+    constexpr Address words_below = 16;
+    std::uint64_t frame = 0, target = 0;
+    if (is_on_left_ || stack_.left_bytes.empty() || region == no_region ||
+        !stack_.read(stack_.left_start, frame) || !stack_.read(stack_.left_start + 8, target) ||
+        code_.find(target - 1) != region)
+      return false;
+    words()[roles_.frame] = frame;
+    words()[roles_.stack] = stack_.left_start + words_below;
+    call_from(target, words()[roles_.stack], true, true);
+    is_on_left_ = true;
+    return true;
   }
 
   /// To the caller; an end if there is none.
@@ -214,7 +230,8 @@ class Walk {
   }
   [[nodiscard]] End unreadable(Address address) const {
     if (on_other_stack_) return End::other_stack;
-    return address - stack_.start <= limits::stack_bytes ? End::truncated : End::bad;
+    const Address start = is_on_left_ ? stack_.left_start : stack_.start;
+    return address - start <= limits::stack_bytes ? End::truncated : End::bad;
   }
   End lack_register() {
     lacked_register_ = true;
@@ -236,6 +253,7 @@ class Walk {
   Address low_;                  // no caller's frame ends below
   bool interrupted_ = true;      // the pc is where the function was, not where a call returns to
   bool on_other_stack_ = false;  // than the one that was copied
+  bool is_on_left_ = false;      // the stack that was left: stack_.left_bytes
   bool all_registers_ = false;
   bool lacked_register_ = false;
 };

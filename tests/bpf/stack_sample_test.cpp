@@ -17,7 +17,8 @@ void add(Bytes& to, const T& value) {
   to.insert(to.end(), raw.begin(), raw.end());
 }
 
-/// With one label set of one chunk, two kernel addresses, three registers, and 11 bytes of stack.
+/// With one label set of one chunk, two kernel addresses, three registers, 11 bytes of stack, and 8 of
+/// the stack that was left.
 Bytes record() {
   Bytes out;
   vitrine_stack_sample head{};
@@ -28,13 +29,15 @@ Bytes record() {
   head.kernel_bytes = 16;
   head.register_bytes = 24;
   head.stack_bytes = 11;
+  head.left_start = 0xc000;
+  head.left_bytes = 8;
   add(out, head);
   vitrine_fire_set set{};
   set.id = 9;
   set.kept_bytes = sizeof(vitrine_chunk) + 8;
   add(out, set);
   add(out, vitrine_chunk{0x1000, 8, 8});
-  for (const std::uint64_t word : {7, 101, 102, 1, 2, 3, 0x55, 0x66}) add(out, word);
+  for (const std::uint64_t word : {7, 101, 102, 1, 2, 3, 0x55, 0x66, 0x77}) add(out, word);
   return out;
 }
 
@@ -51,13 +54,16 @@ TEST(ParseStackSample, TakesARecordApart) {
     EXPECT_EQ(sample.stack_start, 0x7ff0u);
     ASSERT_EQ(sample.stack.size(), 11u);
     EXPECT_EQ(sample.stack[8], std::byte{0x66});
+    EXPECT_EQ(sample.left_start, 0xc000u);
+    ASSERT_EQ(sample.left_stack.size(), 8u);
+    EXPECT_EQ(sample.left_stack[0], std::byte{0x77});
   }
 }
 
 TEST(ParseStackSample, RefusesEveryRecordThatEndsTooEarly) {
   const Bytes bytes = record();
   StackSample sample;
-  for (std::size_t length = 0; length < bytes.size() - 5; ++length) {  // 5 of padding
+  for (std::size_t length = 0; length < bytes.size(); ++length) {
     const auto parsed = parse_stack_sample(std::span(bytes).first(length), sample);
     ASSERT_FALSE(parsed) << length;
     EXPECT_EQ(parsed.error().code, ErrorCode::malformed);
@@ -81,7 +87,8 @@ TEST(ParseStackSample, SurvivesAnyBytes) {
     for (int change = 0; change < 4; ++change)
       bytes[random() % bytes.size()] = static_cast<std::byte>(random());
     if (!parse_stack_sample(bytes, sample)) continue;
-    EXPECT_LE(sample.stack.size() + 8 * sample.registers.size() + 8 * sample.kernel_stack.size(),
+    EXPECT_LE(sample.stack.size() + sample.left_stack.size() + 8 * sample.registers.size() +
+                  8 * sample.kernel_stack.size(),
               bytes.size());
   }
 }

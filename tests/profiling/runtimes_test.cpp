@@ -48,5 +48,33 @@ TEST(Stripped, FunctionsAreSeparateAndStubsAreNamed) {
   EXPECT_GE(in_stubs, 1U);
 }
 
+/// Of the samples in the vdso, those that reach the beginning of their goroutine.
+void expect_whole_in_vdso(const char* program, std::string_view caller) {
+  const auto what = profiled(program);
+  std::size_t in_vdso = 0, whole = 0;
+  for (const Sample& sample : what.profile.samples) {
+    const profile::Stack& stack = what.profile.stacks.at(sample.stack);
+    const auto functions = test::functions_of(what.profile, sample);
+    if (std::ranges::find(functions, "__vdso_clock_gettime") == functions.end()) continue;
+    ++in_vdso;
+    // time.now is between the two.
+    whole += stack.end == profile::StackEnd::outermost && functions.size() > 4 &&
+             (caller.empty() || std::ranges::find(functions, caller) != functions.end());
+  }
+  fmt::print("{}: {} of {} in the vdso, {} whole\n", program, in_vdso, what.profile.samples.size(),
+             whole);
+  ASSERT_GT(in_vdso, 100U);
+  EXPECT_GE(whole * 100, in_vdso * 99);
+}
+
+TEST(Go, CallsOfTheVdsoHaveTheirCallers) {
+  expect_whole_in_vdso(GO_CLOCK, "main.main");
+  expect_whole_in_vdso(GO_CLOCK "-cgo", "main.main");
+}
+
+TEST(Go, CallsOfTheVdsoHaveTheirCallersInStrippedPrograms) {
+  expect_whole_in_vdso(GO_CLOCK "-stripped", {});
+}
+
 }  // namespace
 }  // namespace vitrine

@@ -20,6 +20,7 @@ using Bytes = std::vector<std::uint8_t>;
 constexpr Address code = 0x5500'0000'0000;
 constexpr Address jit = 0x5600'0000'0000;
 constexpr Address stack_start = 0x7ff0'0000'0000;
+constexpr Address left_start = 0xc000'0000'0000;
 
 void put(Bytes& bytes, std::uint64_t value, std::size_t size) {
   for (std::size_t n = 0; n < size; ++n) bytes.push_back(static_cast<std::uint8_t>(value >> 8 * n));
@@ -105,8 +106,10 @@ class Process {
   Process& at(Address pc) { return set(roles_of(machine_).pc, pc); }
 
   /// The pcs; those of calls' ends are told as calls: one less.
-  std::vector<Address> unwind(std::vector<std::uint64_t> words) {
-    const Stack stack{stack_start, std::as_bytes(std::span(words))};
+  std::vector<Address> unwind(std::vector<std::uint64_t> words,
+                              std::vector<std::uint64_t> left = {}) {
+    const Stack stack{stack_start, std::as_bytes(std::span(words)), left_start,
+                      std::as_bytes(std::span(left))};
     std::vector<Frame> frames;
     end = unwinder_.unwind(registers_, stack, frames);
     std::vector<Address> found;
@@ -142,6 +145,22 @@ TEST(Unwinder, GoesToTheOutermostFunction) {
   EXPECT_THAT(process.unwind({code + 0x210, 0, 0, 0, code + 0x220, 0, 0, 0, code + 0x290}),
               ElementsAre(code + 0x110, code + 0x20f, code + 0x21f, code + 0x28f));
   EXPECT_EQ(process.end, End::outermost);
+}
+
+TEST(Unwinder, GoesOnAtTheStackThatAFunctionHasLeft) {
+  auto process = x86();
+  // Other code, called with another stack: the leaf is the first in the file that left its own.
+  process.at(jit + 8).set(6, stack_start + 8);
+  const std::vector<std::uint64_t> words{0, 0, code + 0x110};
+  EXPECT_THAT(process.unwind(words, {7, code + 0x210, 0, 0, 0, code + 0x290}),
+              ElementsAre(jit + 8, code + 0x10f, code + 0x20f, code + 0x28f));
+  EXPECT_EQ(process.end, End::outermost);
+  EXPECT_THAT(process.unwind(words, {7, code + 0x210, 0}),
+              ElementsAre(jit + 8, code + 0x10f, code + 0x20f));
+  EXPECT_EQ(process.end, End::truncated);
+  // No code: nothing was left.
+  EXPECT_THAT(process.unwind(words, {7, 16, 0, 0, 0, code + 0x290}),
+              ElementsAre(jit + 8, code + 0x10f));
 }
 
 TEST(Unwinder, TakesTheRowOfThePc) {

@@ -161,13 +161,18 @@ static __always_inline void inherit(struct process* process, const struct task_s
   }
 }
 
+static __always_inline struct vitrine_executable executable_of(const struct task_struct* task) {
+  struct vitrine_executable executable = {};
+  executable.inode = BPF_CORE_READ(task, mm, exe_file, f_inode, i_ino);
+  executable.device = BPF_CORE_READ(task, mm, exe_file, f_inode, i_sb, s_dev);
+  return executable;
+}
+
 /// Of a process that has just begun: as others that run the same file. That is sure for variables
 /// of the executable only, so the reader compares it with what is then found in the process.
 static __always_inline void assume(struct process* process, const struct task_struct* task) {
   if (!task->mm) return;
-  struct vitrine_executable executable = {};
-  executable.inode = BPF_CORE_READ(task, mm, exe_file, f_inode, i_ino);
-  executable.device = BPF_CORE_READ(task, mm, exe_file, f_inode, i_sb, s_dev);
+  const struct vitrine_executable executable = executable_of(task);
   process->target = bpf_map_lookup_elem(&assumed, &executable);
   if (process->target) process->flags = VITRINE_FIRE_PRESUMED;
 }

@@ -21,6 +21,13 @@ _Static_assert(SAMPLE_BYTES <= VITRINE_BLOCKS * VITRINE_BLOCK_BYTES, "blocks for
 /// Written by the loader.
 struct vitrine_profile_config profile_config;
 
+struct {
+  __uint(type, BPF_MAP_TYPE_LRU_HASH);
+  __uint(max_entries, 256);
+  __type(key, struct vitrine_executable);
+  __type(value, struct vitrine_go_file);
+} go_files SEC(".maps");
+
 /// Room for one sample.
 struct scratch {
   __u32 claimed, index;
@@ -120,23 +127,67 @@ static __always_inline __u64 stack_end(__u64 from, __u64 most, __u64 first, __u6
   return end;
 }
 
+/// Where it ends; copies less where memory is not resident.
+static __always_inline __u64 copy_stack(struct scratch* s, __u64 at, __u64 from, __u64 end) {
+  struct stack_copy copy = {.s = s, .at = at, .address = from, .end = end};
+  bpf_loop(VITRINE_STACK_COPY / 4096 + 1, copy_page, &copy, 0);
+  return copy.at;
+}
+
+/// What a goroutine has of its stack while the thread is in the vdso.
+struct left_stack {
+  __u64 start; /* 0: none was left */
+  __u64 end;
+};
+
+/// Goes from the thread's g, which is below its thread pointer, over its m. What is read may be
+/// anything: a stack counts only within the bounds that its g has of it.
+static __always_inline struct left_stack find_left_stack(const struct scratch* s,
+                                                         const struct task_struct* task) {
+  struct left_stack left = {};
+  if (!profile_config.go_files) return left;
+  const struct vitrine_executable executable = executable_of(task);
+  const struct vitrine_go_file* file = bpf_map_lookup_elem(&go_files, &executable);
+  __u64 g = 0, m = 0, pointer = 0, bounds[2];
+  if (!file || READ_USER(&g, 8, s->room.thread_pointer - 8) || READ_USER(bounds, 16, g))
+    return left;
+  if (READ_USER(&m, 8, g + file->m_of_g) || READ_USER(&pointer, 8, m + file->stack_of_m))
+    return left;
+  if (pointer % 8 || pointer < bounds[0] + 16 || pointer > bounds[1]) return left;
+  left.start = pointer - 16;
+  left.end = bounds[1];
+  return left;
+}
+
+#define VDSO_STACK 1024 /* what calls of the vdso take at most of a copy */
+
 /// `head`: its registers are behind it at `registers_at`. Returns where the sample ends.
 static __always_inline __u64 append_stack(struct scratch* s, __u64 registers_at, __u64 at,
                                           const struct taking* taking,
                                           struct vitrine_stack_sample* head) {
   const __u64* registers = sample_at(&s->room.out, registers_at);
   if (!registers) return at;
-  struct stack_copy copy = {.s = s, .at = at};
   __u64 most = profile_config.stack_bytes;
   if (most > VITRINE_STACK_COPY) most = VITRINE_STACK_COPY;
-  copy.address = registers[STACK_POINTER] & ~7ULL;
-  copy.end = stack_end(copy.address, most, taking->task->mm->start_stack, s->room.thread_pointer);
-  head->stack_start = copy.address;
-  if (copy.end - copy.address == most) head->moment.flags |= VITRINE_SAMPLE_STACK_CUT;
-  bpf_loop(VITRINE_STACK_COPY / 4096 + 1, copy_page, &copy, 0);
-  if (copy.address < copy.end) head->moment.flags |= VITRINE_SAMPLE_STACK_CUT;
-  head->stack_bytes = copy.at - at;
-  return copy.at;
+  const struct left_stack left = find_left_stack(s, taking->task);
+  const __u64 first_most = left.start && most > VDSO_STACK ? VDSO_STACK : most;
+  const __u64 start = registers[STACK_POINTER] & ~7ULL;
+  __u64 end = stack_end(start, first_most, taking->task->mm->start_stack, s->room.thread_pointer);
+  head->stack_start = start;
+  __u64 ends_at = copy_stack(s, at, start, end);
+  head->stack_bytes = ends_at - at;
+  int is_cut = end - start == most || head->stack_bytes < end - start;
+  if (left.start) {
+    at = (ends_at + 7) & ~7ULL;
+    end = left.end;
+    if (end - left.start > most) end = left.start + most;
+    ends_at = copy_stack(s, at, left.start, end);
+    head->left_start = left.start;
+    head->left_bytes = ends_at - at;
+    is_cut = end < left.end || head->left_bytes < end - left.start;
+  }
+  if (is_cut) head->moment.flags |= VITRINE_SAMPLE_STACK_CUT;
+  return ends_at;
 }
 
 /// Fills s->room.out. Returns how many bytes the sample has.
@@ -157,7 +208,8 @@ static __always_inline __u64 take_sample(struct scratch* s, struct taking* takin
   head->off_ns = 0;
   head->stack_start = 0;
   head->stack_bytes = 0;
-  head->reserved = 0;
+  head->left_start = 0;
+  head->left_bytes = 0;
   const struct vitrine_target* target = taking->process.target;
   if (target && has_user_code(taking->task))
     head->moment.sets = append_sets(room, target, taking->process.execution);

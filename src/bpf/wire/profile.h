@@ -20,7 +20,15 @@ struct vitrine_profile_config {
   __u32 every_process;
   __u32 follow;    /* processes that are known by their ancestors only, too */
   __u32 preempted; /* off-CPU: threads that could have run, too */
-  __u32 reserved;
+  __u32 go_files;  /* something is known of Go programs: struct vitrine_go_file */
+};
+
+/* A Go program, by its file. Its runtime calls the vdso on the thread's own stack (g0's). The stack of
+ * the goroutine, to which the call belongs, is where a pointer in the runtime's structures says: these
+ * are offsets (symbol/go_functions.hpp). */
+struct vitrine_go_file {
+  __u32 m_of_g;
+  __u32 stack_of_m;
 };
 
 /* ---- What it reports: records of the ring buffer ---- */
@@ -39,16 +47,18 @@ enum vitrine_sample_flag {
 };
 
 /* Followed by `moment.sets` vitrine_fire_set with their bytes, `kernel_bytes` of addresses (leaf
- * first), `register_bytes` (struct pt_regs; aarch64: user_pt_regs), and `stack_bytes` of memory from
- * `stack_start` up; each padded to multiples of 8. */
+ * first), `register_bytes` (struct pt_regs; aarch64: user_pt_regs), `stack_bytes` of memory from
+ * `stack_start` up, and `left_bytes` of a goroutine's stack from `left_start` up; each padded to
+ * multiples of 8. */
 struct vitrine_stack_sample {
   struct vitrine_event_header moment; /* of enum vitrine_sample_kind */
-  __u64 off_ns;                 /* how long it was off its CPU */
-  __u64 stack_start;            /* the stack pointer, rounded down to a multiple of 8 */
-  __u32 kernel_bytes;           /* 0: it was in user code */
-  __u32 register_bytes;         /* 0: it has no user code */
+  __u64 off_ns;                       /* how long it was off its CPU */
+  __u64 stack_start;                  /* the stack pointer, rounded down to a multiple of 8 */
+  __u64 left_start;     /* of the frame pointer and return address of what has left this stack */
+  __u32 kernel_bytes;   /* 0: it was in user code */
+  __u32 register_bytes; /* 0: it has no user code */
   __u32 stack_bytes;
-  __u32 reserved;
+  __u32 left_bytes; /* 0: the thread has left no stack */
 };
 
 /* ---- What is kept in the kernel meanwhile ---- */

@@ -50,13 +50,6 @@ pid_t kernel_tgid_of(pid_t pid) {
   return threads.front().kernel_tgid;
 }
 
-/// What the kernel calls the file that a process executes.
-std::optional<vitrine_executable> executable_of(int descriptor) {
-  const auto file = sandbox::place_identity(descriptor);
-  if (file.device == 0 && file.inode == 0) return std::nullopt;
-  return vitrine_executable{file.inode, major(file.device) << 20 | minor(file.device), 0};
-}
-
 /// Index of `key` in a record's key map, plus one; 0: records cannot have it.
 std::uint16_t record_key(const format::KeyMap* keys, const std::string& key) {
   if (keys == nullptr) return 0;
@@ -66,6 +59,12 @@ std::uint16_t record_key(const format::KeyMap* keys, const std::string& key) {
 }
 
 }  // namespace
+
+std::optional<vitrine_executable> executable_of(int descriptor) {
+  const auto file = sandbox::place_identity(descriptor);
+  if (file.device == 0 && file.inode == 0) return std::nullopt;
+  return vitrine_executable{file.inode, major(file.device) << 20 | minor(file.device), 0};
+}
 
 /// A process as it was looked at last.
 struct LabelsLook {

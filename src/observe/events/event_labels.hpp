@@ -36,6 +36,9 @@ inline std::uint64_t now_ns(clockid_t clock) {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
+/// What the kernel calls the file that a process executes.
+std::optional<vitrine_executable> executable_of(int descriptor);
+
 struct LabelsLook;
 
 /// Where a process has its labels, as it was looked at last: the part of its ObservedProcess that

@@ -41,7 +41,10 @@ class RuleService final : public sandbox::Service {
   Result<OpenedRules> open(std::uint32_t number, FileDescriptor file) {
     auto memory = TRY(sandbox::FileMemory::from(std::move(file)));
     auto table = TRY(unwind::FrameTable::open(std::move(memory)));
-    OpenedRules opened{table->machine(), {}, table->problem().substr(0, limits::name_bytes)};
+    OpenedRules opened{table->machine(),
+                       {},
+                       table->problem().substr(0, limits::name_bytes),
+                       symbol::find_go_vdso_call(table->file(), table->elf())};
     for (const elf::Segment& segment : table->segments())
       if (segment.type == PT_LOAD && (segment.flags & PF_X) != 0)
         opened.segments.push_back(segment);
@@ -91,7 +94,8 @@ std::size_t bytes_of(const std::optional<Row>& row) {
 
 bool is_sound(const OpenedRules& opened) {
   return unwind::is_unwound(opened.machine) && opened.segments.size() <= limits::file_segments &&
-         opened.problem.size() <= limits::name_bytes;
+         opened.problem.size() <= limits::name_bytes &&
+         (!opened.vdso_call || symbol::is_sound(*opened.vdso_call));
 }
 bool is_sound(const FoundRules& found) {
   return unwind::is_sound(found.rule) && found.around.is_sound();

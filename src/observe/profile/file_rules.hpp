@@ -17,6 +17,7 @@
 #include "elf/packed.hpp"
 #include "sandbox/files.hpp"
 #include "sandbox/worker.hpp"
+#include "symbol/go_functions.hpp"
 #include "unwind/frame.hpp"
 #include "unwind/rule.hpp"
 
@@ -45,6 +46,7 @@ struct OpenedRules {
   Machine machine = Machine::x86_64;
   std::vector<elf::Segment> segments;  ///< those that are executed
   std::string problem;                 ///< what of the CFI could not be used; empty: nothing
+  std::optional<symbol::GoVdsoCall> vdso_call;  ///< of a Go program
 };
 
 struct FoundRules {
@@ -74,8 +76,8 @@ auto fields(T& request) {
 
 template <pack::Of<OpenedRules> T>
 auto fields(T& opened) {
-  auto& [machine, segments, problem] = opened;
-  return std::tie(machine, segments, problem);
+  auto& [machine, segments, problem, vdso_call] = opened;
+  return std::tie(machine, segments, problem, vdso_call);
 }
 
 template <pack::Of<FoundRules> T>
@@ -151,6 +153,10 @@ class FileRules final : public unwind::RuleSource {
 
   /// As unwind::bias_of.
   [[nodiscard]] std::optional<Address> bias(Address start, std::uint64_t offset) const;
+
+  [[nodiscard]] const std::optional<symbol::GoVdsoCall>& vdso_call() const {
+    return opened_.vdso_call;
+  }
 
  private:
   friend RuleWorker;

@@ -33,10 +33,12 @@ constexpr std::uint64_t second_ns = 1'000'000'000;
 
 /// Why a copy of a stack, of at most so many bytes, has no more than it has.
 profile::StackEnd end_of_copy(const unwind::Stack& stack, std::size_t most) {
-  if (stack.missed - stack.start >= limits::stack_copy) return profile::StackEnd::out_of_reach;
+  const bool is_left = !stack.left_bytes.empty();
+  const Address start = is_left ? stack.left_start : stack.start;
+  if (stack.missed - start >= limits::stack_copy) return profile::StackEnd::out_of_reach;
   constexpr std::size_t last_word = 8;  // the copy begins at a word
-  return stack.bytes.size() + last_word > most ? profile::StackEnd::truncated
-                                               : profile::StackEnd::unread;
+  const std::size_t copied = is_left ? stack.left_bytes.size() : stack.bytes.size();
+  return copied + last_word > most ? profile::StackEnd::truncated : profile::StackEnd::unread;
 }
 
 profile::StackEnd stack_end(unwind::End end, const unwind::Stack& stack, std::size_t most) {
@@ -107,6 +109,7 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
     return static_cast<SampledProcess&>(process);
   }
   void look_at(ObservedProcess& process);
+  void give_go_files();
 
   // Of processes:
   bool concerns(const target::ProcessEvent&) override { return false; }
@@ -216,6 +219,14 @@ void LiveProfiling::look_at(ObservedProcess& process) {
   SampledProcess& its = sampled(process);
   labels_->look_at(its.pid(), its.labels);
   programs_.look_at(its.pid(), its.programs);
+  give_go_files();
+}
+
+/// The kernel needs to know of Go programs where they keep their stacks.
+void LiveProfiling::give_go_files() {
+  for (const GoFile& file : programs_.take_go_files())
+    if (const auto executable = executable_of(file.file->original()))
+      profiler_->know(*executable, {file.call.m_of_g, file.call.stack_of_m});
 }
 
 void LiveProfiling::changed(ObservedProcess& process, bool again) {
@@ -242,6 +253,7 @@ Result<void> LiveProfiling::poll(milliseconds timeout) {
     const auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
     watch_->wait(std::clamp(left, milliseconds(0), rest_));
     const auto taken = TRY(take_samples(milliseconds(0)));
+    give_go_files();
     if (taken < many_samples)
       if (const auto pid = labels_->take_unfinished())
         if (ObservedProcess* process = processes_.find(*pid))
@@ -301,7 +313,8 @@ profile::Index LiveProfiling::stack_of(SampledPrograms::Program& program,
     frames_.clear();
     end = profile::StackEnd::no_rule;
     if (registers) {
-      const unwind::Stack stack{sample.stack_start, sample.stack};
+      const unwind::Stack stack{sample.stack_start, sample.stack, sample.left_start,
+                                sample.left_stack};
       end = stack_end(unwind(*program, *registers, stack), stack, options_.stack_bytes);
     }
     if (end != profile::StackEnd::outermost && program->mappings.empty())

@@ -39,6 +39,12 @@ struct ProcessCode {
   std::vector<std::shared_ptr<const CodeFile>> files;
 };
 
+/// A file of the Go tool chain that calls the vdso on another stack.
+struct GoFile {
+  std::shared_ptr<const sandbox::FileMemory> file;
+  symbol::GoVdsoCall call;
+};
+
 /// Reads it of many processes: what they share is opened once. Not thread-safe, as the rules are
 /// not; forks.
 class CodeReader {
@@ -53,6 +59,9 @@ class CodeReader {
 
   /// Forgets the files that no ProcessCode has any more.
   void forget_unused();
+
+  /// Those opened since the last call.
+  [[nodiscard]] std::vector<GoFile> take_go_files() { return std::exchange(go_files_, {}); }
 
   /// Files without rules, and why; each once, as a sentence. Some come while stacks are unwound.
   [[nodiscard]] const std::vector<std::string>& problems() const { return rules_->problems(); }
@@ -79,6 +88,7 @@ class CodeReader {
 
   std::shared_ptr<RuleWorker> rules_;
   std::map<Key, Shared> files_;
+  std::vector<GoFile> go_files_;
   File vdso_;  // the kernel's; a process that has changed its own has another
 };
 
@@ -138,6 +148,9 @@ class SampledPrograms {
   static bool tidy(ProgramHistory& its);
   /// Forgets files that nobody has mapped any more.
   void forget_unused() { reader_.forget_unused(); }
+
+  /// Of the code that was read since the last call.
+  [[nodiscard]] std::vector<GoFile> take_go_files() { return reader_.take_go_files(); }
 
   /// Why some of what is known is less than it could be, each once.
   [[nodiscard]] std::vector<std::string> take_problems();
