@@ -117,7 +117,10 @@ inline constexpr std::size_t expression_depth = 32;   ///< of its stack
 inline constexpr std::size_t export_request = 64U << 20;   ///< bytes, as OTLP recommends to servers
 inline constexpr std::size_t export_response = 64 * 1024;  ///< bytes read of a collector's response
 inline constexpr std::size_t export_message = 256;  ///< bytes of what it says in it, for a note
-inline constexpr std::size_t export_notes = 64;     ///< kept until they are taken; the rest counted
+inline constexpr std::size_t export_smallest =
+    16 * 1024;                                   ///< bytes: a refused request is not split further
+inline constexpr unsigned export_tries = 30;     ///< of a request that may never be accepted
+inline constexpr std::size_t export_notes = 64;  ///< kept until they are taken; the rest counted
 inline constexpr std::size_t spool_files = 64 * 1024;  ///< looked at in the directory of a spool
 
 /// Of one profile; what is beyond is counted as lost. 4 million are ten minutes of 64 CPUs at 99 Hz.
@@ -132,7 +135,7 @@ inline constexpr std::size_t profile_label_bytes = 256U << 20;  ///< of all its 
 inline constexpr std::size_t profile_file_bytes = 512U << 20;
 inline constexpr std::size_t profile_text_bytes = 512U << 20;
 inline constexpr std::size_t profile_strings = 4U << 20;
-inline constexpr std::size_t observed_processes = 16 * 1024;    ///< by one trace or profile at once
+inline constexpr std::size_t observed_processes = 16 * 1024;  ///< by one trace or profile at once
 inline constexpr std::size_t code_files = 8 * 1024;  ///< open at once, to have their symbols later
 
 /// Copies in memory, of files whose file system may stop answering.

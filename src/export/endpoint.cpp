@@ -1,5 +1,7 @@
 #include "export/endpoint.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 
 #include "export/http.hpp"
@@ -7,7 +9,20 @@
 namespace vitrine::exporter {
 namespace {
 
-constexpr std::string_view before_scheme = "otlp+";
+struct EngineScheme {
+  std::string_view prefix;
+  Engine engine;
+  const char* port;  ///< of HTTP without TLS
+};
+
+constexpr EngineScheme engine_schemes[] = {{"otlp+", Engine::otlp, "4318"},
+                                           {"pyroscope+", Engine::pyroscope, "4040"}};
+
+const EngineScheme* scheme_of(std::string_view url) {
+  const auto* const found = std::ranges::find_if(
+      engine_schemes, [&](const EngineScheme& scheme) { return url.starts_with(scheme.prefix); });
+  return found == std::end(engine_schemes) ? nullptr : found;
+}
 
 /// A URL in its parts, by libcurl: what it connects to and what we check are the same.
 class Parts {
@@ -42,23 +57,29 @@ class Parts {
 
 tl::unexpected<Error> not_an_endpoint(const std::string& why) {
   return fail(ErrorCode::usage, "invalid collector URL: " + why,
-              "give otlp+http://HOST:4318 or otlp+https://HOST");
+              "give otlp+http://HOST:4318, otlp+https://HOST or pyroscope+http://HOST:4040");
 }
 
 }  // namespace
 
+Engine engine_of(std::string_view url) {
+  const EngineScheme* scheme = scheme_of(url);
+  return scheme == nullptr ? Engine::otlp : scheme->engine;
+}
+
 Result<Endpoint> parse_endpoint(std::string_view text, bool whole) {
   TRY(curl_library());
-  if (!text.starts_with(before_scheme))
-    return not_an_endpoint("its scheme is not otlp+http or otlp+https");
-  const auto parts = Parts::of(std::string(text.substr(before_scheme.size())));
+  const EngineScheme* engine = scheme_of(text);
+  constexpr const char* wrong_scheme =
+      "its scheme is not otlp+http, otlp+https, pyroscope+http or pyroscope+https";
+  if (engine == nullptr) return not_an_endpoint(wrong_scheme);
+  const auto parts = Parts::of(std::string(text.substr(engine->prefix.size())));
   if (!parts || parts->get(CURLUPART_HOST).empty()) return not_an_endpoint("not a URL");
   const std::string scheme = parts->get(CURLUPART_SCHEME);
-  if (scheme != "http" && scheme != "https")
-    return not_an_endpoint("its scheme is not otlp+http or otlp+https");
+  if (scheme != "http" && scheme != "https") return not_an_endpoint(wrong_scheme);
   if (!parts->get(CURLUPART_FRAGMENT).empty()) return not_an_endpoint("it has a fragment (#)");
   if (!whole && scheme == "http" && parts->get(CURLUPART_PORT).empty())
-    parts->set(CURLUPART_PORT, "4318");
+    parts->set(CURLUPART_PORT, engine->port);
   if (!whole && parts->get(CURLUPART_PATH) == "/")
     parts->set(CURLUPART_PATH, "/v1development/profiles");
   return Endpoint{parts->get(CURLUPART_URL), parts->get(CURLUPART_HOST) + ':' +

@@ -1,6 +1,7 @@
 // Where profiles are sent to.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -8,12 +9,22 @@
 
 namespace vitrine::exporter {
 
+/// Which engine a URL's scheme names: they differ in what they make of attributes.
+enum class Engine : std::uint8_t {
+  otlp,       ///< an OpenTelemetry Collector, or any other receiver
+  pyroscope,  ///< makes a series of every set of attributes
+};
+
+/// By the scheme alone; `otlp` for any other text.
+Engine engine_of(std::string_view url);
+
 struct Endpoint {
   std::string url;   ///< http or https, whole
   std::string name;  ///< host:port, for messages: a URL may hold a password
 };
 
-/// `otlp+http://host[:4318][/path]` or `otlp+https://host[:443][/path]`, in ExportOptions' words.
+/// `otlp+http://host[:4318][/path]` or `otlp+https://host[:443][/path]`, in ExportOptions' words;
+/// `pyroscope+http://host[:4040]`, `pyroscope+https://host[:443]`.
 /// `whole`: no port and no path of OTLP's is put into it. Errors: usage; unsupported (no libcurl).
 Result<Endpoint> parse_endpoint(std::string_view text, bool whole = false);
 

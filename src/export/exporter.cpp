@@ -57,6 +57,7 @@ class ThreadedExporter final : public Exporter {
         max_incoming_(options.spool_bytes),
         post_(std::move(post)),
         spool_(std::move(spool)),
+        split_(options.split),
         backoff_(options.first_retry, options.last_retry, std::random_device()()) {
     if (!spool_.empty())
       notes_.add(fmt::format("{} requests of an earlier run are sent first", spool_.size()));
@@ -68,13 +69,15 @@ class ThreadedExporter final : public Exporter {
     pthread_setname_np(thread_.native_handle(), "export");
   }
 
-  ~ThreadedExporter() override {
+  ~ThreadedExporter() override { stop(); }
+
+  void stop() override {
     {
       const std::lock_guard lock(mutex_);
       stopping_ = true;
     }
     post_->wake();
-    thread_.join();
+    if (thread_.joinable()) thread_.join();
   }
 
   void send(std::string request) override {
@@ -191,44 +194,92 @@ class ThreadedExporter final : public Exporter {
     return std::clamp(left, std::chrono::milliseconds(0), long_enough);
   }
 
+  /// What becomes of a request.
+  enum class Outcome : std::uint8_t { taken, retried, split, refused };
+
   void conclude(const Response& response) {
     const Judgement judgement = judge(response);
     next_try_ = Clock::now();
     asked_to_wait_ = false;
+    const Outcome outcome = decide(judgement);
     if (judgement.verdict == Verdict::later) {
       next_try_ += backoff_.next(response.retry_after);
       asked_to_wait_ = response.retry_after.has_value();
     } else {
       backoff_.reset();
-      spool_.remove_first();
     }
     const std::lock_guard lock(mutex_);
-    switch (judgement.verdict) {
-      case Verdict::taken:
-        ++counters_.sent;
-        counters_.rejected += judgement.rejected;
-        break;
-      case Verdict::later:
-        ++counters_.retried;
-        break;
-      case Verdict::refused:
-        ++counters_.refused;
-        break;
-    }
-    tell(judgement);
+    count(outcome, judgement);
+    tell(outcome, judgement.note);
     count_spool();
   }
 
+  /// Takes it out of the spool, or to another place in it.
+  Outcome decide(const Judgement& judgement) {
+    if (judgement.verdict == Verdict::taken) {
+      spool_.remove_first();
+      return Outcome::taken;
+    }
+    const unsigned tries = judgement.received ? spool_.count_try() : 0;
+    const bool refused = judgement.verdict == Verdict::refused;
+    if (judgement.too_much && (refused || tries > 1) && split_first()) return Outcome::split;
+    if (refused || (judgement.doubtful && tries >= limits::export_tries)) {
+      spool_.remove_first();
+      return Outcome::refused;
+    }
+    if (tries > 1) spool_.defer_first();
+    return Outcome::retried;
+  }
+
+  /// Puts the first request behind all others, as smaller ones. False: it stays as it is.
+  bool split_first() {
+    if (!split_) return false;
+    const auto packed = spool_.first();
+    const auto request = packed ? gunzip(*packed, limits::export_request) : Result<std::string>();
+    if (!request || request->size() <= limits::export_smallest) return false;
+    std::vector<std::string> parts;
+    for (const std::string& part : split_(*request))
+      if (auto compressed = gzip(part)) parts.push_back(std::move(*compressed));
+    if (parts.size() < 2) return false;
+    for (std::string& part : parts) spool_.add(std::move(part), true);
+    spool_.remove_first();
+    return true;
+  }
+
+  /// With the lock.
+  void count(Outcome outcome, const Judgement& judgement) {
+    switch (outcome) {
+      case Outcome::taken:
+        ++counters_.sent;
+        counters_.rejected += judgement.rejected;
+        break;
+      case Outcome::retried:
+        ++counters_.retried;
+        break;
+      case Outcome::split:
+        ++counters_.split;
+        break;
+      case Outcome::refused:
+        ++counters_.refused;
+        break;
+    }
+  }
+
   /// With the lock. Trouble is reported when it begins, changes and ends, not at every try.
-  void tell(const Judgement& judgement) {
-    const bool recovered = judgement.verdict == Verdict::taken && failing_;
-    failing_ = judgement.verdict == Verdict::later;
+  void tell(Outcome outcome, const std::string& said) {
+    const bool recovered = outcome == Outcome::taken && failing_;
+    failing_ = outcome == Outcome::retried;
+    if (outcome == Outcome::split && !std::exchange(told_split_, true))
+      notes_.add(fmt::format("{}: {}; requests that it refuses for their size are split",
+                             endpoint_.name, said));
+    if (outcome == Outcome::split) return;
     if (recovered) notes_.add(endpoint_.name + " accepts profiles again");
-    std::string trouble = without_measures(judgement.note);
+    std::string trouble = without_measures(said);
     if (trouble != trouble_ && !trouble.empty()) {
-      constexpr const char* consequences[] = {"", "; retrying", "; the request was dropped"};
-      notes_.add(fmt::format("{}: {}{}", endpoint_.name, judgement.note,
-                             consequences[static_cast<int>(judgement.verdict)]));
+      const char* consequence = outcome == Outcome::taken     ? ""
+                                : outcome == Outcome::retried ? "; retrying"
+                                                              : "; the request was dropped";
+      notes_.add(fmt::format("{}: {}{}", endpoint_.name, said, consequence));
     }
     trouble_ = std::move(trouble);
   }
@@ -262,9 +313,10 @@ class ThreadedExporter final : public Exporter {
   // Of the thread alone, but for Post::wake().
   std::unique_ptr<Post> post_;
   Spool spool_;
+  const std::function<std::vector<std::string>(std::string_view)> split_;
   Backoff backoff_;
   Clock::time_point next_try_;
-  bool asked_to_wait_ = false, failing_ = false;
+  bool asked_to_wait_ = false, failing_ = false, told_split_ = false;
   std::string trouble_;  ///< told last, without_measures()
   std::thread thread_;
 };

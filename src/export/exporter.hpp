@@ -1,4 +1,4 @@
-// Exporter: sends profiles to an OpenTelemetry Collector, and keeps those that it does not take yet.
+// Exporter: sends profiles to an engine, and keeps those that it does not take yet.
 #pragma once
 
 #include <chrono>
@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
@@ -29,11 +30,15 @@ struct ExportOptions {
   std::string key;
   /// Called first in the thread that sends; empty: nothing is.
   std::function<void()> begin_thread;
+  /// A request as smaller ones with the same content, in the thread that sends; fewer than two: it
+  /// cannot be split. Empty: none can.
+  std::function<std::vector<std::string>(std::string_view request)> split;
 };
 
 struct ExportCounters {
   std::uint64_t sent = 0;        ///< requests that were taken
   std::uint64_t retried = 0;     ///< tries that failed and are repeated
+  std::uint64_t split = 0;       ///< requests that were too large, sent as smaller ones
   std::uint64_t refused = 0;     ///< requests that never will be taken, dropped
   std::uint64_t rejected = 0;    ///< profiles of requests taken in part (partial_success)
   std::uint64_t overflowed = 0;  ///< requests dropped as the spool was full
@@ -44,7 +49,8 @@ struct ExportCounters {
 
 /// Has a thread of its own; what it is given returns at once. Whatever becomes of a request is in
 /// the counters: none is lost silently. A request may arrive twice (its response was lost), as OTLP
-/// allows.
+/// allows. Requests go out in the order in which they came; one that the engine received twice and did
+/// not accept goes behind the others, so that it blocks none.
 class Exporter {
  public:
   /// Errors: usage (URL, header; a spool that is not ours alone, or is in use); failed (the spool
@@ -59,6 +65,9 @@ class Exporter {
   /// Waits until all is sent, or `deadline` has passed. Does not wait for a pause between tries
   /// to end, unless the collector asked for it.
   virtual void finish(std::chrono::milliseconds deadline) = 0;
+
+  /// Ends the thread: what counters() says from then on is final.
+  virtual void stop() = 0;
 
   [[nodiscard]] virtual ExportCounters counters() const = 0;
   /// What went wrong since the last call, and that it works again: each once. Any bytes.

@@ -4,11 +4,14 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <protozero/pbf_reader.hpp>
+#include <cerrno>
+#include <cstring>
 #include <string_view>
 
 #include "base/file_descriptor.hpp"
@@ -16,132 +19,6 @@
 #include "export/endpoint.hpp"
 
 namespace vitrine::exporter {
-namespace {
-
-/// What both messages that a collector responds with come down to.
-struct Said {
-  std::int64_t rejected = 0;
-  std::string message;
-};
-
-std::string bounded(std::string_view text) {
-  return std::string(text.substr(0, limits::export_message));
-}
-
-std::string_view view(protozero::data_view bytes) {
-  return {bytes.data(), bytes.size()};
-}
-
-/// ExportProfilesPartialSuccess { rejected_profiles = 1, error_message = 2 }.
-Said partial_success(protozero::pbf_reader message) {
-  Said said;
-  while (message.next()) {
-    if (message.tag_and_type() == protozero::tag_and_type(1, protozero::pbf_wire_type::varint))
-      said.rejected = message.get_int64();
-    else if (message.tag_and_type() ==
-             protozero::tag_and_type(2, protozero::pbf_wire_type::length_delimited))
-      said.message = bounded(view(message.get_view()));
-    else
-      message.skip();
-  }
-  return said;
-}
-
-/// ExportProfilesServiceResponse { partial_success = 1 }; nullopt: it is something else.
-std::optional<Said> parse_response(std::string_view body) try {
-  Said said;
-  protozero::pbf_reader reader(body.data(), body.size());
-  while (reader.next()) {
-    if (reader.tag_and_type() ==
-        protozero::tag_and_type(1, protozero::pbf_wire_type::length_delimited))
-      said = partial_success(reader.get_message());
-    else
-      reader.skip();
-  }
-  return said;
-} catch (const protozero::exception&) {
-  return std::nullopt;
-}
-
-/// google.rpc.Status { code = 1, message = 2 }, as OTLP says; or what a proxy says in plain text.
-std::string message_of(const Response& response) {
-  if (response.type.starts_with("text/plain") || response.type.starts_with("application/json"))
-    return bounded(response.body);
-  if (!response.type.starts_with("application/x-protobuf")) return {};
-  const std::optional<Said> said = [&]() -> std::optional<Said> {
-    try {
-      return partial_success(protozero::pbf_reader(response.body));  // of the same shape
-    } catch (const protozero::exception&) {
-      return std::nullopt;
-    }
-  }();
-  return said ? said->message : std::string();
-}
-
-const char* remedy(long status) {
-  switch (status) {
-    case 401:
-    case 403:
-      return "; give it credentials with --export-header or OTEL_EXPORTER_OTLP_HEADERS";
-    case 404:
-    case 405:
-      return "; a collector takes profiles only with --feature-gates=service.profilesSupport, "
-             "unless the path of the URL is wrong";
-    case 413:
-      return "; raise its limit of the request size";
-    default:
-      return "";
-  }
-}
-
-std::string with_message(std::string text, const std::string& message) {
-  return message.empty() ? text : text + ": " + message;
-}
-
-Judgement taken(const Response& response) {
-  Judgement judgement{Verdict::taken, 0, {}};
-  if (!response.problem.empty()) {
-    judgement.note =
-        "its response was incomplete, and it is unknown whether it accepted all profiles: " +
-        response.problem;
-    return judgement;
-  }
-  const auto said = parse_response(response.body);
-  if (!said) {
-    judgement.note =
-        fmt::format("it returned {}, but not as a collector does ({}); check the URL",
-                    response.status, response.type.empty() ? "no type" : response.type);
-    return judgement;
-  }
-  judgement.rejected = said->rejected > 0 ? static_cast<std::uint64_t>(said->rejected) : 0;
-  if (judgement.rejected != 0)
-    judgement.note =
-        with_message(fmt::format("it rejected {} profiles", judgement.rejected), said->message);
-  else if (!said->message.empty())
-    judgement.note = "warning: " + said->message;
-  return judgement;
-}
-
-}  // namespace
-
-Judgement judge(const Response& response) {
-  if (response.status == 0) return {Verdict::later, 0, response.problem};
-  if (response.status >= 200 && response.status < 300) return taken(response);
-  const std::string said = fmt::format("it returned {}", response.status);
-  switch (response.status) {
-    case 429:
-    case 502:
-    case 503:
-    case 504:
-      return {Verdict::later, 0, with_message(said, message_of(response))};
-    default:
-      break;
-  }
-  if (response.status >= 300 && response.status < 400)
-    return {Verdict::refused, 0,
-            said + (response.redirect.empty() ? "" : ", a redirect to " + response.redirect)};
-  return {Verdict::refused, 0, with_message(said, message_of(response)) + remedy(response.status)};
-}
 
 std::chrono::milliseconds Backoff::some_of(std::chrono::milliseconds most) {
   return std::chrono::milliseconds(std::uniform_int_distribution<std::int64_t>(
@@ -213,6 +90,7 @@ namespace {
 constexpr std::size_t max_header_bytes = 256 * 1024;  // curl bounds a line, not their number
 constexpr std::size_t max_body_bytes = 16 * limits::export_response;  // read, and thrown away
 constexpr int max_redirects = 3;
+constexpr int max_steps_to_files = 16;  // of libcurl, until it has read the files of TLS: about 3
 
 /// Whether `text` is "Name: value" as HTTP has it: nothing that ends the line.
 bool is_header(std::string_view text) {
@@ -229,12 +107,69 @@ bool is_header(std::string_view text) {
          std::all_of(value.begin(), value.end(), in_value);
 }
 
+void set_tls_files(const CurlLibrary& curl, CURL* easy, const ExportOptions& options) {
+  const auto set = [&](CURLoption option, const std::string& path) {
+    if (!path.empty()) curl.easy_setopt(easy, option, path.c_str());
+  };
+  set(CURLOPT_CAINFO, options.authorities);
+  set(CURLOPT_SSLCERT, options.certificate);
+  set(CURLOPT_SSLKEY, options.key);
+}
+
+/// Whether libcurl can use the files of TLS. It reads them when a connection begins: ours leads to a
+/// socket where nobody responds, and goes as far as it does without a response.
+Result<void> check_tls_files(const CurlLibrary& curl, const ExportOptions& options) {
+  if (options.authorities.empty() && options.certificate.empty() && options.key.empty()) return {};
+  const FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  auto* const generic = reinterpret_cast<sockaddr*>(&address);
+  socklen_t bytes = sizeof(sa_family_t);  // the kernel chooses an abstract name
+  if (::bind(socket.get(), generic, bytes) != 0 || ::listen(socket.get(), 1) != 0 ||
+      ::getsockname(socket.get(), generic, &(bytes = sizeof address)) != 0)
+    return fail(ErrorCode::failed, std::string("a local socket: ") + std::strerror(errno));
+  const std::string name(address.sun_path + 1, bytes - sizeof(sa_family_t) - 1);
+  CURL* const easy = curl.easy_init();
+  CURLM* const multi = curl.multi_init();
+  std::array<char, CURL_ERROR_SIZE> said{};
+  curl.easy_setopt(easy, CURLOPT_URL, "https://localhost");
+  curl.easy_setopt(easy, CURLOPT_ABSTRACT_UNIX_SOCKET, name.c_str());
+  curl.easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+  curl.easy_setopt(easy, CURLOPT_ERRORBUFFER, said.data());
+  set_tls_files(curl, easy, options);
+  curl.multi_add_handle(multi, easy);
+  CURLcode code = CURLE_OK;
+  int running = 1;
+  for (int step = 0; step < max_steps_to_files && running != 0; ++step)
+    curl.multi_perform(multi, &running);
+  if (const CURLMsg* message = curl.multi_info_read(multi, &running)) code = message->data.result;
+  curl.multi_remove_handle(multi, easy);
+  curl.multi_cleanup(multi);
+  curl.easy_cleanup(easy);
+  switch (code) {
+    case CURLE_SSL_CACERT_BADFILE:
+      return fail(
+          ErrorCode::usage,
+          fmt::format("invalid authorities {}: {}", options.authorities, one_line(said.data())),
+          "OTEL_EXPORTER_OTLP_CERTIFICATE names a PEM file with certificates");
+    case CURLE_SSL_CERTPROBLEM:
+      return fail(ErrorCode::usage,
+                  fmt::format("invalid client certificate {}: {}", options.certificate,
+                              one_line(said.data())),
+                  "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and OTEL_EXPORTER_OTLP_CLIENT_KEY name "
+                  "PEM files that belong together");
+    default:
+      return {};
+  }
+}
+
 class CurlPost final : public Post {
  public:
   CurlPost(const CurlLibrary& curl, std::string url, const ExportOptions& options)
       : curl_(curl),
         url_(std::move(url)),
         easy_(curl.easy_init()),
+        has_certificate_(!options.certificate.empty()),
         wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     if (!ready()) return;
     add_header("Content-Type: application/x-protobuf");
@@ -259,9 +194,7 @@ class CurlPost final : public Post {
     set(CURLOPT_HEADERDATA, this);
     set(CURLOPT_WRITEFUNCTION, &take_body);
     set(CURLOPT_WRITEDATA, this);
-    set_file(CURLOPT_CAINFO, options.authorities);
-    set_file(CURLOPT_SSLCERT, options.certificate);
-    set_file(CURLOPT_SSLKEY, options.key);
+    set_tls_files(curl_, easy_, options);
   }
   CurlPost(const CurlPost&) = delete;
   CurlPost& operator=(const CurlPost&) = delete;
@@ -322,9 +255,6 @@ class CurlPost final : public Post {
   void set(CURLoption option, Value value) {
     curl_.easy_setopt(easy_, option, value);
   }
-  void set_file(CURLoption option, const std::string& path) {
-    if (!path.empty()) set(option, path.c_str());
-  }
   void add_header(const std::string& header) {
     headers_ = curl_.slist_append(headers_, header.c_str());
   }
@@ -366,6 +296,8 @@ class CurlPost final : public Post {
     if (const auto seconds = get<curl_off_t>(CURLINFO_RETRY_AFTER); seconds > 0)
       response_.retry_after = std::chrono::seconds(std::min<curl_off_t>(seconds, 1 << 30));
     if (code != CURLE_OK) response_.problem = describe(code);
+    response_.received =
+        get<curl_off_t>(CURLINFO_SIZE_UPLOAD_T) >= static_cast<curl_off_t>(body_.size());
     curl_.multi_remove_handle(multi_, easy_);
     if (redirected(redirect)) {
       begin(redirect);
@@ -386,7 +318,16 @@ class CurlPost final : public Post {
   std::string describe(CURLcode code) const {
     const std::string said =
         error_.front() != '\0' ? std::string(error_.data()) : curl_.easy_strerror(code);
+    // How servers that require a certificate end a connection, by versions of TLS.
+    if (!has_certificate_ &&
+        says(said, {"certificate required", "alert bad certificate", "alert handshake failure"}))
+      return "it requires a client certificate (" + said +
+             "); OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and OTEL_EXPORTER_OTLP_CLIENT_KEY name one";
     switch (code) {
+      case CURLE_UNSUPPORTED_PROTOCOL:  // to HTTP/1.1, a server of gRPC responds with a frame
+      case CURLE_WEIRD_SERVER_REPLY:
+        return "that is the gRPC port, or another that is not HTTP (" + said +
+               "); OTLP/HTTP is 4318";
       case CURLE_PEER_FAILED_VERIFICATION:
         return "its certificate is not trusted (" + said +
                "); OTEL_EXPORTER_OTLP_CERTIFICATE can name a file with the signing authority";
@@ -416,6 +357,7 @@ class CurlPost final : public Post {
   CURL* easy_;
   CURLM* multi_ = nullptr;
   curl_slist* headers_ = nullptr;
+  const bool has_certificate_;
   FileDescriptor wake_;
   std::string body_;
   Response response_;
@@ -433,6 +375,7 @@ Result<std::unique_ptr<Post>> Post::open(const std::string& url, const ExportOpt
     if (!is_header(options.headers[i]))  // what it is may be a secret
       return fail(ErrorCode::usage, fmt::format("invalid header {} for the collector", i + 1),
                   "write it as 'Name: value'");
+  if (url.starts_with("https:")) TRY(check_tls_files(*curl, options));
   auto post = std::make_unique<CurlPost>(*curl, url, options);
   if (!post->ready()) return fail(ErrorCode::failed, "not enough memory for libcurl");
   return post;

@@ -1,4 +1,4 @@
-// HTTP requests by libcurl: what a collector responds, and when to try again.
+// HTTP requests by libcurl, and when to try again.
 #pragma once
 
 #include <curl/curl.h>
@@ -12,36 +12,9 @@
 
 #include "base/result.hpp"
 #include "export/exporter.hpp"
+#include "export/judgement.hpp"
 
 namespace vitrine::exporter {
-
-// What a collector's response says about a request.
-
-/// What came of one try.
-struct Response {
-  long status = 0;       ///< of HTTP; 0: none came
-  std::string problem;   ///< what went wrong on the way; with a status: after it had come
-  std::string type;      ///< Content-Type
-  std::string body;      ///< its first limits::export_response bytes
-  std::string redirect;  ///< URL that a 3xx leads to
-  std::optional<std::chrono::seconds> retry_after;
-};
-
-enum class Verdict : std::uint8_t {
-  taken,    ///< whole or in part; must never be sent again
-  later,    ///< to be tried again
-  refused,  ///< never will be taken
-};
-
-struct Judgement {
-  Verdict verdict = Verdict::later;
-  std::uint64_t rejected = 0;  ///< profiles that were left out of a request that was taken
-  std::string note;            ///< what the user should know; empty: nothing. Any bytes
-};
-
-/// By the rules of OTLP over HTTP: the status alone decides whether a request was taken; 429, 502,
-/// 503 and 504, and no status at all, are worth another try.
-Judgement judge(const Response& response);
 
 // How long to wait before the next try.
 

@@ -118,7 +118,7 @@ Result<void> Spool::list() {
     if (!time || ::fstatat(directory_.get(), file->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0)
       continue;
     const auto bytes = static_cast<std::uint64_t>(std::max<off_t>(status.st_size, 0));
-    entries_.push_back({*time, bytes, {}});
+    entries_.push_back({*time, bytes, {}, 0});
     held_ += bytes;
   }
   std::sort(entries_.begin(), entries_.end(),
@@ -135,11 +135,7 @@ void Spool::add(std::string content, bool in_use) {
     return;
   }
   make_room(bytes, in_use);
-  // Of several in a nanosecond, or after the clock was set back, the later one is the later one.
-  const auto now = static_cast<std::uint64_t>(
-      std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count());
-  last_time_ = std::max(now, last_time_ + 1);
-  Entry entry{last_time_, bytes, std::move(content)};
+  Entry entry{next_time(), bytes, std::move(content), 0};
   if (directory_) {
     if (const auto written = write(name_of(entry.time), entry.content))
       entry.content = {};
@@ -149,6 +145,13 @@ void Spool::add(std::string content, bool in_use) {
   }
   held_ += bytes;
   entries_.push_back(std::move(entry));
+}
+
+/// Of several in a nanosecond, or after the clock was set back, the later one is the later one.
+std::uint64_t Spool::next_time() {
+  const auto now = static_cast<std::uint64_t>(
+      std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count());
+  return last_time_ = std::max(now, last_time_ + 1);
 }
 
 void Spool::make_room(std::uint64_t bytes, bool in_use) {
@@ -184,6 +187,23 @@ std::size_t Spool::unwritten() const {
 
 void Spool::remove_first() {
   if (!entries_.empty()) forget(0);
+}
+
+unsigned Spool::count_try() {
+  return entries_.empty() ? 0 : ++entries_.front().tries;
+}
+
+/// A file that cannot be renamed keeps its name, and with it its place at the next start.
+void Spool::defer_first() {
+  if (entries_.size() < 2) return;
+  Entry entry = std::move(entries_.front());
+  entries_.pop_front();
+  const std::uint64_t time = next_time();
+  const int directory = directory_.get();
+  if (!entry.content.empty() ||
+      ::renameat(directory, name_of(entry.time).c_str(), directory, name_of(time).c_str()) == 0)
+    entry.time = time;
+  entries_.push_back(std::move(entry));
 }
 
 void Spool::forget(std::size_t index) {

@@ -37,6 +37,10 @@ class Spool {
   /// note. Nothing: there is none (any more).
   std::optional<std::string> first();
   void remove_first();
+  /// Puts the oldest one behind all others.
+  void defer_first();
+  /// Counts a try of the oldest one: how many it has had in this process.
+  unsigned count_try();
 
   /// Requests dropped for want of room; files passed over.
   [[nodiscard]] std::uint64_t overflowed() const { return overflowed_; }
@@ -48,12 +52,14 @@ class Spool {
     std::uint64_t time = 0;  ///< Unix time in ns when it came, made unique: its name
     std::uint64_t bytes = 0;
     std::string content;  ///< empty: in the file
+    unsigned tries = 0;
   };
 
   explicit Spool(std::uint64_t bytes) : most_(bytes) {}
   Result<void> lock(const std::string& path);
   Result<void> list();
   void make_room(std::uint64_t bytes, bool in_use);
+  std::uint64_t next_time();
   Result<void> write(const std::string& name, const std::string& content) const;
   Result<std::string> read(const std::string& name) const;
   void forget(std::size_t index);  ///< removes its file, too

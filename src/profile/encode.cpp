@@ -164,6 +164,26 @@ ExportedKeys::ExportedKeys(const Profile& profile, std::string_view label_prefix
   if (more != 0) renamed_.push_back(fmt::format("{} more labels are renamed", more));
 }
 
+bool AttributeChoice::has(std::string_view key) const {
+  if (patterns_.empty()) return true;
+  bool found = patterns_.front().starts_with('!');
+  for (const std::string_view pattern : patterns_) {
+    const bool leaves_out = pattern.starts_with('!');
+    if (glob_matches(pattern.substr(leaves_out ? 1 : 0), key)) found = !leaves_out;
+  }
+  return found;
+}
+
+bool AttributeChoice::names(std::string_view key) const {
+  return requests_ && std::ranges::find(patterns_, key) != patterns_.end() && has(key);
+}
+
+AttributeChoice AttributeChoice::without_requests() const {
+  AttributeChoice out = *this;
+  out.requests_ = false;
+  return out;
+}
+
 std::int64_t as_signed(std::uint64_t ns) {
   constexpr std::uint64_t most = std::numeric_limits<std::int64_t>::max();
   return static_cast<std::int64_t>(std::min(ns, most));

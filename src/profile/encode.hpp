@@ -134,13 +134,33 @@ std::string_view name_of(Encoding encoding);
 /// .speedscope.json, .ndjson and .jsonl, .html. Nothing: it does not say.
 std::optional<Encoding> encoding_of_file(std::string_view path);
 
+/// Which attributes OTLP has, of samples and of resources, by patterns for their keys: globs, and
+/// `!GLOB` to leave keys out. The last one that matches decides; a key that none matches is left out
+/// if the first one takes keys. None at all: every attribute.
+class AttributeChoice {
+ public:
+  AttributeChoice() = default;
+  explicit AttributeChoice(std::vector<std::string> patterns) : patterns_(std::move(patterns)) {}
+
+  [[nodiscard]] bool has(std::string_view key) const;
+  /// Whether a pattern is `key` itself: of attributes that are there only on request.
+  [[nodiscard]] bool names(std::string_view key) const;
+  /// The same keys, of which none counts as named.
+  [[nodiscard]] AttributeChoice without_requests() const;
+
+ private:
+  std::vector<std::string> patterns_;
+  bool requests_ = true;
+};
+
 struct EncodeOptions {
   /// Labels whose values become the outermost frames, in order (folded, speedscope, html's first
   /// view; the others keep labels as labels).
   std::vector<std::string> group_by{};
-  std::string label_prefix{};  ///< put before the keys of labels (otlp, pprof)
-  bool otlp_compact = false;   ///< texts of attributes as indices: fewer readers understand them
-  std::string title{};         ///< html, speedscope: what was observed
+  std::string label_prefix{};    ///< put before the keys of labels (otlp, pprof)
+  bool otlp_compact = false;     ///< texts of attributes as indices: fewer readers understand them
+  AttributeChoice attributes{};  ///< of otlp; `trace_id` and `span_id` only if they are named
+  std::string title{};           ///< html, speedscope: what was observed
   /// A key and two values of it, which the page compares at first (html); empty: none.
   std::vector<std::string> compare{};
 };
@@ -157,13 +177,25 @@ Result<std::string> encode_speedscope(const Profile& profile, const EncodeOption
 Result<std::string> encode_json(const Profile& profile, const EncodeOptions& options);
 Result<std::string> encode_html(const Profile& profile, const EncodeOptions& options);
 
+/// What one request may have. Pyroscope takes 2 MiB and 16,000 samples by default, gRPC 4 MiB.
+struct RequestLimits {
+  std::size_t bytes = std::size_t{1} << 20;
+  std::size_t rows = 10'000;  ///< samples of OTLP
+};
+
 /// A profile as several requests, none larger than asked.
 struct OtlpRequests {
   std::vector<std::string> bodies;
   std::uint64_t too_large = 0;  ///< samples left out: one of them alone is larger
 };
-/// What was lost and what went wrong is in the first. No samples: no request.
+/// Each is of one process and one measure: an engine that takes half of a request and refuses the
+/// rest would have that half again with each try. What was lost and what went wrong is in the first.
+/// No samples: no request.
 OtlpRequests encode_otlp_requests(const Profile& profile, const EncodeOptions& options,
-                                  std::size_t max_bytes);
+                                  const RequestLimits& limits);
+
+/// A request of encode_otlp_requests with `options`, as smaller ones with the same samples. Errors:
+/// those of decode_otlp.
+Result<OtlpRequests> split_otlp_request(std::string_view request, EncodeOptions options);
 
 }  // namespace vitrine::profile

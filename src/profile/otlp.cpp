@@ -18,13 +18,17 @@
 #include <map>
 #include <numeric>
 #include <protozero/pbf_writer.hpp>
+#include <set>
 #include <span>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "base/batch_memory.hpp"
 #include "base/interner.hpp"
 #include "base/redaction.hpp"
+#include "base/text.hpp"
+#include "profile/decode.hpp"
 #include "profile/encode.hpp"
 
 namespace vitrine::profile {
@@ -37,6 +41,11 @@ using Tag = protozero::pbf_tag_type;
 class Table {
  public:
   Table() { add({}); }
+
+  void clear() {
+    entries_.take();
+    add({});
+  }
 
   std::int32_t add(std::string encoded) {
     return static_cast<std::int32_t>(entries_.add(std::move(encoded)));
@@ -63,8 +72,27 @@ void add_indices(Writer& message, Tag tag, const std::vector<std::int32_t>& indi
   message.add_packed_int32(tag, indices.begin(), indices.end());
 }
 
-/// Where each table index of the profile went; -1: nowhere yet.
-using Places = std::vector<std::int32_t>;
+/// Where each entry of a table of the profile went in this request; -1: nowhere yet. The next request
+/// begins without clearing what the earlier ones left: a table may be far larger than a request.
+class Places {
+ public:
+  Places(std::size_t entries, const std::uint32_t& request) : places_(entries), request_(request) {}
+
+  [[nodiscard]] std::size_t size() const { return places_.size(); }
+  std::int32_t& operator[](std::size_t index) {
+    Place& place = places_[index];
+    if (std::exchange(place.request, request_) != request_) place.at = -1;
+    return place.at;
+  }
+
+ private:
+  struct Place {
+    std::uint32_t request = 0;
+    std::int32_t at = -1;
+  };
+  std::vector<Place> places_;
+  const std::uint32_t& request_;
+};
 
 /// What makes samples the same but for their times: places in the dictionary, 0 for none. `labels`
 /// is one in attribute_sets_.
@@ -90,31 +118,46 @@ constexpr std::size_t profile_id_bytes = 16;
 /// The semantic conventions whose names the attributes have.
 constexpr const char* conventions = "https://opentelemetry.io/schemas/1.37.0";
 
+using Samples = std::vector<const Sample*>;
+
+/// Samples of one process and one measure: what a Profile of OTLP holds.
+using Parts = std::map<std::pair<Index, Measure>, Samples>;
+
+Parts parts_of(const Profile& profile) {
+  Parts parts;
+  for (const Sample& sample : profile.samples)
+    parts[{sample.process, sample.measure}].push_back(&sample);
+  return parts;
+}
+
+/// Encodes a profile, or one part of it after the other.
 class Otlp {
  public:
   Otlp(const Profile& profile, const EncodeOptions& options)
       : profile_(profile),
         compact_(options.otlp_compact),
-        keys_(profile, options.label_prefix,
-              {otlp::thread_id_key, otlp::thread_name_key, otlp::cpu_key}, "", clean_),
-        functions_(profile.functions.size(), -1),
-        mappings_(profile.mappings.size(), -1),
-        locations_(profile.locations.size(), -1),
-        stacks_(profile.stacks.size(), -1),
-        links_(profile.links.size(), -1),
-        label_sets_(profile.label_sets.size(), -1) {}
+        chosen_(options.attributes),
+        with_tid_(chosen_.has(otlp::thread_id_key)),
+        with_thread_name_(chosen_.has(otlp::thread_name_key)),
+        with_cpu_(chosen_.has(otlp::cpu_key)),
+        with_trace_id_(chosen_.names(otlp::trace_id_key)),
+        with_span_id_(chosen_.names(otlp::span_id_key)),
+        keys_(profile, options.label_prefix, reserved(), "", clean_),
+        functions_(profile.functions.size(), request_),
+        mappings_(profile.mappings.size(), request_),
+        locations_(profile.locations.size(), request_),
+        stacks_(profile.stacks.size(), request_),
+        links_(profile.links.size(), request_),
+        label_sets_(profile.label_sets.size(), request_) {}
 
-  std::string bytes(std::span<const Sample> samples, bool with_remarks) {
-    std::map<Index, std::array<std::vector<const Sample*>, 2>> of_process;
-    for (const Sample& sample : samples)
-      of_process[sample.process][sample.measure == Measure::on_cpu ? 0 : 1].push_back(&sample);
-
+  /// A whole message of `parts`. Its rows are in rows_written().
+  std::string bytes(const Parts& parts, bool with_remarks) {
+    begin();
     std::map<Index, std::vector<std::string>>
         profiles;  // encoded; what was replaced is known after
-    for (const auto& [process, measures] : of_process) {
-      if (!measures[0].empty()) profiles[process].push_back(on_cpu(measures[0]));
-      if (!measures[1].empty()) profiles[process].push_back(off_cpu(measures[1]));
-    }
+    for (const auto& [key, samples] : parts)
+      profiles[key.first].push_back(key.second == Measure::on_cpu ? on_cpu(samples)
+                                                                  : off_cpu(samples));
     std::map<Index, std::string> resources;
     for (const auto& [process, encoded] : profiles)
       resources[process] = resource(entry(profile_.processes, process));
@@ -156,7 +199,31 @@ class Otlp {
     return out;
   }
 
+  /// Samples of OTLP in the last message: each one of ours that differs by more than its time.
+  [[nodiscard]] std::size_t rows_written() const { return rows_written_; }
+
  private:
+  [[nodiscard]] std::set<std::string, std::less<>> reserved() const {
+    std::set<std::string, std::less<>> keys{otlp::thread_id_key, otlp::thread_name_key,
+                                            otlp::cpu_key};
+    if (with_trace_id_) keys.insert(otlp::trace_id_key);
+    if (with_span_id_) keys.insert(otlp::span_id_key);
+    return keys;
+  }
+
+  void begin() {
+    ++request_;
+    rows_written_ = 0;
+    for (Table* table : {&mapping_table_, &location_table_, &function_table_, &link_table_,
+                         &string_table_, &attribute_table_, &stack_table_})
+      table->clear();
+    attribute_set_places_ = {{{}, 0}};
+    attribute_sets_ = {&attribute_set_places_.begin()->first};
+    tids_.clear();
+    cpus_.clear();
+    thread_names_.clear();
+  }
+
   // ---- the dictionary
 
   std::int32_t string(std::string_view bytes) { return string_table_.add(clean_(bytes)); }
@@ -312,7 +379,8 @@ class Otlp {
     if (place >= 0) return place;
     std::vector<std::int32_t> attributes;
     for (const Label& label : profile_.label_sets[index])
-      attributes.push_back(attribute(keys_.of(label.key), label.value));
+      if (const std::string& key = keys_.of(label.key); chosen_.has(key))
+        attributes.push_back(attribute(key, label.value));
     std::sort(attributes.begin(), attributes.end());
     const auto [known, added] = attribute_set_places_.try_emplace(
         std::move(attributes), static_cast<std::int32_t>(attribute_sets_.size()));
@@ -341,12 +409,21 @@ class Otlp {
     return {place(stack(sample.stack)),
             place(link(sample.link)),
             place(label_set(sample.labels)),
-            place(number_attribute(tids_, otlp::thread_id_key, sample.tid)),
-            place(thread_name(sample.thread_name)),
-            place(number_attribute(cpus_, otlp::cpu_key, sample.cpu))};
+            place(with_tid_ ? number_attribute(tids_, otlp::thread_id_key, sample.tid) : 0),
+            place(with_thread_name_ ? thread_name(sample.thread_name) : 0),
+            place(with_cpu_ ? number_attribute(cpus_, otlp::cpu_key, sample.cpu) : 0)};
   }
 
-  Rows rows(const std::vector<const Sample*>& samples) {
+  /// The ids of `index` once more as texts, where they were asked for.
+  void add_trace(std::vector<std::int32_t>& attributes, Index index) {
+    const Link* from = entry(profile_.links, index);
+    if (from == nullptr || *from == Link{}) return;
+    if (with_trace_id_)
+      attributes.push_back(attribute(otlp::trace_id_key, hex_text(from->trace_id)));
+    if (with_span_id_) attributes.push_back(attribute(otlp::span_id_key, hex_text(from->span_id)));
+  }
+
+  Rows rows(const Samples& samples) {
     Rows out;
     std::unordered_map<Row, std::uint32_t, IndicesHash> known;
     known.reserve(samples.size());
@@ -377,13 +454,14 @@ class Otlp {
   }
 
   /// The samples, and a time range that holds them all: clocks of several CPUs differ a little.
-  void add_samples(Writer& profile, const std::vector<const Sample*>& samples, Shape shape) {
+  void add_samples(Writer& profile, const Samples& samples, Shape shape) {
     std::uint64_t first = profile_.start_ns, end = profile_.start_ns + profile_.duration_ns;
     for (const Sample* sample : samples) {
       first = std::min(first, sample->time_ns);
       end = std::max(end, sample->time_ns + 1);
     }
     const Rows all = rows(samples);
+    rows_written_ += all.rows.size();
     std::vector<std::int32_t> attributes;
     std::vector<std::uint64_t> times;
     std::vector<std::int64_t> values;
@@ -392,6 +470,7 @@ class Otlp {
       attributes = *attribute_sets_[row[labels_at]];
       for (const Identity one : {tid_at, thread_name_at, cpu_at})
         if (row[one] != 0) attributes.push_back(static_cast<std::int32_t>(row[one]));
+      add_trace(attributes, all.samples[all.begins[i]]->link);
       times.clear(), values.clear();
       for (std::size_t k = all.begins[i]; k < all.begins[i + 1]; ++k) {
         times.push_back(all.samples[k]->time_ns);
@@ -413,7 +492,7 @@ class Otlp {
     profile.add_uint64(otlp::profile::duration_nano, end - first);
   }
 
-  std::string on_cpu(const std::vector<const Sample*>& samples) {
+  std::string on_cpu(const Samples& samples) {
     std::string encoded;
     Writer profile(encoded);
     add_value_type(profile, otlp::profile::sample_type, "samples", "count");
@@ -426,7 +505,7 @@ class Otlp {
     return encoded;
   }
 
-  std::string off_cpu(const std::vector<const Sample*>& samples) {
+  std::string off_cpu(const Samples& samples) {
     std::string encoded;
     Writer profile(encoded);
     add_value_type(profile, otlp::profile::sample_type, "off_cpu", "nanoseconds");
@@ -447,6 +526,8 @@ class Otlp {
     const auto add = [&](std::string_view key, std::string_view text) {
       const std::string clean_key = clean_(key);
       if (clean_key.empty() || text.empty() || !known.insert(clean_key).second) return;
+      // Without its name, engines cannot tell one service from another.
+      if (clean_key != otlp::service_name_key && !chosen_.has(clean_key)) return;
       Writer pair(message, otlp::resource::attributes);
       pair.add_string(otlp::key_value::key, clean_key);
       pair.add_message(otlp::key_value::value, resource_value(key, text));
@@ -493,14 +574,19 @@ class Otlp {
 
   const Profile& profile_;
   bool compact_;
+  AttributeChoice chosen_;
+  bool with_tid_, with_thread_name_, with_cpu_, with_trace_id_, with_span_id_;
   CleanText clean_;
   ExportedKeys keys_;
+
+  // Of the message that is being written.
+  std::uint32_t request_ = 0;
+  std::size_t rows_written_ = 0;
   Table mapping_table_, location_table_, function_table_, link_table_, string_table_,
       attribute_table_, stack_table_;
   Places functions_, mappings_, locations_, stacks_, links_, label_sets_;
-  std::map<std::vector<std::int32_t>, std::int32_t> attribute_set_places_{{{}, 0}};
-  std::vector<const std::vector<std::int32_t>*> attribute_sets_{
-      &attribute_set_places_.begin()->first};
+  std::map<std::vector<std::int32_t>, std::int32_t> attribute_set_places_;
+  std::vector<const std::vector<std::int32_t>*> attribute_sets_;
   FlatIndex tids_, cpus_;
   std::unordered_map<std::string, std::int32_t> thread_names_;
 };
@@ -508,34 +594,40 @@ class Otlp {
 /// protobuf's messages are smaller than 2 GiB.
 constexpr std::size_t largest_message = std::numeric_limits<std::int32_t>::max();
 
-/// Encodes `samples`, or halves of them until none is larger than `most`.
-void add_requests(OtlpRequests& out, const Profile& profile, const EncodeOptions& options,
-                  std::span<const Sample> samples, std::size_t most, bool first) {
-  if (samples.empty()) return;
-  std::string body = Otlp(profile, options).bytes(samples, first);
-  if (body.size() <= most) {
+/// Encodes the samples of one part, or pieces of them until none is larger than the limits.
+void add_requests(OtlpRequests& out, Otlp& encoder, const Parts::value_type& part,
+                  const RequestLimits& limits) {
+  const Samples& samples = part.second;
+  const bool first = out.bodies.empty();
+  std::string body = encoder.bytes({part}, first);
+  const std::size_t too_many =
+      std::max(body.size() / limits.bytes, encoder.rows_written() / limits.rows);
+  if (body.size() <= limits.bytes && encoder.rows_written() <= limits.rows) {
     out.bodies.push_back(std::move(body));
     return;
   }
   if (samples.size() == 1) {
-    if (first) return add_requests(out, profile, options, samples, most, false);
-    ++out.too_large;
+    if (first) body = encoder.bytes({part}, false);
+    if (body.size() <= limits.bytes)
+      out.bodies.push_back(std::move(body));
+    else
+      ++out.too_large;
     return;
   }
-  const std::size_t parts = std::min(samples.size(), body.size() / most + 1);
   body = {};
-  for (std::size_t part = 0, begin = 0; part < parts; ++part) {
-    const std::size_t end = samples.size() * (part + 1) / parts;
-    add_requests(out, profile, options, samples.subspan(begin, end - begin), most,
-                 first && part == 0);
-    begin = end;
+  const std::size_t pieces = std::min(samples.size(), too_many + 1);
+  for (std::size_t piece = 0; piece < pieces; ++piece) {
+    const auto place = [&](std::size_t at) {
+      return samples.begin() + static_cast<std::ptrdiff_t>(samples.size() * at / pieces);
+    };
+    add_requests(out, encoder, {part.first, Samples(place(piece), place(piece + 1))}, limits);
   }
 }
 
 }  // namespace
 
 Result<std::string> encode_otlp(const Profile& profile, const EncodeOptions& options) {
-  std::string out = Otlp(profile, options).bytes(profile.samples, true);
+  std::string out = Otlp(profile, options).bytes(parts_of(profile), true);
   if (out.size() > largest_message)
     return fail(ErrorCode::limit, "the profile exceeds 2 GiB, the limit of protobuf",
                 "profile for a shorter time, or filter it");
@@ -543,11 +635,22 @@ Result<std::string> encode_otlp(const Profile& profile, const EncodeOptions& opt
 }
 
 OtlpRequests encode_otlp_requests(const Profile& profile, const EncodeOptions& options,
-                                  std::size_t max_bytes) {
+                                  const RequestLimits& limits) {
+  const RequestLimits bounded{std::clamp<std::size_t>(limits.bytes, 1, largest_message),
+                              std::max<std::size_t>(limits.rows, 1)};
   OtlpRequests out;
-  add_requests(out, profile, options, profile.samples,
-               std::clamp<std::size_t>(max_bytes, 1, largest_message), true);
+  Otlp encoder(profile, options);
+  for (const auto& part : parts_of(profile)) add_requests(out, encoder, part, bounded);
   return out;
+}
+
+Result<OtlpRequests> split_otlp_request(std::string_view request, EncodeOptions options) {
+  const Profile profile = TRY(decode_otlp(request));
+  // Labels have the names already that they were given.
+  options.label_prefix.clear();
+  options.attributes = options.attributes.without_requests();  // ids are labels now
+  const std::size_t half = std::max<std::size_t>(request.size() / 2, 1);
+  return encode_otlp_requests(profile, options, {half, profile.samples.size()});
 }
 
 }  // namespace vitrine::profile

@@ -36,14 +36,14 @@ json totals(const std::vector<Request>& requests) {
   return json::parse(checked.out, nullptr, false);
 }
 
-/// The same of the NDJSON files in `folder`.
+/// The same of the NDJSON files in `folder`, on the CPU alone.
 std::int64_t total_of_files(const Folder& folder, const std::string& tenant) {
   std::int64_t total = 0;
   for (const auto& file : std::filesystem::directory_iterator(folder)) {
     std::ifstream lines(file.path());
     for (std::string line; std::getline(lines, line);) {
       const json sample = json::parse(line);
-      if (sample.contains("summary")) continue;
+      if (sample.contains("summary") || sample["measure"] != "on_cpu") continue;
       for (const json& pair : sample["labels"])
         if (pair["key"] == "tenant" && pair["value"] == tenant)
           total += sample["value_ns"].get<std::int64_t>();
@@ -162,6 +162,27 @@ TEST(Continuous, WhatIsLeftAtTheEndStaysInTheSpoolForTheNext) {
   EXPECT_EQ(files_in(spool), 0U);
 }
 
+TEST(Continuous, AnEngineThatLimitsGetsEverySampleOnce) {
+  const Child target = subject();
+  Receiver collector("python3", {"above:30000:429"});
+  Folder folder;
+  const std::string url = "pyroscope+" + collector.url().substr(5);
+  Child command = profile({pid_of(target), "--on-cpu", "--off-cpu", "--duration", "2s", "-F",
+                           "3999", "--export", url, "-o", (folder / "p.ndjson").string()});
+  EXPECT_EQ(command.wait(patience), 0);
+  const std::string said = command.rest_of_errors();
+  EXPECT_THAT(said, HasSubstr("are split"));
+  const std::size_t sent = std::stoul(said.substr(said.rfind("sent ") + 5));
+  std::vector<Request> taken;
+  while (taken.size() < sent)
+    if (Request request = collector.next(); request.body.size() <= 30'000)
+      taken.push_back(std::move(request));
+  EXPECT_EQ(totals(taken)["acme"][0], total_of_files(folder, "acme"));
+  for (const Request& request : taken)
+    for (const char* key : {"thread.id", "cpu.logical_number", "process.pid"})
+      EXPECT_EQ(request.body.find(key), std::string::npos) << key;
+}
+
 TEST(Continuous, MemoryDoesNotGrow) {
   const Child target = subject();
   Receiver collector("python3", {"200"});
@@ -192,6 +213,8 @@ TEST(ExportUsage, SaysWhatIsWrongBeforeItBegins) {
       {{"--export", "otlp+http://h", "--export-header", "secret"}, "write it as 'Name: value'"},
       {{"--export-header", "A: b"}, "add --export"},
       {{"--spool", "/tmp/x"}, "add --export"},
+      {{"--export-attributes", "tenant"}, "add --export"},
+      {{"--export", "otlp+http://h", "--export-bytes", "1k"}, "--export-bytes"},
       {{"--export", "otlp+http://h", "--spool", "/no/such/folder"}, "cannot be made"},
       {{"--continuous", "10s"}, "has no output"},
       {{"--continuous", "soon", "-o", "%t.folded"}, "soon"},

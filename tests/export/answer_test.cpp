@@ -4,7 +4,7 @@
 #include <protozero/pbf_writer.hpp>
 
 #include "base/limits.hpp"
-#include "export/http.hpp"
+#include "export/judgement.hpp"
 
 namespace vitrine::exporter {
 namespace {
@@ -89,7 +89,11 @@ TEST(Judge, FieldsOfOtherTypesArePassedOver) {
 }
 
 TEST(Judge, APageIsNoCollector) {
-  EXPECT_THAT(judge(answer(200, "<html>", "text/html")).note, HasSubstr("text/html"));
+  const Judgement judgement = judge(answer(200, "<html>", "text/html"));
+  EXPECT_EQ(judgement.verdict, Verdict::later);
+  EXPECT_TRUE(judgement.doubtful);
+  EXPECT_THAT(judgement.note, HasSubstr("text/html"));
+  EXPECT_EQ(judge(answer(200, "{}", "application/json")).verdict, Verdict::taken);
 }
 
 TEST(Judge, AnAnswerThatBreaksOffIsNotAskedForAgain) {
@@ -97,6 +101,33 @@ TEST(Judge, AnAnswerThatBreaksOffIsNotAskedForAgain) {
   cut.problem = "transfer closed";
   EXPECT_EQ(judge(cut).verdict, Verdict::taken);
   EXPECT_THAT(judge(cut).note, HasSubstr("transfer closed"));
+}
+
+TEST(Judge, AServerThatSaysItIsUnavailableIsTriedAgain) {
+  const auto judged = [](long status, const char* said) {
+    return judge(answer(status, said, "text/plain"));
+  };
+  EXPECT_EQ(judged(500, "service is Unavailable").verdict, Verdict::later);
+  EXPECT_TRUE(judged(500, "service is Unavailable").doubtful);
+  EXPECT_EQ(judged(500, "no such table").verdict, Verdict::refused);
+  EXPECT_EQ(judged(400, "service is unavailable").verdict, Verdict::refused);
+  EXPECT_FALSE(judge(answer(503)).doubtful);
+}
+
+TEST(Judge, WhatALimitRefusesMayBeSmaller) {
+  EXPECT_TRUE(judge(answer(413)).too_much);
+  EXPECT_TRUE(judge(answer(429)).too_much);
+  EXPECT_TRUE(judge(answer(400, "the profile exceeds 16000 samples", "text/plain")).too_much);
+  EXPECT_FALSE(judge(answer(400, "no dictionary", "text/plain")).too_much);
+  Response later = answer(429);
+  later.retry_after = std::chrono::seconds(1);
+  EXPECT_FALSE(judge(later).too_much);
+  EXPECT_FALSE(judge(later).doubtful);
+}
+
+TEST(Judge, MessagesAreOneLine) {
+  EXPECT_THAT(judge(answer(400, "one\ntwo\r\n", "text/plain")).note, HasSubstr("400: one two"));
+  EXPECT_THAT(judge(answer(400, "one\n", "text/plain")).note, testing::EndsWith("one"));
 }
 
 TEST(Judge, SaysWhyAndWhatToDo) {

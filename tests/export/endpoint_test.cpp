@@ -15,6 +15,15 @@ TEST(Endpoint, PortAndPathHaveDefaults) {
   EXPECT_EQ(url("otlp+http://[::1]:4318"), "http://[::1]:4318/v1development/profiles");
 }
 
+TEST(Endpoint, EnginesHaveTheirPortsAndNames) {
+  const auto url = [](const char* text) { return parse_endpoint(text).value().url; };
+  EXPECT_EQ(url("pyroscope+http://host"), "http://host:4040/v1development/profiles");
+  EXPECT_EQ(url("pyroscope+https://host"), "https://host/v1development/profiles");
+  EXPECT_EQ(engine_of("pyroscope+http://host"), Engine::pyroscope);
+  EXPECT_EQ(engine_of("otlp+http://host"), Engine::otlp);
+  EXPECT_EQ(engine_of("otlp"), Engine::otlp);
+}
+
 TEST(Endpoint, ItsNameTellsNoSecret) {
   EXPECT_EQ(parse_endpoint("otlp+http://me:secret@host").value().name, "host:4318");
   EXPECT_EQ(parse_endpoint("otlp+https://me:secret@host").value().name, "host:443");

@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "base/limits.hpp"
 #include "export/receiver.hpp"
 
 namespace vitrine::exporter {
@@ -178,16 +179,120 @@ TEST_P(ExporterTo, TakesInMoreWhileACollectorStalls) {
 }
 
 TEST_P(ExporterTo, ManyWordsOfAnAnswerDoNotHurt) {
-  Receiver collector = receiver({"huge", "header", "cut", "garbage", "200"});
+  Receiver collector = receiver({"huge", "header", "cut", "200"});
   const auto to = exporter(options(collector.url()));
-  for (const char* text : {"a", "b", "c", "d", "e"}) to->send(text);
+  for (const char* text : {"a", "b", "c", "d"}) to->send(text);
   std::string bodies;
-  for (const Request& request : collector.next(5)) bodies += request.body;
-  EXPECT_EQ(bodies, "abcde");  // 200 is 200, whatever follows
-  const auto notes = notes_after(*to);
-  EXPECT_THAT(notes, Contains(HasSubstr("its response is too long")));
+  for (const Request& request : collector.next(4)) bodies += request.body;
+  EXPECT_EQ(bodies, "abcd");  // 200 is 200, whatever follows
+  EXPECT_THAT(notes_after(*to), Contains(HasSubstr("its response is too long")));
+  EXPECT_EQ(to->counters().sent, 4U);
+}
+
+/// Halves of what is not a request of profiles: what is in a request is the caller's matter.
+std::vector<std::string> halves(std::string_view request) {
+  const std::size_t half = request.size() / 2;
+  return {std::string(request.substr(0, half)), std::string(request.substr(half))};
+}
+
+/// A request of `bytes`, which gzip cannot make one of the same size as its halves.
+std::string request_of(std::size_t bytes) {
+  std::string out;
+  for (std::uint32_t at = 0; out.size() < bytes; ++at) out += std::to_string(at * 2654435761U);
+  out.resize(bytes);
+  return out;
+}
+
+TEST_P(ExporterTo, AnEngineThatLimitsGetsAllInSmallerRequests) {
+  for (const char* status : {"429", "413"}) {
+    Receiver collector = receiver({std::string("above:100000:") + status});
+    ExportOptions its = options(collector.url());
+    its.split = halves;
+    const auto to = exporter(its);
+    const std::string large = request_of(300'000);
+    to->send(large);
+    to->send("small");
+    to->finish(patience);
+    const ExportCounters counters = to->counters();
+    EXPECT_EQ(counters.sent, 5U) << status;  // four quarters, and the small one
+    EXPECT_EQ(counters.split, 3U) << status;
+    EXPECT_EQ(counters.refused, 0U) << status;
+    EXPECT_EQ(counters.waiting, 0U) << status;
+    std::size_t bytes = 0;
+    std::string all;
+    for (const Request& request :
+         collector.next(counters.sent + counters.split + counters.retried)) {
+      if (request.body.size() > 100'000) continue;
+      bytes += request.body.size();
+      all += request.body;
+    }
+    EXPECT_EQ(bytes, large.size() + 5) << status;
+    EXPECT_THAT(all, HasSubstr("small")) << status;
+    EXPECT_THAT(to->take_notes(), Contains(HasSubstr("are split"))) << status;
+  }
+}
+
+TEST_P(ExporterTo, ARequestThatIsNeverTakenBlocksNoneAndIsDroppedAtLast) {
+  Receiver collector = receiver({"above:10:429"});
+  ExportOptions its = options(collector.url());
+  its.first_retry = its.last_retry = 1ms;
+  its.split = [](std::string_view) { return std::vector<std::string>(); };
+  const auto to = exporter(its);
+  to->send("never accepted");
+  to->send("b");
+  to->send("c");
+  std::string taken;
+  for (const Request& request : collector.next(4))
+    if (request.body.size() == 1) taken += request.body;
+  EXPECT_EQ(taken, "bc");  // after two tries of the first
+  to->finish(patience);
+  EXPECT_EQ(to->counters().refused, 1U);
+  EXPECT_EQ(to->counters().retried, limits::export_tries - 1U);
+  EXPECT_EQ(to->counters().sent, 2U);
+}
+
+TEST_P(ExporterTo, SmallRequestsAreNotSplit) {
+  Receiver collector = receiver({"413", "200"});
+  ExportOptions its = options(collector.url());
+  its.split = halves;
+  const auto to = exporter(its);
+  to->send(request_of(limits::export_smallest));
+  to->send("b");
+  collector.next(2);
+  to->finish(patience);
+  EXPECT_EQ(to->counters().split, 0U);
+  EXPECT_EQ(to->counters().refused, 1U);
+  EXPECT_EQ(to->counters().sent, 1U);
+}
+
+TEST_P(ExporterTo, AnEngineThatStartsIsWaitedFor) {
+  Receiver collector = receiver({"text:500:rpc error: service is Unavailable\n",
+                                 "text:500:rpc error: unavailable", "garbage", "200"});
+  test::Folder folder;
+  ExportOptions its = options(collector.url());
+  its.spool = folder.string();
+  const auto to = exporter(its);
+  to->send("a");
+  for (const Request& request : collector.next(4)) EXPECT_EQ(request.body, "a");
+  to->finish(patience);
+  to->stop();
+  EXPECT_EQ(to->counters().sent, 1U);
+  EXPECT_EQ(to->counters().retried, 3U);
+  EXPECT_EQ(to->counters().refused, 0U);
+  const auto notes = to->take_notes();
+  EXPECT_THAT(notes, Contains(HasSubstr("500: rpc error: service is Unavailable; retrying")));
   EXPECT_THAT(notes, Contains(HasSubstr("text/html")));
-  EXPECT_EQ(to->counters().sent, 5U);
+}
+
+TEST_P(ExporterTo, CountsAreFinalOnceItHasStopped) {
+  Receiver collector = receiver({"200"});
+  const auto to = exporter(options(collector.url()));
+  for (int i = 0; i < 200; ++i) to->send(request_of(2'000));
+  to->stop();
+  const ExportCounters first = to->counters();
+  EXPECT_EQ(first.sent + first.waiting, 200U);
+  std::this_thread::sleep_for(20ms);
+  EXPECT_EQ(to->counters().sent, first.sent);
 }
 
 TEST_P(ExporterTo, FollowsARedirectionOnlyWithinTheHost) {

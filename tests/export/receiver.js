@@ -8,7 +8,9 @@ const words = process.argv.slice(2);
 const folder = words.shift();
 let port = 0, tls = null;
 while (words[0].startsWith('--')) {
-  if (words.shift() === '--port') port = Number(words.shift());
+  const option = words.shift();
+  if (option === '--port') port = Number(words.shift());
+  else if (option === '--clients') Object.assign(tls, {ca: fs.readFileSync(words.shift()), requestCert: true, rejectUnauthorized: true});
   else tls = {cert: fs.readFileSync(words.shift()), key: fs.readFileSync(words.shift())};
 }
 let count = 0;
@@ -26,7 +28,7 @@ function partial(rejected, message) {
   return Buffer.concat([Buffer.from([0x0a]), varint(inner.length), inner]);
 }
 
-function obey(told, response) {
+function obey(told, response, size) {
   const colon = told.indexOf(':');
   const kind = colon < 0 ? told : told.slice(0, colon);
   const rest = colon < 0 ? '' : told.slice(colon + 1);
@@ -48,6 +50,7 @@ function obey(told, response) {
   else if (kind === 'header') endless('HTTP/1.1 200 OK\r\n', 'X-More: ' + 'x'.repeat(1000) + '\r\n');
   else if (kind === 'huge') endless('HTTP/1.1 200 OK\r\n\r\n', Buffer.alloc(65536));
   else if (kind === 'garbage') answer(200, '<html>Welcome</html>', 'text/html');
+  else if (kind === 'above') answer(size > Number(rest.slice(0, second)) ? Number(rest.slice(second + 1)) : 200);
   else if (kind === 'partial') answer(200, partial(Number(rest.slice(0, second)), rest.slice(second + 1)));
   else if (kind === 'text') answer(Number(rest.slice(0, second)), rest.slice(second + 1), 'text/plain');
   else if (told.includes('>')) {
@@ -65,11 +68,12 @@ function serve(request, response) {
   request.on('end', () => {
     const told = words[Math.min(count, words.length - 1)];
     const file = path.join(folder, `${port}-${String(count++).padStart(6, '0')}`);
-    fs.writeFileSync(file, zlib.gunzipSync(Buffer.concat(chunks)));
+    const body = zlib.gunzipSync(Buffer.concat(chunks));
+    fs.writeFileSync(file, body);
     console.log(JSON.stringify({
       answer: told, path: request.url, at: Number(process.hrtime.bigint()) / 1e9, body: file, headers: request.headers,
     }));
-    obey(told, response);
+    obey(told, response, body.length);
   });
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A collector for tests: answers each request as it was told, and says what came.
 
-usage: receiver.py FOLDER [--port N] [--tls CERTIFICATE KEY] ANSWER...
+usage: receiver.py FOLDER [--port N] [--tls CERTIFICATE KEY [--clients AUTHORITY]] ANSWER...
 
 Prints its port, then one line of JSON a request: {"answer", "path", "headers", "at" (s), "body"
 (a file in FOLDER with what the body held, gunzipped)}. The last ANSWER goes for all that follow:
@@ -11,6 +11,7 @@ Prints its port, then one line of JSON a request: {"answer", "path", "headers", 
   cut            200, and the answer breaks off huge            200 and an endless answer
   garbage        200 and a page                 header          endless headers
   NNN>URL        a redirection                  text:NNN:TEXT   a status and why
+  above:BYTES:NNN  that status to a body of more than BYTES, before gzip; 200 to others
 receiver.js is the same on another stack.
 """
 import email.utils
@@ -25,11 +26,13 @@ import time
 
 arguments = sys.argv[1:]
 folder = pathlib.Path(arguments.pop(0))
-port, tls = 0, None
+port, tls, clients = 0, None, None
 while arguments[0].startswith("--"):
     option = arguments.pop(0)
     if option == "--port":
         port = int(arguments.pop(0))
+    elif option == "--clients":
+        clients = arguments.pop(0)
     else:
         tls = (arguments.pop(0), arguments.pop(0))
 answers = arguments
@@ -74,11 +77,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
                     "headers": {name.lower(): value for name, value in self.headers.items()}}
             print(json.dumps(line), flush=True)
         try:
-            self.obey(told)
+            self.obey(told, len(body))
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
 
-    def obey(self, told):
+    def obey(self, told, size):
         kind, _, rest = told.partition(":")
         if kind == "stall":
             time.sleep(3600)
@@ -97,6 +100,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.wfile.write(bytes(65536))
         elif kind == "garbage":
             self.answer(200, b"<html>Welcome</html>", "text/html")
+        elif kind == "above":
+            most, _, status = rest.partition(":")
+            self.answer(int(status) if size > int(most) else 200)
         elif kind == "partial":
             rejected, _, message = rest.partition(":")
             self.answer(200, partial(int(rejected), message.encode()))
@@ -120,6 +126,9 @@ server.daemon_threads = True
 if tls:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*tls)
+    if clients:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(clients)
     server.socket = context.wrap_socket(server.socket, server_side=True)
 port = server.server_address[1]
 print(port, flush=True)

@@ -64,5 +64,54 @@ TEST_P(Tls, OneWhoseAuthorityIsNamedDoes) {
   EXPECT_EQ(to->counters().sent, 1U);
 }
 
+TEST_P(Tls, FilesThatCannotBeUsedAreRefusedBeforeAnythingIsSent) {
+  const Folder others_folder;
+  const Certificate other(others_folder);
+  const std::string empty = (folder_ / "empty.pem").string();
+  std::ofstream(empty).close();
+  const auto refused = [&](const std::string& authorities, const std::string& certificate,
+                           const std::string& key) {
+    ExportOptions its = options("localhost");
+    its.authorities = authorities;
+    its.certificate = certificate;
+    its.key = key;
+    const auto opened = Exporter::open(its);
+    return opened ? std::string() : opened.error().message;
+  };
+  EXPECT_THAT(refused("/no/such.pem", "", ""), HasSubstr("invalid authorities /no/such.pem"));
+  EXPECT_THAT(refused(empty, "", ""), HasSubstr("invalid authorities"));
+  EXPECT_THAT(refused("", "/no/such.pem", "/no/key.pem"), HasSubstr("invalid client certificate"));
+  EXPECT_THAT(refused("", certificate_.file, other.key), HasSubstr("invalid client certificate"));
+  EXPECT_THAT(refused("", empty, certificate_.key), HasSubstr("invalid client certificate"));
+  EXPECT_EQ(refused(certificate_.file, certificate_.file, certificate_.key), "");
+}
+
+TEST_P(Tls, ACollectorThatRequiresACertificateSaysWhichVariablesNameOne) {
+  Receiver strict(GetParam(), {"--tls", certificate_.file, certificate_.key, "--clients",
+                               certificate_.file, "200"});
+  ExportOptions its = options("localhost");
+  its.url = "otlp+https://localhost:" + strict.port();
+  its.authorities = certificate_.file;
+  its.first_retry = its.last_retry = 10ms;
+  {
+    const auto to = Exporter::open(its).value();
+    to->send("a");
+    // The alert of TLS may be lost where the collector closes the connection at once.
+    std::string notes;
+    const auto end = std::chrono::steady_clock::now() + 20s;
+    while (notes.find("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE") == notes.npos &&
+           std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(2ms);
+      for (const std::string& note : to->take_notes()) notes += note + '\n';
+    }
+    EXPECT_THAT(notes, HasSubstr("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"));
+  }
+  its.certificate = certificate_.file;
+  its.key = certificate_.key;
+  const auto to = Exporter::open(its).value();
+  to->send("b");
+  EXPECT_EQ(strict.next().body, "b");
+}
+
 }  // namespace
 }  // namespace vitrine::exporter

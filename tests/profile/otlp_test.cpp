@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <protozero/pbf_reader.hpp>
+#include <set>
 
+#include "profile/decode.hpp"
 #include "profile/encoded_file.hpp"
 #include "profile/profiles.hpp"
 #include "profile/select.hpp"
@@ -120,7 +123,7 @@ TEST(Otlp, LabelPrefix) {
 TEST(Otlp, RequestsHaveEverySampleOnceAndNoneIsLarger) {
   const Profile profile = large_profile(1'000, 200);
   const std::size_t most = 60'000;
-  const OtlpRequests requests = encode_otlp_requests(profile, {}, most);
+  const OtlpRequests requests = encode_otlp_requests(profile, {}, {.bytes = most});
   EXPECT_EQ(requests.too_large, 0U);
   EXPECT_GT(requests.bodies.size(), 2U);
   std::vector<std::unique_ptr<EncodedFile>> files;
@@ -136,7 +139,7 @@ TEST(Otlp, RequestsHaveEverySampleOnceAndNoneIsLarger) {
 TEST(Otlp, ASampleLargerThanARequestIsCounted) {
   Profile profile = small_profile();
   profile.label_sets[1][0].value.assign(100'000, 'x');  // of three samples
-  const OtlpRequests requests = encode_otlp_requests(profile, {}, 5'000);
+  const OtlpRequests requests = encode_otlp_requests(profile, {}, {.bytes = 5'000});
   EXPECT_EQ(requests.too_large, 3U);
   std::vector<std::unique_ptr<EncodedFile>> files;
   std::vector<std::string> paths;
@@ -148,7 +151,122 @@ TEST(Otlp, ASampleLargerThanARequestIsCounted) {
   Totals others = expected(profile);
   others.erase(profile.label_sets[1][0].value);
   EXPECT_EQ(checked(paths), others);
-  EXPECT_TRUE(encode_otlp_requests({}, {}, 5'000).bodies.empty());
+  EXPECT_TRUE(encode_otlp_requests({}, {}, {}).bodies.empty());
+}
+
+/// Samples of OTLP in a request.
+std::size_t rows(std::string_view bytes) {
+  std::size_t count = 0;
+  protozero::pbf_reader data(bytes.data(), bytes.size());
+  while (data.next(otlp::data::resource_profiles)) {
+    protozero::pbf_reader resource = data.get_message();
+    while (resource.next(otlp::resource_profiles::scope_profiles)) {
+      protozero::pbf_reader scope = resource.get_message();
+      while (scope.next(otlp::scope_profiles::profiles)) {
+        protozero::pbf_reader profile = scope.get_message();
+        while (profile.next(otlp::profile::samples)) ++count, profile.skip();
+      }
+    }
+  }
+  return count;
+}
+
+/// Totals of all requests together.
+Totals checked(const OtlpRequests& requests) {
+  std::vector<std::unique_ptr<EncodedFile>> files;
+  std::vector<std::string> paths;
+  for (const std::string& body : requests.bodies) {
+    files.push_back(std::make_unique<EncodedFile>(body));
+    paths.push_back(files.back()->path());
+  }
+  return checked(paths);
+}
+
+TEST(Otlp, ARequestIsOfOneProcessAndOneMeasure) {
+  const Profile profile = small_profile();
+  const OtlpRequests requests = encode_otlp_requests(profile, {}, {});
+  std::set<std::pair<std::uint32_t, bool>> parts;
+  for (const Sample& sample : profile.samples)
+    parts.emplace(sample.process, sample.measure == Measure::on_cpu);
+  EXPECT_EQ(requests.bodies.size(), parts.size());
+  for (const std::string& body : requests.bodies) {
+    const Profile one = decode_otlp(body).value();
+    EXPECT_EQ(one.processes.size(), 1U);
+    for (const Sample& sample : one.samples) EXPECT_EQ(sample.measure, one.samples.front().measure);
+  }
+  EXPECT_EQ(checked(requests), expected(profile));
+}
+
+TEST(Otlp, ARequestHasNoMoreRowsThanAsked) {
+  const Profile profile = large_profile(1'000, 200);
+  const OtlpRequests requests = encode_otlp_requests(profile, {}, {.rows = 50});
+  EXPECT_GT(requests.bodies.size(), 4U);
+  for (const std::string& body : requests.bodies) EXPECT_LE(rows(body), 50U);
+  EXPECT_EQ(checked(requests), expected(profile));
+}
+
+TEST(Otlp, ARequestIsSplitIntoSmallerOnesWithTheSameSamples) {
+  const EncodeOptions all_options[] = {
+      {},
+      {.otlp_compact = true},
+      {.attributes = AttributeChoice({"!thread.*", "!cpu.*", "!process.pid"})},
+      {.attributes = AttributeChoice({"*", "trace_id", "span_id"})}};
+  Profile profile = large_profile(1'000, 200);
+  profile.links = {{.trace_id = {1, 2, 3}, .span_id = {4, 5, 6}}};
+  for (Sample& sample : profile.samples) sample.link = 0;
+  for (const EncodeOptions& options : all_options) {
+    OtlpRequests parts;
+    for (const std::string& request : encode_otlp_requests(profile, options, {}).bodies) {
+      const auto split = split_otlp_request(request, options);
+      ASSERT_TRUE(split) << split.error().message;
+      EXPECT_EQ(split->too_large, 0U);
+      EXPECT_GT(split->bodies.size(), 1U);
+      for (const std::string& body : split->bodies) {
+        EXPECT_LE(body.size(), request.size() / 2);
+        parts.bodies.push_back(body);
+      }
+    }
+    EXPECT_EQ(checked(parts), expected(profile));
+  }
+  EXPECT_FALSE(split_otlp_request("no request", {}));
+}
+
+TEST(Otlp, AttributesAreChosen) {
+  const auto text = [](std::vector<std::string> patterns) {
+    const EncodedFile file(small_profile(), Encoding::otlp,
+                           {.attributes = AttributeChoice(std::move(patterns))});
+    EXPECT_EQ(checked({file.path()}).empty(), false);
+    return decoded(file.path());
+  };
+  const std::string without = text({"!thread.*", "!cpu.*", "!process.pid"});
+  for (const char* key : {"\"thread.id\"", "\"thread.name\"", "\"cpu.logical_number\"",
+                          "\"process.pid\"", "\"trace_id\""})
+    EXPECT_THAT(without, Not(HasSubstr(key)));
+  for (const char* key : {"\"tenant\"", "\"service.name\"", "\"process.executable.name\""})
+    EXPECT_THAT(without, HasSubstr(key));
+  const std::string only = text({"tenant", "trace_id"});
+  EXPECT_THAT(only, HasSubstr("string_table: \"tenant\""));
+  EXPECT_THAT(only, HasSubstr("string_table: \"trace_id\""));
+  EXPECT_THAT(only, HasSubstr("string_value: \"0102030405060708090a0b0c0d0e0f10\""));
+  EXPECT_THAT(only, HasSubstr("\"service.name\""));  // what an engine knows a service by
+  EXPECT_THAT(only, Not(HasSubstr("\"span_id\"")));
+  EXPECT_THAT(only, Not(HasSubstr("\"thread.id\"")));
+}
+
+TEST(AttributeChoice, TheLastPatternThatMatchesDecides) {
+  const auto has = [](std::vector<std::string> patterns, const char* key) {
+    return AttributeChoice(std::move(patterns)).has(key);
+  };
+  EXPECT_TRUE(has({}, "a"));
+  EXPECT_TRUE(has({"a*"}, "ab"));
+  EXPECT_FALSE(has({"a*"}, "b"));
+  EXPECT_TRUE(has({"!a*"}, "b"));
+  EXPECT_FALSE(has({"!a*"}, "ab"));
+  EXPECT_TRUE(has({"!a*", "ab"}, "ab"));
+  EXPECT_FALSE(has({"a*", "!ab"}, "ab"));
+  EXPECT_TRUE(AttributeChoice({"*", "trace_id"}).names("trace_id"));
+  EXPECT_FALSE(AttributeChoice({"*"}).names("trace_id"));
+  EXPECT_FALSE(AttributeChoice({"trace_id"}).without_requests().names("trace_id"));
 }
 
 }  // namespace

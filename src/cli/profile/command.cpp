@@ -44,9 +44,10 @@ class ProfileCommand : public Command {
          "A KEY is a label key, or pid, tid, thread, process, cpu, trace_id or span_id. A FILTER "
          "is a list of conditions that must all hold, separated by commas: tenant=acme, "
          "step!=idle, and route~^/pay and route!~health with regular expressions.",
-         "--export sends profiles to an OpenTelemetry Collector, by OTLP over HTTP. Requests that "
-         "the collector does not accept yet are retried, and wait in memory or in --spool; lost "
-         "profiles are counted and reported. With --continuous, vitrine takes one profile after "
+         "--export sends profiles to an OpenTelemetry Collector or to Pyroscope, by OTLP over "
+         "HTTP. Requests that are not accepted yet are retried, and wait in memory or in --spool; "
+         "requests refused for their size are split; lost profiles are counted and reported. With "
+         "--continuous, vitrine takes one profile after "
          "another until ^C or SIGTERM, and keeps sampling while it writes: to files, where %t in "
          "the name becomes the time (UTC), to a collector, or both."},
         {{"vitrine profile 4242", "ten seconds of process 4242, summarised on the terminal"},
@@ -107,11 +108,11 @@ class ProfileCommand : public Command {
     if (auto taken = request_.take(); !taken) return report(taken.error());
     for (const ProfileOutput& output : request_.view.outputs)
       if (auto writable = check_writable(output); !writable) return report(writable.error());
-    std::unique_ptr<exporter::Exporter> exporter;
+    std::unique_ptr<ProfileSender> sender;
     if (request_.sending.given()) {
-      auto opened = request_.sending.open();
+      auto opened = request_.sending.open(request_.view.encoding);
       if (!opened) return report(opened.error());
-      exporter = std::move(*opened);
+      sender = std::move(*opened);
     }
     // Every process that is looked at costs some descriptors, and so do the files that it has mapped.
     // Not for a command: it would inherit that.
@@ -120,13 +121,12 @@ class ProfileCommand : public Command {
     if (!profiling) return interrupted() ? exit_interrupted : report(profiling.error());
     if (auto confined = go_on_confined(needs()); !confined) return report(confined.error());
     announce();
-    int status = request_.every        ? profile_continuously(**profiling, request_, exporter.get())
+    int status = request_.every        ? profile_continuously(**profiling, request_, sender.get())
                  : request_.refreshing ? profile_watching(**profiling, request_)
-                                       : profile_once(**profiling, request_, exporter.get());
+                                       : profile_once(**profiling, request_, sender.get());
     (*profiling)->end_command();
     for (const std::string& text : (*profiling)->take_notes()) note(text);
-    if (exporter && !finish(*exporter, request_.sending.spool()) && status == exit_done)
-      status = exit_failed;
+    if (sender && !sender->finish() && status == exit_done) status = exit_failed;
     return status;
   }
 

@@ -1,15 +1,12 @@
-// Where a profile goes: file names with times, formats, and collectors.
+// Where a profile goes: file names with times, and formats.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
-#include "export/exporter.hpp"
 #include "profile/encode.hpp"
 
 namespace vitrine::cli {
@@ -47,34 +44,5 @@ bool is_ours(const std::string& path);
 /// Writes it whole or not at all. Errors: those of encoding and of writing.
 Result<void> write_profile(const profile::Profile& profile, const ProfileOutput& output,
                            const profile::EncodeOptions& options);
-
-// --export and what belongs to it: profiles to an OpenTelemetry Collector.
-
-/// What the options of the command line say.
-class ExportOptions {
- public:
-  void define(CLI::App& app);
-  [[nodiscard]] bool given() const { return !options_.url.empty(); }
-  /// With OpenTelemetry's environment variables. Errors: usage, and those of exporter::Exporter.
-  [[nodiscard]] Result<std::unique_ptr<exporter::Exporter>> open() const;
-  /// What was given makes sense without --export. Errors: usage.
-  [[nodiscard]] Result<void> check() const;
-  /// Where what could not be sent stays; empty: in memory.
-  [[nodiscard]] const std::string& spool() const { return options_.spool; }
-
- private:
-  exporter::ExportOptions options_;
-};
-
-/// Hands `profile` over, as requests of the size that collectors take by default.
-void send_profile(exporter::Exporter& exporter, const profile::Profile& profile,
-                  const profile::EncodeOptions& options);
-
-/// Prints the exporter's notes.
-void tell(exporter::Exporter& exporter);
-
-/// Waits for what is still to be sent, for a while, and reports what became of all. False: some of
-/// it is lost.
-bool finish(exporter::Exporter& exporter, std::string_view spool);
 
 }  // namespace vitrine::cli

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/profile/outputs.hpp"
+#include "cli/profile/sending.hpp"
 #include "cli/profile/view.hpp"
 #include "cli/shell/options.hpp"
 #include "observe/profile/profiling.hpp"
@@ -23,7 +23,7 @@ class ProfileRequest {
 
   observe::ProfilingOptions options;
   ProfileView view;
-  ExportOptions sending;
+  SendingOptions sending;
   std::optional<std::chrono::milliseconds> time;        ///< nothing: until the end of all, or ^C
   std::optional<std::chrono::milliseconds> refreshing;  ///< of --watch
   std::optional<std::chrono::milliseconds> every;       ///< of --continuous

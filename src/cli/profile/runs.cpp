@@ -41,7 +41,7 @@ bool ProfileWriter::wait() {
 ProfileWriter::Outcome ProfileWriter::write(const profile::Profile& profile) const {
   Outcome outcome{{}, profile.losses};
   if (profile.samples.empty()) return outcome;
-  if (exporter_ != nullptr) send_profile(*exporter_, profile, options_);
+  if (sender_ != nullptr) sender_->send(profile);
   for (ProfileOutput output : outputs_) {
     output.path = path_at(output.path, profile.start_ns);
     if (auto written = write_profile(profile, output, options_); !written)
@@ -126,7 +126,7 @@ void print_hint(const profile::Profile& taken, const ProfileRequest& request) {
 }  // namespace
 
 int profile_once(observe::Profiling& profiling, const ProfileRequest& request,
-                 exporter::Exporter* exporter) {
+                 ProfileSender* sender) {
   tell(profiling);
   Progress progress("profiling " + request.subject(), request.time);
   const auto polled =
@@ -137,18 +137,18 @@ int profile_once(observe::Profiling& profiling, const ProfileRequest& request,
   const int status = interrupted() ? exit_interrupted : exit_done;
   const profile::Profile taken = request.view.select(profiling.take());
   tell(profiling);
-  const int shown = show_profile(taken, request.view, title_of(taken, request), exporter);
+  const int shown = show_profile(taken, request.view, title_of(taken, request), sender);
   if (shown != exit_done) return shown;
-  if (request.view.top.empty() && request.view.outputs.empty() && exporter == nullptr)
+  if (request.view.top.empty() && request.view.outputs.empty() && sender == nullptr)
     print_hint(taken, request);
   return status;
 }
 
 int profile_continuously(observe::Profiling& profiling, const ProfileRequest& request,
-                         exporter::Exporter* exporter) {
+                         ProfileSender* sender) {
   profile::EncodeOptions encoding = request.view.encoding;
   encoding.title = request.subject();
-  ProfileWriter writer(request.view.outputs, encoding, exporter);
+  ProfileWriter writer(request.view.outputs, encoding, sender);
   Progress progress("profiling " + request.subject(), std::nullopt);
   const auto end = end_of(request);
   bool told = false;
@@ -169,7 +169,7 @@ int profile_continuously(observe::Profiling& profiling, const ProfileRequest& re
     writer.wait();
     progress.clear();
     tell_some(profiling);
-    if (exporter != nullptr) tell(*exporter);
+    if (sender != nullptr) sender->print_notes();
     if (!std::exchange(told, told || writer.losses().events != 0) && told)
       note("samples are lost because the buffer is full");
     writer.begin(

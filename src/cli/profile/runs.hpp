@@ -9,7 +9,7 @@
 
 #include "cli/profile/outputs.hpp"
 #include "cli/profile/request.hpp"
-#include "export/exporter.hpp"
+#include "cli/profile/sending.hpp"
 #include "observe/profile/profiling.hpp"
 
 namespace vitrine::cli {
@@ -18,10 +18,10 @@ namespace vitrine::cli {
 
 class ProfileWriter {
  public:
-  /// Outputs' paths are patterns (path_at). `exporter` may be null.
+  /// Outputs' paths are patterns (path_at). `sender` may be null.
   ProfileWriter(std::vector<ProfileOutput> outputs, profile::EncodeOptions options,
-                exporter::Exporter* exporter)
-      : outputs_(std::move(outputs)), options_(std::move(options)), exporter_(exporter) {}
+                ProfileSender* sender)
+      : outputs_(std::move(outputs)), options_(std::move(options)), sender_(sender) {}
 
   /// Begins with a profile, which `take` names. Must not be busy.
   void begin(std::function<profile::Profile()> take);
@@ -42,7 +42,7 @@ class ProfileWriter {
 
   std::vector<ProfileOutput> outputs_;
   profile::EncodeOptions options_;
-  exporter::Exporter* exporter_;
+  ProfileSender* sender_;
   std::future<Outcome> outcome_;
   profile::Losses losses_;
   bool failed_ = false;
@@ -50,12 +50,12 @@ class ProfileWriter {
 
 // The ways to profile: once, a profile each interval, or a table that refreshes.
 
-// Each goes on to the end of what was asked for, or ^C, and returns an ExitCode. `exporter` may be
+// Each goes on to the end of what was asked for, or ^C, and returns an ExitCode. `sender` may be
 // null.
 int profile_once(observe::Profiling& profiling, const ProfileRequest& request,
-                 exporter::Exporter* exporter);
+                 ProfileSender* sender);
 int profile_continuously(observe::Profiling& profiling, const ProfileRequest& request,
-                         exporter::Exporter* exporter);
+                         ProfileSender* sender);
 int profile_watching(observe::Profiling& profiling, const ProfileRequest& request);
 
 }  // namespace vitrine::cli

@@ -102,14 +102,14 @@ int write_outputs(const profile::Profile& selected, const ProfileView& view,
 }  // namespace
 
 int show_profile(const profile::Profile& selected, const ProfileView& view,
-                 const std::string& title, exporter::Exporter* exporter) {
+                 const std::string& title, ProfileSender* sender) {
   const ProfileTextOptions text{.utf8 = shows_utf8()};
   profile::EncodeOptions encoding = view.encoding;
   encoding.title = title;
-  if (exporter != nullptr) send_profile(*exporter, selected, encoding);
+  if (sender != nullptr) sender->send(selected);
   const int status = write_outputs(selected, view, encoding, text);
-  const bool summary = view.top.empty() && view.outputs.empty() && exporter == nullptr;
-  if (!view.outputs.empty() || exporter != nullptr)
+  const bool summary = view.top.empty() && view.outputs.empty() && sender == nullptr;
+  if (!view.outputs.empty() || sender != nullptr)
     for (const std::string& line : lines_of(profile_losses(selected))) note(line);
   if (status != exit_done) return status;
   const Style style = Style::of_stdout();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/profile/outputs.hpp"
+#include "cli/profile/sending.hpp"
 #include "cli/profile/text.hpp"
 #include "cli/shell/options.hpp"
 #include "profile/encode.hpp"
@@ -57,9 +58,9 @@ class ProfileView {
 /// A process may have more descriptors open than its shell lets it: as many as it is allowed at all.
 void allow_many_files();
 
-/// Writes the outputs, sends it by `exporter` (which may be null), and prints the table, or the
+/// Writes the outputs, sends it by `sender` (which may be null), and prints the table, or the
 /// summary where nothing else is wanted. Returns an ExitCode.
 int show_profile(const profile::Profile& selected, const ProfileView& view,
-                 const std::string& title, exporter::Exporter* exporter);
+                 const std::string& title, ProfileSender* sender);
 
 }  // namespace vitrine::cli

@@ -1,0 +1,119 @@
+#include "cli/profile/sending.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+
+#include "base/limits.hpp"
+#include "cli/output/text.hpp"
+#include "cli/shell/confinement.hpp"
+#include "cli/shell/report.hpp"
+#include "export/endpoint.hpp"
+#include "export/environment.hpp"
+
+namespace vitrine::cli {
+namespace {
+
+constexpr std::chrono::seconds last_chance{5};  // for what is left at the end
+constexpr std::size_t min_request_bytes = 64 * 1024;
+
+/// The attributes that an engine can use: Pyroscope makes a series of each set of them, so that
+/// threads, CPUs and process IDs would multiply what one service has.
+std::vector<std::string> attributes_for(exporter::Engine engine) {
+  if (engine == exporter::Engine::otlp) return {};
+  return {"!thread.*", "!cpu.*", "!process.pid"};
+}
+
+}  // namespace
+
+void SendingOptions::define(CLI::App& app) {
+  app.add_option("--export", options_.url,
+                 "Send profiles to this collector or engine: otlp+http://HOST:4318, "
+                 "otlp+https://HOST, pyroscope+http://HOST:4040; otlp: the endpoint in "
+                 "OTEL_EXPORTER_OTLP_ENDPOINT")
+      ->option_text("URL");
+  app.add_option("--export-header", options_.headers,
+                 "Send this header, too; may be repeated. For secrets: OTEL_EXPORTER_OTLP_HEADERS")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->option_text("'NAME: VALUE'");
+  app.add_option(
+         "--export-attributes", attributes_,
+         "Send only attributes with these keys, or with ! without them. trace_id and span_id "
+         "add them to the samples (all; pyroscope: !thread.*,!cpu.*,!process.pid)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->option_text("GLOB,...");
+  app.add_option("--export-bytes", limits_.bytes,
+                 "Maximum size of a request before compression (1MiB, at least 64KiB)")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(min_request_bytes, limits::export_request))
+      ->each([this](const std::string&) { has_limits_ = true; })
+      ->option_text("SIZE");
+  app.add_option("--spool", options_.spool,
+                 "Keep unsent profiles in this directory, also for the next start")
+      ->option_text("DIR");
+  app.add_option("--spool-bytes", options_.spool_bytes,
+                 "Limit of the spool; the oldest profiles are dropped (256MiB; in memory 64MiB)")
+      ->transform(CLI::AsSizeValue(false))
+      ->option_text("SIZE");
+}
+
+Result<void> SendingOptions::check() const {
+  const bool anything = !options_.headers.empty() || !attributes_.empty() || has_limits_ ||
+                        !options_.spool.empty() || options_.spool_bytes != 0;
+  if (given() || !anything) return {};
+  return fail(ErrorCode::usage, "--export-* and --spool require --export",
+              "add --export otlp+http://HOST:4318");
+}
+
+Result<std::unique_ptr<ProfileSender>> SendingOptions::open(profile::EncodeOptions encoding) const {
+  auto options = TRY(exporter::with_environment(options_, exporter::own_environment()));
+  encoding.attributes = profile::AttributeChoice(
+      attributes_.empty() ? attributes_for(exporter::engine_of(options.url)) : attributes_);
+  options.begin_thread = give_up_in_thread;
+  options.split = [encoding](std::string_view request) {
+    auto parts = profile::split_otlp_request(request, encoding);
+    return parts && parts->too_large == 0 ? std::move(parts->bodies) : std::vector<std::string>();
+  };
+  auto exporter = TRY(exporter::Exporter::open(std::move(options)));
+  return std::make_unique<ProfileSender>(std::move(exporter), std::move(encoding), limits_,
+                                         options_.spool);
+}
+
+void ProfileSender::send(const profile::Profile& profile) {
+  auto requests = profile::encode_otlp_requests(profile, encoding_, limits_);
+  for (std::string& body : requests.bodies) exporter_->send(std::move(body));
+  if (requests.too_large != 0)
+    note(fmt::format("{} too large to send", counted(requests.too_large, "sample")));
+}
+
+void ProfileSender::print_notes() {
+  for (const std::string& text : exporter_->take_notes()) note(text);
+}
+
+bool ProfileSender::finish() {
+  exporter_->finish(last_chance);
+  exporter_->stop();
+  print_notes();
+  const exporter::ExportCounters counters = exporter_->counters();
+  const bool stays = !spool_.empty();
+  std::string text = "sent " + counted(counters.sent, "request");
+  const auto add = [&](std::uint64_t count, const char* what) {
+    if (count != 0) text += fmt::format(", {} {}", count, what);
+  };
+  const std::uint64_t lost = stays ? counters.unwritten : counters.waiting;
+  if (counters.waiting > lost)
+    text += fmt::format(", {} kept in {} for the next start", counters.waiting - lost, spool_);
+  add(lost, "not accepted in time and lost");
+  add(counters.refused, "rejected and dropped");
+  add(counters.overflowed, "dropped because the spool was full");
+  add(counters.skipped, "foreign files left in the spool");
+  if (counters.rejected != 0)
+    text += fmt::format("; the collector rejected {}", counted(counters.rejected, "profile"));
+  print_error("vitrine: {}\n", printable(text));
+  return counters.refused + counters.overflowed + counters.rejected == 0 && lost == 0;
+}
+
+}  // namespace vitrine::cli

@@ -1,0 +1,189 @@
+#include "export/judgement.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <protozero/pbf_reader.hpp>
+
+#include "base/limits.hpp"
+
+namespace vitrine::exporter {
+
+std::string one_line(std::string_view text) {
+  std::string out(text.substr(0, limits::export_message));
+  std::replace_if(
+      out.begin(), out.end(), [](char c) { return c == '\n' || c == '\r' || c == '\t'; }, ' ');
+  out.erase(out.find_last_not_of(' ') + 1);  // npos + 1 is 0
+  return out;
+}
+
+bool says(std::string_view message, std::initializer_list<std::string_view> words) {
+  return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
+    return std::search(message.begin(), message.end(), word.begin(), word.end(),
+                       [](unsigned char a, unsigned char b) { return std::tolower(a) == b; }) !=
+           message.end();
+  });
+}
+
+namespace {
+
+/// What both messages that a collector responds with come down to.
+struct Said {
+  std::int64_t rejected = 0;
+  std::string message;
+};
+
+bool says_unavailable(std::string_view message) {
+  return says(message, {"unavailable", "not ready", "starting", "try again", "overload",
+                        "timed out", "timeout"});
+}
+
+bool says_too_much(std::string_view message) {
+  return says(message, {"too large", "too big", "too many", "exceed", "larger than", "limit"});
+}
+
+std::string_view view(protozero::data_view bytes) {
+  return {bytes.data(), bytes.size()};
+}
+
+/// ExportProfilesPartialSuccess { rejected_profiles = 1, error_message = 2 }.
+Said partial_success(protozero::pbf_reader message) {
+  Said said;
+  while (message.next()) {
+    if (message.tag_and_type() == protozero::tag_and_type(1, protozero::pbf_wire_type::varint))
+      said.rejected = message.get_int64();
+    else if (message.tag_and_type() ==
+             protozero::tag_and_type(2, protozero::pbf_wire_type::length_delimited))
+      said.message = one_line(view(message.get_view()));
+    else
+      message.skip();
+  }
+  return said;
+}
+
+/// ExportProfilesServiceResponse { partial_success = 1 }; nullopt: it is something else.
+std::optional<Said> parse_response(std::string_view body) try {
+  Said said;
+  protozero::pbf_reader reader(body.data(), body.size());
+  while (reader.next()) {
+    if (reader.tag_and_type() ==
+        protozero::tag_and_type(1, protozero::pbf_wire_type::length_delimited))
+      said = partial_success(reader.get_message());
+    else
+      reader.skip();
+  }
+  return said;
+} catch (const protozero::exception&) {
+  return std::nullopt;
+}
+
+/// google.rpc.Status { code = 1, message = 2 }, as OTLP says; or what a proxy says in plain text.
+std::string message_of(const Response& response) {
+  if (response.type.starts_with("text/plain") || response.type.starts_with("application/json"))
+    return one_line(response.body);
+  if (!response.type.starts_with("application/x-protobuf")) return {};
+  const std::optional<Said> said = [&]() -> std::optional<Said> {
+    try {
+      return partial_success(protozero::pbf_reader(response.body));  // of the same shape
+    } catch (const protozero::exception&) {
+      return std::nullopt;
+    }
+  }();
+  return said ? said->message : std::string();
+}
+
+const char* remedy(long status) {
+  switch (status) {
+    case 401:
+    case 403:
+      return "; give it credentials with --export-header or OTEL_EXPORTER_OTLP_HEADERS";
+    case 404:
+    case 405:
+      return "; a collector takes profiles only with --feature-gates=service.profilesSupport, "
+             "unless the path of the URL is wrong";
+    case 413:
+      return "; raise its limit of the request size, or lower --export-bytes";
+    default:
+      return "";
+  }
+}
+
+std::string with_message(std::string text, const std::string& message) {
+  return message.empty() ? text : text + ": " + message;
+}
+
+Judgement taken(const Response& response) {
+  Judgement judgement{.verdict = Verdict::taken};
+  if (!response.problem.empty()) {
+    judgement.note =
+        "its response was incomplete, and it is unknown whether it accepted all profiles: " +
+        response.problem;
+    return judgement;
+  }
+  const auto said = parse_response(response.body);
+  if (!said) {
+    judgement.note =
+        fmt::format("it returned {}, but not as a collector does ({}); check the URL",
+                    response.status, response.type.empty() ? "no type" : response.type);
+    return judgement;
+  }
+  judgement.rejected = said->rejected > 0 ? static_cast<std::uint64_t>(said->rejected) : 0;
+  if (judgement.rejected != 0)
+    judgement.note =
+        with_message(fmt::format("it rejected {} profiles", judgement.rejected), said->message);
+  else if (!said->message.empty())
+    judgement.note = "warning: " + said->message;
+  return judgement;
+}
+
+Judgement refused(const Response& response) {
+  const std::string said = fmt::format("it returned {}", response.status);
+  if (response.status >= 300 && response.status < 400)
+    return {
+        .verdict = Verdict::refused,
+        .note = said + (response.redirect.empty() ? "" : ", a redirect to " + response.redirect)};
+  const std::string message = message_of(response);
+  if (response.status >= 500 && says_unavailable(message))
+    return {.note = with_message(said, message), .doubtful = true};
+  return {.verdict = Verdict::refused,
+          .note = with_message(said, message) + remedy(response.status),
+          .too_much = response.status == 413 || says_too_much(message)};
+}
+
+Judgement judge_status(const Response& response) {
+  if (response.status >= 200 && response.status < 300) {
+    if (!response.type.starts_with("text/html")) return taken(response);
+    return {.note = "it returned a page (text/html), so it is not a collector; check the URL",
+            .doubtful = true};
+  }
+  switch (response.status) {
+    case 429: {
+      const bool limited = !response.retry_after;
+      return {.note = with_message("it returned 429", message_of(response)),
+              .too_much = limited,
+              .doubtful = limited};
+    }
+    case 502:
+    case 503:
+    case 504:
+      return {.note = with_message(fmt::format("it returned {}", response.status),
+                                   message_of(response))};
+    default:
+      return refused(response);
+  }
+}
+
+}  // namespace
+
+Judgement judge(const Response& response) {
+  Judgement judgement;
+  if (response.status == 0)
+    judgement.note = response.problem;
+  else
+    judgement = judge_status(response);
+  judgement.received = response.received || response.status != 0;
+  return judgement;
+}
+
+}  // namespace vitrine::exporter
