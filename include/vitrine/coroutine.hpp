@@ -48,44 +48,57 @@ class Hopper {
   VITRINE_DETAIL_ON_THREAD void enter() noexcept {
     Thread& here = vitrine_labels_thread;
     Segment& mine = *segment_;
-    remember(mine.outer, here);
-    mine.below = here.segment;
-    here.segment = mine.innermost;
-    mine.running = true;
+    Segment* innermost = &mine;
+    if (__builtin_expect(!shows(here, mine.outer), 0)) {
+      mine.outer = in_force(here);
+      innermost = std::exchange(mine.innermost, innermost);
+    }
+    mine.below = around(here);
+    local_fence();
+    here.segment = innermost;
     put_in_force(here, mine.mine);
   }
   /// The coroutine stops running on this thread.
   VITRINE_DETAIL_ON_THREAD void leave() noexcept {
     Thread& here = vitrine_labels_thread;
     Segment& mine = *segment_;
-    if (__builtin_expect(here.segment != mine.innermost, 0)) return leave_segment(mine);
-    remember(mine.mine, here);
+    if (__builtin_expect(here.segment != &mine, 0)) return leave_segment(mine);
+    if (__builtin_expect(!shows(here, mine.mine), 0)) mine.mine = in_force(here);
     here.segment = mine.below;
-    mine.running = false;
+    local_fence();
+    mine.below = &mine;
     put_in_force(here, mine.outer);
   }
   /// The address of its frame, which shows whether an exception ended the coroutine.
   void know(void* frame) noexcept {
-    if (__builtin_expect(segment_->frame != frame, 0) && segment_->coroutine)
+    if (__builtin_expect(segment_->frame == nullptr, 0) && segment_->coroutine)
       segment_->frame = frame;
   }
-  bool running() const noexcept { return segment_->running; }
+  bool running() const noexcept { return segment_->is_running(); }
 
  private:
-  /// Usually it is known already. Comparing does not make the next hop wait for this one's loads.
-  static void remember(Words& words, const Thread& here) noexcept {
+  /// The innermost segment of the thread. That it is none is decided by a branch, and not read from
+  /// memory: otherwise the next hop would wait for this one's store.
+  static Segment* around(const Thread& here) noexcept {
+    Segment* segment = here.segment;
+    if (__builtin_expect(segment == nullptr, 1)) {
+      segment = nullptr;
+      __asm__("" : "+r"(segment));
+    }
+    return segment;
+  }
+
+  /// Whether what is in force is known already, as usual. Comparing does not make the next hop wait for
+  /// this one's loads.
+  static bool shows(const Thread& here, const Words& words) noexcept {
 #if defined(__SSE2__)
-    const auto now = *reinterpret_cast<const volatile Words*>(&here.slot);
     typedef int Lanes __attribute__((vector_size(16)));
-    const auto equal = reinterpret_cast<Lanes>(words) == reinterpret_cast<Lanes>(now);
     typedef float Floats __attribute__((vector_size(16)));
-    if (__builtin_expect(__builtin_ia32_movmskps(reinterpret_cast<Floats>(equal)) != 15, 0))
-      words = now;
+    const auto equal = reinterpret_cast<Lanes>(words) == reinterpret_cast<Lanes>(here.slot);
+    return __builtin_ia32_movmskps(reinterpret_cast<Floats>(equal)) == 15;
 #else
     const auto* now = reinterpret_cast<const volatile std::uint64_t*>(&here.slot);
-    const std::uint64_t first = now[0], second = now[1];
-    if (__builtin_expect(((words[0] ^ first) | (words[1] ^ second)) != 0, 0))
-      words = Words{first, second};
+    return ((words[0] ^ now[0]) | (words[1] ^ now[1])) == 0;
 #endif
   }
 

@@ -314,6 +314,8 @@ class [[nodiscard]] Scope {
   static Entered open_unasked(const Label* labels, std::size_t count, const Trace* trace) noexcept;
   static Entered open_other(Key key, std::string_view value) noexcept;
   static Entered failed(Errc why) noexcept;
+  static Entered open_unknown(const detail::MemoKey& memo_key, const Label* labels,
+                              std::size_t count) noexcept;
   static Entered enter(detail::Thread& thread, const detail::Words& outer,
                        detail::Block* block) noexcept;
 
@@ -347,11 +349,12 @@ void Scope::close(const Entered& in) noexcept {
   const detail::Links& links = detail::Links::of(in.block);
   detail::PageHead* page = links.page;
   const volatile std::uint64_t* now = detail::words_in_force(thread);
+  // Only a coroutine takes a scope to a thread that did not make it. (Where the set below ended
+  // before, this one is not in force any more: what is has another block.)
   if (__builtin_expect(now[0] != links.words[0], 0) ||
       __builtin_expect(now[1] != links.words[1], 0) ||
-      __builtin_expect(page->owner != thread.arena, 0) ||
       __builtin_expect(in.segment != thread.segment, 0) ||
-      (__builtin_expect(!links.stands_alone(), 0) && !links.is_in_order()))
+      (__builtin_expect(thread.segment != nullptr, 0) && page->owner != thread.arena))
     return close_unusual(in);
   detail::put_in_force(thread, in.outer);
   detail::local_increment(page->closed);
@@ -378,6 +381,7 @@ class [[nodiscard]] Attach {
  private:
   VITRINE_EXPORT void open() noexcept;
   VITRINE_EXPORT void close() noexcept;
+  void open_slowly() noexcept;
 
   Set set_;
   detail::Segment* segment_ = nullptr;  // null: not ok

@@ -144,10 +144,11 @@ __attribute__((always_inline)) inline Block* append(Arena& arena, const Block* b
   char* string = block + layout.strings_at();
   for (std::size_t i = 0; i < count; ++i) {
     const KeyData& key = *labels::Access::data(own[i].key);
+    const Tag now = key.now();
     const std::string_view value = own[i].value;
     char*& to = in_record ? attribute : string;
     if (in_record) {
-      to[0] = static_cast<char>(key.otel());  // not below 0 any more
+      to[0] = static_cast<char>(now.otel);  // not below 0 any more
       to[1] = static_cast<char>(value.size());
       to += 2;
     }
@@ -158,7 +159,7 @@ __attribute__((always_inline)) inline Block* append(Arena& arena, const Block* b
     entry->key = {key.size, string};
     string += key.size;
     ++entry;
-    *tag++ = key.now();
+    *tag++ = now;
   }
   if (base != nullptr) {
     // Attributes and strings as they are, and the labels moved along with them.

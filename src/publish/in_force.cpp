@@ -108,9 +108,11 @@ void move(Thread& self, Place& place, const Block* below, Words outer) noexcept 
   close_replaced(*arena, place, top, below);
 }
 
-void end_node(Thread& self, Segment& segment) noexcept {
-  segment.over = segment.replacements != 0;
-  if (segment.over) return;
+inline void end_node(Thread& self, Segment& segment) noexcept {
+  if (__builtin_expect(segment.replacements != 0, 0)) {
+    segment.over = true;
+    return;
+  }
   if (Arena* arena = arena_of(self)) give_segment(*arena, segment);
 }
 
@@ -125,8 +127,7 @@ void take_out(Thread& self, Place& place) noexcept {
     if (block_of(now) != nullptr || entries_of(now).size == 0) place.set(segment.outer);
   }
   place.unlink();
-  segment.innermost = &segment;
-  segment.running = false;
+  segment.innermost = segment.below = &segment;
 }
 
 }  // namespace
@@ -155,36 +156,55 @@ void end_scope(Thread& self, const EndingScope& scope) noexcept {
         const Replacement what = replacement(*block);
         move(self, place, block, what.outer);
         close_use(block->page(), self.arena);
-        if (what.segment != nullptr && --what.segment->replacements == 0 && what.segment->over)
+        if (what.segment != nullptr && --what.segment->replacements == 0 && what.segment->over) {
+          what.segment->over = false;
           end_node(self, *what.segment);
+        }
       }
       return;
     }
   } while (place.next());
 }
 
-/// Begins a segment whose labels are `words`, of `base`. Null: no memory.
-static inline Segment* begin_segment(Thread& self, Words words, const Block* base) noexcept {
+/// Begins a segment whose labels are those of `base`. Null: no memory.
+__attribute__((noinline)) static Segment* begin_segment_slowly(Thread& self,
+                                                               const Block& base) noexcept {
   Arena* arena = arena_of(self);
   if (arena == nullptr) return nullptr;
   Segment* segment = &arena->near;
-  if (__builtin_expect(__atomic_load_n(&segment->taken, __ATOMIC_ACQUIRE), 0)) {
+  if (__atomic_load_n(&segment->taken, __ATOMIC_ACQUIRE)) {
     segment = take_segment(*arena);
     if (segment == nullptr) return nullptr;
     segment->innermost = segment;
     segment->frame = nullptr;
     segment->replacements = 0;
-    segment->coroutine = segment->over = false;
+    segment->coroutine = segment->over = segment->ended = false;
   }
   segment->taken = true;
-  segment->ended = false;
   end_if_abandoned(self);
   segment->outer = settled_outer_words(self);
   segment->below = self.segment;
-  segment->base = base;
+  segment->base = &base;
   self.segment = segment;
-  labels::detail::put_in_force(self, words);
+  labels::detail::put_in_force(self, base.links.words);
   return segment;
+}
+
+/// The same in the usual case, an attachment that is within no other, where there is nothing to
+/// settle; else null. It calls no function.
+static inline Segment* begin_near_segment(Thread& self, const Block& base) noexcept {
+  if (__builtin_expect(!has_arena(self) || self.segment != nullptr, 0)) return nullptr;
+  Segment& segment = static_cast<Arena*>(self.arena)->near;
+  if (__builtin_expect(__atomic_load_n(&segment.taken, __ATOMIC_ACQUIRE), 0)) return nullptr;
+  const Words outer = outer_words(self);
+  if (__builtin_expect(!is_settled(outer), 0)) return nullptr;
+  segment.taken = true;
+  segment.outer = outer;
+  segment.below = nullptr;
+  segment.base = &base;
+  self.segment = &segment;
+  labels::detail::put_in_force(self, base.links.words);
+  return &segment;
 }
 
 __attribute__((noinline)) static void end_segment_slowly(Thread& self, Segment& segment) noexcept {
@@ -219,7 +239,10 @@ void end_abandoned(Thread& self) noexcept {
     const bool ended = __atomic_load_n(&segment.ended, __ATOMIC_ACQUIRE);
     Place place(self);
     take_out(self, place);
-    if (ended) end_node(self, segment);
+    if (ended) {
+      segment.ended = false;
+      end_node(self, segment);
+    }
   }
   local_fence();
   arena->settling = false;
@@ -239,11 +262,17 @@ namespace vitrine::labels {
 inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
 
 void Attach::open() noexcept {
+  const publish::Block* block = Access::block(set_);
+  if (__builtin_expect(block == nullptr, 0)) return open_slowly();
+  segment_ = publish::begin_near_segment(publish::thread_once(), *block);
+  if (__builtin_expect(segment_ == nullptr, 0)) open_slowly();
+}
+
+void Attach::open_slowly() noexcept {
   // The empty set, too, gets a block: whether it is still in force must be plain when this ends.
   if (set_.ok() && Access::block(set_) == nullptr) set_ = Set::make(nullptr, 0, nullptr);
   if (!set_.ok()) return;
-  const publish::Block* block = Access::block(set_);
-  segment_ = publish::begin_segment(publish::thread_once(), block->links.words, block);
+  segment_ = publish::begin_segment_slowly(publish::thread_once(), *Access::block(set_));
 }
 
 void Attach::close() noexcept {
@@ -257,8 +286,8 @@ using publish::Arena;
 namespace {
 
 /// Of coroutines for which there was no memory.
-Segment no_segment = {Words{0, 0}, Words{0, 0}, nullptr, &no_segment, nullptr, nullptr, 0,
-                      false,       false,       false,   true,        false,   true};
+Segment no_segment = {Words{0, 0}, Words{0, 0}, nullptr, &no_segment, nullptr, nullptr,
+                      0,           false,       false,   false,       false,   true};
 
 }  // namespace
 
@@ -266,19 +295,19 @@ Segment* make_segment(const Set& set) noexcept {
   Arena* arena = publish::arena_of(publish::thread());
   Segment* segment = arena == nullptr ? nullptr : publish::take_segment(*arena);
   if (segment == nullptr) return &no_segment;
-  *segment = {Words{0, 0}, set.words(), nullptr, segment, Access::block(set),
-              nullptr,     0,           true,    false,   false,
-              false,       false,       true};
+  *segment = {Words{0, 0}, set.words(), segment, segment, Access::block(set), nullptr, 0, true,
+              false,       false,       false,   true};
   return segment;
 }
 
 void drop_segment(Segment& segment) noexcept {
   if (&segment == &no_segment) return;
   Thread& self = publish::thread();
-  if (segment.running) return publish::end_segment(self, segment);
+  if (segment.is_running()) return publish::end_segment(self, segment);
   // Attachments of a coroutine that was suspended ended before it, and were left to it.
   for (Segment* one = segment.innermost;;) {
     Segment* below = one->below;
+    one->ended = false;
     publish::end_node(self, *one);
     if (one == &segment) return;
     one = below;
@@ -292,7 +321,7 @@ void leave_segment(Segment& segment) noexcept {
   for (Segment* one = self.segment; one != nullptr && !found; one = one->below)
     found = one == &segment;
   if (!found) {
-    if (segment.coroutine) segment.running = false;
+    if (segment.coroutine) segment.below = &segment;
     return;
   }
   // A coroutine within this one suspended without a hop: it does not run any more.
@@ -305,11 +334,14 @@ void leave_segment(Segment& segment) noexcept {
     }
     one = below;
   }
+  const Words outer = segment.outer;
   segment.innermost = self.segment;
   segment.mine = in_force(self);
   self.segment = segment.below;
-  segment.running = false;
-  put_in_force(self, segment.outer);
+  publish::local_fence();
+  segment.below = &segment;
+  if (segment.innermost != &segment) segment.outer = Segment::unknown;
+  put_in_force(self, outer);
 }
 
 }  // namespace detail

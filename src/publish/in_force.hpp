@@ -25,13 +25,17 @@ inline Words outer_words(const Thread& self) noexcept {
 /// The same where it is none of our sets: the program may have assigned a handle to the slot.
 Words settled_words(Thread& self) noexcept;
 
+/// Whether these words, of the slot, are nothing or all of one of our sets.
+inline bool is_settled(const Words& words) noexcept {
+  if (words[1] == 0 && words[0] == 0) return true;
+  const Block* block = block_of(words);
+  return block != nullptr && same(block->links.words, words);
+}
+
 /// `outer_words`, in agreement with each other.
 inline Words settled_outer_words(Thread& self) noexcept {
   const Words outer = outer_words(self);
-  if (outer[1] == 0 && outer[0] == 0) return outer;
-  const Block* block = block_of(outer);
-  const Words right = block != nullptr ? Words(block->links.words) : Words{0, 0};
-  return block != nullptr && same(right, outer) ? outer : settled_words(self);
+  return is_settled(outer) ? outer : settled_words(self);
 }
 
 /// A scope, as it knows itself.

@@ -26,7 +26,11 @@ struct alignas(32) KeyData {
   static constexpr std::int16_t later = -2;
 
   /// The tag as it is now.
-  [[nodiscard]] Tag now() const noexcept { return {tag.id, otel()}; }
+  [[nodiscard]] Tag now() const noexcept {
+    Tag whole;
+    __atomic_load(&tag, &whole, __ATOMIC_RELAXED);
+    return whole;
+  }
   [[nodiscard]] std::int16_t otel() const noexcept {
     return __atomic_load_n(&tag.otel, __ATOMIC_RELAXED);
   }

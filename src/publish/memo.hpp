@@ -19,38 +19,47 @@ using labels::detail::Recall;
 /// Comparing more labels than this would cost as much as making the set.
 inline constexpr std::size_t max_recalled = 8;
 
-/// Says what to look the set of `change` up by. False: not worth it, or not valid.
-inline bool make_key(MemoKey& memo_key, const Thread& thread, const Change& change) noexcept {
-  if (change.trace != nullptr || change.count - 1 >= max_recalled) return false;
+/// Says what to look the set of these labels up by. False: not worth it, or not valid.
+inline bool make_key(MemoKey& memo_key, const Thread& thread, const labels::Label* label,
+                     std::size_t count) noexcept {
+  if (__builtin_expect(count - 1 >= max_recalled, 0)) return false;
   constexpr std::uint64_t mixer = 0x9e3779b97f4a7c15;
   std::uint64_t head = 0, tail = 0;
-  for (std::size_t i = 0; i < change.count; ++i) {
-    const labels::Label& label = change.labels[i];
-    if (!label.key.ok() || label.value.size() > labels::max_value_bytes) return false;
-    // A set made now would lack the attribute, and be taken again when the key map has the key.
-    if (labels::Access::data(label.key)->otel() == KeyData::later) return false;
-    const Ends ends = Ends::of(label.value.data(), label.value.size());
+  for (const labels::Label* const end = label + count; label != end; ++label) {
+    if (__builtin_expect(!label->key.ok(), 0) ||
+        __builtin_expect(label->value.size() > labels::max_value_bytes, 0))
+      return false;
+    const Ends ends = Ends::of(label->value.data(), label->value.size());
     // Two sums at once: multiplications that do not wait for each other.
-    head = (head + ends.head + reinterpret_cast<std::uintptr_t>(labels::Access::data(label.key))) *
+    head = (head + ends.head + reinterpret_cast<std::uintptr_t>(labels::Access::data(label->key))) *
            mixer;
-    tail = (tail + ends.tail + label.value.size()) * mixer;
+    tail = (tail + ends.tail + label->value.size()) * mixer;
   }
   const volatile std::uint64_t* outer = labels::detail::words_in_force(thread);
-  memo_key = {{outer[0], outer[1]}, MemoKey::several(change.count), {head, tail}};
+  memo_key = {{outer[0], outer[1]}, MemoKey::several(count), {head, tail}};
   return true;
 }
 
 /// Whether a block found by a key that `make_key` made has those labels: it compared a hash.
-inline bool has_labels_of(const Block& block, const Change& change) noexcept {
-  if (block.own() != change.count) return false;
+inline bool has_labels(const Block& block, const labels::Label* label, std::size_t count) noexcept {
+  if (__builtin_expect(block.own() != count, 0)) return false;
   const Tag* tag = tags(block);
   const Entry* entry = block.entries();
-  for (std::size_t i = 0; i < change.count; ++i) {
-    const labels::Label& label = change.labels[i];
-    if (tag[i].id != labels::Access::data(label.key)->tag.id ||
-        entry[i].value.size != label.value.size() ||
-        !equal_bytes(entry[i].value.data, label.value.data(), label.value.size()))
+  for (const labels::Label* const end = label + count; label != end; ++label, ++tag, ++entry) {
+    if (__builtin_expect(tag->id != labels::Access::data(label->key)->tag.id, 0) ||
+        __builtin_expect(entry->value.size != label->value.size(), 0) ||
+        __builtin_expect(!equal_bytes(entry->value.data, label->value.data(), label->value.size()),
+                         0))
       return false;
+  }
+  return true;
+}
+
+/// False: a set made now may lack an attribute that one made later has, once the key map takes the
+/// key. It is not to be remembered.
+inline bool are_tags_settled(const labels::Label* label, std::size_t count) noexcept {
+  for (const labels::Label* const end = label + count; label != end; ++label) {
+    if (labels::Access::data(label->key)->otel() == KeyData::later) return false;
   }
   return true;
 }

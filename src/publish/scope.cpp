@@ -28,30 +28,41 @@ Scope::Entered Scope::failed(Errc why) noexcept {
 }
 
 Scope::Entered Scope::open(const Label* labels, std::size_t count, const Trace* trace) noexcept {
-  const publish::Change change{labels, count, trace};
   Thread& self = publish::thread();
-  publish::end_if_abandoned(self);
   detail::MemoKey memo_key;
-  if (!detail::has_arena(self) || !publish::make_key(memo_key, self, change))
+  if (__builtin_expect(trace != nullptr, 0) || __builtin_expect(!detail::has_arena(self), 0) ||
+      detail::is_abandoned(self.segment) || !publish::make_key(memo_key, self, labels, count))
     return open_unasked(labels, count, trace);
 
-  auto& arena = *static_cast<Arena*>(self.arena);
+  const auto& arena = *static_cast<const Arena*>(self.arena);
   const detail::Recall::Found known = arena.memo[memo_key.entry()].find(memo_key);
-  if (known.block != nullptr) {
-    if (publish::has_labels_of(*known.block, change)) return enter(self, known.outer, known.block);
+  if (__builtin_expect(known.block != nullptr, 1)) {
+    if (__builtin_expect(publish::has_labels(*known.block, labels, count), 1))
+      return enter(self, known.outer, known.block);
     detail::local_increment(known.block->links.page->closed);
   }
+  return open_unknown(memo_key, labels, count);
+}
+
+__attribute__((noinline)) Scope::Entered Scope::open_unknown(const detail::MemoKey& memo_key,
+                                                             const Label* labels,
+                                                             std::size_t count) noexcept {
+  Thread& self = publish::thread();
+  auto& arena = *static_cast<Arena*>(self.arena);
   const Words outer = publish::outer_words(self);
   const Block* parent = publish::block_of(outer);
-  if (parent == nullptr && memo_key.below() != 0) return open_unasked(labels, count, trace);
-  Block* block = append_to(arena, parent, labels, count);
+  if (parent == nullptr && memo_key.below() != 0) return open_unasked(labels, count, nullptr);
+  Block* block = publish::append(arena, parent, labels, count);
+  bool lasting = true;
   if (block == nullptr) {
-    const publish::Built built = publish::build(arena, outer, change, publish::Lives::in_page);
+    lasting = publish::are_tags_settled(labels, count);
+    const publish::Built built =
+        publish::build(arena, outer, {labels, count, nullptr}, publish::Lives::in_page);
     if (built.block == nullptr) return failed(built.status);
     block = built.block;
   }
   // Another writer's empty set may fill; and only blocks of small pages are remembered.
-  if ((parent != nullptr || memo_key.below() == 0) &&
+  if (lasting && (parent != nullptr || memo_key.below() == 0) &&
       block->page().unit_shift == publish::small_unit_shift)
     publish::remember(arena, memo_key, block);
   return enter(self, outer, block);
@@ -60,6 +71,7 @@ Scope::Entered Scope::open(const Label* labels, std::size_t count, const Trace* 
 Scope::Entered Scope::open_unasked(const Label* labels, std::size_t count,
                                    const Trace* trace) noexcept {
   Thread& self = publish::thread();
+  publish::end_if_abandoned(self);
   Arena* arena = publish::arena_of(self);
   if (arena == nullptr)
     return failed(publish::exiting(self) ? Errc::thread_exiting : Errc::out_of_memory);

@@ -146,6 +146,45 @@ TEST(Ownership, ACoroutineThatAnExceptionLeftMayBeDestroyedElsewhere) {
   EXPECT_EQ(test::v1_labels(), (Labels{{"tenant", "of the caller"}}));
 }
 
+#if !defined(__clang__) || __clang_major__ >= 16
+/// Leaves by an exception, after it opened the scopes that its caller opens next.
+Generator same_scopes() {
+  { Scope one{user, "same"}; }
+  { Scope two{{user, "same"}, {noise, "same"}}; }
+  throw std::runtime_error("left");
+  co_yield 0;
+}
+
+// The sets of these scopes are known for the set that the coroutine leaves in the slot.
+TEST(Ownership, AScopeAfterAnExceptionIsOnTopOfTheResumersLabels) {
+  Scope scope{tenant, "of the caller"};
+  const auto after_exception = [&](auto&& use) {
+    std::optional<Generator> generator;
+    {
+      Scope starter{route, "/start"};
+      generator.emplace(same_scopes());
+    }
+    EXPECT_THROW(generator->next(), std::runtime_error);
+    ASSERT_EQ(test::v1_labels(), (Labels{{"tenant", "of the caller"}, {"route", "/start"}}));
+    use();
+    EXPECT_EQ(test::v1_labels(), (Labels{{"tenant", "of the caller"}}));
+  };
+  after_exception([] {
+    Scope one{user, "same"};
+    EXPECT_EQ(test::v1_labels(), (Labels{{"tenant", "of the caller"}, {"user", "same"}}));
+  });
+  after_exception([] {
+    Scope two{{user, "same"}, {noise, "same"}};
+    EXPECT_EQ(test::v1_labels(),
+              (Labels{{"tenant", "of the caller"}, {"user", "same"}, {"noise", "same"}}));
+  });
+  after_exception([] {
+    const Attach attached(Set::of({{user, "same"}}));
+    EXPECT_EQ(test::v1_labels(), (Labels{{"user", "same"}}));
+  });
+}
+#endif
+
 TEST(Ownership, ALabelledGeneratorWithinALabelledTask) {
   std::coroutine_handle<> parked;
   const auto task = [](std::coroutine_handle<>& where) -> Detached {

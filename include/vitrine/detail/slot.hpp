@@ -27,19 +27,26 @@ struct Block;  // an immutable label set
 struct Segment {
   Words outer;  ///< in force when it began, and again when it ends
   Words mine;   ///< a coroutine's, while it is suspended
-  /// The segment around it on its thread; null: the thread itself. A suspended coroutine's: the last one.
+  /// The segment around it on its thread; null: the thread itself. Of a suspended coroutine: itself.
   Segment* below;
-  Segment* innermost;  ///< a suspended coroutine's: the last one within it, or itself
-  const Block* base;   ///< the set that it began with; null: none
-  void* frame;         ///< a coroutine's, once known: null at first
+  /// Of a suspended coroutine: the last one within it. If that is not itself, `outer` is `unknown`, so
+  /// that a hop, which looks at `outer` anyway, finds out.
+  Segment* innermost;
+  const Block* base;  ///< the set that it began with; null: none
+  void* frame;        ///< a coroutine's, once known: null at first
   /// Sets made again for scopes that know this segment: until they end, it is no other segment.
   std::uint32_t replacements;
   bool coroutine;  ///< else: an Attach
   bool over;       ///< to be given back with the last of them
   bool ended;      ///< its holder is gone; only the thread that lists it can take it out
-  bool running;    ///< a coroutine's: else it is suspended
   bool near;       ///< part of an arena, for its thread's attachments; in use if `taken`
   bool taken;
+
+  /// Words that are never in force.
+  static constexpr Words unknown = {1, 1};
+
+  /// Of a coroutine: else it is suspended.
+  [[nodiscard]] bool is_running() const noexcept { return below != this; }
 
   /// An exception left the coroutine, which has no other way to signal this: it is at its end, although
   /// it was not suspended. (What resumes it, at the start of the frame, is null then.)
