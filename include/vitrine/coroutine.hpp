@@ -88,8 +88,8 @@ class Hopper {
     return segment;
   }
 
-  /// Whether what is in force is known already, as usual. Comparing does not make the next hop wait for
-  /// this one's loads.
+  /// Whether what is in force is known already, as usual. Comparing does not make the next hop wait
+  /// for this one's loads.
   static bool shows(const Thread& here, const Words& words) noexcept {
 #if defined(__SSE2__)
     typedef int Lanes __attribute__((vector_size(16)));

@@ -30,7 +30,7 @@ tar -C "$work/bare/opt" -xf "${archives[0]}"
 folder=/opt/$(ls "$work/bare/opt")
 for file in share/man/man1/vitrine-labels.1 share/bash-completion/completions/vitrine include/customlabels.h \
   lib/*/libcustomlabels.so lib/*/libvitrine_publish.a lib/*/pkgconfig/vitrine-publish.pc \
-  share/doc/vitrine/licences/libc6; do
+  share/doc/vitrine/licences/libc6 share/doc/vitrine/licences/libre2*; do
   compgen -G "$work/bare$folder/$file" >/dev/null || fail "the release has no $file"
 done
 if readelf -SW "$work/bare$folder/lib/vitrine/program" | grep '\.debug_info' >/dev/null; then fail "it is not stripped"; fi

@@ -27,10 +27,10 @@ struct Block;  // an immutable label set
 struct Segment {
   Words outer;  ///< in force when it began, and again when it ends
   Words mine;   ///< a coroutine's, while it is suspended
-  /// The segment around it on its thread; null: the thread itself. Of a suspended coroutine: itself.
+  /// The segment around it on its thread; null: the thread itself. A suspended coroutine's: itself.
   Segment* below;
-  /// Of a suspended coroutine: the last one within it. If that is not itself, `outer` is `unknown`, so
-  /// that a hop, which looks at `outer` anyway, finds out.
+  /// A suspended coroutine's: the last one within it. If that is not itself, `outer` is `unknown`,
+  /// so that a hop, which looks at `outer` anyway, finds out.
   Segment* innermost;
   const Block* base;  ///< the set that it began with; null: none
   void* frame;        ///< a coroutine's, once known: null at first
