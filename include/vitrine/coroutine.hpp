@@ -77,8 +77,8 @@ class Hopper {
   bool running() const noexcept { return segment_->is_running(); }
 
  private:
-  /// The innermost segment of the thread. That it is none is decided by a branch, and not read from
-  /// memory: otherwise the next hop would wait for this one's store.
+  /// The innermost segment of the thread. A branch decides that there is no segment; reading that
+  /// from memory would make the next hop wait for this one's store.
   static Segment* around(const Thread& here) noexcept {
     Segment* segment = here.segment;
     if (__builtin_expect(segment == nullptr, 1)) {
