@@ -145,6 +145,7 @@ inline constexpr std::uint64_t copied_files = 256U << 20;  ///< of all: beyond, 
 /// Of the debug information of one file; all within the memory of a worker.
 inline constexpr std::size_t dwarf_units = 1U << 20;      ///< libchdb has 10,000
 inline constexpr std::size_t dwarf_ranges = 16U << 20;    ///< of one unit, and of all units' own
+inline constexpr std::size_t dwarf_scope = 1024;  ///< bytes of the names around a function
 inline constexpr std::size_t dwarf_functions = 4U << 20;  ///< of one unit, inlined ones included
 inline constexpr std::size_t dwarf_kept = 8U << 20;       ///< functions and ranges of units kept
 inline constexpr std::size_t dwarf_depth = 256;           ///< entries within entries; compilers: 40

@@ -296,7 +296,9 @@ class Pprof {
 
   /// Fields after the samples: by now it is known what was replaced.
   void write_head() {
-    if (measures_.on_cpu) write_value_type(pprof::profile::period_type, "cpu", "nanoseconds");
+    // A file has one period: that of the clock, unless nothing was sampled by it.
+    write_value_type(pprof::profile::period_type, measures_.on_cpu ? "cpu" : "off_cpu",
+                     "nanoseconds");
     std::vector<std::int64_t> comments{string(pprof::origin)};
     for (const std::string& remark : remarks(profile_)) comments.push_back(string(remark));
     for (const std::string& renamed : keys_.renamed()) comments.push_back(string(renamed));
@@ -305,7 +307,7 @@ class Pprof {
     Writer writer(out_);
     writer.add_int64(pprof::profile::time_nanos, as_signed(profile_.start_ns));
     writer.add_int64(pprof::profile::duration_nanos, as_signed(profile_.duration_ns));
-    writer.add_int64(pprof::profile::period, period_ns(profile_));
+    writer.add_int64(pprof::profile::period, measures_.on_cpu ? period_ns(profile_) : 1);
     writer.add_packed_int64(pprof::profile::comment, comments.begin(), comments.end());
     writer.add_int64(pprof::profile::default_sample_type,
                      string(measures_.on_cpu ? "cpu" : "off_cpu"));

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <initializer_list>
+#include <optional>
 
 #include "base/limits.hpp"
 #include "elf/notes.hpp"
@@ -179,13 +180,44 @@ std::uint32_t number_of(Dwarf_Die& die, unsigned attribute) {
   return static_cast<std::uint32_t>(value);
 }
 
-const char* name_of(Dwarf_Die& die) {
-  for (const unsigned attribute : {DW_AT_linkage_name, DW_AT_MIPS_linkage_name, DW_AT_name}) {
+std::string integrated_text(Dwarf_Die& die, std::initializer_list<unsigned> attributes) {
+  for (const unsigned attribute : attributes) {
     Dwarf_Attribute found;
     if (dwarf_attr_integrate(&die, attribute, &found) == nullptr) continue;
-    if (const char* name = dwarf_formstring(&found); name != nullptr && *name != '\0') return name;
+    if (const char* text = dwarf_formstring(&found); text != nullptr && *text != '\0') return text;
   }
-  return nullptr;
+  return {};
+}
+
+std::string linkage_name(Dwarf_Die& die) {
+  return integrated_text(die, {DW_AT_linkage_name, DW_AT_MIPS_linkage_name});
+}
+
+/// What an entry adds to the names of those inside it; empty: nothing.
+std::string scope_name(Dwarf_Die& die) {
+  switch (dwarf_tag(&die)) {
+    case DW_TAG_namespace:
+    case DW_TAG_structure_type:
+    case DW_TAG_class_type:
+    case DW_TAG_union_type:
+    case DW_TAG_module:
+    case DW_TAG_subprogram:
+      return integrated_text(die, {DW_AT_name});
+    default:
+      return {};
+  }
+}
+
+/// The entry that one refers to; nothing: it is on its own.
+std::optional<Dwarf_Die> origin_of(Dwarf_Die& die) {
+  for (const unsigned attribute : {DW_AT_abstract_origin, DW_AT_specification}) {
+    Dwarf_Attribute found;
+    Dwarf_Die origin;
+    if (dwarf_attr(&die, attribute, &found) != nullptr &&
+        dwarf_formref_die(&found, &origin) != nullptr)
+      return origin;
+  }
+  return std::nullopt;
 }
 
 std::string text_of(Dwarf_Die& unit, std::initializer_list<unsigned> attributes) {
@@ -231,6 +263,7 @@ void DwarfUnit::walk(const Dwarf_Die& top) {
   struct Level {
     Dwarf_Die die;                ///< that is being looked at
     std::uint32_t parent = none;  ///< the function around it
+    std::string scope{};          ///< the names around it: "a::b"
   };
   std::vector<Level> levels(1);
   Dwarf_Die whole = top;
@@ -245,19 +278,44 @@ void DwarfUnit::walk(const Dwarf_Die& top) {
     const int tag = dwarf_tag(&level.die);
     if (may_hold_functions(tag)) {
       std::uint32_t parent = level.parent;
+      if (tag == DW_TAG_subprogram) keep_scope(level.die, level.scope);
       if (tag == DW_TAG_subprogram || tag == DW_TAG_inlined_subroutine)
         parent = add(level.die, tag == DW_TAG_subprogram ? none : parent, levels.size());
-      Level inner{{}, parent};
+      Level inner{{}, parent, level.scope};
+      if (const std::string name = scope_name(level.die); !name.empty())
+        if (inner.scope.size() + name.size() <= limits::dwarf_scope)
+          inner.scope += (inner.scope.empty() ? "" : "::") + name;
       // An abstract instance describes what is inlined elsewhere: it has no code.
       if (levels.size() < limits::dwarf_depth && functions_.size() < limits::dwarf_functions &&
           dwarf_child(&level.die, &inner.die) == 0) {
-        levels.push_back(inner);
+        levels.push_back(std::move(inner));
         continue;
       }
     }
     while (!levels.empty() && dwarf_siblingof(&levels.back().die, &levels.back().die) != 0)
       levels.pop_back();
   }
+}
+
+/// Compilers give no linkage name to what has no symbol: members of local classes, and lambdas, of
+/// which every one is called "operator()".
+void DwarfUnit::keep_scope(Dwarf_Die& die, std::string scope) {
+  if (scope.empty() || scopes_.size() >= limits::dwarf_functions || !linkage_name(die).empty())
+    return;
+  scopes_.emplace(dwarf_dieoffset(&die), std::move(scope));
+}
+
+std::string DwarfUnit::name_of(Dwarf_Die& die) {
+  if (std::string name = linkage_name(die); !name.empty()) return name;
+  std::string name = integrated_text(die, {DW_AT_name});
+  if (name.empty() || scopes_.empty()) return name;
+  // What is inlined refers to what was defined, and that to what was declared. The last has a scope.
+  std::string scope;
+  std::optional<Dwarf_Die> at = die;
+  for (int steps = 0; at && steps < 4; ++steps, at = origin_of(*at))
+    if (const auto known = scopes_.find(dwarf_dieoffset(&*at)); known != scopes_.end())
+      scope = known->second;
+  return scope.empty() ? name : scope + "::" + name;
 }
 
 /// The index of a function with code; of one without, that around it.
@@ -286,7 +344,7 @@ Frames DwarfUnit::find(Address address, std::size_t depth) {
   for (std::uint32_t at = *found;;) {
     Function& function = functions_[at];
     Frame& frame = frames.back();
-    if (const char* name = name_of(function.die)) frame.name = name;
+    frame.name = name_of(function.die);
     frame.start_line = number_of(function.die, DW_AT_decl_line);
     if (function.parent == none || !function.inlined) return frames;
     at = function.parent;

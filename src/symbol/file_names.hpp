@@ -41,7 +41,9 @@ class DwarfUnit {
 
   /// Why not all is known of this unit; empty: it is.
   [[nodiscard]] const std::string& problem() const { return problem_; }
-  [[nodiscard]] std::size_t size() const { return functions_.size() + ranges_.size(); }
+  [[nodiscard]] std::size_t size() const {
+    return functions_.size() + ranges_.size() + scopes_.size();
+  }
 
  private:
   struct Function {
@@ -52,6 +54,8 @@ class DwarfUnit {
   static constexpr std::uint32_t none = ~std::uint32_t{0};
 
   void walk(const Dwarf_Die& top);
+  void keep_scope(Dwarf_Die& die, std::string scope);
+  std::string name_of(Dwarf_Die& die);
   std::uint32_t add(Dwarf_Die& die, std::uint32_t parent, std::size_t depth);
   void set_line(Address address, Frame& frame);
   void set_call_site(Dwarf_Die& inlined, Frame& caller);
@@ -60,7 +64,9 @@ class DwarfUnit {
   Dwarf_Die lines_ = {};  ///< the entry whose line table it is
   Dwarf_Die tree_ = {};   ///< the entry whose functions they are: another one, where it was split
   std::vector<Function> functions_;
-  Intervals ranges_;       ///< indexes of functions_
+  Intervals ranges_;  ///< indexes of functions_
+  /// Where functions without a linkage name are declared, by the offset of the declaration.
+  std::unordered_map<Dwarf_Off, std::string> scopes_;
   std::string directory_;  ///< in which it was compiled
   std::string problem_;
 };

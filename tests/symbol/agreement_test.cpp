@@ -145,5 +145,23 @@ TEST(Agreement, AssemblyWithoutTypesAndSizes) {
   EXPECT_EQ(answer.frames.back()[0].name, "sized");
 }
 
+// Neither compiler gives a linkage name to members of local classes.
+TEST(Agreement, MembersOfLocalClassesHaveTheirScope) {
+  for (const char* program : {"gcc-dwarf5", "gcc-dwarf4", "clang-dwarf5"}) {
+    const std::string path = std::string(SUBJECT_DIR "/") + program;
+    const auto file = sandbox::open_regular_at(AT_FDCWD, path).value();
+    Symboliser symboliser;
+    const Resolved answer =
+        symboliser.resolve({path, file.get(), {}}, test::drawn_addresses(path, 2000));
+    std::size_t qualified = 0;
+    for (const Frames& frames : answer.frames)
+      for (const Frame& frame : frames) {
+        EXPECT_NE(frame.name, "operator()") << program;
+        qualified += frame.name.find("ByKey::operator()") != std::string::npos ? 1U : 0U;
+      }
+    EXPECT_GT(qualified, 0U) << program;
+  }
+}
+
 }  // namespace
 }  // namespace vitrine::symbol

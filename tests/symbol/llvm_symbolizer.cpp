@@ -58,7 +58,9 @@ bool same(const symbol::Frames& ours, const symbol::Frames& theirs) {
   if (ours.size() != theirs.size()) return false;
   for (std::size_t i = 0; i < ours.size(); ++i) {
     const std::string& name = ours[i].system_name.empty() ? ours[i].name : ours[i].system_name;
-    if (name != theirs[i].name || ours[i].line != theirs[i].line) return false;
+    // Where DWARF has no linkage name, ours has its scope and theirs has not.
+    const bool is_same = name == theirs[i].name || name.ends_with("::" + theirs[i].name);
+    if (!is_same || ours[i].line != theirs[i].line) return false;
     if (ours[i].line != 0 && normal(ours[i].file) != normal(theirs[i].file)) return false;
   }
   return true;
