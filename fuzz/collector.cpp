@@ -4,6 +4,7 @@
 #include "base/limits.hpp"
 #include "export/endpoint.hpp"
 #include "export/environment.hpp"
+#include "export/grpc.hpp"
 #include "export/judgement.hpp"
 #include "input.hpp"
 
@@ -21,6 +22,11 @@ void take_response(unsigned status, std::string_view type, std::string_view body
   fuzz::require(judged.note.size() <= limits::export_message + type.size() + 512);
   fuzz::require(judged.verdict == exporter::Verdict::taken || judged.rejected == 0);
   const bool page = type.starts_with("text/html");
+  exporter::Response grpc = said;
+  grpc.is_grpc = true;
+  exporter::grpc::take_header(grpc, body);
+  exporter::grpc::take_header(grpc, "grpc-status-details-bin: " + std::string(body));
+  (void)exporter::grpc::judge(grpc);
   fuzz::require((status >= 200 && status < 300 && !page) ==
                 (judged.verdict == exporter::Verdict::taken));
 }

@@ -4,24 +4,38 @@
 #include <iterator>
 #include <memory>
 
+#include "export/grpc.hpp"
 #include "export/http.hpp"
 
 namespace vitrine::exporter {
 namespace {
 
-struct EngineScheme {
-  std::string_view prefix;
+struct Scheme {
+  std::string_view name;
   Engine engine;
-  const char* port;  ///< of HTTP without TLS
+  Protocol protocol;
+  const char* http;  ///< the scheme of HTTP below it
+  const char* port;  ///< nothing: that of HTTP
 };
 
-constexpr EngineScheme engine_schemes[] = {{"otlp+", Engine::otlp, "4318"},
-                                           {"pyroscope+", Engine::pyroscope, "4040"}};
+constexpr Scheme schemes[] = {
+    {"otlp+http", Engine::otlp, Protocol::http, "http", "4318"},
+    {"otlp+https", Engine::otlp, Protocol::http, "https", nullptr},
+    {"otlp+grpc", Engine::otlp, Protocol::grpc, "http", "4317"},
+    {"otlp+grpcs", Engine::otlp, Protocol::grpc, "https", nullptr},
+    {"pyroscope+http", Engine::pyroscope, Protocol::http, "http", "4040"},
+    {"pyroscope+https", Engine::pyroscope, Protocol::http, "https", nullptr},
+    {"parca+grpc", Engine::parca, Protocol::grpc, "http", "7070"},
+    {"parca+grpcs", Engine::parca, Protocol::grpc, "https", nullptr},
+};
 
-const EngineScheme* scheme_of(std::string_view url) {
-  const auto* const found = std::ranges::find_if(
-      engine_schemes, [&](const EngineScheme& scheme) { return url.starts_with(scheme.prefix); });
-  return found == std::end(engine_schemes) ? nullptr : found;
+constexpr std::string_view after_scheme = "://";
+
+const Scheme* scheme_of(std::string_view url) {
+  const std::string_view name = url.substr(0, url.find(after_scheme));
+  const auto* const found =
+      std::ranges::find_if(schemes, [&](const Scheme& scheme) { return scheme.name == name; });
+  return found == std::end(schemes) || name.size() == url.size() ? nullptr : found;
 }
 
 /// A URL in its parts, by libcurl: what it connects to and what we check are the same.
@@ -57,33 +71,37 @@ class Parts {
 
 tl::unexpected<Error> not_an_endpoint(const std::string& why) {
   return fail(ErrorCode::usage, "invalid collector URL: " + why,
-              "give otlp+http://HOST:4318, otlp+https://HOST or pyroscope+http://HOST:4040");
+              "give otlp+http://HOST:4318, otlp+https://HOST, otlp+grpc://HOST:4317, "
+              "pyroscope+http://HOST:4040 or parca+grpc://HOST:7070");
 }
 
 }  // namespace
 
 Engine engine_of(std::string_view url) {
-  const EngineScheme* scheme = scheme_of(url);
+  const Scheme* scheme = scheme_of(url);
   return scheme == nullptr ? Engine::otlp : scheme->engine;
 }
 
 Result<Endpoint> parse_endpoint(std::string_view text, bool whole) {
   TRY(curl_library());
-  const EngineScheme* engine = scheme_of(text);
-  constexpr const char* wrong_scheme =
-      "its scheme is not otlp+http, otlp+https, pyroscope+http or pyroscope+https";
-  if (engine == nullptr) return not_an_endpoint(wrong_scheme);
-  const auto parts = Parts::of(std::string(text.substr(engine->prefix.size())));
+  const Scheme* scheme = scheme_of(text);
+  if (scheme == nullptr) return not_an_endpoint("unknown scheme");
+  const auto parts = Parts::of(scheme->http + std::string(text.substr(scheme->name.size())));
   if (!parts || parts->get(CURLUPART_HOST).empty()) return not_an_endpoint("not a URL");
-  const std::string scheme = parts->get(CURLUPART_SCHEME);
-  if (scheme != "http" && scheme != "https") return not_an_endpoint(wrong_scheme);
   if (!parts->get(CURLUPART_FRAGMENT).empty()) return not_an_endpoint("it has a fragment (#)");
-  if (!whole && scheme == "http" && parts->get(CURLUPART_PORT).empty())
-    parts->set(CURLUPART_PORT, engine->port);
-  if (!whole && parts->get(CURLUPART_PATH) == "/")
+  const bool is_grpc = scheme->protocol == Protocol::grpc;
+  const std::string path = parts->get(CURLUPART_PATH);
+  if (is_grpc && (path != "/" || !parts->get(CURLUPART_QUERY).empty()))
+    return not_an_endpoint("a URL of gRPC has no path");
+  if ((!whole || is_grpc) && scheme->port != nullptr && parts->get(CURLUPART_PORT).empty())
+    parts->set(CURLUPART_PORT, scheme->port);
+  if (is_grpc)
+    parts->set(CURLUPART_PATH, grpc::export_path);
+  else if (!whole && path == "/")
     parts->set(CURLUPART_PATH, "/v1development/profiles");
-  return Endpoint{parts->get(CURLUPART_URL), parts->get(CURLUPART_HOST) + ':' +
-                                                 parts->get(CURLUPART_PORT, CURLU_DEFAULT_PORT)};
+  return Endpoint{parts->get(CURLUPART_URL),
+                  parts->get(CURLUPART_HOST) + ':' + parts->get(CURLUPART_PORT, CURLU_DEFAULT_PORT),
+                  scheme->protocol};
 }
 
 bool same_origin(const std::string& left, const std::string& right) {

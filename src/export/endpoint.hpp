@@ -13,18 +13,23 @@ namespace vitrine::exporter {
 enum class Engine : std::uint8_t {
   otlp,       ///< an OpenTelemetry Collector, or any other receiver
   pyroscope,  ///< makes a series of every set of attributes
+  parca,      ///< so does this one, and it ignores links
 };
 
 /// By the scheme alone; `otlp` for any other text.
 Engine engine_of(std::string_view url);
 
+enum class Protocol : std::uint8_t { http, grpc };
+
 struct Endpoint {
   std::string url;   ///< http or https, whole
   std::string name;  ///< host:port, for messages: a URL may hold a password
+  Protocol protocol = Protocol::http;
 };
 
 /// `otlp+http://host[:4318][/path]` or `otlp+https://host[:443][/path]`, in ExportOptions' words;
-/// `pyroscope+http://host[:4040]`, `pyroscope+https://host[:443]`.
+/// `pyroscope+http://host[:4040]`, `pyroscope+https://host[:443]`; over gRPC `otlp+grpc://host[:4317]`,
+/// `otlp+grpcs://host[:443]`, `parca+grpc://host[:7070]` and `parca+grpcs://host[:443]`.
 /// `whole`: no port and no path of OTLP's is put into it. Errors: usage; unsupported (no libcurl).
 Result<Endpoint> parse_endpoint(std::string_view text, bool whole = false);
 

@@ -82,9 +82,22 @@ Result<void> add_headers(const Variable& from, std::vector<std::string>& headers
   return {};
 }
 
+/// Of gRPC: one host for all signals, and TLS unless its scheme is http.
+std::string grpc_endpoint(const Environment& environment) {
+  const auto given = variable(environment, "ENDPOINT");
+  const std::string url = given ? given->value : "http://localhost:4317";
+  const std::size_t end = url.find("://");
+  const bool is_plain = end != url.npos && url.substr(0, end) == "http";
+  std::string host = end == url.npos ? url : url.substr(end + 3);
+  while (host.ends_with('/')) host.pop_back();
+  return (is_plain ? "otlp+grpc://" : "otlp+grpcs://") + host;
+}
+
 /// The endpoint of all signals is the root of paths; the one of profiles is the URL itself. Both are
 /// taken as they stand.
 std::string endpoint(const Environment& environment) {
+  const auto protocol = variable(environment, "PROTOCOL");
+  if (protocol && protocol->value == "grpc") return grpc_endpoint(environment);
   if (const auto own = environment("OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT"); own && !own->empty())
     return "otlp+" + *own;
   const auto all = environment("OTEL_EXPORTER_OTLP_ENDPOINT");

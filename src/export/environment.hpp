@@ -17,7 +17,8 @@ Environment own_environment();
 
 /// `options`, and what they leave open as OTEL_EXPORTER_OTLP_PROFILES_*, or else OTEL_EXPORTER_OTLP_*,
 /// have it: HEADERS (a place for secrets that is not the command line), CERTIFICATE,
-/// CLIENT_CERTIFICATE, CLIENT_KEY; and, for the url "otlp", ENDPOINT, or else http://localhost:4318.
+/// CLIENT_CERTIFICATE, CLIENT_KEY; and, for the url "otlp", PROTOCOL (grpc, or else HTTP) and ENDPOINT,
+/// or else http://localhost:4318 (gRPC: 4317).
 /// Errors: usage (names the variable).
 Result<ExportOptions> with_environment(ExportOptions options, const Environment& environment);
 

@@ -327,7 +327,7 @@ Result<std::unique_ptr<Exporter>> Exporter::open(ExportOptions options) {
   auto endpoint = TRY(parse_endpoint(options.url, options.url_is_whole));
   if (options.spool_bytes == 0)
     options.spool_bytes = options.spool.empty() ? spool_in_memory : spool_on_disk;
-  auto post = TRY(Post::open(endpoint.url, options));
+  auto post = TRY(Post::open(endpoint, options));
   auto spool = TRY(Spool::open(options.spool, options.spool_bytes));
   return std::make_unique<ThreadedExporter>(std::move(endpoint), std::move(post), std::move(spool),
                                             options);

@@ -14,8 +14,7 @@
 namespace vitrine::exporter {
 
 struct ExportOptions {
-  /// `otlp+http://host[:4318][/path]` or `otlp+https://host[:443][/path]`; without a path:
-  /// /v1development/profiles.
+  /// A URL of parse_endpoint, or `otlp`: what the environment says.
   std::string url;
   bool url_is_whole = false;                     ///< see parse_endpoint
   std::vector<std::string> headers;              ///< "Name: value"

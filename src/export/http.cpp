@@ -16,7 +16,7 @@
 
 #include "base/file_descriptor.hpp"
 #include "base/limits.hpp"
-#include "export/endpoint.hpp"
+#include "export/grpc.hpp"
 
 namespace vitrine::exporter {
 
@@ -49,6 +49,7 @@ Result<CurlLibrary> load() {
   CurlLibrary curl{};
 #define VITRINE_FIND(function) find(curl.function, "curl_" #function)
   VITRINE_FIND(global_init);
+  VITRINE_FIND(version_info);
   VITRINE_FIND(easy_init);
   VITRINE_FIND(easy_setopt);
   VITRINE_FIND(easy_getinfo);
@@ -165,15 +166,29 @@ Result<void> check_tls_files(const CurlLibrary& curl, const ExportOptions& optio
 
 class CurlPost final : public Post {
  public:
-  CurlPost(const CurlLibrary& curl, std::string url, const ExportOptions& options)
+  CurlPost(const CurlLibrary& curl, const Endpoint& endpoint, const ExportOptions& options)
       : curl_(curl),
-        url_(std::move(url)),
+        url_(endpoint.url),
+        is_grpc_(endpoint.protocol == Protocol::grpc),
         easy_(curl.easy_init()),
         has_certificate_(!options.certificate.empty()),
         wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     if (!ready()) return;
-    add_header("Content-Type: application/x-protobuf");
-    add_header("Content-Encoding: gzip");
+    if (is_grpc_) {
+      for (const char* header : {"Content-Type: application/grpc+proto", "TE: trailers",
+                                 "grpc-encoding: gzip", "grpc-accept-encoding: identity"})
+        add_header(header);
+      const bool is_plain = url_.starts_with("http:");
+      set(CURLOPT_HTTP_VERSION, static_cast<long>(is_plain ? CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE
+                                                           : CURL_HTTP_VERSION_2TLS));
+      // libcurl 7.88 fails when it uses such a connection again.
+      constexpr unsigned first_that_can = 0x080000;
+      if (is_plain && curl.version_info(CURLVERSION_NOW)->version_num < first_that_can)
+        set(CURLOPT_FORBID_REUSE, 1L);
+    } else {
+      add_header("Content-Type: application/x-protobuf");
+      add_header("Content-Encoding: gzip");
+    }
     add_header(
         "Expect:");  // a collector that does not know "100-continue" costs a second a request
     for (const std::string& header : options.headers) add_header(header);
@@ -213,7 +228,7 @@ class CurlPost final : public Post {
   void start(std::string body) override {
     // Not before: it has sockets that a program which is started meanwhile would inherit.
     if (multi_ == nullptr) multi_ = curl_.multi_init();
-    body_ = std::move(body);
+    body_ = is_grpc_ ? grpc::framed(body) : std::move(body);
     redirects_ = 0;
     busy_ = true;
     set(CURLOPT_POSTFIELDS, body_.data());
@@ -261,6 +276,7 @@ class CurlPost final : public Post {
 
   void begin(const std::string& url) {
     response_ = {};
+    response_.is_grpc = is_grpc_;
     header_bytes_ = body_bytes_ = 0;
     error_.front() = '\0';
     set(CURLOPT_URL, url.c_str());
@@ -293,7 +309,7 @@ class CurlPost final : public Post {
     if (response_.status < 200) response_.status = 0;  // "100 Continue", and then nothing
     response_.type = text(CURLINFO_CONTENT_TYPE);
     const std::string redirect = text(CURLINFO_REDIRECT_URL);
-    if (const auto seconds = get<curl_off_t>(CURLINFO_RETRY_AFTER); seconds > 0)
+    if (const auto seconds = get<curl_off_t>(CURLINFO_RETRY_AFTER); seconds > 0 && !is_grpc_)
       response_.retry_after = std::chrono::seconds(std::min<curl_off_t>(seconds, 1 << 30));
     if (code != CURLE_OK) response_.problem = describe(code);
     response_.received =
@@ -324,6 +340,10 @@ class CurlPost final : public Post {
       return "it requires a client certificate (" + said +
              "); OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and OTEL_EXPORTER_OTLP_CLIENT_KEY name one";
     switch (code) {
+      case CURLE_GOT_NOTHING:
+      case CURLE_HTTP2:
+      case CURLE_HTTP2_STREAM:
+        return is_grpc_ ? "it does not speak gRPC (" + said + "); OTLP/gRPC is 4317" : said;
       case CURLE_UNSUPPORTED_PROTOCOL:  // to HTTP/1.1, a server of gRPC responds with a frame
       case CURLE_WEIRD_SERVER_REPLY:
         return "that is the gRPC port, or another that is not HTTP (" + said +
@@ -338,9 +358,10 @@ class CurlPost final : public Post {
     }
   }
 
-  static std::size_t take_header(const char*, std::size_t, std::size_t bytes, void* self) {
+  static std::size_t take_header(const char* line, std::size_t, std::size_t bytes, void* self) {
     auto& its = *static_cast<CurlPost*>(self);
     its.header_bytes_ += bytes;
+    if (its.is_grpc_) grpc::take_header(its.response_, {line, bytes});
     return its.header_bytes_ <= max_header_bytes ? bytes : 0;
   }
 
@@ -354,6 +375,7 @@ class CurlPost final : public Post {
 
   const CurlLibrary& curl_;
   std::string url_;
+  const bool is_grpc_;
   CURL* easy_;
   CURLM* multi_ = nullptr;
   curl_slist* headers_ = nullptr;
@@ -369,14 +391,18 @@ class CurlPost final : public Post {
 
 }  // namespace
 
-Result<std::unique_ptr<Post>> Post::open(const std::string& url, const ExportOptions& options) {
+Result<std::unique_ptr<Post>> Post::open(const Endpoint& endpoint, const ExportOptions& options) {
   const auto curl = TRY(curl_library());
+  if (endpoint.protocol == Protocol::grpc &&
+      (curl->version_info(CURLVERSION_NOW)->features & CURL_VERSION_HTTP2) == 0)
+    return fail(ErrorCode::unsupported, "gRPC requires a libcurl with HTTP/2",
+                "send over HTTP: otlp+http://HOST:4318");
   for (std::size_t i = 0; i < options.headers.size(); ++i)
     if (!is_header(options.headers[i]))  // what it is may be a secret
       return fail(ErrorCode::usage, fmt::format("invalid header {} for the collector", i + 1),
                   "write it as 'Name: value'");
-  if (url.starts_with("https:")) TRY(check_tls_files(*curl, options));
-  auto post = std::make_unique<CurlPost>(*curl, url, options);
+  if (endpoint.url.starts_with("https:")) TRY(check_tls_files(*curl, options));
+  auto post = std::make_unique<CurlPost>(*curl, endpoint, options);
   if (!post->ready()) return fail(ErrorCode::failed, "not enough memory for libcurl");
   return post;
 }

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/result.hpp"
+#include "export/endpoint.hpp"
 #include "export/exporter.hpp"
 #include "export/judgement.hpp"
 
@@ -50,6 +51,7 @@ class Backoff {
 /// The functions of libcurl, by their names without "curl_".
 struct CurlLibrary {
   decltype(&::curl_global_init) global_init;
+  decltype(&::curl_version_info) version_info;
   decltype(&::curl_easy_init) easy_init;
   decltype(&::curl_easy_setopt) easy_setopt;
   decltype(&::curl_easy_getinfo) easy_getinfo;
@@ -79,8 +81,8 @@ Result<const CurlLibrary*> curl_library();
 class Post {
  public:
   /// Keeps its connection between requests. Proxies are what the environment says. Errors: usage
-  /// (a header), unsupported (no libcurl), failed.
-  static Result<std::unique_ptr<Post>> open(const std::string& url, const ExportOptions& options);
+  /// (a header, files of TLS), unsupported (no libcurl, or one without HTTP/2 for gRPC), failed.
+  static Result<std::unique_ptr<Post>> open(const Endpoint& endpoint, const ExportOptions& options);
   virtual ~Post() = default;
 
   /// Begins to send `body`, gzipped protobuf. Must not be busy.

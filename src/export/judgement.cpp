@@ -7,6 +7,7 @@
 #include <protozero/pbf_reader.hpp>
 
 #include "base/limits.hpp"
+#include "export/grpc.hpp"
 
 namespace vitrine::exporter {
 
@@ -26,14 +27,6 @@ bool says(std::string_view message, std::initializer_list<std::string_view> word
   });
 }
 
-namespace {
-
-/// What both messages that a collector responds with come down to.
-struct Said {
-  std::int64_t rejected = 0;
-  std::string message;
-};
-
 bool says_unavailable(std::string_view message) {
   return says(message, {"unavailable", "not ready", "starting", "try again", "overload",
                         "timed out", "timeout"});
@@ -42,6 +35,14 @@ bool says_unavailable(std::string_view message) {
 bool says_too_much(std::string_view message) {
   return says(message, {"too large", "too big", "too many", "exceed", "larger than", "limit"});
 }
+
+namespace {
+
+/// What both messages that a collector responds with come down to.
+struct Said {
+  std::int64_t rejected = 0;
+  std::string message;
+};
 
 std::string_view view(protozero::data_view bytes) {
   return {bytes.data(), bytes.size()};
@@ -176,7 +177,7 @@ Judgement judge_status(const Response& response) {
 
 }  // namespace
 
-Judgement judge(const Response& response) {
+Judgement judge_http(const Response& response) {
   Judgement judgement;
   if (response.status == 0)
     judgement.note = response.problem;
@@ -184,6 +185,10 @@ Judgement judge(const Response& response) {
     judgement = judge_status(response);
   judgement.received = response.received || response.status != 0;
   return judgement;
+}
+
+Judgement judge(const Response& response) {
+  return response.is_grpc ? grpc::judge(response) : judge_http(response);
 }
 
 }  // namespace vitrine::exporter

@@ -19,6 +19,11 @@ struct Response {
   std::string redirect;  ///< URL that a 3xx leads to
   std::optional<std::chrono::seconds> retry_after;
   bool received = false;  ///< the whole request was sent, though no status may have come
+
+  // Of gRPC alone.
+  bool is_grpc = false;
+  std::optional<int> grpc_status{};
+  std::string grpc_message{};
 };
 
 enum class Verdict : std::uint8_t {
@@ -36,17 +41,23 @@ struct Judgement {
   bool doubtful = false;       ///< later, but it may never be accepted: tries have an end
 };
 
+/// By the rules of the protocol that it came by.
+Judgement judge(const Response& response);
+
 /// By the rules of OTLP over HTTP: the status decides whether a request was taken; 429, 502, 503 and
 /// 504, and no status at all, are worth another try. Beyond them: a page is no collector that took
 /// anything; an error of the server that says that it is unavailable is one to wait for; and what a
 /// limit of the engine refuses (413, 429 without a time to wait, a message that says so) may be
 /// accepted in smaller pieces.
-Judgement judge(const Response& response);
+Judgement judge_http(const Response& response);
 
 /// The beginning of a message (limits::export_message), as one line.
 std::string one_line(std::string_view message);
 
 /// Whether a message has one of `words`, which are in lower case, in letters of any case.
 bool says(std::string_view message, std::initializer_list<std::string_view> words);
+/// Whether it says that the engine is not there yet, or that something is above one of its limits.
+bool says_unavailable(std::string_view message);
+bool says_too_much(std::string_view message);
 
 }  // namespace vitrine::exporter

@@ -98,6 +98,18 @@ TEST_P(ExportTo, LabelsArrive) {
   EXPECT_GT(by_tenant["acme"][0], 0);
 }
 
+TEST(ExportOverGrpc, LabelsArrive) {
+  const Child target = subject();
+  Receiver collector("grpc", {"14:starting", "ok"});
+  Folder folder;
+  Child command = profile({pid_of(target), "--duration", "1s", "--export", collector.url(), "-o",
+                           (folder / "p.ndjson").string()});
+  EXPECT_EQ(command.wait(patience), 0);
+  EXPECT_THAT(command.rest_of_errors(), HasSubstr("sent 1 request\n"));
+  collector.next();
+  EXPECT_EQ(totals({collector.next()})["acme"][0], total_of_files(folder, "acme"));
+}
+
 TEST(Continuous, EveryIntervalArrivesOnceInFilesAndAtTheCollector) {
   const Child target = subject();
   Receiver collector("node", {"200"});

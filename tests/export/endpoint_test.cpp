@@ -19,6 +19,14 @@ TEST(Endpoint, EnginesHaveTheirPortsAndNames) {
   const auto url = [](const char* text) { return parse_endpoint(text).value().url; };
   EXPECT_EQ(url("pyroscope+http://host"), "http://host:4040/v1development/profiles");
   EXPECT_EQ(url("pyroscope+https://host"), "https://host/v1development/profiles");
+  const std::string method =
+      "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export";
+  EXPECT_EQ(url("otlp+grpc://host"), "http://host:4317" + method);
+  EXPECT_EQ(url("otlp+grpcs://host"), "https://host" + method);
+  EXPECT_EQ(url("parca+grpc://host/"), "http://host:7070" + method);
+  EXPECT_EQ(parse_endpoint("parca+grpc://host")->protocol, Protocol::grpc);
+  EXPECT_EQ(parse_endpoint("otlp+http://host")->protocol, Protocol::http);
+  EXPECT_EQ(engine_of("parca+grpc://host"), Engine::parca);
   EXPECT_EQ(engine_of("pyroscope+http://host"), Engine::pyroscope);
   EXPECT_EQ(engine_of("otlp+http://host"), Engine::otlp);
   EXPECT_EQ(engine_of("otlp"), Engine::otlp);
@@ -30,10 +38,11 @@ TEST(Endpoint, ItsNameTellsNoSecret) {
 }
 
 TEST(Endpoint, OthersAreRefused) {
-  for (const char* text : {"", "http://host:4318", "otlp", "otlp+", "otlp+http://",
-                           "otlp+file:///etc/passwd", "otlp+ftp://host", "otlp+grpc://host:4317",
-                           "otlp+http://host:0x1", "otlp+http://host:99999", "otlp+http://a b",
-                           "otlp+http://host/\r\nX: y", "otlp+http://h#f"}) {
+  for (const char* text :
+       {"", "http://host:4318", "otlp", "otlp+", "otlp+http://", "otlp+file:///etc/passwd",
+        "otlp+ftp://host", "otlp+grpc://host/path", "otlp+grpc://host?a=b", "parca+http://host",
+        "grpc://host", "otlp+http://host:0x1", "otlp+http://host:99999", "otlp+http://a b",
+        "otlp+http://host/\r\nX: y", "otlp+http://h#f"}) {
     const auto endpoint = parse_endpoint(text);
     ASSERT_FALSE(endpoint.has_value()) << text << " is " << endpoint->url;
     EXPECT_EQ(endpoint.error().code, ErrorCode::usage) << text;

@@ -86,6 +86,19 @@ TEST(Environment, EndpointsAreTakenAsTheyStand) {
   EXPECT_EQ(sent_to({}), "http://localhost:4318/v1development/profiles");
 }
 
+TEST(Environment, TheProtocolChoosesGrpc) {
+  const auto url = [](std::map<std::string, std::string> variables) {
+    return with(std::move(variables), otlp())->url;
+  };
+  EXPECT_EQ(url({{"OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"}}), "otlp+grpc://localhost:4317");
+  EXPECT_EQ(url({{"OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"},
+                 {"OTEL_EXPORTER_OTLP_ENDPOINT", "https://host:4317/"}}),
+            "otlp+grpcs://host:4317");
+  EXPECT_EQ(url({{"OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"},
+                 {"OTEL_EXPORTER_OTLP_PROFILES_PROTOCOL", "http/protobuf"}}),
+            "otlp+http://localhost:4318/v1development/profiles");
+}
+
 TEST(Environment, AUrlThatIsGivenStays) {
   ExportOptions options;
   options.url = "otlp+http://given";

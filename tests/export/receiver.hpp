@@ -50,16 +50,17 @@ struct Request {
 
 class Receiver {
  public:
-  /// `interpreter`: "python3" or "node".
+  /// `interpreter`: "python3" or "node"; or "grpc", which has answers of its own.
   Receiver(const std::string& interpreter, std::vector<std::string> arguments)
-      : child_(Child::spawn(command(interpreter, folder_, std::move(arguments)))) {
+      : is_grpc_(interpreter == "grpc"),
+        child_(Child::spawn(command(interpreter, folder_, std::move(arguments)))) {
     port_ = child_.read_line().value_or("");
     EXPECT_NE(port_, "") << child_.rest_of_errors();
   }
 
   std::string port() const { return port_; }
   std::string url(const std::string& path = "") const {
-    return "otlp+http://127.0.0.1:" + port_ + path;
+    return (is_grpc_ ? "otlp+grpc://127.0.0.1:" : "otlp+http://127.0.0.1:") + port_ + path;
   }
 
   /// The next request, in the order in which they came.
@@ -82,6 +83,12 @@ class Receiver {
  private:
   static std::vector<std::string> command(const std::string& interpreter, const Folder& folder,
                                           std::vector<std::string> arguments) {
+#ifdef GRPC_RECEIVER
+    if (interpreter == "grpc") {
+      arguments.insert(arguments.begin(), {GRPC_RECEIVER, folder.string()});
+      return arguments;
+    }
+#endif
     const std::string script =
         std::string(SEND_TESTS) + (interpreter == "node" ? "/receiver.js" : "/receiver.py");
     arguments.insert(arguments.begin(), {interpreter, script, folder.string()});
@@ -89,6 +96,7 @@ class Receiver {
   }
 
   Folder folder_;
+  bool is_grpc_;
   Child child_;
   std::string port_;
 };

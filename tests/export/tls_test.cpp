@@ -3,30 +3,20 @@
 
 #include <thread>
 
+#include "export/certificate.hpp"
 #include "export/exporter.hpp"
+#include "export/notes.hpp"
 #include "export/receiver.hpp"
 
 namespace vitrine::exporter {
 namespace {
 
 using namespace std::chrono_literals;
+using test::Certificate;
 using test::Folder;
 using test::Receiver;
 using testing::Contains;
 using testing::HasSubstr;
-
-/// A certificate that signs itself, for localhost.
-struct Certificate {
-  explicit Certificate(const Folder& folder)
-      : file((folder / "cert.pem").string()), key((folder / "key.pem").string()) {
-    const test::Outcome made = test::run(
-        {"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
-         "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext",
-         "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", key, "-out", file});
-    EXPECT_EQ(made.status, 0) << made.err;
-  }
-  std::string file, key;
-};
 
 class Tls : public testing::TestWithParam<std::string> {
  protected:
@@ -96,15 +86,8 @@ TEST_P(Tls, ACollectorThatRequiresACertificateSaysWhichVariablesNameOne) {
   {
     const auto to = Exporter::open(its).value();
     to->send("a");
-    // The alert of TLS may be lost where the collector closes the connection at once.
-    std::string notes;
-    const auto end = std::chrono::steady_clock::now() + 20s;
-    while (notes.find("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE") == notes.npos &&
-           std::chrono::steady_clock::now() < end) {
-      std::this_thread::sleep_for(2ms);
-      for (const std::string& note : to->take_notes()) notes += note + '\n';
-    }
-    EXPECT_THAT(notes, HasSubstr("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"));
+    const std::string variable = "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE";
+    EXPECT_THAT(test::notes_until(*to, variable), HasSubstr(variable));
   }
   its.certificate = certificate_.file;
   its.key = certificate_.key;

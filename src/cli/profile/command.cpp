@@ -44,8 +44,8 @@ class ProfileCommand : public Command {
          "A KEY is a label key, or pid, tid, thread, process, cpu, trace_id or span_id. A FILTER "
          "is a list of conditions that must all hold, separated by commas: tenant=acme, "
          "step!=idle, and route~^/pay and route!~health with regular expressions.",
-         "--export sends profiles to an OpenTelemetry Collector or to Pyroscope, by OTLP over "
-         "HTTP. Requests that are not accepted yet are retried, and wait in memory or in --spool; "
+         "--export sends profiles to an OpenTelemetry Collector, to Pyroscope or to Parca, by OTLP "
+         "over HTTP or gRPC. Requests that are not accepted yet are retried, and wait in memory or in --spool; "
          "requests refused for their size are split; lost profiles are counted and reported. With "
          "--continuous, vitrine takes one profile after "
          "another until ^C or SIGTERM, and keeps sampling while it writes: to files, where %t in "

@@ -18,8 +18,8 @@ namespace {
 constexpr std::chrono::seconds last_chance{5};  // for what is left at the end
 constexpr std::size_t min_request_bytes = 64 * 1024;
 
-/// The attributes that an engine can use: Pyroscope makes a series of each set of them, so that
-/// threads, CPUs and process IDs would multiply what one service has.
+/// The attributes that an engine can use: Pyroscope and Parca make a series of each set of them, so
+/// that threads, CPUs and process IDs would multiply what one service has.
 std::vector<std::string> attributes_for(exporter::Engine engine) {
   if (engine == exporter::Engine::otlp) return {};
   return {"!thread.*", "!cpu.*", "!process.pid"};
@@ -30,7 +30,8 @@ std::vector<std::string> attributes_for(exporter::Engine engine) {
 void SendingOptions::define(CLI::App& app) {
   app.add_option("--export", options_.url,
                  "Send profiles to this collector or engine: otlp+http://HOST:4318, "
-                 "otlp+https://HOST, pyroscope+http://HOST:4040; otlp: the endpoint in "
+                 "otlp+https://HOST, otlp+grpc://HOST:4317, otlp+grpcs://HOST, "
+                 "pyroscope+http://HOST:4040, parca+grpc://HOST:7070; otlp: the endpoint in "
                  "OTEL_EXPORTER_OTLP_ENDPOINT")
       ->option_text("URL");
   app.add_option("--export-header", options_.headers,
@@ -41,7 +42,7 @@ void SendingOptions::define(CLI::App& app) {
   app.add_option(
          "--export-attributes", attributes_,
          "Send only attributes with these keys, or with ! without them. trace_id and span_id "
-         "add them to the samples (all; pyroscope: !thread.*,!cpu.*,!process.pid)")
+         "add them to the samples (all; pyroscope, parca: !thread.*,!cpu.*,!process.pid)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->option_text("GLOB,...");

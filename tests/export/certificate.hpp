@@ -1,0 +1,26 @@
+// A certificate for tests of TLS.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "export/receiver.hpp"
+#include "support/child.hpp"
+
+namespace vitrine::test {
+
+/// A certificate that signs itself, for localhost.
+struct Certificate {
+  explicit Certificate(const Folder& folder)
+      : file((folder / "cert.pem").string()), key((folder / "key.pem").string()) {
+    const Outcome made =
+        run({"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+             "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext",
+             "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", key, "-out", file});
+    EXPECT_EQ(made.status, 0) << made.err;
+  }
+  std::string file, key;
+};
+
+}  // namespace vitrine::test
