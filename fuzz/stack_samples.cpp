@@ -11,7 +11,9 @@ void take(std::span<const std::byte> record, bpf::KeptSets& kept, bpf::StackSamp
   fuzz::require(sample.sets.size() == sample.head.moment.sets);
   fuzz::require(fuzz::within(record, sample.stack));
   fuzz::require(fuzz::within(record, sample.left_stack));
-  fuzz::require((sample.kernel_stack.size() + sample.registers.size()) * 8 <= record.size());
+  fuzz::require(sample.head.unwound < VITRINE_UNWOUNDS);
+  fuzz::require((sample.kernel_stack.size() + sample.registers.size() + sample.frames.size()) * 8 <=
+                record.size());
   for (const bpf::FireSet& set : sample.sets) {
     fuzz::require(fuzz::within(record, set.kept));
     for (const ChunkMemory::Chunk& chunk : set.chunks)

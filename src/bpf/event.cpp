@@ -119,10 +119,13 @@ Result<void> parse_stack_sample(std::span<const std::byte> record, StackSample& 
   if (!reader.take(sample.head)) return RecordReader::ends_early();
   if (sample.head.moment.sets > VITRINE_DEFINITIONS)
     return fail(ErrorCode::malformed, "a sample has more label sets than the limits allow");
+  if (sample.head.unwound >= VITRINE_UNWOUNDS)
+    return fail(ErrorCode::malformed, "a sample has an unknown way of unwinding");
   sample.sets.resize(sample.head.moment.sets);
   TRY(reader.take_sets(sample.sets));
   if (!reader.take_words(sample.head.kernel_bytes, sample.kernel_stack) ||
       !reader.take_words(sample.head.register_bytes, sample.registers) ||
+      !reader.take_words(sample.head.frame_bytes, sample.frames) ||
       !reader.take_bytes(sample.head.stack_bytes, sample.stack) ||
       !reader.take_bytes(sample.head.left_bytes, sample.left_stack))
     return RecordReader::ends_early();

@@ -100,6 +100,8 @@ struct StackSample {
   std::vector<std::uint64_t> kernel_stack;  ///< leaf first; empty: it was in user code
   /// As struct pt_regs of the machine; empty: the thread has no user code (a kernel's own).
   std::vector<std::uint64_t> registers;
+  /// Of user code, leaf first, with VITRINE_UNWIND_RETURNS; empty: not unwound (head.unwound).
+  std::vector<std::uint64_t> frames;
   Address stack_start = 0;           ///< of the bytes below
   std::span<const std::byte> stack;  ///< from the stack pointer upward
   /// Of the stack that a goroutine has left to call the vdso; empty: it has not. First are the frame

@@ -3,10 +3,8 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <fmt/format.h>
-#include <linux/membarrier.h>
 #include <linux/perf_event.h>
 #include <profiler.skel.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -15,11 +13,11 @@
 #include <cstring>
 #include <numeric>
 #include <optional>
-#include <thread>
 
 #include "base/limits.hpp"
 #include "bpf/event.hpp"
 #include "bpf/kernel_log.hpp"
+#include "bpf/readers.hpp"
 #include "bpf/record_ring.hpp"
 #include "bpf/sampler.hpp"
 #include "bpf/target_maps.hpp"
@@ -35,15 +33,6 @@ std::uint64_t monotonic_ns() {
   ::clock_gettime(CLOCK_MONOTONIC, &now);
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U +
          static_cast<std::uint64_t>(now.tv_nsec);
-}
-
-/// Lets switches and interrupts that are under way on any CPU come to their end: those that follow go
-/// by what is attached now.
-void let_switches_end() {
-  constexpr milliseconds longer_than_any{10};
-  // In the kernel this is synchronize_rcu(). It is refused where CPUs are left alone (nohz_full).
-  if (::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) != 0)
-    std::this_thread::sleep_for(longer_than_any);
 }
 
 Result<void> check(const ProfilerOptions& options) {
@@ -74,6 +63,10 @@ class LoadedProfiler final : public Profiler {
     program_->bss->config = config;
     fill(program_->bss->profile_config);
     targets_ = {fd(program_->maps.targets), fd(program_->maps.assumed)};
+    if (options_.unwinds != VITRINE_UNWINDS_NOT)
+      unwind_tables_ =
+          TRY(UnwindTables::open(fd(program_->maps.unwind_tables), fd(program_->maps.unwind_pages),
+                                 fd(program_->maps.unwind_spaces)));
     if (options_.off_cpu) {
       const __u32 only = 0;
       const vitrine_unused_blocks unused{0, blocks()};
@@ -102,7 +95,7 @@ class LoadedProfiler final : public Profiler {
     if (links_.empty()) return;
     detach();
     stopped_ns_ = monotonic_ns();
-    let_switches_end();  // what they kept, or sent, is there for poll()
+    let_programs_end();  // what they kept, or sent, is there for poll()
   }
 
   [[nodiscard]] const std::optional<Error>& blind_to_waiting() const override {
@@ -122,6 +115,7 @@ class LoadedProfiler final : public Profiler {
     return targets_.want(kernel_tgid, target);
   }
   void forget(pid_t kernel_tgid) override { targets_.forget(kernel_tgid); }
+  [[nodiscard]] UnwindTables* unwind_tables() override { return unwind_tables_.get(); }
   void assume(const vitrine_executable& file, const vitrine_target& target) override {
     targets_.assume(file, target);
   }
@@ -188,6 +182,7 @@ class LoadedProfiler final : public Profiler {
     config.every_process = options_.every_process;
     config.follow = options_.follow;
     config.preempted = options_.preempted;
+    config.unwinds = options_.unwinds;
   }
 
   Result<void> start_clocks() {
@@ -223,7 +218,7 @@ class LoadedProfiler final : public Profiler {
     links_.push_back(link);
     if (!waiting_) return {};
     // A thread that is off a CPU from here on is pending, or has been off since before.
-    let_switches_end();
+    let_programs_end();
     return waiting_->sample(program_->bss->config, program_->bss->profile_config, began_ns);
   }
 
@@ -298,6 +293,7 @@ class LoadedProfiler final : public Profiler {
   std::unique_ptr<WaitingThreads> waiting_;  // null: not asked for, or
   std::optional<Error> blind_to_waiting_;
   TargetMaps targets_;
+  std::unique_ptr<UnwindTables> unwind_tables_;  // null: stacks are copied
   std::optional<RecordRing> ring_;
   std::vector<bpf_link*> links_;
   std::uint64_t stopped_ns_ = 0;  // 0: not yet

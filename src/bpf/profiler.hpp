@@ -13,6 +13,7 @@
 #include "base/result.hpp"
 #include "bpf/event.hpp"
 #include "bpf/target_maps.hpp"
+#include "bpf/unwind_tables.hpp"
 #include "bpf/wire/profile.h"
 
 namespace vitrine::bpf {
@@ -25,6 +26,7 @@ struct ProfilerOptions {
   bool every_process = false;  ///< false: those that want() was called for
   bool follow = false;         ///< what these fork, too, even before want() is called for it
   bool kernel_stacks = true;
+  vitrine_unwinds unwinds = VITRINE_UNWINDS_NOT;
   std::size_t stack_bytes = 16U << 10;  ///< most of one copy of a stack; limits::stack_copy at most
   std::size_t ring_bytes = 32U << 20;   ///< made a power of two
   std::size_t pending_bytes = 64U << 20;  ///< off-CPU: of samples of threads that are not back yet
@@ -67,6 +69,9 @@ class Profiler : public ProcessTable {
   /// Samples no more. What was sampled before is still handed over by poll(), and after it, of
   /// every thread that is off its CPU since, a sample that is VITRINE_SAMPLE_UNFINISHED.
   virtual void stop() = 0;
+
+  /// By what stacks are unwound in the kernel; null: they are copied.
+  [[nodiscard]] virtual UnwindTables* unwind_tables() = 0;
 
   /// Hands over what has come in, waiting for it at most `timeout`. Returns how many.
   virtual Result<std::size_t> poll(std::chrono::milliseconds timeout, const Sink& sink) = 0;

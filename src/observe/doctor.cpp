@@ -167,8 +167,9 @@ Result<void> try_sampler() {
   return sampler->start(1);
 }
 
-Result<void> try_profiler(bool off_cpu) {
+Result<void> try_profiler(bool off_cpu, vitrine_unwinds unwinds = VITRINE_UNWINDS_NOT) {
   bpf::ProfilerOptions options;
+  options.unwinds = unwinds;
   options.frequency = off_cpu ? 0 : 1;
   options.off_cpu = off_cpu;
   options.pending_bytes = 1U << 20;
@@ -244,6 +245,9 @@ void examine_modes(std::vector<Finding>& into) {
       of(profiles, "on CPU", try_profiler(false), "stacks and labels of running threads")));
   into.push_back(limited_to_own(
       of(profiles, "off CPU", try_profiler(true), "stacks and labels of waiting threads")));
+  into.push_back(limited_to_own(of(profiles, "unwinding in the kernel",
+                                   try_profiler(false, VITRINE_UNWINDS_ELSE_COPIES),
+                                   "by --unwind kernel; by default stacks are copied")));
 }
 
 }  // namespace

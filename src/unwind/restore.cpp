@@ -257,7 +257,8 @@ class Restoration {
       case Kind::same:
         return known(position_.get(number));
       case Kind::at_cfa:
-        return word_at(plus, stack_);
+        return is_kept(number) && is_popped(position_, plus) ? known(position_.get(number))
+                                                             : word_at(plus, stack_);
       case Kind::cfa_plus:
         return plus;
       case Kind::in_register:
@@ -272,12 +273,15 @@ class Restoration {
   }
 
  private:
+  [[nodiscard]] bool is_kept(std::size_t number) const {
+    return (roles_of(position_.registers.machine).kept >> number & 1) != 0;
+  }
   [[nodiscard]] Word by_abi(std::size_t number) const {
     const Roles roles = roles_of(position_.registers.machine);
     if (number == roles.stack) return cfa_;
     // The link register, which no call has overwritten yet.
     const bool is_link = number == roles.result && roles.result != roles.pc;
-    if (is_link || (roles.kept >> number & 1) != 0) return known(position_.get(number));
+    if (is_link || is_kept(number)) return known(position_.get(number));
     return tl::unexpected<End>(End::no_rule);
   }
 

@@ -26,6 +26,14 @@ struct Position {
   }
 };
 
+/// Whether a saved register has been restored already. Compilers do not say so where a function pops
+/// its registers before it returns, and from there on the place is below the stack pointer: it belongs
+/// to what the function calls next.
+inline bool is_popped(const Position& position, Address saved_at) {
+  const std::uint8_t stack = roles_of(position.registers.machine).stack;
+  return position.knows(stack) && saved_at < position.registers.words[stack];
+}
+
 // DWARF expressions, as call frame information uses them (DWARF 5, 2.5 and 6.4.2).
 
 /// What the operations leave on top of their stack. `first`: what is there before the first of

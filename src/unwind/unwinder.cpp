@@ -143,11 +143,11 @@ class Walk {
     } else {
       return End::no_rule;
     }
-    bool has_frame = rule.frame_pointer == Rule::Source::same && position_.knows(roles_.frame);
-    if (rule.frame_pointer == Rule::Source::at_cfa)
-      has_frame =
-          stack_.read(cfa + static_cast<std::uint64_t>(std::int64_t{rule.frame_pointer_offset}),
-                      words()[roles_.frame]);
+    const Address frame_at =
+        cfa + static_cast<std::uint64_t>(std::int64_t{rule.frame_pointer_offset});
+    bool has_frame = rule.frame_pointer != Rule::Source::lost && position_.knows(roles_.frame);
+    if (rule.frame_pointer == Rule::Source::at_cfa && !is_popped(position_, frame_at))
+      has_frame = stack_.read(frame_at, words()[roles_.frame]);
     call_from(target, cfa, has_frame);
     words()[roles_.stack] = cfa;
     position_.known |= bit(roles_.stack);

@@ -17,8 +17,8 @@ void add(Bytes& to, const T& value) {
   to.insert(to.end(), raw.begin(), raw.end());
 }
 
-/// With one label set of one chunk, two kernel addresses, three registers, 11 bytes of stack, and 8 of
-/// the stack that was left.
+/// With one label set of one chunk, two kernel addresses, three registers, a frame, 11 bytes of stack,
+/// and 8 of the stack that was left.
 Bytes record() {
   Bytes out;
   vitrine_stack_sample head{};
@@ -28,6 +28,8 @@ Bytes record() {
   head.stack_start = 0x7ff0;
   head.kernel_bytes = 16;
   head.register_bytes = 24;
+  head.frame_bytes = 8;
+  head.unwound = VITRINE_UNWOUND_WHOLE;
   head.stack_bytes = 11;
   head.left_start = 0xc000;
   head.left_bytes = 8;
@@ -37,7 +39,7 @@ Bytes record() {
   set.kept_bytes = sizeof(vitrine_chunk) + 8;
   add(out, set);
   add(out, vitrine_chunk{0x1000, 8, 8});
-  for (const std::uint64_t word : {7, 101, 102, 1, 2, 3, 0x55, 0x66, 0x77}) add(out, word);
+  for (const std::uint64_t word : {7, 101, 102, 1, 2, 3, 0x44, 0x55, 0x66, 0x77}) add(out, word);
   return out;
 }
 
@@ -52,6 +54,7 @@ TEST(ParseStackSample, TakesARecordApart) {
     EXPECT_THAT(sample.kernel_stack, testing::ElementsAre(101, 102));
     EXPECT_THAT(sample.registers, testing::ElementsAre(1, 2, 3));
     EXPECT_EQ(sample.stack_start, 0x7ff0u);
+    EXPECT_EQ(sample.frames, (std::vector<std::uint64_t>{0x44}));
     ASSERT_EQ(sample.stack.size(), 11u);
     EXPECT_EQ(sample.stack[8], std::byte{0x66});
     EXPECT_EQ(sample.left_start, 0xc000u);

@@ -38,6 +38,7 @@ Profiled profile_while(const observe::ProfilingOptions& options,
   look();
   result.profile = (*profiling)->take();
   result.notes = (*profiling)->take_notes();
+  result.unwinding = (*profiling)->unwind_counts();
   return result;
 }
 

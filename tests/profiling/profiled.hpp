@@ -15,6 +15,7 @@ namespace vitrine::test {
 struct Profiled {
   profile::Profile profile;
   std::vector<std::string> notes;
+  observe::UnwindCounts unwinding;
 };
 
 /// Profiles while `meanwhile` runs, in a thread of its own; without it, until all that is profiled

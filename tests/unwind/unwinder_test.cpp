@@ -231,6 +231,33 @@ TEST(Unwinder, RestoresAllRegistersForARuleThatNeedsAnother) {
   EXPECT_EQ(process.end, End::outermost);
 }
 
+TEST(Unwinder, KeepsARegisterThatHasBeenPopped) {
+  // rbp is at CFA - 16 by the rules to the function's end, though it is popped before the return.
+  const Bytes popped{0x86, 2}, by_rbp{0x0c, 6, 16}, outermost{7, 16};
+  const std::vector<Function> functions{
+      {0x100, 0x100, popped}, {0x200, 0x80, by_rbp}, {0x280, 0x80, outermost}, {0x300, 0x80, {}}};
+  Process process(Machine::x86_64, make_cfi(Machine::x86_64, x86_common, functions));
+  process.set(6, stack_start + 32);
+  EXPECT_THAT(process.at(code + 0x110).unwind({code + 0x210, 0, 0, 0, 0, code + 0x290}),
+              ElementsAre(code + 0x110, code + 0x20f, code + 0x28f));
+  EXPECT_EQ(process.end, End::outermost);
+  // The same after a call: the place is the callee's by then, here of its return address.
+  EXPECT_THAT(process.at(code + 0x310).unwind({code + 0x110, code + 0x210, 0, 0, 0, code + 0x290}),
+              ElementsAre(code + 0x310, code + 0x10f, code + 0x20f, code + 0x28f));
+  EXPECT_EQ(process.end, End::outermost);
+}
+
+TEST(Unwinder, KeepsAPoppedRegisterThatARowNeeds) {
+  // The caller's CFA is rbx + 16, so all registers are restored; rbx has been popped.
+  const std::vector<Function> functions{
+      {0x100, 0x100, {0x83, 2}}, {0x200, 0x80, {0x0c, 3, 16}}, {0x280, 0x80, {7, 16}}};
+  Process process(Machine::x86_64, make_cfi(Machine::x86_64, x86_common, functions));
+  process.set(3, stack_start + 32);
+  EXPECT_THAT(process.at(code + 0x110).unwind({code + 0x210, 0, 0, 0, 0, code + 0x290}),
+              ElementsAre(code + 0x110, code + 0x20f, code + 0x28f));
+  EXPECT_EQ(process.end, End::outermost);
+}
+
 TEST(Unwinder, KnowsLinkageTablesWithoutCfi) {
   auto process = x86();
   EXPECT_THAT(process.at(code + 0xc26).unwind({code + 0x290}),

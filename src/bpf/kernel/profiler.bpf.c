@@ -7,6 +7,7 @@
 #include <bpf/bpf_helpers.h>
 #include <linux/bpf.h>
 
+#define UNWINDS
 #include "pending.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -28,10 +28,18 @@ struct {
   __type(value, struct vitrine_go_file);
 } go_files SEC(".maps");
 
+#ifdef UNWINDS
+#include "unwind_state.bpf.h"
+#endif
+
 /// Room for one sample.
 struct scratch {
   __u32 claimed, index;
   struct vitrine_pending pending;
+#ifdef UNWINDS
+  struct unwinding unwinding;
+  struct known_rule known_rules[KNOWN_RULES];
+#endif
   struct label_room room;
 };
 
@@ -190,6 +198,30 @@ static __always_inline __u64 append_stack(struct scratch* s, __u64 registers_at,
   return ends_at;
 }
 
+#ifdef UNWINDS
+#include "unwind.bpf.h"
+#endif
+
+/// Appends the frames of user code, if all are found, to where `at` is. Returns whether the stack must
+/// be copied.
+static __always_inline int append_frames(struct scratch* s, __u64 registers_at, __u64* at,
+                                         const struct taking* taking,
+                                         struct vitrine_stack_sample* head) {
+#ifdef UNWINDS
+  if (profile_config.unwinds == VITRINE_UNWINDS_NOT) return 1;
+  head->unwound = unwind_user_stack(s, registers_at, *at, &taking->process);
+  head->unwound_to = s->unwinding.pc - !s->unwinding.interrupted;
+  if (head->unwound == VITRINE_UNWOUND_WHOLE && find_left_stack(s, taking->task).start)
+    head->unwound = VITRINE_UNWOUND_LEFT;
+  if (head->unwound != VITRINE_UNWOUND_WHOLE) return 1;
+  head->frame_bytes = s->unwinding.frames * 8;
+  *at += head->frame_bytes;
+  return profile_config.unwinds == VITRINE_UNWINDS_AND_COPIES;
+#else
+  return 1;
+#endif
+}
+
 /// Fills s->room.out. Returns how many bytes the sample has.
 static __always_inline __u64 take_sample(struct scratch* s, struct taking* taking) {
   struct label_room* room = &s->room;
@@ -207,9 +239,12 @@ static __always_inline __u64 take_sample(struct scratch* s, struct taking* takin
   head->moment.flags |= taking->flags;
   head->off_ns = 0;
   head->stack_start = 0;
+  head->unwound_to = 0;
   head->stack_bytes = 0;
   head->left_start = 0;
   head->left_bytes = 0;
+  head->frame_bytes = 0;
+  head->unwound = VITRINE_UNWOUND_NOT_ASKED;
   const struct vitrine_target* target = taking->process.target;
   if (target && has_user_code(taking->task))
     head->moment.sets = append_sets(room, target, taking->process.execution);
@@ -223,7 +258,8 @@ static __always_inline __u64 take_sample(struct scratch* s, struct taking* takin
   const __u64 registers_at = at;
   head->register_bytes = append_registers(&room->out, at, taking);
   at += head->register_bytes;
-  if (head->register_bytes && profile_config.stack_bytes)
+  if (head->register_bytes && append_frames(s, registers_at, &at, taking, head) &&
+      profile_config.stack_bytes)
     at = append_stack(s, registers_at, at, taking, head);
   return at;
 }

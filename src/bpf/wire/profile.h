@@ -3,6 +3,7 @@
 #pragma once
 
 #include "event.h"
+#include "unwind.h"
 
 /* limits::stack_copy: most of one copy of a stack. */
 #define VITRINE_STACK_COPY 65536
@@ -13,6 +14,12 @@
 
 /* ---- What is asked for ---- */
 
+enum vitrine_unwinds {
+  VITRINE_UNWINDS_NOT,  /* stacks are copied */
+  VITRINE_UNWINDS_ELSE_COPIES,
+  VITRINE_UNWINDS_AND_COPIES, /* each sample, to compare */
+};
+
 struct vitrine_profile_config {
   __u64 min_block_ns;
   __u32 stack_bytes; /* most of one copy, at most VITRINE_STACK_COPY */
@@ -21,6 +28,8 @@ struct vitrine_profile_config {
   __u32 follow;    /* processes that are known by their ancestors only, too */
   __u32 preempted; /* off-CPU: threads that could have run, too */
   __u32 go_files;  /* something is known of Go programs: struct vitrine_go_file */
+  __u32 unwinds;   /* enum vitrine_unwinds */
+  __u32 reserved;
 };
 
 /* A Go program, by its file. Its runtime calls the vdso on the thread's own stack (g0's). The stack of
@@ -47,7 +56,8 @@ enum vitrine_sample_flag {
 };
 
 /* Followed by `moment.sets` vitrine_fire_set with their bytes, `kernel_bytes` of addresses (leaf
- * first), `register_bytes` (struct pt_regs; aarch64: user_pt_regs), `stack_bytes` of memory from
+ * first), `register_bytes` (struct pt_regs; aarch64: user_pt_regs), `frame_bytes` of frames (leaf
+ * first; VITRINE_UNWIND_RETURNS) if `unwound` is VITRINE_UNWOUND_WHOLE, `stack_bytes` of memory from
  * `stack_start` up, and `left_bytes` of a goroutine's stack from `left_start` up; each padded to
  * multiples of 8. */
 struct vitrine_stack_sample {
@@ -55,10 +65,13 @@ struct vitrine_stack_sample {
   __u64 off_ns;                       /* how long it was off its CPU */
   __u64 stack_start;                  /* the stack pointer, rounded down to a multiple of 8 */
   __u64 left_start;     /* of the frame pointer and return address of what has left this stack */
+  __u64 unwound_to;     /* the code address at which unwinding in the kernel ended */
   __u32 kernel_bytes;   /* 0: it was in user code */
   __u32 register_bytes; /* 0: it has no user code */
+  __u32 frame_bytes;
   __u32 stack_bytes;
   __u32 left_bytes; /* 0: the thread has left no stack */
+  __u32 unwound;    /* enum vitrine_unwound */
 };
 
 /* ---- What is kept in the kernel meanwhile ---- */

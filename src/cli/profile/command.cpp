@@ -63,7 +63,9 @@ class ProfileCommand : public Command {
          {"vitrine profile --all --continuous 10s --export otlp+http://localhost:4318 --spool "
           "/var/spool/vitrine",
           "the whole machine, continuously, to a collector"},
-         {"vitrine profile 4242 --continuous 1m -o 'profile-%t.pb.gz'", "one file per minute"}},
+         {"vitrine profile 4242 --continuous 1m -o 'profile-%t.pb.gz'", "one file per minute"},
+         {"vitrine profile 4242 --verify-unwind --duration 10s",
+          "stacks unwound in the kernel, compared with those of copies"}},
         {"labels", "trace", "doctor", "perf(1)"}};
   }
 

@@ -35,6 +35,12 @@ void ProfileRequest::define(CLI::App& app) {
                "Off CPU: also count time in which threads were runnable but preempted");
   app.add_flag("-g", stacks_, "Take stacks, as always: for hands that know perf record -g");
   app.add_flag("--no-kernel", no_kernel_, "Omit functions of the kernel");
+  app.add_option("--unwind", unwind_,
+                 "Unwind stacks in the kernel, or from a copy of each: kernel, copy, auto (copy)")
+      ->check(CLI::IsMember({"kernel", "copy", "auto"}))
+      ->option_text("WHERE");
+  app.add_flag("--verify-unwind", options.verify_unwind,
+               "Unwind each stack in the kernel and from a copy, and report how many agree");
   app.add_option("--stack-bytes", options.stack_bytes,
                  "Maximum number of bytes copied from a stack (16384, at most 65536)")
       ->check(CLI::Range(observe::min_stack_bytes, limits::stack_copy))
@@ -56,6 +62,12 @@ Result<void> ProfileRequest::take() {
     if (std::ranges::count(options.pids, pid) == 0) options.pids.push_back(pid);
   options.on_cpu = on_cpu_ || !options.off_cpu;
   options.kernel_frames = !no_kernel_;
+  options.unwind = unwind_ == "kernel" ? observe::Unwind::kernel
+                   : unwind_ == "auto" ? observe::Unwind::automatic
+                                       : observe::Unwind::copy;
+  if (options.verify_unwind && unwind_ == "copy")
+    return fail(ErrorCode::usage, "--verify-unwind compares what the kernel unwinds with copies",
+                "omit --unwind copy");
   if (!options.off_cpu && (options.preempted || !min_block_.empty()))
     return fail(ErrorCode::usage, "--preempted and --min-block require --off-cpu", "add --off-cpu");
   if (!min_block_.empty()) options.min_block = TRY(parse_duration(min_block_));

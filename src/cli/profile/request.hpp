@@ -46,6 +46,7 @@ class ProfileRequest {
   bool no_kernel_ = false;
   std::string duration_;
   std::string min_block_;
+  std::string unwind_;
   std::string watch_;
   std::string continuous_;
 };

@@ -29,6 +29,8 @@ class RuleService final : public sandbox::Service {
       return pack::pack(rules(table, request->address));
     if (request->what == RuleRequest::What::call)
       return pack::pack(CallBefore{table.follows_call(request->address)});
+    if (request->what == RuleRequest::What::page)
+      return pack::pack(unwind::make_rule_page(table, request->address));
     if (request->what != RuleRequest::What::row)
       return pack::pack(
           table.rule_by_code(request->address, request->what == RuleRequest::What::returned));
@@ -102,6 +104,9 @@ bool is_sound(const FoundRules& found) {
 }
 bool is_sound(const std::optional<Row>& row) {
   return !row || unwind::is_sound(*row);
+}
+bool is_sound(const unwind::RulePage& page) {
+  return page.is_sound();
 }
 bool is_sound(const CallBefore&) {
   return true;
@@ -255,6 +260,14 @@ bool FileRules::follows_call(Address address) {
   if (!call) return false;
   make_room(single_bytes);
   return calls_[address] = call->is_there;
+}
+
+unwind::RulePage FileRules::page(Address address) {
+  auto page = learn<unwind::RulePage>(RuleRequest::What::page, address);
+  if (page) return std::move(*page);
+  Rule unknown;
+  unknown.form = Rule::Form::unknown;
+  return {{{0, 0}}, {unknown}};
 }
 
 std::optional<Address> FileRules::bias(Address start, std::uint64_t offset) const {

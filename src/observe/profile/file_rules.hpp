@@ -20,6 +20,7 @@
 #include "symbol/go_functions.hpp"
 #include "unwind/frame.hpp"
 #include "unwind/rule.hpp"
+#include "unwind/rule_page.hpp"
 
 namespace vitrine::observe {
 
@@ -35,6 +36,7 @@ struct RuleRequest {
     interrupted,  ///< the rule where it was: unwind::Rule
     returned,     ///< the rule where a call ends: unwind::Rule
     call,         ///< whether a call ends there: CallBefore
+    page,         ///< those of the page around an address, for the kernel: unwind::RulePage
   };
   What what = What::open;
   std::uint32_t file = 0;             ///< its number, given by the caller
@@ -59,7 +61,7 @@ struct CallBefore {
 };
 
 constexpr RuleRequest::What last(RuleRequest::What) {
-  return RuleRequest::What::call;
+  return RuleRequest::What::page;
 }
 
 template <pack::Of<CallBefore> T>
@@ -150,6 +152,13 @@ class FileRules final : public unwind::RuleSource {
   const unwind::Row* row(Address address) override;
   unwind::Rule rule_by_code(Address pc, bool is_return) override;
   bool follows_call(Address address) override;
+
+  /// For the unwinder in the kernel: the page of rules around an address. Where it cannot be had, one
+  /// that leaves all to user space.
+  unwind::RulePage page(Address address);
+
+  /// Of this file alone, as long as its RuleWorker lives.
+  [[nodiscard]] std::uint32_t number() const { return number_; }
 
   /// As unwind::bias_of.
   [[nodiscard]] std::optional<Address> bias(Address start, std::uint64_t offset) const;

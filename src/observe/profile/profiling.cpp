@@ -1,5 +1,6 @@
 #include "observe/profile/profiling.hpp"
 
+#include <fmt/format.h>
 #include <time.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include "observe/events/event_labels.hpp"
 #include "observe/process/watch.hpp"
 #include "observe/profile/builder.hpp"
+#include "observe/profile/kernel_stacks.hpp"
 #include "observe/profile/program.hpp"
 #include "unwind/frame.hpp"
 
@@ -72,8 +74,25 @@ bool is_kernel_thread(const bpf::StackSample& sample) {
   return sample.registers.empty();
 }
 
+std::string text_of(const UnwindCounts& counts) {
+  std::uint64_t copies = 0;
+  std::string reasons;
+  for (const auto& [reason, samples] : counts.from_copies) {
+    copies += samples;
+    reasons += fmt::format("{}{}: {}", reasons.empty() ? " (" : ", ", reason, samples);
+  }
+  std::string text = fmt::format("stacks unwound in the kernel: {}, from copies: {}{}{}",
+                                 counts.in_kernel, copies, reasons, reasons.empty() ? "" : ")");
+  if (counts.without_user_code != 0)
+    text += fmt::format(", of kernel threads: {}", counts.without_user_code);
+  if (counts.compared != 0)
+    text += fmt::format("; {} of {} agree with their copies", counts.agreed, counts.compared);
+  return text;
+}
+
 /// A process, as its samples need it.
 struct SampledProcess final : ObservedProcess {
+  pid_t kernel_tgid = 0;  ///< 0: not sampled yet
   ProcessLabels labels;
   ProgramHistory programs;
 
@@ -98,6 +117,7 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   void end_command() override { watch_->end_launched(); }
   profile::Profile take() override { return take_to_name(longest_naming)(); }
   std::function<profile::Profile()> take_to_name(milliseconds time) override;
+  [[nodiscard]] UnwindCounts unwind_counts() const override { return stacks_->counts(); }
   std::vector<std::string> take_notes() override;
 
  private:
@@ -120,6 +140,7 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   Result<std::size_t> take_samples(milliseconds timeout);
   void take(const bpf::StackSample& sample);
   profile::Index stack_of(SampledPrograms::Program& program, const bpf::StackSample& sample);
+  profile::StackEnd unwind(SampledPrograms::Program& program, const bpf::StackSample& sample);
   unwind::End unwind(SampledProgram& program, const unwind::Registers& registers,
                      const unwind::Stack& stack);
   void take_unfinished(std::uint64_t until_ns);
@@ -136,11 +157,13 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   ProfileNames names_;
   /// What other threads name: it is for this one to let go of programs and files.
   std::vector<std::shared_ptr<UnnamedProfile>> in_naming_;
-  std::vector<unwind::Frame> frames_;  ///< of the sample at hand
-  std::uint64_t to_unix_ns_ = 0;       ///< what CLOCK_MONOTONIC lacks
-  std::uint64_t began_ns_ = 0;         ///< this interval, CLOCK_MONOTONIC
-  std::uint64_t lost_ = 0;             ///< reported before
-  milliseconds rest_{5};               ///< between looks into the ring buffer
+  std::vector<unwind::Frame> frames_;     ///< of the sample at hand
+  std::vector<unwind::Frame> in_kernel_;  ///< those that the kernel found
+  std::optional<KernelStacks> stacks_;
+  std::uint64_t to_unix_ns_ = 0;  ///< what CLOCK_MONOTONIC lacks
+  std::uint64_t began_ns_ = 0;    ///< this interval, CLOCK_MONOTONIC
+  std::uint64_t lost_ = 0;        ///< reported before
+  milliseconds rest_{5};          ///< between looks into the ring buffer
   Notes notes_;
 };
 
@@ -191,7 +214,18 @@ Result<void> LiveProfiling::open_profiler() {
   options.follow = options_.follow;
   options.kernel_stacks = options_.kernel_frames;
   options.stack_bytes = options_.stack_bytes;
-  profiler_ = TRY(bpf::Profiler::open(options));
+  options.unwinds = VITRINE_UNWINDS_NOT;
+  if (options_.unwind != Unwind::copy) options.unwinds = VITRINE_UNWINDS_ELSE_COPIES;
+  if (options_.verify_unwind) options.unwinds = VITRINE_UNWINDS_AND_COPIES;
+  auto opened = bpf::Profiler::open(options);
+  if (!opened && opened.error().code == ErrorCode::failed && options_.unwind == Unwind::automatic &&
+      !options_.verify_unwind) {
+    note("stacks are copied, not unwound in the kernel: " + opened.error().message);
+    options.unwinds = VITRINE_UNWINDS_NOT;
+    opened = bpf::Profiler::open(options);
+  }
+  profiler_ = TRY(std::move(opened));
+  stacks_.emplace(profiler_->unwind_tables());
   if (const auto& why = profiler_->blind_to_waiting())
     note("threads already blocked when the profile starts are not seen until they run: " +
          why->message);
@@ -238,6 +272,7 @@ void LiveProfiling::changed(ObservedProcess& process, bool again) {
 
 void LiveProfiling::departed(ObservedProcess& process) {
   if (processes_.find(process.pid()) == nullptr) labels_->exited(sampled(process).labels);
+  stacks_->departed(sampled(process).kernel_tgid);
 }
 
 void LiveProfiling::begin_interval(std::uint64_t at_ns) {
@@ -281,6 +316,8 @@ void LiveProfiling::take(const bpf::StackSample& sample) {
   }
   SampledProcess& its = sampled(*process);
   SampledPrograms::Program program = programs_.of(moment, its.programs, its.has_pid());
+  its.kernel_tgid = moment.kernel_tgid;
+  stacks_->take(sample, *program);
   profile::Sample made;
   made.measure = is_off_cpu(sample) ? profile::Measure::off_cpu : profile::Measure::on_cpu;
   made.stack = stack_of(program, sample);
@@ -309,14 +346,7 @@ profile::Index LiveProfiling::stack_of(SampledPrograms::Program& program,
     locations.push_back(builder_.kernel_place(sample.kernel_stack[n] - (n == 0 ? 0 : 1)));
   auto end = profile::StackEnd::outermost;
   if (!is_kernel_thread(sample)) {
-    const auto registers = unwind::from_pt_regs(native_machine, sample.registers);
-    frames_.clear();
-    end = profile::StackEnd::no_rule;
-    if (registers) {
-      const unwind::Stack stack{sample.stack_start, sample.stack, sample.left_start,
-                                sample.left_stack};
-      end = stack_end(unwind(*program, *registers, stack), stack, options_.stack_bytes);
-    }
+    end = unwind(program, sample);
     if (end != profile::StackEnd::outermost && program->mappings.empty())
       end = profile::StackEnd::gone;
     const std::size_t depth = options_.stack_depth;
@@ -336,6 +366,28 @@ profile::Index LiveProfiling::stack_of(SampledPrograms::Program& program,
   return builder_.stack(std::move(locations), end);
 }
 
+/// Of user code, into frames_.
+profile::StackEnd LiveProfiling::unwind(SampledPrograms::Program& program,
+                                        const bpf::StackSample& sample) {
+  if (KernelStacks::frames_of(sample, program->unwinder.code(), frames_)) {
+    const bool unknown = std::ranges::any_of(
+        frames_, [](const unwind::Frame& frame) { return frame.region == unwind::no_region; });
+    if (unknown && programs_.look_again(*program))
+      KernelStacks::frames_of(sample, program->unwinder.code(), frames_);
+    if (!options_.verify_unwind) return profile::StackEnd::outermost;
+    in_kernel_ = frames_;
+  }
+  frames_.clear();
+  const auto registers = unwind::from_pt_regs(native_machine, sample.registers);
+  if (!registers) return profile::StackEnd::no_rule;
+  const unwind::Stack stack{sample.stack_start, sample.stack, sample.left_start, sample.left_stack};
+  const unwind::End end = unwind(*program, *registers, stack);
+  stacks_->learn(sample, *program, frames_);
+  if (sample.head.unwound == VITRINE_UNWOUND_WHOLE)
+    stacks_->compare(*program, in_kernel_, frames_, end);
+  return stack_end(end, stack, options_.stack_bytes);
+}
+
 unwind::End LiveProfiling::unwind(SampledProgram& program, const unwind::Registers& registers,
                                   const unwind::Stack& stack) {
   auto end = program.unwinder.unwind(registers, stack, frames_);
@@ -351,8 +403,9 @@ void LiveProfiling::stop() {
   while (true) {
     const auto taken = take_samples(milliseconds(0));
     if (!taken) note(taken.error().message);
-    if (!taken || *taken == 0) return;
+    if (!taken || *taken == 0) break;
   }
+  if (stacks_->on()) note(text_of(stacks_->counts()));
 }
 
 /// What waits, waits in this interval too, though it is not over.
@@ -391,6 +444,7 @@ std::function<profile::Profile()> LiveProfiling::take_to_name(milliseconds time)
 std::vector<std::string> LiveProfiling::take_notes() {
   notes_.add(labels_->take_notes());
   notes_.add(programs_.take_problems());
+  notes_.add(stacks_->take_notes());
   return notes_.take();
 }
 

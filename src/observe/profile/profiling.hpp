@@ -21,6 +21,23 @@ inline constexpr unsigned max_frequency = 10'000;     ///< on-CPU samples a seco
 inline constexpr std::size_t min_stack_bytes = 1024;  ///< to copy of a stack
 inline constexpr std::size_t min_stack_depth = 16;    ///< frames
 
+/// Where the stacks of user code are unwound.
+enum class Unwind : std::uint8_t {
+  copy,       ///< here, from a copy of each stack
+  kernel,     ///< in the kernel; a stack that it cannot unwind is copied
+  automatic,  ///< in the kernel where it can, else here
+};
+
+/// How stacks were unwound: each sample that came in is in one of these.
+struct UnwindCounts {
+  std::uint64_t in_kernel = 0;
+  std::uint64_t without_user_code = 0;  ///< of threads that have none
+  std::vector<std::pair<std::string_view, std::uint64_t>> from_copies;  ///< why, how many
+  // Of ProfilingOptions::verify_unwind, of those in the kernel:
+  std::uint64_t compared = 0;
+  std::uint64_t agreed = 0;
+};
+
 struct ProfilingOptions {
   std::vector<pid_t> pids;           ///< these; or
   std::vector<std::string> command;  ///< a program to start, from its first instruction; or
@@ -32,6 +49,9 @@ struct ProfilingOptions {
   std::chrono::nanoseconds min_block{0};  ///< off-CPU stretches shorter than this are passed over
   bool preempted = false;  ///< off-CPU: also threads that were put off while they could run
   bool kernel_frames = true;
+  Unwind unwind = Unwind::copy;
+  bool verify_unwind =
+      false;  ///< unwinds stacks twice, in the kernel and from copies, and compares
   std::size_t stack_bytes = 16U << 10;  ///< most that is copied of one stack
   std::size_t stack_depth = 512;  ///< most frames kept of one stack, limits::stack_depth at most
   /// False: locations stay without names, which saves reading the files of the processes.
@@ -71,6 +91,9 @@ class Profiling {
   /// not named by then is counted (Losses::unnamed), and a later profile may have it. For another
   /// thread than that which samples: one call at a time, and none after this object has ended.
   virtual std::function<profile::Profile()> take_to_name(std::chrono::milliseconds time) = 0;
+
+  /// Since the start.
+  [[nodiscard]] virtual UnwindCounts unwind_counts() const = 0;
 
   /// What could not be done, or not as asked, since the last call.
   virtual std::vector<std::string> take_notes() = 0;

@@ -326,6 +326,7 @@ bool SampledPrograms::refresh(SampledProgram& program) {
   program.unwinder.replace(std::move(code->map));
   program.mappings = std::move(code->mappings);
   program.files = std::move(code->files);
+  ++program.version;
   program.mapping_indices.clear();
   program.budget = min_budget;
   return true;

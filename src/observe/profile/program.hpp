@@ -103,6 +103,7 @@ struct SampledProgram {
 
   unwind::Unwinder unwinder{unwind::CodeMap()};
   std::vector<target::Mapping> mappings;  ///< of each region of the unwinder's map
+  std::uint64_t version = 0;              ///< of the mappings: how often they were read anew
   std::vector<std::shared_ptr<const CodeFile>> files;
   symbol::JitSymbols made;  ///< of ProfileNames
 

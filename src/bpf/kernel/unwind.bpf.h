@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+// The user stack of the current thread, unwound by the rules of wire/unwind.h. Included by
+// take_sample.bpf.h where a program unwinds.
+//
+// It restores what src/unwind/unwinder.cpp restores the usual way: stack pointer, frame pointer, pc.
+// It gives up at the first frame that needs more, or that is not known: then the stack is copied,
+// and user space goes all the way. So what it says is either the whole stack or nothing.
+//
+// Rules that were looked up are kept by pc, as stacks go through the same calls over and over: a
+// known frame takes one cache line of these, and its words of the stack.
+#pragma once
+
+#include "../wire/unwind.h"
+
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(map_flags, BPF_F_MMAPABLE);
+  __uint(max_entries, 1);
+  __type(key, __u32);
+  __type(value, struct vitrine_unwind_tables);
+} unwind_tables SEC(".maps");
+
+/// Where in `words` a page is.
+struct {
+  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(max_entries, 32768);
+  __uint(map_flags, BPF_F_NO_PREALLOC);
+  __type(key, struct vitrine_unwind_page_key);
+  __type(value, __u32);
+} unwind_pages SEC(".maps");
+
+/// The id of a process's space, by tgid in the initial pid namespace.
+struct {
+  __uint(type, BPF_MAP_TYPE_HASH);
+  __uint(max_entries, VITRINE_UNWIND_SPACES);
+  __uint(map_flags, BPF_F_NO_PREALLOC);
+  __type(key, __u32);
+  __type(value, __u32);
+} unwind_spaces SEC(".maps");
+
+#define NOT_FOUND (1U << VITRINE_UNWIND_CODE_BITS) /* and an enum vitrine_unwound: no code */
+
+#if defined(__TARGET_ARCH_x86)
+#define DWARF_STACK_POINTER 7
+#define DWARF_FRAME_POINTER 6
+#define FRAME_POINTER 4
+#define SIGNAL_FRAME_POINTER (40 + 10 * 8) /* struct sigcontext_64 in an rt_sigframe: rbp */
+#define SIGNAL_WORDS 7
+#define SIGNAL_STACK_POINTER 5 /* of these */
+#define SIGNAL_PC 6
+#define CODE_ADDRESS(word) (word)
+#else
+#define DWARF_STACK_POINTER 31
+#define DWARF_FRAME_POINTER 29
+#define FRAME_POINTER 29
+#define LINK_REGISTER 30
+#define SIGNAL_FRAME_POINTER (312 + 29 * 8)
+#define SIGNAL_WORDS 4
+#define SIGNAL_STACK_POINTER 2
+#define SIGNAL_PC 3
+#define CODE_ADDRESS(word) ((word)&0xffffffffffffULL) /* without its signature */
+#endif
+
+#if defined(__TARGET_ARCH_x86)
+/// The words of pt_regs, as DWARF numbers the registers. (Without the pc the list would end with a 0:
+/// clang takes that for a string, and places it where libbpf does not look for variables.)
+static const __u8 register_words[17] = {10, 12, 11, 5, 13, 14, 4, 19, 9, 8, 7, 6, 3, 2, 1, 0, 16};
+#endif
+
+/// A frame of CPython's trampoline (observe/profile/program.cpp: MadeCode) around an address of code
+/// that was made at run time; other such code goes by frame pointers.
+static __always_inline __u32 code_of_made(struct unwinding* u, __u64 lookup) {
+#if defined(__TARGET_ARCH_x86)
+  // From its third byte: the end of sub $8, %rsp; call *%rcx; add $8, %rsp. ret follows.
+  const __u64 middle = 0x08c48348d1ff08ecULL;
+  const __u8* bytes = (const __u8*)u->words;
+  if (READ_USER(u->words, 24, lookup - 10))
+    return VITRINE_UNWIND_BY_NUMBER | VITRINE_UNWIND_COPY;
+  for (int at = 0; at < 11; ++at)
+    if (*(const __u64*)(bytes + 12 - at) == middle)
+      return at >= 4 && at < 10 ? 2U << 7 : 1U << 7;
+#endif
+  return VITRINE_UNWIND_BY_NUMBER | VITRINE_UNWIND_CONVENTION;
+}
+
+static __always_inline __u32 code_in(const struct vitrine_unwind_tables* tables,
+                                     const struct vitrine_unwind_region* region, struct unwinding* u,
+                                     __u64 lookup) {
+  const __u64 address = lookup - region->bias;
+  if (region->file == VITRINE_UNWIND_NO_FILE)
+    return VITRINE_UNWIND_BY_NUMBER | VITRINE_UNWIND_CONVENTION;
+  if (region->file == VITRINE_UNWIND_MADE_CODE) return code_of_made(u, lookup);
+  struct vitrine_unwind_page_key key = {region->file, address >> VITRINE_UNWIND_PAGE_BITS};
+  const __u32* at = bpf_map_lookup_elem(&unwind_pages, &key);
+  if (!at) return NOT_FOUND | VITRINE_UNWOUND_NO_PAGE;
+  const __u64 page = *at;
+  if (vitrine_unwind_word(tables->words, page) != key.file ||
+      vitrine_unwind_word(tables->words, page + 1) != key.page)
+    return NOT_FOUND | VITRINE_UNWOUND_NO_PAGE;
+  return vitrine_unwind_code(tables->words, page,
+                             address & ((1 << VITRINE_UNWIND_PAGE_BITS) - 1));
+}
+
+static __always_inline const struct vitrine_unwind_tables* tables_of_rules(void) {
+  const __u32 only = 0;
+  return bpf_map_lookup_elem(&unwind_tables, &only);
+}
+
+VERIFIED_ALONE __u32 find_code(struct scratch* s, __u64 lookup) {
+  const struct vitrine_unwind_tables* tables = tables_of_rules();
+  if (!s || !tables) return NOT_FOUND | VITRINE_UNWOUND_NO_SPACE;
+  struct unwinding* u = &s->unwinding;
+  // How many regions begin at the address or below.
+  __u64 below = 0;
+  for (__u64 step = VITRINE_UNWIND_REGIONS / 2; step != 0; step >>= 1) {
+    const __u64 beyond = vitrine_unwind_if_negative(u->regions - below - step);
+    const __u64 at = u->first_region + below + (step & ~beyond) - 1;
+    const __u64 start = tables->regions[bounded(at, VITRINE_UNWIND_REGIONS)].start;
+    below += step & ~beyond & ~vitrine_unwind_if_negative(lookup - start);
+  }
+  if (below == 0) return NOT_FOUND | VITRINE_UNWOUND_NO_REGION;
+  const __u64 low = u->first_region + below;
+  const struct vitrine_unwind_region* region =
+      &tables->regions[bounded(low - 1, VITRINE_UNWIND_REGIONS)];
+  if (lookup >= region->end) return NOT_FOUND | VITRINE_UNWOUND_NO_REGION;
+  return code_in(tables, region, u, lookup);
+}
+
+static __always_inline __u32 code_at(struct scratch* s, __u64 lookup) {
+  const __u32 space = s->unwinding.space;
+  struct known_rule* known =
+      &s->known_rules[bounded(lookup * 0x9e3779b97f4a7c15ULL >> 52, KNOWN_RULES)];
+  if (known->lookup == lookup && known->space == space) return known->code;
+  const __u32 code = find_code(s, lookup);
+  if (code & NOT_FOUND) return code;
+  known->lookup = lookup;
+  known->space = space;
+  known->code = code;
+  return code;
+}
+
+/// Why there are no more frames. Returns what ends bpf_loop.
+static __always_inline long end_unwinding(struct unwinding* u, __u32 result) {
+  u->result = result;
+  return 1;
+}
+
+/// A rule as it is applied.
+struct step {
+  __u64 base;
+  __s32 cfa_offset, frame_pointer_offset, return_address_offset;
+  __u8 frame_pointer, return_address; /* enum vitrine_unwind_source */
+};
+
+static __always_inline void step_of_code(struct step* step, __u32 code) {
+  const __u32 saved = code & VITRINE_UNWIND_MOST_SAVED;
+  step->cfa_offset = (code >> 7 & VITRINE_UNWIND_MOST_CFA) * 8;
+  step->frame_pointer = saved ? VITRINE_UNWIND_AT_CFA : VITRINE_UNWIND_SAME;
+  step->frame_pointer_offset = -(__s32)(saved * 8);
+#if defined(__TARGET_ARCH_x86)
+  step->return_address = VITRINE_UNWIND_AT_CFA;
+  step->return_address_offset = -8;
+#else
+  step->return_address = step->frame_pointer;
+  step->return_address_offset = step->frame_pointer_offset + 8;
+#endif
+}
+
+/// Returns whether the base's value is known.
+static __always_inline int base_of(struct scratch* s, __u32 number, __u64* base) {
+  const struct unwinding* u = &s->unwinding;
+  if (number == DWARF_STACK_POINTER) {
+    *base = u->sp;
+    return u->knows_sp;
+  }
+  if (number == DWARF_FRAME_POINTER) {
+    *base = u->fp;
+    return u->knows_fp;
+  }
+  if (!u->knows_all) return 0;
+#if defined(__TARGET_ARCH_x86)
+  number = register_words[number & 15];
+#endif
+  const __u64* registers = sample_at(&s->room.out, u->registers_at);
+  if (!registers) return 0;
+  *base = registers[bounded(number, 32)];
+  return 1;
+}
+
+/// The frame pointer and the return address are most often side by side.
+static __always_inline long apply(struct unwinding* u, const struct step* step) {
+  const __u64 cfa = step->base + step->cfa_offset;
+  if (cfa < u->low || (cfa == u->low && !u->interrupted)) return end_unwinding(u, VITRINE_UNWOUND_BAD);
+  const __u64 frame_at = cfa + step->frame_pointer_offset;
+  // What is below the stack pointer at a call is the callee's: the register has been restored.
+  const int is_popped = u->knows_sp && frame_at < u->sp && !u->interrupted;
+  const int reads_frame = step->frame_pointer == VITRINE_UNWIND_AT_CFA && !is_popped;
+  __u64 target = u->link;
+  if (step->return_address == VITRINE_UNWIND_AT_CFA) {
+    const __u64 at = cfa + step->return_address_offset;
+    const int both = reads_frame && frame_at + 8 == at;
+    if (READ_USER(both ? &u->words[0] : &u->words[1], both ? 16 : 8, both ? frame_at : at))
+      return end_unwinding(u, VITRINE_UNWOUND_NO_MEMORY);
+    target = u->words[1];
+    if (reads_frame && !both && READ_USER(&u->words[0], 8, frame_at))
+      return end_unwinding(u, VITRINE_UNWOUND_NO_MEMORY);
+  } else {
+    if (!u->knows_link) return end_unwinding(u, VITRINE_UNWOUND_NO_RULE);
+    if (reads_frame && READ_USER(&u->words[0], 8, frame_at))
+      return end_unwinding(u, VITRINE_UNWOUND_NO_MEMORY);
+  }
+  if (reads_frame) {
+    u->fp = u->words[0];
+    u->knows_fp = 1;
+  } else if (step->frame_pointer == VITRINE_UNWIND_GONE) {
+    u->knows_fp = 0;
+  }
+  u->pc = CODE_ADDRESS(target);
+  u->sp = u->low = cfa;
+  u->knows_sp = 1;
+  u->interrupted = 0;
+  u->knows_link = 0;
+  u->knows_all = 0;
+  return u->pc ? 0 : end_unwinding(u, VITRINE_UNWOUND_WHOLE);
+}
+
+/// By the frame pointer, where no rule is.
+static __always_inline long by_convention(struct unwinding* u) {
+  if (!u->knows_fp || (u->fp & 7) || (u->fp == 0 && u->interrupted))
+    return end_unwinding(u, VITRINE_UNWOUND_NO_RULE);
+  if (u->fp == 0) return end_unwinding(u, VITRINE_UNWOUND_WHOLE);
+  if (u->fp < u->low) return end_unwinding(u, VITRINE_UNWOUND_NO_RULE);
+  if (READ_USER(u->words, 16, u->fp)) return end_unwinding(u, VITRINE_UNWOUND_NO_MEMORY);
+  u->low = u->fp + 16;
+  u->fp = u->words[0];
+  u->pc = CODE_ADDRESS(u->words[1]);
+#if defined(__TARGET_ARCH_x86)
+  u->sp = u->low;
+  u->knows_sp = 1;
+#else
+  u->knows_sp = 0; /* the pair may be anywhere in its frame */
+#endif
+  u->interrupted = 0;
+  u->knows_link = 0;
+  u->knows_all = 0;
+  return u->pc ? 0 : end_unwinding(u, VITRINE_UNWOUND_WHOLE);
+}
+
+/// To what a signal handler interrupted, by the registers that the kernel saved.
+static __always_inline long by_signal_frame(struct unwinding* u) {
+  if (!u->knows_sp) return end_unwinding(u, VITRINE_UNWOUND_NO_RULE);
+  if (READ_USER(u->words, SIGNAL_WORDS * 8, u->sp + SIGNAL_FRAME_POINTER))
+    return end_unwinding(u, VITRINE_UNWOUND_NO_MEMORY);
+  u->fp = u->words[0];
+  u->sp = u->low = u->words[SIGNAL_STACK_POINTER];
+  u->pc = CODE_ADDRESS(u->words[SIGNAL_PC]);
+  u->knows_fp = 1;
+  u->interrupted = 1;
+  u->knows_all = 0;
+#if !defined(__TARGET_ARCH_x86)
+  u->link = u->words[1];
+  u->knows_link = 1;
+#endif
+  return u->pc ? 0 : end_unwinding(u, VITRINE_UNWOUND_WHOLE);
+}
+
+static __always_inline long by_rule(struct scratch* s, __u32 code) {
+  struct unwinding* u = &s->unwinding;
+  struct step step;
+  __u32 base = code & VITRINE_UNWIND_BY_FRAME_POINTER ? DWARF_FRAME_POINTER : DWARF_STACK_POINTER;
+  if (code & VITRINE_UNWIND_BY_NUMBER) {
+    const struct vitrine_unwind_tables* tables = tables_of_rules();
+    if (!tables) return end_unwinding(u, VITRINE_UNWOUND_NO_RULE);
+    const struct vitrine_unwind_rule* rule = &tables->rules[bounded(code, VITRINE_UNWIND_RULES)];
+    step.cfa_offset = rule->cfa_offset;
+    step.frame_pointer_offset = rule->frame_pointer_offset;
+    step.return_address_offset = rule->return_address_offset;
+    step.frame_pointer = rule->frame_pointer;
+    step.return_address = rule->return_address;
+    base = rule->cfa_register;
+  } else {
+    step_of_code(&step, code);
+  }
+  if (!base_of(s, base, &step.base)) return end_unwinding(u, VITRINE_UNWOUND_NO_RULE);
+  return apply(u, &step);
+}
+
+static long unwind_frame(__u32 index, void* context) {
+  struct scratch* s = *(struct scratch**)context;
+  struct unwinding* u = &s->unwinding;
+  const __u32 code = code_at(s, u->pc - !u->interrupted);
+  if (code & NOT_FOUND) return end_unwinding(u, code & 0xff);
+  __u64* frame = sample_at(&s->room.out, u->frames_at + index * 8);
+  if (!frame || index >= VITRINE_UNWIND_FRAMES) return end_unwinding(u, VITRINE_UNWOUND_TOO_DEEP);
+  u->frames = index + 1;
+  *frame = u->pc | (u->interrupted ? 0 : VITRINE_UNWIND_RETURNS);
+  switch (code) {
+    case VITRINE_UNWIND_BY_NUMBER | VITRINE_UNWIND_COPY:
+      return end_unwinding(u, VITRINE_UNWOUND_NO_RULE);
+    case VITRINE_UNWIND_BY_NUMBER | VITRINE_UNWIND_CONVENTION:
+      return by_convention(u);
+    case VITRINE_UNWIND_BY_NUMBER | VITRINE_UNWIND_OUTERMOST:
+      return end_unwinding(u, VITRINE_UNWOUND_WHOLE);
+    case VITRINE_UNWIND_BY_NUMBER | VITRINE_UNWIND_SIGNAL:
+      // The kernel made the handler return to the trampoline's first instruction: no call is before.
+      *frame = u->pc;
+      return by_signal_frame(u);
+    default:
+      return by_rule(s, code);
+  }
+}
+
+/// Whether the regions of the process are known, as of the program that it executes.
+static __always_inline int find_space(struct unwinding* u, __u32 tgid, __u64 image) {
+  const struct vitrine_unwind_tables* tables = tables_of_rules();
+  const __u32* id = bpf_map_lookup_elem(&unwind_spaces, &tgid);
+  if (!tables || !id) return 0;
+  const __u32 wanted = *id;
+  const struct vitrine_unwind_space* space =
+      &tables->spaces[bounded(wanted, VITRINE_UNWIND_SPACES)];
+  if (space->id != wanted || space->tgid != tgid || space->image != image) return 0;
+  u->space = wanted;
+  u->first_region = space->first;
+  u->regions = space->count;
+  return 1;
+}
+
+/// The frames of user code into the sample at `at`; its registers are at `registers_at`. Returns an
+/// enum vitrine_unwound; s->unwinding.frames are there.
+static __always_inline __u32 unwind_user_stack(struct scratch* s, __u64 registers_at, __u64 at,
+                                               const struct process* process) {
+  struct unwinding* u = &s->unwinding;
+  const __u64* registers = sample_at(&s->room.out, registers_at);
+  u->frames = 0;
+  u->result = 0;
+  u->pc = 0;
+  u->interrupted = 1;
+  if (!registers || !find_space(u, process->tgid, process->image)) return VITRINE_UNWOUND_NO_SPACE;
+  u->pc = registers[INSTRUCTION_POINTER];
+  u->sp = u->low = registers[STACK_POINTER];
+  u->fp = registers[FRAME_POINTER];
+  u->knows_sp = u->knows_fp = u->knows_all = 1;
+#if defined(__TARGET_ARCH_x86)
+  u->knows_link = 0;
+#else
+  u->link = registers[LINK_REGISTER];
+  u->knows_link = 1;
+#endif
+  u->registers_at = registers_at;
+  u->frames_at = at;
+  bpf_loop(VITRINE_UNWIND_FRAMES + 1, unwind_frame, &s, 0);
+  return u->result ? u->result : VITRINE_UNWOUND_TOO_DEEP;
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+// What the unwinder of unwind.bpf.h keeps in a program's scratch.
+#pragma once
+
+#include <linux/types.h>
+
+/// The rule of an address, kept from one sample to the next.
+struct known_rule {
+  __u64 lookup;
+  __u32 space;
+  __u32 code;
+};
+
+#define KNOWN_RULES 4096
+
+/// One stack, as far as it is unwound.
+struct unwinding {
+  __u64 sp, fp, pc, link;
+  __u64 low; /* no caller's frame ends below */
+  __u64 frames_at, registers_at;
+  __u64 first_region, regions;
+  __u32 space;
+  __u32 frames;
+  __u32 result; /* enum vitrine_unwound; 0: not yet */
+  __u8 knows_sp, knows_fp, knows_link, knows_all;
+  __u32 interrupted; /* the pc is where the function was, not where a call returns to */
+  __u64 words[8];    /* read from the stack, or of code */
+};

@@ -1,0 +1,46 @@
+// UnwindLog: fills the tables by which the kernel unwinds stacks (wire/unwind.h). Pure: they may be
+// any memory.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+
+#include "bpf/wire/unwind.h"
+#include "unwind/rule_page.hpp"
+
+namespace vitrine::bpf {
+
+/// Appends. What was appended stays as it is until clear().
+class UnwindLog {
+ public:
+  explicit UnwindLog(vitrine_unwind_tables& tables) : tables_(tables) {}
+
+  /// Where the page is in `words`; nullopt: there is no room.
+  std::optional<std::uint32_t> add_page(vitrine_unwind_page_key key, const unwind::RulePage& page,
+                                        Machine machine);
+
+  /// The id of the regions of a process, which are by address and do not overlap; nullopt: there is
+  /// no room.
+  std::optional<std::uint32_t> add_space(pid_t kernel_tgid, std::uint64_t image,
+                                         std::span<const vitrine_unwind_region> regions);
+
+  /// Begins anew, with other ids than before. No reader may have anything of it any more.
+  void clear();
+
+  /// The code of a rule; VITRINE_UNWIND_COPY where the kernel cannot apply it, or there are too many.
+  std::uint32_t code_of(const unwind::Rule& rule, Machine machine);
+
+ private:
+  std::uint32_t number_of(const unwind::Rule& rule);
+
+  vitrine_unwind_tables& tables_;
+  std::uint32_t epoch_ = 1;
+  std::size_t words_ = 0, regions_ = 0, spaces_ = 0;
+  std::vector<unwind::Rule> numbered_;  // that have no code of their own
+};
+
+}  // namespace vitrine::bpf

@@ -1,0 +1,104 @@
+#include "bpf/unwind_tables.hpp"
+
+#include <bpf/bpf.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+#include <unordered_set>
+
+#include "bpf/readers.hpp"
+#include "bpf/unwind_log.hpp"
+
+namespace vitrine::bpf {
+namespace {
+
+constexpr std::size_t page_size = 4096;
+constexpr std::size_t mapped_bytes =
+    (sizeof(vitrine_unwind_tables) + page_size - 1) / page_size * page_size;
+// Before Linux 6.2 no value of an array is larger.
+static_assert(mapped_bytes <= 4U << 20);
+
+constexpr std::uint64_t page_id(std::uint32_t file, std::uint32_t page) {
+  return std::uint64_t{file} << 32 | page;
+}
+
+class MappedTables final : public UnwindTables {
+ public:
+  MappedTables(vitrine_unwind_tables* mapped, int pages, int spaces)
+      : mapped_(mapped), log_(*mapped), pages_(pages), spaces_(spaces) {}
+  ~MappedTables() override { ::munmap(mapped_, mapped_bytes); }
+  MappedTables(const MappedTables&) = delete;
+  MappedTables& operator=(const MappedTables&) = delete;
+
+  [[nodiscard]] bool has_page(std::uint32_t file, std::uint32_t page) const override {
+    return known_pages_.contains(page_id(file, page));
+  }
+  void add_page(std::uint32_t file, std::uint32_t page, const unwind::RulePage& rules,
+                Machine machine) override;
+  void set_space(pid_t kernel_tgid, std::uint64_t image,
+                 std::span<const vitrine_unwind_region> regions) override;
+  void forget(pid_t kernel_tgid) override {
+    if (known_spaces_.erase(kernel_tgid) != 0) bpf_map_delete_elem(spaces_, &kernel_tgid);
+  }
+  [[nodiscard]] std::uint32_t epoch() const override { return epoch_; }
+
+ private:
+  void begin_anew();
+
+  vitrine_unwind_tables* mapped_;
+  UnwindLog log_;
+  int pages_, spaces_;
+  std::uint32_t epoch_ = 0;
+  std::unordered_set<std::uint64_t> known_pages_;
+  std::unordered_set<pid_t> known_spaces_;
+};
+
+void MappedTables::add_page(std::uint32_t file, std::uint32_t page, const unwind::RulePage& rules,
+                            Machine machine) {
+  const vitrine_unwind_page_key key{file, page};
+  auto at = log_.add_page(key, rules, machine);
+  if (!at) {
+    begin_anew();
+    at = log_.add_page(key, rules, machine);
+  }
+  if (bpf_map_update_elem(pages_, &key, &*at, BPF_ANY) == 0)
+    known_pages_.insert(page_id(file, page));
+}
+
+void MappedTables::set_space(pid_t kernel_tgid, std::uint64_t image,
+                             std::span<const vitrine_unwind_region> regions) {
+  if (regions.size() > VITRINE_UNWIND_REGIONS) return forget(kernel_tgid);
+  auto id = log_.add_space(kernel_tgid, image, regions);
+  if (!id) {
+    begin_anew();
+    id = log_.add_space(kernel_tgid, image, regions);
+  }
+  if (bpf_map_update_elem(spaces_, &kernel_tgid, &*id, BPF_ANY) == 0)
+    known_spaces_.insert(kernel_tgid);
+}
+
+void MappedTables::begin_anew() {
+  for (const std::uint64_t id : known_pages_) {
+    const vitrine_unwind_page_key key{static_cast<__u32>(id >> 32), static_cast<__u32>(id)};
+    bpf_map_delete_elem(pages_, &key);
+  }
+  for (const pid_t tgid : known_spaces_) bpf_map_delete_elem(spaces_, &tgid);
+  known_pages_.clear();
+  known_spaces_.clear();
+  let_programs_end();
+  log_.clear();
+  ++epoch_;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<UnwindTables>> UnwindTables::open(int tables, int pages, int spaces) {
+  void* mapped = ::mmap(nullptr, mapped_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, tables, 0);
+  if (mapped == MAP_FAILED)
+    return fail(ErrorCode::failed,
+                std::string("cannot map the tables of unwinding: ") + std::strerror(errno));
+  return std::make_unique<MappedTables>(static_cast<vitrine_unwind_tables*>(mapped), pages, spaces);
+}
+
+}  // namespace vitrine::bpf

@@ -1,0 +1,47 @@
+// UnwindTables: what the profiling program knows of code to unwind stacks by.
+//
+// Order of things. One thread writes; the program reads on any CPU at any time. Pages and spaces are
+// written first and entered into a hash table afterwards, so who finds them finds them whole, and
+// they are not written to again. A hash table's element may be used again while it is read, but its
+// value is one word, and what that refers to names itself: a reader either finds what it looked for
+// or notices. When there is no room, both hash tables are emptied, the readers that may have found
+// something in them before are waited for, and all begins anew, with ids that have not been used: the
+// rules that a CPU keeps by address and id are found by no one any more. What was there comes back as
+// samples ask for it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/result.hpp"
+#include "bpf/wire/unwind.h"
+#include "unwind/rule_page.hpp"
+
+namespace vitrine::bpf {
+
+class UnwindTables {
+ public:
+  /// Of maps of these descriptors: unwind_tables, unwind_pages, unwind_spaces. Errors: failed (they
+  /// cannot be mapped).
+  static Result<std::unique_ptr<UnwindTables>> open(int tables, int pages, int spaces);
+
+  virtual ~UnwindTables() = default;
+
+  [[nodiscard]] virtual bool has_page(std::uint32_t file, std::uint32_t page) const = 0;
+  virtual void add_page(std::uint32_t file, std::uint32_t page, const unwind::RulePage& rules,
+                        Machine machine) = 0;
+
+  /// The regions of a process while it executes the program with this image, by address; those it had
+  /// before are its no more.
+  virtual void set_space(pid_t kernel_tgid, std::uint64_t image,
+                         std::span<const vitrine_unwind_region> regions) = 0;
+  virtual void forget(pid_t kernel_tgid) = 0;
+
+  /// How often all began anew: what was given before that is not there any more.
+  [[nodiscard]] virtual std::uint32_t epoch() const = 0;
+};
+
+}  // namespace vitrine::bpf

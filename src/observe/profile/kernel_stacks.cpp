@@ -1,0 +1,145 @@
+#include "observe/profile/kernel_stacks.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "unwind/rule_page.hpp"
+
+namespace vitrine::observe {
+namespace {
+
+constexpr std::size_t max_differences = 5;  // that are reported
+constexpr std::size_t shown_frames = 8;     // around the first that differs
+
+/// Why stacks are unwound from copies, by enum vitrine_unwound.
+constexpr std::array<std::string_view, VITRINE_UNWOUNDS> reasons{
+    "no unwinding in the kernel", "",
+    "process not known yet",      "code not known yet",
+    "rules not loaded yet",       "no rule for the kernel",
+    "stack not resident",         "inconsistent stack",
+    "goroutine in the vdso",      "too many frames"};
+
+std::uint32_t page_of(Address address) {
+  return static_cast<std::uint32_t>(address >> VITRINE_UNWIND_PAGE_BITS);
+}
+
+/// The rules of a region, if they are a file's.
+FileRules* rules_of(const SampledProgram& program, std::uint32_t region) {
+  if (region >= program.files.size() || program.files[region] == nullptr) return nullptr;
+  const auto& rules = program.files[region]->rules;
+  return rules != nullptr && program.unwinder.code()[region].rules == rules ? rules.get() : nullptr;
+}
+
+std::uint32_t file_of(const SampledProgram& program, std::uint32_t region) {
+  if (const FileRules* rules = rules_of(program, region)) return rules->number();
+  return program.unwinder.code()[region].rules != nullptr ? VITRINE_UNWIND_MADE_CODE
+                                                          : VITRINE_UNWIND_NO_FILE;
+}
+
+std::string text_of(const SampledProgram& program, const std::vector<unwind::Frame>& frames,
+                    std::size_t from) {
+  std::string text;
+  for (std::size_t n = from; n < std::min(frames.size(), from + shown_frames); ++n) {
+    const std::uint32_t region = program.unwinder.code().find(frames[n].lookup());
+    const bool is_known = region < program.mappings.size();
+    const std::string& name = is_known ? program.mappings[region].name : std::string();
+    text +=
+        fmt::format("{}{}+{:#x}", text.empty() ? "" : " < ", name.substr(name.rfind('/') + 1),
+                    frames[n].pc - (is_known ? program.unwinder.code()[region].bias : Address{0}));
+  }
+  return text.empty() ? "nothing" : text;
+}
+
+}  // namespace
+
+void KernelStacks::require_space(pid_t kernel_tgid, const SampledProgram& program) {
+  if (program.image == 0 || program.mappings.empty()) return;
+  Known& known = known_[kernel_tgid];
+  if (known.image == program.image && known.version == program.version &&
+      known.epoch == tables_->epoch())
+    return;
+  std::vector<vitrine_unwind_region> regions;
+  const auto& code = program.unwinder.code().regions();
+  for (std::uint32_t n = 0; n < code.size(); ++n)
+    regions.push_back({code[n].start, code[n].end, code[n].bias, file_of(program, n), 0});
+  tables_->set_space(kernel_tgid, program.image, regions);
+  known = {program.image, program.version, tables_->epoch()};
+}
+
+void KernelStacks::require_page(const SampledProgram& program, Address lookup) {
+  const std::uint32_t region = program.unwinder.code().find(lookup);
+  FileRules* rules = rules_of(program, region);
+  if (rules == nullptr) return;
+  const Address address = lookup - program.unwinder.code()[region].bias;
+  if (tables_->has_page(rules->number(), page_of(address))) return;
+  tables_->add_page(rules->number(), page_of(address), rules->page(address), rules->machine());
+}
+
+void KernelStacks::take(const bpf::StackSample& sample, const SampledProgram& program) {
+  if (sample.registers.empty()) {
+    ++without_user_code_;
+    return;
+  }
+  ++counts_[sample.head.unwound];
+  if (on()) require_space(sample.head.moment.kernel_tgid, program);
+}
+
+bool KernelStacks::frames_of(const bpf::StackSample& sample, const unwind::CodeMap& code,
+                             std::vector<unwind::Frame>& into) {
+  into.clear();
+  if (sample.head.unwound != VITRINE_UNWOUND_WHOLE) return false;
+  for (const std::uint64_t word : sample.frames) {
+    unwind::Frame frame{word & ~VITRINE_UNWIND_RETURNS, unwind::no_region,
+                        (word & VITRINE_UNWIND_RETURNS) != 0};
+    frame.region = code.find(frame.lookup());
+    into.push_back(frame);
+  }
+  return true;
+}
+
+void KernelStacks::learn(const bpf::StackSample& sample, const SampledProgram& program,
+                         const std::vector<unwind::Frame>& frames) {
+  if (!on() || sample.head.unwound == VITRINE_UNWOUND_WHOLE) return;
+  for (const unwind::Frame& frame : frames) require_page(program, frame.lookup());
+  if (sample.head.unwound == VITRINE_UNWOUND_NO_PAGE) require_page(program, sample.head.unwound_to);
+  require_space(sample.head.moment.kernel_tgid, program);
+}
+
+void KernelStacks::compare(const SampledProgram& program,
+                           const std::vector<unwind::Frame>& in_kernel,
+                           const std::vector<unwind::Frame>& copied, unwind::End end) {
+  // The kernel sees all of the stack; of a copy its end may be missing.
+  const bool is_cut = end == unwind::End::truncated || end == unwind::End::other_stack;
+  const auto [ours, theirs] =
+      std::mismatch(copied.begin(), copied.end(), in_kernel.begin(), in_kernel.end());
+  ++compared_;
+  if (ours == copied.end() && (theirs == in_kernel.end() || is_cut)) {
+    ++agreed_;
+    return;
+  }
+  if (compared_ - agreed_ > max_differences) return;
+  const auto at = static_cast<std::size_t>(ours - copied.begin());
+  const std::size_t from = at == 0 ? 0 : at - 1;
+  notes_.push_back(fmt::format("process {}: frame {} differs: in the kernel {}; from the copy {}",
+                               program.pid, at, text_of(program, in_kernel, from),
+                               text_of(program, copied, from)));
+}
+
+void KernelStacks::departed(pid_t kernel_tgid) {
+  if (known_.erase(kernel_tgid) != 0) tables_->forget(kernel_tgid);
+}
+
+UnwindCounts KernelStacks::counts() const {
+  UnwindCounts out;
+  out.in_kernel = counts_[VITRINE_UNWOUND_WHOLE];
+  out.without_user_code = without_user_code_;
+  out.compared = compared_;
+  out.agreed = agreed_;
+  for (std::size_t n = 0; n < reasons.size(); ++n)
+    if (n != VITRINE_UNWOUND_WHOLE && counts_[n] != 0)
+      out.from_copies.emplace_back(reasons[n], counts_[n]);
+  return out;
+}
+
+}  // namespace vitrine::observe

@@ -1,0 +1,68 @@
+// KernelStacks: gives the kernel what it needs to unwind stacks, and takes what it has unwound.
+//
+// Nothing is given before it is needed. A stack that the kernel could not unwind is copied; from its
+// frames this sees which rules were missing, and gives them: the regions of the process, and pages of
+// rules of its files (made in the worker, shared by all processes). So the first samples of a process
+// are unwound from copies, and hardly any later.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "bpf/event.hpp"
+#include "bpf/unwind_tables.hpp"
+#include "observe/profile/profiling.hpp"
+#include "observe/profile/program.hpp"
+#include "unwind/frame.hpp"
+
+namespace vitrine::observe {
+
+class KernelStacks {
+ public:
+  /// `tables`: null where all stacks are copied. It must outlive this.
+  explicit KernelStacks(bpf::UnwindTables* tables) : tables_(tables) {}
+
+  [[nodiscard]] bool on() const { return tables_ != nullptr; }
+
+  /// Counts a sample, and gives the kernel the regions of its process, if these have changed.
+  void take(const bpf::StackSample& sample, const SampledProgram& program);
+
+  /// The frames that the kernel found. False: it did not find them all.
+  static bool frames_of(const bpf::StackSample& sample, const unwind::CodeMap& code,
+                        std::vector<unwind::Frame>& into);
+
+  /// What the frames of a copy need, and what is beyond its end, if the kernel lacked it.
+  void learn(const bpf::StackSample& sample, const SampledProgram& program,
+             const std::vector<unwind::Frame>& frames);
+
+  /// A stack that both unwound: `copied` and why it ends.
+  void compare(const SampledProgram& program, const std::vector<unwind::Frame>& in_kernel,
+               const std::vector<unwind::Frame>& copied, unwind::End end);
+
+  void departed(pid_t kernel_tgid);
+
+  [[nodiscard]] UnwindCounts counts() const;
+  /// The first stacks that differ, each a sentence.
+  [[nodiscard]] std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
+
+ private:
+  struct Known {
+    std::uint64_t image = 0;
+    std::uint64_t version = 0;  // of the mappings
+    std::uint32_t epoch = 0;    // of the tables
+  };
+
+  void require_space(pid_t kernel_tgid, const SampledProgram& program);
+  void require_page(const SampledProgram& program, Address lookup);
+
+  bpf::UnwindTables* tables_;
+  std::unordered_map<pid_t, Known> known_;
+  std::array<std::uint64_t, VITRINE_UNWOUNDS> counts_{};
+  std::uint64_t without_user_code_ = 0, compared_ = 0, agreed_ = 0;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace vitrine::observe
