@@ -38,6 +38,9 @@ class ProfileCommand : public Command {
          "Formats: pprof (.pb.gz), otlp (.otlp), folded (.folded), speedscope (.speedscope.json), "
          "json (.ndjson), and html, a single page with flame graphs by label that needs no "
          "network.",
+         "--duration bounds the command, not only the sampling: files are parsed meanwhile, and a "
+         "twentieth of that time is left for the rest of the names. --naming waits longer. With "
+         "CAP_SYS_NICE, vitrine runs before what it watches (nice -20).",
          "Lost samples are counted and reported. Off-CPU time counts from when a thread leaves its "
          "CPU until it is on a CPU again, with the labels of that time; time in which a thread was "
          "runnable but preempted counts only with --preempted.",
@@ -83,7 +86,7 @@ class ProfileCommand : public Command {
     if (request_.writes_elsewhere()) needs.working = needs.working | capabilities::writing;
     if (request_.sending.given())
       needs.calls.allow(sandbox::Calls::changing).allow(sandbox::Calls::network);
-    needs.setting_up = needs.working;
+    needs.setting_up = needs.working | capabilities::priority;
     return needs;
   }
 
@@ -119,8 +122,11 @@ class ProfileCommand : public Command {
     // Every process that is looked at costs some descriptors, and so do the files that it has mapped.
     // Not for a command: it would inherit that.
     if (request_.options.all) allow_many_files();
+    const bool launches = !request_.options.command.empty();
+    if (!launches) take_priority();
     auto profiling = observe::Profiling::open(request_.options);
     if (!profiling) return interrupted() ? exit_interrupted : report(profiling.error());
+    if (launches) take_priority();  // by now it runs, with the priority that it was given
     if (auto confined = go_on_confined(needs()); !confined) return report(confined.error());
     announce();
     int status = request_.every        ? profile_continuously(**profiling, request_, sender.get())

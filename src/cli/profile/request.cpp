@@ -49,6 +49,10 @@ void ProfileRequest::define(CLI::App& app) {
                  "Maximum number of frames of a stack; the middle of deeper ones is omitted (512)")
       ->check(CLI::Range(observe::min_stack_depth, limits::stack_depth))
       ->option_text("FRAMES");
+  app.add_option("--naming", naming_,
+                 "Wait at most this long for names of functions after sampling: 1m (30s; with "
+                 "--duration a twentieth of it, at least 1s)")
+      ->option_text("TIME");
   view.define(app);
   add_watch(app, watch_, "Refresh the table");
   app.add_option("--continuous", continuous_,
@@ -71,7 +75,9 @@ Result<void> ProfileRequest::take() {
   if (!options.off_cpu && (options.preempted || !min_block_.empty()))
     return fail(ErrorCode::usage, "--preempted and --min-block require --off-cpu", "add --off-cpu");
   if (!min_block_.empty()) options.min_block = TRY(parse_duration(min_block_));
-  if (!duration_.empty()) {
+  if (!naming_.empty()) naming = TRY(parse_duration(naming_));
+  is_bounded = !duration_.empty();
+  if (is_bounded) {
     time = TRY(parse_duration(duration_));
   } else if (!exec_ && watch_.empty() && continuous_.empty()) {
     time = usual_duration;

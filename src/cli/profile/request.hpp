@@ -25,6 +25,8 @@ class ProfileRequest {
   ProfileView view;
   SendingOptions sending;
   std::optional<std::chrono::milliseconds> time;        ///< nothing: until the end of all, or ^C
+  bool is_bounded = false;                              ///< --duration was given
+  std::optional<std::chrono::milliseconds> naming;      ///< nothing: as the other options have it
   std::optional<std::chrono::milliseconds> refreshing;  ///< of --watch
   std::optional<std::chrono::milliseconds> every;       ///< of --continuous
 
@@ -47,6 +49,7 @@ class ProfileRequest {
   std::string duration_;
   std::string min_block_;
   std::string unwind_;
+  std::string naming_;
   std::string watch_;
   std::string continuous_;
 };

@@ -57,11 +57,23 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds poll_time{100};
 constexpr milliseconds shortest_naming{100}, longest_naming{60'000};
+/// Without --duration and --naming.
+constexpr milliseconds usual_naming{30'000};
 
 /// When all is over at the latest.
 std::optional<Clock::time_point> end_of(const ProfileRequest& request) {
   if (!request.time) return std::nullopt;
   return Clock::now() + *request.time;
+}
+
+/// A duration that was asked for is a bound: a tenth of it is left for all that follows, of which names
+/// may take half.
+milliseconds naming_time(const ProfileRequest& request) {
+  if (request.naming) return *request.naming;
+  if (!request.is_bounded) return usual_naming;
+  constexpr milliseconds shortest{1000};
+  constexpr int part = 20;
+  return std::clamp(std::chrono::ceil<milliseconds>(*request.time / part), shortest, usual_naming);
 }
 
 /// Until `until`, or the end of all: whether that came. `each`: now and then.
@@ -135,7 +147,8 @@ int profile_once(observe::Profiling& profiling, const ProfileRequest& request,
   if (!polled) return report(polled.error());
   profiling.stop();
   const int status = interrupted() ? exit_interrupted : exit_done;
-  const profile::Profile taken = request.view.select(profiling.take());
+  const profile::Profile taken =
+      request.view.select(profiling.take_to_name(naming_time(request))());
   tell(profiling);
   const int shown = show_profile(taken, request.view, title_of(taken, request), sender);
   if (shown != exit_done) return shown;
@@ -153,7 +166,8 @@ int profile_continuously(observe::Profiling& profiling, const ProfileRequest& re
   const auto end = end_of(request);
   bool told = false;
   // A part of the interval: the profile is written before the next one is due.
-  const auto naming = std::clamp<milliseconds>(*request.every / 2, shortest_naming, longest_naming);
+  const auto naming = request.naming.value_or(
+      std::clamp<milliseconds>(*request.every / 2, shortest_naming, longest_naming));
   auto next = Clock::now();
   for (bool over = false; !over;) {
     next = std::max(next + *request.every, Clock::now());

@@ -311,7 +311,7 @@ std::string profile_losses(const profile::Profile& profile) {
   out += count_line("samples without labels", profile.losses.unread_labels,
                     "they could not be read at the time of the sample");
   out += count_line("unnamed locations", profile.losses.unnamed,
-                    "the files were not parsed in time: see their offsets");
+                    "the files were not parsed in time: --naming waits longer");
   for (const std::string& problem : profile.problems) out += printable(problem) + '\n';
   return out;
 }

@@ -65,6 +65,11 @@ Needs needs_of_building();
 /// Before it works: gives up what it never needs, if it does not launch a program. Errors: failed.
 Result<void> begin_confined(const Needs& needs);
 
+/// Gets a CPU before what is observed, as far as that is permitted (capabilities::priority): at equal
+/// priority, the reader of many busy threads has too little of the CPUs to keep up. Threads and
+/// workers that are started later are like this one, and so is what is launched: not before that.
+void take_priority();
+
 /// What it attaches to is attached to, and what it launches runs: gives up what was for that.
 /// Threads that run must have given up theirs (give_up_in_thread). Errors: failed.
 Result<void> go_on_confined(const Needs& needs);

@@ -1,6 +1,5 @@
 // vitrine trace: probes as they fire, with arguments and labels; or sums of them.
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -28,9 +27,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds longest_wait{100};
 constexpr std::size_t max_string_bytes = 4096;
 constexpr std::size_t max_buffer_mib = 1024;
-/// Nice value of who reads the fires: at that of many threads that fire at full rate, it would get
-/// too little of the CPUs to empty the buffer in time.
-constexpr int reader_priority = -15;
 
 class TraceCommand : public Command {
  public:
@@ -190,7 +186,7 @@ class TraceCommand : public Command {
     auto trace = observe::Trace::open(options_);
     if (!trace) return interrupted() ? exit_interrupted : report(trace.error());
     // What is launched runs by now, with the priority that it was given.
-    (void)::setpriority(PRIO_PROCESS, 0, reader_priority);
+    take_priority();
     if (auto confined = go_on_confined(needs_of(**trace)); !confined)
       return report(confined.error());
     const int status = watch(**trace);

@@ -68,11 +68,74 @@ bool is_made(const MappedCode& mapped) {
          mapped.mapping.name.starts_with("/memfd:");
 }
 
+bool has_file(const MappedCode& mapped) {
+  return mapped.file != nullptr && mapped.file->file != nullptr;
+}
+
 /// The places that one file has a name for.
 struct Asked {
   const MappedCode* mapped = nullptr;  // one that the file has
   std::vector<Index> places;
   std::vector<Address> addresses;  // the file's own
+};
+
+/// The files of a profile that are asked for names.
+class AskedFiles {
+ public:
+  AskedFiles(std::span<const SampledPrograms::Program> processes,
+             std::span<const MappedCode> mappings)
+      : processes_(processes),
+        mappings_(mappings),
+        our_root_(target::open_at(AT_FDCWD, "/", O_PATH | O_DIRECTORY)) {}
+
+  /// A place that a file may have a name for. Other places are left alone.
+  void add(const Place& place, Index at) {
+    if (place.kind == profile::FrameKind::kernel || place.mapping == none) return;
+    const MappedCode& mapped = mappings_[place.mapping];
+    if (!has_file(mapped) || mapped.file->rules == nullptr) return;
+    Asked& of_file = asked_[{mapped.file.get(), {root_of(mapped.process), mapped.mapping.name}}];
+    of_file.mapped = &mapped;
+    of_file.places.push_back(at);
+    of_file.addresses.push_back(place.address - mapped.bias);
+  }
+
+  [[nodiscard]] symbol::File file_of(const MappedCode& mapped) const {
+    symbol::File file;
+    file.path = target::without_deleted(mapped.mapping.name);
+    file.descriptor = mapped.file->file->descriptor();
+    file.identity = mapped.file->file->identity();
+    // Where the process looks, then where we do.
+    const SampledProgram& program = *processes_[mapped.process];
+    if (program.root) file.root_dirs.push_back(program.root.get());
+    if (our_root_) file.root_dirs.push_back(our_root_->get());
+    return file;
+  }
+
+  /// All that were added, and what the files of `mappings` are.
+  void ask(symbol::BackgroundSymboliser& symboliser, std::span<const MappedCode> mappings) const {
+    for (const auto& [key, its] : asked_) symboliser.ask(file_of(*its.mapped), its.addresses);
+    for (const MappedCode& mapped : mappings)
+      if (has_file(mapped)) symboliser.ask(file_of(mapped), {});
+  }
+
+  /// By file, and by the process that it is of where that looks elsewhere for debug files.
+  using Files =
+      std::map<std::pair<const CodeFile*, std::pair<sandbox::PlaceIdentity, std::string>>, Asked>;
+  [[nodiscard]] const Files& all() const { return asked_; }
+
+ private:
+  sandbox::PlaceIdentity root_of(Index process) {
+    const auto [known, is_new] = roots_.try_emplace(process);
+    const SampledProgram& program = *processes_[process];
+    if (is_new && program.root) known->second = sandbox::place_identity(program.root.get());
+    return known->second;
+  }
+
+  std::span<const SampledPrograms::Program> processes_;
+  std::span<const MappedCode> mappings_;
+  Result<target::FileDescriptor> our_root_;
+  Files asked_;
+  std::map<Index, sandbox::PlaceIdentity> roots_;  // of processes
 };
 
 /// Functions of Go's runtime that are a thread's first, or where a stack of its own begins (g0).
@@ -162,15 +225,7 @@ profile::Profile ProfileNames::name(UnnamedProfile& unnamed, bool symbols,
     for (const symbol::Frame& frame : frames)
       profile.locations[place].lines.push_back(functions.line_of(frame));
   };
-  // By file, and by the process that it is of where that looks elsewhere for debug files.
-  std::map<std::pair<const CodeFile*, std::pair<sandbox::PlaceIdentity, std::string>>, Asked> asked;
-  std::map<Index, sandbox::PlaceIdentity> roots;  // of processes
-  const auto root_of = [&](Index process) {
-    const auto [known, is_new] = roots.try_emplace(process);
-    const SampledProgram& program = *unnamed.processes[process];
-    if (is_new && program.root) known->second = sandbox::place_identity(program.root.get());
-    return known->second;
-  };
+  AskedFiles files(unnamed.processes, unnamed.mappings);
   std::set<Index> made;  // processes whose perf map has been read
   const auto put_made = [&](Index place, Index process, Address address) {
     SampledProgram& program = *unnamed.processes[process];
@@ -199,37 +254,15 @@ profile::Profile ProfileNames::name(UnnamedProfile& unnamed, bool symbols,
       put_made(at, place.process, place.address);
     } else if (is_made(unnamed.mappings[place.mapping])) {
       put_made(at, unnamed.mappings[place.mapping].process, place.address);
-    } else if (const MappedCode& mapped = unnamed.mappings[place.mapping];
-               mapped.file != nullptr && mapped.file->file != nullptr &&
-               mapped.file->rules != nullptr) {
-      Asked& of_file = asked[{mapped.file.get(), {root_of(mapped.process), mapped.mapping.name}}];
-      of_file.mapped = &mapped;
-      of_file.places.push_back(at);
-      of_file.addresses.push_back(place.address - mapped.bias);
+    } else {
+      files.add(place, at);
     }
   }
 
-  const auto our_root = target::open_at(AT_FDCWD, "/", O_PATH | O_DIRECTORY);
-  const auto file_of = [&](const MappedCode& mapped) {
-    symbol::File file;
-    file.path = target::without_deleted(mapped.mapping.name);
-    file.descriptor = mapped.file->file->descriptor();
-    file.identity = mapped.file->file->identity();
-    // Where the process looks, then where we do.
-    const SampledProgram& program = *unnamed.processes[mapped.process];
-    if (program.root) file.root_dirs.push_back(program.root.get());
-    if (our_root) file.root_dirs.push_back(our_root->get());
-    return file;
-  };
-  const auto has_file = [](const MappedCode& mapped) {
-    return mapped.file != nullptr && mapped.file->file != nullptr;
-  };
-  for (const auto& [key, its] : asked) symboliser_.ask(file_of(*its.mapped), its.addresses);
-  for (const MappedCode& mapped : unnamed.mappings)
-    if (has_file(mapped)) symboliser_.ask(file_of(mapped), {});
+  files.ask(symboliser_, unnamed.mappings);
   symboliser_.wait(until);
-  for (const auto& [key, its] : asked) {
-    const symbol::File file = file_of(*its.mapped);
+  for (const auto& [key, its] : files.all()) {
+    const symbol::File file = files.file_of(*its.mapped);
     auto known = symboliser_.names(symbol::key_of(file), its.addresses);
     std::string& problem = known.resolved.problem;
     if (known.unresolved != 0 && problem.empty()) problem = "it was not parsed in time";
@@ -260,13 +293,26 @@ profile::Profile ProfileNames::name(UnnamedProfile& unnamed, bool symbols,
     if (mapped.file == nullptr) {
       mapping.build_id = kernel_build_id();
     } else if (has_file(mapped)) {
-      symbol::FileNumbers numbers = symboliser_.numbers(symbol::key_of(file_of(mapped)));
+      symbol::FileNumbers numbers = symboliser_.numbers(symbol::key_of(files.file_of(mapped)));
       mapping.build_id = std::move(numbers.build_id);
       mapping.content_hash = std::move(numbers.content_hash);
     }
     profile.mappings.push_back(std::move(mapping));
   }
   return profile;
+}
+
+void ProfileNames::ask_ahead(const ProfileBuilder& builder) {
+  const auto places = builder.places();
+  const auto mappings = builder.mappings();
+  if (places.size() < places_asked_ || mappings.size() < mappings_asked_)
+    places_asked_ = mappings_asked_ = 0;  // it is of another profile
+  AskedFiles files(builder.processes(), mappings);
+  for (std::size_t at = places_asked_; at < places.size(); ++at)
+    files.add(places[at], static_cast<Index>(at));
+  files.ask(symboliser_, mappings.subspan(mappings_asked_));
+  places_asked_ = places.size();
+  mappings_asked_ = mappings.size();
 }
 
 using profile::Index;

@@ -70,6 +70,10 @@ class ProfileBuilder {
   profile::Losses& losses() { return losses_; }
   [[nodiscard]] std::size_t size() const { return samples_.size(); }
 
+  [[nodiscard]] std::span<const SampledPrograms::Program> processes() const { return processes_; }
+  [[nodiscard]] std::span<const MappedCode> mappings() const { return mappings_; }
+  [[nodiscard]] std::span<const Place> places() const { return places_.values(); }
+
   /// What there is; the builder is empty then.
   UnnamedProfile take();
 
@@ -120,10 +124,14 @@ class ProfileNames {
   profile::Profile name(UnnamedProfile& unnamed, bool symbols,
                         std::chrono::steady_clock::time_point until);
 
+  /// Begins to look up what a profile has come to so far, without waiting. In the thread that samples.
+  void ask_ahead(const ProfileBuilder& builder);
+
  private:
   void require_kernel(std::vector<std::string>& problems);
 
   symbol::BackgroundSymboliser symboliser_;
+  std::size_t places_asked_ = 0, mappings_asked_ = 0;  ///< by ask_ahead(), of one profile
   std::optional<symbol::KernelSymbols> kernel_;
   bool looked_at_kernel_ = false;
 };

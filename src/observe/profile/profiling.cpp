@@ -29,6 +29,9 @@ constexpr milliseconds shortest_rest{1}, longest_rest{100};
 constexpr milliseconds longest_naming{30'000};
 /// At the end of an interval: samples go on to come.
 constexpr milliseconds longest_drain{1000};
+/// Between two looks at what has no name yet: what is looked up meanwhile is not waited for at the
+/// end, when the machine may be as busy.
+constexpr milliseconds asking_ahead{200};
 /// Taken in at once: an eighth of the ring buffer, with stacks of a usual size.
 constexpr std::size_t many_samples = 256;
 constexpr std::uint64_t second_ns = 1'000'000'000;
@@ -130,6 +133,7 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   }
   void look_at(ObservedProcess& process);
   void give_go_files();
+  void ask_ahead();
 
   // Of processes:
   bool concerns(const target::ProcessEvent&) override { return false; }
@@ -162,8 +166,9 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   std::optional<KernelStacks> stacks_;
   std::uint64_t to_unix_ns_ = 0;  ///< what CLOCK_MONOTONIC lacks
   std::uint64_t began_ns_ = 0;    ///< this interval, CLOCK_MONOTONIC
-  std::uint64_t lost_ = 0;        ///< reported before
-  milliseconds rest_{5};          ///< between looks into the ring buffer
+  Clock::time_point asked_at_ = Clock::now();
+  std::uint64_t lost_ = 0;  ///< reported before
+  milliseconds rest_{5};    ///< between looks into the ring buffer
   Notes notes_;
 };
 
@@ -263,6 +268,12 @@ void LiveProfiling::give_go_files() {
       profiler_->know(*executable, {file.call.m_of_g, file.call.stack_of_m});
 }
 
+void LiveProfiling::ask_ahead() {
+  if (!options_.symbols || Clock::now() - asked_at_ < asking_ahead) return;
+  names_.ask_ahead(builder_);
+  asked_at_ = Clock::now();
+}
+
 void LiveProfiling::changed(ObservedProcess& process, bool again) {
   if (process.is_target()) return look_at(process);
   SampledProcess& its = sampled(process);
@@ -289,6 +300,7 @@ Result<void> LiveProfiling::poll(milliseconds timeout) {
     watch_->wait(std::clamp(left, milliseconds(0), rest_));
     const auto taken = TRY(take_samples(milliseconds(0)));
     give_go_files();
+    ask_ahead();
     if (taken < many_samples)
       if (const auto pid = labels_->take_unfinished())
         if (ObservedProcess* process = processes_.find(*pid))
