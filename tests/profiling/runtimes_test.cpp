@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "profiling/profiled.hpp"
@@ -15,17 +18,20 @@ namespace {
 using namespace std::chrono_literals;
 using profile::Sample;
 
-test::Profiled profiled(const char* program) {
-  auto child = test::Child::spawn({program});
+test::Profiled profiled(std::vector<std::string> command) {
+  auto child = test::Child::spawn(std::move(command));
   EXPECT_EQ(child.read_line(), "ready");
   observe::ProfilingOptions options;
   options.pids = {child.pid()};
   options.frequency = 999;
-  return test::profile_while(options, [] { std::this_thread::sleep_for(2s); });
+  auto what = test::profile_while(options, [] { std::this_thread::sleep_for(2s); });
+  std::error_code none;  // of programs that wrote one
+  std::filesystem::remove(fmt::format("/tmp/perf-{}.map", child.pid()), none);
+  return what;
 }
 
 TEST(Trampolines, OfCPythonAreUnwound) {
-  const auto what = profiled(TRAMPOLINES);
+  const auto what = profiled({TRAMPOLINES});
   const auto& samples = what.profile.samples;
   ASSERT_GT(samples.size(), 20U);
   const auto whole = std::ranges::count_if(samples, [&](const Sample& sample) {
@@ -36,8 +42,57 @@ TEST(Trampolines, OfCPythonAreUnwound) {
   EXPECT_GE(static_cast<std::size_t>(whole) * 100, samples.size() * 99);
 }
 
+TEST(MadeCode, InAMemfdIsNamedByItsPerfMap) {
+  const auto what = profiled({DOUBLE_MAPPED});
+  const auto& samples = what.profile.samples;
+  ASSERT_GT(samples.size(), 20U);
+  const auto named = std::ranges::count_if(samples, [&](const Sample& sample) {
+    const auto functions = test::functions_of(what.profile, sample);
+    return std::ranges::find(functions, "int32 [made] Program::Spin()") != functions.end() &&
+           test::reaches_the_start(what.profile, sample);
+  });
+  fmt::print("{} of {} named, with their callers\n", named, samples.size());
+  EXPECT_GE(static_cast<std::size_t>(named) * 100, samples.size() * 95);  // the rest: the kernel's
+}
+
+bool is_installed(const char* program) {
+  return std::system(fmt::format("command -v {} >/dev/null", program).c_str()) == 0;
+}
+
+/// Whether the profile says so of a process.
+testing::AssertionResult advises(const test::Profiled& what, std::string_view option) {
+  for (const std::string& problem : what.profile.problems)
+    if (problem.find(option) != problem.npos) return testing::AssertionSuccess() << problem;
+  return testing::AssertionFailure()
+         << fmt::format("{} problems, none of which has {}", what.profile.problems.size(), option);
+}
+
+TEST(Advice, OfNodeNamesTheOptionUntilItIsGiven) {
+  if (!is_installed("node")) GTEST_SKIP() << "node is not installed";
+  const char* script =
+      "function spinAround() { let n = 0; for (let i = 0; i < 1e6; ++i) n += i % 7; return n; }"
+      "console.log('ready'); for (;;) spinAround();";
+  EXPECT_TRUE(advises(profiled({"node", "-e", script}), "--perf-basic-prof"));
+  const auto named = profiled({"node", "--perf-basic-prof", "-e", script});
+  EXPECT_FALSE(advises(named, "--perf-basic-prof"));
+  EXPECT_TRUE(std::ranges::any_of(named.profile.functions, [](const profile::Function& function) {
+    return function.name.find("spinAround") != std::string::npos;
+  }));
+}
+
+TEST(Advice, OfJavaNamesTheOptionAndThePerfMap) {
+  if (!is_installed("java")) GTEST_SKIP() << "java is not installed";
+  const auto source = std::filesystem::path(testing::TempDir()) / "Spin.java";
+  std::ofstream(source)
+      << "class Spin { static long spin() { long n = 0; for (int i = 0; i < 1000000; "
+         "++i) n += i % 7; return n; }\n"
+         "public static void main(String[] a) { System.out.println(\"ready\"); "
+         "for (;;) spin(); } }\n";
+  EXPECT_TRUE(advises(profiled({"java", source}), "-XX:+PreserveFramePointer"));
+}
+
 TEST(Stripped, FunctionsAreSeparateAndStubsAreNamed) {
-  const auto what = profiled(STRIPPED);
+  const auto what = profiled({STRIPPED});
   ASSERT_GT(what.profile.samples.size(), 20U);
   std::size_t in_functions = 0, in_stubs = 0;
   for (const profile::Function& function : what.profile.functions) {
@@ -50,7 +105,7 @@ TEST(Stripped, FunctionsAreSeparateAndStubsAreNamed) {
 
 /// Of the samples in the vdso, those that reach the beginning of their goroutine.
 void expect_whole_in_vdso(const char* program, std::string_view caller) {
-  const auto what = profiled(program);
+  const auto what = profiled({program});
   std::size_t in_vdso = 0, whole = 0;
   for (const Sample& sample : what.profile.samples) {
     const profile::Stack& stack = what.profile.stacks.at(sample.stack);
