@@ -1,28 +1,24 @@
 // The lists. Names that do not exist on a machine are left out there, so each has the old and the
 // new form of a call: which is made is up to the libc (glibc, musl) and its age. Two are allowed in
-// part: clone and ioctl (system_calls.cpp).
+// part: clone and ioctl (filter_program.cpp).
 
 #include "sandbox/system_calls.hpp"
 
-#include <fmt/format.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <sched.h>
 #include <seccomp.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <memory>
+#include <map>
 #include <optional>
 #include <string_view>
 #include <utility>
+
+#include "sandbox/filter_program.hpp"
 
 namespace vitrine::sandbox {
 namespace {
@@ -147,11 +143,6 @@ std::span<const char* const> names_of(Calls group) {
 
 namespace {
 
-struct Released {
-  void operator()(void* context) const { ::seccomp_release(context); }
-};
-using Context = std::unique_ptr<void, Released>;
-
 /// Numbers of calls that libseccomp 2.5 does not know; those above 400 are the same everywhere.
 constexpr std::pair<std::string_view, int> newer[] = {
 #if defined(__x86_64__)
@@ -171,78 +162,18 @@ std::optional<int> number_of(const char* name) {
   return known == std::ranges::end(newer) ? std::nullopt : std::optional(known->second);
 }
 
-std::vector<int> numbers_of(const std::vector<const char*>& names) {
-  std::vector<int> numbers;
-  for (const char* name : names)
-    if (const auto number = number_of(name)) numbers.push_back(*number);
-  std::ranges::sort(numbers);
-  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
-  return numbers;
-}
-
-tl::unexpected<Error> failed(int error) {
-  return fail(ErrorCode::failed,
-              fmt::format("cannot create a system call filter: {}", std::strerror(error)));
-}
-
-/// Threads and processes, but no namespaces: within one of users it would have every capability. The
-/// flags of clone3 are in memory, which no filter sees: it is on no list, and libcs then use clone.
-int allow_clone(void* context, int number) {
-  constexpr scmp_datum_t namespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
-                                      CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
-  const scmp_arg_cmp flags{0, SCMP_CMP_MASKED_EQ, namespaces, 0};
-  return ::seccomp_rule_add_array(context, SCMP_ACT_ALLOW, number, 1, &flags);
-}
-
-/// All but what would change the terminal we run on, or type into it (TIOCSTI): of the requests of
-/// terminals, those that ask. The kernel takes 32 bits of the argument, so those are compared.
-int allow_ioctl(void* context, int number) {
-  constexpr scmp_datum_t all = 0xffffffff, terminals = 'T' << 8;
-  int error = 0;
-  const auto allow = [&](scmp_datum_t mask, scmp_datum_t value) {
-    const scmp_arg_cmp request{1, SCMP_CMP_MASKED_EQ, mask, value};
-    if (error == 0) error = ::seccomp_rule_add_array(context, SCMP_ACT_ALLOW, number, 1, &request);
-  };
-  // Of another type: in some bit at least.
-  for (scmp_datum_t bit = 0x100; bit != 0x10000; bit <<= 1) allow(bit, ~terminals & bit);
-  for (const int asks : {TCGETS, TIOCGPGRP, TIOCGWINSZ, FIONREAD, FIONBIO, FIOCLEX})
-    allow(all, static_cast<scmp_datum_t>(asks));
-  allow(all, 0x802c542a);  // TCGETS2
-  return error;
-}
-
-int allow_call(void* context, int number) {
-  if (number == SYS_clone) return allow_clone(context, number);
-  if (number == SYS_ioctl) return allow_ioctl(context, number);
-  return ::seccomp_rule_add(context, SCMP_ACT_ALLOW, number, 0);
-}
-
 std::uint32_t action_of(SystemCalls::Refusal refusal) {
-  return refusal == SystemCalls::Refusal::kill ? SCMP_ACT_KILL_PROCESS : SCMP_ACT_ERRNO(ENOSYS);
+  return refusal == SystemCalls::Refusal::kill ? SECCOMP_RET_KILL_PROCESS
+                                               : SECCOMP_RET_ERRNO | ENOSYS;
 }
 
-/// What libseccomp makes of it; it writes to descriptors alone.
-Result<std::vector<std::uint8_t>> program_of(void* context) {
-  const int file = ::memfd_create("vitrine-filter", MFD_CLOEXEC);
-  if (file < 0) return failed(errno);
-  std::vector<std::uint8_t> bytes;
-  struct stat status {};
-  int error = -::seccomp_export_bpf(context, file);
-  if (error == 0 && ::fstat(file, &status) != 0) error = errno;
-  if (error == 0) {
-    bytes.resize(static_cast<std::size_t>(status.st_size));
-    if (::pread(file, bytes.data(), bytes.size(), 0) != status.st_size) error = EIO;
-  }
-  ::close(file);
-  if (error == 0 && (bytes.empty() || bytes.size() > BPF_MAXINSNS * sizeof(sock_filter)))
-    error = E2BIG;
-  if (error != 0) return failed(error);
-  return bytes;
+Ruling ruling_of(int number) {
+  if (number == SYS_clone) return Ruling::threads;
+  if (number == SYS_ioctl) return Ruling::descriptors;
+  return Ruling::allowed;
 }
 
 }  // namespace
-
-static_assert(sizeof(sock_filter) == 8, "Filter::size()");
 
 SystemCalls& SystemCalls::allow(Calls group) {
   const auto names = names_of(group);
@@ -266,37 +197,26 @@ SystemCalls& SystemCalls::refuse(Refusal how) {
 }
 
 Result<Filter> SystemCalls::compile() const {
-  const Context context(::seccomp_init(action_of(refusal_)));
-  if (!context) return failed(ENOMEM);
-  // Not to be had from every kernel and libseccomp: a thread is killed else, and calls take longer to
-  // find.
-  (void)::seccomp_attr_set(context.get(), SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
-  (void)::seccomp_attr_set(context.get(), SCMP_FLTATR_CTL_OPTIMIZE, 2);
-  int error = 0;
-  const std::vector<int> trapped = numbers_of(trapped_);
-  for (const int number : trapped)
-    if (error == 0) error = ::seccomp_rule_add(context.get(), SCMP_ACT_TRAP, number, 0);
-  for (const int number : numbers_of(allowed_))
-    if (error == 0 && !std::ranges::binary_search(trapped, number))
-      error = allow_call(context.get(), number);
+  std::map<std::uint32_t, Ruling> rulings;
   // Also where others kill: libcs try it first, and clone then.
-  const std::optional<int> clone3 = number_of("clone3");
-  if (error == 0 && clone3 && refusal_ == Refusal::kill)
-    error = ::seccomp_rule_add(context.get(), SCMP_ACT_ERRNO(ENOSYS), *clone3, 0);
-  if (error != 0) return failed(-error);
-  auto program = TRY(program_of(context.get()));
+  if (const auto clone3 = number_of("clone3"); clone3 && refusal_ == Refusal::kill)
+    rulings[static_cast<std::uint32_t>(*clone3)] = Ruling::absent;
+  for (const char* name : allowed_)
+    if (const auto number = number_of(name))
+      rulings[static_cast<std::uint32_t>(*number)] = ruling_of(*number);
+  for (const char* name : trapped_)
+    if (const auto number = number_of(name))
+      rulings[static_cast<std::uint32_t>(*number)] = Ruling::trapped;
   Filter filter;
-  filter.program_ = std::move(program);
+  filter.program_ = filter_program(rulings, action_of(refusal_));
+  if (filter.program_.size() > BPF_MAXINSNS)
+    return fail(ErrorCode::failed, "cannot create a system call filter: too many instructions");
   return filter;
 }
 
 bool Filter::install(Scope scope) const noexcept {
-  // The kernel copies the instructions; their alignment does not matter to it.
-  struct {
-    unsigned short count;
-    const void* instructions;
-  } program{static_cast<unsigned short>(size()), program_.data()};
-  static_assert(sizeof program == sizeof(sock_fprog));
+  const sock_fprog program{static_cast<unsigned short>(size()),
+                           const_cast<sock_filter*>(program_.data())};
   const unsigned flags = scope == Scope::process ? SECCOMP_FILTER_FLAG_TSYNC : 0;
   return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
          ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program) == 0;

@@ -12,14 +12,14 @@
 //   if (filter) filter->install();
 #pragma once
 
+#include <linux/filter.h>
+
 #include <cstdint>
 #include <initializer_list>
 #include <span>
 #include <vector>
 
 #include "base/result.hpp"
-
-struct sock_filter;
 
 namespace vitrine::sandbox {
 
@@ -52,11 +52,11 @@ class Filter {
   bool install(Scope scope = Scope::thread) const noexcept;
 
   /// Instructions.
-  [[nodiscard]] std::size_t size() const { return program_.size() / 8; }
+  [[nodiscard]] std::size_t size() const { return program_.size(); }
 
  private:
   friend class SystemCalls;
-  std::vector<std::uint8_t> program_;  ///< of struct sock_filter
+  std::vector<sock_filter> program_;
 };
 
 class SystemCalls {
@@ -80,8 +80,8 @@ class SystemCalls {
   /// Everything else.
   SystemCalls& refuse(Refusal how);
 
-  /// For the machine that this was built for; calls of others' conventions (32 bits) kill. Makes a
-  /// file in memory for a moment. Errors: failed.
+  /// For the machine that this was built for; calls of others' conventions (32 bits) kill. Errors:
+  /// failed.
   [[nodiscard]] Result<Filter> compile() const;
 
  private:
