@@ -100,6 +100,10 @@ class LoadedTracer final : public Tracer {
       if (wire.where.tests[i].subject == VITRINE_ON_LABEL)
         wire.needed_labels =
             static_cast<__u8>(wire.needed_labels | 1U << wire.where.tests[i].index);
+    wire.where.first_rejects = std::none_of(
+        wire.where.tests, wire.where.tests + wire.where.count, [](const vitrine_test& test) {
+          return test.subject == VITRINE_OR || test.subject == VITRINE_NOT;
+        });
     const Table table = TRY(table_of(index));
     const KernelLog log;
     const std::uint32_t place = index % VITRINE_TABLE_PROGRAMS;

@@ -33,7 +33,7 @@ struct vitrine_test {
 #define VITRINE_TESTS 32 /* and so the deepest stack */
 
 struct vitrine_predicate {
-  __u32 count; /* 0: always true */
-  __u32 reserved;
+  __u32 count;         /* 0: always true */
+  __u32 first_rejects; /* the condition is false where tests[0] is; the tracer fills it in */
   struct vitrine_test tests[VITRINE_TESTS];
 };

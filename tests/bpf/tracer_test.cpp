@@ -235,6 +235,28 @@ TEST(Tracer, TellsOnlyWhereTheConditionHolds) {
   }
 }
 
+// All tests must hold: the first one, on a register, decides before the rest is looked at.
+TEST(Tracer, RejectsByTheFirstTestOnARegister) {
+  OwnTracer own;
+  auto what = program(VITRINE_EMIT,
+                      {value(in_register(rdi, 4, VITRINE_SIGNED)), value(in_register(rsi, 1))});
+  add(what, test_of(VITRINE_ON_ARGUMENT, VITRINE_GE, static_cast<std::uint64_t>(-5), 0, true));
+  add(what, test_of(VITRINE_ON_ARGUMENT, VITRINE_EQ, 3, 1));
+  add(what, test_of(VITRINE_AND, VITRINE_EQ, 0));
+  own.trace(vitrine_test_site, what);
+  std::vector<std::int64_t> expected;
+  constexpr std::uint64_t above = 0x1234567800000000;  // of the register, not of the argument
+  for (std::int32_t a = -10; a < 10; ++a)
+    for (std::uint64_t b = 2; b < 5; ++b) {
+      vitrine_test_fire(above | static_cast<std::uint32_t>(a), 0x100 | b);
+      if (a >= -5 && b == 3) expected.push_back(a);
+    }
+  std::vector<std::int64_t> seen;
+  for (const auto& fire : own.take(expected.size() + 1))
+    seen.push_back(static_cast<std::int64_t>(fire.captures.at(0).head.value));
+  EXPECT_EQ(seen, expected);
+}
+
 TEST(Tracer, ComparesTheThreadsName) {
   OwnTracer own;
   auto what = program(VITRINE_EMIT, {value(in_register(rdi))});
