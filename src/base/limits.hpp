@@ -171,6 +171,7 @@ inline constexpr std::size_t traced_functions = 20'000;    ///< of one file; 14 
 inline constexpr std::size_t listed_functions = 1U << 20;  ///< of one file
 inline constexpr std::uint32_t site_programs = 1U << 20;   ///< different probes of one trace
 inline constexpr std::size_t groups = 10'000;             ///< rows of a reduction; the rest are one
+inline constexpr std::size_t metric_groups = 1'000;       ///< rows with series of their own: 30 each
 inline constexpr std::size_t pending_starts = 64 * 1024;  ///< latencies under way
 inline constexpr std::uint32_t kept_starts = 16 * 1024;   ///< of those with their arguments
 

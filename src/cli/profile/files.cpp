@@ -20,6 +20,7 @@
 #include "cli/profile/text.hpp"
 #include "cli/shell/confinement.hpp"
 #include "cli/shell/options.hpp"
+#include "cli/shell/output_file.hpp"
 #include "cli/shell/report.hpp"
 #include "cli/shell/run.hpp"
 #include "profile/compare.hpp"

@@ -2,7 +2,6 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 
 #include "cli/output/text.hpp"
 #include "cli/shell/confinement.hpp"
+#include "cli/shell/output_file.hpp"
 #include "cli/shell/report.hpp"
 #include "sandbox/files.hpp"
 
@@ -70,11 +70,6 @@ sandbox::StagedFile::Access access_of_profiles() {
   return ::geteuid() == 0 ? Access::owner : Access::usual;
 }
 
-std::string directory_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
-}
-
 }  // namespace
 
 Result<std::vector<ProfileOutput>> profile_outputs(
@@ -109,32 +104,7 @@ Result<std::vector<ProfileOutput>> profile_outputs(
 
 Result<void> check_writable(const ProfileOutput& output) {
   if (output.path == standard_output) return {};
-  struct stat status {};
-  const bool exists = ::stat(output.path.c_str(), &status) == 0;
-  Result<void> tried;
-  if (output.path.ends_with('/')) {
-    tried = sandbox::file_error(output.path, "written", EISDIR);
-  } else if (exists && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {  // a pipe, a device
-    if (::access(output.path.c_str(), W_OK) != 0)
-      tried = sandbox::file_error(output.path, "written", errno);
-  } else if (auto staged = sandbox::StagedFile::write(
-                 output.path, {}, sandbox::StagedFile::Time::now, access_of_profiles());
-             !staged) {
-    // Tried as it will be done: some directories (/proc) say that they can be written to, and cannot.
-    tried = tl::unexpected(std::move(staged.error()));
-  }
-  if (!tried) tried.error().remedy = "give -o a file in a writable directory";
-  return tried;
-}
-
-bool is_ours(const std::string& path) {
-  if (path == standard_output) return true;
-  struct stat status {};
-  if (::stat(path.c_str(), &status) == 0 &&
-      (status.st_uid != ::geteuid() || status.st_gid != ::getegid()))
-    return false;
-  return ::stat(directory_of(path).c_str(), &status) == 0 && status.st_uid == ::geteuid() &&
-         (status.st_mode & S_IRWXU) == S_IRWXU;
+  return check_writable(output.path, access_of_profiles());
 }
 
 Result<void> write_profile(const profile::Profile& profile, const ProfileOutput& output,

@@ -37,10 +37,6 @@ Result<std::vector<ProfileOutput>> profile_outputs(const std::vector<std::string
 /// directory), not_permitted, failed.
 Result<void> check_writable(const ProfileOutput& output);
 
-/// Whether it is, or will be, a file of our own in a directory of our own: writing that takes no
-/// capability. So does standard output.
-bool is_ours(const std::string& path);
-
 /// Writes it whole or not at all. Errors: those of encoding and of writing.
 Result<void> write_profile(const profile::Profile& profile, const ProfileOutput& output,
                            const profile::EncodeOptions& options);

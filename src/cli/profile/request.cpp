@@ -7,6 +7,7 @@
 
 #include "cli/profile/outputs.hpp"
 #include "cli/shell/options.hpp"
+#include "cli/shell/output_file.hpp"
 #include "profile/select.hpp"
 
 namespace vitrine::cli {

@@ -10,8 +10,10 @@
 #include "cli/output/text.hpp"
 #include "cli/shell/confinement.hpp"
 #include "cli/shell/options.hpp"
+#include "cli/shell/output_file.hpp"
 #include "cli/shell/report.hpp"
 #include "cli/shell/run.hpp"
+#include "cli/trace/metrics.hpp"
 #include "cli/trace/output.hpp"
 #include "cli/trace/reduction.hpp"
 #include "observe/probes/functions.hpp"
@@ -25,6 +27,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds longest_wait{100};
+constexpr std::chrono::seconds metrics_interval{15};  // as Prometheus looks
 constexpr std::size_t max_string_bytes = 4096;
 constexpr std::size_t max_buffer_mib = 1024;
 
@@ -92,6 +95,11 @@ class TraceCommand : public Command {
          "the files or their debug files. The kernel follows frame pointers: programs and "
          "libraries built with -fno-omit-frame-pointer have almost complete stacks (a function "
          "without a frame of its own hides its caller); stacks of other code lack callers.",
+         "-o FILE.prom keeps what was added up in a file for the textfile collector of Prometheus' "
+         "node exporter: a counter of fires, a summary, or a histogram whose buckets end at powers "
+         "of two, with the probe and --by as labels. Counters start at 0 with each vitrine. The "
+         "first 1000 groups have series of their own; all later ones together are the group "
+         "__other__.",
          "Fires that come faster than vitrine reads them are counted and reported. The traced "
          "program never waits for slow output."},
         {{"vitrine trace 4242 'shop:*'", "every probe of the provider shop in process 4242"},
@@ -112,7 +120,10 @@ class TraceCommand : public Command {
          {"vitrine trace 4242 --latency shop:request_start,shop:request_end --match id --slower "
           "10ms",
           "each request that took longer than 10 ms"},
-         {"vitrine trace 4242 'shop:*' --count --by container", "fires by container"}},
+         {"vitrine trace 4242 'shop:*' --count --by container", "fires by container"},
+         {"vitrine trace ./server --latency shop:request_start,shop:request_end --by tenant -o "
+          "/var/lib/prometheus/node-exporter/shop.prom",
+          "latency of requests by tenant, as metrics for Prometheus"}},
         {"probes", "labels", "doctor"}};
   }
 
@@ -137,6 +148,11 @@ class TraceCommand : public Command {
     app.add_option("--interval", interval_text_,
                    "Print the table so far after each interval (1s on a terminal)")
         ->option_text("TIME");
+    app.add_option(
+           "-o,--output", metrics_path_,
+           "Keep the table in this file, for Prometheus (FILE.prom): written anew after each "
+           "interval (15s)")
+        ->option_text("FILE");
     app.add_option("--buffer", buffer_mib_,
                    "Megabytes of fires that may wait to be read (16, at most 1024)")
         ->check(CLI::Range(std::size_t{1}, max_buffer_mib))
@@ -165,6 +181,11 @@ class TraceCommand : public Command {
     if (exec_) needs.working = needs.working | capabilities::ending;
     needs.setting_up = needs.working | capabilities::admin | capabilities::priority;
     needs.launches = exec_;
+    if (!metrics_path_.empty()) needs.calls.allow(sandbox::Calls::changing);
+    if (!metrics_path_.empty() && !is_ours(metrics_path_)) {
+      needs.working = needs.working | capabilities::writing;
+      needs.setting_up = needs.setting_up | capabilities::writing;
+    }
     return needs;
   }
 
@@ -182,7 +203,8 @@ class TraceCommand : public Command {
             take_query().and_then([&] { return take_words(); }).and_then([&] { return check(); });
         !taken)
       return report(taken.error());
-    if (observe::adds_up(options_.query)) view_.emplace(json_, interval_);
+    if (observe::adds_up(options_.query) && (json_ || metrics_path_.empty()))
+      view_.emplace(json_, interval_);
     auto trace = observe::Trace::open(options_);
     if (!trace) return interrupted() ? exit_interrupted : report(trace.error());
     // What is launched runs by now, with the priority that it was given.
@@ -193,10 +215,11 @@ class TraceCommand : public Command {
     (*trace)->end_command();
     tell(**trace);
     if (options_.query.slower) sum_up(**trace);
-    if (view_) {
+    if (view_ || !metrics_path_.empty()) {
       auto table = (*trace)->reduction();
       if (!table) return report(table.error());
-      (void)view_->finish(*table);
+      if (view_) (void)view_->finish(*table);
+      if (const auto written = write_metrics(*table); !written) return report(written.error());
     }
     // Of a command: what it could have loaded until now.
     if (status == exit_done && !is_over())
@@ -257,8 +280,20 @@ class TraceCommand : public Command {
     if (interval_ && (!adds_up(options_.query) || interval_->count() == 0))
       return fail(ErrorCode::usage, "--interval requires an aggregation and a time above 0",
                   "add --count, --sum ARG, --hist ARG or --latency START,END");
+    if (!metrics_path_.empty()) TRY(check_metrics());
     options_.buffer_bytes = buffer_mib_ << 20;
     return {};
+  }
+
+  [[nodiscard]] Result<void> check_metrics() const {
+    if (!adds_up(options_.query))
+      return fail(ErrorCode::usage, "-o requires an aggregation",
+                  "add --count, --sum ARG, --hist ARG or --latency START,END; for single fires "
+                  "redirect standard output");
+    if (!metrics_path_.ends_with(".prom"))
+      return fail(ErrorCode::usage, fmt::format("unknown format of {}", metrics_path_),
+                  "end its name in .prom");
+    return check_writable(metrics_path_, sandbox::StagedFile::Access::usual);
   }
 
   Result<void> take_slower() {
@@ -356,9 +391,23 @@ class TraceCommand : public Command {
 
   /// The table so far, when it is time. False when nobody reads any more.
   bool refresh(observe::Trace& trace) {
-    if (!view_ || !view_->is_due()) return true;
+    const bool is_shown = view_ && view_->is_due();
+    const bool is_written = !metrics_path_.empty() && Clock::now() >= next_metrics_;
+    if (!is_shown && !is_written) return true;
     const auto table = trace.reduction();
-    return !table || view_->refresh(*table);
+    if (!table) return true;
+    if (is_written) {
+      // A full disk may have space later.
+      if (const auto written = write_metrics(*table); !written) note(written.error().message);
+      next_metrics_ = Clock::now() + interval_.value_or(metrics_interval);
+    }
+    return !is_shown || view_->refresh(*table);
+  }
+
+  Result<void> write_metrics(const query::ReductionTable& table) {
+    if (metrics_path_.empty()) return {};
+    TRY(sandbox::write_whole(metrics_path_, metrics_.text(table)));
+    return {};
   }
 
   void flush() { reader_there_ = output_.flush() && reader_there_; }
@@ -412,7 +461,10 @@ class TraceCommand : public Command {
   ProcessOptions processes_;
   RedactOptions redact_;
   std::optional<ReductionView> view_;
-  LineOutput output_;  ///< of single fires
+  std::string metrics_path_;
+  ReductionMetrics metrics_{limits::metric_groups};
+  Clock::time_point next_metrics_;  ///< the first file is there when tracing begins
+  LineOutput output_;               ///< of single fires
   bool reader_there_ = true;
   observe::TraceOptions options_;
   std::optional<milliseconds> time_;

@@ -1,0 +1,19 @@
+// Files that commands write.
+#pragma once
+
+#include <string>
+
+#include "base/result.hpp"
+#include "sandbox/files.hpp"
+
+namespace vitrine::cli {
+
+/// Whether a file can be written, as far as that is known before. Errors: not_found (no such
+/// directory), not_permitted, failed.
+Result<void> check_writable(const std::string& path, sandbox::StagedFile::Access access);
+
+/// Whether it is, or will be, a file of our own in a directory of our own: writing that takes no
+/// capability. So does standard output, "-".
+bool is_ours(const std::string& path);
+
+}  // namespace vitrine::cli
