@@ -9,8 +9,9 @@
 namespace vitrine::observe {
 namespace {
 
-constexpr std::size_t max_differences = 5;  // that are reported
-constexpr std::size_t shown_frames = 8;     // around the first that differs
+constexpr std::size_t max_differences = 5;        // that are reported
+constexpr std::size_t shown_frames = 8;           // around the first that differs
+constexpr std::size_t max_seen_words = 1U << 20;  // 8 MiB
 
 /// Why stacks are unwound from copies, by enum vitrine_unwound.
 constexpr std::array<std::string_view, VITRINE_UNWOUNDS> reasons{
@@ -53,6 +54,36 @@ std::string text_of(const SampledProgram& program, const std::vector<unwind::Fra
 
 }  // namespace
 
+std::size_t SeenStacks::Hash::operator()(const Seen& seen) const {
+  std::size_t hash = mix(seen.process, seen.version);
+  for (const std::uint64_t word : seen.words) hash = mix(hash, word);
+  return hash;
+}
+
+profile::Index SeenStacks::find(profile::Index process, std::uint64_t version,
+                                const bpf::StackSample& sample) {
+  last_.process = process;
+  last_.version = version;
+  last_.words.assign(sample.kernel_stack.begin(), sample.kernel_stack.end());
+  last_.words.push_back(sample.kernel_stack.size());
+  last_.words.insert(last_.words.end(), sample.frames.begin(), sample.frames.end());
+  const auto [at, there] = seen_.find(last_);
+  return there ? stacks_[at] : profile::none;
+}
+
+void SeenStacks::add(profile::Index stack) {
+  words_ += last_.words.size();
+  if (words_ > max_seen_words) clear();
+  seen_.add(last_);
+  stacks_.push_back(stack);
+}
+
+void SeenStacks::clear() {
+  seen_.take();
+  stacks_.clear();
+  words_ = 0;
+}
+
 void KernelStacks::require_space(pid_t kernel_tgid, const SampledProgram& program) {
   if (program.image == 0 || program.mappings.empty()) return;
   Known& known = known_[kernel_tgid];
@@ -89,10 +120,12 @@ bool KernelStacks::frames_of(const bpf::StackSample& sample, const unwind::CodeM
                              std::vector<unwind::Frame>& into) {
   into.clear();
   if (sample.head.unwound != VITRINE_UNWOUND_WHOLE) return false;
+  std::uint32_t last = unwind::no_region;  // a caller is most often in the same region
   for (const std::uint64_t word : sample.frames) {
-    unwind::Frame frame{word & ~VITRINE_UNWIND_RETURNS, unwind::no_region,
-                        (word & VITRINE_UNWIND_RETURNS) != 0};
-    frame.region = code.find(frame.lookup());
+    unwind::Frame frame{word & ~VITRINE_UNWIND_RETURNS, last, (word & VITRINE_UNWIND_RETURNS) != 0};
+    const Address lookup = frame.lookup();
+    if (last == unwind::no_region || lookup < code[last].start || lookup >= code[last].end)
+      last = frame.region = code.find(lookup);
     into.push_back(frame);
   }
   return true;

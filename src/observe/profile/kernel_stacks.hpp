@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/interner.hpp"
 #include "bpf/event.hpp"
 #include "bpf/unwind_tables.hpp"
 #include "observe/profile/profiling.hpp"
@@ -19,6 +20,34 @@
 #include "unwind/frame.hpp"
 
 namespace vitrine::observe {
+
+/// The stacks that the kernel has unwound, by its words: one that comes again costs a single lookup
+/// instead of one for each frame.
+class SeenStacks {
+ public:
+  /// The stack of a sample of a program, and where it is in the profile, if it has been seen; none: it
+  /// has not, and add() is about it.
+  profile::Index find(profile::Index process, std::uint64_t version,
+                      const bpf::StackSample& sample);
+  void add(profile::Index stack);
+  void clear();
+
+ private:
+  struct Seen {
+    profile::Index process = profile::none;
+    std::uint64_t version = 0;         // of its mappings
+    std::vector<std::uint64_t> words;  // of the kernel, how many these are, of user code
+    bool operator==(const Seen&) const = default;
+  };
+  struct Hash {
+    std::size_t operator()(const Seen& seen) const;
+  };
+
+  Seen last_;
+  Interner<Seen, Hash> seen_;
+  std::vector<profile::Index> stacks_;  // of each
+  std::size_t words_ = 0;
+};
 
 class KernelStacks {
  public:

@@ -144,6 +144,11 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   Result<std::size_t> take_samples(milliseconds timeout);
   void take(const bpf::StackSample& sample);
   profile::Index stack_of(SampledPrograms::Program& program, const bpf::StackSample& sample);
+  /// Whether one of frames_ is in no mapping.
+  [[nodiscard]] bool has_unknown_code() const {
+    return std::ranges::any_of(
+        frames_, [](const unwind::Frame& frame) { return frame.region == unwind::no_region; });
+  }
   profile::StackEnd unwind(SampledPrograms::Program& program, const bpf::StackSample& sample);
   unwind::End unwind(SampledProgram& program, const unwind::Registers& registers,
                      const unwind::Stack& stack);
@@ -164,6 +169,7 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   std::vector<unwind::Frame> frames_;     ///< of the sample at hand
   std::vector<unwind::Frame> in_kernel_;  ///< those that the kernel found
   std::optional<KernelStacks> stacks_;
+  SeenStacks seen_;
   std::uint64_t to_unix_ns_ = 0;  ///< what CLOCK_MONOTONIC lacks
   std::uint64_t began_ns_ = 0;    ///< this interval, CLOCK_MONOTONIC
   Clock::time_point asked_at_ = Clock::now();
@@ -353,6 +359,12 @@ void LiveProfiling::take(const bpf::StackSample& sample) {
 
 profile::Index LiveProfiling::stack_of(SampledPrograms::Program& program,
                                        const bpf::StackSample& sample) {
+  const bool may_be_seen = sample.head.unwound == VITRINE_UNWOUND_WHOLE && !options_.verify_unwind;
+  if (may_be_seen) {
+    const auto known = seen_.find(builder_.process(program), program->version, sample);
+    if (known != profile::none) return known;
+  }
+  const std::uint64_t version = program->version;
   std::vector<profile::Index> locations;
   for (std::size_t n = 0; n < sample.kernel_stack.size(); ++n)
     locations.push_back(builder_.kernel_place(sample.kernel_stack[n] - (n == 0 ? 0 : 1)));
@@ -375,16 +387,19 @@ profile::Index LiveProfiling::stack_of(SampledPrograms::Program& program,
     }
   }
   builder_.losses().truncated_stacks += is_cut(end);
-  return builder_.stack(std::move(locations), end);
+  const profile::Index stack = builder_.stack(std::move(locations), end);
+  // What is not whole is counted each time; code that is not known yet may be the next time.
+  if (may_be_seen && end == profile::StackEnd::outermost && stack != profile::none &&
+      version == program->version && !has_unknown_code())
+    seen_.add(stack);
+  return stack;
 }
 
 /// Of user code, into frames_.
 profile::StackEnd LiveProfiling::unwind(SampledPrograms::Program& program,
                                         const bpf::StackSample& sample) {
   if (KernelStacks::frames_of(sample, program->unwinder.code(), frames_)) {
-    const bool unknown = std::ranges::any_of(
-        frames_, [](const unwind::Frame& frame) { return frame.region == unwind::no_region; });
-    if (unknown && programs_.look_again(*program))
+    if (has_unknown_code() && programs_.look_again(*program))
       KernelStacks::frames_of(sample, program->unwinder.code(), frames_);
     if (!options_.verify_unwind) return profile::StackEnd::outermost;
     in_kernel_ = frames_;
@@ -440,6 +455,7 @@ std::function<profile::Profile()> LiveProfiling::take_to_name(milliseconds time)
   programs_.forget_unused();
   std::erase_if(in_naming_, [](const auto& unnamed) { return unnamed.use_count() == 1; });
   auto unnamed = std::make_shared<UnnamedProfile>(builder_.take());
+  seen_.clear();
   in_naming_.push_back(unnamed);
   profile::Profile& profile = unnamed->profile;
   profile.start_ns = began_ns_ + to_unix_ns_;
