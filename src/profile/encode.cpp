@@ -195,7 +195,7 @@ std::int64_t period_ns(const Profile& profile) {
 
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Encoding>, 10> endings{{
+constexpr std::array<std::pair<std::string_view, Encoding>, 11> endings{{
     {".pb.gz", Encoding::pprof},
     {".pprof", Encoding::pprof},
     {".otlp", Encoding::otlp},
@@ -203,6 +203,7 @@ constexpr std::array<std::pair<std::string_view, Encoding>, 10> endings{{
     {".folded", Encoding::folded},
     {".txt", Encoding::folded},
     {".speedscope.json", Encoding::speedscope},
+    {".flat.ndjson", Encoding::json_flat},
     {".ndjson", Encoding::json},
     {".jsonl", Encoding::json},
     {".html", Encoding::html},
@@ -235,6 +236,8 @@ Result<std::string> encode(const Profile& profile, Encoding encoding,
       return encode_speedscope(profile, options);
     case Encoding::json:
       return encode_json(profile, options);
+    case Encoding::json_flat:
+      return encode_json_flat(profile, options);
     case Encoding::html:
       return encode_html(profile, options);
   }

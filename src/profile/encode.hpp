@@ -118,20 +118,22 @@ enum class Encoding : std::uint8_t {
   folded,      ///< a line a stack: frames from the root, ';' between them, a blank, a count
   speedscope,  ///< its JSON file format
   json,        ///< NDJSON: one sample a line
+  json_flat,   ///< NDJSON for tables: one sample a line, all with the same fields
   html,        ///< one self-contained page
 };
 
-inline constexpr std::array<std::pair<std::string_view, Encoding>, 6> encoding_names{{
+inline constexpr std::array<std::pair<std::string_view, Encoding>, 7> encoding_names{{
     {"pprof", Encoding::pprof},
     {"otlp", Encoding::otlp},
     {"folded", Encoding::folded},
     {"speedscope", Encoding::speedscope},
     {"json", Encoding::json},
+    {"json-flat", Encoding::json_flat},
     {"html", Encoding::html},
 }};
 std::string_view name_of(Encoding encoding);
 /// By the end of a file's name: .pb.gz and .pprof, .otlp and .pb, .folded and .txt,
-/// .speedscope.json, .ndjson and .jsonl, .html. Nothing: it does not say.
+/// .speedscope.json, .flat.ndjson, .ndjson and .jsonl, .html. Nothing: it does not say.
 std::optional<Encoding> encoding_of_file(std::string_view path);
 
 /// Which attributes OTLP has, of samples and of resources, by patterns for their keys: globs, and
@@ -175,6 +177,7 @@ Result<std::string> encode_otlp(const Profile& profile, const EncodeOptions& opt
 Result<std::string> encode_folded(const Profile& profile, const EncodeOptions& options);
 Result<std::string> encode_speedscope(const Profile& profile, const EncodeOptions& options);
 Result<std::string> encode_json(const Profile& profile, const EncodeOptions& options);
+Result<std::string> encode_json_flat(const Profile& profile, const EncodeOptions& options);
 Result<std::string> encode_html(const Profile& profile, const EncodeOptions& options);
 
 /// What one request may have. Pyroscope takes 2 MiB and 16,000 samples by default, gRPC 4 MiB.

@@ -9,6 +9,11 @@
 // {"summary":{"start_ns","duration_ns","frequency","samples","lost","truncated_stacks","stack_ends":{END:N},
 //             "truncated_labels","unread_labels","unnamed","processes":[{"pid","comm","executable",
 //             "resource":[{"key","value"}]}],"problems":[…]}}
+//
+// Flat, for engines that make a row of each line: the same, but times and sums are numbers, labels an
+// object, "count", "trace_id", "span_id" and "end" always there, the names of the functions alone
+// ("stack", leaf first), "resource" of the process on each line, and no last line. Text that is not
+// UTF-8 has U+FFFD.
 #include "base/json.hpp"
 
 #include <algorithm>
@@ -19,6 +24,10 @@
 
 namespace vitrine::profile {
 namespace {
+
+std::string_view name(Measure measure) {
+  return measure == Measure::on_cpu ? "on_cpu" : "off_cpu";
+}
 
 std::string_view name(FrameKind kind) {
   switch (kind) {
@@ -143,18 +152,18 @@ Json summary(const Profile& profile) {
             {"problems", std::move(problems)}}}};
 }
 
-}  // namespace
+std::string link_fields(const Link& link) {
+  return fields({{"trace_id", hex_text(link.trace_id)}, {"span_id", hex_text(link.span_id)}});
+}
 
-Result<std::string> encode_json(const Profile& profile, const EncodeOptions&) {
-  std::vector<std::string> stacks(profile.stacks.size());
-  std::vector<std::string> labels(profile.label_sets.size());
-  const std::string no_stack = stack_fields(profile, nullptr), no_labels = label_fields(nullptr);
-  std::string out;
-  for (const Sample& sample : profile.samples) {
-    const Process* process = entry(profile.processes, sample.process);
-    Json head = {
+// What both kinds of lines are made of. The fields of a stack, of labels and of a process are written
+// once and copied.
+
+struct JsonLines {
+  static std::string head(const Sample& sample, const Process* process) {
+    Json object = {
         {"ts_ns", std::to_string(sample.time_ns)},
-        {"measure", sample.measure == Measure::on_cpu ? "on_cpu" : "off_cpu"},
+        {"measure", name(sample.measure)},
         {"value_ns", json_integer(sample.value_ns)},
         {"pid", process == nullptr ? Json() : Json(process->pid)},
         {"tid", sample.tid},
@@ -162,29 +171,117 @@ Result<std::string> encode_json(const Profile& profile, const EncodeOptions&) {
         {"comm", json_bytes(sample.thread_name)},
         {"process", process == nullptr ? Json() : json_bytes(process->command)},
     };
-    if (sample.count != 1) head["count"] = json_integer(sample.count);
-    out += '{' + fields(head) + ',';
-    if (const LabelSet* set = entry(profile.label_sets, sample.labels)) {
-      std::string& text = labels[sample.labels];
-      if (text.empty()) text = label_fields(set);
-      out += text;
-    } else {
-      out += no_labels;
+    if (sample.count != 1) object["count"] = json_integer(sample.count);
+    return fields(object);
+  }
+  static std::string labels(const LabelSet* set) { return label_fields(set); }
+  static std::string link(const Link* link) { return link == nullptr ? "" : link_fields(*link); }
+  static std::string stack(const Profile& profile, const Stack* stack) {
+    return stack_fields(profile, stack);
+  }
+  static std::string process(const Process*) { return {}; }
+  static std::string summary(const Profile& profile) {
+    return json_text(profile::summary(profile)) + '\n';
+  }
+};
+
+/// Each line has the same fields of the same types, whatever the sample is.
+struct FlatLines {
+  static std::string text(std::string_view bytes) { return replaced_utf8(bytes); }
+
+  template <class Pairs>
+  static Json object_of(const Pairs& pairs) {
+    Json object = Json::object();
+    for (const auto& pair : pairs) object.emplace(text(pair.key), text(pair.value));
+    return object;
+  }
+
+  static std::string head(const Sample& sample, const Process* process) {
+    return fields({{"ts_ns", sample.time_ns},
+                   {"measure", name(sample.measure)},
+                   {"value_ns", sample.value_ns},
+                   {"count", sample.count},
+                   {"pid", process == nullptr ? 0 : process->pid},
+                   {"tid", sample.tid},
+                   {"cpu", sample.cpu},
+                   {"comm", text(sample.thread_name)},
+                   {"process", process == nullptr ? "" : text(process->command)}});
+  }
+  static std::string labels(const LabelSet* set) {
+    return fields({{"labels", set == nullptr ? Json::object() : object_of(*set)}});
+  }
+  static std::string link(const Link* link) {
+    return link == nullptr ? fields({{"trace_id", ""}, {"span_id", ""}}) : link_fields(*link);
+  }
+  static std::string stack(const Profile& profile, const Stack* stack) {
+    Json frames = Json::array();
+    std::string scratch;
+    if (stack != nullptr)
+      for (const Index index : stack->locations)
+        if (const Location* location = entry(profile.locations, index))
+          for (const std::string_view frame : frame_names(profile, *location, scratch))
+            frames.push_back(text(frame));
+    return fields({{"stack", std::move(frames)},
+                   {"end", name(stack == nullptr ? StackEnd::unread : stack->end)}});
+  }
+  static std::string process(const Process* process) {
+    Json resource = Json::object();
+    if (process != nullptr) {
+      resource = object_of(process->resource);
+      resource.emplace("process.executable.path", text(process->executable));
     }
-    if (const Link* link = entry(profile.links, sample.link))
-      out += ',' +
-             fields({{"trace_id", hex_text(link->trace_id)}, {"span_id", hex_text(link->span_id)}});
-    out += ',';
-    if (const Stack* stack = entry(profile.stacks, sample.stack)) {
-      std::string& text = stacks[sample.stack];
-      if (text.empty()) text = stack_fields(profile, stack);
-      out += text;
-    } else {
-      out += no_stack;
-    }
+    return fields({{"resource", std::move(resource)}});
+  }
+  static std::string summary(const Profile&) { return {}; }
+};
+
+/// Texts made of the entries of a table, each once.
+class EntryTexts {
+ public:
+  explicit EntryTexts(std::size_t entries) : texts_(entries) {}
+
+  template <class Make>
+  const std::string& of(Index index, Make make) {
+    std::string& text = index < texts_.size() ? texts_[index] : nothing_;
+    if (text.empty()) text = make();
+    return text;
+  }
+
+ private:
+  std::vector<std::string> texts_;
+  std::string nothing_;
+};
+
+template <class Lines>
+std::string encoded(const Profile& profile) {
+  EntryTexts stacks(profile.stacks.size()), labels(profile.label_sets.size()),
+      processes(profile.processes.size());
+  std::string out;
+  for (const Sample& sample : profile.samples) {
+    const auto add = [&](const std::string& members) {
+      if (!members.empty()) out += ',' + members;
+    };
+    const Process* process = entry(profile.processes, sample.process);
+    out += '{' + Lines::head(sample, process);
+    add(labels.of(sample.labels,
+                  [&] { return Lines::labels(entry(profile.label_sets, sample.labels)); }));
+    add(Lines::link(entry(profile.links, sample.link)));
+    add(stacks.of(sample.stack,
+                  [&] { return Lines::stack(profile, entry(profile.stacks, sample.stack)); }));
+    add(processes.of(sample.process, [&] { return Lines::process(process); }));
     out += "}\n";
   }
-  return out + json_text(summary(profile)) + '\n';
+  return out + Lines::summary(profile);
+}
+
+}  // namespace
+
+Result<std::string> encode_json(const Profile& profile, const EncodeOptions&) {
+  return encoded<JsonLines>(profile);
+}
+
+Result<std::string> encode_json_flat(const Profile& profile, const EncodeOptions&) {
+  return encoded<FlatLines>(profile);
 }
 
 }  // namespace vitrine::profile

@@ -64,6 +64,37 @@ TEST(Folded, NothingIsNothing) {
   EXPECT_EQ(*encode_folded({}, {}), "");
 }
 
+TEST(JsonFlat, EverySampleIsALineWithTheSameFields) {
+  const Profile profile = small_profile();
+  const auto all = lines(*encode_json_flat(profile, {}));
+  ASSERT_EQ(all.size(), profile.samples.size());
+  const json blocked = json::parse(all[3]);
+  json head = blocked;
+  head.erase("resource");
+  EXPECT_EQ(head, json::parse(R"json({
+    "ts_ns":1790000000040000000,"measure":"off_cpu","value_ns":5000000,"count":1,"pid":100,
+    "tid":100,"cpu":0,"comm":"main","process":"shop","labels":{"route":"/pay","tenant":"acme"},
+    "trace_id":"0102030405060708090a0b0c0d0e0f10","span_id":"1112131415161718",
+    "stack":["schedule","work::mix","work::spin(int)","main"],"end":"outermost"})json"));
+  EXPECT_EQ(blocked["resource"]["service.name"], "checkout");
+  std::uint64_t total = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const json line = json::parse(all[i]);
+    ASSERT_EQ(line.size(), blocked.size()) << all[i];
+    for (const auto& [key, value] : line.items()) {
+      EXPECT_EQ(value.type(), blocked[key].type()) << key << ": " << all[i];
+      if (value.is_object()) {
+        for (const json& one : value) EXPECT_TRUE(one.is_string()) << all[i];
+      }
+    }
+    total += line["value_ns"].get<std::uint64_t>() - profile.samples[i].value_ns;
+  }
+  EXPECT_EQ(total, 0U);
+  EXPECT_THAT(json::parse(all[5])["comm"].get<std::string>(), testing::EndsWith("\xef\xbf\xbd"));
+  EXPECT_EQ(encoding_of_file("a.flat.ndjson"), Encoding::json_flat);
+  EXPECT_EQ(encoding_of_file("a.ndjson"), Encoding::json);
+}
+
 TEST(Json, EverySampleIsALineAndTheLastTellsOfTheWhole) {
   const Profile profile = small_profile();
   const auto all = lines(*encode_json(profile, {}));

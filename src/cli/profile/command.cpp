@@ -36,7 +36,8 @@ class ProfileCommand : public Command {
          "Without -o and --top, vitrine prints a summary. With -o it writes a file in the format "
          "that the file name ends in, completely or not at all; repeat -o for several formats. "
          "Formats: pprof (.pb.gz), otlp (.otlp), folded (.folded), speedscope (.speedscope.json), "
-         "json (.ndjson), and html, a single page with flame graphs by label that needs no "
+         "json (.ndjson), json-flat (.flat.ndjson) for tables, and html, a single page with flame "
+         "graphs by label that needs no "
          "network.",
          "--duration bounds the command, not only the sampling: files are parsed meanwhile, and a "
          "twentieth of that time is left for the rest of the names. --naming waits longer. With "
@@ -48,7 +49,8 @@ class ProfileCommand : public Command {
          "is a list of conditions that must all hold, separated by commas: tenant=acme, "
          "step!=idle, and route~^/pay and route!~health with regular expressions.",
          "--export sends profiles to an OpenTelemetry Collector, to Pyroscope or to Parca, by OTLP "
-         "over HTTP or gRPC. Requests that are not accepted yet are retried, and wait in memory or in --spool; "
+         "over HTTP or gRPC. Requests that are not accepted yet are retried, and wait in memory or "
+         "in --spool; "
          "requests refused for their size are split; lost profiles are counted and reported. With "
          "--continuous, vitrine takes one profile after "
          "another until ^C or SIGTERM, and keeps sampling while it writes: to files, where %t in "

@@ -83,9 +83,11 @@ Result<std::vector<ProfileOutput>> profile_outputs(
     const auto encoding =
         i < encodings.size() ? std::optional(encodings[i]) : profile::encoding_of_file(path);
     if (!encoding)
-      return fail(ErrorCode::usage, fmt::format("unknown format of {}", path),
-                  "end its name in .pb.gz, .otlp, .folded, .speedscope.json, .ndjson or .html, or "
-                  "add --format");
+      return fail(
+          ErrorCode::usage, fmt::format("unknown format of {}", path),
+          "end its name in .pb.gz, .otlp, .folded, .speedscope.json, .ndjson, .flat.ndjson or "
+          ".html, or "
+          "add --format");
     outputs.push_back({path, *encoding});
   }
   const auto is_standard = [](const ProfileOutput& output) {

@@ -15,6 +15,11 @@ namespace {
 
 constexpr std::chrono::milliseconds usual_duration{10'000};
 
+/// Whether one profile may follow another in a file.
+bool is_lines(profile::Encoding encoding) {
+  return encoding == profile::Encoding::json || encoding == profile::Encoding::json_flat;
+}
+
 }  // namespace
 
 void ProfileRequest::define(CLI::App& app) {
@@ -98,7 +103,7 @@ Result<void> ProfileRequest::take_continuous() {
     return fail(ErrorCode::usage, "--continuous has no output",
                 "add --export otlp+http://HOST:4318, or -o 'profile-%t.pb.gz'");
   for (const ProfileOutput& output : view.outputs)
-    if (output.path == "-" ? output.encoding != profile::Encoding::json : !has_time(output.path))
+    if (output.path == "-" ? !is_lines(output.encoding) : !has_time(output.path))
       return fail(ErrorCode::usage,
                   fmt::format("{}: each profile would replace the previous one", output.path),
                   "add the time to its name by %t: -o 'profile-%t.pb.gz'");
