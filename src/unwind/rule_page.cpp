@@ -9,6 +9,10 @@
 namespace vitrine::unwind {
 namespace {
 
+/// What is between two functions is less: to look at the code there for rules would take longer than
+/// all else of a page. (A function that is as short, and has no CFI, is left to user space.)
+constexpr Address alignment_of_functions = 16;
+
 constexpr Rule of_form(Rule::Form form) {
   Rule rule;
   rule.form = form;
@@ -73,6 +77,10 @@ class PageMaker {
     }
     const Rule rule = span != nullptr ? span->rule : table_.rule(at);
     const Address end = span != nullptr ? block_.start + span->start + span->size : at + 1;
+    if (rule.form == Rule::Form::none && end - at < alignment_of_functions && span != nullptr) {
+      add(at, of_form(Rule::Form::unknown));
+      return end;
+    }
     if (rule.form == Rule::Form::row || (rule.form == Rule::Form::none && follows_signal(at))) {
       add(at, rule.form == Rule::Form::row ? by_row(at) : of_form(Rule::Form::unknown));
       return at + 1;
