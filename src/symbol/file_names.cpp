@@ -19,6 +19,7 @@
 #include "symbol/debug_file.hpp"
 #include "symbol/demangle.hpp"
 #include "symbol/function_symbols.hpp"
+#include "symbol/go_functions.hpp"
 
 namespace vitrine::symbol {
 namespace {
@@ -438,6 +439,9 @@ FileNames::FileNames(FileDescriptor file, const DebugSearch& debug, bool with_dw
   for (Source& source : sources_) {
     add(mini_debug_symbols(*source.memory, source.elf));
     add(FunctionSymbols::read(*source.memory, source.elf, SHT_DYNSYM));
+    visit_go_functions(*source.memory, source.elf, [this](Address start, std::string_view name) {
+      go_functions_.try_emplace(start, name);
+    });
   }
 }
 
@@ -475,6 +479,14 @@ std::optional<FunctionSymbols::Found> FileNames::symbol_at(Address address) cons
   return nearest;
 }
 
+/// Go's functions follow one another; where the last one ends is not known.
+std::optional<FunctionSymbols::Found> FileNames::go_function_at(Address address) const {
+  const auto next = go_functions_.upper_bound(address);
+  if (next == go_functions_.begin() || next == go_functions_.end()) return std::nullopt;
+  const auto& [start, name] = *std::prev(next);
+  return FunctionSymbols::Found{name, start, true};
+}
+
 Frames FileNames::find(Address address, Place place) {
   if (place == Place::file_offset) {
     const auto mapped = address_of(address);
@@ -485,7 +497,10 @@ Frames FileNames::find(Address address, Place place) {
   if (dwarf_ != nullptr) frames = dwarf_->find(address, limits_.inline_depth);
   // The symbol table knows what code a name is of better than DWARF: the parts that a function was
   // split into have names of their own there.
-  if (const auto found = symbol_at(address)) {
+  auto found = symbol_at(address);
+  if (!found || !found->has_size)
+    if (const auto of_go = go_function_at(address)) found = of_go;
+  if (found) {
     if (frames.empty()) frames.emplace_back();
     frames.back().name = found->name;
     if (address - found->start < ~0U)

@@ -4,6 +4,7 @@
 
 #include <elfutils/libdw.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -140,6 +141,7 @@ class FileNames {
   void finish(Frame& frame) const;
   [[nodiscard]] std::optional<Address> address_of(std::uint64_t file_offset) const;
   [[nodiscard]] std::optional<FunctionSymbols::Found> symbol_at(Address address) const;
+  [[nodiscard]] std::optional<FunctionSymbols::Found> go_function_at(Address address) const;
 
   Limits limits_;
   struct Source {
@@ -147,7 +149,8 @@ class FileNames {
     elf::File elf;
   };
   std::vector<Source> sources_;
-  std::vector<FunctionSymbols> symbols_;  ///< asked in this order
+  std::vector<FunctionSymbols> symbols_;         ///< asked in this order
+  std::map<Address, std::string> go_functions_;  ///< of a Go program without a .symtab, by start
   std::unique_ptr<DwarfInfo> dwarf_;
   UnnamedCode unnamed_;
   std::string problem_;

@@ -35,6 +35,7 @@ TEST(Crowd, IsProfiledInTheTimeThatWasGiven) {
   std::this_thread::sleep_for(10s);
   EXPECT_EQ(::getpriority(PRIO_PROCESS, static_cast<id_t>(vitrine.pid())), -20);
   ASSERT_EQ(vitrine.wait(120s), 0);
+  crowd.clear();
 
   std::size_t samples = 0, labelled = 0;
   nlohmann::json object;
