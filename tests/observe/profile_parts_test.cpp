@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 
@@ -33,6 +34,22 @@ TEST(ContainerId, IsNothingElse) {
   EXPECT_EQ(container_id("0::/" + id + "0\n"), "");  // 65 digits
   EXPECT_EQ(container_id("0::/" + id.substr(1) + "\n"), "");
   EXPECT_EQ(container_id(""), "");
+}
+
+TEST(PodUid, ByTheNamesThatKubernetesGivesToGroups) {
+  const std::string uid = "01234567-89ab-cdef-0123-456789abcdef", digits = "0123456789abcdef";
+  std::string underscores = uid;
+  std::replace(underscores.begin(), underscores.end(), '-', '_');
+  EXPECT_EQ(pod_uid("0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" +
+                    underscores + ".slice/cri-containerd-x.scope\n"),
+            uid);
+  EXPECT_EQ(pod_uid("0::/kubepods.slice/kubepods-pod" + underscores + ".slice\n"), uid);
+  EXPECT_EQ(pod_uid("4:pids:/kubepods/besteffort/pod" + uid + "/0123\n"), uid);
+  EXPECT_EQ(pod_uid("0::/kubepods/burstable/pod" + digits + digits + "/0123\n"), digits + digits);
+  EXPECT_EQ(pod_uid("0::/kubepods/besteffort/podcast/0123\n"), "");
+  EXPECT_EQ(pod_uid("0::/user.slice/pod" + uid + "\n"), "");
+  EXPECT_EQ(pod_uid("0::/kubepods"), "");
+  EXPECT_EQ(pod_uid(""), "");
 }
 
 TEST(Resource, HasWhatTheProcessSaysBeforeWhatWeSee) {

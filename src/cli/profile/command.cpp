@@ -37,8 +37,7 @@ class ProfileCommand : public Command {
          "that the file name ends in, completely or not at all; repeat -o for several formats. "
          "Formats: pprof (.pb.gz), otlp (.otlp), folded (.folded), speedscope (.speedscope.json), "
          "json (.ndjson), json-flat (.flat.ndjson) for tables, and html, a single page with flame "
-         "graphs by label that needs no "
-         "network.",
+         "graphs by label that needs no network.",
          "--duration bounds the command, not only the sampling: files are parsed meanwhile, and a "
          "twentieth of that time is left for the rest of the names. --naming waits longer. With "
          "CAP_SYS_NICE, vitrine runs before what it watches (nice -20).",
@@ -50,10 +49,9 @@ class ProfileCommand : public Command {
          "step!=idle, and route~^/pay and route!~health with regular expressions.",
          "--export sends profiles to an OpenTelemetry Collector, to Pyroscope or to Parca, by OTLP "
          "over HTTP or gRPC. Requests that are not accepted yet are retried, and wait in memory or "
-         "in --spool; "
-         "requests refused for their size are split; lost profiles are counted and reported. With "
-         "--continuous, vitrine takes one profile after "
-         "another until ^C or SIGTERM, and keeps sampling while it writes: to files, where %t in "
+         "in --spool; requests refused for their size are split; lost profiles are counted and "
+         "reported. With --continuous, vitrine takes one profile after another until ^C or "
+         "SIGTERM, and keeps sampling while it writes: to files, where %t in "
          "the name becomes the time (UTC), to a collector, or both."},
         {{"vitrine profile 4242", "ten seconds of process 4242, summarised on the terminal"},
          {"vitrine profile 4242 --duration 30s -o profile.html -o profile.pb.gz",

@@ -86,8 +86,7 @@ Result<std::vector<ProfileOutput>> profile_outputs(
       return fail(
           ErrorCode::usage, fmt::format("unknown format of {}", path),
           "end its name in .pb.gz, .otlp, .folded, .speedscope.json, .ndjson, .flat.ndjson or "
-          ".html, or "
-          "add --format");
+          ".html, or add --format");
     outputs.push_back({path, *encoding});
   }
   const auto is_standard = [](const ProfileOutput& output) {

@@ -240,6 +240,22 @@ std::string container_id(std::string_view cgroup) {
   return id;
 }
 
+std::string pod_uid(std::string_view cgroup) {
+  constexpr std::string_view root = "kubepods", mark = "pod";
+  std::size_t at = cgroup.find(root);
+  if (at == cgroup.npos) return {};
+  for (at = cgroup.find(mark, at + root.size()); at != cgroup.npos;
+       at = cgroup.find(mark, at + 1)) {
+    const std::string_view rest = cgroup.substr(at + mark.size());
+    std::string uid(rest.substr(0, rest.find_first_not_of("0123456789abcdef-_")));
+    // Of a pod that a file on the host describes, it is a hash.
+    if (uid.size() != 36 && uid.size() != 32) continue;
+    std::replace(uid.begin(), uid.end(), '_', '-');
+    return uid;
+  }
+  return {};
+}
+
 ProcessFacts read_facts(pid_t pid, int proc_dir) {
   ProcessFacts facts;
   facts.inner = target::read_inner_identity(proc_dir);
@@ -247,8 +263,10 @@ ProcessFacts read_facts(pid_t pid, int proc_dir) {
     if (const auto stat = target::parse_stat(*line)) facts.command = stat->comm;
     facts.executable = executable_path(proc_dir);
   }
-  if (const auto cgroup = target::read_file_at(proc_dir, "cgroup", target::proc_file_bytes))
+  if (const auto cgroup = target::read_file_at(proc_dir, "cgroup", target::proc_file_bytes)) {
     facts.container = container_id(*cgroup);
+    facts.pod = pod_uid(*cgroup);
+  }
   facts.context = read_context(pid);
   // That was asked for by number: if this process has ended, it may be another's.
   if (::faccessat(proc_dir, "stat", F_OK, 0) != 0) facts.context.clear();
@@ -295,6 +313,7 @@ std::vector<profile::Attribute> resource_of(pid_t pid, const ProcessFacts& facts
       facts.executable.empty() ? facts.command : std::string(file_name(facts.executable)));
   add("process.executable.path", facts.executable);
   add("container.id", facts.container);
+  add("k8s.pod.uid", facts.pod);
   add("host.name", host);
   return resource;
 }

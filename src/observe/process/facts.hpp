@@ -92,6 +92,7 @@ struct ProcessFacts {
   std::string command;     ///< comm
   std::string executable;  ///< path as the process names it, without " (deleted)"; empty: hidden
   std::string container;   ///< id, by its cgroup; empty: in none
+  std::string pod;         ///< uid of its Kubernetes pod, by its cgroup; empty: in none
   std::vector<profile::Attribute> context;  ///< resource attributes that it publishes (OTEP-4719)
 };
 
@@ -104,13 +105,17 @@ ProcessFacts read_facts(pid_t pid, int proc_dir);
 /// none.
 std::string container_id(std::string_view cgroup);
 
+/// The uid of a Kubernetes pod in the same text: "kubepods-burstable-podUID.slice", with underscores,
+/// or "/kubepods/burstable/podUID/". Empty: none.
+std::string pod_uid(std::string_view cgroup);
+
 /// Those whose comm, executable or first argument has this file name, without this one. Errors:
 /// not_found (there is none), failed.
 Result<std::vector<pid_t>> processes_named(std::string_view name);
 
 /// Resource attributes of a process: what it publishes itself, then `process.pid`,
-/// `process.executable.name` and `.path`, `container.id`, `host.name` (OpenTelemetry semantic
-/// conventions) where it says nothing of them.
+/// `process.executable.name` and `.path`, `container.id`, `k8s.pod.uid`, `host.name` (OpenTelemetry
+/// semantic conventions) where it says nothing of them.
 std::vector<profile::Attribute> resource_of(pid_t pid, const ProcessFacts& facts);
 
 }  // namespace vitrine::observe
