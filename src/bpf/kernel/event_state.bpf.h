@@ -186,7 +186,8 @@ static __always_inline void find_process(struct process* process, const struct t
   process->image = own_image(task);
   process->execution =
       task->group_leader->start_boottime ^ (__u64)process->tgid << 40 ^ task->self_exec_id << 56;
-  const struct vitrine_target* target = given_target(&process->tgid, task->group_leader->start_boottime);
+  const struct vitrine_target* target =
+      given_target(&process->tgid, task->group_leader->start_boottime);
   if (target) process->ours = 1;
   if (target && is_of(target, process->image)) {
     process->target = target;
