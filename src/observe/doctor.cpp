@@ -19,6 +19,7 @@
 #include "bpf/profiler.hpp"
 #include "bpf/sampler.hpp"
 #include "bpf/thread_iterator.hpp"
+#include "sandbox/capabilities.hpp"
 #include "target/maps.hpp"
 #include "target/proc_file.hpp"
 #include "target/process.hpp"
@@ -102,11 +103,14 @@ Finding paranoia() {
   Finding finding{kernel, "perf_event_paranoid", Verdict::no, "no perf events in this kernel",
                   "a kernel with CONFIG_PERF_EVENTS"};
   if (!level) return finding;
+  const bool need_admin = !sandbox::added_for_perf_events().empty();
+  const int capability = need_admin ? CAP_SYS_ADMIN : CAP_PERFMON;
   finding.verdict =
-      *level <= 0 || target::effective_capability(CAP_PERFMON) ? Verdict::yes : Verdict::partial;
+      *level <= 0 || target::effective_capability(capability) ? Verdict::yes : Verdict::partial;
   finding.detail = fmt::format("kernel.perf_event_paranoid is {}", *level);
-  finding.remedy =
-      finding.verdict == Verdict::yes ? "" : "CAP_PERFMON, or: sysctl kernel.perf_event_paranoid=0";
+  finding.remedy = finding.verdict == Verdict::yes ? ""
+                   : need_admin ? "CAP_SYS_ADMIN, or: sysctl kernel.perf_event_paranoid=2"
+                                : "CAP_PERFMON, or: sysctl kernel.perf_event_paranoid=0";
   return finding;
 }
 

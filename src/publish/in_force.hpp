@@ -29,7 +29,9 @@ Words settled_words(Thread& self) noexcept;
 inline bool is_settled(const Words& words) noexcept {
   if (words[1] == 0 && words[0] == 0) return true;
   const Block* block = block_of(words);
-  return block != nullptr && same(block->links.words, words);
+  if (block == nullptr) return false;
+  const Words its = block->links.words;  // which are packed
+  return same(its, words);
 }
 
 /// `outer_words`, in agreement with each other.

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <memory>
 
 namespace vitrine::sandbox {
@@ -90,6 +91,12 @@ Capabilities effective_capabilities() {
   for (int number = 0; number < count(); ++number)
     if (is_set(state, number, CAP_EFFECTIVE)) bits |= std::uint64_t{1} << number;
   return Capabilities::of_bits(bits);
+}
+
+Capabilities added_for_perf_events() {
+  std::ifstream setting("/proc/sys/kernel/perf_event_paranoid");
+  int level = 0;
+  return setting >> level && level > 2 ? Capabilities{CAP_SYS_ADMIN} : Capabilities{};
 }
 
 Result<void> keep_only(Capabilities keep, Capabilities bounds) {

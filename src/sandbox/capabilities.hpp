@@ -61,6 +61,11 @@ class Capabilities {
 /// Those that the calling thread has in effect.
 Capabilities effective_capabilities();
 
+/// Those that perf events take beside CAP_PERFMON: CAP_SYS_ADMIN from level 3 of
+/// kernel.perf_event_paranoid on, which kernels of Debian and Ubuntu have, and set, beyond Linux's own
+/// levels; else none.
+Capabilities added_for_perf_events();
+
 /// Gives up, for good, all of the calling thread's capabilities that are not in `keep`: effective,
 /// permitted, inheritable and ambient, and, as far as we may (CAP_SETPCAP), of the bounding set.
 /// Threads that it starts from now on have no more; those that run keep theirs. `bounds`: what the

@@ -101,4 +101,5 @@ def main(paths):
     return failed
 
 
-sys.exit(main(sys.argv[1:]))
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -83,15 +83,20 @@ static __always_inline int has_groups(const struct vitrine_site_program* program
   return program->groups != 0 || program->group_labels != 0;
 }
 
-static __always_inline void fill_group(struct scratch* s,
-                                       const struct vitrine_site_program* program) {
+/// Into s->group. Without a loop: one over arguments is laid out so that Linux 6.1 refuses it
+/// (tests/bpf/loops.py).
+VERIFIED_ALONE int fill_group(struct scratch* s, const struct vitrine_site_program* program) {
+  if (!s || !program) return 0;
   struct vitrine_group* group = &s->group;
   group->probe = program->probe;
   group->others = 0;
+#pragma unroll
   for (int i = 0; i < VITRINE_SELECTED_LABELS; ++i)
     group->label[i] = program->group_labels >> i & 1 ? s->label[i] : 0;
+#pragma unroll
   for (int i = 0; i < VITRINE_GROUP_ARGUMENTS; ++i)
     group->argument[i] = i < program->groups ? group_part(s, program, program->group[i]) : 0;
+  return 1;
 }
 
 /// Of s->group.

@@ -32,9 +32,16 @@ struct {
 #include "unwind_state.bpf.h"
 #endif
 
+/// What a goroutine has of its stack while the thread is in the vdso.
+struct left_stack {
+  __u64 start; /* 0: none was left */
+  __u64 end;
+};
+
 /// Room for one sample.
 struct scratch {
   __u32 claimed, index;
+  struct left_stack left;
   struct vitrine_pending pending;
 #ifdef UNWINDS
   struct unwinding unwinding;
@@ -142,29 +149,21 @@ static __always_inline __u64 copy_stack(struct scratch* s, __u64 at, __u64 from,
   return copy.at;
 }
 
-/// What a goroutine has of its stack while the thread is in the vdso.
-struct left_stack {
-  __u64 start; /* 0: none was left */
-  __u64 end;
-};
-
-/// Goes from the thread's g, which is below its thread pointer, over its m. What is read may be
-/// anything: a stack counts only within the bounds that its g has of it.
-static __always_inline struct left_stack find_left_stack(const struct scratch* s,
-                                                         const struct task_struct* task) {
-  struct left_stack left = {};
-  if (!profile_config.go_files) return left;
+/// Goes from the thread's g, which is below its thread pointer, over its m, into s->left. What is read
+/// may be anything: a stack counts only within the bounds that its g has of it. Returns whether there is
+/// one. A function: what it has on its stack is not there while labels are read.
+static __noinline int find_left_stack(struct scratch* s, const struct task_struct* task) {
+  s->left.start = 0;
+  if (!profile_config.go_files) return 0;
   const struct vitrine_executable executable = executable_of(task);
   const struct vitrine_go_file* file = bpf_map_lookup_elem(&go_files, &executable);
   __u64 g = 0, m = 0, pointer = 0, bounds[2];
-  if (!file || READ_USER(&g, 8, s->room.thread_pointer - 8) || READ_USER(bounds, 16, g))
-    return left;
-  if (READ_USER(&m, 8, g + file->m_of_g) || READ_USER(&pointer, 8, m + file->stack_of_m))
-    return left;
-  if (pointer % 8 || pointer < bounds[0] + 16 || pointer > bounds[1]) return left;
-  left.start = pointer - 16;
-  left.end = bounds[1];
-  return left;
+  if (!file || READ_USER(&g, 8, s->room.thread_pointer - 8) || READ_USER(bounds, 16, g)) return 0;
+  if (READ_USER(&m, 8, g + file->m_of_g) || READ_USER(&pointer, 8, m + file->stack_of_m)) return 0;
+  if (pointer % 8 || pointer < bounds[0] + 16 || pointer > bounds[1]) return 0;
+  s->left.start = pointer - 16;
+  s->left.end = bounds[1];
+  return 1;
 }
 
 #define VDSO_STACK 1024 /* what calls of the vdso take at most of a copy */
@@ -177,22 +176,23 @@ static __always_inline __u64 append_stack(struct scratch* s, __u64 registers_at,
   if (!registers) return at;
   __u64 most = profile_config.stack_bytes;
   if (most > VITRINE_STACK_COPY) most = VITRINE_STACK_COPY;
-  const struct left_stack left = find_left_stack(s, taking->task);
-  const __u64 first_most = left.start && most > VDSO_STACK ? VDSO_STACK : most;
+  const int has_left = find_left_stack(s, taking->task);
+  const __u64 first_most = has_left && most > VDSO_STACK ? VDSO_STACK : most;
   const __u64 start = registers[STACK_POINTER] & ~7ULL;
   __u64 end = stack_end(start, first_most, taking->task->mm->start_stack, s->room.thread_pointer);
   head->stack_start = start;
   __u64 ends_at = copy_stack(s, at, start, end);
   head->stack_bytes = ends_at - at;
   int is_cut = end - start == most || head->stack_bytes < end - start;
-  if (left.start) {
+  if (has_left) {
+    const __u64 left = s->left.start;
     at = (ends_at + 7) & ~7ULL;
-    end = left.end;
-    if (end - left.start > most) end = left.start + most;
-    ends_at = copy_stack(s, at, left.start, end);
-    head->left_start = left.start;
+    end = s->left.end;
+    if (end - left > most) end = left + most;
+    ends_at = copy_stack(s, at, left, end);
+    head->left_start = left;
     head->left_bytes = ends_at - at;
-    is_cut = end < left.end || head->left_bytes < end - left.start;
+    is_cut = end < s->left.end || head->left_bytes < end - left;
   }
   if (is_cut) head->moment.flags |= VITRINE_SAMPLE_STACK_CUT;
   return ends_at;
@@ -211,7 +211,7 @@ static __always_inline int append_frames(struct scratch* s, __u64 registers_at, 
   if (profile_config.unwinds == VITRINE_UNWINDS_NOT) return 1;
   head->unwound = unwind_user_stack(s, registers_at, *at, &taking->process);
   head->unwound_to = s->unwinding.pc - !s->unwinding.interrupted;
-  if (head->unwound == VITRINE_UNWOUND_WHOLE && find_left_stack(s, taking->task).start)
+  if (head->unwound == VITRINE_UNWOUND_WHOLE && find_left_stack(s, taking->task))
     head->unwound = VITRINE_UNWOUND_LEFT;
   if (head->unwound != VITRINE_UNWOUND_WHOLE) return 1;
   head->frame_bytes = s->unwinding.frames * 8;

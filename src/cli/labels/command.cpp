@@ -300,6 +300,7 @@ class LabelsCommand : public Command {
 
   Needs needs() const override {
     Needs needs = needs_of_bpf();
+    if (options_.mode != observe::Mode::ebpf) needs.setting_up = needs.working;  // no perf events
     if (options_.mode == observe::Mode::ptrace || options_.may_stop)
       needs.calls.allow(sandbox::Calls::tracing);
     needs.launches = exec_;

@@ -86,7 +86,7 @@ class ProfileCommand : public Command {
     if (request_.writes_elsewhere()) needs.working = needs.working | capabilities::writing;
     if (request_.sending.given())
       needs.calls.allow(sandbox::Calls::changing).allow(sandbox::Calls::network);
-    needs.setting_up = needs.working | capabilities::priority;
+    needs.setting_up = needs.setting_up | needs.working | capabilities::priority;
     return needs;
   }
 
@@ -95,9 +95,9 @@ class ProfileCommand : public Command {
     const char* without =
         "nothing; without CAP_SYS_PTRACE, other users' processes have no labels and no function "
         "names";
-    return {
-        {"profile PID", capabilities::bpf, capabilities::bpf | capabilities::ptrace, without},
-        {"profile --all", capabilities::bpf, capabilities::bpf | capabilities::ptrace, without}};
+    const auto own = capabilities::bpf | sandbox::added_for_perf_events();
+    return {{"profile PID", own, own | capabilities::ptrace, without},
+            {"profile --all", own, own | capabilities::ptrace, without}};
   }
 
   std::vector<Command*> parts() override {

@@ -25,7 +25,8 @@ Needs needs_of_reading() {
 
 Needs needs_of_bpf() {
   Needs needs = needs_of_reading();
-  needs.setting_up = needs.working = needs.working | capabilities::bpf;
+  needs.working = needs.working | capabilities::bpf;
+  needs.setting_up = needs.working | sandbox::added_for_perf_events();
   needs.calls.allow(Calls::kernel);
   return needs;
 }

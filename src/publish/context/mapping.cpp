@@ -70,7 +70,7 @@ void store(T& field, T value) noexcept {
   __atomic_store_n(&field, value, __ATOMIC_RELEASE);
 }
 
-Status refused(std::string_view call, int error) noexcept {
+Status refusal(std::string_view call, int error) noexcept {
   return failure(error == ENOMEM ? Errc::out_of_memory : Errc::unsupported,
                  {"cannot publish the process context: ", call, ": ", ErrorText(error).view()});
 }
@@ -100,7 +100,7 @@ Status Mapping::create(Buffer payload) noexcept {
     void* page = map_memfd();
     spare_.memfd_error = page == MAP_FAILED ? errno : 0;
     if (page == MAP_FAILED) page = map_anonymous();
-    if (page == MAP_FAILED) return refused("mmap", errno);
+    if (page == MAP_FAILED) return refusal("mmap", errno);
     spare_.page = static_cast<Header*>(page);
   }
   const Spare made = spare_;
@@ -108,7 +108,7 @@ Status Mapping::create(Buffer payload) noexcept {
   if (madvise(made.page, page_size(), MADV_DONTFORK) != 0) {
     const int error = errno;
     unmap(made);
-    return refused("madvise(MADV_DONTFORK)", error);
+    return refusal("madvise(MADV_DONTFORK)", error);
   }
   spare_ = {};
   header_ = made.page;
