@@ -3,9 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <linux/capability.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/user.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -341,17 +346,44 @@ TEST(GivesUpAlso, OneThatIsSoonDone) {
                               "1<<CAP_CHECKPOINT_RESTORE")));
 }
 
+#if defined(__x86_64__)
+
+/// What a thread that waits in a system call gets for another one, without arguments, in its place. Not
+/// by gdb, which cannot write the registers of every processor.
+long result_of(long call, pid_t tid) {
+  EXPECT_EQ(::ptrace(PTRACE_ATTACH, tid, nullptr, nullptr), 0);
+  int status = 0;
+  EXPECT_EQ(::waitpid(tid, &status, __WALL), tid);
+  user_regs_struct before{};
+  EXPECT_EQ(::ptrace(PTRACE_GETREGS, tid, nullptr, &before), 0);
+  user_regs_struct changed = before;
+  changed.rip -= 2;  // the syscall instruction, at whose end it waits
+  changed.rax = static_cast<unsigned long long>(call);
+  changed.orig_rax = ~0ULL;  // nothing to restart
+  changed.rdi = changed.rsi = changed.rdx = 0;
+  EXPECT_EQ(::ptrace(PTRACE_SETREGS, tid, nullptr, &changed), 0);
+  EXPECT_EQ(::ptrace(PTRACE_SINGLESTEP, tid, nullptr, nullptr), 0);
+  EXPECT_EQ(::waitpid(tid, &status, __WALL), tid);
+  user_regs_struct after{};
+  EXPECT_EQ(::ptrace(PTRACE_GETREGS, tid, nullptr, &after), 0);
+  EXPECT_EQ(::ptrace(PTRACE_SETREGS, tid, nullptr, &before), 0);
+  EXPECT_EQ(::ptrace(PTRACE_DETACH, tid, nullptr, nullptr), 0);
+  return static_cast<long>(after.rax);
+}
+
 TEST(GivesUpAlso, ProgramsThatItWouldRunAreMissing) {
   Child service = start_service(0);
+  Child free = Child::spawn({"sleep", "1000"});
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // until it sleeps
+  EXPECT_EQ(result_of(SYS_execve, free.pid()), -EFAULT) << "of a path that is null";
   Child command = start({VITRINE}, {{"labels", "PID", "--watch=200ms"}, {}}, service.pid());
   ASSERT_TRUE(command.read_line(patience));
-  const Outcome outcome = run({"gdb", "-q", "-batch", "-p", std::to_string(command.pid()), "-ex",
-                               "print (int)execl(\"/bin/true\", \"true\", (char*)0)", "-ex",
-                               "print *(int*)__errno_location()"});
-  EXPECT_THAT(outcome.out, AllOf(HasSubstr("$1 = -1"), HasSubstr("$2 = 38"))) << outcome.err;
+  EXPECT_EQ(result_of(SYS_execve, command.pid()), -ENOSYS);
   command.signal(SIGINT);
   EXPECT_EQ(command.wait(patience), 130);
 }
+
+#endif
 
 TEST(GivesUpAlso, NoSystemCallWhereThatIsAskedForAndSaysSo) {
   ChildOptions options;

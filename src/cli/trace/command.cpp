@@ -122,7 +122,7 @@ class TraceCommand : public Command {
           "each request that took longer than 10 ms"},
          {"vitrine trace 4242 'shop:*' --count --by container", "fires by container"},
          {"vitrine trace ./server --latency shop:request_start,shop:request_end --by tenant -o "
-          "/var/lib/prometheus/node-exporter/shop.prom",
+          "shop.prom",
           "latency of requests by tenant, as metrics for Prometheus"}},
         {"probes", "labels", "doctor"}};
   }
