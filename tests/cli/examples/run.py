@@ -59,7 +59,8 @@ SHOWS = [
     (r"vitrine probes .*4242", r"libstdcxx|catch|throw"),
     (r"vitrine probes /usr/bin/stap", r"stap:"),
     (r"vitrine trace 4242 'shop:\*'$", r"shop:request_start\(id=\d+, path="),
-    (r"vitrine trace \./server", r'"probe":"shop:request_start"'),
+    (r"vitrine trace \./server .*--json", r'"probe":"shop:request_start"'),
+    (r"vitrine trace .* -o shop\.prom", r'vitrine_probe_latency_seconds_count\{probe="shop:request_end",tenant="acme"\} \d+'),
     (r"vitrine trace --exec", r"shop:request_end"),
     (r"vitrine probes 'func:", r"func:libc:malloc +1 +-"),
     (r"vitrine trace 'func:libc:malloc'", r"func:libc:malloc\(\S+=\d+\)"),
@@ -68,7 +69,8 @@ SHOWS = [
     (r"vitrine trace .*python:", r'\(str\(arg0\)="/srv/shop.py", str\(arg1\)="order", arg2=17\)'),
     (r"vitrine trace .*--count.*tenant", r"(?m)^ +.*acme +\d+"),
     (r"vitrine trace .*--count.*container", r"shop:request_start +\S+ +\d+"),
-    (r"vitrine trace (?!.*--slower).*--latency", r"(?s)P99.*acme +\d+"),
+    (r"vitrine trace (?!.*(--slower| -o )).*--latency", r"(?s)P99.*acme +\d+"),
+    (r"vitrine profile .*--verify-unwind", r"\d+ of \d+ agree with their copies"),
     (r"vitrine profile (4242|--exec -- .*)$", PROFILE),
     (r"vitrine profile (?!open|diff).* -o", r"\.pb\.gz"),
     (r"vitrine profile merge", r"samples on CPU|on CPU +share|;.* \d+\n"),
@@ -97,7 +99,7 @@ SHOWS = [
 FILES = [
     (r"> (\S+)$", lambda name: name),
     (r"vitrine usdt header(?!.*-o)", lambda _: "shop.h"),
-    (r"vitrine usdt .*-o ([\w./]+)", lambda name: name),
+    (r"vitrine (?:usdt|trace) .*-o ([\w./]+)", lambda name: name),
 ]
 
 DEFINITION = """provider shop {
