@@ -85,8 +85,7 @@ Error KernelLog::error(const std::string& doing, int error) const {
     return {ErrorCode::not_permitted,
             fmt::format("not permitted to {}: {}", doing, std::strerror(error)),
             "give vitrine CAP_BPF and CAP_PERFMON (run it as root, or: setcap "
-            "cap_bpf,cap_perfmon+ep vitrine); for perf events also CAP_SYS_ADMIN, where "
-            "kernel.perf_event_paranoid is above 2"};
+            "cap_bpf,cap_perfmon+ep vitrine)"};
   const bool lacking = error == EINVAL || error == EOPNOTSUPP || error == E2BIG || error == ENOSYS;
   return {lacking ? ErrorCode::unsupported : ErrorCode::failed,
           fmt::format("cannot {}: {}{}", doing, std::strerror(error), last_line(text_)),

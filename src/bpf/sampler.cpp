@@ -34,7 +34,10 @@ Result<bpf_link*> attach_to_clock(const bpf_program* program, perf_event_attr& c
   if (fd < 0) {
     if (errno == ENODEV || errno == ESRCH)
       return fail(ErrorCode::not_found, "no such CPU or thread to sample");
-    return tl::unexpected(log.error("open a CPU-clock event", errno));
+    Error error = log.error("open a CPU-clock event", errno);
+    if (error.code == ErrorCode::not_permitted)
+      error.remedy += "; where kernel.perf_event_paranoid is above 2 also CAP_SYS_ADMIN";
+    return tl::unexpected(std::move(error));
   }
   bpf_link* link = bpf_program__attach_perf_event(program, fd);
   if (link != nullptr) return link;

@@ -211,6 +211,7 @@ std::uint64_t mask_of(const Names& names) {
                                            {"CAP_KILL", CAP_KILL},
                                            {"CAP_SYS_PTRACE", CAP_SYS_PTRACE},
                                            {"CAP_SYSLOG", CAP_SYSLOG},
+                                           {"CAP_SYS_ADMIN", CAP_SYS_ADMIN},
                                            {"CAP_PERFMON", CAP_PERFMON},
                                            {"CAP_BPF", CAP_BPF},
                                            {"CAP_CHECKPOINT_RESTORE", CAP_CHECKPOINT_RESTORE}};
@@ -271,6 +272,12 @@ Names operator+(Names a, const Names& b) {
 
 const Names with_bpf = reading + Names{"CAP_BPF", "CAP_PERFMON"};
 
+/// Above level 2 kernels of Debian and Ubuntu want CAP_SYS_ADMIN for them.
+bool perf_events_need_admin() {
+  int level = 0;
+  return std::ifstream("/proc/sys/kernel/perf_event_paranoid") >> level && level > 2;
+}
+
 struct Running {
   std::vector<std::string> words;  ///< PID and FOLDER are put in
   Names capabilities;
@@ -319,7 +326,8 @@ INSTANTIATE_TEST_SUITE_P(
     Command, GivesUp,
     testing::Values(
         Running{{"labels", "PID", "--watch=200ms"}, with_bpf},
-        Running{{"labels", "PID", "--mode", "ebpf", "--watch=200ms"}, with_bpf},
+        Running{{"labels", "PID", "--mode", "ebpf", "--watch=200ms"},
+                perf_events_need_admin() ? with_bpf + Names{"CAP_SYS_ADMIN"} : with_bpf},
         Running{{"labels", "PID", "--mode", "ptrace", "--watch=200ms"}, with_bpf},
         Running{{"labels", "--watch=200ms", "--exec", "--", DEMO_SERVICE},
                 with_bpf + Names{"CAP_KILL"}},

@@ -300,7 +300,9 @@ class LabelsCommand : public Command {
 
   Needs needs() const override {
     Needs needs = needs_of_bpf();
-    if (options_.mode != observe::Mode::ebpf) needs.setting_up = needs.working;  // no perf events
+    if (options_.mode == observe::Mode::ebpf)  // opens perf events for each reading
+      needs.working = needs.working | sandbox::added_for_perf_events();
+    needs.setting_up = needs.working;
     if (options_.mode == observe::Mode::ptrace || options_.may_stop)
       needs.calls.allow(sandbox::Calls::tracing);
     needs.launches = exec_;
@@ -316,7 +318,7 @@ class LabelsCommand : public Command {
          "your own processes can be read; CAP_BPF and CAP_PERFMON prove more readings, faster"},
         {"labels PID --mode ptrace", {}, capabilities::ptrace, "your own processes can be read"},
         {"labels PID --mode ebpf", capabilities::bpf, capabilities::bpf | capabilities::ptrace,
-         "the other modes"}};
+         "the other modes", false, true}};
   }
 
   int run() override {

@@ -95,9 +95,10 @@ class ProfileCommand : public Command {
     const char* without =
         "nothing; without CAP_SYS_PTRACE, other users' processes have no labels and no function "
         "names";
-    const auto own = capabilities::bpf | sandbox::added_for_perf_events();
-    return {{"profile PID", own, own | capabilities::ptrace, without},
-            {"profile --all", own, own | capabilities::ptrace, without}};
+    const auto own = capabilities::bpf;
+    const auto others = own | capabilities::ptrace;
+    return {{"profile PID", own, others, without, false, true},
+            {"profile --all", own, others, without, false, true}};
   }
 
   std::vector<Command*> parts() override {

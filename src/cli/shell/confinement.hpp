@@ -18,6 +18,7 @@ struct Use {
   sandbox::Capabilities others;  ///< about processes of other users
   std::string without;           ///< what there is without them
   bool uprobes = false;          ///< takes what kernels before Linux 6.6 want for them, too
+  bool perf_events = false;      ///< takes what this kernel wants for them beside CAP_PERFMON
 };
 
 struct Needs {

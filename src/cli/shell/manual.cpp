@@ -23,8 +23,9 @@ std::string or_none(Capabilities set) {
   return set.empty() ? "none" : set.text();
 }
 
-/// With what kernels before 6.6 want for uprobes.
+/// With what kernels before 6.6 want for uprobes, and some for perf events.
 Capabilities here(Capabilities set, const Use& use, bool has_uprobe_multi) {
+  if (use.perf_events) set = set | sandbox::added_for_perf_events();
   return use.uprobes && !has_uprobe_multi ? set | capabilities::admin : set;
 }
 
