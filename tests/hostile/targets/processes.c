@@ -1,5 +1,6 @@
 /* Processes in states that readers do not expect. */
 #define _GNU_SOURCE
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -48,9 +49,25 @@ static void odd_names(void) {
   in_thread(nap, (void*)"\n\n\n\t\r");
 }
 
+/* The end of what the kernel put on the first stack, below the arguments themselves. */
+static uintptr_t end_of_first_frame(void) {
+  char** pointer = environ;
+  while (*pointer != NULL) ++pointer;
+  const Elf64_auxv_t* entry = (const Elf64_auxv_t*)(pointer + 1);
+  while (entry->a_type != AT_NULL) ++entry;
+  return (uintptr_t)(entry + 1);
+}
+
 /* The kernel reads the arguments of a process from its memory: from a page that never comes. */
 static void arguments_never_come(void) {
   const uintptr_t at = (uintptr_t)program_invocation_name & ~(uintptr_t)(page - 1);
+  /* A random distance lies between the stack and the arguments. If it is so short that both are in this page, we
+     would wait for it ourselves: begin anew with another distance. */
+  if (end_of_first_frame() > at) {
+    char name[] = "arguments-never-come";
+    execv(program_invocation_name, (char*[]){program_invocation_name, name, NULL});
+    must(0, "execv");
+  }
   const int descriptor = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
   if (descriptor < 0) cannot("no userfaultfd");
   struct uffdio_api api = {.api = UFFD_API};
