@@ -19,7 +19,8 @@ else()
   message(STATUS "vitrine: building without BPF programs (VITRINE_BPF is OFF)")
 endif()
 
-# vitrine_bpf_skeletons(target NAME…): kernel/NAME.bpf.c of this folder becomes NAME.skel.h for `target`.
+# vitrine_bpf_skeletons(target PATH…): kernel/PATH.bpf.c of this folder becomes NAME.skel.h for `target`, NAME being
+# the last part of PATH.
 function(vitrine_bpf_skeletons target)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
     set(machine arm64)
@@ -28,18 +29,19 @@ function(vitrine_bpf_skeletons target)
   endif()
   set(out ${CMAKE_CURRENT_BINARY_DIR}/skeletons)
   file(MAKE_DIRECTORY ${out})
-  foreach(name IN LISTS ARGN)
+  foreach(path IN LISTS ARGN)
+    get_filename_component(name ${path} NAME)
     add_custom_command(
       OUTPUT ${out}/${name}.skel.h
       BYPRODUCTS ${out}/${name}.bpf.o
       COMMAND ${VITRINE_BPF_CLANG} -target bpf -std=gnu11 -O2 -g -mcpu=v3 -Wall -Wextra -Werror
-        -Wno-unused-parameter -D__TARGET_ARCH_${machine}
+        -Wno-unused-parameter -D__TARGET_ARCH_${machine} -I ${PROJECT_SOURCE_DIR}/src
         -idirafter /usr/include/${CMAKE_LIBRARY_ARCHITECTURE}
         -MD -MF ${out}/${name}.d -MT ${out}/${name}.skel.h
-        -c ${CMAKE_CURRENT_SOURCE_DIR}/kernel/${name}.bpf.c -o ${out}/${name}.bpf.o
+        -c ${CMAKE_CURRENT_SOURCE_DIR}/kernel/${path}.bpf.c -o ${out}/${name}.bpf.o
       COMMAND ${VITRINE_BPFTOOL} gen skeleton ${out}/${name}.bpf.o name vitrine_${name}
         > ${out}/${name}.skel.h
-      DEPENDS kernel/${name}.bpf.c
+      DEPENDS kernel/${path}.bpf.c
       DEPFILE ${out}/${name}.d
       COMMENT "BPF program ${name}"
       VERBATIM)

@@ -16,7 +16,7 @@ namespace {
 using unwind::Rule;
 using unwind::RulePage;
 
-/// What the program in the kernel makes of a code (bpf/kernel/unwind.bpf.h: step_of_code).
+/// What the program in the kernel makes of a code (bpf/kernel/profile/unwind.bpf.h: step_of_code).
 Rule decoded(const vitrine_unwind_tables& tables, std::uint32_t code, Machine machine) {
   const unwind::Roles roles = unwind::roles_of(machine);
   Rule rule;

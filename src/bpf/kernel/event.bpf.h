@@ -3,9 +3,9 @@
 // carried before is sent as its id alone.
 #pragma once
 
-#include "hash.bpf.h"
-#include "event_state.bpf.h"
-#include "task.bpf.h"
+#include "bpf/kernel/event_state.bpf.h"
+#include "bpf/kernel/hash.bpf.h"
+#include "bpf/kernel/task.bpf.h"
 
 #define RECORD_HEADER 28 /* abi/thread_context.hpp Record: ids and flags change with every span */
 

@@ -6,8 +6,8 @@
 
 #include <stddef.h>
 
-#include "../wire/event.h"
-#include "read_labels.bpf.h"
+#include "bpf/kernel/read_labels.bpf.h"
+#include "bpf/wire/event.h"
 
 #define COUNTERS 16 /* of any program */
 

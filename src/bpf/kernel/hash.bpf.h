@@ -2,7 +2,7 @@
 // The keyed hash (query/keyed_hash.h) of what is in a buffer.
 #pragma once
 
-#include "event_state.bpf.h"
+#include "bpf/kernel/event_state.bpf.h"
 
 struct hash_walk {
   struct vitrine_hash_state state;

@@ -7,8 +7,8 @@
 // Included after kernel_types.bpf.h and libbpf's helpers.
 #pragma once
 
-#include "task.bpf.h"
-#include "../wire/wire.h"
+#include "bpf/kernel/task.bpf.h"
+#include "bpf/wire/wire.h"
 
 #define LABEL_BUFFER_BYTES 16384 /* a power of two; per-CPU maps hold at most 32 KiB */
 #define LABEL_CHUNK_BYTES 4096   /* most of one string */

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 // The labels of whatever thread of a wanted process runs when the CPU clock ticks, read in that
 // interrupt: the thread is suspended by it, which is what the label formats ask for.
-#include "kernel_types.bpf.h"
+#include "bpf/kernel/kernel_types.bpf.h"
 // The helpers' declarations want the types above.
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <linux/bpf.h>
 
-#include "read_labels.bpf.h"
-#include "../wire/wire.h"
+#include "bpf/kernel/read_labels.bpf.h"
+#include "bpf/wire/wire.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

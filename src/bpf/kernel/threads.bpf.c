@@ -2,14 +2,14 @@
 // The threads of a process, in one pass in the kernel: which are at rest, how often each was
 // switched out, and its thread pointer. Two such passes around a read prove which threads ran
 // nothing meanwhile (docs/formats/custom-labels.md, "Evidence").
-#include "kernel_types.bpf.h"
+#include "bpf/kernel/kernel_types.bpf.h"
 // The helpers' declarations want the types above.
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <linux/bpf.h>
 
-#include "task.bpf.h"
-#include "../wire/wire.h"
+#include "bpf/kernel/task.bpf.h"
+#include "bpf/wire/wire.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

@@ -3,8 +3,8 @@
  * it was, and the label sets on display then (see wire.h). */
 #pragma once
 
-#include "../../query/keyed_hash.h"
-#include "wire.h"
+#include "bpf/wire/wire.h"
+#include "query/keyed_hash.h"
 
 /* A file that processes execute. */
 struct vitrine_executable {

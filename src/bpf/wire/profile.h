@@ -2,8 +2,8 @@
 /* What the profiling program in the kernel and its loader exchange (see event.h). */
 #pragma once
 
-#include "event.h"
-#include "unwind.h"
+#include "bpf/wire/event.h"
+#include "bpf/wire/unwind.h"
 
 /* limits::stack_copy: most of one copy of a stack. */
 #define VITRINE_STACK_COPY 65536
@@ -15,7 +15,7 @@
 /* ---- What is asked for ---- */
 
 enum vitrine_unwinds {
-  VITRINE_UNWINDS_NOT,  /* stacks are copied */
+  VITRINE_UNWINDS_NOT, /* stacks are copied */
   VITRINE_UNWINDS_ELSE_COPIES,
   VITRINE_UNWINDS_AND_COPIES, /* each sample, to compare */
 };

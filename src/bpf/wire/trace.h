@@ -2,11 +2,11 @@
 /* What the tracing program in the kernel and its loader exchange (see wire.h). */
 #pragma once
 
-#include "../../probe/operand.h"
-#include "../../query/buckets.h"
-#include "../../query/calculation.h"
-#include "../../query/predicate.h"
-#include "event.h"
+#include "bpf/wire/event.h"
+#include "probe/operand.h"
+#include "query/buckets.h"
+#include "query/calculation.h"
+#include "query/predicate.h"
 
 #define VITRINE_CAPTURES 24        /* arguments of one site; the header's macros reach 12 */
 #define VITRINE_GROUP_ARGUMENTS 4  /* arguments of --by */

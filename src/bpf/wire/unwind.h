@@ -18,7 +18,7 @@
  * number of a vitrine_unwind_rule, or an enum vitrine_unwind_special. */
 #pragma once
 
-#include "wire.h"
+#include "bpf/wire/wire.h"
 
 #define VITRINE_UNWIND_RULES 4096
 #define VITRINE_UNWIND_REGIONS 32768
@@ -26,8 +26,8 @@
 #define VITRINE_UNWIND_WORDS (1 << 19)
 #define VITRINE_UNWIND_FRAMES 1024 /* of one stack */
 
-#define VITRINE_UNWIND_PAGE_BITS 12    /* bytes of code of a page of rules */
-#define VITRINE_UNWIND_GRANULE_BITS 8  /* bytes of code that a search is narrowed to */
+#define VITRINE_UNWIND_PAGE_BITS 12   /* bytes of code of a page of rules */
+#define VITRINE_UNWIND_GRANULE_BITS 8 /* bytes of code that a search is narrowed to */
 #define VITRINE_UNWIND_GRANULES (1 << (VITRINE_UNWIND_PAGE_BITS - VITRINE_UNWIND_GRANULE_BITS))
 
 #define VITRINE_UNWIND_CODE_BITS 20
@@ -53,7 +53,7 @@ enum vitrine_unwind_source {
 };
 
 struct vitrine_unwind_rule {
-  __u8 cfa_register; /* as DWARF numbers them */
+  __u8 cfa_register;  /* as DWARF numbers them */
   __u8 frame_pointer; /* enum vitrine_unwind_source */
   __u8 return_address;
   __u8 reserved;
@@ -62,7 +62,7 @@ struct vitrine_unwind_rule {
   __s32 return_address_offset;
 };
 
-#define VITRINE_UNWIND_NO_FILE (~0U)      /* code by frame pointers */
+#define VITRINE_UNWIND_NO_FILE (~0U)       /* code by frame pointers */
 #define VITRINE_UNWIND_MADE_CODE (~0U - 1) /* the same, but CPython's trampolines may be there */
 
 /* An executable mapping. */
@@ -126,7 +126,8 @@ static inline __attribute__((always_inline)) __u32 vitrine_unwind_word(const __u
 }
 
 static inline __attribute__((always_inline)) __u32 vitrine_unwind_granule(const __u32* words,
-                                                                          __u64 page, __u32 granule) {
+                                                                          __u64 page,
+                                                                          __u32 granule) {
   const __u32 two = vitrine_unwind_word(words, page + VITRINE_UNWIND_PAGE_INDEX + granule / 2);
   return granule & 1 ? two >> 16 : two & 0xffff;
 }

@@ -2,8 +2,8 @@
 // Fires that are added up: counts, sums, histograms and latencies, in groups.
 #pragma once
 
-#include "names.bpf.h"
-#include "where.bpf.h"
+#include "bpf/kernel/trace/names.bpf.h"
+#include "bpf/kernel/trace/where.bpf.h"
 
 /// Of fires without groups, and of those whose group has no room, by program.
 struct aggregate_table {

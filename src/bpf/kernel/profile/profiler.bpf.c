@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 // Samples of what runs when the CPU clock ticks, and of what leaves its CPU, with how long it was
 // away.
-#include "kernel_types.bpf.h"
+#include "bpf/kernel/kernel_types.bpf.h"
 // The helpers' declarations want the types above.
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <linux/bpf.h>
 
 #define UNWINDS
-#include "pending.bpf.h"
+#include "bpf/kernel/profile/pending.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

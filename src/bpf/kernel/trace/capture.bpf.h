@@ -3,8 +3,8 @@
 // (probe/operand.h; probe/evaluate.cpp is the same in user space).
 #pragma once
 
-#include "task.bpf.h"
-#include "trace_state.bpf.h"
+#include "bpf/kernel/task.bpf.h"
+#include "bpf/kernel/trace/trace_state.bpf.h"
 
 /// `site_behind`: how many bytes the uprobe is behind its site.
 static __always_inline void take_registers(struct scratch* s, const __u64* ctx,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 // Makes is-enabled checks true (docs/formats/dof.md, "Site patterns"): at the check's own site the
 // result is always yes. Without a tracer there is no uprobe, and the program's own code makes it no.
-#include "kernel_types.bpf.h"
+#include "bpf/kernel/kernel_types.bpf.h"
 // The helpers' declarations want the types above.
 #include <bpf/bpf_helpers.h>
 #include <linux/bpf.h>
 
-#include "../wire/trace.h"
+#include "bpf/wire/trace.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

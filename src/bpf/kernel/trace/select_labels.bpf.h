@@ -3,9 +3,9 @@
 // that fired.
 #pragma once
 
-#include "event.bpf.h"
-#include "names.bpf.h"
-#include "task.bpf.h"
+#include "bpf/kernel/event.bpf.h"
+#include "bpf/kernel/task.bpf.h"
+#include "bpf/kernel/trace/names.bpf.h"
 
 /// What was found in sets of our own writer, by own_set_id.
 struct {

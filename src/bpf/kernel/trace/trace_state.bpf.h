@@ -3,7 +3,7 @@
 // kernel_types.bpf.h and libbpf's helpers.
 #pragma once
 
-#include "../wire/trace.h"
+#include "bpf/wire/trace.h"
 
 /// Some fires are added up: what is hashed must be kept by name.
 const volatile int adds_up = 0;
@@ -27,7 +27,7 @@ static __always_inline long read_user(void* into, __u32 size, __u64 address) {
 }
 
 #define READ_USER(into, size, address) read_user(into, size, address)
-#include "event_state.bpf.h"
+#include "bpf/kernel/event_state.bpf.h"
 
 _Static_assert(VITRINE_TRACE_COUNTERS <= COUNTERS, "room for every counter");
 
@@ -68,7 +68,7 @@ struct scratch {
 };
 
 #define SCRATCHES_PER_CPU 4
-#include "scratch.bpf.h"
+#include "bpf/kernel/scratch.bpf.h"
 
 struct program_table {
   __uint(type, BPF_MAP_TYPE_ARRAY);

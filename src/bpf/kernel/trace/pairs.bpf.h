@@ -2,7 +2,7 @@
 // Single slow pairs: what was captured at a start is kept until its end, and sent if that is late.
 #pragma once
 
-#include "reduce.bpf.h"
+#include "bpf/kernel/trace/reduce.bpf.h"
 
 /// As `starts`: the oldest make room.
 struct {

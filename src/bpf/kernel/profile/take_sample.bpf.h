@@ -4,13 +4,13 @@
 // kernel_types.bpf.h and libbpf's helpers.
 #pragma once
 
-#include "../wire/profile.h"
-#include "task.bpf.h"
+#include "bpf/kernel/task.bpf.h"
+#include "bpf/wire/profile.h"
 
 /// Behind the labels: the kernel's stack, the registers, the copy of the stack, and a page in which
 /// a last piece of any size can be written.
 #define LABEL_BUFFER_TAIL (VITRINE_STACK_COPY + 2 * 4096)
-#include "event.bpf.h"
+#include "bpf/kernel/event.bpf.h"
 
 _Static_assert(VITRINE_PROFILE_COUNTERS <= COUNTERS, "room for every counter");
 
@@ -29,7 +29,7 @@ struct {
 } go_files SEC(".maps");
 
 #ifdef UNWINDS
-#include "unwind_state.bpf.h"
+#include "bpf/kernel/profile/unwind_state.bpf.h"
 #endif
 
 /// What a goroutine has of its stack while the thread is in the vdso.
@@ -52,7 +52,7 @@ struct scratch {
 
 /// Ticks come in interrupts, and switches happen with interrupts off: one is enough.
 #define SCRATCHES_PER_CPU 1
-#include "scratch.bpf.h"
+#include "bpf/kernel/scratch.bpf.h"
 
 /// Where in a sample anything can be written that has no more than a page. Null: beyond its end.
 static __always_inline void* sample_at(struct label_buffer* out, __u64 offset) {
@@ -199,7 +199,7 @@ static __always_inline __u64 append_stack(struct scratch* s, __u64 registers_at,
 }
 
 #ifdef UNWINDS
-#include "unwind.bpf.h"
+#include "bpf/kernel/profile/unwind.bpf.h"
 #endif
 
 /// Appends the frames of user code, if all are found, to where `at` is. Returns whether the stack must

@@ -2,8 +2,8 @@
 // Text that is added up by: its hash stands for it in groups, and a table has what it was.
 #pragma once
 
-#include "hash.bpf.h"
-#include "trace_state.bpf.h"
+#include "bpf/kernel/hash.bpf.h"
+#include "bpf/kernel/trace/trace_state.bpf.h"
 
 struct {
   __uint(type, BPF_MAP_TYPE_HASH);

@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 // What happens when a probe fires: its arguments and the labels of its thread become an event, or
 // are added up.
-#include "kernel_types.bpf.h"
+#include "bpf/kernel/kernel_types.bpf.h"
 // The helpers' declarations want the types above.
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <linux/bpf.h>
 
-#include "capture.bpf.h"
-#include "event.bpf.h"
-#include "pairs.bpf.h"
-#include "reduce.bpf.h"
-#include "select_labels.bpf.h"
-#include "where.bpf.h"
+#include "bpf/kernel/trace/trace_state.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+// After trace_state.bpf.h, which says how this program reads memory of the target.
+#include "bpf/kernel/event.bpf.h"
+#include "bpf/kernel/trace/capture.bpf.h"
+#include "bpf/kernel/trace/pairs.bpf.h"
+#include "bpf/kernel/trace/reduce.bpf.h"
+#include "bpf/kernel/trace/select_labels.bpf.h"
+#include "bpf/kernel/trace/where.bpf.h"
 
 #define STACK_BYTES (127 * 8) /* kernel.perf_event_max_stack as shipped */
 

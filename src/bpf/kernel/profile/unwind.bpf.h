@@ -10,7 +10,7 @@
 // known frame takes one cache line of these, and its words of the stack.
 #pragma once
 
-#include "../wire/unwind.h"
+#include "bpf/wire/unwind.h"
 
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
@@ -74,18 +74,16 @@ static __always_inline __u32 code_of_made(struct unwinding* u, __u64 lookup) {
   // From its third byte: the end of sub $8, %rsp; call *%rcx; add $8, %rsp. ret follows.
   const __u64 middle = 0x08c48348d1ff08ecULL;
   const __u8* bytes = (const __u8*)u->words;
-  if (READ_USER(u->words, 24, lookup - 10))
-    return VITRINE_UNWIND_BY_NUMBER | VITRINE_UNWIND_COPY;
+  if (READ_USER(u->words, 24, lookup - 10)) return VITRINE_UNWIND_BY_NUMBER | VITRINE_UNWIND_COPY;
   for (int at = 0; at < 11; ++at)
-    if (*(const __u64*)(bytes + 12 - at) == middle)
-      return at >= 4 && at < 10 ? 2U << 7 : 1U << 7;
+    if (*(const __u64*)(bytes + 12 - at) == middle) return at >= 4 && at < 10 ? 2U << 7 : 1U << 7;
 #endif
   return VITRINE_UNWIND_BY_NUMBER | VITRINE_UNWIND_CONVENTION;
 }
 
 static __always_inline __u32 code_in(const struct vitrine_unwind_tables* tables,
-                                     const struct vitrine_unwind_region* region, struct unwinding* u,
-                                     __u64 lookup) {
+                                     const struct vitrine_unwind_region* region,
+                                     struct unwinding* u, __u64 lookup) {
   const __u64 address = lookup - region->bias;
   if (region->file == VITRINE_UNWIND_NO_FILE)
     return VITRINE_UNWIND_BY_NUMBER | VITRINE_UNWIND_CONVENTION;
@@ -97,8 +95,7 @@ static __always_inline __u32 code_in(const struct vitrine_unwind_tables* tables,
   if (vitrine_unwind_word(tables->words, page) != key.file ||
       vitrine_unwind_word(tables->words, page + 1) != key.page)
     return NOT_FOUND | VITRINE_UNWOUND_NO_PAGE;
-  return vitrine_unwind_code(tables->words, page,
-                             address & ((1 << VITRINE_UNWIND_PAGE_BITS) - 1));
+  return vitrine_unwind_code(tables->words, page, address & ((1 << VITRINE_UNWIND_PAGE_BITS) - 1));
 }
 
 static __always_inline const struct vitrine_unwind_tables* tables_of_rules(void) {
@@ -190,7 +187,8 @@ static __always_inline int base_of(struct scratch* s, __u32 number, __u64* base)
 /// The frame pointer and the return address are most often side by side.
 static __always_inline long apply(struct unwinding* u, const struct step* step) {
   const __u64 cfa = step->base + step->cfa_offset;
-  if (cfa < u->low || (cfa == u->low && !u->interrupted)) return end_unwinding(u, VITRINE_UNWOUND_BAD);
+  if (cfa < u->low || (cfa == u->low && !u->interrupted))
+    return end_unwinding(u, VITRINE_UNWOUND_BAD);
   const __u64 frame_at = cfa + step->frame_pointer_offset;
   // What is below the stack pointer at a call is the callee's: the register has been restored.
   const int is_popped = u->knows_sp && frame_at < u->sp && !u->interrupted;

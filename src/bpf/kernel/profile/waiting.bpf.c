@@ -2,7 +2,7 @@
 // Samples of the threads that wait when a profile begins: no switch will report them before they
 // come back, if they ever do. They become pending as if they had left their CPUs now, so all that
 // happens to them later is the profiler's. It shares the profiler's maps.
-#include "kernel_types.bpf.h"
+#include "bpf/kernel/kernel_types.bpf.h"
 // The helpers' declarations want the types above.
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
@@ -27,7 +27,7 @@ static __always_inline long read_its_memory(void* into, __u32 size, __u64 addres
 #define READ_USER(into, size, address) read_its_memory(into, size, address)
 #define KERNEL_STACK(taking, into, bytes) bpf_get_task_stack((taking)->task, into, bytes, 0)
 
-#include "pending.bpf.h"
+#include "bpf/kernel/profile/pending.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

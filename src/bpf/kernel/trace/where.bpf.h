@@ -2,8 +2,8 @@
 // Conditions on fires (query/predicate.h).
 #pragma once
 
-#include "hash.bpf.h"
-#include "trace_state.bpf.h"
+#include "bpf/kernel/hash.bpf.h"
+#include "bpf/kernel/trace/trace_state.bpf.h"
 
 /// Hash of a captured string; 0 when there is none.
 static __always_inline __u64 captured_hash(struct scratch* s, __u32 capture) {

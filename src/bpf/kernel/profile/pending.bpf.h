@@ -3,7 +3,7 @@
 // of a pool, so that what waits takes no more room than it has.
 #pragma once
 
-#include "take_sample.bpf.h"
+#include "bpf/kernel/profile/take_sample.bpf.h"
 
 struct block {
   __u8 bytes[VITRINE_BLOCK_BYTES];
