@@ -251,7 +251,7 @@ void examine_modes(std::vector<Finding>& into) {
       of(profiles, "off CPU", try_profiler(true), "stacks and labels of waiting threads")));
   into.push_back(limited_to_own(of(profiles, "unwinding in the kernel",
                                    try_profiler(false, VITRINE_UNWINDS_ELSE_COPIES),
-                                   "by --unwind kernel; by default stacks are copied")));
+                                   "as profiles do by default; else stacks are copied")));
 }
 
 }  // namespace

@@ -131,11 +131,32 @@ TEST(KernelStacks, ThatAreTooDeepComeFromCopiesAndAreCounted) {
   EXPECT_GT(copied_for(what, "too many frames"), what.profile.samples.size() / 4);
 }
 
-TEST(KernelStacks, AreNotAskedForByDefault) {
+TEST(KernelStacks, AreTheDefault) {
   const auto program = started({FRAMES, "alloca"});
   observe::ProfilingOptions options;
   options.pids = {program.pid()};
   options.frequency = 499;
+  const Profiled what = test::profile_while(options, [] { std::this_thread::sleep_for(600ms); });
+  EXPECT_GT(what.unwinding.in_kernel, copies(what.unwinding));
+  for (const std::string& note : what.notes)
+    EXPECT_THAT(note, testing::Not(testing::HasSubstr("from copies")));
+}
+
+TEST(KernelStacks, AreReportedIfCopiesAreOften) {
+  const auto program = started({SUBJECT_DIR "/musl-dynamic"});
+  observe::ProfilingOptions options;
+  options.pids = {program.pid()};
+  options.frequency = 499;
+  const Profiled what = test::profile_while(options, [] { std::this_thread::sleep_for(600ms); });
+  EXPECT_THAT(what.notes, testing::Contains(testing::HasSubstr("no rule for the kernel: ")));
+}
+
+TEST(KernelStacks, AreNotAskedForWithCopies) {
+  const auto program = started({FRAMES, "alloca"});
+  observe::ProfilingOptions options;
+  options.pids = {program.pid()};
+  options.frequency = 499;
+  options.unwind = Unwind::copy;
   const Profiled what = test::profile_while(options, [] { std::this_thread::sleep_for(300ms); });
   EXPECT_EQ(what.unwinding.in_kernel, 0U);
   EXPECT_EQ(copied_for(what, "no unwinding in the kernel") + what.unwinding.without_user_code,

@@ -1,4 +1,5 @@
-// Stacks of optimised programs without frame pointers: whole, named, and marked where they are cut.
+// Stacks of optimised programs without frame pointers, from copies: whole, named, and marked where
+// they are cut. (kernel_stacks_test.cpp compares those that the kernel unwinds with them.)
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -20,6 +21,7 @@ Profiled profiled(const test::Child& program, std::size_t stack_bytes = 16 << 10
   observe::ProfilingOptions options;
   options.pids = {program.pid()};
   options.frequency = 999;
+  options.unwind = observe::Unwind::copy;
   options.stack_bytes = stack_bytes;
   options.stack_depth = stack_depth;
   return test::profile_while(options, [] { std::this_thread::sleep_for(1s); });

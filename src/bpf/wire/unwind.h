@@ -108,6 +108,7 @@ enum vitrine_unwound {
   VITRINE_UNWOUND_NO_SPACE,  /* the process is not known yet */
   VITRINE_UNWOUND_NO_REGION, /* an address that is in no known mapping */
   VITRINE_UNWOUND_NO_PAGE,   /* code whose rules are not there yet */
+  /* And from here on not for lack of what comes in a moment. */
   VITRINE_UNWOUND_NO_RULE,   /* code that has no rule for the kernel */
   VITRINE_UNWOUND_NO_MEMORY, /* a word of the stack that is not resident */
   VITRINE_UNWOUND_BAD,       /* a frame below its callee's */

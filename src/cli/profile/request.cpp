@@ -42,7 +42,7 @@ void ProfileRequest::define(CLI::App& app) {
   app.add_flag("-g", stacks_, "Take stacks, as always: for hands that know perf record -g");
   app.add_flag("--no-kernel", no_kernel_, "Omit functions of the kernel");
   app.add_option("--unwind", unwind_,
-                 "Unwind stacks in the kernel, or from a copy of each: kernel, copy, auto (copy)")
+                 "Unwind stacks in the kernel, or from a copy of each: kernel, copy, auto (auto)")
       ->check(CLI::IsMember({"kernel", "copy", "auto"}))
       ->option_text("WHERE");
   app.add_flag("--verify-unwind", options.verify_unwind,
@@ -73,8 +73,8 @@ Result<void> ProfileRequest::take() {
   options.on_cpu = on_cpu_ || !options.off_cpu;
   options.kernel_frames = !no_kernel_;
   options.unwind = unwind_ == "kernel" ? observe::Unwind::kernel
-                   : unwind_ == "auto" ? observe::Unwind::automatic
-                                       : observe::Unwind::copy;
+                   : unwind_ == "copy" ? observe::Unwind::copy
+                                       : observe::Unwind::automatic;
   if (options.verify_unwind && unwind_ == "copy")
     return fail(ErrorCode::usage, "--verify-unwind compares what the kernel unwinds with copies",
                 "omit --unwind copy");

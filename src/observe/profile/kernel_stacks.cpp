@@ -163,6 +163,15 @@ void KernelStacks::departed(pid_t kernel_tgid) {
   if (known_.erase(kernel_tgid) != 0) tables_->forget(kernel_tgid);
 }
 
+bool KernelStacks::copies_often() const {
+  std::uint64_t all = 0, copies = 0;
+  for (std::size_t n = 0; n < counts_.size(); ++n) {
+    all += counts_[n];
+    if (n >= VITRINE_UNWOUND_NO_RULE) copies += counts_[n];
+  }
+  return copies * 100 > all;
+}
+
 UnwindCounts KernelStacks::counts() const {
   UnwindCounts out;
   out.in_kernel = counts_[VITRINE_UNWOUND_WHOLE];

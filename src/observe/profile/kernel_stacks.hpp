@@ -74,6 +74,8 @@ class KernelStacks {
   void departed(pid_t kernel_tgid);
 
   [[nodiscard]] UnwindCounts counts() const;
+  /// Copies for other reasons than that something was not known yet are more than one in a hundred.
+  [[nodiscard]] bool copies_often() const;
   /// The first stacks that differ, each a sentence.
   [[nodiscard]] std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
 

@@ -432,7 +432,8 @@ void LiveProfiling::stop() {
     if (!taken) note(taken.error().message);
     if (!taken || *taken == 0) break;
   }
-  if (stacks_->on()) note(text_of(stacks_->counts()));
+  const bool is_asked_for = options_.unwind == Unwind::kernel || options_.verify_unwind;
+  if (stacks_->on() && (is_asked_for || stacks_->copies_often())) note(text_of(stacks_->counts()));
 }
 
 /// What waits, waits in this interval too, though it is not over.

@@ -49,7 +49,7 @@ struct ProfilingOptions {
   std::chrono::nanoseconds min_block{0};  ///< off-CPU stretches shorter than this are passed over
   bool preempted = false;  ///< off-CPU: also threads that were put off while they could run
   bool kernel_frames = true;
-  Unwind unwind = Unwind::copy;
+  Unwind unwind = Unwind::automatic;
   bool verify_unwind =
       false;  ///< unwinds stacks twice, in the kernel and from copies, and compares
   std::size_t stack_bytes = 16U << 10;  ///< most that is copied of one stack

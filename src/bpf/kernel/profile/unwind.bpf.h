@@ -184,7 +184,26 @@ static __always_inline int base_of(struct scratch* s, __u32 number, __u64* base)
   return 1;
 }
 
-/// The frame pointer and the return address are most often side by side.
+/// The word of the stack at `address`, by way of a window: frames lie side by side, and one read of a
+/// few of them takes hardly longer than that of one word. The window begins at the word that is not in
+/// it, as callers' frames are above, and ends with the page, as the next may not be resident. Returns
+/// false where the word is not resident.
+static __always_inline int read_stack(struct unwinding* u, __u64 address, __u64* word) {
+  __u64 offset = address - u->window_at;
+  if (offset + 8 > u->window_bytes || offset > WINDOW_BYTES) {
+    const __u64 in_page = 4096 - (address & 4095);
+    const __u64 size = in_page < WINDOW_BYTES ? in_page : WINDOW_BYTES;
+    u->window_bytes = 0;
+    if (size < 8) return READ_USER(word, 8, address) == 0;
+    if (READ_USER(u->window, bounded(size, 2 * WINDOW_BYTES), address)) return 0;
+    u->window_at = address;
+    u->window_bytes = size;
+    offset = 0;
+  }
+  *word = *(const __u64*)((const __u8*)u->window + bounded(offset, WINDOW_BYTES));
+  return 1;
+}
+
 static __always_inline long apply(struct unwinding* u, const struct step* step) {
   const __u64 cfa = step->base + step->cfa_offset;
   if (cfa < u->low || (cfa == u->low && !u->interrupted))
@@ -193,22 +212,17 @@ static __always_inline long apply(struct unwinding* u, const struct step* step) 
   // What is below the stack pointer at a call is the callee's: the register has been restored.
   const int is_popped = u->knows_sp && frame_at < u->sp && !u->interrupted;
   const int reads_frame = step->frame_pointer == VITRINE_UNWIND_AT_CFA && !is_popped;
-  __u64 target = u->link;
+  __u64 target = u->link, frame_pointer = 0;
+  if (reads_frame && !read_stack(u, frame_at, &frame_pointer))
+    return end_unwinding(u, VITRINE_UNWOUND_NO_MEMORY);
   if (step->return_address == VITRINE_UNWIND_AT_CFA) {
-    const __u64 at = cfa + step->return_address_offset;
-    const int both = reads_frame && frame_at + 8 == at;
-    if (READ_USER(both ? &u->words[0] : &u->words[1], both ? 16 : 8, both ? frame_at : at))
+    if (!read_stack(u, cfa + step->return_address_offset, &target))
       return end_unwinding(u, VITRINE_UNWOUND_NO_MEMORY);
-    target = u->words[1];
-    if (reads_frame && !both && READ_USER(&u->words[0], 8, frame_at))
-      return end_unwinding(u, VITRINE_UNWOUND_NO_MEMORY);
-  } else {
-    if (!u->knows_link) return end_unwinding(u, VITRINE_UNWOUND_NO_RULE);
-    if (reads_frame && READ_USER(&u->words[0], 8, frame_at))
-      return end_unwinding(u, VITRINE_UNWOUND_NO_MEMORY);
+  } else if (!u->knows_link) {
+    return end_unwinding(u, VITRINE_UNWOUND_NO_RULE);
   }
   if (reads_frame) {
-    u->fp = u->words[0];
+    u->fp = frame_pointer;
     u->knows_fp = 1;
   } else if (step->frame_pointer == VITRINE_UNWIND_GONE) {
     u->knows_fp = 0;
@@ -228,10 +242,12 @@ static __always_inline long by_convention(struct unwinding* u) {
     return end_unwinding(u, VITRINE_UNWOUND_NO_RULE);
   if (u->fp == 0) return end_unwinding(u, VITRINE_UNWOUND_WHOLE);
   if (u->fp < u->low) return end_unwinding(u, VITRINE_UNWOUND_NO_RULE);
-  if (READ_USER(u->words, 16, u->fp)) return end_unwinding(u, VITRINE_UNWOUND_NO_MEMORY);
+  __u64 target = 0, frame_pointer = 0;
+  if (!read_stack(u, u->fp, &frame_pointer) || !read_stack(u, u->fp + 8, &target))
+    return end_unwinding(u, VITRINE_UNWOUND_NO_MEMORY);
   u->low = u->fp + 16;
-  u->fp = u->words[0];
-  u->pc = CODE_ADDRESS(u->words[1]);
+  u->fp = frame_pointer;
+  u->pc = CODE_ADDRESS(target);
 #if defined(__TARGET_ARCH_x86)
   u->sp = u->low;
   u->knows_sp = 1;
@@ -333,6 +349,7 @@ static __always_inline __u32 unwind_user_stack(struct scratch* s, __u64 register
   u->result = 0;
   u->pc = 0;
   u->interrupted = 1;
+  u->window_bytes = 0;
   if (!registers || !find_space(u, process->tgid, process->image)) return VITRINE_UNWOUND_NO_SPACE;
   u->pc = registers[INSTRUCTION_POINTER];
   u->sp = u->low = registers[STACK_POINTER];

@@ -12,6 +12,7 @@ struct known_rule {
 };
 
 #define KNOWN_RULES 4096
+#define WINDOW_BYTES 512 /* of the stack, read at once; a power of two */
 
 /// One stack, as far as it is unwound.
 struct unwinding {
@@ -25,4 +26,6 @@ struct unwinding {
   __u8 knows_sp, knows_fp, knows_link, knows_all;
   __u32 interrupted; /* the pc is where the function was, not where a call returns to */
   __u64 words[8];    /* read from the stack, or of code */
+  __u64 window_at, window_bytes;
+  __u64 window[WINDOW_BYTES / 8 + 1]; /* a word of any alignment is within */
 };
