@@ -42,7 +42,7 @@ if (/<\/script|<!--/i.test(javascript) || /<\/style/i.test(css) || notices.inclu
   throw new Error('a part would end the element that it stands in');
 
 // Nothing but what stands in this file: no network, no other script, no form, no frame.
-const policy = `default-src 'none'; script-src ${hash(javascript)}; style-src ${hash(css)}; img-src data:; base-uri 'none'; form-action 'none'`;
+const policy = `default-src 'none'; script-src ${hash(javascript)}; worker-src blob:; style-src ${hash(css)}; img-src data:; base-uri 'none'; form-action 'none'`;
 const parts = { POLICY: policy, LICENCES: notices, STYLE: css, SCRIPT: javascript };
 const page = readFileSync(join(here, 'src/page.html'), 'utf8').replace(/@([A-Z]+)@/g, (_, name) => parts[name]);
 

@@ -259,6 +259,37 @@ Made large() {
   return {builder.profile, options("large", {"tenant"})};
 }
 
+/// 1,000,000 samples of 20,000 distinct stacks, of 3 tenants and 100,000 users.
+Made million() {
+  ProfileBuilder builder("/opt/million");
+  const Index process = builder.process(9, "million");
+  std::mt19937 random(13);
+  std::vector<Index> stacks;
+  for (std::size_t i = 0; i < 20'000; ++i) {
+    Frames frames{"main"};
+    const std::size_t depth = 8 + random() % 16;
+    for (std::size_t d = 0; d < depth; ++d)
+      frames.push_back(
+          fmt::format("layer{}::function{}@lib{}.so", d, random() % (d < 4 ? 3 : 8), d % 5));
+    frames.push_back(fmt::format("leaf{}", i % 5000));
+    stacks.push_back(builder.stack(frames));
+  }
+  const std::array<const char*, 3> tenants{"acme", "globex", "initech"};
+  std::vector<Index> labels;
+  for (std::size_t i = 0; i < 100'000; ++i)
+    labels.push_back(
+        builder.labels({{"tenant", tenants[i % 3]}, {"user", fmt::format("u{:06}", i)}}));
+  for (std::uint64_t i = 0; i < 1'000'000; ++i)
+    builder.profile.samples.push_back({Measure::on_cpu, process, stacks[random() % stacks.size()],
+                                       labels[random() % labels.size()], none,
+                                       9 + static_cast<std::uint32_t>(i % 64), 0, "worker",
+                                       start + i * 30'000, tick});
+  builder.profile.start_ns = start;
+  builder.profile.duration_ns = 30 * second;
+  builder.profile.frequency = 999;
+  return {builder.profile, options("million", {"tenant"})};
+}
+
 }  // namespace
 
 std::optional<Made> made(std::string_view name) {
@@ -266,6 +297,7 @@ std::optional<Made> made(std::string_view name) {
   if (name == "known") return known();
   if (name == "hostile") return hostile();
   if (name == "large") return large();
+  if (name == "million") return million();
   if (name == "empty") return Made{{}, options("empty", {})};
   return std::nullopt;
 }

@@ -1,6 +1,6 @@
 // Writes a page of a made profile to standard output, for page_test.mjs and to be looked at.
 //
-// usage: page_profile demo | known | hostile | large | empty
+// usage: page_profile demo | known | hostile | large | million | empty
 #include <cstdio>
 #include <cstring>
 
@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
   using namespace vitrine;
   const auto made = argc == 2 ? web_test::made(argv[1]) : std::nullopt;
   if (!made) {
-    std::fputs("usage: page_profile demo | known | hostile | large | empty\n", stderr);
+    std::fputs("usage: page_profile demo | known | hostile | large | million | empty\n", stderr);
     return 2;
   }
   const Result<std::string> page = profile::encode_html(made->profile, made->options);

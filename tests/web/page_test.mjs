@@ -10,7 +10,7 @@ import { after, before, test } from 'node:test';
 import axe from 'axe-core';
 import { chromium } from 'playwright-core';
 
-const made = ['demo', 'known', 'hostile', 'large', 'empty'];
+const made = ['demo', 'known', 'hostile', 'large', 'million', 'empty'];
 const folder = mkdtempSync(join(tmpdir(), 'vitrine-page-'));
 let browser;
 
@@ -30,7 +30,7 @@ after(async () => {
 });
 
 /** A test on a page that must have neither complained nor asked for anything when it is done. */
-function onPage(what, name, work, { hash = '', ...options } = {}) {
+function onPage(what, name, work, { hash = '', prepare, ...options } = {}) {
   test(what, { timeout: 240_000 }, async () => {
     const page = await browser.newPage({ viewport: { width: 1280, height: 800 }, ...options });
     page.setDefaultTimeout(60_000);
@@ -40,21 +40,25 @@ function onPage(what, name, work, { hash = '', ...options } = {}) {
     page.on('pageerror', (error) => complaints.push(error.message));
     page.on('dialog', (dialog) => (complaints.push(dialog.message()), dialog.dismiss()));
     page.on('request', (request) => requests.push(request.url()));
+    if (prepare) await page.addInitScript(prepare);
     const address = `file://${folder}/${name}.html`;
     await page.goto(address + hash);
     await page.locator('h1').waitFor();
     await work(page);
     assert.deepEqual(complaints, []);
-    assert.deepEqual(requests.filter((url) => !url.startsWith(address) && !url.startsWith('data:')), []);
+    assert.deepEqual(requests.filter((url) => !url.startsWith(address) && !url.startsWith('data:') && !url.startsWith('blob:')), []);
     await page.close();
   });
 }
 
 const tree = (page, side = 0) => page.getByRole('tree').nth(side);
+/** When nothing is being computed for what is shown. */
+const settled = (page) => page.locator('.app[aria-busy="false"]').waitFor();
 const item = (page, side = 0) => page.locator(`#frame-${side}`);
 
 /** What is said of a frame when the keys have led to it. */
 async function told(page, keys, side = 0) {
+  await settled(page);
   await tree(page, side).focus();
   for (const key of ['Home', ...keys]) await page.keyboard.press(key);
   return item(page, side).textContent();
@@ -118,7 +122,7 @@ onPage('filters by text, by value and without a value', 'known', async (page) =>
 });
 
 onPage('compares two values, and one with all others', 'known', async (page) => {
-  await page.getByRole('button', { name: 'Compare' }).click();
+  await page.getByRole('button', { name: 'Compare', exact: true }).click();
   await page.getByLabel('Key to compare').selectOption('tenant');
   await page.getByLabel('Right side').selectOption('=globex');
   assert.equal(await page.getByRole('tree').count(), 2);
@@ -246,7 +250,10 @@ onPage('shows a range of time', 'known', async (page) => {
 
 onPage('has tables of functions and of values', 'known', async (page) => {
   await page.getByRole('tab', { name: 'Functions' }).click();
-  const names = () => page.locator('tbody th').allTextContents();
+  const names = async () => {
+    await settled(page);
+    return page.locator('tbody th').allTextContents();
+  };
   assert.deepEqual((await names()).slice(0, 2).sort(), ['parseshop', 'rendershop']);
   await page.getByRole('button', { name: /^Total/ }).click();
   assert.deepEqual((await names()).slice(0, 2), ['mainshop', 'serveshop']);
@@ -296,6 +303,13 @@ test('the page cannot reach the network', { timeout: 120_000 }, async () => {
   });
   assert.deepEqual(refused.violations.sort(), ['connect-src', 'img-src', 'script-src-elem']);
   assert.equal(refused.attacked, undefined);
+  // The worker has the policy of its page.
+  const [worker] = page.workers();
+  assert.equal(await worker.evaluate(() => fetch('http://127.0.0.1:9/').then(() => 'fetched', (error) => error.name)), 'TypeError');
+  assert.equal(await worker.evaluate(() => new Promise((done) => {
+    addEventListener('securitypolicyviolation', (event) => done(event.effectiveDirective));
+    void fetch('http://127.0.0.1:9/').catch(() => {});
+  })), 'connect-src');
   await page.close();
 });
 
@@ -334,6 +348,80 @@ onPage('50,000 distinct stacks can be worked with', 'large', async (page) => {
   });
 });
 
+/** The most processor time, in milliseconds, that one task of the page's main thread takes while `work` is done. */
+async function longestTask(page, work) {
+  await settled(page);
+  await browser.startTracing(page, { categories: ['toplevel', '__metadata'] });
+  await work();
+  await settled(page);
+  const { traceEvents } = JSON.parse(await browser.stopTracing());
+  const here = await page.evaluate(() => performance.timeOrigin);  // the page still answers
+  assert.ok(here > 0);
+  const mains = traceEvents.filter((e) => e.name === 'thread_name' && e.args.name === 'CrRendererMain');
+  const tasks = traceEvents.filter((e) => e.tdur !== undefined && mains.some((main) => main.pid === e.pid && main.tid === e.tid));
+  assert.ok(tasks.length > 0, 'the trace has tasks of the main thread');
+  return tasks.reduce((most, e) => Math.max(most, e.tdur / 1000), 0);
+}
+
+onPage('1,000,000 samples are worked with beside the main thread', 'million', async (page) => {
+  await says(page.locator('.selected'), '1,000,000 samples');
+  const works = {
+    'group by a key with 100,000 values': async () => {
+      await page.getByLabel('Group by another key').selectOption('user');
+      assert.match(await told(page, ['ArrowDown', 'ArrowDown']), /^user = /);
+    },
+    'group by another key': async () => {
+      await page.getByLabel('Group by another key').selectOption('tid');
+      assert.match(await told(page, ['ArrowDown', 'ArrowDown', 'ArrowDown']), /^tid = /);
+    },
+    'filter': async () => {
+      await page.getByLabel('Filter', { exact: true }).fill('tenant=acme');
+      await says(page.locator('.selected'), 'of 1,000,000 samples');
+    },
+    'compare': () => page.getByRole('button', { name: 'Compare', exact: true }).click(),
+    'stop comparing': () => page.getByRole('button', { name: 'Compare', exact: true }).click(),
+    'invert': () => page.getByRole('button', { name: 'Inverted' }).click(),
+    'search': async () => {
+      await page.getByLabel('Search frames').fill('/leaf49\d\d$/');
+      await says(page.locator('#found'), /^[\d,]+ frames ·/);
+    },
+    'callers': async () => {
+      await page.getByRole('tab', { name: 'Callers' }).click();
+      await says(page.locator('.focus'), 'in itself');
+    },
+    'functions': async () => {
+      await page.getByLabel('Search frames').fill('');
+      await page.getByRole('tab', { name: 'Functions' }).click();
+      await page.getByRole('button', { name: 'Show more' }).waitFor();
+    },
+    'labels': async () => {
+      await page.getByRole('tab', { name: 'Labels' }).click();
+      await page.getByRole('group', { name: 'Key' }).getByRole('button', { name: 'user', exact: true }).click();
+      await page.getByRole('button', { name: 'Show more' }).waitFor();
+    },
+  };
+  for (const [what, work] of Object.entries(works)) {
+    const start = performance.now();
+    const most = await longestTask(page, work);
+    console.log(`million: ${what}: ${Math.round(performance.now() - start)} ms, longest task ${most.toFixed(1)} ms`);
+    assert.ok(most < 100, `${what}: a task of ${most} ms of processor time`);
+  }
+});
+
+// What a browser has that lets no worker run, in either of the ways in which that shows.
+for (const [how, prepare] of Object.entries({
+  'throws': () => (globalThis.Worker = class { constructor() { throw new DOMException('no', 'SecurityError'); } }),
+  'fails later': () => (globalThis.Worker = class { constructor() { setTimeout(() => this.onerror(new Event('error')), 10); } postMessage() {} }),
+}))
+  onPage(`works without a worker: one that ${how}`, 'known', async (page) => {
+    assert.equal(page.workers().length, 0);
+    assert.equal(await told(page, ['ArrowDown', 'ArrowDown']), 'serve; 90.0 % of all; 900 ms, 90 samples');
+    await page.getByLabel('Filter', { exact: true }).fill('tenant=acme');
+    await says(page.locator('.selected'), '60 of 100 samples');
+    await page.getByRole('tab', { name: 'Callers' }).click();
+    await says(page.locator('.focus'), 'in itself');
+  }, { prepare });
+
 for (const colorScheme of ['light', 'dark'])
   for (const hash of ['', '#view=sandwich', '#inverted=1&group=tenant', '#view=functions&compare=tenant,acme', '#view=labels&filter=route!=/cart', '#flame=1&compare=tenant,acme,globex&search=query'])
     onPage(`axe finds nothing, ${colorScheme} ${hash}`, 'demo', async (page) => {
@@ -353,10 +441,38 @@ onPage('nothing is lost without a word', 'demo', async (page) => {
   await says(page.locator('.notice li'), 'libcrypto.so.3 has no symbols');
 });
 
+for (const width of [390, 600])
+  onPage(`has its filters in a drawer at ${width} pixels`, 'demo', async (page) => {
+    const values = page.getByRole('complementary', { name: 'Filter by value' });
+    await settled(page);
+    assert.equal(await values.isVisible(), false);
+    await page.getByRole('button', { name: 'Filter by value' }).click();
+    await values.getByRole('button', { name: /^globex/ }).click();
+    await says(page.locator('.selected'), 'of 8,550 samples');
+    await page.evaluate(axe.source);
+    const { violations } = await page.evaluate(() => window.axe.run({ resultTypes: ['violations'] }));
+    assert.deepEqual(violations.map((v) => `${v.id}: ${v.nodes.slice(0, 4).map((n) => n.html.slice(0, 160)).join(' | ')}`), []);
+    await values.getByRole('button', { name: 'Done' }).click();
+    assert.equal(await values.isVisible(), false);
+    await page.getByLabel('Remove tenant = globex').click();
+    await page.getByRole('button', { name: 'Filter by value' }).click();
+    await page.keyboard.press('Escape');
+    assert.equal(await values.isVisible(), false);
+    // A table has its names on the screen, whatever else it has.
+    await page.getByRole('tab', { name: 'Functions' }).click();
+    await page.getByRole('button', { name: 'Compare', exact: true }).click();
+    const name = page.locator('tbody th button').first();
+    await name.waitFor();
+    await settled(page);
+    const { x, width: wide } = await name.boundingBox();
+    assert.ok(x >= 0 && x + wide <= width, `${x} and ${wide} pixels`);
+  }, { viewport: { width, height: 844 }, hasTouch: true });
+
 for (const colorScheme of ['light', 'dark'])
   onPage(`fits a phone, ${colorScheme}`, 'demo', async (page) => {
     for (const view of ['Flame graph', 'Callers', 'Functions', 'Labels']) {
       await page.getByRole('tab', { name: view }).click();
+      await settled(page);
       const [wide, seen] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
       assert.ok(wide <= seen, `${view}: ${wide} pixels on ${seen}`);
     }

@@ -63,7 +63,8 @@ export interface Samples {
   link: Int32Array;
 }
 
-export interface Profile {
+/** What is known of a profile without its samples: the page has this, its worker all. */
+export interface Head {
   title: string;
   startMs: number;
   durationNs: number;
@@ -74,6 +75,9 @@ export interface Profile {
   /** What was lost, and what else went wrong. */
   remarks: string[];
   frames: Frame[];
+}
+
+export interface Profile extends Head {
   /** All stacks as one tree, parents before children; -1: a root. */
   nodes: { frame: Int32Array; parent: Int32Array };
   labelSets: Map<string, string>[];
@@ -132,16 +136,15 @@ export function decode(json: string): Profile {
       labels: Int32Array.from(samples.labels),
       process: Int32Array.from(samples.process),
       thread: Int32Array.from(samples.thread),
-      cpu: Int32Array.from(samples.cpu),
+      // Numbers of processors are bounded: a table is made of them.
+      cpu: Int32Array.from(samples.cpu, (cpu) => (cpu < 0x1_0000 ? cpu : -1)),
       link: Int32Array.from(samples.link),
     },
   };
 }
 
-/** How many samples the rows are. */
-export function taken(profile: Profile, rows: Int32Array): number {
-  return rows.reduce((sum, row) => sum + profile.samples.taken[row], 0);
-}
+/** What has to do with frames alone. */
+export type WithFrames = Pick<Head, 'frames'>;
 
 function labelSets(document: Document, text: (index: number) => string): Map<string, string>[] {
   const { size, key, value } = document.label_sets;

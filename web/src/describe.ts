@@ -1,5 +1,5 @@
 // A frame in words, for the box beside the pointer and for screen readers.
-import { Kind, type Profile } from './data';
+import { Kind, type WithFrames } from './data';
 import { nameOf } from './draw';
 import { duration, percent, plural, points, visible } from './format';
 import { share, type Tree } from './tree';
@@ -22,7 +22,7 @@ const kinds: Record<Kind, string> = {
   [Kind.notWhole]: 'callers are missing',
 };
 
-export function describe(profile: Profile, tree: Tree, i: number): Description {
+export function describe(profile: WithFrames, tree: Tree, i: number): Description {
   const frame = tree.what[i] >= 0 ? profile.frames[tree.what[i]] : undefined;
   const marks = frame ? [kinds[frame.kind], frame.inlined ? 'inlined' : ''].filter(Boolean) : [];
   const where: string[] = [];

@@ -1,5 +1,6 @@
 // What a key says of each sample: a label's value, or what the profile itself knows under that name.
 import type { Profile } from './data';
+import { each, type Work } from './slices';
 
 export interface Dimension {
   key: string;
@@ -22,71 +23,90 @@ export class Dimensions {
     const labels = new Set<string>();
     for (const set of profile.labelSets) for (const key of set.keys()) labels.add(key);
     this.labelKeys = [...labels].sort();
-    this.keys = [
-      ...this.labelKeys,
-      ...builtIn.filter((key) => !labels.has(key) && this.get(key).values.length > 0),
-    ];
+    this.keys = [...this.labelKeys, ...builtIn.filter((key) => !labels.has(key) && this.hasOwn(key))];
   }
 
-  get(key: string): Dimension {
+  *get(key: string): Work<Dimension> {
     let dimension = this.known.get(key);
-    if (!dimension) this.known.set(key, (dimension = this.compute(key)));
+    if (!dimension) {
+      dimension = yield* this.compute(key);
+      this.known.set(key, dimension);
+    }
     return dimension;
   }
 
-  private compute(key: string): Dimension {
+  private hasOwn(key: string): boolean {
+    const own = this.ownOf(key);
+    return own !== undefined && own.index.some((i) => i >= 0);
+  }
+
+  private *compute(key: string): Work<Dimension> {
     const { labelSets, samples } = this.profile;
-    const column = (index: Int32Array, table: readonly (string | undefined)[]): Dimension => {
-      const ids = new Map<string, number>();
-      const values: string[] = [];
-      const id = table.map((value) => {
-        if (value === undefined) return -1;
-        let known = ids.get(value);
-        if (known === undefined) ids.set(value, (known = values.push(value) - 1));
-        return known;
-      });
-      return { key, values, of: index.map((i) => (i < 0 ? -1 : id[i])) };
-    };
-    const fromLabels = column(samples.labels, labelSets.map((set) => set.get(key)));
-    const own = this.ownOf(key, column);
-    return own ? either(fromLabels, own) : fromLabels;
+    const fromLabels = yield* column(key, { index: samples.labels, size: labelSets.length, at: (i) => labelSets[i].get(key) });
+    const own = this.ownOf(key);
+    return own ? yield* either(fromLabels, yield* column(key, own)) : fromLabels;
   }
 
   /** What the profile itself knows under that name. */
-  private ownOf(key: string, column: (index: Int32Array, table: readonly string[]) => Dimension): Dimension | undefined {
+  private ownOf(key: string): Table | undefined {
     const { samples, processes, threads, links } = this.profile;
+    const table = <T>(index: Int32Array, rows: readonly T[], text: (row: T) => string) => ({
+      index, size: rows.length, at: (i: number) => text(rows[i]),
+    });
     switch (key) {
       case 'process':
-        return column(samples.process, processes.map((p) => p.command));
+        return table(samples.process, processes, (p) => p.command);
       case 'pid':
-        return column(samples.process, processes.map((p) => String(p.pid)));
+        return table(samples.process, processes, (p) => String(p.pid));
       case 'thread':
-        return column(samples.thread, threads.map((t) => t.name));
+        return table(samples.thread, threads, (t) => t.name);
       case 'tid':
-        return column(samples.thread, threads.map((t) => String(t.tid)));
+        return table(samples.thread, threads, (t) => String(t.tid));
       case 'trace_id':
-        return column(samples.link, links.map((l) => l.trace));
+        return table(samples.link, links, (l) => l.trace);
       case 'span_id':
-        return column(samples.link, links.map((l) => l.span));
-      case 'cpu': {
-        const most = samples.cpu.reduce((a, b) => Math.max(a, b), -1);
-        return column(samples.cpu, Array.from({ length: most + 1 }, (_, i) => String(i)));
-      }
+        return table(samples.link, links, (l) => l.span);
+      case 'cpu':
+        return { index: samples.cpu, size: samples.cpu.reduce((a, b) => Math.max(a, b), -1) + 1, at: String };
       default:
         return undefined;
     }
   }
 }
 
+/** Texts, or none, and which of them each sample has. */
+interface Table {
+  index: Int32Array;
+  size: number;
+  at: (row: number) => string | undefined;
+}
+
+function* column(key: string, { index, size, at }: Table): Work<Dimension> {
+  const ids = new Map<string, number>();
+  const values: string[] = [];
+  const id = new Int32Array(size);
+  yield* each(size, (i) => {
+    const value = at(i);
+    let known = value === undefined ? -1 : ids.get(value);
+    if (known === undefined) ids.set(value!, (known = values.push(value!) - 1));
+    id[i] = known;
+  });
+  const of = new Int32Array(index.length);
+  yield* each(index.length, (i) => (of[i] = index[i] < 0 ? -1 : id[index[i]]));
+  return { key, values, of };
+}
+
 /** The first where it says something, else the second. */
-function either(first: Dimension, second: Dimension): Dimension {
+function* either(first: Dimension, second: Dimension): Work<Dimension> {
   if (first.values.length === 0) return second;
   const values = [...first.values];
-  const ids = second.values.map((value) => {
-    const known = first.values.indexOf(value);
-    return known >= 0 ? known : values.push(value) - 1;
+  const known = new Map(values.map((value, id) => [value, id]));
+  const ids = second.values.map((value) => known.get(value) ?? values.push(value) - 1);
+  const of = first.of.slice();
+  yield* each(of.length, (i) => {
+    if (of[i] < 0 && second.of[i] >= 0) of[i] = ids[second.of[i]];
   });
-  return { key: first.key, values, of: first.of.map((id, i) => (id >= 0 || second.of[i] < 0 ? id : ids[second.of[i]])) };
+  return { key: first.key, values, of };
 }
 
 /** What a sample without the key is shown under. */

@@ -1,9 +1,9 @@
 // Painting a call tree on a canvas: only what is seen, whatever there is.
 import type { Colours, Palette } from './colour';
-import { Kind, type Profile } from './data';
+import { Kind, type WithFrames } from './data';
 import { shortName, visible } from './format';
 import type { Found } from './search';
-import { share, type Tree } from './tree';
+import { isRest, share, type Tree } from './tree';
 
 export const rowHeight = 20;
 /** Pixels below which a frame, and all it called, is left out. */
@@ -12,7 +12,7 @@ const narrowestText = 28;
 
 /** A part of a tree on a surface of `width` by `height` pixels. */
 export interface Scene {
-  profile: Profile;
+  profile: WithFrames;
   tree: Tree;
   side: number;
   /** The frame that fills the width. */
@@ -77,7 +77,7 @@ function* seen(scene: Scene): Generator<[number, Box]> {
       if (sum * scale >= narrowest) yield [-1, { x: (from - left) * scale, y, width: sum * scale }];
       continue;
     }
-    yield [i, { x: (x[i] - left) * scale, y: top(scene, tree.depth[i]), width }];
+    yield [isRest(tree, i) ? -1 : i, { x: (x[i] - left) * scale, y: top(scene, tree.depth[i]), width }];
     i++;
   }
 }
@@ -92,7 +92,7 @@ export function frameAt(scene: Scene, x: number, y: number): number | undefined 
   const { x: from, total } = tree.sides[side];
   for (let i = zoom; i < tree.end[zoom]; ) {
     if (at < from[i] || at >= from[i] + total[i]) i = tree.end[i];
-    else if (tree.depth[i] === depth) return total[i] * scale >= narrowest ? i : undefined;
+    else if (tree.depth[i] === depth) return total[i] * scale >= narrowest && !isRest(tree, i) ? i : undefined;
     else i++;
   }
   return undefined;
@@ -104,7 +104,7 @@ function depthAt(scene: Scene, y: number): number {
   return Math.floor((scene.flame ? whole - at : at) / rowHeight);
 }
 
-export function nameOf(profile: Profile, tree: Tree, i: number, most?: number): string {
+export function nameOf(profile: WithFrames, tree: Tree, i: number, most?: number): string {
   const what = tree.what[i];
   if (what === -1) return 'all';
   if (what >= 0) return visible(profile.frames[what].name, most);

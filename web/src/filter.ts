@@ -1,6 +1,7 @@
 // Filters, as the command writes them: `tenant=acme,route~^/pay,step!=idle,route!~health`.
 import type { Dimension, Dimensions } from './dimensions';
 import { Pattern } from './regex';
+import { each, type Work } from './slices';
 
 export type Operator = '=' | '!=' | '~' | '!~';
 
@@ -65,26 +66,26 @@ function problemOf(term: Term): string | undefined {
 }
 
 /** Whether the term holds, for each value of the dimension; the last entry is for no value. */
-export function holds(term: Term, dimension: Dimension): Uint8Array {
+export function* holds(term: Term, dimension: Dimension): Work<Uint8Array> {
   const wanted = !term.operator.startsWith('!');
   const regex = isPattern(term) ? new Pattern(term.value) : undefined;
   const matches = (value: string) => (regex ? regex.test(value) : term.value !== '' && value === term.value);
   const result = new Uint8Array(dimension.values.length + 1);
-  dimension.values.forEach((value, i) => (result[i] = matches(value) === wanted ? 1 : 0));
+  yield* each(dimension.values.length, (i) => (result[i] = matches(dimension.values[i]) === wanted ? 1 : 0));
   result[dimension.values.length] = (!regex && term.value === '') === wanted ? 1 : 0;
   return result;
 }
 
 /** Clears `mask` where a term does not hold. */
-export function applyTo(mask: Uint8Array, terms: readonly Term[], dimensions: Dimensions): void {
+export function* applyTo(mask: Uint8Array, terms: readonly Term[], dimensions: Dimensions): Work<void> {
   for (const term of terms) {
-    const dimension = dimensions.get(term.key);
-    const holding = holds(term, dimension);
+    const dimension = yield* dimensions.get(term.key);
+    const holding = yield* holds(term, dimension);
     const none = dimension.values.length;
-    for (let i = 0; i < mask.length; i++) {
+    yield* each(mask.length, (i) => {
       const id = dimension.of[i];
       if (!holding[id < 0 ? none : id]) mask[i] = 0;
-    }
+    });
   }
 }
 
@@ -138,11 +139,10 @@ function without(terms: readonly Term[], key: string, negated: boolean): Term[] 
 }
 
 /** Adds a value to those wanted of its key, or takes it away again. What lacks the key, too, is had by leaving out the
-    others: that is why they are told. */
+    others: that is why they are told, where needsOthers says so. */
 export function include(terms: readonly Term[], key: string, value: Choice, all: readonly string[]): Term[] {
   if (excluded(terms, key).includes(value)) return exclude(terms, key, value);
-  const before = included(terms, key);
-  const values = before.includes(value) ? before.filter((v) => v !== value) : [...before, value];
+  const values = toggled(included(terms, key), value);
   const rest = without(terms, key, false);
   if (values.length === 0) return rest;
   if (values.length === 1 || !values.includes(undefined)) return [...rest, termOf(key, values, false)];
@@ -150,10 +150,19 @@ export function include(terms: readonly Term[], key: string, value: Choice, all:
   return others.length === 0 ? rest : [...without(rest, key, true), termOf(key, others, true)];
 }
 
+/** Whether include needs all values of the key. */
+export function needsOthers(terms: readonly Term[], key: string, value: Choice): boolean {
+  const values = toggled(included(terms, key), value);
+  return !excluded(terms, key).includes(value) && values.length > 1 && values.includes(undefined);
+}
+
+function toggled(values: readonly Choice[], value: Choice): Choice[] {
+  return values.includes(value) ? values.filter((v) => v !== value) : [...values, value];
+}
+
 /** Leaves a value out, or takes it in again. */
 export function exclude(terms: readonly Term[], key: string, value: Choice): Term[] {
-  const before = excluded(terms, key);
-  const values = before.includes(value) ? before.filter((v) => v !== value) : [...before, value];
+  const values = toggled(excluded(terms, key), value);
   const wanted = included(terms, key).filter((v) => v !== value);
   const rest = without(without(terms, key, true), key, false);
   if (wanted.length > 0) rest.push(termOf(key, wanted, false));

@@ -1,82 +1,48 @@
-// From what is looked at to what is shown: each step is computed again only when what it is made of
-// changes.
+// From what is looked at to what is shown: the parts that several views have in common.
 import { useMemo, useRef } from 'preact/hooks';
+import type { Client } from './client';
 import { Colours } from './colour';
-import type { Profile } from './data';
-import { Dimensions } from './dimensions';
+import type { Queries, Overview } from './engine';
 import { parse, type Term } from './filter';
-import { matcher, search, type Found } from './search';
-import { select, split, sum } from './select';
+import { matcher } from './search';
+import type { Scope } from './select';
 import type { State } from './state';
-import { fromLeaves } from './perspective';
-import { build, follow, type Tree } from './tree';
+import { useQuery, type Result } from './ui/query';
 
 export interface Model {
-  profile: Profile;
-  dimensions: Dimensions;
+  client: Client;
+  profile: Overview;
   colours: Colours;
   /** Of the filter, as long as it can be read; else those before. */
   terms: readonly Term[];
   filterError?: string;
-  /** Of the measure, whatever the filter and the range say. */
-  all: Int32Array;
-  chosen: Int32Array;
-  time: number;
-  tree: Tree;
-  zoom: number;
-  found?: Found;
+  scope: Scope;
+  totals?: Queries['totals']['is'];
+  /** The last that is there; it may be of a view before. */
+  graph?: Result<'graph'>;
   searchError?: string;
+  problem?: string;
 }
 
-export function useModel(profile: Profile, state: State): Model {
-  const dimensions = useMemo(() => new Dimensions(profile), [profile]);
-  const colours = useMemo(() => new Colours(modulesByTime(profile)), [profile]);
+export function useModel(client: Client, state: State): Model {
+  const profile = client.overview;
+  const colours = useMemo(() => new Colours(profile.modules), [profile]);
 
   const readable = useRef<readonly Term[]>([]);
   const parsed = useMemo(() => parse(state.filter), [state.filter]);
   if ('terms' in parsed) readable.current = parsed.terms;
   const terms = readable.current;
 
-  const all = useMemo(() => select(profile, dimensions, state.measure, [], undefined), [profile, state.measure]);
-  const chosen = useMemo(
-    () => select(profile, dimensions, state.measure, terms, state.range),
-    [profile, state.measure, terms, state.range],
-  );
-  const time = useMemo(() => sum(profile, chosen), [profile, chosen]);
-
-  const { compare } = state;
-  const tree = useMemo(() => {
-    const sides = compare ? split(dimensions, chosen, compare.key, compare.value, compare.against) : [chosen];
-    // A side has one value of the key that sides are made of: as a group it would say nothing.
-    const keys = state.groupBy.filter((key) => key !== compare?.key);
-    const groups = keys.map((key) => dimensions.get(key));
-    // Samples without any frame are part of the whole either way.
-    return state.inverted ? build(profile, groups, sides, fromLeaves(profile), false) : build(profile, groups, sides);
-  }, [profile, chosen, compare, state.groupBy, state.inverted]);
-  const zoom = useMemo(() => follow(tree, state.zoom), [tree, state.zoom]);
-
-  const matches = useMemo(() => matcher(state.search), [state.search]);
-  const found = useMemo(
-    () => (typeof matches === 'function' ? search(profile, tree, matches) : undefined),
-    [profile, tree, matches],
-  );
+  const { measure, range, groupBy, compare, zoom, search } = state;
+  const scope = useMemo(() => ({ measure, terms, range }), [measure, terms, range]);
+  const inverted = state.inverted && state.view === 'graph';
+  const graph = useQuery(client, 'graph', { ...scope, groupBy, compare, inverted, zoom, search });
+  const totals = useQuery(client, 'totals', scope);
+  const matches = useMemo(() => matcher(search), [search]);
   return {
-    profile, dimensions, colours, terms, all, chosen, time, tree, zoom, found,
+    client, profile, colours, terms, scope, totals: totals.shown?.is, graph: graph.shown,
+    problem: graph.problem ?? totals.problem,
     filterError: 'error' in parsed ? parsed.error : undefined,
     searchError: matches && typeof matches !== 'function' ? matches.error : undefined,
   };
-}
-
-function modulesByTime(profile: Profile): string[] {
-  const { node, value } = profile.samples;
-  const own = new Float64Array(profile.nodes.frame.length);
-  node.forEach((n, i) => {
-    if (n >= 0) own[n] += value[i];
-  });
-  const time = new Map<string, number>();
-  profile.nodes.frame.forEach((frame, n) => {
-    const { module, kind } = profile.frames[frame];
-    if (kind === 0) time.set(module, (time.get(module) ?? 0) + own[n]);
-  });
-  return [...time].sort((a, b) => b[1] - a[1]).map(([module]) => module);
 }

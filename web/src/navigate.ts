@@ -1,5 +1,5 @@
 // Moving among frames with the keyboard.
-import type { Tree } from './tree';
+import { isRest, type Tree } from './tree';
 
 export type Move = 'parent' | 'child' | 'next' | 'previous';
 
@@ -7,7 +7,7 @@ function siblings(tree: Tree, i: number): number[] {
   const parent = tree.parent[i];
   if (parent < 0) return [i];
   const all: number[] = [];
-  for (let c = parent + 1; c < tree.end[parent]; c = tree.end[c]) all.push(c);
+  for (let c = parent + 1; c < tree.end[parent]; c = tree.end[c]) if (!isRest(tree, c)) all.push(c);
   return all;
 }
 

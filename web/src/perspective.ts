@@ -1,6 +1,7 @@
 // All stacks as a tree, seen from somewhere: from their roots, from their leaves, or from one function
 // to its callers or to its callees.
 import type { Profile } from './data';
+import { each, type Work } from './slices';
 
 /** Parents before children. */
 export interface Stacks {
@@ -9,6 +10,9 @@ export interface Stacks {
   /** For each node of the profile: where a stack that ends there ends here; -1: it is not in here. */
   of: Int32Array;
 }
+
+/** Frames of a tree in the making; stacks that would need more end at the frame that they have reached. */
+export const mostFrames = 1 << 21;
 
 /** A tree in the making: each frame once below each parent. */
 class Trie {
@@ -21,6 +25,7 @@ class Trie {
     const edge = (parent + 1) * 0x400_0000 + frame; // frames are fewer than 2^26
     let child = this.known.get(edge);
     if (child === undefined) {
+      if (this.frame.length >= mostFrames) return parent;
       child = this.frame.push(frame) - 1;
       this.parent.push(parent);
       this.known.set(edge, child);
@@ -40,16 +45,18 @@ export function fromRoots(profile: Profile): Stacks {
 }
 
 /** From the functions in which time was spent to their callers. */
-export function fromLeaves(profile: Profile): Stacks {
+export function* fromLeaves(profile: Profile): Work<Stacks> {
   const { frame, parent } = profile.nodes;
+  const leaves = profile.samples.node;
   const of = new Int32Array(frame.length).fill(-1);
   const trie = new Trie();
-  for (const leaf of profile.samples.node) {
-    if (leaf < 0 || of[leaf] >= 0) continue;
+  yield* each(leaves.length, (i) => {
+    const leaf = leaves[i];
+    if (leaf < 0 || of[leaf] >= 0) return;
     let at = -1;
     for (let node = leaf; node >= 0; node = parent[node]) at = trie.child(at, frame[node]);
     of[leaf] = at;
-  }
+  });
   return trie.stacks(of);
 }
 
@@ -59,28 +66,28 @@ function framesOf(profile: Profile, name: string): Uint8Array {
 }
 
 /** From a function to what it calls, where it is outermost: calls of itself are within. */
-export function callees(profile: Profile, name: string): Stacks {
+export function* callees(profile: Profile, name: string): Work<Stacks> {
   const { frame, parent } = profile.nodes;
   const is = framesOf(profile, name);
   const root = is.indexOf(1);
   const of = new Int32Array(frame.length).fill(-1);
   const trie = new Trie();
-  for (let node = 0; node < frame.length; node++) {
+  yield* each(frame.length, (node) => {
     const above = parent[node] < 0 ? -1 : of[parent[node]];
     if (above >= 0) of[node] = trie.child(above, frame[node]);
     else if (is[frame[node]]) of[node] = trie.child(-1, root);
-  }
+  });
   return trie.stacks(of);
 }
 
 /** From a function, where it is outermost, to its callers. */
-export function callers(profile: Profile, name: string): Stacks {
+export function* callers(profile: Profile, name: string): Work<Stacks> {
   const { frame, parent } = profile.nodes;
   const is = framesOf(profile, name);
   const root = is.indexOf(1);
   const of = new Int32Array(frame.length).fill(-1);
   const trie = new Trie();
-  for (let node = 0; node < frame.length; node++) {
+  yield* each(frame.length, (node) => {
     const above = parent[node] < 0 ? -1 : of[parent[node]];
     if (above >= 0) {
       of[node] = above;
@@ -89,6 +96,6 @@ export function callers(profile: Profile, name: string): Stacks {
       for (let up = parent[node]; up >= 0; up = parent[up]) at = trie.child(at, frame[up]);
       of[node] = at;
     }
-  }
+  });
   return trie.stacks(of);
 }

@@ -1,6 +1,7 @@
 // Finding frames by a part of their name, or by a regular expression between slashes.
-import type { Profile } from './data';
+import type { WithFrames } from './data';
 import { Pattern } from './regex';
+import { each, type Work } from './slices';
 import type { Tree } from './tree';
 
 export type Matcher = (text: string) => boolean;
@@ -29,19 +30,20 @@ export interface Found {
   time: number[];
 }
 
-export function search(profile: Profile, tree: Tree, matches: Matcher): Found {
-  const frame = profile.frames.map((f) => matches(f.name) || (f.module !== '' && matches(f.module)));
+export function* search({ frames }: WithFrames, tree: Tree, matches: Matcher): Work<Found> {
+  const frame = new Uint8Array(frames.length);
+  yield* each(frames.length, (f) => (frame[f] = matches(frames[f].name) || (frames[f].module !== '' && matches(frames[f].module)) ? 1 : 0));
   const group = tree.groups.map((g) => matches(g.value));
   const found: Found = { matches: new Uint8Array(tree.size), frames: 0, time: tree.sides.map(() => 0) };
   let covered = 0;
-  for (let i = 1; i < tree.size; i++) {
+  yield* each(tree.size, (i) => {
     const what = tree.what[i];
-    if (!(what >= 0 ? frame[what] : group[-2 - what])) continue;
+    if (what === -1 || !(what >= 0 ? frame[what] : group[-2 - what])) return;
     found.matches[i] = 1;
     found.frames++;
-    if (i < covered) continue;
+    if (i < covered) return;
     covered = tree.end[i];
     tree.sides.forEach((side, s) => (found.time[s] += side.total[i]));
-  }
+  });
   return found;
 }

@@ -1,14 +1,7 @@
 // What is looked at, and how the address of the page says it: everything that is not the profile.
-import type { Measure, Range } from './select';
+import type { Compare, Measure, Range } from './select';
 
 export type View = 'graph' | 'sandwich' | 'functions' | 'labels';
-
-export interface Compare {
-  key: string;
-  value: string;
-  /** None: all other values. */
-  against?: string;
-}
 
 export interface State {
   view: View;

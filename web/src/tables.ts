@@ -1,6 +1,7 @@
 // The same samples as tables: time by function, and by value of a key.
 import type { Profile } from './data';
 import { valueName, type Dimension } from './dimensions';
+import { each, type Work } from './slices';
 import type { Tree } from './tree';
 
 export interface FunctionRow {
@@ -14,7 +15,7 @@ export interface FunctionRow {
 }
 
 /** Functions: frames of one name and module, inlined or not. */
-export function functions(profile: Profile, tree: Tree): FunctionRow[] {
+export function* functions(profile: Profile, tree: Tree): Work<FunctionRow[]> {
   const rows: FunctionRow[] = [];
   const byName = new Map<string, number>();
   const rowOf = profile.frames.map((frame, i) => {
@@ -31,9 +32,9 @@ export function functions(profile: Profile, tree: Tree): FunctionRow[] {
   // How often a row is on the path to the frame at hand: time counts at the outermost only.
   const on = new Uint32Array(rows.length);
   const path: number[] = [];
-  for (let i = 0; i < tree.size; i++) {
+  yield* each(tree.size, (i) => {
     while (path.length > 0 && tree.end[path[path.length - 1]] <= i) on[rowOf[tree.what[path.pop()!]]]--;
-    if (tree.what[i] < 0) continue;
+    if (tree.what[i] < 0) return;
     const row = rowOf[tree.what[i]];
     tree.sides.forEach((side, s) => {
       if (on[row] === 0) rows[row].total[s] += side.total[i];
@@ -41,7 +42,7 @@ export function functions(profile: Profile, tree: Tree): FunctionRow[] {
     });
     on[row]++;
     path.push(i);
-  }
+  });
   return rows.filter((row) => row.total.some((time) => time > 0));
 }
 
@@ -56,21 +57,23 @@ export interface ValueRow {
 }
 
 /** The most time first; samples that lack the key are a row, too. */
-export function values(profile: Profile, dimension: Dimension, chosen: Int32Array): ValueRow[] {
+export function* values(profile: Profile, dimension: Dimension, chosen: Int32Array): Work<ValueRow[]> {
   const none = dimension.values.length;
   const time = new Float64Array(none + 1);
   const samples = new Float64Array(none + 1);
-  for (const i of chosen) {
+  const { value: valueOf, taken } = profile.samples;
+  yield* each(chosen.length, (at) => {
+    const i = chosen[at];
     const id = dimension.of[i] < 0 ? none : dimension.of[i];
-    time[id] += profile.samples.value[i];
-    samples[id] += profile.samples.taken[i];
-  }
+    time[id] += valueOf[i];
+    samples[id] += taken[i];
+  });
   const rows: ValueRow[] = [];
-  samples.forEach((count, id) => {
-    if (count === 0) return;
+  yield* each(none + 1, (id) => {
+    if (samples[id] === 0) return;
     const missing = id === none;
     const value = valueName(dimension, missing ? -1 : id);
-    rows.push({ value, missing, choice: missing ? undefined : value, time: time[id], samples: count });
+    rows.push({ value, missing, choice: missing ? undefined : value, time: time[id], samples: samples[id] });
   });
   return rows.sort((a, b) => b.time - a.time || b.samples - a.samples);
 }

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { Dimensions } from '../src/dimensions';
 import { choiceOf, exclude, include, parse, print, type Term } from '../src/filter';
 import { select } from '../src/select';
+import { finish } from '../src/slices';
 import { profile } from './made';
 
 const made = profile([
@@ -21,7 +22,7 @@ function terms(text: string): Term[] {
 
 /** The values of the chosen samples, added: each sum is of other samples. */
 function sumOf(text: string): number {
-  return select(made, dimensions, 'cpu', terms(text), undefined).reduce((sum, i) => sum + made.samples.value[i], 0);
+  return finish(select(made, dimensions, { measure: 'cpu', terms: terms(text) })).reduce((sum, i) => sum + made.samples.value[i], 0);
 }
 
 test('terms hold as the command has them hold', () => {
@@ -40,7 +41,7 @@ test('terms hold as the command has them hold', () => {
 
 test('a label comes before what the profile knows under its name', () => {
   const mixed = profile([{ stack: 'a', value: 1, labels: { process: 'own' } }, { stack: 'a', value: 2 }]);
-  const { values, of } = new Dimensions(mixed).get('process');
+  const { values, of } = finish(new Dimensions(mixed).get('process'));
   assert.deepEqual([...of].map((id) => values[id]), ['own', 'shop']);
 });
 
@@ -53,7 +54,7 @@ test('a filter is printed as it is read', () => {
 });
 
 test('values are wanted and left out one by one', () => {
-  const all = dimensions.get('tenant').values;
+  const all = finish(dimensions.get('tenant')).values;
   let now = include([], 'tenant', 'acme', all);
   assert.equal(print(now), 'tenant=acme');
   now = include(now, 'tenant', 'x,y\\z', all);
@@ -68,7 +69,7 @@ test('values are wanted and left out one by one', () => {
 });
 
 test('what lacks the key is wanted together with values', () => {
-  const all = dimensions.get('tenant').values;
+  const all = finish(dimensions.get('tenant')).values;
   let now = include(include([], 'tenant', undefined, all), 'tenant', 'acme', all);
   assert.equal(sumOf(print(now)), 9);
   now = include(now, 'tenant', 'globex', all);  // it was left out: taken in again
@@ -86,8 +87,8 @@ test('an empty value is not the same as none, and keys may have operators', () =
   ]);
   const of = new Dimensions(odd);
   const key = of.labelKeys[0];
-  const all = of.get(key).values;
-  const sum = (now: Term[]) => select(odd, of, 'cpu', terms(print(now)), undefined).reduce((n, i) => n + odd.samples.value[i], 0);
+  const all = finish(of.get(key)).values;
+  const sum = (now: Term[]) => finish(select(odd, of, { measure: 'cpu', terms: terms(print(now)) })).reduce((n, i) => n + odd.samples.value[i], 0);
   assert.equal(sum(include([], key, '', all)), 1);
   assert.equal(sum(include(include([], key, '', all), key, 'x', all)), 3);
   assert.equal(sum(include(include([], key, '', all), key, undefined, all)), 5);

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { Dimensions } from '../src/dimensions';
 import { nameOf } from '../src/draw';
 import { callees, callers, fromLeaves, type Stacks } from '../src/perspective';
+import { finish } from '../src/slices';
 import { build } from '../src/tree';
 import { profile } from './made';
 
@@ -18,12 +19,12 @@ const all = Int32Array.of(0, 1, 2, 3, 4, 5);
 
 /** Depth, name and total of each frame. */
 function lines(stacks: Stacks, partial?: boolean): string[] {
-  const tree = build(made, [], [all], stacks, partial);
+  const tree = finish(build(made, [], [all], stacks, partial));
   return Array.from({ length: tree.size }, (_, i) => `${'. '.repeat(tree.depth[i])}${nameOf(made, tree, i)} ${tree.sides[0].total[i]}`);
 }
 
 test('inverted, time is at the functions that spent it', () => {
-  const shown = lines(fromLeaves(made), false);
+  const shown = lines(finish(fromLeaves(made)), false);
   assert.equal(shown[0], 'all 65');
   assert.deepEqual(shown.slice(1, 12), [
     '. copy 57',
@@ -35,7 +36,7 @@ test('inverted, time is at the functions that spent it', () => {
 });
 
 test('callers of a function have its time', () => {
-  assert.deepEqual(lines(callers(made, 'copy')), [
+  assert.deepEqual(lines(finish(callers(made, 'copy'))), [
     'all 57', '. copy 57',
     '. . render 30', '. . . serve 30', '. . . . main 30',
     '. . query 20', '. . . serve 20', '. . . . main 20',
@@ -44,19 +45,19 @@ test('callers of a function have its time', () => {
 });
 
 test('callees are below the outermost call', () => {
-  assert.deepEqual(lines(callees(made, 'walk')), ['all 8', '. walk 8', '. . walk 8', '. . . copy 7']);
-  assert.deepEqual(lines(callers(made, 'walk')), ['all 8', '. walk 8', '. . main 8']);
+  assert.deepEqual(lines(finish(callees(made, 'walk'))), ['all 8', '. walk 8', '. . walk 8', '. . . copy 7']);
+  assert.deepEqual(lines(finish(callers(made, 'walk'))), ['all 8', '. walk 8', '. . main 8']);
 });
 
 test('of a function that is not there, nothing is shown', () => {
-  assert.deepEqual(lines(callees(made, 'missing')), ['all 0']);
-  assert.deepEqual(lines(callers(made, 'missing')), ['all 0']);
+  assert.deepEqual(lines(finish(callees(made, 'missing'))), ['all 0']);
+  assert.deepEqual(lines(finish(callers(made, 'missing'))), ['all 0']);
 });
 
 test('time is the same from wherever it is looked at', () => {
-  const dimension = new Dimensions(made).get('tenant');
-  const sums = [undefined, fromLeaves(made)].map((stacks) => {
-    const tree = build(made, [dimension], [all], stacks, false);
+  const dimension = finish(new Dimensions(made).get('tenant'));
+  const sums = [undefined, finish(fromLeaves(made))].map((stacks) => {
+    const tree = finish(build(made, [dimension], [all], stacks, false));
     return [tree.sides[0].total[0], tree.groups.length];
   });
   assert.deepEqual(sums[0], sums[1]);

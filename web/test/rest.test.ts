@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { duration, percent, shortName, visible } from '../src/format';
 import { parse, print, type State } from '../src/state';
+import { each, finish, inSlices } from '../src/slices';
 import { overTime } from '../src/timeline';
 import { profile } from './made';
 
@@ -11,8 +12,8 @@ test('time off the CPU is spread over what it lasts', () => {
     { stack: 'a', value: 500e6, time: 150_000, offCpu: true },
     { stack: 'a', value: 10e9, time: 900_000, offCpu: true },
   ]);
-  const bins = (samples: number[]) => [...overTime(made, Int32Array.from(samples), 10)].map((ns) => Math.round(ns / 1e6));
-  assert.deepEqual([...overTime(made, Int32Array.of(0), 10)], [0, 7, 0, 0, 0, 0, 0, 0, 0, 0]);
+  const bins = (samples: number[]) => [...finish(overTime(made, Int32Array.from(samples), 10))].map((ns) => Math.round(ns / 1e6));
+  assert.deepEqual([...finish(overTime(made, Int32Array.of(0), 10))], [0, 7, 0, 0, 0, 0, 0, 0, 0, 0]);
   assert.deepEqual(bins([1]), [0, 50, 100, 100, 100, 100, 50, 0, 0, 0]);
   assert.deepEqual(bins([2]), [0, 0, 0, 0, 0, 0, 0, 0, 0, 100]);
 });
@@ -56,4 +57,18 @@ test('names from outside cannot hide or turn what they are', () => {
   assert.equal(visible('a\u202eb\u0000'), 'a‹U+202E›b‹U+0000›');
   assert.ok(visible('x'.repeat(5000)).length < 400);
   assert.notEqual(visible(''), '');
+});
+
+test('work in slices comes to the same, and lets others run', async () => {
+  function* count() {
+    let sum = 0;
+    yield* each(200_000, (i) => (sum += i));
+    return sum;
+  }
+  assert.equal(finish(count()), (200_000 * 199_999) / 2);
+  let others = 0;
+  const timer = setInterval(() => others++);
+  assert.equal(await inSlices(count(), 0), (200_000 * 199_999) / 2);
+  clearInterval(timer);
+  assert.ok(others > 0);
 });

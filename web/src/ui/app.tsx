@@ -1,9 +1,10 @@
-import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import type { Profile } from '../data';
-import { exclude, include, print as printFilter, type Choice } from '../filter';
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import type { Client } from '../client';
+import type { Overview } from '../engine';
+import { exclude, include, needsOthers, print as printFilter, type Choice, type Term } from '../filter';
+import { visible } from '../format';
 import { useModel } from '../model';
 import { parse, print, type State } from '../state';
-import { hasTimes } from '../timeline';
 import { CompareBar } from './compare';
 import { Facets } from './facets';
 import { FilterBar } from './filter';
@@ -23,11 +24,10 @@ import { Timeline } from './timeline';
 
 export type Change = (change: Partial<State>) => void;
 
-function initialState(profile: Profile): State {
-  const measured = profile.samples.offCpu;
+function initialState(profile: Overview): State {
   return {
     view: 'graph',
-    measure: measured.includes(0) || measured.length === 0 ? 'cpu' : 'off',
+    measure: profile.measures[0] ?? 'cpu',
     groupBy: profile.groupBy,
     filter: '',
     search: '',
@@ -65,14 +65,18 @@ function useFragment(initial: State): [State, Change] {
   return [state, change];
 }
 
-export function App({ profile }: { profile: Profile }) {
+export function App({ client }: { client: Client }) {
+  const profile = client.overview;
   const initial = useMemo(() => initialState(profile), [profile]);
   const [state, change] = useFragment(initial);
-  const model = useModel(profile, state);
+  const model = useModel(client, state);
+  const [busy, setBusy] = useState(true);
+  const [drawer, setDrawer] = useState(false);
   const [theme, toggleTheme] = useTheme();
   const [help, setHelp] = useState(false);
   const searchBox = useRef<HTMLInputElement>(null);
 
+  useLayoutEffect(() => client.watch(setBusy), [client]);
   useEffect(() => {
     document.title = profile.title ? `${profile.title} · profile` : 'Profile';
   }, [profile]);
@@ -91,32 +95,37 @@ export function App({ profile }: { profile: Profile }) {
 
   const pick = useCallback(
     (key: string, value: Choice, out: boolean) => {
-      const { terms, dimensions } = model;
-      change({ filter: printFilter(out ? exclude(terms, key, value) : include(terms, key, value, dimensions.get(key).values)) });
+      const { terms } = model;
+      const set = (to: readonly Term[]) => change({ filter: printFilter(to) });
+      if (out) set(exclude(terms, key, value));
+      else if (!needsOthers(terms, key, value)) set(include(terms, key, value, []));
+      else void client.query('names', { key }).then((all) => set(include(terms, key, value, all)));
     },
-    [model.terms],
+    [client, model.terms],
   );
-  const nothing = profile.samples.count === 0 || model.chosen.length === 0;
+  const nothing = !profile.hasSamples || model.totals?.chosen.samples === 0;
   return (
-    <div class="app">
+    <div class="app" aria-busy={busy}>
       <Header profile={profile} model={model} state={state} change={change} theme={theme}
         toggleTheme={toggleTheme} showHelp={() => setHelp(true)} />
       <Notice profile={profile} />
       <section class="toolbar" aria-label="What is shown">
-        <GroupBy keys={model.dimensions.keys} chosen={state.groupBy} change={change} />
+        <GroupBy keys={profile.keys} chosen={state.groupBy} change={change} />
         <FilterBar state={state} model={model} change={change} />
         <SearchBox state={state} model={model} change={change} input={searchBox} />
       </section>
-      {hasTimes(profile) && <Timeline model={model} range={state.range} change={change} />}
+      {profile.hasTimes && <Timeline model={model} range={state.range} change={change} />}
       <div class="body">
-        <Facets model={model} state={state} pick={pick} />
+        <Facets model={model} pick={pick} open={drawer} close={() => setDrawer(false)} />
         <main class="content">
-          <Tabs state={state} change={change} model={model} />
+          <Tabs state={state} change={change} model={model} showValues={() => setDrawer(true)} />
           {state.compare && state.view !== 'sandwich' && <CompareBar state={state} model={model} compare={state.compare} change={change} />}
-          {nothing ? (
+          {model.problem !== undefined ? (
+            <div class="empty" role="alert"><h2>This view could not be computed</h2><p>{visible(model.problem)}</p></div>
+          ) : nothing ? (
             <Empty profile={profile} state={state} change={change} />
           ) : state.view === 'graph' ? (
-            <Graph model={model} state={state} change={change} theme={theme} />
+            model.graph && <Graph model={model} graph={model.graph} state={state} change={change} theme={theme} />
           ) : state.view === 'sandwich' ? (
             <Sandwich model={model} state={state} change={change} theme={theme} />
           ) : state.view === 'functions' ? (

@@ -1,9 +1,8 @@
-import { useMemo } from 'preact/hooks';
 import { duration, visible } from '../format';
 import type { Model } from '../model';
-import { select } from '../select';
-import type { Compare, State } from '../state';
-import { values } from '../tables';
+import type { Compare, Measure } from '../select';
+import type { State } from '../state';
+import { useQuery } from './query';
 import type { Change } from './app';
 
 interface Props {
@@ -16,35 +15,38 @@ interface Props {
 /** Values that can be chosen from a list; more can be had from the address. */
 const most = 200;
 
+/** The values of a key that have the most time, whatever the filter says. */
+export const heaviest = (measure: Measure, key: string, limit: number) => ({
+  measure, key, terms: [], search: '', sorting: { by: 'time', down: true }, limit: limit + 1,
+});
+
 export function CompareBar({ state, model, compare, change }: Props) {
-  const { profile, dimensions } = model;
+  const { client, profile, graph } = model;
   const set = (to: Compare) => change({ compare: to, zoom: [] });
-  const rows = useMemo(() => {
-    const chosen = select(profile, dimensions, state.measure, [], undefined);
-    return values(profile, dimensions.get(compare.key), chosen).filter((row) => !row.missing).slice(0, most);
-  }, [profile, compare.key, state.measure]);
+  const { shown } = useQuery(client, 'values', heaviest(state.measure, compare.key, most));
+  const rows = shown?.of.key === compare.key ? shown.is.rows.filter((row) => !row.missing) : [];
   const options = (also: string | undefined, but: string | undefined) => {
     const names = rows.map((row) => row.value).filter((value) => value !== but);
     if (also !== undefined && !names.includes(also)) names.unshift(also);
     return names.map((value) => <option value={`=${value}`}>{visible(value, 60)}</option>);
   };
-  const first = (key: string) => {
-    const chosen = select(profile, dimensions, state.measure, [], undefined);
-    return values(profile, dimensions.get(key), chosen).find((row) => !row.missing)?.value ?? '';
+  const setKey = async (key: string) => {
+    const { rows } = await client.query('values', heaviest(state.measure, key, 1));
+    set({ key, value: rows.find((row) => !row.missing)?.value ?? '' });
   };
-  const [a, b] = model.tree.sides;
+  const whole = (side: number) => duration(graph?.is.tree.sides[side]?.total[0] ?? 0);
   return (
     <div class="comparebar" role="group" aria-label="Compare">
       <label>Compare{' '}
-        <select aria-label="Key to compare" value={compare.key} onChange={(e) => set({ key: e.currentTarget.value, value: first(e.currentTarget.value) })}>
-          {dimensions.keys.map((key) => <option value={key}>{visible(key, 60)}</option>)}
+        <select aria-label="Key to compare" value={compare.key} onChange={(e) => void setKey(e.currentTarget.value)}>
+          {profile.keys.map((key) => <option value={key}>{visible(key, 60)}</option>)}
         </select>
       </label>
       <select aria-label="Left side" value={`=${compare.value}`}
         onChange={(e) => set({ ...compare, value: e.currentTarget.value.slice(1) })}>
         {options(compare.value, compare.against)}
       </select>
-      <span class="muted">{duration(a.total[0])}</span>
+      <span class="muted">{whole(0)}</span>
       <button class="icon" title="Swap the sides" aria-label="Swap the sides" disabled={compare.against === undefined}
         onClick={() => compare.against !== undefined && set({ ...compare, value: compare.against, against: compare.value })}>⇄</button>
       <label>with{' '}
@@ -54,7 +56,7 @@ export function CompareBar({ state, model, compare, change }: Props) {
           {options(compare.against, compare.value)}
         </select>
       </label>
-      <span class="muted">{duration(b?.total[0] ?? 0)}</span>
+      <span class="muted">{whole(1)}</span>
       <span class="scale" aria-hidden="true"><i class="less" /> less <i class="same" /> <i class="more" /> more of its side than of the other side</span>
     </div>
   );

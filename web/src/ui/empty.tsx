@@ -1,9 +1,9 @@
-import type { Profile } from '../data';
+import type { Overview } from '../engine';
 import type { State } from '../state';
 import type { Change } from './app';
 
-export function Empty({ profile, state, change }: { profile: Profile; state: State; change: Change }) {
-  if (profile.samples.count === 0)
+export function Empty({ profile, state, change }: { profile: Overview; state: State; change: Change }) {
+  if (!profile.hasSamples)
     return (
       <div class="empty">
         <h2>No samples</h2>

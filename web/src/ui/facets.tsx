@@ -1,50 +1,64 @@
-import { useMemo, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { excluded, included, type Choice } from '../filter';
 import { percent, plural, visible } from '../format';
 import type { Model } from '../model';
-import { select } from '../select';
-import type { State } from '../state';
-import { values } from '../tables';
+import { useQuery } from './query';
 
 export type Pick = (key: string, value: Choice, out: boolean) => void;
 
 interface Props {
   model: Model;
-  state: State;
   pick: Pick;
 }
 
-const few = 40;  // keys: each looks at all samples
-
-/** The values of each key beside the graph: a click wants one, with Shift or Alt leaves it out. */
-export function Facets({ model, state, pick }: Props) {
-  const keys = model.dimensions.labelKeys.concat(
-    ['process', 'thread'].filter((key) => model.dimensions.keys.includes(key) && !model.dimensions.labelKeys.includes(key)),
-  );
-  const [shown, setShown] = useState(few);
-  return (
-    <aside class="facets" aria-label="Filter by value">
-      {keys.slice(0, shown).map((key) => <Facet key={key} of={key} model={model} state={state} pick={pick} />)}
-      {keys.length > shown && <button class="more" onClick={() => setShown(shown + few)}>{keys.length - shown} more keys</button>}
-      <p class="hint">Click selects a value, Shift+click excludes it.</p>
-    </aside>
-  );
+interface DrawerProps extends Props {
+  /** On narrow screens, where the values are in a drawer. */
+  open: boolean;
+  close: () => void;
 }
 
-function Facet({ of: key, model, state, pick }: Props & { of: string }) {
-  const { profile, dimensions, terms } = model;
+const few = 40;  // keys: each looks at all samples
+const most = 100;  // values of one key; the table of labels has all
+
+/** The values of each key beside the graph: a click wants one, with Shift or Alt leaves it out. */
+export function Facets({ model, pick, open, close }: DrawerProps) {
+  const { keys: all, labelKeys } = model.profile;
+  const keys = labelKeys.concat(['process', 'thread'].filter((key) => all.includes(key) && !labelKeys.includes(key)));
+  const [shown, setShown] = useState(few);
+  const closing = useRef<HTMLButtonElement>(null);
+  useLayoutEffect(() => {
+    if (open) closing.current?.focus();
+  }, [open]);
+  return <>
+    {open && <div class="shade" onClick={close} />}
+    <aside class={open ? 'facets open' : 'facets'} id="values" aria-label="Filter by value"
+      onKeyDown={(event) => event.key === 'Escape' && close()}>
+      <p class="drawer">
+        <strong>Filter by value</strong>
+        <button class="button" ref={closing} onClick={close}>Done</button>
+      </p>
+      {keys.slice(0, shown).map((key) => <Facet key={key} of={key} model={model} pick={pick} />)}
+      {keys.length > shown && <button class="more" onClick={() => setShown(shown + few)}>{keys.length - shown} more keys</button>}
+      <p class="hint mouse">Click selects a value, Shift+click excludes it.</p>
+    </aside>
+  </>;
+}
+
+function Facet({ of: key, model, pick }: Props & { of: string }) {
+  const { client, terms } = model;
   const [all, setAll] = useState(false);
   // What the others let through, so that a second value can be added to the first.
-  const rows = useMemo(() => {
-    const others = terms.filter((term) => term.key !== key);
-    return values(profile, dimensions.get(key), select(profile, dimensions, state.measure, others, state.range));
-  }, [profile, terms, state.measure, state.range]);
+  const others = terms.filter((term) => term.key !== key);
+  const { shown: latest } = useQuery(client, 'values', {
+    ...model.scope, terms: others, key, search: '', sorting: { by: 'time', down: true }, limit: most,
+  }, true);
+  if (!latest) return null;
+  const { rows, count: known, whole: [total] } = latest.is;
   if (rows.length === 0 || (rows.length === 1 && rows[0].missing)) return null;
-  const total = rows.reduce((sum, row) => sum + row.time, 0);
   const wanted = included(terms, key);
   const unwanted = excluded(terms, key);
   const first = 6;
-  const shown = all ? rows.slice(0, 100) : rows.length <= first + 1 ? rows : rows.slice(0, first);
+  const shown = all ? rows : rows.length <= first + 1 ? rows : rows.slice(0, first);
   return (
     <section class="facet" aria-label={visible(key, 80)}>
       <h2><bdi>{visible(key, 60)}</bdi></h2>
@@ -66,7 +80,7 @@ function Facet({ of: key, model, state, pick }: Props & { of: string }) {
           );
         })}
       </ul>
-      {rows.length > shown.length && !all && <button class="more" onClick={() => setAll(true)}>{rows.length - shown.length} more</button>}
+      {rows.length > shown.length && !all && <button class="more" onClick={() => setAll(true)}>{known - shown.length} more</button>}
       {all && <button class="more" onClick={() => setAll(false)}>Fewer</button>}
     </section>
   );

@@ -2,7 +2,6 @@ import { choiceOf, print, type Term } from '../filter';
 import { duration, visible } from '../format';
 import type { Model } from '../model';
 import type { State } from '../state';
-import { lengthOf } from '../timeline';
 import type { Change } from './app';
 import { TypedText } from './typed';
 
@@ -15,7 +14,7 @@ export function FilterBar({ state, model, change }: { state: State; model: Model
       <span id="filter-error" class="error" role="status">{model.filterError && visible(model.filterError, 200)}</span>
       {state.range && (
         <span class="chip">
-          {duration(state.range[0] * 1000)} – {duration(Math.min(state.range[1], lengthOf(model.profile)) * 1000)}
+          {duration(state.range[0] * 1000)} – {duration(Math.min(state.range[1], model.profile.length) * 1000)}
           <button aria-label="Show all of the time" title="Remove" onClick={() => change({ range: undefined, zoom: [] })}>×</button>
         </span>
       )}

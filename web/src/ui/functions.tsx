@@ -1,38 +1,26 @@
-import { useMemo, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import { baseName, duration, percent, points, visible } from '../format';
 import { escapeRegex } from '../filter';
 import type { Model } from '../model';
-import { matcher } from '../search';
 import type { State } from '../state';
-import { functions, type FunctionRow } from '../tables';
+import type { FunctionRow } from '../tables';
+import { useQuery } from './query';
 import type { Change } from './app';
-import { More, SortHeading, useSorting } from './table';
+import { More, rowsAtFirst, SortHeading, useSorting } from './table';
 
 /** Functions by the time in them, of one side or of two. */
 export function Functions({ model, state, change }: { model: Model; state: State; change: Change }) {
-  const { profile, tree } = model;
-  const two = tree.sides.length > 1;
   const [sorting, sort] = useSorting('self');
-  const [shown, setShown] = useState(200);
-  const rows = useMemo(() => functions(profile, tree), [profile, tree]);
-  const whole = tree.sides.map((side) => side.total[0]);
+  const [limit, setLimit] = useState(rowsAtFirst);
+  const { groupBy, compare, search } = state;
+  const { shown } = useQuery(model.client, 'functions', { ...model.scope, groupBy, compare, search, sorting, limit });
+  if (!shown) return null;
+  const { rows, count, whole } = shown.is;
+  const two = whole.length > 1;
   const share = (time: number[], side: number) => (whole[side] > 0 ? time[side] / whole[side] : 0);
   const difference = (row: FunctionRow) => share(row.total, 0) - share(row.total, 1);
-  const sorted = useMemo(() => {
-    const matches = matcher(state.search);
-    const wanted = typeof matches === 'function' ? rows.filter((r) => matches(r.name) || matches(r.module)) : rows;
-    const by: Record<string, (a: FunctionRow, b: FunctionRow) => number> = {
-      name: (a, b) => b.name.localeCompare(a.name),
-      self: (a, b) => a.self[0] - b.self[0],
-      total: (a, b) => a.total[0] - b.total[0],
-      self2: (a, b) => a.self[1] - b.self[1],
-      total2: (a, b) => a.total[1] - b.total[1],
-      difference: (a, b) => difference(a) - difference(b),
-    };
-    return [...wanted].sort((by[sorting.by] && ((a, b) => by[sorting.by](a, b) * (sorting.down ? -1 : 1))) || undefined);
-  }, [rows, sorting, state.search]);
-  const left = visible(state.compare?.value ?? '', 12);
-  const right = state.compare?.against === undefined ? 'other' : visible(state.compare.against, 12);
+  const left = visible(compare?.value ?? '', 12);
+  const right = compare?.against === undefined ? 'other' : visible(compare.against, 12);
   const heading = (name: string, title: string, number = true) => (
     <SortHeading name={name} title={title} number={number} sorting={sorting} sort={sort} />
   );
@@ -59,7 +47,7 @@ export function Functions({ model, state, change }: { model: Model; state: State
             </tr>
           </thead>
           <tbody>
-            {sorted.slice(0, shown).map((row) => (
+            {rows.map((row) => (
               <tr key={row.frame}>
                 {cell(row.self, 0)}
                 {cell(row.total, 0)}
@@ -81,7 +69,7 @@ export function Functions({ model, state, change }: { model: Model; state: State
             ))}
           </tbody>
         </table>
-        <More rows={sorted.length} shown={shown} set={setShown} />
+        <More rows={count} shown={limit} set={setLimit} />
       </div>
     </section>
   );

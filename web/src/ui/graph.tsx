@@ -1,10 +1,11 @@
-import { useCallback, useState } from 'preact/hooks';
+import { useCallback, useMemo, useState } from 'preact/hooks';
 import { dark, light } from '../colour';
 import { nameOf } from '../draw';
 import { visible } from '../format';
 import type { Model } from '../model';
 import type { State } from '../state';
-import { pathOf } from '../tree';
+import { follow, pathOf } from '../tree';
+import type { Result } from './query';
 import type { Change } from './app';
 import { Legend } from './legend';
 import { Pane } from './pane';
@@ -12,27 +13,35 @@ import type { Theme } from './theme';
 
 interface Props {
   model: Model;
+  graph: Result<'graph'>;
   state: State;
   change: Change;
   theme: Theme;
 }
 
-export function Graph({ model, state, change, theme }: Props) {
-  const { profile, tree, zoom } = model;
+export function Graph({ model, graph, state, change, theme }: Props) {
+  const { profile, colours } = model;
+  const { tree, found } = graph.is;
+  const { compare } = graph.of;
+  // At once, in the tree at hand; one that shows more of it follows.
+  const zoom = useMemo(() => follow(tree, state.zoom), [tree, state.zoom]);
   const palette = theme === 'dark' ? dark : light;
+  const path = (frame: number) => pathOf(tree, frame).slice(1).map((i) => tree.what[i]);
+  const [focus, setFocus] = useState<number[]>();
+  const focused = useMemo(() => (focus ? follow(tree, focus) : zoom), [tree, focus, zoom]);
+  const setFocused = (frame: number) => setFocus(path(frame));
   // Of this tree: another tree has other frames.
-  const [focused, setFocused] = useState<{ tree: object; frame: number }>();
   const [hovered, setHovered] = useState<{ tree: object; frame: number }>();
-  const of = (at: typeof focused) => (at?.tree === tree ? at.frame : undefined);
+  const of = (at: typeof hovered) => (at?.tree === tree ? at.frame : undefined);
   const zoomTo = useCallback(
     (frame: number) => {
-      change({ zoom: pathOf(tree, frame).slice(1).map((i) => tree.what[i]) });
-      setFocused({ tree, frame });
+      change({ zoom: path(frame) });
+      setFocused(frame);
     },
     [tree],
   );
-  const names = state.compare
-    ? [visible(state.compare.value, 60), state.compare.against === undefined ? 'all other values' : visible(state.compare.against, 60)]
+  const names = compare
+    ? [visible(compare.value, 60), compare.against === undefined ? 'all other values' : visible(compare.against, 60)]
     : [''];
   return (
     <section class="panel" id="panel-graph" role="tabpanel" aria-labelledby="tab-graph">
@@ -55,13 +64,13 @@ export function Graph({ model, state, change, theme }: Props) {
       </nav>
       <div class={names.length > 1 ? 'panes two' : 'panes'}>
         {names.map((name, side) => (
-          <Pane key={side} model={model} side={side} name={name} flame={state.flame} palette={palette}
-            focused={of(focused) ?? zoom} setFocused={(frame) => setFocused({ tree, frame })}
+          <Pane key={side} view={{ profile, colours, tree, zoom, found }} side={side} name={name} flame={state.flame} palette={palette}
+            focused={focused} setFocused={setFocused}
             hovered={of(hovered)} setHovered={(frame) => setHovered(frame === undefined ? undefined : { tree, frame })}
             zoomTo={zoomTo} />
         ))}
       </div>
-      <Legend model={model} palette={palette} comparing={names.length > 1} />
+      <Legend profile={profile} tree={tree} colours={colours} palette={palette} comparing={names.length > 1} />
     </section>
   );
 }

@@ -1,4 +1,4 @@
-import { taken, type Profile } from '../data';
+import type { Overview } from '../engine';
 import { count, duration, plural, visible } from '../format';
 import type { Model } from '../model';
 import type { State } from '../state';
@@ -6,7 +6,7 @@ import type { Change } from './app';
 import type { Theme } from './theme';
 
 interface Props {
-  profile: Profile;
+  profile: Overview;
   model: Model;
   state: State;
   change: Change;
@@ -16,8 +16,7 @@ interface Props {
 }
 
 export function Header({ profile, model, state, change, theme, toggleTheme, showHelp }: Props) {
-  const { chosen, time } = model;
-  const part = chosen.length < model.all.length;
+  const { totals } = model;
   return (
     <header class="header">
       <div class="what">
@@ -29,9 +28,11 @@ export function Header({ profile, model, state, change, theme, toggleTheme, show
           <span>{duration(profile.durationNs)}</span>
           {profile.frequency > 0 && <span>{profile.frequency} Hz</span>}
           <span class="selected" role="status">
-            <strong>{duration(time)}</strong> {state.measure === 'off' ? 'off the CPU' : 'of CPU'} in{' '}
-            {part ? `${count(taken(profile, chosen))} of ` : ''}
-            {plural(taken(profile, model.all), 'sample')}
+            {totals && <>
+              <strong>{duration(totals.chosen.time)}</strong> {state.measure === 'off' ? 'off the CPU' : 'of CPU'} in{' '}
+              {totals.chosen.samples < totals.all.samples ? `${count(totals.chosen.samples)} of ` : ''}
+              {plural(totals.all.samples, 'sample')}
+            </>}
           </span>
         </p>
       </div>
@@ -48,8 +49,7 @@ export function Header({ profile, model, state, change, theme, toggleTheme, show
 }
 
 function MeasureSwitch({ profile, state, change }: Pick<Props, 'profile' | 'state' | 'change'>) {
-  const { offCpu } = profile.samples;
-  if (!(offCpu.includes(0) && offCpu.includes(1))) return null;
+  if (profile.measures.length < 2) return null;
   const choice = (measure: State['measure'], name: string) => (
     <button class="choice" aria-pressed={state.measure === measure} onClick={() => change({ measure, zoom: [] })}>
       {name}

@@ -1,13 +1,12 @@
-import { useMemo, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import { excluded, included } from '../filter';
 import { count, duration, percent, visible } from '../format';
 import type { Model } from '../model';
-import { matcher } from '../search';
 import type { State } from '../state';
-import { values, type ValueRow } from '../tables';
+import { useQuery } from './query';
 import type { Change } from './app';
 import type { Pick } from './facets';
-import { More, SortHeading, useSorting } from './table';
+import { More, rowsAtFirst, SortHeading, useSorting } from './table';
 
 interface Props {
   model: Model;
@@ -16,44 +15,34 @@ interface Props {
   pick: Pick;
 }
 
-const order: Record<string, (a: ValueRow, b: ValueRow) => number> = {
-  value: (a, b) => b.value.localeCompare(a.value),
-  time: (a, b) => a.time - b.time,
-  samples: (a, b) => a.samples - b.samples,
-};
-
 const manyKeys = 100;
 
 /** Time by value of one key. */
 export function Labels({ model, state, change, pick }: Props) {
-  const { profile, dimensions, chosen, terms, time } = model;
-  const key = dimensions.keys.includes(state.labelKey) ? state.labelKey : dimensions.keys[0];
-  const [sorting, sort] = useSorting('time');
-  const [shown, setShown] = useState(200);
-  const [keysShown, setKeysShown] = useState(manyKeys);
-  const rows = useMemo(
-    () => (key === undefined ? [] : values(profile, dimensions.get(key), chosen)),
-    [profile, key, chosen],
-  );
-  const sorted = useMemo(
-    () => {
-      const matches = matcher(state.search);
-      const wanted = typeof matches === 'function' ? rows.filter((row) => matches(row.value)) : rows;
-      return [...wanted].sort((a, b) => order[sorting.by](a, b) * (sorting.down ? -1 : 1));
-    },
-    [rows, sorting, state.search],
-  );
+  const { keys } = model.profile;
+  const key = keys.includes(state.labelKey) ? state.labelKey : keys[0];
   if (key === undefined) return <div class="empty"><h2>No labels</h2><p>No sample of this profile has labels.</p></div>;
+  return <ValuesOf of={key} keys={keys} model={model} state={state} change={change} pick={pick} />;
+}
+
+function ValuesOf({ of: key, keys, model, state, change, pick }: Props & { of: string; keys: readonly string[] }) {
+  const { terms } = model;
+  const [sorting, sort] = useSorting('time');
+  const [limit, setLimit] = useState(rowsAtFirst);
+  const [keysShown, setKeysShown] = useState(manyKeys);
+  const { shown } = useQuery(model.client, 'values', { ...model.scope, key, search: state.search, sorting, limit });
+  const rows = shown?.of.key === key ? shown.is.rows : [];
+  const time = shown?.is.whole[0] ?? 0;
   const wanted = included(terms, key);
   const unwanted = excluded(terms, key);
   return (
     <section class="panel" id="panel-labels" role="tabpanel" aria-labelledby="tab-labels">
       <div class="keys" role="group" aria-label="Key">
-        {dimensions.keys.filter((k, i) => i < keysShown || k === key).map((k) => (
+        {keys.filter((k, i) => i < keysShown || k === key).map((k) => (
           <button class="choice" aria-pressed={k === key} onClick={() => change({ labelKey: k })}>{visible(k, 60)}</button>
         ))}
-        {dimensions.keys.length > keysShown &&
-          <button class="more" onClick={() => setKeysShown(keysShown + manyKeys)}>{dimensions.keys.length - keysShown} more</button>}
+        {keys.length > keysShown &&
+          <button class="more" onClick={() => setKeysShown(keysShown + manyKeys)}>{keys.length - keysShown} more</button>}
         <button class="button" disabled={state.groupBy.includes(key)}
           onClick={() => change({ groupBy: [...state.groupBy, key], zoom: [], view: 'graph' })}>Group by {visible(key, 40)}</button>
       </div>
@@ -69,7 +58,7 @@ export function Labels({ model, state, change, pick }: Props) {
             </tr>
           </thead>
           <tbody>
-            {sorted.slice(0, shown).map((row) => {
+            {rows.map((row) => {
               const share = time > 0 ? row.time / time : 0;
               return (
                 <tr>
@@ -90,7 +79,7 @@ export function Labels({ model, state, change, pick }: Props) {
             })}
           </tbody>
         </table>
-        <More rows={sorted.length} shown={shown} set={setShown} />
+        <More rows={shown?.is.count ?? 0} shown={limit} set={setLimit} />
       </div>
     </section>
   );

@@ -1,12 +1,20 @@
 import { useMemo } from 'preact/hooks';
-import type { Palette } from '../colour';
 import { Kind, type Frame } from '../data';
 import { baseName, visible } from '../format';
-import type { Model } from '../model';
+import type { Overview } from '../engine';
+import type { Colours, Palette } from '../colour';
+import type { Tree } from '../tree';
+
+interface Props {
+  profile: Overview;
+  tree: Tree;
+  colours: Colours;
+  palette: Palette;
+  comparing: boolean;
+}
 
 /** Which colour is what: of the frames that there are. */
-export function Legend({ model, palette, comparing }: { model: Model; palette: Palette; comparing: boolean }) {
-  const { profile, tree, colours } = model;
+export function Legend({ profile, tree, colours, palette, comparing }: Props) {
   const entries = useMemo(() => {
     const own = new Float64Array(profile.frames.length);
     let inlined = false;

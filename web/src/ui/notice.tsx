@@ -1,8 +1,8 @@
-import type { Profile } from '../data';
+import type { Head } from '../data';
 import { plural, visible } from '../format';
 
 /** What the profile lacks: nothing is lost without a word. */
-export function Notice({ profile }: { profile: Profile }) {
+export function Notice({ profile }: { profile: Head }) {
   const all = profile.remarks.map((remark) => visible(remark, 500));
   if (all.length === 0) return null;
   const most = 200;

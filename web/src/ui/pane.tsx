@@ -1,14 +1,25 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import type { Palette } from '../colour';
+import type { Colours, Palette } from '../colour';
 import { describe, spoken } from '../describe';
 import { boxOf, draw, frameAt, heightOf, rowHeight, type Scene } from '../draw';
-import type { Model } from '../model';
+import type { Overview } from '../engine';
+import type { Found } from '../search';
+import { isRest, type Tree } from '../tree';
 import { move, place, type Move } from '../navigate';
 import { Tooltip, type Anchor } from './tooltip';
 import { useSize } from './width';
 
+/** A tree, and how it is seen. */
+export interface View {
+  profile: Overview;
+  colours: Colours;
+  tree: Tree;
+  zoom: number;
+  found?: Found;
+}
+
 interface Props {
-  model: Model;
+  view: View;
   side: number;
   /** Of the element; each pane of a view has its own (the side). */
   id?: number;
@@ -26,8 +37,8 @@ interface Props {
 /** One flame graph. The canvas is as large as what is seen of it; screen readers get the focused frame as
  * the one item of a tree. */
 export function Pane(props: Props) {
-  const { model, side, name, flame, palette, focused, setFocused, hovered, setHovered, zoomTo } = props;
-  const { profile, tree, colours, zoom, found } = model;
+  const { view, side, name, flame, palette, focused, setFocused, hovered, setHovered, zoomTo } = props;
+  const { profile, tree, colours, zoom, found } = view;
   const scroller = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const size = useSize(scroller);
@@ -69,7 +80,7 @@ export function Pane(props: Props) {
     return frameAt(scene, event.clientX - box.left, event.clientY - box.top);
   };
   const go = (to: Move) => {
-    const next = move(tree, focused, to, (i) => tree.sides[side].total[i] > 0);
+    const next = move(tree, focused, to, (i) => tree.sides[side].total[i] > 0 && !isRest(tree, i));
     if (next < zoom || next >= tree.end[zoom]) {
       // Above what is zoomed into are only its callers.
       if (to !== 'parent') return;

@@ -13,14 +13,15 @@ interface Props {
 }
 
 export function SearchBox({ state, model, change, input }: Props) {
-  const { found, tree, searchError } = model;
+  const { searchError } = model;
+  const { found, tree } = model.graph?.is ?? {};
   return (
     <div class="field search" role="search">
       <TypedText value={state.search} set={(search) => change({ search })} input={input}
         label="Search frames" placeholder="Search: text or /regex/   (/)" invalid={searchError !== undefined} describedBy="found" />
       <span id="found" class={searchError ? 'error' : 'found'} role="status">
         {searchError ??
-          (found &&
+          (found && tree &&
             `${plural(found.frames, 'frame')} · ${tree.sides
               .map((side, s) => percent(side.total[0] > 0 ? found.time[s] / side.total[0] : 0))
               .join(' | ')}`)}

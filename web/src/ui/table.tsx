@@ -1,11 +1,7 @@
 // What the tables have in common.
 import { useState } from 'preact/hooks';
+import type { Sorting } from '../engine';
 import { count } from '../format';
-
-export interface Sorting {
-  by: string;
-  down: boolean;
-}
 
 export function useSorting(by: string): [Sorting, (by: string) => void] {
   const [sorting, set] = useState<Sorting>({ by, down: true });
@@ -32,13 +28,16 @@ export function SortHeading({ name, title, number, class: more = '', sorting, so
   );
 }
 
+/** Few enough that the browser lays them out between two frames. */
+export const rowsAtFirst = 100;
+
 /** A way to see more rows than are there at first. */
 export function More({ rows, shown, set }: { rows: number; shown: number; set: (shown: number) => void }) {
   if (rows <= shown) return null;
   return (
     <p class="hint">
       {count(shown)} of {count(rows)} rows.{' '}
-      <button class="button" onClick={() => set(shown + 1000)}>Show more</button>
+      <button class="button" onClick={() => set(shown + 200)}>Show more</button>
     </p>
   );
 }

@@ -1,7 +1,7 @@
 import type { Model } from '../model';
 import type { State, View } from '../state';
-import { values } from '../tables';
 import type { Change } from './app';
+import { heaviest } from './compare';
 
 const views: [View, string][] = [
   ['graph', 'Flame graph'],
@@ -10,7 +10,15 @@ const views: [View, string][] = [
   ['labels', 'Labels'],
 ];
 
-export function Tabs({ state, change, model }: { state: State; change: Change; model: Model }) {
+interface Props {
+  state: State;
+  change: Change;
+  model: Model;
+  /** Opens the drawer of values, on narrow screens. */
+  showValues: () => void;
+}
+
+export function Tabs({ state, change, model, showValues }: Props) {
   const turn = (event: KeyboardEvent, by: number) => {
     const at = views.findIndex(([view]) => view === state.view);
     const [view] = views[(at + by + views.length) % views.length];
@@ -18,10 +26,11 @@ export function Tabs({ state, change, model }: { state: State; change: Change; m
     event.preventDefault();
     document.getElementById(`tab-${view}`)?.focus();
   };
-  const compare = () => {
-    const key = state.groupBy.find((k) => model.dimensions.labelKeys.includes(k)) ?? model.dimensions.keys[0];
-    const dimension = model.dimensions.get(key);
-    const first = values(model.profile, dimension, model.all).find((row) => !row.missing);
+  const { keys, labelKeys } = model.profile;
+  const compare = async () => {
+    const key = state.groupBy.find((k) => labelKeys.includes(k)) ?? keys[0];
+    const { rows } = await model.client.query('values', heaviest(state.measure, key, 1));
+    const first = rows.find((row) => !row.missing);
     if (first) change({ compare: { key, value: first.value }, zoom: [] });
   };
   return (
@@ -37,6 +46,7 @@ export function Tabs({ state, change, model }: { state: State; change: Change; m
         ))}
       </div>
       <div class="tools">
+        <button class="button drawer" aria-controls="values" onClick={showValues}>Filter by value</button>
         {state.view === 'graph' && (
           <div class="segmented" role="group" aria-label="Order">
             <button class="choice" aria-pressed={!state.inverted} onClick={() => change({ inverted: false, zoom: [] })} title="From the roots to what they call">Calls</button>
@@ -49,9 +59,9 @@ export function Tabs({ state, change, model }: { state: State; change: Change; m
             <button class="choice" aria-pressed={state.flame} onClick={() => change({ flame: true })} title="Roots at the bottom">Flame</button>
           </div>
         )}
-        {model.dimensions.keys.length > 0 && state.view !== 'sandwich' && (
+        {keys.length > 0 && state.view !== 'sandwich' && (
           <button class="button" aria-pressed={state.compare !== undefined}
-            onClick={() => (state.compare ? change({ compare: undefined, zoom: [] }) : compare())}>Compare</button>
+            onClick={() => (state.compare ? change({ compare: undefined, zoom: [] }) : void compare())}>Compare</button>
         )}
       </div>
     </div>

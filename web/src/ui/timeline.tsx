@@ -1,9 +1,9 @@
 import { ticks } from 'd3-array';
-import { useMemo, useRef, useState } from 'preact/hooks';
+import { useRef, useState } from 'preact/hooks';
 import { duration } from '../format';
 import type { Model } from '../model';
 import type { Range } from '../select';
-import { lengthOf, overTime } from '../timeline';
+import { useQuery } from './query';
 import type { Change } from './app';
 import { useWidth } from './width';
 
@@ -17,14 +17,12 @@ const height = 44;
 
 /** Time spent over time; a range of it can be chosen with the pointer or the handles. */
 export function Timeline({ model, range, change }: Props) {
-  const { profile, all, chosen } = model;
   const surface = useRef<HTMLDivElement>(null);
   const width = useWidth(surface);
   const bins = Math.max(20, Math.floor(width / 4));
-  const length = lengthOf(profile);
-  const before = useMemo(() => overTime(profile, all, bins), [profile, all, bins]);
-  const now = useMemo(() => overTime(profile, chosen, bins), [profile, chosen, bins]);
-  const most = Math.max(1, before.reduce((a, b) => Math.max(a, b), 0));
+  const { length } = model.profile;
+  const { shown: times } = useQuery(model.client, 'times', { ...model.scope, bins }, true);
+  const most = Math.max(1, times?.is.all.reduce((a, b) => Math.max(a, b), 0) ?? 0);
   const [drag, setDrag] = useState<Range>();
 
   const at = (event: PointerEvent) => {
@@ -79,9 +77,9 @@ export function Timeline({ model, range, change }: Props) {
           else set(drag[0], end);
         }}
         onPointerCancel={() => setDrag(undefined)}>
-        <svg width="100%" height={height} viewBox={`0 0 ${bins} ${height}`} preserveAspectRatio="none" aria-hidden="true">
-          <path class="all" d={bars(before, most)} />
-          <path class="now" d={bars(now, most)} />
+        <svg width="100%" height={height} viewBox={`0 0 ${times?.of.bins ?? bins} ${height}`} preserveAspectRatio="none" aria-hidden="true">
+          {times && <path class="all" d={bars(times.is.all, most)} />}
+          {times && <path class="now" d={bars(times.is.chosen, most)} />}
         </svg>
         {shown && <div class="outside" style={{ left: '0', width: x(shown[0]) }} />}
         {shown && <div class="outside" style={{ left: x(shown[1]), right: '0' }} />}
