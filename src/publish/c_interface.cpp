@@ -48,15 +48,15 @@ inline Set* put_set_in_force(Thread& self, std::uint64_t set) noexcept {
   return reinterpret_cast<Set*>(before);
 }
 
-#if !VITRINE_PUBLISH_STATIC
-/// custom_labels_replace(nullptr), which has to ask for the thread.
+/// custom_labels_replace(nullptr), whatever is in force: with cells, nothing is counted.
 inline Set* put_nothing_in_force() noexcept {
   Thread& self = thread_once();
-  if (__builtin_expect(words_in_force(self)[0] == 0 && self.cells != nullptr, 1))
-    return put_set_in_force(self, 0);
-  return replace_slowly(nullptr);
+  void* const volatile& cells = self.cells;  // the other way does not load it: it compares
+  if (__builtin_expect(cells == nullptr, 0)) return replace_slowly(nullptr);
+  const std::uint64_t before = words_in_force(self)[1];
+  labels::detail::put_in_force(self, Words{0, 0});
+  return reinterpret_cast<Set*>(before);
 }
-#endif
 
 /// Longer ones are compared by a call.
 constexpr std::size_t short_string = 64;
@@ -248,25 +248,22 @@ void custom_labels_free(LabelSet* set) {
 }
 
 VITRINE_DETAIL_HOT LabelSet* custom_labels_replace(LabelSet* set) {
-  // Nothing or handles, and no record: one word changes.
+  // Nothing, or handles without a record.
   const auto to = reinterpret_cast<std::uint64_t>(set);
-#if VITRINE_PUBLISH_STATIC
-  Thread& self = thread();
-  // Nothing is as simple as the cells are (Cells::as_owner): no jump is taken for either.
-  const std::uint64_t like = __builtin_expect_with_probability(to != 0, 1, 0.5)
-                                 ? to
-                                 : reinterpret_cast<std::uint64_t>(self.cells);
-  if (__builtin_expect(self.cells == nullptr, 0)) return replace_slowly(set);
-  if (__builtin_expect((words_in_force(self)[0] | like % 64) != 0, 0)) return replace_slowly(set);
-  if (__builtin_expect(!is_simple(self, like), 0)) return replace_slowly(set);
-  return put_set_in_force(self, to);
-#else
   if (to == 0) return put_nothing_in_force();
+#if VITRINE_PUBLISH_STATIC
+  // is_simple, and no record, by one comparison: an owner and a record do not add up to the cells.
+  // Where there are none, another writer's set may pass; then what was in force is kept for longer.
+  Thread& self = thread();
+  const auto owner = reinterpret_cast<std::uint64_t>(owner_of(to));
+  const auto cells = reinterpret_cast<std::uint64_t>(self.cells);
+  if (__builtin_expect(self.slot[0] + owner == cells, 1)) return put_set_in_force(self, to);
+#else
   Thread* self = thread_of_own(to);
   if (__builtin_expect(self != nullptr && words_in_force(*self)[0] == 0, 1))
     return put_set_in_force(*self, to);
-  return replace_slowly(set);
 #endif
+  return replace_slowly(set);
 }
 
 int custom_labels_publish_thread_context(int on) {

@@ -39,7 +39,6 @@ struct alignas(64) Handle {
   }
 };
 static_assert(sizeof(Handle) == 64 && offsetof(Handle, cell) == 32);
-static_assert(offsetof(Cells, as_owner) == offsetof(Handle, cell) + offsetof(Cell, owner));
 static_assert(offsetof(abi::custom_labels::SetV1, storage) == 0 &&
               offsetof(abi::custom_labels::SetV1, count) == 8);
 
@@ -97,10 +96,19 @@ void free_handle(Handle& handle) noexcept;
 /// the program may have assigned. Returns what is in force. `below`: a scope will be on top of it.
 Words settle(Thread& self, bool below = false) noexcept;
 
-/// Whether `set` is a handle of this thread, and nothing but the slot needs a change when it is put
-/// in force. (A cell's owner says enough: no other set has it there.)
+/// The owner of `set`, which is not null, if it is a handle. Another writer's set may be shorter and
+/// begin anywhere: this reads in the 64 bytes that it begins in, which are there.
+__attribute__((no_sanitize("address", "thread"))) inline const void* owner_of(
+    std::uint64_t set) noexcept {
+  constexpr std::uint64_t last = sizeof(Handle) - 1;
+  constexpr std::uint64_t owner = offsetof(Handle, cell) + offsetof(Cell, owner);
+  return *reinterpret_cast<Cells* const*>((set | last) - (last - owner));
+}
+
+/// Whether `set`, which is not null, is a handle of this thread, which has cells, so that only the
+/// slot changes when it is put in force. (The owner says enough: no other set has it there.)
 inline bool is_simple(const Thread& self, std::uint64_t set) noexcept {
-  return set % 64 == 0 && reinterpret_cast<const Handle*>(set)->cell.owner == self.cells;
+  return owner_of(set) == self.cells;
 }
 
 /// The running thread, if the set is a handle of its own and in force, or can be, by being in the

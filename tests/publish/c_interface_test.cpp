@@ -2,12 +2,15 @@
 // (docs/formats/custom-labels.md, "Duties of a writer").
 #include <customlabels.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <memory>
 #include <stdexcept>
+#include <thread>
 #include <vitrine/labels.hpp>
 
 #include "abi/custom_labels.hpp"
@@ -344,6 +347,39 @@ TEST(CInterface, AssigningToTheVariableItselfWorks) {
   EXPECT_EQ(custom_labels_current(), set.get());
   EXPECT_EQ(labels::get(tenant), "acme");
   EXPECT_EQ(custom_labels_replace(nullptr), set.get());
+}
+
+// Its 24 bytes are the last that can be read, and there are zeroes or anything before them.
+TEST(CInterface, AnotherWritersSetIsPutInForceAsItIs) {
+  constexpr std::size_t page = 4096;
+  auto* memory = static_cast<char*>(
+      mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(memory, MAP_FAILED);
+  ASSERT_EQ(mprotect(memory + page, page, PROT_NONE), 0);
+  const custom_labels_label_t label{str("tenant"), str("elsewhere")};
+  for (const char around : {'\0', '\1'}) {
+    for (const std::size_t bytes_left : {sizeof(abi::custom_labels::SetV1), std::size_t{64}}) {
+      std::memset(memory, around, page);
+      char* const at = memory + page - bytes_left;
+      const abi::custom_labels::SetV1 v1{reinterpret_cast<std::uint64_t>(&label), 1, 1};
+      std::memcpy(at, &v1, sizeof v1);
+      auto* foreign = reinterpret_cast<custom_labels_labelset_t*>(at);
+      const auto check = [&] {
+        EXPECT_EQ(custom_labels_replace(foreign), nullptr);
+        EXPECT_EQ(test::v1_labels(), (Labels{{"tenant", "elsewhere"}}));
+        EXPECT_EQ(custom_labels_replace(nullptr), foreign);
+        const SetPtr set = make({{"tenant", "acme"}});
+        const InForce in_force(set.get());
+        EXPECT_EQ(custom_labels_replace(foreign), set.get());
+        EXPECT_EQ(test::v1_labels(), (Labels{{"tenant", "elsewhere"}}));
+        EXPECT_EQ(custom_labels_replace(set.get()), foreign);
+        EXPECT_EQ(test::v1_labels(), (Labels{{"tenant", "acme"}}));
+      };
+      std::thread(check).join();  // at first, without any memory of its own
+      check();
+    }
+  }
+  munmap(memory, 2 * page);
 }
 
 }  // namespace

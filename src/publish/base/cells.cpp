@@ -119,7 +119,6 @@ Cells* make_cells() noexcept {
   auto* cells = ::new (chunk) Cells{};
   for (unsigned i = 0; i < size_classes; ++i) cells->queues[i].size_class = i;
   cells->last_used = cells->queues;
-  cells->as_owner = cells;
   cells->cursor = reinterpret_cast<std::uint64_t>(chunk) + (sizeof(Cells) + 63) / 64 * 64;
   return cells;
 }

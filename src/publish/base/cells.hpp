@@ -121,7 +121,6 @@ struct Cells {
   std::uint64_t cursor;            ///< where fresh cells are claimed from; 0: nowhere
   Cell* nested;                    ///< given back by handlers inside operations
   Cell* remote;                    ///< given back by other threads
-  Cells* as_owner;                 ///< itself, where a handle has its owner (is_simple)
   Cell* parked;                    ///< found held when their turn came
   Cell* parked_last;               ///< if `parked` is not null
   Cell* free[size_classes];        ///< may be used right away
