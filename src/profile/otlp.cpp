@@ -16,6 +16,7 @@
 #include <charconv>
 #include <limits>
 #include <map>
+#include <memory_resource>
 #include <numeric>
 #include <protozero/pbf_writer.hpp>
 #include <set>
@@ -115,6 +116,18 @@ std::int64_t saturated_sum(std::int64_t a, std::int64_t b) {
 
 constexpr std::size_t profile_id_bytes = 16;
 
+/// The same for the same profile, so that a receiver may know that it has it already. Of a large one, what both ends
+/// hold: its time, its duration, and the times of the samples there.
+std::string profile_id(std::string_view resource, std::string_view encoded) {
+  constexpr std::size_t most = 4096;
+  std::string identity{resource};
+  identity += encoded.substr(0, most);
+  identity += encoded.substr(encoded.size() - std::min(most, encoded.size()));
+  identity += std::to_string(encoded.size());
+  const auto digest = sha256(std::as_bytes(std::span(identity)));
+  return {reinterpret_cast<const char*>(digest.data()), profile_id_bytes};
+}
+
 /// The semantic conventions whose names the attributes have.
 constexpr const char* conventions = "https://opentelemetry.io/schemas/1.37.0";
 
@@ -175,12 +188,10 @@ class Otlp {
         scope.add_string(otlp::scope::version, VITRINE_VERSION);
       }
       for (std::string& one : encoded) {
-        const auto digest = sha256(std::as_bytes(std::span(one)));
+        const std::string id = profile_id(resources[process], one);
         Writer message(one);
         if (told != 0) add_indices(message, otlp::profile::attribute_indices, {told});
-        // The same profile has the same id: a receiver may know that it has it already.
-        message.add_bytes(otlp::profile::profile_id, reinterpret_cast<const char*>(digest.data()),
-                          profile_id_bytes);
+        message.add_bytes(otlp::profile::profile_id, id);
         scope_profiles.add_message(otlp::scope_profiles::profiles, one);
       }
       scope_profiles.add_string(otlp::scope_profiles::schema_url, conventions);
@@ -425,7 +436,8 @@ class Otlp {
 
   Rows rows(const Samples& samples) {
     Rows out;
-    std::unordered_map<Row, std::uint32_t, IndicesHash> known;
+    std::pmr::monotonic_buffer_resource memory;
+    std::pmr::unordered_map<Row, std::uint32_t, IndicesHash> known(&memory);
     known.reserve(samples.size());
     std::vector<std::uint32_t> row_of_sample;
     row_of_sample.reserve(samples.size());
@@ -473,9 +485,10 @@ class Otlp {
       add_trace(attributes, all.samples[all.begins[i]]->link);
       times.clear(), values.clear();
       for (std::size_t k = all.begins[i]; k < all.begins[i + 1]; ++k) {
-        times.push_back(all.samples[k]->time_ns);
-        values.push_back(
-            as_signed(shape == Shape::counts ? all.samples[k]->count : all.samples[k]->value_ns));
+        const Sample& sample = *all.samples[k];
+        if (shape != Shape::counts) times.push_back(sample.time_ns);
+        if (shape != Shape::times)
+          values.push_back(as_signed(shape == Shape::counts ? sample.count : sample.value_ns));
       }
       Writer message(profile, otlp::profile::samples);
       add_number(message, otlp::sample::stack_index, row[stack_at]);
