@@ -10,8 +10,10 @@
 //   strings [text…]              every text below is an index here
 //   frames    {name, module, source, problem, line, kind, inlined}   what a stack is made of:
 //             kind 0 native, 1 kernel, 2 jit, 3 no symbol, 4 marks a stack that is not whole
-//   nodes     {frame, up}        all stacks as one tree, parents first: the parent of node i is
-//             i - up[i], and up[i] = 0 is a root. A stack is the node of its innermost frame.
+//             line: where the function begins
+//   nodes     {frame, up, line?} all stacks as one tree, parents first: the parent of node i is
+//             i - up[i], and up[i] = 0 is a root. A stack is the node of its innermost frame. line
+//             is the line of the frame's source that was executed there, 0 where that is not known.
 //   label_sets {size, key, value}   size[i] entries of key and value belong to set i
 //   links     {trace, span}      hex
 //   processes {pid, command, executable}
@@ -58,9 +60,11 @@ struct PageFrameHash {
 
 /// Of a thread: its id, and its name among the strings.
 using PageThread = std::pair<std::uint32_t, Index>;
-struct PageThreadHash {
-  std::size_t operator()(const PageThread& thread) const {
-    return mix(thread.first, thread.second);
+/// A frame, and the line of its source that was executed; 0: not known.
+using Place = std::pair<Index, std::uint32_t>;
+struct PairHash {
+  std::size_t operator()(const std::pair<std::uint32_t, std::uint32_t>& pair) const {
+    return mix(pair.first, pair.second);
   }
 };
 
@@ -69,7 +73,7 @@ class Tree {
  public:
   Tree(const Profile& profile, Strings& strings) : profile_(profile), strings_(strings) {
     node_of_.assign(profile.stacks.size(), none);
-    frames_of_.resize(profile.locations.size());
+    places_of_.resize(profile.locations.size());
   }
 
   /// The node of a stack's innermost frame; none: it has no frames.
@@ -100,72 +104,87 @@ class Tree {
   }
 
   [[nodiscard]] std::string nodes_json() const {
-    Column frame, up;
+    Column frame, up, line;
+    bool lines = false;
     for (Index node = 0; node < nodes_.size(); ++node) {
-      frame.add(nodes_[node].frame);
+      const Place& place = places_.values()[nodes_[node].place];
+      frame.add(place.first);
       up.add(nodes_[node].parent == none ? 0 : node - nodes_[node].parent);
+      line.add(place.second);
+      lines = lines || place.second != 0;
     }
-    return object({{"frame", frame.json()}, {"up", up.json()}});
+    std::vector<std::pair<std::string_view, std::string>> columns{{"frame", frame.json()},
+                                                                  {"up", up.json()}};
+    if (lines) columns.emplace_back("line", line.json());
+    return object(columns);
   }
 
  private:
   struct Node {
-    Index parent, frame;
+    Index parent, place;
   };
 
-  Index child(Index parent, Index frame) {
-    const std::uint64_t key = std::uint64_t{parent} << 32 | frame;
+  /// The place that a frame with this line is.
+  Index place(const PageFrame& frame, std::uint32_t line) {
+    return places_.add(Place{frames_.add(frame), line});
+  }
+
+  Index child(Index parent, Index place) {
+    const std::uint64_t key = std::uint64_t{parent} << 32 | place;
     const auto [at, fresh] = children_.try_emplace(key, static_cast<Index>(nodes_.size()));
-    if (fresh) nodes_.push_back({parent, frame});
+    if (fresh) nodes_.push_back({parent, place});
     return at->second;
   }
 
   Index insert(const Stack& stack) {
     Index node = none;
     if (const std::string_view mark = end_mark(stack.end); !mark.empty())
-      node = child(node, frames_.add(PageFrame{strings_.of(mark), none, none, none, 0,
-                                               page_not_whole, false}));
+      node = child(
+          node, place(PageFrame{strings_.of(mark), none, none, none, 0, page_not_whole, false}, 0));
     for (auto at = stack.locations.rbegin(); at != stack.locations.rend(); ++at)
       if (*at < profile_.locations.size())
-        for (const Index frame : frames_of(*at)) node = child(node, frame);
+        for (const Index place : places_of(*at)) node = child(node, place);
     return node;
   }
 
   /// Outermost first.
-  const std::vector<Index>& frames_of(Index index) {
-    std::vector<Index>& frames = frames_of_[index];
-    if (!frames.empty()) return frames;
+  const std::vector<Index>& places_of(Index index) {
+    std::vector<Index>& places = places_of_[index];
+    if (!places.empty()) return places;
     const Location& location = profile_.locations[index];
     const Mapping* mapping = entry(profile_.mappings, location.mapping);
     const Index module = mapping != nullptr ? strings_.of(mapping->file) : none;
     const Index problem = location.problem.empty() ? none : strings_.of(location.problem);
     std::string scratch;
     const std::vector<std::string_view> names = frame_names(profile_, location, scratch);
-    std::vector<const Function*> functions;
+    std::vector<std::pair<const Function*, std::uint32_t>> lines;
     for (const Line& line : location.lines)
       if (const Function* function = entry(profile_.functions, line.function))
-        functions.push_back(function);
+        lines.emplace_back(function, line.line);
     // Without a symbol there is one name, of the file: addresses on their own would say no more.
-    const bool nameless = functions.empty() && location.kind != FrameKind::kernel;
+    const bool nameless = lines.empty() && location.kind != FrameKind::kernel;
     const auto kind =
         nameless ? std::uint8_t{page_unknown} : static_cast<std::uint8_t>(location.kind);
     for (std::size_t i = names.size(); i-- > 0;) {
-      const Function* function = i < functions.size() ? functions[i] : nullptr;
+      const auto [function, line] =
+          i < lines.size() ? lines[i] : std::pair<const Function*, std::uint32_t>{};
       const bool known = function != nullptr && !function->file.empty();
-      frames.push_back(frames_.add(
-          PageFrame{strings_.of(names[i]), module, known ? strings_.of(function->file) : none,
-                    problem, known ? function->start_line : 0, kind, i + 1 < names.size()}));
+      places.push_back(
+          place(PageFrame{strings_.of(names[i]), module, known ? strings_.of(function->file) : none,
+                          problem, known ? function->start_line : 0, kind, i + 1 < names.size()},
+                known ? line : 0));
     }
-    return frames;
+    return places;
   }
 
   const Profile& profile_;
   Strings& strings_;
   Interner<PageFrame, PageFrameHash> frames_;
+  Interner<Place, PairHash> places_;
   std::vector<Node> nodes_;
   std::unordered_map<std::uint64_t, Index> children_;
   std::vector<Index> node_of_;
-  std::vector<std::vector<Index>> frames_of_;
+  std::vector<std::vector<Index>> places_of_;
 };
 
 std::string label_sets_json(const Profile& profile, Strings& strings) {
@@ -210,7 +229,7 @@ SampleTables samples_json(const Profile& profile, Tree& tree, Strings& strings) 
   std::ranges::stable_sort(by_time, {}, [&](std::size_t i) { return profile.samples[i].time_ns; });
 
   const auto known = [](Index index, std::size_t size) { return index < size ? index : none; };
-  Interner<PageThread, PageThreadHash> threads;
+  Interner<PageThread, PairHash> threads;
   Column time, value, off_cpu, node, labels, process, thread, cpu, link, count;
   bool sums = false;
   std::uint64_t before = 0;

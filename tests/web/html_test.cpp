@@ -53,8 +53,11 @@ TEST(Html, HoldsTheSumsOfTheProfile) {
 TEST(Html, StacksShareTheirOuterFrames) {
   const std::string page = page_of("known");
   const auto data = nlohmann::json::parse(data_in(page));
-  // main, serve, render, memcpy; query, parse; poll, do_poll; wait, schedule.
-  EXPECT_THAT(data["nodes"]["frame"], SizeIs(10));
+  // By time: main, serve, render; serve, wait, schedule; render, memcpy; query, parse; poll, …
+  EXPECT_THAT(data["nodes"]["frame"], SizeIs(12));
+  EXPECT_THAT(data["nodes"]["line"], ElementsAre(0, 21, 57, 24, 0, 0, 61, 0, 9, 33, 0, 0));
+  // A function is one frame, whatever its lines.
+  EXPECT_THAT(data["frames"]["name"], SizeIs(10));
   EXPECT_EQ(data["nodes"]["up"].front(), 0);
   std::vector<std::string> inlined;
   const auto& frames = data["frames"];

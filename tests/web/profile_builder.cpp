@@ -1,6 +1,7 @@
 #include "web/profile_builder.hpp"
 
 #include <algorithm>
+#include <charconv>
 
 namespace vitrine::web_test {
 namespace {
@@ -14,6 +15,19 @@ Index once(Table& table, Known& known, const Key& key, typename Table::value_typ
   return at->second;
 }
 
+/// Removes "#LINE" from the end of a name. Without it: 0.
+std::uint32_t take_line(std::string_view& name) {
+  const auto at = name.rfind('#');
+  if (at == std::string_view::npos) return 0;
+  std::uint32_t line = 0;
+  const char* const end = name.data() + name.size();
+  if (const auto read = std::from_chars(name.data() + at + 1, end, line);
+      read.ec != std::errc{} || read.ptr != end)
+    return 0;
+  name.remove_suffix(name.size() - at);
+  return line;
+}
+
 }  // namespace
 
 Index ProfileBuilder::mapping(std::string_view module) {
@@ -24,10 +38,10 @@ Index ProfileBuilder::mapping(std::string_view module) {
   return once(profile.mappings, mappings_, std::string(module), mapping);
 }
 
-Index ProfileBuilder::function(std::string_view name, std::string_view module) {
+Index ProfileBuilder::function(std::string_view name, std::string_view module, bool has_line) {
   Function function;
   function.name = name;
-  if (module == program_) {
+  if (module == program_ || has_line) {
     function.file = "/src/shop/" + std::string(name.substr(0, name.find_first_of(":<("))) + ".cpp";
     function.start_line = 10 + static_cast<std::uint32_t>(name.size());
   }
@@ -51,7 +65,9 @@ Index ProfileBuilder::stack(const Frames& frames, StackEnd end) {
         module = name.substr(at + 1);
         name = name.substr(0, at);
       }
-      if (!name.empty()) location.lines.insert(location.lines.begin(), {function(name, module), 0});
+      const std::uint32_t line = take_line(name);
+      if (!name.empty())
+        location.lines.insert(location.lines.begin(), {function(name, module, line != 0), line});
       ++i;
     } while (i < frames.size() && frames[i].ends_with('^'));
     location.mapping = mapping(module);

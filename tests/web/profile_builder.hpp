@@ -10,7 +10,7 @@
 
 namespace vitrine::web_test {
 
-/// "name" or "name@module"; behind it '^' marks a function inlined into the one before.
+/// "name", "name#LINE" or "name@module"; behind it '^' marks a function inlined into the one before.
 using Frames = std::vector<std::string>;
 
 class ProfileBuilder {
@@ -26,8 +26,7 @@ class ProfileBuilder {
   profile::Profile profile;
 
  private:
-  profile::Index location(std::string_view name, std::string_view module);
-  profile::Index function(std::string_view name, std::string_view module);
+  profile::Index function(std::string_view name, std::string_view module, bool has_line);
   profile::Index mapping(std::string_view module);
 
   std::string program_;

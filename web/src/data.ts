@@ -14,7 +14,7 @@ interface Document {
   remarks: string[];
   strings: string[];
   frames: Record<'name' | 'module' | 'source' | 'problem' | 'line' | 'kind' | 'inlined', Column>;
-  nodes: { frame: Column; up: Column };
+  nodes: { frame: Column; up: Column; line?: Column };
   label_sets: { size: Column; key: Column; value: Column };
   links: { trace: Column; span: Column };
   processes: { pid: Column; command: Column; executable: Column };
@@ -38,6 +38,7 @@ export interface Frame {
   name: string;
   module: string;
   source: string;
+  /** Where it begins; 0: not known. */
   line: number;
   problem: string;
   kind: Kind;
@@ -78,8 +79,9 @@ export interface Head {
 }
 
 export interface Profile extends Head {
-  /** All stacks as one tree, parents before children; -1: a root. */
-  nodes: { frame: Int32Array; parent: Int32Array };
+  /** All stacks as one tree, parents before children; -1: a root. `line`, where any is known, is the line that
+   * was executed; 0: not known. Nodes below one parent may differ in it alone. */
+  nodes: { frame: Int32Array; parent: Int32Array; line?: Int32Array };
   labelSets: Map<string, string>[];
   links: { trace: string; span: string }[];
   processes: { pid: number; command: string; executable: string }[];
@@ -117,7 +119,7 @@ export function decode(json: string): Profile {
       kind: frames.kind[i],
       inlined: frames.inlined[i] === 1,
     })),
-    nodes: { frame: Int32Array.from(nodes.frame), parent },
+    nodes: { frame: Int32Array.from(nodes.frame), parent, line: nodes.line && Int32Array.from(nodes.line) },
     labelSets: labelSets(document, text),
     links: document.links.trace.map((trace, i) => ({ trace: text(trace), span: text(document.links.span[i]) })),
     processes: document.processes.pid.map((pid, i) => ({

@@ -1,5 +1,5 @@
 // A frame in words, for the box beside the pointer and for screen readers.
-import { Kind, type WithFrames } from './data';
+import { Kind, type Frame, type WithFrames } from './data';
 import { nameOf } from './draw';
 import { duration, percent, plural, points, visible } from './format';
 import { share, type Tree } from './tree';
@@ -22,11 +22,16 @@ const kinds: Record<Kind, string> = {
   [Kind.notWhole]: 'callers are missing',
 };
 
+/** Where a function begins; empty: not known. */
+export function sourceOf({ source, line }: Frame): string {
+  return source && visible(source) + (line ? `:${line}` : '');
+}
+
 export function describe(profile: WithFrames, tree: Tree, i: number): Description {
   const frame = tree.what[i] >= 0 ? profile.frames[tree.what[i]] : undefined;
   const marks = frame ? [kinds[frame.kind], frame.inlined ? 'inlined' : ''].filter(Boolean) : [];
   const where: string[] = [];
-  if (frame?.source) where.push(visible(frame.source) + (frame.line ? `:${frame.line}` : ''));
+  if (frame?.source) where.push(sourceOf(frame));
   if (frame?.module) where.push(visible(frame.module));
   if (frame?.problem) where.push(visible(frame.problem));
   const parent = tree.parent[i];

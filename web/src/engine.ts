@@ -3,13 +3,14 @@
 // as long as it is of the same selection.
 import { decode, type Head, type Profile } from './data';
 import { Dimensions } from './dimensions';
-import { callees, callers, fromLeaves } from './perspective';
+import { linesOf, type Lines } from './lines';
+import { callees, callers, fromLeaves, fromRoots, type Stacks } from './perspective';
 import { matcher, search, type Found } from './search';
 import { select, split, sum, type Compare, type Measure, type Scope, type Total } from './select';
 import type { Work } from './slices';
 import { functions, values, type FunctionRow, type ValueRow } from './tables';
 import { hasTimes, lengthOf, overTime } from './timeline';
-import { build, follow, forDrawing, type Tree } from './tree';
+import { build, follow, forDrawing, type Built, type Tree } from './tree';
 
 /** What the page knows of every profile at once. */
 export interface Overview extends Head {
@@ -21,6 +22,8 @@ export interface Overview extends Head {
   modules: string[];
   hasSamples: boolean;
   hasTimes: boolean;
+  /** Some frame has a line that was executed. */
+  hasLines: boolean;
   /** Microseconds. */
   length: number;
 }
@@ -41,6 +44,11 @@ interface Grouping {
   groupBy: readonly string[];
   compare?: Compare;
 }
+
+/** What a graph is of. */
+export type Rooted = Scope & Grouping & { inverted: boolean };
+/** Part of what is around a function. */
+export type Half = Scope & { half: 'callers' | 'callees'; name: string };
 
 export interface Picture {
   tree: Tree;
@@ -65,12 +73,17 @@ export interface Queries {
   names: { of: { key: string }; is: string[] };
   functions: { of: Scope & Grouping & Part; is: Rows<FunctionRow> };
   /** `zoom` as in State. */
-  graph: { of: Scope & Grouping & { inverted: boolean; zoom: readonly number[]; search: string }; is: Picture };
+  graph: { of: Rooted & { zoom: readonly number[]; search: string }; is: Picture };
   /** `name` is empty for the function with the most time of its own. */
   around: {
     of: Scope & { name: string; search: string };
-    is: { name: string; offered: string[]; total: number; self: number; whole: number; callers: Picture; callees: Picture };
+    is: {
+      name: string; offered: string[]; total: number; self: number; whole: number;
+      callers: Picture; callees: Picture; lines: Lines;
+    };
   };
+  /** Of the frame of a graph, or of a half of what is around a function, to which `path` leads (as State.zoom). */
+  lines: { of: { tree: Rooted | Half; path: readonly number[] }; is: Lines };
 }
 
 export type Query = { [K in keyof Queries]: { name: K; of: Queries[K]['of'] } }[keyof Queries];
@@ -105,6 +118,7 @@ export class Engine {
       modules: modulesByTime(this.profile),
       hasSamples: samples.count > 0,
       hasTimes: hasTimes(this.profile),
+      hasLines: this.profile.nodes.line !== undefined,
       length: lengthOf(this.profile),
     };
   }
@@ -118,6 +132,7 @@ export class Engine {
       functions: (of) => this.functions(of),
       graph: (of) => this.graph(of),
       around: (of) => this.around(of),
+      lines: (of) => this.lines(of),
     };
     return makers[name](of);
   }
@@ -173,7 +188,7 @@ export class Engine {
     return (yield* this.dimensions.get(key)).values;
   }
 
-  private *tree(of: Scope & Grouping & { inverted: boolean }): Work<Tree> {
+  private *tree(of: Rooted): Work<Built> {
     const { measure, terms, range, groupBy, compare, inverted } = of;
     const { profile, dimensions } = this;
     return yield* this.once('tree', { measure, terms, range, groupBy, compare, inverted }, function* (this: Engine) {
@@ -182,15 +197,33 @@ export class Engine {
       // A side has one value of the key that sides are made of: as a group it would say nothing.
       const groups = [];
       for (const key of groupBy) if (key !== compare?.key) groups.push(yield* dimensions.get(key));
-      if (!inverted) return yield* build(profile, groups, sides);
+      if (!inverted) return yield* build(profile, groups, sides, yield* this.roots());
       const stacks = yield* this.once('from leaves', '', () => fromLeaves(profile));
       // Samples without any frame are part of the whole either way.
       return yield* build(profile, groups, sides, stacks, false);
     }.bind(this));
   }
 
+  private roots(): Work<Stacks> {
+    return this.once('from roots', '', () => fromRoots(this.profile));
+  }
+
+  private *half(of: Half): Work<Built> {
+    const { measure, terms, range, half, name } = of;
+    const { profile } = this;
+    return yield* this.once(half, { measure, terms, range, name }, function* (this: Engine) {
+      const stacks = yield* (half === 'callers' ? callers : callees)(profile, name);
+      return yield* build(profile, [], [yield* this.chosen(of)], stacks);
+    }.bind(this));
+  }
+
+  private *lines({ tree: of, path }: Queries['lines']['of']): Work<Lines> {
+    const built = yield* ('half' in of ? this.half(of) : this.tree(of));
+    return yield* linesOf(this.profile, built, follow(built.tree, path));
+  }
+
   private *functions(of: Queries['functions']['of']): Work<Rows<FunctionRow>> {
-    const tree = yield* this.tree({ ...of, inverted: false });
+    const { tree } = yield* this.tree({ ...of, inverted: false });
     const rows = yield* functions(this.profile, tree);
     const whole = tree.sides.map((side) => side.total[0]);
     const share = (row: FunctionRow, side: number) => (whole[side] > 0 ? row.total[side] / whole[side] : 0);
@@ -206,7 +239,7 @@ export class Engine {
   }
 
   private *graph(of: Queries['graph']['of']): Work<Picture> {
-    const tree = yield* this.tree(of);
+    const { tree } = yield* this.tree(of);
     return yield* this.picture(tree, follow(tree, of.zoom), of.search);
   }
 
@@ -222,24 +255,23 @@ export class Engine {
     const { profile } = this;
     const { measure, terms, range } = of;
     const chosen = yield* this.chosen(of);
-    const { rows, whole } = yield* this.once('all functions', { measure, terms, range }, function* () {
-      const tree = yield* build(profile, [], [chosen]);
+    const { rows, whole } = yield* this.once('all functions', { measure, terms, range }, function* (this: Engine) {
+      const { tree } = yield* build(profile, [], [chosen], yield* this.roots());
       return { rows: yield* functions(profile, tree), whole: tree.sides[0].total[0] };
-    });
+    }.bind(this));
     const most = rows.reduce((best, row) => (best && best.self[0] >= row.self[0] ? best : row), rows[0]);
     const name = profile.frames.some((frame) => frame.name === of.name) ? of.name : (most?.name ?? '');
     const add = (time: (row: FunctionRow) => number) => rows.reduce((sum, row) => sum + (row.name === name ? time(row) : 0), 0);
-    const half = function* (this: Engine, stacks: typeof callers) {
-      const tree = yield* build(profile, [], [chosen], yield* stacks(profile, name));
-      return yield* this.picture(tree, 0, of.search);
-    }.bind(this);
+    const above = yield* this.half({ measure, terms, range, half: 'callers', name });
+    const below = yield* this.half({ measure, terms, range, half: 'callees', name });
     return {
       name, whole,
       offered: [...rows].sort((a, b) => b.total[0] - a.total[0]).slice(0, mostOffered).map((row) => row.name),
       total: add((row) => row.total[0]),
       self: add((row) => row.self[0]),
-      callers: yield* half(callers),
-      callees: yield* half(callees),
+      callers: yield* this.picture(above.tree, 0, of.search),
+      callees: yield* this.picture(below.tree, 0, of.search),
+      lines: yield* linesOf(profile, below, Math.min(1, below.tree.size - 1)),
     };
   }
 }

@@ -9,6 +9,9 @@ export interface Stacks {
   parent: Int32Array;
   /** For each node of the profile: where a stack that ends there ends here; -1: it is not in here. */
   of: Int32Array;
+  /** How many callers there are from the innermost frame of a stack (`leaf`, a node of the profile) to its frame at
+   * `depth` here, where it ends at depth `end`. Roots have depth 1. */
+  up: (leaf: number, end: number, depth: number) => number;
 }
 
 /** Frames of a tree in the making; stacks that would need more end at the frame that they have reached. */
@@ -33,15 +36,21 @@ class Trie {
     return child;
   }
 
-  stacks(of: Int32Array): Stacks {
-    return { frame: Int32Array.from(this.frame), parent: Int32Array.from(this.parent), of };
+  stacks(of: Int32Array, up: Stacks['up']): Stacks {
+    return { frame: Int32Array.from(this.frame), parent: Int32Array.from(this.parent), of, up };
   }
 }
 
+const fromEnd: Stacks['up'] = (_, end, depth) => end - depth;
+
 /** As they were called. */
-export function fromRoots(profile: Profile): Stacks {
-  const { frame, parent } = profile.nodes;
-  return { frame, parent, of: Int32Array.from(frame, (_, node) => node) };
+export function* fromRoots(profile: Profile): Work<Stacks> {
+  const { frame, parent, line } = profile.nodes;
+  if (!line) return { frame, parent, of: Int32Array.from(frame, (_, node) => node), up: fromEnd };
+  const of = new Int32Array(frame.length);
+  const trie = new Trie();
+  yield* each(frame.length, (node) => (of[node] = trie.child(parent[node] < 0 ? -1 : of[parent[node]], frame[node])));
+  return trie.stacks(of, fromEnd);
 }
 
 /** From the functions in which time was spent to their callers. */
@@ -57,7 +66,7 @@ export function* fromLeaves(profile: Profile): Work<Stacks> {
     for (let node = leaf; node >= 0; node = parent[node]) at = trie.child(at, frame[node]);
     of[leaf] = at;
   });
-  return trie.stacks(of);
+  return trie.stacks(of, (_leaf, _end, depth) => depth - 1);
 }
 
 /** Frames of the functions of this name, inlined or not. */
@@ -77,7 +86,7 @@ export function* callees(profile: Profile, name: string): Work<Stacks> {
     if (above >= 0) of[node] = trie.child(above, frame[node]);
     else if (is[frame[node]]) of[node] = trie.child(-1, root);
   });
-  return trie.stacks(of);
+  return trie.stacks(of, fromEnd);
 }
 
 /** From a function, where it is outermost, to its callers. */
@@ -86,9 +95,11 @@ export function* callers(profile: Profile, name: string): Work<Stacks> {
   const is = framesOf(profile, name);
   const root = is.indexOf(1);
   const of = new Int32Array(frame.length).fill(-1);
+  const callersOf = new Int32Array(frame.length);
   const trie = new Trie();
   yield* each(frame.length, (node) => {
     const above = parent[node] < 0 ? -1 : of[parent[node]];
+    callersOf[node] = parent[node] < 0 ? 0 : callersOf[parent[node]] + 1;
     if (above >= 0) {
       of[node] = above;
     } else if (is[frame[node]]) {
@@ -97,5 +108,5 @@ export function* callers(profile: Profile, name: string): Work<Stacks> {
       of[node] = at;
     }
   });
-  return trie.stacks(of);
+  return trie.stacks(of, (leaf, end, depth) => callersOf[leaf] - (end - depth));
 }

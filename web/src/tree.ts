@@ -5,7 +5,7 @@
 import type { Profile } from './data';
 import { valueName, type Dimension } from './dimensions';
 import { plural } from './format';
-import { fromRoots, mostFrames, type Stacks } from './perspective';
+import { mostFrames, type Stacks } from './perspective';
 import { keep } from './select';
 import { each, type Work } from './slices';
 
@@ -39,6 +39,19 @@ export interface Tree {
   sides: Side[];
 }
 
+/** A tree, and where in it its samples end. */
+export interface Built {
+  tree: Tree;
+  stacks: Stacks;
+  /** How many levels of groups are between the whole and the first frames of stacks. */
+  levels: number;
+  /** Of all sides, one after the other; side s ends before `until[s]`. */
+  samples: Int32Array;
+  until: number[];
+  /** A frame for each. */
+  ends: Int32Array;
+}
+
 interface Raw {
   what: number[];
   parent: number[];
@@ -52,9 +65,9 @@ export function* build(
   profile: Profile,
   dimensions: readonly Dimension[],
   allSides: readonly Int32Array[],
-  stacks: Stacks = fromRoots(profile),
+  stacks: Stacks,
   partial = stacks.of.includes(-1),
-): Work<Tree> {
+): Work<Built> {
   const { node: nodeOf, value: valueOf, taken: takenOf } = profile.samples;
   const sides: Int32Array[] = [];
   for (const samples of allSides)
@@ -114,7 +127,10 @@ export function* build(
     });
     weighed.push({ total, self, count });
   }
-  return yield* layOut(raw, groups, weighed);
+  const { tree, to } = yield* layOut(raw, groups, weighed);
+  yield* each(at.length, (position) => (at[position] = to[at[position]]));
+  const until = sides.map((side, s) => begins[s] + side.length);
+  return { tree, stacks, levels: dimensions.length, samples, until, ends: at };
 }
 
 /** Which rows have which key, the rows of key 0 first; `first` says where each key's begin. */
@@ -181,7 +197,8 @@ function* fewValues(profile: Profile, dimension: Dimension, samples: Int32Array)
   return { few: (id: number) => (id >= 0 && time[id] < least ? all : id), more };
 }
 
-function* layOut(raw: Raw, groups: Group[], weighed: Omit<Side, 'x'>[]): Work<Tree> {
+/** `to` says where each frame of `raw` is in the tree. */
+function* layOut(raw: Raw, groups: Group[], weighed: Omit<Side, 'x'>[]): Work<{ tree: Tree; to: Int32Array }> {
   const size = raw.what.length;
   // Children of each, together: from `first[i + 1]` to `first[i + 2]` in `children`; the whole is nobody's.
   const { order: children, first } = yield* sortByKey(Int32Array.from(raw.parent, (parent) => parent + 1), size + 1);
@@ -192,6 +209,7 @@ function* layOut(raw: Raw, groups: Group[], weighed: Omit<Side, 'x'>[]): Work<Tr
   yield* each(size, (i) => sortPart(children, first[i + 1], first[i + 2], before));
 
   const order = new Int32Array(size);  // preorder -> raw
+  const placeOf = new Int32Array(size);  // and back
   const parent = new Int32Array(size).fill(-1);
   const end = new Int32Array(size);
   const depth = new Int32Array(size);
@@ -203,6 +221,7 @@ function* layOut(raw: Raw, groups: Group[], weighed: Omit<Side, 'x'>[]): Work<Tr
   yield* each(size, (to) => {
     const i = stack[--waiting];
     order[to] = i;
+    placeOf[i] = to;
     parent[to] = above[waiting];
     depth[to] = to === 0 ? 0 : depth[parent[to]] + 1;
     maxDepth = Math.max(maxDepth, depth[to]);
@@ -233,7 +252,7 @@ function* layOut(raw: Raw, groups: Group[], weighed: Omit<Side, 'x'>[]): Work<Tr
     sides.push(side);
   }
   const what = Int32Array.from(order, (i) => raw.what[i]);
-  return { size, what, groups, parent, end, depth, maxDepth, sides };
+  return { tree: { size, what, groups, parent, end, depth, maxDepth, sides }, to: placeOf };
 }
 
 const newSide = (size: number): Side => ({

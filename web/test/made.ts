@@ -1,4 +1,4 @@
-// Profiles for tests, from stacks spelled as "main;serve;render".
+// Profiles for tests, from stacks spelled as "main;serve:12;render:40", with lines where they matter.
 import { decode, type Profile } from '../src/data';
 
 export interface Made {
@@ -15,15 +15,16 @@ export function profile(samples: Made[], durationNs = 1e9): Profile {
   const strings: string[] = [];
   const text = (s: string) => (strings.includes(s) ? strings.indexOf(s) : strings.push(s) - 1);
   const frames: string[] = [];
-  const nodes: { frame: number; parent: number; key: string }[] = [];
+  const nodes: { frame: number; parent: number; key: string; line: number }[] = [];
   const sets: Record<string, string>[] = [];
   const rows = samples.map((sample) => {
     let node = -1;
-    for (const name of sample.stack.split(';').filter(Boolean)) {
+    for (const spelled of sample.stack.split(';').filter(Boolean)) {
+      const [name, line = '0'] = spelled.split(':');
       if (!frames.includes(name)) frames.push(name);
-      const key = `${node}/${name}`;
+      const key = `${node}/${spelled}`;
       let next = nodes.findIndex((n) => n.key === key);
-      if (next < 0) next = nodes.push({ frame: frames.indexOf(name), parent: node, key }) - 1;
+      if (next < 0) next = nodes.push({ frame: frames.indexOf(name), parent: node, key, line: +line }) - 1;
       node = next;
     }
     return { ...sample, node, set: sample.labels ? sets.push(sample.labels) - 1 : -1, time: sample.time ?? 0 };
@@ -37,7 +38,10 @@ export function profile(samples: Made[], durationNs = 1e9): Profile {
       version: 1, title: 'test', start_ms: 0, duration_ns: durationNs, frequency: 100, group_by: [],
       remarks: [],
       frames: { name: frames.map(text), module: none, source: none, problem: none, line: zero, kind: zero, inlined: zero },
-      nodes: { frame: nodes.map((n) => n.frame), up: nodes.map((n, i) => (n.parent < 0 ? 0 : i - n.parent)) },
+      nodes: {
+        frame: nodes.map((n) => n.frame), up: nodes.map((n, i) => (n.parent < 0 ? 0 : i - n.parent)),
+        ...(nodes.some((n) => n.line > 0) && { line: nodes.map((n) => n.line) }),
+      },
       label_sets: {
         size: sets.map((set) => Object.keys(set).length),
         key: entries.map(([key]) => text(key)),

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Dimensions } from '../src/dimensions';
 import { nameOf } from '../src/draw';
-import { callees, callers, fromLeaves, type Stacks } from '../src/perspective';
+import { callees, callers, fromLeaves, fromRoots, type Stacks } from '../src/perspective';
 import { finish } from '../src/slices';
 import { build } from '../src/tree';
 import { profile } from './made';
@@ -19,7 +19,7 @@ const all = Int32Array.of(0, 1, 2, 3, 4, 5);
 
 /** Depth, name and total of each frame. */
 function lines(stacks: Stacks, partial?: boolean): string[] {
-  const tree = finish(build(made, [], [all], stacks, partial));
+  const tree = finish(build(made, [], [all], stacks, partial)).tree;
   return Array.from({ length: tree.size }, (_, i) => `${'. '.repeat(tree.depth[i])}${nameOf(made, tree, i)} ${tree.sides[0].total[i]}`);
 }
 
@@ -56,8 +56,8 @@ test('of a function that is not there, nothing is shown', () => {
 
 test('time is the same from wherever it is looked at', () => {
   const dimension = finish(new Dimensions(made).get('tenant'));
-  const sums = [undefined, finish(fromLeaves(made))].map((stacks) => {
-    const tree = finish(build(made, [dimension], [all], stacks, false));
+  const sums = [finish(fromRoots(made)), finish(fromLeaves(made))].map((stacks) => {
+    const tree = finish(build(made, [dimension], [all], stacks, false)).tree;
     return [tree.sides[0].total[0], tree.groups.length];
   });
   assert.deepEqual(sums[0], sums[1]);

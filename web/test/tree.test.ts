@@ -4,6 +4,7 @@ import type { Profile } from '../src/data';
 import { Dimensions } from '../src/dimensions';
 import { nameOf } from '../src/draw';
 import { move } from '../src/navigate';
+import { fromRoots } from '../src/perspective';
 import { matcher, search } from '../src/search';
 import { split, sum } from '../src/select';
 import { finish } from '../src/slices';
@@ -20,7 +21,8 @@ const made = profile([
 ]);
 const dimensions = new Dimensions(made);
 const tenant = finish(dimensions.get('tenant'));
-const built = (...of: Parameters<typeof build>) => finish(build(...of));
+const built = (profile: Profile, ...of: [Parameters<typeof build>[1], Parameters<typeof build>[2]]) =>
+  finish(build(profile, ...of, finish(fromRoots(profile)))).tree;
 const all = Int32Array.of(0, 1, 2, 3, 4);
 
 /** A line for each frame: depth, name, total and self of each side, where it begins. */

@@ -54,9 +54,9 @@ export function CompareBar({ state, model, compare, change }: Props) {
           onChange={(e) => set({ ...compare, against: e.currentTarget.value === '' ? undefined : e.currentTarget.value.slice(1) })}>
           <option value="">all other values</option>
           {options(compare.against, compare.value)}
-        </select>
+        </select>{' '}
+        <span class="muted">{whole(1)}</span>
       </label>
-      <span class="muted">{whole(1)}</span>
       <span class="scale" aria-hidden="true"><i class="less" /> less <i class="same" /> <i class="more" /> more of its side than of the other side</span>
     </div>
   );

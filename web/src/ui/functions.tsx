@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks';
 import { baseName, duration, percent, points, visible } from '../format';
+import { sourceOf } from '../describe';
 import { escapeRegex } from '../filter';
 import type { Model } from '../model';
 import type { State } from '../state';
@@ -55,7 +56,7 @@ export function Functions({ model, state, change }: { model: Model; state: State
                 {two && cell(row.total, 1)}
                 {two && <td class={`number ${difference(row) > 0.0005 ? 'more' : difference(row) < -0.0005 ? 'less' : ''}`}>{points(difference(row))}</td>}
                 <th scope="row">
-                  <button class="link" title={`${visible(row.name, 1000)}\nShow in the graph`}
+                  <button class="link" title={[visible(row.name, 1000), sourceOf(model.profile.frames[row.frame]), 'Show in the graph'].filter(Boolean).join('\n')}
                     onClick={() => change({ view: 'graph', zoom: [], search: `/^${escapeRegex(row.name)}$/` })}>
                     <bdi>{visible(row.name, 200)}</bdi>
                   </button>

@@ -1,4 +1,4 @@
-import { useCallback, useMemo, useState } from 'preact/hooks';
+import { useCallback, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { dark, light } from '../colour';
 import { nameOf } from '../draw';
 import { visible } from '../format';
@@ -40,23 +40,30 @@ export function Graph({ model, graph, state, change, theme }: Props) {
     },
     [tree],
   );
+  // The end of the way is what one looks at.
+  const crumbs = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => {
+    crumbs.current!.scrollLeft = crumbs.current!.scrollWidth;
+  }, [tree, zoom]);
   const names = compare
     ? [visible(compare.value, 60), compare.against === undefined ? 'all other values' : visible(compare.against, 60)]
     : [''];
   return (
     <section class="panel" id="panel-graph" role="tabpanel" aria-labelledby="tab-graph">
       <nav class="crumbs" aria-label="Zoom">
-        {zoom === 0 && <>
-          <span class="mouse">Click a frame to zoom, or use the arrow keys and Enter</span>
-          <span class="finger">Tap a frame to see it, tap again to zoom</span>
-        </>}
-        {zoom > 0 && pathOf(tree, zoom).map((i) =>
-          i === zoom ? (
-            <span aria-current="true"><bdi>{nameOf(profile, tree, i, 60)}</bdi></span>
-          ) : (
-            <><button class="link" onClick={() => zoomTo(i)}><bdi>{nameOf(profile, tree, i, 60)}</bdi></button><i>›</i></>
-          ),
-        )}
+        <div class="path" ref={crumbs}>
+          {zoom === 0 && <>
+            <span class="mouse">Click a frame to zoom, or use the arrow keys and Enter</span>
+            <span class="finger">Tap a frame to see it, tap again to zoom</span>
+          </>}
+          {zoom > 0 && pathOf(tree, zoom).map((i) =>
+            i === zoom ? (
+              <span aria-current="true"><bdi>{nameOf(profile, tree, i, 60)}</bdi></span>
+            ) : (
+              <><button class="link" onClick={() => zoomTo(i)}><bdi>{nameOf(profile, tree, i, 60)}</bdi></button><i>›</i></>
+            ),
+          )}
+        </div>
         {zoom > 0 && tree.what[zoom] >= 0 && (
           <button class="button" onClick={() => change({ view: 'sandwich', focus: profile.frames[tree.what[zoom]].name })}>Callers</button>
         )}
@@ -64,7 +71,7 @@ export function Graph({ model, graph, state, change, theme }: Props) {
       </nav>
       <div class={names.length > 1 ? 'panes two' : 'panes'}>
         {names.map((name, side) => (
-          <Pane key={side} view={{ profile, colours, tree, zoom, found }} side={side} name={name} flame={state.flame} palette={palette}
+          <Pane key={side} client={model.client} of={graph.of} view={{ profile, colours, tree, zoom, found }} side={side} name={name} flame={state.flame} palette={palette}
             focused={focused} setFocused={setFocused}
             hovered={of(hovered)} setHovered={(frame) => setHovered(frame === undefined ? undefined : { tree, frame })}
             zoomTo={zoomTo} />

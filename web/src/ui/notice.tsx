@@ -10,7 +10,7 @@ export function Notice({ profile }: { profile: Head }) {
     <details class="notice">
       <summary>
         <span class="badge">{all.length}</span> {all[0]}
-        {all.length > 1 ? ` and ${plural(all.length - 1, 'more note')}` : ''}
+        {all.length > 1 ? ` (${plural(all.length - 1, 'more note')})` : ''}
       </summary>
       <ul>
         {all.slice(0, most).map((text) => <li><bdi>{text}</bdi></li>)}

@@ -2,10 +2,12 @@ import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Colours, Palette } from '../colour';
 import { describe, spoken } from '../describe';
 import { boxOf, draw, frameAt, heightOf, rowHeight, type Scene } from '../draw';
-import type { Overview } from '../engine';
+import type { Client } from '../client';
+import type { Half, Overview, Rooted } from '../engine';
 import type { Found } from '../search';
 import { isRest, type Tree } from '../tree';
 import { move, place, type Move } from '../navigate';
+import { useLines } from './lines';
 import { Tooltip, type Anchor } from './tooltip';
 import { useSize } from './width';
 
@@ -19,7 +21,10 @@ export interface View {
 }
 
 interface Props {
+  client: Client;
   view: View;
+  /** What the tree is of. */
+  of: Rooted | Half;
   side: number;
   /** Of the element; each pane of a view has its own (the side). */
   id?: number;
@@ -105,6 +110,7 @@ export function Pane(props: Props) {
   }, [hovered]);
 
   const shown = hovered ?? (hasFocus ? focused : undefined);
+  const lines = useLines(props.client, props.of, tree, shown);
   const inContent = (frame: number) => {
     const box = boxOf(scene, frame);
     const from = Math.max(0, box.x);
@@ -120,7 +126,7 @@ export function Pane(props: Props) {
     return { x: box.left + Math.max(0, frame.x) + 8, y: box.top + frame.y + rowHeight };
   };
   return (
-    <div class="pane">
+    <div class="pane" style={{ '--tall': `${heightOf(tree)}px` }}>
       {name && <h2><bdi>{name}</bdi></h2>}
       <div class="scroller" ref={scroller} tabIndex={0} role="tree" aria-label={name ? `Call tree of ${name}` : 'Call tree'}
         aria-activedescendant={item} onScroll={(event) => setScroll(event.currentTarget.scrollTop)}
@@ -156,7 +162,8 @@ export function Pane(props: Props) {
       </div>
       {hasFocus && <div class="hidden" role="status">{spoken(describe(profile, tree, focused), side)}</div>}
       {shown !== undefined && (hovered === undefined || anchor) && (
-        <Tooltip description={describe(profile, tree, shown)} anchor={hovered === undefined ? keyboardAnchor() : anchor!} />
+        <Tooltip description={describe(profile, tree, shown)} lines={lines} times={tree.sides.map((s) => s.total[shown])}
+          anchor={hovered === undefined ? keyboardAnchor() : anchor!} />
       )}
     </div>
   );

@@ -1,7 +1,8 @@
 import { useId, useMemo, useState } from 'preact/hooks';
 import { dark, light } from '../colour';
-import type { Picture } from '../engine';
+import type { Half as Of, Picture } from '../engine';
 import { duration, percent, visible } from '../format';
+import { LineList } from './lines';
 import type { Model } from '../model';
 import type { State } from '../state';
 import type { Tree } from '../tree';
@@ -24,7 +25,8 @@ export function Sandwich({ model, state, change, theme }: Props) {
   const known = useMemo(() => new Set(frames.map((frame) => frame.name)), [frames]);
   const { shown } = useQuery(model.client, 'around', { ...model.scope, name: state.focus, search: state.search });
   if (!shown) return null;
-  const { name, offered, total, self, whole, callers, callees } = shown.is;
+  const { name, offered, total, self, whole, callers, callees, lines } = shown.is;
+  const { measure, terms, range } = shown.of;
   const part = (ns: number) => (whole > 0 ? percent(ns / whole) : '');
   const half = { model, change, theme };
   return (
@@ -39,16 +41,18 @@ export function Sandwich({ model, state, change, theme }: Props) {
         <span class="muted" id={`${names}-time`}>
           {part(total)} of all ({duration(total)}), {part(self)} in itself
         </span>
+        <LineList lines={lines} of={total} />
       </div>
       <div class="panes sandwich">
-        <Half {...half} picture={callers} title="Callers" id={0} flame />
-        <Half {...half} picture={callees} title="Callees" id={1} />
+        <Half {...half} of={{ measure, terms, range, half: 'callers', name }} picture={callers} title="Callers" id={0} flame />
+        <Half {...half} of={{ measure, terms, range, half: 'callees', name }} picture={callees} title="Callees" id={1} />
       </div>
     </section>
   );
 }
 
 interface HalfProps extends Omit<Props, 'state'> {
+  of: Of;
   picture: Picture;
   title: string;
   id: number;
@@ -56,13 +60,13 @@ interface HalfProps extends Omit<Props, 'state'> {
 }
 
 /** A click leads to another function: that is looked at next. */
-function Half({ model, change, theme, picture: { tree, found }, title, id, flame = false }: HalfProps) {
+function Half({ model, change, theme, of, picture: { tree, found }, title, id, flame = false }: HalfProps) {
   const { profile, colours } = model;
   const [focused, setFocused] = useState<{ tree: Tree; frame: number }>();
   const [hovered, setHovered] = useState<{ tree: Tree; frame: number }>();
   const at = (of: typeof focused) => (of?.tree === tree ? of.frame : undefined);
   return (
-    <Pane view={{ profile, colours, tree, zoom: 0, found }} side={0} id={id} name={title} flame={flame}
+    <Pane client={model.client} of={of} view={{ profile, colours, tree, zoom: 0, found }} side={0} id={id} name={title} flame={flame}
       palette={theme === 'dark' ? dark : light} focused={at(focused) ?? Math.min(1, tree.size - 1)}
       setFocused={(frame) => setFocused({ tree, frame })} hovered={at(hovered)}
       setHovered={(frame) => setHovered(frame === undefined ? undefined : { tree, frame })}

@@ -1,5 +1,8 @@
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import type { Description } from '../describe';
+import { percent, plural } from '../format';
+import type { Lines } from '../lines';
+import { placeOf } from './lines';
 
 export interface Anchor {
   x: number;
@@ -7,7 +10,13 @@ export interface Anchor {
 }
 
 /** Beside a point, wherever there is room. */
-export function Tooltip({ description, anchor }: { description: Description; anchor: Anchor }) {
+export function Tooltip({ description, lines, times, anchor }: {
+  description: Description;
+  lines?: Lines;
+  /** Of the frame, for each side. */
+  times: number[];
+  anchor: Anchor;
+}) {
   const box = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {
     const { style, offsetWidth, offsetHeight } = box.current!;
@@ -30,6 +39,10 @@ export function Tooltip({ description, anchor }: { description: Description; anc
           <tr><th>total</th>{sides.map((s) => <td>{s.total}</td>)}</tr>
           <tr><th>self</th>{sides.map((s) => <td>{s.self}</td>)}</tr>
           <tr><th>samples</th>{sides.map((s) => <td>{s.samples.replace(/ .*/, '')}</td>)}</tr>
+          {lines?.rows.map((row) => (
+            <tr><th>{placeOf(row)}</th>{row.time.map((ns, side) => <td>{times[side] > 0 ? percent(ns / times[side]) : ''}</td>)}</tr>
+          ))}
+          {lines !== undefined && lines.more > 0 && <tr><th>{plural(lines.more, 'more line')}</th></tr>}
           {difference && <tr><th>difference</th><td colSpan={2}>{difference} points</td></tr>}
         </tbody>
       </table>
