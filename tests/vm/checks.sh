@@ -3,6 +3,7 @@
 # something in what it printed, and shows both when they are not so. A table at the end; exit code 1 when a
 # check failed.
 here=/vitrine
+. $here/network_files.sh
 failed=0
 passed=0
 table=/tmp/table
@@ -13,11 +14,12 @@ tell() { # tell VERDICT NAME
   printf '%s: %s\n' "$1" "$2"
 }
 
-# check NAME WANTED… -- COMMAND…: exit code 0, and lines that match each of these (extended regular
-# expressions; with ! before it: no such line).
-check() {
-  name=$1
-  shift
+# check_code CODE NAME WANTED… -- COMMAND…: this exit code, and lines that match each of these (extended
+# regular expressions; with ! before it: no such line).
+check_code() {
+  wanted_code=$1
+  name=$2
+  shift 2
   : >/tmp/wanted
   while [ "$1" != -- ]; do
     printf '%s\n' "$1" >>/tmp/wanted
@@ -27,7 +29,7 @@ check() {
   timeout 120 "$@" >/tmp/said 2>&1 </dev/null
   code=$?
   verdict=ok
-  [ $code = 0 ] || verdict=FAILED
+  [ $code = $wanted_code ] || verdict=FAILED
   while read -r wanted; do
     case $wanted in
       !*) grep -qE "${wanted#!}" /tmp/said && verdict=FAILED && echo "there is: ${wanted#!}" ;;
@@ -41,6 +43,9 @@ check() {
   fi
   tell $verdict "$name"
 }
+
+# check NAME WANTED… -- COMMAND…: the same, with exit code 0.
+check() { check_code 0 "$@"; }
 
 # wait_for_line FILE: until it has one, half a minute at most.
 wait_for_line() {
@@ -117,6 +122,27 @@ check "profile: where it waits, and the kernel's functions" 'demo::Pool::run.*;(
 check "profile of the whole machine" 'acme' -- vitrine profile --all --on-cpu --off-cpu --duration 4s --top tenant -o /tmp/all.pb.gz
 check "check of a live process" 'no rule fails' -- vitrine check $demo
 check "check of a library" 'no rule fails' -- vitrine check $here/libcustomlabels.so
+
+# A program on NFS whose server stops: what needs its file says so, and all else goes on.
+if serve_files /tmp/nfs $here/vitrine-demo-service; then
+  sleep 11  # the time that clients have to take back their locks
+  /tmp/nfs/vitrine-demo-service >/tmp/far.out 2>&1 &
+  far=$!
+  wait_for_line /tmp/far.out
+  stop_serving
+  silent='/tmp/nfs/vitrine-demo-service.*its file system does not respond'
+  # shellcheck disable=SC2086  # words
+  far_check() { check_code $1 "NFS without its server: $2" "$silent" -- vitrine $2; }
+  for command in probes check; do far_check 1 "$command /tmp/nfs/vitrine-demo-service"; done
+  far_check 1 "trace /tmp/nfs/vitrine-demo-service shop:order --limit 1"
+  far_check 1 "trace $far shop:order --limit 1"
+  for command in labels probes check; do far_check 0 "$command $far"; done
+  far_check 0 "profile $far --duration 2s"
+  check "NFS without its server: ps" "^$demo .*shop" -- vitrine ps
+else
+  failed=$((failed + 1))
+  tell FAILED "NFS is served"
+fi
 
 check "the service still serves" 'demo-se' -- grep -h vitrine-demo /proc/$demo/comm
 exec 3>&-

@@ -65,12 +65,30 @@ mkdir -p "$step"
 stage=$vm/stage
 rm -rf "$stage"
 mkdir -p "$stage"
-cp "$here/checks.sh" "$stage"
+cp "$here/checks.sh" "$here/network_files.sh" "$stage"
 for program in vitrine vitrine-demo-service; do  # an initramfs is memory
   "$strip" -g -o "$stage/$program" "$build/bin/$program"
 done
 cp "$step/program" "$stage/dof_subject"
 cp -L "$build"/lib/libcustomlabels.so* "$stage"
+# The modules of NFS, each behind those that it needs.
+module_after_needed() {
+  local file name
+  file=$(find "$kernel_folder" -name "$1.ko*" | head -n 1)
+  [ -n "$file" ] || die "$kernel_package has no module $1"
+  [ ! -e "$stage/$1.ko" ] || return 0
+  case $file in
+    *.xz) xz -dc "$file" >"$vm/module.ko" ;;
+    *) cp "$file" "$vm/module.ko" ;;
+  esac
+  "$strip" -g -o "$stage/$1.ko" "$vm/module.ko"
+  for name in $(readelf -p .modinfo "$stage/$1.ko" | sed -n 's/.* depends=//p' | tr , ' '); do
+    module_after_needed "$name"
+  done
+  echo "$1.ko" >>"$stage/modules"
+}
+module_after_needed nfsd
+module_after_needed nfsv4
 "$here/image.sh" "$triplet" "$busybox/bin/busybox" "$vm/initramfs.gz" "$here/init" "$stage"/*
 
 echo "booting $(basename "$kernel"), emulated (console: $vm/console)"
