@@ -4,6 +4,7 @@
 #include <iterator>
 #include <memory>
 
+#include "export/clickhouse.hpp"
 #include "export/grpc.hpp"
 #include "export/http.hpp"
 
@@ -27,6 +28,8 @@ constexpr Scheme schemes[] = {
     {"pyroscope+https", Engine::pyroscope, Protocol::http, "https", nullptr},
     {"parca+grpc", Engine::parca, Protocol::grpc, "http", "7070"},
     {"parca+grpcs", Engine::parca, Protocol::grpc, "https", nullptr},
+    {"clickhouse+http", Engine::clickhouse, Protocol::clickhouse, "http", "8123"},
+    {"clickhouse+https", Engine::clickhouse, Protocol::clickhouse, "https", nullptr},
 };
 
 constexpr std::string_view after_scheme = "://";
@@ -51,8 +54,8 @@ class Parts {
   Parts& operator=(const Parts&) = delete;
   ~Parts() { curl_.url_cleanup(url_); }
 
-  bool set(CURLUPart part, const std::string& value) {
-    return curl_.url_set(url_, part, value.empty() ? nullptr : value.c_str(), 0) == CURLUE_OK;
+  bool set(CURLUPart part, const std::string& value, unsigned flags = 0) {
+    return curl_.url_set(url_, part, value.empty() ? nullptr : value.c_str(), flags) == CURLUE_OK;
   }
   /// Empty: the URL has no such part.
   std::string get(CURLUPart part, unsigned flags = 0) const {
@@ -72,7 +75,7 @@ class Parts {
 tl::unexpected<Error> not_an_endpoint(const std::string& why) {
   return fail(ErrorCode::usage, "invalid collector URL: " + why,
               "give otlp+http://HOST:4318, otlp+https://HOST, otlp+grpc://HOST:4317, "
-              "pyroscope+http://HOST:4040 or parca+grpc://HOST:7070");
+              "pyroscope+http://HOST:4040, parca+grpc://HOST:7070 or clickhouse+http://HOST:8123");
 }
 
 }  // namespace
@@ -95,10 +98,16 @@ Result<Endpoint> parse_endpoint(std::string_view text, bool whole) {
     return not_an_endpoint("a URL of gRPC has no path");
   if ((!whole || is_grpc) && scheme->port != nullptr && parts->get(CURLUPART_PORT).empty())
     parts->set(CURLUPART_PORT, scheme->port);
-  if (is_grpc)
+  if (is_grpc) {
     parts->set(CURLUPART_PATH, grpc::export_path);
-  else if (!whole && path == "/")
+  } else if (scheme->protocol == Protocol::clickhouse) {
+    const std::string statement = TRY(clickhouse::insert_statement(path));
+    parts->set(CURLUPART_PATH, "/");
+    parts->set(CURLUPART_QUERY, std::string(clickhouse::settings), CURLU_APPENDQUERY);
+    parts->set(CURLUPART_QUERY, "query=" + statement, CURLU_APPENDQUERY | CURLU_URLENCODE);
+  } else if (!whole && path == "/") {
     parts->set(CURLUPART_PATH, "/v1development/profiles");
+  }
   return Endpoint{parts->get(CURLUPART_URL),
                   parts->get(CURLUPART_HOST) + ':' + parts->get(CURLUPART_PORT, CURLU_DEFAULT_PORT),
                   scheme->protocol};

@@ -11,15 +11,20 @@ namespace vitrine::exporter {
 
 /// Which engine a URL's scheme names: they differ in what they make of attributes.
 enum class Engine : std::uint8_t {
-  otlp,       ///< an OpenTelemetry Collector, or any other receiver
-  pyroscope,  ///< makes a series of every set of attributes
-  parca,      ///< so does this one, and it ignores links
+  otlp,        ///< an OpenTelemetry Collector, or any other receiver
+  pyroscope,   ///< makes a series of every set of attributes
+  parca,       ///< so does this one, and it ignores links
+  clickhouse,  ///< takes rows, one a sample
 };
 
 /// By the scheme alone; `otlp` for any other text.
 Engine engine_of(std::string_view url);
 
-enum class Protocol : std::uint8_t { http, grpc };
+enum class Protocol : std::uint8_t {
+  http,        ///< OTLP over HTTP
+  grpc,        ///< OTLP over gRPC
+  clickhouse,  ///< lines of JSON over ClickHouse's HTTP interface
+};
 
 struct Endpoint {
   std::string url;   ///< http or https, whole
@@ -29,7 +34,8 @@ struct Endpoint {
 
 /// `otlp+http://host[:4318][/path]` or `otlp+https://host[:443][/path]`, in ExportOptions' words;
 /// `pyroscope+http://host[:4040]`, `pyroscope+https://host[:443]`; over gRPC `otlp+grpc://host[:4317]`,
-/// `otlp+grpcs://host[:443]`, `parca+grpc://host[:7070]` and `parca+grpcs://host[:443]`.
+/// `otlp+grpcs://host[:443]`, `parca+grpc://host[:7070]` and `parca+grpcs://host[:443]`;
+/// `clickhouse+http://host[:8123][/table]` and `clickhouse+https://host[:443][/table]`.
 /// `whole`: no port and no path of OTLP's is put into it. Errors: usage; unsupported (no libcurl).
 Result<Endpoint> parse_endpoint(std::string_view text, bool whole = false);
 

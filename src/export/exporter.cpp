@@ -328,7 +328,9 @@ Result<std::unique_ptr<Exporter>> Exporter::open(ExportOptions options) {
   if (options.spool_bytes == 0)
     options.spool_bytes = options.spool.empty() ? spool_in_memory : spool_on_disk;
   auto post = TRY(Post::open(endpoint, options));
-  auto spool = TRY(Spool::open(options.spool, options.spool_bytes));
+  auto spool = TRY(Spool::open(
+      options.spool, options.spool_bytes,
+      endpoint.protocol == Protocol::clickhouse ? Spool::row_files : Spool::otlp_files));
   return std::make_unique<ThreadedExporter>(std::move(endpoint), std::move(post), std::move(spool),
                                             options);
 }

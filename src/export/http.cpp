@@ -16,6 +16,7 @@
 
 #include "base/file_descriptor.hpp"
 #include "base/limits.hpp"
+#include "export/clickhouse.hpp"
 #include "export/grpc.hpp"
 
 namespace vitrine::exporter {
@@ -169,12 +170,12 @@ class CurlPost final : public Post {
   CurlPost(const CurlLibrary& curl, const Endpoint& endpoint, const ExportOptions& options)
       : curl_(curl),
         url_(endpoint.url),
-        is_grpc_(endpoint.protocol == Protocol::grpc),
+        protocol_(endpoint.protocol),
         easy_(curl.easy_init()),
         has_certificate_(!options.certificate.empty()),
         wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     if (!ready()) return;
-    if (is_grpc_) {
+    if (is_grpc()) {
       for (const char* header : {"Content-Type: application/grpc+proto", "TE: trailers",
                                  "grpc-encoding: gzip", "grpc-accept-encoding: identity"})
         add_header(header);
@@ -186,7 +187,8 @@ class CurlPost final : public Post {
       if (is_plain && curl.version_info(CURLVERSION_NOW)->version_num < first_that_can)
         set(CURLOPT_FORBID_REUSE, 1L);
     } else {
-      add_header("Content-Type: application/x-protobuf");
+      add_header(protocol_ == Protocol::http ? "Content-Type: application/x-protobuf"
+                                             : "Content-Type: application/x-ndjson");
       add_header("Content-Encoding: gzip");
     }
     add_header(
@@ -228,12 +230,12 @@ class CurlPost final : public Post {
   void start(std::string body) override {
     // Not before: it has sockets that a program which is started meanwhile would inherit.
     if (multi_ == nullptr) multi_ = curl_.multi_init();
-    body_ = is_grpc_ ? grpc::framed(body) : std::move(body);
+    body_ = is_grpc() ? grpc::framed(body) : std::move(body);
     redirects_ = 0;
     busy_ = true;
     set(CURLOPT_POSTFIELDS, body_.data());
     set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body_.size()));
-    begin(url_);
+    begin(protocol_ == Protocol::clickhouse ? clickhouse::with_token(url_, body_) : url_);
   }
 
   [[nodiscard]] bool busy() const override {
@@ -266,6 +268,10 @@ class CurlPost final : public Post {
   }
 
  private:
+  [[nodiscard]] bool is_grpc() const {
+    return protocol_ == Protocol::grpc;
+  }
+
   template <class Value>
   void set(CURLoption option, Value value) {
     curl_.easy_setopt(easy_, option, value);
@@ -276,7 +282,7 @@ class CurlPost final : public Post {
 
   void begin(const std::string& url) {
     response_ = {};
-    response_.is_grpc = is_grpc_;
+    response_.protocol = protocol_;
     header_bytes_ = body_bytes_ = 0;
     error_.front() = '\0';
     set(CURLOPT_URL, url.c_str());
@@ -309,7 +315,7 @@ class CurlPost final : public Post {
     if (response_.status < 200) response_.status = 0;  // "100 Continue", and then nothing
     response_.type = text(CURLINFO_CONTENT_TYPE);
     const std::string redirect = text(CURLINFO_REDIRECT_URL);
-    if (const auto seconds = get<curl_off_t>(CURLINFO_RETRY_AFTER); seconds > 0 && !is_grpc_)
+    if (const auto seconds = get<curl_off_t>(CURLINFO_RETRY_AFTER); seconds > 0 && !is_grpc())
       response_.retry_after = std::chrono::seconds(std::min<curl_off_t>(seconds, 1 << 30));
     if (code != CURLE_OK) response_.problem = describe(code);
     response_.received =
@@ -343,7 +349,7 @@ class CurlPost final : public Post {
       case CURLE_GOT_NOTHING:
       case CURLE_HTTP2:
       case CURLE_HTTP2_STREAM:
-        return is_grpc_ ? "it does not speak gRPC (" + said + "); OTLP/gRPC is 4317" : said;
+        return is_grpc() ? "it does not speak gRPC (" + said + "); OTLP/gRPC is 4317" : said;
       case CURLE_UNSUPPORTED_PROTOCOL:  // to HTTP/1.1, a server of gRPC responds with a frame
       case CURLE_WEIRD_SERVER_REPLY:
         return "that is the gRPC port, or another that is not HTTP (" + said +
@@ -361,7 +367,7 @@ class CurlPost final : public Post {
   static std::size_t take_header(const char* line, std::size_t, std::size_t bytes, void* self) {
     auto& its = *static_cast<CurlPost*>(self);
     its.header_bytes_ += bytes;
-    if (its.is_grpc_) grpc::take_header(its.response_, {line, bytes});
+    if (its.is_grpc()) grpc::take_header(its.response_, {line, bytes});
     return its.header_bytes_ <= max_header_bytes ? bytes : 0;
   }
 
@@ -375,7 +381,7 @@ class CurlPost final : public Post {
 
   const CurlLibrary& curl_;
   std::string url_;
-  const bool is_grpc_;
+  const Protocol protocol_;
   CURL* easy_;
   CURLM* multi_ = nullptr;
   curl_slist* headers_ = nullptr;

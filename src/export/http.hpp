@@ -85,7 +85,7 @@ class Post {
   static Result<std::unique_ptr<Post>> open(const Endpoint& endpoint, const ExportOptions& options);
   virtual ~Post() = default;
 
-  /// Begins to send `body`, gzipped protobuf. Must not be busy.
+  /// Begins to send `body`, gzipped. Must not be busy.
   virtual void start(std::string body) = 0;
   [[nodiscard]] virtual bool busy() const = 0;
 

@@ -7,6 +7,7 @@
 #include <protozero/pbf_reader.hpp>
 
 #include "base/limits.hpp"
+#include "export/clickhouse.hpp"
 #include "export/grpc.hpp"
 
 namespace vitrine::exporter {
@@ -188,7 +189,15 @@ Judgement judge_http(const Response& response) {
 }
 
 Judgement judge(const Response& response) {
-  return response.is_grpc ? grpc::judge(response) : judge_http(response);
+  switch (response.protocol) {
+    case Protocol::grpc:
+      return grpc::judge(response);
+    case Protocol::clickhouse:
+      return clickhouse::judge(response);
+    case Protocol::http:
+      break;
+  }
+  return judge_http(response);
 }
 
 }  // namespace vitrine::exporter

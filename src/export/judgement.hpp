@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "export/endpoint.hpp"
+
 namespace vitrine::exporter {
 
 /// What came of one try.
@@ -20,8 +22,8 @@ struct Response {
   std::optional<std::chrono::seconds> retry_after;
   bool received = false;  ///< the whole request was sent, though no status may have come
 
+  Protocol protocol = Protocol::http;
   // Of gRPC alone.
-  bool is_grpc = false;
   std::optional<int> grpc_status{};
   std::string grpc_message{};
 };

@@ -22,17 +22,16 @@
 namespace vitrine::exporter {
 namespace {
 
-constexpr std::string_view suffix = ".otlp.gz";
 constexpr const char* unfinished = "unfinished";  // the file being written: one writer, one name
 constexpr std::size_t digits = 19;
 constexpr std::uint64_t latest_time = 9'000'000'000'000'000'000U;  // 2255: 19 digits for long
 
-std::string name_of(std::uint64_t time) {
+std::string name_of(std::uint64_t time, std::string_view suffix) {
   return fmt::format("{:0{}}{}", time, digits, suffix);
 }
 
 /// The time in a name of ours; nullopt: it is not one.
-std::optional<std::uint64_t> time_of(std::string_view name) {
+std::optional<std::uint64_t> time_of(std::string_view name, std::string_view suffix) {
   if (name.size() != digits + suffix.size() || !name.ends_with(suffix)) return std::nullopt;
   std::uint64_t time = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + digits, time);
@@ -60,8 +59,9 @@ Result<void> write_all(int fd, std::string_view bytes) {
 
 }  // namespace
 
-Result<Spool> Spool::open(const std::string& directory, std::uint64_t bytes) {
-  Spool spool(bytes);
+Result<Spool> Spool::open(const std::string& directory, std::uint64_t bytes,
+                          std::string_view suffix) {
+  Spool spool(bytes, suffix);
   if (directory.empty()) return spool;
   if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
     return failed(directory, "cannot be made", errno);
@@ -113,7 +113,7 @@ Result<void> Spool::list() {
                       path_, limits::spool_files));
       break;
     }
-    const auto time = time_of(file->d_name);
+    const auto time = time_of(file->d_name, suffix_);
     struct stat status {};
     if (!time || ::fstatat(directory_.get(), file->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0)
       continue;
@@ -137,7 +137,7 @@ void Spool::add(std::string content, bool in_use) {
   make_room(bytes, in_use);
   Entry entry{next_time(), bytes, std::move(content), 0};
   if (directory_) {
-    if (const auto written = write(name_of(entry.time), entry.content))
+    if (const auto written = write(name_of(entry.time, suffix_), entry.content))
       entry.content = {};
     else
       notes_.add(fmt::format("the spool {} is not writable ({}): profiles are kept in memory",
@@ -166,7 +166,7 @@ std::optional<std::string> Spool::first() {
   while (!entries_.empty()) {
     const Entry& entry = entries_.front();
     if (!entry.content.empty()) return entry.content;
-    const std::string name = name_of(entry.time);
+    const std::string name = name_of(entry.time, suffix_);
     if (auto content = read(name))
       return std::move(*content);
     else
@@ -200,15 +200,16 @@ void Spool::defer_first() {
   entries_.pop_front();
   const std::uint64_t time = next_time();
   const int directory = directory_.get();
-  if (!entry.content.empty() ||
-      ::renameat(directory, name_of(entry.time).c_str(), directory, name_of(time).c_str()) == 0)
+  if (!entry.content.empty() || ::renameat(directory, name_of(entry.time, suffix_).c_str(),
+                                           directory, name_of(time, suffix_).c_str()) == 0)
     entry.time = time;
   entries_.push_back(std::move(entry));
 }
 
 void Spool::forget(std::size_t index) {
   const auto entry = entries_.begin() + static_cast<std::ptrdiff_t>(index);
-  if (entry->content.empty()) ::unlinkat(directory_.get(), name_of(entry->time).c_str(), 0);
+  if (entry->content.empty())
+    ::unlinkat(directory_.get(), name_of(entry->time, suffix_).c_str(), 0);
   held_ -= entry->bytes;
   entries_.erase(entry);
 }

@@ -14,15 +14,18 @@
 
 namespace vitrine::exporter {
 
-/// In a directory, a request is a file of its gzipped bytes, `<time, 19 digits>.otlp.gz`, whole and on
-/// disk or not there at all; only one process at a time has the directory (a lock on its file `lock`).
+/// In a directory, a request is a file of its gzipped bytes, `<time, 19 digits>` and a suffix that says
+/// what they are, whole and on disk or not there at all; only one process at a time has the directory (a lock on its file `lock`).
 /// What other files hold is not believed: only regular files of our user, whole gzip, in bounds.
 class Spool {
  public:
+  static constexpr std::string_view otlp_files = ".otlp.gz", row_files = ".ndjson.gz";
+
   /// Takes up what an earlier process left in `directory` (made, 0700, when it is missing); empty: in
-  /// memory. `bytes`: most that is kept. Errors: usage (others may write to it; it is in use),
+  /// memory. `bytes`: most that is kept. `suffix`: of the files, a constant. Errors: usage (others may write to it; it is in use),
   /// not_found, not_permitted, failed.
-  static Result<Spool> open(const std::string& directory, std::uint64_t bytes);
+  static Result<Spool> open(const std::string& directory, std::uint64_t bytes,
+                            std::string_view suffix = otlp_files);
 
   [[nodiscard]] bool empty() const { return entries_.empty(); }
   [[nodiscard]] std::size_t size() const { return entries_.size(); }
@@ -55,7 +58,7 @@ class Spool {
     unsigned tries = 0;
   };
 
-  explicit Spool(std::uint64_t bytes) : most_(bytes) {}
+  Spool(std::uint64_t bytes, std::string_view suffix) : suffix_(suffix), most_(bytes) {}
   Result<void> lock(const std::string& path);
   Result<void> list();
   void make_room(std::uint64_t bytes, bool in_use);
@@ -63,6 +66,7 @@ class Spool {
   Result<void> write(const std::string& name, const std::string& content) const;
   Result<std::string> read(const std::string& name) const;
   void forget(std::size_t index);  ///< removes its file, too
+  std::string_view suffix_;
   std::string path_;
   FileDescriptor directory_, lock_;
   std::uint64_t most_, held_ = 0;

@@ -183,22 +183,28 @@ Result<std::string> encode_html(const Profile& profile, const EncodeOptions& opt
 /// What one request may have. Pyroscope takes 2 MiB and 16,000 samples by default, gRPC 4 MiB.
 struct RequestLimits {
   std::size_t bytes = std::size_t{1} << 20;
-  std::size_t rows = 10'000;  ///< samples of OTLP
+  std::size_t rows = 10'000;  ///< samples of OTLP, lines of JSON
 };
 
 /// A profile as several requests, none larger than asked.
-struct OtlpRequests {
+struct Requests {
   std::vector<std::string> bodies;
   std::uint64_t too_large = 0;  ///< samples left out: one of them alone is larger
 };
 /// Each is of one process and one measure: an engine that takes half of a request and refuses the
 /// rest would have that half again with each try. What was lost and what went wrong is in the first.
 /// No samples: no request.
-OtlpRequests encode_otlp_requests(const Profile& profile, const EncodeOptions& options,
-                                  const RequestLimits& limits);
+Requests encode_otlp_requests(const Profile& profile, const EncodeOptions& options,
+                              const RequestLimits& limits);
 
 /// A request of encode_otlp_requests with `options`, as smaller ones with the same samples. Errors:
 /// those of decode_otlp.
-Result<OtlpRequests> split_otlp_request(std::string_view request, EncodeOptions options);
+Result<Requests> split_otlp_request(std::string_view request, EncodeOptions options);
+
+/// Lines of Encoding::json_flat, in their order. No samples: no request.
+Requests encode_json_flat_requests(const Profile& profile, const RequestLimits& limits);
+
+/// The lines of such a request in two halves; fewer than two bodies: it has only one line.
+Requests split_json_flat_request(std::string_view request);
 
 }  // namespace vitrine::profile

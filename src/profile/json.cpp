@@ -252,25 +252,33 @@ class EntryTexts {
   std::string nothing_;
 };
 
-template <class Lines>
-std::string encoded(const Profile& profile) {
+/// Calls `add` with each sample's line, in their order.
+template <class Lines, class Add>
+void for_each_line(const Profile& profile, Add add_line) {
   EntryTexts stacks(profile.stacks.size()), labels(profile.label_sets.size()),
       processes(profile.processes.size());
-  std::string out;
+  std::string line;
   for (const Sample& sample : profile.samples) {
     const auto add = [&](const std::string& members) {
-      if (!members.empty()) out += ',' + members;
+      if (!members.empty()) line += ',' + members;
     };
     const Process* process = entry(profile.processes, sample.process);
-    out += '{' + Lines::head(sample, process);
+    line = '{' + Lines::head(sample, process);
     add(labels.of(sample.labels,
                   [&] { return Lines::labels(entry(profile.label_sets, sample.labels)); }));
     add(Lines::link(entry(profile.links, sample.link)));
     add(stacks.of(sample.stack,
                   [&] { return Lines::stack(profile, entry(profile.stacks, sample.stack)); }));
     add(processes.of(sample.process, [&] { return Lines::process(process); }));
-    out += "}\n";
+    line += "}\n";
+    add_line(line);
   }
+}
+
+template <class Lines>
+std::string encoded(const Profile& profile) {
+  std::string out;
+  for_each_line<Lines>(profile, [&](const std::string& line) { out += line; });
   return out + Lines::summary(profile);
 }
 
@@ -282,6 +290,37 @@ Result<std::string> encode_json(const Profile& profile, const EncodeOptions&) {
 
 Result<std::string> encode_json_flat(const Profile& profile, const EncodeOptions&) {
   return encoded<FlatLines>(profile);
+}
+
+Requests encode_json_flat_requests(const Profile& profile, const RequestLimits& limits) {
+  Requests out;
+  std::size_t rows = 0;
+  for_each_line<FlatLines>(profile, [&](const std::string& line) {
+    if (line.size() > limits.bytes) {
+      ++out.too_large;
+      return;
+    }
+    if (out.bodies.empty() || rows >= limits.rows ||
+        out.bodies.back().size() + line.size() > limits.bytes) {
+      out.bodies.emplace_back();
+      rows = 0;
+    }
+    out.bodies.back() += line;
+    ++rows;
+  });
+  return out;
+}
+
+Requests split_json_flat_request(std::string_view request) {
+  Requests out;
+  // The end of the line in the middle, unless it is the last one.
+  std::size_t end = request.find('\n', request.size() / 2);
+  if (end == request.npos || end + 1 == request.size())
+    end = request.size() < 2 ? request.npos : request.rfind('\n', request.size() - 2);
+  if (end == request.npos) return out;
+  out.bodies.emplace_back(request.substr(0, end + 1));
+  out.bodies.emplace_back(request.substr(end + 1));
+  return out;
 }
 
 }  // namespace vitrine::profile

@@ -608,7 +608,7 @@ class Otlp {
 constexpr std::size_t largest_message = std::numeric_limits<std::int32_t>::max();
 
 /// Encodes the samples of one part, or pieces of them until none is larger than the limits.
-void add_requests(OtlpRequests& out, Otlp& encoder, const Parts::value_type& part,
+void add_requests(Requests& out, Otlp& encoder, const Parts::value_type& part,
                   const RequestLimits& limits) {
   const Samples& samples = part.second;
   const bool first = out.bodies.empty();
@@ -647,17 +647,17 @@ Result<std::string> encode_otlp(const Profile& profile, const EncodeOptions& opt
   return out;
 }
 
-OtlpRequests encode_otlp_requests(const Profile& profile, const EncodeOptions& options,
-                                  const RequestLimits& limits) {
+Requests encode_otlp_requests(const Profile& profile, const EncodeOptions& options,
+                              const RequestLimits& limits) {
   const RequestLimits bounded{std::clamp<std::size_t>(limits.bytes, 1, largest_message),
                               std::max<std::size_t>(limits.rows, 1)};
-  OtlpRequests out;
+  Requests out;
   Otlp encoder(profile, options);
   for (const auto& part : parts_of(profile)) add_requests(out, encoder, part, bounded);
   return out;
 }
 
-Result<OtlpRequests> split_otlp_request(std::string_view request, EncodeOptions options) {
+Result<Requests> split_otlp_request(std::string_view request, EncodeOptions options) {
   const Profile profile = TRY(decode_otlp(request));
   // Labels have the names already that they were given.
   options.label_prefix.clear();

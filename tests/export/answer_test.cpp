@@ -144,5 +144,41 @@ TEST(Judge, SaysWhyAndWhatToDo) {
   EXPECT_THAT(judge(moved).note, HasSubstr("http://elsewhere/"));
 }
 
+Response clickhouse(long status, std::string body) {
+  Response out = answer(status, std::move(body), "text/plain; charset=UTF-8");
+  out.protocol = Protocol::clickhouse;
+  return out;
+}
+
+TEST(Judge, ClickHouseHasItsOwnErrors) {
+  EXPECT_EQ(judge(clickhouse(200, "")).verdict, Verdict::taken);
+  const Judgement parts = judge(clickhouse(
+      500, "Code: 252. DB::Exception: Too many parts (300). (TOO_MANY_PARTS) (version 26.9)\n"));
+  EXPECT_EQ(parts.verdict, Verdict::later);
+  EXPECT_FALSE(parts.doubtful);
+  const Judgement missing = judge(clickhouse(
+      404, "Code: 60. DB::Exception: Table default.samples does not exist. (UNKNOWN_TABLE)"));
+  EXPECT_EQ(missing.verdict, Verdict::later);
+  EXPECT_TRUE(missing.doubtful);
+  EXPECT_THAT(missing.note, HasSubstr("create the table"));
+  const Judgement denied = judge(clickhouse(
+      403, "Code: 516. DB::Exception: default: Authentication failed. (AUTHENTICATION_FAILED)"));
+  EXPECT_EQ(denied.verdict, Verdict::refused);
+  EXPECT_THAT(denied.note, HasSubstr("X-ClickHouse-User"));
+  const Judgement column = judge(clickhouse(
+      400, "Code: 27. DB::Exception: Cannot parse input. (CANNOT_PARSE_INPUT_ASSERTION_FAILED)"));
+  EXPECT_EQ(column.verdict, Verdict::refused);
+  EXPECT_THAT(column.note, HasSubstr("Cannot parse input"));
+  EXPECT_TRUE(judge(clickhouse(503, "starting")).doubtful);
+  EXPECT_TRUE(judge(clickhouse(413, "")).too_much);
+  EXPECT_TRUE(judge(answer(413)).too_much);
+  Response page = clickhouse(200, "<html>");
+  page.type = "text/html";
+  EXPECT_EQ(judge(page).verdict, Verdict::later);
+  Response cut = clickhouse(200, "");
+  cut.problem = "the connection closed";
+  EXPECT_EQ(judge(cut).verdict, Verdict::later) << "its token makes it count once";
+}
+
 }  // namespace
 }  // namespace vitrine::exporter

@@ -32,6 +32,25 @@ TEST(Endpoint, EnginesHaveTheirPortsAndNames) {
   EXPECT_EQ(engine_of("otlp"), Engine::otlp);
 }
 
+TEST(Endpoint, ATableOfClickHouse) {
+  const auto url = [](const char* text) { return parse_endpoint(text).value().url; };
+  const std::string insert =
+      "/?async_insert=0&insert_deduplicate=1&wait_end_of_query=1&input_format_skip_unknown_fields="
+      "1&"
+      "query=INSERT+INTO+";
+  EXPECT_EQ(url("clickhouse+http://host"),
+            "http://host:8123" + insert + "samples+FORMAT+JSONEachRow");
+  EXPECT_EQ(url("clickhouse+https://me:word@host/fleet.rows"),
+            "https://me:word@host" + insert + "fleet.rows+FORMAT+JSONEachRow");
+  EXPECT_EQ(engine_of("clickhouse+http://host"), Engine::clickhouse);
+  EXPECT_EQ(parse_endpoint("clickhouse+http://host")->protocol, Protocol::clickhouse);
+  for (const char* table : {"a.b.c", "a;b", "1st", "a-b", ".a", "a.", "a/b", "a%20b"}) {
+    const auto endpoint = parse_endpoint("clickhouse+http://host/" + std::string(table));
+    ASSERT_FALSE(endpoint.has_value()) << table << " is " << endpoint->url;
+    EXPECT_EQ(endpoint.error().code, ErrorCode::usage) << table;
+  }
+}
+
 TEST(Endpoint, ItsNameTellsNoSecret) {
   EXPECT_EQ(parse_endpoint("otlp+http://me:secret@host").value().name, "host:4318");
   EXPECT_EQ(parse_endpoint("otlp+https://me:secret@host").value().name, "host:443");

@@ -123,7 +123,7 @@ TEST(Otlp, LabelPrefix) {
 TEST(Otlp, RequestsHaveEverySampleOnceAndNoneIsLarger) {
   const Profile profile = large_profile(1'000, 200);
   const std::size_t most = 60'000;
-  const OtlpRequests requests = encode_otlp_requests(profile, {}, {.bytes = most});
+  const Requests requests = encode_otlp_requests(profile, {}, {.bytes = most});
   EXPECT_EQ(requests.too_large, 0U);
   EXPECT_GT(requests.bodies.size(), 2U);
   std::vector<std::unique_ptr<EncodedFile>> files;
@@ -139,7 +139,7 @@ TEST(Otlp, RequestsHaveEverySampleOnceAndNoneIsLarger) {
 TEST(Otlp, ASampleLargerThanARequestIsCounted) {
   Profile profile = small_profile();
   profile.label_sets[1][0].value.assign(100'000, 'x');  // of three samples
-  const OtlpRequests requests = encode_otlp_requests(profile, {}, {.bytes = 5'000});
+  const Requests requests = encode_otlp_requests(profile, {}, {.bytes = 5'000});
   EXPECT_EQ(requests.too_large, 3U);
   std::vector<std::unique_ptr<EncodedFile>> files;
   std::vector<std::string> paths;
@@ -172,7 +172,7 @@ std::size_t rows(std::string_view bytes) {
 }
 
 /// Totals of all requests together.
-Totals checked(const OtlpRequests& requests) {
+Totals checked(const Requests& requests) {
   std::vector<std::unique_ptr<EncodedFile>> files;
   std::vector<std::string> paths;
   for (const std::string& body : requests.bodies) {
@@ -184,7 +184,7 @@ Totals checked(const OtlpRequests& requests) {
 
 TEST(Otlp, ARequestIsOfOneProcessAndOneMeasure) {
   const Profile profile = small_profile();
-  const OtlpRequests requests = encode_otlp_requests(profile, {}, {});
+  const Requests requests = encode_otlp_requests(profile, {}, {});
   std::set<std::pair<std::uint32_t, bool>> parts;
   for (const Sample& sample : profile.samples)
     parts.emplace(sample.process, sample.measure == Measure::on_cpu);
@@ -199,7 +199,7 @@ TEST(Otlp, ARequestIsOfOneProcessAndOneMeasure) {
 
 TEST(Otlp, ARequestHasNoMoreRowsThanAsked) {
   const Profile profile = large_profile(1'000, 200);
-  const OtlpRequests requests = encode_otlp_requests(profile, {}, {.rows = 50});
+  const Requests requests = encode_otlp_requests(profile, {}, {.rows = 50});
   EXPECT_GT(requests.bodies.size(), 4U);
   for (const std::string& body : requests.bodies) EXPECT_LE(rows(body), 50U);
   EXPECT_EQ(checked(requests), expected(profile));
@@ -215,7 +215,7 @@ TEST(Otlp, ARequestIsSplitIntoSmallerOnesWithTheSameSamples) {
   profile.links = {{.trace_id = {1, 2, 3}, .span_id = {4, 5, 6}}};
   for (Sample& sample : profile.samples) sample.link = 0;
   for (const EncodeOptions& options : all_options) {
-    OtlpRequests parts;
+    Requests parts;
     for (const std::string& request : encode_otlp_requests(profile, options, {}).bodies) {
       const auto split = split_otlp_request(request, options);
       ASSERT_TRUE(split) << split.error().message;

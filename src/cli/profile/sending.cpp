@@ -21,7 +21,7 @@ constexpr std::size_t min_request_bytes = 64 * 1024;
 /// The attributes that an engine can use: Pyroscope and Parca make a series of each set of them, so
 /// that threads, CPUs and process IDs would multiply what one service has.
 std::vector<std::string> attributes_for(exporter::Engine engine) {
-  if (engine == exporter::Engine::otlp) return {};
+  if (engine == exporter::Engine::otlp || engine == exporter::Engine::clickhouse) return {};
   return {"!thread.*", "!cpu.*", "!process.pid"};
 }
 
@@ -31,7 +31,8 @@ void SendingOptions::define(CLI::App& app) {
   app.add_option("--export", options_.url,
                  "Send profiles to this collector or engine: otlp+http://HOST:4318, "
                  "otlp+https://HOST, otlp+grpc://HOST:4317, otlp+grpcs://HOST, "
-                 "pyroscope+http://HOST:4040, parca+grpc://HOST:7070; otlp: the endpoint in "
+                 "pyroscope+http://HOST:4040, parca+grpc://HOST:7070, "
+                 "clickhouse+http://HOST:8123/TABLE; otlp: the endpoint in "
                  "OTEL_EXPORTER_OTLP_ENDPOINT")
       ->option_text("URL");
   app.add_option("--export-header", options_.headers,
@@ -71,20 +72,36 @@ Result<void> SendingOptions::check() const {
 
 Result<std::unique_ptr<ProfileSender>> SendingOptions::open(profile::EncodeOptions encoding) const {
   auto options = TRY(exporter::with_environment(options_, exporter::own_environment()));
-  encoding.attributes = profile::AttributeChoice(
-      attributes_.empty() ? attributes_for(exporter::engine_of(options.url)) : attributes_);
+  const auto engine = exporter::engine_of(options.url);
+  ProfileSender::Encode encode;
+  if (engine == exporter::Engine::clickhouse) {
+    if (!attributes_.empty())
+      return fail(ErrorCode::usage, "--export-attributes is for OTLP: ClickHouse takes all",
+                  "leave columns out of the table");
+    options.split = [](std::string_view request) {
+      return profile::split_json_flat_request(request).bodies;
+    };
+    encode = [limits = limits_](const profile::Profile& profile) {
+      return profile::encode_json_flat_requests(profile, limits);
+    };
+  } else {
+    encoding.attributes =
+        profile::AttributeChoice(attributes_.empty() ? attributes_for(engine) : attributes_);
+    options.split = [encoding](std::string_view request) {
+      auto parts = profile::split_otlp_request(request, encoding);
+      return parts && parts->too_large == 0 ? std::move(parts->bodies) : std::vector<std::string>();
+    };
+    encode = [encoding = std::move(encoding), limits = limits_](const profile::Profile& profile) {
+      return profile::encode_otlp_requests(profile, encoding, limits);
+    };
+  }
   options.begin_thread = give_up_in_thread;
-  options.split = [encoding](std::string_view request) {
-    auto parts = profile::split_otlp_request(request, encoding);
-    return parts && parts->too_large == 0 ? std::move(parts->bodies) : std::vector<std::string>();
-  };
   auto exporter = TRY(exporter::Exporter::open(std::move(options)));
-  return std::make_unique<ProfileSender>(std::move(exporter), std::move(encoding), limits_,
-                                         options_.spool);
+  return std::make_unique<ProfileSender>(std::move(exporter), std::move(encode), options_.spool);
 }
 
 void ProfileSender::send(const profile::Profile& profile) {
-  auto requests = profile::encode_otlp_requests(profile, encoding_, limits_);
+  auto requests = encode_(profile);
   for (std::string& body : requests.bodies) exporter_->send(std::move(body));
   if (requests.too_large != 0)
     note(fmt::format("{} too large to send", counted(requests.too_large, "sample")));

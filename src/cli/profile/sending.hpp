@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,12 +16,10 @@ namespace vitrine::cli {
 /// Encodes profiles as the engine takes them, and sends them.
 class ProfileSender {
  public:
-  ProfileSender(std::unique_ptr<exporter::Exporter> exporter, profile::EncodeOptions encoding,
-                profile::RequestLimits limits, std::string spool)
-      : exporter_(std::move(exporter)),
-        encoding_(std::move(encoding)),
-        limits_(limits),
-        spool_(std::move(spool)) {}
+  using Encode = std::function<profile::Requests(const profile::Profile&)>;
+
+  ProfileSender(std::unique_ptr<exporter::Exporter> exporter, Encode encode, std::string spool)
+      : exporter_(std::move(exporter)), encode_(std::move(encode)), spool_(std::move(spool)) {}
 
   /// Hands `profile` over.
   void send(const profile::Profile& profile);
@@ -34,8 +33,7 @@ class ProfileSender {
 
  private:
   std::unique_ptr<exporter::Exporter> exporter_;
-  profile::EncodeOptions encoding_;
-  profile::RequestLimits limits_;
+  Encode encode_;
   std::string spool_;  ///< empty: in memory
 };
 
