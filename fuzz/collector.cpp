@@ -2,6 +2,7 @@
 // variables of the environment that say where to send.
 #include "base/gzip.hpp"
 #include "base/limits.hpp"
+#include "export/clickhouse.hpp"
 #include "export/endpoint.hpp"
 #include "export/environment.hpp"
 #include "export/grpc.hpp"
@@ -23,10 +24,14 @@ void take_response(unsigned status, std::string_view type, std::string_view body
   fuzz::require(judged.verdict == exporter::Verdict::taken || judged.rejected == 0);
   const bool page = type.starts_with("text/html");
   exporter::Response grpc = said;
-  grpc.is_grpc = true;
+  grpc.protocol = exporter::Protocol::grpc;
   exporter::grpc::take_header(grpc, body);
   exporter::grpc::take_header(grpc, "grpc-status-details-bin: " + std::string(body));
   (void)exporter::grpc::judge(grpc);
+  exporter::Response clickhouse = said;
+  clickhouse.protocol = exporter::Protocol::clickhouse;
+  fuzz::require((status >= 200 && status < 300 && !page) ==
+                (exporter::judge(clickhouse).verdict == exporter::Verdict::taken));
   fuzz::require((status >= 200 && status < 300 && !page) ==
                 (judged.verdict == exporter::Verdict::taken));
 }
@@ -42,6 +47,7 @@ void packed(std::string_view bytes) {
 
 void address(std::string_view text) {
   (void)exporter::without_password(std::string(text));
+  (void)exporter::clickhouse::insert_statement(text);
   (void)exporter::same_origin("http://host:4318/v1", std::string(text));
   if (const auto endpoint = exporter::parse_endpoint(text))
     fuzz::require(endpoint->name.find('@') == std::string::npos || endpoint->name.find('[') == 0);
