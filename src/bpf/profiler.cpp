@@ -79,6 +79,9 @@ class LoadedProfiler final : public Profiler {
 
   Result<void> start() override {
     stopped_ns_ = 0;
+    // Without it, regions are used until others are given.
+    if (options_.unwinds != VITRINE_UNWINDS_NOT)
+      if (bpf_link* link = bpf_program__attach(program_->progs.reused)) links_.push_back(link);
     if (auto begun = start_clocks(); !begun) {
       detach();
       return begun;
@@ -162,6 +165,7 @@ class LoadedProfiler final : public Profiler {
     program_->rodata->scratch_count = scratches;
     bpf_map__set_max_entries(maps.scratches, scratches);
     bpf_map__set_max_entries(maps.events, static_cast<__u32>(ring_bytes()));
+    bpf_program__set_autoload(program_->progs.reused, options_.unwinds != VITRINE_UNWINDS_NOT);
     bpf_program__set_autoload(program_->progs.switched, options_.off_cpu);
     bpf_program__set_autoload(program_->progs.cut, options_.off_cpu);
     if (options_.off_cpu) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 
 namespace vitrine::bpf {
 namespace {
@@ -116,15 +117,25 @@ std::optional<std::uint32_t> UnwindLog::add_page(vitrine_unwind_page_key key,
 }
 
 std::optional<std::uint32_t> UnwindLog::add_space(pid_t kernel_tgid, std::uint64_t image,
-                                                  std::span<const vitrine_unwind_region> regions) {
+                                                  std::span<const vitrine_unwind_region> regions,
+                                                  std::uint64_t known_ns) {
   if (spaces_ == VITRINE_UNWIND_SPACES || regions.size() > VITRINE_UNWIND_REGIONS - regions_)
     return std::nullopt;
   const auto id = static_cast<std::uint32_t>(epoch_ * VITRINE_UNWIND_SPACES + spaces_);
   std::ranges::copy(regions, tables_.regions + regions_);
-  tables_.spaces[spaces_++] = {image, static_cast<__u32>(kernel_tgid), id,
-                               static_cast<__u32>(regions_), static_cast<__u32>(regions.size())};
+  tables_.spaces[spaces_++] = {image,
+                               known_ns,
+                               static_cast<__u32>(kernel_tgid),
+                               id,
+                               static_cast<__u32>(regions_),
+                               static_cast<__u32>(regions.size())};
   regions_ += regions.size();
   return id;
+}
+
+void UnwindLog::confirm_space(std::uint32_t id, std::uint64_t known_ns) {
+  std::atomic_ref(tables_.spaces[id % VITRINE_UNWIND_SPACES].known_ns)
+      .store(known_ns, std::memory_order_relaxed);
 }
 
 void UnwindLog::clear() {

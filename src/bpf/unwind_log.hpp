@@ -26,7 +26,10 @@ class UnwindLog {
   /// The id of the regions of a process, which are by address and do not overlap; nullopt: there is
   /// no room.
   std::optional<std::uint32_t> add_space(pid_t kernel_tgid, std::uint64_t image,
-                                         std::span<const vitrine_unwind_region> regions);
+                                         std::span<const vitrine_unwind_region> regions,
+                                         std::uint64_t known_ns);
+  /// Of a space that is still in force.
+  void confirm_space(std::uint32_t id, std::uint64_t known_ns);
 
   /// Begins anew, with other ids than before. No reader may have anything of it any more.
   void clear();

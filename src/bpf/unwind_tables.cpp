@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "bpf/readers.hpp"
@@ -36,8 +37,13 @@ class MappedTables final : public UnwindTables {
   }
   void add_page(std::uint32_t file, std::uint32_t page, const unwind::RulePage& rules,
                 Machine machine) override;
-  void set_space(pid_t kernel_tgid, std::uint64_t image,
-                 std::span<const vitrine_unwind_region> regions) override;
+  std::uint32_t set_space(pid_t kernel_tgid, std::uint64_t image,
+                          std::span<const vitrine_unwind_region> regions,
+                          std::uint64_t known_ns) override;
+  void confirm_space(pid_t kernel_tgid, std::uint64_t known_ns) override {
+    const auto known = known_spaces_.find(kernel_tgid);
+    if (known != known_spaces_.end()) log_.confirm_space(known->second, known_ns);
+  }
   void forget(pid_t kernel_tgid) override {
     if (known_spaces_.erase(kernel_tgid) != 0) bpf_map_delete_elem(spaces_, &kernel_tgid);
   }
@@ -51,7 +57,7 @@ class MappedTables final : public UnwindTables {
   int pages_, spaces_;
   std::uint32_t epoch_ = 0;
   std::unordered_set<std::uint64_t> known_pages_;
-  std::unordered_set<pid_t> known_spaces_;
+  std::unordered_map<pid_t, std::uint32_t> known_spaces_;  // their ids
 };
 
 void MappedTables::add_page(std::uint32_t file, std::uint32_t page, const unwind::RulePage& rules,
@@ -66,16 +72,21 @@ void MappedTables::add_page(std::uint32_t file, std::uint32_t page, const unwind
     known_pages_.insert(page_id(file, page));
 }
 
-void MappedTables::set_space(pid_t kernel_tgid, std::uint64_t image,
-                             std::span<const vitrine_unwind_region> regions) {
-  if (regions.size() > VITRINE_UNWIND_REGIONS) return forget(kernel_tgid);
-  auto id = log_.add_space(kernel_tgid, image, regions);
+std::uint32_t MappedTables::set_space(pid_t kernel_tgid, std::uint64_t image,
+                                      std::span<const vitrine_unwind_region> regions,
+                                      std::uint64_t known_ns) {
+  if (regions.size() > VITRINE_UNWIND_REGIONS) {
+    forget(kernel_tgid);
+    return 0;
+  }
+  auto id = log_.add_space(kernel_tgid, image, regions, known_ns);
   if (!id) {
     begin_anew();
-    id = log_.add_space(kernel_tgid, image, regions);
+    id = log_.add_space(kernel_tgid, image, regions, known_ns);
   }
   if (bpf_map_update_elem(spaces_, &kernel_tgid, &*id, BPF_ANY) == 0)
-    known_spaces_.insert(kernel_tgid);
+    known_spaces_[kernel_tgid] = *id;
+  return *id;
 }
 
 void MappedTables::begin_anew() {
@@ -83,7 +94,7 @@ void MappedTables::begin_anew() {
     const vitrine_unwind_page_key key{static_cast<__u32>(id >> 32), static_cast<__u32>(id)};
     bpf_map_delete_elem(pages_, &key);
   }
-  for (const pid_t tgid : known_spaces_) bpf_map_delete_elem(spaces_, &tgid);
+  for (const auto& [tgid, id] : known_spaces_) bpf_map_delete_elem(spaces_, &tgid);
   known_pages_.clear();
   known_spaces_.clear();
   let_programs_end();

@@ -35,9 +35,14 @@ class UnwindTables {
                         Machine machine) = 0;
 
   /// The regions of a process while it executes the program with this image, by address; those it had
-  /// before are its no more.
-  virtual void set_space(pid_t kernel_tgid, std::uint64_t image,
-                         std::span<const vitrine_unwind_region> regions) = 0;
+  /// before are its no more. `known_ns` (CLOCK_MONOTONIC): all that it has mapped by then is in them.
+  /// What it maps in their place after that makes them useless. Returns their id
+  /// (vitrine_stack_sample.space); 0: they have no room.
+  virtual std::uint32_t set_space(pid_t kernel_tgid, std::uint64_t image,
+                                  std::span<const vitrine_unwind_region> regions,
+                                  std::uint64_t known_ns) = 0;
+  /// They are the same, though it has mapped something by `known_ns`.
+  virtual void confirm_space(pid_t kernel_tgid, std::uint64_t known_ns) = 0;
   virtual void forget(pid_t kernel_tgid) = 0;
 
   /// How often all began anew: what was given before that is not there any more.

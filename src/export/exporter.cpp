@@ -54,7 +54,6 @@ class ThreadedExporter final : public Exporter {
   ThreadedExporter(Endpoint endpoint, std::unique_ptr<Post> post, Spool spool,
                    const ExportOptions& options)
       : endpoint_(std::move(endpoint)),
-        signal_(options.signal),
         max_incoming_(options.spool_bytes),
         post_(std::move(post)),
         spool_(std::move(spool)),
@@ -132,7 +131,7 @@ class ThreadedExporter final : public Exporter {
   [[nodiscard]] bool nothing_incoming() const { return incoming_.empty() && !taking_in_; }
 
   void run() {
-    // Signals are for the thread that works on what is sent.
+    // Signals are for the thread that works on profiles.
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, nullptr);
@@ -274,8 +273,7 @@ class ThreadedExporter final : public Exporter {
       notes_.add(fmt::format("{}: {}; requests that it refuses for their size are split",
                              endpoint_.name, said));
     if (outcome == Outcome::split) return;
-    if (recovered)
-      notes_.add(fmt::format("{} accepts {} again", endpoint_.name, names_of(signal_).name));
+    if (recovered) notes_.add(endpoint_.name + " accepts profiles again");
     std::string trouble = without_measures(said);
     if (trouble != trouble_ && !trouble.empty()) {
       const char* consequence = outcome == Outcome::taken     ? ""
@@ -302,7 +300,6 @@ class ThreadedExporter final : public Exporter {
   }
 
   const Endpoint endpoint_;
-  const Signal signal_;
   const std::uint64_t max_incoming_;
 
   mutable std::mutex mutex_;  // of what follows
@@ -327,14 +324,13 @@ class ThreadedExporter final : public Exporter {
 }  // namespace
 
 Result<std::unique_ptr<Exporter>> Exporter::open(ExportOptions options) {
-  auto endpoint = TRY(parse_endpoint(options.url, options.url_is_whole, options.signal));
+  auto endpoint = TRY(parse_endpoint(options.url, options.url_is_whole));
   if (options.spool_bytes == 0)
     options.spool_bytes = options.spool.empty() ? spool_in_memory : spool_on_disk;
   auto post = TRY(Post::open(endpoint, options));
-  auto spool = TRY(Spool::open(options.spool, options.spool_bytes,
-                               endpoint.protocol == Protocol::clickhouse
-                                   ? Spool::row_files
-                                   : names_of(options.signal).spool_end));
+  auto spool = TRY(Spool::open(
+      options.spool, options.spool_bytes,
+      endpoint.protocol == Protocol::clickhouse ? Spool::row_files : Spool::otlp_files));
   return std::make_unique<ThreadedExporter>(std::move(endpoint), std::move(post), std::move(spool),
                                             options);
 }

@@ -157,6 +157,12 @@ Result<sandbox::OpenedFile> open_mapped(int proc_dir, const MappedFile& file) {
       "CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE lets vitrine open replaced and deleted files");
 }
 
+Result<sandbox::OpenedFile> open_mapped_below(int root, const MappedFile& file) {
+  auto opened = TRY(sandbox::open_regular_below(root, file.path));
+  if (is_mapped_file(opened, file)) return opened;
+  return fail(ErrorCode::not_found, fmt::format("{} is not the mapped file any more", file.path));
+}
+
 Result<PerfMapText> read_perf_map(int root, pid_t pid, uid_t owner, std::uint64_t from) {
   auto opened = TRY(sandbox::open_owned_below(root, fmt::format("/tmp/perf-{}.map", pid), owner));
   auto memory = TRY(sandbox::FileMemory::from(std::move(opened)));

@@ -42,6 +42,10 @@ Result<std::vector<MappedFile>> executable_files(int proc_dir);
 /// (its file system does not answer: the message names the file).
 Result<sandbox::OpenedFile> open_mapped(int proc_dir, const MappedFile& file);
 
+/// The same by its path below a root directory, of a process that may have ended. Errors: not_found
+/// (also where another file is there), not_permitted, unsupported, limit.
+Result<sandbox::OpenedFile> open_mapped_below(int root, const MappedFile& file);
+
 struct PerfMapText {
   std::string text;
   bool anew = false;  ///< the file is shorter than `from`: it is another, this is its beginning

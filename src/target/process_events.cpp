@@ -5,6 +5,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <mutex>
 #include <span>
 
 #include "target/proc_file.hpp"
@@ -19,7 +21,9 @@
 namespace vitrine::target {
 namespace {
 
-constexpr std::size_t ring_pages = 16;  // a power of two: some 500 records a CPU
+constexpr std::size_t ring_pages = 64;  // a power of two: some 2000 records a CPU
+/// Taken out of the rings, and not asked for yet.
+constexpr std::size_t max_collected = 64 * 1024;
 
 /// At the end of every record but samples, as asked for by sample_id_all.
 struct SampleId {
@@ -44,7 +48,8 @@ struct Mmap2Record {
   std::uint32_t pid, tid;
   std::uint64_t address, length, offset;
   std::uint32_t major, minor;
-  std::uint64_t inode;
+  std::uint64_t inode, generation;
+  std::uint32_t protection, flags;  // then the path
 };
 
 struct LostRecord {
@@ -57,6 +62,28 @@ Record as(std::span<const std::byte> bytes) {
   Record record{};
   std::memcpy(&record, bytes.data(), std::min(bytes.size(), sizeof record));
   return record;
+}
+
+/// As maps has it. Code that is in no file has no name there.
+Mapping mapping_of(std::span<const std::byte> bytes) {
+  const auto record = as<Mmap2Record>(bytes);
+  Mapping mapping;
+  mapping.start = record.address;
+  mapping.end = record.address + record.length;
+  mapping.readable = (record.protection & PROT_READ) != 0;
+  mapping.writable = (record.protection & PROT_WRITE) != 0;
+  mapping.executable = (record.protection & PROT_EXEC) != 0;
+  mapping.shared = (record.flags & MAP_SHARED) != 0;
+  mapping.offset = record.inode != 0 ? record.offset : 0;
+  mapping.inode = record.inode;
+  mapping.device = makedev(record.major, record.minor);
+  if (bytes.size() > sizeof record + sizeof(SampleId)) {
+    const auto path = bytes.subspan(sizeof record, bytes.size() - sizeof record - sizeof(SampleId));
+    const auto* const text = reinterpret_cast<const char*>(path.data());
+    mapping.name.assign(text, ::strnlen(text, path.size()));
+  }
+  if (mapping.name == "//anon") mapping.name.clear();
+  return mapping;
 }
 
 /// One CPU's records.
@@ -157,15 +184,26 @@ class PerfProcessEvents final : public ProcessEvents {
   }
 
   [[nodiscard]] int fd() const override { return epoll_.get(); }
-  [[nodiscard]] std::uint64_t lost() const override { return lost_; }
+  [[nodiscard]] std::uint64_t lost() const override {
+    const std::lock_guard lock(mutex_);
+    return lost_;
+  }
 
   std::vector<ProcessEvent> take() override {
     std::vector<ProcessEvent> events;
-    for (Ring& ring : rings_)
-      ring.take([&](std::span<const std::byte> record) { add(record, events); });
+    {
+      const std::lock_guard lock(mutex_);
+      drain();
+      events.swap(collected_);
+    }
     std::stable_sort(events.begin(), events.end(),
                      [](const auto& a, const auto& b) { return a.time_ns < b.time_ns; });
     return events;
+  }
+
+  void collect() override {
+    const std::lock_guard lock(mutex_);
+    drain();
   }
 
  private:
@@ -177,7 +215,11 @@ class PerfProcessEvents final : public ProcessEvents {
     return fail(ErrorCode::failed, fmt::format("{}: {}", what, std::strerror(error)));
   }
 
-  void add(std::span<const std::byte> record, std::vector<ProcessEvent>& events) {
+  void drain() {
+    for (Ring& ring : rings_) ring.take([this](std::span<const std::byte> record) { add(record); });
+  }
+
+  void add(std::span<const std::byte> record) {
     const auto header = as<perf_event_header>(record);
     ProcessEvent event;
     if (record.size() >= sizeof header + sizeof(SampleId))
@@ -203,12 +245,9 @@ class PerfProcessEvents final : public ProcessEvents {
         break;
       }
       case PERF_RECORD_MMAP2: {
-        const auto mapping = as<Mmap2Record>(record);
-        event.pid = static_cast<pid_t>(mapping.pid);
+        event.pid = static_cast<pid_t>(as<Mmap2Record>(record).pid);
         event.kind = ProcessEvent::Kind::mapped;
-        event.device_major = mapping.major;
-        event.device_minor = mapping.minor;
-        event.inode = mapping.inode;
+        event.mapping = mapping_of(record);
         break;
       }
       case PERF_RECORD_LOST:
@@ -217,11 +256,18 @@ class PerfProcessEvents final : public ProcessEvents {
       default:
         return;
     }
-    if (event.pid > 0) events.push_back(event);  // else: of another pid namespace
+    if (event.pid <= 0) return;  // of another pid namespace
+    if (collected_.size() < max_collected)
+      collected_.push_back(std::move(event));
+    else
+      ++lost_;
   }
 
   FileDescriptor epoll_;
+  mutable std::mutex mutex_;
+  // Under the mutex:
   std::vector<Ring> rings_;
+  std::vector<ProcessEvent> collected_;
   std::uint64_t lost_ = 0;
 };
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "target/maps.hpp"
 
 namespace vitrine::target {
 
@@ -18,17 +19,14 @@ struct ProcessEvent {
   enum class Kind : std::uint8_t {
     forked,    ///< `pid` is a new process of `parent` (new threads are not reported)
     executed,  ///< it runs another program
-    mapped,    ///< it has mapped executable pages of a file
+    mapped,    ///< it has mapped executable pages, of a file or not
     exited,    ///< its first thread has ended, and as a rule all of it
   };
   Kind kind{};
   pid_t pid = 0;     ///< in our pid namespace
   pid_t parent = 0;  ///< of forked
   std::uint64_t time_ns = 0;
-  // Of mapped:
-  std::uint32_t device_major = 0;
-  std::uint32_t device_minor = 0;
-  std::uint64_t inode = 0;
+  Mapping mapping;  ///< of mapped: as maps has it
 
   bool operator==(const ProcessEvent&) const = default;
 };
@@ -48,8 +46,11 @@ class ProcessEvents {
   /// What has happened since the last call, in order of time. Does not wait.
   virtual std::vector<ProcessEvent> take() = 0;
 
-  /// Records that the kernel had no room for, in all: a caller that depends on them looks itself
-  /// when the number has grown.
+  /// Makes room for more in the kernel's buffers; take() returns what was there. For a second thread.
+  virtual void collect() = 0;
+
+  /// Records that there was no room for, in all: a caller that depends on them looks itself when the
+  /// number has grown.
   [[nodiscard]] virtual std::uint64_t lost() const = 0;
 };
 

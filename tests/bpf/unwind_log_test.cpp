@@ -134,14 +134,14 @@ TEST(UnwindLog, IsFullAtItsBoundsAndBeginsAnewWithOtherIds) {
 
   const std::vector<vitrine_unwind_region> regions(1000);
   std::vector<std::uint32_t> ids;
-  while (const auto id = log.add_space(42, 1, regions)) ids.push_back(*id);
+  while (const auto id = log.add_space(42, 1, regions, 1)) ids.push_back(*id);
   EXPECT_EQ(ids.size(), VITRINE_UNWIND_REGIONS / 1000);
   EXPECT_EQ(tables->spaces[ids[1] % VITRINE_UNWIND_SPACES].id, ids[1]);
   EXPECT_EQ(tables->spaces[ids[1] % VITRINE_UNWIND_SPACES].first, 1000U);
 
   log.clear();
   EXPECT_TRUE(log.add_page({1, 0}, page, Machine::x86_64));
-  const auto id = log.add_space(42, 1, regions);
+  const auto id = log.add_space(42, 1, regions, 1);
   ASSERT_TRUE(id);
   EXPECT_EQ(std::ranges::count(ids, *id), 0);
 }

@@ -44,6 +44,10 @@ struct file {
   struct inode* f_inode;
 };
 
+struct vm_unmapped_area_info {
+  unsigned long length;
+};
+
 struct mm_struct {
   unsigned long start_code;
   unsigned long end_code;

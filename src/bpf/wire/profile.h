@@ -72,6 +72,8 @@ struct vitrine_stack_sample {
   __u32 stack_bytes;
   __u32 left_bytes; /* 0: the thread has left no stack */
   __u32 unwound;    /* enum vitrine_unwound */
+  __u32 space;      /* the vitrine_unwind_space.id that it was unwound by, if it was */
+  __u32 reserved;
 };
 
 /* ---- What is kept in the kernel meanwhile ---- */

@@ -75,10 +75,11 @@ struct vitrine_unwind_region {
 
 /* The executable mappings of one process, by address. */
 struct vitrine_unwind_space {
-  __u64 image; /* vitrine_image_of */
-  __u32 tgid;  /* in the initial pid namespace */
-  __u32 id;    /* what the hash table says: no other space has it */
-  __u32 first; /* of vitrine_unwind_tables.regions */
+  __u64 image;    /* vitrine_image_of */
+  __u64 known_ns; /* CLOCK_MONOTONIC: when that was so */
+  __u32 tgid;     /* in the initial pid namespace */
+  __u32 id;       /* what the hash table says: no other space has it */
+  __u32 first;    /* of vitrine_unwind_tables.regions */
   __u32 count;
 };
 
@@ -106,6 +107,7 @@ enum vitrine_unwound {
   VITRINE_UNWOUND_WHOLE,
   /* Otherwise the stack is copied. */
   VITRINE_UNWOUND_NO_SPACE,  /* the process is not known yet */
+  VITRINE_UNWOUND_CHANGED,   /* it has mapped something where it had code */
   VITRINE_UNWOUND_NO_REGION, /* an address that is in no known mapping */
   VITRINE_UNWOUND_NO_PAGE,   /* code whose rules are not there yet */
   /* And from here on not for lack of what comes in a moment. */

@@ -2,13 +2,16 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <condition_variable>
 #include <cstring>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -20,6 +23,8 @@ using std::chrono::milliseconds;
 /// The dynamic linker is at work for some time after it has mapped a library.
 constexpr std::array<milliseconds, 4> second_looks{milliseconds(2), milliseconds(20),
                                                    milliseconds(200), milliseconds(1000)};
+/// Between two looks of the thread that makes room: a CPU's buffer takes some 2000 events.
+constexpr milliseconds collecting{20};
 /// Where processes come and go without a pause, they are looked at as often as this.
 constexpr milliseconds event_pause{5};
 
@@ -89,8 +94,27 @@ void ProcessWatch::take_events() {
   for (const auto& process : std::exchange(changed_, {})) take_change(*process);
   if (events_->lost() == events_lost_) return;
   events_lost_ = events_->lost();
+  listener_.missed();
   for (const auto& target : targets_) look_at(*target, Clock::now());
   look_for_ends();
+}
+
+void ProcessWatch::collect_in_background() {
+  if (!events_ || collector_.joinable()) return;
+  // Signals are for the other threads.
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  collector_ = std::jthread([events = events_.get()](const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any stopped;
+    std::unique_lock lock(mutex);
+    while (!stop.stop_requested()) {
+      stopped.wait_for(lock, stop, collecting, [] { return false; });
+      events->collect();
+    }
+  });
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 ObservedProcess* ProcessWatch::process_of(const vitrine_event_header& record) {
@@ -142,6 +166,10 @@ void ProcessWatch::handle(const target::ProcessEvent& event) {
       process = processes_.find(event.pid);
       if (process == nullptr && listener_.concerns(event)) process = processes_.observe(event.pid);
       if (process == nullptr) return;
+      if (event.kind == Kind::executed)
+        listener_.executed(*process, event);
+      else
+        listener_.mapped(*process, event);
       if (!std::exchange(process->changed_, true)) changed_.push_back(process->shared_from_this());
       look_again_soon(*process);
       return;

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/result.hpp"
@@ -29,6 +30,11 @@ class ProcessWatch {
     virtual bool concerns(const target::ProcessEvent& event) = 0;
     /// It has executed or mapped something (`again`: a while ago, it may have been at it still).
     virtual void changed(ObservedProcess& process, bool again) = 0;
+    /// The events themselves, at once and in order.
+    virtual void executed(ObservedProcess& /*process*/, const target::ProcessEvent& /*event*/) {}
+    virtual void mapped(ObservedProcess& /*process*/, const target::ProcessEvent& /*event*/) {}
+    /// Some were lost.
+    virtual void missed() {}
     /// It has ended, and its last records have been taken by now.
     virtual void departed(ObservedProcess& process) = 0;
     virtual void note(std::string text) = 0;
@@ -58,6 +64,9 @@ class ProcessWatch {
 
   /// Takes what has happened, and calls the listener.
   void take_events();
+  /// From now on a thread of its own makes room in the kernel's buffers, so that none are lost while
+  /// the caller is at something else.
+  void collect_in_background();
   /// Has the listener look once more where it is time to.
   void look_again();
   void look_again_soon(ObservedProcess& process);
@@ -83,6 +92,7 @@ class ProcessWatch {
   std::optional<Launched> launched_;
   std::vector<ProcessRegistry::Process> targets_;
   std::unique_ptr<target::ProcessEvents> events_;
+  std::jthread collector_;  ///< of events_
   std::uint64_t events_lost_ = 0;
   Clock::time_point looked_for_ends_{};
   /// By the events that are being taken, and not looked at yet.

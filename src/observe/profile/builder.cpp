@@ -106,7 +106,7 @@ class AskedFiles {
     file.identity = mapped.file->file->identity();
     // Where the process looks, then where we do.
     const SampledProgram& program = *processes_[mapped.process];
-    if (program.root) file.root_dirs.push_back(program.root.get());
+    if (program.root) file.root_dirs.push_back(program.root->get());
     if (our_root_) file.root_dirs.push_back(our_root_->get());
     return file;
   }
@@ -127,7 +127,7 @@ class AskedFiles {
   sandbox::PlaceIdentity root_of(Index process) {
     const auto [known, is_new] = roots_.try_emplace(process);
     const SampledProgram& program = *processes_[process];
-    if (is_new && program.root) known->second = sandbox::place_identity(program.root.get());
+    if (is_new && program.root) known->second = sandbox::place_identity(program.root->get());
     return known->second;
   }
 
@@ -159,11 +159,12 @@ void mark_whole(profile::Profile& profile) {
 }
 
 /// What the user must add for a runtime's functions to have names; empty: nothing, or not known.
-std::string remedy_of(const SampledProgram& program, bool has_made_names, bool has_unnamed) {
+std::string remedy_of(const SampledProgram& program, const CodeSince& code, bool has_made_names,
+                      bool has_unnamed) {
   const std::string& path = program.facts.executable;
   const std::string name = path.substr(path.rfind('/') + 1);
   const auto maps = [&](std::string_view file) {
-    return std::ranges::any_of(program.mappings, [&](const target::Mapping& mapping) {
+    return std::ranges::any_of(code.mappings, [&](const target::Mapping& mapping) {
       const std::size_t at = mapping.name.rfind('/') + 1;
       return mapping.name.compare(at, file.size(), file) == 0;
     });
@@ -195,7 +196,7 @@ void advise(const UnnamedProfile& unnamed, profile::Profile& profile) {
   std::size_t given = 0;
   for (std::size_t i = 0; i < unnamed.processes.size() && given < max_advice; ++i) {
     const SampledProgram& program = *unnamed.processes[i];
-    const std::string remedy = remedy_of(program, named[i], lacking[i]);
+    const std::string remedy = remedy_of(program, *unnamed.codes[i], named[i], lacking[i]);
     if (remedy.empty()) continue;
     ++given;
     profile.problems.push_back("process " + std::to_string(program.pid) + " (" +
@@ -231,7 +232,7 @@ profile::Profile ProfileNames::name(UnnamedProfile& unnamed, bool symbols,
     SampledProgram& program = *unnamed.processes[process];
     if (program.root && made.insert(process).second) {
       const target::InnerIdentity& identity = unnamed.identities[process];
-      auto problem = program.made.refresh(program.root.get(), identity.pid, identity.owner);
+      auto problem = program.made.refresh(program.root->get(), identity.pid, identity.owner);
       if (!problem.empty()) profile.problems.push_back(std::move(problem));
     }
     const auto function = program.made.find(address);
@@ -353,25 +354,29 @@ void ProfileBuilder::require_indices(const SampledPrograms::Program& program) {
   if (program->generation != generation_) {
     program->generation = generation_;
     program->index = static_cast<Index>(processes_.size());
-    program->mapping_indices.clear();
+    program->version = 0;
     processes_.push_back(program);
   }
 }
 
-Index ProfileBuilder::mapping_of(const SampledPrograms::Program& program, std::uint32_t region) {
+Index ProfileBuilder::mapping_of(const SampledPrograms::Program& program, const CodeSince& code,
+                                 std::uint32_t region) {
   require_indices(program);
-  const auto& regions = program->unwinder.code().regions();
-  if (program->mapping_indices.empty()) program->mapping_indices.assign(regions.size(), none);
+  if (program->version != code.version) {
+    program->version = code.version;
+    program->mapping_indices.assign(code.mappings.size(), none);
+  }
   Index& index = program->mapping_indices[region];
-  if (index != none || program->files[region] == nullptr) return index;
-  const target::Mapping& mapping = program->mappings[region];
+  if (index != none || code.files[region] == nullptr) return index;
+  const target::Mapping& mapping = code.mappings[region];
   const MappingKey key{program->index, mapping.start, mapping.end, mapping.offset,
-                       program->files[region].get()};
+                       code.files[region].get()};
   const auto known = known_mappings_.find(key);
   if (known != known_mappings_.end()) return index = known->second;
   if (mappings_.size() >= limits::profile_mappings) return none;
   index = static_cast<Index>(mappings_.size());
-  mappings_.push_back({mapping, program->files[region], regions[region].bias, program->index});
+  mappings_.push_back(
+      {mapping, code.files[region], code.unwinder.code()[region].bias, program->index});
   known_mappings_.emplace(key, index);
   return index;
 }
@@ -393,9 +398,9 @@ Index ProfileBuilder::kernel_place(Address address) {
   return place({kernel_, none, address, profile::FrameKind::kernel});
 }
 
-Index ProfileBuilder::user_place(SampledPrograms::Program& program, std::uint32_t region,
-                                 Address address) {
-  const Index mapping = region == unwind::no_region ? none : mapping_of(program, region);
+Index ProfileBuilder::user_place(const SampledPrograms::Program& program, const CodeSince& code,
+                                 std::uint32_t region, Address address) {
+  const Index mapping = region == unwind::no_region ? none : mapping_of(program, code, region);
   if (mapping != none) return place({mapping, none, address, profile::FrameKind::native});
   return place({none, process(program), address, profile::FrameKind::unknown});
 }
@@ -463,6 +468,7 @@ UnnamedProfile ProfileBuilder::take() {
                                        program->facts.command, program->facts.executable,
                                        resource_of(program->pid, program->facts)});
     taken.identities.push_back(program->facts.inner);
+    taken.codes.push_back(program->code.last());
   }
   taken.processes = std::exchange(processes_, {});
   taken.mappings = std::exchange(mappings_, {});

@@ -44,6 +44,7 @@ struct UnnamedProfile {
   /// Of these only what does not change is for who names: the root, and `made`, which is theirs.
   std::vector<SampledPrograms::Program> processes;
   std::vector<target::InnerIdentity> identities;  ///< of the processes
+  std::vector<CodeHistory::Code> codes;           ///< of the processes: the last
   std::vector<MappedCode> mappings;
   std::vector<Place> places;
   profile::Profile profile;  ///< samples, stacks, label sets, links, losses, processes
@@ -53,8 +54,8 @@ class ProfileBuilder {
  public:
   /// `address` is what to look a name up by; in the kernel.
   profile::Index kernel_place(Address address);
-  profile::Index user_place(SampledPrograms::Program& program, std::uint32_t region,
-                            Address address);
+  profile::Index user_place(const SampledPrograms::Program& program, const CodeSince& code,
+                            std::uint32_t region, Address address);
 
   /// Stands for the frames that a deep stack was cut by: in no mapping, and of no process.
   profile::Index omitted_place() { return place({}); }
@@ -94,7 +95,8 @@ class ProfileBuilder {
   using MappingKey = std::tuple<profile::Index, Address, Address, std::uint64_t, const CodeFile*>;
 
   void require_indices(const SampledPrograms::Program& program);
-  profile::Index mapping_of(const SampledPrograms::Program& program, std::uint32_t region);
+  profile::Index mapping_of(const SampledPrograms::Program& program, const CodeSince& code,
+                            std::uint32_t region);
   profile::Index place(const Place& place);
 
   std::uint64_t generation_ = 1;

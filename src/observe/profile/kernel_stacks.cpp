@@ -11,43 +11,48 @@ namespace {
 
 constexpr std::size_t max_differences = 5;        // that are reported
 constexpr std::size_t shown_frames = 8;           // around the first that differs
+constexpr std::size_t max_given = 8;              // spaces of a process, remembered
 constexpr std::size_t max_seen_words = 1U << 20;  // 8 MiB
 
 /// Why stacks are unwound from copies, by enum vitrine_unwound.
-constexpr std::array<std::string_view, VITRINE_UNWOUNDS> reasons{
-    "no unwinding in the kernel", "",
-    "process not known yet",      "code not known yet",
-    "rules not loaded yet",       "no rule for the kernel",
-    "stack not resident",         "inconsistent stack",
-    "goroutine in the vdso",      "too many frames"};
+constexpr std::array<std::string_view, VITRINE_UNWOUNDS> reasons{"no unwinding in the kernel",
+                                                                 "",
+                                                                 "process not known yet",
+                                                                 "mappings just changed",
+                                                                 "code not known yet",
+                                                                 "rules not loaded yet",
+                                                                 "no rule for the kernel",
+                                                                 "stack not resident",
+                                                                 "inconsistent stack",
+                                                                 "goroutine in the vdso",
+                                                                 "too many frames"};
 
 std::uint32_t page_of(Address address) {
   return static_cast<std::uint32_t>(address >> VITRINE_UNWIND_PAGE_BITS);
 }
 
 /// The rules of a region, if they are a file's.
-FileRules* rules_of(const SampledProgram& program, std::uint32_t region) {
-  if (region >= program.files.size() || program.files[region] == nullptr) return nullptr;
-  const auto& rules = program.files[region]->rules;
-  return rules != nullptr && program.unwinder.code()[region].rules == rules ? rules.get() : nullptr;
+FileRules* rules_of(const CodeSince& code, std::uint32_t region) {
+  if (region >= code.files.size() || code.files[region] == nullptr) return nullptr;
+  const auto& rules = code.files[region]->rules;
+  return rules != nullptr && code.unwinder.code()[region].rules == rules ? rules.get() : nullptr;
 }
 
-std::uint32_t file_of(const SampledProgram& program, std::uint32_t region) {
-  if (const FileRules* rules = rules_of(program, region)) return rules->number();
-  return program.unwinder.code()[region].rules != nullptr ? VITRINE_UNWIND_MADE_CODE
-                                                          : VITRINE_UNWIND_NO_FILE;
+std::uint32_t file_of(const CodeSince& code, std::uint32_t region) {
+  if (const FileRules* rules = rules_of(code, region)) return rules->number();
+  return code.unwinder.code()[region].rules != nullptr ? VITRINE_UNWIND_MADE_CODE
+                                                       : VITRINE_UNWIND_NO_FILE;
 }
 
-std::string text_of(const SampledProgram& program, const std::vector<unwind::Frame>& frames,
+std::string text_of(const CodeSince& code, const std::vector<unwind::Frame>& frames,
                     std::size_t from) {
   std::string text;
   for (std::size_t n = from; n < std::min(frames.size(), from + shown_frames); ++n) {
-    const std::uint32_t region = program.unwinder.code().find(frames[n].lookup());
-    const bool is_known = region < program.mappings.size();
-    const std::string& name = is_known ? program.mappings[region].name : std::string();
-    text +=
-        fmt::format("{}{}+{:#x}", text.empty() ? "" : " < ", name.substr(name.rfind('/') + 1),
-                    frames[n].pc - (is_known ? program.unwinder.code()[region].bias : Address{0}));
+    const std::uint32_t region = code.unwinder.code().find(frames[n].lookup());
+    const bool is_known = region < code.mappings.size();
+    const std::string& name = is_known ? code.mappings[region].name : std::string();
+    text += fmt::format("{}{}+{:#x}", text.empty() ? "" : " < ", name.substr(name.rfind('/') + 1),
+                        frames[n].pc - (is_known ? code.unwinder.code()[region].bias : Address{0}));
   }
   return text.empty() ? "nothing" : text;
 }
@@ -84,36 +89,69 @@ void SeenStacks::clear() {
   words_ = 0;
 }
 
-void KernelStacks::require_space(pid_t kernel_tgid, const SampledProgram& program) {
-  if (program.image == 0 || program.mappings.empty()) return;
+void KernelStacks::require_space(const bpf::StackSample& sample, const SampledProgram& program,
+                                 const CodeHistory::Code& code, std::uint64_t known_ns) {
+  if (program.image == 0 || !program.code.is_last(*code) || code->mappings.empty()) return;
+  const pid_t kernel_tgid = sample.head.moment.kernel_tgid;
   Known& known = known_[kernel_tgid];
-  if (known.image == program.image && known.version == program.version &&
-      known.epoch == tables_->epoch())
+  if (known.image == program.image && known.version == code->version &&
+      known.epoch == tables_->epoch()) {
+    if (sample.head.unwound == VITRINE_UNWOUND_CHANGED)
+      tables_->confirm_space(kernel_tgid, known_ns);
     return;
+  }
   std::vector<vitrine_unwind_region> regions;
-  const auto& code = program.unwinder.code().regions();
-  for (std::uint32_t n = 0; n < code.size(); ++n)
-    regions.push_back({code[n].start, code[n].end, code[n].bias, file_of(program, n), 0});
-  tables_->set_space(kernel_tgid, program.image, regions);
-  known = {program.image, program.version, tables_->epoch()};
+  const auto& its = code->unwinder.code().regions();
+  for (std::uint32_t n = 0; n < its.size(); ++n)
+    regions.push_back({its[n].start, its[n].end, its[n].bias, file_of(*code, n), 0});
+  const std::uint32_t id = tables_->set_space(kernel_tgid, program.image, regions, known_ns);
+  known.image = program.image;
+  known.version = code->version;
+  known.epoch = tables_->epoch();
+  known.given.emplace_front(id, code);
+  if (known.given.size() > max_given) known.given.pop_back();
 }
 
-void KernelStacks::require_page(const SampledProgram& program, Address lookup) {
-  const std::uint32_t region = program.unwinder.code().find(lookup);
-  FileRules* rules = rules_of(program, region);
+void KernelStacks::require_page(const CodeSince& code, Address lookup) {
+  const std::uint32_t region = code.unwinder.code().find(lookup);
+  FileRules* rules = rules_of(code, region);
   if (rules == nullptr) return;
-  const Address address = lookup - program.unwinder.code()[region].bias;
+  const Address address = lookup - code.unwinder.code()[region].bias;
   if (tables_->has_page(rules->number(), page_of(address))) return;
   tables_->add_page(rules->number(), page_of(address), rules->page(address), rules->machine());
 }
 
-void KernelStacks::take(const bpf::StackSample& sample, const SampledProgram& program) {
+bool KernelStacks::were_known(const bpf::StackSample& sample, const CodeSince& code,
+                              const std::vector<unwind::Frame>& frames) {
+  const auto its = known_.find(sample.head.moment.kernel_tgid);
+  const CodeSince* given = nullptr;
+  if (its != known_.end())
+    for (const auto& [id, its_code] : its->second.given)
+      if (id == sample.head.space) given = its_code.get();
+  if (given != nullptr && given->version == code.version) return true;
+  const bool are_same =
+      given != nullptr && std::ranges::all_of(frames, [&](const unwind::Frame& frame) {
+        const std::uint32_t at = given->unwinder.code().find(frame.lookup());
+        if (at == unwind::no_region || frame.region == unwind::no_region) return at == frame.region;
+        const unwind::Region& now = code.unwinder.code()[frame.region];
+        const unwind::Region& then = given->unwinder.code()[at];
+        return now.bias == then.bias && now.rules == then.rules;
+      });
+  if (!are_same) {
+    --counts_[VITRINE_UNWOUND_WHOLE];
+    ++counts_[VITRINE_UNWOUND_CHANGED];
+  }
+  return are_same;
+}
+
+void KernelStacks::take(const bpf::StackSample& sample, const SampledProgram& program,
+                        const CodeHistory::Code& code, std::uint64_t known_ns) {
   if (sample.registers.empty()) {
     ++without_user_code_;
     return;
   }
   ++counts_[sample.head.unwound];
-  if (on()) require_space(sample.head.moment.kernel_tgid, program);
+  if (on()) require_space(sample, program, code, known_ns);
 }
 
 bool KernelStacks::frames_of(const bpf::StackSample& sample, const unwind::CodeMap& code,
@@ -131,15 +169,14 @@ bool KernelStacks::frames_of(const bpf::StackSample& sample, const unwind::CodeM
   return true;
 }
 
-void KernelStacks::learn(const bpf::StackSample& sample, const SampledProgram& program,
+void KernelStacks::learn(const bpf::StackSample& sample, const CodeSince& code,
                          const std::vector<unwind::Frame>& frames) {
   if (!on() || sample.head.unwound == VITRINE_UNWOUND_WHOLE) return;
-  for (const unwind::Frame& frame : frames) require_page(program, frame.lookup());
-  if (sample.head.unwound == VITRINE_UNWOUND_NO_PAGE) require_page(program, sample.head.unwound_to);
-  require_space(sample.head.moment.kernel_tgid, program);
+  for (const unwind::Frame& frame : frames) require_page(code, frame.lookup());
+  if (sample.head.unwound == VITRINE_UNWOUND_NO_PAGE) require_page(code, sample.head.unwound_to);
 }
 
-void KernelStacks::compare(const SampledProgram& program,
+void KernelStacks::compare(const SampledProgram& program, const CodeSince& code,
                            const std::vector<unwind::Frame>& in_kernel,
                            const std::vector<unwind::Frame>& copied, unwind::End end) {
   // The kernel sees all of the stack; of a copy its end may be missing.
@@ -155,8 +192,8 @@ void KernelStacks::compare(const SampledProgram& program,
   const auto at = static_cast<std::size_t>(ours - copied.begin());
   const std::size_t from = at == 0 ? 0 : at - 1;
   notes_.push_back(fmt::format("process {}: frame {} differs: in the kernel {}; from the copy {}",
-                               program.pid, at, text_of(program, in_kernel, from),
-                               text_of(program, copied, from)));
+                               program.pid, at, text_of(code, in_kernel, from),
+                               text_of(code, copied, from)));
 }
 
 void KernelStacks::departed(pid_t kernel_tgid) {

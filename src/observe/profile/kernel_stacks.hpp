@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -56,19 +57,29 @@ class KernelStacks {
 
   [[nodiscard]] bool on() const { return tables_ != nullptr; }
 
-  /// Counts a sample, and gives the kernel the regions of its process, if these have changed.
-  void take(const bpf::StackSample& sample, const SampledProgram& program);
+  /// Counts a sample, and gives the kernel the regions of its process, if these have changed. `code`:
+  /// that of the sample's time. `known_ns`: all that was mapped until then has been reported.
+  void take(const bpf::StackSample& sample, const SampledProgram& program,
+            const CodeHistory::Code& code, std::uint64_t known_ns);
 
-  /// The frames that the kernel found. False: it did not find them all.
+  /// The frames that the kernel found. False: it did not find them all. `code`: that of the sample's
+  /// time.
   static bool frames_of(const bpf::StackSample& sample, const unwind::CodeMap& code,
                         std::vector<unwind::Frame>& into);
 
+  /// Whether these frames are in code that the kernel knew as it was then: it may have gone by that
+  /// of a plugin that has made room for another. One of which it is false is counted
+  /// as of mappings that have changed.
+  bool were_known(const bpf::StackSample& sample, const CodeSince& code,
+                  const std::vector<unwind::Frame>& frames);
+
   /// What the frames of a copy need, and what is beyond its end, if the kernel lacked it.
-  void learn(const bpf::StackSample& sample, const SampledProgram& program,
+  void learn(const bpf::StackSample& sample, const CodeSince& code,
              const std::vector<unwind::Frame>& frames);
 
   /// A stack that both unwound: `copied` and why it ends.
-  void compare(const SampledProgram& program, const std::vector<unwind::Frame>& in_kernel,
+  void compare(const SampledProgram& program, const CodeSince& code,
+               const std::vector<unwind::Frame>& in_kernel,
                const std::vector<unwind::Frame>& copied, unwind::End end);
 
   void departed(pid_t kernel_tgid);
@@ -82,12 +93,14 @@ class KernelStacks {
  private:
   struct Known {
     std::uint64_t image = 0;
-    std::uint64_t version = 0;  // of the mappings
-    std::uint32_t epoch = 0;    // of the tables
+    std::uint64_t version = 0;                                      // of the mappings
+    std::uint32_t epoch = 0;                                        // of the tables
+    std::deque<std::pair<std::uint32_t, CodeHistory::Code>> given;  // by id, the newest first
   };
 
-  void require_space(pid_t kernel_tgid, const SampledProgram& program);
-  void require_page(const SampledProgram& program, Address lookup);
+  void require_space(const bpf::StackSample& sample, const SampledProgram& program,
+                     const CodeHistory::Code& code, std::uint64_t known_ns);
+  void require_page(const CodeSince& code, Address lookup);
 
   bpf::UnwindTables* tables_;
   std::unordered_map<pid_t, Known> known_;

@@ -95,12 +95,14 @@ std::string text_of(const UnwindCounts& counts) {
 
 /// A process, as its samples need it.
 struct SampledProcess final : ObservedProcess {
-  pid_t kernel_tgid = 0;  ///< 0: not sampled yet
+  pid_t kernel_tgid = 0;   ///< 0: not sampled yet
+  bool inherited = false;  ///< what it has from a process that was known
   ProcessLabels labels;
   ProgramHistory programs;
 
   [[nodiscard]] std::shared_ptr<ObservedProcess> child(pid_t pid) const override {
     auto its = std::make_shared<SampledProcess>();
+    its->inherited = true;
     its->labels = labels.child();
     its->programs = SampledPrograms::forked(pid, programs);
     return its;
@@ -136,22 +138,33 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   void ask_ahead();
 
   // Of processes:
-  bool concerns(const target::ProcessEvent&) override { return false; }
+  /// It may have ended when its first sample is looked at.
+  bool concerns(const target::ProcessEvent&) override { return options_.all; }
+  void executed(ObservedProcess& process, const target::ProcessEvent& event) override {
+    SampledPrograms::executed(event, sampled(process).programs);
+  }
+  void mapped(ObservedProcess& process, const target::ProcessEvent& event) override {
+    SampledPrograms::mapped(event, sampled(process).programs);
+  }
+  void missed() override;
   void changed(ObservedProcess& process, bool again) override;
   void departed(ObservedProcess& process) override;
   void note(std::string text) override { notes_.add(std::move(text)); }
 
   Result<std::size_t> take_samples(milliseconds timeout);
   void take(const bpf::StackSample& sample);
-  profile::Index stack_of(SampledPrograms::Program& program, const bpf::StackSample& sample);
+  void require_events_until(std::uint64_t time_ns);
+  profile::Index stack_of(const SampledPrograms::Program& program, CodeHistory::Code code,
+                          const bpf::StackSample& sample);
   /// Whether one of frames_ is in no mapping.
   [[nodiscard]] bool has_unknown_code() const {
     return std::ranges::any_of(
         frames_, [](const unwind::Frame& frame) { return frame.region == unwind::no_region; });
   }
-  profile::StackEnd unwind(SampledPrograms::Program& program, const bpf::StackSample& sample);
-  unwind::End unwind(SampledProgram& program, const unwind::Registers& registers,
-                     const unwind::Stack& stack);
+  profile::StackEnd unwind(SampledProgram& program, CodeHistory::Code& code,
+                           const bpf::StackSample& sample);
+  unwind::End unwind(SampledProgram& program, CodeHistory::Code& code, std::uint64_t time_ns,
+                     const unwind::Registers& registers, const unwind::Stack& stack);
   void take_unfinished(std::uint64_t until_ns);
   void begin_interval(std::uint64_t at_ns);
 
@@ -170,8 +183,9 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   std::vector<unwind::Frame> in_kernel_;  ///< those that the kernel found
   std::optional<KernelStacks> stacks_;
   SeenStacks seen_;
-  std::uint64_t to_unix_ns_ = 0;  ///< what CLOCK_MONOTONIC lacks
-  std::uint64_t began_ns_ = 0;    ///< this interval, CLOCK_MONOTONIC
+  std::uint64_t to_unix_ns_ = 0;       ///< what CLOCK_MONOTONIC lacks
+  std::uint64_t began_ns_ = 0;         ///< this interval, CLOCK_MONOTONIC
+  std::uint64_t events_until_ns_ = 0;  ///< those of processes have been taken until then
   Clock::time_point asked_at_ = Clock::now();
   std::uint64_t lost_ = 0;  ///< reported before
   milliseconds rest_{5};    ///< between looks into the ring buffer
@@ -281,10 +295,26 @@ void LiveProfiling::ask_ahead() {
 }
 
 void LiveProfiling::changed(ObservedProcess& process, bool again) {
-  if (process.is_target()) return look_at(process);
   SampledProcess& its = sampled(process);
-  SampledPrograms::mapped(its.programs);
-  if (again) labels_->look_at(its.pid(), its.labels);
+  if (process.is_target() && again) return look_at(process);
+  // Most of those that are known by their events alone are never sampled.
+  const bool is_met = its.inherited || its.kernel_tgid != 0;
+  if (process.is_target() || (again && is_met)) labels_->look_at(its.pid(), its.labels);
+}
+
+void LiveProfiling::missed() {
+  note(
+      "the kernel's buffer of process events was full: what some processes had mapped is not "
+      "known");
+  processes_.for_each(
+      [](ObservedProcess& process) { SampledPrograms::missed(sampled(process).programs); });
+}
+
+/// So that what a sample's process had mapped at that time is known.
+void LiveProfiling::require_events_until(std::uint64_t time_ns) {
+  if (time_ns <= events_until_ns_) return;
+  events_until_ns_ = now_ns(CLOCK_MONOTONIC);
+  watch_->take_events();
 }
 
 void LiveProfiling::departed(ObservedProcess& process) {
@@ -299,6 +329,7 @@ void LiveProfiling::begin_interval(std::uint64_t at_ns) {
 
 Result<void> LiveProfiling::poll(milliseconds timeout) {
   const auto end = Clock::now() + timeout;
+  watch_->collect_in_background();
   do {
     watch_->take_events();
     watch_->look_again();
@@ -326,6 +357,7 @@ Result<std::size_t> LiveProfiling::take_samples(milliseconds timeout) {
 
 void LiveProfiling::take(const bpf::StackSample& sample) {
   const vitrine_event_header& moment = sample.head.moment;
+  require_events_until(moment.time_ns);
   ObservedProcess* process = watch_->process_of(moment);
   if (process == nullptr) {
     ++builder_.losses().events;
@@ -333,12 +365,14 @@ void LiveProfiling::take(const bpf::StackSample& sample) {
     return;
   }
   SampledProcess& its = sampled(*process);
-  SampledPrograms::Program program = programs_.of(moment, its.programs, its.has_pid());
+  const SampledPrograms::Program program =
+      programs_.of(moment, !is_kernel_thread(sample), its.programs, its.has_pid());
+  const CodeHistory::Code code = programs_.code_of(*program, moment.time_ns);
   its.kernel_tgid = moment.kernel_tgid;
-  stacks_->take(sample, *program);
+  stacks_->take(sample, *program, code, events_until_ns_);
   profile::Sample made;
   made.measure = is_off_cpu(sample) ? profile::Measure::off_cpu : profile::Measure::on_cpu;
-  made.stack = stack_of(program, sample);
+  made.stack = stack_of(program, code, sample);
   made.process = builder_.process(program);
   made.tid = static_cast<std::uint32_t>(moment.tid);
   made.cpu = moment.cpu;
@@ -357,21 +391,21 @@ void LiveProfiling::take(const bpf::StackSample& sample) {
   builder_.add(std::move(made));
 }
 
-profile::Index LiveProfiling::stack_of(SampledPrograms::Program& program,
-                                       const bpf::StackSample& sample) {
+profile::Index LiveProfiling::stack_of(const SampledPrograms::Program& program,
+                                       CodeHistory::Code code, const bpf::StackSample& sample) {
   const bool may_be_seen = sample.head.unwound == VITRINE_UNWOUND_WHOLE && !options_.verify_unwind;
   if (may_be_seen) {
-    const auto known = seen_.find(builder_.process(program), program->version, sample);
+    const auto known = seen_.find(builder_.process(program), code->version, sample);
     if (known != profile::none) return known;
   }
-  const std::uint64_t version = program->version;
+  const std::uint64_t version = code->version;
   std::vector<profile::Index> locations;
   for (std::size_t n = 0; n < sample.kernel_stack.size(); ++n)
     locations.push_back(builder_.kernel_place(sample.kernel_stack[n] - (n == 0 ? 0 : 1)));
   auto end = profile::StackEnd::outermost;
   if (!is_kernel_thread(sample)) {
-    end = unwind(program, sample);
-    if (end != profile::StackEnd::outermost && program->mappings.empty())
+    end = unwind(*program, code, sample);
+    if (end != profile::StackEnd::outermost && code->mappings.empty())
       end = profile::StackEnd::gone;
     const std::size_t depth = options_.stack_depth;
     const bool is_deep = frames_.size() > depth;
@@ -383,24 +417,32 @@ profile::Index LiveProfiling::stack_of(SampledPrograms::Program& program,
         locations.push_back(builder_.omitted_place());
         n = above;
       }
-      locations.push_back(builder_.user_place(program, frames_[n].region, frames_[n].lookup()));
+      locations.push_back(
+          builder_.user_place(program, *code, frames_[n].region, frames_[n].lookup()));
     }
   }
   builder_.losses().truncated_stacks += is_cut(end);
   const profile::Index stack = builder_.stack(std::move(locations), end);
   // What is not whole is counted each time; code that is not known yet may be the next time.
   if (may_be_seen && end == profile::StackEnd::outermost && stack != profile::none &&
-      version == program->version && !has_unknown_code())
+      version == code->version && !has_unknown_code())
     seen_.add(stack);
   return stack;
 }
 
 /// Of user code, into frames_.
-profile::StackEnd LiveProfiling::unwind(SampledPrograms::Program& program,
+profile::StackEnd LiveProfiling::unwind(SampledProgram& program, CodeHistory::Code& code,
                                         const bpf::StackSample& sample) {
-  if (KernelStacks::frames_of(sample, program->unwinder.code(), frames_)) {
-    if (has_unknown_code() && programs_.look_again(*program))
-      KernelStacks::frames_of(sample, program->unwinder.code(), frames_);
+  const std::uint64_t time_ns = sample.head.moment.time_ns;
+  if (KernelStacks::frames_of(sample, code->unwinder.code(), frames_)) {
+    if (has_unknown_code() && programs_.look_again(program)) {
+      code = programs_.code_of(program, time_ns);
+      KernelStacks::frames_of(sample, code->unwinder.code(), frames_);
+    }
+    if (!stacks_->were_known(sample, *code, frames_)) {
+      frames_.resize(1);  // where it was is known
+      return profile::StackEnd::bad;
+    }
     if (!options_.verify_unwind) return profile::StackEnd::outermost;
     in_kernel_ = frames_;
   }
@@ -408,20 +450,22 @@ profile::StackEnd LiveProfiling::unwind(SampledPrograms::Program& program,
   const auto registers = unwind::from_pt_regs(native_machine, sample.registers);
   if (!registers) return profile::StackEnd::no_rule;
   const unwind::Stack stack{sample.stack_start, sample.stack, sample.left_start, sample.left_stack};
-  const unwind::End end = unwind(*program, *registers, stack);
-  stacks_->learn(sample, *program, frames_);
+  const unwind::End end = unwind(program, code, time_ns, *registers, stack);
+  stacks_->learn(sample, *code, frames_);
   if (sample.head.unwound == VITRINE_UNWOUND_WHOLE)
-    stacks_->compare(*program, in_kernel_, frames_, end);
+    stacks_->compare(program, *code, in_kernel_, frames_, end);
   return stack_end(end, stack, options_.stack_bytes);
 }
 
-unwind::End LiveProfiling::unwind(SampledProgram& program, const unwind::Registers& registers,
+unwind::End LiveProfiling::unwind(SampledProgram& program, CodeHistory::Code& code,
+                                  std::uint64_t time_ns, const unwind::Registers& registers,
                                   const unwind::Stack& stack) {
-  auto end = program.unwinder.unwind(registers, stack, frames_);
+  auto end = code->unwinder.unwind(registers, stack, frames_);
   const bool unknown = end == unwind::End::bad || frames_.front().region == unwind::no_region;
-  // Code that has been mapped since without a file is not reported.
-  if (unknown && programs_.look_again(program))
-    end = program.unwinder.unwind(registers, stack, frames_);
+  if (unknown && programs_.look_again(program)) {
+    code = programs_.code_of(program, time_ns);
+    end = code->unwinder.unwind(registers, stack, frames_);
+  }
   return end;
 }
 

@@ -81,6 +81,21 @@ int switched(const __u64* ctx) {
   return 0;
 }
 
+/// Of vm_unmapped_area: the free address that is about to be mapped, and for what. Where a region was
+/// known, its code is gone.
+SEC("tp_btf/vm_unmapped_area")
+int reused(const __u64* ctx) {
+  const __u64 start = ctx[0];
+  const struct vm_unmapped_area_info* info = (const struct vm_unmapped_area_info*)ctx[1];
+  const __u64 length = info->length;
+  if (start >> 63) return 0;  // an error
+  const __u32 tgid = bpf_get_current_pid_tgid() >> 32;
+  if (!has_code_within(tgid, start, start + length)) return 0;
+  const __u64 now = bpf_ktime_get_ns();
+  bpf_map_update_elem(&reused_at, &tgid, &now, BPF_ANY);
+  return 0;
+}
+
 /// Until when cut() reports threads that are off; written by the loader.
 __u64 cut_ns;
 

@@ -81,9 +81,11 @@ struct taking {
 };
 
 /// Whether user code is on the thread's stack: not in a thread of the kernel, nor once its last has
-/// run. What the kernel does then, such as giving back the memory, is the process's time all the same.
+/// run, nor while the kernel loads another program, as that has not begun. What the kernel does then,
+/// such as giving back the memory, is the process's time all the same.
 static __always_inline int has_user_code(const struct task_struct* task) {
-  return task->mm && !is_of_the_kernel(task->flags) && !is_exiting(task->flags);
+  return task->mm && task->mm->start_code && !is_of_the_kernel(task->flags) &&
+         !is_exiting(task->flags);
 }
 
 /// Whether samples of this thread are asked for; fills in its process.
@@ -215,6 +217,7 @@ static __always_inline int append_frames(struct scratch* s, __u64 registers_at, 
     head->unwound = VITRINE_UNWOUND_LEFT;
   if (head->unwound != VITRINE_UNWOUND_WHOLE) return 1;
   head->frame_bytes = s->unwinding.frames * 8;
+  head->space = s->unwinding.space;
   *at += head->frame_bytes;
   return profile_config.unwinds == VITRINE_UNWINDS_AND_COPIES;
 #else
@@ -245,6 +248,8 @@ static __always_inline __u64 take_sample(struct scratch* s, struct taking* takin
   head->left_bytes = 0;
   head->frame_bytes = 0;
   head->unwound = VITRINE_UNWOUND_NOT_ASKED;
+  head->space = 0;
+  head->reserved = 0;
   const struct vitrine_target* target = taking->process.target;
   if (target && has_user_code(taking->task))
     head->moment.sets = append_sets(room, target, taking->process.execution);

@@ -38,6 +38,15 @@ struct {
   __type(value, __u32);
 } unwind_spaces SEC(".maps");
 
+/// When processes mapped something last where they had code before, by tgid in the initial pid
+/// namespace. Those that drop out did long ago.
+struct {
+  __uint(type, BPF_MAP_TYPE_LRU_HASH);
+  __uint(max_entries, 8192);
+  __type(key, __u32);
+  __type(value, __u64);
+} reused_at SEC(".maps");
+
 #define NOT_FOUND (1U << VITRINE_UNWIND_CODE_BITS) /* and an enum vitrine_unwound: no code */
 
 #if defined(__TARGET_ARCH_x86)
@@ -103,18 +112,24 @@ static __always_inline const struct vitrine_unwind_tables* tables_of_rules(void)
   return bpf_map_lookup_elem(&unwind_tables, &only);
 }
 
+/// How many of these regions begin at the address or below.
+static __always_inline __u64 regions_until(const struct vitrine_unwind_tables* tables, __u64 first,
+                                           __u64 count, __u64 address) {
+  __u64 below = 0;
+  for (__u64 step = VITRINE_UNWIND_REGIONS / 2; step != 0; step >>= 1) {
+    const __u64 beyond = vitrine_unwind_if_negative(count - below - step);
+    const __u64 at = first + below + (step & ~beyond) - 1;
+    const __u64 start = tables->regions[bounded(at, VITRINE_UNWIND_REGIONS)].start;
+    below += step & ~beyond & ~vitrine_unwind_if_negative(address - start);
+  }
+  return below;
+}
+
 VERIFIED_ALONE __u32 find_code(struct scratch* s, __u64 lookup) {
   const struct vitrine_unwind_tables* tables = tables_of_rules();
   if (!s || !tables) return NOT_FOUND | VITRINE_UNWOUND_NO_SPACE;
   struct unwinding* u = &s->unwinding;
-  // How many regions begin at the address or below.
-  __u64 below = 0;
-  for (__u64 step = VITRINE_UNWIND_REGIONS / 2; step != 0; step >>= 1) {
-    const __u64 beyond = vitrine_unwind_if_negative(u->regions - below - step);
-    const __u64 at = u->first_region + below + (step & ~beyond) - 1;
-    const __u64 start = tables->regions[bounded(at, VITRINE_UNWIND_REGIONS)].start;
-    below += step & ~beyond & ~vitrine_unwind_if_negative(lookup - start);
-  }
+  const __u64 below = regions_until(tables, u->first_region, u->regions, lookup);
   if (below == 0) return NOT_FOUND | VITRINE_UNWOUND_NO_REGION;
   const __u64 low = u->first_region + below;
   const struct vitrine_unwind_region* region =
@@ -324,19 +339,35 @@ static long unwind_frame(__u32 index, void* context) {
   }
 }
 
-/// Whether the regions of the process are known, as of the program that it executes.
-static __always_inline int find_space(struct unwinding* u, __u32 tgid, __u64 image) {
+/// The regions of the process, if they are known, as of the program that it executes. Returns 0, or an
+/// enum vitrine_unwound.
+static __always_inline __u32 find_space(struct unwinding* u, __u32 tgid, __u64 image) {
   const struct vitrine_unwind_tables* tables = tables_of_rules();
   const __u32* id = bpf_map_lookup_elem(&unwind_spaces, &tgid);
-  if (!tables || !id) return 0;
+  if (!tables || !id) return VITRINE_UNWOUND_NO_SPACE;
   const __u32 wanted = *id;
   const struct vitrine_unwind_space* space =
       &tables->spaces[bounded(wanted, VITRINE_UNWIND_SPACES)];
-  if (space->id != wanted || space->tgid != tgid || space->image != image) return 0;
+  if (space->id != wanted || space->tgid != tgid || space->image != image)
+    return VITRINE_UNWOUND_NO_SPACE;
+  const __u64* reused = bpf_map_lookup_elem(&reused_at, &tgid);
+  if (reused && *reused >= space->known_ns) return VITRINE_UNWOUND_CHANGED;
   u->space = wanted;
   u->first_region = space->first;
   u->regions = space->count;
-  return 1;
+  return 0;
+}
+
+/// Whether a region of a process, as far as they are known, has something from `start` to `end`.
+static __always_inline int has_code_within(__u32 tgid, __u64 start, __u64 end) {
+  const struct vitrine_unwind_tables* tables = tables_of_rules();
+  const __u32* id = bpf_map_lookup_elem(&unwind_spaces, &tgid);
+  if (!tables || !id) return 0;
+  const struct vitrine_unwind_space* space = &tables->spaces[bounded(*id, VITRINE_UNWIND_SPACES)];
+  const __u64 first = space->first;
+  const __u64 below = regions_until(tables, first, space->count, end - 1);
+  if (below == 0) return 0;
+  return tables->regions[bounded(first + below - 1, VITRINE_UNWIND_REGIONS)].end > start;
 }
 
 /// The frames of user code into the sample at `at`; its registers are at `registers_at`. Returns an
@@ -350,7 +381,9 @@ static __always_inline __u32 unwind_user_stack(struct scratch* s, __u64 register
   u->pc = 0;
   u->interrupted = 1;
   u->window_bytes = 0;
-  if (!registers || !find_space(u, process->tgid, process->image)) return VITRINE_UNWOUND_NO_SPACE;
+  if (!registers) return VITRINE_UNWOUND_NO_SPACE;
+  const __u32 unknown = find_space(u, process->tgid, process->image);
+  if (unknown) return unknown;
   u->pc = registers[INSTRUCTION_POINTER];
   u->sp = u->low = registers[STACK_POINTER];
   u->fp = registers[FRAME_POINTER];

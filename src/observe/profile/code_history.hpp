@@ -1,0 +1,78 @@
+// CodeHistory: what code a program had at which time.
+//
+// A sample is looked at some time after it was taken, and off-CPU ones long after. By then a plugin
+// may have made room for another at the same addresses, and a short program is gone. The kernel
+// reports each mapping of code with its time (target/process_events.hpp), so what a program had at a
+// moment is what it had earlier, and what it has mapped since. Files are opened when a sample needs
+// them: of most programs that are reported there is none.
+//
+// The kernel does not report what is unmapped. Code stays in the history until something is mapped
+// over it, which is right: where nothing is mapped nothing is sampled.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "observe/profile/code_reader.hpp"
+#include "target/maps.hpp"
+#include "unwind/unwinder.hpp"
+
+namespace vitrine::observe {
+
+/// What code a program had from a moment on. Processes may share it.
+struct CodeSince {
+  std::uint64_t from_ns = 0;  ///< CLOCK_MONOTONIC
+  std::uint64_t version = 0;  ///< no other has it; 0: there is no code
+  unwind::Unwinder unwinder{unwind::CodeMap()};
+  // What each region of the unwinder's map is a mapping of, in the same order, and the file; null: in
+  // none.
+  std::vector<target::Mapping> mappings;
+  std::vector<std::shared_ptr<const CodeFile>> files;
+};
+
+class CodeHistory {
+ public:
+  using Code = std::shared_ptr<CodeSince>;
+
+  /// Whether anything is: else the process must be looked at.
+  [[nodiscard]] bool is_known() const { return !codes_.empty(); }
+
+  /// The program has begun, and has no code yet.
+  void begin(std::uint64_t time_ns);
+  /// It has mapped code.
+  void mapped(std::uint64_t time_ns, const target::Mapping& mapping);
+  /// It was found to have this, and had it as it was found. Returns whether that is news.
+  bool found(std::uint64_t time_ns, ProcessCode code);
+  /// As found(), but where nothing was known it was there already. For what no event reported.
+  bool found_unreported(std::uint64_t time_ns, ProcessCode code);
+
+  /// What it had then; never null.
+  Code at(std::uint64_t time_ns, CodeReader& reader, const CodePlaces& places);
+  /// The last that is known; never null.
+  [[nodiscard]] Code last() const;
+  /// Whether it is that of at(), for every later moment that events have been taken of.
+  [[nodiscard]] bool is_last(const CodeSince& code) const;
+  /// When something was mapped last; 0: not since it was looked at first.
+  [[nodiscard]] std::uint64_t changed_ns() const { return changed_ns_; }
+
+  /// That of a child at its fork.
+  [[nodiscard]] CodeHistory child() const;
+
+ private:
+  struct Change {
+    std::uint64_t time_ns = 0;
+    target::Mapping mapping;
+  };
+
+  [[nodiscard]] Code before(const Code& first, std::uint64_t time_ns) const;
+  void insert(Code code);
+  void squash();
+
+  std::deque<Code> codes_;       // by time
+  std::vector<Change> changes_;  // by time: those that may not be in `codes_`
+  std::uint64_t changed_ns_ = 0;
+};
+
+}  // namespace vitrine::observe

@@ -1,0 +1,111 @@
+// Samples are named with what was mapped at their time: of plugins that make room for each other, and of
+// programs that have ended when their samples are looked at.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <set>
+#include <thread>
+
+#include "profiling/profiled.hpp"
+#include "support/child.hpp"
+
+namespace vitrine {
+namespace {
+
+using namespace std::chrono_literals;
+using profile::Sample;
+using test::Profiled;
+
+bool has(const std::vector<std::string>& names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+class Plugins : public testing::TestWithParam<observe::Unwind> {};
+
+// The thread has the name of the plugin that runs, which the kernel gives with each sample.
+TEST_P(Plugins, InTurnAtOneAddressAreNotTakenForEachOther) {
+  auto program = test::Child::spawn({PLUGINS, PLUGIN_A, PLUGIN_B});
+  ASSERT_EQ(program.read_line(), "ready");
+  observe::ProfilingOptions options;
+  options.pids = {program.pid()};
+  options.frequency = 999;
+  options.unwind = GetParam();
+  const Profiled what = test::profile_while(options, [] { std::this_thread::sleep_for(2s); });
+  EXPECT_EQ(what.profile.losses.events, 0U);
+  std::size_t of_plugins = 0, whole = 0, wrong = 0;
+  for (const Sample& sample : what.profile.samples) {
+    const bool is_a = sample.thread_name == "in_a", is_b = sample.thread_name == "in_b";
+    if (!is_a && !is_b) continue;
+    const auto names = test::functions_of(what.profile, sample);
+    const std::string_view mine = is_a ? "a" : "b", other = is_a ? "b" : "a";
+    of_plugins += has(names, fmt::format("nested_{}", mine));
+    whole += has(names, fmt::format("nested_{}", mine)) && has(names, fmt::format("in_{}", mine)) &&
+             has(names, "main");
+    wrong += has(names, fmt::format("nested_{}", other)) || has(names, fmt::format("in_{}", other));
+  }
+  fmt::print("{} samples in plugins, {} whole, {} wrong\n", of_plugins, whole, wrong);
+  ASSERT_GT(of_plugins, 50U);
+  EXPECT_EQ(wrong, 0U);
+  EXPECT_GE(whole * 100, of_plugins * 95);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, Plugins,
+                         testing::Values(observe::Unwind::kernel, observe::Unwind::copy),
+                         [](const auto& way) {
+                           return way.param == observe::Unwind::kernel ? "InTheKernel"
+                                                                       : "FromCopies";
+                         });
+
+/// Of the programs that a storm starts.
+void expect_named(const Profiled& what, pid_t storm) {
+  std::size_t samples = 0, named = 0, in_its_code = 0;
+  std::set<std::uint32_t> programs;
+  for (const Sample& sample : what.profile.samples) {
+    const auto& process = what.profile.processes.at(sample.process);
+    if (sample.thread_name != "storm" || process.pid == static_cast<std::uint32_t>(storm)) continue;
+    const auto names = test::functions_of(what.profile, sample);
+    ++samples;
+    named += !names.empty() && !has(names, "?");
+    if (has(names, "?") && samples - named < 9)
+      fmt::print("not named: {}\n", fmt::join(names, " "));
+    in_its_code += has(names, "short_work") && has(names, "main");
+    programs.insert(process.pid);
+  }
+  fmt::print("{} samples of {} programs, {} named, {} in their own code\n", samples,
+             programs.size(), named, in_its_code);
+  ASSERT_GT(samples, 50U);
+  EXPECT_GT(programs.size(), 20U);
+  EXPECT_GE(named * 100, samples * 90);
+  EXPECT_GT(in_its_code, 0U);
+}
+
+/// As the command does: whoever profiles a busy machine must get at the processors.
+void take_precedence() {
+  EXPECT_EQ(::setpriority(PRIO_PROCESS, 0, -20), 0);
+}
+
+TEST(Storm, OfShortProgramsIsNamedInAProfileOfAllProcesses) {
+  const auto storm = test::Child::spawn({STORM, "4"});
+  take_precedence();
+  observe::ProfilingOptions options;
+  options.all = true;
+  options.frequency = 999;
+  expect_named(test::profile_while(options, [] { std::this_thread::sleep_for(3s); }), storm.pid());
+}
+
+TEST(Storm, OfShortProgramsIsNamedInAProfileOfTheirParent) {
+  auto storm = test::Child::spawn({STORM, "4"});
+  ASSERT_EQ(storm.read_line(), "ready");
+  take_precedence();
+  observe::ProfilingOptions options;
+  options.pids = {storm.pid()};
+  options.follow = true;
+  options.frequency = 999;
+  expect_named(test::profile_while(options, [] { std::this_thread::sleep_for(3s); }), storm.pid());
+}
+
+}  // namespace
+}  // namespace vitrine
