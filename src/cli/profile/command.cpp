@@ -109,6 +109,8 @@ class ProfileCommand : public Command {
   bool runs_alone() const override { return true; }
 
   int run() override {
+    const bool launches = !request_.options.command.empty();
+    if (!launches) take_priority();  // before what takes long beside busy processes
     catch_interrupts();
     request_.options.stop = &interrupted();
     if (auto taken = request_.take(); !taken) return report(taken.error());
@@ -123,8 +125,6 @@ class ProfileCommand : public Command {
     // Every process that is looked at costs some descriptors, and so do the files that it has mapped.
     // Not for a command: it would inherit that.
     if (request_.options.all) allow_many_files();
-    const bool launches = !request_.options.command.empty();
-    if (!launches) take_priority();
     auto profiling = observe::Profiling::open(request_.options);
     if (!profiling) return interrupted() ? exit_interrupted : report(profiling.error());
     if (launches) take_priority();  // by now it runs, with the priority that it was given

@@ -206,16 +206,18 @@ void advise(const UnnamedProfile& unnamed, profile::Profile& profile) {
 
 }  // namespace
 
-void ProfileNames::require_kernel(std::vector<std::string>& problems) {
-  if (std::exchange(looked_at_kernel_, true)) return;
-  auto symbols =
-      target::read_file_at(AT_FDCWD, "/proc/kallsyms", limits::kernel_symbol_bytes)
-          .and_then([](std::string text) { return symbol::KernelSymbols::parse(std::move(text)); });
-  if (symbols)
-    kernel_ = std::move(*symbols);
-  else
-    problems.push_back("[kernel]: " + symbols.error().message +
-                       (symbols.error().remedy.empty() ? "" : "; " + symbols.error().remedy));
+void ProfileNames::begin_kernel() {
+  const auto read = [] {
+    auto symbols = target::read_file_at(AT_FDCWD, "/proc/kallsyms", limits::kernel_symbol_bytes)
+                       .and_then([](std::string text) {
+                         return symbol::KernelSymbols::parse(std::move(text));
+                       });
+    if (symbols) return Kernel{std::move(*symbols), {}};
+    const Error& error = symbols.error();
+    return Kernel{{},
+                  "[kernel]: " + error.message + (error.remedy.empty() ? "" : "; " + error.remedy)};
+  };
+  std::call_once(kernel_begun_, [&] { kernel_ = std::async(std::launch::async, read).share(); });
 }
 
 profile::Profile ProfileNames::name(UnnamedProfile& unnamed, bool symbols,
@@ -227,6 +229,7 @@ profile::Profile ProfileNames::name(UnnamedProfile& unnamed, bool symbols,
       profile.locations[place].lines.push_back(functions.line_of(frame));
   };
   AskedFiles files(unnamed.processes, unnamed.mappings);
+  bool has_kernel = false;
   std::set<Index> made;  // processes whose perf map has been read
   const auto put_made = [&](Index place, Index process, Address address) {
     SampledProgram& program = *unnamed.processes[process];
@@ -246,8 +249,10 @@ profile::Profile ProfileNames::name(UnnamedProfile& unnamed, bool symbols,
     profile.locations.push_back({place.mapping, place.address, place.kind, {}, {}});
     if (!symbols && place != Place{}) continue;
     if (place.kind == profile::FrameKind::kernel) {
-      require_kernel(profile.problems);
-      const auto function = kernel_ ? kernel_->find(place.address) : std::nullopt;
+      has_kernel = true;
+      begin_kernel();
+      const auto& known = kernel_.get().symbols;
+      const auto function = known ? known->find(place.address) : std::nullopt;
       if (function) put(at, {{std::string(function->name), {}, {}, 0, 0}});
     } else if (place.mapping == none && place.process == none) {
       put(at, {{profile::omitted_frames, {}, {}, 0, 0}});
@@ -260,6 +265,8 @@ profile::Profile ProfileNames::name(UnnamedProfile& unnamed, bool symbols,
     }
   }
 
+  if (has_kernel && !kernel_.get().problem.empty())
+    profile.problems.push_back(kernel_.get().problem);
   files.ask(symboliser_, unnamed.mappings);
   symboliser_.wait(until);
   for (const auto& [key, its] : files.all()) {
@@ -309,8 +316,10 @@ void ProfileNames::ask_ahead(const ProfileBuilder& builder) {
   if (places.size() < places_asked_ || mappings.size() < mappings_asked_)
     places_asked_ = mappings_asked_ = 0;  // it is of another profile
   AskedFiles files(builder.processes(), mappings);
-  for (std::size_t at = places_asked_; at < places.size(); ++at)
+  for (std::size_t at = places_asked_; at < places.size(); ++at) {
+    if (places[at].kind == profile::FrameKind::kernel) begin_kernel();
     files.add(places[at], static_cast<Index>(at));
+  }
   files.ask(symboliser_, mappings.subspan(mappings_asked_));
   places_asked_ = places.size();
   mappings_asked_ = mappings.size();

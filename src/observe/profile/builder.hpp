@@ -2,8 +2,10 @@
 #pragma once
 
 #include <chrono>
+#include <future>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -130,12 +132,17 @@ class ProfileNames {
   void ask_ahead(const ProfileBuilder& builder);
 
  private:
-  void require_kernel(std::vector<std::string>& problems);
+  struct Kernel {
+    std::optional<symbol::KernelSymbols> symbols;
+    std::string problem;
+  };
+  /// Begins to read the names of the kernel, once: in a thread, as its list is long.
+  void begin_kernel();
 
   symbol::BackgroundSymboliser symboliser_;
   std::size_t places_asked_ = 0, mappings_asked_ = 0;  ///< by ask_ahead(), of one profile
-  std::optional<symbol::KernelSymbols> kernel_;
-  bool looked_at_kernel_ = false;
+  std::once_flag kernel_begun_;
+  std::shared_future<Kernel> kernel_;
 };
 
 }  // namespace vitrine::observe

@@ -27,6 +27,8 @@ constexpr milliseconds first_look{100};
 constexpr milliseconds shortest_rest{1}, longest_rest{100};
 /// Of one profile that somebody waits for.
 constexpr milliseconds longest_naming{30'000};
+/// Of the time for names, one part in so many is for what processes say of themselves.
+constexpr int learning_part = 4;
 /// At the end of an interval: samples go on to come.
 constexpr milliseconds longest_drain{1000};
 /// Between two looks at what has no name yet: what is looked up meanwhile is not waited for at the
@@ -494,8 +496,12 @@ void LiveProfiling::take_unfinished(std::uint64_t until_ns) {
 std::function<profile::Profile()> LiveProfiling::take_to_name(milliseconds time) {
   const std::uint64_t until_ns = now_ns(CLOCK_MONOTONIC);
   if (options_.off_cpu) take_unfinished(until_ns);
+  // Beside many busy processes each look waits for a CPU.
+  const auto began = Clock::now();
+  const milliseconds learning = time / learning_part;
   processes_.for_each([&](ObservedProcess& process) {
-    if (SampledPrograms::tidy(sampled(process).programs)) processes_.exited(process);
+    const bool learns = Clock::now() < began + learning;
+    if (SampledPrograms::tidy(sampled(process).programs, learns)) processes_.exited(process);
   });
   programs_.forget_unused();
   std::erase_if(in_naming_, [](const auto& unnamed) { return unnamed.use_count() == 1; });
@@ -509,8 +515,8 @@ std::function<profile::Profile()> LiveProfiling::take_to_name(milliseconds time)
   const std::uint64_t lost = profiler_->counters().lost;
   profile.losses.events += lost - std::exchange(lost_, lost);
   begin_interval(until_ns);
-  return [this, unnamed, time] {
-    return names_.name(*unnamed, options_.symbols, Clock::now() + time);
+  return [this, unnamed, naming = time - learning] {
+    return names_.name(*unnamed, options_.symbols, Clock::now() + naming);
   };
 }
 

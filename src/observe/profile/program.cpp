@@ -225,12 +225,12 @@ void SampledPrograms::missed(ProgramHistory& its) {
   if (!its.empty()) its.front()->stale = true;
 }
 
-bool SampledPrograms::tidy(ProgramHistory& its) {
+bool SampledPrograms::tidy(ProgramHistory& its, bool learns) {
   if (its.empty()) return false;
   SampledProgram& program = *its.front();
   const bool sampled = program.sampled;
   if (is_over(program)) return true;
-  if (sampled && program.proc_dir && !program.gone &&
+  if (learns && sampled && program.proc_dir && !program.gone &&
       target::program_image(program.proc_dir.get()) == program.image)
     learn_facts(program);
   return false;

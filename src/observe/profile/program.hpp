@@ -82,9 +82,9 @@ class SampledPrograms {
 
   // Between profiles:
 
-  /// Learns anew what the process says of itself. Returns whether it has ended, though no event
-  /// said so, or not in time.
-  static bool tidy(ProgramHistory& its);
+  /// `learns`: learns anew what the process says of itself. Returns whether it has ended, though no
+  /// event said so, or not in time.
+  static bool tidy(ProgramHistory& its, bool learns);
   /// Forgets files that nobody has mapped any more.
   void forget_unused() { reader_.forget_unused(); }
 
