@@ -1,11 +1,12 @@
 #include "export/endpoint.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <memory>
 
 #include "export/clickhouse.hpp"
-#include "export/grpc.hpp"
 #include "export/http.hpp"
 
 namespace vitrine::exporter {
@@ -85,10 +86,14 @@ Engine engine_of(std::string_view url) {
   return scheme == nullptr ? Engine::otlp : scheme->engine;
 }
 
-Result<Endpoint> parse_endpoint(std::string_view text, bool whole) {
+Result<Endpoint> parse_endpoint(std::string_view text, bool whole, Signal signal) {
   TRY(curl_library());
   const Scheme* scheme = scheme_of(text);
   if (scheme == nullptr) return not_an_endpoint("unknown scheme");
+  if (scheme->engine != Engine::otlp && signal != Signal::profiles)
+    return fail(ErrorCode::usage,
+                fmt::format("an engine of profiles does not accept {}", names_of(signal).name),
+                "give otlp+http://HOST:4318 or otlp+grpc://HOST:4317");
   const auto parts = Parts::of(scheme->http + std::string(text.substr(scheme->name.size())));
   if (!parts || parts->get(CURLUPART_HOST).empty()) return not_an_endpoint("not a URL");
   if (!parts->get(CURLUPART_FRAGMENT).empty()) return not_an_endpoint("it has a fragment (#)");
@@ -99,14 +104,14 @@ Result<Endpoint> parse_endpoint(std::string_view text, bool whole) {
   if ((!whole || is_grpc) && scheme->port != nullptr && parts->get(CURLUPART_PORT).empty())
     parts->set(CURLUPART_PORT, scheme->port);
   if (is_grpc) {
-    parts->set(CURLUPART_PATH, grpc::export_path);
+    parts->set(CURLUPART_PATH, names_of(signal).method);
   } else if (scheme->protocol == Protocol::clickhouse) {
     const std::string statement = TRY(clickhouse::insert_statement(path));
     parts->set(CURLUPART_PATH, "/");
     parts->set(CURLUPART_QUERY, std::string(clickhouse::settings), CURLU_APPENDQUERY);
     parts->set(CURLUPART_QUERY, "query=" + statement, CURLU_APPENDQUERY | CURLU_URLENCODE);
   } else if (!whole && path == "/") {
-    parts->set(CURLUPART_PATH, "/v1development/profiles");
+    parts->set(CURLUPART_PATH, names_of(signal).path);
   }
   return Endpoint{parts->get(CURLUPART_URL),
                   parts->get(CURLUPART_HOST) + ':' + parts->get(CURLUPART_PORT, CURLU_DEFAULT_PORT),

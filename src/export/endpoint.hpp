@@ -1,4 +1,4 @@
-// Where profiles are sent to.
+// Where profiles and other signals are sent to.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/result.hpp"
+#include "export/signal.hpp"
 
 namespace vitrine::exporter {
 
@@ -36,8 +37,10 @@ struct Endpoint {
 /// `pyroscope+http://host[:4040]`, `pyroscope+https://host[:443]`; over gRPC `otlp+grpc://host[:4317]`,
 /// `otlp+grpcs://host[:443]`, `parca+grpc://host[:7070]` and `parca+grpcs://host[:443]`;
 /// `clickhouse+http://host[:8123][/table]` and `clickhouse+https://host[:443][/table]`.
-/// `whole`: no port and no path of OTLP's is put into it. Errors: usage; unsupported (no libcurl).
-Result<Endpoint> parse_endpoint(std::string_view text, bool whole = false);
+/// `whole`: no port and no path of OTLP's is put into it. Engines but OTLP's take profiles alone.
+/// Errors: usage; unsupported (no libcurl).
+Result<Endpoint> parse_endpoint(std::string_view text, bool whole = false,
+                                Signal signal = Signal::profiles);
 
 /// Whether both URLs are of one scheme, host and port: a header with a secret may go to both.
 bool same_origin(const std::string& left, const std::string& right);

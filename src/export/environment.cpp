@@ -52,8 +52,9 @@ struct Variable {
 };
 
 /// The more special of the two; one without a value is as good as not set (OpenTelemetry's rule).
-std::optional<Variable> variable(const Environment& environment, const std::string& last) {
-  for (const char* first : {"OTEL_EXPORTER_OTLP_PROFILES_", "OTEL_EXPORTER_OTLP_"}) {
+std::optional<Variable> variable(const Environment& environment, Signal signal,
+                                 const std::string& last) {
+  for (const char* first : {names_of(signal).variable, "OTEL_EXPORTER_OTLP_"}) {
     const std::string name = first + last;
     if (auto value = environment(name); value && !value->empty()) return Variable{name, *value};
   }
@@ -83,8 +84,8 @@ Result<void> add_headers(const Variable& from, std::vector<std::string>& headers
 }
 
 /// Of gRPC: one host for all signals, and TLS unless its scheme is http.
-std::string grpc_endpoint(const Environment& environment) {
-  const auto given = variable(environment, "ENDPOINT");
+std::string grpc_endpoint(const Environment& environment, Signal signal) {
+  const auto given = variable(environment, signal, "ENDPOINT");
   const std::string url = given ? given->value : "http://localhost:4317";
   const std::size_t end = url.find("://");
   const bool is_plain = end != url.npos && url.substr(0, end) == "http";
@@ -93,17 +94,17 @@ std::string grpc_endpoint(const Environment& environment) {
   return (is_plain ? "otlp+grpc://" : "otlp+grpcs://") + host;
 }
 
-/// The endpoint of all signals is the root of paths; the one of profiles is the URL itself. Both are
-/// taken as they stand.
-std::string endpoint(const Environment& environment) {
-  const auto protocol = variable(environment, "PROTOCOL");
-  if (protocol && protocol->value == "grpc") return grpc_endpoint(environment);
-  if (const auto own = environment("OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT"); own && !own->empty())
-    return "otlp+" + *own;
+/// The endpoint of all signals is the root of paths; the one of a signal is the URL itself. Both
+/// are taken as they stand.
+std::string endpoint(const Environment& environment, Signal signal) {
+  const auto protocol = variable(environment, signal, "PROTOCOL");
+  if (protocol && protocol->value == "grpc") return grpc_endpoint(environment, signal);
+  const auto own = environment(names_of(signal).variable + std::string("ENDPOINT"));
+  if (own && !own->empty()) return "otlp+" + *own;
   const auto all = environment("OTEL_EXPORTER_OTLP_ENDPOINT");
   std::string root = all && !all->empty() ? *all : "http://localhost:4318";
   while (root.ends_with('/')) root.pop_back();
-  return "otlp+" + root + "/v1development/profiles";
+  return "otlp+" + root + names_of(signal).path;
 }
 
 }  // namespace
@@ -117,13 +118,14 @@ Environment own_environment() {
 
 Result<ExportOptions> with_environment(ExportOptions options, const Environment& environment) {
   if (options.url == "otlp") {
-    options.url = endpoint(environment);
+    options.url = endpoint(environment, options.signal);
     options.url_is_whole = true;
   }
-  if (const auto headers = variable(environment, "HEADERS"))
+  if (const auto headers = variable(environment, options.signal, "HEADERS"))
     TRY(add_headers(*headers, options.headers));
   const auto file = [&](const char* name, std::string& into) {
-    if (const auto found = variable(environment, name); found && into.empty()) into = found->value;
+    if (const auto found = variable(environment, options.signal, name); found && into.empty())
+      into = found->value;
   };
   file("CERTIFICATE", options.authorities);
   file("CLIENT_CERTIFICATE", options.certificate);

@@ -54,6 +54,7 @@ class ThreadedExporter final : public Exporter {
   ThreadedExporter(Endpoint endpoint, std::unique_ptr<Post> post, Spool spool,
                    const ExportOptions& options)
       : endpoint_(std::move(endpoint)),
+        signal_(options.signal),
         max_incoming_(options.spool_bytes),
         post_(std::move(post)),
         spool_(std::move(spool)),
@@ -131,7 +132,7 @@ class ThreadedExporter final : public Exporter {
   [[nodiscard]] bool nothing_incoming() const { return incoming_.empty() && !taking_in_; }
 
   void run() {
-    // Signals are for the thread that works on profiles.
+    // Signals are for the thread that works on what is sent.
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, nullptr);
@@ -273,7 +274,8 @@ class ThreadedExporter final : public Exporter {
       notes_.add(fmt::format("{}: {}; requests that it refuses for their size are split",
                              endpoint_.name, said));
     if (outcome == Outcome::split) return;
-    if (recovered) notes_.add(endpoint_.name + " accepts profiles again");
+    if (recovered)
+      notes_.add(fmt::format("{} accepts {} again", endpoint_.name, names_of(signal_).name));
     std::string trouble = without_measures(said);
     if (trouble != trouble_ && !trouble.empty()) {
       const char* consequence = outcome == Outcome::taken     ? ""
@@ -300,6 +302,7 @@ class ThreadedExporter final : public Exporter {
   }
 
   const Endpoint endpoint_;
+  const Signal signal_;
   const std::uint64_t max_incoming_;
 
   mutable std::mutex mutex_;  // of what follows
@@ -324,13 +327,14 @@ class ThreadedExporter final : public Exporter {
 }  // namespace
 
 Result<std::unique_ptr<Exporter>> Exporter::open(ExportOptions options) {
-  auto endpoint = TRY(parse_endpoint(options.url, options.url_is_whole));
+  auto endpoint = TRY(parse_endpoint(options.url, options.url_is_whole, options.signal));
   if (options.spool_bytes == 0)
     options.spool_bytes = options.spool.empty() ? spool_in_memory : spool_on_disk;
   auto post = TRY(Post::open(endpoint, options));
-  auto spool = TRY(Spool::open(
-      options.spool, options.spool_bytes,
-      endpoint.protocol == Protocol::clickhouse ? Spool::row_files : Spool::otlp_files));
+  auto spool = TRY(Spool::open(options.spool, options.spool_bytes,
+                               endpoint.protocol == Protocol::clickhouse
+                                   ? Spool::row_files
+                                   : names_of(options.signal).spool_end));
   return std::make_unique<ThreadedExporter>(std::move(endpoint), std::move(post), std::move(spool),
                                             options);
 }

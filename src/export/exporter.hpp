@@ -1,4 +1,5 @@
-// Exporter: sends profiles to an engine, and keeps those that it does not take yet.
+// Exporter: sends the requests of one signal to an engine, and keeps those that it does not take
+// yet.
 #pragma once
 
 #include <chrono>
@@ -10,10 +11,12 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "export/signal.hpp"
 
 namespace vitrine::exporter {
 
 struct ExportOptions {
+  Signal signal = Signal::profiles;  ///< of all that is sent
   /// A URL of parse_endpoint, or `otlp`: what the environment says.
   std::string url;
   bool url_is_whole = false;                     ///< see parse_endpoint
@@ -39,7 +42,7 @@ struct ExportCounters {
   std::uint64_t retried = 0;     ///< tries that failed and are repeated
   std::uint64_t split = 0;       ///< requests that were too large, sent as smaller ones
   std::uint64_t refused = 0;     ///< requests that never will be taken, dropped
-  std::uint64_t rejected = 0;    ///< profiles of requests taken in part (partial_success)
+  std::uint64_t rejected = 0;    ///< items of requests taken in part (partial_success)
   std::uint64_t overflowed = 0;  ///< requests dropped as the spool was full
   std::uint64_t skipped = 0;     ///< files in the spool that are no requests of ours, left there
   std::uint64_t waiting = 0;     ///< requests now in the spool
@@ -48,8 +51,8 @@ struct ExportCounters {
 
 /// Has a thread of its own; what it is given returns at once. Whatever becomes of a request is in
 /// the counters: none is lost silently. A request may arrive twice (its response was lost), as OTLP
-/// allows. Requests go out in the order in which they came; one that the engine received twice and did
-/// not accept goes behind the others, so that it blocks none.
+/// allows. Requests go out in the order in which they came; one that the engine received twice and
+/// did not accept goes behind the others, so that it blocks none.
 class Exporter {
  public:
   /// Errors: usage (URL, header; a spool that is not ours alone, or is in use); failed (the spool
@@ -58,7 +61,7 @@ class Exporter {
   /// A spool on disk has all that was not sent; one in memory is lost.
   virtual ~Exporter() = default;
 
-  /// Takes one encoded request (profile::encode_otlp_requests).
+  /// Takes one encoded request.
   virtual void send(std::string request) = 0;
 
   /// Waits until all is sent, or `deadline` has passed. Does not wait for a pause between tries

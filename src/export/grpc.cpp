@@ -121,13 +121,15 @@ std::string with_message(const Response& response) {
   return said;
 }
 
-const char* remedy(int status) {
+const char* remedy(int status, Signal signal) {
   switch (status) {
     case permission_denied:
     case unauthenticated:
       return "; give it credentials with --export-header or OTEL_EXPORTER_OTLP_HEADERS";
     case unimplemented:
-      return "; a collector takes profiles only with --feature-gates=service.profilesSupport";
+      return signal == Signal::profiles
+                 ? "; a collector takes profiles only with --feature-gates=service.profilesSupport"
+                 : "";
     default:
       return "";
   }
@@ -192,6 +194,7 @@ Judgement judge(const Response& response) {
   const int status = *response.grpc_status;
   if (status == ok) {
     Response http;
+    http.signal = response.signal;
     http.status = 200;
     http.type = "application/x-protobuf";
     http.body = message_in(response.body);
@@ -224,7 +227,7 @@ Judgement judge(const Response& response) {
   }
   judgement.verdict = Verdict::refused;
   judgement.too_much = says_too_much(said);
-  judgement.note += remedy(status);
+  judgement.note += remedy(status, response.signal);
   return judgement;
 }
 

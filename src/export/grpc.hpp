@@ -12,10 +12,6 @@
 
 namespace vitrine::exporter::grpc {
 
-/// The path of the method that takes profiles.
-inline constexpr const char* export_path =
-    "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export";
-
 /// A gzipped message as the body of a request: 1, its length in four bytes (big-endian), and it.
 std::string framed(std::string_view gzipped);
 

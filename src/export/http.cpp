@@ -171,6 +171,7 @@ class CurlPost final : public Post {
       : curl_(curl),
         url_(endpoint.url),
         protocol_(endpoint.protocol),
+        signal_(options.signal),
         easy_(curl.easy_init()),
         has_certificate_(!options.certificate.empty()),
         wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -283,6 +284,7 @@ class CurlPost final : public Post {
   void begin(const std::string& url) {
     response_ = {};
     response_.protocol = protocol_;
+    response_.signal = signal_;
     header_bytes_ = body_bytes_ = 0;
     error_.front() = '\0';
     set(CURLOPT_URL, url.c_str());
@@ -382,6 +384,7 @@ class CurlPost final : public Post {
   const CurlLibrary& curl_;
   std::string url_;
   const Protocol protocol_;
+  const Signal signal_;
   CURL* easy_;
   CURLM* multi_ = nullptr;
   curl_slist* headers_ = nullptr;

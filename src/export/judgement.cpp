@@ -49,7 +49,8 @@ std::string_view view(protozero::data_view bytes) {
   return {bytes.data(), bytes.size()};
 }
 
-/// ExportProfilesPartialSuccess { rejected_profiles = 1, error_message = 2 }.
+/// ExportProfilesPartialSuccess { rejected_profiles = 1, error_message = 2 }; of the other signals,
+/// too.
 Said partial_success(protozero::pbf_reader message) {
   Said said;
   while (message.next()) {
@@ -95,15 +96,17 @@ std::string message_of(const Response& response) {
   return said ? said->message : std::string();
 }
 
-const char* remedy(long status) {
+const char* remedy(long status, Signal signal) {
   switch (status) {
     case 401:
     case 403:
       return "; give it credentials with --export-header or OTEL_EXPORTER_OTLP_HEADERS";
     case 404:
     case 405:
-      return "; a collector takes profiles only with --feature-gates=service.profilesSupport, "
-             "unless the path of the URL is wrong";
+      return signal == Signal::profiles ? "; a collector takes profiles only with "
+                                          "--feature-gates=service.profilesSupport, "
+                                          "unless the path of the URL is wrong"
+                                        : "; check the path of the URL";
     case 413:
       return "; raise its limit of the request size, or lower --export-bytes";
     default:
@@ -119,8 +122,8 @@ Judgement taken(const Response& response) {
   Judgement judgement{.verdict = Verdict::taken};
   if (!response.problem.empty()) {
     judgement.note =
-        "its response was incomplete, and it is unknown whether it accepted all profiles: " +
-        response.problem;
+        fmt::format("its response was incomplete, and it is unknown whether it accepted all {}: {}",
+                    names_of(response.signal).items, response.problem);
     return judgement;
   }
   const auto said = parse_response(response.body);
@@ -132,8 +135,9 @@ Judgement taken(const Response& response) {
   }
   judgement.rejected = said->rejected > 0 ? static_cast<std::uint64_t>(said->rejected) : 0;
   if (judgement.rejected != 0)
-    judgement.note =
-        with_message(fmt::format("it rejected {} profiles", judgement.rejected), said->message);
+    judgement.note = with_message(
+        fmt::format("it rejected {} {}", judgement.rejected, names_of(response.signal).items),
+        said->message);
   else if (!said->message.empty())
     judgement.note = "warning: " + said->message;
   return judgement;
@@ -149,7 +153,7 @@ Judgement refused(const Response& response) {
   if (response.status >= 500 && says_unavailable(message))
     return {.note = with_message(said, message), .doubtful = true};
   return {.verdict = Verdict::refused,
-          .note = with_message(said, message) + remedy(response.status),
+          .note = with_message(said, message) + remedy(response.status, response.signal),
           .too_much = response.status == 413 || says_too_much(message)};
 }
 

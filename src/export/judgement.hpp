@@ -9,12 +9,14 @@
 #include <string_view>
 
 #include "export/endpoint.hpp"
+#include "export/signal.hpp"
 
 namespace vitrine::exporter {
 
 /// What came of one try.
 struct Response {
-  long status = 0;       ///< of HTTP; 0: none came
+  Signal signal = Signal::profiles;  ///< of the request
+  long status = 0;                   ///< of HTTP; 0: none came
   std::string problem;   ///< what went wrong on the way; with a status: after it had come
   std::string type;      ///< Content-Type
   std::string body;      ///< its first limits::export_response bytes
@@ -36,7 +38,7 @@ enum class Verdict : std::uint8_t {
 
 struct Judgement {
   Verdict verdict = Verdict::later;
-  std::uint64_t rejected = 0;  ///< profiles that were left out of a request that was taken
+  std::uint64_t rejected = 0;  ///< items that were left out of a request that was taken
   std::string note{};          ///< what the user should know; empty: nothing. Any bytes
   bool received = false;       ///< the engine has seen the request: it may be what it does not like
   bool too_much = false;       ///< smaller requests may be accepted

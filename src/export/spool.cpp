@@ -140,7 +140,7 @@ void Spool::add(std::string content, bool in_use) {
     if (const auto written = write(name_of(entry.time, suffix_), entry.content))
       entry.content = {};
     else
-      notes_.add(fmt::format("the spool {} is not writable ({}): profiles are kept in memory",
+      notes_.add(fmt::format("the spool {} is not writable ({}): requests are kept in memory",
                              path_, written.error().message));
   }
   held_ += bytes;
@@ -170,7 +170,7 @@ std::optional<std::string> Spool::first() {
     if (auto content = read(name))
       return std::move(*content);
     else
-      notes_.add(fmt::format("{}/{} is not a profile of vitrine and is left unchanged: {}", path_,
+      notes_.add(fmt::format("{}/{} is not a request of vitrine and is left unchanged: {}", path_,
                              name, content.error().message));
     ++skipped_;
     held_ -= entry.bytes;

@@ -6,11 +6,13 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/file_descriptor.hpp"
 #include "base/notes.hpp"
 #include "base/result.hpp"
+#include "export/signal.hpp"
 
 namespace vitrine::exporter {
 
@@ -19,7 +21,8 @@ namespace vitrine::exporter {
 /// What other files hold is not believed: only regular files of our user, whole gzip, in bounds.
 class Spool {
  public:
-  static constexpr std::string_view otlp_files = ".otlp.gz", row_files = ".ndjson.gz";
+  static constexpr std::string_view otlp_files = names_of(Signal::profiles).spool_end;
+  static constexpr std::string_view row_files = ".ndjson.gz";
 
   /// Takes up what an earlier process left in `directory` (made, 0700, when it is missing); empty: in
   /// memory. `bytes`: most that is kept. `suffix`: of the files, a constant. Errors: usage (others may write to it; it is in use),

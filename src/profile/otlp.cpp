@@ -35,8 +35,8 @@
 namespace vitrine::profile {
 namespace {
 
-using Writer = protozero::pbf_writer;
-using Tag = protozero::pbf_tag_type;
+using telemetry::Tag;
+using telemetry::Writer;
 
 /// A table of the dictionary: encoded messages, each once.
 class Table {
@@ -128,9 +128,6 @@ std::string profile_id(std::string_view resource, std::string_view encoded) {
   return {reinterpret_cast<const char*>(digest.data()), profile_id_bytes};
 }
 
-/// The semantic conventions whose names the attributes have.
-constexpr const char* conventions = "https://opentelemetry.io/schemas/1.37.0";
-
 using Samples = std::vector<const Sample*>;
 
 /// Samples of one process and one measure: what a Profile of OTLP holds.
@@ -182,11 +179,7 @@ class Otlp {
       Writer resource_profiles(data, otlp::data::resource_profiles);
       resource_profiles.add_message(otlp::resource_profiles::resource, resources[process]);
       Writer scope_profiles(resource_profiles, otlp::resource_profiles::scope_profiles);
-      {
-        Writer scope(scope_profiles, otlp::scope_profiles::scope);
-        scope.add_string(otlp::scope::name, "vitrine");
-        scope.add_string(otlp::scope::version, VITRINE_VERSION);
-      }
+      telemetry::add_scope(scope_profiles, otlp::scope_profiles::scope);
       for (std::string& one : encoded) {
         const std::string id = profile_id(resources[process], one);
         Writer message(one);
@@ -194,9 +187,9 @@ class Otlp {
         message.add_bytes(otlp::profile::profile_id, id);
         scope_profiles.add_message(otlp::scope_profiles::profiles, one);
       }
-      scope_profiles.add_string(otlp::scope_profiles::schema_url, conventions);
+      scope_profiles.add_string(otlp::scope_profiles::schema_url, telemetry::conventions);
       scope_profiles.commit();
-      resource_profiles.add_string(otlp::resource_profiles::schema_url, conventions);
+      resource_profiles.add_string(otlp::resource_profiles::schema_url, telemetry::conventions);
     }
     Writer dictionary(data, otlp::data::dictionary);
     mapping_table_.write(dictionary, otlp::dictionary::mapping_table);
@@ -541,9 +534,8 @@ class Otlp {
       if (clean_key.empty() || text.empty() || !known.insert(clean_key).second) return;
       // Without its name, engines cannot tell one service from another.
       if (clean_key != otlp::service_name_key && !chosen_.has(clean_key)) return;
-      Writer pair(message, otlp::resource::attributes);
-      pair.add_string(otlp::key_value::key, clean_key);
-      pair.add_message(otlp::key_value::value, resource_value(key, text));
+      telemetry::add_attribute(message, otlp::resource::attributes, clean_key,
+                               resource_value(key, text));
     };
     for (const Attribute& attribute : process->resource) add(attribute.key, attribute.value);
     add(otlp::pid_key, std::to_string(process->pid));
@@ -555,15 +547,12 @@ class Otlp {
   }
 
   /// By the semantic conventions, a pid is a number.
-  std::string resource_value(std::string_view key, std::string_view text) {
-    std::string value;
+  telemetry::Value resource_value(std::string_view key, std::string_view text) {
     std::int64_t number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (key == otlp::pid_key && error == std::errc{} && end == text.data() + text.size())
-      Writer(value).add_int64(otlp::any_value::int_value, number);
-    else
-      Writer(value).add_string(otlp::any_value::string_value, clean_(text));
-    return value;
+      return number;
+    return clean_(text);
   }
 
   /// What was lost or went wrong, as the attribute "vitrine.remarks"; 0: nothing.
@@ -573,16 +562,8 @@ class Otlp {
     if (clean_.replaced() > 0)
       texts.emplace_back("some text was not UTF-8: its bytes are shown as U+FFFD");
     if (texts.empty()) return 0;
-    std::string value;
-    {
-      Writer any(value);
-      Writer array(any, otlp::any_value::array_value);
-      for (const std::string& text : texts) {
-        Writer one(array, otlp::array_value::values);
-        one.add_string(otlp::any_value::string_value, clean_(text));
-      }
-    }
-    return attribute_of(otlp::remarks_key, value);
+    for (std::string& text : texts) text = clean_(text);
+    return attribute_of(otlp::remarks_key, telemetry::encode_value(std::move(texts)));
   }
 
   const Profile& profile_;

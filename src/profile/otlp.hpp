@@ -1,9 +1,10 @@
-// Field numbers of OTLP profiles: opentelemetry/proto/profiles/v1development/profiles.proto, and what
-// it uses of common.proto and resource.proto, of opentelemetry-proto 1.11.0
-// (docs/formats/profiles.md, "OTLP").
+// Field numbers of OTLP profiles: opentelemetry/proto/profiles/v1development/profiles.proto of
+// opentelemetry-proto 1.11.0 (docs/formats/profiles.md, "OTLP").
 #pragma once
 
 #include <cstdint>
+
+#include "telemetry/attributes.hpp"
 
 namespace vitrine::profile::otlp {
 
@@ -56,33 +57,22 @@ inline constexpr Field memory_start = 1, memory_limit = 2, file_offset = 3, file
 namespace attribute {  // KeyValueAndUnit
 inline constexpr Field key_strindex = 1, value = 2;
 }
-namespace any_value {
-inline constexpr Field string_value = 1, bool_value = 2, int_value = 3, array_value = 5,
-                       string_value_strindex = 8;
-}
-namespace array_value {
-inline constexpr Field values = 1;
-}
-namespace key_value {
-inline constexpr Field key = 1, value = 2;
-}
-namespace resource {
-inline constexpr Field attributes = 1;
-}
-namespace scope {  // InstrumentationScope
-inline constexpr Field name = 1, version = 2;
-}
+namespace any_value = telemetry::fields::any_value;
+namespace array_value = telemetry::fields::array_value;
+namespace key_value = telemetry::fields::key_value;
+namespace resource = telemetry::fields::resource;
+namespace scope = telemetry::fields::scope;
 
 // Keys of attributes: the semantic conventions', and one of ours.
-inline constexpr const char* pid_key = "process.pid";
+using telemetry::pid_key;
 inline constexpr const char* executable_path_key = "process.executable.path";
 inline constexpr const char* executable_name_key = "process.executable.name";
 inline constexpr const char* build_id_key = "process.executable.build_id.gnu";
 inline constexpr const char* content_hash_key = "process.executable.build_id.htlhash";
-inline constexpr const char* thread_id_key = "thread.id";
-inline constexpr const char* thread_name_key = "thread.name";
-inline constexpr const char* cpu_key = "cpu.logical_number";
-inline constexpr const char* service_name_key = "service.name";
+using telemetry::cpu_key;
+using telemetry::service_name_key;
+using telemetry::thread_id_key;
+using telemetry::thread_name_key;
 inline constexpr const char* trace_id_key = "trace_id";  ///< only on request: links have it
 inline constexpr const char* span_id_key = "span_id";
 inline constexpr const char* frame_type_key = "profile.frame.type";

@@ -234,6 +234,8 @@ void merge(ReductionRow& into, const ReductionRow& row) {
   if (row.greatest)
     into.greatest = into.greatest ? greater(*into.greatest, *row.greatest) : *row.greatest;
   into.histogram.add(row.histogram);
+  if (row.exemplar && (!into.exemplar || into.exemplar->time_ns < row.exemplar->time_ns))
+    into.exemplar = row.exemplar;
 }
 
 void merge_rows(ReductionTable& table, std::vector<ReductionRow> rows) {
@@ -276,7 +278,7 @@ BoundReduction bind(const ReductionQuery& query, BoundReduction::Role role, cons
 }
 
 Reducer::Reducer(const ReductionQuery& query, std::size_t max_groups, std::size_t max_starts)
-    : max_groups_(max_groups), max_starts_(max_starts) {
+    : max_groups_(max_groups), max_starts_(max_starts), exemplars_(query.exemplars) {
   table_.kind = query.kind;
   if (query.value) {
     table_.value = query.value->title;
@@ -292,7 +294,9 @@ void Reducer::add(const Fire& fire, const BoundReduction& site) {
   using Role = BoundReduction::Role;
   if (site.role == Role::start || site.role == Role::end) return add_latency(fire, site);
   if (table_.kind == ReductionKind::count) {
-    ++row_of(fire, site).count;
+    ReductionRow& row = row_of(fire, site);
+    ++row.count;
+    keep_exemplar(fire, std::int64_t{1}, row);
     return;
   }
   const auto value = site.value ? value_of(*site.value, fire) : std::nullopt;
@@ -385,6 +389,16 @@ void Reducer::measure(const Fire& fire, const BoundReduction& site, const Number
   row.least = row.least ? lesser(*row.least, value) : value;
   row.greatest = row.greatest ? greater(*row.greatest, value) : value;
   if (table_.kind != ReductionKind::sum) row.histogram.add(value);
+  keep_exemplar(fire, value, row);
+}
+
+void Reducer::keep_exemplar(const Fire& fire, const Number& value, ReductionRow& row) const {
+  if (!exemplars_ || fire.trace_id.empty()) return;
+  if (!row.exemplar) row.exemplar.emplace();
+  row.exemplar->time_ns = fire.time_ns;
+  row.exemplar->value = value;
+  row.exemplar->trace_id = fire.trace_id;
+  row.exemplar->span_id = fire.span_id;
 }
 
 ReductionTable Reducer::table() const {

@@ -127,7 +127,8 @@ struct ReductionQuery {
   std::string end;
   std::optional<Item> match;  ///< latency: what a start and its end have in common; else the thread
   std::vector<Item> by;
-  bool of_calls = false;  ///< latency: from the entry of a function to the return of the same call
+  bool of_calls = false;   ///< latency: from the entry of a function to the return of the same call
+  bool exemplars = false;  ///< keeps the last fire of each group that was in a span
 };
 
 /// The two probes of `--latency START,END`, into `query`; or the entry and the return of `--latency
@@ -136,6 +137,16 @@ Result<void> parse_latency(std::string_view text, ReductionQuery& query);
 
 /// One value of a group's key. Nothing: a label that is not set; ValueError: not readable.
 using Key = std::optional<probe::Value>;
+
+/// A fire that was in a span.
+struct ReductionExemplar {
+  std::uint64_t time_ns = 0;  ///< of the clock of fires
+  Number value;               ///< of a count: 1
+  std::string trace_id;       ///< lower-case hex
+  std::string span_id;
+
+  bool operator==(const ReductionExemplar&) const = default;
+};
 
 struct ReductionRow {
   std::string probe;                 ///< provider:name; of a latency: the one that ends it
@@ -147,6 +158,7 @@ struct ReductionRow {
   std::optional<Number> least;     ///< nothing: not known
   std::optional<Number> greatest;  ///< nothing: not known
   Histogram histogram;             ///< not of sum
+  std::optional<ReductionExemplar> exemplar;
 
   bool operator==(const ReductionRow&) const = default;
 };
@@ -217,8 +229,11 @@ class Reducer {
   static std::string match_of(const Fire& fire, const BoundReduction& site);
 
   ReductionTable table_;
+  void keep_exemplar(const Fire& fire, const Number& value, ReductionRow& row) const;
+
   std::size_t max_groups_;
   std::size_t max_starts_;
+  bool exemplars_;
   std::unordered_map<std::string, std::size_t> row_index_;
   struct Start {
     std::uint64_t time_ns = 0;

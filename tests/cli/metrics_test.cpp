@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "query/buckets.h"
+
 namespace vitrine::cli {
 namespace {
 
@@ -177,6 +179,74 @@ TEST(ReductionMetrics, LatenciesAreInSecondsWithTheSameBucketsAlways) {
   EXPECT_THAT(made, HasSubstr("vitrine_probe_latency_seconds_count{probe=\"shop:order\"} 3\n"));
   EXPECT_THAT(made,
               HasSubstr("vitrine_probe_latency_seconds_sum{probe=\"shop:order\"} 2.000002047\n"));
+}
+
+TEST(ReductionMetrics, EveryBucketIsOneOfAnExponentialHistogram) {
+  // Bucket i of scale 0: above 2^i, up to 2^(i + 1); as integers of 128 bits, which have room for both.
+  __extension__ typedef unsigned __int128 Wide;
+  for (std::uint32_t bucket = 1; bucket < 496; ++bucket) {
+    const Wide low = vitrine_bucket_low(bucket);
+    const Wide high = low + vitrine_bucket_width(bucket) - 1;
+    ASSERT_EQ(vitrine_bucket_of_magnitude(static_cast<std::uint64_t>(low)), bucket);
+    ASSERT_EQ(vitrine_bucket_of_magnitude(static_cast<std::uint64_t>(high)), bucket);
+    const std::int32_t index = power_bucket(bucket, false);
+    const Wide end = Wide{1} << (index + 1);
+    EXPECT_LE(high, end) << bucket;
+    if (high == low) {
+      EXPECT_TRUE(index == -1 || low > end / 2) << bucket;
+    } else {
+      EXPECT_GT(low + 1, end / 2) << bucket;  // all values but perhaps the least one
+      EXPECT_GE(low, end / 2) << bucket;
+    }
+    // Fractions: from `low` to before `high` + 1.
+    const std::int32_t wide = power_bucket(bucket, true);
+    EXPECT_GE(low, Wide{1} << wide) << bucket;
+    EXPECT_LE(high + 1, Wide{1} << (wide + 1)) << bucket;
+  }
+}
+
+TEST(ReductionMetrics, HistogramsKeepEveryValueInOtlp) {
+  ReductionTable table =
+      values(ReductionKind::histogram,
+             {std::int64_t{-5}, std::int64_t{0}, std::int64_t{1}, std::int64_t{8}, std::int64_t{9},
+              std::int64_t{16}, std::int64_t{100}});
+  const telemetry::Point point = ReductionMetrics(1).of(table).front().points.at(0);
+  EXPECT_EQ(point.count, 7U);
+  EXPECT_EQ(point.zeros, 1U);
+  EXPECT_EQ(point.positive.offset, -1);  // 1; 8; 9; 16 and 17 are one bucket of ours; 100
+  EXPECT_EQ(point.positive.counts, (std::vector<std::uint64_t>{1, 0, 0, 1, 1, 1, 0, 1}));
+  EXPECT_EQ(point.negative.offset, 2);
+  EXPECT_EQ(point.negative.counts, (std::vector<std::uint64_t>{1}));
+}
+
+TEST(ReductionMetrics, ValuesPastTheBudgetOfAKeyAreOne) {
+  ReductionMetrics metrics(100, 2);
+  ReductionTable table = counts_by_tenant(
+      {{text("a"), 5}, {text("b"), 4}, {text("c"), 3}, {text("d"), 2}, {std::nullopt, 1}});
+  const std::string made = metrics.text(table);
+  EXPECT_THAT(made, HasSubstr("{probe=\"shop:order\",tenant=\"a\"} 5\n"));
+  EXPECT_THAT(made, HasSubstr("{probe=\"shop:order\",tenant=\"__other__\"} 5\n"));
+  EXPECT_THAT(made, HasSubstr("{probe=\"shop:order\"} 1\n"));
+  EXPECT_THAT(made, Not(HasSubstr("tenant=\"c\"")));
+  EXPECT_THAT(made, HasSubstr("vitrine_trace_folded_values{key=\"tenant\"} 2\n"));
+  EXPECT_THAT(made, HasSubstr("vitrine_trace_folded_groups 2\n"));
+  // What came first keeps its series.
+  const std::string then = metrics.text(counts_by_tenant({{text("d"), 9}, {text("b"), 4}}));
+  EXPECT_THAT(then, HasSubstr("tenant=\"b\"} 4\n"));
+  EXPECT_THAT(then, HasSubstr("vitrine_trace_folded_values{key=\"tenant\"} 1\n"));
+}
+
+TEST(ReductionMetrics, ExemplarsHaveTheirSpan) {
+  ReductionTable table = values(ReductionKind::latency, {std::uint64_t{2'000'000}});
+  table.rows[0].exemplar = query::ReductionExemplar{
+      5, std::uint64_t{2'000'000}, "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"};
+  const std::string made =
+      telemetry::openmetrics_text(ReductionMetrics(1).of(table, 1'000'000'000));
+  EXPECT_THAT(made, HasSubstr("le=\"0.002097151\"} 1 # "
+                              "{trace_id=\"4bf92f3577b34da6a3ce929d0e0e4736\","
+                              "span_id=\"00f067aa0ba902b7\"} 0.002 1.000000005\n"));
+  table.rows[0].exemplar->trace_id = "(redacted)";
+  EXPECT_FALSE(ReductionMetrics(1).of(table).front().points.at(0).exemplar.has_value());
 }
 
 }  // namespace

@@ -84,7 +84,9 @@ const Mistake mistakes[] = {
     {{"trace", "1", "--count", "--sum", "arg1"},
      "--count excludes --sum",
      "`vitrine trace --help`"},
-    {{"trace", "1", "--match", "id"}, "--match requires --latency", "`vitrine trace --help`"},
+    {{"trace", "1", "--match", "id"},
+     "--match requires --latency or --spans",
+     "`vitrine trace --help`"},
 };
 
 class Mistakes : public testing::TestWithParam<Mistake> {};

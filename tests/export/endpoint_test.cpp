@@ -51,6 +51,24 @@ TEST(Endpoint, ATableOfClickHouse) {
   }
 }
 
+TEST(Endpoint, EachSignalHasAPathAndAMethod) {
+  const auto url = [](const char* text, Signal signal) {
+    return parse_endpoint(text, false, signal).value().url;
+  };
+  EXPECT_EQ(url("otlp+http://host", Signal::metrics), "http://host:4318/v1/metrics");
+  EXPECT_EQ(url("otlp+http://host", Signal::traces), "http://host:4318/v1/traces");
+  EXPECT_EQ(url("otlp+https://host", Signal::logs), "https://host/v1/logs");
+  EXPECT_EQ(url("otlp+http://host/own", Signal::logs), "http://host:4318/own");
+  EXPECT_EQ(url("otlp+grpc://host", Signal::metrics),
+            "http://host:4317/opentelemetry.proto.collector.metrics.v1.MetricsService/Export");
+  EXPECT_EQ(url("otlp+grpc://host", Signal::traces),
+            "http://host:4317/opentelemetry.proto.collector.trace.v1.TraceService/Export");
+  EXPECT_EQ(url("otlp+grpc://host", Signal::logs),
+            "http://host:4317/opentelemetry.proto.collector.logs.v1.LogsService/Export");
+  for (const char* text : {"pyroscope+http://host", "parca+grpc://host", "clickhouse+http://host"})
+    EXPECT_FALSE(parse_endpoint(text, false, Signal::metrics).has_value()) << text;
+}
+
 TEST(Endpoint, ItsNameTellsNoSecret) {
   EXPECT_EQ(parse_endpoint("otlp+http://me:secret@host").value().name, "host:4318");
   EXPECT_EQ(parse_endpoint("otlp+https://me:secret@host").value().name, "host:443");

@@ -50,6 +50,17 @@ TEST(Environment, ProfilesHaveTheirOwn) {
       ElementsAre("b: 2"));
 }
 
+TEST(Environment, EachSignalHasItsOwn) {
+  ExportOptions options = otlp();
+  options.signal = Signal::metrics;
+  const auto taken = with({{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://host"},
+                           {"OTEL_EXPORTER_OTLP_PROFILES_HEADERS", "b=2"},
+                           {"OTEL_EXPORTER_OTLP_METRICS_HEADERS", "c=3"}},
+                          options);
+  EXPECT_EQ(taken->url, "otlp+http://host/v1/metrics");
+  EXPECT_THAT(taken->headers, ElementsAre("c: 3"));
+}
+
 TEST(Environment, AWrongListIsNamedAndNotShown) {
   for (const char* list : {"secret", "a=%4", "a=%zz", "=secret", "a=%"}) {
     const auto options = with({{"OTEL_EXPORTER_OTLP_HEADERS", list}});

@@ -40,6 +40,17 @@ ExportCounters finished(Exporter& exporter) {
   return exporter.counters();
 }
 
+TEST(Grpc, EachSignalHasItsServiceAndItsWords) {
+  Receiver collector("grpc", {"partial:2:old"});
+  ExportOptions its = options_to(collector.url());
+  its.signal = Signal::logs;
+  const auto to = open(its);
+  to->send("a");
+  EXPECT_EQ(collector.next().path, "/opentelemetry.proto.collector.logs.v1.LogsService/Export");
+  EXPECT_EQ(finished(*to).rejected, 2U);
+  EXPECT_THAT(to->take_notes(), Contains(HasSubstr("it rejected 2 log records: old")));
+}
+
 TEST(Grpc, SendsAsOtlpOverGrpcHasIt) {
   Receiver collector("grpc", {"ok"});
   ExportOptions its = options_to(collector.url());

@@ -16,6 +16,7 @@
 #include "cli/trace/metrics.hpp"
 #include "cli/trace/output.hpp"
 #include "cli/trace/reduction.hpp"
+#include "cli/trace/sending.hpp"
 #include "observe/probes/functions.hpp"
 #include "observe/trace/trace.hpp"
 #include "probe/function_pattern.hpp"
@@ -100,6 +101,16 @@ class TraceCommand : public Command {
          "of two, with the probe and --by as labels. Counters start at 0 with each vitrine. The "
          "first 1000 groups have series of their own; all later ones together are the group "
          "__other__.",
+         "--export sends to an OpenTelemetry Collector, by OTLP over HTTP or gRPC: what is added "
+         "up as "
+         "metrics, after each interval (cumulative sums, exponential histograms, with --exemplars "
+         "the "
+         "trace of a fire); pairs of --spans or --slower as spans, whose parent is the span that "
+         "the "
+         "thread was in; and single fires as log records, with arguments and labels as attributes "
+         "and the trace and span of the thread. Requests that are not accepted yet are retried, "
+         "and "
+         "wait in memory or in --spool; lost ones are counted and reported.",
          "Fires that come faster than vitrine reads them are counted and reported. The traced "
          "program never waits for slow output."},
         {{"vitrine trace 4242 'shop:*'", "every probe of the provider shop in process 4242"},
@@ -123,7 +134,16 @@ class TraceCommand : public Command {
          {"vitrine trace 4242 'shop:*' --count --by container", "fires by container"},
          {"vitrine trace ./server --latency shop:request_start,shop:request_end --by tenant -o "
           "shop.prom",
-          "latency of requests by tenant, as metrics for Prometheus"}},
+          "latency of requests by tenant, as metrics for Prometheus"},
+         {"vitrine trace 4242 --latency shop:request_start,shop:request_end --by tenant "
+          "--exemplars "
+          "--export otlp+http://localhost:4318",
+          "the same as metrics of OpenTelemetry, with trace IDs"},
+         {"vitrine trace 4242 --spans shop:request_start,shop:request_end --match id --export "
+          "otlp+http://localhost:4318",
+          "each request as a span"},
+         {"vitrine trace 4242 shop:order --export otlp+http://localhost:4318",
+          "each fire as a log record"}},
         {"probes", "labels", "doctor"}};
   }
 
@@ -142,17 +162,28 @@ class TraceCommand : public Command {
     reduction_.define(app);
     app.add_option("--slower", slower_, "With --latency: show each pair that took longer")
         ->option_text("TIME");
+    app.add_flag(
+        "--exemplars", exemplars_,
+        "With --export or -o: keep the trace ID of the last fire in each group. Every fire "
+        "then costs an event");
     app.add_flag("--follow", options_.follow, "Also trace forked processes");
     app.add_flag("--stack", options_.stacks, "Show the functions on the stack of the thread");
     add_duration(app, duration_);
     app.add_option("--interval", interval_text_,
                    "Print the table so far after each interval (1s on a terminal)")
         ->option_text("TIME");
-    app.add_option(
-           "-o,--output", metrics_path_,
-           "Keep the table in this file, for Prometheus (FILE.prom): written anew after each "
-           "interval (15s)")
+    app.add_option("-o,--output", metrics_path_,
+                   "Keep the table in this file, for Prometheus (FILE.prom) or as OpenMetrics, "
+                   "with exemplars "
+                   "(FILE.openmetrics): written anew after each interval (15s)")
         ->option_text("FILE");
+    app.add_option(
+           "--label-values", label_values_,
+           "With --export or -o: number of values of each key of --by that have series of their "
+           "own; the rest is __other__ (1000, the limit of all series)")
+        ->check(CLI::Range(std::size_t{1}, limits::metric_groups))
+        ->option_text("N");
+    engine_.define(app, "fires, spans or metrics", "");
     app.add_option("--buffer", buffer_mib_,
                    "Megabytes of fires that may wait to be read (16, at most 1024)")
         ->check(CLI::Range(std::size_t{1}, max_buffer_mib))
@@ -182,6 +213,7 @@ class TraceCommand : public Command {
     needs.setting_up = needs.working | capabilities::admin | capabilities::priority;
     needs.launches = exec_;
     if (!metrics_path_.empty()) needs.calls.allow(sandbox::Calls::changing);
+    if (engine_.given()) needs.calls.allow(sandbox::Calls::changing).allow(sandbox::Calls::network);
     if (!metrics_path_.empty() && !is_ours(metrics_path_)) {
       needs.working = needs.working | capabilities::writing;
       needs.setting_up = needs.setting_up | capabilities::writing;
@@ -203,24 +235,31 @@ class TraceCommand : public Command {
             take_query().and_then([&] { return take_words(); }).and_then([&] { return check(); });
         !taken)
       return report(taken.error());
-    if (observe::adds_up(options_.query) && (json_ || metrics_path_.empty()))
+    if (observe::adds_up(options_.query) && (json_ || (metrics_path_.empty() && !engine_.given())))
       view_.emplace(json_, interval_);
+    if (engine_.given()) {
+      auto opened = TraceSender::open(engine_, signal());
+      if (!opened) return report(opened.error());
+      sender_ = std::move(*opened);
+    }
     auto trace = observe::Trace::open(options_);
     if (!trace) return interrupted() ? exit_interrupted : report(trace.error());
     // What is launched runs by now, with the priority that it was given.
     take_priority();
     if (auto confined = go_on_confined(needs_of(**trace)); !confined)
       return report(confined.error());
-    const int status = watch(**trace);
+    int status = watch(**trace);
     (*trace)->end_command();
     tell(**trace);
     if (options_.query.slower) sum_up(**trace);
-    if (view_ || !metrics_path_.empty()) {
+    if (observe::adds_up(options_.query)) {
       auto table = (*trace)->reduction();
       if (!table) return report(table.error());
       if (view_) (void)view_->finish(*table);
-      if (const auto written = write_metrics(*table); !written) return report(written.error());
+      if (const auto written = write_metrics(**trace, *table); !written)
+        return report(written.error());
     }
+    if (sender_ && !sender_->finish() && status == exit_done) status = exit_failed;
     // Of a command: what it could have loaded until now.
     if (status == exit_done && !is_over())
       if (const auto missing = (*trace)->unmatched()) return report(*missing);
@@ -272,6 +311,19 @@ class TraceCommand : public Command {
     if (!show_.empty()) options_.query.show = TRY(query::parse_items(show_));
     options_.query.reduction = TRY(reduction_.take());
     if (!slower_.empty()) TRY(take_slower());
+    if (reduction_.is_spans()) TRY(take_spans());
+    TRY(engine_.check(false));
+    if (exemplars_ && !(adds_up(options_.query) && is_measured()))
+      return fail(
+          ErrorCode::usage, "--exemplars requires an aggregation, and --export or -o",
+          "add --export otlp+http://HOST:4318 and --count, --hist ARG or --latency START,END");
+    if (exemplars_) options_.query.reduction->exemplars = true;
+    if (label_values_ != 0 && !is_measured())
+      return fail(ErrorCode::usage, "--label-values requires --export or -o",
+                  "add --export otlp+http://HOST:4318 or -o FILE.prom");
+    metrics_ = ReductionMetrics(limits::metric_groups,
+                                label_values_ == 0 ? limits::metric_groups : label_values_);
+    options_.resources = engine_.given() && !adds_up(options_.query);
     if (adds_up(options_.query) && (!show_.empty() || options_.stacks || limit_ != 0))
       return fail(ErrorCode::usage, "--show, --stack and --limit apply to single fires",
                   "omit them, or omit the aggregation");
@@ -290,10 +342,28 @@ class TraceCommand : public Command {
       return fail(ErrorCode::usage, "-o requires an aggregation",
                   "add --count, --sum ARG, --hist ARG or --latency START,END; for single fires "
                   "redirect standard output");
-    if (!metrics_path_.ends_with(".prom"))
+    if (!metrics_path_.ends_with(".prom") && !is_open_metrics())
       return fail(ErrorCode::usage, fmt::format("unknown format of {}", metrics_path_),
-                  "end its name in .prom");
+                  "end its name in .prom or .openmetrics");
     return check_writable(metrics_path_, sandbox::StagedFile::Access::usual);
+  }
+
+  [[nodiscard]] bool is_open_metrics() const { return metrics_path_.ends_with(".openmetrics"); }
+  /// Whether the table goes somewhere as metrics.
+  [[nodiscard]] bool is_measured() const { return engine_.given() || !metrics_path_.empty(); }
+
+  [[nodiscard]] exporter::Signal signal() const {
+    if (adds_up(options_.query)) return exporter::Signal::metrics;
+    return options_.query.slower ? exporter::Signal::traces : exporter::Signal::logs;
+  }
+
+  /// Pairs, however fast they are.
+  Result<void> take_spans() {
+    if (options_.query.slower || !options_.query.reduction->by.empty())
+      return fail(ErrorCode::usage, "--spans takes every pair, with its labels",
+                  "omit --slower and --by, or use --latency");
+    options_.query.slower = std::chrono::nanoseconds(0);
+    return {};
   }
 
   Result<void> take_slower() {
@@ -324,7 +394,11 @@ class TraceCommand : public Command {
     const auto say = [](std::uint64_t number, std::string_view one, std::string_view more) {
       if (number > 0) note(fmt::format("{} {}{} {}", number, one, number == 1 ? "" : "s", more));
     };
-    print_error("vitrine: {} of {} pairs shown: longer than {}\n", shown_, counters.pairs, slower_);
+    if (!reduction_.is_spans())
+      print_error("vitrine: {} of {} pairs shown: longer than {}\n", shown_, counters.pairs,
+                  slower_);
+    else
+      print_error("vitrine: {}\n", counted(shown_, "pair"));
     say(counters.without_start, "end",
         "without a start (it came earlier, or without --match on another thread)");
     say(counters.without_end, "start",
@@ -349,6 +423,8 @@ class TraceCommand : public Command {
     const auto sink = [&](const observe::TraceEvent& event) {
       if (is_over()) return;
       ++shown_;
+      if (sender_) sender_->add(event);
+      if (sender_ && !json_) return;
       if (json_)
         json.append(event, output_.text());
       else
@@ -361,6 +437,7 @@ class TraceCommand : public Command {
       const bool ended = trace.ended();
       const auto polled = take(trace, ending ? milliseconds(0) : time_left(), sink);
       if (!polled) return report(polled.error());
+      if (sender_) sender_->take_out();
       tell(trace);
       if (!report_losses(trace) || !refresh(trace)) return exit_done;
       if (is_over()) return !reader_there_ && interrupted() ? exit_interrupted : exit_done;
@@ -392,21 +469,31 @@ class TraceCommand : public Command {
   /// The table so far, when it is time. False when nobody reads any more.
   bool refresh(observe::Trace& trace) {
     const bool is_shown = view_ && view_->is_due();
-    const bool is_written = !metrics_path_.empty() && Clock::now() >= next_metrics_;
+    const bool is_written =
+        adds_up(options_.query) && is_measured() && Clock::now() >= next_metrics_;
     if (!is_shown && !is_written) return true;
     const auto table = trace.reduction();
     if (!table) return true;
     if (is_written) {
       // A full disk may have space later.
-      if (const auto written = write_metrics(*table); !written) note(written.error().message);
+      if (const auto written = write_metrics(trace, *table); !written)
+        note(written.error().message);
       next_metrics_ = Clock::now() + interval_.value_or(metrics_interval);
     }
     return !is_shown || view_->refresh(*table);
   }
 
-  Result<void> write_metrics(const query::ReductionTable& table) {
+  Result<void> write_metrics(observe::Trace& trace, const query::ReductionTable& table) {
+    if (!is_measured()) return {};
+    const std::int64_t wall_clock_ns = sender_      ? sender_->wall_clock_ns()
+                                       : exemplars_ ? wall_clock_offset_ns()
+                                                    : 0;
+    const auto metrics = metrics_.of(table, wall_clock_ns);
+    if (sender_) sender_->send(metrics, trace.resource());
     if (metrics_path_.empty()) return {};
-    TRY(sandbox::write_whole(metrics_path_, metrics_.text(table)));
+    TRY(sandbox::write_whole(metrics_path_, is_open_metrics()
+                                                ? telemetry::openmetrics_text(metrics)
+                                                : telemetry::prometheus_text(metrics)));
     return {};
   }
 
@@ -428,7 +515,10 @@ class TraceCommand : public Command {
                 trace.sites(), trace.sites() == 1 ? "" : "s");
   }
 
-  void tell(observe::Trace& trace) { say(trace.take_notes()); }
+  void tell(observe::Trace& trace) {
+    say(trace.take_notes());
+    if (sender_) sender_->print_notes();
+  }
 
   void say(const std::vector<std::string>& texts) {
     if (!texts.empty() && view_) view_->leave_as_is();
@@ -450,6 +540,10 @@ class TraceCommand : public Command {
   CLI::Option* where_given_ = nullptr;
   std::string show_;
   std::string slower_;
+  bool exemplars_ = false;
+  std::size_t label_values_ = 0;  ///< 0: not given
+  EngineOptions engine_;
+  std::unique_ptr<TraceSender> sender_;
   std::string duration_;
   std::string interval_text_;
   std::optional<milliseconds> interval_;

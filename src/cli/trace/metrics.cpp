@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
+#include <limits>
 #include <map>
+#include <set>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -22,89 +24,67 @@ namespace {
 using query::ReductionKind;
 using query::ReductionRow;
 using query::ReductionTable;
+using telemetry::Amount;
+using telemetry::Attributes;
+using telemetry::Metric;
+using telemetry::MetricKind;
 
-constexpr std::string_view other = "__other__";
 // Ends of buckets of latencies, as exponents of two: a microsecond to a minute. A series that is
 // there from the start has a rate from its first value on.
 constexpr int shortest_latency = 10;
 constexpr int longest_latency = 36;
 constexpr int largest_exponent = 64;  // of 64 bits
 
-/// Letters, digits and underscores; the first is no digit, and two underscores at the start are
-/// Prometheus's own.
-std::string label_name(std::string_view title) {
-  std::string name;
-  for (const char c : title) {
-    const bool is_digit = c >= '0' && c <= '9';
-    const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-    if (is_digit && name.empty()) name += '_';
-    name += is_digit || is_letter ? c : '_';
-  }
-  if (name.empty()) name = "_";
-  if (name.starts_with("__")) name.insert(0, "by");
-  return name;
-}
-
-/// Of the columns of --by, each of its own: probe, value and le are names of ours.
-std::vector<std::string> label_names(const std::vector<std::string>& titles) {
-  std::set<std::string> taken{"probe", "value", "le"};
-  std::vector<std::string> names;
+/// The keys of labels: those of --by, each of its own; probe and value are names of ours.
+std::vector<std::string> label_keys(const std::vector<std::string>& titles) {
+  std::set<std::string> taken{"probe", "value"};
+  std::vector<std::string> keys;
   for (const std::string& title : titles) {
-    const std::string name = label_name(title);
-    std::string its = taken.contains(name) ? "by_" + name : name;
-    for (int i = 2; taken.contains(its); ++i) its = fmt::format("by_{}_{}", name, i);
+    std::string its = taken.contains(title) ? "by_" + title : title;
+    for (int i = 2; taken.contains(its); ++i) its = fmt::format("by_{}_{}", title, i);
     taken.insert(its);
-    names.push_back(std::move(its));
+    keys.push_back(std::move(its));
   }
-  return names;
+  return keys;
 }
 
-void append_label(std::string_view name, std::string_view value, std::string& labels) {
-  if (!labels.empty()) labels += ',';
-  labels += name;
-  labels += "=\"";
-  const std::string shown = is_utf8(value) ? std::string(value) : printable(value);
-  for (const char c : shown) {
-    if (c == '\n') {
-      labels += "\\n";
-      continue;
-    }
-    if (c == '"' || c == '\\') labels += '\\';
-    labels += c;
-  }
-  labels += '"';
+/// Bytes that are no text are shown as such, and not as what stands for any of them.
+std::string readable(std::string_view bytes) {
+  return is_utf8(bytes) ? std::string(bytes) : printable(bytes);
 }
 
 std::string key_value(const query::Key& key, query::Format format, std::uint8_t width) {
   if (const auto* text = std::get_if<probe::StringValue>(&*key);
       text != nullptr && format == query::Format::plain)
-    return text->text;
+    return readable(text->text);
   return value_text(*key, format, width);
 }
 
 class Labels {
  public:
-  explicit Labels(const ReductionTable& table) : table_(table), names_(label_names(table.by)) {}
+  explicit Labels(const ReductionTable& table) : table_(table), keys_(label_keys(table.by)) {}
 
-  [[nodiscard]] std::string of(const ReductionRow& row) const {
-    std::string labels = start(row.probe);
-    for (std::size_t i = 0; i < std::min(names_.size(), row.keys.size()); ++i)
+  [[nodiscard]] Attributes of(const ReductionRow& row) const {
+    Attributes labels = start(row.probe);
+    for (std::size_t i = 0; i < std::min(keys_.size(), row.keys.size()); ++i)
       if (row.keys[i])
-        append_label(names_[i], key_value(row.keys[i], format(i), width(row, i)), labels);
+        labels.push_back({keys_[i], key_value(row.keys[i], format(i), width(row, i))});
     return labels;
   }
 
-  [[nodiscard]] std::string of_others() const {
-    std::string labels = start(other);
-    for (const std::string& name : names_) append_label(name, other, labels);
+  [[nodiscard]] Attributes of_others() const {
+    Attributes labels = start(telemetry::other_value);
+    for (const std::string& key : keys_) labels.push_back({key, telemetry::other_value});
     return labels;
   }
+
+  /// Labels that are ours come first.
+  [[nodiscard]] std::size_t own() const { return table_.value.empty() ? 1 : 2; }
 
  private:
-  [[nodiscard]] std::string start(std::string_view probe) const {
-    std::string labels;
-    append_label("probe", probe, labels);
-    if (!table_.value.empty()) append_label("value", table_.value, labels);
+  [[nodiscard]] Attributes start(std::string_view probe) const {
+    Attributes labels{{"probe", readable(probe)}};
+    if (!table_.value.empty()) labels.push_back({"value", readable(table_.value)});
     return labels;
   }
   [[nodiscard]] query::Format format(std::size_t column) const {
@@ -115,7 +95,7 @@ class Labels {
   }
 
   const ReductionTable& table_;
-  std::vector<std::string> names_;
+  std::vector<std::string> keys_;
 };
 
 /// What ends a bucket: all values up to it.
@@ -174,98 +154,188 @@ std::vector<End> value_ends(const ReductionTable& table) {
   return ends;
 }
 
-void append_histogram(std::string_view metric, const std::string& labels, const ReductionRow& row,
-                      const std::vector<End>& ends, std::string& out) {
+void add_ends(const ReductionRow& row, const std::vector<End>& ends, telemetry::Point& point) {
   auto bucket = row.histogram.buckets().begin();
   const auto all = row.histogram.buckets().end();
   std::uint64_t count = 0;
   for (const End& end : ends) {
     for (; bucket != all && bucket->index <= end.bucket; ++bucket) count += bucket->count;
-    fmt::format_to(std::back_inserter(out), "{}_bucket{{{},le=\"{}\"}} {}\n", metric, labels,
-                   end.le, count);
+    point.ends.push_back({end.le, count});
   }
-  fmt::format_to(std::back_inserter(out), "{}_bucket{{{},le=\"+Inf\"}} {}\n", metric, labels,
-                 row.histogram.count());
 }
 
-struct Metric {
-  std::string_view name;
-  std::string_view type;
-  std::string_view help;
-};
+void add_buckets(const ReductionRow& row, telemetry::Point& point) {
+  const bool fractions = is_fraction(row.least) || is_fraction(row.greatest);
+  for (const query::Histogram::Bucket& bucket : row.histogram.buckets()) {
+    if (bucket.index == 0 || bucket.index == -1) {
+      point.zeros += bucket.count;
+      continue;
+    }
+    auto& side = bucket.index > 0 ? point.positive : point.negative;
+    const auto magnitude =
+        static_cast<std::uint32_t>(bucket.index > 0 ? bucket.index : -1 - bucket.index);
+    side.add(power_bucket(magnitude, fractions), bucket.count);
+  }
+}
 
 Metric metric_of(ReductionKind kind) {
   switch (kind) {
     case ReductionKind::sum:
-      return {"vitrine_probe_value", "summary", "Values of an argument of a probe."};
+      return {MetricKind::total,
+              "vitrine.probe.value",
+              "vitrine_probe_value",
+              "1",
+              "Values of an argument of a probe.",
+              {}};
     case ReductionKind::histogram:
-      return {"vitrine_probe_value", "histogram", "Values of an argument of a probe."};
+      return {MetricKind::histogram,
+              "vitrine.probe.value",
+              "vitrine_probe_value",
+              "1",
+              "Values of an argument of a probe.",
+              {}};
     case ReductionKind::latency:
-      return {"vitrine_probe_latency_seconds", "histogram", "Time from one probe to the next."};
+      return {MetricKind::histogram,
+              "vitrine.probe.latency",
+              "vitrine_probe_latency_seconds",
+              "ns",
+              "Time from one probe to the next.",
+              {}};
     case ReductionKind::count:
       break;
   }
-  return {"vitrine_probe_fires_total", "counter", "Fires of a probe."};
+  return {MetricKind::counter,   "vitrine.probe.fires",
+          "vitrine_probe_fires", "{fire}",
+          "Fires of a probe.",   {}};
 }
 
-void append_head(const Metric& metric, std::string& out) {
-  fmt::format_to(std::back_inserter(out), "# HELP {0} {1}\n# TYPE {0} {2}\n", metric.name,
-                 metric.help, metric.type);
+std::int64_t saturated(std::uint64_t count) {
+  return static_cast<std::int64_t>(
+      std::min<std::uint64_t>(count, std::numeric_limits<std::int64_t>::max()));
 }
 
-void append_metric(const Metric& metric, std::uint64_t value, std::string& out) {
-  append_head(metric, out);
-  fmt::format_to(std::back_inserter(out), "{} {}\n", metric.name, value);
+Amount amount_of(const query::Number& number) {
+  if (const auto* whole = std::get_if<std::int64_t>(&number)) return *whole;
+  if (const auto* natural = std::get_if<std::uint64_t>(&number);
+      natural != nullptr && *natural <= std::numeric_limits<std::int64_t>::max())
+    return static_cast<std::int64_t>(*natural);
+  return query::to_double(number);
 }
 
-std::string sum_text(const query::Sum& sum, ReductionKind kind) {
-  return kind == ReductionKind::latency ? fmt::format("{}", sum.to_double() / 1e9) : sum.text();
+std::string seconds(double nanoseconds) {
+  return fmt::format("{}", nanoseconds / 1e9);
 }
+
+std::optional<telemetry::Exemplar> exemplar_of(const ReductionRow& row, ReductionKind kind,
+                                               std::int64_t wall_clock_ns) {
+  if (!row.exemplar) return std::nullopt;
+  const query::ReductionExemplar& from = *row.exemplar;
+  telemetry::Exemplar to;
+  // What stands for a hidden id is none.
+  if (!telemetry::parse_id(from.trace_id, to.trace.trace_id) ||
+      !telemetry::parse_id(from.span_id, to.trace.span_id))
+    return std::nullopt;
+  to.time_ns = from.time_ns + static_cast<std::uint64_t>(wall_clock_ns);
+  to.value = amount_of(from.value);
+  to.text = kind == ReductionKind::latency
+                ? seconds(query::to_double(from.value))
+                : std::visit([](auto number) { return fmt::format("{}", number); }, from.value);
+  return to;
+}
+
+telemetry::Point point_of(const ReductionRow& row, ReductionKind kind, const std::vector<End>& ends,
+                          std::int64_t wall_clock_ns) {
+  telemetry::Point point;
+  point.exemplar = exemplar_of(row, kind, wall_clock_ns);
+  point.count = row.count;
+  if (kind == ReductionKind::count) {
+    point.value = saturated(row.count);
+    point.text = std::to_string(row.count);
+    return point;
+  }
+  const auto number = row.sum.number();
+  point.value = number ? amount_of(*number) : Amount(row.sum.to_double());
+  point.text = kind == ReductionKind::latency ? seconds(row.sum.to_double()) : row.sum.text();
+  if (kind == ReductionKind::sum) return point;
+  if (row.least) point.least = query::to_double(*row.least);
+  if (row.greatest) point.greatest = query::to_double(*row.greatest);
+  point.count = row.histogram.count();
+  add_ends(row, ends, point);
+  add_buckets(row, point);
+  return point;
+}
+
+/// Of the trace itself: without labels.
+Metric own_metric(MetricKind kind, std::string_view name, std::uint64_t value,
+                  std::string_view description) {
+  std::string dotted(name);
+  std::replace(dotted.begin(), dotted.end(), '_', '.');
+  Metric metric{kind, dotted, std::string(name), "1", std::string(description), {}};
+  telemetry::Point point;
+  point.value = saturated(value);
+  point.text = std::to_string(value);
+  metric.points.push_back(std::move(point));
+  return metric;
+}
+
+/// Orders labels by their texts.
+struct ByText {
+  bool operator()(const Attributes& left, const Attributes& right) const {
+    return std::lexicographical_compare(left.begin(), left.end(), right.begin(), right.end(),
+                                        [](const auto& a, const auto& b) {
+                                          return std::tie(a.key, std::get<std::string>(a.value)) <
+                                                 std::tie(b.key, std::get<std::string>(b.value));
+                                        });
+  }
+};
 
 }  // namespace
 
-std::string ReductionMetrics::text(const ReductionTable& table) {
+std::int32_t power_bucket(std::uint32_t magnitude_bucket, bool fractions) {
+  const std::uint64_t low = vitrine_bucket_low(magnitude_bucket);
+  if (fractions) return static_cast<std::int32_t>(vitrine_top_bit(low));
+  const std::uint64_t high = low + (vitrine_bucket_width(magnitude_bucket) - 1);
+  return high == 1 ? -1 : static_cast<std::int32_t>(vitrine_top_bit(high - 1));
+}
+
+std::vector<Metric> ReductionMetrics::of(const ReductionTable& table, std::int64_t wall_clock_ns) {
   const Labels labels(table);
-  std::map<std::string, ReductionRow> shown;
-  std::size_t folded = 0;
-  const auto show = [&](const std::string& its, const ReductionRow& row) {
-    if (const auto [known, is_new] = shown.try_emplace(its, row); !is_new)
+  std::map<Attributes, ReductionRow, ByText> shown;
+  const auto show = [&](Attributes its, const ReductionRow& row) {
+    if (const auto [known, is_new] = shown.try_emplace(std::move(its), row); !is_new)
       merge(known->second, row);
   };
+  budget_.begin();
   for (const ReductionRow& row : table.rows) {
-    const std::string its = labels.of(row);
-    if (groups_.size() < max_groups_) groups_.insert(its);
-    const bool has_series = groups_.contains(its);
-    if (!has_series) ++folded;
-    show(has_series ? its : labels.of_others(), row);
+    Attributes its = labels.of(row);
+    const bool has_series = budget_.take(its, labels.own());
+    show(has_series ? std::move(its) : labels.of_others(), row);
   }
   if (table.others.count > 0) show(labels.of_others(), table.others);
 
-  const Metric metric = metric_of(table.kind);
-  std::string out;
-  append_head(metric, out);
+  std::vector<Metric> metrics{metric_of(table.kind)};
   const auto ends = table.kind == ReductionKind::latency     ? latency_ends()
                     : table.kind == ReductionKind::histogram ? value_ends(table)
                                                              : std::vector<End>();
   for (const auto& [its, row] : shown) {
-    if (table.kind == ReductionKind::count) {
-      fmt::format_to(std::back_inserter(out), "{}{{{}}} {}\n", metric.name, its, row.count);
-      continue;
-    }
-    if (!ends.empty()) append_histogram(metric.name, its, row, ends, out);
-    fmt::format_to(std::back_inserter(out), "{0}_sum{{{1}}} {2}\n{0}_count{{{1}}} {3}\n",
-                   metric.name, its, sum_text(row.sum, table.kind), row.count);
+    telemetry::Point point = point_of(row, table.kind, ends, wall_clock_ns);
+    point.attributes = its;
+    metrics.front().points.push_back(std::move(point));
   }
-  append_metric({"vitrine_trace_lost_total", "counter", "Fires that could not be added up."},
-                table.lost, out);
-  append_metric({"vitrine_trace_unread_total", "counter", "Fires whose value could not be read."},
-                table.unread, out);
-  append_metric({"vitrine_trace_unpaired_total", "counter", "Starts and ends without the other."},
-                table.without_start + table.without_end, out);
-  append_metric({"vitrine_trace_folded_groups", "gauge",
-                 "Groups without series of their own, which are in __other__."},
-                folded, out);
-  return out;
+  metrics.push_back(own_metric(MetricKind::counter, "vitrine_trace_lost", table.lost,
+                               "Fires that could not be added up."));
+  metrics.push_back(own_metric(MetricKind::counter, "vitrine_trace_unread", table.unread,
+                               "Fires whose value could not be read."));
+  metrics.push_back(own_metric(MetricKind::counter, "vitrine_trace_unpaired",
+                               table.without_start + table.without_end,
+                               "Starts and ends without the other."));
+  metrics.push_back(own_metric(MetricKind::gauge, "vitrine_trace_folded_groups",
+                               budget_.folded_series(),
+                               "Groups without series of their own, which are in __other__."));
+  Metric values =
+      budget_.folded_values("vitrine.trace.folded.values", "vitrine_trace_folded_values");
+  if (!values.points.empty()) metrics.push_back(std::move(values));
+  return metrics;
 }
 
 }  // namespace vitrine::cli

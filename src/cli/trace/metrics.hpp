@@ -1,36 +1,50 @@
-// Reductions as metrics: a file in the text format of Prometheus, version 0.0.4, as the textfile
-// collector of its node exporter reads it (https://prometheus.io/docs/instrumenting/exposition_formats).
+// Reductions as metrics, for Prometheus and for OTLP.
 #pragma once
 
 #include <cstddef>
-#include <set>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "query/reduction.hpp"
+#include "telemetry/budget.hpp"
+#include "telemetry/metrics.hpp"
 
 namespace vitrine::cli {
 
 /// One metric by kind, with the probe and the columns of --by as labels; a key that is not set has no
-/// label:
+/// label. In text, and in OTLP (where a sum has its count as vitrine.probe.value.count):
 ///
-///   count    vitrine_probe_fires_total       counter
-///   sum      vitrine_probe_value             summary without quantiles
-///   hist     vitrine_probe_value             histogram; buckets end at powers of two
-///   latency  vitrine_probe_latency_seconds   histogram; buckets end at powers of two nanoseconds
+///   count    vitrine_probe_fires_total       counter    vitrine.probe.fires
+///   sum      vitrine_probe_value             summary    vitrine.probe.value
+///   hist     vitrine_probe_value             histogram  vitrine.probe.value
+///   latency  vitrine_probe_latency_seconds   histogram  vitrine.probe.latency, in nanoseconds
 ///
 /// and what the rows lack: vitrine_trace_lost_total, vitrine_trace_unread_total,
-/// vitrine_trace_unpaired_total and vitrine_trace_folded_groups. Counts of buckets are exact.
+/// vitrine_trace_unpaired_total, vitrine_trace_folded_groups and, where there are any,
+/// vitrine_trace_folded_values by key. Counts of buckets, which end at powers of two, are exact.
 class ReductionMetrics {
  public:
-  /// `max_groups`: how many groups have series of their own. Those that came first keep them, as what
-  /// is a counter may not shrink; all others are one group, whose probe and keys are "__other__".
-  explicit ReductionMetrics(std::size_t max_groups) : max_groups_(max_groups) {}
+  /// Groups past the limit are one, whose probe and keys are "__other__"; of keys with more values
+  /// than `max_values`, the later values are.
+  explicit ReductionMetrics(std::size_t max_groups, std::size_t max_values = ~std::size_t{0})
+      : budget_(max_values, max_groups) {}
 
-  std::string text(const query::ReductionTable& table);
+  /// `wall_clock_ns`: what the clock of fires lacks to the time since 1970.
+  std::vector<telemetry::Metric> of(const query::ReductionTable& table,
+                                    std::int64_t wall_clock_ns = 0);
+
+  std::string text(const query::ReductionTable& table) {
+    return telemetry::prometheus_text(of(table));
+  }
 
  private:
-  std::size_t max_groups_;
-  std::set<std::string> groups_;  ///< with series of their own: by their labels
+  telemetry::LabelBudget budget_;
 };
+
+/// A bucket of buckets.h as one of an exponential histogram of scale 0, which ends within 2^i: all its
+/// values above 2^i and up to 2^(i + 1), but for the least one where it is 2^i itself and the bucket
+/// holds others. `fractions`: the bucket has what is below its next integer, too.
+std::int32_t power_bucket(std::uint32_t magnitude_bucket, bool fractions);
 
 }  // namespace vitrine::cli

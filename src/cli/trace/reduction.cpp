@@ -27,19 +27,31 @@ void ReductionOptions::define(CLI::App& app) {
              "Measure the time from one probe to the next on the same thread: START,END; or "
              "that of the calls of a function: func:MODULE:FUNCTION")
           ->option_text("START,END");
+  auto* spans = app.add_option("--spans", spans_,
+                               "Show each pair of these probes, or calls of this function, "
+                               "whatever it took; with --export as spans")
+                    ->option_text("START,END");
+  for (auto* other : {count, histogram, sum, latency}) spans->excludes(other);
   count->excludes(histogram)->excludes(sum)->excludes(latency);
   histogram->excludes(sum)->excludes(latency);
   sum->excludes(latency);
-  app.add_option("--match", match_,
-                 "With --latency: match a start to the end with the same argument, on any thread")
-      ->option_text("ARG")
-      ->needs(latency);
+  app.add_option(
+         "--match", match_,
+         "With --latency or --spans: match a start to the end with the same argument, on any "
+         "thread")
+      ->option_text("ARG");
   app.add_option("--by", by_, "Show one row for each value of these labels and arguments")
       ->option_text("ITEM,...");
 }
 
 Result<std::optional<query::ReductionQuery>> ReductionOptions::take() const {
   query::ReductionQuery query;
+  if (!match_.empty()) {
+    if (latency_.empty() && spans_.empty())
+      return fail(ErrorCode::usage, "--match requires --latency or --spans",
+                  "see `vitrine trace --help`");
+    query.match = TRY_WHILE("--match", query::parse_item(match_));
+  }
   if (!histogram_.empty() || !sum_.empty()) {
     const bool is_sum = histogram_.empty();
     query.kind = is_sum ? query::ReductionKind::sum : query::ReductionKind::histogram;
@@ -47,13 +59,12 @@ Result<std::optional<query::ReductionQuery>> ReductionOptions::take() const {
         TRY_WHILE(is_sum ? "--sum" : "--hist", query::parse_item(is_sum ? sum_ : histogram_));
   } else if (!latency_.empty()) {
     TRY_WHILE("--latency", query::parse_latency(latency_, query));
+  } else if (!spans_.empty()) {
+    TRY_WHILE("--spans", query::parse_latency(spans_, query));
   } else if (!count_) {
     if (by_.empty()) return std::nullopt;
     return fail(ErrorCode::usage, "--by requires an aggregation",
                 "add --count, --sum ARG, --hist ARG or --latency START,END");
-  }
-  if (!match_.empty()) {
-    query.match = TRY_WHILE("--match", query::parse_item(match_));
   }
   if (!by_.empty()) {
     query.by = TRY_WHILE("--by", query::parse_items(by_));

@@ -24,12 +24,15 @@ class ReductionOptions {
   /// What is asked for; nothing when fires are to be shown one by one. Errors: usage, which names
   /// the option.
   Result<std::optional<query::ReductionQuery>> take() const;
+  /// Whether the pair of what is asked for is not to be added up.
+  [[nodiscard]] bool is_spans() const { return !spans_.empty(); }
 
  private:
   bool count_ = false;
   std::string histogram_;
   std::string sum_;
   std::string latency_;
+  std::string spans_;
   std::string match_;
   std::string by_;
 };

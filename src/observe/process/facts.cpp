@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <chrono>
 #include <climits>
 #include <cstring>
@@ -17,6 +18,7 @@
 #include "format/process_context.hpp"
 #include "target/maps.hpp"
 #include "target/proc_file.hpp"
+#include "telemetry/attributes.hpp"
 
 namespace vitrine::observe {
 namespace {
@@ -316,6 +318,27 @@ std::vector<profile::Attribute> resource_of(pid_t pid, const ProcessFacts& facts
   add("k8s.pod.uid", facts.pod);
   add("host.name", host);
   return resource;
+}
+
+std::string encoded_resource(pid_t pid) {
+  std::vector<profile::Attribute> resource;
+  if (pid == 0) {
+    resource = {{telemetry::service_name_key, "vitrine"}, {"host.name", host_name()}};
+  } else {
+    const auto dir =
+        target::open_at(AT_FDCWD, fmt::format("/proc/{}", pid), O_RDONLY | O_DIRECTORY);
+    resource = resource_of(pid, dir ? read_facts(pid, dir->get()) : ProcessFacts{});
+  }
+  telemetry::Attributes attributes;
+  for (profile::Attribute& one : resource) {
+    std::int64_t number = 0;  // by the semantic conventions, a pid is one
+    const char* const end = one.value.data() + one.value.size();
+    if (one.key == telemetry::pid_key && std::from_chars(one.value.data(), end, number).ptr == end)
+      attributes.push_back({std::move(one.key), number});
+    else
+      attributes.push_back({std::move(one.key), std::move(one.value)});
+  }
+  return telemetry::encode_resource(attributes);
 }
 
 }  // namespace vitrine::observe

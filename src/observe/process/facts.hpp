@@ -118,4 +118,8 @@ Result<std::vector<pid_t>> processes_named(std::string_view name);
 /// semantic conventions) where it says nothing of them.
 std::vector<profile::Attribute> resource_of(pid_t pid, const ProcessFacts& facts);
 
+/// The same as a message Resource of OTLP; of a process that is gone, its PID and the host. pid 0:
+/// of what several processes have together: the service is vitrine itself.
+std::string encoded_resource(pid_t pid);
+
 }  // namespace vitrine::observe

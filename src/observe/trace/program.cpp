@@ -205,6 +205,7 @@ std::vector<query::Subject> subjects_of(const TraceQuery& query) {
 
 bool wants_labels(const TraceQuery& query) {
   using Kind = query::Subject::Kind;
+  if (query.reduction && query.reduction->exemplars) return true;
   const auto subjects = subjects_of(query);
   return std::any_of(subjects.begin(), subjects.end(), [](const query::Subject& subject) {
     return subject.kind == Kind::label || subject.kind == Kind::word ||

@@ -83,6 +83,7 @@ std::optional<std::size_t> TraceReduction::selected_index(const Bound& subject) 
 
 bool TraceReduction::fits_kernel(const TraceProgram& program,
                                  const query::Compiled& condition) const {
+  if (query_.exemplars) return false;  // it knows no span
   const query::BoundReduction& reduction = *program.reduction();
   const auto is_number = [&](const std::optional<Bound>& subject) {
     return subject && subject->kind == Bound::Kind::capture && subject->slot < VITRINE_CAPTURES &&

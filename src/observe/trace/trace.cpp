@@ -11,6 +11,7 @@
 #include "base/text.hpp"
 #include "observe/events/event_labels.hpp"
 #include "observe/process/cgroups.hpp"
+#include "observe/process/facts.hpp"
 #include "observe/process/watch.hpp"
 #include "observe/trace/files.hpp"
 #include "observe/trace/fire_view.hpp"
@@ -53,6 +54,7 @@ struct TracedProcess final : ObservedProcess {
   ProcessLabels labels;
   symbol::ProcessFunctions functions;  ///< of traces with stacks
   Cgroup cgroup;                       ///< of traces that ask for it: where it was last
+  std::string resource;                ///< the same: as a message of OTLP
 
   [[nodiscard]] std::shared_ptr<ObservedProcess> child(pid_t) const override {
     auto its = std::make_shared<TracedProcess>();
@@ -80,6 +82,9 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   void end_command() override { watch_->end_launched(); }
   bool ended() override;
   Result<query::ReductionTable> reduction() override;
+  [[nodiscard]] std::string resource() override {
+    return encoded_resource(only_process().value_or(0));
+  }
   [[nodiscard]] TraceCounters counters() const override;
   [[nodiscard]] bpf::Attaching attaching() const override { return tracer_->attaching(); }
   [[nodiscard]] std::vector<std::string> probes() const override;
@@ -444,6 +449,7 @@ void LiveTrace::look_at(ObservedProcess& process) {
   TracedProcess& its = traced(process);
   labels_->look_at(its.pid(), its.labels);
   if (stacks_) stacks_->look_at(its.pid(), its.functions);
+  if (options_.resources) its.resource = encoded_resource(its.pid());
 }
 
 /// Null: it is not visible here, or there are too many.
@@ -499,6 +505,10 @@ void LiveTrace::show(const bpf::Fire& fire, const Sink& sink) {
   }
   TraceEvent event = view.event(program);
   if (options_.stacks) event.stack = std::move(stack);
+  if (options_.resources && process != nullptr) {
+    if (process->resource.empty() && has_pid) process->resource = encoded_resource(record.pid);
+    event.resource = process->resource;
+  }
   if (record.kind == VITRINE_RECORD_PAIR && fire.start.program < plan_.programs().size() &&
       fire.start.site < plan_.numbers())
     event.start = start_of(fire, *plan_.programs()[fire.start.program], plan_.site(fire.start.site),

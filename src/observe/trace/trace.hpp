@@ -37,9 +37,10 @@ struct TraceOptions {
   /// Globs on paths and names of files: probes of other files are not traced, and those of a file
   /// that no process has loaded yet are waited for. Empty: all files.
   std::vector<std::string> modules;
-  bool stacks = false;    ///< of the thread that fired, as far as its frame pointers lead
-  bool optional = false;  ///< patterns may match nothing: a note says so
-  bool force = false;     ///< also where it is known to harm the target (bpf/nop_policy.hpp)
+  bool stacks = false;     ///< of the thread that fired, as far as its frame pointers lead
+  bool optional = false;   ///< patterns may match nothing: a note says so
+  bool resources = false;  ///< events have the resource of their process
+  bool force = false;      ///< also where it is known to harm the target (bpf/nop_policy.hpp)
   std::size_t buffer_bytes = 16U << 20;  ///< of fires that wait to be read; made a power of two
   limits::LabelLimits limits;
   bpf::Attaching attaching = bpf::Attaching::best;  ///< for tests: as on kernels before 6.6
@@ -83,6 +84,7 @@ struct TraceEvent {
   bool cut = false;                       ///< something had no room
   std::vector<symbol::StackFrame> stack;  ///< innermost first: the probe's own
   std::optional<PairStart> start;         ///< of a slow pair, of which this is the end
+  std::string_view resource;  ///< as a message Resource of OTLP; empty: not known, or not asked for
 };
 
 struct TraceCounters {
@@ -124,6 +126,9 @@ class Trace {
   virtual Result<query::ReductionTable> reduction() = 0;
 
   [[nodiscard]] virtual TraceCounters counters() const = 0;
+
+  /// What metrics are about, as a message Resource of OTLP: the process, if it is one alone.
+  [[nodiscard]] virtual std::string resource() = 0;
 
   /// How this kernel makes uprobes: never `best`.
   [[nodiscard]] virtual bpf::Attaching attaching() const = 0;

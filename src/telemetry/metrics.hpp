@@ -1,0 +1,81 @@
+// Metrics: values that both OTLP (metrics.proto of opentelemetry-proto 1.11.0) and the text formats
+// of Prometheus are written from.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "telemetry/attributes.hpp"
+#include "telemetry/requests.hpp"
+
+namespace vitrine::telemetry {
+
+/// One measurement, and the span it was made in.
+struct Exemplar {
+  std::uint64_t time_ns = 0;  ///< Unix time
+  Amount value;
+  std::string text;  ///< the value, in the unit of the text formats
+  TraceContext trace;
+};
+
+/// Buckets of scale 0, each a power of two: bucket i has values above 2^i, up to 2^(i + 1).
+struct PowerBuckets {
+  std::int32_t offset = 0;
+  std::vector<std::uint64_t> counts;
+  /// Adds to the bucket `index`.
+  void add(std::int32_t index, std::uint64_t count);
+};
+
+struct Point {
+  Attributes attributes;  ///< all texts
+  Amount value;           ///< of a histogram: the sum
+  std::string text;       ///< the value, in the unit of the text formats
+  std::optional<Exemplar> exemplar;
+
+  // Of histograms and summaries:
+  std::uint64_t count = 0;
+  std::optional<double> least, greatest;
+  std::uint64_t zeros = 0;
+  PowerBuckets positive, negative;
+  /// Of histograms in text formats: what each bucket ends with, and how many values are within it.
+  struct End {
+    std::string le;
+    std::uint64_t count = 0;
+  };
+  std::vector<End> ends;
+};
+
+enum class MetricKind : std::uint8_t {
+  counter,    ///< cumulative, never shrinks
+  total,      ///< cumulative, may shrink; a summary without quantiles in text formats
+  gauge,      ///< as it is now
+  histogram,  ///< cumulative
+};
+
+struct Metric {
+  MetricKind kind = MetricKind::counter;
+  std::string name;         ///< of OTLP: "vitrine.probe.fires"
+  std::string text_name;    ///< of text formats, without _total
+  std::string unit;         ///< of OTLP (UCUM)
+  std::string description;  ///< a sentence
+  std::vector<Point> points;
+};
+
+/// From when and until when cumulative metrics count (Unix time).
+struct Interval {
+  std::uint64_t start_ns = 0;
+  std::uint64_t end_ns = 0;
+};
+
+/// Adds messages `Metric` to `requests`, none with so many points that a request could not hold it.
+void add_metrics(const std::vector<Metric>& metrics, const Interval& interval,
+                 const std::string& resource, Requests& requests);
+
+/// The text format 0.0.4 of Prometheus, as the textfile collector of its node exporter reads it.
+std::string prometheus_text(const std::vector<Metric>& metrics);
+/// OpenMetrics 1.0, which has exemplars.
+std::string openmetrics_text(const std::vector<Metric>& metrics);
+
+}  // namespace vitrine::telemetry
