@@ -135,6 +135,10 @@ inline constexpr std::size_t profile_label_bytes = 256U << 20;  ///< of all its 
 inline constexpr std::size_t profile_file_bytes = 512U << 20;
 inline constexpr std::size_t profile_text_bytes = 512U << 20;
 inline constexpr std::size_t profile_strings = 4U << 20;
+/// Of a process's environment, as much as a program may be started with in one argument (MAX_ARG_STRLEN),
+/// and as many resource attributes.
+inline constexpr std::size_t environment_bytes = 128 * 1024;
+inline constexpr std::size_t environment_attributes = 64;
 inline constexpr std::size_t observed_processes = 16 * 1024;  ///< by one trace or profile at once
 inline constexpr std::size_t code_files = 8 * 1024;  ///< open at once, to have their symbols later
 

@@ -171,6 +171,63 @@ constexpr std::size_t compared_bytes = 128;  // of a name: the work grows with t
 
 }  // namespace
 
+bool is_listed(const std::vector<std::string>& globs, std::string_view text) {
+  if (globs.empty()) return true;
+  bool found = globs.front().starts_with('!');
+  for (const std::string_view glob : globs) {
+    const bool leaves_out = glob.starts_with('!');
+    if (glob_matches(glob.substr(leaves_out ? 1 : 0), text)) found = !leaves_out;
+  }
+  return found;
+}
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view whitespace = " \t";
+  const std::size_t first = text.find_first_not_of(whitespace);
+  if (first == text.npos) return {};
+  return text.substr(first, text.find_last_not_of(whitespace) - first + 1);
+}
+
+namespace {
+
+/// %XX resolved; nullopt: not followed by two hex digits.
+std::optional<std::string> percent_decoded(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      out += text[i];
+      continue;
+    }
+    unsigned char byte = 0;
+    const std::string_view digits = text.substr(i + 1, 2);
+    const auto [end, error] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), byte, 16);
+    if (digits.size() != 2 || error != std::errc() || end != digits.data() + 2) return std::nullopt;
+    out += static_cast<char>(byte);
+    i += 2;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<std::vector<std::pair<std::string, std::string>>> parse_baggage(
+    std::string_view text) {
+  std::vector<std::pair<std::string, std::string>> pairs;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(','), text.size());
+    const std::string_view one = trimmed(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (one.empty()) continue;
+    const std::size_t equals = one.find('=');
+    const std::string_view name = trimmed(one.substr(0, equals));
+    auto value = percent_decoded(equals == one.npos ? "%" : trimmed(one.substr(equals + 1)));
+    if (name.empty() || !value) return std::nullopt;
+    pairs.emplace_back(name, std::move(*value));
+  }
+  return pairs;
+}
+
 std::size_t spelling_distance(std::string_view one, std::string_view other) {
   one = one.substr(0, compared_bytes);
   other = other.substr(0, compared_bytes);

@@ -8,6 +8,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace vitrine {
 
@@ -97,6 +99,19 @@ std::string escape_controls(std::string_view text);
 /// Whether `pattern` describes all of `text`: `*` any bytes, `?` one byte, `[a-z]` one of them,
 /// `[!a-z]` one that is not, `\` takes the next byte as it is. A `[` without its `]` is itself.
 bool glob_matches(std::string_view pattern, std::string_view text);
+
+/// Whether a list of globs and `!GLOB`s takes `text`: the last one that matches decides; where none
+/// does, it is taken if the first one leaves something out. An empty list takes everything.
+bool is_listed(const std::vector<std::string>& globs, std::string_view text);
+
+// Lists of pairs as OpenTelemetry's environment variables have them.
+
+/// Without blanks and tabs at its ends.
+std::string_view trimmed(std::string_view text);
+
+/// "name=value,name=value" with percent-encoded values, as W3C baggage. Nothing: it is something else.
+std::optional<std::vector<std::pair<std::string, std::string>>> parse_baggage(
+    std::string_view text);
 
 // How far a name is from one that was meant.
 

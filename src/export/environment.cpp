@@ -2,39 +2,13 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cstdlib>
 #include <string_view>
 
+#include "base/text.hpp"
+
 namespace vitrine::exporter {
 namespace {
-
-constexpr std::string_view whitespace = " \t";
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(whitespace);
-  if (first == text.npos) return {};
-  return text.substr(first, text.find_last_not_of(whitespace) - first + 1);
-}
-
-/// %XX resolved; nullopt: not followed by two hex digits.
-std::optional<std::string> unescaped(std::string_view text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      out += text[i];
-      continue;
-    }
-    unsigned char byte = 0;
-    const std::string_view digits = text.substr(i + 1, 2);
-    const auto [end, error] =
-        std::from_chars(digits.data(), digits.data() + digits.size(), byte, 16);
-    if (digits.size() != 2 || error != std::errc() || end != digits.data() + 2) return std::nullopt;
-    out += static_cast<char>(byte);
-    i += 2;
-  }
-  return out;
-}
 
 bool same_name(std::string_view left, std::string_view right) {
   return std::equal(
@@ -64,22 +38,14 @@ std::optional<Variable> variable(const Environment& environment, Signal signal,
 /// "name=value,name=value", values percent-encoded, as W3C baggage.
 Result<void> add_headers(const Variable& from, std::vector<std::string>& headers) {
   const std::size_t given = headers.size();
-  std::string_view rest = from.value;
-  while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find(','), rest.size());
-    const std::string_view one = trimmed(rest.substr(0, end));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    if (one.empty()) continue;
-    const std::size_t equals = one.find('=');
-    const std::string_view name = trimmed(one.substr(0, equals));
-    const auto value = unescaped(equals == one.npos ? "%" : trimmed(one.substr(equals + 1)));
-    if (name.empty() || !value)  // whose text may be a secret
-      return fail(ErrorCode::usage, from.name + " is not a list of headers",
-                  "write name=value,name=value with %XX for special characters in values");
+  const auto pairs = parse_baggage(from.value);
+  if (!pairs)  // whose text may be a secret
+    return fail(ErrorCode::usage, from.name + " is not a list of headers",
+                "write name=value,name=value with %XX for special characters in values");
+  for (const auto& [name, value] : *pairs)
     if (std::none_of(headers.begin(), headers.begin() + static_cast<std::ptrdiff_t>(given),
                      [&](const std::string& header) { return same_name(name_of(header), name); }))
-      headers.push_back(std::string(name) + ": " + *value);
-  }
+      headers.push_back(name + ": " + value);
   return {};
 }
 

@@ -297,6 +297,8 @@ class ThreadedExporter final : public Exporter {
     counters_.skipped = spool_.skipped();
     counters_.waiting = spool_.size();
     counters_.unwritten = spool_.unwritten();
+    counters_.waiting_bytes = spool_.bytes();
+    counters_.oldest_ns = spool_.oldest_ns();
     for (std::string& text : spool_.take_notes()) notes_.add(std::move(text));
     changed_.notify_all();
   }

@@ -47,6 +47,8 @@ struct ExportCounters {
   std::uint64_t skipped = 0;     ///< files in the spool that are no requests of ours, left there
   std::uint64_t waiting = 0;     ///< requests now in the spool
   std::uint64_t unwritten = 0;   ///< of those, in memory alone, as the directory cannot be written
+  std::uint64_t waiting_bytes = 0;  ///< of those in the spool, gzipped
+  std::uint64_t oldest_ns = 0;      ///< Unix time when the oldest one came; 0: none waits
 };
 
 /// Has a thread of its own; what it is given returns at once. Whatever becomes of a request is in

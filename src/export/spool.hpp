@@ -32,6 +32,12 @@ class Spool {
 
   [[nodiscard]] bool empty() const { return entries_.empty(); }
   [[nodiscard]] std::size_t size() const { return entries_.size(); }
+  /// Of all requests.
+  [[nodiscard]] std::uint64_t bytes() const { return held_; }
+  /// Unix time (ns) when the one that came first came, or was deferred; 0: there is none.
+  [[nodiscard]] std::uint64_t oldest_ns() const {
+    return entries_.empty() ? 0 : entries_.front().time;
+  }
   /// Of those, the ones in memory though there is a directory.
   [[nodiscard]] std::size_t unwritten() const;
 

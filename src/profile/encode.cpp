@@ -165,13 +165,7 @@ ExportedKeys::ExportedKeys(const Profile& profile, std::string_view label_prefix
 }
 
 bool AttributeChoice::has(std::string_view key) const {
-  if (patterns_.empty()) return true;
-  bool found = patterns_.front().starts_with('!');
-  for (const std::string_view pattern : patterns_) {
-    const bool leaves_out = pattern.starts_with('!');
-    if (glob_matches(pattern.substr(leaves_out ? 1 : 0), key)) found = !leaves_out;
-  }
-  return found;
+  return is_listed(patterns_, key);
 }
 
 bool AttributeChoice::names(std::string_view key) const {

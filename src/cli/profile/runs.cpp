@@ -8,6 +8,7 @@
 #include <chrono>
 #include <utility>
 
+#include "agent/continuous.hpp"
 #include "cli/output/live.hpp"
 #include "cli/output/text.hpp"
 #include "cli/profile/outputs.hpp"
@@ -16,47 +17,11 @@
 
 namespace vitrine::cli {
 
-void ProfileWriter::begin(std::function<profile::Profile()> take) {
-  outcome_ =
-      std::async(std::launch::async, [this, take = std::move(take)] { return write(take()); });
-}
-
-bool ProfileWriter::busy() const {
-  return outcome_.valid() &&
-         outcome_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
-}
-
-bool ProfileWriter::wait() {
-  if (!outcome_.valid()) return !failed_;
-  const Outcome outcome = outcome_.get();
-  losses_.events += outcome.losses.events;
-  losses_.unnamed += outcome.losses.unnamed;
-  for (const Error& error : outcome.errors) {
-    report(error);
-    failed_ = true;
-  }
-  return !failed_;
-}
-
-ProfileWriter::Outcome ProfileWriter::write(const profile::Profile& profile) const {
-  Outcome outcome{{}, profile.losses};
-  if (profile.samples.empty()) return outcome;
-  if (sender_ != nullptr) sender_->send(profile);
-  for (ProfileOutput output : outputs_) {
-    output.path = path_at(output.path, profile.start_ns);
-    if (auto written = write_profile(profile, output, options_); !written)
-      outcome.errors.push_back(std::move(written.error()));
-  }
-  return outcome;
-}
-
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using agent::Clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds poll_time{100};
-constexpr milliseconds shortest_naming{100}, longest_naming{60'000};
 /// Without --duration and --naming.
 constexpr milliseconds usual_naming{30'000};
 
@@ -80,17 +45,10 @@ milliseconds naming_time(const ProfileRequest& request) {
 template <class Each>
 Result<bool> sample(observe::Profiling& profiling, std::optional<Clock::time_point> end,
                     std::optional<Clock::time_point> until, Each each) {
-  for (;;) {
-    const bool over = interrupted() || profiling.ended() || (end && Clock::now() >= *end);
-    if (over) return true;
-    if (until && Clock::now() >= *until) return false;
-    auto next = Clock::now() + poll_time;
-    for (const auto& limit : {end, until})
-      if (limit) next = std::min(next, *limit);
-    const auto left = std::chrono::ceil<milliseconds>(next - Clock::now());
-    TRY(profiling.poll(std::max(left, milliseconds(0))));
+  return agent::sample_until(profiling, end, until, [&] {
     each();
-  }
+    return interrupted().load();
+  });
 }
 
 /// Returns how many notes there were.
@@ -98,14 +56,6 @@ std::size_t tell(observe::Profiling& profiling) {
   const std::vector<std::string> notes = profiling.take_notes();
   for (const std::string& text : notes) note(text);
   return notes.size();
-}
-
-/// Where it goes on for ever, and processes come and go, all of them would fill the journal.
-void tell_some(observe::Profiling& profiling) {
-  constexpr std::size_t most = 5;
-  const std::vector<std::string> notes = profiling.take_notes();
-  for (std::size_t i = 0; i < std::min(most, notes.size()); ++i) note(notes[i]);
-  if (notes.size() > most) note(fmt::format("and {} more notes", notes.size() - most));
 }
 
 /// False when nobody reads any more.
@@ -157,44 +107,50 @@ int profile_once(observe::Profiling& profiling, const ProfileRequest& request,
   return status;
 }
 
+namespace {
+
+/// On the terminal.
+class ShownContinuous final : public agent::ContinuousListener {
+ public:
+  ShownContinuous(const std::string& subject, ProfileSender* sender)
+      : progress_("profiling " + subject, std::nullopt), sender_(sender) {}
+
+  bool is_over(std::size_t waiting) override {
+    progress_.show(waiting);
+    return interrupted();
+  }
+  void report(const std::vector<std::string>& notes, const std::vector<Error>& errors) override {
+    progress_.clear();
+    for (const Error& error : errors) cli::report(error);
+    for (const std::string& text : notes) note(text);
+    if (sender_ != nullptr) print_notes(*sender_);
+  }
+
+ private:
+  Progress progress_;
+  ProfileSender* sender_;
+};
+
+}  // namespace
+
 int profile_continuously(observe::Profiling& profiling, const ProfileRequest& request,
                          ProfileSender* sender) {
   profile::EncodeOptions encoding = request.view.encoding;
   encoding.title = request.subject();
-  ProfileWriter writer(request.view.outputs, encoding, sender);
-  Progress progress("profiling " + request.subject(), std::nullopt);
-  const auto end = end_of(request);
-  bool told = false;
-  // A part of the interval: the profile is written before the next one is due.
-  const auto naming = request.naming.value_or(
-      std::clamp<milliseconds>(*request.every / 2, shortest_naming, longest_naming));
-  auto next = Clock::now();
-  for (bool over = false; !over;) {
-    next = std::max(next + *request.every, Clock::now());
-    do {  // goes on sampling while the one before is still written
-      const auto sampled =
-          sample(profiling, end,
-                 std::max(next, Clock::now() + (writer.busy() ? poll_time : milliseconds(0))),
-                 [&] { progress.show(profiling.waiting()); });
-      if (!sampled) return report(sampled.error());
-      over = *sampled;
-    } while (!over && writer.busy());
-    if (over) profiling.stop();
-    writer.wait();
-    progress.clear();
-    tell_some(profiling);
-    if (sender != nullptr) sender->print_notes();
-    if (!std::exchange(told, told || writer.losses().events != 0) && told)
-      note("samples are lost because the buffer is full");
-    writer.begin(
-        [&request, take = profiling.take_to_name(naming)] { return request.view.select(take()); });
-  }
-  const bool written = writer.wait();
-  if (const auto lost = writer.losses().events; lost != 0)
-    note(fmt::format("{} samples were lost in total", lost));
-  if (const auto unnamed = writer.losses().unnamed; unnamed != 0)
-    note(fmt::format("{} locations of profiles were not named in time", unnamed));
-  return written ? exit_done : exit_failed;  // stopped as it was meant to be
+  agent::ProfileWriter writer(request.view.outputs, encoding, sender);
+  ShownContinuous shown(request.subject(), sender);
+  agent::ContinuousOptions options{*request.every, request.naming, end_of(request), {}};
+  options.select = [&request](profile::Profile taken) {
+    return request.view.select(std::move(taken));
+  };
+  if (const auto done = agent::profile_continuously(profiling, writer, options, shown); !done)
+    return report(done.error());
+  shown.report({}, writer.wait());
+  const agent::ProfileCounts& counts = writer.counts();
+  if (counts.lost != 0) note(fmt::format("{} samples were lost in total", counts.lost));
+  if (counts.unnamed != 0)
+    note(fmt::format("{} locations of profiles were not named in time", counts.unnamed));
+  return counts.unwritten == 0 ? exit_done : exit_failed;  // stopped as it was meant to be
 }
 
 int profile_watching(observe::Profiling& profiling, const ProfileRequest& request) {

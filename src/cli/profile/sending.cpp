@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <utility>
 
 #include "base/limits.hpp"
@@ -15,7 +14,6 @@
 namespace vitrine::cli {
 namespace {
 
-constexpr std::chrono::seconds last_chance{5};  // for what is left at the end
 constexpr std::size_t min_request_bytes = 64 * 1024;
 
 /// The attributes that an engine can use: Pyroscope and Parca make a series of each set of them, so
@@ -100,30 +98,22 @@ Result<std::unique_ptr<ProfileSender>> SendingOptions::open(profile::EncodeOptio
   return std::make_unique<ProfileSender>(std::move(exporter), std::move(encode), options_.spool);
 }
 
-void ProfileSender::send(const profile::Profile& profile) {
-  auto requests = encode_(profile);
-  for (std::string& body : requests.bodies) exporter_->send(std::move(body));
-  if (requests.too_large != 0)
-    note(fmt::format("{} too large to send", counted(requests.too_large, "sample")));
+void print_notes(ProfileSender& sender) {
+  for (const std::string& text : sender.take_notes()) note(text);
 }
 
-void ProfileSender::print_notes() {
-  for (const std::string& text : exporter_->take_notes()) note(text);
-}
-
-bool ProfileSender::finish() {
-  exporter_->finish(last_chance);
-  exporter_->stop();
-  print_notes();
-  const exporter::ExportCounters counters = exporter_->counters();
-  const bool stays = !spool_.empty();
+bool finish(ProfileSender& sender) {
+  sender.finish();
+  print_notes(sender);
+  const exporter::ExportCounters counters = sender.counters();
+  const bool stays = !sender.spool().empty();
   std::string text = "sent " + counted(counters.sent, "request");
   const auto add = [&](std::uint64_t count, const char* what) {
     if (count != 0) text += fmt::format(", {} {}", count, what);
   };
   const std::uint64_t lost = stays ? counters.unwritten : counters.waiting;
   if (counters.waiting > lost)
-    text += fmt::format(", {} kept in {} for the next start", counters.waiting - lost, spool_);
+    text += fmt::format(", {} kept in {} for the next start", counters.waiting - lost, sender.spool());
   add(lost, "not accepted in time and lost");
   add(counters.refused, "rejected and dropped");
   add(counters.overflowed, "dropped because the spool was full");

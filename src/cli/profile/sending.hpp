@@ -2,40 +2,25 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "agent/sender.hpp"
 #include "base/result.hpp"
 #include "export/exporter.hpp"
 #include "profile/encode.hpp"
 
 namespace vitrine::cli {
 
-/// Encodes profiles as the engine takes them, and sends them.
-class ProfileSender {
- public:
-  using Encode = std::function<profile::Requests(const profile::Profile&)>;
+using agent::ProfileSender;
 
-  ProfileSender(std::unique_ptr<exporter::Exporter> exporter, Encode encode, std::string spool)
-      : exporter_(std::move(exporter)), encode_(std::move(encode)), spool_(std::move(spool)) {}
+/// Prints what the exporter has to say.
+void print_notes(ProfileSender& sender);
 
-  /// Hands `profile` over.
-  void send(const profile::Profile& profile);
-
-  /// Prints what the exporter has to say.
-  void print_notes();
-
-  /// Waits for what is still to be sent, for a while, ends the sending, and reports what became of
-  /// all. False: some of it is lost.
-  bool finish();
-
- private:
-  std::unique_ptr<exporter::Exporter> exporter_;
-  Encode encode_;
-  std::string spool_;  ///< empty: in memory
-};
+/// Waits for what is still to be sent, for a while, ends the sending, and reports what became of
+/// all. False: some of it is lost.
+bool finish(ProfileSender& sender);
 
 /// What the options of the command line say.
 class SendingOptions {

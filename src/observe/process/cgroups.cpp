@@ -54,8 +54,9 @@ std::string unified_mount() {
   return mount;
 }
 
-/// The path in the line of the unified hierarchy ("0::/path"), or where there is none, of the first.
-std::string path_in(std::string_view text) {
+}  // namespace
+
+std::string cgroup_path(std::string_view text) {
   std::string first;
   std::string unified;
   each_line(text, [&](std::string_view line) {
@@ -68,8 +69,6 @@ std::string path_in(std::string_view text) {
   });
   return unified.empty() ? first : unified;
 }
-
-}  // namespace
 
 CgroupNames::CgroupNames() : mount_(unified_mount()) {}
 
@@ -113,7 +112,7 @@ Cgroup CgroupNames::of(std::uint64_t id, pid_t pid) {
     if (auto read = target::read_file_at(AT_FDCWD, fmt::format("/proc/{}/cgroup", pid),
                                          target::proc_file_bytes))
       text = std::move(*read);
-  const std::string path = path_in(text);
+  const std::string path = cgroup_path(text);
   if (!path.empty() && (mount_.empty() || is_at(path, id))) {
     cgroup.path = path;
     if (paths_.size() < max_kept_paths) paths_.emplace(id, path);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 namespace vitrine::observe {
@@ -16,6 +17,10 @@ struct Cgroup {
   std::string path;      ///< below the mount of that hierarchy, or the id if that is gone
   std::string container;  ///< 64 hexadecimal digits; empty: in none
 };
+
+/// The path in the text of /proc/PID/cgroup: in the line of the unified hierarchy ("0::/path"), or where
+/// there is none, in the first.
+std::string cgroup_path(std::string_view text);
 
 /// The kernel gives the id that a control group has in the unified hierarchy (cgroup v2), also where
 /// v1 hierarchies are mounted beside it. Its path is what /proc/PID/cgroup says, if the directory of

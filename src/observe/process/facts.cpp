@@ -16,6 +16,7 @@
 
 #include "base/text.hpp"
 #include "format/process_context.hpp"
+#include "observe/process/cgroups.hpp"
 #include "target/maps.hpp"
 #include "target/proc_file.hpp"
 #include "telemetry/attributes.hpp"
@@ -266,6 +267,7 @@ ProcessFacts read_facts(pid_t pid, int proc_dir) {
     facts.executable = executable_path(proc_dir);
   }
   if (const auto cgroup = target::read_file_at(proc_dir, "cgroup", target::proc_file_bytes)) {
+    facts.cgroup = cgroup_path(*cgroup);
     facts.container = container_id(*cgroup);
     facts.pod = pod_uid(*cgroup);
   }
@@ -273,6 +275,68 @@ ProcessFacts read_facts(pid_t pid, int proc_dir) {
   // That was asked for by number: if this process has ended, it may be another's.
   if (::faccessat(proc_dir, "stat", F_OK, 0) != 0) facts.context.clear();
   return facts;
+}
+
+namespace {
+
+constexpr std::string_view service_key = "service.name";
+
+/// What a pod's manifest is asked to put into the environment, by the downward API.
+constexpr std::pair<std::string_view, const char*> pod_variables[] = {
+    {"POD_NAME", "k8s.pod.name"},
+    {"POD_NAMESPACE", "k8s.namespace.name"},
+    {"NODE_NAME", "k8s.node.name"},
+    {"CONTAINER_NAME", "k8s.container.name"}};
+
+const char* key_of_pod(std::string_view name) {
+  for (const std::string_view prefix : {"K8S_", "MY_"})
+    if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
+  for (const auto& [variable, key] : pod_variables)
+    if (name == variable) return key;
+  return nullptr;
+}
+
+/// What is there already stays.
+void add_attribute(std::vector<profile::Attribute>& all, std::string key, std::string value) {
+  const bool there = std::ranges::find(all, key, &profile::Attribute::key) != all.end();
+  if (!there && !value.empty()) all.push_back({std::move(key), std::move(value)});
+}
+
+}  // namespace
+
+std::vector<profile::Attribute> attributes_of_environment(std::string_view environment,
+                                                          bool is_in_pod) {
+  std::vector<profile::Attribute> found;
+  std::string_view pairs;
+  while (!environment.empty()) {
+    const std::size_t end = std::min(environment.find('\0'), environment.size());
+    const std::string_view line = environment.substr(0, end);
+    environment.remove_prefix(std::min(end + 1, environment.size()));
+    const std::size_t equals = line.find('=');
+    if (equals == line.npos) continue;
+    const std::string_view name = line.substr(0, equals), value = line.substr(equals + 1);
+    if (name == "OTEL_SERVICE_NAME") add_attribute(found, std::string(service_key), std::string(value));
+    if (name == "OTEL_RESOURCE_ATTRIBUTES") pairs = value;
+    if (const char* key = is_in_pod ? key_of_pod(name) : nullptr)
+      add_attribute(found, key, std::string(value));
+  }
+  if (auto parsed = parse_baggage(pairs))
+    for (auto& [key, value] : *parsed)
+      if (found.size() < limits::environment_attributes)
+        add_attribute(found, std::move(key), std::move(value));
+  return found;
+}
+
+std::vector<profile::Attribute> read_environment(int proc_dir, bool is_in_pod) {
+  const auto text = target::read_blocking_at(proc_dir, "environ", limits::environment_bytes);
+  return text ? attributes_of_environment(*text, is_in_pod) : std::vector<profile::Attribute>();
+}
+
+std::string_view service_name(const ProcessFacts& facts) {
+  for (const auto* attributes : {&facts.context, &facts.environment})
+    for (const profile::Attribute& attribute : *attributes)
+      if (attribute.key == service_key) return attribute.value;
+  return {};
 }
 
 namespace {
@@ -306,10 +370,9 @@ std::vector<profile::Attribute> resource_of(pid_t pid, const ProcessFacts& facts
   static const std::string host = host_name();
   std::vector<profile::Attribute> resource = facts.context;
   const auto add = [&](std::string key, std::string value) {
-    const bool there = std::any_of(resource.begin(), resource.end(),
-                                   [&](const auto& other) { return other.key == key; });
-    if (!there && !value.empty()) resource.push_back({std::move(key), std::move(value)});
+    add_attribute(resource, std::move(key), std::move(value));
   };
+  for (const profile::Attribute& attribute : facts.environment) add(attribute.key, attribute.value);
   add("process.pid", std::to_string(pid));
   add("process.executable.name",
       facts.executable.empty() ? facts.command : std::string(file_name(facts.executable)));

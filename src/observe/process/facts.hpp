@@ -91,14 +91,28 @@ struct ProcessFacts {
   target::InnerIdentity inner;
   std::string command;     ///< comm
   std::string executable;  ///< path as the process names it, without " (deleted)"; empty: hidden
+  std::string cgroup;      ///< path of its control group
   std::string container;   ///< id, by its cgroup; empty: in none
   std::string pod;         ///< uid of its Kubernetes pod, by its cgroup; empty: in none
   std::vector<profile::Attribute> context;  ///< resource attributes that it publishes (OTEP-4719)
+  std::vector<profile::Attribute> environment;  ///< those that it was started with
 };
 
 /// What cannot be had stays empty: the process may be gone, or another user's. `proc_dir`:
-/// descriptor of /proc/PID.
+/// descriptor of /proc/PID. Without `environment`, which does not change while a program runs.
 ProcessFacts read_facts(pid_t pid, int proc_dir);
+
+/// The resource attributes in an environment, as the kernel shows it (/proc/PID/environ):
+/// OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES; and in a Kubernetes pod, of which `is_in_pod`,
+/// POD_NAME, POD_NAMESPACE, NODE_NAME and CONTAINER_NAME, also with the prefixes K8S_ and MY_, as
+/// manifests fill them in. No other variable is looked at: environments hold secrets.
+std::vector<profile::Attribute> attributes_of_environment(std::string_view environment,
+                                                          bool is_in_pod);
+/// Those of a process. Empty: they cannot be read.
+std::vector<profile::Attribute> read_environment(int proc_dir, bool is_in_pod);
+
+/// Of what it says of itself; empty: nothing.
+std::string_view service_name(const ProcessFacts& facts);
 
 /// The id of a container in the text of /proc/PID/cgroup: 64 hexadecimal digits, as container
 /// engines name their groups ("docker-ID.scope", "cri-containerd-ID.scope", "/docker/ID"). Empty:
@@ -113,9 +127,9 @@ std::string pod_uid(std::string_view cgroup);
 /// not_found (there is none), failed.
 Result<std::vector<pid_t>> processes_named(std::string_view name);
 
-/// Resource attributes of a process: what it publishes itself, then `process.pid`,
-/// `process.executable.name` and `.path`, `container.id`, `k8s.pod.uid`, `host.name` (OpenTelemetry
-/// semantic conventions) where it says nothing of them.
+/// Resource attributes of a process: what it publishes itself, then those of its environment, then
+/// `process.pid`, `process.executable.name` and `.path`, `container.id`, `k8s.pod.uid`, `host.name`
+/// (OpenTelemetry semantic conventions), each where nothing before has it.
 std::vector<profile::Attribute> resource_of(pid_t pid, const ProcessFacts& facts);
 
 /// The same as a message Resource of OTLP; of a process that is gone, its PID and the host. pid 0:

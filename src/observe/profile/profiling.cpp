@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/notes.hpp"
+#include "base/text.hpp"
 #include "bpf/profiler.hpp"
 #include "observe/events/event_labels.hpp"
 #include "observe/process/watch.hpp"
@@ -93,6 +94,14 @@ std::string text_of(const UnwindCounts& counts) {
   if (counts.compared != 0)
     text += fmt::format("; {} of {} agree with their copies", counts.agreed, counts.compared);
   return text;
+}
+
+bool has_process(const ProcessSelection& selection, const ProcessFacts& facts) {
+  const std::string_view program =
+      facts.executable.empty() ? std::string_view(facts.command) : file_name(facts.executable);
+  return is_listed(selection.programs, program) && is_listed(selection.cgroups, facts.cgroup) &&
+         is_listed(selection.containers, facts.container) &&
+         is_listed(selection.services, service_name(facts));
 }
 
 /// A process, as its samples need it.
@@ -372,6 +381,13 @@ void LiveProfiling::take(const bpf::StackSample& sample) {
   const CodeHistory::Code code = programs_.code_of(*program, moment.time_ns);
   its.kernel_tgid = moment.kernel_tgid;
   stacks_->take(sample, *program, code, events_until_ns_);
+  if (!has_process(options_.selection, program->facts)) {
+    // The kernel learns the rules of its code, so that its samples take no copies of stacks.
+    if (CodeHistory::Code then = code;
+        !is_kernel_thread(sample) && sample.head.unwound != VITRINE_UNWOUND_WHOLE)
+      unwind(*program, then, sample);
+    return;
+  }
   profile::Sample made;
   made.measure = is_off_cpu(sample) ? profile::Measure::off_cpu : profile::Measure::on_cpu;
   made.stack = stack_of(program, code, sample);

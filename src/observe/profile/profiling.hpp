@@ -38,10 +38,20 @@ struct UnwindCounts {
   std::uint64_t agreed = 0;
 };
 
+/// Which processes are profiled, by lists of globs and `!GLOB`s (is_listed): a process must be in each
+/// of them. Others are sampled and passed over.
+struct ProcessSelection {
+  std::vector<std::string> cgroups;     ///< paths, as /proc/PID/cgroup has them
+  std::vector<std::string> containers;  ///< ids of 64 hexadecimal digits; empty for one that is in none
+  std::vector<std::string> services;    ///< service.name, by its process context or environment
+  std::vector<std::string> programs;    ///< file names of executables
+};
+
 struct ProfilingOptions {
   std::vector<pid_t> pids;           ///< these; or
   std::vector<std::string> command;  ///< a program to start, from its first instruction; or
   bool all = false;                  ///< every process of the machine
+  ProcessSelection selection;        ///< of those
   bool follow = false;               ///< processes that the pids or the command fork, too
   unsigned frequency = 99;           ///< on-CPU samples a second a CPU
   bool on_cpu = true;

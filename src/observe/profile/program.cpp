@@ -53,7 +53,9 @@ bool is_over(SampledProgram& program) {
 
 void learn_facts(SampledProgram& program) {
   ProcessFacts facts = read_facts(program.pid, program.proc_dir.get());
-  if (!facts.command.empty()) program.facts = std::move(facts);  // else it is gone
+  if (facts.command.empty()) return;  // it is gone
+  facts.environment = std::move(program.facts.environment);
+  program.facts = std::move(facts);
 }
 
 /// What its parent says of itself that cannot hold for it. The rest does until it is looked at.
@@ -114,6 +116,7 @@ bool SampledPrograms::look(SampledProgram& program) {
   program.proc_dir = std::move(*dir);
   const int proc_dir = program.proc_dir.get();
   learn_facts(program);
+  program.facts.environment = read_environment(proc_dir, !program.facts.pod.empty());
   if (auto root = target::open_at(proc_dir, "root", O_PATH | O_DIRECTORY)) {
     program.root = std::make_shared<const target::FileDescriptor>(std::move(*root));
   } else if (root.error().code == ErrorCode::not_permitted) {

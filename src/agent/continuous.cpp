@@ -1,0 +1,108 @@
+#include "agent/continuous.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace vitrine::agent {
+
+using std::chrono::milliseconds;
+
+void ProfileWriter::begin(std::function<profile::Profile()> take) {
+  outcome_ =
+      std::async(std::launch::async, [this, take = std::move(take)] { return write(take()); });
+}
+
+bool ProfileWriter::busy() const {
+  return outcome_.valid() &&
+         outcome_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
+}
+
+std::vector<Error> ProfileWriter::wait() {
+  if (!outcome_.valid()) return {};
+  Outcome outcome = outcome_.get();
+  counts_.profiles += outcome.counts.profiles;
+  counts_.samples += outcome.counts.samples;
+  counts_.lost += outcome.counts.lost;
+  counts_.unnamed += outcome.counts.unnamed;
+  counts_.unwritten += outcome.errors.size();
+  return std::move(outcome.errors);
+}
+
+ProfileWriter::Outcome ProfileWriter::write(const profile::Profile& profile) const {
+  Outcome outcome;
+  outcome.counts.lost = profile.losses.events;
+  outcome.counts.unnamed = profile.losses.unnamed;
+  if (profile.samples.empty()) return outcome;
+  outcome.counts.profiles = 1;
+  outcome.counts.samples = profile::number_of_samples(profile);
+  if (sender_ != nullptr) sender_->send(profile);
+  for (ProfileOutput output : outputs_) {
+    output.path = path_at(output.path, profile.start_ns);
+    if (auto written = write_profile(profile, output, options_); !written)
+      outcome.errors.push_back(std::move(written.error()));
+  }
+  return outcome;
+}
+
+Result<bool> sample_until(observe::Profiling& profiling, std::optional<Clock::time_point> end,
+                          std::optional<Clock::time_point> until,
+                          const std::function<bool()>& is_over) {
+  for (;;) {
+    if (is_over() || profiling.ended() || (end && Clock::now() >= *end)) return true;
+    if (until && Clock::now() >= *until) return false;
+    auto next = Clock::now() + poll_time;
+    for (const auto& limit : {end, until})
+      if (limit) next = std::min(next, *limit);
+    const auto left = std::chrono::ceil<milliseconds>(next - Clock::now());
+    TRY(profiling.poll(std::max(left, milliseconds(0))));
+  }
+}
+
+namespace {
+
+constexpr milliseconds shortest_naming{100}, longest_naming{60'000};
+
+/// Where it goes on for ever, and processes come and go, all of them would fill the journal.
+std::vector<std::string> some_of(std::vector<std::string> notes) {
+  constexpr std::size_t most = 5;
+  if (notes.size() <= most) return notes;
+  const std::size_t more = notes.size() - most;
+  notes.resize(most);
+  notes.push_back(fmt::format("and {} more notes", more));
+  return notes;
+}
+
+}  // namespace
+
+Result<void> profile_continuously(observe::Profiling& profiling, ProfileWriter& writer,
+                                  const ContinuousOptions& options, ContinuousListener& listener) {
+  bool told = false;
+  // A part of the interval: the profile is written before the next one is due.
+  const auto naming = options.naming.value_or(
+      std::clamp<milliseconds>(options.every / 2, shortest_naming, longest_naming));
+  auto next = Clock::now();
+  for (bool over = false; !over;) {
+    next = std::max(next + options.every, Clock::now());
+    do {  // goes on sampling while the one before is still written
+      over = TRY(sample_until(
+          profiling, options.end,
+          std::max(next, Clock::now() + (writer.busy() ? poll_time : milliseconds(0))),
+          [&] { return listener.is_over(profiling.waiting()); }));
+    } while (!over && writer.busy());
+    if (over) profiling.stop();
+    const std::vector<Error> errors = writer.wait();
+    std::vector<std::string> notes = some_of(profiling.take_notes());
+    if (!std::exchange(told, told || writer.counts().lost != 0) && told)
+      notes.emplace_back("samples are lost because the buffer is full");
+    listener.report(notes, errors);
+    writer.begin([select = options.select, take = profiling.take_to_name(naming)] {
+      return select ? select(take()) : take();
+    });
+  }
+  return {};
+}
+
+}  // namespace vitrine::agent
