@@ -108,8 +108,9 @@ if(VITRINE_OBSERVE)
     COMPONENT command EXCLUDE_FROM_ALL)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${doc}/vitrine
     COMPONENT command EXCLUDE_FROM_ALL)
-  install(FILES debian/command/vitrine-profile.service DESTINATION lib/systemd/system
-    COMPONENT command EXCLUDE_FROM_ALL)
+  install(FILES debian/command/vitrine-profile.service debian/command/vitrine-agent.service
+    DESTINATION lib/systemd/system COMPONENT command EXCLUDE_FROM_ALL)
+  install(FILES debian/command/agent.toml DESTINATION /etc/vitrine COMPONENT command EXCLUDE_FROM_ALL)
   install(FILES debian/command/vitrine-profile.default DESTINATION /etc/default RENAME vitrine-profile
     COMPONENT command EXCLUDE_FROM_ALL)
 endif()

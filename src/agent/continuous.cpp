@@ -87,10 +87,10 @@ Result<void> profile_continuously(observe::Profiling& profiling, ProfileWriter& 
   for (bool over = false; !over;) {
     next = std::max(next + options.every, Clock::now());
     do {  // goes on sampling while the one before is still written
-      over = TRY(sample_until(
-          profiling, options.end,
-          std::max(next, Clock::now() + (writer.busy() ? poll_time : milliseconds(0))),
-          [&] { return listener.is_over(profiling.waiting()); }));
+      over = TRY(
+          sample_until(profiling, options.end,
+                       std::max(next, Clock::now() + (writer.busy() ? poll_time : milliseconds(0))),
+                       [&] { return listener.is_over(profiling.waiting()); }));
     } while (!over && writer.busy());
     if (over) profiling.stop();
     const std::vector<Error> errors = writer.wait();

@@ -72,7 +72,7 @@ Result<bool> sample_until(observe::Profiling& profiling, std::optional<Clock::ti
                           const std::function<bool()>& is_over);
 
 struct ContinuousOptions {
-  std::chrono::milliseconds every{10'000};         ///< a profile
+  std::chrono::milliseconds every{10'000};          ///< a profile
   std::optional<std::chrono::milliseconds> naming;  ///< nothing: a part of the interval
   std::optional<Clock::time_point> end;
   /// What is written and sent of a profile. In the thread of the writer.

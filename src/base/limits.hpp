@@ -135,6 +135,7 @@ inline constexpr std::size_t profile_label_bytes = 256U << 20;  ///< of all its 
 inline constexpr std::size_t profile_file_bytes = 512U << 20;
 inline constexpr std::size_t profile_text_bytes = 512U << 20;
 inline constexpr std::size_t profile_strings = 4U << 20;
+inline constexpr std::size_t configuration_bytes = 1U << 20;  ///< of a file of settings
 /// Of a process's environment, as much as a program may be started with in one argument (MAX_ARG_STRLEN),
 /// and as many resource attributes.
 inline constexpr std::size_t environment_bytes = 128 * 1024;
@@ -149,7 +150,7 @@ inline constexpr std::uint64_t copied_files = 256U << 20;  ///< of all: beyond, 
 /// Of the debug information of one file; all within the memory of a worker.
 inline constexpr std::size_t dwarf_units = 1U << 20;      ///< libchdb has 10,000
 inline constexpr std::size_t dwarf_ranges = 16U << 20;    ///< of one unit, and of all units' own
-inline constexpr std::size_t dwarf_scope = 1024;  ///< bytes of the names around a function
+inline constexpr std::size_t dwarf_scope = 1024;          ///< bytes of the names around a function
 inline constexpr std::size_t dwarf_functions = 4U << 20;  ///< of one unit, inlined ones included
 inline constexpr std::size_t dwarf_kept = 8U << 20;       ///< functions and ranges of units kept
 inline constexpr std::size_t dwarf_depth = 256;           ///< entries within entries; compilers: 40
@@ -174,8 +175,8 @@ inline constexpr std::size_t query_captured = 4096;        ///< bytes asked for 
 inline constexpr std::size_t traced_functions = 20'000;    ///< of one file; 14 s to attach to
 inline constexpr std::size_t listed_functions = 1U << 20;  ///< of one file
 inline constexpr std::uint32_t site_programs = 1U << 20;   ///< different probes of one trace
-inline constexpr std::size_t groups = 10'000;             ///< rows of a reduction; the rest are one
-inline constexpr std::size_t metric_groups = 1'000;       ///< rows with series of their own: 30 each
+inline constexpr std::size_t groups = 10'000;        ///< rows of a reduction; the rest are one
+inline constexpr std::size_t metric_groups = 1'000;  ///< rows with series of their own: 30 each
 inline constexpr std::size_t pending_starts = 64 * 1024;  ///< latencies under way
 inline constexpr std::uint32_t kept_starts = 16 * 1024;   ///< of those with their arguments
 

@@ -113,6 +113,17 @@ Result<void> keep_only(Capabilities keep, Capabilities bounds) {
   return {};
 }
 
+Result<void> put_into_effect(Capabilities those, bool in_effect) {
+  const State state(cap_get_proc());
+  if (!state) return failed("read the capabilities of vitrine");
+  for (cap_value_t number = 0; number < count(); ++number)
+    if (those.has(number) &&
+        cap_set_flag(state.get(), CAP_EFFECTIVE, 1, &number, in_effect ? CAP_SET : CAP_CLEAR) != 0)
+      return failed("change capabilities");
+  if (cap_set_proc(state.get()) != 0) return failed("change capabilities");
+  return {};
+}
+
 Result<void> gain_nothing() {
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return failed("set no_new_privs");
   return {};

@@ -75,6 +75,10 @@ inline Result<void> keep_only(Capabilities keep) {
   return keep_only(keep, keep);
 }
 
+/// Takes `those` out of effect in the calling thread, or puts them into effect again. They are kept: what
+/// is for a moment that comes again need not be in effect between. Errors: failed (one is given up).
+Result<void> put_into_effect(Capabilities those, bool in_effect);
+
 /// That no program we execute has more rights than we have: no setuid, no file capabilities.
 /// Errors: failed.
 Result<void> gain_nothing();

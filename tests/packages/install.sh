@@ -37,13 +37,14 @@ grep -q '^modes' "$work/doctor" || fail "doctor says: $(cat "$work/doctor")"
 for file in usr/share/man/man1/vitrine-labels.1.gz usr/share/bash-completion/completions/vitrine \
   usr/share/zsh/vendor-completions/_vitrine usr/share/fish/vendor_completions.d/vitrine.fish \
   usr/lib/systemd/system/vitrine-profile.service etc/default/vitrine-profile \
+  usr/lib/systemd/system/vitrine-agent.service etc/vitrine/agent.toml \
   usr/share/doc/vitrine/README.Debian usr/share/doc/vitrine/docs/installing.md \
   usr/share/vitrine/single/vitrine_publish.hpp; do
   [ -e "$work/root/$file" ] || fail "not installed: /$file"
 done
 inside root ldconfig -p | grep 'libvitrine.so.0.1 ' >/dev/null || fail "the loader does not know libvitrine"
 [ -z "$(getcap "$work/root/usr/bin/vitrine")" ] || fail "it has capabilities that nobody asked for"
-[ ! -e "$work/root/etc/systemd/system/multi-user.target.wants/vitrine-profile.service" ] ||
+[ -z "$(find "$work/root/etc/systemd/system/multi-user.target.wants" -name 'vitrine-*' 2>/dev/null)" ] ||
   fail "the service is enabled, though nobody asked for it"
 
 echo "== programs built with libvitrine-dev"

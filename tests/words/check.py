@@ -15,7 +15,7 @@ import tempfile
 STYLE = "docs/style.md"
 DOCUMENTS = ["*.md", "docs/**/*.md", "bindings/node/*.md", "bindings/node/*.d.ts", "bindings/node/package.json",
              "web/README.md", "packaging/debian/command/README.Debian", "packaging/debian/command/templates",
-             "packaging/debian/command/vitrine-profile.*", "packaging/*.pc.in", "packaging/single/*.in"]
+             "packaging/debian/command/vitrine-*", "packaging/debian/command/agent.toml", "packaging/*.pc.in", "packaging/single/*.in"]
 HEADERS = ["include/**/*.h", "include/**/*.hpp"]
 SOURCES = ["src/**/*.[ch]pp", "src/**/*.[ch]", "demo/**/*.cpp", "bindings/node/addon.cpp"]
 SCRIPTS = ["bindings/node/*.js", "packaging/debian/*.cmake", "web/src/**/*.ts", "web/src/**/*.tsx", "cmake/*.cmake",

@@ -51,6 +51,19 @@ Result<std::vector<ProfileOutput>> profile_outputs(
   return outputs;
 }
 
+Result<void> check_repeated(const std::vector<ProfileOutput>& outputs) {
+  // Of lines, one profile may follow another.
+  const auto is_lines = [](profile::Encoding encoding) {
+    return encoding == profile::Encoding::json || encoding == profile::Encoding::json_flat;
+  };
+  for (const ProfileOutput& output : outputs)
+    if (output.path == standard_output ? !is_lines(output.encoding) : !has_time(output.path))
+      return fail(ErrorCode::usage,
+                  fmt::format("{}: each profile would replace the previous one", output.path),
+                  "add the time to its name by %t: -o 'profile-%t.pb.gz'");
+  return {};
+}
+
 Result<void> check_writable(const ProfileOutput& output) {
   if (output.path == standard_output) return {};
   return check_writable(output.path, agent::access_of_profiles());

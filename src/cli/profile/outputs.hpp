@@ -23,6 +23,9 @@ using agent::write_profile;
 Result<std::vector<ProfileOutput>> profile_outputs(const std::vector<std::string>& paths,
                                                    const std::vector<profile::Encoding>& encodings);
 
+/// Of outputs that are written again and again: none replaces what was written before. Errors: usage.
+Result<void> check_repeated(const std::vector<ProfileOutput>& outputs);
+
 /// Whether it can be written, as far as that is known before. Errors: not_found (no such
 /// directory), not_permitted, failed.
 Result<void> check_writable(const ProfileOutput& output);

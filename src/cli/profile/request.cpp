@@ -15,12 +15,61 @@ namespace {
 
 constexpr std::chrono::milliseconds usual_duration{10'000};
 
-/// Whether one profile may follow another in a file.
-bool is_lines(profile::Encoding encoding) {
-  return encoding == profile::Encoding::json || encoding == profile::Encoding::json_flat;
+}  // namespace
+
+void SamplingOptions::define(CLI::App& app) {
+  app.add_option("-F,--freq", frequency_, "On-CPU samples per second and CPU (99)")
+      ->check(CLI::Range(1U, observe::max_frequency))
+      ->option_text("HZ");
+  app.add_flag("--on-cpu", on_cpu_, "Sample running threads (the default)");
+  app.add_flag("--off-cpu", off_cpu_, "Sample waiting threads; with --on-cpu both");
+  app.add_option("--min-block", min_block_, "Off CPU: ignore shorter waits: 1ms")
+      ->option_text("TIME");
+  app.add_flag("--preempted", preempted_,
+               "Off CPU: also count time in which threads were runnable but preempted");
+  app.add_flag("--no-kernel", no_kernel_, "Omit functions of the kernel");
+  app.add_option("--unwind", unwind_,
+                 "Unwind stacks in the kernel, or from a copy of each: kernel, copy, auto (auto)")
+      ->check(CLI::IsMember({"kernel", "copy", "auto"}))
+      ->option_text("WHERE");
+  app.add_flag("--verify-unwind", verify_unwind_,
+               "Unwind each stack in the kernel and from a copy, and report how many agree");
+  app.add_option("--stack-bytes", stack_bytes_,
+                 "Maximum number of bytes copied from a stack (16384, at most 65536)")
+      ->check(CLI::Range(observe::min_stack_bytes, limits::stack_copy))
+      ->option_text("BYTES");
+  app.add_option("--stack-depth", stack_depth_,
+                 "Maximum number of frames of a stack; the middle of deeper ones is omitted (512)")
+      ->check(CLI::Range(observe::min_stack_depth, limits::stack_depth))
+      ->option_text("FRAMES");
+  app.add_option("--naming", naming_,
+                 "Wait at most this long for names of functions after sampling: 1m (30s; with "
+                 "--duration a twentieth of it, at least 1s)")
+      ->option_text("TIME");
 }
 
-}  // namespace
+Result<void> SamplingOptions::take(observe::ProfilingOptions& options,
+                                   std::optional<std::chrono::milliseconds>& naming) const {
+  options.frequency = frequency_;
+  options.on_cpu = on_cpu_ || !off_cpu_;
+  options.off_cpu = off_cpu_;
+  options.preempted = preempted_;
+  options.kernel_frames = !no_kernel_;
+  options.verify_unwind = verify_unwind_;
+  options.stack_bytes = stack_bytes_;
+  options.stack_depth = stack_depth_;
+  options.unwind = unwind_ == "kernel" ? observe::Unwind::kernel
+                   : unwind_ == "copy" ? observe::Unwind::copy
+                                       : observe::Unwind::automatic;
+  if (verify_unwind_ && unwind_ == "copy")
+    return fail(ErrorCode::usage, "--verify-unwind compares what the kernel unwinds with copies",
+                "omit --unwind copy");
+  if (!off_cpu_ && (preempted_ || !min_block_.empty()))
+    return fail(ErrorCode::usage, "--preempted and --min-block require --off-cpu", "add --off-cpu");
+  if (!min_block_.empty()) options.min_block = TRY(parse_duration(min_block_));
+  if (!naming_.empty()) naming = TRY(parse_duration(naming_));
+  return {};
+}
 
 void ProfileRequest::define(CLI::App& app) {
   app.add_option("PID", options.pids, "Process IDs")->option_text("...");
@@ -30,35 +79,8 @@ void ProfileRequest::define(CLI::App& app) {
   app.add_flag("--follow", options.follow, "Also profile forked processes");
   add_duration(app, duration_,
                "Stop after this time (10s; a command: when it ends): 500ms, 10s, 2m");
-  app.add_option("-F,--freq", options.frequency, "On-CPU samples per second and CPU (99)")
-      ->check(CLI::Range(1U, observe::max_frequency))
-      ->option_text("HZ");
-  app.add_flag("--on-cpu", on_cpu_, "Sample running threads (the default)");
-  app.add_flag("--off-cpu", options.off_cpu, "Sample waiting threads; with --on-cpu both");
-  app.add_option("--min-block", min_block_, "Off CPU: ignore shorter waits: 1ms")
-      ->option_text("TIME");
-  app.add_flag("--preempted", options.preempted,
-               "Off CPU: also count time in which threads were runnable but preempted");
   app.add_flag("-g", stacks_, "Take stacks, as always: for hands that know perf record -g");
-  app.add_flag("--no-kernel", no_kernel_, "Omit functions of the kernel");
-  app.add_option("--unwind", unwind_,
-                 "Unwind stacks in the kernel, or from a copy of each: kernel, copy, auto (auto)")
-      ->check(CLI::IsMember({"kernel", "copy", "auto"}))
-      ->option_text("WHERE");
-  app.add_flag("--verify-unwind", options.verify_unwind,
-               "Unwind each stack in the kernel and from a copy, and report how many agree");
-  app.add_option("--stack-bytes", options.stack_bytes,
-                 "Maximum number of bytes copied from a stack (16384, at most 65536)")
-      ->check(CLI::Range(observe::min_stack_bytes, limits::stack_copy))
-      ->option_text("BYTES");
-  app.add_option("--stack-depth", options.stack_depth,
-                 "Maximum number of frames of a stack; the middle of deeper ones is omitted (512)")
-      ->check(CLI::Range(observe::min_stack_depth, limits::stack_depth))
-      ->option_text("FRAMES");
-  app.add_option("--naming", naming_,
-                 "Wait at most this long for names of functions after sampling: 1m (30s; with "
-                 "--duration a twentieth of it, at least 1s)")
-      ->option_text("TIME");
+  sampling_.define(app);
   view.define(app);
   add_watch(app, watch_, "Refresh the table");
   app.add_option("--continuous", continuous_,
@@ -70,18 +92,7 @@ void ProfileRequest::define(CLI::App& app) {
 Result<void> ProfileRequest::take() {
   for (const pid_t pid : TRY(processes_.take()))
     if (std::ranges::count(options.pids, pid) == 0) options.pids.push_back(pid);
-  options.on_cpu = on_cpu_ || !options.off_cpu;
-  options.kernel_frames = !no_kernel_;
-  options.unwind = unwind_ == "kernel" ? observe::Unwind::kernel
-                   : unwind_ == "copy" ? observe::Unwind::copy
-                                       : observe::Unwind::automatic;
-  if (options.verify_unwind && unwind_ == "copy")
-    return fail(ErrorCode::usage, "--verify-unwind compares what the kernel unwinds with copies",
-                "omit --unwind copy");
-  if (!options.off_cpu && (options.preempted || !min_block_.empty()))
-    return fail(ErrorCode::usage, "--preempted and --min-block require --off-cpu", "add --off-cpu");
-  if (!min_block_.empty()) options.min_block = TRY(parse_duration(min_block_));
-  if (!naming_.empty()) naming = TRY(parse_duration(naming_));
+  TRY(sampling_.take(options, naming));
   is_bounded = !duration_.empty();
   if (is_bounded) {
     time = TRY(parse_duration(duration_));
@@ -102,12 +113,7 @@ Result<void> ProfileRequest::take_continuous() {
   if (view.outputs.empty() && !sending.given())
     return fail(ErrorCode::usage, "--continuous has no output",
                 "add --export otlp+http://HOST:4318, or -o 'profile-%t.pb.gz'");
-  for (const ProfileOutput& output : view.outputs)
-    if (output.path == "-" ? !is_lines(output.encoding) : !has_time(output.path))
-      return fail(ErrorCode::usage,
-                  fmt::format("{}: each profile would replace the previous one", output.path),
-                  "add the time to its name by %t: -o 'profile-%t.pb.gz'");
-  return {};
+  return check_repeated(view.outputs);
 }
 
 Result<void> ProfileRequest::take_watch() {

@@ -14,6 +14,29 @@
 
 namespace vitrine::cli {
 
+/// How is sampled: rates, measures, stacks, names. Of `vitrine profile` and `vitrine agent`.
+class SamplingOptions {
+ public:
+  /// Measures and rates; then the rest.
+  void define(CLI::App& app);
+  /// Puts what they say into `options` and `naming`. Errors: usage.
+  Result<void> take(observe::ProfilingOptions& options,
+                    std::optional<std::chrono::milliseconds>& naming) const;
+
+ private:
+  unsigned frequency_ = 99;
+  bool on_cpu_ = false;
+  bool off_cpu_ = false;
+  bool preempted_ = false;
+  bool no_kernel_ = false;
+  bool verify_unwind_ = false;
+  std::size_t stack_bytes_ = observe::ProfilingOptions().stack_bytes;
+  std::size_t stack_depth_ = observe::ProfilingOptions().stack_depth;
+  std::string min_block_;
+  std::string unwind_;
+  std::string naming_;
+};
+
 class ProfileRequest {
  public:
   /// The options of the command line.
@@ -44,12 +67,8 @@ class ProfileRequest {
   ProcessOptions processes_;
   bool exec_ = false;
   bool stacks_ = true;
-  bool on_cpu_ = false;
-  bool no_kernel_ = false;
+  SamplingOptions sampling_;
   std::string duration_;
-  std::string min_block_;
-  std::string unwind_;
-  std::string naming_;
   std::string watch_;
   std::string continuous_;
 };

@@ -51,6 +51,15 @@ void SendingOptions::define(CLI::App& app) {
       ->check(CLI::Range(min_request_bytes, limits::export_request))
       ->each([this](const std::string&) { has_limits_ = true; })
       ->option_text("SIZE");
+  const auto file = [&](const char* name, std::string& into, const char* help) {
+    app.add_option(name, into, help)->option_text("FILE");
+  };
+  file("--export-ca", options_.authorities,
+       "Trust these authorities, in PEM (the system's; or OTEL_EXPORTER_OTLP_CERTIFICATE)");
+  file("--export-certificate", options_.certificate,
+       "Show this client certificate, in PEM (or OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE)");
+  file("--export-key", options_.key,
+       "Key of the client certificate, in PEM (or OTEL_EXPORTER_OTLP_CLIENT_KEY)");
   app.add_option("--spool", options_.spool,
                  "Keep unsent profiles in this directory, also for the next start")
       ->option_text("DIR");
@@ -62,14 +71,18 @@ void SendingOptions::define(CLI::App& app) {
 
 Result<void> SendingOptions::check() const {
   const bool anything = !options_.headers.empty() || !attributes_.empty() || has_limits_ ||
-                        !options_.spool.empty() || options_.spool_bytes != 0;
+                        !options_.spool.empty() || options_.spool_bytes != 0 ||
+                        !options_.authorities.empty() || !options_.certificate.empty() ||
+                        !options_.key.empty();
   if (given() || !anything) return {};
   return fail(ErrorCode::usage, "--export-* and --spool require --export",
               "add --export otlp+http://HOST:4318");
 }
 
-Result<std::unique_ptr<ProfileSender>> SendingOptions::open(profile::EncodeOptions encoding) const {
+Result<std::unique_ptr<ProfileSender>> SendingOptions::open(profile::EncodeOptions encoding,
+                                                            Keeping keeping) const {
   auto options = TRY(exporter::with_environment(options_, exporter::own_environment()));
+  if (keeping == Keeping::nothing) options.spool.clear();
   const auto engine = exporter::engine_of(options.url);
   ProfileSender::Encode encode;
   if (engine == exporter::Engine::clickhouse) {
@@ -113,7 +126,8 @@ bool finish(ProfileSender& sender) {
   };
   const std::uint64_t lost = stays ? counters.unwritten : counters.waiting;
   if (counters.waiting > lost)
-    text += fmt::format(", {} kept in {} for the next start", counters.waiting - lost, sender.spool());
+    text +=
+        fmt::format(", {} kept in {} for the next start", counters.waiting - lost, sender.spool());
   add(lost, "not accepted in time and lost");
   add(counters.refused, "rejected and dropped");
   add(counters.overflowed, "dropped because the spool was full");

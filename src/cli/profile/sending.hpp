@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,7 +29,11 @@ class SendingOptions {
   void define(CLI::App& app);
   [[nodiscard]] bool given() const { return !options_.url.empty(); }
   /// With OpenTelemetry's environment variables. Errors: usage, and those of exporter::Exporter.
-  [[nodiscard]] Result<std::unique_ptr<ProfileSender>> open(profile::EncodeOptions encoding) const;
+  /// `nothing`: without the spool, which another one has; to find out whether all else is right.
+  enum class Keeping : std::uint8_t { usual, nothing };
+  [[nodiscard]] Result<std::unique_ptr<ProfileSender>> open(profile::EncodeOptions encoding,
+                                                            Keeping keeping = Keeping::usual) const;
+  [[nodiscard]] const std::string& spool() const { return options_.spool; }
   /// What was given makes sense without --export. Errors: usage.
   [[nodiscard]] Result<void> check() const;
 

@@ -35,9 +35,7 @@ void define_group_by(CLI::App& app, std::vector<std::string>& keys) {
 }
 
 void ProfileView::define(CLI::App& app) {
-  app.add_option("-o,--output", paths_, "Output file, - for standard output; may be repeated")
-      ->allow_extra_args(false)
-      ->option_text("FILE");
+  define_output(app);
   add_choice(app, "--format", formats_, profile::encoding_names,
              "Format of the first -o, then of the second, and so on")
       ->allow_extra_args(false);
@@ -48,6 +46,23 @@ void ProfileView::define(CLI::App& app) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->option_text("KEY,...");
+  define_encoding(app);
+}
+
+void ProfileView::define_continuous(CLI::App& app) {
+  filter_.define(app);
+  define_output(app);
+  define_group_by(app, encoding.group_by);
+  define_encoding(app);
+}
+
+void ProfileView::define_output(CLI::App& app) {
+  app.add_option("-o,--output", paths_, "Output file, - for standard output; may be repeated")
+      ->allow_extra_args(false)
+      ->option_text("FILE");
+}
+
+void ProfileView::define_encoding(CLI::App& app) {
   app.add_option("--label-prefix", encoding.label_prefix, "Prefix of label keys (otlp, pprof)")
       ->option_text("TEXT");
   app.add_flag("--otlp-compact", encoding.otlp_compact,

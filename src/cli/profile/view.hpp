@@ -39,6 +39,8 @@ void define_group_by(CLI::App& app, std::vector<std::string>& keys);
 class ProfileView {
  public:
   void define(CLI::App& app);
+  /// Without what is for one profile that somebody waits for: --format, --top.
+  void define_continuous(CLI::App& app);
   /// Makes the values below of what they said. Errors: usage.
   Result<void> take();
 
@@ -50,6 +52,9 @@ class ProfileView {
   [[nodiscard]] const std::vector<std::string>& paths() const { return paths_; }
 
  private:
+  void define_output(CLI::App& app);
+  void define_encoding(CLI::App& app);
+
   std::vector<std::string> paths_;
   std::vector<profile::Encoding> formats_;
   FilterOption filter_;

@@ -21,6 +21,7 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   commands.push_back(make_probes_command());
   commands.push_back(make_trace_command());
   commands.push_back(make_profile_command());
+  commands.push_back(make_agent_command());
   commands.push_back(make_check_command());
   commands.push_back(make_usdt_command());
   commands.push_back(make_doctor_command());

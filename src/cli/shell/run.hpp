@@ -61,6 +61,7 @@ std::unique_ptr<Command> make_profile_command();
 std::unique_ptr<Command> make_profile_merge_command();
 std::unique_ptr<Command> make_profile_diff_command();
 std::unique_ptr<Command> make_profile_open_command();
+std::unique_ptr<Command> make_agent_command();
 std::unique_ptr<Command> make_check_command();
 std::unique_ptr<Command> make_usdt_command();
 std::unique_ptr<Command> make_usdt_header_command();

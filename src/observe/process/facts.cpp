@@ -9,6 +9,7 @@
 #include <charconv>
 #include <chrono>
 #include <climits>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -220,7 +221,10 @@ std::vector<profile::Attribute> read_context(pid_t pid) {
   return attributes;
 }
 
+/// In a container of its own UTS namespace, the host's name is what its operator says.
 std::string host_name() {
+  if (const char* given = std::getenv("VITRINE_HOST_NAME"); given != nullptr && *given != '\0')
+    return given;
   std::array<char, HOST_NAME_MAX + 1> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
@@ -315,7 +319,8 @@ std::vector<profile::Attribute> attributes_of_environment(std::string_view envir
     const std::size_t equals = line.find('=');
     if (equals == line.npos) continue;
     const std::string_view name = line.substr(0, equals), value = line.substr(equals + 1);
-    if (name == "OTEL_SERVICE_NAME") add_attribute(found, std::string(service_key), std::string(value));
+    if (name == "OTEL_SERVICE_NAME")
+      add_attribute(found, std::string(service_key), std::string(value));
     if (name == "OTEL_RESOURCE_ATTRIBUTES") pairs = value;
     if (const char* key = is_in_pod ? key_of_pod(name) : nullptr)
       add_attribute(found, key, std::string(value));

@@ -41,10 +41,11 @@ struct UnwindCounts {
 /// Which processes are profiled, by lists of globs and `!GLOB`s (is_listed): a process must be in each
 /// of them. Others are sampled and passed over.
 struct ProcessSelection {
-  std::vector<std::string> cgroups;     ///< paths, as /proc/PID/cgroup has them
-  std::vector<std::string> containers;  ///< ids of 64 hexadecimal digits; empty for one that is in none
-  std::vector<std::string> services;    ///< service.name, by its process context or environment
-  std::vector<std::string> programs;    ///< file names of executables
+  std::vector<std::string> cgroups;  ///< paths, as /proc/PID/cgroup has them
+  std::vector<std::string>
+      containers;  ///< ids of 64 hexadecimal digits; empty for one that is in none
+  std::vector<std::string> services;  ///< service.name, by its process context or environment
+  std::vector<std::string> programs;  ///< file names of executables
 };
 
 struct ProfilingOptions {

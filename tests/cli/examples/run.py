@@ -31,6 +31,7 @@ SUBSTITUTES = [
     (r"http://localhost:4318", "http://localhost:$PORT"),  # a collector
     (r"/var/spool/vitrine", "$PWD/spool"),
     (r"--duration (?:5|10|30)s", "--duration 2s"),
+    (r"^vitrine agent (?=--service)", "vitrine agent --interval 1s "),
     (r"--continuous (?:10s|1m)", "--continuous 1s"),
 ]
 
@@ -38,6 +39,7 @@ SUBSTITUTES = [
 ENDLESS = [
     (r"--top tenant --watch", lambda run: run.printed("stdout", b"acme")),
     (r"--watch(?!.*(--duration|--exec))", lambda run: run.printed("stdout", b"\n")),
+    (r"^vitrine agent (?!--check)", lambda run: run.taken(2)),
     (r"--continuous.*--export", lambda run: run.taken(2)),
     (r"--continuous.* -o", lambda run: len(list(run.place.glob("profile-*.pb.gz"))) > 1),
     (r"^vitrine trace \S+ 'shop:\*'$", lambda run: run.printed("stdout", b"shop:request_start")),
@@ -81,6 +83,8 @@ SHOWS = [
     (r"vitrine profile .*--top (tenant|process)", r"(?m)^ *on CPU +share.*(tenant|process)$"),
     (r"vitrine profile .*--format folded", r"(?m);.* \d+$"),
     (r"vitrine profile .*--export", r"sent \d+ request"),
+    (r"vitrine agent (?!--check)", r"(?s)profiling: on CPU at \d+ Hz, every .*sent \d+ request"),
+    (r"vitrine agent --check", r'(?s)interval = "1s" +# agent\.toml:2:12.*frequency = 99 +# default'),
     (r"vitrine check \./lib", r"no rule fails"),
     (r"vitrine check .*/usr/bin/stap", r"\(sdt\)"),
     (r"vitrine check 4242", r"no rule fails.*custom-labels-v1"),
@@ -108,6 +112,13 @@ DEFINITION = """provider shop {
 """
 PROGRAM = """#include "shop.h"
 int main(void) { SHOP_REQUEST_START(1, "/"); return 0; }
+"""
+AGENT = """[profile]
+interval = "1s"
+[export]
+url = "otlp+http://localhost:4318"
+[agent]
+listen = "127.0.0.1:0"
 """
 PYTHON = """#include <unistd.h>
 #include <vitrine/sdt.h>
@@ -239,7 +250,7 @@ def problems_of(run, interrupted, endless):
     if endless and not interrupted:
         wrong.append("it was to go on until it is interrupted, and did not show enough, or ended")
     errors = (run.place / "stderr").read_text(errors="replace")
-    if re.search(r"(?m)^vitrine: (?!note: |tracing |profiling |sent |\d+ of \d+ pairs |\S+\.(html|pb\.gz)\b|warning)", errors):
+    if re.search(r"(?m)^vitrine: (?!note: |tracing |profiling:? |sent |\d+ profiles? with |\d+ of \d+ pairs |\S+\.(html|pb\.gz)\b|warning)", errors):
         wrong.append("it says an error")
     came = what_came(run)
     wanted = [pattern for begin, pattern in SHOWS if re.match(begin, run.line)]
@@ -301,6 +312,7 @@ def main():
             environment = dict(os.environ, SERVICE=str(service.pid), PYTHON=str(python.pid),
                                PORT=requests.read_text().split()[0],
                                PATH=f"{os.path.dirname(vitrine)}:{os.environ['PATH']}")
+            (prepared / "agent.toml").write_text(AGENT.replace("4318", environment["PORT"]))
             count = 0
             for command in commands:
                 if not command.examples:

@@ -1,0 +1,191 @@
+#include "agent/configuration.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+#include "base/limits.hpp"
+#include "base/text.hpp"
+
+#define TOML_EXCEPTIONS 0
+#define TOML_ENABLE_FORMATTERS 0
+#include <toml++/toml.h>
+
+namespace vitrine::agent {
+namespace {
+
+std::string_view name_of(ValueKind kind) {
+  switch (kind) {
+    case ValueKind::text:
+      return "a string";
+    case ValueKind::number:
+      return "an integer";
+    case ValueKind::size:
+      return "an integer or a size such as \"1MiB\"";
+    case ValueKind::flag:
+      return "true or false";
+    case ValueKind::list:
+      return "a list of strings";
+  }
+  return {};
+}
+
+/// Nothing: it is of another kind.
+std::optional<std::vector<std::string>> values_of(const toml::node& node, ValueKind kind) {
+  using Values = std::vector<std::string>;
+  const auto* text = node.as_string();
+  if (kind == ValueKind::flag) {
+    const auto* flag = node.as_boolean();
+    return flag == nullptr ? std::nullopt : std::optional(Values{**flag ? "true" : "false"});
+  }
+  if (const auto* number = node.as_integer())
+    return kind == ValueKind::number || kind == ValueKind::size
+               ? std::optional(Values{std::to_string(**number)})
+               : std::nullopt;
+  if (text != nullptr)
+    return kind == ValueKind::number ? std::nullopt : std::optional(Values{**text});
+  const auto* list = node.as_array();
+  if (kind != ValueKind::list || list == nullptr) return std::nullopt;
+  Values values;
+  for (const toml::node& element : *list) {
+    if (element.as_string() == nullptr) return std::nullopt;
+    values.push_back(**element.as_string());
+  }
+  return values;
+}
+
+class Walk {
+ public:
+  Walk(std::string_view file, std::span<const KnownKey> known) : file_(file), known_(known) {}
+
+  Result<void> walk(const toml::table& table, const std::string& prefix) {
+    for (const auto& [key, node] : table) {
+      const std::string name = prefix + std::string(key.str());
+      const auto at = key.source().begin;
+      if (const auto* inner = node.as_table(); inner != nullptr && is_prefix(name + '.')) {
+        TRY(walk(*inner, name + '.'));
+        continue;
+      }
+      const auto its = std::ranges::find(known_, name, &KnownKey::name);
+      if (its == known_.end()) return unknown(name, at);
+      auto values = values_of(node, its->kind);
+      const auto value_at = node.source().begin;
+      if (!values)
+        return fail(ErrorCode::usage,
+                    fmt::format("{}: {} takes {}", place(value_at), name, name_of(its->kind)),
+                    "`vitrine agent --check` without a file shows every key");
+      keys_.push_back({name, std::move(*values), value_at.line, value_at.column});
+    }
+    return {};
+  }
+
+  std::vector<ConfiguredKey> take() {
+    const auto place_in_table = [&](const ConfiguredKey& key) {
+      return std::ranges::find(known_, key.name, &KnownKey::name) - known_.begin();
+    };
+    std::ranges::sort(keys_, {}, place_in_table);
+    return std::move(keys_);
+  }
+
+ private:
+  [[nodiscard]] bool is_prefix(std::string_view name) const {
+    return std::ranges::any_of(known_,
+                               [&](const KnownKey& key) { return key.name.starts_with(name); });
+  }
+  [[nodiscard]] std::string place(const toml::source_position& at) const {
+    return place_of(file_, at.line, at.column);
+  }
+  [[nodiscard]] tl::unexpected<Error> unknown(const std::string& name,
+                                              const toml::source_position& at) const {
+    const auto far = [&](const KnownKey& key) { return spelling_distance(name, key.name); };
+    const auto nearest = std::ranges::min_element(known_, {}, far);
+    std::string remedy;
+    // The same key of another table, or a slip or two away.
+    const auto leaf = [](std::string_view key) { return key.substr(key.rfind('.') + 1); };
+    const auto same = std::ranges::find_if(
+        known_, [&](const KnownKey& key) { return leaf(key.name) == leaf(name); });
+    if (same != known_.end())
+      remedy = fmt::format("did you mean {}? ", same->name);
+    else if (nearest != known_.end() && far(*nearest) <= std::max<std::size_t>(2, name.size() / 3))
+      remedy = fmt::format("did you mean {}? ", nearest->name);
+    return fail(ErrorCode::usage, fmt::format("{}: unknown key {}", place(at), name),
+                remedy + "`vitrine agent --check` without a file shows every key");
+  }
+
+  std::string_view file_;
+  std::span<const KnownKey> known_;
+  std::vector<ConfiguredKey> keys_;
+};
+
+tl::unexpected<Error> unreadable(const std::string& path, int number) {
+  const ErrorCode code = number == ENOENT || number == ENOTDIR ? ErrorCode::not_found
+                         : number == EACCES || number == EPERM ? ErrorCode::not_permitted
+                                                               : ErrorCode::failed;
+  return fail(code, fmt::format("cannot read {}: {}", path, std::strerror(number)));
+}
+
+}  // namespace
+
+std::string place_of(std::string_view file, std::uint32_t line, std::uint32_t column) {
+  return fmt::format("{}:{}:{}", file, line, column);
+}
+
+Result<std::vector<ConfiguredKey>> parse_configuration(std::string_view text, std::string_view file,
+                                                       std::span<const KnownKey> known) {
+  const toml::parse_result parsed = toml::parse(text, file);
+  if (!parsed) {
+    const auto at = parsed.error().source().begin;
+    return fail(
+        ErrorCode::usage,
+        fmt::format("{}: {}", place_of(file, at.line, at.column), parsed.error().description()),
+        "the file must be TOML: key = \"value\" below [table]");
+  }
+  Walk walk(file, known);
+  TRY(walk.walk(parsed.table(), {}));
+  return walk.take();
+}
+
+Result<std::vector<ConfiguredKey>> read_configuration(const std::string& path,
+                                                      std::span<const KnownKey> known) {
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "re"), &std::fclose);
+  if (!file) return unreadable(path, errno);
+  std::string text(limits::configuration_bytes + 1, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
+  if (std::ferror(file.get()) != 0) return unreadable(path, errno);
+  if (text.size() > limits::configuration_bytes)
+    return fail(ErrorCode::limit,
+                fmt::format("{} has more than {} bytes", path, limits::configuration_bytes));
+  return parse_configuration(text, path, known);
+}
+
+std::string toml_value(ValueKind kind, std::span<const std::string> values) {
+  const auto quoted = [](std::string_view text) {
+    std::string out = "\"";
+    for (const char c : text) {
+      if (c == '"' || c == '\\')
+        out += std::string("\\") + c;
+      else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+        out += fmt::format("\\u{:04X}", static_cast<unsigned char>(c));
+      else
+        out += c;
+    }
+    return out + '"';
+  };
+  if (kind == ValueKind::list) {
+    std::string out = "[";
+    for (const std::string& value : values) out += (out.size() > 1 ? ", " : "") + quoted(value);
+    return out + ']';
+  }
+  const std::string value = values.empty() ? std::string() : values.front();
+  const bool is_number = !value.empty() && std::ranges::all_of(value, is_digit);
+  const bool is_plain = kind == ValueKind::flag || kind == ValueKind::number ||
+                        (kind == ValueKind::size && is_number);
+  return is_plain ? value : quoted(value);
+}
+
+}  // namespace vitrine::agent

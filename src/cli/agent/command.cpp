@@ -1,0 +1,101 @@
+// vitrine agent: profiles of the whole machine as a service, by a configuration file.
+#include <fmt/format.h>
+
+#include "cli/agent/request.hpp"
+#include "cli/agent/run.hpp"
+#include "cli/output/live.hpp"
+#include "cli/output/text.hpp"
+#include "cli/shell/confinement.hpp"
+#include "cli/shell/report.hpp"
+#include "cli/shell/run.hpp"
+
+namespace vitrine::cli {
+namespace {
+
+class AgentCommand : public Command {
+ public:
+  Manual manual() const override {
+    return {
+        "agent",
+        "profile the machine as a service, by a configuration file",
+        {"Takes one profile of the whole machine after another, by label, and sends it to an "
+         "engine, writes it to files, or both, as profile --continuous does. FILE is TOML. Each "
+         "key "
+         "of it is an option, too, and options come before the file. Without FILE there are the "
+         "options alone.",
+         "--check validates the file, prints the effective configuration with the source of each "
+         "value, and ends. It is a configuration file itself; values of headers are hidden.",
+         "SIGHUP reads the file again. A file that is wrong, or cannot be put in force, is "
+         "reported "
+         "with line and column, and the previous configuration stays in force. A new one takes "
+         "over without a gap: its sampling begins before the old one ends. SIGTERM and SIGINT send "
+         "what is left, for at most five seconds, and end with exit code 0, or 1 if something is "
+         "lost. The rest stays in the spool.",
+         "--process, --cgroup, --container and --service select processes, by globs: a process "
+         "must "
+         "match each option that is given; !GLOB excludes. A service is the service.name of the "
+         "process context, of OTEL_SERVICE_NAME or of OTEL_RESOURCE_ATTRIBUTES. --filter selects "
+         "samples by label.",
+         "--listen serves /healthz (200 while samples are taken, else 503) and /metrics (what the "
+         "agent samples, loses, sends, retries and spools, as OpenMetrics).",
+         "Under systemd the agent reports readiness, reloads, its state and the watchdog's sign of "
+         "life (Type=notify). The Debian package has vitrine-agent.service, which reads "
+         "/etc/vitrine/agent.toml.",
+         "It needs what profile --all needs. CAP_SYS_ADMIN, which perf events take where "
+         "kernel.perf_event_paranoid is above 2, is kept for reloads, and is not in effect between "
+         "them."},
+        {{"vitrine agent --check agent.toml", "whether the file is right, and what is in force"},
+         {"vitrine agent agent.toml", "the agent, in the foreground"},
+         {"vitrine agent --service 'shop*' --export otlp+http://localhost:4318",
+          "one service of the machine, without a file"}},
+        {"profile", "doctor", "systemctl(1)"}};
+  }
+
+  void define(CLI::App& app) override {
+    app_ = &app;
+    app.add_option("FILE", file_, "Configuration file");
+    app.add_flag("--check", check_, "Validate and print the effective configuration, and end");
+    request_.define(app);
+  }
+
+  Needs needs() const override {
+    if (check_) return needs_of_reading();
+    Needs needs = needs_of_bpf();
+    needs.working = needs.working | capabilities::kernel_names | sandbox::added_for_perf_events();
+    needs.setting_up = needs.setting_up | needs.working;
+    needs.calls.allow(sandbox::Calls::changing).allow(sandbox::Calls::network);
+    return needs;
+  }
+
+  int run() override {
+    catch_interrupts();
+    catch_reloads();
+    const auto load = [this] { return configure_agent(file_, given_options(*app_)); };
+    auto configuration = load();
+    if (!configuration) return report(configuration.error());
+    const auto complete = configuration->request->check_outputs();
+    if (!check_) {
+      if (!complete) return report(complete.error());
+      return AgentRun(load, needs()).run(std::move(*configuration));
+    }
+    LineOutput output;
+    output.text() = configuration->text();
+    (void)output.flush();
+    return complete ? exit_done : report(complete.error());
+  }
+
+ private:
+  CLI::App* app_ = nullptr;
+  std::string file_;
+  bool check_ = false;
+  AgentRequest
+      request_;  ///< what the command line is parsed into: only the options that are given count
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_agent_command() {
+  return std::make_unique<AgentCommand>();
+}
+
+}  // namespace vitrine::cli

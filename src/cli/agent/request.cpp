@@ -1,0 +1,253 @@
+#include "cli/agent/request.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+
+namespace vitrine::cli {
+namespace {
+
+using agent::ValueKind;
+
+struct AgentKey {
+  agent::KnownKey key;
+  const char* flag;
+  const char* usual;  ///< as TOML has it; empty: not set
+  bool negated = false;
+};
+
+constexpr const char* usual_profile_interval = "10s";
+constexpr const char* usual_listen = "127.0.0.1:9495";
+constexpr const char* listens_not = "off";
+
+constexpr std::array agent_keys{
+    AgentKey{{"profile.interval", ValueKind::text}, "--interval", "\"10s\""},
+    AgentKey{{"profile.on_cpu", ValueKind::flag}, "--on-cpu", ""},
+    AgentKey{{"profile.off_cpu", ValueKind::flag}, "--off-cpu", "false"},
+    AgentKey{{"profile.frequency", ValueKind::number}, "--freq", "99"},
+    AgentKey{{"profile.min_block", ValueKind::text}, "--min-block", ""},
+    AgentKey{{"profile.preempted", ValueKind::flag}, "--preempted", "false"},
+    AgentKey{{"profile.kernel", ValueKind::flag}, "--no-kernel", "true", true},
+    AgentKey{{"profile.unwind", ValueKind::text}, "--unwind", "\"auto\""},
+    AgentKey{{"profile.verify_unwind", ValueKind::flag}, "--verify-unwind", "false"},
+    AgentKey{{"profile.stack_bytes", ValueKind::number}, "--stack-bytes", "16384"},
+    AgentKey{{"profile.stack_depth", ValueKind::number}, "--stack-depth", "512"},
+    AgentKey{{"profile.naming", ValueKind::text}, "--naming", ""},
+    AgentKey{{"select.process", ValueKind::list}, "--process", "[]"},
+    AgentKey{{"select.cgroup", ValueKind::list}, "--cgroup", "[]"},
+    AgentKey{{"select.container", ValueKind::list}, "--container", "[]"},
+    AgentKey{{"select.service", ValueKind::list}, "--service", "[]"},
+    AgentKey{{"select.filter", ValueKind::text}, "--filter", ""},
+    AgentKey{{"labels.redact", ValueKind::list}, "--redact", "[]"},
+    AgentKey{{"labels.redact_secret", ValueKind::text}, "--redact-secret", ""},
+    AgentKey{{"labels.prefix", ValueKind::text}, "--label-prefix", ""},
+    AgentKey{{"export.url", ValueKind::text}, "--export", ""},
+    AgentKey{{"export.headers", ValueKind::list}, "--export-header", "[]"},
+    AgentKey{{"export.attributes", ValueKind::list}, "--export-attributes", "[]"},
+    AgentKey{{"export.bytes", ValueKind::size}, "--export-bytes", "\"1MiB\""},
+    AgentKey{{"export.compact", ValueKind::flag}, "--otlp-compact", "false"},
+    AgentKey{{"export.ca", ValueKind::text}, "--export-ca", ""},
+    AgentKey{{"export.certificate", ValueKind::text}, "--export-certificate", ""},
+    AgentKey{{"export.key", ValueKind::text}, "--export-key", ""},
+    AgentKey{{"export.spool", ValueKind::text}, "--spool", ""},
+    AgentKey{{"export.spool_bytes", ValueKind::size}, "--spool-bytes", ""},
+    AgentKey{{"files.output", ValueKind::list}, "--output", "[]"},
+    AgentKey{{"files.group_by", ValueKind::list}, "--group-by", "[]"},
+    AgentKey{{"agent.listen", ValueKind::text}, "--listen", "\"127.0.0.1:9495\""},
+};
+
+void add_globs(CLI::App& app, const char* name, std::vector<std::string>& into,
+               const std::string& what) {
+  app.add_option(name, into,
+                 "Profile only processes " + what + "; with ! not these; may be repeated")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->option_text("GLOB,...");
+}
+
+}  // namespace
+
+void AgentRequest::define(CLI::App& app) {
+  app.add_option("--interval", interval_, "Take one profile per INTERVAL (10s)")
+      ->option_text("INTERVAL");
+  sampling_.define(app);
+  add_globs(app, "--process", options.selection.programs, "whose executable has this file name");
+  add_globs(app, "--cgroup", options.selection.cgroups, "in control groups with this path");
+  add_globs(app, "--container", options.selection.containers, "in containers with this ID");
+  add_globs(app, "--service", options.selection.services, "with this service.name");
+  view.define_continuous(app);
+  sending.define(app);
+  app.add_option("--listen", listen_,
+                 "Serve /healthz and /metrics at this address (127.0.0.1:9495), or off")
+      ->option_text("ADDRESS:PORT");
+}
+
+Result<void> AgentRequest::take() {
+  options.all = true;
+  every = TRY(parse_interval(interval_.empty() ? usual_profile_interval : interval_));
+  TRY(sampling_.take(options, naming));
+  TRY(view.take());
+  TRY(check_repeated(view.outputs));
+  TRY(sending.check());
+  if (listen_ != listens_not)
+    listen = TRY(agent::parse_listen_address(listen_.empty() ? usual_listen : listen_));
+  return {};
+}
+
+Result<void> AgentRequest::check_outputs() const {
+  if (!view.outputs.empty() || sending.given()) return {};
+  return fail(ErrorCode::usage, "the profiles have no output",
+              "set export.url (--export otlp+http://HOST:4318), or files.output "
+              "(-o '/var/lib/vitrine/%t.pb.gz')");
+}
+
+GivenOptions given_options(const CLI::App& app) {
+  GivenOptions given;
+  for (const AgentKey& key : agent_keys)
+    if (const CLI::Option* option = app.get_option(key.flag); option->count() > 0) {
+      // What CLI11 has of a flag without a value.
+      given[key.flag] = option->results();
+    }
+  return given;
+}
+
+namespace {
+
+std::vector<std::string> words_of(const std::vector<AgentSetting>& settings,
+                                  const AgentSetting* without = nullptr) {
+  std::vector<std::string> words;
+  for (const AgentSetting& setting : settings) {
+    if (&setting == without) continue;
+    for (const std::string& value : setting.values)
+      if (!value.empty()) words.push_back(setting.flag + '=' + value);
+  }
+  return words;
+}
+
+Result<std::unique_ptr<AgentRequest>> request_of(const std::vector<std::string>& words) {
+  CLI::App app;
+  auto request = std::make_unique<AgentRequest>();
+  request->define(app);
+  try {
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+  } catch (const CLI::ParseError& error) {
+    return fail(ErrorCode::usage, error.what(), "`vitrine agent --help` shows details");
+  }
+  TRY(request->take());
+  return request;
+}
+
+/// Of a flag, what its key says: `kernel = false` is --no-kernel.
+std::vector<std::string> flag_values(const AgentKey& key, std::vector<std::string> values) {
+  if (key.negated)
+    for (std::string& value : values) value = value == "true" ? "false" : "true";
+  return values;
+}
+
+/// An error of all settings as one of the value that it is about: the one without which all is right.
+Error blamed(Error error, const std::vector<AgentSetting>& settings) {
+  for (const AgentSetting& setting : settings) {
+    if (setting.source.empty() || setting.source.starts_with('-')) continue;
+    if (!request_of(words_of(settings, &setting))) continue;
+    error.message = fmt::format("{}: {}: {}", setting.source, setting.key.name, error.message);
+    break;
+  }
+  return error;
+}
+
+/// Of each try, the secret of redaction: what takes it removes it from the environment.
+class KeptSecret {
+ public:
+  KeptSecret() {
+    const char* const value = std::getenv(variable);
+    if (value != nullptr) secret() = value;
+  }
+  ~KeptSecret() { restore(); }
+  KeptSecret(const KeptSecret&) = delete;
+  KeptSecret& operator=(const KeptSecret&) = delete;
+
+  static void restore() {
+    if (!secret().empty()) ::setenv(variable, secret().c_str(), 1);
+  }
+
+ private:
+  static constexpr const char* variable = "VITRINE_REDACT_SECRET";
+  static std::string& secret() {
+    static std::string kept;
+    return kept;
+  }
+};
+
+}  // namespace
+
+Result<AgentConfiguration> configure_agent(const std::string& file, const GivenOptions& given) {
+  const KeptSecret secret;
+  std::vector<agent::KnownKey> known;
+  for (const AgentKey& key : agent_keys) known.push_back(key.key);
+  std::vector<agent::ConfiguredKey> configured;
+  if (!file.empty()) configured = TRY(agent::read_configuration(file, known));
+  AgentConfiguration configuration;
+  for (const AgentKey& key : agent_keys) {
+    AgentSetting setting{key.key, key.flag, {}, {}};
+    const auto its = std::ranges::find(configured, key.key.name, &agent::ConfiguredKey::name);
+    if (const auto option = given.find(key.flag); option != given.end()) {
+      setting.values = option->second;
+      setting.source = key.flag;
+    } else if (its != configured.end()) {
+      setting.values = flag_values(key, its->values);
+      setting.source = agent::place_of(file, its->line, its->column);
+    }
+    configuration.settings.push_back(std::move(setting));
+  }
+  auto request = request_of(words_of(configuration.settings));
+  if (!request) return tl::unexpected(blamed(std::move(request.error()), configuration.settings));
+  configuration.request = std::move(*request);
+  return configuration;
+}
+
+std::string AgentConfiguration::text() const {
+  std::string out, table;
+  for (std::size_t i = 0; i < settings.size(); ++i) {
+    const AgentSetting& setting = settings[i];
+    const AgentKey& key = agent_keys[i];
+    const std::string_view name = setting.key.name;
+    const std::size_t dot = name.find('.');
+    if (table != name.substr(0, dot)) {
+      table = name.substr(0, dot);
+      out += fmt::format("{}[{}]\n", out.empty() ? "" : "\n", table);
+    }
+    std::vector<std::string> values = flag_values(key, setting.values);
+    if (setting.flag == "--export-header")
+      for (std::string& value : values) value = value.substr(0, value.find(':')) + ": (hidden)";
+    const std::string usual = key.usual;
+    std::string line = std::string(name.substr(dot + 1)) + " = ";
+    if (!setting.source.empty())
+      line += agent::toml_value(setting.key.kind, values);
+    else
+      line = usual.empty() ? '#' + line + (setting.key.kind == ValueKind::flag ? "true" : "\"\"")
+                           : line + usual;
+    out += fmt::format("{:<40}  # {}\n", line,
+                       !setting.source.empty() ? setting.source
+                       : usual.empty()         ? "not set"
+                                               : "default");
+  }
+  return out;
+}
+
+bool AgentConfiguration::same(const AgentConfiguration& other,
+                              const std::vector<std::string>& tables) const {
+  for (std::size_t i = 0; i < settings.size(); ++i) {
+    const bool concerned =
+        tables.empty() || std::ranges::any_of(tables, [&](const std::string& table) {
+          return settings[i].key.name.starts_with(table);
+        });
+    if (concerned && settings[i].values != other.settings[i].values) return false;
+  }
+  return true;
+}
+
+}  // namespace vitrine::cli

@@ -1,0 +1,283 @@
+#include "cli/agent/run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <future>
+#include <utility>
+
+#include "cli/output/live.hpp"
+#include "cli/output/text.hpp"
+#include "cli/profile/outputs.hpp"
+#include "cli/shell/report.hpp"
+#include "sandbox/capabilities.hpp"
+
+namespace vitrine::cli {
+namespace {
+
+std::atomic<bool> reload_asked{false};
+
+/// Without a look at the samples for so long, something is stuck.
+constexpr std::chrono::seconds max_silence{30};
+
+std::uint64_t unix_ns() {
+  return static_cast<std::uint64_t>(
+      std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count());
+}
+
+profile::EncodeOptions encoding_of(const AgentConfiguration& configuration) {
+  profile::EncodeOptions encoding = configuration.request->view.encoding;
+  encoding.title = "all processes";
+  return encoding;
+}
+
+void give_up_all() {
+  (void)sandbox::keep_only({});
+}
+
+}  // namespace
+
+void catch_reloads() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { reload_asked = true; };
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGHUP, &action, nullptr);
+}
+
+int AgentRun::run(AgentConfiguration first) {
+  before_.started_ns = unix_ns();
+  allow_many_files();
+  auto begun = begin(std::move(first));
+  if (!begun) return interrupted() ? exit_done : cli::report(begun.error());
+  now_ = std::move(*begun);
+  sender_ = std::move(now_.sender);
+  server_ = std::move(now_.server);
+  begin_writing();
+  publish();
+  print_error("vitrine: {}\n", printable(summary()));
+  manager_.ready(summary());
+  for (;;) {
+    const AgentRequest& request = *now_.configuration.request;
+    agent::ContinuousOptions options{request.every, request.naming, {}, {}};
+    options.select = [&view = request.view](profile::Profile taken) {
+      return view.select(std::move(taken));
+    };
+    const auto done = agent::profile_continuously(*now_.profiling, *now_.writer, options, *this);
+    if (!done) return end(cli::report(done.error()));
+    if (interrupted() || !next_) return end(exit_done);
+    hand_over();
+  }
+}
+
+/// The first of all. What it takes to begin is given up then, or held back.
+Result<AgentRun::Session> AgentRun::begin(AgentConfiguration configuration) {
+  Session session = TRY(prepare(std::move(configuration)));
+  TRY(go_on_confined(needs_));
+  const auto held = sandbox::effective_capabilities();
+  // Where it stands for smaller ones that are not there, it stays in effect.
+  if (held.has_all(capabilities::bpf)) held_back_ = held & sandbox::added_for_perf_events();
+  if (!held_back_.empty()) TRY(sandbox::put_into_effect(held_back_, false));
+  return session;
+}
+
+Result<AgentRun::Session> AgentRun::prepare(AgentConfiguration configuration) {
+  Session session{std::move(configuration), {}, {}, {}, {}, false};
+  const AgentRequest& request = *session.configuration.request;
+  TRY(request.check_outputs());
+  for (const ProfileOutput& output : request.view.outputs) TRY(check_writable(output));
+  const AgentRequest* const before = now_.configuration.request.get();
+  session.replaces_sender =
+      before == nullptr || !session.configuration.same(now_.configuration, {"export.", "labels."});
+  if (session.replaces_sender && request.sending.given()) {
+    // The spool of the sender that is to end is still its own.
+    const bool waits = before != nullptr && !request.sending.spool().empty() &&
+                       request.sending.spool() == before->sending.spool();
+    using Keeping = SendingOptions::Keeping;
+    auto sender = TRY(request.sending.open(encoding_of(session.configuration),
+                                           waits ? Keeping::nothing : Keeping::usual));
+    if (!waits) session.sender = std::move(sender);
+  }
+  if (before == nullptr || request.listen != before->listen)
+    session.server = TRY(listen(session.configuration));
+  observe::ProfilingOptions options = request.options;
+  options.stop = &interrupted();
+  session.profiling = TRY(observe::Profiling::open(std::move(options)));
+  return session;
+}
+
+Result<std::unique_ptr<agent::HttpServer>> AgentRun::listen(
+    const AgentConfiguration& configuration) {
+  const auto& address = configuration.request->listen;
+  if (!address) return std::unique_ptr<agent::HttpServer>();
+  return agent::HttpServer::open(
+      *address, [this](std::string_view path) { return page(path); }, give_up_all);
+}
+
+void AgentRun::begin_writing() {
+  now_.writer = std::make_unique<agent::ProfileWriter>(
+      now_.configuration.request->view.outputs, encoding_of(now_.configuration), sender_.get());
+}
+
+bool AgentRun::is_over(std::size_t /*waiting*/) {
+  manager_.alive();
+  publish();
+  if (interrupted()) return true;
+  if (reload_asked.exchange(false)) reload();
+  return next_ != nullptr;
+}
+
+void AgentRun::report(const std::vector<std::string>& notes, const std::vector<Error>& errors) {
+  for (const Error& error : errors) cli::report(error);
+  for (const std::string& text : notes) note(text);
+  if (sender_) print_notes(*sender_);
+}
+
+void AgentRun::reload() {
+  manager_.reloading();
+  auto prepared = load_().and_then([&](AgentConfiguration configuration) -> Result<Session> {
+    if (configuration.same(now_.configuration, {})) return Session{};
+    if (!held_back_.empty()) TRY(sandbox::put_into_effect(held_back_, true));
+    auto session = prepare(std::move(configuration));
+    if (!held_back_.empty()) TRY(sandbox::put_into_effect(held_back_, false));
+    return session;
+  });
+  if (!prepared) {
+    ++before_.failed_reloads;
+    cli::report(prepared.error());
+    note("the configuration is not reloaded: the previous one stays in force");
+    manager_.ready("the configuration was refused at a reload; " + summary());
+    return;
+  }
+  ++before_.reloads;
+  if (prepared->profiling == nullptr) {
+    note("the configuration is reloaded: nothing changed");
+    manager_.ready(summary());
+    return;
+  }
+  next_ = std::make_unique<Session>(std::move(*prepared));
+}
+
+void AgentRun::poll_while(const std::function<bool()>& busy) {
+  while (busy()) {
+    manager_.alive();
+    // An error comes again at the next look.
+    (void)next_->profiling->poll(agent::poll_time);
+  }
+}
+
+/// The last profile of the old session is with its writer.
+void AgentRun::hand_over() {
+  poll_while([&] { return now_.writer->busy(); });
+  report(now_.profiling->take_notes(), now_.writer->wait());
+  add(before_, now_.writer->counts());
+  now_.writer.reset();
+  if (next_->replaces_sender) close_sender();
+  AgentConfiguration before = std::move(now_.configuration);
+  const bool listens_anew = next_->configuration.request->listen != before.request->listen;
+  now_.profiling.reset();
+  now_ = std::move(*next_);
+  next_.reset();
+  if (listens_anew) server_ = std::move(now_.server);
+  if (now_.replaces_sender) open_sender(now_.configuration, before);
+  begin_writing();
+  publish();
+  note("the configuration is reloaded");
+  print_error("vitrine: {}\n", printable(summary()));
+  manager_.ready(summary());
+}
+
+void AgentRun::close_sender() {
+  if (!sender_) return;
+  auto finishing = std::async(std::launch::async, [&] { sender_->finish(); });
+  poll_while(
+      [&] { return finishing.wait_for(std::chrono::seconds(0)) != std::future_status::ready; });
+  print_notes(*sender_);
+  exporter::ExportCounters counters = sender_->counters();
+  // In memory, what was not accepted in time goes with it.
+  const std::uint64_t lost = sender_->spool().empty() ? counters.waiting : counters.unwritten;
+  if (lost != 0) note(counted(lost, "request") + " not accepted in time and lost");
+  counters.overflowed += lost;
+  add(before_, counters);
+  sender_.reset();
+}
+
+void AgentRun::open_sender(const AgentConfiguration& configuration,
+                           const AgentConfiguration& before) {
+  sender_ = std::move(now_.sender);
+  if (sender_ || !configuration.request->sending.given()) return;
+  for (const AgentConfiguration* one : {&configuration, &before}) {
+    auto opened = one->request->sending.open(encoding_of(*one));
+    if (opened) {
+      sender_ = std::move(*opened);
+      return;
+    }
+    cli::report(opened.error());
+    note("profiles go where they went before the reload");
+  }
+}
+
+/// SIGTERM, or an error that ends the sampling: what there is goes out.
+int AgentRun::end(int status) {
+  manager_.stopping();
+  const std::vector<Error> errors = now_.writer->wait();
+  report(now_.profiling->take_notes(), errors);
+  if (sender_) {
+    finish(*sender_);
+    const exporter::ExportCounters counters = sender_->counters();
+    const std::uint64_t lost = sender_->spool().empty() ? counters.waiting : counters.unwritten;
+    if (lost != 0 && status == exit_done) status = exit_failed;
+  }
+  publish();
+  server_.reset();
+  const agent::ProfileCounts& profiles = counts_.profiles;
+  print_error("vitrine: {} with {}, {} lost\n", counted(profiles.profiles, "profile"),
+              counted(profiles.samples, "sample"), profiles.lost);
+  return status;
+}
+
+void AgentRun::publish() {
+  agent::AgentCounts counts = before_;
+  counts.sending.waiting = counts.sending.waiting_bytes = counts.sending.oldest_ns = 0;
+  if (now_.writer) add(counts, now_.writer->counts());
+  if (sender_) add(counts, sender_->counters());
+  const std::lock_guard lock(mutex_);
+  counts_ = counts;
+  seen_alive_ = agent::Clock::now();
+}
+
+agent::HttpResponse AgentRun::page(std::string_view path) {
+  agent::HttpResponse response;
+  const std::lock_guard lock(mutex_);
+  const auto silence = std::chrono::floor<std::chrono::seconds>(agent::Clock::now() - seen_alive_);
+  if (path == "/metrics") {
+    response.type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    response.body = agent::metrics_text(counts_, unix_ns());
+  } else if (path == "/healthz") {
+    const bool is_starting = seen_alive_ == agent::Clock::time_point();
+    const bool is_well = !is_starting && silence < max_silence;
+    response.status = is_well ? 200 : 503;
+    response.body = is_well       ? "ok\n"
+                    : is_starting ? "starting\n"
+                                  : fmt::format("no samples taken for {} s\n", silence.count());
+  } else {
+    response.status = 404;
+    response.body = "/healthz, /metrics\n";
+  }
+  return response;
+}
+
+std::string AgentRun::summary() const {
+  const AgentRequest& request = *now_.configuration.request;
+  std::string text = "profiling: ";
+  if (request.options.on_cpu) text += fmt::format("on CPU at {} Hz", request.options.frequency);
+  if (request.options.on_cpu && request.options.off_cpu) text += " and ";
+  if (request.options.off_cpu) text += "off CPU";
+  text += fmt::format(", every {} ms", request.every.count());
+  if (server_)
+    text += fmt::format("; metrics at http://{}:{}/metrics", request.listen->host, server_->port());
+  return text;
+}
+
+}  // namespace vitrine::cli

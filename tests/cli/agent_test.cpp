@@ -1,0 +1,364 @@
+// vitrine agent as a process: a configuration file, what arrives, reloads, readiness and its pages.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <sstream>
+#include <thread>
+
+#include "cli/command.hpp"
+#include "export/receiver.hpp"
+
+namespace vitrine::test {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::Not;
+
+void write_file(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream(path) << text;
+}
+
+Child subject() {
+  Child child = Child::spawn({PROFILE_SUBJECT, "burn acme"});
+  EXPECT_EQ(child.read_line(patience), "ready");
+  return child;
+}
+
+/// The agent, whose standard error is read line by line.
+class Agent {
+ public:
+  explicit Agent(std::vector<std::string> arguments, std::vector<std::string> env = {})
+      : child_(start(std::move(arguments), std::move(env))) {}
+
+  /// What it says up to a line with `text`, which is there.
+  std::string until(const std::string& text) {
+    std::string said;
+    while (const auto line = child_.read_line(patience)) {
+      said += *line + '\n';
+      if (line->find(text) != std::string::npos) return said;
+    }
+    ADD_FAILURE() << "never said: " << text << "\n" << said;
+    return said;
+  }
+
+  /// Once it samples: the port of its pages.
+  std::uint16_t begun() {
+    const std::string said = until("profiling: ");
+    const std::size_t at = said.rfind("http://127.0.0.1:");
+    return at == std::string::npos ? std::uint16_t{0}
+                                   : static_cast<std::uint16_t>(std::stoi(said.substr(at + 17)));
+  }
+
+  Child& child() { return child_; }
+
+ private:
+  static Child start(std::vector<std::string> arguments, std::vector<std::string> env) {
+    arguments.insert(arguments.begin(), {"sh", "-c", "exec \"$@\" 2>&1", "sh", VITRINE, "agent"});
+    ChildOptions options;
+    options.env = std::move(env);
+    return Child::spawn(std::move(arguments), options);
+  }
+
+  Child child_;
+};
+
+int connection_to(std::uint16_t port) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  return fd;
+}
+
+/// The whole response to these bytes.
+std::string response_to(std::uint16_t port, const std::string& request) {
+  const int fd = connection_to(port);
+  EXPECT_EQ(::send(fd, request.data(), request.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(request.size()));
+  std::string response;
+  char bytes[4096];
+  for (ssize_t got = 0; (got = ::recv(fd, bytes, sizeof bytes, 0)) > 0;)
+    response.append(bytes, static_cast<std::size_t>(got));
+  ::close(fd);
+  return response;
+}
+
+std::string page(std::uint16_t port, const std::string& path) {
+  return response_to(port, "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
+}
+
+std::uint64_t metric(const std::string& text, const std::string& name) {
+  const std::size_t at = text.find('\n' + name + ' ');
+  return at == std::string::npos ? ~std::uint64_t{0}
+                                 : std::stoull(text.substr(at + name.size() + 2));
+}
+
+template <class Holds>
+void wait_until(Holds holds) {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (!holds() && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_TRUE(holds());
+}
+
+std::string settings(const std::string& url, const std::string& more = {}) {
+  return "[profile]\ninterval = \"300ms\"\n[select]\nprocess = [\"profile_subject\"]\n"
+         "[export]\nurl = \"" +
+         url + "\"\n[agent]\nlisten = \"127.0.0.1:0\"\n" + more;
+}
+
+json totals(const std::vector<Request>& requests) {
+  std::vector<std::string> arguments{"python3", OTLP_CHECK, "--totals", "tenant"};
+  for (const Request& request : requests) arguments.push_back(request.file);
+  const Outcome checked = run(arguments);
+  EXPECT_EQ(checked.status, 0) << checked.err;
+  return json::parse(checked.out, nullptr, false);
+}
+
+/// Processes of the NDJSON files in `folder`, and samples of "acme".
+std::pair<std::set<std::string>, std::size_t> found_in(const Folder& folder) {
+  std::pair<std::set<std::string>, std::size_t> found;
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    std::ifstream lines(file.path());
+    for (std::string line; std::getline(lines, line);) {
+      const json sample = json::parse(line);
+      if (sample.contains("summary")) continue;
+      found.first.insert(sample["comm"]);
+      for (const json& pair : sample["labels"])
+        found.second += pair["key"] == "tenant" && pair["value"] == "acme";
+    }
+  }
+  return found;
+}
+
+TEST(Agent, TheSelectedProcessArrivesAndSigtermDrains) {
+  const Child target = subject();
+  Receiver collector("python3", {"200"});
+  Folder folder, files;
+  write_file(folder / "agent.toml",
+             settings(collector.url(),
+                      "[files]\noutput = [\"" + (files / "%t.ndjson").string() + "\"]\n"));
+  Agent agent({(folder / "agent.toml").string()});
+  const std::uint16_t port = agent.begun();
+  std::vector<Request> requests = collector.next(3);
+  EXPECT_THAT(page(port, "/healthz"),
+              AllOf(HasSubstr("HTTP/1.0 200 OK"), HasSubstr("\r\n\r\nok\n")));
+  wait_until(
+      [&] { return metric(page(port, "/metrics"), "vitrine_agent_sent_requests_total") >= 3; });
+  const std::string metrics = page(port, "/metrics");
+  EXPECT_GT(metric(metrics, "vitrine_agent_samples_total"), 0U);
+  EXPECT_EQ(metric(metrics, "vitrine_agent_refused_requests_total"), 0U);
+  EXPECT_THAT(metrics, AllOf(HasSubstr("application/openmetrics-text; version=1.0.0"),
+                             testing::EndsWith("# EOF\n")));
+  agent.child().signal(SIGTERM);
+  EXPECT_EQ(agent.child().wait(patience), 0);
+  const std::string said = agent.child().rest_of_output();
+  const std::size_t sent = std::stoul(said.substr(said.find("sent ") + 5));
+  for (const Request& request : collector.next(sent - 3)) requests.push_back(request);
+  const json by_tenant = totals(requests);
+  ASSERT_TRUE(by_tenant.contains("acme")) << by_tenant;
+  const auto [processes, samples] = found_in(files);
+  EXPECT_THAT(processes, testing::ElementsAre("profile_subject"));
+  EXPECT_GT(samples, 0U);
+}
+
+TEST(Agent, AReloadTakesAGoodFileAndKeepsTheOldOneForABadOne) {
+  const Child target = subject();
+  Receiver first("python3", {"200"}), second("python3", {"200"});
+  Folder folder;
+  const auto file = folder / "agent.toml";
+  write_file(file, settings(first.url()));
+  Agent agent({file.string()});
+  const std::uint16_t port = agent.begun();
+  first.next(2);
+  write_file(file, settings(first.url(), "[profile2]\nfreqency = 1\n"));
+  agent.child().signal(SIGHUP);
+  EXPECT_THAT(agent.until("stays in force"), HasSubstr("agent.toml:9:1: unknown key profile2"));
+  write_file(file, settings(first.url(), "[labels]\nredact_secret = \"/nowhere\"\n"));
+  agent.child().signal(SIGHUP);
+  EXPECT_THAT(agent.until("stays in force"), HasSubstr("agent.toml:10:17: labels.redact_secret: "));
+  first.next(2);  // goes on
+  EXPECT_EQ(metric(page(port, "/metrics"), "vitrine_agent_failed_reloads_total"), 2U);
+  std::string changed = settings(second.url(), "[labels]\nprefix = \"app.\"\n");
+  write_file(file, changed);
+  agent.child().signal(SIGHUP);
+  agent.until("the configuration is reloaded");
+  agent.begun();
+  const Request request = second.next();
+  EXPECT_TRUE(totals({request}).is_object());
+  EXPECT_THAT(request.body, testing::Not(testing::IsEmpty()));
+  EXPECT_EQ(metric(page(port, "/metrics"), "vitrine_agent_reloads_total"), 1U);
+  EXPECT_GE(metric(page(port, "/metrics"), "vitrine_agent_sent_requests_total"), 4U);
+  agent.child().signal(SIGHUP);
+  agent.until("nothing changed");
+  agent.child().signal(SIGTERM);
+  EXPECT_EQ(agent.child().wait(patience), 0);
+}
+
+/// Messages to $NOTIFY_SOCKET.
+class Manager {
+ public:
+  Manager() : socket_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strncpy(address.sun_path, path().c_str(), sizeof address.sun_path - 1);
+    EXPECT_EQ(::bind(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    const timeval time{60, 0};
+    ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time);
+  }
+  ~Manager() { ::close(socket_); }
+  Manager(const Manager&) = delete;
+  Manager& operator=(const Manager&) = delete;
+
+  std::string path() const { return (folder_ / "notify").string(); }
+
+  /// The next message that begins so; those before it are passed over.
+  std::string until(const std::string& beginning) {
+    char bytes[1024];
+    for (ssize_t got = 0; (got = ::recv(socket_, bytes, sizeof bytes, 0)) > 0;)
+      if (const std::string text(bytes, static_cast<std::size_t>(got)); text.starts_with(beginning))
+        return text;
+    ADD_FAILURE() << "no message " << beginning;
+    return {};
+  }
+
+ private:
+  Folder folder_;
+  int socket_;
+};
+
+TEST(Agent, TellsTheServiceManagerHowFarItIs) {
+  const Child target = subject();
+  Receiver collector("python3", {"200"});
+  Manager manager;
+  Folder folder;
+  const auto file = folder / "agent.toml";
+  write_file(file, settings(collector.url()));
+  Agent agent({file.string()}, {"NOTIFY_SOCKET=" + manager.path(), "WATCHDOG_USEC=300000"});
+  EXPECT_THAT(manager.until("READY=1"), HasSubstr("STATUS=profiling: on CPU at 99 Hz"));
+  manager.until("WATCHDOG=1");
+  manager.until("WATCHDOG=1");
+  write_file(file, "profile = 1");
+  agent.child().signal(SIGHUP);
+  EXPECT_THAT(manager.until("RELOADING=1"), HasSubstr("MONOTONIC_USEC="));
+  EXPECT_THAT(manager.until("READY=1"), HasSubstr("the configuration was refused"));
+  write_file(file, settings(collector.url(), "[labels]\nprefix = \"app.\"\n"));
+  agent.child().signal(SIGHUP);
+  manager.until("RELOADING=1");
+  manager.until("READY=1\nSTATUS=profiling");
+  agent.child().signal(SIGTERM);
+  manager.until("STOPPING=1");
+  EXPECT_EQ(agent.child().wait(patience), 0);
+}
+
+TEST(Agent, ItsPagesAreBoundedAndOneSlowReaderBlocksNoOther) {
+  Folder folder;
+  Agent agent(
+      {"--listen", "127.0.0.1:0", "-o", (folder / "%t.pb.gz").string(), "--process", "none"});
+  const std::uint16_t port = agent.begun();
+  const int silent = connection_to(port);
+  EXPECT_THAT(page(port, "/nothing"), HasSubstr("404"));
+  EXPECT_THAT(response_to(port, "POST /metrics HTTP/1.0\r\n\r\n"), HasSubstr("405"));
+  EXPECT_THAT(response_to(port, "nonsense\r\n\r\n"), HasSubstr("400"));
+  EXPECT_THAT(response_to(port, std::string(8192, 'x')), HasSubstr("400"));
+  EXPECT_THAT(response_to(port, "HEAD /healthz HTTP/1.1\r\n\r\n"),
+              AllOf(HasSubstr("200 OK"), Not(HasSubstr("ok\n"))));
+  char byte = 0;
+  EXPECT_EQ(::recv(silent, &byte, 1, 0), 0);  // its time is over
+  ::close(silent);
+  agent.child().signal(SIGTERM);
+  EXPECT_EQ(agent.child().wait(patience), 0);
+}
+
+Outcome check(const Folder& folder, const std::string& text, std::vector<std::string> more = {}) {
+  write_file(folder / "a.toml", text);
+  more.insert(more.begin(), {"agent", "--check", (folder / "a.toml").string()});
+  return vitrine(std::move(more));
+}
+
+TEST(AgentCheck, ErrorsHaveTheirPlaces) {
+  Folder folder;
+  const std::string url = "[export]\nurl = \"otlp+http://localhost\"\n";
+  const auto error = [&](const std::string& text) {
+    const Outcome outcome = check(folder, text);
+    EXPECT_EQ(outcome.status, 2) << text;
+    return outcome.err;
+  };
+  EXPECT_THAT(error("[profile]\nfrequency = \n"), ContainsRegex("a.toml:2:1[0-9]: "));
+  EXPECT_THAT(error(url + "[profile]\n  freqency = 9\n"),
+              AllOf(HasSubstr("a.toml:4:3: unknown key profile.freqency"),
+                    HasSubstr("did you mean profile.frequency?")));
+  EXPECT_THAT(error(url + "[profile]\nfrequency = \"9\"\n"),
+              HasSubstr("a.toml:4:13: profile.frequency takes an integer"));
+  EXPECT_THAT(error(url + "[profile]\nfrequency = 0\n"),
+              HasSubstr("a.toml:4:13: profile.frequency: --freq: "));
+  EXPECT_THAT(error(url + "[profile]\ninterval = \"soon\"\n"),
+              HasSubstr("a.toml:4:12: profile.interval: invalid duration 'soon'"));
+  EXPECT_THAT(error(url + "[select]\nfilter = \"tenant\"\n"),
+              HasSubstr("a.toml:4:10: select.filter: "));
+  EXPECT_THAT(error(url + "[agent]\nlisten = \"localhost\"\n"),
+              HasSubstr("a.toml:4:10: agent.listen: "));
+  EXPECT_THAT(error("[files]\noutput = [\"a.pb.gz\"]\n"), HasSubstr("a.toml:2:10: files.output: "));
+  EXPECT_THAT(error("[profile]\n"), HasSubstr("the profiles have no output"));
+  EXPECT_EQ(vitrine({"agent", "--check", (folder / "none.toml").string()}).status, 4);
+}
+
+TEST(AgentCheck, PrintsAFileThatMeansTheSame) {
+  Folder folder;
+  const Outcome once = check(folder,
+                             "[profile]\nkernel = false\noff_cpu = true\n[export]\nurl = "
+                             "\"otlp+http://localhost\"\nheaders = [\"token: s3cret\"]\n"
+                             "bytes = \"2MiB\"\n[select]\nprocess = [\"a b\", \"c\\\"\"]\n",
+                             {"--freq", "19", "--on-cpu"});
+  EXPECT_EQ(once.status, 0) << once.err;
+  EXPECT_THAT(once.out, HasSubstr("frequency = 19"));
+  EXPECT_THAT(once.out, ContainsRegex("frequency = 19 +# --freq"));
+  EXPECT_THAT(once.out, ContainsRegex("kernel = false +# .*a.toml:2:10"));
+  EXPECT_THAT(once.out, ContainsRegex("stack_depth = 512 +# default"));
+  EXPECT_THAT(once.out, Not(HasSubstr("s3cret")));
+  const Outcome twice = check(folder, once.out);
+  EXPECT_EQ(twice.status, 0) << twice.err;
+  const auto values = [](const std::string& text) {
+    std::string out;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);)
+      out += line.substr(0, line.find("  #")) + '\n';
+    return out;
+  };
+  EXPECT_EQ(values(twice.out), values(once.out));
+}
+
+TEST(AgentCheck, TheFileOfThePackageIsRightWithAndWithoutItsComments) {
+  Folder folder;
+  std::string text = content_of(AGENT_TOML), all;
+  EXPECT_EQ(check(folder, text).status, 0);
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    all += (line.size() > 1 && line[0] == '#' && line[1] != ' ' ? line.substr(1) : line) + '\n';
+  // These need what a machine has.
+  for (const std::string key : {"redact_secret", "min_block", "preempted"})
+    all.replace(all.find("\n" + key), 1, "\n#");
+  const Outcome outcome = check(folder, all);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const Outcome known = vitrine({"agent", "--check"});
+  std::istringstream keys(known.out);
+  for (std::string line; std::getline(keys, line);) {
+    const std::size_t equals = line.find(" = ");
+    if (equals == std::string::npos) continue;
+    const std::string key = line.substr(line[0] == '#' ? 1 : 0, equals - (line[0] == '#' ? 1 : 0));
+    EXPECT_THAT(text, ContainsRegex("\n#?" + key + " = ")) << "the file does not show it";
+  }
+}
+
+}  // namespace
+}  // namespace vitrine::test
