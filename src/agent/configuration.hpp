@@ -1,5 +1,5 @@
-// A configuration file: TOML (https://toml.io/en/v1.0.0), as keys with values and places. What the values
-// mean is for the caller.
+// A configuration file: TOML (https://toml.io/en/v1.0.0), as keys with values and places. What the
+// values mean is for the caller.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +35,8 @@ struct ConfiguredKey {
 /// "agent.toml:3:9", for messages.
 std::string place_of(std::string_view file, std::uint32_t line, std::uint32_t column);
 
-/// In the order of `known`. `file`: its name for messages. Errors: usage (no TOML; a key that is unknown,
-/// with the nearest known one; a value of another kind), with line and column.
+/// In the order of `known`. `file`: its name for messages. Errors: usage (no TOML; a key that is
+/// unknown, with the nearest known one; a value of another kind), with line and column.
 Result<std::vector<ConfiguredKey>> parse_configuration(std::string_view text, std::string_view file,
                                                        std::span<const KnownKey> known);
 

@@ -65,8 +65,8 @@ class ProfileWriter {
   ProfileCounts counts_;
 };
 
-/// Samples until `until`, `end`, or the end of all: returns whether one of the latter two came. `is_over`
-/// is asked at each look.
+/// Samples until `until`, `end`, or the end of all: returns whether one of the latter two came.
+/// `is_over` is asked at each look.
 Result<bool> sample_until(observe::Profiling& profiling, std::optional<Clock::time_point> end,
                           std::optional<Clock::time_point> until,
                           const std::function<bool()>& is_over);

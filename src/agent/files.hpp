@@ -16,8 +16,8 @@ namespace vitrine::agent {
 /// Whether `pattern` has a %t.
 bool has_time(std::string_view pattern);
 
-/// `pattern` with %t as the time (Unix, ns) in UTC, 20261121T194500.123Z, which sorts as it goes on,
-/// and %% as %.
+/// `pattern` with %t as the time (Unix, ns) in UTC, 20261121T194500.123Z, which sorts as it goes
+/// on, and %% as %.
 std::string path_at(std::string_view pattern, std::uint64_t time_ns);
 
 // Where a profile goes.

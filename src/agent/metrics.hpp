@@ -1,4 +1,5 @@
-// What the agent counts of itself, as OpenMetrics text (https://prometheus.io/docs/specs/om/open_metrics_spec/).
+// What the agent counts of itself, as OpenMetrics text
+// (https://prometheus.io/docs/specs/om/open_metrics_spec/).
 #pragma once
 
 #include <chrono>

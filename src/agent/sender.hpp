@@ -27,7 +27,8 @@ class ProfileSender {
   /// What the exporter has to say since the last call. Any bytes.
   std::vector<std::string> take_notes();
 
-  /// Waits for what is still to be sent, for a while, and ends the sending: counters() is final then.
+  /// Waits for what is still to be sent, for a while, and ends the sending: counters() is final
+  /// then.
   void finish();
 
   [[nodiscard]] exporter::ExportCounters counters() const { return exporter_->counters(); }

@@ -1,5 +1,6 @@
-// ServiceManager: tells systemd, or whoever else started us, how far we are (sd_notify(3)): datagrams to
-// the socket that $NOTIFY_SOCKET names. libsystemd would be a library more for these lines.
+// ServiceManager: tells systemd, or whoever else started us, how far we are (sd_notify(3)):
+// datagrams to the socket that $NOTIFY_SOCKET names. libsystemd would be a library more for these
+// lines.
 #pragma once
 
 #include <chrono>

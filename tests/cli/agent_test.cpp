@@ -168,7 +168,7 @@ TEST(Agent, TheSelectedProcessArrivesAndSigtermDrains) {
   const json by_tenant = totals(requests);
   ASSERT_TRUE(by_tenant.contains("acme")) << by_tenant;
   const auto [processes, samples] = found_in(files);
-  EXPECT_THAT(processes, testing::ElementsAre("profile_subject"));
+  EXPECT_THAT(processes, testing::ElementsAre("burner"));
   EXPECT_GT(samples, 0U);
 }
 
@@ -183,7 +183,7 @@ TEST(Agent, AReloadTakesAGoodFileAndKeepsTheOldOneForABadOne) {
   first.next(2);
   write_file(file, settings(first.url(), "[profile2]\nfreqency = 1\n"));
   agent.child().signal(SIGHUP);
-  EXPECT_THAT(agent.until("stays in force"), HasSubstr("agent.toml:9:1: unknown key profile2"));
+  EXPECT_THAT(agent.until("stays in force"), HasSubstr("agent.toml:9:2: unknown key profile2"));
   write_file(file, settings(first.url(), "[labels]\nredact_secret = \"/nowhere\"\n"));
   agent.child().signal(SIGHUP);
   EXPECT_THAT(agent.until("stays in force"), HasSubstr("agent.toml:10:17: labels.redact_secret: "));

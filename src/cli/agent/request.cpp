@@ -148,7 +148,8 @@ std::vector<std::string> flag_values(const AgentKey& key, std::vector<std::strin
   return values;
 }
 
-/// An error of all settings as one of the value that it is about: the one without which all is right.
+/// An error of all settings as one of the value that it is about: the one without which all is
+/// right.
 Error blamed(Error error, const std::vector<AgentSetting>& settings) {
   for (const AgentSetting& setting : settings) {
     if (setting.source.empty() || setting.source.starts_with('-')) continue;

@@ -1,5 +1,5 @@
-// What `vitrine agent` is asked for: by a file, by options, or by both. An option is the only description
-// of a setting; a key of the file is a word of the command line, and is parsed as one.
+// What `vitrine agent` is asked for: by a file, by options, or by both. An option is the only
+// description of a setting; a key of the file is a word of the command line, and is parsed as one.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -58,15 +58,16 @@ struct AgentConfiguration {
   std::vector<AgentSetting> settings;  ///< all that there are
   std::unique_ptr<AgentRequest> request;
 
-  /// As a file of its own, with where each value is from. Headers may hold secrets: only their names.
+  /// As a file of its own, with where each value is from. Headers may hold secrets: only their
+  /// names.
   [[nodiscard]] std::string text() const;
   /// Whether the settings below these tables ("export.") are the same in both.
   [[nodiscard]] bool same(const AgentConfiguration& other,
                           const std::vector<std::string>& tables) const;
 };
 
-/// `file`: empty for none. Errors: usage, with line and column where a value of the file is wrong; those of
-/// agent::read_configuration.
+/// `file`: empty for none. Errors: usage, with line and column where a value of the file is wrong;
+/// those of agent::read_configuration.
 Result<AgentConfiguration> configure_agent(const std::string& file, const GivenOptions& given);
 
 }  // namespace vitrine::cli

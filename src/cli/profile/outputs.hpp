@@ -23,7 +23,7 @@ using agent::write_profile;
 Result<std::vector<ProfileOutput>> profile_outputs(const std::vector<std::string>& paths,
                                                    const std::vector<profile::Encoding>& encodings);
 
-/// Of outputs that are written again and again: none replaces what was written before. Errors: usage.
+/// Of outputs that are written again and again: none replaces an earlier one. Errors: usage.
 Result<void> check_repeated(const std::vector<ProfileOutput>& outputs);
 
 /// Whether it can be written, as far as that is known before. Errors: not_found (no such
