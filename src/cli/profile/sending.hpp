@@ -9,6 +9,7 @@
 
 #include "agent/sender.hpp"
 #include "base/result.hpp"
+#include "cli/sending/engine.hpp"
 #include "export/exporter.hpp"
 #include "profile/encode.hpp"
 
@@ -27,21 +28,19 @@ bool finish(ProfileSender& sender);
 class SendingOptions {
  public:
   void define(CLI::App& app);
-  [[nodiscard]] bool given() const { return !options_.url.empty(); }
+  [[nodiscard]] bool given() const { return engine_.given(); }
   /// With OpenTelemetry's environment variables. Errors: usage, and those of exporter::Exporter.
   /// `nothing`: without the spool, which another one has; to find out whether all else is right.
   enum class Keeping : std::uint8_t { usual, nothing };
   [[nodiscard]] Result<std::unique_ptr<ProfileSender>> open(profile::EncodeOptions encoding,
                                                             Keeping keeping = Keeping::usual) const;
-  [[nodiscard]] const std::string& spool() const { return options_.spool; }
+  [[nodiscard]] const std::string& spool() const { return engine_.spool(); }
   /// What was given makes sense without --export. Errors: usage.
-  [[nodiscard]] Result<void> check() const;
+  [[nodiscard]] Result<void> check() const { return engine_.check(!attributes_.empty()); }
 
  private:
-  exporter::ExportOptions options_;
+  EngineOptions engine_;
   std::vector<std::string> attributes_;
-  profile::RequestLimits limits_;
-  bool has_limits_ = false;
 };
 
 }  // namespace vitrine::cli

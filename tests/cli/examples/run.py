@@ -46,7 +46,7 @@ ENDLESS = [
     (r"^vitrine trace .*func:\S+ --pid.*--where", lambda run: run.printed("stdout", b"func:libc:malloc(")),
     (r"^vitrine trace .*--slower", lambda run: run.printed("stdout", "→".encode())),
     (r"^vitrine trace .*--where", lambda run: run.printed("stdout", b"shop:order")),
-    (r"^vitrine trace .*--(latency|count)", lambda run: time.monotonic() > run.attached() + 4),
+    (r"^vitrine trace .*--(latency|count|export)", lambda run: time.monotonic() > run.attached() + 4),
     (r"^vitrine trace \S+ python:", lambda run: run.printed("stdout", b"function__entry")),
 ]
 
@@ -71,7 +71,8 @@ SHOWS = [
     (r"vitrine trace .*python:", r'\(str\(arg0\)="/srv/shop.py", str\(arg1\)="order", arg2=17\)'),
     (r"vitrine trace .*--count.*tenant", r"(?m)^ +.*acme +\d+"),
     (r"vitrine trace .*--count.*container", r"shop:request_start +\S+ +\d+"),
-    (r"vitrine trace (?!.*(--slower| -o )).*--latency", r"(?s)P99.*acme +\d+"),
+    (r"vitrine trace .*--export", r"sent \d+ request"),
+    (r"vitrine trace (?!.*(--slower| -o |--export)).*--latency", r"(?s)P99.*acme +\d+"),
     (r"vitrine profile .*--verify-unwind", r"\d+ of \d+ agree with their copies"),
     (r"vitrine profile (4242|--exec -- .*)$", PROFILE),
     (r"vitrine profile (?!open|diff).* -o", r"\.pb\.gz"),
