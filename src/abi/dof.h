@@ -57,7 +57,7 @@ enum {
   VITRINE_DOF_SECTION_PROFFS = 18,
   VITRINE_DOF_SECTION_UTSNAME = 20,
   VITRINE_DOF_SECTION_PRENOFFS = 26,
-  /* Ours, never loadable, so that other readers pass it over: vitrine_dof_semaphore records. */
+  /* vitrine's own section, never loadable, so that other readers pass it over: vitrine_dof_semaphore records. */
   VITRINE_DOF_SECTION_SEMAPHORES = 0x76747273,
 };
 
@@ -120,7 +120,7 @@ struct vitrine_dof_relocation {
   uint64_t data;
 };
 
-/* Says that a probe has a 16-bit counter of its observers, as SystemTap's semaphores are: at
+/* Records that a probe has a 16-bit counter of its observers, as SystemTap's semaphores are: at
  * `word` + address of `word` (mod 2^32 in ILP32). */
 struct vitrine_dof_semaphore {
   uint64_t word;

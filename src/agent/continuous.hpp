@@ -79,7 +79,7 @@ struct ContinuousOptions {
   std::function<profile::Profile(profile::Profile)> select;
 };
 
-/// Of whoever runs it.
+/// Functions of the caller.
 class ContinuousListener {
  public:
   virtual ~ContinuousListener() = default;

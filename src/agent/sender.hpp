@@ -24,7 +24,7 @@ class ProfileSender {
   /// Hands `profile` over. In any thread.
   void send(const profile::Profile& profile);
 
-  /// What the exporter has to say since the last call. Any bytes.
+  /// What the exporter reports since the last call. Any bytes.
   std::vector<std::string> take_notes();
 
   /// Waits for what is still to be sent, for a while, and ends the sending: counters() is final

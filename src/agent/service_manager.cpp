@@ -51,7 +51,7 @@ ServiceManager::ServiceManager() {
     watchdog_ = std::chrono::microseconds(*time);
 }
 
-/// A message that finds no room is left out: the next one says the same or more.
+/// A message that finds no room is left out: the next one carries the same or more.
 void ServiceManager::send(const std::string& message) const {
   if (socket_) (void)::send(socket_.get(), message.data(), message.size(), MSG_NOSIGNAL);
 }

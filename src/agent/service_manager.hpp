@@ -1,4 +1,4 @@
-// ServiceManager: tells systemd, or whoever else started us, how far we are (sd_notify(3)):
+// ServiceManager: reports readiness and health to the service manager (sd_notify(3)):
 // datagrams to the socket that $NOTIFY_SOCKET names. libsystemd would be a library more for these
 // lines.
 #pragma once

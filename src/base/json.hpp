@@ -1,4 +1,4 @@
-// What others publish, as JSON: bytes are any bytes, and readers have 53 bits of an integer.
+// What targets publish, as JSON: bytes are any bytes, and readers have 53 bits of an integer.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@ namespace vitrine {
 
 using Json = nlohmann::ordered_json;
 
-/// One JSON text that is safe to show: in it, characters that are none to be shown (needs_escaping) are
-/// escaped, so that it neither steers a terminal nor has more lines than `indent` (-1: one) gives it.
+/// One JSON text that is safe to show: in it, characters that must not be shown (needs_escaping) are
+/// escaped, so that it neither controls a terminal nor has more lines than `indent` (-1: one) gives it.
 std::string json_text(const Json& json, int indent = -1);
 
 /// Bytes of a target: a string when they are valid UTF-8, else {"base64": "…"}.

@@ -30,7 +30,7 @@ constexpr LabelLimits within_hard_caps(LabelLimits asked) {
 }
 
 /// The lowest address a user mapping can have in practice (vm.mmap_min_addr): below it, a pointer
-/// is a small integer that someone took for a pointer.
+/// is a small integer that was taken for a pointer.
 inline constexpr std::uint64_t lowest_address = 64 * 1024;
 
 inline constexpr std::size_t context_payload_bytes = 1U << 20;  ///< eBPF profiler takes 64 KiB
@@ -116,7 +116,7 @@ inline constexpr std::size_t expression_depth = 32;   ///< of its stack
 
 inline constexpr std::size_t export_request = 64U << 20;   ///< bytes, as OTLP recommends to servers
 inline constexpr std::size_t export_response = 64 * 1024;  ///< bytes read of a collector's response
-inline constexpr std::size_t export_message = 256;  ///< bytes of what it says in it, for a note
+inline constexpr std::size_t export_message = 256;  ///< bytes of its message, for a note
 inline constexpr std::size_t export_smallest =
     16 * 1024;                                   ///< bytes: a refused request is not split further
 inline constexpr unsigned export_tries = 30;     ///< of a request that may never be accepted
@@ -143,7 +143,7 @@ inline constexpr std::size_t environment_attributes = 64;
 inline constexpr std::size_t observed_processes = 16 * 1024;  ///< by one trace or profile at once
 inline constexpr std::size_t code_files = 8 * 1024;  ///< open at once, to have their symbols later
 
-/// Copies in memory, of files whose file system may stop answering.
+/// Copies in memory, of files whose file system may stop responding.
 inline constexpr std::uint64_t copied_file = 128U << 20;   ///< of one
 inline constexpr std::uint64_t copied_files = 256U << 20;  ///< of all: beyond, no more are made
 

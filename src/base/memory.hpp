@@ -99,7 +99,7 @@ class ByteMemory final : public Memory {
   Address start_;
 };
 
-// BoundedMemory: a Memory with an end to its patience.
+// BoundedMemory: a Memory with a time limit.
 
 /// Passes on reads until `requests` or `bytes` have been asked for; then nothing is readable any
 /// more. Each structure of a hostile target is bounded by itself, but structures within structures
@@ -145,7 +145,7 @@ class BoundedMemory final : public Memory {
 // another. Fetching the aligned KiB around each saves nearly all system calls; a window never
 // crosses a page, so an unmapped neighbour costs nothing that was readable.
 
-/// Serves what it has read before from its own copy: what belongs to a later moment (the second
+/// Serves what it has read before from its own copy: what belongs to a later time (the second
 /// half of a consistency check) must be read from the source. Not thread-safe.
 class WindowMemory final : public Memory {
  public:
@@ -177,7 +177,7 @@ class WindowMemory final : public Memory {
 
 // ChunkMemory: the bytes that came with a sample or an ordered read, and no others.
 
-/// Views of bytes that somebody else keeps. What they do not hold is not readable; `missed` lists
+/// Views of bytes that the caller keeps. What they do not hold is not readable; `missed` lists
 /// where a decoder asked for more than there is.
 class ChunkMemory final : public Memory {
  public:

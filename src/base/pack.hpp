@@ -1,7 +1,7 @@
 // pack: values as bytes and back, for two processes of one program (src/sandbox/worker.hpp). Numbers are as the
 // machine has them; strings and lists have their count before them.
 //
-// What comes back may be a lie: the other process reads somebody else's files. Whatever the bytes
+// What comes back may be a lie: the other process reads untrusted files. Whatever the bytes
 // are, unpacking ends, takes memory in proportion to them, and gives an error or a value whose
 // booleans and enumerations are among those there are. The code that uses a value
 // checks what else must hold of it.

@@ -1,4 +1,4 @@
-// Redaction: which values are not to be shown, and what stands in their place. Each kind of decoded
+// Redaction: which values must not be shown, and what replaces them. Each kind of decoded
 // value has a redacted() beside it: format/redact.hpp, probe/evaluate.hpp, profile/select.hpp.
 #pragma once
 

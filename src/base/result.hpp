@@ -1,4 +1,4 @@
-// Result<T>: a value, or an error that says what failed and what to do next.
+// Result<T>: a value, or an error that names what failed and the next step.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@ namespace vitrine {
 /// Why something failed. The command turns each into its exit code (cli/shell/report.hpp).
 enum class ErrorCode {
   failed,         ///< the work failed, for a reason the message gives
-  usage,          ///< the caller asked for something that makes no sense
+  usage,          ///< the caller asked for something invalid
   not_permitted,  ///< the kernel refused; the message names the missing capability
   not_found,      ///< no such process, thread or file
   malformed,      ///< bytes from a target or a file break the rules of their format
@@ -21,8 +21,8 @@ enum class ErrorCode {
   interrupted,    ///< the user stopped it, or the target went away in the middle
 };
 
-/// An error with its context. `message` says what happened and where, as a sentence without a full
-/// stop; `remedy`, when not empty, says what the user can do about it.
+/// An error with its context. `message` has what happened and where, as a sentence without a full
+/// stop; `remedy`, when not empty, has what the user can do about it.
 struct Error {
   ErrorCode code = ErrorCode::failed;
   std::string message;
@@ -85,7 +85,7 @@ auto value_of(R&& result) {
 // TRY moves the value out of a temporary. TRY of a variable is a std::reference_wrapper of its
 // value and copies nothing: `const Layout& layout = TRY(layout_);`.
 //
-// A TRY is an initializer, a statement, the operand of return, or stands before a member access. It
+// A TRY is an initializer, a statement, the operand of return, or precedes a member access. It
 // is not one argument of several: clang before 19 does not destroy the others when TRY returns.
 //
 // TRY is a statement expression of GNU C++, which all supported compilers have.

@@ -70,7 +70,7 @@ bool parse_hex(std::string_view text, std::array<std::uint8_t, Size>& into) {
   return true;
 }
 
-// Bytes of others as text: whether they are UTF-8, and what to write where only UTF-8 may stand.
+// Bytes of targets as text: whether they are UTF-8, and what to write where only UTF-8 may stand.
 
 struct CodePoint {
   char32_t value;
@@ -81,7 +81,7 @@ struct CodePoint {
 /// well-formed UTF-8 (overlong forms and surrogates are not).
 std::optional<CodePoint> first_code_point(std::string_view text);
 
-/// Whether a character is none to be shown: controls (a newline, too, and the C1 that some terminals
+/// Whether a character must not be shown: controls (a newline, too, and the C1 that some terminals
 /// obey), what ends a line or a paragraph, what changes the direction of others, and what is
 /// invisible.
 bool needs_escaping(char32_t character);
@@ -91,7 +91,7 @@ bool is_utf8(std::string_view bytes);
 /// `bytes`, with U+FFFD for each byte that is not part of well-formed UTF-8.
 std::string replaced_utf8(std::string_view bytes);
 
-/// `text`, which is UTF-8, with a blank for each character that is none to be shown.
+/// `text`, which is UTF-8, with a blank for each character that must not be shown.
 std::string escape_controls(std::string_view text);
 
 // Globs on values: any bytes, and never slower than pattern length times text length.

@@ -1,4 +1,4 @@
-// Whether this build and this kernel can run BPF programs of ours at all.
+// Whether this build and this kernel can run vitrine's BPF programs at all.
 #pragma once
 
 namespace vitrine::bpf {

@@ -18,8 +18,8 @@
 
 namespace vitrine::bpf {
 
-// Reading what every record of our programs in the kernel has: a moment of a thread, and the label
-// sets on display then. Pure, no kernel needed.
+// Reading what every record of our programs in the kernel has: a thread at one time, and the label
+// sets in force then. Pure, no kernel needed.
 
 /// One definition's label set, as the thread displayed it. Sets of one epoch with the same head.id
 /// (other than 0) have the same kept chunks: a key to keep decoded labels by.

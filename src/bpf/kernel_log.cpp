@@ -34,7 +34,7 @@ int collect(libbpf_print_level level, const char* format, va_list arguments) {
   return length;
 }
 
-/// The last line that says more than "failed".
+/// The last line that has more than "failed".
 std::string last_line(const std::string& text) {
   const std::size_t end = text.find_last_not_of('\n');
   if (end == std::string::npos) return {};

@@ -9,10 +9,10 @@
 
 namespace vitrine::bpf {
 
-// What libbpf says while it works, turned into our errors instead of lines on standard error.
+// What libbpf prints while it works, turned into errors instead of lines on standard error.
 
 /// Collects libbpf's warnings of this thread while it lives. libbpf has one print function for the
-/// whole process: the first KernelLog installs ours, which drops what no KernelLog waits for.
+/// whole process: the first KernelLog installs its own, which drops what no KernelLog waits for.
 class KernelLog {
  public:
   KernelLog();

@@ -25,7 +25,7 @@ NopClass nop_class_of(int uprobe_errno);
 /// Asks the running kernel.
 NopClass kernel_nop_class();
 
-/// What follows the one-byte nop of a probe of ours: cs nopw 0(%rax,%rax,1).
+/// What follows the one-byte nop of a probe of vitrine's header: cs nopw 0(%rax,%rax,1).
 inline constexpr std::uint8_t nop10_bytes[10] = {0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0};
 
 /// How many bytes at a site decide: the one-byte nop and what follows it.

@@ -232,7 +232,7 @@ class LoadedProfiler final : public Profiler {
   }
 
   void hand_over(std::span<const std::byte> record, const Sink& sink) {
-    if (!parse_stack_sample(record, sample_)) return;  // our own program writes none such
+    if (!parse_stack_sample(record, sample_)) return;  // vitrine's program writes none such
     kept_.complete(sample_.head.moment, sample_.sets);
     program_->bss->config.epoch = kept_.epoch();
     sink(sample_);

@@ -25,7 +25,7 @@ namespace vitrine::bpf {
 perf_event_attr cpu_clock();
 
 /// Runs `program` at each tick, in thread `tid` as we see it (-1: any) on `cpu` (-1: any). The link
-/// is to be destroyed, and the event ends with it. Errors: not_found (no such CPU or thread),
+/// must be destroyed, and the event ends with it. Errors: not_found (no such CPU or thread),
 /// not_permitted, failed.
 Result<bpf_link*> attach_to_clock(const bpf_program* program, perf_event_attr& clock, pid_t tid,
                                   int cpu);
@@ -48,7 +48,7 @@ class Sampler {
   virtual ~Sampler() = default;
 
   /// Wants the threads of a process (its id as the initial pid namespace has it; a vitrine_thread
-  /// tells). At most 64 processes. Replaces what was wanted of it before.
+  /// has it). At most 64 processes. Replaces what was wanted of it before.
   virtual Result<void> want(pid_t kernel_tgid, const vitrine_target& target) = 0;
   virtual void forget(pid_t kernel_tgid) = 0;
 

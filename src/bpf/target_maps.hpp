@@ -36,7 +36,7 @@ Result<vitrine_event_config> event_config(std::size_t ring_bytes, std::uint32_t 
 
 // TargetMaps: the maps behind a ProcessTable (event_state.bpf.h).
 
-/// Their descriptors; not ours to close.
+/// Their descriptors; the caller does not close them.
 struct TargetMaps {
   int targets = -1;
   int assumed = -1;

@@ -38,7 +38,7 @@ class ThreadIterator {
 };
 
 /// One thread of a process (`pid` as we see it): what the initial pid namespace calls the process,
-/// and how deep ours is. Errors: not_found, and as ThreadIterator::open.
+/// and how deep vitrine's is. Errors: not_found, and as ThreadIterator::open.
 Result<vitrine_thread> kernel_view_of(pid_t pid);
 
 }  // namespace vitrine::bpf
@@ -52,7 +52,7 @@ namespace vitrine::bpf {
 class WaitingThreads {
  public:
   /// Loads the program. `profiler` is loaded, and outlives this; its maps are shared. Errors: as
-  /// Tracer::open; unsupported also where the kernel (6.1, say) has no way to read
+  /// Tracer::open; unsupported also where the kernel (6.1, for example) has no way to read
   /// the memory of another process.
   static Result<std::unique_ptr<WaitingThreads>> open(bpf_object* profiler);
 

@@ -130,7 +130,7 @@ class LoadedTracer final : public Tracer {
       filter.reset();
     }
     Attachment all;
-    // Is-enabled checks last: they are to be true only when fires are seen.
+    // Is-enabled checks last: they must be true only when fires are seen.
     for (const auto use :
          {probe::SiteUse::fire, probe::SiteUse::enabled_register, probe::SiteUse::enabled_pointer})
       TRY(attach_those(use, false, files, filter, all));
@@ -150,7 +150,7 @@ class LoadedTracer final : public Tracer {
 
   Result<std::size_t> poll(milliseconds timeout, const Sink& sink) override {
     return ring_->poll(timeout, [&](std::span<const std::byte> record) {
-      if (!parse_fire(record, fire_)) return;  // our own program writes none that does not parse
+      if (!parse_fire(record, fire_)) return;  // vitrine's program writes none that does not parse
       kept_.complete(fire_.head.moment, fire_.sets);
       program_->bss->config.epoch = kept_.epoch();
       sink(fire_);

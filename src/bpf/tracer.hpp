@@ -56,7 +56,7 @@ struct TracerOptions {
   bool only_known = false;              ///< only processes with a target, and what they start, fire
   std::vector<SelectedLabel> selected;  ///< at most VITRINE_SELECTED_LABELS
   std::size_t kept_sets_bytes = 64U << 20;  ///< label sets kept by id, before all are sent anew
-  /// When it becomes true, attach() gives up.
+  /// When it becomes true, attach() stops.
   const std::atomic<bool>* stop = nullptr;
 };
 
@@ -104,7 +104,7 @@ class Attachment {
 
   void detach();
 
-  std::vector<int> links;               ///< file descriptors; ours to close
+  std::vector<int> links;               ///< file descriptors; the caller closes them
   std::vector<AttachFailure> failures;  ///< sites that were left out; the others are attached
 };
 
@@ -153,7 +153,7 @@ class Tracer : public ProcessTable {
   /// What conditions (vitrine_predicate) must be compiled with: query::string_hash.
   [[nodiscard]] virtual const vitrine_hash_key& hash_key() const = 0;
 
-  /// Says what fires of sites with this program index lead to. Before the first attach() that names
+  /// Sets what fires of sites with this program index lead to. Before the first attach() that names
   /// it. Errors: usage (index beyond TracerOptions::programs, too many captures).
   virtual Result<void> set_program(std::uint32_t index, const vitrine_site_program& program) = 0;
 

@@ -1,4 +1,4 @@
-// Stands in for the loaders in a build without clang, bpftool or libbpf.
+// Replaces the loaders in a build without clang, bpftool or libbpf.
 #include "bpf/availability.hpp"
 #include "bpf/profiler.hpp"
 #include "bpf/sampler.hpp"

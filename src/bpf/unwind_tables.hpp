@@ -1,7 +1,7 @@
 // UnwindTables: what the profiling program knows of code to unwind stacks by.
 //
 // Order of things. One thread writes; the program reads on any CPU at any time. Pages and spaces are
-// written first and entered into a hash table afterwards, so who finds them finds them whole, and
+// written first and entered into a hash table afterwards, so a lookup finds them complete, and
 // they are not written to again. A hash table's element may be used again while it is read, but its
 // value is one word, and what that refers to names itself: a reader either finds what it looked for
 // or notices. When there is no room, both hash tables are emptied, the readers that may have found

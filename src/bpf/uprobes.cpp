@@ -122,7 +122,7 @@ Error interrupted() {
   return {ErrorCode::interrupted, "interrupted while attaching", ""};
 }
 
-/// The sites of one file that are to be attached to, as the kernel takes them.
+/// The sites of one file to attach to, as the kernel takes them.
 class MultiFile {
  public:
   explicit MultiFile(const FileSites& file) : path_(path_of(file.file)) {
@@ -234,7 +234,7 @@ class MultiAttacher {
     return {};
   }
 
-  /// What is to be tried next.
+  /// What to try next.
   Result<std::vector<Part>> halve(const std::vector<Part>& tried) {
     std::vector<Part> left;
     for (const Part& part : tried) {

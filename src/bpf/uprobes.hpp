@@ -10,7 +10,7 @@
 
 namespace vitrine::bpf {
 
-/// Whether the kernel knows uprobe_multi (Linux 6.6), or will not say: then the error says why.
+/// Whether the kernel knows uprobe_multi (Linux 6.6), or refuses to report it: then the error has the reason.
 Result<bool> has_uprobe_multi();
 
 /// Whether the kernel's pid filter of uprobe_multi passes one thread alone (Linux 6.6 to 6.9).
@@ -18,7 +18,7 @@ bool pid_filter_is_of_threads(std::string_view kernel_release);
 
 inline constexpr int uprobe_multi_attach_type = 48;  // BPF_TRACE_UPROBE_MULTI of linux/bpf.h
 
-/// What is to be attached to, and when not to go on.
+/// What to attach to, and when to stop.
 struct AttachRequest {
   int program = -1;
   std::span<const FileSites> files;

@@ -56,7 +56,7 @@ std::array<std::span<const Rule<FileSubject>>, 4> tables() {
   return {label_file_rules(), thread_context_file_rules(), sdt_rules(), dof_rules()};
 }
 
-/// The last component of where the kernel says that an open file is: links have been followed.
+/// The last component of the kernel's path of an open file: links have been followed.
 std::string file_name_of(int file) {
   std::string path(limits::name_bytes, '\0');
   const ssize_t n =

@@ -14,7 +14,7 @@
 
 namespace vitrine::check {
 
-// FileReport: what the rules about files say of one, all of them: which are asked for, and
+// FileReport: what the rules about files find in one, all of them: which are asked for, and
 // reported, is for the checker.
 
 struct FileReport {
@@ -63,12 +63,12 @@ struct Report {
   Profiles checked;       ///< for which something was published, seemed to be, or was asked
   std::size_t files = 0;  ///< that were looked into
   std::vector<std::string> unread;  ///< files that could not be looked into, and why
-  std::vector<std::string> notes;   ///< what else is to be known of the outcomes
+  std::vector<std::string> notes;   ///< what else to know of the outcomes
 };
 
 struct Options {
   Profiles profiles = every_profile;  ///< which to check, of those that there is anything of
-  Profiles claimed;                   ///< which to check in any case: the user says they are there
+  Profiles claimed;                   ///< which to check in any case: the user declares them
   std::chrono::milliseconds duration{2000};  ///< of looking at a process
   bool sample = true;                        ///< take samples of running threads, too
   Redaction redaction;                       ///< of values in what is reported

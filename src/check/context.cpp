@@ -143,7 +143,7 @@ std::size_t valid_headers(const ContextSubject& subject) {
       subject.candidates, [](const ContextCandidate& one) { return one.header.has_value(); }));
 }
 
-/// A mapping with the signature, and a version that is not ours to read; null: there is none.
+/// A mapping with the signature, and a version that vitrine does not read; null: there is none.
 const ContextCandidate* unknown_version(const ContextSubject& subject) {
   const auto found = std::ranges::find_if(subject.candidates, [](const ContextCandidate& one) {
     return !one.header && one.header.error().code == ErrorCode::unsupported;

@@ -16,7 +16,7 @@
 
 namespace vitrine::check {
 
-// ContextSubject: what a process has on display of its process context, and how it changes while it
+// ContextSubject: what a process publishes of its process context, and how it changes while it
 // is looked at.
 
 /// A mapping that is called as a context's is.

@@ -20,7 +20,7 @@
 
 namespace vitrine::check {
 
-// What a file says of the label variables that it defines.
+// What a file contains of the label variables that it defines.
 
 /// How code of the file reaches a thread-local variable of it.
 enum class Access : std::uint8_t { descriptor, general_dynamic, initial_exec };
@@ -68,7 +68,7 @@ struct LabelFacts {
 
 LabelFacts read_label_facts(Memory& file, const elf::File& elf);
 
-// What a file says of its probes, note by note and DOF by DOF: more than a listing of them keeps.
+// What a file contains of its probes, note by note and DOF by DOF: more than a listing of them keeps.
 
 struct ArgumentFault {
   std::size_t site = 0;      ///< index in SdtFacts::sites
@@ -125,7 +125,7 @@ struct FileSubject {
   Profiles published;  ///< of which there is something that a reader could use
   Profiles intended;   ///< those, and of which there are traces
 
-  /// A static program without a symbol: whether it publishes labels, nobody can see.
+  /// A static program without a symbol: whether it publishes labels cannot be seen.
   [[nodiscard]] bool nameless() const {
     return program && labels.block && !labels.exports && !labels.symtab;
   }

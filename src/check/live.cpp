@@ -66,7 +66,7 @@ class Watcher {
 
   void take(const observe::ThreadLabels& reading, Profile profile) {
     ProfileReadings& seen = into_.readings[profile];
-    // A reading that may mix two sets says nothing of its publisher.
+    // A reading that may mix two sets proves nothing about its publisher.
     if (reading.set && reading.evidence == observe::Evidence::unproven) {
       ++seen.unproven;
       return;

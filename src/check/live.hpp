@@ -23,7 +23,7 @@ namespace vitrine::check {
 /// The profile that a format follows; nullopt: none that is checked (drafts, Elastic's).
 std::optional<Profile> profile_of(format::Format format);
 
-/// Readings of threads that can be believed, and what was wrong with them.
+/// Trustworthy readings of threads, and what was wrong with them.
 struct LiveCount {
   std::set<int> threads;
   std::size_t readings = 0;

@@ -21,7 +21,7 @@ namespace vitrine::check {
 
 // Rule: one requirement on a publisher, and the check whether it holds.
 //
-// What a rule says is data (Requirement), so that lists, documents and reports are made from the
+// The text of a rule is data (Requirement), so that lists, documents and reports are made from the
 // same table; what it asks is one small function. Documents and readers disagree: a rule that no
 // document demands, but without which a known reader fails, is `advised` and names that reader.
 
@@ -79,11 +79,11 @@ inline constexpr Profiles every_profile{Profile::custom_labels_v0,
                                         Profile::dof};
 
 enum class Weight : std::uint8_t {
-  required,  ///< a document says so
+  required,  ///< a document requires it
   advised,   ///< a known reader needs it
 };
 
-// What the tables of rules say over and over.
+// Phrases that the tables of rules repeat.
 inline constexpr auto required = Weight::required;
 inline constexpr auto advised = Weight::advised;
 inline constexpr Profiles otep_4947{Profile::otep_4947};
@@ -94,7 +94,7 @@ struct Requirement {
   std::string_view id;  ///< "labels.slot-exported": kept for ever once it is published
   Profiles profiles;    ///< to which it belongs
   Weight weight;
-  std::string_view text;     ///< what is to be, as a sentence without a full stop
+  std::string_view text;     ///< what must hold, as a sentence without a full stop
   std::string_view source;   ///< the document, and where in it
   std::string_view remedy;   ///< what to do when it does not hold, in one line
   std::string_view readers;  ///< known ones that fail then

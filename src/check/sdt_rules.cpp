@@ -113,7 +113,7 @@ Outcome site_nop(const FileSubject& subject) {
   if (machine != Machine::x86_64 && machine != Machine::i386 && machine != Machine::aarch64)
     return undecided("the instructions of this processor are unknown");
   return of_sites(subject, [&](const SdtSite& one) -> std::optional<std::string> {
-    if (!one.site.file_offset) return std::nullopt;  // as another rule says
+    if (!one.site.file_offset) return std::nullopt;  // another rule reports it
     const auto plan = bpf::plan_site(one.code, machine, bpf::NopClass::plain, false);
     if (!plan) return plan.error().message;
     if (plan->cost == bpf::SiteCost::step) return "its nop is one that uprobes single-step";

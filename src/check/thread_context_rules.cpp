@@ -1,4 +1,4 @@
-// What a process context must say of the thread contexts of its process.
+// What a process context must declare of the thread contexts of its process.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// vitrine: what processes put on display, read from outside.
+// vitrine: what processes publish, read from outside.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -40,7 +40,7 @@ constexpr const char* out_of_memory =
     } catch (const std::bad_alloc&) {
       (void)!::write(STDERR_FILENO, out_of_memory, std::strlen(out_of_memory));
       ::_exit(vitrine::cli::exit_failed);
-    } catch (...) {  // a fault of ours: the core shows where
+    } catch (...) {  // a defect of vitrine: the core shows where
     }
   }
   std::abort();
@@ -57,7 +57,7 @@ int main(int argc, char** argv) try {
 } catch (const std::bad_alloc&) {
   std::fputs(out_of_memory, stderr);
   return vitrine::cli::exit_failed;
-} catch (const std::exception& failure) {  // our own errors are values
+} catch (const std::exception& failure) {  // vitrine's errors are values
   std::fprintf(stderr, "vitrine: %s\n", vitrine::cli::printable(failure.what()).c_str());
   return vitrine::cli::exit_failed;
 }

@@ -17,7 +17,7 @@ namespace vitrine::dof {
 
 // A DOF as values, and where its functions, sites and semaphores are.
 
-// What a DOF says, as values: providers, their probes, one record a function that has sites.
+// The content of a DOF, as values: providers, their probes, one record a function that has sites.
 
 enum class Model : std::uint8_t { ilp32 = 1, lp64 = 2 };
 
@@ -112,7 +112,7 @@ inline constexpr std::array<std::string_view, 8> stability_names = {
 inline constexpr std::array<std::string_view, 6> dependency_class_names = {
     "Unknown", "CPU", "Platform", "Group", "ISA", "Common"};
 
-/// "Evolving/Evolving/Common"; a number that has no name stands for itself.
+/// "Evolving/Evolving/Common"; a number without a name is printed as it is.
 std::string name(const Stability& stability);
 
 // Where a DOF's functions, sites and semaphores are: the one home of that arithmetic
@@ -147,7 +147,7 @@ std::optional<std::uint64_t> semaphore_address(const Object& object, const Semap
 /// the return value (DOF version 2). A check of version 3 looks as a fire does: its first argument is
 /// where the result goes.
 ///
-/// Ours of version 2 on x86 need no tracer that writes registers, which few kernels allow: they load
+/// vitrine's of version 2 on x86 need no tracer that writes registers, which few kernels allow: they load
 /// the result from an operand of their own instruction, `push $0; pop %eax`. A uprobe on the byte of
 /// that 0 is never hit; but as long as it is there the kernel keeps a breakpoint's 0xcc in the byte,
 /// and the result is -52. It goes with the last tracer, however that ends.
@@ -174,7 +174,7 @@ struct SitePattern {
   }
 };
 
-/// All patterns, ours first.
+/// All patterns, vitrine's first.
 std::span<const SitePattern> site_patterns();
 
 /// The pattern to write; none: there is none (aarch64's check takes two instructions: a stub

@@ -21,7 +21,7 @@
 
 namespace vitrine::dof {
 
-// How the decoder refuses a DOF: one sentence that says what and where.
+// How the decoder refuses a DOF: one sentence that has what and where.
 
 template <class... Args>
 tl::unexpected<Error> malformed(fmt::format_string<Args...> text, Args&&... args) {
@@ -35,7 +35,7 @@ class StringTable {
   /// The offset of `text`, which has no NUL.
   std::uint32_t add(std::string_view text) { return add_bytes(std::string(text) + '\0'); }
 
-  /// The offset of texts that follow each other; of none: 0, which nobody looks at.
+  /// The offset of texts that follow each other; of none: 0, which no reader uses.
   std::uint32_t add(const std::vector<std::string>& texts);
 
   [[nodiscard]] const std::string& bytes() const { return bytes_; }
@@ -47,7 +47,7 @@ class StringTable {
   std::unordered_map<std::string, std::uint32_t> known_;
 };
 
-// What the parts of the decoder share: numbers out of bytes, complaints, and an end to patience.
+// What the parts of the decoder share: numbers out of bytes, complaints, and a limit of work.
 
 /// The structure at `at`; the caller has seen to it that it lies within `bytes`. DOF is
 /// little-endian, as every machine we run on is.

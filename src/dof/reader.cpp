@@ -154,7 +154,7 @@ Result<vitrine_dof_provider> read_provider_record(const Sections& sections, std:
     return malformed("has {} bytes instead of {}", bytes.size(), sizeof(vitrine_dof_provider));
   vitrine_dof_provider provider{};
   std::memcpy(&provider, bytes.data(), std::min(bytes.size(), sizeof provider));
-  // In version 1 nothing says that what follows the 40 bytes is meant.
+  // In version 1 nothing declares what follows the 40 bytes.
   if (version == VITRINE_DOF_VERSION_PLAIN) provider.enabled_offsets = 0;
   return provider;
 }
@@ -286,7 +286,7 @@ Objects read(std::span<const std::byte> section, std::uint64_t most) {
     found.objects.push_back(read_object(section.subspan(at, header->file_size), *header, budget));
     found.objects.back().offset = at;
     at = std::min(section.size(), aligned(at + header->file_size));
-    if (budget.exhausted()) break;  // as its problems say
+    if (budget.exhausted()) break;  // as its problems report
   }
   problems.finish();
   found.decoded_bytes = budget.taken();

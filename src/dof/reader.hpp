@@ -25,7 +25,7 @@ struct ProviderSource {
   Problems& problems;
 };
 
-/// Reads the provider in section `index`; a record that makes no sense is reported and left out.
+/// Reads the provider in section `index`; a record that is invalid is reported and left out.
 /// Errors: malformed (nothing of it can be used).
 Result<Provider> read_provider(const ProviderSource& source, std::uint32_t index);
 
@@ -33,7 +33,7 @@ Result<Provider> read_provider(const ProviderSource& source, std::uint32_t index
 Result<vitrine_dof_provider> read_provider_record(const Sections& sections, std::uint8_t version,
                                                   std::uint32_t index);
 
-// The counters of observers that our own object step lists (abi/dof.h,
+// The counters of observers that vitrine's object step lists (abi/dof.h,
 // VITRINE_DOF_SECTION_SEMAPHORES).
 
 /// Adds them to their providers. `provider_at`: which of `object.providers` section N became.
@@ -52,7 +52,7 @@ struct Objects {
 /// Decodes the bytes of a `.SUNW_dof` section: one DOF after another, each 8-aligned, zeros
 /// between. What is no DOF, or has a header that cannot be trusted, is reported and passed over, up
 /// to the next 8-aligned beginning of one. What is wrong within a DOF costs as little of it as can
-/// be (a record, a provider), and is told in its `problems`. Never more memory than
+/// be (a record, a provider), and is reported in its `problems`. Never more memory than
 /// limits::dof_expansion times the input, or `most` bytes.
 Objects read(std::span<const std::byte> section, std::uint64_t most = limits::dof_decoded_bytes);
 

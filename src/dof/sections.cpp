@@ -20,7 +20,7 @@ bool is_loadable_type(std::uint32_t type) {
          type != VITRINE_DOF_SECTION_UTSNAME;
 }
 
-/// How large the entries of a table must be; 0: it is none.
+/// How large the entries of a table must be; 0: it is no table.
 std::uint32_t entry_size_of(std::uint32_t type) {
   switch (type) {
     case VITRINE_DOF_SECTION_PROBES:

@@ -69,7 +69,7 @@ class Relocations {
   /// a word for which they make no sense becomes unusable.
   Relocations(const Sections& sections, Budget& budget, Problems& problems);
 
-  /// How the word at `offset` of the DOF becomes an address; nullopt: what was said of it makes no
+  /// How the word at `offset` of the DOF becomes an address; nullopt: its description is not
   /// sense.
   [[nodiscard]] std::optional<Relocation> of(std::uint64_t offset) const;
 

@@ -80,7 +80,7 @@ struct File {
   std::uint16_t type = 0;     ///< ET_*
   std::uint16_t machine = 0;  ///< EM_*
   std::vector<Segment> segments;
-  std::vector<Section> sections;      ///< empty: the file has none, or `problems` says why
+  std::vector<Section> sections;      ///< empty: the file has none, or `problems` has the reason
   std::string section_names;          ///< the bytes of .shstrtab
   std::vector<std::string> problems;  ///< what of the headers could not be used; each a sentence
 

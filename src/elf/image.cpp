@@ -286,7 +286,7 @@ bool is_program(Memory& file, const File& elf) {
   if (elf.type == ET_EXEC) return true;
   if (elf.type != ET_DYN) return false;
   if ((dynamic_value(file, elf, DT_FLAGS_1).value_or(0) & DF_1_PIE) != 0) return true;
-  // Linkers before 2016 did not say so. libc.so.6 has an interpreter as well, but a soname.
+  // Linkers before 2016 did not mark it. libc.so.6 has an interpreter as well, but a soname.
   const bool interpreted =
       std::any_of(elf.segments.begin(), elf.segments.end(),
                   [](const Segment& segment) { return segment.type == PT_INTERP; });

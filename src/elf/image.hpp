@@ -47,7 +47,7 @@ struct TlsSegment {
 };
 
 /// Reads and checks an ELF header. Errors: malformed (none), unsupported (32-bit, big-endian, or
-/// another machine: the message says which).
+/// another machine: the message names it).
 Result<Elf64_Ehdr> read_header(Memory& memory, Address at);
 
 /// The module whose ELF header is at `at` (its first loaded page).
@@ -80,7 +80,7 @@ class LoadedFile final : public Memory {
   void read(std::span<ReadRequest> requests) override;
 
   /// The module it would become, at a bias of 0. Errors: unsupported (not 64-bit little-endian, or
-  /// another machine: the message says which), limit (program headers).
+  /// another machine: the message names it), limit (program headers).
   [[nodiscard]] Result<Image> image() const;
 
  private:

@@ -326,7 +326,7 @@ class DynamicReader {
     });
   }
 
-  /// RELR: a word is an address (even), or says which of the words that follow are meant too.
+  /// RELR: a word is an address (even), or marks which of the words that follow are meant too.
   void read_packed() {
     const std::size_t word = elf_.encoding.address_bytes();
     const std::size_t bits = 8 * word - 1;

@@ -1,4 +1,4 @@
-// ClickHouse over HTTP: rows as lines of JSON, inserted once each, and what its errors say.
+// ClickHouse over HTTP: rows as lines of JSON, inserted once each, and what its errors mean.
 //
 // A request is one INSERT of at most as many rows as ClickHouse puts in one block: it is inserted
 // whole or not at all. Its token (insert_deduplication_token) is made of its bytes, so that a table

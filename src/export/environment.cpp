@@ -61,7 +61,7 @@ std::string grpc_endpoint(const Environment& environment, Signal signal) {
 }
 
 /// The endpoint of all signals is the root of paths; the one of a signal is the URL itself. Both
-/// are taken as they stand.
+/// are used unchanged.
 std::string endpoint(const Environment& environment, Signal signal) {
   const auto protocol = variable(environment, signal, "PROTOCOL");
   if (protocol && protocol->value == "grpc") return grpc_endpoint(environment, signal);

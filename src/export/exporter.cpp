@@ -322,7 +322,7 @@ class ThreadedExporter final : public Exporter {
   Backoff backoff_;
   Clock::time_point next_try_;
   bool asked_to_wait_ = false, failing_ = false, told_split_ = false;
-  std::string trouble_;  ///< told last, without_measures()
+  std::string trouble_;  ///< reported last, without_measures()
   std::thread thread_;
 };
 

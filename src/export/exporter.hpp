@@ -17,7 +17,7 @@ namespace vitrine::exporter {
 
 struct ExportOptions {
   Signal signal = Signal::profiles;  ///< of all that is sent
-  /// A URL of parse_endpoint, or `otlp`: what the environment says.
+  /// A URL of parse_endpoint, or `otlp`: the value of the environment variable.
   std::string url;
   bool url_is_whole = false;                     ///< see parse_endpoint
   std::vector<std::string> headers;              ///< "Name: value"
@@ -26,7 +26,7 @@ struct ExportOptions {
   std::chrono::milliseconds last_retry{60'000};
   std::string spool;              ///< directory; empty: kept in memory
   std::uint64_t spool_bytes = 0;  ///< gzipped; 0: 256 MiB in a directory, 64 MiB in memory
-  // TLS: PEM files; empty: the system's authorities, and no certificate of our own.
+  // TLS: PEM files; empty: the system's authorities, and no client certificate.
   std::string authorities;
   std::string certificate;
   std::string key;
@@ -44,7 +44,7 @@ struct ExportCounters {
   std::uint64_t refused = 0;     ///< requests that never will be taken, dropped
   std::uint64_t rejected = 0;    ///< items of requests taken in part (partial_success)
   std::uint64_t overflowed = 0;  ///< requests dropped as the spool was full
-  std::uint64_t skipped = 0;     ///< files in the spool that are no requests of ours, left there
+  std::uint64_t skipped = 0;     ///< files in the spool that are no requests of vitrine's, left there
   std::uint64_t waiting = 0;     ///< requests now in the spool
   std::uint64_t unwritten = 0;   ///< of those, in memory alone, as the directory cannot be written
   std::uint64_t waiting_bytes = 0;  ///< of those in the spool, gzipped
@@ -57,7 +57,7 @@ struct ExportCounters {
 /// did not accept goes behind the others, so that it blocks none.
 class Exporter {
  public:
-  /// Errors: usage (URL, header; a spool that is not ours alone, or is in use); failed (the spool
+  /// Errors: usage (URL, header; a spool that other users can write to, or is in use); failed (the spool
   /// cannot be made); unsupported (libcurl is not installed, or was not when this was built).
   static Result<std::unique_ptr<Exporter>> open(ExportOptions options);
   /// A spool on disk has all that was not sent; one in memory is lost.
@@ -70,7 +70,7 @@ class Exporter {
   /// to end, unless the collector asked for it.
   virtual void finish(std::chrono::milliseconds deadline) = 0;
 
-  /// Ends the thread: what counters() says from then on is final.
+  /// Ends the thread: counters() is final from then on.
   virtual void stop() = 0;
 
   [[nodiscard]] virtual ExportCounters counters() const = 0;

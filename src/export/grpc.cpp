@@ -42,7 +42,7 @@ std::string name_of(int status) {
   return status >= 0 && index < status_names.size() ? status_names[index] : std::to_string(status);
 }
 
-/// The message of a status: %XX stands for what a header cannot hold.
+/// The message of a status: %XX encodes what a header cannot hold.
 std::string unescaped(std::string_view text) {
   std::string out;
   for (std::size_t at = 0; at < text.size(); ++at) {
@@ -135,7 +135,7 @@ const char* remedy(int status, Signal signal) {
   }
 }
 
-/// Without a status of gRPC, that of HTTP says what kind of failure it was.
+/// Without a status of gRPC, that of HTTP decides what kind of failure it was.
 Judgement judge_without_status(const Response& response) {
   if (response.status == 0 || response.status / 100 != 2) {
     Judgement judgement = exporter::judge_http(response);

@@ -1,5 +1,5 @@
 // gRPC over HTTP/2, as far as one unary call needs it: the frame around a message, the status in the
-// trailers, and what OTLP says about each status.
+// trailers, and what OTLP specifies for each status.
 //
 // A gRPC library would bring HTTP/2, TLS and its own name resolution once more (libgrpc++ brings 47 shared
 // libraries of 10 MiB); libcurl has them, and is what the other protocol uses.

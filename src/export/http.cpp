@@ -118,8 +118,8 @@ void set_tls_files(const CurlLibrary& curl, CURL* easy, const ExportOptions& opt
   set(CURLOPT_SSLKEY, options.key);
 }
 
-/// Whether libcurl can use the files of TLS. It reads them when a connection begins: ours leads to a
-/// socket where nobody responds, and goes as far as it does without a response.
+/// Whether libcurl can use the files of TLS. It reads them when a connection begins: this one leads to a
+/// socket without a server, and goes as far as it does without a response.
 Result<void> check_tls_files(const CurlLibrary& curl, const ExportOptions& options) {
   if (options.authorities.empty() && options.certificate.empty() && options.key.empty()) return {};
   const FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));

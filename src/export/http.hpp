@@ -45,7 +45,7 @@ class Backoff {
 
 // HTTP requests by libcurl, which is loaded when the first one is sent.
 
-// libcurl, loaded when something is to be sent: with its thirty libraries it takes longer to load
+// libcurl, loaded when there is something to send: with its thirty libraries it takes longer to load
 // than most of what the command does takes to run (5 ms against 1).
 
 /// The functions of libcurl, by their names without "curl_".
@@ -80,7 +80,7 @@ Result<const CurlLibrary*> curl_library();
 
 class Post {
  public:
-  /// Keeps its connection between requests. Proxies are what the environment says. Errors: usage
+  /// Keeps its connection between requests. Proxies are those of the environment. Errors: usage
   /// (a header, files of TLS), unsupported (no libcurl, or one without HTTP/2 for gRPC), failed.
   static Result<std::unique_ptr<Post>> open(const Endpoint& endpoint, const ExportOptions& options);
   virtual ~Post() = default;

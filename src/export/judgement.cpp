@@ -81,7 +81,7 @@ std::optional<Said> parse_response(std::string_view body) try {
   return std::nullopt;
 }
 
-/// google.rpc.Status { code = 1, message = 2 }, as OTLP says; or what a proxy says in plain text.
+/// google.rpc.Status { code = 1, message = 2 }, as OTLP specifies; or a proxy's plain text.
 std::string message_of(const Response& response) {
   if (response.type.starts_with("text/plain") || response.type.starts_with("application/json"))
     return one_line(response.body);

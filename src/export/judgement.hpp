@@ -1,4 +1,4 @@
-// What an engine's response says about a request.
+// The meaning of an engine's response to a request.
 #pragma once
 
 #include <chrono>
@@ -50,8 +50,8 @@ Judgement judge(const Response& response);
 
 /// By the rules of OTLP over HTTP: the status decides whether a request was taken; 429, 502, 503 and
 /// 504, and no status at all, are worth another try. Beyond them: a page is no collector that took
-/// anything; an error of the server that says that it is unavailable is one to wait for; and what a
-/// limit of the engine refuses (413, 429 without a time to wait, a message that says so) may be
+/// anything; an error of the server that declares it unavailable is one to wait for; and what a
+/// limit of the engine refuses (413, 429 without a time to wait, a message that states a limit) may be
 /// accepted in smaller pieces.
 Judgement judge_http(const Response& response);
 
@@ -60,7 +60,7 @@ std::string one_line(std::string_view message);
 
 /// Whether a message has one of `words`, which are in lower case, in letters of any case.
 bool says(std::string_view message, std::initializer_list<std::string_view> words);
-/// Whether it says that the engine is not there yet, or that something is above one of its limits.
+/// Whether it states that the engine is not there yet, or that something is above one of its limits.
 bool says_unavailable(std::string_view message);
 bool says_too_much(std::string_view message);
 

@@ -30,7 +30,7 @@ std::string name_of(std::uint64_t time, std::string_view suffix) {
   return fmt::format("{:0{}}{}", time, digits, suffix);
 }
 
-/// The time in a name of ours; nullopt: it is not one.
+/// The time in a name of a spool file; nullopt: it is not one.
 std::optional<std::uint64_t> time_of(std::string_view name, std::string_view suffix) {
   if (name.size() != digits + suffix.size() || !name.ends_with(suffix)) return std::nullopt;
   std::uint64_t time = 0;
@@ -66,7 +66,7 @@ Result<Spool> Spool::open(const std::string& directory, std::uint64_t bytes,
   if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
     return failed(directory, "cannot be made", errno);
   spool.path_ = directory;
-  // Not through a link of another user: who made it chose the place.
+  // Not through a link of another user: its owner chose the place.
   auto opened = sandbox::open_directory(directory);
   if (!opened) {
     opened.error().message = "the spool " + opened.error().message;
@@ -220,7 +220,7 @@ Result<void> Spool::write(const std::string& name, const std::string& content) c
       ::openat(directory, unfinished, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file) return fail(ErrorCode::failed, std::strerror(errno));
   Result<void> done = write_all(file.get(), content);
-  // On disk before it has its name: after a power cut, too, what has a name of ours is whole.
+  // On disk before it has its name: after a power cut, too, a file with such a name is complete.
   if (done && ::fsync(file.get()) != 0) done = fail(ErrorCode::failed, std::strerror(errno));
   if (done && ::renameat(directory, unfinished, directory, name.c_str()) != 0)
     done = fail(ErrorCode::failed, std::strerror(errno));

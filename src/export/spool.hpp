@@ -16,7 +16,7 @@
 
 namespace vitrine::exporter {
 
-/// In a directory, a request is a file of its gzipped bytes, `<time, 19 digits>` and a suffix that says
+/// In a directory, a request is a file of its gzipped bytes, `<time, 19 digits>` and a suffix for
 /// what they are, whole and on disk or not there at all; only one process at a time has the directory (a lock on its file `lock`).
 /// What other files hold is not believed: only regular files of our user, whole gzip, in bounds.
 class Spool {

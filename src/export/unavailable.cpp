@@ -1,4 +1,4 @@
-// Stands in for the exporter in a build without the headers of libcurl.
+// Replaces the exporter in a build without the headers of libcurl.
 #include "export/exporter.hpp"
 
 namespace vitrine::exporter {

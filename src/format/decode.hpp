@@ -44,7 +44,7 @@ struct DecodeContext {
 struct Decoded {
   LabelSet set;
   /// An attribute's index lies outside the key map. The map only grows: read it again, once, and
-  /// decode again; if the index is still unknown the attribute stays out (a defect says so).
+  /// decode again; if the index is still unknown the attribute stays out (a defect reports it).
   bool needs_key_map_refresh = false;
 };
 
@@ -66,7 +66,7 @@ Result<Decoded> decode(Format format, Memory& memory, Address slot, const Decode
 Result<Decoded> decode_record(Format format, Memory& memory, Address record,
                               const DecodeContext& context);
 
-// SetBuilder: collects one thread's labels within the limits, and says what they cut.
+// SetBuilder: collects one thread's labels within the limits, and reports what they cut.
 
 class SetBuilder {
  public:

@@ -31,7 +31,7 @@ struct StringRead {
   std::string* into;
 };
 
-/// Other writers of v1 put the ids of a trace under these names as raw bytes, ours as text. Text is what
+/// Other writers of v1 put the ids of a trace under these names as raw bytes, vitrine as text. Text is what
 /// everything behind the decoder sees, so that filters, groups and redaction take both for the same. Hex digits
 /// alone are text that is as short: a 64-bit trace id.
 void as_text_if_raw_id(Label& label, std::uint64_t length) {

@@ -1,4 +1,4 @@
-// Label sets as values, and the serial check of sets of our own writer.
+// Label sets as values, and the serial check of sets of vitrine's writer.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace vitrine::format {
 
-// What a thread has on display, whichever format it used: values, independent of any process.
+// What a thread publishes, whichever format it used: values, independent of any process.
 
 /// The published layouts (docs/formats/README.md).
 enum class Format : std::uint8_t {
@@ -92,7 +92,7 @@ struct LabelSet {
   bool operator==(const LabelSet&) const = default;
 };
 
-// The serial check: proof, without stopping the thread, that a set of our own writer was read whole
+// The serial check: proof, without stopping the thread, that a set of vitrine's writer was read whole
 // (docs/formats/custom-labels.md, "Serial trailer").
 //
 // The reader's order, each step its own element of a batched read or its own call:

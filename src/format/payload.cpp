@@ -185,7 +185,7 @@ class Decoder {
       }
   }
 
-  /// The member of a oneof that came last stands; a message member that comes again merges.
+  /// The member of a oneof that came last counts; a message member that comes again merges.
   template <class Member>
   static Member& member(AnyValue& value) {
     if (!std::holds_alternative<Member>(value.data)) value.data.emplace<Member>();

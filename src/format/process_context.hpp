@@ -85,7 +85,7 @@ const AnyValue* find(const KeyValueList& list, std::string_view key);
 /// The same when it is text; null otherwise.
 const std::string* find_text(const KeyValueList& list, std::string_view key);
 
-// The process context (OTEP-4719): what it says, and decoding its payload.
+// The process context (OTEP-4719): its content, and decoding its payload.
 // Source: docs/formats/process-context.md, "Header" and "Payload".
 
 struct EntityRef {
@@ -99,7 +99,7 @@ struct EntityRef {
 
 struct ProcessContext {
   std::uint32_t version = 0;          ///< of the header: 1 (development) or 2
-  std::uint64_t published_at_ns = 0;  ///< an opaque stamp, whatever its name says; 0 in version 1
+  std::uint64_t published_at_ns = 0;  ///< an opaque stamp, despite its name; 0 in version 1
   bool bare_resource = false;         ///< payload of before 2026-02-18: a Resource without wrapper
 
   KeyValueList resource;    ///< resource attributes, as published: keys may repeat

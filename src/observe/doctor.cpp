@@ -182,7 +182,7 @@ Result<void> try_profiler(bool off_cpu, vitrine_unwinds unwinds = VITRINE_UNWIND
   return profiler->start();
 }
 
-/// A child of ours that waits, to try things on.
+/// A child process that waits, to try things on.
 class WaitingChild {
  public:
   WaitingChild() : pid_(::fork()) {

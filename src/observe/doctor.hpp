@@ -8,11 +8,11 @@
 
 namespace vitrine::observe {
 
-/// One fact about this machine or user, found by trying it wherever trying harms nobody.
+/// One fact about this machine or user, found by trying it wherever trying has no effect on other processes.
 struct Finding {
   enum class Verdict : std::uint8_t {
     yes,      ///< there
-    no,       ///< not there: `remedy` says what would change that
+    no,       ///< not there: `remedy` has what would change that
     partial,  ///< there with a restriction that `detail` names
   };
   std::string

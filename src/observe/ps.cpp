@@ -45,7 +45,7 @@ pid_t parent_of(int proc_dir) {
   return parent;
 }
 
-/// The context's part: also what it says of thread records.
+/// The context's part: also what it declares of thread records.
 void look_at_context(target::Process& process, Found& found, const Redaction& redaction,
                      std::optional<format::ThreadSchema>& schema) {
   const auto reader = ContextReader::of(process);
@@ -137,7 +137,7 @@ std::size_t count_probes(pid_t pid, ProbeFiles& files, const sandbox::WorkBudget
   return count;
 }
 
-/// What one process has on display; nullopt: nothing. Errors: as Process::open.
+/// What one process publishes; nullopt: nothing. Errors: as Process::open.
 Result<std::optional<Found>> look_at(pid_t pid, std::string comm, const ListOptions& options,
                                      Known& known, const sandbox::WorkBudget& budget) {
   auto process = TRY(target::Process::open(pid));

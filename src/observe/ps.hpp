@@ -13,7 +13,7 @@
 
 namespace vitrine::observe {
 
-/// One process with something on display.
+/// One process that publishes something.
 struct Publisher {
   int pid = 0;
   std::string comm;
@@ -48,7 +48,7 @@ struct ListOptions {
 };
 
 /// Looks at every process of this pid namespace. Those that end meanwhile are left out. What one
-/// that exceeds the budgets publishes is found in part, and its problems say so.
+/// that exceeds the budgets publishes is found in part, and its problems report it.
 Result<PublisherList> list_publishers(const ListOptions& options = {});
 
 }  // namespace vitrine::observe

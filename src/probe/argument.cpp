@@ -73,7 +73,7 @@ tl::expected<vitrine_operand, ArgumentError> compile_argument(std::string_view t
   Cursor cursor(text);
   const auto size = TRY(take_size(cursor.skip_blanks()));
   if (cursor.skip_blanks().done()) return syntax_error("it has no operand");
-  if (cursor.take("?")) {  // types.cpp writes these; a file's own note may say anything
+  if (cursor.take("?")) {  // types.cpp writes these; a file's own note may contain anything
     const std::string_view why = cursor.skip_blanks().rest();
     if (why.empty()) return syntax_error("it has no operand");
     return unsupported(std::string(why.substr(0, longest_reason)));
@@ -161,7 +161,7 @@ bool goes_on(std::string_view before, std::string_view after) {
   for (const std::string_view width : widths)
     if (ends_with_word(before, width) && after.starts_with("PTR")) return true;
   if (std::string_view("+*/,|&^<>").find(after.front()) != after.npos) return true;
-  // A minus that stands apart is between two terms; one before a term is its sign.
+  // A minus between blanks is between two terms; one before a term is its sign.
   return after.front() == '-' && after.size() > 1 && is_blank(after[1]);
 }
 

@@ -35,7 +35,7 @@ class OperandSymbols {
   virtual tl::expected<std::int64_t, ArgumentError> thread_offset(std::string_view name) = 0;
 };
 
-/// Splits a site's argument list. Never fails: text that makes no sense becomes an argument that
+/// Splits a site's argument list. Never fails: text that is invalid becomes an argument that
 /// does not compile, and does not move those after it.
 std::vector<std::string> split_arguments(std::string_view text);
 

@@ -67,8 +67,8 @@ OperandText in_register(Register found) {
   return operand;
 }
 
-/// `(base)` or `(index,base)`, after the displacement. Where `zero_means_none`, register 0 stands
-/// for 0.
+/// `(base)` or `(index,base)`, after the displacement. Where `zero_means_none`, register 0 reads
+/// as 0.
 Parsed<void> take_registers(Cursor& cursor, OperandText& operand, RegisterNames find,
                             bool zero_means_none) {
   operand.kind = OperandText::Kind::memory;

@@ -75,7 +75,7 @@ class Finder {
     }
   }
 
-  /// Where nothing says where they are, they are known by their first bytes; that they make sense
+  /// Where nothing records where they are, they are known by their first bytes; that they make sense
   /// as a whole decides.
   void search() {
     std::uint64_t left = limits::dof_search_bytes;
@@ -182,7 +182,7 @@ bool has_patterns(Machine machine) {
   });
 }
 
-/// The stubs that calls end up in which nobody replaced are called as what they stand for; "call,
+/// The stubs that calls lead to which were not replaced have the name of what they replace; "call,
 /// return" at the end of another function looks the same.
 bool is_stub(const dof::Record& record) {
   return record.function.starts_with("__dtrace_") ||

@@ -21,7 +21,7 @@ struct PlacedDof {
   dof::Object object;
   Address address = 0;            ///< of its header, in the file's own address space
   std::uint64_t file_offset = 0;  ///< of its header
-  /// What the dynamic linker has to write into it, by address. Ours needs nothing: it stays
+  /// What the dynamic linker has to write into it, by address. vitrine's needs nothing: it stays
   /// read-only, shared.
   std::vector<elf::DynamicRelocation> dynamic_relocations;
   /// In a relocatable file: what the linker will write into it, from its header.
@@ -42,7 +42,7 @@ struct DofFile {
 /// no section headers, in what it loads.
 DofFile find_dof(Memory& file, const elf::File& elf);
 
-// From DOFs to probes: where their sites are, that a probe stands there, and what its arguments are
+// From DOFs to probes: where their sites are, that a probe is there, and what its arguments are
 // (docs/formats/dof.md, "Finding DOF in a file").
 
 struct DofProbes {
@@ -52,7 +52,7 @@ struct DofProbes {
 };
 
 /// The probes that the DOFs of `file` announce. A site that is not in the file's code, or where none
-/// of the instructions is that take the place of a probe's call, has no `file_offset`, and says why:
+/// of the instructions is that take the place of a probe's call, has no `file_offset`, and a reason:
 /// a breakpoint there might be in the middle of an instruction.
 DofProbes make_dof_probes(const DofFile& dofs, Memory& file, const FileLayout& layout,
                           Machine machine);

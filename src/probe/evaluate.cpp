@@ -17,7 +17,7 @@ std::uint64_t little_endian(std::span<const std::byte> bytes) {
   return value;
 }
 
-/// significand / 2^63 * 2^exponent, negative or not. The significand's last bit stands for all
+/// significand / 2^63 * 2^exponent, negative or not. The significand's last bit represents all
 /// below it too, so that the one rounding is right.
 double compose(bool negative, std::uint64_t significand, int exponent) {
   const double value = std::ldexp(static_cast<double>(significand), exponent - 63);

@@ -77,9 +77,9 @@ Result<std::vector<std::byte>> evaluate(const vitrine_operand& operand, const Re
 Value make_value(const vitrine_operand& operand, std::span<const std::byte> bytes,
                  const ArgumentType* type);
 
-// Values of fired arguments that are not to be shown.
+// Values of fired arguments that must not be shown.
 
-/// What stands for `value`: for text and bytes by what they hold, for all else by how it is written.
+/// What replaces `value`: for text and bytes by what they hold, for all else by how it is written.
 /// What could not be read stays as it is.
 Value redacted(const Value& value, const Redaction& redaction);
 

@@ -389,7 +389,7 @@ class Lowering {
     return true;
   }
 
-  /// Adds what a symbol stands for. `placed`: an address is where the file was loaded, so relative
+  /// Adds the value of a symbol. `placed`: an address is where the file was loaded, so relative
   /// to the probe.
   Parsed<void> add_symbol(bool placed) {
     const SymbolUse& use = *text_.sum.symbol;

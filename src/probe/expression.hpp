@@ -131,7 +131,7 @@ struct OperandText {
 
 // Constant expressions of assemblers: `-24`, `0x10`, `arr+4`, `-4+arr`, `8*(3+1)`, `f@GOTPCREL`.
 
-/// Takes the longest expression that comes. What follows `@` says which part of the symbol is meant.
+/// Takes the longest expression that comes. What follows `@` selects a part of the symbol.
 Parsed<Sum> take_expression(Cursor& cursor);
 
 /// Takes an unsigned number: decimal, 0x hexadecimal or 0 octal. Error: none, or beyond 64 bits.
@@ -145,7 +145,7 @@ std::string quoted(std::string_view text);
 
 // From an operand as it is written to where its value is.
 
-/// What stands before the `@` of an argument.
+/// What is before the `@` of an argument.
 struct ArgumentSize {
   std::uint32_t bytes = 0;
   bool is_signed = false;

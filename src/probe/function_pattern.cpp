@@ -31,7 +31,7 @@ Result<FunctionPattern> parse_function_pattern(std::string_view text) {
   const std::size_t colon = rest.find(':');
   pattern.module = rest.substr(0, colon);
   rest.remove_prefix(colon + 1);
-  // No function is called `return`: "Order::return" is none.
+  // No function is called `return`: "Order::return" is no function.
   if (rest.ends_with(return_suffix) && !rest.ends_with(":" + std::string(return_suffix))) {
     pattern.at_return = true;
     rest.remove_suffix(return_suffix.size());

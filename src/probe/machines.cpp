@@ -109,7 +109,7 @@ class Aarch64 {
       TRY(parse_index(operand));
     }
     if (!cursor_.take("]")) return syntax_error("missing closing bracket");
-    cursor_.take("!");  // the register is not written back until the instruction, which is none
+    cursor_.take("!");  // the register is not written back until the instruction, which never runs
     return operand;
   }
 

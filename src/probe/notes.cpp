@@ -75,7 +75,7 @@ void NoteReader::end_of_content(const NoteFrame& note, std::string_view left) {
   at_ = find_note(static_cast<std::size_t>(padded(content_end)), at_);
 }
 
-// The first place in [from, until) that begins as a note of ours does; else `until`.
+// The first place in [from, until) that begins as a note of this owner does; else `until`.
 std::size_t NoteReader::find_note(std::size_t from, std::size_t until) const {
   const std::string_view all = text(bytes_.first(until));
   for (std::size_t found = all.find(owner_, from); found != std::string_view::npos;

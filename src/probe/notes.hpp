@@ -17,7 +17,7 @@
 
 namespace vitrine::probe {
 
-// NoteReader: the notes of one owner in a section, where nothing in it is to be believed.
+// NoteReader: the notes of one owner in a section, where nothing in it is trusted.
 
 struct NoteProblem {
   std::uint64_t offset = 0;  ///< of the note in its section

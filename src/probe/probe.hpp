@@ -17,7 +17,7 @@ namespace vitrine::probe {
 // Probe: what an application offers to fire, whatever format announced it.
 
 /// Where a probe was announced: a stapsdt note, or a DTrace object (DOF). A function announces
-/// nothing: it is one because somebody asks for it (function_pattern.hpp).
+/// nothing: it is a probe because the user asks for it (function_pattern.hpp).
 enum class Kind : std::uint8_t { sdt, dof, function };
 
 /// What an argument is, beyond its size.
@@ -60,10 +60,10 @@ enum class SiteUse : std::uint8_t {
 /// One address at which a probe can fire, or checks whether it is to.
 struct Site {
   Address address = 0;                       ///< adjusted, in the file's own address space
-  std::optional<std::uint64_t> file_offset;  ///< where a uprobe goes; none: `problems` say why
+  std::optional<std::uint64_t> file_offset;  ///< where a uprobe goes; none: `problems` have the reason
   SiteUse use = SiteUse::fire;
   bool verified = false;  ///< its instruction is one that makers of probes write
-  bool is_stub = false;   ///< no call: the function that calls lead to which nobody replaced (DOF)
+  bool is_stub = false;   ///< no call: the function that calls lead to which were not replaced (DOF)
   Address semaphore = 0;  ///< 0: none
   std::optional<std::uint64_t> semaphore_offset;  ///< in the file; even, in a writable segment
   std::vector<std::string> arguments;             ///< the note's own strings, one an argument

@@ -112,7 +112,7 @@ void place(Site& site, const FileLayout& layout) {
 }
 
 std::optional<Site> make_site(const StapsdtNote& note, const FileLayout& layout) {
-  // The linker's section may have been moved since (prelink); the notes then still say where it
+  // The linker's section may have been moved since (prelink); the notes then still have where it
   // was. Without the section there is nothing to go by.
   const std::uint64_t moved =
       layout.stapsdt_base && note.base != 0 ? *layout.stapsdt_base - note.base : 0;

@@ -14,7 +14,7 @@
 namespace vitrine::probe {
 
 /// What of an ELF file decides where its probes are. All of it is of the file that runs: of a
-/// separate debug file only the notes (and `stapsdt_base`) are to be trusted.
+/// separate debug file only the notes (and `stapsdt_base`) can be trusted.
 struct FileLayout {
   std::uint16_t type = ET_DYN;             ///< e_type
   std::span<const elf::Segment> segments;  ///< in any order

@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view typed_note_owner{VITRINE_NOTE_OWNER, sizeof VITRINE_NOTE_OWNER};
 constexpr std::uint8_t last_kind = 15;  // beyond, it is not known how many arguments there are
 
-/// Takes strings off a description, and says which of them is not as it should be.
+/// Takes strings off a description, and reports which of them is malformed.
 class Strings {
  public:
   Strings(const NoteFrame& frame, std::size_t at, NoteProblems& problems)
@@ -114,7 +114,7 @@ ValueKind value_kind(std::uint8_t kind) {
     case VITRINE_KIND_BYTES:
       return ValueKind::bytes;
     default:
-      return ValueKind::integer;  // not described further: what size and sign say
+      return ValueKind::integer;  // not described further: size and sign decide
   }
 }
 

@@ -15,14 +15,14 @@ namespace vitrine::probe {
 
 // What things are called that have no name of their own: types of arguments, uses of sites.
 
-/// As its programmer wrote it, where the probe says so; else after what it is and how wide its
+/// As its programmer wrote it, where the probe records it; else after what it is and how wide its
 /// operand ("-4@%edi") is: "int32", "double", "string".
 std::string type_name(const ArgumentType& type, std::string_view operand);
 
 /// How an is-enabled check gets its result: "operand", "register", "pointer"; of a fire: empty.
 std::string_view protocol_name(SiteUse use);
 
-// C types by their spelling: as much of them as says where a value is and how it is shown.
+// C types by their spelling: as much of them as decides where a value is and how it is shown.
 
 struct CType {
   std::uint8_t size = 0;  ///< bytes of the value; of a long double, those of its format
@@ -39,10 +39,10 @@ std::optional<CType> c_type(std::string_view spelling, Machine machine);
 /// Whether a machine's pointers have 4 bytes.
 bool is_ilp32(Machine machine);
 
-// Where the arguments of a C function are when it is called: what the ABI of a machine says, as
+// Where the arguments of a C function are when it is called: by the ABI of a machine, as
 // operands of the grammar that arguments of all probes are written in.
 
-/// What an observer is to be shown of a call.
+/// What an observer sees of a call.
 struct ShownCall {
   std::span<const std::string> passed;    ///< types of what the caller passes, in order
   std::span<const std::string> shown;     ///< types of what the observer sees
@@ -54,7 +54,7 @@ struct ShownCall {
 
 struct CallArguments {
   std::vector<std::string> operands;  ///< one a shown argument, for compile_argument()
-  std::vector<ArgumentType> types;    ///< of those whose type says something
+  std::vector<ArgumentType> types;    ///< of those whose type is informative
 };
 
 /// Of System V x86-64, i386 and AAPCS64. An argument whose place cannot be known, or what it

@@ -268,7 +268,7 @@ class Intel {
     return operand;
   }
 
-  /// `DWORD PTR`: the argument's own size says as much.
+  /// `DWORD PTR`: the argument's own size has the same information.
   bool take_width() {
     Cursor ahead = cursor_;
     const std::string width = lower(ahead.take_name());

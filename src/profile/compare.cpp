@@ -113,7 +113,7 @@ Sums by_function(const Profile& profile, Measure measure) {
     bool own = false;
     for (const Index at : stack->locations) {
       if (at >= profile.locations.size()) continue;
-      // What waits does so in the scheduler: its caller says more.
+      // What waits does so in the scheduler: its caller is more informative.
       const bool may_own =
           measure == Measure::on_cpu || profile.locations[at].kind != FrameKind::kernel;
       for (const std::string& name : names.of(at)) {

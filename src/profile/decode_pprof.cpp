@@ -176,7 +176,7 @@ class PprofReader {
     }
     part_ = nullptr;
     period_unit_ = value_meaning(string(period_type_.type), string(period_type_.unit)).unit_ns;
-    // Time of both kinds says which it is only where there is no other.
+    // Time of both kinds is of one kind only where there is no other.
     if (wall_ && !on_cpu_ && !waiting_) {
       waiting_ = wall_, waiting_unit_ = wall_unit_;
       add_remark(reading_.profile, "the file has wall-clock time, which is shown as waiting time");
@@ -386,7 +386,7 @@ class PprofReader {
     return out;
   }
 
-  /// What the labels say: of each list of them once.
+  /// The meaning of the labels: of each list of them once.
   const Sample& labelled(const std::vector<RawLabel>& raw) {
     if (const auto known = labelled_.find(raw); known != labelled_.end()) return known->second;
     Sample sample;

@@ -240,7 +240,7 @@ Result<std::string> encode(const Profile& profile, Encoding encoding,
 
 namespace {
 
-/// A frame may not hold what separates frames, nor what ends a line or steers a terminal: ':' for
+/// A frame may not hold what separates frames, nor what ends a line or controls a terminal: ':' for
 /// ';' as stackcollapse-perf.pl has it, a blank for the rest.
 std::string frame(std::string_view name, CleanText& clean) {
   std::string out = escape_controls(clean(name));

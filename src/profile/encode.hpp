@@ -17,8 +17,8 @@
 
 namespace vitrine::profile {
 
-// What the encodings agree on: how a frame is called, how a cut stack is marked, what is said about
-// losses, and how keys and text of others become ones that every format may hold.
+// What the encodings agree on: how a frame is called, how a cut stack is marked, what is reported about
+// losses, and how keys and text of targets become ones that every format may hold.
 
 /// The entry of a table; null: `index` is none, or past its end.
 template <class T>
@@ -133,7 +133,7 @@ inline constexpr std::array<std::pair<std::string_view, Encoding>, 7> encoding_n
 }};
 std::string_view name_of(Encoding encoding);
 /// By the end of a file's name: .pb.gz and .pprof, .otlp and .pb, .folded and .txt,
-/// .speedscope.json, .flat.ndjson, .ndjson and .jsonl, .html. Nothing: it does not say.
+/// .speedscope.json, .flat.ndjson, .ndjson and .jsonl, .html. Nothing: no known ending.
 std::optional<Encoding> encoding_of_file(std::string_view path);
 
 /// Which attributes OTLP has, of samples and of resources, by patterns for their keys: globs, and

@@ -2,7 +2,7 @@
 //
 // The page is built from web/ (one template with its script and style in it) and holds a marker
 // where the data goes, inside <script type="application/json">. This file writes that data; its
-// other end is web/src/data.ts. Both know version 1 of this layout and nobody else does:
+// other end is web/src/data.ts. Only these two know version 1 of this layout:
 //
 //   version 1, title, start_ms (Unix), duration_ns, frequency, group_by [key…],
 //   compare [key, left value, right value] or [],
@@ -161,7 +161,7 @@ class Tree {
     for (const Line& line : location.lines)
       if (const Function* function = entry(profile_.functions, line.function))
         lines.emplace_back(function, line.line);
-    // Without a symbol there is one name, of the file: addresses on their own would say no more.
+    // Without a symbol there is one name, of the file: addresses on their own would add nothing.
     const bool nameless = lines.empty() && location.kind != FrameKind::kernel;
     const auto kind =
         nameless ? std::uint8_t{page_unknown} : static_cast<std::uint8_t>(location.kind);

@@ -20,7 +20,7 @@ namespace vitrine::profile::page {
 inline constexpr std::uint64_t exact =
     (std::uint64_t{1} << 53) - 1;  // what a JSON number holds in a page
 
-/// A JSON text of any bytes that cannot end the script element it stands in, nor open a comment:
+/// A JSON text of any bytes that cannot end the script element it is in, nor open a comment:
 /// only ASCII, no '<', and what is no UTF-8 replaced.
 inline std::string text(std::string_view bytes) {
   const std::string json =

@@ -1,4 +1,4 @@
-// NDJSON: one sample a line, in the order of the profile; the last line says how the whole was.
+// NDJSON: one sample a line, in the order of the profile; the last line describes the whole.
 //
 // {"ts_ns","measure":"on_cpu|off_cpu","value_ns","pid","tid","cpu","comm","process",
 //  "labels":[{"key","value"}], "trace_id" and "span_id" where the thread worked for a trace,

@@ -20,7 +20,7 @@ Index place_of(std::map<T, Index>& known, std::vector<T>& table, T value) {
   return at->second;
 }
 
-/// `index` of one profile's table in the merged one, where `places` says where its entries went.
+/// `index` of one profile's table in the merged one, where `places` has where its entries went.
 Index moved(Index index, const std::vector<Index>& places) {
   return index < places.size() ? places[index] : none;
 }
@@ -32,7 +32,7 @@ Result<void> Merge::add(const Profile& profile) {
   std::vector<Address> shifts;  // of the addresses in each mapping
   for (const Mapping& mapping : profile.mappings) {
     const auto next = static_cast<Index>(merged_.mappings.size());
-    // A file that says nothing of itself is another in each profile: its addresses may not move.
+    // A file without a build ID or path is another in each profile: its addresses may not move.
     const bool is_known = !mapping.build_id.empty() || !mapping.file.empty();
     const MappingKey key{mapping.limit - mapping.start, mapping.file_offset,
                          !is_known                  ? fmt::format("\n{:x} {}", mapping.start, next)

@@ -203,7 +203,7 @@ class Otlp {
     return out;
   }
 
-  /// Samples of OTLP in the last message: each one of ours that differs by more than its time.
+  /// Samples of OTLP in the last message: each sample of the profile that differs by more than its time.
   [[nodiscard]] std::size_t rows_written() const { return rows_written_; }
 
  private:
@@ -327,7 +327,7 @@ class Otlp {
       case FrameKind::kernel:
         return "kernel";
       case FrameKind::jit:
-        return "jit";  // whose, perf-PID.map does not say
+        return "jit";  // perf-PID.map does not record whose
       case FrameKind::unknown:
         break;
     }
@@ -522,7 +522,7 @@ class Otlp {
 
   // ---- the rest
 
-  /// What the process says of itself comes before what is known from outside: it may be in a
+  /// What the process declares of itself comes before what is known from outside: it may be in a
   /// namespace where its pid is another.
   std::string resource(const Process* process) {
     std::string encoded;
@@ -532,7 +532,7 @@ class Otlp {
     const auto add = [&](std::string_view key, std::string_view text) {
       const std::string clean_key = clean_(key);
       if (clean_key.empty() || text.empty() || !known.insert(clean_key).second) return;
-      // Without its name, engines cannot tell one service from another.
+      // Without its name, engines cannot distinguish services.
       if (clean_key != otlp::service_name_key && !chosen_.has(clean_key)) return;
       telemetry::add_attribute(message, otlp::resource::attributes, clean_key,
                                resource_value(key, text));

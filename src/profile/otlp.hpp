@@ -63,7 +63,7 @@ namespace key_value = telemetry::fields::key_value;
 namespace resource = telemetry::fields::resource;
 namespace scope = telemetry::fields::scope;
 
-// Keys of attributes: the semantic conventions', and one of ours.
+// Keys of attributes: the semantic conventions', and one of vitrine's.
 using telemetry::pid_key;
 inline constexpr const char* executable_path_key = "process.executable.path";
 inline constexpr const char* executable_name_key = "process.executable.name";

@@ -21,7 +21,7 @@ namespace {
 
 using Tag = protozero::pbf_tag_type;
 
-struct Symbolised {  ///< what the locations of a mapping have: pprof asks nobody else for it then
+struct Symbolised {  ///< what the locations of a mapping have: pprof needs no other source for it then
   bool functions = false, files = false, lines = false, inlines = false;
 };
 
@@ -66,7 +66,7 @@ class Pprof {
   static std::set<std::string, std::less<>> reserved(const Profile& profile) {
     std::set<std::string, std::less<>> names{pprof::pid_key, pprof::process_key,
                                              pprof::thread_id_key, pprof::thread_name_key};
-    // Programs without a trace context publish ids as labels, with the meaning of ours.
+    // Programs without a trace context publish ids as labels, with the same meaning.
     if (!profile.links.empty()) names.insert({pprof::trace_id_key, pprof::span_id_key});
     return names;
   }

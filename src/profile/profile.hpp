@@ -84,13 +84,13 @@ enum class StackEnd : std::uint8_t {
   other_stack,   ///< a signal handler had a stack of its own, and only that was copied
   out_of_reach,  ///< the next frame is farther away than can be copied
   unread,        ///< that part of the stack was not in memory
-  no_rule,       ///< nothing says how to leave the last frame
+  no_rule,       ///< no rule for leaving the last frame
   bad,           ///< what was found is no stack
   gone,          ///< the process ended before its code could be looked at
 };
 inline constexpr std::size_t stack_ends = 9;
 
-/// What stands for the frames that were left out.
+/// In place of the frames that were left out.
 inline constexpr const char* omitted_frames = "[frames omitted]";
 
 struct Stack {

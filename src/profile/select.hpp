@@ -18,11 +18,11 @@ namespace vitrine::profile {
 
 /// With the values of labels and of resource attributes that `redaction` covers replaced. Ids of
 /// traces are covered by the keys trace_id and span_id; when one is, no sample has a link, and the
-/// ids are labels: what stands for one is no id. Where that would take more label sets than a
+/// ids are labels: the replacement of one is no id. Where that would take more label sets than a
 /// profile may have, samples lose them, which is counted.
 Profile redacted(Profile profile, const Redaction& redaction);
 
-// Selecting: which samples of a profile are wanted, and what a key of theirs says.
+// Selecting: which samples of a profile are wanted, and the value of a key of theirs.
 
 /// The value of `key` in a sample: a label's; or, where no label has that key, of `trace_id`,
 /// `span_id`, `pid`, `tid`, `thread`, `process`, `cpu`. Nothing: the sample has none.

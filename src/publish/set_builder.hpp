@@ -21,7 +21,7 @@ enum class Lives {
 };
 
 struct Built {
-  Block* block;  ///< null: `status` says why
+  Block* block;  ///< null: `status` has the reason
   labels::Errc status;
 };
 

@@ -15,7 +15,7 @@
 enum vitrine_calculation {
   VITRINE_CALCULATE_PUSH, /* `operand` */
   VITRINE_CALCULATE_LOAD, /* operand.size bytes (1, 2, 4, 8) at the address on top, extended as
-                             operand.flags say */
+                             operand.flags has it */
   VITRINE_CALCULATE_NEGATE,
   VITRINE_CALCULATE_INVERT,
   VITRINE_CALCULATE_ADD, /* the rest: of the two numbers on top */

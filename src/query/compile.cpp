@@ -1,5 +1,5 @@
 // Conditions at a site, for the kernel side: each comparison becomes one test of predicate.h, where
-// one says the same.
+// one has the same meaning.
 
 #include "query/compile.hpp"
 
@@ -329,7 +329,7 @@ class Compiler {
     return type == nullptr ? probe::ValueKind::integer : type->kind;
   }
 
-  /// Fills in `numbers`, or says why the kernel side has no number of the argument.
+  /// Fills in `numbers`, or has the reason why the kernel side has no number of the argument.
   std::optional<std::string> argument_numbers(const Bound& subject, Numbers& numbers) const {
     if (const Capture& capture = captures_[subject.slot]; capture.is_calculated()) {
       numbers.subject = VITRINE_ON_ARGUMENT;

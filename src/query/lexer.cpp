@@ -39,7 +39,7 @@ std::optional<double> fraction(const std::string& digits) {
   return value;
 }
 
-/// `text` without the underscores between its digits; nothing when one stands elsewhere.
+/// `text` without the underscores between its digits; nothing when one is elsewhere.
 std::optional<std::string> joined(std::string_view text) {
   std::string digits;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -69,7 +69,7 @@ double to_double(const Number& number) {
 }
 
 std::optional<Number> parse_number(std::string_view text) {
-  constexpr std::size_t longest = 64;  // digits of a number that anybody writes
+  constexpr std::size_t longest = 64;  // digits of a number that a user writes
   if (text.size() > longest) return std::nullopt;
   const auto digits = joined(text);
   if (!digits) return std::nullopt;
@@ -220,7 +220,7 @@ bool Lexer::is_behind_operand() const {
   }
 }
 
-/// Whether the character stands as in tea-pot or tea*, which are hardly meant as arithmetic.
+/// Whether the character is used as in tea-pot or tea*, which are hardly meant as arithmetic.
 bool Lexer::is_in_name(std::size_t at) const {
   if (token_.kind != Token::Kind::word || token_.end != at) return false;
   const char next = at + 1 < text_.size() ? text_[at + 1] : '\0';

@@ -38,7 +38,7 @@ std::optional<Number> number_of(const probe::Value& value);
 struct Token {
   enum class Kind : std::uint8_t { end, word, number, text, symbol };
   Kind kind = Kind::end;
-  std::string text;  ///< a word, a symbol, or what stands between the quotes, escapes resolved
+  std::string text;  ///< a word, a symbol, or what is between the quotes, escapes resolved
   Number number = std::int64_t{0};
   std::size_t at = 0;
   std::size_t end = 0;  ///< behind it
@@ -54,7 +54,7 @@ tl::unexpected<Error> syntax_error(std::string_view text, std::size_t at, std::s
 /// Takes a text apart, one token ahead. The text must outlive it.
 class Lexer {
  public:
-  /// Errors: usage (too long; the first token makes no sense).
+  /// Errors: usage (too long; the first token is invalid).
   static Result<Lexer> open(std::string_view text);
 
   const Token& peek() const { return token_; }

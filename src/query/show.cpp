@@ -26,7 +26,7 @@ Result<Item> take_item(Lexer& lexer) {
   item.title = lexer.text().substr(from, lexer.last_end() - from);
   if (item.subject.kind == Subject::Kind::container) item.format = Format::brief;
   if (item.subject.kind == Subject::Kind::stack) item.format = Format::lines;
-  // Where the key alone says it, that is the title.
+  // Where the key alone identifies it, that is the title.
   if (item.subject.kind == Subject::Kind::label) item.title = item.subject.name;
   if (item.subject.kind == Subject::Kind::named_argument && item.format == Format::plain &&
       item.subject.form == Form::natural)

@@ -18,7 +18,7 @@ namespace vitrine::query {
 
 /// How a value is printed.
 enum class Format : std::uint8_t {
-  plain,     ///< as its type says
+  plain,     ///< by its type
   hex,       ///< hex(arg0)
   decimal,   ///< dec(arg0): a number, even if it is a pointer or has a name
   duration,  ///< ns(arg0): nanoseconds, printed with a fitting unit
@@ -56,7 +56,7 @@ struct WrittenSubject {
   Format format = Format::plain;
 };
 
-/// What stands to the left or right of a comparison.
+/// What is to the left or right of a comparison.
 using Operand = std::variant<WrittenSubject, Literal>;
 
 /// Takes an operand with the arithmetic in it: `arg0 & 4`, `*(int32*)(arg2 + 8)`, `17`. The token

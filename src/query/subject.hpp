@@ -24,7 +24,7 @@ using Literal = std::variant<Number, std::string>;
 
 /// How an argument is taken.
 enum class Form : std::uint8_t {
-  natural,  ///< as its type says: the text a string points to; a number where no type is known
+  natural,  ///< by its type: the text a string points to; a number where no type is known
   number,   ///< the argument itself, as it was passed
   text,     ///< the text that the argument points to
   bytes     ///< the bytes that the argument points to
@@ -198,7 +198,7 @@ class Labels {
 /// A fire, as conditions and reductions look at it.
 struct Fire {
   std::string_view probe;                ///< provider:name
-  std::string_view module;               ///< path of its file; empty: not told
+  std::string_view module;               ///< path of its file; empty: not known
   std::string_view function;             ///< around its site; empty: not known
   std::uint64_t site = 0;                ///< address in the file
   std::span<const probe::Value> values;  ///< one a capture of its site

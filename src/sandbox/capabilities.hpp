@@ -66,17 +66,17 @@ Capabilities effective_capabilities();
 /// levels; else none.
 Capabilities added_for_perf_events();
 
-/// Gives up, for good, all of the calling thread's capabilities that are not in `keep`: effective,
+/// Drops, for good, all of the calling thread's capabilities that are not in `keep`: effective,
 /// permitted, inheritable and ambient, and, as far as we may (CAP_SETPCAP), of the bounding set.
 /// Threads that it starts from now on have no more; those that run keep theirs. `bounds`: what the
-/// bounding set keeps, as CAP_SETPCAP may be gone when more is given up. Errors: failed.
+/// bounding set keeps, as CAP_SETPCAP may be gone when more is dropped. Errors: failed.
 Result<void> keep_only(Capabilities keep, Capabilities bounds);
 inline Result<void> keep_only(Capabilities keep) {
   return keep_only(keep, keep);
 }
 
 /// Takes `those` out of effect in the calling thread, or puts them into effect again. They are kept: what
-/// is for a moment that comes again need not be in effect between. Errors: failed (one is given up).
+/// is needed only now and then need not be in effect between. Errors: failed (one was dropped).
 Result<void> put_into_effect(Capabilities those, bool in_effect);
 
 /// That no program we execute has more rights than we have: no setuid, no file capabilities.

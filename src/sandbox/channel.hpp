@@ -13,7 +13,7 @@
 
 namespace vitrine::sandbox {
 
-/// What a message says.
+/// The kind of a message.
 enum class MessageKind : std::uint32_t {
   request = 1,  ///< to the worker: its Service knows what it means
   response,     ///< from it

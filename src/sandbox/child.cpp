@@ -97,7 +97,7 @@ void settle(const char* name, pid_t parent, std::initializer_list<int> kept) {
 namespace {
 
 /// The children of a thread, for used_cpu_time(). Without a destructor: threads end their children
-/// when their other thread-local objects go, in an order that nobody knows.
+/// when their other thread-local objects go, in an unspecified order.
 struct OwnChildren {
   std::array<pid_t, 64> alive{};  ///< 0: free
   std::chrono::nanoseconds of_ended{0};
@@ -150,7 +150,7 @@ pid_t quiet_child() {
 
 constexpr auto time_to_end = std::chrono::seconds(1);
 
-/// Children that were killed and have not ended. Never destroyed: nobody waits for them at our end.
+/// Children that were killed and have not ended. Never destroyed: no wait(2) for them at exit.
 class Abandoned {
  public:
   static Abandoned& all() {
@@ -202,7 +202,7 @@ Child& Child::operator=(Child&& other) noexcept {
 
 void Child::kill() const noexcept {
   if (pid_ < 0) return;
-  // A program that reaps every child of its own may have had ours too: the number can be
+  // A program that reaps every child of its own may have reaped this one too: the number can be
   // another's by now, the handle cannot.
   if (handle_)
     ::syscall(SYS_pidfd_send_signal, handle_.get(), SIGKILL, nullptr, 0);

@@ -17,14 +17,14 @@
 
 namespace vitrine::sandbox {
 
-// What a child of ours does first: it leaves what it has of its parent. All of this is
+// What a child process does first: it resets what it inherited. All of this is
 // async-signal-safe.
 
 /// Signals as at the start of a program, but those that are sent to groups; the one descriptor
 /// `keep`; nothing on 0 to 2. Returns what `keep` has become.
 int leave_everything(int keep);
 
-/// No capabilities but those of `kept` (CAP_*) that are held; no core dump; nobody of the same user
+/// No capabilities but those of `kept` (CAP_*) that are held; no core dump; no process of the same user
 /// may look into it. It ends when the thread that made it does. `name`: at most 15 characters.
 void settle(const char* name, pid_t parent, std::initializer_list<int> kept);
 
@@ -69,7 +69,7 @@ class PassedDescriptor {
 enum class Kind : std::uint8_t {
   forked,  ///< by fork(): it may use memory and locks as its parent does
   /// By clone(), without libc's knowledge: it may call what is async-signal-safe. Its end raises no
-  /// SIGCHLD, and nobody but us gets it from a wait for any child.
+  /// SIGCHLD, and no other code gets it from a wait for any child.
   quiet,
 };
 
@@ -102,11 +102,11 @@ class Child {
 
   void kill() const noexcept;
 
-  /// Its status, as waitpid(2) has it, when it has ended by then; 0 if somebody else had that. There
+  /// Its status, as waitpid(2) has it, when it has ended by then; 0 if other code had that. There
   /// is no child any more then. nullopt: it goes on.
   std::optional<int> wait(std::chrono::milliseconds time);
 
-  /// Forgets it: in a process that was forked meanwhile, it is nobody's child.
+  /// Forgets it: in a process that was forked meanwhile, it is no child of that process.
   void forget() noexcept;
 
  private:

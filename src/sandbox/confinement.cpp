@@ -98,7 +98,7 @@ long ask_for(std::uint32_t root, const char* path) {
   msghdr message{};
   message.msg_iov = parts;
   message.msg_iovlen = 3;
-  // A stream socket takes what is this short whole, or there is nobody to talk to any more.
+  // A stream socket takes what is this short whole, or the peer has gone.
   if (::sendmsg(broker, &message, MSG_NOSIGNAL) !=
       static_cast<ssize_t>(sizeof head + sizeof root + length))
     ::_exit(1);
@@ -162,7 +162,7 @@ void confine(int socket, pid_t parent, const char* name, std::uint64_t memory, s
   rlimit time{};
   if (::getrlimit(RLIMIT_CPU, &time) == 0) longest_time = time.rlim_max;
   broker = socket;
-  // A kernel without filters (qemu-user has none either): what is given up above, and the limits,
+  // A kernel without filters (qemu-user has none either): what is dropped above, and the limits,
   // hold all the same. To forbid descriptors instead would forbid the files to parse, too.
   static_cast<void>(filter_system_calls());
 }
@@ -177,7 +177,7 @@ void allow_time(std::chrono::milliseconds time) {
 }
 
 const Result<sandbox::Filter>& worker_filter() {
-  // What libelf, libdw, malloc and our own loop need: of each the old and the new form. Nothing that
+  // What libelf, libdw, malloc and vitrine's loop need: of each the old and the new form. Nothing that
   // could be done to another process is among them, such as tgkill or prlimit64.
   static const auto filter =
       sandbox::SystemCalls()

@@ -14,7 +14,7 @@
 
 namespace vitrine::sandbox {
 
-// What one request to a worker may cost. (Bounds on what files say: base/limits.hpp.)
+// What one request to a worker may cost. (Bounds on the content of files: base/limits.hpp.)
 
 struct Limits {
   std::uint64_t memory = 2ULL << 30;        ///< bytes of address space, beyond what it begins with
@@ -45,7 +45,7 @@ UsedMemory used_memory(const char* path);
 
 UsedMemory used_memory_of(pid_t pid);
 
-// Confinement: what a process that parses somebody else's file may do: use its memory, read what is
+// Confinement: what a process that parses an untrusted file may do: use its memory, read what is
 // open, respond, and end. No more than that, whatever the file makes of the parser.
 
 /// For good: no capability, no core dump, no more than `memory` bytes of address space and `data` of

@@ -52,7 +52,7 @@ constexpr std::size_t copy_chunk = 1U << 20;
 constexpr std::size_t message_bytes = 16U << 10;
 constexpr const char* copy_name = "vitrine-copy";
 
-// Which file systems answer.
+// Which file systems respond.
 
 /// In memory, on disks, and the kernel's own: none asks a program or another machine.
 constexpr std::string_view local_types[] = {
@@ -93,7 +93,7 @@ constexpr std::uint32_t local_magics[] = {0xca451a4e /* bcachefs */,
 constexpr std::uint32_t network_magics[] = {NFS_SUPER_MAGIC, 0xff534d42 /* cifs */,
                                             0xfe534d42 /* smb2 */, CEPH_SUPER_MAGIC};
 
-/// The mounts of our own namespace.
+/// The mounts of vitrine's namespace.
 class Mounts {
  public:
   static Mounts& now() {

@@ -1,4 +1,4 @@
-// FileOpener: a process of ours that opens files whose server may never answer.
+// FileOpener: a child process that opens files whose server may never respond.
 //
 // A file on FUSE or NFS is served by a program or a machine that may stop. A process that looks up,
 // opens, examines or closes such a file then waits for ever, and not even SIGKILL ends that. So a
@@ -8,8 +8,8 @@
 // A descriptor of a FUSE file is of no use either, as closing it asks the server: of those we get a
 // copy in memory. One of NFS and its like can be read, by processes that can be killed.
 //
-// What is assumed: file systems on disks of this machine and in its memory answer; so does
-// overlayfs, whose layers are taken to be on those. Of a mount that is not in the list of our own
+// What is assumed: file systems on disks of this machine and in its memory respond; so does
+// overlayfs, whose layers are taken to be on those. Of a mount that is not in the list of vitrine's
 // namespace, such as that of a container, the process finds out what it is.
 #pragma once
 
@@ -29,12 +29,12 @@
 
 namespace vitrine::sandbox {
 
-/// How a file is named that is to be opened.
+/// How to name a file to open.
 enum class Named : std::uint32_t {
   handle,  ///< by a descriptor of it (O_PATH)
   at,      ///< by a path below a directory
   below,   ///< the same, as a process with that root would take it
-  owned,   ///< the same, where anybody may have made it: no link, and of one owner
+  owned,   ///< the same, where any user may have made it: no link, and of one owner
   link,    ///< by a link below /proc/PID, which takes locks of that process (target/proc_file.hpp)
 };
 
@@ -48,7 +48,7 @@ struct OpenRequest {
 /// Opens it without more ado: this process waits for whatever serves it.
 Result<OpenedFile> open_at_once(const OpenRequest& request);
 
-/// Whether an open file (O_PATH) is on a file system that is assumed to answer. Asks no server.
+/// Whether an open file (O_PATH) is on a file system that is assumed to respond. Asks no server.
 bool answers(int handle);
 /// Whether all mounts that paths below this directory lead to are; false, too: that is not known.
 bool all_answer(int directory);
@@ -65,8 +65,8 @@ class FileOpener {
   FileOpener& operator=(const FileOpener&) = delete;
   ~FileOpener();
 
-  /// Errors: as open_regular_at; limit (its file system does not answer, or it is too large to be
-  /// copied: the message says which and names the file).
+  /// Errors: as open_regular_at; limit (its file system does not respond, or it is too large to be
+  /// copied: the message names both and the file).
   Result<OpenedFile> open(const OpenRequest& request);
 
   /// The process; -1: there is none now.

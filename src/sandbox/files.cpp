@@ -126,7 +126,7 @@ Result<OpenedFile> open_at_once(const OpenRequest& request) {
 
 namespace {
 
-/// By us where all that the path may lead to answers, else by a process that can be left behind.
+/// In this process where all that the path may lead to responds, else by a process that can be left behind.
 Result<OpenedFile> open_path(const OpenRequest& request) {
   if (!all_answer(request.descriptor)) return FileOpener::of_this_thread().open(request);
   auto file = TRY(open_at_once(request));
@@ -235,7 +235,7 @@ int write_all(int fd, std::span<const std::byte> bytes) {
   return 0;
 }
 
-/// Whom a link may belong to that is followed, and a pipe that is written into.
+/// The owner that a followed link, or a pipe that is written into, may have.
 bool is_trusted(uid_t owner) {
   return owner == 0 || owner == ::geteuid();
 }
@@ -256,10 +256,10 @@ std::string target_of_link(int link) {
 }
 
 /// The directories of a path are the caller's choice; the kernel looks them up once. Its last part
-/// may be a link: one of another user is not followed, as who made it chose the place.
+/// may be a link: one of another user is not followed, as its owner chose the place.
 Result<WritePlace> write_place_of(const std::string& path) {
   constexpr int max_links = 40;  // the kernel's bound
-  FileDescriptor base;           // of what a link says; none: the working directory
+  FileDescriptor base;           // of what a link names; none: the working directory
   std::string rest = path;
   for (int links = 0; links <= max_links; ++links) {
     const std::size_t slash = rest.rfind('/');
@@ -422,7 +422,7 @@ bool holds(const std::string& path, std::string_view bytes) {
   return true;
 }
 
-/// A pipe that has a name: who made it may wait for what root writes.
+/// A pipe that has a name: its owner may wait for what root writes.
 bool is_pipe_of_another(const struct stat& status, const std::string& path) {
   if (!S_ISFIFO(status.st_mode) || is_trusted(status.st_uid)) return false;
   struct statfs system {};

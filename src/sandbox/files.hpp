@@ -45,7 +45,7 @@ struct OpenedFile : FileDescriptor {
 };
 
 /// Opens a regular file for reading. Errors: not_found, not_permitted, unsupported (it is something
-/// else: the message says what), limit (its file system does not answer: see file_opener.hpp),
+/// else: the message names it), limit (its file system does not respond: see file_opener.hpp),
 /// failed.
 Result<OpenedFile> open_regular_at(int dir, const std::string& path);
 
@@ -59,14 +59,14 @@ Result<OpenedFile> open_regular_link(int dir, const std::string& path);
 /// (before Linux 5.6).
 Result<OpenedFile> open_regular_below(int root, const std::string& path);
 
-/// The same for a file in a place where anybody may make one: `path` itself is no link, and the
+/// The same for a file in a place where any user may make one: `path` itself is no link, and the
 /// file belongs to `owner`. Errors as above; not_permitted names the owner that it has.
 Result<OpenedFile> open_owned_below(int root, const std::string& path, uid_t owner);
 
 /// A directory as a place to look in: another mount of the same directory is another place, as what
 /// is below it may differ.
 struct PlaceIdentity {
-  std::uint64_t mount = 0;  ///< 0: this kernel does not tell (before Linux 5.8)
+  std::uint64_t mount = 0;  ///< 0: this kernel does not report it (before Linux 5.8)
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
 
@@ -102,7 +102,7 @@ class FileMemory final : public Memory {
   /// As it was when it was opened.
   [[nodiscard]] const FileIdentity& identity() const { return identity_; }
 
-  /// Whether it is another file by now than its identity says: it was written to, renamed, deleted.
+  /// Whether it is another file by now than its identity records: it was written to, renamed, deleted.
   /// A copy stays what it is; of a file of another machine, what this one knows of it counts.
   [[nodiscard]] bool has_changed() const;
 
@@ -176,7 +176,7 @@ class StagedFile {
 
 /// Puts `bytes` into `path` through a temporary file beside it and a rename: a reader, a full disk or
 /// a signal never leaves half a file. What holds these bytes already is left alone with its time of
-/// change, so that make sees nothing to do; what is replaced keeps what StagedFile::write says. True:
+/// change, so that make sees nothing to do; what is replaced keeps what StagedFile::write documents. True:
 /// written. Errors: not_found (no such directory), not_permitted, failed.
 Result<bool> write_whole(const std::string& path, std::string_view bytes,
                          StagedFile::Access access = StagedFile::Access::usual);

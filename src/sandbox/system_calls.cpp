@@ -37,7 +37,7 @@ constexpr const char* memory[] = {
     // time
     "clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "gettimeofday", "time",
     "times",
-    // our own identity and place
+    // vitrine's identity and place
     "getpid", "gettid", "getppid", "getpgid", "getpgrp", "getsid", "getuid", "geteuid", "getgid",
     "getegid", "getgroups", "getresuid", "getresgid", "capget", "uname", "sysinfo", "getcpu",
     "sched_yield", "sched_getaffinity", "sched_getparam", "sched_getscheduler", "getpriority",

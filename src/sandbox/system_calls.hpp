@@ -4,7 +4,7 @@
 // A call that is not on the list fails with ENOSYS, as if this kernel did not have it. Not EPERM,
 // because every libc knows a way around a call that is missing (clone3, openat2, statx, what Linux
 // gets next year) and none around one that is forbidden; and the process is not killed, because a
-// list that turns out too short on somebody's machine should cost a feature there, not the
+// list that turns out too short on some machine should cost a feature there, not the
 // command. What the filter is for, that code which a hostile file has taken over can do nothing
 // more, is the same all three ways.
 //

@@ -1,6 +1,6 @@
 // WorkBudget: how much processor time one piece of work may take, in this thread and its children.
 //
-// Time by the clock on the wall says little on a machine that has much else to do: an honest target
+// Time by the clock on the wall proves little on a busy machine: an honest target
 // would run out of it there. What waits for something else than a CPU has limits of its own
 // (target::TimeoutBudget, sandbox::Worker).
 #pragma once

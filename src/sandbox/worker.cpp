@@ -99,7 +99,7 @@ Worker::Worker(Channel channel, sandbox::Child process, const Limits& limits)
       time_(limits.time),
       at_first_(used_memory_of(process_.pid()).resident) {}
 
-/// What became of the worker, said of its parser.
+/// What became of the worker, as an error about its parser.
 tl::unexpected<Error> Worker::reason_of_end(Error seen) {
   const auto took_too_long = [&] {
     return fail(ErrorCode::limit, fmt::format("its parser was stopped: it took longer than {} s",
@@ -169,7 +169,7 @@ Result<std::vector<std::byte>> Worker::ask(std::span<const std::byte> request, i
 }
 
 bool Worker::is_there() const {
-  pollfd ended{channel_.descriptor(), POLLIN, 0};  // unasked it says nothing, but hangs up
+  pollfd ended{channel_.descriptor(), POLLIN, 0};  // without a request it sends nothing, but hangs up
   return process_ && ::poll(&ended, 1, 0) == 0;
 }
 

@@ -1,4 +1,4 @@
-// Worker: a process of ours that parses somebody else's files, so that one which crashes the
+// Worker: a child process that parses untrusted files, so that one which crashes the
 // parser, stalls it or eats its memory costs no more than its own response.
 //
 // It is forked, not executed: a library has no program of its own to start. What another thread of
@@ -60,7 +60,7 @@ class Worker {
                               const std::function<std::unique_ptr<Service>()>& make);
 
   /// What the service responds, at most `most` bytes. `file`: a descriptor that it gets a copy of;
-  /// -1: none. Errors: failed (it crashed, or made no sense: the message says which), limit (it took
+  /// -1: none. Errors: failed (it crashed, or sent an invalid result: the message has the cause), limit (it took
   /// too long, or needed too much memory). After an error it is of no use any more.
   Result<std::vector<std::byte>> ask(std::span<const std::byte> request, int file, std::size_t most,
                                      const Open& open);
@@ -74,7 +74,7 @@ class Worker {
   /// False: it has ended, without having been asked anything.
   [[nodiscard]] bool is_there() const;
 
-  /// Bytes that it holds and did not begin with, as the kernel says; 0: not known.
+  /// Bytes that it holds and did not begin with, by the kernel's count; 0: not known.
   [[nodiscard]] std::uint64_t memory() const;
 
  private:
@@ -85,7 +85,7 @@ class Worker {
   Channel channel_;
   sandbox::Child process_;
   Limits limits_;
-  std::chrono::milliseconds time_;  ///< of one question
+  std::chrono::milliseconds time_;  ///< of one request
   std::uint64_t at_first_ = 0;      ///< bytes resident
 };
 
@@ -142,7 +142,7 @@ class Parser {
   /// For the requests from now on.
   void set_limits(const Limits& limits);
 
-  /// While it lives, a request has at most so much time. An error `limit` says nothing of the file
+  /// While it lives, a request has at most so much time. An error `limit` proves nothing about the file
   /// then.
   class ShortTime {
    public:
@@ -184,7 +184,7 @@ class Parser {
   tl::unexpected<Error> no_sense();
 
   Limits limits_;
-  std::chrono::milliseconds time_ = std::chrono::milliseconds::max();  ///< of a question
+  std::chrono::milliseconds time_ = std::chrono::milliseconds::max();  ///< of a request
   std::optional<Worker> worker_;
 };
 

@@ -1,7 +1,7 @@
 // BackgroundSymboliser: names of code addresses, found in threads of its own.
 //
-// Who writes profiles at intervals cannot wait for a file whose debug information takes half a
-// minute to parse. Here a question returns at once, and the answers are taken when they are wanted:
+// A command that writes profiles at intervals cannot wait for a file whose debug information takes half a
+// minute to parse. Here a request returns at once, and the results are taken when they are wanted:
 // those that are not there by then come with a later profile, as they are kept.
 //
 // Two threads work: one gives each file a short time, which suffices for nearly all of them. The
@@ -38,7 +38,7 @@ struct BackgroundLimits {
 /// Within what a service manager allows this process and its children, where it sets a limit.
 BackgroundLimits background_limits();
 
-/// What distinguishes a file from others, also for those who have it.
+/// What distinguishes a file from others, also for its holders.
 struct FileNumbers {
   std::string build_id;
   std::string content_hash;

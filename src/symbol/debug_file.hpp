@@ -29,7 +29,7 @@ auto fields(T& search) {
 }
 
 struct DebugPlaces {
-  std::vector<int> roots;  ///< descriptors of root directories, in order; none: ours alone
+  std::vector<int> roots;  ///< descriptors of root directories, in order; none: vitrine's alone
   std::string path;        ///< of the file that runs, as those roots have it
 
   [[nodiscard]] DebugSearch search() const;

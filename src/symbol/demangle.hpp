@@ -20,7 +20,7 @@ std::string demangled_anywhere(const std::string& symbol);
 
 // Names of Rust functions, out of both manglings that rustc has had.
 //
-// Ours beside libiberty's, which counts the lifetimes of a binder to the end, and prints nothing
+// vitrine's own instead of libiberty's, which counts the lifetimes of a binder to the end, and prints nothing
 // meanwhile where it skips a path: a name of 26 bytes takes it 37 seconds, and each byte more
 // 62 times that (bench/names_bench.cpp). There is no way to stop it but to end the process.
 

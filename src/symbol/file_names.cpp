@@ -24,7 +24,7 @@
 namespace vitrine::symbol {
 namespace {
 
-/// In place of libdw's own, which says so on stderr.
+/// In place of libdw's own, which prints that on stderr.
 void __attribute__((noreturn)) end_out_of_memory() {
   ::_exit(sandbox::out_of_memory);
 }
@@ -102,7 +102,7 @@ void DwarfInfo::add_units() {
   }
 }
 
-/// Units that do not say themselves where their code is.
+/// Units that do not record where their code is.
 void DwarfInfo::add_from_aranges() {
   std::unordered_map<Dwarf_Off, std::uint32_t> silent;
   for (std::uint32_t i = 0; i < tops_.size(); ++i)
@@ -393,7 +393,7 @@ void DwarfUnit::set_line(Address address, Frame& frame) {
     frame.line = static_cast<std::uint32_t>(number);
 }
 
-/// As it would be without links: "build/../src/a.c" says less than "src/a.c".
+/// As it would be without links: "build/../src/a.c" is less readable than "src/a.c".
 std::string DwarfUnit::full_path(const char* path) const {
   if (*path == '/' && std::strstr(path, "/.") == nullptr) return path;
   return (std::filesystem::path(directory_) / path).lexically_normal().string();

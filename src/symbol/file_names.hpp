@@ -72,7 +72,7 @@ class DwarfUnit {
   std::string problem_;
 };
 
-// DwarfInfo: what the debug information of a file says of an address. Units are read when an address of
+// DwarfInfo: what the debug information of a file has for an address. Units are read when an address of
 // theirs is first asked for.
 
 class DwarfInfo {

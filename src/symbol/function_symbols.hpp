@@ -28,12 +28,12 @@ std::string content_hash(Memory& file, std::uint64_t size);
 
 struct ExecutableFacts {
   std::vector<std::byte> program_headers;  ///< Elf64_Phdr after Elf64_Phdr
-  std::optional<elf::TlsSegment> tls;      ///< none, too, when it makes no sense
+  std::optional<elf::TlsSegment> tls;      ///< none, too, when it is invalid
   /// Where it is what the names that were asked for stand for: see elf::find_file_symbols.
   Result<std::vector<std::optional<elf::Symbol>>> symbols;
 };
 
-/// What a file has to say of `names`. A worker finds it. Errors: malformed, unsupported (see
+/// What a file contains of `names`. A worker finds it. Errors: malformed, unsupported (see
 /// elf::read_image); failed, limit (more than its parser could stand).
 Result<ExecutableFacts> read_executable(sandbox::FileMemory& file,
                                         std::span<const std::string_view> names);

@@ -1,4 +1,4 @@
-// Functions of a file by name or address, and what DWARF says of their parameters: what a trace of
+// Functions of a file by name or address, and what DWARF records of their parameters: what a trace of
 // functions attaches to.
 #pragma once
 
@@ -46,7 +46,7 @@ struct FunctionParameter {
   bool is_aligned = false;        ///< to two words
   std::uint8_t address_word = 0;  ///< of a text: which word is the address
   /// By DWARF's numbers, one a word: where it is at the function's first instruction. Empty: DWARF
-  /// does not say, and the ABI's order counts.
+  /// has no record, and the ABI's order counts.
   std::vector<std::uint8_t> registers;
   bool is_lost = false;  ///< the compiler has left it out
   std::vector<ParameterEnumerator> enumerators;

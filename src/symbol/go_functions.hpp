@@ -1,5 +1,5 @@
 // Functions of Go programs by .gopclntab, which they have also when they are stripped; and what the
-// code of one of them says.
+// code of one of them has.
 #pragma once
 
 #include <cstdint>

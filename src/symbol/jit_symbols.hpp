@@ -1,4 +1,4 @@
-// PerfMap: the functions that a JIT compiler says it made: /tmp/perf-PID.map, as perf reads it.
+// PerfMap: the functions that a JIT compiler reports: /tmp/perf-PID.map, as perf reads it.
 #pragma once
 
 #include <sys/types.h>
@@ -50,11 +50,11 @@ class PerfMap {
   mutable std::optional<Intervals> functions_;  ///< indexes of entries_; none: not made yet
 };
 
-// JitSymbols: the functions that a process has made at run time, as it says in /tmp/perf-PID.map.
+// JitSymbols: the functions that a process has made at run time, as /tmp/perf-PID.map has them.
 
 class JitSymbols {
  public:
-  /// Reads what has been written since. The file is anybody's to make: it counts if it is a regular
+  /// Reads what has been written since. Any user can make the file: it counts if it is a regular
   /// one of the process's user, in its mount namespace (`root`: descriptor). `inner_pid`: in its own
   /// pid namespace; 0: not known. Returns what is wrong with the file; empty: nothing, or there is
   /// none.

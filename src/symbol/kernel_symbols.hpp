@@ -20,7 +20,7 @@ class KernelSymbols {
   };
 
   /// Takes the text of /proc/kallsyms. Errors: not_permitted (the kernel hides the addresses; the
-  /// remedy says what lets us see them), malformed (no line of it is one), limit.
+  /// remedy has what makes them visible), malformed (no line of it is one), limit.
   static Result<KernelSymbols> parse(std::string text);
 
   /// The function that begins at or closest before an address.

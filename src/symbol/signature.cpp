@@ -1,4 +1,4 @@
-// A parameter's place at the first instruction of a function is what DWARF says, where it names a
+// A parameter's place at the first instruction of a function is what DWARF records, where it names a
 // register there: compilers pass what only they call (static functions, clones) as they like. Code
 // that is not optimised moves its parameters to the stack first, which is where DWARF has them;
 // then the order of the ABI counts.
@@ -93,7 +93,7 @@ struct Spelling {
     const auto pointing = [&](const char* sign) {
       std::string target = inner();
       if (const std::size_t at = target.find("(*)"); at != target.npos)
-        return target;  // a pointer to a function says so already
+        return target;  // a pointer to a function already has its sign
       return target + (target.ends_with('*') ? "" : " ") + sign;
     };
     switch (tag) {
@@ -272,7 +272,7 @@ void take_aggregate(Dwarf_Die& type, Machine machine, FunctionParameter& into) {
       const bool is_integer = classes.integer[i / word_bytes];
       ++(is_integer || !classes.vector[i / word_bytes] ? into.words : into.vectors);
     }
-    // An empty class has a byte, which nobody passes in a register (g++ passes it nowhere).
+    // An empty class has a byte, which no compiler passes in a register (g++ passes it nowhere).
     if (into.size <= 1 && classes.left == max_members - 1) into.words = 0;
   }
   if (!into.in_memory && !into.is_address) take_text(type, into);

@@ -80,7 +80,7 @@ class StackNames {
  public:
   StackNames();
 
-  /// Sees what a process executes now. Of one that is gone, or not ours to look at, what was seen
+  /// Sees what a process executes now. Of one that is gone, or not permitted to look at, what was seen
   /// before is kept.
   void look_at(pid_t pid, ProcessFunctions& its);
 

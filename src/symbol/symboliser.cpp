@@ -27,7 +27,7 @@ struct KnownFile {
   Extent extent = Extent::all;
   std::string problem;                    ///< why it is not all
   std::optional<sandbox::Worker> worker;  ///< none: not started, or ended to make room
-  std::string worker_problem;             ///< what it said last
+  std::string worker_problem;             ///< its last report
   std::uint64_t memory = 0;               ///< of the worker
   std::unordered_map<Address, Frames> frames;
   std::uint64_t used = 0;  ///< when it was last asked about

@@ -1,6 +1,6 @@
 // Symboliser: names, files and lines of code addresses, with the functions inlined there.
 //
-// Files are somebody else's: each is parsed in a worker process that can be killed. One that crashes
+// Files are untrusted: each is parsed in a worker process that can be killed. One that crashes
 // the parser, stalls it or eats its memory costs its own symbols only.
 #pragma once
 
@@ -41,7 +41,7 @@ using Frames = std::vector<Frame>;
 struct File {
   std::string path;            ///< for messages, and for .gnu_debuglink
   int descriptor = -1;         ///< of the file that was mapped
-  std::vector<int> root_dirs;  ///< where debug files are looked for, in order; none: our own root
+  std::vector<int> root_dirs;  ///< where debug files are looked for, in order; none: vitrine's root
   std::optional<sandbox::FileIdentity> identity =
       std::nullopt;  ///< of the file; else it is looked up
 };
@@ -60,7 +60,7 @@ struct Limits {
   std::chrono::milliseconds time{30'000};  ///< of one request to it
   std::size_t inline_depth = 64;
   std::size_t name_bytes = 4096;            ///< longer names are cut
-  const std::atomic<bool>* stop = nullptr;  ///< when it becomes true, questions end
+  const std::atomic<bool>* stop = nullptr;  ///< when it becomes true, requests end
 };
 
 struct Resolved {
@@ -95,7 +95,7 @@ class Symboliser {
   std::unique_ptr<State> state_;
 };
 
-// What is said between us and a worker: a request is the addresses; a response their frames. The
+// The messages between this process and a worker: a request is the addresses; a response their frames. The
 // worker may have been taken over by the file that it reads: its responses are taken as hostile.
 
 /// The first one to a worker comes with the file.
@@ -116,7 +116,7 @@ auto fields(T& request) {
   return std::tie(addresses, debug, with_dwarf, place);
 }
 
-/// Frames beyond limits::symbol_response bytes are left out, and the problem says so.
+/// Frames beyond limits::symbol_response bytes are left out, and the problem reports it.
 std::vector<std::byte> encode_response(const Resolved& resolved);
 
 /// `addresses`: how many were asked for. Errors: malformed.

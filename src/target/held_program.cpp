@@ -46,7 +46,7 @@ bool transfer_registers(__ptrace_request request, pid_t pid, Registers& register
   return ::ptrace(request, pid, reinterpret_cast<void*>(NT_PRSTATUS), &vector) == 0;
 }
 
-/// Where the dynamic linker says that its list of modules has changed, and where it says how.
+/// Where the dynamic linker reports that its list of modules has changed, and where it reports how.
 struct Announcement {
   Address function = 0;
   Address state = 0;  ///< of r_debug; 0: it changes only once, when all is done
@@ -180,7 +180,7 @@ Result<void> HeldProgram::run_to_libraries(const std::atomic<bool>* stop) {
   }
 }
 
-/// Whether it got there; false: it stands elsewhere, and cannot be brought there.
+/// Whether it got there; false: it is elsewhere, and cannot be brought there.
 Result<bool> HeldProgram::run_to(Address at, const std::atomic<bool>* stop) {
   Breakpoint breakpoint(pid_, at);
   if (!breakpoint.insert()) return false;
@@ -231,7 +231,7 @@ void HeldProgram::release() noexcept {
   int signal = 0;
   if (pid_ > 0 && !held_ && ::ptrace(PTRACE_INTERRUPT, pid_, nullptr, 0) == 0) {
     // Only what is stopped can be let go, with the signal that it may have been stopped by. Left
-    // in a stop of the whole process, it stays there. If it has ended, its status is not ours.
+    // in a stop of the whole process, it stays there. If it has ended, its status belongs to other code.
     siginfo_t info{};
     while (::waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WEXITED | WNOWAIT | __WALL) !=
                0 &&

@@ -1,4 +1,4 @@
-// HeldProgram: a child of ours that is held before it has run any code of its own.
+// HeldProgram: a child that vitrine started and holds before it has run any code of its own.
 #pragma once
 
 #include <sys/types.h>

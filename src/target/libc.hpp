@@ -125,7 +125,7 @@ struct Range {
 std::vector<Range> thread_memory(int proc_dir);
 
 /// The thread pointer of the first of `wanted` (by tid) whose thread structure lies in `range`:
-/// told by its reference to itself, its tid, its place in the ring and a DTV for `tls_modules`.
+/// recognised by its reference to itself, its tid, its place in the ring and a DTV for `tls_modules`.
 /// What looks like one costs some reads: `candidates_left` may be looked at, and fewer afterwards.
 std::optional<Address> musl_thread_in(Memory& memory, Machine machine, Range range,
                                       const std::map<pid_t, ThreadId>& wanted,

@@ -50,7 +50,7 @@ Result<std::vector<Mapping>> collect(int proc_dir, const std::string& path) {
   return tl::unexpected(all.error());
 }
 
-/// How the kernel names an open file in maps: by its inode's file system. Our own mapping of it
+/// How the kernel names an open file in maps: by its inode's file system. vitrine's own mapping of it
 /// shows that, without a byte of it being read.
 std::optional<std::pair<std::uint64_t, std::uint64_t>> as_in_maps(int fd) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
@@ -82,7 +82,7 @@ std::optional<std::pair<std::uint64_t, std::uint64_t>> as_in_maps(int fd) {
 
 /// What was opened decides, as the process may map another file meanwhile, and other files have the
 /// same inode number. On btrfs and overlayfs stat(2) reports another device than maps does: there,
-/// our own mapping of the file is compared.
+/// vitrine's mapping of the file is compared.
 bool is_mapped_file(const sandbox::OpenedFile& opened, const MappedFile& file) {
   const bool is_copy = static_cast<bool>(opened.original);
   const auto place = sandbox::place_identity(is_copy ? opened.original.get() : opened.get());
@@ -119,7 +119,7 @@ Result<std::vector<MappedFile>> executable_files(int proc_dir) {
 
 namespace {
 
-/// An error of a link below /proc, said of the file that it leads to.
+/// An error of a link below /proc, as an error of the file that it leads to.
 tl::unexpected<Error> with_path(const std::string& path, const std::string& link, Error error) {
   if (const auto at = error.message.find(link); at != error.message.npos)
     error.message.replace(at, link.size(), path);

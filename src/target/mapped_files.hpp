@@ -1,6 +1,6 @@
 // The file in which a JIT compiler names the functions that it makes: /tmp/perf-PID.map.
 //
-// Anybody may put a file into /tmp under the name that we look for: it is believed only when it is
+// Any user may put a file into /tmp under the name that we look for: it is believed only when it is
 // an ordinary file of the very user that the process runs as.
 #pragma once
 
@@ -39,7 +39,7 @@ Result<std::vector<MappedFile>> executable_files(int proc_dir);
 
 /// Opens a mapped file: exactly that one, deleted or in another mount namespace, or not at all.
 /// Errors: not_found (unmapped meanwhile), not_permitted, unsupported (not a regular file), limit
-/// (its file system does not answer: the message names the file).
+/// (its file system does not respond: the message names the file).
 Result<sandbox::OpenedFile> open_mapped(int proc_dir, const MappedFile& file);
 
 /// The same by its path below a root directory, of a process that may have ended. Errors: not_found
@@ -54,7 +54,7 @@ struct PerfMapText {
 /// Reads it as the process has it: `root` is a descriptor of its root directory, `pid` its pid by
 /// its own idea, `owner` the user whose files it makes. `from`: how much of the file is known,
 /// bytes; limits::perf_map_bytes more are read at most. Errors: not_found (it has none),
-/// not_permitted (it belongs to another user: the message says to which), unsupported (no regular
+/// not_permitted (it belongs to another user: the message names it), unsupported (no regular
 /// file), failed.
 Result<PerfMapText> read_perf_map(int root, pid_t pid, uid_t owner, std::uint64_t from);
 

@@ -79,7 +79,7 @@ Result<bool> each_mapping(int proc_dir, const std::string& path, QueryFilter fil
 /// A process that shows no mappings has none any more.
 tl::unexpected<Error> no_memory(const std::string& path);
 
-/// Whether this kernel answers PROCMAP_QUERY (Linux 6.11), which saves reading the text.
+/// Whether this kernel supports PROCMAP_QUERY (Linux 6.11), which saves reading the text.
 bool kernel_has_procmap_query();
 
 /// Whether a mapping may hold a process context, by its name and permissions. Its signature
@@ -97,7 +97,7 @@ struct ContextMappings {
 /// name. Errors: not_found (the process is gone), not_permitted.
 Result<ContextMappings> context_mappings(int proc_dir);
 
-// What the kernel says of a mapping beyond the line in /proc/PID/maps.
+// What the kernel reports of a mapping beyond the line in /proc/PID/maps.
 
 /// The two-letter flags (VmFlags of /proc/PID/smaps: "rd", "wr", "dc", …) of the mapping that begins
 /// at `start`. `proc_dir`: descriptor of /proc/PID. Errors: not_found (no such mapping, or the

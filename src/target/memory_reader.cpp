@@ -140,7 +140,7 @@ class Service {
     envelope.passed.expect(envelope.message);
     const ssize_t n = ::recvmsg(socket_, &envelope.message, MSG_CMSG_CLOEXEC);
     if (n < 0 && errno == EINTR) return;
-    if (n <= 0) ::_exit(0);  // nobody is there any more
+    if (n <= 0) ::_exit(0);  // the requester has gone
     const int file = envelope.passed.received(envelope.message);
     if (file < 0) return;
     if (file_ >= 0) ::close(file_);
@@ -270,7 +270,7 @@ void MemoryReader::Unmap::operator()(SharedBuffer* buffer) const {
 }
 
 /// A process that was forked from the one that has the memory reader shares none of it: the buffer is not
-/// mapped there, and what is at its place is not ours.
+/// mapped there, and what is at its place belongs to other code.
 void MemoryReader::forget_after_fork() {
   if (owner_ == -1 || owner_ == ::getpid()) return;
   static_cast<void>(buffer_.release());

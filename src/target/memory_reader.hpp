@@ -56,7 +56,7 @@ class TimeoutBudget {
 // SharedBuffer: the memory that a memory reader and its parent have in common.
 //
 // One request at a time. Either side looks for a while whether the other has done its part; then it
-// says that it sleeps and waits at the socket, where the other rings.
+// announces that it sleeps and waits at the socket, where the other wakes it.
 
 struct SharedBuffer {
   static constexpr std::size_t max_parts = 1024;      ///< the kernel's UIO_MAXIOV
@@ -150,7 +150,7 @@ class Spin {
 
 // What a memory reader does from its first instruction to its last.
 
-// MemoryReader: a process of ours that reads memory of others for us, so that it is not we that a
+// MemoryReader: a child process that reads memory of targets, so that it is not vitrine that a
 // page that never comes holds up.
 //
 // A target that has a page of its memory served by a userfaultfd, or by a file system of its own
@@ -185,7 +185,7 @@ class MemoryReader {
     int file = -1;            ///< a file to read from (/proc/PID/mem)
     bool one_by_one = false;  ///< page by page: slower, but what comes before a page that does not
                               ///< come is not lost
-    /// In the order in which they are to be read: at most SharedBuffer::max_parts, of SharedBuffer::max_bytes.
+    /// In the order of reading: at most SharedBuffer::max_parts, of SharedBuffer::max_bytes.
     std::span<const iovec> parts;
   };
   struct Response {
@@ -198,7 +198,7 @@ class MemoryReader {
   /// `time`: how long it may take, if it is not for want of a processor.
   Response ask(const Request& request, Clock::duration time);
 
-  /// A file of /proc/PID (proc_file.hpp says which and why).
+  /// A file of /proc/PID (proc_file.hpp lists which and why).
   struct ProcRequest {
     int directory = -1;          ///< -1: the file of the last request, on from where that ended
     const char* path = nullptr;  ///< below it
@@ -240,7 +240,7 @@ class MemoryReader {
 
 /// One request for a file of /proc/PID, within the time that this thread may wait.
 MemoryReader::Response ask_proc(const MemoryReader::ProcRequest& request);
-/// Why it was not answered.
+/// Why it has no response.
 tl::unexpected<Error> proc_error(const std::string& path, const MemoryReader::Response& response);
 
 }  // namespace vitrine::target

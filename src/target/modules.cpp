@@ -189,8 +189,8 @@ void Modules::walk_list(Memory& memory, Address first, int link_namespace) {
   }
 }
 
-// The first of the list is the executable, which we have from the kernel, unless the kernel was
-// told to start the dynamic linker, and that to load the executable.
+// The first of the list is the executable, which we have from the kernel, unless the command line
+// started the dynamic linker, which loaded the executable.
 void Modules::take_first(Memory& memory, Address link_map, const Node& node) {
   Module& front = modules_.front();
   if (!has_dynamic_at(front.image, node.dynamic)) {

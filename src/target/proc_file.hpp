@@ -70,7 +70,7 @@ std::optional<std::string_view> status_field(std::string_view status, std::strin
 // Why the kernel refused to show us a process, and what would change its mind.
 
 /// The error for "`doing` process `pid`" after EPERM or EACCES: names the owner, the yama setting
-/// or the capability that stands in the way (ptrace(2), "Ptrace access mode checking"). `proc_dir`:
+/// or the capability that is missing (ptrace(2), "Ptrace access mode checking"). `proc_dir`:
 /// descriptor of /proc/PID.
 Error access_refused(pid_t pid, int proc_dir, const char* doing);
 

@@ -122,7 +122,7 @@ Result<Process> Process::open(pid_t pid) {
                 fmt::format("process {} ({}) has ended: it is a zombie", pid, stat.comm),
                 "its memory is gone; its parent has not waited for it yet");
 
-  // A thread that lives stands for the process, as a leader that exited has no auxv.
+  // A thread that lives represents the process, as a leader that exited has no auxv.
   process.memory_ = std::make_unique<ProcessMemory>(pid, dir, untag_mask(directory.status));
   const auto bytes = by_live_thread(
       dir, [&](const std::string& task) { return read_auxv(dir, task, *process.memory_); });
@@ -194,8 +194,8 @@ Result<sandbox::OpenedFile> Process::open_executable() const {
   return file;
 }
 
-/// The pidfd answers last: while the process lives nobody else has its number, so that what was
-/// read by that number was its own. (The random bytes do not tell it from a fork of its.)
+/// The pidfd is asked last: while the process lives no other has its number, so that what was
+/// read by that number was its own. (The random bytes do not distinguish it from its fork.)
 Result<void> Process::verify() {
   std::array<std::byte, 16> bytes{};
   const std::size_t got = memory_->read_some(identity_.random_address, bytes);

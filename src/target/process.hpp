@@ -70,7 +70,7 @@ class Process {
   [[nodiscard]] std::string executable_path() const;
 
   /// The executable's file, whichever name, mount namespace or fate it has now. Errors: not_found,
-  /// not_permitted, limit (its file system does not answer).
+  /// not_permitted, limit (its file system does not respond).
   [[nodiscard]] Result<sandbox::OpenedFile> open_executable() const;
 
   /// Checks that this is still the process that was opened. Errors: not_found (it has ended),

@@ -49,7 +49,7 @@ class ProcessEvents {
   /// Makes room for more in the kernel's buffers; take() returns what was there. For a second thread.
   virtual void collect() = 0;
 
-  /// Records that there was no room for, in all: a caller that depends on them looks itself when the
+  /// Records that were lost, in all: a caller that depends on them looks itself when the
   /// number has grown.
   [[nodiscard]] virtual std::uint64_t lost() const = 0;
 };

@@ -98,7 +98,7 @@ ProcessMemory::Served ProcessMemory::read_batch(std::span<ReadRequest> requests)
                    std::max<TimeoutBudget::Duration>(time, one_by_one_ ? shortest_wait : min_wait));
     const auto waited = TimeoutBudget::Clock::now() - begin;
     if (waited > shortest_wait) {
-      // What came at last may have come late for want of a processor: then nothing is given up for it.
+      // What came at last may have come late for want of a processor: then the time limits stay.
       for (TimeoutBudget* budget :
            {&budget_, &reader.budget(), short_budget_ ? &*short_budget_ : nullptr})
         if (budget != nullptr)

@@ -24,9 +24,9 @@ namespace vitrine::target {
 /// exists afterwards. Strips the tag bits of every address it is given (aarch64 top byte,
 /// x86-64 LAM), so that decoders may pass on a target's pointers as they found them.
 ///
-/// Memory that does not come (a page of a userfaultfd that nobody serves) counts as unreadable: a
+/// Memory that does not come (a page of a userfaultfd that no process serves) counts as unreadable: a
 /// reader waits for it, and for so long in all as `budget` allows. Then what does not come at once
-/// is given up; and when that is much, too, everything.
+/// is abandoned; and when that is much, too, everything.
 class ProcessMemory final : public Memory {
  public:
   /// `proc_dir`: descriptor of /proc/PID, borrowed. `untag_mask`: the bits of an address that
@@ -43,7 +43,7 @@ class ProcessMemory final : public Memory {
   /// no process could be made to read by); 0 when there was none.
   [[nodiscard]] int refusal() const { return refusal_; }
 
-  /// What to say when memory has not come: "memory of process 12 does not come: …". Empty: all that
+  /// What to report when memory has not come: "memory of process 12 does not come: …". Empty: all that
   /// was asked for came, or is not there.
   [[nodiscard]] std::string withheld() const;
 
@@ -53,7 +53,7 @@ class ProcessMemory final : public Memory {
   /// Whether something of the last read() has not come.
   [[nodiscard]] bool gave_up() const { return gave_up_; }
 
-  /// While it lives, there is hardly any budget: a thread of the process stands still meanwhile.
+  /// While it lives, there is hardly any budget: a thread of the process is stopped meanwhile.
   class ShortBudget {
    public:
     explicit ShortBudget(ProcessMemory& memory);

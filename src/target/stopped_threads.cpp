@@ -37,7 +37,7 @@ constexpr auto short_wait = 200us;
 constexpr auto nap = 100us;
 
 /// Threads on their way to a stop at once. On a busy machine each takes as long as it waits for a
-/// CPU; of many, one comes in each moment.
+/// CPU; of many, they come one by one.
 constexpr std::size_t max_at_once = 16;
 
 /// When that many have not stopped in time, the others get a part of it: a process may have thousands
@@ -45,10 +45,10 @@ constexpr std::size_t max_at_once = 16;
 constexpr std::size_t max_late = 16;
 constexpr int part_of_deadline = 10;
 
-/// What the tracer says of one thread.
+/// What the tracer reports of one thread.
 struct Report {
   enum class What : std::uint32_t {
-    stopped,  ///< value: its thread pointer. It stands still until the tracer hears of the visit
+    stopped,  ///< value: its thread pointer. It stays stopped until the tracer hears of the visit
     ended,
     refused,     ///< value: errno
     late,        ///< value: milliseconds it was waited for
@@ -75,7 +75,7 @@ class Tracer {
     for (std::size_t next = 0; next < tids.size() || !asked_.empty();) {
       if (cancel != nullptr && cancel->load()) return;
       if (take()) continue;
-      // One more only when none stands still: none is to wait for others.
+      // One more only when none is stopped: none must wait for others.
       if (next < tids.size() && asked_.size() < max_at_once) {
         ask(static_cast<std::uint32_t>(next), tids[next]);
         ++next;
@@ -101,7 +101,7 @@ class Tracer {
   /// Reports a thread that has stopped since, if there is one, and lets it go on.
   bool take() {
     int status = 0;
-    // Of this thread's alone: the caller's children are none of ours.
+    // Of this thread's alone: the caller's children do not belong to the tracer.
     const pid_t tid = ::waitpid(-1, &status, __WALL | __WNOTHREAD | WNOHANG);
     if (tid < 0) give_up([](const Asked&) { return true; });  // they ended, and were waited for
     if (tid <= 0) return false;
@@ -193,7 +193,7 @@ class Tracer {
   std::size_t late_ = 0;      ///< how many did not
 };
 
-/// What a report means for who asked for the visit.
+/// What a report means for the caller that asked for the visit.
 class Visits {
  public:
   Visits(const Process& process, std::span<const pid_t> tids, const StoppedVisitor& visit)
@@ -209,7 +209,7 @@ class Visits {
     visit_(report.index, report.value);
   }
 
-  /// All that nothing was said of.
+  /// All without a report.
   void give_up(const Error& error) {
     for (std::size_t i = 0; i < tids_.size(); ++i)
       if (!told_[i]) {

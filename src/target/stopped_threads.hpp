@@ -1,4 +1,4 @@
-// Stopping threads for a moment, by ptrace, so that nothing is left behind however it ends.
+// Stopping threads briefly, by ptrace, so that nothing is left behind however it ends.
 #pragma once
 
 #include <sys/types.h>
@@ -14,18 +14,18 @@
 
 namespace vitrine::target {
 
-/// What a visitor learns of one thread: its thread pointer while it stands still, or why it could
+/// What a visitor learns of one thread: its thread pointer while it is stopped, or why it could
 /// not be stopped: not_found (it has ended), not_permitted (also: another tracer has it), failed
-/// (it did not stop in time: blocked in vfork, say, or in uninterruptible sleep).
+/// (it did not stop in time: blocked in vfork, for example, or in uninterruptible sleep).
 using StoppedVisitor =
     std::function<void(std::size_t index, const Result<Address>& thread_pointer)>;
 
-/// Stops each of `tids` (of `process`), calls `visit` with its index while it stands still, and lets
+/// Stops each of `tids` (of `process`), calls `visit` with its index while it is stopped, and lets
 /// it go on; in the order in which they stop, as several are asked to at a time. Returns when all are
 /// done; ends early when `cancel` becomes true.
 ///
 /// PTRACE_SEIZE and PTRACE_INTERRUPT, never SIGSTOP or PTRACE_ATTACH, and no wait without a
-/// deadline. A signal that arrives at the wrong moment is delivered when the thread goes on; a
+/// deadline. A signal that arrives at the wrong time is delivered when the thread goes on; a
 /// process that was stopped (job control) stays so. What cannot be prevented: some system calls
 /// (epoll_wait, semop, …) of a thread that was stopped in them return EINTR.
 ///

@@ -1,4 +1,4 @@
-// Thread pointers (x86-64 FS base, aarch64 TPIDR_EL0) of threads that nobody stops.
+// Thread pointers (x86-64 FS base, aarch64 TPIDR_EL0) of running threads.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace vitrine::target {
 /// Finds thread pointers and remembers them: a C library never changes a thread's after its start.
 ///
 /// Of itself it knows the way through glibc's robust lists and through musl's ring of threads,
-/// which need no more rights than reading memory (docs/formats/tls.md, "Thread pointers"). Whoever
+/// which need no more rights than reading memory (docs/formats/tls.md, "Thread pointers"). A caller that
 /// knows better (a BPF iterator, ptrace) supplies what it knows.
 class ThreadPointers {
  public:

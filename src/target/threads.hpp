@@ -68,8 +68,8 @@ auto by_live_thread(int proc_dir, Read read) -> decltype(read(std::string())) {
 // RestWatch: proof, from /proc alone, that a thread ran nothing for a while.
 
 /// The proof (docs/formats/custom-labels.md, "Evidence"): how often the thread was given a CPU
-/// (schedstat), then that it is on none now (the kernel answers a read of `syscall` only for a
-/// thread that is blocked, else says "running"), then whatever is to be proven, then the first
+/// (schedstat), then that it is on none now (the kernel serves a read of `syscall` only for a
+/// thread that is blocked, else returns "running"), then whatever must be proven, then the first
 /// number again. Equal: it ran nothing in between. Needs a kernel with CONFIG_SCHED_INFO and the
 /// right to trace the process.
 class RestWatch {

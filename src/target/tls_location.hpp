@@ -40,7 +40,7 @@ using TlsLocation = std::variant<StaticTls, DynamicTls>;
 
 /// The variable's address in the thread whose thread pointer is `tp`; nullopt when that thread has
 /// not allocated it yet (it then has its initial value: null, no labels). Fails when the target's
-/// DTV is not readable or makes no sense.
+/// DTV is not readable or is invalid.
 Result<std::optional<Address>> evaluate(const TlsLocation& location, Machine machine, Address tp,
                                         Memory& memory);
 

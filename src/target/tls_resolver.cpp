@@ -93,7 +93,7 @@ TlsResolver::Attempt TlsResolver::by_relocations(const Module& module,
 TlsResolver::Attempt TlsResolver::by_descriptor(const Module& module, Address got) {
   const auto words = TRY(memory_.read_value<WordPair>(got, "a TLS descriptor"));
   // Not relocated yet, or (glibc before 2.34) still leading to the lazy stub in the module itself:
-  // nobody has used the variable through it.
+  // no code has used the variable through it.
   if (words.first == 0 || module.image.holds(words.first, 1)) return std::nullopt;
   if (is_static_entry(words.first, words.second)) {
     ResolvedTls fixed{

@@ -18,7 +18,7 @@ class LabelBudget {
   LabelBudget(std::size_t max_values, std::size_t max_series)
       : max_values_(max_values), max_series_(max_series) {}
 
-  /// Begins to look at a table: what folded_values() and folded_series() say is of this one.
+  /// Begins to look at a table: folded_values() and folded_series() are of this one.
   void begin();
 
   /// Folds the values of attributes from `first` on, as texts, that are beyond the budget of their

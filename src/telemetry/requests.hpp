@@ -43,7 +43,7 @@ class Requests {
   std::vector<std::string> closed_;
 };
 
-/// A request as two with the same items; fewer: it has one item, or is none of ours.
+/// A request as two with the same items; fewer: it has one item, or is not one of vitrine's.
 std::vector<std::string> split_request(std::string_view request);
 
 }  // namespace vitrine::telemetry

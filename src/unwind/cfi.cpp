@@ -238,7 +238,7 @@ constexpr std::uint8_t negate_ra_state = 0x2d;
 /// Runs the program of a CIE, then that of an FDE, up to the row of an address.
 class Interpreter {
  public:
-  /// `passing`: gets the rules before that one; null: nobody wants them.
+  /// `passing`: gets the rules before that one; null: not wanted.
   Interpreter(const FrameEntry& entry, Address wanted, Machine machine, const TakeRule* passing)
       : common_(*entry.common),
         machine_(machine),
@@ -246,7 +246,7 @@ class Interpreter {
         wanted_(wanted),
         passing_(passing) {}
 
-  /// Both programs. False: one makes no sense before the address.
+  /// Both programs. False: one is invalid before the address.
   bool run(const FrameEntry& entry) {
     if (!run(entry.common->program)) return false;
     initial_ = now_.registers;
@@ -286,7 +286,7 @@ class Interpreter {
     return passing_ == nullptr || distance == 0 || (*passing_)(start, at_, rule());
   }
 
-  /// Registers beyond those that we keep (vectors) have rules that nobody asks for.
+  /// Registers beyond those that we keep (vectors) have rules that are not needed.
   bool set(std::uint64_t number, Kind kind, std::int64_t value = 0, std::uint32_t size = 0) {
     if (number < register_count)
       now_.registers[static_cast<std::size_t>(number)] = {kind, size, value};

@@ -188,7 +188,7 @@ class CfiSection {
   /// or not in the one encoding that linkers write.
   bool use_index(std::uint64_t offset, std::uint64_t size, Address address);
 
-  /// Makes the table by reading all entries. Stops at the first that makes no sense.
+  /// Makes the table by reading all entries. Stops at the first that is invalid.
   void make_index();
 
   [[nodiscard]] std::size_t entries() const { return index_.size(); }
@@ -205,7 +205,7 @@ class CfiSection {
   /// can end at most.
   [[nodiscard]] Address start_of(std::size_t position) const;
 
-  /// nullopt: it makes no sense.
+  /// nullopt: it is invalid.
   std::optional<FrameEntry> entry_at(std::size_t position);
 
  private:
@@ -244,7 +244,7 @@ class CfiSection {
 std::optional<Row> row_at(const FrameEntry& entry, Address address, Machine machine);
 
 /// The rules of all rows of the entry, each with the addresses that have it, in order: what row_at
-/// says of them, compact. Ends where the program makes no sense, and when `take` returns false.
+/// returns for them, compact. Ends where the program is invalid, and when `take` returns false.
 using TakeRule = std::function<bool(Address start, Address end, const Rule& rule)>;
 void rules_of(const FrameEntry& entry, Machine machine, const TakeRule& take);
 

@@ -16,7 +16,7 @@ namespace vitrine::unwind {
 
 // What goes into unwinding beside the registers, and what comes out.
 
-/// A copy of the top of a thread's stack: what a sample has of it. The bytes are somebody else's.
+/// A copy of the top of a thread's stack: what a sample has of it. The bytes are untrusted.
 struct Stack {
   Address start = 0;  ///< the stack pointer at the sample, or below
   std::span<const std::byte> bytes;
@@ -47,8 +47,8 @@ enum class End : std::uint8_t {
   outermost,    ///< the thread's first function: all of the stack is there
   truncated,    ///< the next frame is beyond the copy of the stack: at Stack::missed
   other_stack,  ///< a signal handler had a stack of its own: that of its caller was not copied
-  no_rule,      ///< nothing says how to leave the function of the last frame
-  bad,          ///< the stack makes no sense there: a cycle, or a return to where no code is
+  no_rule,      ///< no rule for leaving the function of the last frame
+  bad,          ///< the stack is invalid there: a cycle, or a return to where no code is
   limit,        ///< limits::frames
 };
 
@@ -86,7 +86,7 @@ struct Region {
   std::shared_ptr<RuleSource> rules;
 };
 
-/// The executable mappings of a process at one moment, by address.
+/// The executable mappings of a process at one time, by address.
 class CodeMap {
  public:
   CodeMap() = default;

@@ -305,7 +305,7 @@ RuleBlock FrameTable::rules_around(Address address) {
   if (last < entry->start) return {};
   if (address > last) return rules_between(address, std::max(start, last + 1), end);
   if (address < entry->start) return rules_between(address, start, std::min(end, entry->start));
-  return {};  // its program makes no sense, or is that of a signal trampoline
+  return {};  // its program is invalid, or is that of a signal trampoline
 }
 
 RuleBlock FrameTable::rules_of_entries(std::size_t position) {
@@ -338,7 +338,7 @@ RuleBlock FrameTable::rules_of_entries(std::size_t position) {
 }
 
 /// `start` to `end` is code around the address that no CFI is about: one span without a rule, as far
-/// as it is none of known_code() either.
+/// as it is not in known_code() either.
 RuleBlock FrameTable::rules_between(Address address, Address start, Address end) {
   start = std::max(start, address & ~(page_bytes - 1));
   end = std::min(end, start + page_bytes);

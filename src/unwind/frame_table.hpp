@@ -3,7 +3,7 @@
 // CFI is read as it is asked for, an entry at a time: a short profile of a huge program touches
 // little of it. (Reading all of it first would cost libchdb 5.9 million rows.)
 //
-// The reader is ours: libdw makes room for as many registers as an entry claims to have, so that
+// This reader is not libdw's: libdw makes room for as many registers as an entry claims to have, so that
 // an entry of ten bytes takes hundreds of megabytes; and it wants the whole file in its own hands.
 #pragma once
 
@@ -58,7 +58,7 @@ class FrameTable final : public RuleSource {
   bool follows_call(Address address) override;
 
   /// The rules of the functions around an address; where there are none, of the code without. It
-  /// may be empty: then the address is to be asked for by itself.
+  /// may be empty: then a caller asks for the address by itself.
   RuleBlock rules_around(Address address);
 
   [[nodiscard]] std::span<const elf::Segment> segments() const { return elf_.segments; }

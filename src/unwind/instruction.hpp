@@ -1,4 +1,4 @@
-// Instructions of x86-64, as far as they say what becomes of the stack.
+// Instructions of x86-64, as far as they change the stack.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ struct Instruction {
     clobber,  ///< `reg` gets a value that is not followed
     leave,
     ret,
-    call,      ///< `value`: from the end; `base` no_register: to where a register or memory says
+    call,      ///< `value`: from the end; `base` no_register: to the value of a register or memory
     jump,      ///< the same; of a register: `reg`
     branch,    ///< a jump that may not be taken
     constant,  ///< eax = `value`
@@ -28,8 +28,8 @@ struct Instruction {
     stop,  ///< hlt, ud2, int3
     nop,
     address,  ///< `reg` = the instruction's end + `value`
-    tail,   ///< a jump to where a word of the file's says: by it functions of other files are left
-    table,  ///< a jump to where a table at `value` says
+    tail,   ///< a jump to the value of a word of the file's: by it functions of other files are left
+    table,  ///< a jump to an entry of a table at `value`
   };
   static constexpr std::uint8_t no_register = 0xff;
   static constexpr std::uint8_t rax = 0, rsp = 4, rbp = 5;  ///< as instructions number them
@@ -42,7 +42,7 @@ struct Instruction {
 
 inline constexpr std::size_t instruction_bytes = 15;  ///< most of one
 
-/// The one that `code` begins with. Without a length where it is none, or `code` ends within it.
+/// The one that `code` begins with. Without a length where it is no instruction, or `code` ends within it.
 Instruction decode(std::span<const std::byte> code);
 
 }  // namespace vitrine::unwind

@@ -26,7 +26,7 @@ struct Position {
   }
 };
 
-/// Whether a saved register has been restored already. Compilers do not say so where a function pops
+/// Whether a saved register has been restored already. Compilers do not record it where a function pops
 /// its registers before it returns, and from there on the place is below the stack pointer: it belongs
 /// to what the function calls next.
 inline bool is_popped(const Position& position, Address saved_at) {
@@ -38,12 +38,12 @@ inline bool is_popped(const Position& position, Address saved_at) {
 
 /// What the operations leave on top of their stack. `first`: what is there before the first of
 /// them; null: nothing. Errors: truncated (a word beyond the copy of the stack), no_rule (an
-/// operation that CFI has no use for, a register whose value is lost, too many steps).
+/// operation that CFI does not use, a register whose value is lost, too many steps).
 tl::expected<std::uint64_t, End> evaluate(std::span<const std::byte> operations,
                                           const Position& position, const Stack& stack,
                                           const std::uint64_t* first);
 
-// From a frame to its caller's, by all that a Row says.
+// From a frame to its caller's, by a whole Row.
 
 /// The registers of the caller; those whose value is lost or beyond the copy of the stack are not
 /// known. The pc and the stack pointer always are. Errors: outermost (there is no caller),

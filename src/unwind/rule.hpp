@@ -77,7 +77,7 @@ struct RegisterRule {
   bool operator==(const RegisterRule&) const = default;
 };
 
-/// All that CFI says about one pc.
+/// All that CFI records about one pc.
 struct Row {
   RegisterRule cfa;  ///< in_register: that register + cfa_offset; or expression
   std::int64_t cfa_offset = 0;
@@ -97,8 +97,8 @@ struct Row {
 struct Rule {
   enum class Form : std::uint8_t {
     none,       ///< no CFI covers the pc
-    unknown,    ///< nor do its instructions say it, and that code keeps no frame pointers
-    offsets,    ///< this rule says it all
+    unknown,    ///< nor do its instructions show it, and that code keeps no frame pointers
+    offsets,    ///< this rule is complete
     row,        ///< only the Row does
     outermost,  ///< the function has no caller
     signal,     ///< of a RulePage only: a signal trampoline with the kernel's own frame
@@ -137,7 +137,7 @@ struct RuleSpan {
 struct RuleBlock {
   Address start = 0;            ///< in the file's own address space
   Address end = 0;              ///< one past the last
-  std::vector<RuleSpan> spans;  ///< by start; what is between them is to be asked for by itself
+  std::vector<RuleSpan> spans;  ///< by start; a caller asks for what is between them by itself
 
   // Null: no span has it.
   [[nodiscard]] const RuleSpan* span_of(Address address) const;

@@ -1,8 +1,8 @@
 // RulePage: the rules of one page of a file's code, as the unwinder in the kernel takes them.
 //
 // That unwinder restores three registers (stack pointer, frame pointer, pc) and has no room for
-// expressions. A page says for every address what it does there: apply offsets, follow the frame
-// pointer, leave a signal frame, end, or leave the stack to user space. What a Row says by an
+// expressions. A page has for every address what the unwinder does there: apply offsets, follow the frame
+// pointer, leave a signal frame, end, or leave the stack to user space. What a Row has by an
 // expression is tried out when the page is made:
 //
 // - a CFA that depends on nothing but stack pointer and pc is an offset at each pc (the PLT of ld);

@@ -176,7 +176,7 @@ class Walk {
     return std::nullopt;
   }
 
-  /// Where no rule is: code that a JIT made, a call to an address that is none, the functions of a C
+  /// Where no rule is: code that a JIT made, a call to an invalid address, the functions of a C
   /// library without CFI.
   std::optional<End> by_convention(std::uint32_t region) {
     std::uint64_t target = 0, frame = 0;

@@ -119,7 +119,7 @@ Result<std::string> preprocessed(const DefinitionFile& file) {
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  const bool too_much = text && text->size() > limits::definition_bytes;  // parse() says so
+  const bool too_much = text && text->size() > limits::definition_bytes;  // parse() reports it
   if (text && !too_much && (!WIFEXITED(status) || WEXITSTATUS(status) != 0))
     return fail(ErrorCode::failed,
                 fmt::format("the C preprocessor {} failed on {}", file.preprocessor, file.path));

@@ -62,7 +62,7 @@ struct DefinitionFile {
   std::string preprocessor = "cpp";    ///< searched in PATH
 };
 
-/// Errors: not_found, not_permitted, failed (the preprocessor, which says why on standard error),
+/// Errors: not_found, not_permitted, failed (the preprocessor, which prints why on standard error),
 /// and those of parse().
 Result<Definition> read_definition(const DefinitionFile& file);
 

@@ -65,8 +65,8 @@ struct CallSite {
   ProbeUse use;
   std::uint32_t section = 0;  ///< that the code is in
   std::uint64_t start = 0;    ///< of the instruction, in the section
-  dof::SitePattern pattern;   ///< what stands there, or is to stand there
-  bool patched = false;       ///< it stands there already
+  dof::SitePattern pattern;   ///< what is there, or will be there
+  bool patched = false;       ///< it is there already
   std::size_t type_at = 0;    ///< where in the file the relocation's type is
 };
 
@@ -76,7 +76,7 @@ struct FoundSites {
   std::vector<std::string> undeclared;  ///< symbols of probes that are not declared here
 };
 
-/// Errors: malformed (a relocation of a probe that makes no sense; a patched call that was changed
+/// Errors: malformed (a relocation of a probe that is invalid; a patched call that was changed
 /// since), usage (a probe that its declared provider does not have).
 Result<FoundSites> find_sites(const ObjectFile& object, const DeclaredProbes& declared,
                               const SiteRules& rules);

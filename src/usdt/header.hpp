@@ -9,7 +9,7 @@
 
 namespace vitrine::usdt {
 
-/// How FOO_BAR_ENABLED() learns that someone looks.
+/// How FOO_BAR_ENABLED() learns that a tracer is attached.
 enum class EnabledProtocol {
   /// A 16-bit counter that the kernel keeps: one load, any Linux since 4.20. The header declares
   /// `extern volatile unsigned short semaphore_symbol()`, hidden; the probe object of the link step

@@ -95,7 +95,7 @@ std::string_view first_word(std::string_view text) {
   return text.substr(0, end);
 }
 
-/// Two words side by side, which no expression of C has: "the socket".
+/// Two adjacent words, which no expression of C has: "the socket".
 bool has_prose(std::string_view text) {
   while (!text.empty()) {
     const std::string_view word = first_word(text);
@@ -262,7 +262,7 @@ Result<Token> Lexer::next() {
 
 namespace {
 
-/// Change no type: __extension__ int x; restrict and inline say nothing to callers.
+/// Change no type: __extension__ int x; restrict and inline do not concern callers.
 constexpr std::array<std::string_view, 10> no_matter = {
     "__extension__", "__restrict", "__restrict__", "restrict", "inline",
     "__inline",      "__inline__", "_Noreturn",    "register", "userland"};

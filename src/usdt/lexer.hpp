@@ -15,7 +15,7 @@ namespace vitrine::usdt {
 
 /// Where the user wrote something: after the C preprocessor, that is not where the lexer is.
 struct Location {
-  std::uint32_t file = 0;  ///< index into the files that lines said they are of
+  std::uint32_t file = 0;  ///< index into the files that lines are of
   std::uint32_t line = 0;
 };
 

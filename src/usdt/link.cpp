@@ -297,7 +297,7 @@ class Step {
   ObjectParser parser_;
   ProbeObjectParts parts_;
   std::string first_;  ///< object, that decided the machine
-  bool lto_ = false;   ///< objects whose uses of probes nobody knows yet
+  bool lto_ = false;   ///< objects whose uses of probes are not known yet
   std::set<std::string> seen_;
   std::set<std::pair<std::uint32_t, std::uint32_t>> have_;  ///< provider, probe: used somewhere
   std::vector<sandbox::StagedFile> staged_;

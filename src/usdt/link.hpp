@@ -28,7 +28,7 @@ struct FunctionSites {
 };
 
 struct RewrittenObject {
-  const ObjectMachine* machine = nullptr;  ///< null: bitcode that does not say
+  const ObjectMachine* machine = nullptr;  ///< null: bitcode without a target triple
   std::vector<std::byte> bytes;            ///< what it becomes; none: it is as it should be
   std::vector<FunctionSites> functions;    ///< by probe, then by place
   std::uint32_t features = ~0U;            ///< GNU property bits that it claims (CET, BTI)
@@ -46,7 +46,7 @@ Result<RewrittenObject> rewrite(std::span<const std::byte> object, const Declare
                                 const SiteRules& rules, std::string_view salt);
 
 // The object step, what `dtrace -G` does: takes the probes' calls out of objects, and writes the
-// object that says where they were (docs/formats/object-step.md).
+// object that records where they were (docs/formats/object-step.md).
 
 struct LinkOptions {
   std::vector<std::string> objects;  ///< ET_REL files, rewritten in place (temporary file, rename)
@@ -64,7 +64,7 @@ struct LinkOptions {
   /// that. bfd and mold take both.
   bool lld = false;
 
-  /// The one that the header was written with: an object does not say whether its checks are
+  /// The one that the header was written with: an object does not record whether its checks are
   /// calls that return the result (DOF version 2) or that store it (version 3). The semaphore, which
   /// is no call, goes with return_value.
   EnabledProtocol enabled = EnabledProtocol::semaphore;

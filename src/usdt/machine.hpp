@@ -60,7 +60,7 @@ bool takes_address(const ObjectMachine& machine, std::uint32_t type);
 bool is_bitcode(std::span<const std::byte> bytes);
 
 /// The machine that it is to become code of, by the target triple in its table of strings; null: it
-/// does not say, or another machine.
+/// has none, or another machine.
 const ObjectMachine* bitcode_machine(std::span<const std::byte> bytes);
 
 // FNV-1a, for names that must be the same in every build of the same source.
@@ -77,7 +77,7 @@ inline std::uint64_t hash(std::string_view text, std::uint64_t from = hash_start
 }
 
 // Functions that stand in for a probe where its call was not patched (docs/formats/object-step.md,
-// "Stubs"): in objects that nobody processed or that -flto made, behind addresses, conditional
+// "Stubs"): in objects that were not processed or that -flto made, behind addresses, conditional
 // jumps and the GOT.
 
 struct Stub {

@@ -1,4 +1,4 @@
-// ObjectParser: rewrite() in a worker. Objects may be somebody else's: a library's archive, a package
+// ObjectParser: rewrite() in a worker. Objects may be untrusted: a library's archive, a package
 // that is built. One that crashes their parser fails the step, and no more.
 #pragma once
 

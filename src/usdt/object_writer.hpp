@@ -100,7 +100,7 @@ class ObjectWriter {
   std::uint32_t name(const std::string& text);
 
   const ObjectMachine& machine_;
-  std::vector<Section> sections_{{}};  // the first is none
+  std::vector<Section> sections_{{}};  // the first is the null section
   std::vector<DefinedSymbol> symbols_;
   std::string names_ = std::string(1, '\0');
 };

@@ -359,7 +359,7 @@ class Parser {
                           fmt::format("probe {} of provider {} is declared twice (first {})",
                                       probe.identifier, provider.name, there),
                           "remove one of them");
-    // A provider that is opened again says the same of its probes, as D has it.
+    // A provider that is opened again repeats the same of its probes, as D has it.
     if (other.probes[first.probe].prototype != probe.prototype)
       return tokens_.fail(
           at,

@@ -12,10 +12,10 @@
 
 namespace vitrine::usdt {
 
-// Pragmas of D: what they say of providers.
+// Pragmas of D: what they declare of providers.
 
 /// Applies each `#pragma D attributes N/D/C provider P component` to P, wherever P is declared in the
-/// file. Others that say nothing of providers are passed over. What is wrong becomes the stream's
+/// file. Others that declare nothing of providers are passed over. What is wrong becomes the stream's
 /// error.
 void apply_pragmas(TokenStream& tokens, std::vector<Provider>& providers);
 

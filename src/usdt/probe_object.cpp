@@ -108,7 +108,7 @@ class Builder {
   }
 
   /// The function's name in its own object; where that copy of it did not get into the link (one of
-  /// a discarded group, an archive member nobody wanted), this weak one says so: it is the start of
+  /// a discarded group, an archive member that was not needed), this weak one shows it: it is the start of
   /// the DOF, where no function can be. A weak alias has no second definition, which could be
   /// taken before it: then the linker makes it 0, or on aarch64 the word's own place.
   std::uint32_t alias(const std::string& name) {
@@ -218,7 +218,7 @@ class Builder {
     sdt_notes_.insert(sdt_notes_.end(), bytes.begin(), bytes.end());
   }
 
-  /// Up to the first argument of which nobody knows where it is.
+  /// Up to the first argument whose place is not known.
   [[nodiscard]] std::string sdt_arguments(const dof::Prototype& prototype, bool is_called) const {
     const auto call = probe::call_arguments(
         {prototype.native, prototype.translated, prototype.argument_map, is_called},

@@ -34,7 +34,7 @@ struct Function {
 /// innermost, of several at one address the most visible.
 std::vector<Function> containing_functions(const ObjectFile& object, std::span<const Place> places);
 
-/// Symbols that we add begin so; they are nobody's function.
+/// Symbols that we add begin so; they are no functions.
 inline constexpr std::string_view alias_prefix = "$dtrace";
 
 // Names for the functions with sites that the probe object can refer to

@@ -14,7 +14,7 @@ static __always_inline int was_sent(__u64 id) {
   return epoch && *epoch == config.epoch;
 }
 
-/// Names an incarnation of a set of our own writer, without looking at its labels.
+/// Names an incarnation of a set of vitrine's writer, without looking at its labels.
 static __always_inline __u64 own_set_id(struct last_set* last, __u64 execution, __u64 set,
                                         __u64 serial) {
   if (last->id && last->set == set && last->serial == serial && last->execution == execution)
@@ -125,8 +125,8 @@ VERIFIED_ALONE int append_set(struct label_room* room, const struct vitrine_targ
   return 1;
 }
 
-/// A pass through a process's definitions: label arrays first, as one of them may be a block of our
-/// own writer; then the rest.
+/// A pass through a process's definitions: label arrays first, as one of them may be a block of
+/// vitrine's writer; then the rest.
 struct definition_pass {
   struct label_room* room;
   const struct vitrine_target* target;

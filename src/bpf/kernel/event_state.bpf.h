@@ -19,14 +19,14 @@ __u32 reader_waits;
 /// null, for all it knows.
 #define VERIFIED_ALONE __attribute__((noinline))
 
-/// The block of our own writer's set in force. Its thread record is in it too, and as immutable: it
+/// The block of vitrine's writer's set in force. Its thread record is in it too, and as immutable: it
 /// needs no look.
 struct own_block {
   __u64 id; /* 0: there is none */
   __u64 begin, end;
 };
 
-/// What the last moment that used this room knew of a set of our own writer: the next is most often
+/// What the last event that used this room knew of a set of vitrine's writer: the next is most often
 /// under the same, and spared the hashing and the looking up.
 struct last_set {
   __u64 set, serial, execution;
@@ -35,14 +35,14 @@ struct last_set {
   __u32 reserved;
 };
 
-/// Where the labels of one moment are gathered, and with them its record. Part of a program's scratch.
+/// Where the labels of one event are gathered, and with them its record. Part of a program's scratch.
 struct label_room {
   __u64 thread_pointer;
   __u32 new_sets; /* of new_set */
   __u32 whole;    /* sets are not left out, though records have carried them */
   __u64 new_set[VITRINE_DEFINITIONS];
   struct own_block own;
-  struct last_set last; /* outlives the moment */
+  struct last_set last; /* outlives the event */
   struct slot_before before;
   /* Of the definition that is looked at. Here, to spare the stack. */
   struct slot_place place;
@@ -97,7 +97,7 @@ struct {
 } events SEC(".maps");
 
 /// Per CPU, but a fire may be preempted by another there: hence atomic, which costs little where
-/// nobody else writes.
+/// no other CPU writes.
 static __always_inline void count(__u32 counter, __u64 more) {
   __u64* value = more ? bpf_map_lookup_elem(&counters, &counter) : 0;
   if (value) __sync_fetch_and_add(value, more);

@@ -15,7 +15,7 @@
 #define LABEL_ENTRIES 64         /* most of one set */
 #define RECORD_WINDOW 1024       /* a thread record is at most 640 bytes by recommendation */
 
-/* Abi of our own writer: abi/custom_labels.hpp SerialTrailer. */
+/* Abi of vitrine's writer: abi/custom_labels.hpp SerialTrailer. */
 #define SERIAL_MAGIC 0x76d17e1ab315e751ULL
 
 /// Room after LABEL_BUFFER_BYTES: lets a last piece of any size be written without a second check. A
@@ -163,7 +163,7 @@ static __always_inline void copy_entries(struct label_buffer* out, __u64 storage
   if (walk.entries) bpf_loop(count, copy_entry, &walk, 0);
 }
 
-/// The start of a v1 set of our own writer (abi/custom_labels.hpp SerialSet).
+/// The start of a v1 set of vitrine's writer (abi/custom_labels.hpp SerialSet).
 struct serial_head {
   __u64 storage, count, capacity;
   __u64 magic, serial;
@@ -186,7 +186,7 @@ static __always_inline void copy_foreign_array(struct label_buffer* out, __u64 s
   copy_entries(out, copy[0], copy[1], address_mask);
 }
 
-/// A v1 set. Our own writer's is one block, which its trailer measures; it comes in one piece.
+/// A v1 set. That of vitrine's writer is one block, which its trailer measures; it comes in one piece.
 static __always_inline void copy_label_array(struct label_buffer* out, __u64 set,
                                              __u64 address_mask) {
   struct serial_head head = {};
@@ -228,7 +228,7 @@ struct slot_place {
   __u64 record;  /* what it points to, as an address */
 };
 
-/// The word before the slot that was read last: our own writer has its two slots side by side, and
+/// The word before the slot that was read last: vitrine's writer has its two slots adjacent, and
 /// one look at both costs half of two.
 struct slot_before {
   __u64 address; /* 0: not read */

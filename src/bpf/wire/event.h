@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* What every program that reports threads at a moment (a fire, a tick) shares with its loader: who
- * it was, and the label sets on display then (see wire.h). */
+/* What every program that reports threads at an event (a fire, a tick) shares with its loader: which
+ * thread it was, and the label sets in force then (see wire.h). */
 #pragma once
 
 #include "bpf/wire/wire.h"

@@ -33,7 +33,7 @@ struct vitrine_profile_config {
 };
 
 /* A Go program, by its file. Its runtime calls the vdso on the thread's own stack (g0's). The stack of
- * the goroutine, to which the call belongs, is where a pointer in the runtime's structures says: these
+ * the goroutine, to which the call belongs, is where a pointer in the runtime's structures has it: these
  * are offsets (symbol/go_functions.hpp). */
 struct vitrine_go_file {
   __u32 m_of_g;
@@ -44,7 +44,7 @@ struct vitrine_go_file {
 
 enum vitrine_sample_kind {
   VITRINE_SAMPLE_ON_CPU,
-  VITRINE_SAMPLE_OFF_CPU, /* the moment is that of going off */
+  VITRINE_SAMPLE_OFF_CPU, /* the time is that of going off */
 };
 
 /* vitrine_event_header.flags, beside enum vitrine_fire_flag. */
@@ -87,7 +87,7 @@ struct vitrine_unused_blocks {
 /* A thread that is off its CPU: where its sample is. */
 struct vitrine_pending {
   __u64 since_ns; /* 0: it is back */
-  __u32 bytes;    /* of its sample, whose first blocks these are; 0: there was no room for it */
+  __u32 bytes;    /* of its sample, whose first blocks these are; 0: it did not fit */
   __u32 blocks;   /* of `block` */
   __u32 block[VITRINE_BLOCKS];
 };

@@ -192,7 +192,7 @@ struct vitrine_group_bucket {
   __u32 reserved;
 };
 
-/* What a hash in a group stands for. */
+/* The text behind a hash in a group. */
 struct vitrine_name {
   __u32 length; /* kept here */
   __u32 whole;  /* the value's own */

@@ -3,7 +3,7 @@
  *
  * All is in one structure that both sides have mapped (struct vitrine_unwind_tables). Its parts are
  * filled from the start to the end like logs; what is in them is not changed before they begin anew.
- * Two hash tables say where in them something is: pages of rules by file and page, and the regions
+ * Two hash tables have the places of what is in them: pages of rules by file and page, and the regions
  * of a process (its "space") by process. What they refer to names itself, so that an entry that was
  * replaced between two reads is noticed.
  *
@@ -78,7 +78,7 @@ struct vitrine_unwind_space {
   __u64 image;    /* vitrine_image_of */
   __u64 known_ns; /* CLOCK_MONOTONIC: when that was so */
   __u32 tgid;     /* in the initial pid namespace */
-  __u32 id;       /* what the hash table says: no other space has it */
+  __u32 id;       /* as in the hash table: no other space has it */
   __u32 first;    /* of vitrine_unwind_tables.regions */
   __u32 count;
 };
@@ -110,7 +110,7 @@ enum vitrine_unwound {
   VITRINE_UNWOUND_CHANGED,   /* it has mapped something where it had code */
   VITRINE_UNWOUND_NO_REGION, /* an address that is in no known mapping */
   VITRINE_UNWOUND_NO_PAGE,   /* code whose rules are not there yet */
-  /* And from here on not for lack of what comes in a moment. */
+  /* And from here on not for lack of what comes soon. */
   VITRINE_UNWOUND_NO_RULE,   /* code that has no rule for the kernel */
   VITRINE_UNWOUND_NO_MEMORY, /* a word of the stack that is not resident */
   VITRINE_UNWOUND_BAD,       /* a frame below its callee's */

@@ -141,7 +141,7 @@ Result<std::unique_ptr<AgentRequest>> request_of(const std::vector<std::string>&
   return request;
 }
 
-/// Of a flag, what its key says: `kernel = false` is --no-kernel.
+/// Of a flag, the value of its key: `kernel = false` is --no-kernel.
 std::vector<std::string> flag_values(const AgentKey& key, std::vector<std::string> values) {
   if (key.negated)
     for (std::string& value : values) value = value == "true" ? "false" : "true";

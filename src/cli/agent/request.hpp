@@ -23,7 +23,7 @@ class AgentRequest {
  public:
   /// The options, each of which has a key.
   void define(CLI::App& app);
-  /// Makes the values below of what they said. Errors: usage.
+  /// Makes the values below from the options. Errors: usage.
   Result<void> take();
   /// That profiles go anywhere. Errors: usage.
   [[nodiscard]] Result<void> check_outputs() const;

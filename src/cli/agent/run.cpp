@@ -71,12 +71,12 @@ int AgentRun::run(AgentConfiguration first) {
   }
 }
 
-/// The first of all. What it takes to begin is given up then, or held back.
+/// The first of all. The rights that only the start needs are dropped then, or held back.
 Result<AgentRun::Session> AgentRun::begin(AgentConfiguration configuration) {
   Session session = TRY(prepare(std::move(configuration)));
   TRY(go_on_confined(needs_));
   const auto held = sandbox::effective_capabilities();
-  // Where it stands for smaller ones that are not there, it stays in effect.
+  // Where it replaces smaller ones that are not there, it stays in effect.
   if (held.has_all(capabilities::bpf)) held_back_ = held & sandbox::added_for_perf_events();
   if (!held_back_.empty()) TRY(sandbox::put_into_effect(held_back_, false));
   return session;

@@ -90,7 +90,7 @@ class CheckCommand : public Command {
                      "give files and process IDs"});
     catch_interrupts();
     for (const ProbeTarget& target : targets->targets)
-      if (!interrupted() && !check(target, *options)) return exit_done;  // nobody reads any more
+      if (!interrupted() && !check(target, *options)) return exit_done;  // the output has no reader
     return finish();
   }
 
@@ -125,7 +125,7 @@ class CheckCommand : public Command {
     return options;
   }
 
-  /// False when nobody reads any more.
+  /// False when the output has no reader.
   bool check(const ProbeTarget& target, const check::Options& options) {
     auto done = target.pid != 0 ? check::check_process(target.pid, options)
                                 : check::check_file(target.path, options);

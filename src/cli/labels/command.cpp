@@ -37,7 +37,7 @@ Definition definition_of(const ThreadLabels& thread) {
   return {thread.format, thread.module};
 }
 
-/// What a reading says, independent of the format that said it: ids that a format can only publish
+/// The content of a reading, independent of its format: ids that a format can only publish
 /// as labels are the trace.
 struct Content {
   std::vector<std::pair<std::string, std::string>> labels;
@@ -104,7 +104,7 @@ std::string describe(Evidence evidence, const Style& style) {
   return evidence == Evidence::unproven ? style.yellow(text) : style.green(text);
 }
 
-/// Readings of one thread that say the same.
+/// Equal readings of one thread.
 struct Line {
   Content content;  ///< in the order of the first of them
   std::string comm;
@@ -130,7 +130,7 @@ std::string headings(const std::vector<Definition>& definitions, const Style& st
   return out;
 }
 
-/// Lines of one thread, by what they say.
+/// Lines of one thread, by their content.
 using Lines = std::map<Content, Line>;
 
 Lines lines_of(std::span<const ThreadLabels* const> readings) {
@@ -358,7 +358,7 @@ class LabelsCommand : public Command {
       auto duration = TRY(parse_duration(duration_));
       end_ = Clock::now() + duration;
       stop_after(duration + last_reading);
-      // A duration asks for more than one moment; sampling has a window anyway.
+      // A duration asks for more than one reading; sampling has a window anyway.
       if (options_.mode == observe::Mode::ebpf && !interval_) window_ = duration;
       if (options_.mode != observe::Mode::ebpf && !interval_) interval_ = milliseconds(1000);
     }

@@ -61,8 +61,8 @@ Json json_value(const format::AnyValue& value);
 /// are such: "stale","truncated","defects"}.
 Json to_json(int pid, const observe::ContextState& state);
 
-/// Writes one object as one line to standard output and flushes it. False when nobody reads any
-/// more: the command then ends.
+/// Writes one object as one line to standard output and flushes it. False when the output has no reader
+/// left: the command then ends.
 [[nodiscard]] bool print_json(const Json& object);
 
 // Values of fired probes as JSON.

@@ -43,7 +43,7 @@ class LineOutput {
   /// Whether so much waits that it should be written before more is added.
   [[nodiscard]] bool is_full() const { return text_.size() >= max_bytes; }
 
-  /// Writes what waits. False when nobody reads any more: the reader went away, or, after an
+  /// Writes what waits. False when the output has no reader: the reader went away, or, after an
   /// interrupt, takes nothing for a second.
   [[nodiscard]] bool flush();
 
@@ -60,7 +60,7 @@ struct TerminalSize {
   std::size_t lines = 24;
 };
 
-/// Of standard output; 80 by 24 where it is no terminal or does not say.
+/// Of standard output; 80 by 24 where it is no terminal or does not report its size.
 TerminalSize terminal_size();
 
 /// Flushes standard output. Returns `status`, but 1, with a message, when that is 0 and something
@@ -71,7 +71,7 @@ int finish_output(int status);
 /// there meanwhile.
 class LiveText {
  public:
-  /// False when nobody reads any more. Lines past the terminal's height would scroll away and could
+  /// False when the output has no reader. Lines past the terminal's height would scroll away and could
   /// not be replaced: they are left out.
   [[nodiscard]] bool show(std::string_view text);
 
@@ -86,7 +86,7 @@ class LiveText {
   std::size_t lines_ = 0;  ///< shown, and above the cursor
 };
 
-// A line on standard error that says how far long work is; nothing where that is no terminal.
+// A line on standard error with the progress of long work; nothing where that is no terminal.
 
 class Progress {
  public:

@@ -17,7 +17,7 @@ namespace vitrine::cli {
 
 // Bytes of a target on a terminal: shown, never obeyed.
 
-/// `bytes` with everything that could steer a terminal or reorder a line written out: control
+/// `bytes` with everything that could control a terminal or reorder a line written out: control
 /// characters and invalid UTF-8 as \xNN, bidirectional and invisible format characters as \u{NNNN},
 /// a backslash as \\. What is left is safe to print.
 std::string printable(std::string_view bytes);
@@ -76,7 +76,7 @@ class Table {
 
 // Numbers with units, short enough for a column.
 
-/// Whether the user's terminal shows UTF-8, as the locale variables say.
+/// Whether the user's terminal shows UTF-8, by the locale variables.
 bool shows_utf8();
 
 /// Prints on standard error. A write that fails there (closed, full) does not end the command.

@@ -46,7 +46,7 @@ std::string arguments(const probe::Site& site) {
   return fmt::format("{}", fmt::join(texts, " "));
 }
 
-/// Of all sites: an optimiser has each site's arguments elsewhere, so one stands for all.
+/// Of all sites: an optimiser has each site's arguments elsewhere, so one is shown for all.
 std::string arguments(const probe::Probe& probe) {
   if (probe.sites.empty()) return {};
   const std::string first = arguments(probe.sites.front());
@@ -187,7 +187,7 @@ class ProbesCommand : public Command {
                                .wanted = std::move(*wanted),
                                .most = limits::listed_functions});
     for (const ProbeTarget& target : targets->targets)
-      if (!show(files, target)) return exit_done;  // nobody reads any more
+      if (!show(files, target)) return exit_done;  // the output has no reader
     std::fflush(stdout);
     if (status_ == exit_done && shown_ == 0 && !functions_.empty())
       return report(missing_.explain(functions_.front(), words_.front()));
@@ -222,7 +222,7 @@ class ProbesCommand : public Command {
     return true;
   }
 
-  /// False when nobody reads any more.
+  /// False when the output has no reader.
   bool show(const observe::ProbeFile& file, std::optional<Address> bias, int pid) {
     ShownProbes shown{&file, bias, {}};
     missing_.add(file);

@@ -72,7 +72,7 @@ Result<profile::Profile> read_profile(const ProfileFile& from) {
   return TRY_WHILE(from.path, profile::decode(bytes));
 }
 
-/// The files are opened, then every right that opening took is given up, then they are read.
+/// The files are opened, then every right that opening took is dropped, then they are read.
 Result<std::vector<ProfileFile>> open_profiles(const std::vector<std::string>& paths,
                                                const Needs& needs) {
   if (std::ranges::count(paths, standard_input) > 1)

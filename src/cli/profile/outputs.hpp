@@ -18,8 +18,8 @@ using agent::ProfileOutput;
 using agent::write_profile;
 
 /// Each path with the format at the same place of `formats`, or, where that has no more, by its own
-/// ending. A format alone goes to standard output. Errors: usage (no such format, an ending that
-/// says none, bytes for a terminal).
+/// ending. A format alone goes to standard output. Errors: usage (no such format, an ending of
+/// no format, bytes for a terminal).
 Result<std::vector<ProfileOutput>> profile_outputs(const std::vector<std::string>& paths,
                                                    const std::vector<profile::Encoding>& encodings);
 

@@ -19,7 +19,7 @@ class SamplingOptions {
  public:
   /// Measures and rates; then the rest.
   void define(CLI::App& app);
-  /// Puts what they say into `options` and `naming`. Errors: usage.
+  /// Puts the options into `options` and `naming`. Errors: usage.
   Result<void> take(observe::ProfilingOptions& options,
                     std::optional<std::chrono::milliseconds>& naming) const;
 
@@ -41,7 +41,7 @@ class ProfileRequest {
  public:
   /// The options of the command line.
   void define(CLI::App& app);
-  /// Makes the values below of what they said. Errors: usage.
+  /// Makes the values below from the options. Errors: usage.
   Result<void> take();
 
   observe::ProfilingOptions options;
@@ -53,7 +53,7 @@ class ProfileRequest {
   std::optional<std::chrono::milliseconds> refreshing;  ///< of --watch
   std::optional<std::chrono::milliseconds> every;       ///< of --continuous
 
-  /// Whether files are written at all; and whether in places or over files that are not ours, which
+  /// Whether files are written at all; and whether in places or over files of other users, which
   /// only root can.
   [[nodiscard]] bool writes_files() const;
   [[nodiscard]] bool writes_elsewhere() const;

@@ -58,7 +58,7 @@ std::size_t tell(observe::Profiling& profiling) {
   return notes.size();
 }
 
-/// False when nobody reads any more.
+/// False when the output has no reader.
 bool print(std::string_view text) {
   LineOutput output;
   output.text() = text;
@@ -166,7 +166,7 @@ int profile_watching(observe::Profiling& profiling, const ProfileRequest& reques
     if (*over) profiling.stop();
     const profile::Profile taken =
         request.view.select(profiling.take_to_name(*request.refreshing / 2)());
-    // A moment at the end would take the last whole interval away.
+    // A short interval at the end would take the last whole interval away.
     const bool is_rest =
         shown && *over &&
         taken.duration_ns <

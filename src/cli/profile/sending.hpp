@@ -17,14 +17,14 @@ namespace vitrine::cli {
 
 using agent::ProfileSender;
 
-/// Prints what the exporter has to say.
+/// Prints what the exporter reports.
 void print_notes(ProfileSender& sender);
 
 /// Waits for what is still to be sent, for a while, ends the sending, and reports what became of
 /// all. False: some of it is lost.
 bool finish(ProfileSender& sender);
 
-/// What the options of the command line say.
+/// The options of the command line.
 class SendingOptions {
  public:
   void define(CLI::App& app);

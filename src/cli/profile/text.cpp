@@ -24,7 +24,7 @@ struct Values {
 constexpr std::size_t few_samples = 20;  // of so few an id cannot be distinguished from a name
 constexpr double an_id = 0.5;            // different values a sample
 
-/// Bits that the value says of a sample which has it, by the part of the time that has it.
+/// Bits of information in the value of a sample which has it, by the part of the time that has it.
 double score(const Values& values, double all) {
   if (values.samples > few_samples &&
       static_cast<double>(values.of.size()) > an_id * static_cast<double>(values.samples))
@@ -106,7 +106,7 @@ std::vector<FunctionTime> top_functions(const profile::Profile& profile, profile
     };
     for (const profile::Index at : profile.stacks[sample.stack].locations) {
       const profile::Location& location = profile.locations[at];
-      // What waits does so in the scheduler: its caller says more.
+      // What waits does so in the scheduler: its caller is more informative.
       const bool may_own =
           measure == profile::Measure::on_cpu || location.kind != profile::FrameKind::kernel;
       if (location.lines.empty()) spend(fallback(profile, location), may_own);
@@ -155,7 +155,7 @@ std::string share(std::uint64_t part, std::uint64_t all) {
   return fmt::format("{:5.1f}%", 100.0 * static_cast<double>(part) / static_cast<double>(all));
 }
 
-/// A name of somebody else's that stays on its line.
+/// A name from a target, without what would end its line.
 std::string short_name(std::string_view name, std::size_t columns = name_columns) {
   std::string text = printable(name);
   if (width(text) <= columns) return text;
@@ -224,7 +224,7 @@ std::string function_table(const std::vector<FunctionTime>& functions, const Fun
   return table.str(2);
 }
 
-/// Those that every stack has tell nothing; they are named in one line.
+/// Those that every stack has are not informative; they are named in one line.
 std::string line_of_common(const std::vector<FunctionTime>& functions) {
   constexpr std::size_t max_named = 4;
   std::string out;

@@ -12,7 +12,7 @@
 
 namespace vitrine::cli {
 
-// Which labels say most about where the time went.
+// Which labels are most informative about where the time went.
 
 /// At most `most` keys of labels, the most informative first: those that much of the time has, with
 /// several values that share it. A key with another value in almost every sample (an id) tells
@@ -57,7 +57,7 @@ std::string profile_losses(const profile::Profile& profile);
 std::string top_text(const std::vector<std::string>& keys, const std::vector<profile::TopRow>& rows,
                      const Style& style, const ProfileTextOptions& options);
 
-/// All of the above, by the label keys that tell most, and the functions with the most time of their
+/// All of the above, by the most informative label keys, and the functions with the most time of their
 /// own and in all, with their part of the time of each value of the first of these keys.
 std::string profile_summary(const profile::Profile& profile, const Style& style,
                             const ProfileTextOptions& options);

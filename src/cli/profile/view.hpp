@@ -39,9 +39,9 @@ void define_group_by(CLI::App& app, std::vector<std::string>& keys);
 class ProfileView {
  public:
   void define(CLI::App& app);
-  /// Without what is for one profile that somebody waits for: --format, --top.
+  /// Without what is for one profile that the user waits for: --format, --top.
   void define_continuous(CLI::App& app);
-  /// Makes the values below of what they said. Errors: usage.
+  /// Makes the values below from the options. Errors: usage.
   Result<void> take();
 
   profile::EncodeOptions encoding;

@@ -36,7 +36,7 @@ struct Node {
   Value positional;
 };
 
-/// What the placeholder of a value says: "FILE.d", "pprof|otlp [pprof]", "TIME".
+/// The content of the placeholder of a value: "FILE.d", "pprof|otlp [pprof]", "TIME".
 Value value_of(std::string_view placeholder) {
   if (placeholder.find("FILE") != std::string_view::npos ||
       placeholder.find("DIR") != std::string_view::npos)

@@ -75,7 +75,7 @@ Result<void> filter(sandbox::SystemCalls calls) {
   if (wish() == "kill") calls.refuse(sandbox::SystemCalls::Refusal::kill);
   const auto filter = TRY(calls.compile());
   if (filter.install(sandbox::Filter::Scope::process)) return {};
-  // A kernel without filters: what was given up before holds all the same.
+  // A kernel without filters: what was dropped before stays dropped.
   if (errno == ENOSYS || errno == EINVAL) return {};
   return fail(ErrorCode::failed, std::string("cannot filter system calls: ") + std::strerror(errno),
               "set VITRINE_SECCOMP=off to run without the filter");
@@ -108,7 +108,7 @@ Result<void> begin_confined(const Needs& needs) {
 }
 
 void take_priority() {
-  constexpr int nice_value = -20;  // two busy threads of ours have a CPU each beside hundreds
+  constexpr int nice_value = -20;  // two busy threads of vitrine have a CPU each beside hundreds
   (void)::setpriority(PRIO_PROCESS, 0, nice_value);
 }
 

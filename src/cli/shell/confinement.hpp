@@ -26,7 +26,7 @@ struct Needs {
   sandbox::Capabilities working;     ///< kept until the end
   sandbox::SystemCalls calls;
   /// It starts a program of the user's first, which must have all the rights that the user has:
-  /// nothing is given up until that runs.
+  /// nothing is dropped until that runs.
   bool launches = false;
 };
 
@@ -60,10 +60,10 @@ Needs needs_of_bpf();
 /// Of one that makes files out of files; they are parsed in a worker.
 Needs needs_of_building();
 
-// Confinement: a command gives up what it does not need. Only the command does that: a library
+// Confinement: a command drops the rights it does not need. Only the command does that: a library
 // never takes its host's rights.
 
-/// Before it works: gives up what it never needs, if it does not launch a program. Errors: failed.
+/// Before it works: drops what it never needs, if it does not launch a program. Errors: failed.
 Result<void> begin_confined(const Needs& needs);
 
 /// Gets a CPU before what is observed, as far as that is permitted (capabilities::priority): at equal
@@ -71,8 +71,8 @@ Result<void> begin_confined(const Needs& needs);
 /// workers that are started later are like this one, and so is what is launched: not before that.
 void take_priority();
 
-/// What it attaches to is attached to, and what it launches runs: gives up what was for that.
-/// Threads that run must have given up theirs (give_up_in_thread). Errors: failed.
+/// What it attaches to is attached to, and what it launches runs: drops what was for that.
+/// Threads that run must have dropped theirs (give_up_in_thread). Errors: failed.
 Result<void> go_on_confined(const Needs& needs);
 
 /// What of it is in force now, as the kernel reports it (proc_pid_status(5)).

@@ -57,7 +57,7 @@ CLI::Option* add_choice(CLI::App& app, const std::string& name, Into& into, cons
       ->option_text(std::move(placeholder));
 }
 
-// A whole number from 1 on, as the value of an option.
+// A positive integer, as the value of an option.
 
 /// For CLI::Option::check.
 inline std::string at_least_one(const std::string& text) {

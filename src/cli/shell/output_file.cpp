@@ -26,7 +26,7 @@ Result<void> check_writable(const std::string& path, sandbox::StagedFile::Access
   } else if (auto staged =
                  sandbox::StagedFile::write(path, {}, sandbox::StagedFile::Time::now, access);
              !staged) {
-    // Tried as it will be done: some directories (/proc) say that they can be written to, and cannot.
+    // Tried as it will be done: some directories (/proc) appear writable, and are not.
     tried = tl::unexpected(std::move(staged.error()));
   }
   if (!tried) tried.error().remedy = "give -o a file in a writable directory";

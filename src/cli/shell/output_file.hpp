@@ -12,7 +12,7 @@ namespace vitrine::cli {
 /// directory), not_permitted, failed.
 Result<void> check_writable(const std::string& path, sandbox::StagedFile::Access access);
 
-/// Whether it is, or will be, a file of our own in a directory of our own: writing that takes no
+/// Whether it is, or will be, a file of this user in a directory of this user: writing that takes no
 /// capability. So does standard output, "-".
 bool is_ours(const std::string& path);
 

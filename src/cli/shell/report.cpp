@@ -293,7 +293,7 @@ Result<void> check_words(const CLI::App& app, Arguments words) {
       continue;
     }
     const auto parts = values ? std::vector<const CLI::App*>() : parts_of(*at);
-    // Of a command that also runs without a part, what is none of them is a value.
+    // Of a command that also runs without a part, any other word is a value.
     values = values || (at != &app && at->get_require_subcommand_min() == 0 &&
                         std::ranges::find(parts, word, &CLI::App::get_name) == parts.end());
     if (values) {

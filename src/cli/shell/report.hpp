@@ -1,4 +1,4 @@
-// What a command says beside its results: exit codes, errors, notes.
+// What a command reports beside its results: exit codes, errors, notes.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -41,7 +41,7 @@ inline int exit_code(const Error& error) {
   return exit_failed;
 }
 
-// What the command says beside its results: on standard error, one line each.
+// What the command reports beside its results: on standard error, one line each.
 
 /// Prints "vitrine: message" and, below it, the remedy; returns the exit code of the error.
 int report(const Error& error);

@@ -10,10 +10,10 @@
 
 namespace vitrine::cli {
 
-// Command: one verb of `vitrine`. What CLI11 parses, what --help and the man page say, and what
+// Command: one verb of `vitrine`. What CLI11 parses, what --help and the man page print, and what
 // runs live in one object, so that they cannot disagree.
 
-/// A command line that works as it stands, and what it shows.
+/// A command line that works unchanged, and what it shows.
 struct Example {
   std::string line;
   std::string shows;
@@ -70,8 +70,8 @@ std::unique_ptr<Command> make_usdt_dump_command();
 
 // The words of a command line, as CLI11 is to take them apart.
 
-/// `--watch` may stand alone, and CLI11 cannot distinguish its value from a PID that follows: it is
-/// given one. What follows `--exec … --` is one command line and not ours to parse: each word
+/// `--watch` may have no value, and CLI11 cannot distinguish its value from a PID that follows: it is
+/// given one. What follows `--exec … --` is one command line that vitrine does not parse: each word
 /// becomes a value of the hidden option --exec-word. `help COMMAND` is `COMMAND --help`.
 std::vector<std::string> words_of(int argc, const char* const* argv);
 

@@ -466,7 +466,7 @@ class TraceCommand : public Command {
     return taken;
   }
 
-  /// The table so far, when it is time. False when nobody reads any more.
+  /// The table so far, when it is time. False when the output has no reader.
   bool refresh(observe::Trace& trace) {
     const bool is_shown = view_ && view_->is_due();
     const bool is_written =
@@ -499,7 +499,7 @@ class TraceCommand : public Command {
 
   void flush() { reader_there_ = output_.flush() && reader_there_; }
 
-  /// Nothing more is wanted, or nobody reads any more.
+  /// Nothing more is wanted, or the output has no reader.
   bool is_over() const { return !reader_there_ || (limit_ != 0 && shown_ >= limit_); }
 
   milliseconds time_left() const {
@@ -510,7 +510,7 @@ class TraceCommand : public Command {
 
   void announce(const observe::Trace& trace) const {
     const std::size_t probes = trace.probes().size();
-    if (probes == 0) return;  // a note says what it waits for
+    if (probes == 0) return;  // a note names what it waits for
     print_error("vitrine: tracing {} probe{} at {} site{}\n", probes, probes == 1 ? "" : "s",
                 trace.sites(), trace.sites() == 1 ? "" : "s");
   }
@@ -525,7 +525,7 @@ class TraceCommand : public Command {
     for (const std::string& text : texts) note(text);
   }
 
-  /// False when nobody reads any more.
+  /// False when the output has no reader.
   bool report_losses(const observe::Trace& trace) {
     const std::uint64_t lost = trace.counters().lost;
     const std::uint64_t more = lost - std::exchange(lost_, lost);

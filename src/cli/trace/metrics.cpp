@@ -35,7 +35,7 @@ constexpr int shortest_latency = 10;
 constexpr int longest_latency = 36;
 constexpr int largest_exponent = 64;  // of 64 bits
 
-/// The keys of labels: those of --by, each of its own; probe and value are names of ours.
+/// The keys of labels: those of --by, each of its own; probe and value are names of vitrine's.
 std::vector<std::string> label_keys(const std::vector<std::string>& titles) {
   std::set<std::string> taken{"probe", "value"};
   std::vector<std::string> keys;
@@ -48,7 +48,7 @@ std::vector<std::string> label_keys(const std::vector<std::string>& titles) {
   return keys;
 }
 
-/// Bytes that are no text are shown as such, and not as what stands for any of them.
+/// Bytes that are no text are shown as such, and not as a replacement of them.
 std::string readable(std::string_view bytes) {
   return is_utf8(bytes) ? std::string(bytes) : printable(bytes);
 }
@@ -78,7 +78,7 @@ class Labels {
     return labels;
   }
 
-  /// Labels that are ours come first.
+  /// Labels of vitrine's own come first.
   [[nodiscard]] std::size_t own() const { return table_.value.empty() ? 1 : 2; }
 
  private:
@@ -231,7 +231,7 @@ std::optional<telemetry::Exemplar> exemplar_of(const ReductionRow& row, Reductio
   if (!row.exemplar) return std::nullopt;
   const query::ReductionExemplar& from = *row.exemplar;
   telemetry::Exemplar to;
-  // What stands for a hidden id is none.
+  // The replacement of a hidden id is no id.
   if (!telemetry::parse_id(from.trace_id, to.trace.trace_id) ||
       !telemetry::parse_id(from.span_id, to.trace.span_id))
     return std::nullopt;

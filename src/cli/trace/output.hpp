@@ -16,7 +16,7 @@ namespace vitrine::cli {
 
 class LabelTexts {
  public:
-  /// What `make(set)` says of the event's labels; good until the next call.
+  /// What `make(set)` returns for the event's labels; good until the next call.
   template <class Make>
   const std::string& of(const observe::TraceEvent& event, Make make) {
     if (event.labels_id == 0) return once_ = make(*event.labels);

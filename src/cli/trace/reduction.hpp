@@ -21,7 +21,7 @@ class ReductionOptions {
  public:
   void define(CLI::App& app);
 
-  /// What is asked for; nothing when fires are to be shown one by one. Errors: usage, which names
+  /// What is asked for; nothing when fires are shown one by one. Errors: usage, which names
   /// the option.
   Result<std::optional<query::ReductionQuery>> take() const;
   /// Whether the pair of what is asked for is not to be added up.
@@ -56,7 +56,7 @@ class ReductionView {
   /// Whether a table is wanted now: the last one is old enough.
   bool is_due() const;
 
-  /// False when nobody reads any more.
+  /// False when the output has no reader.
   [[nodiscard]] bool refresh(const query::ReductionTable& table);
   [[nodiscard]] bool finish(const query::ReductionTable& table);
 

@@ -42,7 +42,7 @@ std::string histogram_text(const query::Histogram& histogram,
 struct ReductionLook {
   bool utf8 = true;
   std::size_t columns = 80;
-  std::size_t max_rows = ~std::size_t{0};  ///< the largest; how many there are more is said below
+  std::size_t max_rows = ~std::size_t{0};  ///< the largest; a line below counts the rest
 };
 
 /// A table, or for histograms a head line and bars a group, then what is in no row and why. Ends

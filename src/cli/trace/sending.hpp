@@ -54,7 +54,7 @@ class TraceSender {
   std::uint64_t start_ns_;  ///< Unix time: from then on metrics count
   std::string nobody_;      ///< the resource of what belongs to no known process
   Clock::time_point next_out_;
-  std::uint64_t too_large_ = 0;  ///< told so far
+  std::uint64_t too_large_ = 0;  ///< reported so far
 };
 
 }  // namespace vitrine::cli

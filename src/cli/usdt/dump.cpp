@@ -344,7 +344,7 @@ class UsdtDumpCommand : public Command {
 
   std::vector<std::string> paths_;
   bool json_ = false;
-  bool gone_ = false;  // nobody reads any more
+  bool gone_ = false;  // the output has no reader
 };
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace vitrine::observe {
 namespace {
 
 constexpr std::size_t kept_sets = 64 * 1024;  // decoded label sets of which the kernel sends the id
-constexpr std::uint64_t no_image = ~0ULL;     // of a process that nothing is to be read of
+constexpr std::uint64_t no_image = ~0ULL;     // of a process that is not read
 /// Of a process that has been looked at before.
 constexpr auto cheap_look = std::chrono::milliseconds(10);
 constexpr int max_slow_looks = 4;  // at one process
@@ -26,7 +26,7 @@ constexpr std::chrono::nanoseconds no_time{0};
 constexpr std::size_t places_known =
     64 * 1024;  // a process that loads and unloads has ever new ones
 
-/// Its id, in its epoch, says all of it.
+/// Its id, in its epoch, identifies all of it.
 bool is_whole_by_id(const bpf::FireSet& set) {
   return set.head.id != 0 && set.head.fresh_bytes == 0;
 }
@@ -68,7 +68,7 @@ std::optional<vitrine_executable> executable_of(int descriptor) {
 
 /// A process as it was looked at last.
 struct LabelsLook {
-  std::unique_ptr<Subject> subject;  ///< null: `problem` says why
+  std::unique_ptr<Subject> subject;  ///< null: `problem` has the reason
   std::string problem;
   std::uint64_t image = 0;  ///< what it executed, as the kernel names it; 0: that is not known
   int slow_looks = 0;       ///< that took longer than the first may
@@ -113,7 +113,7 @@ void EventLabels::charge(LabelsLook& look, const sandbox::WorkBudget& budget) {
   if (look.slow_looks++ == 0) skip(look);
 }
 
-/// Tells once that not all may be known of it.
+/// Reports once that not all may be known of it.
 void EventLabels::skip(LabelsLook& look) {
   if (!std::exchange(look.is_reported, true) && look.subject)
     notes_.push_back(
@@ -192,7 +192,7 @@ bool EventLabels::take_image(LabelsLook& look) {
   return look.image == before;
 }
 
-/// Whether a number stands for where this definition is.
+/// Whether a number is the place of this definition.
 bool EventLabels::is_place(std::uint32_t number, const Definition& definition) const {
   return number < places_.size() && places_[number].format == definition.format &&
          places_[number].location == definition.location;
@@ -240,7 +240,7 @@ void EventLabels::configure(ProcessLabels& its) {
   } else if (look.subject) {
     target = target_of(*look.subject);
     target.image = look.image;
-    // As it is found, unopened: its file system may not answer.
+    // As it is found, unopened: its file system may not respond.
     if (auto file = target::open_at(look.subject->process().proc_dir(), "exe", O_PATH))
       if (const auto executable = executable_of(file->get())) assume(*executable, target);
   }
@@ -317,7 +317,7 @@ bool EventLabels::publishes_nothing(const LabelsLook& look, const vitrine_event_
          look.subject->definitions().empty();
 }
 
-/// Says if the process displays labels where the kernel did not look for any.
+/// Reports if the process publishes labels where the kernel did not look for any.
 void EventLabels::require_all(const LabelsLook& look, std::span<const bpf::FireSet> sets) {
   if (!look.subject) return;
   for (const Definition& definition : look.subject->definitions()) {
@@ -328,7 +328,7 @@ void EventLabels::require_all(const LabelsLook& look, std::span<const bpf::FireS
   }
 }
 
-/// Whether the ids of the sets, in keys_, say all of what they hold.
+/// Whether the ids of the sets, in keys_, identify all of what they hold.
 bool EventLabels::take_keys(std::span<const bpf::FireSet> sets) {
   keys_.clear();
   for (const bpf::FireSet& set : sets) {
@@ -378,7 +378,7 @@ void EventLabels::add(LabelsLook& look, const vitrine_event_header& moment,
   merge(*reading.set);
 }
 
-/// Formats that say the same say it once.
+/// Formats with the same content count once.
 void EventLabels::merge(const format::LabelSet& set) {
   std::optional<format::TraceContext> trace = set.trace;
   format::TraceContext in_labels;

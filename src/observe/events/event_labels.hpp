@@ -54,7 +54,7 @@ struct ProcessLabels {
   [[nodiscard]] ProcessLabels child() const { return {look, false, 0, given_ns}; }
 };
 
-/// What the thread had on display, in all formats together.
+/// What the thread published, in all formats together.
 struct DisplayedLabels {
   format::LabelSet set;
   std::string error;     ///< why (some of) it could not be read; empty: it was
@@ -133,11 +133,11 @@ class EventLabels {
   std::vector<Place> places_;  ///< by number, which the kernel sends with each set
   /// Decoded sets that the kernel sends once, and names by their ids afterwards.
   std::unordered_map<SetKey, format::LabelSet, SetKeyHash> kept_;
-  /// What moments with these sets, and no others, had on display.
+  /// What events with these sets, and no others, published.
   std::map<std::vector<SetKey>, DisplayedLabels> merged_;
   std::uint32_t epoch_ = 0;  ///< of kept_ and merged_
   std::uint64_t last_id_ = 0;
-  std::vector<SetKey> keys_;  ///< of the moment at hand
+  std::vector<SetKey> keys_;  ///< of the event at hand
   std::vector<std::string> notes_;
   DisplayedLabels shown_;
 };

@@ -96,7 +96,7 @@ Result<bool> DefinitionFinder::refresh(Memory& memory,
   WindowMemory windows(memory, limits::search_windows);
   auto before = definitions_;
   search(windows, schema);
-  // Memory that went away with its process says nothing of where its variables were.
+  // Memory that went away with its process does not prove where its variables were.
   if (auto same = process_.verify(); !same && same.error().code == ErrorCode::not_found) {
     definitions_ = std::move(before);
     return tl::unexpected<Error>(std::move(same.error()));

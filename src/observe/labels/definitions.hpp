@@ -44,7 +44,7 @@ class DefinitionFinder {
   /// Brings everything up to date. When nothing has changed this costs one batched read of the
   /// dynamic linker's records and the words that the locations were derived from.
   ///
-  /// `schema`: what the process context says of thread records (format::schema_of), if there is
+  /// `schema`: what the process context declares of thread records (format::schema_of), if there is
   /// one. Returns whether anything may have changed. When `budget` is spent, the search ends with
   /// what it has found, and the next call searches again. Errors: malformed (the executable's
   /// headers), limit (the budget was spent before those were read), interrupted (it was stopped).

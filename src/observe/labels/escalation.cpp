@@ -129,7 +129,7 @@ void Escalation::retry(Work& work) {
   }
 }
 
-/// By the serial of our own writer.
+/// By the serial of vitrine's writer.
 bool Escalation::prove_by_serial(Work& work, std::size_t item) {
   const Unproven& unproven = work.items[item];
   const Definition& definition = subject_.definitions()[unproven.definition];

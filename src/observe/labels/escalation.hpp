@@ -2,7 +2,7 @@
 // "Evidence").
 //
 // Read it again and try to prove it; else catch it in an interrupt of its own; else stop it, if the
-// user allows that; else give the best there is and say that it is unproven.
+// user allows that; else give the best there is and mark it as unproven.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@
 
 namespace vitrine::observe {
 
-// Reading a set of our own writer so that its serial proves it, with no look at the thread.
+// Reading a set of vitrine's writer so that its serial proves it, with no look at the thread.
 
 /// Reads the v1 set behind the slot at `slot` in the order that format/label_set.hpp asks for.
 /// nullopt when that proves nothing: a foreign writer's set, one that changed meanwhile, or a block

@@ -47,7 +47,7 @@ vitrine_definition wire_definition(const Definition& definition) {
 }
 
 /// Whether a decoder got all it needed. Of a draft A or B record it asks for the most that its
-/// attributes can be, and says in the set whether it fell short.
+/// attributes can be, and records in the set whether it fell short.
 bool sufficed(const ChunkMemory& bytes, Format format, const Result<format::LabelSet>& set) {
   if (bytes.missed().empty()) return true;
   if (format != Format::v2_draft_a && format != Format::v2_draft_b) return false;
@@ -60,7 +60,7 @@ void touch(Memory& memory, Address address) {
   memory.read_some(address, one);
 }
 
-/// The whole block of a set of our own writer, if it still is the incarnation that was sampled.
+/// The whole block of a set of vitrine's writer, if it still is the incarnation that was sampled.
 std::vector<std::byte> rest_of_block(Memory& process, Memory& sampled, Address set) {
   const auto mark = format::read_serial(sampled, set);
   if (!mark || mark->total_bytes > limits::hard_label_limits.bytes_per_thread) return {};

@@ -21,7 +21,7 @@ struct KernelSlot {
 
 struct KernelReading {
   Result<format::LabelSet> set;
-  /// All bytes are of the moment of the copy. False: some were not resident then, and came from the
+  /// All bytes are of the time of the copy. False: some were not resident then, and came from the
   /// process later.
   bool complete = false;
 };

@@ -22,14 +22,14 @@ namespace vitrine::observe {
 enum class Mode : std::uint8_t {
   snapshot,  ///< BPF task iterator, or /proc without BPF rights: stops no thread
   ebpf,      ///< on CPU-clock samples, in the interrupt: sees running threads only
-  ptrace,    ///< each thread stopped for a moment
+  ptrace,    ///< each thread stopped briefly
 };
 std::string_view name(Mode mode);
 
-/// Why a result can be believed (docs/formats/custom-labels.md, "Evidence").
+/// What proves a result (docs/formats/custom-labels.md, "Evidence").
 enum class Evidence : std::uint8_t {
   proven,    ///< the thread ran nothing while it was read
-  serial,    ///< our own writer's serial was the same before and after
+  serial,    ///< vitrine's writer's serial was the same before and after
   stopped,   ///< read while the thread was stopped by ptrace
   sampled,   ///< read in an interrupt of the thread itself
   unproven,  ///< the best of several reads; may mix two sets

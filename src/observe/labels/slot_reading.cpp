@@ -10,7 +10,7 @@
 namespace vitrine::observe {
 namespace {
 
-/// Most records, with what they point at, fit in as much: allocators lay out side by side what is
+/// Most records, with what they point at, fit in as much: allocators place next to each other what is
 /// allocated together. What does not fit comes with the next batch, which costs more than reading
 /// some hundred bytes in vain.
 std::size_t speculative_bytes(format::Format format) {
@@ -233,7 +233,7 @@ void SlotReader::gather_contents(std::span<const SeenThread> threads, Readings& 
   }
 }
 
-/// The serial of the block of our own writer that holds the content; nullopt: a foreign one's.
+/// The serial of the block of vitrine's writer that holds the content; nullopt: a foreign one's.
 std::optional<format::SerialMark> SlotReader::mark_of(const Content& content) {
   if (content.block == 0) return std::nullopt;
   auto mark = format::read_serial(memory_, content.block);
@@ -243,7 +243,7 @@ std::optional<format::SerialMark> SlotReader::mark_of(const Content& content) {
 
 /// Takes what is remembered of a set that still is the same incarnation
 /// (docs/formats/custom-labels.md, "Reading protocol"): by its serial, or because a slot that holds
-/// it stands.
+/// it is unchanged.
 bool SlotReader::recall(Content& content) {
   if (content.unchanged()) return true;
   const std::uint32_t position =

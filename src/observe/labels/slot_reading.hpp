@@ -1,5 +1,5 @@
 // What the slots of threads hold, and the label sets behind them: one batched reading of a process
-// (docs/formats/custom-labels.md, "Reading protocol"). It says nothing of whether a thread ran
+// (docs/formats/custom-labels.md, "Reading protocol"). It does not show whether a thread ran
 // meanwhile.
 #pragma once
 
@@ -34,10 +34,10 @@ struct Content {
   std::size_t definition = 0;
   Address record = 0;
   Address thread_pointer = 0;  ///< of one thread that has it
-  /// The v1 set of that thread: our own writer has the records of all formats in one block with it.
+  /// The v1 set of that thread: vitrine's writer has the records of all formats in one block with it.
   Address block = 0;
   Result<format::LabelSet> set;
-  /// Our own writer's: immutable as long as a slot holds it.
+  /// vitrine's writer's: immutable as long as a slot holds it.
   std::optional<format::SerialMark> mark;
   /// Position of what is remembered, instead of `set`: the very incarnation that was decoded before
   /// was still there after the slots had been read.
@@ -58,7 +58,7 @@ struct Readings {
   std::vector<Content> contents;
 };
 
-/// Remembers the sets of our own writer from one reading to the next, and those of other writers as
+/// Remembers the sets of vitrine's writer from one reading to the next, and those of other writers as
 /// long as nothing of the process runs. Valid for one state of the subject's definitions: when they
 /// change make another.
 class SlotReader {

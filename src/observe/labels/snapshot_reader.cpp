@@ -126,7 +126,7 @@ std::unique_ptr<ThreadSource> proc_thread_source(const target::Process& process)
 
 namespace {
 
-/// A process that changes its libraries or its program each time we look is given up on.
+/// A process that changes its libraries or its program at each attempt is reported as unreadable.
 constexpr int snapshot_attempts = 5;
 
 /// Which contents no thread can have changed while they were read: a set of a foreign writer may be

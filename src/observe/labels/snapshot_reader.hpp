@@ -1,4 +1,4 @@
-// Snapshot mode: all threads at a moment, none of them stopped (docs/formats/custom-labels.md,
+// Snapshot mode: all threads at one time, none of them stopped (docs/formats/custom-labels.md,
 // "Evidence").
 #pragma once
 

@@ -36,7 +36,7 @@
 namespace vitrine::observe {
 namespace {
 
-/// Where the kernel says an open file is.
+/// The kernel's path of an open file.
 std::string path_of(const sandbox::FileMemory& file) {
   std::string path(limits::name_bytes, '\0');
   const auto link = fmt::format("/proc/self/fd/{}", file.original());

@@ -102,7 +102,7 @@ class ProbeFiles {
 Result<ProbeFile> read_probe_file(std::shared_ptr<sandbox::FileMemory> file, std::string path,
                                   const symbol::DebugPlaces& places, const ProbeDetail& detail);
 
-// What the DOFs of a file say, in full: what `vitrine usdt dump` shows.
+// The DOFs of a file, in full: what `vitrine usdt dump` shows.
 
 struct DofListing {
   std::string path;           ///< as the user names it

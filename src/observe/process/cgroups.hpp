@@ -23,7 +23,7 @@ struct Cgroup {
 std::string cgroup_path(std::string_view text);
 
 /// The kernel gives the id that a control group has in the unified hierarchy (cgroup v2), also where
-/// v1 hierarchies are mounted beside it. Its path is what /proc/PID/cgroup says, if the directory of
+/// v1 hierarchies are mounted beside it. Its path is that of /proc/PID/cgroup, if the directory of
 /// that path has the id: a process may have moved, or be another one by now. Else the directory is
 /// looked for. Containers of a v1 hierarchy are in the unified one's root, so that their ids are in
 /// the other lines of the file alone.

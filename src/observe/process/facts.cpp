@@ -221,7 +221,7 @@ std::vector<profile::Attribute> read_context(pid_t pid) {
   return attributes;
 }
 
-/// In a container of its own UTS namespace, the host's name is what its operator says.
+/// In a container of its own UTS namespace, its operator chose the host's name.
 std::string host_name() {
   if (const char* given = std::getenv("VITRINE_HOST_NAME"); given != nullptr && *given != '\0')
     return given;

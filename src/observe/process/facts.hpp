@@ -23,7 +23,7 @@ namespace vitrine::observe {
 // Reading the process context of a live process (docs/formats/process-context.md,
 // "Mapping" and "Reading").
 
-/// What a process has on display now.
+/// What a process publishes now.
 struct ContextState {
   format::ProcessContext context;
   Address header = 0;   ///< where it was read
@@ -111,7 +111,7 @@ std::vector<profile::Attribute> attributes_of_environment(std::string_view envir
 /// Those of a process. Empty: they cannot be read.
 std::vector<profile::Attribute> read_environment(int proc_dir, bool is_in_pod);
 
-/// Of what it says of itself; empty: nothing.
+/// Of what it declares of itself; empty: nothing.
 std::string_view service_name(const ProcessFacts& facts);
 
 /// The id of a container in the text of /proc/PID/cgroup: 64 hexadecimal digits, as container

@@ -44,7 +44,7 @@ Result<Launched> Launched::launch(const std::vector<std::string>& command, bool 
   for (const std::string& arg : command) argv.push_back(const_cast<char*>(arg.c_str()));
   argv.push_back(nullptr);
 
-  // Each way one message: we say "go", once it is seized if it is to be held; it says the errno of
+  // Each way one message: the parent sends "go", once it is seized if it must be held; it sends the errno of
   // an exec that failed, or closes its end by executing.
   int go[2];
   int failure[2];
@@ -161,7 +161,7 @@ std::string Launched::end() noexcept {
   const bool killed = kill(pid_, SIGKILL) == 0;
   const std::string who = "the program that was started (process " + std::to_string(pid_) + ")";
   if (ends_within(time_to_die)) return who + " ignored SIGTERM and was killed";
-  reaped_ = true;  // by nobody: we wait no longer
+  reaped_ = true;  // no wait(2) follows
   return who + (killed ? " does not end, not even by SIGKILL"
                        : " cannot be ended by vitrine (no permission) and continues");
 }

@@ -119,7 +119,7 @@ void ProcessWatch::collect_in_background() {
 
 ObservedProcess* ProcessWatch::process_of(const vitrine_event_header& record) {
   if (ObservedProcess* known = processes_.find(record)) return known;
-  take_events();  // if it is gone already, its fork says what it was
+  take_events();  // if it is gone already, its fork records what it was
   if (ObservedProcess* known = processes_.find(record)) return known;
   ObservedProcess* process = processes_.observe(record);
   if (process == nullptr)

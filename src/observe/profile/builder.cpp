@@ -61,7 +61,7 @@ std::string kernel_build_id() {
   return hex_text(elf::build_id(std::as_bytes(std::span<const char>(*notes)), elf::Encoding{}, 4));
 }
 
-/// Code that was made at run time: .NET writes it through one mapping of a memfd, and executes it in
+/// JIT code: .NET writes it through one mapping of a memfd, and executes it in
 /// another.
 bool is_made(const MappedCode& mapped) {
   return mapped.file != nullptr && mapped.file->rules == nullptr &&
@@ -147,7 +147,7 @@ bool is_root_of_go(std::string_view name) {
   return std::ranges::find(roots, name) != roots.end();
 }
 
-/// Stacks that end where a stack begins, which no call frame information says.
+/// Stacks that end where a stack begins, which no call frame information records.
 void mark_whole(profile::Profile& profile) {
   for (profile::Stack& stack : profile.stacks) {
     if (stack.end != profile::StackEnd::no_rule && stack.end != profile::StackEnd::bad) continue;

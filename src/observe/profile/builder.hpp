@@ -43,7 +43,7 @@ struct MappedCode {
 
 /// All tables of a profile but the names. Indices are positions.
 struct UnnamedProfile {
-  /// Of these only what does not change is for who names: the root, and `made`, which is theirs.
+  /// Of these only what does not change is for the naming thread: the root, and `made`, which is theirs.
   std::vector<SampledPrograms::Program> processes;
   std::vector<target::InnerIdentity> identities;  ///< of the processes
   std::vector<CodeHistory::Code> codes;           ///< of the processes: the last
@@ -59,7 +59,7 @@ class ProfileBuilder {
   profile::Index user_place(const SampledPrograms::Program& program, const CodeSince& code,
                             std::uint32_t region, Address address);
 
-  /// Stands for the frames that a deep stack was cut by: in no mapping, and of no process.
+  /// In place of the frames that a deep stack was cut by: in no mapping, and of no process.
   profile::Index omitted_place() { return place({}); }
 
   /// One that had room: none, if not.
@@ -122,7 +122,7 @@ class ProfileBuilder {
 class ProfileNames {
  public:
   /// All of `unnamed`, with mappings and processes, and with `symbols` the functions of locations.
-  /// Files that are somebody else's are parsed in a process of their own; those that are not named
+  /// Files that are untrusted are parsed in a process of their own; those that are not named
   /// at `until` stay without names. In any thread, one call at a time. What `unnamed` still has
   /// afterwards belongs to the thread that samples.
   profile::Profile name(UnnamedProfile& unnamed, bool symbols,

@@ -2,9 +2,9 @@
 //
 // A sample is looked at some time after it was taken, and off-CPU ones long after. By then a plugin
 // may have made room for another at the same addresses, and a short program is gone. The kernel
-// reports each mapping of code with its time (target/process_events.hpp), so what a program had at a
-// moment is what it had earlier, and what it has mapped since. Files are opened when a sample needs
-// them: of most programs that are reported there is none.
+// reports each mapping of code with its time (target/process_events.hpp), so what a program had at any
+// time is what it had earlier, and what it has mapped since. Files are opened when a sample needs
+// them: most programs that are reported have no sample.
 //
 // The kernel does not report what is unmapped. Code stays in the history until something is mapped
 // over it, which is right: where nothing is mapped nothing is sampled.
@@ -21,7 +21,7 @@
 
 namespace vitrine::observe {
 
-/// What code a program had from a moment on. Processes may share it.
+/// What code a program had from some time on. Processes may share it.
 struct CodeSince {
   std::uint64_t from_ns = 0;  ///< CLOCK_MONOTONIC
   std::uint64_t version = 0;  ///< no other has it; 0: there is no code
@@ -52,7 +52,7 @@ class CodeHistory {
   Code at(std::uint64_t time_ns, CodeReader& reader, const CodePlaces& places);
   /// The last that is known; never null.
   [[nodiscard]] Code last() const;
-  /// Whether it is that of at(), for every later moment that events have been taken of.
+  /// Whether it is that of at(), for every later time that events have been taken of.
   [[nodiscard]] bool is_last(const CodeSince& code) const;
   /// When something was mapped last; 0: not since it was looked at first.
   [[nodiscard]] std::uint64_t changed_ns() const { return changed_ns_; }

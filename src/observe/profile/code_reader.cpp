@@ -159,7 +159,7 @@ CodeReader::File CodeReader::made_of(const std::string& name, OpenedFile file) {
   return code;
 }
 
-/// A process can write to its own: only what equals ours is shared with other processes.
+/// A process can write to its own: only what equals vitrine's is shared with other processes.
 CodeReader::File CodeReader::vdso_of(int proc_dir, const target::Mapping& mapping) {
   auto image = read_image(proc_dir, mapping);
   if (!image) return made_of(mapping.name, tl::unexpected(std::move(image.error())));
@@ -177,7 +177,7 @@ CodeReader::File CodeReader::vdso_of_kernel(const target::Mapping& mapping) {
   return vdso_;
 }
 
-/// It may have been written to since: what is mapped is what it says now.
+/// It may have been written to since: what is mapped is its content now.
 const CodeReader::File& CodeReader::up_to_date(File& code) {
   if (code->file->has_changed()) code = made_of(code->name, code->file->reopened());
   return code;

@@ -15,7 +15,7 @@
 
 namespace vitrine::observe {
 
-/// A file with code. It stays open as long as somebody has this: it may be deleted meanwhile.
+/// A file with code. It stays open as long as this exists: it may be deleted meanwhile.
 struct CodeFile {
   std::string name;  ///< as the process in which it was seen first has it; "[vdso]"
   std::shared_ptr<sandbox::FileMemory> file;  ///< null: it could not be opened
@@ -79,7 +79,7 @@ class CodeReader {
   /// A file that processes share, by what was really opened.
   struct Shared {
     File code;
-    /// maps shows it by that device and inode, too, as on most file systems: who maps those, maps
+    /// maps shows it by that device and inode, too, as on most file systems: a process that maps those, maps
     /// this. (On btrfs and overlayfs two files may look alike in maps.)
     bool as_in_maps = false;
   };

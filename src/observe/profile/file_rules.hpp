@@ -1,4 +1,4 @@
-// FileRules: how the functions of somebody else's file are left. A worker reads the file's CFI and
+// FileRules: how the functions of an untrusted file are left. A worker reads the file's CFI and
 // is asked for rules as stacks come through its code; its responses are kept here.
 //
 // The file may crash the worker, stall it or eat its memory. Then it is left without further rules,
@@ -41,7 +41,7 @@ struct RuleRequest {
   What what = What::open;
   std::uint32_t file = 0;             ///< its number, given by the caller
   Address address = 0;                ///< one of the file's own
-  std::vector<std::uint32_t> closed;  ///< files that nobody will ask about any more
+  std::vector<std::uint32_t> closed;  ///< files that will not be asked about any more
 };
 
 struct OpenedRules {

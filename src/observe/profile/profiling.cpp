@@ -26,9 +26,9 @@ using Clock = std::chrono::steady_clock;
 constexpr milliseconds first_look{100};
 /// Between two looks into the ring buffer.
 constexpr milliseconds shortest_rest{1}, longest_rest{100};
-/// Of one profile that somebody waits for.
+/// Of one profile that the user waits for.
 constexpr milliseconds longest_naming{30'000};
-/// Of the time for names, one part in so many is for what processes say of themselves.
+/// Of the time for names, one part in so many is for what processes declare of themselves.
 constexpr int learning_part = 4;
 /// At the end of an interval: samples go on to come.
 constexpr milliseconds longest_drain{1000};

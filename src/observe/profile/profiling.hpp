@@ -91,7 +91,7 @@ class Profiling {
   /// Stops sampling; what was sampled before is still there to be taken.
   virtual void stop() = 0;
 
-  /// Ends the command that was started for this, if one was. A note says when that took more than
+  /// Ends the command that was started for this, if one was. A note reports when that took more than
   /// asking it.
   virtual void end_command() = 0;
 

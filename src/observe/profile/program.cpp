@@ -58,7 +58,7 @@ void learn_facts(SampledProgram& program) {
   program.facts = std::move(facts);
 }
 
-/// What its parent says of itself that cannot hold for it. The rest does until it is looked at.
+/// What its parent declares of itself that cannot hold for it. The rest does until it is looked at.
 void of_a_child(ProcessFacts& facts) {
   facts.inner.pid = 0;
   std::erase_if(facts.context, [](const profile::Attribute& attribute) {

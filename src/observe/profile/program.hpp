@@ -82,10 +82,10 @@ class SampledPrograms {
 
   // Between profiles:
 
-  /// `learns`: learns anew what the process says of itself. Returns whether it has ended, though no
-  /// event said so, or not in time.
+  /// `learns`: learns anew what the process declares of itself. Returns whether it has ended, though no
+  /// event reported it, or not in time.
   static bool tidy(ProgramHistory& its, bool learns);
-  /// Forgets files that nobody has mapped any more.
+  /// Forgets files that no process maps any more.
   void forget_unused() { reader_.forget_unused(); }
 
   /// Of the code that was read since the last call.

@@ -140,7 +140,7 @@ std::vector<bpf::AttachSite> TracePlan::add(const std::shared_ptr<const ProbeFil
   return sites;
 }
 
-/// Functions whose calls are to be measured, and whose returns cannot be attached to.
+/// Functions whose calls must be measured, and whose returns cannot be attached to.
 std::set<Address> TracePlan::calls_without_end(const ProbeFile& file) const {
   std::set<Address> endless;
   if (!query_.reduction || !query_.reduction->of_calls) return endless;
@@ -173,7 +173,7 @@ bpf::AttachSite TracePlan::take(const ProbeFile& file, const probe::Site& site,
   return attach;
 }
 
-/// The is-enabled sites of a probe, `program` standing for its name.
+/// The is-enabled sites of a probe, `program` in place of its name.
 void TracePlan::add_enabled_sites(const ProbeFile& file, const probe::Probe& probe,
                                   std::uint32_t program, std::vector<bpf::AttachSite>& sites,
                                   std::vector<std::string>& notes) {

@@ -20,7 +20,7 @@
 
 namespace vitrine::observe {
 
-// What to say when no probe is what the user asked for.
+// What to report when no probe is what the user asked for.
 
 /// `patterns`: those that match nothing. `seen`: "provider:name" of the probes that there are.
 /// `missing`: what is known of functions.
@@ -44,7 +44,7 @@ class TracePlan {
   TracePlan(std::span<const std::string> patterns, const TraceQuery& query, bool force);
 
   /// What to attach to in a file; nothing when it was added before. Sites that cannot be are left
-  /// out, and `notes` says why. `process`: the one that is traced, by which instances of DOF
+  /// out, and `notes` has the reason. `process`: the one that is traced, by which instances of DOF
   /// providers are named; 0: there may be others.
   std::vector<bpf::AttachSite> add(const std::shared_ptr<const ProbeFile>& file, int process,
                                    std::vector<std::string>& notes);
@@ -56,7 +56,7 @@ class TracePlan {
   [[nodiscard]] std::size_t numbers() const { return sites_.size(); }  ///< given to site()
   [[nodiscard]] std::size_t sites() const { return fires_; }           ///< that fire
 
-  /// "provider:name" of all probes of files that were added, wanted or not: to say what there is.
+  /// "provider:name" of all probes of files that were added, wanted or not: to list what there is.
   [[nodiscard]] const std::set<std::string>& seen() const { return seen_; }
 
   /// Why patterns of functions match nothing.

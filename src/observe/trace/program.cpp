@@ -35,7 +35,7 @@ std::size_t distance(const std::string& word, const std::vector<std::string>& na
   return least;
 }
 
-/// What to say of a word, if it is doubtful. `is_number`: so it is used.
+/// What to report of a word, if it is doubtful. `is_number`: so it is used.
 std::string doubt(bool is_number, const std::string& word,
                   const std::vector<std::unique_ptr<TraceProgram>>& programs) {
   const TraceProgram* nearest = nullptr;
@@ -316,7 +316,7 @@ void TraceProgram::bind_shown(const TraceQuery& query) {
     for (query::BoundItem& item : query::bind(query.show, site, captures_))
       shown_.push_back({std::move(item.title), std::move(item.subject), item.format});
   else
-    // One more than can be captured says so; a note with 10,000 makes no event of 10,000.
+    // One more than can be captured shows that some are cut; a note with 10,000 makes no event of 10,000.
     for (std::uint32_t i = 0; i < own && shown_.size() <= VITRINE_CAPTURES; ++i) {
       const probe::ArgumentType* type = query::type_of(site, i);
       // The length of a string is no argument to its reader.

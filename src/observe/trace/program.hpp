@@ -24,7 +24,7 @@ namespace vitrine::observe {
 /// What is asked of every fire.
 struct TraceQuery {
   std::optional<query::Expression> where;
-  std::vector<query::Item> show;  ///< empty: all arguments, as their types say
+  std::vector<query::Item> show;  ///< empty: all arguments, by their types
   std::optional<query::ReductionQuery> reduction;
   /// Of a latency: shows each pair that took longer, and adds nothing up.
   std::optional<std::chrono::nanoseconds> slower;
@@ -171,7 +171,7 @@ Result<void> require_names(std::string_view option, std::span<const query::Item>
                            const std::vector<std::unique_ptr<TraceProgram>>& programs,
                            bool matches = false);
 
-/// The same of what is to be added up: whatever it looks like, labels are rarely numbers.
+/// The same of what is added up: whatever it looks like, labels are rarely numbers.
 std::vector<std::string> doubtful_words(const query::Item& value,
                                         const std::vector<std::unique_ptr<TraceProgram>>& programs);
 

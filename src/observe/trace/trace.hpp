@@ -38,7 +38,7 @@ struct TraceOptions {
   /// that no process has loaded yet are waited for. Empty: all files.
   std::vector<std::string> modules;
   bool stacks = false;     ///< of the thread that fired, as far as its frame pointers lead
-  bool optional = false;   ///< patterns may match nothing: a note says so
+  bool optional = false;   ///< patterns may match nothing: a note reports it
   bool resources = false;  ///< events have the resource of their process
   bool force = false;      ///< also where it is known to harm the target (bpf/nop_policy.hpp)
   std::size_t buffer_bytes = 16U << 20;  ///< of fires that wait to be read; made a power of two
@@ -115,7 +115,7 @@ class Trace {
   /// Takes all probes away; what has fired before is still there to be polled.
   virtual void detach() = 0;
 
-  /// Ends the command that was started for this, if one was. A note says when that took more than
+  /// Ends the command that was started for this, if one was. A note reports when that took more than
   /// asking it.
   virtual void end_command() = 0;
 

@@ -222,7 +222,7 @@ void Publisher::after_fork_in_child() noexcept {
 inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
 namespace {
 
-/// The context is on display: so may be keys that could not be before.
+/// The context is published: so may be keys that could not be before.
 Status then_keys(const Status& status) noexcept {
   if (status) publish::retry_keys();
   return status;

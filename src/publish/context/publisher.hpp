@@ -1,7 +1,7 @@
 // The one publisher of a process: what is to be on display, in which process, and since when.
 //
 // Whatever a call needs (memory, a mapping) it gets before it changes anything, and it works on
-// copies: a call that fails leaves the publisher, and what is on display, as they were.
+// copies: a call that fails leaves the publisher, and what is published, as they were.
 #pragma once
 
 #include <pthread.h>

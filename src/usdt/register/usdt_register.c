@@ -13,7 +13,7 @@
  * the DOF is of; the program's own memory is not changed. Sources: docs/formats/object-step.md.
  *
  * DTRACE_DOF_INIT_DISABLE  does nothing if set
- * DTRACE_DOF_INIT_DEBUG    says on standard error what fails
+ * DTRACE_DOF_INIT_DEBUG    prints on standard error what fails
  * DTRACE_DOF_INIT_DEVNAME  is the device in place of /dev/dtrace/helper */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -148,7 +148,7 @@ static struct copy copy_of(const char* dof, size_t size) {
 }
 
 /* Addresses relative to the load base; without the functions that the link left out, whose records
- * point to the DOF itself, and without the parts that are no reader's but ours. */
+ * point to the DOF itself, and without the parts that only vitrine reads. */
 static void rewrite(struct copy copy, uintptr_t dof) {
   struct header* header = (struct header*)copy.dof;
   struct section* sections = (struct section*)(copy.dof + header->section_offset);

@@ -84,7 +84,7 @@ static long fill_block(__u32 index, void* context) {
   return 0;
 }
 
-/// Returns since when its thread was off; 0: somebody else was first.
+/// Returns since when its thread was off; 0: another CPU was first.
 static __always_inline __u64 claim_pending(struct vitrine_pending* entry) {
   return __sync_lock_test_and_set(&entry->since_ns, 0);
 }
@@ -135,7 +135,7 @@ static __always_inline int send_blocks(struct block_walk* walk, __u64 off_ns, __
   return submit(&walk->s->room.out, walk->entry->bytes, SAMPLE_BYTES, 0);
 }
 
-/// Of an entry that is ours. Returns whether it had room.
+/// Of an entry that this CPU has claimed. Returns whether it had room.
 static __always_inline int send_pending(struct vitrine_pending* entry, __u64 off_ns) {
   if (entry->bytes == 0) return 0;
   struct scratch* s = claim_scratch();
@@ -148,7 +148,7 @@ static __always_inline int send_pending(struct vitrine_pending* entry, __u64 off
 }
 
 /// Sends the time of a thread that is off until `now`; what comes after is another sample's. The
-/// thread may come back at any moment: then all of its time is sent by end_pending.
+/// thread may come back at any time: then all of its time is sent by end_pending.
 static __always_inline void cut_pending(struct vitrine_pending* entry, __u64 now) {
   const __u64 since = *(volatile __u64*)&entry->since_ns;
   if (!since || since >= now || now - since < profile_config.min_block_ns) return;

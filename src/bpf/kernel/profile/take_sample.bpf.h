@@ -76,7 +76,7 @@ struct taking {
   __u32 kind;         /* enum vitrine_sample_kind */
   __u32 flags;        /* enum vitrine_sample_flag */
   __u32 in_kernel;    /* it has a stack there */
-  __u32 kernel_skips; /* its frames that are ours */
+  __u32 kernel_skips; /* its frames of this program */
   struct process process;
 };
 

@@ -3,8 +3,8 @@
 // take_sample.bpf.h where a program unwinds.
 //
 // It restores what src/unwind/unwinder.cpp restores the usual way: stack pointer, frame pointer, pc.
-// It gives up at the first frame that needs more, or that is not known: then the stack is copied,
-// and user space goes all the way. So what it says is either the whole stack or nothing.
+// It stops at the first frame that needs more, or that is not known: then the stack is copied,
+// and user space goes all the way. So its result is either the whole stack or nothing.
 //
 // Rules that were looked up are kept by pc, as stacks go through the same calls over and over: a
 // known frame takes one cache line of these, and its words of the stack.
@@ -76,8 +76,8 @@ struct {
 static const __u8 register_words[17] = {10, 12, 11, 5, 13, 14, 4, 19, 9, 8, 7, 6, 3, 2, 1, 0, 16};
 #endif
 
-/// A frame of CPython's trampoline (observe/profile/program.cpp: MadeCode) around an address of code
-/// that was made at run time; other such code goes by frame pointers.
+/// A frame of CPython's trampoline (observe/profile/program.cpp: MadeCode) around an address of JIT
+/// code; other such code goes by frame pointers.
 static __always_inline __u32 code_of_made(struct unwinding* u, __u64 lookup) {
 #if defined(__TARGET_ARCH_x86)
   // From its third byte: the end of sub $8, %rsp; call *%rcx; add $8, %rsp. ret follows.
@@ -199,7 +199,7 @@ static __always_inline int base_of(struct scratch* s, __u32 number, __u64* base)
   return 1;
 }
 
-/// The word of the stack at `address`, by way of a window: frames lie side by side, and one read of a
+/// The word of the stack at `address`, by way of a window: frames are adjacent, and one read of a
 /// few of them takes hardly longer than that of one word. The window begins at the word that is not in
 /// it, as callers' frames are above, and ends with the page, as the next may not be resident. Returns
 /// false where the word is not resident.

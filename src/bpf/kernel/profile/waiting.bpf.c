@@ -78,7 +78,7 @@ int waiting(struct bpf_iter__task* ctx) {
   const long failed = bpf_map_update_elem(&pending, &tid, &s->pending, BPF_NOEXIST);
   if (failed) {
     free_all(&s->pending);
-    if (still_waits(task, switches)) count_lost();  // there was no room
+    if (still_waits(task, switches)) count_lost();  // the table is full
   } else if (!still_waits(task, switches)) {
     // It may have come back before there was an entry, and if after that, the entry is its own
     // business already. Whose blocks they are: see claim_pending.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// Text that is added up by: its hash stands for it in groups, and a table has what it was.
+// Text that is added up by: groups have its hash, and a table has what it was.
 #pragma once
 
 #include "bpf/kernel/hash.bpf.h"

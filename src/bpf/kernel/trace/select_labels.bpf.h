@@ -7,7 +7,7 @@
 #include "bpf/kernel/task.bpf.h"
 #include "bpf/kernel/trace/names.bpf.h"
 
-/// What was found in sets of our own writer, by own_set_id.
+/// What was found in sets of vitrine's writer, by own_set_id.
 struct {
   __uint(type, BPF_MAP_TYPE_LRU_HASH);
   __uint(max_entries, 16384);
@@ -67,7 +67,7 @@ static __always_inline void select_from_array(struct selection* selection, __u64
   bpf_loop(entries, select_from_entry, selection, 0);
 }
 
-/// Whether the set of our own writer with this id was searched before: s->found is what was found.
+/// Whether the set of vitrine's writer with this id was searched before: s->found is what was found.
 static __always_inline int recall_found(struct scratch* s, __u64 id) {
   if (s->found_id != id) {
     const struct selected_values* before = bpf_map_lookup_elem(&found_before, &id);
@@ -85,7 +85,7 @@ static __always_inline void remember_found(const struct scratch* s, __u64 id) {
   if (element) bpf_map_update_elem(&found_before, &id, &element->found, BPF_ANY);
 }
 
-/// Notes whether the set is one of our own writer.
+/// Notes whether the set is one of vitrine's writer.
 static __always_inline void select_from_set(struct selection* selection, __u64 execution,
                                             __u64 set) {
   struct own_block* block = &selection->s->room.own;
@@ -179,7 +179,7 @@ static __always_inline void select_from_record(struct selection* selection, __u3
   bpf_loop(most, select_from_attribute, selection, 0);
 }
 
-/// The same once for all fires with our own writer's block in force.
+/// The same once for all fires with vitrine's writer's block in force.
 static __always_inline void select_from_record_in(struct selection* selection,
                                                   const struct own_block* block, __u32 shape,
                                                   __u64 record) {

@@ -12,7 +12,7 @@ const volatile int adds_up = 0;
 struct vitrine_trace_config trace_config;
 
 /// Memory of this thread, also where it is in no page yet. Not by bpf_copy_from_user: that touches
-/// the page as the thread itself would, and of a userfaultfd that nobody serves it never comes. The
+/// the page as the thread itself would, and of a userfaultfd that no process serves it never comes. The
 /// thread would wait in here, and so would every tracer of this machine that detaches, until this
 /// has ended. What reads another task's memory is refused such a page.
 static __always_inline long copy_from_user(void* into, __u32 size, __u64 address) {

@@ -11,7 +11,7 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-// After trace_state.bpf.h, which says how this program reads memory of the target.
+// After trace_state.bpf.h, which documents how this program reads memory of the target.
 #include "bpf/kernel/event.bpf.h"
 #include "bpf/kernel/trace/capture.bpf.h"
 #include "bpf/kernel/trace/pairs.bpf.h"
@@ -84,7 +84,7 @@ static __noinline int emit(struct scratch* s, const struct fire* fire) {
 }
 
 /// Has the reader look at a process whose fires may lead to no event: without its labels a condition
-/// on them never holds, and a group of them is none.
+/// on them never holds, and there is no group of them.
 static __always_inline void tell_of_process(struct scratch* s, const struct fire* fire,
                                             struct vitrine_fire* head) {
   const __u64 used = s->room.out.used;
@@ -145,7 +145,7 @@ static __noinline int conclude(struct scratch* s, struct fire* fire, __u32 done)
   const int emits = program->role == VITRINE_EMIT || ends_pair || untested;
   if (!wants_process(program) && program->role != VITRINE_SLOW_START) learn_process(fire);
   if (!fire->now && (emits || fire->process.flags)) fire->now = bpf_ktime_get_ns();
-  // What is only added up has no use for the rest of it.
+  // What is only added up does not need the rest of it.
   if (emits || fire->process.flags) fill_head(s, fire, head);
   if (emits) fill_ids(&head->moment, fire->task);
   if (untested)
@@ -178,7 +178,7 @@ static __noinline int conclude(struct scratch* s, struct fire* fire, __u32 done)
   return emits ? FIRE_EMITTED : FIRE_ADDED_UP;
 }
 
-/// Whether a fire passes its condition, as far as the kernel can tell; and how many captures that
+/// Whether a fire passes its condition, as far as the kernel can decide; and how many captures that
 /// took. One that fails costs no more than that takes: what only an event needs comes behind it.
 static __noinline int decide(struct scratch* s, struct fire* fire, __u32* done) {
   const struct vitrine_site_program* program = fire->program;
