@@ -10,9 +10,9 @@ namespace {
 void take(std::span<const std::byte> record, bpf::KeptSets& kept, bpf::Fire& fire) {
   if (!bpf::parse_fire(record, fire)) return;
   fuzz::require(fire.captures.size() == fire.head.captures);
-  fuzz::require(fire.sets.size() == fire.head.moment.sets);
+  fuzz::require(fire.sets.size() == fire.head.event.sets);
   fuzz::require(fire.stack.size() * 8 <= record.size());
-  fuzz::require(fire.comm().size() <= sizeof fire.head.moment.comm);
+  fuzz::require(fire.comm().size() <= sizeof fire.head.event.comm);
   for (const bpf::Captured& captured : fire.captures)
     fuzz::require(fuzz::within(record, captured.bytes));
   std::size_t bytes = 0;
@@ -24,7 +24,7 @@ void take(std::span<const std::byte> record, bpf::KeptSets& kept, bpf::Fire& fir
     }
   }
   fuzz::require(bytes <= record.size());
-  kept.complete(fire.head.moment, fire.sets);
+  kept.complete(fire.head.event, fire.sets);
 }
 
 }  // namespace

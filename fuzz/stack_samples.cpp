@@ -8,7 +8,7 @@ namespace {
 
 void take(std::span<const std::byte> record, bpf::KeptSets& kept, bpf::StackSample& sample) {
   if (!bpf::parse_stack_sample(record, sample)) return;
-  fuzz::require(sample.sets.size() == sample.head.moment.sets);
+  fuzz::require(sample.sets.size() == sample.head.event.sets);
   fuzz::require(fuzz::within(record, sample.stack));
   fuzz::require(fuzz::within(record, sample.left_stack));
   fuzz::require(sample.head.unwound < VITRINE_UNWOUNDS);
@@ -19,7 +19,7 @@ void take(std::span<const std::byte> record, bpf::KeptSets& kept, bpf::StackSamp
     for (const ChunkMemory::Chunk& chunk : set.chunks)
       fuzz::require(fuzz::within(record, chunk.bytes));
   }
-  kept.complete(sample.head.moment, sample.sets);
+  kept.complete(sample.head.event, sample.sets);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   const auto section = fuzz::bytes(data + 1, size - 1);
   const auto found = probe::decode_stapsdt_notes(section, {(*data & 1) != 0, (*data & 2) != 0});
-  fuzz::require(found.problems.told.size() <= limits::note_problems);
+  fuzz::require(found.problems.list.size() <= limits::note_problems);
   const elf::Segment segments[] = {{PT_LOAD, PF_R | PF_X, 0, 0x400000, 0x10000, 0x20000, 4096},
                                    {PT_LOAD, PF_R | PF_W, 0x10000, 0x420000, 256, 512, 4096},
                                    {PT_GNU_RELRO, PF_R, 0x10000, 0x420000, 64, 64, 1}};

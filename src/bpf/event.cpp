@@ -24,8 +24,8 @@ void KeptSets::keep(Epoch& epoch, const FireSet& set) {
   epoch.bytes += set.kept.size() + entry_overhead;
 }
 
-void KeptSets::complete(const vitrine_event_header& moment, std::span<FireSet> sets) {
-  Epoch* epoch = of(moment.epoch);
+void KeptSets::complete(const vitrine_event_header& header, std::span<FireSet> sets) {
+  Epoch* epoch = of(header.epoch);
   for (FireSet& set : sets) {
     if (set.head.id == 0) continue;
     if (!set.kept.empty()) {
@@ -42,8 +42,8 @@ void KeptSets::complete(const vitrine_event_header& moment, std::span<FireSet> s
   before_ = std::exchange(current_, Epoch{current_.epoch + 1, 0, {}});
 }
 
-std::string comm_of(const vitrine_event_header& moment) {
-  return {moment.comm, ::strnlen(moment.comm, sizeof moment.comm)};
+std::string comm_of(const vitrine_event_header& header) {
+  return {header.comm, ::strnlen(header.comm, sizeof header.comm)};
 }
 
 Result<void> parse_fire_chunks(std::span<const std::byte> bytes,
@@ -97,16 +97,16 @@ Result<void> take_start(RecordReader& reader, Fire& fire) {
 Result<void> parse_fire(std::span<const std::byte> record, Fire& fire) {
   RecordReader reader(record);
   if (!reader.take(fire.head)) return RecordReader::ends_early();
-  if (fire.head.captures > VITRINE_CAPTURES || fire.head.moment.sets > VITRINE_DEFINITIONS)
+  if (fire.head.captures > VITRINE_CAPTURES || fire.head.event.sets > VITRINE_DEFINITIONS)
     return fail(ErrorCode::malformed,
                 "a record of the trace has more entries than the limits allow");
 
   fire.captures.resize(fire.head.captures);
   TRY(take_captures(reader, fire.captures));
   fire.start_captures.clear();
-  if (fire.head.moment.kind == VITRINE_RECORD_PAIR) TRY(take_start(reader, fire));
+  if (fire.head.event.kind == VITRINE_RECORD_PAIR) TRY(take_start(reader, fire));
 
-  fire.sets.resize(fire.head.moment.sets);
+  fire.sets.resize(fire.head.event.sets);
   TRY(reader.take_sets(fire.sets));
   if (!reader.take_words(fire.head.stack_bytes, fire.stack)) return RecordReader::ends_early();
   return {};
@@ -117,11 +117,11 @@ static_assert(VITRINE_STACK_COPY == limits::stack_copy);
 Result<void> parse_stack_sample(std::span<const std::byte> record, StackSample& sample) {
   RecordReader reader(record);
   if (!reader.take(sample.head)) return RecordReader::ends_early();
-  if (sample.head.moment.sets > VITRINE_DEFINITIONS)
+  if (sample.head.event.sets > VITRINE_DEFINITIONS)
     return fail(ErrorCode::malformed, "a sample has more label sets than the limits allow");
   if (sample.head.unwound >= VITRINE_UNWOUNDS)
     return fail(ErrorCode::malformed, "a sample has an unknown way of unwinding");
-  sample.sets.resize(sample.head.moment.sets);
+  sample.sets.resize(sample.head.event.sets);
   TRY(reader.take_sets(sample.sets));
   if (!reader.take_words(sample.head.kernel_bytes, sample.kernel_stack) ||
       !reader.take_words(sample.head.register_bytes, sample.registers) ||

@@ -31,7 +31,7 @@ struct FireSet {
 };
 
 /// The name of the thread.
-std::string comm_of(const vitrine_event_header& moment);
+std::string comm_of(const vitrine_event_header& header);
 
 /// Takes apart the chunks of a label set. Error: malformed.
 Result<void> parse_fire_chunks(std::span<const std::byte> bytes,
@@ -45,7 +45,7 @@ class KeptSets {
   explicit KeptSets(std::size_t max_bytes) : max_bytes_(max_bytes) {}
 
   /// Keeps what the sets of a record bring, and gives the others what was kept under their ids.
-  void complete(const vitrine_event_header& moment, std::span<FireSet> sets);
+  void complete(const vitrine_event_header& header, std::span<FireSet> sets);
 
   /// The epoch of the sets that are being kept. It goes up when there are too many: then the kernel
   /// must send all of them anew.
@@ -85,7 +85,7 @@ struct Fire {
   vitrine_pair start{};              ///< of VITRINE_RECORD_PAIR
   std::vector<Captured> start_captures;
 
-  [[nodiscard]] std::string comm() const { return comm_of(head.moment); }
+  [[nodiscard]] std::string comm() const { return comm_of(head.event); }
 };
 
 /// Takes a record apart, into `fire` (whose vectors are used again). Error: malformed.

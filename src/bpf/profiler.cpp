@@ -233,7 +233,7 @@ class LoadedProfiler final : public Profiler {
 
   void hand_over(std::span<const std::byte> record, const Sink& sink) {
     if (!parse_stack_sample(record, sample_)) return;  // vitrine's program writes none such
-    kept_.complete(sample_.head.moment, sample_.sets);
+    kept_.complete(sample_.head.event, sample_.sets);
     program_->bss->config.epoch = kept_.epoch();
     sink(sample_);
   }
@@ -266,8 +266,8 @@ class LoadedProfiler final : public Profiler {
     vitrine_stack_sample head{};
     std::memcpy(&head, pending_.data(), sizeof head);
     head.off_ns = off_ns;
-    head.moment.flags |= VITRINE_SAMPLE_UNFINISHED;
-    head.moment.epoch = kept_.epoch();  // it has all of its label sets with it
+    head.event.flags |= VITRINE_SAMPLE_UNFINISHED;
+    head.event.epoch = kept_.epoch();  // it has all of its label sets with it
     std::memcpy(pending_.data(), &head, sizeof head);
     hand_over(std::span(pending_).first(entry.bytes), sink);
     return true;

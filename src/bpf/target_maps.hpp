@@ -24,7 +24,7 @@ class ProcessTable {
   virtual void forget(pid_t kernel_tgid) = 0;
 
   /// The same for processes that execute a file and of which nothing has been given: what is read
-  /// so has VITRINE_FIRE_PRESUMED. The 1,024 files used last are kept.
+  /// so has VITRINE_FIRE_ASSUMED. The 1,024 files used last are kept.
   virtual void assume(const vitrine_executable& file, const vitrine_target& target) = 0;
 };
 

@@ -151,7 +151,7 @@ class LoadedTracer final : public Tracer {
   Result<std::size_t> poll(milliseconds timeout, const Sink& sink) override {
     return ring_->poll(timeout, [&](std::span<const std::byte> record) {
       if (!parse_fire(record, fire_)) return;  // vitrine's program writes none that does not parse
-      kept_.complete(fire_.head.moment, fire_.sets);
+      kept_.complete(fire_.head.event, fire_.sets);
       program_->bss->config.epoch = kept_.epoch();
       sink(fire_);
     });

@@ -137,7 +137,7 @@ void take_file(const FileReport& file, Profiles profiles, Report& into) {
 }
 
 /// A static program without symbols may publish labels: no reader can know.
-void tell_nameless(const FileReport& file, Report& into) {
+void report_nameless(const FileReport& file, Report& into) {
   Outcome outcome = file.outcomes.front();
   outcome.verdict = Verdict::undecided;
   into.findings.push_back(finding(*file_requirements().front(), file.path, std::move(outcome)));
@@ -219,7 +219,7 @@ class ProcessCheck {
       if (!profiles.empty()) take_file(file, profiles, into_);
       if (file.nameless && profiles.common(labels_profiles).empty() &&
           !options_.profiles.common(labels_profiles).empty())
-        tell_nameless(file, into_);
+        report_nameless(file, into_);
     }
   }
 
@@ -312,7 +312,7 @@ Result<Report> check_file(const std::string& path, const Options& options) {
   if (!profiles.empty()) take_file(file, profiles, report);
   if (file.nameless && profiles.common(labels_profiles).empty() &&
       !options.profiles.common(labels_profiles).empty())
-    tell_nameless(file, report);
+    report_nameless(file, report);
   for (const std::string& text : file.problems) report.notes.push_back(text);
   return report;
 }

@@ -177,7 +177,7 @@ class SdtReader {
 
  private:
   void add(const probe::StapsdtNotes& notes) {
-    for (const probe::NoteProblem& one : notes.problems.told) into_.problems.push_back(one.message);
+    for (const probe::NoteProblem& one : notes.problems.list) into_.problems.push_back(one.message);
     into_.notes += notes.notes.size();
     for (const probe::StapsdtNote& note : notes.notes) {
       if (into_.sites.size() >= limits::probe_notes) return;

@@ -162,16 +162,16 @@ Outcome semaphore_hidden(const FileSubject& subject) {
 Outcome arguments(const FileSubject& subject, bool syntax, const char* things) {
   Counted counted(things);
   const auto& sites = subject.sdt.sites;
-  std::size_t all = 0, told = 0;
+  std::size_t all = 0, reported = 0;
   for (const SdtSite& one : sites) all += one.site.arguments.size();
   for (const ArgumentFault& one : subject.sdt.arguments) {
     if ((one.error.kind == probe::ArgumentError::Kind::syntax) != syntax) continue;
-    ++told;
+    ++reported;
     const SdtSite& site = sites[one.site];
     counted.bad(fmt::format("{}, {}: {}", probe_name(site), site.site.arguments[one.argument],
                             one.error.message));
   }
-  for (std::size_t i = told; i < all; ++i) counted.good();
+  for (std::size_t i = reported; i < all; ++i) counted.good();
   return counted.outcome();
 }
 

@@ -68,7 +68,7 @@ using enum Machine;
 using enum Use;
 using enum Instruction;
 
-constexpr bool ours = true, others = false;
+constexpr bool written = true, foreign = false;
 constexpr bool short_nops = false, long_nop = true;
 
 // A site is on a nop: the kernel emulates that; on anything else it single-steps, 15 times slower.
@@ -76,50 +76,57 @@ constexpr bool short_nops = false, long_nop = true;
 // its calls are left to the stub. Nops and then a `ret` would not be distinguished from a patched
 // call before a `ret` of the caller's own, so that x86's stub is `nop; ret`.
 constexpr SitePattern patterns[] = {
-    {x86_64, fire, call, ours, short_nops, 0, 5, {0x90, 0x90, 0x90, 0x90, 0x90}},
-    {x86_64, fire, call, ours, long_nop, 0, 5, {0x0f, 0x1f, 0x44, 0x00, 0x00}},
-    {x86_64, fire, jump, ours, short_nops, 0, 5, {0x90, 0xc3, 0x90, 0x90, 0x90}},
-    {x86_64, fire, stub, ours, short_nops, 0, 2, {0x90, 0xc3}},
-    {x86_64, enabled_register, call, ours, short_nops, 3, 5, {0x6a, 0x00, 0x58, 0x90, 0x90}, 1},
-    {x86_64, enabled_register, jump, ours, short_nops, 3, 5, {0x6a, 0x00, 0x58, 0x90, 0xc3}, 1},
-    {x86_64, enabled_register, stub, ours, short_nops, 3, 5, {0x6a, 0x00, 0x58, 0x90, 0xc3}, 1},
+    {x86_64, fire, call, written, short_nops, 0, 5, {0x90, 0x90, 0x90, 0x90, 0x90}},
+    {x86_64, fire, call, written, long_nop, 0, 5, {0x0f, 0x1f, 0x44, 0x00, 0x00}},
+    {x86_64, fire, jump, written, short_nops, 0, 5, {0x90, 0xc3, 0x90, 0x90, 0x90}},
+    {x86_64, fire, stub, written, short_nops, 0, 2, {0x90, 0xc3}},
+    {x86_64, enabled_register, call, written, short_nops, 3, 5, {0x6a, 0x00, 0x58, 0x90, 0x90}, 1},
+    {x86_64, enabled_register, jump, written, short_nops, 3, 5, {0x6a, 0x00, 0x58, 0x90, 0xc3}, 1},
+    {x86_64, enabled_register, stub, written, short_nops, 3, 5, {0x6a, 0x00, 0x58, 0x90, 0xc3}, 1},
 
-    {i386, fire, call, ours, short_nops, 0, 5, {0x90, 0x90, 0x90, 0x90, 0x90}},
-    {i386, fire, call, ours, long_nop, 0, 5, {0x0f, 0x1f, 0x44, 0x00, 0x00}},
-    {i386, fire, jump, ours, short_nops, 0, 5, {0x90, 0xc3, 0x90, 0x90, 0x90}},
-    {i386, fire, stub, ours, short_nops, 0, 2, {0x90, 0xc3}},
-    {i386, enabled_register, call, ours, short_nops, 3, 5, {0x6a, 0x00, 0x58, 0x90, 0x90}, 1},
-    {i386, enabled_register, jump, ours, short_nops, 3, 5, {0x6a, 0x00, 0x58, 0x90, 0xc3}, 1},
-    {i386, enabled_register, stub, ours, short_nops, 3, 5, {0x6a, 0x00, 0x58, 0x90, 0xc3}, 1},
+    {i386, fire, call, written, short_nops, 0, 5, {0x90, 0x90, 0x90, 0x90, 0x90}},
+    {i386, fire, call, written, long_nop, 0, 5, {0x0f, 0x1f, 0x44, 0x00, 0x00}},
+    {i386, fire, jump, written, short_nops, 0, 5, {0x90, 0xc3, 0x90, 0x90, 0x90}},
+    {i386, fire, stub, written, short_nops, 0, 2, {0x90, 0xc3}},
+    {i386, enabled_register, call, written, short_nops, 3, 5, {0x6a, 0x00, 0x58, 0x90, 0x90}, 1},
+    {i386, enabled_register, jump, written, short_nops, 3, 5, {0x6a, 0x00, 0x58, 0x90, 0xc3}, 1},
+    {i386, enabled_register, stub, written, short_nops, 3, 5, {0x6a, 0x00, 0x58, 0x90, 0xc3}, 1},
 
     // nop; ret; mov w0, #0
-    {aarch64, fire, call, ours, short_nops, 0, 4, {0x1f, 0x20, 0x03, 0xd5}},
-    {aarch64, fire, jump, ours, short_nops, 0, 4, {0xc0, 0x03, 0x5f, 0xd6}},
-    {aarch64, fire, stub, ours, short_nops, 0, 8, {0x1f, 0x20, 0x03, 0xd5, 0xc0, 0x03, 0x5f, 0xd6}},
+    {aarch64, fire, call, written, short_nops, 0, 4, {0x1f, 0x20, 0x03, 0xd5}},
+    {aarch64, fire, jump, written, short_nops, 0, 4, {0xc0, 0x03, 0x5f, 0xd6}},
+    {aarch64,
+     fire,
+     stub,
+     written,
+     short_nops,
+     0,
+     8,
+     {0x1f, 0x20, 0x03, 0xd5, 0xc0, 0x03, 0x5f, 0xd6}},
     {aarch64,
      enabled_register,
      stub,
-     ours,
+     written,
      short_nops,
      4,
      12,
      {0x00, 0x00, 0x80, 0x52, 0x1f, 0x20, 0x03, 0xd5, 0xc0, 0x03, 0x5f, 0xd6}},
 
     // dtrace -G of illumos, FreeBSD and Oracle.
-    {x86_64, fire, jump, others, short_nops, 0, 5, {0xc3, 0x90, 0x90, 0x90, 0x90}},
-    {x86_64, enabled_register, call, others, short_nops, 3, 5, {0x48, 0x33, 0xc0, 0x90, 0x90}},
-    {x86_64, enabled_register, jump, others, short_nops, 3, 5, {0x48, 0x33, 0xc0, 0xc3, 0x90}},
-    {i386, fire, jump, others, short_nops, 0, 5, {0xc3, 0x90, 0x90, 0x90, 0x90}},
-    {i386, enabled_register, call, others, short_nops, 2, 5, {0x33, 0xc0, 0x90, 0x90, 0x90}},
-    {i386, enabled_register, jump, others, short_nops, 2, 5, {0x33, 0xc0, 0xc3, 0x90, 0x90}},
+    {x86_64, fire, jump, foreign, short_nops, 0, 5, {0xc3, 0x90, 0x90, 0x90, 0x90}},
+    {x86_64, enabled_register, call, foreign, short_nops, 3, 5, {0x48, 0x33, 0xc0, 0x90, 0x90}},
+    {x86_64, enabled_register, jump, foreign, short_nops, 3, 5, {0x48, 0x33, 0xc0, 0xc3, 0x90}},
+    {i386, fire, jump, foreign, short_nops, 0, 5, {0xc3, 0x90, 0x90, 0x90, 0x90}},
+    {i386, enabled_register, call, foreign, short_nops, 2, 5, {0x33, 0xc0, 0x90, 0x90, 0x90}},
+    {i386, enabled_register, jump, foreign, short_nops, 2, 5, {0x33, 0xc0, 0xc3, 0x90, 0x90}},
     // The same with the site on a nop.
-    {x86_64, enabled_register, call, others, short_nops, 2, 5, {0x31, 0xc0, 0x90, 0x90, 0x90}},
-    {x86_64, enabled_register, jump, others, short_nops, 2, 5, {0x31, 0xc0, 0x90, 0xc3, 0x90}},
-    {i386, enabled_register, jump, others, short_nops, 2, 5, {0x31, 0xc0, 0x90, 0xc3, 0x90}},
+    {x86_64, enabled_register, call, foreign, short_nops, 2, 5, {0x31, 0xc0, 0x90, 0x90, 0x90}},
+    {x86_64, enabled_register, jump, foreign, short_nops, 2, 5, {0x31, 0xc0, 0x90, 0xc3, 0x90}},
+    {i386, enabled_register, jump, foreign, short_nops, 2, 5, {0x31, 0xc0, 0x90, 0xc3, 0x90}},
     // FreeBSD leaves in w0 what was there: the check has a random result.
-    {aarch64, enabled_register, call, others, short_nops, 0, 4, {0x00, 0x00, 0x80, 0x52}},
-    {aarch64, enabled_register, call, others, short_nops, 0, 4, {0x1f, 0x20, 0x03, 0xd5}},
-    {aarch64, enabled_register, jump, others, short_nops, 0, 4, {0xc0, 0x03, 0x5f, 0xd6}},
+    {aarch64, enabled_register, call, foreign, short_nops, 0, 4, {0x00, 0x00, 0x80, 0x52}},
+    {aarch64, enabled_register, call, foreign, short_nops, 0, 4, {0x1f, 0x20, 0x03, 0xd5}},
+    {aarch64, enabled_register, jump, foreign, short_nops, 0, 4, {0xc0, 0x03, 0x5f, 0xd6}},
 };
 
 bool is_at(const SitePattern& pattern, std::span<const std::byte> code, std::size_t site) {
@@ -139,7 +146,7 @@ std::optional<SitePattern> pattern_to_write(Machine machine, Use use, Instructio
                                             bool with_long_nop) {
   std::optional<SitePattern> found;
   for (const SitePattern& one : patterns)
-    if (one.ours && one.machine == machine && one.use == use && one.instruction == instruction &&
+    if (one.written && one.machine == machine && one.use == use && one.instruction == instruction &&
         (!found || one.long_nop == with_long_nop))
       found = one;
   return found;

@@ -162,7 +162,7 @@ struct SitePattern {
   Machine machine;
   Use use;
   Instruction instruction;
-  bool ours;      ///< what we write; else what other implementations wrote
+  bool written;   ///< what we write; else what other implementations wrote
   bool long_nop;  ///< one 5-byte nop: cheaper to probe on kernels that know how, on others not
   std::uint8_t site;
   std::uint8_t length;  ///< of `bytes`; what replaced an instruction is as long as that

@@ -267,10 +267,10 @@ Objects read(std::span<const std::byte> section, std::uint64_t most) {
   Objects found;
   Budget budget(std::min(section.size() * limits::dof_expansion, most));
   Problems problems(found.problems);
-  bool told = false;  // of the bytes at `at`, by what was wrong before them
+  bool reported = false;  // of the bytes at `at`, by what was wrong before them
   for (std::size_t at = 0; at < section.size();) {
     const std::size_t next = find_magic(section, at);
-    if (!told && !is_zero(section.subspan(at, next - at)))
+    if (!reported && !is_zero(section.subspan(at, next - at)))
       problems.add(Part::header, "the {} bytes at offset {:#x} are not a DOF", next - at, at);
     if (next == section.size()) break;
     at = next;
@@ -278,10 +278,10 @@ Objects read(std::span<const std::byte> section, std::uint64_t most) {
     if (!header) {
       problems.add(Part::header, "the DOF at offset {:#x}: {}", at, header.error().message);
       at += alignment;
-      told = true;
+      reported = true;
       continue;
     }
-    told = false;
+    reported = false;
     budget.take(sizeof(Object));
     found.objects.push_back(read_object(section.subspan(at, header->file_size), *header, budget));
     found.objects.back().offset = at;

@@ -88,13 +88,13 @@ Result<Sections> Sections::read(std::span<const std::byte> dof, const vitrine_do
                    checked.error().message);
     sections.all_.push_back({raw, checked.has_value()});
   }
-  sections.tell_overlaps(problems);
+  sections.report_overlaps(problems);
   return sections;
 }
 
 Result<void> Sections::check(const vitrine_dof_section& section) const {
-  const bool ours = section.type == VITRINE_DOF_SECTION_SEMAPHORES;
-  if ((section.flags & VITRINE_DOF_SECTION_LOAD) == 0 && !ours) {
+  const bool is_semaphores = section.type == VITRINE_DOF_SECTION_SEMAPHORES;
+  if ((section.flags & VITRINE_DOF_SECTION_LOAD) == 0 && !is_semaphores) {
     if (is_loadable_type(section.type)) return malformed("it is not marked as loadable");
     return {};  // for others
   }
@@ -131,7 +131,7 @@ Result<void> Sections::check_place(const vitrine_dof_section& section) const {
 }
 
 /// Harmless to us, as we write nowhere, but no honest writer makes them.
-void Sections::tell_overlaps(Problems& problems) const {
+void Sections::report_overlaps(Problems& problems) const {
   std::vector<std::uint32_t> order;
   for (std::uint32_t i = 0; i < count(); ++i) {
     const bool placed = (at(i).flags & VITRINE_DOF_SECTION_LOAD) != 0 ||

@@ -50,7 +50,7 @@ class Sections {
 
   [[nodiscard]] Result<void> check(const vitrine_dof_section& section) const;
   [[nodiscard]] Result<void> check_place(const vitrine_dof_section& section) const;
-  void tell_overlaps(Problems& problems) const;
+  void report_overlaps(Problems& problems) const;
 
   std::span<const std::byte> dof_;
   vitrine_dof_header header_;

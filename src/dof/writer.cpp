@@ -103,7 +103,7 @@ class Writer {
       return fail(ErrorCode::limit,
                   fmt::format("the DOF would have {} bytes; the limit of readers is {}", total_,
                               limits::dof_bytes));
-    tell_words();
+    record_words();
     return bytes();
   }
 
@@ -213,7 +213,7 @@ class Writer {
     total_ = section.header.offset + section.header.size;
   }
 
-  void tell_words() {
+  void record_words() {
     std::uint64_t semaphore =
         semaphore_section_ == 0 ? 0 : sections_[semaphore_section_].header.offset;
     for (std::size_t i = 0; i < object_.providers.size(); ++i) {

@@ -101,9 +101,9 @@ Judgement judge_status(const Response& response) {
     return {.note = "it returned a page (text/html), so it is not ClickHouse; check the URL",
             .doubtful = true};
   if (response.status >= 200 && response.status < 300) return {.verdict = Verdict::taken};
-  const std::string said = one_line(response.body);
+  const std::string text = one_line(response.body);
   std::string note = fmt::format("it returned {}", response.status);
-  if (!said.empty()) note += ": " + said;
+  if (!text.empty()) note += ": " + text;
   if (const auto code = exception_code(response.body))
     return judge_exception(*code, std::move(note));
   if (response.status == 429 || response.status >= 500)

@@ -211,7 +211,7 @@ class ThreadedExporter final : public Exporter {
     }
     const std::lock_guard lock(mutex_);
     count(outcome, judgement);
-    tell(outcome, judgement.note);
+    report(outcome, judgement.note);
     count_spool();
   }
 
@@ -267,21 +267,21 @@ class ThreadedExporter final : public Exporter {
   }
 
   /// With the lock. Trouble is reported when it begins, changes and ends, not at every try.
-  void tell(Outcome outcome, const std::string& said) {
+  void report(Outcome outcome, const std::string& text) {
     const bool recovered = outcome == Outcome::taken && failing_;
     failing_ = outcome == Outcome::retried;
-    if (outcome == Outcome::split && !std::exchange(told_split_, true))
+    if (outcome == Outcome::split && !std::exchange(reported_split_, true))
       notes_.add(fmt::format("{}: {}; requests that it refuses for their size are split",
-                             endpoint_.name, said));
+                             endpoint_.name, text));
     if (outcome == Outcome::split) return;
     if (recovered)
       notes_.add(fmt::format("{} accepts {} again", endpoint_.name, names_of(signal_).name));
-    std::string trouble = without_measures(said);
+    std::string trouble = without_measures(text);
     if (trouble != trouble_ && !trouble.empty()) {
       const char* consequence = outcome == Outcome::taken     ? ""
                                 : outcome == Outcome::retried ? "; retrying"
                                                               : "; the request was dropped";
-      notes_.add(fmt::format("{}: {}{}", endpoint_.name, said, consequence));
+      notes_.add(fmt::format("{}: {}{}", endpoint_.name, text, consequence));
     }
     trouble_ = std::move(trouble);
   }
@@ -321,7 +321,7 @@ class ThreadedExporter final : public Exporter {
   const std::function<std::vector<std::string>(std::string_view)> split_;
   Backoff backoff_;
   Clock::time_point next_try_;
-  bool asked_to_wait_ = false, failing_ = false, told_split_ = false;
+  bool asked_to_wait_ = false, failing_ = false, reported_split_ = false;
   std::string trouble_;  ///< reported last, without_measures()
   std::thread thread_;
 };

@@ -115,10 +115,10 @@ std::optional<std::chrono::seconds> retry_delay(std::string_view status) try {
 }
 
 std::string with_message(const Response& response) {
-  std::string said = "it returned " + name_of(*response.grpc_status);
+  std::string text = "it returned " + name_of(*response.grpc_status);
   if (const std::string message = one_line(response.grpc_message); !message.empty())
-    said += ": " + message;
-  return said;
+    text += ": " + message;
+  return text;
 }
 
 const char* remedy(int status, Signal signal) {
@@ -201,7 +201,7 @@ Judgement judge(const Response& response) {
     return exporter::judge_http(http);
   }
   Judgement judgement{.note = with_message(response), .received = true};
-  const std::string& said = response.grpc_message;
+  const std::string& text = response.grpc_message;
   switch (status) {
     case cancelled:
     case deadline_exceeded:
@@ -213,11 +213,11 @@ Judgement judge(const Response& response) {
     case resource_exhausted:
       // With a time to wait it is the rate that is limited; a message that is too large stays so.
       judgement.too_much = judgement.doubtful = !response.retry_after;
-      if (says(said, {"larger than"})) judgement.verdict = Verdict::refused;
+      if (contains_any(text, {"larger than"})) judgement.verdict = Verdict::refused;
       return judgement;
     case unknown:
     case internal:
-      if (says_unavailable(said)) {
+      if (means_unavailable(text)) {
         judgement.doubtful = true;
         return judgement;
       }
@@ -226,7 +226,7 @@ Judgement judge(const Response& response) {
       break;
   }
   judgement.verdict = Verdict::refused;
-  judgement.too_much = says_too_much(said);
+  judgement.too_much = means_too_much(text);
   judgement.note += remedy(status, response.signal);
   return judgement;
 }

@@ -133,11 +133,11 @@ Result<void> check_tls_files(const CurlLibrary& curl, const ExportOptions& optio
   const std::string name(address.sun_path + 1, bytes - sizeof(sa_family_t) - 1);
   CURL* const easy = curl.easy_init();
   CURLM* const multi = curl.multi_init();
-  std::array<char, CURL_ERROR_SIZE> said{};
+  std::array<char, CURL_ERROR_SIZE> text{};
   curl.easy_setopt(easy, CURLOPT_URL, "https://localhost");
   curl.easy_setopt(easy, CURLOPT_ABSTRACT_UNIX_SOCKET, name.c_str());
   curl.easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-  curl.easy_setopt(easy, CURLOPT_ERRORBUFFER, said.data());
+  curl.easy_setopt(easy, CURLOPT_ERRORBUFFER, text.data());
   set_tls_files(curl, easy, options);
   curl.multi_add_handle(multi, easy);
   CURLcode code = CURLE_OK;
@@ -152,12 +152,12 @@ Result<void> check_tls_files(const CurlLibrary& curl, const ExportOptions& optio
     case CURLE_SSL_CACERT_BADFILE:
       return fail(
           ErrorCode::usage,
-          fmt::format("invalid authorities {}: {}", options.authorities, one_line(said.data())),
+          fmt::format("invalid authorities {}: {}", options.authorities, one_line(text.data())),
           "OTEL_EXPORTER_OTLP_CERTIFICATE names a PEM file with certificates");
     case CURLE_SSL_CERTPROBLEM:
       return fail(ErrorCode::usage,
                   fmt::format("invalid client certificate {}: {}", options.certificate,
-                              one_line(said.data())),
+                              one_line(text.data())),
                   "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and OTEL_EXPORTER_OTLP_CLIENT_KEY name "
                   "PEM files that belong together");
     default:
@@ -340,29 +340,29 @@ class CurlPost final : public Post {
   }
 
   std::string describe(CURLcode code) const {
-    const std::string said =
+    const std::string text =
         error_.front() != '\0' ? std::string(error_.data()) : curl_.easy_strerror(code);
     // How servers that require a certificate end a connection, by versions of TLS.
-    if (!has_certificate_ &&
-        says(said, {"certificate required", "alert bad certificate", "alert handshake failure"}))
-      return "it requires a client certificate (" + said +
+    if (!has_certificate_ && contains_any(text, {"certificate required", "alert bad certificate",
+                                                 "alert handshake failure"}))
+      return "it requires a client certificate (" + text +
              "); OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and OTEL_EXPORTER_OTLP_CLIENT_KEY name one";
     switch (code) {
       case CURLE_GOT_NOTHING:
       case CURLE_HTTP2:
       case CURLE_HTTP2_STREAM:
-        return is_grpc() ? "it does not speak gRPC (" + said + "); OTLP/gRPC is 4317" : said;
+        return is_grpc() ? "it does not speak gRPC (" + text + "); OTLP/gRPC is 4317" : text;
       case CURLE_UNSUPPORTED_PROTOCOL:  // to HTTP/1.1, a server of gRPC responds with a frame
       case CURLE_WEIRD_SERVER_REPLY:
-        return "that is the gRPC port, or another that is not HTTP (" + said +
+        return "that is the gRPC port, or another that is not HTTP (" + text +
                "); OTLP/HTTP is 4318";
       case CURLE_PEER_FAILED_VERIFICATION:
-        return "its certificate is not trusted (" + said +
+        return "its certificate is not trusted (" + text +
                "); OTEL_EXPORTER_OTLP_CERTIFICATE can name a file with the signing authority";
       case CURLE_WRITE_ERROR:
         return "its response is too long";
       default:
-        return said;
+        return text;
     }
   }
 

@@ -20,7 +20,7 @@ std::string one_line(std::string_view text) {
   return out;
 }
 
-bool says(std::string_view message, std::initializer_list<std::string_view> words) {
+bool contains_any(std::string_view message, std::initializer_list<std::string_view> words) {
   return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
     return std::search(message.begin(), message.end(), word.begin(), word.end(),
                        [](unsigned char a, unsigned char b) { return std::tolower(a) == b; }) !=
@@ -28,19 +28,20 @@ bool says(std::string_view message, std::initializer_list<std::string_view> word
   });
 }
 
-bool says_unavailable(std::string_view message) {
-  return says(message, {"unavailable", "not ready", "starting", "try again", "overload",
-                        "timed out", "timeout"});
+bool means_unavailable(std::string_view message) {
+  return contains_any(message, {"unavailable", "not ready", "starting", "try again", "overload",
+                                "timed out", "timeout"});
 }
 
-bool says_too_much(std::string_view message) {
-  return says(message, {"too large", "too big", "too many", "exceed", "larger than", "limit"});
+bool means_too_much(std::string_view message) {
+  return contains_any(message,
+                      {"too large", "too big", "too many", "exceed", "larger than", "limit"});
 }
 
 namespace {
 
 /// What both messages that a collector responds with come down to.
-struct Said {
+struct Accepted {
   std::int64_t rejected = 0;
   std::string message;
 };
@@ -51,32 +52,32 @@ std::string_view view(protozero::data_view bytes) {
 
 /// ExportProfilesPartialSuccess { rejected_profiles = 1, error_message = 2 }; of the other signals,
 /// too.
-Said partial_success(protozero::pbf_reader message) {
-  Said said;
+Accepted partial_success(protozero::pbf_reader message) {
+  Accepted accepted;
   while (message.next()) {
     if (message.tag_and_type() == protozero::tag_and_type(1, protozero::pbf_wire_type::varint))
-      said.rejected = message.get_int64();
+      accepted.rejected = message.get_int64();
     else if (message.tag_and_type() ==
              protozero::tag_and_type(2, protozero::pbf_wire_type::length_delimited))
-      said.message = one_line(view(message.get_view()));
+      accepted.message = one_line(view(message.get_view()));
     else
       message.skip();
   }
-  return said;
+  return accepted;
 }
 
 /// ExportProfilesServiceResponse { partial_success = 1 }; nullopt: it is something else.
-std::optional<Said> parse_response(std::string_view body) try {
-  Said said;
+std::optional<Accepted> parse_response(std::string_view body) try {
+  Accepted accepted;
   protozero::pbf_reader reader(body.data(), body.size());
   while (reader.next()) {
     if (reader.tag_and_type() ==
         protozero::tag_and_type(1, protozero::pbf_wire_type::length_delimited))
-      said = partial_success(reader.get_message());
+      accepted = partial_success(reader.get_message());
     else
       reader.skip();
   }
-  return said;
+  return accepted;
 } catch (const protozero::exception&) {
   return std::nullopt;
 }
@@ -86,14 +87,14 @@ std::string message_of(const Response& response) {
   if (response.type.starts_with("text/plain") || response.type.starts_with("application/json"))
     return one_line(response.body);
   if (!response.type.starts_with("application/x-protobuf")) return {};
-  const std::optional<Said> said = [&]() -> std::optional<Said> {
+  const std::optional<Accepted> accepted = [&]() -> std::optional<Accepted> {
     try {
       return partial_success(protozero::pbf_reader(response.body));  // of the same shape
     } catch (const protozero::exception&) {
       return std::nullopt;
     }
   }();
-  return said ? said->message : std::string();
+  return accepted ? accepted->message : std::string();
 }
 
 const char* remedy(long status, Signal signal) {
@@ -126,35 +127,35 @@ Judgement taken(const Response& response) {
                     names_of(response.signal).items, response.problem);
     return judgement;
   }
-  const auto said = parse_response(response.body);
-  if (!said) {
+  const auto accepted = parse_response(response.body);
+  if (!accepted) {
     judgement.note =
         fmt::format("it returned {}, but not as a collector does ({}); check the URL",
                     response.status, response.type.empty() ? "no type" : response.type);
     return judgement;
   }
-  judgement.rejected = said->rejected > 0 ? static_cast<std::uint64_t>(said->rejected) : 0;
+  judgement.rejected = accepted->rejected > 0 ? static_cast<std::uint64_t>(accepted->rejected) : 0;
   if (judgement.rejected != 0)
     judgement.note = with_message(
         fmt::format("it rejected {} {}", judgement.rejected, names_of(response.signal).items),
-        said->message);
-  else if (!said->message.empty())
-    judgement.note = "warning: " + said->message;
+        accepted->message);
+  else if (!accepted->message.empty())
+    judgement.note = "warning: " + accepted->message;
   return judgement;
 }
 
 Judgement refused(const Response& response) {
-  const std::string said = fmt::format("it returned {}", response.status);
+  const std::string text = fmt::format("it returned {}", response.status);
   if (response.status >= 300 && response.status < 400)
     return {
         .verdict = Verdict::refused,
-        .note = said + (response.redirect.empty() ? "" : ", a redirect to " + response.redirect)};
+        .note = text + (response.redirect.empty() ? "" : ", a redirect to " + response.redirect)};
   const std::string message = message_of(response);
-  if (response.status >= 500 && says_unavailable(message))
-    return {.note = with_message(said, message), .doubtful = true};
+  if (response.status >= 500 && means_unavailable(message))
+    return {.note = with_message(text, message), .doubtful = true};
   return {.verdict = Verdict::refused,
-          .note = with_message(said, message) + remedy(response.status, response.signal),
-          .too_much = response.status == 413 || says_too_much(message)};
+          .note = with_message(text, message) + remedy(response.status, response.signal),
+          .too_much = response.status == 413 || means_too_much(message)};
 }
 
 Judgement judge_status(const Response& response) {

@@ -59,9 +59,9 @@ Judgement judge_http(const Response& response);
 std::string one_line(std::string_view message);
 
 /// Whether a message has one of `words`, which are in lower case, in letters of any case.
-bool says(std::string_view message, std::initializer_list<std::string_view> words);
+bool contains_any(std::string_view message, std::initializer_list<std::string_view> words);
 /// Whether it states that the engine is not there yet, or that something is above one of its limits.
-bool says_unavailable(std::string_view message);
-bool says_too_much(std::string_view message);
+bool means_unavailable(std::string_view message);
+bool means_too_much(std::string_view message);
 
 }  // namespace vitrine::exporter

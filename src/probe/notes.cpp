@@ -22,7 +22,7 @@ std::uint32_t NoteReader::u32(std::size_t at) const {
   return encoding_.u32(bytes_.data() + at);
 }
 
-bool NoteReader::is_ours(std::size_t at) const {
+bool NoteReader::has_owner(std::size_t at) const {
   const std::uint32_t type = u32(at + 8);
   return type >= first_type_ && type <= last_type_ &&
          text(bytes_.subspan(at + header_bytes)).starts_with(owner_);
@@ -43,8 +43,8 @@ std::optional<NoteFrame> NoteReader::read_note() {
     at_ += alignment;
     return std::nullopt;
   }
-  const bool ours = is_ours(at);
-  if (ours && name_size != owner_.size()) {
+  const bool owned = has_owner(at);
+  if (owned && name_size != owner_.size()) {
     problems_.add(at, "the note at offset {:#x} declares a name of {} bytes", at, name_size);
     name_size = owner_.size();
   }
@@ -60,7 +60,7 @@ std::optional<NoteFrame> NoteReader::read_note() {
   }
   // The padding of the last note may be missing.
   at_ = static_cast<std::size_t>(std::min<std::uint64_t>(padded(end), bytes_.size()));
-  if (!ours) return std::nullopt;
+  if (!owned) return std::nullopt;
   return NoteFrame{
       at, u32(at + 8),
       bytes_.subspan(static_cast<std::size_t>(description), static_cast<std::size_t>(size))};
@@ -82,7 +82,7 @@ std::size_t NoteReader::find_note(std::size_t from, std::size_t until) const {
        found = all.find(owner_, found + 1)) {
     if (found < from + header_bytes || found % alignment != 0) continue;
     const std::size_t header = found - header_bytes;
-    if (u32(header) == owner_.size() && is_ours(header)) return header;
+    if (u32(header) == owner_.size() && has_owner(header)) return header;
   }
   return until;
 }

@@ -26,13 +26,13 @@ struct NoteProblem {
 
 /// What was wrong in a section.
 struct NoteProblems {
-  std::vector<NoteProblem> told;  ///< at most limits::note_problems
+  std::vector<NoteProblem> list;  ///< at most limits::note_problems
   std::uint64_t left_out = 0;
 
   template <class... Args>
   void add(std::uint64_t offset, fmt::format_string<Args...> message, Args&&... args) {
-    if (told.size() < limits::note_problems)
-      told.push_back({offset, fmt::format(message, std::forward<Args>(args)...)});
+    if (list.size() < limits::note_problems)
+      list.push_back({offset, fmt::format(message, std::forward<Args>(args)...)});
     else
       ++left_out;
   }
@@ -74,7 +74,7 @@ class NoteReader {
  private:
   std::optional<NoteFrame> read_note();
   [[nodiscard]] std::size_t find_note(std::size_t from, std::size_t until) const;
-  [[nodiscard]] bool is_ours(std::size_t at) const;
+  [[nodiscard]] bool has_owner(std::size_t at) const;
   [[nodiscard]] std::uint32_t u32(std::size_t at) const;
   void check_rest();
 

@@ -18,7 +18,7 @@ namespace vitrine::profile {
 namespace {
 
 /// Times of samples, and their squares.
-struct Moments {
+struct Statistics {
   double ns = 0, squares = 0;
 
   void add(const Sample& sample) {
@@ -29,13 +29,13 @@ struct Moments {
 };
 
 struct Spent {
-  Moments own, total;
+  Statistics own, total;
 };
 
 /// One side, by name.
 struct Sums {
   std::map<std::string, Spent, std::less<>> rows;
-  Moments all;
+  Statistics all;
   double seconds = 0;
 
   Spent& of(std::string_view name) {
@@ -44,7 +44,7 @@ struct Sums {
   }
 };
 
-Amount amount(const Moments& some, const Sums& sums, CompareBy by) {
+Amount amount(const Statistics& some, const Sums& sums, CompareBy by) {
   if (by == CompareBy::rate) {
     const double ns = std::max(sums.seconds, 1e-9) * 1e9;
     return {some.ns / ns, std::sqrt(some.squares) / ns};

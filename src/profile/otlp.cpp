@@ -171,7 +171,7 @@ class Otlp {
     std::map<Index, std::string> resources;
     for (const auto& [process, encoded] : profiles)
       resources[process] = resource(entry(profile_.processes, process));
-    const std::int32_t told = with_remarks && !profiles.empty() ? remarks_attribute() : 0;
+    const std::int32_t remarks = with_remarks && !profiles.empty() ? remarks_attribute() : 0;
 
     std::string out;
     Writer data(out);
@@ -183,7 +183,7 @@ class Otlp {
       for (std::string& one : encoded) {
         const std::string id = profile_id(resources[process], one);
         Writer message(one);
-        if (told != 0) add_indices(message, otlp::profile::attribute_indices, {told});
+        if (remarks != 0) add_indices(message, otlp::profile::attribute_indices, {remarks});
         message.add_bytes(otlp::profile::profile_id, id);
         scope_profiles.add_message(otlp::scope_profiles::profiles, one);
       }

@@ -124,7 +124,7 @@ Result<void> put_into_effect(Capabilities those, bool in_effect) {
   return {};
 }
 
-Result<void> gain_nothing() {
+Result<void> set_no_new_privs() {
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return failed("set no_new_privs");
   return {};
 }

@@ -81,6 +81,6 @@ Result<void> put_into_effect(Capabilities those, bool in_effect);
 
 /// That no program we execute has more rights than we have: no setuid, no file capabilities.
 /// Errors: failed.
-Result<void> gain_nothing();
+Result<void> set_no_new_privs();
 
 }  // namespace vitrine::sandbox

@@ -45,7 +45,7 @@ void keep_capabilities(std::initializer_list<int> kept) {
 
 }  // namespace
 
-int leave_everything(int keep) {
+int reset_inherited(int keep) {
   struct sigaction standard {};
   standard.sa_handler = SIG_DFL;
   for (int number = 1; number < NSIG; ++number) ::sigaction(number, &standard, nullptr);
@@ -80,7 +80,7 @@ void be_first_without_memory() {
 
 }  // namespace
 
-void settle(const char* name, pid_t parent, std::initializer_list<int> kept) {
+void drop_privileges(const char* name, pid_t parent, std::initializer_list<int> kept) {
   ::prctl(PR_SET_NAME, name);
   be_first_without_memory();
   ::prctl(PR_SET_DUMPABLE, 0);

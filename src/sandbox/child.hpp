@@ -22,11 +22,11 @@ namespace vitrine::sandbox {
 
 /// Signals as at the start of a program, but those that are sent to groups; the one descriptor
 /// `keep`; nothing on 0 to 2. Returns what `keep` has become.
-int leave_everything(int keep);
+int reset_inherited(int keep);
 
 /// No capabilities but those of `kept` (CAP_*) that are held; no core dump; no process of the same user
 /// may look into it. It ends when the thread that made it does. `name`: at most 15 characters.
-void settle(const char* name, pid_t parent, std::initializer_list<int> kept);
+void drop_privileges(const char* name, pid_t parent, std::initializer_list<int> kept);
 
 // PassedDescriptor: one descriptor beside a message of a Unix socket (SCM_RIGHTS).
 
@@ -76,7 +76,7 @@ enum class Kind : std::uint8_t {
 class Child {
  public:
   /// Runs `life` in a child, which ends with it. No handler of a signal runs in it before
-  /// leave_everything(). Errors: failed.
+  /// reset_inherited(). Errors: failed.
   static Result<Child> start(Kind kind, const std::function<void()>& life);
 
   Child() = default;

@@ -152,7 +152,8 @@ rlim_t longest_time = 0;  // that this process can be allowed; seconds
 }  // namespace
 
 void confine(int socket, pid_t parent, const char* name, std::uint64_t memory, std::uint64_t data) {
-  sandbox::settle(name, parent, {});  // root or not, it keeps nothing: what opens files for it does
+  sandbox::drop_privileges(name, parent,
+                           {});  // root or not, it keeps nothing: what opens files for it does
   limit(RLIMIT_FSIZE, 0);
   if (const UsedMemory now = used_memory("/proc/self/statm"); now.address_space != 0) {
     limit(RLIMIT_AS, now.address_space + memory);

@@ -102,7 +102,7 @@ class Mounts {
     return mounts;
   }
 
-  [[nodiscard]] bool is_ours(std::uint64_t mount) const {
+  [[nodiscard]] bool is_in_namespace(std::uint64_t mount) const {
     return local_.contains(mount) || others_.contains(mount);
   }
   [[nodiscard]] bool is_local(std::uint64_t mount) const { return local_.contains(mount); }
@@ -132,14 +132,14 @@ class Mounts {
 
 }  // namespace
 
-bool answers(int handle) {
+bool responds(int handle) {
   const PlaceIdentity place = place_identity(handle);
   return place.mount != 0 && Mounts::now().is_local(place.mount);
 }
 
-bool all_answer(int directory) {
+bool all_respond(int directory) {
   if (!Mounts::now().all_local()) return false;
-  return directory == AT_FDCWD || Mounts::now().is_ours(place_identity(directory).mount);
+  return directory == AT_FDCWD || Mounts::now().is_in_namespace(place_identity(directory).mount);
 }
 
 namespace {
@@ -198,7 +198,7 @@ class Opener {
   void respond(const RequestMessage& message, FileDescriptor descriptor) {
     FileDescriptor file;
     const Result<ResponseMessage> response = open(message, std::move(descriptor), file);
-    say(MessageKind::response, pack::pack(response), file.get());
+    send(MessageKind::response, pack::pack(response), file.get());
   }
 
   Result<ResponseMessage> open(const RequestMessage& message, FileDescriptor descriptor,
@@ -207,7 +207,7 @@ class Opener {
                               static_cast<uid_t>(message.owner)};
     if (request.named == Named::link) {
       const auto handle = TRY(open_at(descriptor.get(), message.path, O_PATH));
-      say(MessageKind::opened, {}, handle.get());
+      send(MessageKind::opened, {}, handle.get());
       const OpenRequest by_handle{Named::handle, handle.get(), message.path};
       auto file = TRY(open_at_once(by_handle));
       return pass_on(by_handle, std::move(file), into);
@@ -232,7 +232,7 @@ class Opener {
       return ResponseMessage{false};
     }
     if (file.original)  // by which the kernel reaches the file itself
-      say(MessageKind::opened, {}, file.original.get());
+      send(MessageKind::opened, {}, file.original.get());
     into = TRY(copy_of(file.get(), request.path));
     return ResponseMessage{true};
   }
@@ -272,13 +272,13 @@ class Opener {
         return fail(ErrorCode::failed,
                     fmt::format("cannot copy {}: {}", path, std::strerror(errno)));
       at += static_cast<std::uint64_t>(got);
-      say(MessageKind::opened, {}, -1);  // it goes on
+      send(MessageKind::opened, {}, -1);  // it goes on
     }
     ::fcntl(copy.get(), F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
     return copy;
   }
 
-  void say(MessageKind kind, std::span<const std::byte> bytes, int descriptor) {
+  void send(MessageKind kind, std::span<const std::byte> bytes, int descriptor) {
     if (!channel_.send(kind, bytes, for_ever(), descriptor)) ::_exit(0);
   }
 
@@ -287,7 +287,7 @@ class Opener {
 
 /// Keeps the capabilities that we have: files are opened by them.
 [[noreturn]] void serve_files(int socket, pid_t parent) {
-  socket = leave_everything(socket);
+  socket = reset_inherited(socket);
   ::prctl(PR_SET_NAME, "vitrine-opener");
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(0);
@@ -335,7 +335,7 @@ Place place_of(const OpenRequest& request) {
   return {place_identity(request.descriptor), request.path.substr(0, request.path.rfind('/') + 1)};
 }
 
-tl::unexpected<Error> no_answer(const OpenRequest& request, const Place& place) {
+tl::unexpected<Error> no_response(const OpenRequest& request, const Place& place) {
   if (request.named == Named::link && place == place_of(request))
     return fail(
         ErrorCode::limit,
@@ -368,11 +368,11 @@ Result<void> FileOpener::begin() {
   int pair[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
     return fail(ErrorCode::failed, fmt::format("cannot create a socket: {}", std::strerror(errno)));
-  FileDescriptor ours(pair[0]);
+  FileDescriptor own_end(pair[0]);
   const FileDescriptor its(pair[1]);
   const pid_t parent = ::getpid();
   child_ = TRY(Child::start(Kind::forked, [&] { serve_files(its.get(), parent); }));
-  channel_.emplace(std::move(ours));
+  channel_.emplace(std::move(own_end));
   owner_ = parent;
   return {};
 }
@@ -434,7 +434,7 @@ Result<OpenedFile> FileOpener::open(const OpenRequest& request) {
   Place place = place_of(request);
   const bool is_path = request.named != Named::handle && request.named != Named::link;
   if (silent_.contains(place) || (is_path && silent_.size() >= max_silent))
-    return no_answer(request, place);
+    return no_response(request, place);
   if (!has_room_for_copies())
     return fail(ErrorCode::limit,
                 fmt::format("cannot read {}: copies of files whose file system may stop responding "
@@ -449,7 +449,7 @@ Result<OpenedFile> FileOpener::open(const OpenRequest& request) {
     return fail(ErrorCode::failed, fmt::format("cannot open {}: the process that opens files: {}",
                                                request.path, file.error().message));
   silent_[place] = Clock::now();
-  return no_answer(request, place);
+  return no_response(request, place);
 }
 
 }  // namespace vitrine::sandbox

@@ -49,9 +49,9 @@ struct OpenRequest {
 Result<OpenedFile> open_at_once(const OpenRequest& request);
 
 /// Whether an open file (O_PATH) is on a file system that is assumed to respond. Asks no server.
-bool answers(int handle);
+bool responds(int handle);
 /// Whether all mounts that paths below this directory lead to are; false, too: that is not known.
-bool all_answer(int directory);
+bool all_respond(int directory);
 
 class FileOpener {
  public:

@@ -128,7 +128,7 @@ namespace {
 
 /// In this process where all that the path may lead to responds, else by a process that can be left behind.
 Result<OpenedFile> open_path(const OpenRequest& request) {
-  if (!all_answer(request.descriptor)) return FileOpener::of_this_thread().open(request);
+  if (!all_respond(request.descriptor)) return FileOpener::of_this_thread().open(request);
   auto file = TRY(open_at_once(request));
   file.original = FileDescriptor();
   return file;
@@ -141,7 +141,8 @@ Result<OpenedFile> open_regular_at(int dir, const std::string& path) {
   if (dir == AT_FDCWD) return open_path({Named::at, dir, path});
   const auto handle = TRY(open_at(dir, path, O_PATH));
   const OpenRequest request{Named::handle, handle.get(), path};
-  return answers(handle.get()) ? open_at_once(request) : FileOpener::of_this_thread().open(request);
+  return responds(handle.get()) ? open_at_once(request)
+                                : FileOpener::of_this_thread().open(request);
 }
 
 Result<OpenedFile> open_regular_link(int dir, const std::string& path) {

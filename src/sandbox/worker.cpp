@@ -46,8 +46,8 @@ std::chrono::nanoseconds run_delay(pid_t pid) {
   return std::chrono::nanoseconds(delay);
 }
 
-void answer_questions(int socket, const Limits& limits,
-                      const std::function<std::unique_ptr<Service>()>& make) {
+void serve_requests(int socket, const Limits& limits,
+                    const std::function<std::unique_ptr<Service>()>& make) {
   Channel channel{FileDescriptor(socket)};
   std::unique_ptr<Service> service;
   for (;;) {
@@ -65,10 +65,10 @@ void answer_questions(int socket, const Limits& limits,
 
 void serve(int socket, pid_t parent, const char* name, const Limits& limits,
            const std::function<std::unique_ptr<Service>()>& make) {
-  socket = sandbox::leave_everything(socket);
+  socket = sandbox::reset_inherited(socket);
   confine(socket, parent, name, limits.memory, limits.data);
   try {
-    answer_questions(socket, limits, make);
+    serve_requests(socket, limits, make);
   } catch (const std::bad_alloc&) {
     ::_exit(out_of_memory);
   } catch (...) {
@@ -82,14 +82,14 @@ Result<Worker> Worker::start(const char* name, const Limits& wanted,
   int pair[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
     return fail(ErrorCode::failed, fmt::format("cannot create a socket: {}", std::strerror(errno)));
-  FileDescriptor ours(pair[0]), its(pair[1]);
+  FileDescriptor own_end(pair[0]), its(pair[1]);
   const pid_t parent = ::getpid();
   static_cast<void>(worker_filter());
   Limits limits = wanted;
   if (limits.data == 0) limits.data = share_of_memory(default_share);
   auto process = TRY(sandbox::Child::start(sandbox::Kind::forked,
                                            [&] { serve(its.get(), parent, name, limits, make); }));
-  return Worker(Channel(std::move(ours)), std::move(process), limits);
+  return Worker(Channel(std::move(own_end)), std::move(process), limits);
 }
 
 Worker::Worker(Channel channel, sandbox::Child process, const Limits& limits)
@@ -169,7 +169,8 @@ Result<std::vector<std::byte>> Worker::ask(std::span<const std::byte> request, i
 }
 
 bool Worker::is_there() const {
-  pollfd ended{channel_.descriptor(), POLLIN, 0};  // without a request it sends nothing, but hangs up
+  pollfd ended{channel_.descriptor(), POLLIN,
+               0};  // without a request it sends nothing, but hangs up
   return process_ && ::poll(&ended, 1, 0) == 0;
 }
 

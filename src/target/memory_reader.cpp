@@ -224,8 +224,8 @@ void ring(int socket, int descriptor) {
 }
 
 void serve(SharedBuffer& buffer, int socket, pid_t parent, const sandbox::Filter* filter) {
-  socket = sandbox::leave_everything(socket);
-  sandbox::settle("vitrine-reader", parent, {CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH});
+  socket = sandbox::reset_inherited(socket);
+  sandbox::drop_privileges("vitrine-reader", parent, {CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH});
   if (filter != nullptr) static_cast<void>(filter->install());  // if the kernel has filters
   Service(buffer, socket).run();
 }
@@ -336,18 +336,18 @@ MemoryReader::Response MemoryReader::ask(const ProcRequest& request, Clock::dura
   };
   if (request.directory < 0 && own_proc_ >= 0) {
     fill();
-    return read_ourselves(-1);
+    return read_in_process(-1);
   }
   auto response = ask_by(fill, request.directory, time);
   response.more = response.error == 0 && !response.stalled && buffer_ && buffer_->more;
   // We may have rights over the process that the reader has not: it is our child, or has our
   // capabilities. It waited for the locks before it was refused, so they are free now.
   const bool refused = !response.stalled && (response.error == EPERM || response.error == EACCES);
-  return refused && request.directory >= 0 ? read_ourselves(request.directory) : response;
+  return refused && request.directory >= 0 ? read_in_process(request.directory) : response;
 }
 
 /// The request that is in the buffer.
-MemoryReader::Response MemoryReader::read_ourselves(int directory) {
+MemoryReader::Response MemoryReader::read_in_process(int directory) {
   ProcFile file(own_proc_);
   file.read(*buffer_, directory);
   own_proc_ = file.release();

@@ -222,7 +222,7 @@ class MemoryReader {
   bool begin();
   void dismiss();
   void forget_after_fork();
-  Response read_ourselves(int directory);
+  Response read_in_process(int directory);
   template <class Fill>
   Response ask_by(Fill fill, int descriptor, Clock::duration time);
   [[nodiscard]] Outcome wait(std::uint32_t number, Clock::duration time);

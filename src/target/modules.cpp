@@ -24,7 +24,7 @@ constexpr std::uint64_t image_search_bytes = 256ULL << 20;
 /// and those have their header near.
 constexpr std::uint64_t image_search_pages = 4 * image_search_bytes / search_step;
 /// Modules that could not be read, reported one by one; the others are counted.
-constexpr std::size_t unread_told = limits::search_notes / 2;
+constexpr std::size_t max_unread_notes = limits::search_notes / 2;
 
 bool has_dynamic_at(const elf::Image& image, Address dynamic) {
   const Elf64_Phdr* segment = image.find(PT_DYNAMIC);
@@ -86,8 +86,8 @@ Result<bool> Modules::refresh(Memory& memory) {
   read_executable(memory, std::move(image));
   const std::optional<Address> debug = find_debug(memory);
   if (debug && *debug != 0) walk_namespaces(memory, *debug);
-  if (unread_ > unread_told)
-    notes_.add(fmt::format("{} more modules could not be read", unread_ - unread_told));
+  if (unread_ > max_unread_notes)
+    notes_.add(fmt::format("{} more modules could not be read", unread_ - max_unread_notes));
   // A dynamic executable whose linker has not yet published where its list is: look again.
   complete_ = !debug || *debug != 0;
   return true;
@@ -182,7 +182,7 @@ void Modules::walk_list(Memory& memory, Address first, int link_namespace) {
       held_bytes_ += sizeof *module + 2 * module->path.size() +
                      2 * module->image.segments.size() * sizeof module->image.segments[0];
       modules_.push_back(std::move(*module));
-    } else if (++unread_ <= unread_told) {
+    } else if (++unread_ <= max_unread_notes) {
       notes_.add(module.error().message);
     }
     at = node->next;

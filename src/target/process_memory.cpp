@@ -115,7 +115,7 @@ ProcessMemory::Served ProcessMemory::read_batch(std::span<ReadRequest> requests)
       if (recover(response.error)) continue;
       return given_up;
     }
-    if (!is_still_ours()) {
+    if (!is_same_process()) {
       if (recover(ESRCH)) continue;
       return given_up;
     }
@@ -154,13 +154,13 @@ bool ProcessMemory::recover(int error) {
 }
 
 /// Whether `tid_` is not the number of another process's thread by now.
-bool ProcessMemory::is_still_ours() const {
+bool ProcessMemory::is_same_process() const {
   return !thread_ || file_ || ::faccessat(thread_.get(), "stat", F_OK, 0) == 0;
 }
 
 /// False: there is no other thread than that which was tried.
 bool ProcessMemory::follow_live_thread() {
-  const bool tried = is_still_ours();
+  const bool tried = is_same_process();
   for (int attempt = 0; attempt < threads_followed; ++attempt) {
     const auto live = live_thread(proc_dir_);
     if (!live || (tried && *live == tid_)) return false;

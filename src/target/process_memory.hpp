@@ -76,7 +76,7 @@ class ProcessMemory final : public Memory {
   void give_up(Address address);
   bool recover(int error);
   bool follow_live_thread();
-  [[nodiscard]] bool is_still_ours() const;
+  [[nodiscard]] bool is_same_process() const;
 
   pid_t pid_;
   pid_t tid_;  ///< a live thread of the process; at first its leader

@@ -197,13 +197,13 @@ class Tracer {
 class Visits {
  public:
   Visits(const Process& process, std::span<const pid_t> tids, const StoppedVisitor& visit)
-      : process_(process), tids_(tids), visit_(visit), told_(tids.size()) {}
+      : process_(process), tids_(tids), visit_(visit), reported_(tids.size()) {}
 
   void take(const Report& report) {
-    if (report.index >= tids_.size() || told_[report.index]) return;
-    told_[report.index] = true;
+    if (report.index >= tids_.size() || reported_[report.index]) return;
+    reported_[report.index] = true;
     const pid_t tid = tids_[report.index];
-    if (report.what != Report::What::stopped || !is_ours(tid))
+    if (report.what != Report::What::stopped || !is_of_process(tid))
       return visit_(report.index, tl::unexpected(error_of(report, tid)));
     const ProcessMemory::ShortBudget short_budget(process_.memory());
     visit_(report.index, report.value);
@@ -212,8 +212,8 @@ class Visits {
   /// All without a report.
   void give_up(const Error& error) {
     for (std::size_t i = 0; i < tids_.size(); ++i)
-      if (!told_[i]) {
-        told_[i] = true;
+      if (!reported_[i]) {
+        reported_[i] = true;
         visit_(i, tl::unexpected(error));
       }
   }
@@ -221,7 +221,7 @@ class Visits {
  private:
   /// While it is traced nothing else can get its number; before, a thread of another process may
   /// have.
-  [[nodiscard]] bool is_ours(pid_t tid) const {
+  [[nodiscard]] bool is_of_process(pid_t tid) const {
     return ::faccessat(process_.proc_dir(), fmt::format("task/{}", tid).c_str(), F_OK, 0) == 0;
   }
 
@@ -265,7 +265,7 @@ class Visits {
   const Process& process_;
   std::span<const pid_t> tids_;
   const StoppedVisitor& visit_;
-  std::vector<bool> told_;
+  std::vector<bool> reported_;
 };
 
 /// Beyond the deadline, without a word from the tracing process, before it counts as stuck.
@@ -299,12 +299,12 @@ class SharedSeizing {
 
 [[noreturn]] void trace_in_child(int socket, pid_t parent, std::span<const pid_t> tids,
                                  std::chrono::milliseconds deadline, Seizing& seizing) {
-  socket = sandbox::leave_everything(socket);
-  sandbox::settle("vitrine-tracer", parent, {CAP_SYS_PTRACE});
+  socket = sandbox::reset_inherited(socket);
+  sandbox::drop_privileges("vitrine-tracer", parent, {CAP_SYS_PTRACE});
   const auto report = [&](const Report& one) {
     if (::send(socket, &one, sizeof one, MSG_NOSIGNAL) != sizeof one) ::_exit(0);
-    char answer = 0;
-    if (one.what == Report::What::stopped && ::recv(socket, &answer, 1, 0) != 1) ::_exit(0);
+    char go = 0;
+    if (one.what == Report::What::stopped && ::recv(socket, &go, 1, 0) != 1) ::_exit(0);
   };
   Tracer(deadline, report, seizing).run(tids, nullptr);
   ::_exit(0);
@@ -316,7 +316,7 @@ bool visit_by_process(Visits& visits, const Process& process, std::span<const pi
   const SharedSeizing seizing;
   int pair[2];
   if (!seizing || ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return false;
-  const FileDescriptor ours(pair[0]);
+  const FileDescriptor own_end(pair[0]);
   FileDescriptor its(pair[1]);
   const pid_t parent = ::getpid();
   auto child = sandbox::Child::start(
@@ -326,13 +326,13 @@ bool visit_by_process(Visits& visits, const Process& process, std::span<const pi
   // At its end the kernel lets go of all that it traces.
   for (auto last = Clock::now();;) {
     if (cancel != nullptr && cancel->load()) return true;
-    pollfd said{ours.get(), POLLIN, 0};
-    if (::poll(&said, 1, look_interval) > 0) {
+    pollfd readable{own_end.get(), POLLIN, 0};
+    if (::poll(&readable, 1, look_interval) > 0) {
       Report report;
-      if (::recv(ours.get(), &report, sizeof report, 0) != sizeof report) break;
+      if (::recv(own_end.get(), &report, sizeof report, 0) != sizeof report) break;
       visits.take(report);
       if (report.what == Report::What::stopped)
-        static_cast<void>(::send(ours.get(), &go_on, sizeof go_on, MSG_NOSIGNAL));
+        static_cast<void>(::send(own_end.get(), &go_on, sizeof go_on, MSG_NOSIGNAL));
       last = Clock::now();
     } else if (Clock::now() - last > deadline + silence && child->waits()) {
       visits.give_up(

@@ -160,15 +160,16 @@ std::optional<Error> collision(const Definition& definition) {
   std::map<std::string, std::string> owners;
   for (const Provider& provider : definition.providers) {
     for (const Probe& probe : provider.probes) {
-      const std::string who = fmt::format("probe {} of provider {} (line {})", probe.identifier,
-                                          provider.name, probe.line);
+      const std::string owner = fmt::format("probe {} of provider {} (line {})", probe.identifier,
+                                            provider.name, probe.line);
       const std::string macro = macro_name(provider, probe);
       for (const std::string& name : {macro, macro + "_ENABLED"}) {
-        const auto [known, is_new] = owners.try_emplace(name, who);
+        const auto [known, is_new] = owners.try_emplace(name, owner);
         if (!is_new)
-          return Error{ErrorCode::usage,
-                       fmt::format("{} and {} both define the macro {}", known->second, who, name),
-                       "rename one of them"};
+          return Error{
+              ErrorCode::usage,
+              fmt::format("{} and {} both define the macro {}", known->second, owner, name),
+              "rename one of them"};
       }
     }
   }

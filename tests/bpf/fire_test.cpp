@@ -38,9 +38,9 @@ Bytes record(std::uint64_t id, bool kept, std::uint32_t epoch = 1) {
   Bytes out;
   vitrine_fire head{};
   head.captures = 2;
-  head.moment.sets = 1;
+  head.event.sets = 1;
   head.stack_bytes = 16;
-  head.moment.epoch = epoch;
+  head.event.epoch = epoch;
   add(out, head);
   vitrine_captured number{};
   number.value = 42;
@@ -114,11 +114,11 @@ TEST(KeptSets, GiveASetBackByItsId) {
   {
     const Bytes bytes = record(7, true);
     ASSERT_TRUE(parse_fire(bytes, fire));
-    kept.complete(fire.head.moment, fire.sets);
+    kept.complete(fire.head.event, fire.sets);
   }
   const Bytes again = record(7, false);
   ASSERT_TRUE(parse_fire(again, fire));
-  kept.complete(fire.head.moment, fire.sets);
+  kept.complete(fire.head.event, fire.sets);
   EXPECT_FALSE(fire.sets[0].forgotten);
   ASSERT_EQ(fire.sets[0].chunks.size(), 2u);
   EXPECT_EQ(fire.sets[0].chunks[1].address, 0x2000u);
@@ -126,7 +126,7 @@ TEST(KeptSets, GiveASetBackByItsId) {
 
   const Bytes other = record(8, false);
   ASSERT_TRUE(parse_fire(other, fire));
-  kept.complete(fire.head.moment, fire.sets);
+  kept.complete(fire.head.event, fire.sets);
   EXPECT_TRUE(fire.sets[0].forgotten);
 }
 
@@ -136,7 +136,7 @@ TEST(KeptSets, BeginANewEpochWhenThereAreTooMany) {
   const auto pass = [&](std::uint64_t id, bool with_bytes, std::uint32_t epoch) {
     const Bytes bytes = record(id, with_bytes, epoch);
     EXPECT_TRUE(parse_fire(bytes, fire));
-    kept.complete(fire.head.moment, fire.sets);
+    kept.complete(fire.head.event, fire.sets);
     return !fire.sets[0].forgotten;
   };
   const std::uint32_t first = kept.epoch();

@@ -32,8 +32,8 @@ struct Kept {
   std::vector<std::byte> stack;
   Labels v1_labels, otel_labels;
 
-  [[nodiscard]] bool is(vitrine_sample_kind kind) const { return head.moment.kind == kind; }
-  [[nodiscard]] bool has(std::uint32_t flag) const { return (head.moment.flags & flag) != 0; }
+  [[nodiscard]] bool is(vitrine_sample_kind kind) const { return head.event.kind == kind; }
+  [[nodiscard]] bool has(std::uint32_t flag) const { return (head.event.flags & flag) != 0; }
 };
 
 class OwnProfiler {
@@ -93,7 +93,7 @@ class OwnProfiler {
   std::vector<Kept> of(pid_t tid, vitrine_sample_kind kind) const {
     std::vector<Kept> out;
     for (const Kept& sample : samples)
-      if (sample.head.moment.tid == tid && sample.is(kind)) out.push_back(sample);
+      if (sample.head.event.tid == tid && sample.is(kind)) out.push_back(sample);
     return out;
   }
 

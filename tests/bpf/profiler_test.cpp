@@ -60,7 +60,7 @@ TEST(ProfilerOnCpu, TellsTheLabelsTheRegistersAndTheStackOfAThread) {
     slots = {};
   });
   const auto spins = [&](const Kept& sample) {
-    return sample.head.moment.tid == worker.tid() && sample.registers.size() == 21 &&
+    return sample.head.event.tid == worker.tid() && sample.registers.size() == 21 &&
            sample.registers[pc_word] >=
                address_of(reinterpret_cast<const void*>(&vitrine_spin)) + 3 &&
            sample.registers[pc_word] < address_of(vitrine_spin_end);
@@ -69,8 +69,8 @@ TEST(ProfilerOnCpu, TellsTheLabelsTheRegistersAndTheStackOfAThread) {
   for (int round = 0; round < 5; ++round) {
     const Kept* sample = own.until(spins);
     if (sample == nullptr) break;
-    EXPECT_EQ(sample->head.moment.pid, ::getpid());
-    EXPECT_EQ(sample->head.moment.flags & ~std::uint32_t{VITRINE_SAMPLE_STACK_CUT}, 0u);
+    EXPECT_EQ(sample->head.event.pid, ::getpid());
+    EXPECT_EQ(sample->head.event.flags & ~std::uint32_t{VITRINE_SAMPLE_STACK_CUT}, 0u);
     EXPECT_THAT(sample->v1_labels,
                 ElementsAre(std::pair("tenant", "acme"), std::pair("route", "/pay")));
     EXPECT_THAT(sample->otel_labels,
@@ -101,7 +101,7 @@ TEST(ProfilerOnCpu, TellsOfBothStacksOfAThreadInTheKernel) {
     while (!stop.stop_requested()) zero.rdbuf()->sgetn(zeros.data(), 8 << 20);
   });
   const Kept* sample = own.until([&](const Kept& seen) {
-    return seen.head.moment.tid == worker.tid() && !seen.kernel_stack.empty();
+    return seen.head.event.tid == worker.tid() && !seen.kernel_stack.empty();
   });
   worker.stop();
   ASSERT_NE(sample, nullptr);
@@ -122,7 +122,7 @@ TEST(ProfilerOnCpu, CopiesNoMoreOfAStackThanAskedFor) {
     while (!stop.stop_requested()) deep[1] = deep[0];
   });
   const Kept* sample =
-      own.until([&](const Kept& seen) { return seen.head.moment.tid == worker.tid(); });
+      own.until([&](const Kept& seen) { return seen.head.event.tid == worker.tid(); });
   worker.stop();
   ASSERT_NE(sample, nullptr);
   EXPECT_EQ(sample->stack.size(), 256u);
@@ -131,7 +131,7 @@ TEST(ProfilerOnCpu, CopiesNoMoreOfAStackThanAskedFor) {
 
 bool sees(OwnProfiler& own, pid_t pid) {
   return std::any_of(own.samples.begin(), own.samples.end(),
-                     [&](const Kept& sample) { return sample.head.moment.pid == pid; });
+                     [&](const Kept& sample) { return sample.head.event.pid == pid; });
 }
 
 TEST(ProfilerProcesses, AreTheseTheirChildrenOrAll) {
@@ -158,13 +158,13 @@ TEST(ProfilerProcesses, AreTheseTheirChildrenOrAll) {
     // The known one and the subject take turns, so when one of them has been seen often …
     std::size_t seen = 0;
     own.until([&](const Kept& sample) {
-      if (one.sees) return sample.head.moment.pid == subject;
-      return sample.head.moment.pid == known.pid() && ++seen == 300;
+      if (one.sees) return sample.head.event.pid == subject;
+      return sample.head.event.pid == known.pid() && ++seen == 300;
     });
     EXPECT_EQ(sees(own, subject), one.sees);
     for (const Kept& sample : own.samples) {
-      if (sample.head.moment.pid == subject) {
-        EXPECT_EQ(sample.head.moment.flags & ~std::uint32_t{VITRINE_SAMPLE_STACK_CUT}, one.flags);
+      if (sample.head.event.pid == subject) {
+        EXPECT_EQ(sample.head.event.flags & ~std::uint32_t{VITRINE_SAMPLE_STACK_CUT}, one.flags);
       }
     }
   }
@@ -215,7 +215,7 @@ TEST(ProfilerOffCpu, BeginsTheKernelsStackWithTheScheduler) {
     while (!stop.stop_requested()) std::this_thread::sleep_for(1ms);
   });
   const Kept* sample =
-      own.until([&](const Kept& seen) { return seen.head.moment.tid == worker.tid(); });
+      own.until([&](const Kept& seen) { return seen.head.event.tid == worker.tid(); });
   worker.stop();
   ASSERT_NE(sample, nullptr);
   ASSERT_GE(sample->kernel_stack.size(), 3u);
@@ -325,7 +325,7 @@ TEST(ProfilerOffCpu, TellsOfThreadsThatCouldHaveRunWhenAsked) {
     Worker first(spin), second(spin);
     if (asked) {
       const Kept* sample = own.until([&](const Kept& seen) {
-        return seen.has(VITRINE_SAMPLE_PREEMPTED) && seen.head.moment.tid == second.tid();
+        return seen.has(VITRINE_SAMPLE_PREEMPTED) && seen.head.event.tid == second.tid();
       });
       ASSERT_NE(sample, nullptr);
       EXPECT_GT(sample->head.off_ns, 0u);

@@ -22,8 +22,8 @@ void add(Bytes& to, const T& value) {
 Bytes record() {
   Bytes out;
   vitrine_stack_sample head{};
-  head.moment.kind = VITRINE_SAMPLE_OFF_CPU;
-  head.moment.sets = 1;
+  head.event.kind = VITRINE_SAMPLE_OFF_CPU;
+  head.event.sets = 1;
   head.off_ns = 5;
   head.stack_start = 0x7ff0;
   head.kernel_bytes = 16;
@@ -75,7 +75,7 @@ TEST(ParseStackSample, RefusesEveryRecordThatEndsTooEarly) {
 
 TEST(ParseStackSample, RefusesMoreSetsThanThereCanBe) {
   vitrine_stack_sample head{};
-  head.moment.sets = ~0U;
+  head.event.sets = ~0U;
   Bytes bytes;
   add(bytes, head);
   StackSample sample;

@@ -45,7 +45,7 @@ class TracerLabels : public testing::Test {
 TEST_F(TracerLabels, NoneAreInForce) {
   vitrine_test_fire(0);
   const Fire fire = one();
-  EXPECT_EQ(fire.head.moment.flags, 0u);
+  EXPECT_EQ(fire.head.event.flags, 0u);
   ASSERT_EQ(fire.sets.size(), 3u);
   EXPECT_THAT(labels_of(fire, v1), IsEmpty());
   EXPECT_THAT(labels_of(fire, v0), IsEmpty());
@@ -203,7 +203,7 @@ TEST_F(TracerLabels, OfAProcessThatIsNotKnownAreMissingAndItIsSaid) {
   own.tracer->forget(::getpid());
   vitrine_test_fire(1);
   const Fire fire = one();
-  EXPECT_EQ(fire.head.moment.flags, static_cast<std::uint32_t>(VITRINE_FIRE_UNKNOWN));
+  EXPECT_EQ(fire.head.event.flags, static_cast<std::uint32_t>(VITRINE_FIRE_UNKNOWN));
   EXPECT_THAT(fire.sets, IsEmpty());
   EXPECT_EQ(own.tracer->counters()[VITRINE_TRACE_UNKNOWN], 1u);
 }
@@ -235,9 +235,9 @@ TEST(TracerProcesses, ForkedFromAKnownOneAreReadAsThatOneIs) {
   });
   const auto fires = own.take(3);
   ASSERT_EQ(fires.size(), 3u);
-  EXPECT_EQ(fires[0].head.moment.flags, 0u);
+  EXPECT_EQ(fires[0].head.event.flags, 0u);
   for (int i = 1; i < 3; ++i) {
-    EXPECT_EQ(fires[static_cast<std::size_t>(i)].head.moment.flags,
+    EXPECT_EQ(fires[static_cast<std::size_t>(i)].head.event.flags,
               static_cast<std::uint32_t>(VITRINE_FIRE_INHERITED));
     EXPECT_EQ(labels_of(fires[static_cast<std::size_t>(i)], v1), set.text);
   }
@@ -282,7 +282,7 @@ TEST(TracerProcesses, WhatAKnownOneExecutesFiresToo) {
   const auto fires = own.take(2);
   ASSERT_EQ(fires.size(), 1u);
   EXPECT_EQ(fires[0].captures[0].head.value, 2u);
-  EXPECT_EQ(fires[0].head.moment.flags, static_cast<std::uint32_t>(VITRINE_FIRE_UNKNOWN));
+  EXPECT_EQ(fires[0].head.event.flags, static_cast<std::uint32_t>(VITRINE_FIRE_UNKNOWN));
 }
 
 }  // namespace

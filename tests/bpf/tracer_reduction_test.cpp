@@ -358,9 +358,9 @@ TEST_F(ByLabel, FiresOfAnUnknownProcessAreForTheReaderToAddUp) {
   const auto fires = own.take(6);
   ASSERT_EQ(fires.size(), 5u);
   for (const Fire& fire : fires) {
-    EXPECT_EQ(fire.head.moment.kind, static_cast<std::uint32_t>(VITRINE_RECORD_FIRE));
-    EXPECT_EQ(fire.head.moment.flags, for_the_reader);
-    EXPECT_EQ(fire.head.moment.pid, ::getpid());
+    EXPECT_EQ(fire.head.event.kind, static_cast<std::uint32_t>(VITRINE_RECORD_FIRE));
+    EXPECT_EQ(fire.head.event.flags, for_the_reader);
+    EXPECT_EQ(fire.head.event.pid, ::getpid());
   }
   EXPECT_THAT(rows_of(own), IsEmpty());
   EXPECT_EQ(own.tracer->counters()[VITRINE_TRACE_UNKNOWN], 5u);
@@ -378,7 +378,7 @@ TEST_F(ByLabel, FiresOfAnUnknownProcessAreForTheReaderToTest) {
     for (int i = 0; i < 3; ++i) vitrine_test_fire(0);
     const auto fires = own.take(4);
     ASSERT_EQ(fires.size(), 3u);
-    for (const Fire& fire : fires) EXPECT_EQ(fire.head.moment.flags, for_the_reader);
+    for (const Fire& fire : fires) EXPECT_EQ(fire.head.event.flags, for_the_reader);
   }
 }
 
@@ -393,9 +393,9 @@ TEST_F(ByLabel, LatenciesOfAnUnknownProcessAreMeasuredForTheReader) {
   vitrine_test_end(0);
   const auto fires = own.take(2);
   ASSERT_EQ(fires.size(), 1u);
-  EXPECT_EQ(fires[0].head.moment.kind, static_cast<std::uint32_t>(VITRINE_RECORD_LATENCY));
-  EXPECT_EQ(fires[0].head.moment.flags, for_the_reader);
-  EXPECT_GE(fires[0].head.moment.time_ns, fires[0].head.address + 10'000'000);
+  EXPECT_EQ(fires[0].head.event.kind, static_cast<std::uint32_t>(VITRINE_RECORD_LATENCY));
+  EXPECT_EQ(fires[0].head.event.flags, for_the_reader);
+  EXPECT_GE(fires[0].head.event.time_ns, fires[0].head.address + 10'000'000);
   EXPECT_THAT(rows_of(own), IsEmpty());
   EXPECT_EQ(own.tracer->counters()[VITRINE_TRACE_ENDS_UNMATCHED], 1u);
 }

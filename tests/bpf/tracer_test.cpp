@@ -48,8 +48,8 @@ TEST_P(Ways, TellEveryFireWithItsArguments) {
   for (std::uint64_t i = 0; i < fires; ++i) {
     const Fire& fire = seen[i];
     EXPECT_EQ(fire.head.program, 3u);
-    EXPECT_EQ(fire.head.moment.pid, ::getpid());
-    EXPECT_EQ(fire.head.moment.tid, ::gettid());
+    EXPECT_EQ(fire.head.event.pid, ::getpid());
+    EXPECT_EQ(fire.head.event.tid, ::gettid());
     EXPECT_EQ(fire.head.address, reinterpret_cast<std::uint64_t>(vitrine_test_site));
     ASSERT_EQ(fire.captures.size(), 3u);
     EXPECT_EQ(fire.captures[0].head.value, i);

@@ -89,9 +89,9 @@ TEST(WaitingThreads, HaveLabelsStacksAndTheWholeTime) {
   const auto waits = window.own.of(worker.tid(), VITRINE_SAMPLE_OFF_CPU);
   ASSERT_EQ(waits.size(), 1u);
   const Kept& sample = waits.front();
-  EXPECT_EQ(sample.head.moment.flags, VITRINE_SAMPLE_UNFINISHED);
-  EXPECT_STREQ(sample.head.moment.comm, "waiter");
-  EXPECT_EQ(sample.head.moment.pid, ::getpid());
+  EXPECT_EQ(sample.head.event.flags, VITRINE_SAMPLE_UNFINISHED);
+  EXPECT_STREQ(sample.head.event.comm, "waiter");
+  EXPECT_EQ(sample.head.event.pid, ::getpid());
   EXPECT_GE(sample.head.off_ns, window.least());
   EXPECT_LE(sample.head.off_ns, window.most());
   EXPECT_THAT(sample.v1_labels, ElementsAre(std::pair("waits", "since before")));
@@ -121,7 +121,7 @@ TEST(WaitingThreads, AreSeenByTheThousand) {
   window.end();
   held.unlock();
   std::map<pid_t, std::vector<Kept>> by_thread;
-  for (const Kept& sample : window.own.samples) by_thread[sample.head.moment.tid].push_back(sample);
+  for (const Kept& sample : window.own.samples) by_thread[sample.head.event.tid].push_back(sample);
   for (const auto& worker : workers) {
     const auto& waits = by_thread[worker->tid()];
     ASSERT_EQ(waits.size(), 1u);
@@ -212,7 +212,7 @@ TEST(WaitingThreads, AreOfTheProcessesAskedFor) {
       continue;
     }
     ASSERT_EQ(waits.size(), 1u);
-    EXPECT_STREQ(waits.front().head.moment.comm, "child waits");
+    EXPECT_STREQ(waits.front().head.event.comm, "child waits");
     EXPECT_GE(waits.front().head.off_ns, window.least());
     EXPECT_FALSE(waits.front().stack.empty());
   }
@@ -289,7 +289,7 @@ TEST(WaitingThreads, AndAllOthersAreAccountedForWhenSwitchesAreUnderWayAtTheEnd)
     // Each is on a CPU, or its last sample tells that it is not; nobody is told of twice.
     std::map<pid_t, std::size_t> unfinished;
     for (const Kept& sample : own.samples)
-      unfinished[sample.head.moment.tid] += sample.has(VITRINE_SAMPLE_UNFINISHED) ? 1 : 0;
+      unfinished[sample.head.event.tid] += sample.has(VITRINE_SAMPLE_UNFINISHED) ? 1 : 0;
     for (const auto& [tid, times] : unfinished) EXPECT_LE(times, 1u) << tid;
   }
   for (const auto& worker : workers) worker->stop();

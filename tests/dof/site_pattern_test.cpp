@@ -63,7 +63,7 @@ TEST(SitePattern, RecognisesTheTable) {
     const auto found = pattern_at(row.bytes, row.site, row.machine, row.use);
     ASSERT_TRUE(found);
     EXPECT_EQ(found->instruction, row.instruction);
-    EXPECT_EQ(found->ours, row.ours);
+    EXPECT_EQ(found->written, row.written);
     EXPECT_EQ(found->site, row.site);
     // Within other code, too.
     std::vector<std::byte> within = code({0x55, 0x48});

@@ -50,7 +50,7 @@ TEST_P(ProfilerLabels, OfAThreadThatWaits) {
   std::set<pid_t> publishing, seen;
   for (const SlotTruth& slot : writer.slots()) publishing.insert(slot.tid);
   const auto take = [&](const bpf::StackSample& sample) {
-    const vitrine_event_header& moment = sample.head.moment;
+    const vitrine_event_header& moment = sample.head.event;
     const observe::DisplayedLabels& displayed = labels.of(moment, sample.sets, &its);
     if (!publishing.contains(moment.tid)) return;
     EXPECT_EQ(displayed.error, "");
@@ -139,7 +139,7 @@ TEST(ProfilerProcesses, AreNotThoseThatGotTheirNumbers) {
     ASSERT_TRUE(profiler->want(pid, vitrine_target{}));
   ASSERT_TRUE(profiler->start());
   std::map<pid_t, std::size_t> samples;
-  const auto take = [&](const bpf::StackSample& sample) { ++samples[sample.head.moment.pid]; };
+  const auto take = [&](const bpf::StackSample& sample) { ++samples[sample.head.event.pid]; };
   const auto poll_until = [&](const auto& enough) {
     const auto end = std::chrono::steady_clock::now() + long_enough;
     while (!enough() && std::chrono::steady_clock::now() < end)

@@ -88,7 +88,7 @@ ProbedProgram::ProbedProgram(const std::string& path)
   if (!bytes) return;
   section_ = std::move(bytes->bytes);
   notes_ = probe::decode_stapsdt_notes(section_, elf_.encoding);
-  EXPECT_TRUE(notes_.problems.told.empty());
+  EXPECT_TRUE(notes_.problems.list.empty());
 }
 
 ProbedProgram::~ProbedProgram() = default;

@@ -33,7 +33,7 @@ TEST(StapsdtNote, DecodesTheSpecificationsExample) {
       "\x42\x40\0\0\0\0\0\0t\0p\0-4@%edi\0";
   const auto found =
       decode_stapsdt_notes(std::as_bytes(std::span(bytes, sizeof bytes - 1)), elf::Encoding{});
-  ASSERT_THAT(found.problems.told, IsEmpty());
+  ASSERT_THAT(found.problems.list, IsEmpty());
   ASSERT_THAT(found.notes, SizeIs(1));
   EXPECT_EQ(found.notes[0].address, 0x1280);
   EXPECT_EQ(found.notes[0].base, 0x2017);
@@ -54,7 +54,7 @@ TEST(StapsdtNote, DecodesEveryClassAndByteOrder) {
       section.add(first);
       section.add(note(wide ? 0xffffffff80001000 : 0x80001000, "q", "r", ""));
       const auto found = decode(section, encoding);
-      EXPECT_THAT(found.problems.told, IsEmpty());
+      EXPECT_THAT(found.problems.list, IsEmpty());
       ASSERT_THAT(found.notes, SizeIs(2));
       EXPECT_EQ(found.notes[0].address, 0x1234567);
       EXPECT_EQ(found.notes[0].base, 0x89);
@@ -78,7 +78,7 @@ TEST(StapsdtNote, PassesOverOtherNotesAndPadding) {
   section.add(note(4, "p", "last", ""));
   section.text(std::string_view("\0\0\0\0", 4));
   const auto found = decode(section);
-  EXPECT_THAT(found.problems.told, IsEmpty());
+  EXPECT_THAT(found.problems.list, IsEmpty());
   EXPECT_THAT(names(found), ::testing::ElementsAre("first", "last"));
 }
 
@@ -93,7 +93,7 @@ TEST(StapsdtNote, FindsTheNotesAfterOneThatLiesAboutItsSize) {
     section.add(note(3, "p", "after", "8@%rax"));
     section.add(note(4, "p", "last", "8@%rax"));
     const auto found = decode(section);
-    EXPECT_THAT(found.problems.told, Not(IsEmpty())) << size;
+    EXPECT_THAT(found.problems.list, Not(IsEmpty())) << size;
     const auto all = names(found);
     EXPECT_EQ(all.front(), "first") << size;
     EXPECT_THAT(all, ::testing::IsSupersetOf({"after", "last"})) << size;
@@ -126,8 +126,8 @@ TEST(StapsdtNote, SaysWhatIsWrongWithStringsAndKeepsTheRest) {
     section.add(note(32, "p", "after", ""));
     const auto found = decode(section);
     EXPECT_THAT(names(found), ::testing::ElementsAre("after"));
-    ASSERT_THAT(found.problems.told, SizeIs(1)) << message;
-    EXPECT_THAT(found.problems.told[0].message, HasSubstr(message));
+    ASSERT_THAT(found.problems.list, SizeIs(1)) << message;
+    EXPECT_THAT(found.problems.list[0].message, HasSubstr(message));
   }
 }
 
@@ -140,8 +140,8 @@ TEST(StapsdtNote, TakesArgumentsWithoutAnEndAndSaysSo) {
   const auto found = decode(section);
   ASSERT_THAT(found.notes, SizeIs(1));
   EXPECT_EQ(found.notes[0].arguments, "8@%rax");
-  ASSERT_THAT(found.problems.told, SizeIs(1));
-  EXPECT_THAT(found.problems.told[0].message, HasSubstr("are not terminated"));
+  ASSERT_THAT(found.problems.list, SizeIs(1));
+  EXPECT_THAT(found.problems.list[0].message, HasSubstr("are not terminated"));
 }
 
 TEST(StapsdtNote, KeepsAnyBytesInNames) {
@@ -161,7 +161,7 @@ TEST(StapsdtNote, CutsArgumentsOfAMegabyte) {
   const auto found = decode(section);
   ASSERT_THAT(found.notes, SizeIs(2));
   EXPECT_EQ(found.notes[0].arguments.size(), limits::argument_text);
-  EXPECT_THAT(found.problems.told, SizeIs(1));
+  EXPECT_THAT(found.problems.list, SizeIs(1));
 }
 
 TEST(StapsdtNote, IsRightWhereverTheSectionIsCut) {
@@ -176,7 +176,7 @@ TEST(StapsdtNote, IsRightWhereverTheSectionIsCut) {
     const auto found = decode_stapsdt_notes(cut, {});
     // Only the padding after a note may be missing: each of these has one byte of it.
     const bool one = size + 1 == first || size == first, both = size + 1 >= all;
-    EXPECT_EQ(found.problems.told.empty(), size == 0 || one || both) << size;
+    EXPECT_EQ(found.problems.list.empty(), size == 0 || one || both) << size;
     EXPECT_EQ(found.notes.size(), both ? 2 : size + 1 >= first ? 1 : 0) << size;
   }
 }
@@ -191,13 +191,13 @@ TEST(StapsdtNote, BoundsNotesAndComplaints) {
     many.insert(many.end(), one.bytes().begin(), one.bytes().end());
   const auto found = decode_stapsdt_notes(many, {});
   EXPECT_EQ(found.notes.size(), limits::probe_notes);
-  ASSERT_THAT(found.problems.told, SizeIs(1));
-  EXPECT_THAT(found.problems.told[0].message, HasSubstr("more than"));
+  ASSERT_THAT(found.problems.list, SizeIs(1));
+  EXPECT_THAT(found.problems.list[0].message, HasSubstr("more than"));
 
   NoteSection broken;
   for (std::size_t i = 0; i < limits::note_problems + 5; ++i) broken.add(note_of(16, "aaaa"));
   const auto complaints = decode(broken);
-  EXPECT_EQ(complaints.problems.told.size(), limits::note_problems);
+  EXPECT_EQ(complaints.problems.list.size(), limits::note_problems);
   EXPECT_EQ(complaints.problems.left_out, 5);
 }
 

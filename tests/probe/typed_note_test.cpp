@@ -46,7 +46,7 @@ TEST(TypedNote, DecodesTheDocumentsExample) {
       "\x08\0\0\0\x28\0\0\0\x01\0\0\0vitrine\0\x80\x12\0\0\0\0\0\0\x03"
       "shop\0order\0\x01id\0\0\x08item\0\0\x02price\0\0"s;
   const auto notes = decode_typed_notes(std::as_bytes(std::span(bytes)), {});
-  EXPECT_THAT(notes.problems.told, IsEmpty());
+  EXPECT_THAT(notes.problems.list, IsEmpty());
   ASSERT_THAT(notes.probes, SizeIs(1));
   EXPECT_EQ(notes.probes[0].address, 0x1280);
 
@@ -54,7 +54,7 @@ TEST(TypedNote, DecodesTheDocumentsExample) {
   probes.add(notes);
   NoteProblems problems;
   const auto types = probes.of(v3(0x1280, "shop", "order"), 4, problems);
-  EXPECT_THAT(problems.told, IsEmpty());
+  EXPECT_THAT(problems.list, IsEmpty());
   ASSERT_THAT(types, SizeIs(3));
   EXPECT_EQ(types[0].name, "id");
   EXPECT_EQ(types[0].kind, ValueKind::integer);
@@ -80,7 +80,7 @@ TEST(TypedNote, DecodesEveryClassAndByteOrder) {
       section.add(owner, 2, enumerator(7, "Colour\0AZURE\0"s, encoding));
       section.add(owner, 2, enumerator(7, "Other\0SEVEN\0"s, encoding));
       const auto notes = decode_typed_notes(section.bytes(), encoding);
-      EXPECT_THAT(notes.problems.told, IsEmpty());
+      EXPECT_THAT(notes.problems.list, IsEmpty());
       TypedProbes probes;
       probes.add(notes);
       NoteProblems problems;
@@ -108,10 +108,10 @@ TEST(TypedNote, DescribesOnlyItsOwnProbe) {
   EXPECT_THAT(probes.of(v3(0x11, "p", "n"), 1, problems), IsEmpty());
   EXPECT_THAT(probes.of(v3(0x10, "q", "n"), 1, problems), IsEmpty());
   EXPECT_THAT(probes.of(v3(0x10, "p", "none"), 0, problems), IsEmpty());
-  EXPECT_THAT(problems.told, IsEmpty());
+  EXPECT_THAT(problems.list, IsEmpty());
   EXPECT_THAT(probes.of(v3(0x10, "p", "n"), 2, problems), IsEmpty());
-  ASSERT_THAT(problems.told, SizeIs(1));
-  EXPECT_THAT(problems.told[0].message, HasSubstr("describes 1 arguments of a probe that has 2"));
+  ASSERT_THAT(problems.list, SizeIs(1));
+  EXPECT_THAT(problems.list[0].message, HasSubstr("describes 1 arguments of a probe that has 2"));
 }
 
 TEST(TypedNote, StaysInStepOverKindsToCome) {
@@ -128,8 +128,8 @@ TEST(TypedNote, StaysInStepOverKindsToCome) {
                     "a\0\0"s));
   const auto notes = decode_typed_notes(section.bytes(), {});
   ASSERT_THAT(notes.probes, SizeIs(1));
-  ASSERT_THAT(notes.problems.told, SizeIs(1));
-  EXPECT_THAT(notes.problems.told[0].message, HasSubstr("kind 16"));
+  ASSERT_THAT(notes.problems.list, SizeIs(1));
+  EXPECT_THAT(notes.problems.list[0].message, HasSubstr("kind 16"));
   TypedProbes probes;
   probes.add(notes);
   NoteProblems problems;
@@ -169,8 +169,8 @@ TEST(TypedNote, SaysWhatIsWrongAndKeepsTheRest) {
     section.add(owner, 2, enumerator(1, "T\0ONE\0"s));
     const auto notes = decode_typed_notes(section.bytes(), {});
     EXPECT_THAT(notes.enumerators, SizeIs(1)) << message;
-    ASSERT_THAT(notes.problems.told, SizeIs(1)) << message;
-    EXPECT_THAT(notes.problems.told[0].message, HasSubstr(message));
+    ASSERT_THAT(notes.problems.list, SizeIs(1)) << message;
+    EXPECT_THAT(notes.problems.list[0].message, HasSubstr(message));
   }
 }
 
@@ -189,10 +189,10 @@ TEST(TypedNote, BoundsTheEnumeratorsItGives) {
   NoteProblems problems;
   for (unsigned i = 0; i < fit; ++i)
     EXPECT_THAT(probes.of(v3(i, "p", "n"), 1, problems).at(0).enumerators, SizeIs(2000));
-  EXPECT_THAT(problems.told, IsEmpty());
+  EXPECT_THAT(problems.list, IsEmpty());
   EXPECT_THAT(probes.of(v3(static_cast<Address>(fit), "p", "n"), 1, problems).at(0).enumerators,
               IsEmpty());
-  EXPECT_THAT(problems.told, SizeIs(1));
+  EXPECT_THAT(problems.list, SizeIs(1));
 }
 
 }  // namespace

@@ -175,28 +175,28 @@ static __always_inline void note_all_sent(struct label_room* room) {
 }
 
 /// `task`: the current one.
-static __always_inline void fill_header(struct vitrine_event_header* moment,
+static __always_inline void fill_header(struct vitrine_event_header* header,
                                         const struct task_struct* task,
                                         const struct process* process, __u64 now) {
-  moment->time_ns = now;
-  moment->process_start_ns = task->group_leader->start_boottime;
-  moment->image = process->image;
-  moment->kind = 0;
-  moment->flags = process->flags;
-  moment->kernel_tgid = process->tgid;
-  moment->cpu = bpf_get_smp_processor_id();
-  moment->epoch = config.epoch;
-  moment->sets = 0;
-  bpf_get_current_comm(moment->comm, sizeof moment->comm);
+  header->time_ns = now;
+  header->process_start_ns = task->group_leader->start_boottime;
+  header->image = process->image;
+  header->kind = 0;
+  header->flags = process->flags;
+  header->kernel_tgid = process->tgid;
+  header->cpu = bpf_get_smp_processor_id();
+  header->epoch = config.epoch;
+  header->sets = 0;
+  bpf_get_current_comm(header->comm, sizeof header->comm);
 }
 
-static __always_inline void fill_ids(struct vitrine_event_header* moment,
+static __always_inline void fill_ids(struct vitrine_event_header* header,
                                      const struct task_struct* task) {
-  moment->pid = task->tgid;
-  moment->tid = task->pid;
+  header->pid = task->tgid;
+  header->tid = task->pid;
   if (!config.pid_level) return;
-  moment->tid = tid_at_level(task, config.pid_level);
-  moment->pid = tid_at_level(task->group_leader, config.pid_level);
+  header->tid = tid_at_level(task, config.pid_level);
+  header->pid = tid_at_level(task->group_leader, config.pid_level);
 }
 
 /// Sends the first `used` bytes of the record, at most `most`, without a wake-up unless the buffer

@@ -112,8 +112,8 @@ struct process {
   __u64 image;                         /* vitrine_image_of */
   __u64 execution;                     /* of this process, with this program, and of no other */
   __u32 tgid;
-  __u32 flags; /* enum vitrine_fire_flag */
-  __u32 ours;  /* it or its ancestor was configured, whatever they have executed since */
+  __u32 flags;    /* enum vitrine_fire_flag */
+  __u32 selected; /* it or its ancestor was configured, whatever they have executed since */
 };
 
 static __always_inline __u64 image_of(const struct task_struct* task) {
@@ -151,11 +151,11 @@ static __always_inline void inherit(struct process* process, const struct task_s
         given_target(&tgid, BPF_CORE_READ(task, group_leader, start_boottime));
     if (image_of(task) != process->image) same_image = 0;
     if (!target) continue;
-    process->ours = 1;
+    process->selected = 1;
     if (same_image && is_of(target, process->image)) {
       process->target = target;
       // Libraries that its parent has loaded since are not the child's.
-      process->flags = target->given_ns <= born ? VITRINE_FIRE_INHERITED : VITRINE_FIRE_PRESUMED;
+      process->flags = target->given_ns <= born ? VITRINE_FIRE_INHERITED : VITRINE_FIRE_ASSUMED;
     }
     return;
   }
@@ -174,7 +174,7 @@ static __always_inline void assume(struct process* process, const struct task_st
   if (!task->mm) return;
   const struct vitrine_executable executable = executable_of(task);
   process->target = bpf_map_lookup_elem(&assumed, &executable);
-  if (process->target) process->flags = VITRINE_FIRE_PRESUMED;
+  if (process->target) process->flags = VITRINE_FIRE_ASSUMED;
 }
 
 /// `task`: the current one.
@@ -182,13 +182,13 @@ static __always_inline void find_process(struct process* process, const struct t
   process->tgid = task->tgid;
   process->flags = 0;
   process->target = 0;
-  process->ours = 0;
+  process->selected = 0;
   process->image = own_image(task);
   process->execution =
       task->group_leader->start_boottime ^ (__u64)process->tgid << 40 ^ task->self_exec_id << 56;
   const struct vitrine_target* target =
       given_target(&process->tgid, task->group_leader->start_boottime);
-  if (target) process->ours = 1;
+  if (target) process->selected = 1;
   if (target && is_of(target, process->image)) {
     process->target = target;
     return;
@@ -201,7 +201,7 @@ static __always_inline void find_process(struct process* process, const struct t
 /// Whether the reader does not know yet that this process is unknown.
 static __always_inline int announce(const struct process* process) {
   const __u64 unknown =
-      process->flags & (VITRINE_FIRE_UNKNOWN | VITRINE_FIRE_INHERITED | VITRINE_FIRE_PRESUMED);
+      process->flags & (VITRINE_FIRE_UNKNOWN | VITRINE_FIRE_INHERITED | VITRINE_FIRE_ASSUMED);
   if (!unknown) return 0;
   const __u64 mark = process->execution ^ unknown << 52;
   const __u64* known = bpf_map_lookup_elem(&announced, &process->tgid);

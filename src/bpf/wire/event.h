@@ -25,7 +25,7 @@ enum vitrine_fire_flag {
   VITRINE_FIRE_UNKNOWN = 1,   /* nothing is known of the process: no labels were read */
   VITRINE_FIRE_INHERITED = 2, /* read by what is known of the process that it was forked from */
   VITRINE_FIRE_CUT = 4,       /* something had no room in the record */
-  VITRINE_FIRE_PRESUMED = 8,  /* read by what is known of other processes with the same executable:
+  VITRINE_FIRE_ASSUMED = 8,   /* read by what is known of other processes with the same executable:
                                  for the reader to confirm */
   VITRINE_FIRE_UNTESTED = 16, /* the condition was not tested, nor was it added up, as this wants
                                  labels that are not known, or not certain */

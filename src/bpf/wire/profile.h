@@ -55,15 +55,15 @@ enum vitrine_sample_flag {
   VITRINE_SAMPLE_PREEMPTED = 128, /* off-CPU: it could have run */
 };
 
-/* Followed by `moment.sets` vitrine_fire_set with their bytes, `kernel_bytes` of addresses (leaf
+/* Followed by `header.sets` vitrine_fire_set with their bytes, `kernel_bytes` of addresses (leaf
  * first), `register_bytes` (struct pt_regs; aarch64: user_pt_regs), `frame_bytes` of frames (leaf
  * first; VITRINE_UNWIND_RETURNS) if `unwound` is VITRINE_UNWOUND_WHOLE, `stack_bytes` of memory from
  * `stack_start` up, and `left_bytes` of a goroutine's stack from `left_start` up; each padded to
  * multiples of 8. */
 struct vitrine_stack_sample {
-  struct vitrine_event_header moment; /* of enum vitrine_sample_kind */
-  __u64 off_ns;                       /* how long it was off its CPU */
-  __u64 stack_start;                  /* the stack pointer, rounded down to a multiple of 8 */
+  struct vitrine_event_header event; /* of enum vitrine_sample_kind */
+  __u64 off_ns;                      /* how long it was off its CPU */
+  __u64 stack_start;                 /* the stack pointer, rounded down to a multiple of 8 */
   __u64 left_start;     /* of the frame pointer and return address of what has left this stack */
   __u64 unwound_to;     /* the code address at which unwinding in the kernel ended */
   __u32 kernel_bytes;   /* 0: it was in user code */

@@ -112,12 +112,12 @@ enum vitrine_record_kind {
   VITRINE_RECORD_PAIR,    /* of VITRINE_SLOW_END: a vitrine_pair follows the captures */
 };
 
-/* Followed by `captures` vitrine_captured, a vitrine_pair where there is one, `moment.sets`
+/* Followed by `captures` vitrine_captured, a vitrine_pair where there is one, `header.sets`
  * vitrine_fire_set, and `stack_bytes` of return addresses, each with its own bytes, all padded to multiples of 8. */
 struct vitrine_fire {
-  struct vitrine_event_header moment; /* of enum vitrine_record_kind */
-  __u64 address;                      /* of the site, where it fired */
-  __u32 program;                      /* of the site's cookie */
+  struct vitrine_event_header event; /* of enum vitrine_record_kind */
+  __u64 address;                     /* of the site, where it fired */
+  __u32 program;                     /* of the site's cookie */
   __u32 site;
   __u32 captures;
   __u32 stack_bytes;

@@ -40,7 +40,7 @@ std::vector<observe::Finding> confinement_findings() {
                          Support::yes,
                          "commands and their file parsers gain no privileges",
                          {}};
-  if (!now.gains_nothing) gains.verdict = Support::no, gains.remedy = "Linux 3.5 or later";
+  if (!now.no_new_privs) gains.verdict = Support::no, gains.remedy = "Linux 3.5 or later";
   observe::Finding calls{
       "confinement", "seccomp", Support::yes, "system calls of commands are filtered", {}};
   if (!now.calls_filtered) {

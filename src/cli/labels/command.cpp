@@ -387,7 +387,7 @@ class LabelsCommand : public Command {
         // While watching, a program may publish later: a library loaded, a first label set.
         const bool wait = repeats() && snapshot.error().code == ErrorCode::failed;
         if (!wait) return report(snapshot.error());
-        if (said_.insert(snapshot.error().message).second)
+        if (reported_.insert(snapshot.error().message).second)
           note(snapshot.error().message + "; still watching");
       } else {
         shown = true;
@@ -411,7 +411,7 @@ class LabelsCommand : public Command {
 
   bool show(const observe::Snapshot& snapshot) {
     for (const std::string& text : snapshot.notes)
-      if (said_.insert(text).second) note(text);
+      if (reported_.insert(text).second) note(text);
     if (json_) {
       for (const observe::ThreadLabels& thread : snapshot.threads)
         if (!print_json(to_json(thread))) return false;
@@ -450,7 +450,7 @@ class LabelsCommand : public Command {
   std::optional<milliseconds> interval_;
   std::optional<Clock::time_point> end_;
   milliseconds window_ = default_sampling_time;
-  std::set<std::string> said_;
+  std::set<std::string> reported_;
 };
 
 }  // namespace

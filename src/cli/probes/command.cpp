@@ -201,7 +201,7 @@ class ProbesCommand : public Command {
     if (target.pid != 0) return show_process(files, target.pid);
     const auto file = files.open(target.path);
     if (!file) return fail_with(file.error());
-    tell(**file);
+    print_notes(**file);
     if ((*file)->probes.empty() && !json_ && patterns_.empty())
       fmt::print("{}: no probes\n", printable(target.path));
     return show(**file, std::nullopt, 0);
@@ -213,7 +213,7 @@ class ProbesCommand : public Command {
     for (const std::string& problem : found->problems) note(problem);
     std::size_t probes = 0;
     for (const observe::ProbeModule& module : found->modules) {
-      tell(*module.file);
+      print_notes(*module.file);
       probes += module.file->probes.size();
       if (!show(*module.file, module.bias, pid)) return false;
     }
@@ -241,7 +241,7 @@ class ProbesCommand : public Command {
     });
   }
 
-  void tell(const observe::ProbeFile& file) const {
+  void print_notes(const observe::ProbeFile& file) const {
     for (const std::string& problem : file.problems) note(file.path + ": " + problem);
     if (file.tombstones > 0 && sites_)
       note(fmt::format("{}: {} sites are omitted: the linker dropped their code", file.path,

@@ -97,7 +97,7 @@ Result<profile::Profile> merge_profiles(const std::vector<ProfileFile>& files) {
 Needs needs_of_files(const std::vector<std::string>& written) {
   Needs needs = needs_of_building();
   const bool elsewhere =
-      std::ranges::any_of(written, [](const std::string& path) { return !is_ours(path); });
+      std::ranges::any_of(written, [](const std::string& path) { return !is_users_own(path); });
   needs.setting_up = capabilities::writing;
   needs.working = elsewhere ? capabilities::writing : sandbox::Capabilities();
   return needs;

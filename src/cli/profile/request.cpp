@@ -132,7 +132,8 @@ bool ProfileRequest::writes_files() const {
 }
 
 bool ProfileRequest::writes_elsewhere() const {
-  return std::ranges::any_of(view.paths(), [](const std::string& path) { return !is_ours(path); });
+  return std::ranges::any_of(view.paths(),
+                             [](const std::string& path) { return !is_users_own(path); });
 }
 
 std::string ProfileRequest::subject() const {

@@ -52,7 +52,7 @@ Result<bool> sample(observe::Profiling& profiling, std::optional<Clock::time_poi
 }
 
 /// Returns how many notes there were.
-std::size_t tell(observe::Profiling& profiling) {
+std::size_t print_notes(observe::Profiling& profiling) {
   const std::vector<std::string> notes = profiling.take_notes();
   for (const std::string& text : notes) note(text);
   return notes.size();
@@ -89,7 +89,7 @@ void print_hint(const profile::Profile& taken, const ProfileRequest& request) {
 
 int profile_once(observe::Profiling& profiling, const ProfileRequest& request,
                  ProfileSender* sender) {
-  tell(profiling);
+  print_notes(profiling);
   Progress progress("profiling " + request.subject(), request.time);
   const auto polled =
       sample(profiling, end_of(request), std::nullopt, [&] { progress.show(profiling.waiting()); });
@@ -99,7 +99,7 @@ int profile_once(observe::Profiling& profiling, const ProfileRequest& request,
   const int status = interrupted() ? exit_interrupted : exit_done;
   const profile::Profile taken =
       request.view.select(profiling.take_to_name(naming_time(request))());
-  tell(profiling);
+  print_notes(profiling);
   const int shown = show_profile(taken, request.view, title_of(taken, request), sender);
   if (shown != exit_done) return shown;
   if (request.view.top.empty() && request.view.outputs.empty() && sender == nullptr)
@@ -174,7 +174,7 @@ int profile_watching(observe::Profiling& profiling, const ProfileRequest& reques
     if (is_rest) return interrupted() ? exit_interrupted : exit_done;
     if (terminal) {
       text.max_rows = std::max<std::size_t>(terminal_size().lines, 8) - 4;
-      if (tell(profiling) != 0) live.leave();
+      if (print_notes(profiling) != 0) live.leave();
     }
     const std::string table =
         profile_head(taken, text) +

@@ -103,7 +103,7 @@ bool suffice(Capabilities held, Capabilities wanted) {
 Result<void> begin_confined(const Needs& needs) {
   if (needs.launches) return {};
   return keep(needs.setting_up | needs.working, needs.working)
-      .and_then([] { return sandbox::gain_nothing(); })
+      .and_then([] { return sandbox::set_no_new_privs(); })
       .and_then([&] { return filter(needs.calls); });
 }
 
@@ -114,7 +114,7 @@ void take_priority() {
 
 Result<void> go_on_confined(const Needs& needs) {
   return keep(needs.working, needs.working)
-      .and_then([] { return sandbox::gain_nothing(); })
+      .and_then([] { return sandbox::set_no_new_privs(); })
       .and_then([&] { return needs.launches ? filter(needs.calls) : Result<void>{}; });
 }
 
@@ -122,7 +122,7 @@ Confinement confinement_now() {
   Confinement now;
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
-    now.gains_nothing = now.gains_nothing || line == "NoNewPrivs:\t1";
+    now.no_new_privs = now.no_new_privs || line == "NoNewPrivs:\t1";
     now.calls_filtered = now.calls_filtered || line == "Seccomp:\t2";
   }
   return now;

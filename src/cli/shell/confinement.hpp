@@ -77,7 +77,7 @@ Result<void> go_on_confined(const Needs& needs);
 
 /// What of it is in force now, as the kernel reports it (proc_pid_status(5)).
 struct Confinement {
-  bool gains_nothing = false;   ///< no_new_privs
+  bool no_new_privs = false;    ///< no_new_privs
   bool calls_filtered = false;  ///< by seccomp
 };
 Confinement confinement_now();

@@ -33,7 +33,7 @@ Result<void> check_writable(const std::string& path, sandbox::StagedFile::Access
   return tried;
 }
 
-bool is_ours(const std::string& path) {
+bool is_users_own(const std::string& path) {
   if (path == "-") return true;
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0 &&

@@ -14,6 +14,6 @@ Result<void> check_writable(const std::string& path, sandbox::StagedFile::Access
 
 /// Whether it is, or will be, a file of this user in a directory of this user: writing that takes no
 /// capability. So does standard output, "-".
-bool is_ours(const std::string& path);
+bool is_users_own(const std::string& path);
 
 }  // namespace vitrine::cli

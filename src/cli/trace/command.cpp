@@ -214,7 +214,7 @@ class TraceCommand : public Command {
     needs.launches = exec_;
     if (!metrics_path_.empty()) needs.calls.allow(sandbox::Calls::changing);
     if (engine_.given()) needs.calls.allow(sandbox::Calls::changing).allow(sandbox::Calls::network);
-    if (!metrics_path_.empty() && !is_ours(metrics_path_)) {
+    if (!metrics_path_.empty() && !is_users_own(metrics_path_)) {
       needs.working = needs.working | capabilities::writing;
       needs.setting_up = needs.setting_up | capabilities::writing;
     }
@@ -250,7 +250,7 @@ class TraceCommand : public Command {
       return report(confined.error());
     int status = watch(**trace);
     (*trace)->end_command();
-    tell(**trace);
+    print_notes(**trace);
     if (options_.query.slower) sum_up(**trace);
     if (observe::adds_up(options_.query)) {
       auto table = (*trace)->reduction();
@@ -391,7 +391,7 @@ class TraceCommand : public Command {
   /// Whether there were pairs at all, and what could not be paired.
   void sum_up(const observe::Trace& trace) const {
     const observe::TraceCounters counters = trace.counters();
-    const auto say = [](std::uint64_t number, std::string_view one, std::string_view more) {
+    const auto print_count = [](std::uint64_t number, std::string_view one, std::string_view more) {
       if (number > 0) note(fmt::format("{} {}{} {}", number, one, number == 1 ? "" : "s", more));
     };
     if (!reduction_.is_spans())
@@ -399,11 +399,11 @@ class TraceCommand : public Command {
                   slower_);
     else
       print_error("vitrine: {}\n", counted(shown_, "pair"));
-    say(counters.without_start, "end",
-        "without a start (it came earlier, or without --match on another thread)");
-    say(counters.without_end, "start",
-        "without an end: another start followed, or too many were pending");
-    say(counters.unread, "fire", "not paired: the argument of --match could not be read");
+    print_count(counters.without_start, "end",
+                "without a start (it came earlier, or without --match on another thread)");
+    print_count(counters.without_end, "start",
+                "without an end: another start followed, or too many were pending");
+    print_count(counters.unread, "fire", "not paired: the argument of --match could not be read");
   }
 
   /// Now that it is known how this kernel makes uprobes.
@@ -416,7 +416,7 @@ class TraceCommand : public Command {
 
   int watch(observe::Trace& trace) {
     if (time_) end_ = Clock::now() + *time_;  // attaching has taken its own time
-    tell(trace);
+    print_notes(trace);
     announce(trace);
     TraceText text(Style::of_stdout());
     TraceJson json;
@@ -438,7 +438,7 @@ class TraceCommand : public Command {
       const auto polled = take(trace, ending ? milliseconds(0) : time_left(), sink);
       if (!polled) return report(polled.error());
       if (sender_) sender_->take_out();
-      tell(trace);
+      print_notes(trace);
       if (!report_losses(trace) || !refresh(trace)) return exit_done;
       if (is_over()) return !reader_there_ && interrupted() ? exit_interrupted : exit_done;
       if (ending && *polled == 0) return *ending;
@@ -515,12 +515,12 @@ class TraceCommand : public Command {
                 trace.sites(), trace.sites() == 1 ? "" : "s");
   }
 
-  void tell(observe::Trace& trace) {
-    say(trace.take_notes());
+  void print_notes(observe::Trace& trace) {
+    print_texts(trace.take_notes());
     if (sender_) sender_->print_notes();
   }
 
-  void say(const std::vector<std::string>& texts) {
+  void print_texts(const std::vector<std::string>& texts) {
     if (!texts.empty() && view_) view_->leave_as_is();
     for (const std::string& text : texts) note(text);
   }
@@ -531,7 +531,8 @@ class TraceCommand : public Command {
     const std::uint64_t more = lost - std::exchange(lost_, lost);
     if (more == 0) return true;
     if (json_) return print_json({{"lost", more}});
-    say({fmt::format("{} fires were lost: they came faster than vitrine could read them", more)});
+    print_texts(
+        {fmt::format("{} fires were lost: they came faster than vitrine could read them", more)});
     return true;
   }
 

@@ -72,7 +72,7 @@ class Labels {
     return labels;
   }
 
-  [[nodiscard]] Attributes of_others() const {
+  [[nodiscard]] Attributes of_rest() const {
     Attributes labels = start(telemetry::other_value);
     for (const std::string& key : keys_) labels.push_back({key, telemetry::other_value});
     return labels;
@@ -309,9 +309,9 @@ std::vector<Metric> ReductionMetrics::of(const ReductionTable& table, std::int64
   for (const ReductionRow& row : table.rows) {
     Attributes its = labels.of(row);
     const bool has_series = budget_.take(its, labels.own());
-    show(has_series ? std::move(its) : labels.of_others(), row);
+    show(has_series ? std::move(its) : labels.of_rest(), row);
   }
-  if (table.others.count > 0) show(labels.of_others(), table.others);
+  if (table.others.count > 0) show(labels.of_rest(), table.others);
 
   std::vector<Metric> metrics{metric_of(table.kind)};
   const auto ends = table.kind == ReductionKind::latency     ? latency_ends()

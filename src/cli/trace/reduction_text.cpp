@@ -318,7 +318,7 @@ double weight(const ReductionRow& row, ReductionKind kind) {
   return by_sum ? row.sum.to_double() : static_cast<double>(row.count);
 }
 
-bool tells_probes(const ReductionTable& table) {
+bool names_probes(const ReductionTable& table) {
   std::set<std::string_view> probes;
   for (const ReductionRow& row : table.rows) probes.insert(row.probe);
   return probes.size() > 1 || table.by.empty();
@@ -358,17 +358,17 @@ std::vector<std::string> lines_below(const ReductionTable& table, const Reductio
 
 std::vector<std::string> keys_of(const ReductionTable& table, const ReductionRow& row,
                                  bool with_probe) {
-  const bool is_others = &row == &table.others;
+  const bool is_rest = &row == &table.others;
   std::vector<std::string> keys;
-  if (with_probe) keys.push_back(is_others ? "(other)" : printable(row.probe));
+  if (with_probe) keys.push_back(is_rest ? "(other)" : printable(row.probe));
   for (std::size_t i = 0; i < table.by.size(); ++i)
     if (!is_below(table, i))
-      keys.push_back(!is_others ? key_cell(table, row, i) : keys.empty() ? "(other)" : "");
+      keys.push_back(!is_rest ? key_cell(table, row, i) : keys.empty() ? "(other)" : "");
   return keys;
 }
 
 std::string grid_text(const ReductionTable& table, const Style& style, const ReductionLook& look) {
-  const bool with_probe = tells_probes(table);
+  const bool with_probe = names_probes(table);
   std::vector<std::string> titles;
   if (with_probe) titles.push_back("PROBE");
   for (std::size_t i = 0; i < table.by.size(); ++i)
@@ -399,7 +399,7 @@ std::string bars_text(const ReductionTable& table, const ReductionRow& row, cons
 std::string histograms_text(const ReductionTable& table, const Style& style,
                             const ReductionLook& look) {
   const Spelling spell(table, look.utf8);
-  const bool with_probe = tells_probes(table);
+  const bool with_probe = names_probes(table);
   std::string out;
   for (const ReductionRow* row : shown_rows(table, look.max_rows)) {
     std::string head = "  " + style.bold(printable(table.value));
@@ -423,17 +423,17 @@ std::string histograms_text(const ReductionTable& table, const Style& style,
 
 std::string remarks(const ReductionTable& table, const ReductionLook& look) {
   std::string out;
-  const auto say = [&](std::uint64_t count, std::string_view one, std::string_view rest) {
+  const auto add_count = [&](std::uint64_t count, std::string_view one, std::string_view rest) {
     if (count > 0) out += fmt::format("  {} {}\n", plural(count, one), rest);
   };
   const std::size_t rows = table.rows.size();
-  if (rows > look.max_rows) say(rows - look.max_rows, "group", "not shown, each smaller");
-  say(table.unread, "fire", "in no row: the aggregated argument could not be read");
-  say(table.without_start, "end",
-      "in no row: no start was seen (it came earlier, or without --match on another thread)");
-  say(table.without_end, "start",
-      "without an end: another start followed, or too many were pending");
-  say(table.lost, "fire", "lost: the table of the kernel was full");
+  if (rows > look.max_rows) add_count(rows - look.max_rows, "group", "not shown, each smaller");
+  add_count(table.unread, "fire", "in no row: the aggregated argument could not be read");
+  add_count(table.without_start, "end",
+            "in no row: no start was seen (it came earlier, or without --match on another thread)");
+  add_count(table.without_end, "start",
+            "without an end: another start followed, or too many were pending");
+  add_count(table.lost, "fire", "lost: the table of the kernel was full");
   return out;
 }
 

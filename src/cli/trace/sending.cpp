@@ -44,11 +44,11 @@ TraceSender::TraceSender(std::unique_ptr<exporter::Exporter> exporter, std::size
       requests_(request_bytes),
       wall_clock_ns_(wall_clock_offset_ns()),
       start_ns_(unix_now()),
-      nobody_(observe::encoded_resource(0)),
+      no_resource_(observe::encoded_resource(0)),
       next_out_(Clock::now() + longest_stay) {}
 
 void TraceSender::add(const observe::TraceEvent& event) {
-  requests_.add(event.resource.empty() ? nobody_ : std::string(event.resource),
+  requests_.add(event.resource.empty() ? no_resource_ : std::string(event.resource),
                 event.start ? telemetry::encode(observe::span_of(event, wall_clock_ns_, ids_))
                             : telemetry::encode(observe::log_record_of(event, wall_clock_ns_)));
   if (requests_.bytes() >= request_bytes_) take_out(true);

@@ -51,8 +51,8 @@ class TraceSender {
   telemetry::Requests requests_;
   telemetry::SpanIds ids_;
   std::int64_t wall_clock_ns_;
-  std::uint64_t start_ns_;  ///< Unix time: from then on metrics count
-  std::string nobody_;      ///< the resource of what belongs to no known process
+  std::uint64_t start_ns_;   ///< Unix time: from then on metrics count
+  std::string no_resource_;  ///< the resource of what belongs to no known process
   Clock::time_point next_out_;
   std::uint64_t too_large_ = 0;  ///< reported so far
 };

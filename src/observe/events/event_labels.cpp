@@ -269,27 +269,27 @@ void EventLabels::exited(const ProcessLabels& its) {
   if (its.own && its.kernel_tgid != 0) table_.forget(its.kernel_tgid);
 }
 
-const DisplayedLabels& EventLabels::of(const vitrine_event_header& moment,
+const DisplayedLabels& EventLabels::of(const vitrine_event_header& header,
                                        std::span<const bpf::FireSet> sets, ProcessLabels* its,
                                        bool has_pid) {
   shown_ = {};
-  if (moment.epoch != epoch_) {
+  if (header.epoch != epoch_) {
     kept_.clear();
     merged_.clear();
-    epoch_ = moment.epoch;
+    epoch_ = header.epoch;
   }
-  if (moment.pid <= 0) {
+  if (header.pid <= 0) {
     complain("the process is in another PID namespace");
     return shown_;
   }
-  const bool unknown = (moment.flags & VITRINE_FIRE_UNKNOWN) != 0;
-  const bool assumed = (moment.flags & VITRINE_FIRE_PRESUMED) != 0;
+  const bool unknown = (header.flags & VITRINE_FIRE_UNKNOWN) != 0;
+  const bool assumed = (header.flags & VITRINE_FIRE_ASSUMED) != 0;
   // One that is unknown to the kernel though it was given it has executed another program since.
   if (its != nullptr && has_pid &&
-      (!its->own || ((unknown || assumed) && moment.time_ns > its->given_ns)))
-    look_at(moment.pid, *its, moment.kernel_tgid);
+      (!its->own || ((unknown || assumed) && header.time_ns > its->given_ns)))
+    look_at(header.pid, *its, header.kernel_tgid);
   if (unknown) {
-    if (its == nullptr || its->look == nullptr || !publishes_nothing(*its->look, moment))
+    if (its == nullptr || its->look == nullptr || !publishes_nothing(*its->look, header))
       complain("the process was still unknown at that time");
     return shown_;
   }
@@ -302,7 +302,7 @@ const DisplayedLabels& EventLabels::of(const vitrine_event_header& moment,
   const bool again = look.problem.empty() && !assumed && take_keys(sets);
   if (again)
     if (const auto merged = merged_.find(keys_); merged != merged_.end()) return merged->second;
-  for (const bpf::FireSet& set : sets) add(look, moment, set);
+  for (const bpf::FireSet& set : sets) add(look, header, set);
   if (assumed) require_all(look, sets);
   if (!again || !shown_.error.empty()) return shown_;
   shown_.id = ++last_id_;
@@ -312,8 +312,8 @@ const DisplayedLabels& EventLabels::of(const vitrine_event_header& moment,
 
 /// Whether a process that the kernel did not know yet had no labels to read: it has executed nothing
 /// since, and nothing that it has loaded defines any.
-bool EventLabels::publishes_nothing(const LabelsLook& look, const vitrine_event_header& moment) {
-  return look.subject && look.image == moment.image && look.subject->settled() &&
+bool EventLabels::publishes_nothing(const LabelsLook& look, const vitrine_event_header& header) {
+  return look.subject && look.image == header.image && look.subject->settled() &&
          look.subject->definitions().empty();
 }
 
@@ -338,7 +338,7 @@ bool EventLabels::take_keys(std::span<const bpf::FireSet> sets) {
   return true;
 }
 
-void EventLabels::add(LabelsLook& look, const vitrine_event_header& moment,
+void EventLabels::add(LabelsLook& look, const vitrine_event_header& header,
                       const bpf::FireSet& set) {
   const SetKey key{set.head.id, set.head.definition};
   const bool whole_by_id = is_whole_by_id(set);
@@ -346,7 +346,7 @@ void EventLabels::add(LabelsLook& look, const vitrine_event_header& moment,
     if (const auto kept = kept_.find(key); kept != kept_.end()) return merge(kept->second);
   if (set.forgotten) return complain("they were sent earlier, and are no longer stored");
   if (!look.subject) return;
-  if (look.image != 0 && look.image != moment.image)
+  if (look.image != 0 && look.image != header.image)
     return complain("the process executed another program at that time");
 
   // The kernel looked where it was configured to at that time, or where another process has its
@@ -356,14 +356,14 @@ void EventLabels::add(LabelsLook& look, const vitrine_event_header& moment,
     return is_place(set.head.definition, definition);
   });
   if (now == all.end()) {
-    if (moment.flags & (VITRINE_FIRE_PRESUMED | VITRINE_FIRE_INHERITED)) return;
+    if (header.flags & (VITRINE_FIRE_ASSUMED | VITRINE_FIRE_INHERITED)) return;
     return complain("the process changed its libraries at that time");
   }
 
   KernelSlot slot{set.head.state, set.head.slot_address, set.head.slot, set.chunks, 0};
   if (now->reference) {  // what else is found through the thread pointer
     SeenThread thread;
-    thread.id.tid = moment.tid;
+    thread.id.tid = header.tid;
     look.subject->complete_thread_pointers({&thread, 1});
     slot.thread_pointer = thread.thread_pointer;
   }

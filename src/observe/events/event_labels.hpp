@@ -88,7 +88,7 @@ class EventLabels {
   /// Of a record, by the sets that it carries. `its`: of its process, which is looked at if that has
   /// not happened yet; null: not observed. `has_pid`: that process still has its PID. Good until the
   /// next call.
-  const DisplayedLabels& of(const vitrine_event_header& moment, std::span<const bpf::FireSet> sets,
+  const DisplayedLabels& of(const vitrine_event_header& header, std::span<const bpf::FireSet> sets,
                             ProcessLabels* its, bool has_pid = true);
 
   /// What could not be done since the last call.
@@ -115,8 +115,8 @@ class EventLabels {
   std::optional<std::uint32_t> number_of(const Definition& definition);
   vitrine_target target_of(Subject& subject);
   bool take_keys(std::span<const bpf::FireSet> sets);
-  void add(LabelsLook& look, const vitrine_event_header& moment, const bpf::FireSet& set);
-  static bool publishes_nothing(const LabelsLook& look, const vitrine_event_header& moment);
+  void add(LabelsLook& look, const vitrine_event_header& header, const bpf::FireSet& set);
+  static bool publishes_nothing(const LabelsLook& look, const vitrine_event_header& header);
   void require_all(const LabelsLook& look, std::span<const bpf::FireSet> sets);
   void merge(const format::LabelSet& set);
   void complain(const std::string& error);

@@ -98,7 +98,7 @@ std::vector<Escalated> Escalation::escalate(std::span<const Unproven> unproven,
   retry(work);
   sample(work);
   stop(work);
-  settle(work);
+  take_best(work);
   return std::move(work.results);
 }
 
@@ -259,7 +259,7 @@ void Escalation::stop(Work& work) {
 }
 
 /// The best of several reads: two that agree, if there are any.
-void Escalation::settle(Work& work) {
+void Escalation::take_best(Work& work) {
   for (const std::size_t item : work.open) {
     const Unproven& unproven = work.items[item];
     const Definition& definition = subject_.definitions()[unproven.definition];

@@ -60,7 +60,7 @@ class Escalation {
   bool prove_by_rest(Work& work, std::span<const std::size_t> items);
   void sample(Work& work);
   void stop(Work& work);
-  void settle(Work& work);
+  void take_best(Work& work);
   bool cancelled() const;
 
   Subject& subject_;

@@ -198,13 +198,13 @@ class Reader {
     const auto described = read_sections(file, elf, description_section);
     for (const auto& bytes : described) {
       const auto notes = probe::decode_typed_notes(bytes, elf.encoding);
-      tell(notes.problems);
+      add_problems(notes.problems);
       descriptions.add(notes);
     }
     const auto announced = read_sections(file, elf, note_section);
     for (const auto& bytes : announced) {
       const auto notes = probe::decode_stapsdt_notes(bytes, elf.encoding);
-      tell(notes.problems);
+      add_problems(notes.problems);
       add(notes, elf, descriptions);
     }
     return !announced.empty();
@@ -292,11 +292,11 @@ class Reader {
       site->types = descriptions.of(notes.notes[i], site->arguments.size(), problems);
       into_.probes[positions[i]].sites.push_back(std::move(*site));
     }
-    tell(problems);
+    add_problems(problems);
   }
 
-  void tell(const probe::NoteProblems& problems) {
-    for (const probe::NoteProblem& one : problems.told) problem("{}", one.message);
+  void add_problems(const probe::NoteProblems& problems) {
+    for (const probe::NoteProblem& one : problems.list) problem("{}", one.message);
     if (problems.left_out > 0) problem("{} more notes are invalid", problems.left_out);
   }
 

@@ -159,11 +159,11 @@ std::string Launched::end() noexcept {
   kill(pid_, SIGTERM);
   if (ends_within(time_to_end)) return {};
   const bool killed = kill(pid_, SIGKILL) == 0;
-  const std::string who = "the program that was started (process " + std::to_string(pid_) + ")";
-  if (ends_within(time_to_die)) return who + " ignored SIGTERM and was killed";
+  const std::string subject = "the program that was started (process " + std::to_string(pid_) + ")";
+  if (ends_within(time_to_die)) return subject + " ignored SIGTERM and was killed";
   reaped_ = true;  // no wait(2) follows
-  return who + (killed ? " does not end, not even by SIGKILL"
-                       : " cannot be ended by vitrine (no permission) and continues");
+  return subject + (killed ? " does not end, not even by SIGKILL"
+                           : " cannot be ended by vitrine (no permission) and continues");
 }
 
 }  // namespace vitrine::observe

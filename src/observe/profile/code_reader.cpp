@@ -47,7 +47,7 @@ Result<std::unique_ptr<sandbox::FileMemory>> copy_image(std::span<const std::byt
 
 /// The kernel's, as this process has it; empty: not known.
 const std::vector<std::byte>& our_vdso() {
-  static const std::vector<std::byte> ours = [] {
+  static const std::vector<std::byte> own_vdso = [] {
     std::vector<std::byte> bytes;
     const auto self = target::open_at(AT_FDCWD, "/proc/self", O_PATH | O_DIRECTORY);
     if (!self) return bytes;
@@ -60,7 +60,7 @@ const std::vector<std::byte>& our_vdso() {
     }
     return bytes;
   }();
-  return ours;
+  return own_vdso;
 }
 
 /// Code that a process has made at run time, read in its memory. CPython enters each Python function

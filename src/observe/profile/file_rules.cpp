@@ -81,9 +81,9 @@ constexpr std::size_t max_problems = 64;
 constexpr std::size_t response_bytes = 32U << 20;  ///< the segments of the worst file: 8 MiB
 /// That a worker may hold before it is replaced, between two requests: of libLLVM it holds 6 MiB.
 constexpr std::uint64_t worker_bytes = 512ULL << 20;
-constexpr std::uint64_t questions_between = 64;  ///< two looks at what it holds
+constexpr std::uint64_t requests_between = 64;  ///< two looks at what it holds
 /// A response that takes longer counts as slow: on a busy machine others do now and then.
-constexpr std::chrono::milliseconds slow_answer{100};
+constexpr std::chrono::milliseconds slow_response{100};
 
 /// Roughly, with what the containers add.
 std::size_t bytes_of(const RuleBlock& block) {
@@ -146,7 +146,7 @@ void RuleWorker::report(const std::string& name, const std::string& why) {
 Result<void> RuleWorker::start() {
   // One that ended between two requests ended for no fault of the next file.
   if (worker_ && !worker_->is_there()) worker_.reset();
-  if (worker_ && questions_ % questions_between == 0 &&
+  if (worker_ && requests_ % requests_between == 0 &&
       worker_->memory() > std::min(worker_bytes, sandbox::share_of_memory(32)))
     worker_.reset();
   if (worker_) return {};
@@ -157,7 +157,7 @@ Result<void> RuleWorker::start() {
 }
 
 Result<std::vector<std::byte>> RuleWorker::ask(RuleRequest request, int descriptor) {
-  ++questions_;
+  ++requests_;
   request.closed = std::exchange(closed_, {});
   auto response = worker_->ask(pack::pack(request), descriptor, response_bytes, {});
   if (!response) worker_.reset();
@@ -194,7 +194,7 @@ Result<Response> FileRules::ask(RuleRequest::What what, Address address) {
   auto response = pack::unpack<Response>(bytes);
   if (!response || !is_sound(*response)) return worker_->invalid_response();
   const auto took = Clock::now() - began;
-  if (took > slow_answer) slow_ += took;
+  if (took > slow_response) slow_ += took;
   const auto most = worker_->limits_.slow;
   if (slow_ > most)
     return fail(ErrorCode::limit, fmt::format("its parser took longer than {} s in total",

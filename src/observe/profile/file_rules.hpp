@@ -131,7 +131,7 @@ class RuleWorker : public std::enable_shared_from_this<RuleWorker> {
   RuleLimits limits_;
   std::optional<sandbox::Worker> worker_;
   std::uint64_t started_ = 0;          ///< workers so far: one knows no file of the one before
-  std::uint64_t questions_ = 0;        ///< so far
+  std::uint64_t requests_ = 0;         ///< so far
   std::uint32_t numbers_ = 0;          ///< of files, given so far
   std::vector<std::uint32_t> closed_;  ///< not sent to the worker yet
   std::map<sandbox::FileIdentity, std::weak_ptr<FileRules>> files_;

@@ -92,7 +92,7 @@ void SeenStacks::clear() {
 void KernelStacks::require_space(const bpf::StackSample& sample, const SampledProgram& program,
                                  const CodeHistory::Code& code, std::uint64_t known_ns) {
   if (program.image == 0 || !program.code.is_last(*code) || code->mappings.empty()) return;
-  const pid_t kernel_tgid = sample.head.moment.kernel_tgid;
+  const pid_t kernel_tgid = sample.head.event.kernel_tgid;
   Known& known = known_[kernel_tgid];
   if (known.image == program.image && known.version == code->version &&
       known.epoch == tables_->epoch()) {
@@ -123,7 +123,7 @@ void KernelStacks::require_page(const CodeSince& code, Address lookup) {
 
 bool KernelStacks::were_known(const bpf::StackSample& sample, const CodeSince& code,
                               const std::vector<unwind::Frame>& frames) {
-  const auto its = known_.find(sample.head.moment.kernel_tgid);
+  const auto its = known_.find(sample.head.event.kernel_tgid);
   const CodeSince* given = nullptr;
   if (its != known_.end())
     for (const auto& [id, its_code] : its->second.given)
@@ -181,15 +181,15 @@ void KernelStacks::compare(const SampledProgram& program, const CodeSince& code,
                            const std::vector<unwind::Frame>& copied, unwind::End end) {
   // The kernel sees all of the stack; of a copy its end may be missing.
   const bool is_cut = end == unwind::End::truncated || end == unwind::End::other_stack;
-  const auto [ours, theirs] =
+  const auto [in_copy, theirs] =
       std::mismatch(copied.begin(), copied.end(), in_kernel.begin(), in_kernel.end());
   ++compared_;
-  if (ours == copied.end() && (theirs == in_kernel.end() || is_cut)) {
+  if (in_copy == copied.end() && (theirs == in_kernel.end() || is_cut)) {
     ++agreed_;
     return;
   }
   if (compared_ - agreed_ > max_differences) return;
-  const auto at = static_cast<std::size_t>(ours - copied.begin());
+  const auto at = static_cast<std::size_t>(in_copy - copied.begin());
   const std::size_t from = at == 0 ? 0 : at - 1;
   notes_.push_back(fmt::format("process {}: frame {} differs: in the kernel {}; from the copy {}",
                                program.pid, at, text_of(code, in_kernel, from),

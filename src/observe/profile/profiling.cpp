@@ -73,7 +73,7 @@ bool is_cut(profile::StackEnd end) {
 }
 
 bool is_off_cpu(const bpf::StackSample& sample) {
-  return sample.head.moment.kind == VITRINE_SAMPLE_OFF_CPU;
+  return sample.head.event.kind == VITRINE_SAMPLE_OFF_CPU;
 }
 
 bool is_kernel_thread(const bpf::StackSample& sample) {
@@ -367,9 +367,9 @@ Result<std::size_t> LiveProfiling::take_samples(milliseconds timeout) {
 }
 
 void LiveProfiling::take(const bpf::StackSample& sample) {
-  const vitrine_event_header& moment = sample.head.moment;
-  require_events_until(moment.time_ns);
-  ObservedProcess* process = watch_->process_of(moment);
+  const vitrine_event_header& header = sample.head.event;
+  require_events_until(header.time_ns);
+  ObservedProcess* process = watch_->process_of(header);
   if (process == nullptr) {
     ++builder_.losses().events;
     note("only the first " + std::to_string(limits::observed_processes) + " processes are sampled");
@@ -377,9 +377,9 @@ void LiveProfiling::take(const bpf::StackSample& sample) {
   }
   SampledProcess& its = sampled(*process);
   const SampledPrograms::Program program =
-      programs_.of(moment, !is_kernel_thread(sample), its.programs, its.has_pid());
-  const CodeHistory::Code code = programs_.code_of(*program, moment.time_ns);
-  its.kernel_tgid = moment.kernel_tgid;
+      programs_.of(header, !is_kernel_thread(sample), its.programs, its.has_pid());
+  const CodeHistory::Code code = programs_.code_of(*program, header.time_ns);
+  its.kernel_tgid = header.kernel_tgid;
   stacks_->take(sample, *program, code, events_until_ns_);
   if (!has_process(options_.selection, program->facts)) {
     // The kernel learns the rules of its code, so that its samples take no copies of stacks.
@@ -392,19 +392,19 @@ void LiveProfiling::take(const bpf::StackSample& sample) {
   made.measure = is_off_cpu(sample) ? profile::Measure::off_cpu : profile::Measure::on_cpu;
   made.stack = stack_of(program, code, sample);
   made.process = builder_.process(program);
-  made.tid = static_cast<std::uint32_t>(moment.tid);
-  made.cpu = moment.cpu;
-  made.thread_name = bpf::comm_of(moment);
+  made.tid = static_cast<std::uint32_t>(header.tid);
+  made.cpu = header.cpu;
+  made.thread_name = bpf::comm_of(header);
   // A thread may have gone off its CPU before this interval began.
-  made.time_ns = std::max<std::uint64_t>(moment.time_ns, began_ns_) + to_unix_ns_;
+  made.time_ns = std::max<std::uint64_t>(header.time_ns, began_ns_) + to_unix_ns_;
   made.value_ns = is_off_cpu(sample) ? sample.head.off_ns : second_ns / options_.frequency;
   if (!is_kernel_thread(sample)) {
-    const DisplayedLabels& labels = labels_->of(moment, sample.sets, &its.labels, its.has_pid());
+    const DisplayedLabels& labels = labels_->of(header, sample.sets, &its.labels, its.has_pid());
     made.labels = builder_.labels(labels);
     made.link = builder_.link(labels);
     builder_.losses().unread_labels += !labels.error.empty() && labels.set.labels.empty();
     builder_.losses().truncated_labels +=
-        !labels.set.truncated.empty() || (moment.flags & VITRINE_FIRE_CUT) != 0;
+        !labels.set.truncated.empty() || (header.flags & VITRINE_FIRE_CUT) != 0;
   }
   builder_.add(std::move(made));
 }
@@ -451,7 +451,7 @@ profile::Index LiveProfiling::stack_of(const SampledPrograms::Program& program,
 /// Of user code, into frames_.
 profile::StackEnd LiveProfiling::unwind(SampledProgram& program, CodeHistory::Code& code,
                                         const bpf::StackSample& sample) {
-  const std::uint64_t time_ns = sample.head.moment.time_ns;
+  const std::uint64_t time_ns = sample.head.event.time_ns;
   if (KernelStacks::frames_of(sample, code->unwinder.code(), frames_)) {
     if (has_unknown_code() && programs_.look_again(program)) {
       code = programs_.code_of(program, time_ns);

@@ -26,10 +26,10 @@ constexpr milliseconds min_budget{10};
 constexpr milliseconds max_budget{1000};
 
 /// A program that events reported gets its image by the first sample of its code.
-bool is_of(SampledProgram& program, const vitrine_event_header& moment, bool has_user_code) {
-  if (!has_user_code || moment.image == 0) return program.begun_ns <= moment.time_ns;
-  if (program.image == 0 && program.begun_ns <= moment.time_ns) program.image = moment.image;
-  return program.image == moment.image;
+bool is_of(SampledProgram& program, const vitrine_event_header& header, bool has_user_code) {
+  if (!has_user_code || header.image == 0) return program.begun_ns <= header.time_ns;
+  if (program.image == 0 && program.begun_ns <= header.time_ns) program.image = header.image;
+  return program.image == header.image;
 }
 
 /// `time_ns`: it was executed then, but not what the process has executed since.
@@ -68,28 +68,28 @@ void of_a_child(ProcessFacts& facts) {
 
 }  // namespace
 
-SampledPrograms::Program SampledPrograms::of(const vitrine_event_header& moment, bool has_user_code,
+SampledPrograms::Program SampledPrograms::of(const vitrine_event_header& header, bool has_user_code,
                                              ProgramHistory& its, bool has_pid) {
   for (const Program& program : its) {
-    if (!is_of(*program, moment, has_user_code)) continue;
+    if (!is_of(*program, header, has_user_code)) continue;
     program->sampled = true;
     if (has_pid && !program->looked_at) look(*program);
     if (std::exchange(program->stale, false)) refresh(*program, true);
-    if (program->facts.command.empty()) program->facts.command = bpf::comm_of(moment);
+    if (program->facts.command.empty()) program->facts.command = bpf::comm_of(header);
     return program;
   }
-  Program program = has_pid ? read(moment.pid) : nullptr;
-  if (program != nullptr && is_of(*keep(its, program), moment, has_user_code)) {
-    if (program->facts.command.empty()) program->facts.command = bpf::comm_of(moment);  // a zombie
+  Program program = has_pid ? read(header.pid) : nullptr;
+  if (program != nullptr && is_of(*keep(its, program), header, has_user_code)) {
+    if (program->facts.command.empty()) program->facts.command = bpf::comm_of(header);  // a zombie
     return program;
   }
   // It is gone, or executes another program by now.
   auto unseen = std::make_shared<SampledProgram>();
-  unseen->pid = moment.pid > 0 ? moment.pid : 0;
-  unseen->image = moment.image;
-  unseen->facts.command = bpf::comm_of(moment);
+  unseen->pid = header.pid > 0 ? header.pid : 0;
+  unseen->image = header.image;
+  unseen->facts.command = bpf::comm_of(header);
   unseen->looked_at = true;
-  return keep(its, std::move(unseen), moment.time_ns);
+  return keep(its, std::move(unseen), header.time_ns);
 }
 
 SampledPrograms::Program SampledPrograms::read(pid_t pid) {

@@ -60,7 +60,7 @@ class SampledPrograms {
   /// That of a sample. Looks at the process if its program is not known. `has_user_code`: of the
   /// sample; without, the kernel may have been about to start the program. `has_pid`: the process still
   /// has its PID.
-  Program of(const vitrine_event_header& moment, bool has_user_code, ProgramHistory& its,
+  Program of(const vitrine_event_header& header, bool has_user_code, ProgramHistory& its,
              bool has_pid);
 
   /// The code that it had then.

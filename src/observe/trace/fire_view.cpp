@@ -38,10 +38,10 @@ FireView::FireView(const bpf::Fire& fire, const TraceProgram& program, const Tra
   query_.values = values_;
   query_.labels = &labels_;
   query_.comm = comm_;
-  query_.time_ns = fire.head.moment.time_ns;
-  query_.pid = fire.head.moment.pid;
-  query_.tid = fire.head.moment.tid;
-  query_.cpu = fire.head.moment.cpu;
+  query_.time_ns = fire.head.event.time_ns;
+  query_.pid = fire.head.event.pid;
+  query_.tid = fire.head.event.tid;
+  query_.cpu = fire.head.event.cpu;
   query_.uid = fire.head.uid;
 }
 
@@ -121,10 +121,10 @@ PairStart start_of(const bpf::Fire& fire, const TraceProgram& program, const Tra
 
 TraceEvent FireView::event(const TraceProgram& program) const {
   TraceEvent event;
-  event.time_ns = fire_.head.moment.time_ns;
-  event.pid = fire_.head.moment.pid;
-  event.tid = fire_.head.moment.tid;
-  event.cpu = fire_.head.moment.cpu;
+  event.time_ns = fire_.head.event.time_ns;
+  event.pid = fire_.head.event.pid;
+  event.tid = fire_.head.event.tid;
+  event.cpu = fire_.head.event.cpu;
   event.comm = comm_;
   event.probe = program.probe();
   event.module = query_.module;
@@ -134,7 +134,7 @@ TraceEvent FireView::event(const TraceProgram& program) const {
   event.labels = &fired_->set;
   event.labels_id = fired_->id;
   event.labels_error = fired_->error;
-  event.cut = (fire_.head.moment.flags & VITRINE_FIRE_CUT) != 0;
+  event.cut = (fire_.head.event.flags & VITRINE_FIRE_CUT) != 0;
   return event;
 }
 

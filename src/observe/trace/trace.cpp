@@ -464,12 +464,12 @@ TracedProcess* LiveTrace::process_of(const vitrine_event_header& record) {
 const Cgroup& LiveTrace::cgroup_of(const bpf::Fire& fire, TracedProcess* process, bool has_pid) {
   Cgroup& known = process == nullptr ? last_cgroup_ : process->cgroup;
   if (process == nullptr || known.id != fire.head.cgroup)
-    known = cgroups_->of(fire.head.cgroup, has_pid ? fire.head.moment.pid : 0);
+    known = cgroups_->of(fire.head.cgroup, has_pid ? fire.head.event.pid : 0);
   return known;
 }
 
 void LiveTrace::show(const bpf::Fire& fire, const Sink& sink) {
-  const vitrine_event_header& record = fire.head.moment;
+  const vitrine_event_header& record = fire.head.event;
   TracedProcess* process = process_of(record);
   const bool has_pid = process != nullptr && process->has_pid();
   if (record.kind == VITRINE_RECORD_PROCESS) {

@@ -130,8 +130,8 @@ static long take_block(__u32 index, void* context) {
 static __always_inline int send_blocks(struct block_walk* walk, __u64 off_ns, __u32 flags) {
   struct vitrine_stack_sample* head = (struct vitrine_stack_sample*)walk->s->room.out.bytes;
   head->off_ns = off_ns;
-  head->moment.flags |= flags;
-  head->moment.epoch = config.epoch;  // it has all of its label sets with it
+  head->event.flags |= flags;
+  head->event.epoch = config.epoch;  // it has all of its label sets with it
   return submit(&walk->s->room.out, walk->entry->bytes, SAMPLE_BYTES, 0);
 }
 

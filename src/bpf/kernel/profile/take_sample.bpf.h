@@ -96,7 +96,7 @@ static __always_inline int is_wanted(struct taking* taking) {
   const int only_given = !profile_config.every_process && !profile_config.follow;
   if (only_given && !given_target(&tgid, task->group_leader->start_boottime)) return 0;
   find_process(&taking->process, taking->task);
-  return profile_config.every_process || taking->process.ours;
+  return profile_config.every_process || taking->process.selected;
 }
 
 static __always_inline __u64 append_kernel_stack(struct label_buffer* out, __u64 at,
@@ -196,7 +196,7 @@ static __always_inline __u64 append_stack(struct scratch* s, __u64 registers_at,
     head->left_bytes = ends_at - at;
     is_cut = end < s->left.end || head->left_bytes < end - left;
   }
-  if (is_cut) head->moment.flags |= VITRINE_SAMPLE_STACK_CUT;
+  if (is_cut) head->event.flags |= VITRINE_SAMPLE_STACK_CUT;
   return ends_at;
 }
 
@@ -236,10 +236,10 @@ static __always_inline __u64 take_sample(struct scratch* s, struct taking* takin
   room->thread_pointer = thread_pointer_of_trusted(taking->task);
   struct vitrine_stack_sample* head = append(&room->out, sizeof *head);
   if (!head) return 0;
-  fill_header(&head->moment, taking->task, &taking->process, taking->now);
-  fill_ids(&head->moment, taking->task);
-  head->moment.kind = taking->kind;
-  head->moment.flags |= taking->flags;
+  fill_header(&head->event, taking->task, &taking->process, taking->now);
+  fill_ids(&head->event, taking->task);
+  head->event.kind = taking->kind;
+  head->event.flags |= taking->flags;
   head->off_ns = 0;
   head->stack_start = 0;
   head->unwound_to = 0;
@@ -252,8 +252,8 @@ static __always_inline __u64 take_sample(struct scratch* s, struct taking* takin
   head->reserved = 0;
   const struct vitrine_target* target = taking->process.target;
   if (target && has_user_code(taking->task))
-    head->moment.sets = append_sets(room, target, taking->process.execution);
-  if (room->out.cut) head->moment.flags |= VITRINE_FIRE_CUT;
+    head->event.sets = append_sets(room, target, taking->process.execution);
+  if (room->out.cut) head->event.flags |= VITRINE_FIRE_CUT;
   count(VITRINE_PROFILE_CUT, room->out.cut);
   count(VITRINE_PROFILE_FAULTS, room->out.faults);
 

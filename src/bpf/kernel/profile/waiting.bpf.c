@@ -67,8 +67,8 @@ int waiting(struct bpf_iter__task* ctx) {
   looked_at = tid;
   const __u64 bytes = take_sample(s, &taking);
   struct vitrine_stack_sample* head = (struct vitrine_stack_sample*)s->room.out.bytes;
-  head->moment.cpu = task->thread_info.cpu;  // where it ran last, not where the iterator runs
-  bpf_probe_read_kernel(head->moment.comm, sizeof head->moment.comm, task->comm);
+  head->event.cpu = task->thread_info.cpu;  // where it ran last, not where the iterator runs
+  bpf_probe_read_kernel(head->event.comm, sizeof head->event.comm, task->comm);
   if (!bytes) {
     if (still_waits(task, switches)) count_lost();
     release_scratch(s);

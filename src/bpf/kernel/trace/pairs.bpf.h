@@ -85,7 +85,7 @@ VERIFIED_ALONE int append_pair(struct scratch* s) {
   struct vitrine_pair* pair = append(out, sizeof *pair);
   if (!pair || length > VITRINE_KEPT_BYTES) return 0;
   *pair = s->kept.pair;
-  head->moment.kind = VITRINE_RECORD_PAIR;
+  head->event.kind = VITRINE_RECORD_PAIR;
   if (length && bpf_probe_read_kernel(piece_at(out, out->used), length, s->kept.bytes)) {
     pair->captures = 0;
     pair->bytes = 0;

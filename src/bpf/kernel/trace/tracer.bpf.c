@@ -33,7 +33,7 @@ struct fire {
 
 static __always_inline void fill_head(struct scratch* s, const struct fire* fire,
                                       struct vitrine_fire* head) {
-  fill_header(&head->moment, fire->task, &fire->process, fire->now);
+  fill_header(&head->event, fire->task, &fire->process, fire->now);
   head->address = s->registers[VITRINE_PROBE_ADDRESS];
   head->program = fire->index;
   head->site = (__u32)fire->cookie;
@@ -70,9 +70,9 @@ static __always_inline int submit_fire(struct scratch* s, int at_once) {
 static __noinline int emit(struct scratch* s, const struct fire* fire) {
   struct vitrine_fire* head = (struct vitrine_fire*)s->room.out.bytes;
   if (trace_config.labels && fire->process.target)
-    head->moment.sets = append_sets(&s->room, fire->process.target, fire->process.execution);
+    head->event.sets = append_sets(&s->room, fire->process.target, fire->process.execution);
   if (trace_config.stacks) head->stack_bytes = append_stack(s, fire);
-  if (s->room.out.cut) head->moment.flags |= VITRINE_FIRE_CUT;
+  if (s->room.out.cut) head->event.flags |= VITRINE_FIRE_CUT;
   count(VITRINE_TRACE_FIRES, 1);
   count(VITRINE_TRACE_CUT, s->room.out.cut);
   count(VITRINE_TRACE_FAULTS, s->room.out.faults);
@@ -85,15 +85,15 @@ static __noinline int emit(struct scratch* s, const struct fire* fire) {
 
 /// Has the reader look at a process whose fires may lead to no event: without its labels a condition
 /// on them never holds, and there is no group of them.
-static __always_inline void tell_of_process(struct scratch* s, const struct fire* fire,
-                                            struct vitrine_fire* head) {
+static __always_inline void report_process(struct scratch* s, const struct fire* fire,
+                                           struct vitrine_fire* head) {
   const __u64 used = s->room.out.used;
   if (!announce(&fire->process)) return;
-  fill_ids(&head->moment, fire->task);
-  head->moment.kind = VITRINE_RECORD_PROCESS;
+  fill_ids(&head->event, fire->task);
+  head->event.kind = VITRINE_RECORD_PROCESS;
   s->room.out.used = sizeof *head;
   submit_fire(s, 1);
-  head->moment.kind = VITRINE_RECORD_FIRE;
+  head->event.kind = VITRINE_RECORD_FIRE;
   s->room.out.used = used;
 }
 
@@ -105,7 +105,7 @@ static __always_inline int wants_process(const struct vitrine_site_program* prog
 /// With a frame of its own.
 static __noinline int find_its_process(struct fire* fire) {
   find_process(&fire->process, fire->task);
-  return fire->process.ours;
+  return fire->process.selected;
 }
 
 static __always_inline void learn_process(struct fire* fire) {
@@ -120,8 +120,8 @@ static __always_inline void learn_process(struct fire* fire) {
 /// Whether the condition holds, for what is captured of the fire first.
 static __always_inline int passes(struct scratch* s, const struct fire* fire,
                                   struct vitrine_fire* head) {
-  fill_ids(&head->moment, fire->task);
-  return holds(s, &fire->program->where, head->moment.pid, head->moment.tid);
+  fill_ids(&head->event, fire->task);
+  return holds(s, &fire->program->where, head->event.pid, head->event.tid);
 }
 
 // A fire is looked at in steps with a frame each: what one needs is not on the stack while another
@@ -130,7 +130,7 @@ static __always_inline int passes(struct scratch* s, const struct fire* fire,
 /// What wants labels that are not known, or not certain, is for the reader to decide.
 static __always_inline int is_untested(const struct fire* fire) {
   return fire->program->needed_labels &&
-         fire->process.flags & (VITRINE_FIRE_UNKNOWN | VITRINE_FIRE_PRESUMED);
+         fire->process.flags & (VITRINE_FIRE_UNKNOWN | VITRINE_FIRE_ASSUMED);
 }
 
 enum { FIRE_ENDS_HERE, FIRE_EMITTED, FIRE_ADDED_UP };
@@ -147,11 +147,11 @@ static __noinline int conclude(struct scratch* s, struct fire* fire, __u32 done)
   if (!fire->now && (emits || fire->process.flags)) fire->now = bpf_ktime_get_ns();
   // What is only added up does not need the rest of it.
   if (emits || fire->process.flags) fill_head(s, fire, head);
-  if (emits) fill_ids(&head->moment, fire->task);
+  if (emits) fill_ids(&head->event, fire->task);
   if (untested)
-    head->moment.flags |= VITRINE_FIRE_UNTESTED;
+    head->event.flags |= VITRINE_FIRE_UNTESTED;
   else if (program->needed_labels && fire->process.flags)
-    tell_of_process(s, fire, head);
+    report_process(s, fire, head);
   if (fire->process.flags & VITRINE_FIRE_UNKNOWN) count(VITRINE_TRACE_UNKNOWN, 1);
   const __u32 captures = program->captures;
   if (done < captures) done += capture_some(s, program, done, captures - done);
@@ -162,7 +162,7 @@ static __noinline int conclude(struct scratch* s, struct fire* fire, __u32 done)
     if (!untested && program->where.count && !passes(s, fire, head)) return FIRE_ENDS_HERE;
   }
   if (untested && program->role == VITRINE_LATENCY_END) {
-    head->moment.kind = VITRINE_RECORD_LATENCY;
+    head->event.kind = VITRINE_RECORD_LATENCY;
     if (!take_start(s, program, &head->address)) return FIRE_ENDS_HERE;
   }
   if (program->role == VITRINE_SLOW_START) {
@@ -207,7 +207,7 @@ static __noinline int decide(struct scratch* s, struct fire* fire, __u32* done) 
       if (fire->process.flags && program->needed_labels) {
         fire->now = bpf_ktime_get_ns();
         fill_head(s, fire, head);
-        tell_of_process(s, fire, head);
+        report_process(s, fire, head);
       }
       return 0;
     }
@@ -260,8 +260,8 @@ int trace(const __u64* ctx) {
   if (fire.program->where.count && is_rejected_at_once(&fire)) return 0;
   fire.task = bpf_get_current_task_btf();
   if (plain || wants_process(fire.program)) {
-    const int ours = find_its_process(&fire);
-    if (trace_config.only_known && !ours) return 0;
+    const int selected = find_its_process(&fire);
+    if (trace_config.only_known && !selected) return 0;
   }
   if (plain) {
     count_plainly(fire.index);
