@@ -17,7 +17,6 @@
 #include "base/limits.hpp"
 #include "bpf/event.hpp"
 #include "bpf/kernel_log.hpp"
-#include "bpf/readers.hpp"
 #include "bpf/record_ring.hpp"
 #include "bpf/sampler.hpp"
 #include "bpf/target_maps.hpp"

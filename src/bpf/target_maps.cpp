@@ -1,11 +1,15 @@
 #include "bpf/target_maps.hpp"
 
 #include <bpf/bpf.h>
+#include <linux/membarrier.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <thread>
 
 #include "bpf/kernel_log.hpp"
 #include "bpf/thread_iterator.hpp"
@@ -53,6 +57,13 @@ void TargetMaps::forget(pid_t kernel_tgid) const {
 
 void TargetMaps::assume(const vitrine_executable& file, const vitrine_target& target) const {
   bpf_map_update_elem(assumed, &file, &target, BPF_ANY);
+}
+
+void let_programs_end() {
+  constexpr std::chrono::milliseconds longer_than_any{10};
+  // In the kernel this is synchronize_rcu(). It is refused where CPUs are left alone (nohz_full).
+  if (::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) != 0)
+    std::this_thread::sleep_for(longer_than_any);
 }
 
 }  // namespace vitrine::bpf

@@ -48,4 +48,8 @@ struct TargetMaps {
   void assume(const vitrine_executable& file, const vitrine_target& target) const;
 };
 
+/// Lets switches and interrupts that are under way on any CPU come to their end: those that follow go
+/// by what is attached, and by what is in maps, now.
+void let_programs_end();
+
 }  // namespace vitrine::bpf

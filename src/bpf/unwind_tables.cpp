@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "bpf/readers.hpp"
+#include "bpf/target_maps.hpp"
 #include "bpf/unwind_log.hpp"
 
 namespace vitrine::bpf {

@@ -1,11 +1,10 @@
 // Files that publish custom labels, version 0 or 1: symbols, version, access, name.
 
-#include "check/label_rules.hpp"
-
 #include <elf.h>
 #include <fmt/format.h>
 
 #include "abi/custom_labels.hpp"
+#include "check/file_facts.hpp"
 #include "check/rule.hpp"
 
 namespace vitrine::check {
@@ -39,8 +38,7 @@ const char* visibility_name(std::uint8_t visibility) {
   }
 }
 
-}  // namespace
-
+/// "TLSDESC and GD"; "none".
 std::string access_names(const SlotFacts& slot) {
   std::string text;
   for (const Access access : slot.accesses)
@@ -99,8 +97,6 @@ Outcome slot_bound(const FileSubject&, const SlotFacts& slot) {
                   visibility_name(slot.exported->visibility));
   return seen ? holds(std::move(text)) : fails(std::move(text));
 }
-
-namespace {
 
 constexpr std::string_view version_name = abi::custom_labels::version_symbol;
 

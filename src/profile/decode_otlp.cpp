@@ -676,15 +676,7 @@ class OtlpDecoder {
 }  // namespace
 
 Result<Profile> decode_otlp(std::string_view message) {
-  OtlpDecoder decoder;
-  try {
-    return decoder.read(message);
-  } catch (const Refused& refused) {
-    return fail_while(decoder.where(), refused.error);
-  } catch (const protozero::exception& broken) {
-    return fail(ErrorCode::malformed, fmt::format("{}: {}", decoder.where(), broken.what()),
-                not_a_profile);
-  }
+  return decode_by(OtlpDecoder(), message);
 }
 
 }  // namespace vitrine::profile

@@ -511,15 +511,7 @@ class PprofReader {
 }  // namespace
 
 Result<Profile> decode_pprof(std::string_view message) {
-  PprofReader reader;
-  try {
-    return reader.read(message);
-  } catch (const Refused& refused) {
-    return fail_while(reader.where(), refused.error);
-  } catch (const protozero::exception& broken) {
-    return fail(ErrorCode::malformed, fmt::format("{}: {}", reader.where(), broken.what()),
-                not_a_profile);
-  }
+  return decode_by(PprofReader(), message);
 }
 
 }  // namespace vitrine::profile

@@ -36,12 +36,24 @@ inline std::string_view text_of(protozero::data_view bytes) {
 inline constexpr const char* not_a_profile =
     "check that it is a whole file of pprof (.pb.gz) or OTLP (.otlp)";
 
-/// Ends the reading of a file. decode_pprof() and decode_otlp() add where, and return the error.
+/// Ends the reading of a file. decode_by() adds where, and returns the error.
 struct Refused : std::exception {
   explicit Refused(Error why) : error(std::move(why)) {}
   const char* what() const noexcept override { return error.message.c_str(); }
   Error error;
 };
+
+/// What `decoder` reads from `message`; what it throws as an error, with its place.
+template <class Decoder>
+Result<Profile> decode_by(Decoder decoder, std::string_view message) {
+  try {
+    return decoder.read(message);
+  } catch (const Refused& refused) {
+    return fail_while(decoder.where(), refused.error);
+  } catch (const protozero::exception& broken) {
+    return fail(ErrorCode::malformed, decoder.where() + ": " + broken.what(), not_a_profile);
+  }
+}
 
 /// Throws Refused: the file is malformed.
 [[noreturn]] void refuse(std::string why);

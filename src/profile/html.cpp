@@ -31,7 +31,6 @@
 
 #include "base/text.hpp"
 #include "profile/encode.hpp"
-#include "profile/page.hpp"
 
 namespace vitrine::profile {
 namespace {

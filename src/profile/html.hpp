@@ -15,6 +15,13 @@
 #include "base/interner.hpp"
 #include "profile/profile.hpp"
 
+namespace vitrine::profile {
+
+/// web/dist/page.html, as the build embeds it (cmake/VitrineEmbed.cmake).
+std::string_view page_template();
+
+}  // namespace vitrine::profile
+
 namespace vitrine::profile::page {
 
 inline constexpr std::uint64_t exact =

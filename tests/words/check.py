@@ -24,7 +24,6 @@ PAGES = ["web/src/**/*.tsx", "web/src/page.html"]
 
 # (file, text, reason): occurrences of `text`, a regular expression, in `file` are not counted.
 EXCEPTIONS = [
-    (r"docs/architecture\.md", r"^\|.*", "its tables are rewritten together with the folders that they map"),
     (r"docs/tracing\.md", r'"others":true', "a field of NDJSON"),
     (r"src/cli/trace/reduction\.cpp", r"^others$", "a field of NDJSON"),
 ]

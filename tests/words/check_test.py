@@ -19,8 +19,7 @@ CASES = [
     ("docs/guide.md", "See `src/deputy.cpp`.\n", 1),  # no such file
     ("docs/tracing.md", 'It has `"others":true`.\n', 0),
     ("docs/tracing.md", "It has others.\n", 1),
-    ("docs/architecture.md", "| who | `a.hpp` |\n", 0),
-    ("docs/architecture.md", "A worker tells.\n", 1),
+    ("docs/architecture.md", "| who | `a.hpp` |\n", 1),
     ("include/vitrine/one.hpp", "int who();\n/// Says more.\n", 2),
     ("include/vitrine/one.hpp", "int who();  // a caller\n", 0),
     ("include/two.h", "/* A comment\n * on display. */\n", 2),

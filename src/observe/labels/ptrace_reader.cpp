@@ -36,7 +36,6 @@ Result<format::LabelSet> read_directly(Subject& subject, const Definition& defin
 
 namespace {
 
-constexpr int seize_attempts = 5;
 constexpr int longer = 5;  // that threads get the second time to stop
 
 }  // namespace
@@ -51,20 +50,7 @@ std::vector<DefinitionInfo> PtraceReader::definitions() const {
 }
 
 Result<Snapshot> PtraceReader::read(std::chrono::milliseconds) {
-  auto change = subject_->refresh(sandbox::WorkBudget(options_.stop));
-  for (int attempt = 0; attempt < seize_attempts; ++attempt) {
-    TRY(change);
-    if (subject_->definitions().empty()) return tl::unexpected(subject_->why_none());
-    auto snapshot = visit_threads();
-    if (!snapshot) return snapshot;
-    change = subject_->refresh_definitions(sandbox::WorkBudget(options_.stop));
-    if (change && *change == Change::none) return snapshot;
-    if (options_.stop != nullptr && options_.stop->load())
-      return fail(ErrorCode::interrupted, "the reading was stopped");
-  }
-  return fail(ErrorCode::interrupted,
-              "the process changed its libraries or its program during each of several readings",
-              "try again");
+  return subject_->read_unchanged(options_.stop, [&](Change) { return visit_threads(); });
 }
 
 Result<Snapshot> PtraceReader::visit_threads() {

@@ -126,9 +126,6 @@ std::unique_ptr<ThreadSource> proc_thread_source(const target::Process& process)
 
 namespace {
 
-/// A process that changes its libraries or its program at each attempt is reported as unreadable.
-constexpr int snapshot_attempts = 5;
-
 /// Which contents no thread can have changed while they were read: a set of a foreign writer may be
 /// edited by any thread that has it in force.
 std::vector<bool> trusted_contents(const Readings& readings, const std::vector<bool>& rested) {
@@ -175,28 +172,15 @@ Result<std::vector<Since>> SnapshotReader::since_listed(std::span<const SeenThre
 }
 
 Result<Snapshot> SnapshotReader::read(std::chrono::milliseconds) {
-  auto change = subject_->refresh(sandbox::WorkBudget(options_.stop));
-  for (int attempt = 0; attempt < snapshot_attempts; ++attempt) {
-    TRY(change);
-    if (*change == Change::program) begin_program();
-    if (*change != Change::none) slots_ = std::make_unique<SlotReader>(*subject_);
-    if (subject_->definitions().empty()) return tl::unexpected(subject_->why_none());
-
+  return subject_->read_unchanged(options_.stop, [&](Change change) -> Result<Snapshot> {
+    if (change == Change::program) begin_program();
+    if (change != Change::none) slots_ = std::make_unique<SlotReader>(*subject_);
     auto threads = TRY(list());
     std::size_t bytes_left = limits::within_hard_caps(options_.limits).bytes_per_snapshot;
     Readings readings = slots_->read(threads, bytes_left);
     const auto since = TRY(since_listed(threads, readings));
-    Snapshot snapshot = assemble(threads, std::move(readings), since, bytes_left);
-
-    // What was found out before the reading must have held to its end.
-    change = subject_->refresh_definitions(sandbox::WorkBudget(options_.stop));
-    if (change && *change == Change::none) return snapshot;
-    if (options_.stop != nullptr && options_.stop->load())
-      return fail(ErrorCode::interrupted, "the reading was stopped");
-  }
-  return fail(ErrorCode::interrupted,
-              "the process changed its libraries or its program during each of several readings",
-              "try again");
+    return assemble(threads, std::move(readings), since, bytes_left);
+  });
 }
 
 Snapshot SnapshotReader::assemble(std::span<const SeenThread> threads, Readings readings,

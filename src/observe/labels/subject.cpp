@@ -8,6 +8,8 @@ namespace vitrine::observe {
 namespace {
 
 constexpr std::chrono::seconds search_interval{1};
+/// A process that changes its libraries or its program at each attempt is reported as unreadable.
+constexpr int max_attempts = 5;
 
 }  // namespace
 
@@ -48,6 +50,24 @@ Result<Change> Subject::refresh_definitions(const sandbox::WorkBudget& budget) {
   if (!*changed) return Change::none;
   state_->draft_a_keys.clear();
   return Change::definitions;
+}
+
+Result<Snapshot> Subject::read_unchanged(const std::atomic<bool>* stop,
+                                         const std::function<Result<Snapshot>(Change)>& read) {
+  auto change = refresh(sandbox::WorkBudget(stop));
+  for (int attempt = 0; attempt < max_attempts; ++attempt) {
+    const Change found = TRY(change);
+    if (definitions().empty()) return tl::unexpected(why_none());
+    auto snapshot = TRY(read(found));
+    // What was found out before the reading must have held to its end.
+    change = refresh_definitions(sandbox::WorkBudget(stop));
+    if (change && *change == Change::none) return snapshot;
+    if (stop != nullptr && stop->load())
+      return fail(ErrorCode::interrupted, "the reading was stopped");
+  }
+  return fail(ErrorCode::interrupted,
+              "the process changed its libraries or its program during each of several readings",
+              "try again");
 }
 
 /// A known context costs one small read. To look for one goes through all mappings, of which a

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -63,6 +65,12 @@ class Subject {
   /// The same after a reading, to learn whether it was made with knowledge that held: all but the
   /// context, whose key map only grows.
   Result<Change> refresh_definitions(const sandbox::WorkBudget& budget = sandbox::WorkBudget());
+
+  /// Calls `read` with what a refresh before it changed, again until nothing has changed during it.
+  /// `stop`: null, or ends it when it becomes true. Errors: those of refresh() and `read`; the
+  /// reason why it has no definitions; interrupted (stopped, or it changed each time).
+  Result<Snapshot> read_unchanged(const std::atomic<bool>* stop,
+                                  const std::function<Result<Snapshot>(Change)>& read);
 
   [[nodiscard]] target::Process& process() { return state_->process; }
   /// As target::Modules: whether its definitions are all that its constructors find.
