@@ -20,20 +20,19 @@ class AgentCommand : public Command {
         "profile the machine as a service, by a configuration file",
         {"Takes one profile of the whole machine after another, by label, and sends it to an "
          "engine, writes it to files, or both, as profile --continuous does. FILE is TOML. Each "
-         "key "
-         "of it is an option, too, and options come before the file. Without FILE there are the "
-         "options alone.",
+         "key is also an option; an option overrides the file. Without FILE, only the options "
+         "apply.",
          "--check validates the file, prints the effective configuration with the source of each "
-         "value, and ends. It is a configuration file itself; values of headers are hidden.",
-         "SIGHUP reads the file again. A file that is wrong, or cannot be put in force, is "
-         "reported "
-         "with line and column, and the previous configuration stays in force. A new one takes "
+         "value, and ends. The output is a configuration file, too; values of headers are hidden.",
+         "SIGHUP reads the file again. A file that is invalid, or cannot take effect, is "
+         "reported with line and column, and the previous configuration stays in force. A new one "
+         "takes "
          "over without a gap: its sampling begins before the old one ends. SIGTERM and SIGINT send "
          "what is left, for at most five seconds, and end with exit code 0, or 1 if something is "
          "lost. The rest stays in the spool.",
          "--process, --cgroup, --container and --service select processes, by globs: a process "
-         "must "
-         "match each option that is given; !GLOB excludes. A service is the service.name of the "
+         "must match each option that is given; !GLOB excludes. A service is the service.name of "
+         "the "
          "process context, of OTEL_SERVICE_NAME or of OTEL_RESOURCE_ATTRIBUTES. --filter selects "
          "samples by label.",
          "--listen serves /healthz (200 while samples are taken, else 503) and /metrics (what the "

@@ -61,7 +61,8 @@ class ContextCommand : public Command {
     return {"context",
             "read the process context of a process",
             {"Shows the resource attributes (such as service.name) and the extra attributes that a "
-             "process has published according to OTEP-4719. Stops no thread and needs no "
+             "process has published as its process context (OTEP-4719 of OpenTelemetry). Stops no "
+             "thread and needs no "
              "cooperation from the process.",
              "With --watch, prints each update."},
             {{"vitrine context 4242", "the context of process 4242"},

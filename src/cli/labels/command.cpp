@@ -247,7 +247,9 @@ class LabelsCommand : public Command {
     return {
         "labels",
         "read the label sets of the threads of a process",
-        {"Shows which labels each thread of a process has in force, in every format that the "
+        {"A label is a key and a value (tenant=acme) that a program attaches to the work of a "
+         "thread. "
+         "This command shows the labels that each thread has in force, in every format that the "
          "process publishes. Needs no cooperation from the process.",
          "Each line shows the evidence for its labels. proven: the thread did not run during the "
          "reading. serial: the writer's serial number was the same before and after. stopped: the "

@@ -40,7 +40,7 @@ class ProfileCommand : public Command {
          "graphs by label that needs no network.",
          "--duration bounds the command, not only the sampling: files are parsed meanwhile, and a "
          "twentieth of that time is left for the rest of the names. --naming waits longer. With "
-         "CAP_SYS_NICE, vitrine runs before what it watches (nice -20).",
+         "CAP_SYS_NICE, vitrine runs at nice -20, so that busy programs do not delay it.",
          "Lost samples are counted and reported. Off-CPU time counts from when a thread leaves its "
          "CPU until it is on a CPU again, with the labels of that time; time in which a thread was "
          "runnable but preempted counts only with --preempted.",

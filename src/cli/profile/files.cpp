@@ -314,7 +314,7 @@ class ProfileDiffCommand : public Command {
          "and the values of labels whose part of the time changed most: before, after, and the "
          "change with its noise. self is the time of a function without what it calls, total with "
          "it.",
-         "The noise is what sampling alone would make of two equal programs, in 19 of 20 cases: "
+         "The noise is the change that sampling alone causes between two equal programs, in 19 of 20 cases: "
          "smaller changes are not shown, but counted. Longer profiles have less noise.",
          "If a program does twice the work, the parts of its time stay the same: --rate compares "
          "CPUs, the time for each second of the profile.",

@@ -79,7 +79,7 @@ void ProfileRequest::define(CLI::App& app) {
   app.add_flag("--follow", options.follow, "Also profile forked processes");
   add_duration(app, duration_,
                "Stop after this time (10s; a command: when it ends): 500ms, 10s, 2m");
-  app.add_flag("-g", stacks_, "Take stacks, as always: for hands that know perf record -g");
+  app.add_flag("-g", stacks_, "No effect: stacks are always taken (for users of perf record -g)");
   sampling_.define(app);
   view.define(app);
   add_watch(app, watch_, "Refresh the table");

@@ -46,8 +46,7 @@ CLI::Option* add_exec(CLI::App& app, bool& exec, std::vector<std::string>& comma
   app.add_option(exec_word_option, command)->group("");  // words_of() makes it of what follows --
   return app.add_flag(
       exec_option, exec,
-      fmt::format("Start the command after -- and {} it; -- COMMAND... alone does so, too",
-                  action));
+      fmt::format("Start the command after -- and {} it (implied by -- COMMAND...)", action));
 }
 
 namespace {
@@ -108,13 +107,13 @@ Result<std::chrono::milliseconds> parse_interval(std::string_view text) {
 }
 
 void ProcessOptions::define(CLI::App& app) {
-  app.add_option("-p,--pid", pids_, "Processes by ID, as arguments are; may be repeated")
+  app.add_option("-p,--pid", pids_, "Process IDs, like the arguments; may be repeated")
       ->delimiter(',')
       ->check(at_least_one)
       ->allow_extra_args(false)
       ->option_text("PID,...");
   app.add_option("-n,--name", names_,
-                 "Processes by the name of their program or first thread; may be repeated")
+                 "Processes with this name of the program or first thread; may be repeated")
       ->allow_extra_args(false)
       ->option_text("NAME");
 }

@@ -261,10 +261,10 @@ Result<void> check_process(const CLI::App& app, Arguments words, std::size_t at)
   std::vector<std::string> line(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(at));
   if (word.find('/') == word.npos) {
     error.remedy +=
-        fmt::format("\nof a process by its name: {} -n {}", line_of(line), shell_word(word));
+        fmt::format("\nfor a process by its name: {} -n {}", line_of(line), shell_word(word));
   }
   if (option_of(app, exec_option) != nullptr) {
-    error.remedy += fmt::format("\nof a program to start: {} --", line_of(line));
+    error.remedy += fmt::format("\nfor a program to start: {} --", line_of(line));
     for (const std::string& rest : words.subspan(at)) error.remedy += ' ' + shell_word(rest);
   }
   return tl::unexpected(std::move(error));

@@ -29,7 +29,7 @@ void ReductionOptions::define(CLI::App& app) {
           ->option_text("START,END");
   auto* spans = app.add_option("--spans", spans_,
                                "Show each pair of these probes, or calls of this function, "
-                               "whatever it took; with --export as spans")
+                               "however long it took; with --export as spans")
                     ->option_text("START,END");
   for (auto* other : {count, histogram, sum, latency}) spans->excludes(other);
   count->excludes(histogram)->excludes(sum)->excludes(latency);
