@@ -71,10 +71,6 @@ void ServiceManager::stopping() const {
   send("STOPPING=1\nSTATUS=sending what is left");
 }
 
-void ServiceManager::status(std::string_view text) const {
-  send(fmt::format("STATUS={}", text));
-}
-
 void ServiceManager::alive() {
   if (!watchdog_ || Clock::now() - fed_ < *watchdog_ / 3) return;
   fed_ = Clock::now();

@@ -20,7 +20,6 @@ class ServiceManager {
   void ready(std::string_view status) const;  ///< also after reloading()
   void reloading() const;
   void stopping() const;
-  void status(std::string_view text) const;
   /// Called in each turn of the loop that must not stop: now and then keeps the watchdog quiet.
   void alive();
 

@@ -18,13 +18,9 @@ namespace vitrine::target {
 /// Finds thread pointers and remembers them: a C library never changes a thread's after its start.
 ///
 /// Of itself it knows the way through glibc's robust lists and through musl's ring of threads,
-/// which need no more rights than reading memory (docs/formats/tls.md, "Thread pointers"). A caller that
-/// knows better (a BPF iterator, ptrace) supplies what it knows.
+/// which need no more rights than reading memory (docs/formats/tls.md, "Thread pointers").
 class ThreadPointers {
  public:
-  /// Takes the word of a BPF iterator or of ptrace. A pointer of 0 means the thread has none (yet).
-  void supply(ThreadId thread, Address tp) { known_[thread] = tp; }
-
   /// One for each thread, in order; nullopt where it cannot be known without more rights.
   std::vector<std::optional<Address>> find(const Process& process, std::span<const Thread> threads,
                                            const ThreadLayout& layout = {});

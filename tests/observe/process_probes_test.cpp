@@ -38,10 +38,10 @@ std::vector<ProbeModule> modules_named(const ProcessProbes& found, const std::st
 }
 
 /// The file's bytes at each site are those that the process has at its runtime address, and the
-/// attach path leads to them.
+/// file that is attached to has them.
 void expect_same_bytes(const Child& child, const ProbeModule& module) {
   const int memory = ::open(fmt::format("/proc/{}/mem", child.pid()).c_str(), O_RDONLY | O_CLOEXEC);
-  const int file = ::open(module.file->attach_path().c_str(), O_RDONLY | O_CLOEXEC);
+  const int file = ::open(fmt::format("/proc/self/fd/{}", module.file->file->original()).c_str(), O_RDONLY | O_CLOEXEC);
   ASSERT_TRUE(memory >= 0 && file >= 0);
   std::size_t compared = 0;
   for (const probe::Probe& probe : module.file->probes)

@@ -97,17 +97,6 @@ TEST(ThreadPointers, AreFoundWithoutStoppingAnyone) {
   }
 }
 
-TEST(ThreadPointers, BelieveWhatIsSupplied) {
-  Subject subject;
-  const Process process = *Process::open(subject.child.pid());
-  const auto list = *threads(process.proc_dir());
-  ThreadPointers pointers;
-  pointers.supply(list[0].id, 0x1234);
-  EXPECT_THAT(pointers.find(process, list), testing::ElementsAre(Address{0x1234}));
-  pointers.keep_only({});
-  EXPECT_EQ(pointers.find(process, list)[0], parse(subject.greeting).tp);
-}
-
 /// A ring of musl's structures, the first of them at `ring_base`.
 constexpr Address ring_base = 0x10000;
 constexpr std::size_t member_bytes = 64;

@@ -64,10 +64,6 @@ std::set<Address> biases(const ProbeFile& file, const target::MappedFile& mapped
 
 }  // namespace
 
-std::string ProbeFile::attach_path() const {
-  return fmt::format("/proc/self/fd/{}", file->original());
-}
-
 Result<std::shared_ptr<const ProbeFile>> ProbeFiles::open(const std::string& path) {
   auto file = TRY(sandbox::open_regular_at(AT_FDCWD, path));
   return take(std::move(file), path, {});

@@ -43,10 +43,6 @@ struct ProbeFile {
   std::vector<std::string> problems;       ///< what could not be used, and why; each a sentence
   bool is_module_wanted = false;           ///< a pattern of functions means this file
   std::vector<UnfoundFunction> missing{};  ///< patterns that mean it, and select nothing
-
-  /// A path by which the kernel reaches exactly this file, in any mount namespace, deleted or not;
-  /// good as long as this object lives.
-  [[nodiscard]] std::string attach_path() const;
 };
 
 /// A file with probes, as a process has it in memory.
