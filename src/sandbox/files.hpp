@@ -32,7 +32,7 @@ ErrorCode code_of(int error);
 // Opening files that others name: regular ones alone, so that no pipe makes us wait and no device
 // does anything for having been opened.
 
-/// A file that is open for reading; or, where its file system may stop answering (FUSE), a copy of
+/// A file that is open for reading; or, where its file system may stop responding (FUSE), a copy of
 /// it in memory.
 struct OpenedFile : FileDescriptor {
   OpenedFile() = default;

@@ -41,7 +41,7 @@ ThreadLayout thread_layout(std::span<const Module> modules, const Glibc* glibc);
 // Its structures change from version to version; the target's own libc.so.6 describes them, for
 // debuggers, in symbols named _thread_db_* (docs/formats/tls.md, "glibc").
 
-/// One module's TLS, as its link_map says.
+/// One module's TLS, as in its link_map.
 struct GlibcTls {
   std::uint64_t module_id = 0;  ///< l_tls_modid; 0: the module has no TLS
   /// Distance of its block from the thread pointer, the same in all threads: subtracted on x86-64,

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Counts the words that docs/style.md replaces in every text that users see. More than none is a failure.
+"""Counts the words that docs/style.md replaces in every text that users see, and in the comments of src/. More than
+none is a failure.
 
 usage: check.py SOURCE_ROOT VITRINE
 
-Texts are documents, comments of public headers, string literals of sources, texts of the page, of the packages and
-of `run`, and what VITRINE prints as help and writes as manual pages. Each finding has a file and a line.
+Texts are documents, comments of headers and sources, string literals, texts of the page, of the packages and of
+`run`, and what VITRINE prints as help and writes as manual pages. Each finding has a file and a line.
 """
 import pathlib
 import re
@@ -18,6 +19,9 @@ DOCUMENTS = ["*.md", "docs/**/*.md", "bindings/node/*.md", "bindings/node/*.d.ts
              "packaging/debian/command/vitrine-*", "packaging/debian/command/agent.toml", "packaging/*.pc.in", "packaging/single/*.in"]
 HEADERS = ["include/**/*.h", "include/**/*.hpp"]
 SOURCES = ["src/**/*.[ch]pp", "src/**/*.[ch]", "demo/**/*.cpp", "bindings/node/addon.cpp"]
+COMMENTED = ["src/**/*.[ch]pp", "src/**/*.[ch]"]
+# Comments of sources may use these: there they are about things ("the others", "where there is none").
+ALLOWED_IN_SOURCES = {"others", "is none"}
 SCRIPTS = ["bindings/node/*.js", "packaging/debian/*.cmake", "web/src/**/*.ts", "web/src/**/*.tsx", "cmake/*.cmake",
            "demo/demo", "run"]
 PAGES = ["web/src/**/*.tsx", "web/src/page.html"]
@@ -157,6 +161,11 @@ def findings(root: pathlib.Path, vitrine: str):
     for name, text in files(root, SOURCES):
         text = INCLUDE.sub("", text)
         yield from findings_in(name, literals(text, LITERAL), text, words)
+    strict = pattern([word for word in replaced_words(root) if word not in ALLOWED_IN_SOURCES])
+    for name, text in files(root, COMMENTED):
+        pieces = [(at, re.sub(r"`[^`]*`", lambda span: " " * len(span[0]), without_markers(comment)))
+                  for at, comment in comments(text)]
+        yield from findings_in(name, pieces, text, strict)
     for name, text in files(root, SCRIPTS):
         yield from findings_in(name, literals(text, SCRIPT_LITERAL), text, words)
     for name, text in files(root, PAGES):

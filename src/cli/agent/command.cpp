@@ -66,21 +66,21 @@ class AgentCommand : public Command {
     return needs;
   }
 
-  int run() override {
+  Result<int> run() override {
     catch_interrupts();
     catch_reloads();
     const auto load = [this] { return configure_agent(file_, given_options(*app_)); };
-    auto configuration = load();
-    if (!configuration) return report(configuration.error());
-    const auto complete = configuration->request->check_outputs();
+    auto configuration = TRY(load());
+    const auto complete = configuration.request->check_outputs();
     if (!check_) {
-      if (!complete) return report(complete.error());
-      return AgentRun(load, needs()).run(std::move(*configuration));
+      TRY(complete);
+      return AgentRun(load, needs()).run(std::move(configuration));
     }
     LineOutput output;
-    output.text() = configuration->text();
+    output.text() = configuration.text();
     (void)output.flush();
-    return complete ? exit_done : report(complete.error());
+    TRY(complete);
+    return exit_done;
   }
 
  private:

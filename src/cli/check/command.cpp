@@ -71,26 +71,22 @@ class CheckCommand : public Command {
              "your own processes can be checked; CAP_BPF and CAP_PERFMON prove more readings"}};
   }
 
-  int run() override {
+  Result<int> run() override {
     if (list_) return list();
-    if (json_ && sarif_)
-      return report({ErrorCode::usage, "--json and --sarif exclude each other", {}});
-    const auto pids = processes_.take();
-    if (!pids) return report(pids.error());
-    for (const pid_t pid : *pids) words_.push_back(std::to_string(pid));
+    if (json_ && sarif_) return fail(ErrorCode::usage, "--json and --sarif exclude each other");
+    const auto pids = TRY(processes_.take());
+    for (const pid_t pid : pids) words_.push_back(std::to_string(pid));
     if (words_.empty())
-      return report({ErrorCode::usage, "missing argument: no process or file",
-                     "give one, for example: vitrine check ./libcustomlabels.so"});
-    auto options = options_given();
-    if (!options) return report(options.error());
-    auto targets = parse_targets(words_);
-    if (!targets) return report(targets.error());
-    if (!targets->patterns.empty())
-      return report({ErrorCode::usage, "unexpected argument: check takes no probe patterns",
-                     "give files and process IDs"});
+      return fail(ErrorCode::usage, "missing argument: no process or file",
+                  "give one, for example: vitrine check ./libcustomlabels.so");
+    auto options = TRY(options_given());
+    auto targets = TRY(parse_targets(words_));
+    if (!targets.patterns.empty())
+      return fail(ErrorCode::usage, "unexpected argument: check takes no probe patterns",
+                  "give files and process IDs");
     catch_interrupts();
-    for (const ProbeTarget& target : targets->targets)
-      if (!interrupted() && !check(target, *options)) return exit_done;  // the output has no reader
+    for (const ProbeTarget& target : targets.targets)
+      if (!interrupted() && !check(target, options)) return exit_done;  // the output has no reader
     return finish();
   }
 
@@ -154,16 +150,16 @@ class CheckCommand : public Command {
     return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
   }
 
-  int finish() {
+  Result<int> finish() {
     if (sarif_)
       fmt::print("{}\n", json_text(to_sarif(reports_, refused_, VITRINE_VERSION, verbose_), 2));
     std::fflush(stdout);
     if (interrupted()) return exit_interrupted;
     if (status_ != exit_done) return status_;
     if (!something_)
-      return report({ErrorCode::failed, "nothing to check",
-                     "vitrine looked for label slots, probes and a process context; use --profile "
-                     "to see which parts of a format are missing"});
+      return fail(ErrorCode::failed, "nothing to check",
+                  "vitrine looked for label slots, probes and a process context; use --profile "
+                  "to see which parts of a format are missing");
     return failed_ ? exit_failed : exit_done;
   }
 

@@ -86,39 +86,30 @@ class ContextCommand : public Command {
     return {{"context PID", {}, capabilities::ptrace, "your own processes can be read"}};
   }
 
-  int run() override {
+  Result<int> run() override {
     if (!duration_.empty() && watch_.empty()) watch_ = usual_interval;
-    auto interval = watch_.empty() ? std::chrono::milliseconds(0) : parse_interval(watch_);
-    if (!interval) return report(interval.error());
+    auto interval = TRY(watch_.empty() ? std::chrono::milliseconds(0) : parse_interval(watch_));
     std::optional<std::chrono::milliseconds> duration;  // nothing: until ^C
     if (!duration_.empty()) {
-      const auto given = parse_duration(duration_);
-      if (!given) return report(given.error());
-      duration = *given;
+      duration = TRY(parse_duration(duration_));
     }
-    auto pid = processes_.take_one(pid_);
-    if (!pid) return report(pid.error());
-    pid_ = *pid;
+    pid_ = TRY(processes_.take_one(pid_));
     if (pid_ == 0)
-      return report({ErrorCode::usage, "context: PID is required",
-                     "`vitrine context --help` lists the arguments"});
-    auto redaction = redact_.take();
-    if (!redaction) return report(redaction.error());
-    redaction_ = std::move(*redaction);
+      return fail(ErrorCode::usage, "context: PID is required",
+                  "`vitrine context --help` lists the arguments");
+    redaction_ = TRY(redact_.take());
     catch_interrupts();
     if (duration) stop_after(*duration + last_reading);
-    auto reader = observe::ContextReader::open(pid_);
-    if (!reader) return report(reader.error());
-    (*reader)->stop_by(&stopped());
-    return watch_.empty() ? once(**reader) : watch(**reader, *interval, duration);
+    auto reader = TRY(observe::ContextReader::open(pid_));
+    reader->stop_by(&stopped());
+    return watch_.empty() ? once(*reader) : watch(*reader, interval, duration);
   }
 
  private:
-  int once(observe::ContextReader& reader) {
-    const auto state = reader.refresh();
-    if (!state) return report(state.error());
-    if (*state == nullptr) return report(nothing_published(pid_));
-    show(**state);
+  Result<int> once(observe::ContextReader& reader) {
+    const auto state = TRY(reader.refresh());
+    if (state == nullptr) return tl::unexpected(nothing_published(pid_));
+    show(*state);
     return exit_done;
   }
 

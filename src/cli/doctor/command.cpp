@@ -83,7 +83,7 @@ class DoctorCommand : public Command {
 
   std::vector<Use> uses() const override { return {{"doctor", {}, {}, ""}}; }
 
-  int run() override {
+  Result<int> run() override {
     const auto commands = all_commands();
     if (markdown_) {
       std::fputs(uses_markdown(commands).c_str(), stdout);

@@ -323,29 +323,22 @@ class LabelsCommand : public Command {
          "the other modes", false, true}};
   }
 
-  int run() override {
-    if (auto valid = take_times(); !valid) return report(valid.error());
-    auto redaction = redact_.take();
-    if (!redaction) return report(redaction.error());
-    redaction_ = std::move(*redaction);
-    auto pid = processes_.take_one(pid_);
-    if (!pid) return report(pid.error());
-    pid_ = *pid;
+  Result<int> run() override {
+    TRY(take_times());
+    redaction_ = TRY(redact_.take());
+    pid_ = TRY(processes_.take_one(pid_));
     if (exec_ && pid_ != 0)
-      return report({ErrorCode::usage, "a PID and --exec exclude each other", "omit one of them"});
+      return fail(ErrorCode::usage, "a PID and --exec exclude each other", "omit one of them");
     options_.stop = &stopped();
     catch_interrupts();
     std::optional<observe::Launched> launched;
     if (exec_) {
-      auto started = observe::Launched::start(command_);
-      if (!started) return report(started.error());
-      launched = std::move(*started);
+      launched = TRY(observe::Launched::start(command_));
       pid_ = launched->pid();
-      if (auto confined = go_on_confined(needs()); !confined) return report(confined.error());
+      TRY(go_on_confined(needs()));
     } else if (pid_ == 0) {
-      return report(
-          {ErrorCode::usage, "missing argument: no process",
-           "give a PID (vitrine ps lists the publishing processes), or --exec -- COMMAND"});
+      return fail(ErrorCode::usage, "missing argument: no process",
+                  "give a PID (vitrine ps lists the publishing processes), or --exec -- COMMAND");
     }
     const int status = watch(launched ? &*launched : nullptr);
     if (launched)

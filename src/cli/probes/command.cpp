@@ -176,23 +176,21 @@ class ProbesCommand : public Command {
             {"probes PID", {}, capabilities::ptrace, "your own processes can be listed"}};
   }
 
-  int run() override {
-    auto targets = parse_targets(words_);
-    if (!targets) return report(targets.error());
-    patterns_ = std::move(targets->patterns);
-    auto wanted = observe::function_patterns(targets->functions);
-    if (!wanted) return report(wanted.error());
-    functions_ = targets->functions;
+  Result<int> run() override {
+    auto targets = TRY(parse_targets(words_));
+    patterns_ = std::move(targets.patterns);
+    auto wanted = TRY(observe::function_patterns(targets.functions));
+    functions_ = targets.functions;
     observe::ProbeFiles files({.functions = sites_ || json_,
-                               .wanted = std::move(*wanted),
+                               .wanted = std::move(wanted),
                                .most = limits::listed_functions});
-    for (const ProbeTarget& target : targets->targets)
+    for (const ProbeTarget& target : targets.targets)
       if (!show(files, target)) return exit_done;  // the output has no reader
     std::fflush(stdout);
     if (status_ == exit_done && shown_ == 0 && !functions_.empty())
-      return report(missing_.explain(functions_.front(), words_.front()));
+      return tl::unexpected(missing_.explain(functions_.front(), words_.front()));
     if (status_ == exit_done && shown_ == 0 && !patterns_.empty())
-      return report({ErrorCode::failed, "no probe matches", "omit the pattern to list all"});
+      return fail(ErrorCode::failed, "no probe matches", "omit the pattern to list all");
     return status_;
   }
 

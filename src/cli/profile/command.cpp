@@ -108,19 +108,16 @@ class ProfileCommand : public Command {
   }
   bool runs_alone() const override { return true; }
 
-  int run() override {
+  Result<int> run() override {
     const bool launches = !request_.options.command.empty();
     if (!launches) take_priority();  // before what takes long beside busy processes
     catch_interrupts();
     request_.options.stop = &interrupted();
-    if (auto taken = request_.take(); !taken) return report(taken.error());
-    for (const ProfileOutput& output : request_.view.outputs)
-      if (auto writable = check_writable(output); !writable) return report(writable.error());
+    TRY(request_.take());
+    for (const ProfileOutput& output : request_.view.outputs) TRY(check_writable(output));
     std::unique_ptr<ProfileSender> sender;
     if (request_.sending.given()) {
-      auto opened = request_.sending.open(request_.view.encoding);
-      if (!opened) return report(opened.error());
-      sender = std::move(*opened);
+      sender = TRY(request_.sending.open(request_.view.encoding));
     }
     // Every process that is looked at costs some descriptors, and so do the files that it has mapped.
     // Not for a command: it would inherit that.
@@ -128,7 +125,7 @@ class ProfileCommand : public Command {
     auto profiling = observe::Profiling::open(request_.options);
     if (!profiling) return interrupted() ? exit_interrupted : report(profiling.error());
     if (launches) take_priority();  // by now it runs, with the priority that it was given
-    if (auto confined = go_on_confined(needs()); !confined) return report(confined.error());
+    TRY(go_on_confined(needs()));
     announce();
     int status = request_.every        ? profile_continuously(**profiling, request_, sender.get())
                  : request_.refreshing ? profile_watching(**profiling, request_)

@@ -146,16 +146,13 @@ class ProfileMergeCommand : public Command {
 
   Needs needs() const override { return needs_of_files(output_.paths()); }
 
-  int run() override {
+  Result<int> run() override {
     catch_interrupts();
-    if (auto taken = output_.take(); !taken) return report(taken.error());
-    for (const ProfileOutput& output : output_.outputs)
-      if (auto writable = check_writable(output); !writable) return report(writable.error());
-    const auto files = open_profiles(files_, needs());
-    if (!files) return report(files.error());
-    auto merged = merge_profiles(*files);
-    if (!merged) return report(merged.error());
-    const profile::Profile selected = output_.select(std::move(*merged));
+    TRY(output_.take());
+    for (const ProfileOutput& output : output_.outputs) TRY(check_writable(output));
+    const auto files = TRY(open_profiles(files_, needs()));
+    auto merged = TRY(merge_profiles(files));
+    const profile::Profile selected = output_.select(std::move(merged));
     return show_profile(selected, output_, title_of_files(files_), nullptr);
   }
 
@@ -190,19 +187,16 @@ class ProfileOpenCommand : public Command {
 
   Needs needs() const override { return needs_of_files({page()}); }
 
-  int run() override {
+  Result<int> run() override {
     catch_interrupts();
-    if (auto taken = filter_.take(); !taken) return report(taken.error());
+    TRY(filter_.take());
     const ProfileOutput output{page(), profile::Encoding::html};
-    if (auto writable = check_writable(output); !writable) return report(writable.error());
-    const auto files = open_profiles(files_, needs());
-    if (!files) return report(files.error());
-    auto merged = merge_profiles(*files);
-    if (!merged) return report(merged.error());
-    const profile::Profile selected = filter_.select(std::move(*merged));
+    TRY(check_writable(output));
+    const auto files = TRY(open_profiles(files_, needs()));
+    auto merged = TRY(merge_profiles(files));
+    const profile::Profile selected = filter_.select(std::move(merged));
     encoding_.title = title_of_files(files_);
-    if (auto written = write_profile(selected, output, encoding_); !written)
-      return report(written.error());
+    TRY(write_profile(selected, output, encoding_));
     if (output.path != "-")
       print_error("vitrine: {}: open it in a browser\n", printable(output.path));
     return exit_done;
@@ -314,7 +308,8 @@ class ProfileDiffCommand : public Command {
          "and the values of labels whose part of the time changed most: before, after, and the "
          "change with its noise. self is the time of a function without what it calls, total with "
          "it.",
-         "The noise is the change that sampling alone causes between two equal programs, in 19 of 20 cases: "
+         "The noise is the change that sampling alone causes between two equal programs, in 19 of "
+         "20 cases: "
          "smaller changes are not shown, but counted. Longer profiles have less noise.",
          "If a program does twice the work, the parts of its time stay the same: --rate compares "
          "CPUs, the time for each second of the profile.",
@@ -351,34 +346,30 @@ class ProfileDiffCommand : public Command {
     return needs_of_files(page_.empty() ? std::vector<std::string>() : std::vector{page_});
   }
 
-  int run() override {
+  Result<int> run() override {
     catch_interrupts();
-    if (auto taken = filter_.take(); !taken) return report(taken.error());
+    TRY(filter_.take());
     const ProfileOutput page{page_, profile::Encoding::html};
-    if (!page_.empty())
-      if (auto writable = check_writable(page); !writable) return report(writable.error());
-    const auto files = open_profiles({before_, after_}, needs());
-    if (!files) return report(files.error());
+    if (!page_.empty()) TRY(check_writable(page));
+    const auto files = TRY(open_profiles({before_, after_}, needs()));
     std::vector<profile::Profile> sides;
-    for (const ProfileFile& file : *files) {
-      auto side = read_profile(file);
-      if (!side) return report(side.error());
-      sides.push_back(filter_.select(std::move(*side)));
+    for (const ProfileFile& file : files) {
+      auto side = TRY(read_profile(file));
+      sides.push_back(filter_.select(std::move(side)));
     }
     if (options_.rate)
       for (std::size_t i = 0; i < sides.size(); ++i)
         if (sides[i].duration_ns == 0)
-          return report({ErrorCode::unsupported,
-                         fmt::format("{} has no duration", (*files)[i].path),
-                         "omit --rate to compare parts of the time"});
+          return fail(ErrorCode::unsupported, fmt::format("{} has no duration", files[i].path),
+                      "omit --rate to compare parts of the time");
     if (!page_.empty()) {
-      if (auto written = write_page(page, sides); !written) return report(written.error());
+      TRY(write_page(page, sides));
       if (page_ != "-") print_error("vitrine: {}: open it in a browser\n", printable(page_));
       return exit_done;
     }
     const std::vector<std::string> keys =
         options_.keys.empty() ? informative_keys(sides[1], max_diff_keys) : options_.keys;
-    return json_ ? print_all(sides, keys) : print_text(*files, sides, keys);
+    return json_ ? print_all(sides, keys) : print_text(files, sides, keys);
   }
 
  private:

@@ -15,7 +15,7 @@ namespace vitrine::cli {
 // Which labels are most informative about where the time went.
 
 /// At most `most` keys of labels, the most informative first: those that much of the time has, with
-/// several values that share it. A key with another value in almost every sample (an id) tells
+/// several values that share it. A key with another value in almost every sample (an id) adds
 /// nothing.
 std::vector<std::string> informative_keys(const profile::Profile& profile, std::size_t most);
 

@@ -55,12 +55,11 @@ class PsCommand : public Command {
              "your own processes are listed, and the number of unread processes is reported"}};
   }
 
-  int run() override {
-    auto redaction = redact_.take();
-    if (!redaction) return report(redaction.error());
+  Result<int> run() override {
+    auto redaction = TRY(redact_.take());
     observe::ListOptions options;
     options.with_probes = probes_;
-    options.redaction = std::move(*redaction);
+    options.redaction = std::move(redaction);
     ListingProgress progress;
     options.progress = [&](std::size_t done, std::size_t all) { progress.show(done, all); };
     const auto list = observe::list_publishers(options);

@@ -142,7 +142,8 @@ int run(int argc, char** argv) {
     if (sub->parsed() && sub->get_subcommands().empty()) {
       if (auto confined = begin_confined(command->needs()); !confined)
         return report(confined.error());
-      return command->run();
+      const auto done = command->run();
+      return done ? *done : report(done.error());
     }
   return report({ErrorCode::usage, "missing command", "`vitrine --help` lists the commands"});
 }

@@ -40,8 +40,8 @@ class Command {
   virtual Needs needs() const = 0;
   /// Its uses, by what each takes. Empty: none takes anything.
   virtual std::vector<Use> uses() const { return {}; }
-  /// Does the work; returns an ExitCode.
-  virtual int run() = 0;
+  /// Does the work; returns an ExitCode, or an error, which its caller reports.
+  virtual Result<int> run() = 0;
   /// The commands within this one. If the user gives one of them, that runs, not this.
   virtual std::vector<Command*> parts() { return {}; }
   /// Whether it runs where the user gives none of them.

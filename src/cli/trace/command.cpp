@@ -228,41 +228,33 @@ class TraceCommand : public Command {
              true}};
   }
 
-  int run() override {
+  Result<int> run() override {
     catch_interrupts();
     options_.stop = &interrupted();
-    if (auto taken =
-            take_query().and_then([&] { return take_words(); }).and_then([&] { return check(); });
-        !taken)
-      return report(taken.error());
+    TRY(take_query());
+    TRY(take_words());
+    TRY(check());
     if (observe::adds_up(options_.query) && (json_ || (metrics_path_.empty() && !engine_.given())))
       view_.emplace(json_, interval_);
-    if (engine_.given()) {
-      auto opened = TraceSender::open(engine_, signal());
-      if (!opened) return report(opened.error());
-      sender_ = std::move(*opened);
-    }
+    if (engine_.given()) sender_ = TRY(TraceSender::open(engine_, signal()));
     auto trace = observe::Trace::open(options_);
     if (!trace) return interrupted() ? exit_interrupted : report(trace.error());
     // What is launched runs by now, with the priority that it was given.
     take_priority();
-    if (auto confined = go_on_confined(needs_of(**trace)); !confined)
-      return report(confined.error());
+    TRY(go_on_confined(needs_of(**trace)));
     int status = watch(**trace);
     (*trace)->end_command();
     print_notes(**trace);
     if (options_.query.slower) sum_up(**trace);
     if (observe::adds_up(options_.query)) {
-      auto table = (*trace)->reduction();
-      if (!table) return report(table.error());
-      if (view_) (void)view_->finish(*table);
-      if (const auto written = write_metrics(**trace, *table); !written)
-        return report(written.error());
+      auto table = TRY((*trace)->reduction());
+      if (view_) (void)view_->finish(table);
+      TRY(write_metrics(**trace, table));
     }
     if (sender_ && !sender_->finish() && status == exit_done) status = exit_failed;
     // Of a command: what it could have loaded until now.
     if (status == exit_done && !is_over())
-      if (const auto missing = (*trace)->unmatched()) return report(*missing);
+      if (const auto missing = (*trace)->unmatched()) return tl::unexpected(*missing);
     return status;
   }
 

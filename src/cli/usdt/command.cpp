@@ -95,7 +95,7 @@ class UsdtCommand : public Command {
 
   void define(CLI::App&) override {}
   Needs needs() const override { return {}; }
-  int run() override { return exit_usage; }
+  Result<int> run() override { return exit_usage; }
 
   std::vector<Command*> parts() override {
     std::vector<Command*> out;
@@ -146,10 +146,9 @@ class UsdtHeaderCommand : public Command {
 
   Needs needs() const override { return definition_.needs(); }
 
-  int run() override {
-    const auto definition = definition_.read();
-    if (!definition) return report(definition.error());
-    return write_header(*definition, header_, definition_.path, output_);
+  Result<int> run() override {
+    const auto definition = TRY(definition_.read());
+    return write_header(definition, header_, definition_.path, output_);
   }
 
  private:
@@ -160,20 +159,19 @@ class UsdtHeaderCommand : public Command {
 
 }  // namespace
 
-int write_header(const usdt::Definition& definition, usdt::HeaderOptions options,
-                 const std::string& source, std::string output) {
+Result<int> write_header(const usdt::Definition& definition, usdt::HeaderOptions options,
+                         const std::string& source, std::string output) {
   const std::string name = usdt::stem(source) + ".h";
   if (output.empty()) output = name;
   options.file_name = output == "-" ? name : output;
-  const Result<std::string> text = usdt::header_text(definition, options);
-  if (!text) return report(text.error());
+  const std::string text = TRY(usdt::header_text(definition, options));
   if (output == "-") {
-    const bool all = std::fwrite(text->data(), 1, text->size(), stdout) == text->size();
+    const bool all = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
     if (all && std::fflush(stdout) == 0) return exit_done;
-    return report({ErrorCode::failed, "cannot write to standard output", {}});
+    return fail(ErrorCode::failed, "cannot write to standard output");
   }
-  const auto written = sandbox::write_whole(output, *text);
-  return written ? exit_done : report(written.error());
+  TRY(sandbox::write_whole(output, text));
+  return exit_done;
 }
 
 std::unique_ptr<Command> make_usdt_header_command() {
@@ -230,10 +228,9 @@ class UsdtLinkCommand : public Command {
 
   Needs needs() const override { return definition_.needs(); }
 
-  int run() override {
-    const auto definition = definition_.read();
-    if (!definition) return report(definition.error());
-    return link_objects(*definition, link_, definition_.path, verbose_);
+  Result<int> run() override {
+    const auto definition = TRY(definition_.read());
+    return link_objects(definition, link_, definition_.path, verbose_);
   }
 
  private:
@@ -244,18 +241,17 @@ class UsdtLinkCommand : public Command {
 
 }  // namespace
 
-int link_objects(const usdt::Definition& definition, usdt::LinkOptions options,
-                 const std::string& source, bool verbose) {
+Result<int> link_objects(const usdt::Definition& definition, usdt::LinkOptions options,
+                         const std::string& source, bool verbose) {
   if (options.output.empty()) options.output = usdt::stem(source) + ".o";
-  const Result<usdt::LinkReport> done = usdt::link(definition, options);
-  if (!done) return report(done.error());
-  for (const std::string& warning : done->warnings)
+  const usdt::LinkReport done = TRY(usdt::link(definition, options));
+  for (const std::string& warning : done.warnings)
     print_error("vitrine: warning: {}\n", printable(warning));
   if (!verbose) return exit_done;
-  for (const std::string& text : done->notes) note(text);
+  for (const std::string& text : done.notes) note(text);
   note(fmt::format(
       "{}: {} sites and {} is-enabled sites in {} functions; {} of {} objects rewritten",
-      options.output, done->sites, done->enabled_sites, done->records, done->rewritten.size(),
+      options.output, done.sites, done.enabled_sites, done.records, done.rewritten.size(),
       options.objects.size()));
   return exit_done;
 }
@@ -376,32 +372,40 @@ bool is_called_dtrace(const char* argv0) {
   return file_name(name) == "dtrace";
 }
 
-int run_as_dtrace(int argc, char** argv) {
+namespace {
+
+Result<int> dtrace(int argc, char** argv) {
   Request request;
   for (int option; (option = ::getopt(argc, argv, all_options)) != -1;)
     if (const auto error = take(request, option, optarg == nullptr ? "" : optarg))
-      return report(*error);
+      return tl::unexpected(*error);
   if (request.done) return exit_done;
-  if (request.step == '\0') return report(wrong("missing option: -h or -G", usage));
+  if (request.step == '\0') return tl::unexpected(wrong("missing option: -h or -G", usage));
   if (request.definition.path.empty())
-    return report(wrong(fmt::format("-{} requires a definition", request.step), usage));
+    return tl::unexpected(wrong(fmt::format("-{} requires a definition", request.step), usage));
 
   Needs needs = needs_of_building();
   needs.launches = request.definition.preprocess;
-  if (auto confined = begin_confined(needs); !confined) return report(confined.error());
-  const auto definition = usdt::read_definition(request.definition);
-  if (!definition) return report(definition.error());
-  for (const std::string& warning : definition->warnings) note(warning);
-  if (auto confined = go_on_confined(needs); !confined) return report(confined.error());
+  TRY(begin_confined(needs));
+  const auto definition = TRY(usdt::read_definition(request.definition));
+  for (const std::string& warning : definition.warnings) note(warning);
+  TRY(go_on_confined(needs));
   if (request.step == 'h')
-    return write_header(*definition, {}, request.definition.path, request.output);
+    return write_header(definition, {}, request.definition.path, request.output);
   usdt::LinkOptions link;
   link.objects.assign(argv + optind, argv + argc);
   link.output = request.output;
   // As systemtap's: the program may have its objects in archives, or not compiled yet.
   const bool i386 = request.narrow && native_machine == Machine::x86_64;
   link.without_objects = usdt::find_machine(i386 ? Machine::i386 : native_machine);
-  return link_objects(*definition, link, request.definition.path, request.verbose);
+  return link_objects(definition, link, request.definition.path, request.verbose);
+}
+
+}  // namespace
+
+int run_as_dtrace(int argc, char** argv) {
+  const auto done = dtrace(argc, argv);
+  return done ? *done : report(done.error());
 }
 
 }  // namespace vitrine::cli

@@ -33,16 +33,16 @@ void define_enabled(CLI::App& app, usdt::EnabledProtocol& protocol);
 // What both spellings of the header step (vitrine usdt header, dtrace -h) do.
 
 /// Writes the header of what was read from `source` to `output` ("-": standard output; empty: the
-/// name of `source` with .h, here). Reports what goes wrong. Returns an ExitCode.
-int write_header(const usdt::Definition& definition, usdt::HeaderOptions options,
-                 const std::string& source, std::string output);
+/// name of `source` with .h, here). Returns an ExitCode, or what went wrong.
+Result<int> write_header(const usdt::Definition& definition, usdt::HeaderOptions options,
+                         const std::string& source, std::string output);
 
 // What both spellings of the object step (vitrine usdt link, dtrace -G) do.
 
 /// Runs the object step for what was read from `source`; without an output in `options`, that is the
-/// name of `source` with .o, here. Reports what goes wrong. Returns an ExitCode.
-int link_objects(const usdt::Definition& definition, usdt::LinkOptions options,
-                 const std::string& source, bool verbose);
+/// name of `source` with .o, here. Returns an ExitCode, or what went wrong.
+Result<int> link_objects(const usdt::Definition& definition, usdt::LinkOptions options,
+                         const std::string& source, bool verbose);
 
 // The command under the name `dtrace`: for build systems that have the two steps as DTrace spells
 // them, `dtrace -h -s shop.d` and `dtrace -G -s shop.d -o shop.o main.o`.

@@ -313,7 +313,7 @@ class UsdtDumpCommand : public Command {
 
   Needs needs() const override { return needs_of_reading(); }
 
-  int run() override {
+  Result<int> run() override {
     int status = exit_done;
     for (const std::string& path : paths_) {
       const auto listing = observe::list_dof(path);
