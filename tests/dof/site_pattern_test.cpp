@@ -23,7 +23,7 @@ struct Row {
   Machine machine;
   Use use;
   Instruction instruction;
-  bool ours;
+  bool written;
   std::size_t site;
   std::vector<std::byte> bytes;
 };
@@ -106,7 +106,7 @@ TEST(SitePattern, WritesOurs) {
           continue;
         }
         ASSERT_TRUE(pattern);
-        EXPECT_TRUE(pattern->ours);
+        EXPECT_TRUE(pattern->written);
         EXPECT_FALSE(pattern->long_nop);
         EXPECT_EQ(pattern->instruction, instruction);
         // On a nop: never on what the kernel has to single-step. (aarch64 emulates ret.)

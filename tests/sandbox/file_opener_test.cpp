@@ -104,7 +104,7 @@ TEST_F(ServedFile, IsCopied) {
 TEST_F(ServedFile, IsCopiedByItsHandle) {
   const FileDescriptor handle(::open(path.c_str(), O_PATH | O_CLOEXEC));
   const auto dir = open_at(AT_FDCWD, "/proc/self/fd", O_PATH | O_DIRECTORY).value();
-  EXPECT_FALSE(answers(handle.get()));
+  EXPECT_FALSE(responds(handle.get()));
   auto opened = open_regular_at(dir.get(), std::to_string(handle.get()));
   ASSERT_TRUE(opened) << opened.error().message;
   EXPECT_TRUE(opened->original);
@@ -113,8 +113,8 @@ TEST_F(ServedFile, IsCopiedByItsHandle) {
 
 TEST_F(ServedFile, OnALocalFileSystemIsOpenedItself) {
   const FileDescriptor handle(::open((place / "content").c_str(), O_PATH | O_CLOEXEC));
-  EXPECT_TRUE(answers(handle.get()));
-  EXPECT_FALSE(all_answer(AT_FDCWD)) << "a path may lead to the mount";
+  EXPECT_TRUE(responds(handle.get()));
+  EXPECT_FALSE(all_respond(AT_FDCWD)) << "a path may lead to the mount";
   auto opened = open_regular_at(AT_FDCWD, place / "content");
   ASSERT_TRUE(opened) << opened.error().message;
   EXPECT_FALSE(opened->original);

@@ -123,7 +123,7 @@ class ShownContinuous final : public agent::ContinuousListener {
     progress_.clear();
     for (const Error& error : errors) cli::report(error);
     for (const std::string& text : notes) note(text);
-    if (sender_ != nullptr) print_notes(*sender_);
+    if (sender_ != nullptr) cli::print_notes(*sender_);
   }
 
  private:
