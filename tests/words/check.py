@@ -16,10 +16,12 @@ import tempfile
 STYLE = "docs/style.md"
 DOCUMENTS = ["*.md", "docs/**/*.md", "bindings/node/*.md", "bindings/node/*.d.ts", "bindings/node/package.json",
              "web/README.md", "packaging/debian/command/README.Debian", "packaging/debian/command/templates",
-             "packaging/debian/command/vitrine-*", "packaging/debian/command/agent.toml", "packaging/*.pc.in", "packaging/single/*.in"]
+             "packaging/debian/command/vitrine-*", "packaging/debian/command/agent.toml", "packaging/*.pc.in",
+             "packaging/single/*.in"]
 HEADERS = ["include/**/*.h", "include/**/*.hpp"]
 SOURCES = ["src/**/*.[ch]pp", "src/**/*.[ch]", "demo/**/*.cpp", "bindings/node/addon.cpp"]
 COMMENTED = ["src/**/*.[ch]pp", "src/**/*.[ch]"]
+UNCHECKED_COMMENTS = "src/publish/"  # not revised yet
 # Comments of sources may use these: there they are about things ("the others", "where there is none").
 ALLOWED_IN_SOURCES = {"others", "is none"}
 SCRIPTS = ["bindings/node/*.js", "packaging/debian/*.cmake", "web/src/**/*.ts", "web/src/**/*.tsx", "cmake/*.cmake",
@@ -163,6 +165,8 @@ def findings(root: pathlib.Path, vitrine: str):
         yield from findings_in(name, literals(text, LITERAL), text, words)
     strict = pattern([word for word in replaced_words(root) if word not in ALLOWED_IN_SOURCES])
     for name, text in files(root, COMMENTED):
+        if name.startswith(UNCHECKED_COMMENTS):
+            continue
         pieces = [(at, re.sub(r"`[^`]*`", lambda span: " " * len(span[0]), without_markers(comment)))
                   for at, comment in comments(text)]
         yield from findings_in(name, pieces, text, strict)

@@ -26,7 +26,7 @@ CASES = [
     ("src/cli/one.cpp", '#include "cli/answer.hpp"\nint who;  // reports\n', 0),
     ("src/cli/one.cpp", '#include "cli/answer.hpp"\nint who;  // says\n', 2),
     ("src/cli/one.cpp", "/// There is none; the others have `moment.sets`.\n", 0),
-    ("src/bpf/kernel/one.bpf.h", "/* A set of\n * our own. */\n", 1),
+    ("src/bpf/kernel/one.bpf.h", "/* A set of\n * our own. */\n", 2),
     ("src/cli/one.cpp", 'auto text = "it reads "\n            "memory of others";\n', 1),
     ("src/cli/one.cpp", 'auto text = R"(nobody reads)";\n', 1),
     ("src/cli/one.cpp", 'char c = \'"\'; int told; auto text = "fine";\n', 0),
