@@ -116,7 +116,7 @@ inline constexpr std::size_t expression_depth = 32;   ///< of its stack
 
 inline constexpr std::size_t export_request = 64U << 20;   ///< bytes, as OTLP recommends to servers
 inline constexpr std::size_t export_response = 64 * 1024;  ///< bytes read of a collector's response
-inline constexpr std::size_t export_message = 256;  ///< bytes of its message, for a note
+inline constexpr std::size_t export_message = 256;         ///< bytes of its message, for a note
 inline constexpr std::size_t export_smallest =
     16 * 1024;                                   ///< bytes: a refused request is not split further
 inline constexpr unsigned export_tries = 30;     ///< of a request that may never be accepted

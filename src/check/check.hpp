@@ -67,8 +67,8 @@ struct Report {
 };
 
 struct Options {
-  Profiles profiles = every_profile;  ///< which to check, of those that there is anything of
-  Profiles claimed;                   ///< which to check in any case: the user declares them
+  Profiles profiles = every_profile;         ///< which to check, of those that there is anything of
+  Profiles claimed;                          ///< which to check in any case: the user declares them
   std::chrono::milliseconds duration{2000};  ///< of looking at a process
   bool sample = true;                        ///< take samples of running threads, too
   Redaction redaction;                       ///< of values in what is reported

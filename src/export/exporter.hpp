@@ -44,9 +44,9 @@ struct ExportCounters {
   std::uint64_t refused = 0;     ///< requests that never will be taken, dropped
   std::uint64_t rejected = 0;    ///< items of requests taken in part (partial_success)
   std::uint64_t overflowed = 0;  ///< requests dropped as the spool was full
-  std::uint64_t skipped = 0;     ///< files in the spool that are no requests of vitrine's, left there
-  std::uint64_t waiting = 0;     ///< requests now in the spool
-  std::uint64_t unwritten = 0;   ///< of those, in memory alone, as the directory cannot be written
+  std::uint64_t skipped = 0;  ///< files in the spool that are no requests of vitrine's, left there
+  std::uint64_t waiting = 0;  ///< requests now in the spool
+  std::uint64_t unwritten = 0;  ///< of those, in memory alone, as the directory cannot be written
   std::uint64_t waiting_bytes = 0;  ///< of those in the spool, gzipped
   std::uint64_t oldest_ns = 0;      ///< Unix time when the oldest one came; 0: none waits
 };

@@ -59,12 +59,13 @@ enum class SiteUse : std::uint8_t {
 
 /// One address at which a probe can fire, or checks whether it is to.
 struct Site {
-  Address address = 0;                       ///< adjusted, in the file's own address space
-  std::optional<std::uint64_t> file_offset;  ///< where a uprobe goes; none: `problems` have the reason
+  Address address = 0;  ///< adjusted, in the file's own address space
+  std::optional<std::uint64_t>
+      file_offset;  ///< where a uprobe goes; none: `problems` have the reason
   SiteUse use = SiteUse::fire;
   bool verified = false;  ///< its instruction is one that makers of probes write
-  bool is_stub = false;   ///< no call: the function that calls lead to which were not replaced (DOF)
-  Address semaphore = 0;  ///< 0: none
+  bool is_stub = false;  ///< no call: the function that calls lead to which were not replaced (DOF)
+  Address semaphore = 0;                          ///< 0: none
   std::optional<std::uint64_t> semaphore_offset;  ///< in the file; even, in a writable segment
   std::vector<std::string> arguments;             ///< the note's own strings, one an argument
   std::vector<ArgumentType> types;                ///< empty: not described

@@ -28,7 +28,7 @@ struct Instruction {
     stop,  ///< hlt, ud2, int3
     nop,
     address,  ///< `reg` = the instruction's end + `value`
-    tail,   ///< a jump to the value of a word of the file's: by it functions of other files are left
+    tail,  ///< a jump to the value of a word of the file's: by it functions of other files are left
     table,  ///< a jump to an entry of a table at `value`
   };
   static constexpr std::uint8_t no_register = 0xff;

@@ -41,7 +41,8 @@ std::vector<ProbeModule> modules_named(const ProcessProbes& found, const std::st
 /// file that is attached to has them.
 void expect_same_bytes(const Child& child, const ProbeModule& module) {
   const int memory = ::open(fmt::format("/proc/{}/mem", child.pid()).c_str(), O_RDONLY | O_CLOEXEC);
-  const int file = ::open(fmt::format("/proc/self/fd/{}", module.file->file->original()).c_str(), O_RDONLY | O_CLOEXEC);
+  const int file = ::open(fmt::format("/proc/self/fd/{}", module.file->file->original()).c_str(),
+                          O_RDONLY | O_CLOEXEC);
   ASSERT_TRUE(memory >= 0 && file >= 0);
   std::size_t compared = 0;
   for (const probe::Probe& probe : module.file->probes)
