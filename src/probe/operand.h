@@ -35,8 +35,7 @@ enum vitrine_extend { /* of `index`, before the shift */
 #define VITRINE_FLOAT 4  /* flag: the bytes are a floating-point number (10: x87, 16: binary128) */
 #define VITRINE_CUT 8    /* flag: the value has more bytes than `size` */
 
-#define VITRINE_OPERAND_BYTES \
-  64 /* most of one value: larger structures are cut, and marked as cut */
+#define VITRINE_OPERAND_BYTES 64 /* most of one value: larger structures are cut and marked */
 
 struct vitrine_operand {
   __u8 kind;

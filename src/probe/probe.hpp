@@ -59,9 +59,8 @@ enum class SiteUse : std::uint8_t {
 
 /// One address at which a probe can fire, or checks whether it is to.
 struct Site {
-  Address address = 0;  ///< adjusted, in the file's own address space
-  std::optional<std::uint64_t>
-      file_offset;  ///< where a uprobe goes; none: `problems` have the reason
+  Address address = 0;                       ///< adjusted, in the file's own address space
+  std::optional<std::uint64_t> file_offset;  ///< where a uprobe goes; none: see `problems`
   SiteUse use = SiteUse::fire;
   bool verified = false;  ///< its instruction is one that makers of probes write
   bool is_stub = false;  ///< no call: the function that calls lead to which were not replaced (DOF)

@@ -21,8 +21,8 @@ namespace {
 
 using Tag = protozero::pbf_tag_type;
 
-struct
-    Symbolised {  ///< what the locations of a mapping have: pprof needs no other source for it then
+/// What the locations of a mapping have: pprof needs no other source for it then.
+struct Symbolised {
   bool functions = false, files = false, lines = false, inlines = false;
 };
 

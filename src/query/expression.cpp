@@ -97,8 +97,7 @@ class Parser {
     bool behind_operand = false;
     for (;;) {
       const auto token = ahead.take();
-      if (!token || token->kind == Token::Kind::end)
-        return true;  // which will report what is wrong
+      if (!token || token->kind == Token::Kind::end) return true;  // the caller reports the error
       if (token->kind == Token::Kind::word &&
           (token->is_word("and") || token->is_word("or") || token->is_word("not") ||
            token->is_word("true") || token->is_word("false")))
