@@ -134,6 +134,8 @@ Result<std::unique_ptr<AgentRequest>> request_of(const std::vector<std::string>&
   request->define(app);
   try {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+  } catch (const OptionError& error) {
+    return tl::unexpected(error.error);
   } catch (const CLI::ParseError& error) {
     return fail(ErrorCode::usage, error.what(), "`vitrine agent --help` shows details");
   }

@@ -106,7 +106,7 @@ class CheckCommand : public Command {
     check::Options options;
     options.redaction = TRY(redact_.take());
     options.stop = &interrupted();
-    if (!duration_.empty()) options.duration = TRY(parse_duration(duration_));
+    if (duration_) options.duration = *duration_;
     if (profiles_.empty() || std::ranges::count(profiles_, "all") != 0) return options;
     for (const std::string& name : profiles_) {
       const auto* known = std::ranges::find(check::all_profiles, name,
@@ -164,7 +164,7 @@ class CheckCommand : public Command {
   }
 
   std::vector<std::string> words_, profiles_;
-  std::string duration_;
+  std::optional<std::chrono::milliseconds> duration_;
   ProcessOptions processes_;
   RedactOptions redact_;
   bool strict_ = false, verbose_ = false, json_ = false, sarif_ = false, list_ = false,

@@ -74,7 +74,7 @@ class ContextCommand : public Command {
   void define(CLI::App& app) override {
     app.add_option("PID", pid_, "Process ID")->check(at_least_one)->option_text(" ");
     processes_.define(app);
-    add_watch(app, watch_, "Read again", " and show each update");
+    add_watch(app, interval_, "Read again", " and show each update");
     add_duration(app, duration_);
     redact_.define(app, "attributes");
     add_json(app, json_, "context");
@@ -87,22 +87,17 @@ class ContextCommand : public Command {
   }
 
   Result<int> run() override {
-    if (!duration_.empty() && watch_.empty()) watch_ = usual_interval;
-    auto interval = TRY(watch_.empty() ? std::chrono::milliseconds(0) : parse_interval(watch_));
-    std::optional<std::chrono::milliseconds> duration;  // nothing: until ^C
-    if (!duration_.empty()) {
-      duration = TRY(parse_duration(duration_));
-    }
+    if (duration_ && !interval_) interval_ = std::chrono::seconds(1);
     pid_ = TRY(processes_.take_one(pid_));
     if (pid_ == 0)
       return fail(ErrorCode::usage, "context: PID is required",
                   "`vitrine context --help` lists the arguments");
     redaction_ = TRY(redact_.take());
     catch_interrupts();
-    if (duration) stop_after(*duration + last_reading);
+    if (duration_) stop_after(*duration_ + last_reading);
     auto reader = TRY(observe::ContextReader::open(pid_));
     reader->stop_by(&stopped());
-    return watch_.empty() ? once(*reader) : watch(*reader, interval, duration);
+    return interval_ ? watch(*reader, *interval_, duration_) : once(*reader);
   }
 
  private:
@@ -155,8 +150,8 @@ class ContextCommand : public Command {
   }
 
   int pid_ = 0;
-  std::string watch_;
-  std::string duration_;
+  std::optional<std::chrono::milliseconds> interval_;
+  std::optional<std::chrono::milliseconds> duration_;  ///< nothing: until ^C
   ProcessOptions processes_;
   RedactOptions redact_;
   Redaction redaction_;

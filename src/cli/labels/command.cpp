@@ -279,7 +279,7 @@ class LabelsCommand : public Command {
                                                            {"ebpf", observe::Mode::ebpf},
                                                            {"ptrace", observe::Mode::ptrace}},
         "Reading mode (snapshot)");
-    add_watch(app, watch_, "Read again", ": --watch=250ms");
+    add_watch(app, interval_, "Read again", ": --watch=250ms");
     add_duration(app, duration_);
     app.add_option("-F,--freq", options_.sample_hz, "Samples per second and CPU in ebpf mode (99)")
         ->check(CLI::Range(1, 10000))
@@ -348,13 +348,11 @@ class LabelsCommand : public Command {
 
  private:
   Result<void> take_times() {
-    if (!watch_.empty()) interval_ = TRY(parse_interval(watch_));
-    if (!duration_.empty()) {
-      auto duration = TRY(parse_duration(duration_));
-      end_ = Clock::now() + duration;
-      stop_after(duration + last_reading);
+    if (duration_) {
+      end_ = Clock::now() + *duration_;
+      stop_after(*duration_ + last_reading);
       // A duration asks for more than one reading; sampling has a window anyway.
-      if (options_.mode == observe::Mode::ebpf && !interval_) window_ = duration;
+      if (options_.mode == observe::Mode::ebpf && !interval_) window_ = *duration_;
       if (options_.mode != observe::Mode::ebpf && !interval_) interval_ = milliseconds(1000);
     }
     if (interval_) window_ = *interval_;
@@ -435,8 +433,7 @@ class LabelsCommand : public Command {
   ProcessOptions processes_;
   RedactOptions redact_;
   Redaction redaction_;
-  std::string watch_;
-  std::string duration_;
+  std::optional<milliseconds> duration_;
   bool every_thread_ = false;
   bool json_ = false;
   bool exec_ = false;

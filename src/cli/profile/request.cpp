@@ -23,7 +23,7 @@ void SamplingOptions::define(CLI::App& app) {
       ->option_text("HZ");
   app.add_flag("--on-cpu", on_cpu_, "Sample running threads (the default)");
   app.add_flag("--off-cpu", off_cpu_, "Sample waiting threads; with --on-cpu both");
-  app.add_option("--min-block", min_block_, "Off CPU: ignore shorter waits: 1ms")
+  add_parsed(app, "--min-block", min_block_, parse_duration, "Off CPU: ignore shorter waits: 1ms")
       ->option_text("TIME");
   app.add_flag("--preempted", preempted_,
                "Off CPU: also count time in which threads were runnable but preempted");
@@ -42,9 +42,9 @@ void SamplingOptions::define(CLI::App& app) {
                  "Maximum number of frames of a stack; the middle of deeper ones is omitted (512)")
       ->check(CLI::Range(observe::min_stack_depth, limits::stack_depth))
       ->option_text("FRAMES");
-  app.add_option("--naming", naming_,
-                 "Wait at most this long for names of functions after sampling: 1m (30s; with "
-                 "--duration a twentieth of it, at least 1s)")
+  add_parsed(app, "--naming", naming_, parse_duration,
+             "Wait at most this long for names of functions after sampling: 1m (30s; with "
+             "--duration a twentieth of it, at least 1s)")
       ->option_text("TIME");
 }
 
@@ -64,10 +64,10 @@ Result<void> SamplingOptions::take(observe::ProfilingOptions& options,
   if (verify_unwind_ && unwind_ == "copy")
     return fail(ErrorCode::usage, "--verify-unwind compares what the kernel unwinds with copies",
                 "omit --unwind copy");
-  if (!off_cpu_ && (preempted_ || !min_block_.empty()))
+  if (!off_cpu_ && (preempted_ || min_block_))
     return fail(ErrorCode::usage, "--preempted and --min-block require --off-cpu", "add --off-cpu");
-  if (!min_block_.empty()) options.min_block = TRY(parse_duration(min_block_));
-  if (!naming_.empty()) naming = TRY(parse_duration(naming_));
+  if (min_block_) options.min_block = *min_block_;
+  if (naming_) naming = naming_;
   return {};
 }
 
@@ -77,14 +77,13 @@ void ProfileRequest::define(CLI::App& app) {
   app.add_flag("--all", options.all, "Profile every process of the machine");
   add_exec(app, exec_, options.command, "profile");
   app.add_flag("--follow", options.follow, "Also profile forked processes");
-  add_duration(app, duration_,
-               "Stop after this time (10s; a command: when it ends): 500ms, 10s, 2m");
+  add_duration(app, time, "Stop after this time (10s; a command: when it ends): 500ms, 10s, 2m");
   app.add_flag("-g", stacks_, "No effect: stacks are always taken (for users of perf record -g)");
   sampling_.define(app);
   view.define(app);
-  add_watch(app, watch_, "Refresh the table");
-  app.add_option("--continuous", continuous_,
-                 "Take one profile per INTERVAL until stopped: 10s; -o needs a %t in its name")
+  add_watch(app, refreshing, "Refresh the table");
+  add_parsed(app, "--continuous", every, parse_interval,
+             "Take one profile per INTERVAL until stopped: 10s; -o needs a %t in its name")
       ->option_text("INTERVAL");
   sending.define(app);
 }
@@ -93,22 +92,17 @@ Result<void> ProfileRequest::take() {
   for (const pid_t pid : TRY(processes_.take()))
     if (std::ranges::count(options.pids, pid) == 0) options.pids.push_back(pid);
   TRY(sampling_.take(options, naming));
-  is_bounded = !duration_.empty();
-  if (is_bounded) {
-    time = TRY(parse_duration(duration_));
-  } else if (!exec_ && watch_.empty() && continuous_.empty()) {
-    time = usual_duration;
-  }
+  is_bounded = time.has_value();
+  if (!is_bounded && !exec_ && !refreshing && !every) time = usual_duration;
   TRY(view.take());
   TRY(sending.check());
-  TRY(take_continuous());
-  return take_watch();
+  TRY(check_continuous());
+  return check_watch();
 }
 
-Result<void> ProfileRequest::take_continuous() {
-  if (continuous_.empty()) return {};
-  every = TRY(parse_interval(continuous_));
-  if (!watch_.empty() || !view.top.empty())
+Result<void> ProfileRequest::check_continuous() const {
+  if (!every) return {};
+  if (refreshing || !view.top.empty())
     return fail(ErrorCode::usage, "--continuous shows no table", "omit --top and --watch");
   if (view.outputs.empty() && !sending.given())
     return fail(ErrorCode::usage, "--continuous has no output",
@@ -116,14 +110,13 @@ Result<void> ProfileRequest::take_continuous() {
   return check_repeated(view.outputs);
 }
 
-Result<void> ProfileRequest::take_watch() {
+Result<void> ProfileRequest::check_watch() {
   // A table of labels needs no names.
   options.symbols = view.top.empty() || !view.outputs.empty() || sending.given();
-  if (watch_.empty()) return {};
+  if (!refreshing) return {};
   if (view.top.empty() || !view.outputs.empty() || sending.given())
     return fail(ErrorCode::usage, "--watch requires a table",
                 "add --top KEY, and omit -o and --export");
-  refreshing = TRY(parse_interval(watch_));
   return {};
 }
 

@@ -32,9 +32,9 @@ class SamplingOptions {
   bool verify_unwind_ = false;
   std::size_t stack_bytes_ = observe::ProfilingOptions().stack_bytes;
   std::size_t stack_depth_ = observe::ProfilingOptions().stack_depth;
-  std::string min_block_;
+  std::optional<std::chrono::milliseconds> min_block_;
   std::string unwind_;
-  std::string naming_;
+  std::optional<std::chrono::milliseconds> naming_;
 };
 
 class ProfileRequest {
@@ -61,16 +61,13 @@ class ProfileRequest {
   [[nodiscard]] std::string subject() const;
 
  private:
-  Result<void> take_continuous();
-  Result<void> take_watch();
+  [[nodiscard]] Result<void> check_continuous() const;
+  Result<void> check_watch();
 
   ProcessOptions processes_;
   bool exec_ = false;
   bool stacks_ = true;
   SamplingOptions sampling_;
-  std::string duration_;
-  std::string watch_;
-  std::string continuous_;
 };
 
 }  // namespace vitrine::cli

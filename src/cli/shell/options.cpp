@@ -25,15 +25,16 @@
 
 namespace vitrine::cli {
 
-CLI::Option* add_duration(CLI::App& app, std::string& into, const std::string& until) {
-  return app.add_option("-d,--duration", into, until)->option_text("TIME");
+CLI::Option* add_duration(CLI::App& app, std::optional<std::chrono::milliseconds>& into,
+                          const std::string& until) {
+  return add_parsed(app, "-d,--duration", into, parse_duration, until)->option_text("TIME");
 }
 
-CLI::Option* add_watch(CLI::App& app, std::string& into, const std::string& action,
-                       const std::string& more) {
-  return app
-      .add_option(watch_option, into,
-                  fmt::format("{} every INTERVAL ({} if omitted){}", action, usual_interval, more))
+CLI::Option* add_watch(CLI::App& app, std::optional<std::chrono::milliseconds>& into,
+                       const std::string& action, const std::string& more) {
+  return add_parsed(
+             app, watch_option, into, parse_interval,
+             fmt::format("{} every INTERVAL ({} if omitted){}", action, usual_interval, more))
       ->option_text("[=INTERVAL]");
 }
 

@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,13 +27,36 @@ inline constexpr const char* usual_interval = "1s";  ///< of --watch
 inline constexpr const char* exec_option = "--exec";
 inline constexpr const char* exec_word_option = "--exec-word";  ///< hidden: see words_of()
 
+/// Ends the parsing of a command line: what is wrong with the value of an option.
+struct OptionError : CLI::ParseError {
+  OptionError(const std::string& option, vitrine::Error reason)
+      : ParseError("OptionError", option + ": " + reason.message, CLI::ExitCodes::ValidationError),
+        error(std::move(reason)) {}
+
+  vitrine::Error error;
+};
+
+/// An option whose value `parse` makes of a text. Parsing throws OptionError.
+template <class Value>
+CLI::Option* add_parsed(CLI::App& app, const std::string& name, std::optional<Value>& into,
+                        Result<Value> (*parse)(std::string_view), const std::string& help) {
+  return app.add_option_function<std::string>(
+      name,
+      [&into, parse, name](const std::string& text) {
+        auto value = parse(text);
+        if (!value) throw OptionError(name.substr(name.rfind(',') + 1), std::move(value.error()));
+        into = *value;
+      },
+      help);
+}
+
 /// --duration. `until`: "Stop after this time".
-CLI::Option* add_duration(CLI::App& app, std::string& into,
+CLI::Option* add_duration(CLI::App& app, std::optional<std::chrono::milliseconds>& into,
                           const std::string& until = "Stop after this time: 500ms, 10s, 2m");
 
 /// --watch. `action`: "Read again", of every interval; `more`: the rest of the sentence.
-CLI::Option* add_watch(CLI::App& app, std::string& into, const std::string& action,
-                       const std::string& more = {});
+CLI::Option* add_watch(CLI::App& app, std::optional<std::chrono::milliseconds>& into,
+                       const std::string& action, const std::string& more = {});
 
 /// --json. `object`: what each object is for: "fire".
 CLI::Option* add_json(CLI::App& app, bool& into, const std::string& object);

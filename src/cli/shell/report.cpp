@@ -316,6 +316,8 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& error) {
   if (const auto given = app.get_subcommands(); !given.empty())
     return usage_error(*given.front(), error);
   std::string message = error.what();
+  if (const auto* invalid = dynamic_cast<const OptionError*>(&error))
+    return {ErrorCode::usage, message, invalid->error.remedy};
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && !parts_of(app).empty())
     return wrong(app, prefix(app) + "missing command", std::nullopt, "lists the commands").value();
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr)

@@ -168,7 +168,7 @@ class TraceCommand : public Command {
         "then costs an event");
     app.add_flag("--follow", options_.follow, "Also trace forked processes");
     app.add_flag("--stack", options_.stacks, "Show the functions on the stack of the thread");
-    add_duration(app, duration_);
+    add_duration(app, time_);
     app.add_option("--interval", interval_text_,
                    "Print the table so far after each interval (1s on a terminal)")
         ->option_text("TIME");
@@ -319,7 +319,6 @@ class TraceCommand : public Command {
     if (adds_up(options_.query) && (!show_.empty() || options_.stacks || limit_ != 0))
       return fail(ErrorCode::usage, "--show, --stack and --limit apply to single fires",
                   "omit them, or omit the aggregation");
-    if (!duration_.empty()) time_ = TRY(parse_duration(duration_));
     if (!interval_text_.empty()) interval_ = TRY(parse_duration(interval_text_));
     if (interval_ && (!adds_up(options_.query) || interval_->count() == 0))
       return fail(ErrorCode::usage, "--interval requires an aggregation and a time above 0",
@@ -537,7 +536,6 @@ class TraceCommand : public Command {
   std::size_t label_values_ = 0;  ///< 0: not given
   EngineOptions engine_;
   std::unique_ptr<TraceSender> sender_;
-  std::string duration_;
   std::string interval_text_;
   std::optional<milliseconds> interval_;
   std::size_t buffer_mib_ = 16;
