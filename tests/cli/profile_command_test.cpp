@@ -531,6 +531,24 @@ TEST(ProfileCommand, NamesTheKernelByItsBuildId) {
   EXPECT_THAT(content(file), AllOf(HasSubstr("[kernel]"), HasSubstr(id)));
 }
 
+TEST(ProfileCommand, KeepsAddressesAndBuildIdsWithoutNames) {
+  Child subject = start_subject({"burn acme"});
+  const auto id = run({"sh", "-c", "readelf -n " PROFILE_SUBJECT " | sed -n 's/.*Build ID: //p'"});
+  ASSERT_GT(id.out.size(), 16U) << id.err;
+  const Directory directory;
+  const std::string otlp = directory.at("p.otlp"), pprof = directory.at("p.pb.gz");
+  std::vector<std::string> words{
+      std::to_string(subject.pid()), "--no-symbols", "-o", otlp, "-o", pprof};
+  words.insert(words.end(), fast.begin(), fast.end());
+  const Outcome outcome = profile(words);
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(content(otlp), AllOf(HasSubstr(id.out.substr(0, id.out.find('\n'))),
+                                   HasSubstr("acme"), Not(HasSubstr("burn_step"))));
+  // The names are still to be had: pprof reads them from the file.
+  const Outcome raw = run({"sh", "-c", "gzip -dc " + pprof});
+  EXPECT_THAT(raw.out, AllOf(HasSubstr("acme"), Not(HasSubstr("burn_step"))));
+}
+
 /// `vitrine profile` as user nobody, with just these capabilities.
 Outcome as_nobody(const std::string& capabilities, std::vector<std::string> arguments) {
   std::vector<std::string> words{"setpriv",

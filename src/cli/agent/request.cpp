@@ -32,6 +32,7 @@ constexpr std::array agent_keys{
     AgentKey{{"profile.min_block", ValueKind::text}, "--min-block", ""},
     AgentKey{{"profile.preempted", ValueKind::flag}, "--preempted", "false"},
     AgentKey{{"profile.kernel", ValueKind::flag}, "--no-kernel", "true", true},
+    AgentKey{{"profile.symbols", ValueKind::flag}, "--no-symbols", "true", true},
     AgentKey{{"profile.unwind", ValueKind::text}, "--unwind", "\"auto\""},
     AgentKey{{"profile.verify_unwind", ValueKind::flag}, "--verify-unwind", "false"},
     AgentKey{{"profile.stack_bytes", ValueKind::number}, "--stack-bytes", "16384"},

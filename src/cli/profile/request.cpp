@@ -28,6 +28,8 @@ void SamplingOptions::define(CLI::App& app) {
   app.add_flag("--preempted", preempted_,
                "Off CPU: also count time in which threads were runnable but preempted");
   app.add_flag("--no-kernel", no_kernel_, "Omit functions of the kernel");
+  app.add_flag("--no-symbols", no_symbols_,
+               "Keep addresses and build IDs without names, for an engine that has the symbols");
   app.add_option("--unwind", unwind_,
                  "Unwind stacks in the kernel, or from a copy of each: kernel, copy, auto (auto)")
       ->check(CLI::IsMember({"kernel", "copy", "auto"}))
@@ -55,6 +57,7 @@ Result<void> SamplingOptions::take(observe::ProfilingOptions& options,
   options.off_cpu = off_cpu_;
   options.preempted = preempted_;
   options.kernel_frames = !no_kernel_;
+  options.symbols = !no_symbols_;
   options.verify_unwind = verify_unwind_;
   options.stack_bytes = stack_bytes_;
   options.stack_depth = stack_depth_;
@@ -112,7 +115,7 @@ Result<void> ProfileRequest::check_continuous() const {
 
 Result<void> ProfileRequest::check_watch() {
   // A table of labels needs no names.
-  options.symbols = view.top.empty() || !view.outputs.empty() || sending.given();
+  if (!view.top.empty() && view.outputs.empty() && !sending.given()) options.symbols = false;
   if (!refreshing) return {};
   if (view.top.empty() || !view.outputs.empty() || sending.given())
     return fail(ErrorCode::usage, "--watch requires a table",

@@ -29,6 +29,7 @@ class SamplingOptions {
   bool off_cpu_ = false;
   bool preempted_ = false;
   bool no_kernel_ = false;
+  bool no_symbols_ = false;
   bool verify_unwind_ = false;
   std::size_t stack_bytes_ = observe::ProfilingOptions().stack_bytes;
   std::size_t stack_depth_ = observe::ProfilingOptions().stack_depth;

@@ -289,7 +289,7 @@ profile::Profile ProfileNames::name(UnnamedProfile& unnamed, bool symbols,
   }
   profile.functions = functions.take();
   mark_whole(profile);
-  advise(unnamed, profile);
+  if (symbols) advise(unnamed, profile);
 
   for (const MappedCode& mapped : unnamed.mappings) {
     profile::Mapping mapping{mapped.mapping.start,
