@@ -1,0 +1,197 @@
+#include "unwind/exits.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <span>
+
+#include "base/memory.hpp"
+
+namespace vitrine::unwind {
+namespace {
+
+using Op = Instruction::Kind;
+
+constexpr std::uint64_t max_function_bytes = 1U << 20;
+constexpr std::size_t max_exits = 512;
+constexpr std::size_t max_parts = 16;
+/// Between the computation of a place in a switch and the jump to it.
+constexpr std::size_t switch_instructions = 8;
+
+std::uint8_t value(std::byte one) {
+  return std::to_integer<std::uint8_t>(one);
+}
+
+/// Prefixes of an instruction, and what is behind them.
+struct Encoded {
+  std::uint8_t rex = 0;
+  bool is_notrack = false;
+  std::span<const std::byte> rest;
+
+  explicit Encoded(std::span<const std::byte> code) : rest(code) {
+    constexpr std::array<std::uint8_t, 5> prefixes{0x3e, 0x2e, 0x66, 0xf2, 0xf3};
+    while (!rest.empty() &&
+           std::find(prefixes.begin(), prefixes.end(), value(rest[0])) != prefixes.end()) {
+      is_notrack = is_notrack || value(rest[0]) == 0x3e;
+      rest = rest.subspan(1);
+    }
+    if (!rest.empty() && (value(rest[0]) & 0xf0) == 0x40) {
+      rex = value(rest[0]);
+      rest = rest.subspan(1);
+    }
+  }
+  [[nodiscard]] std::uint8_t at(std::size_t i) const {
+    return i < rest.size() ? value(rest[i]) : 0;
+  }
+  /// Of memory: whether a scaled index is part of the address, as in tables.
+  [[nodiscard]] bool has_index() const {
+    const std::uint8_t modrm = at(1);
+    if ((modrm & 0xc0) == 0xc0 || (modrm & 7) != 4) return false;
+    const std::uint8_t index = (at(2) >> 3 & 7) | (rex & 2) << 2;
+    return index != Instruction::rsp;
+  }
+  /// Whether it puts a place of a table into `reg`: adds to it, or loads it by an index.
+  [[nodiscard]] bool computes(std::uint8_t reg) const {
+    const std::uint8_t modrm = at(1);
+    const auto its_reg = static_cast<std::uint8_t>((modrm >> 3 & 7) | (rex & 4) << 1);
+    const auto its_rm = static_cast<std::uint8_t>((modrm & 7) | (rex & 1) << 3);
+    switch (at(0)) {
+      case 0x01:  // add reg, r/m
+        return (modrm & 0xc0) == 0xc0 && its_rm == reg;
+      case 0x03:  // add r/m, reg
+        return its_reg == reg;
+      case 0x63:  // movslq
+      case 0x8b:  // mov
+        return its_reg == reg && has_index();
+      default:
+        return false;
+    }
+  }
+};
+
+class Sweep {
+ public:
+  Sweep(const ReadCode& read, const PartAt& part_at) : read_(read), part_at_(part_at) {}
+
+  Result<std::vector<Exit>> run(CodeRange function) {
+    TRY(add_part(function));
+    // Parts that are jumped to are swept, too; so is what these jump to.
+    for (std::size_t i = 0; i < leaving_.size(); ++i) {
+      const Jump jump = leaving_[i];
+      if (is_inside(jump.target)) continue;
+      if (const auto part = part_at_(jump.target)) {
+        if (parts_.size() == max_parts) return fail(ErrorCode::limit, "it has too many parts");
+        TRY(add_part(*part));
+        if (is_inside(jump.target)) continue;
+      }
+      if (jump.is_conditional)
+        return fail(
+            ErrorCode::unsupported,
+            fmt::format("its jump at {} may lead to another function, or not", hex(jump.from)));
+    }
+    for (const Jump& jump : leaving_)
+      if (!is_inside(jump.target)) exits_[jump.from] = false;
+    for (const Address target : targets_)
+      if (is_inside(target) && !starts_.contains(target))
+        return fail(ErrorCode::unsupported,
+                    fmt::format("its code cannot be disassembled: a jump leads into an "
+                                "instruction, at {}",
+                                hex(target)));
+    if (exits_.size() > max_exits)
+      return fail(ErrorCode::limit, fmt::format("it is left at {} places", exits_.size()));
+    std::vector<Exit> found;
+    for (const auto& [address, is_return] : exits_) found.push_back({address, is_return});
+    return found;
+  }
+
+ private:
+  struct Jump {
+    Address from = 0, target = 0;
+    bool is_conditional = false;
+  };
+
+  [[nodiscard]] bool is_inside(Address address) const {
+    return std::any_of(parts_.begin(), parts_.end(), [&](const CodeRange& part) {
+      return address >= part.start && address < part.end;
+    });
+  }
+
+  Result<void> add_part(CodeRange part) {
+    if (part.end <= part.start) return fail(ErrorCode::unsupported, "its size is not known");
+    if (part.end - part.start > max_function_bytes)
+      return fail(ErrorCode::limit, "it is larger than a megabyte");
+    parts_.push_back(part);
+    code_.resize(static_cast<std::size_t>(part.end - part.start));
+    if (read_(part.start, code_) != code_.size())
+      return fail(ErrorCode::unsupported, "its code is not in the file");
+    before_.clear();
+    for (std::size_t at = 0; at < code_.size();) {
+      const auto rest = std::span<const std::byte>(code_).subspan(at);
+      const Instruction code = decode(rest.first(std::min(rest.size(), instruction_bytes)));
+      const Address address = part.start + at;
+      if (code.length == 0 || code.length > rest.size())
+        return fail(ErrorCode::unsupported,
+                    fmt::format("its code cannot be disassembled at {}", hex(address)));
+      starts_.insert(address);
+      take(code, address, rest.first(code.length));
+      before_.push_back(rest.first(code.length));
+      at += code.length;
+    }
+    return {};
+  }
+
+  void take(const Instruction& code, Address address, std::span<const std::byte> bytes) {
+    switch (code.kind) {
+      case Op::ret:
+        exits_[address] = true;
+        return;
+      case Op::tail:
+        exits_[address] = false;
+        return;
+      case Op::branch:
+      case Op::jump:
+        break;
+      default:
+        return;
+    }
+    if (code.base == Instruction::no_register) {
+      if (code.kind == Op::jump && !is_switch(code, Encoded(bytes))) exits_[address] = false;
+      return;
+    }
+    const Address target =
+        address + code.length + static_cast<std::uint64_t>(std::int64_t{code.value});
+    targets_.insert(target);
+    if (!is_inside(target)) leaving_.push_back({address, target, code.kind == Op::branch});
+  }
+
+  /// Whether an indirect jump stays in the function: it goes by a table.
+  [[nodiscard]] bool is_switch(const Instruction& code, const Encoded& encoded) const {
+    if (encoded.is_notrack) return true;
+    if (code.reg == Instruction::no_register) return encoded.has_index();
+    const std::size_t first = before_.size() - std::min(before_.size(), switch_instructions);
+    for (std::size_t i = first; i < before_.size(); ++i)
+      if (Encoded(before_[i]).computes(code.reg)) return true;
+    return false;
+  }
+
+  const ReadCode& read_;
+  const PartAt& part_at_;
+  std::vector<CodeRange> parts_;
+  std::vector<std::byte> code_;                     ///< of the part that is swept
+  std::vector<std::span<const std::byte>> before_;  ///< its instructions so far
+  std::set<Address> starts_, targets_;              ///< of instructions; of jumps
+  std::vector<Jump> leaving_;                       ///< of the part that they are in
+  std::map<Address, bool> exits_;                   ///< whether it is a return
+};
+
+}  // namespace
+
+Result<std::vector<Exit>> find_exits(const ReadCode& read, CodeRange function,
+                                     const PartAt& part_at) {
+  return Sweep(read, part_at).run(function);
+}
+
+}  // namespace vitrine::unwind

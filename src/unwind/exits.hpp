@@ -1,0 +1,39 @@
+// Where a function is left: its return instructions, and the jumps by which it ends in another one.
+//
+// A return probe of the kernel replaces the return address, which exceptions, panics and stacks that
+// move do not survive. A breakpoint at each of these instructions changes nothing that the program
+// can see. It must be at the start of an instruction: a function is disassembled from its first byte
+// to its last, and where its end or one of its jumps is not at the start of an instruction, or
+// anything is unknown, nothing of it is used.
+//
+// x86-64 only.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "base/result.hpp"
+#include "unwind/code_rules.hpp"
+
+namespace vitrine::unwind {
+
+struct CodeRange {
+  Address start = 0, end = 0;
+};
+
+struct Exit {
+  Address address = 0;
+  bool is_return = true;  ///< else a jump to another function, whose result it is
+};
+
+/// The part of a function that compilers have put elsewhere and that is around an address; nullopt:
+/// none, so that another function is there.
+using PartAt = std::function<std::optional<CodeRange>(Address)>;
+
+/// In the order of addresses; none: the function does not return. Errors: unsupported, with the
+/// reason; limit.
+Result<std::vector<Exit>> find_exits(const ReadCode& read, CodeRange function,
+                                     const PartAt& part_at);
+
+}  // namespace vitrine::unwind

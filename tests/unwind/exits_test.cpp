@@ -1,0 +1,107 @@
+// Where functions are left, of instructions that are written here. Those of real programs:
+// tests/cli/trace_functions.py.
+#include "unwind/exits.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+namespace vitrine::unwind {
+namespace {
+
+constexpr Address start = 0x1000, elsewhere = 0x3000;
+
+/// Code at `start`, and a part of it at `elsewhere`.
+struct Program {
+  std::vector<std::uint8_t> code, part;
+
+  Result<std::vector<Exit>> exits(bool has_part = false) const {
+    const auto read = [this](Address address, std::span<std::byte> into) -> std::size_t {
+      const bool is_part = address >= elsewhere;
+      const auto& bytes = is_part ? part : code;
+      const std::size_t from = address - (is_part ? elsewhere : start);
+      if (from >= bytes.size()) return 0;
+      const std::size_t count = std::min(into.size(), bytes.size() - from);
+      std::transform(bytes.begin() + static_cast<std::ptrdiff_t>(from),
+                     bytes.begin() + static_cast<std::ptrdiff_t>(from + count), into.begin(),
+                     [](std::uint8_t byte) { return std::byte{byte}; });
+      return count;
+    };
+    return find_exits(read, {start, start + code.size()},
+                      [&](Address address) -> std::optional<CodeRange> {
+                        if (!has_part || address < elsewhere) return std::nullopt;
+                        return CodeRange{elsewhere, elsewhere + part.size()};
+                      });
+  }
+
+  /// "+1 ret", "+3 jump", or the error.
+  std::string text(bool has_part = false) const {
+    const auto found = exits(has_part);
+    if (!found) return found.error().message;
+    std::string text;
+    for (const Exit& exit : *found)
+      text += '+' + std::to_string(exit.address - start) + (exit.is_return ? " ret " : " jump ");
+    return text;
+  }
+};
+
+/// A jump of `opcode` (two bytes of a branch) from offset `at`, which ends with its distance.
+std::vector<std::uint8_t> to(Address target, std::vector<std::uint8_t> opcode, std::size_t at) {
+  const auto distance = static_cast<std::uint32_t>(target - (start + at + opcode.size() + 4));
+  for (int i = 0; i < 4; ++i) opcode.push_back(static_cast<std::uint8_t>(distance >> 8 * i));
+  return opcode;
+}
+
+TEST(Exits, AreReturns) {
+  EXPECT_EQ((Program{{0x90, 0xc3}, {}}.text()), "+1 ret ");
+  EXPECT_EQ((Program{{0xf3, 0xc3, 0xc2, 0x08, 0x00}, {}}.text()), "+0 ret +2 ret ");
+  // je +1; ret; xor %eax,%eax; ret
+  EXPECT_EQ((Program{{0x74, 0x01, 0xc3, 0x31, 0xc0, 0xc3}, {}}.text()), "+2 ret +5 ret ");
+  EXPECT_EQ((Program{{0x0f, 0x0b}, {}}.text()), "");  // ud2: it does not return
+}
+
+TEST(Exits, AreJumpsToOtherFunctions) {
+  EXPECT_EQ((Program{to(0x9000, {0xe9}, 0), {}}.text()), "+0 jump ");
+  EXPECT_EQ((Program{{0xff, 0x25, 0x10, 0x00, 0x00, 0x00}, {}}.text()), "+0 jump ");  // by the GOT
+  EXPECT_EQ((Program{{0xff, 0x60, 0x18}, {}}.text()), "+0 jump ");  // jmp *0x18(%rax): virtual
+  // mov (%rdi),%rax; jmp *%rax
+  EXPECT_EQ((Program{{0x48, 0x8b, 0x07, 0xff, 0xe0}, {}}.text()), "+3 jump ");
+  // A loop is none: nop; jmp -3
+  EXPECT_EQ((Program{{0x90, 0xeb, 0xfd}, {}}.text()), "");
+}
+
+TEST(Exits, AreNotTheJumpsOfTables) {
+  // movslq (%rdx,%rax,4),%rax; add %rdx,%rax; jmp *%rax; ret
+  EXPECT_EQ((Program{{0x48, 0x63, 0x04, 0x82, 0x48, 0x01, 0xd0, 0xff, 0xe0, 0xc3}, {}}.text()),
+            "+9 ret ");
+  EXPECT_EQ((Program{{0x3e, 0xff, 0xe0, 0xc3}, {}}.text()), "+3 ret ");  // notrack
+  // jmp *0x400000(,%rax,8); and jmp *(%rdx,%rax,8)
+  EXPECT_EQ((Program{{0xff, 0x24, 0xc5, 0, 0, 0x40, 0, 0xc3}, {}}.text()), "+7 ret ");
+  EXPECT_EQ((Program{{0xff, 0x24, 0xc2, 0xc3}, {}}.text()), "+3 ret ");
+  // mov (%rcx,%r8,8),%r9; jmp *%r9
+  EXPECT_EQ((Program{{0x4e, 0x8b, 0x0c, 0xc1, 0x41, 0xff, 0xe1, 0xc3}, {}}.text()), "+7 ret ");
+}
+
+TEST(Exits, AreAlsoInThePartElsewhere) {
+  std::vector<std::uint8_t> code = to(elsewhere, {0x0f, 0x84}, 0);  // je elsewhere
+  code.push_back(0xc3);
+  const Program program{code, {0x90, 0xc3}};
+  EXPECT_EQ(program.text(true), "+6 ret +8193 ret ");
+  EXPECT_NE(program.text(false).find("may lead to another function"), std::string::npos);
+}
+
+TEST(Exits, AreUnknownWhereCodeIsNotCertain) {
+  // A jump into the bytes of a constant.
+  EXPECT_NE((Program{{0xeb, 0x01, 0xb8, 0, 0, 0, 0, 0xc3}, {}}.text()).find("into an instruction"),
+            std::string::npos);
+  EXPECT_NE((Program{{0xc3, 0xe8, 0}, {}}.text()).find("cannot be disassembled at 0x1001"),
+            std::string::npos);  // its end cuts an instruction
+  EXPECT_NE((Program{{0x06, 0xc3}, {}}.text()).find("cannot be disassembled"), std::string::npos);
+  EXPECT_NE((Program{{}, {}}.text()).find("size is not known"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace vitrine::unwind
