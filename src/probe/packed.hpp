@@ -37,9 +37,9 @@ auto fields(T& described) {
 template <pack::Of<Site> T>
 auto fields(T& site) {
   auto& [address, file_offset, use, verified, is_stub, semaphore, semaphore_offset, arguments,
-         types, function, demangled, problems, at_return, risk] = site;
+         types, function, demangled, problems, at_return, is_exit, risk] = site;
   return std::tie(address, file_offset, use, verified, is_stub, semaphore, semaphore_offset,
-                  arguments, types, function, demangled, problems, at_return, risk);
+                  arguments, types, function, demangled, problems, at_return, is_exit, risk);
 }
 
 template <pack::Of<Probe> T>

@@ -72,6 +72,7 @@ struct Site {
   std::string demangled;              ///< the same as programmers write it; empty: no other name
   std::vector<std::string> problems;  ///< what is wrong with it; each a sentence
   bool at_return = false;             ///< of a function: it fires when that returns
+  bool is_exit = false;               ///< an instruction by which a function is left
   std::string risk;                   ///< what may happen to the program if it is attached to
 
   [[nodiscard]] const std::string& function_name() const {

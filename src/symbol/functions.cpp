@@ -19,6 +19,7 @@
 #include "symbol/function_symbols.hpp"
 #include "symbol/go_functions.hpp"
 #include "symbol/signature.hpp"
+#include "unwind/exits.hpp"
 
 namespace vitrine::symbol {
 
@@ -40,12 +41,18 @@ auto fields(T& parameter) {
                   is_aligned, address_word, registers, is_lost, enumerators);
 }
 
+template <pack::Of<FunctionExit> T>
+auto fields(T& exit) {
+  auto& [address, is_return] = exit;
+  return std::tie(address, is_return);
+}
+
 template <pack::Of<FoundFunction> T>
 auto fields(T& found) {
-  auto& [address, name, demangled, patterns, is_start, is_ifunc, is_go, may_throw, is_described,
-         parameters, result] = found;
-  return std::tie(address, name, demangled, patterns, is_start, is_ifunc, is_go, may_throw,
-                  is_described, parameters, result);
+  auto& [address, name, demangled, patterns, is_start, is_ifunc, is_go, may_throw, exits,
+         exits_unknown, is_described, parameters, result] = found;
+  return std::tie(address, name, demangled, patterns, is_start, is_ifunc, is_go, may_throw, exits,
+                  exits_unknown, is_described, parameters, result);
 }
 
 template <pack::Of<MissingFunction> T>
@@ -65,13 +72,14 @@ namespace {
 struct FunctionRequest {
   DebugSearch debug;
   std::vector<std::string> names;
+  std::vector<std::uint32_t> exits_of;
   std::uint64_t most = 0;
 };
 
 template <pack::Of<FunctionRequest> T>
 auto fields(T& request) {
-  auto& [debug, names, most] = request;
-  return std::tie(debug, names, most);
+  auto& [debug, names, exits_of, most] = request;
+  return std::tie(debug, names, exits_of, most);
 }
 
 bool is_mangled(std::string_view name) {
@@ -165,7 +173,9 @@ class FunctionFinder {
  public:
   FunctionFinder(std::unique_ptr<sandbox::FileMemory> file, elf::File elf,
                  const FunctionRequest& request)
-      : machine_(machine_of(elf.machine)), most_(request.most) {
+      : machine_(machine_of(elf.machine)),
+        most_(request.most),
+        exits_of_(request.exits_of.begin(), request.exits_of.end()) {
     for (const std::string& name : request.names) wanted_.emplace_back(name);
     auto apart = find_debug_file(*file, elf, elf::hex_build_id(*file, elf), request.debug);
     sources_.push_back({std::move(file), std::move(elf)});
@@ -202,6 +212,7 @@ class FunctionFinder {
       if (auto plain = demangled(found.name); plain != found.name) found.demangled = plain;
       found.is_go = is_go_ && found.demangled.empty();
       found.may_throw = is_mangled(found.name);
+      if (wants_exits(found)) find_exits({address, end_of(address, one.end)}, found);
       if (dwarf_ != nullptr && found.is_start) describe_function(*dwarf_, machine_, found);
     }
     listing.known = starts_.size();
@@ -223,6 +234,7 @@ class FunctionFinder {
   struct Found {
     FoundFunction function;
     NameRank rank;
+    Address end = 0;  ///< 0: no symbol has a size
   };
 
   void take_table(Result<FunctionSymbols> table) {
@@ -255,7 +267,12 @@ class FunctionFinder {
         if (wanted.text == name) wanted.is_undefined = true;
       return;
     }
-    if (is_cold_part(name) || !is_code(symbol.value)) return;
+    if (!is_code(symbol.value)) return;
+    const Address end = symbol.size != 0 ? symbol.value + symbol.size : 0;
+    if (is_cold_part(name)) {
+      if (!exits_of_.empty() && end > symbol.value) cold_parts_[symbol.value] = end;
+      return;
+    }
     const bool is_label = symbol.type == STT_NOTYPE;
     if (!is_label) starts_.insert(symbol.value);
     std::optional<std::string> plain;
@@ -265,7 +282,9 @@ class FunctionFinder {
       if (is_label ? wanted.text != name : !wanted.matches(name, plain)) continue;
       wanted.is_found = true;
       add(symbol.value, i, {wanted.text == name, symbol.binding, name});
-      found_[symbol.value].function.is_ifunc |= symbol.type == STT_GNU_IFUNC;
+      Found& found = found_[symbol.value];
+      found.function.is_ifunc |= symbol.type == STT_GNU_IFUNC;
+      found.end = std::max(found.end, end);
     }
   }
 
@@ -277,6 +296,44 @@ class FunctionFinder {
     if (std::find(patterns.begin(), patterns.end(), pattern) == patterns.end())
       patterns.push_back(pattern);
     if (is_new || rank.is_better(found.rank)) found.rank = std::move(rank);
+  }
+
+  /// A replaced return address does not survive exceptions, nor stacks that move.
+  [[nodiscard]] bool wants_exits(const FoundFunction& found) const {
+    return (found.may_throw || found.is_go) && !found.is_ifunc && found.is_start &&
+           std::any_of(found.patterns.begin(), found.patterns.end(),
+                       [this](std::uint32_t pattern) { return exits_of_.contains(pattern); });
+  }
+
+  [[nodiscard]] Address end_of(Address start, Address known) const {
+    if (known != 0) return known;
+    const auto next = starts_.upper_bound(start);
+    return next == starts_.end() ? 0 : *next;
+  }
+
+  void find_exits(unwind::CodeRange range, FoundFunction& found) const {
+    if (machine_ != Machine::x86_64) {
+      found.exits_unknown = "only code of x86-64 is disassembled";
+      return;
+    }
+    const Source& source = sources_.front();
+    const auto read = [&](Address address, std::span<std::byte> into) -> std::size_t {
+      const auto offset = elf::file_offset(source.elf.segments, address, into.size(), PF_X);
+      return offset ? source.memory->read_some(*offset, into) : 0;
+    };
+    const auto part_at = [&](Address address) -> std::optional<unwind::CodeRange> {
+      auto part = cold_parts_.upper_bound(address);
+      if (part == cold_parts_.begin() || address >= (--part)->second) return std::nullopt;
+      return unwind::CodeRange{part->first, part->second};
+    };
+    const auto exits = unwind::find_exits(read, range, part_at);
+    if (!exits) found.exits_unknown = exits.error().message;
+    if (exits && exits->empty()) found.exits_unknown = "it does not return";
+    // Which of both probes of one instruction fires first, the kernel does not promise.
+    if (exits && !exits->empty() && exits->front().address == range.start)
+      found.exits_unknown = "its first instruction leaves it";
+    else if (exits)
+      for (const unwind::Exit& exit : *exits) found.exits.push_back({exit.address, exit.is_return});
   }
 
   void find_addresses() {
@@ -413,6 +470,7 @@ class FunctionFinder {
 
   Machine machine_;
   std::uint64_t most_;
+  std::set<std::uint32_t> exits_of_;  ///< of wanted_
   std::vector<WantedName> wanted_;
   std::vector<Source> sources_;
   std::vector<FunctionSymbols> tables_;
@@ -421,6 +479,7 @@ class FunctionFinder {
   bool is_go_ = false;
   std::set<Address> starts_;  ///< of all functions that have a name
   std::map<Address, Found> found_;
+  std::map<Address, Address> cold_parts_;  ///< their ends
 };
 
 Result<FunctionFinder> finder_of(const FunctionRequest& request, FileDescriptor descriptor) {
@@ -479,7 +538,7 @@ std::string qualified_name(const std::string& demangled) {
 
 Result<FunctionListing> find_functions(const sandbox::FileMemory& file, const FunctionQuery& query,
                                        const DebugPlaces& places) {
-  FunctionRequest request{places.search(), query.names, query.most};
+  FunctionRequest request{places.search(), query.names, query.exits_of, query.most};
   auto listing = TRY(sandbox::Parser::of_this_thread().ask<&parse_functions>(
       request, file.descriptor(), places.open()));
   for (const FoundFunction& found : listing.functions)
@@ -492,6 +551,7 @@ Result<FunctionListing> find_functions(const sandbox::FileMemory& file, const Fu
   // By itself: it may take more time than there is.
   std::vector<std::uint32_t> asked;
   request.names.clear();
+  request.exits_of.clear();
   for (const MissingFunction& missing : listing.missing) {
     const std::string& name = query.names[missing.pattern];
     if (!missing.reason.empty() || has_wildcards(name)) continue;

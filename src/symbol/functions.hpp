@@ -52,6 +52,12 @@ struct FunctionParameter {
   std::vector<ParameterEnumerator> enumerators;
 };
 
+/// An instruction by which a function is left.
+struct FunctionExit {
+  Address address = 0;
+  bool is_return = true;  ///< else a jump to another function
+};
+
 struct FoundFunction {
   Address address = 0;
   std::string name;       ///< as the table spells it; empty: it was found by its address alone
@@ -60,7 +66,9 @@ struct FoundFunction {
   bool is_start = true;                 ///< a function begins here, as far as is known
   bool is_ifunc = false;                ///< the resolver of a function that is chosen at load time
   bool is_go = false;
-  bool may_throw = false;  ///< exceptions, or Rust's panics, may pass through
+  bool may_throw = false;           ///< exceptions, or Rust's panics, may pass through
+  std::vector<FunctionExit> exits;  ///< where asked for, and its return address is to stay
+  std::string exits_unknown;        ///< why those cannot be found
   bool is_described = false;
   std::vector<FunctionParameter> parameters;  ///< where it is described
   std::optional<FunctionParameter> result;    ///< where it is described, unless it is void
@@ -81,7 +89,8 @@ struct FunctionListing {
 };
 
 struct FunctionQuery {
-  std::vector<std::string> names;  ///< globs, or addresses as 0x…
+  std::vector<std::string> names;       ///< globs, or addresses as 0x…
+  std::vector<std::uint32_t> exits_of;  ///< indexes of those whose exits are asked for, too
   std::uint64_t most = 0;
 };
 

@@ -445,12 +445,20 @@ bool is_clone(const std::string& name) {
          name.find(".part.") != name.npos;
 }
 
+/// Compilers that put a part of a function elsewhere give its ranges alone: it begins with the first.
+std::optional<Dwarf_Addr> entry_of(Dwarf_Die& function) {
+  Dwarf_Addr entry = 0, base = 0, end = 0;
+  if (dwarf_entrypc(&function, &entry) == 0) return entry;
+  if (dwarf_ranges(&function, 0, &base, &entry, &end) > 0) return entry;
+  return std::nullopt;
+}
+
 }  // namespace
 
 void describe_function(DwarfInfo& dwarf, Machine machine, FoundFunction& into) {
   auto function = dwarf.function_around(into.address);
-  Dwarf_Addr entry = 0;
-  if (!function || dwarf_entrypc(&*function, &entry) != 0 || entry != into.address) return;
+  if (!function || entry_of(*function) != into.address) return;
+  const Dwarf_Addr entry = into.address;
   Dwarf_Die unit;
   if (dwarf_diecu(&*function, &unit, nullptr, nullptr) == nullptr) return;
   const int language = dwarf_srclang(&unit);

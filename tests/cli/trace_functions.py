@@ -73,6 +73,67 @@ int main() {
 }
 """
 
+# Functions that exceptions leave, that end in others, that have tables, and parts elsewhere.
+LEAVING = r"""
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+#define KEPT __attribute__((noinline, noclone))
+#define BARRIER asm volatile("" ::: "memory")
+namespace shop {
+KEPT int guarded(int n) {
+  if (n % 2 != 0) throw std::runtime_error("odd");
+  BARRIER;
+  return n * 10;
+}
+KEPT int around(int n) {
+  std::string text(40, 'x');
+  const int got = guarded(n) + int(text.size());
+  BARRIER;
+  return got;
+}
+KEPT int recurse(int n, bool fails) {
+  if (n == 0 && fails) throw n;
+  const int below = n == 0 ? 0 : recurse(n - 1, fails) + n;
+  BARRIER;
+  return below;
+}
+KEPT int choose(int n, int m) {
+  switch (n) {
+    case 0: asm volatile("nop" ::: "memory"); return m + 1;
+    case 1: asm volatile("nop; nop" ::: "memory"); return m * 3;
+    case 2: asm volatile("nop; nop; nop" ::: "memory"); return m - 7;
+    case 3: asm volatile("nop; nop; nop; nop" ::: "memory"); return m ^ 5;
+    case 4: asm volatile("nop; nop; nop; nop; nop" ::: "memory"); return m & 6;
+    case 5: asm volatile("nop; nop; nop; nop; nop; nop" ::: "memory"); return m | 9;
+    default: asm volatile("nop; nop; nop; nop; nop; nop; nop" ::: "memory"); return -m;
+  }
+}
+KEPT int ends_in(int n) { BARRIER; return choose(n, 100); }
+KEPT __attribute__((cold)) void complain() { BARRIER; }
+KEPT int rare(int n) {
+  if (n == 3) { complain(); return -3; }
+  BARRIER;
+  return n;
+}
+}
+int main() {
+  long sink = 0;
+  setvbuf(stdout, nullptr, _IOLBF, 0);
+  puts("ready");
+  char line[64];
+  while (fgets(line, sizeof line, stdin)) {
+    for (int i = 0, n = atoi(line); i < n; ++i) {
+      try { sink += shop::around(i); } catch (const std::exception&) {}
+      try { sink += shop::recurse(3, i % 2 != 0); } catch (int) {}
+      sink += shop::ends_in(i) + shop::rare(i);
+    }
+    printf("done %ld\n", sink);
+  }
+}
+"""
+
 PLUGIN = "int plugged(int value, const char *text) { return value + text[0]; }\n"
 LOADER = r"""
 #include <dlfcn.h>
@@ -233,8 +294,6 @@ def check_refusals(vitrine, target, program):
     assert "imported" in said, said
     said = refused(vitrine, "trace", target.pid, "func:libshopp:f")
     assert "has no file libshopp" in said, said
-    said = refused(vitrine, "trace", target.pid, "func:*shop*:shop::Order::charge:return")
-    assert "exception" in said and "--force" in said, said
     said = refused(vitrine, "trace", target.pid, "func:libc:strlen")
     assert "IFUNC" in said, said
     said = refused(vitrine, "trace", target.pid, "func:libc:_setjmp:return")
@@ -310,6 +369,42 @@ def shop(vitrine, _, cxx, folder):
     assert charge["sites"][0]["types"] == ["Order * const", "int", "const char *"], charge
 
 
+def leaving(vitrine, _, cxx, folder):
+    """Where functions of C++ are left: each return fires, with its result, and exceptions go on as before."""
+    source, n = os.path.join(folder, "leaving.cpp"), 8
+    with open(source, "w") as file:
+        file.write(LEAVING)
+    for number, options in enumerate((["-O2"], ["-O0"], ["-O2", "-fcf-protection", "-no-pie", "-fno-pic"])):
+        program = os.path.join(folder, f"leaving{number}")
+        subprocess.run([cxx, "-std=c++17", "-g", *options, "-o", program, source], check=True)
+        with Target(program) as target:
+            names = ("guarded", "around", "choose", "rare", "ends_in")
+            events = fires(vitrine, target, n, *(f"func:*:shop::{name}{end}" for name in names for end in ("", ":return")))
+            results = {}
+            for name in names:
+                its = [event for event in events if f"shop::{name}(" in event["probe"]]
+                returns = [event for event in its if event["probe"].endswith(":return")]
+                assert len(its) - len(returns) == n, (options, name, events)
+                results[name] = [event["args"][0] for event in returns]
+            assert results["guarded"] == [0, 20, 40, 60], (options, results)
+            assert results["around"] == [40, 60, 80, 100], (options, results)
+            chosen = [101, 300, 93, 97, 4, 109, -100, -100]
+            assert results["choose"] == chosen, (options, results)
+            assert results["rare"] == [0, 1, 2, -3, 4, 5, 6, 7], (options, results)
+            # It may end in a jump to the other, which has the result.
+            assert results["ends_in"] == chosen or all(
+                "ends in a call" in result["error"] for result in results["ends_in"]), (options, results)
+            assert len(results["ends_in"]) == n, (options, results)
+            # Of calls that an exception has left, there is no duration; the others have theirs.
+            for name, count in (("guarded", n // 2), ("recurse", 4 * n // 2), ("choose", n), ("ends_in", n),
+                                ("rare", n)):
+                rows = fires(vitrine, target, n, "--latency", f"func:*:shop::{name}")
+                assert rows[0]["count"] == count, (options, name, rows)
+                assert all("without_start" not in row for row in rows), (options, name, rows)
+            rows = fires(vitrine, target, n, "--latency", "func:*:shop::guarded", "--where", "return > 20")
+            assert rows[0]["count"] == 2, (options, rows)
+
+
 def stripped(vitrine, _, cxx, folder):
     """Registers without debug information; names from mini debug information, and addresses without any."""
     source, program = os.path.join(folder, "shop.cpp"), os.path.join(folder, "shop")
@@ -382,15 +477,17 @@ def go(vitrine, _cc, _cxx, folder):
             else:
                 assert [event["args"][1] for event in events] == [0, 1, 2], events
                 assert [event["args"][3] for event in events] == [3, 3, 3], events  # the length of "abc"
-            said = refused(vitrine, "trace", target.pid, f"func:{name}:main.(*Server).Handle:return")
-            assert "Go" in said, said
+            returns = fires(vitrine, target, 3, f"func:{name}:main.(*Server).Handle:return")
+            assert len(returns) == 3, returns
+            rows = fires(vitrine, target, 3, "--latency", f"func:{name}:main.(*Server).Handle")
+            assert rows[0]["count"] == 3, rows
             said = refused(vitrine, "trace", target.pid, f"func:{name}:main.(*Server).Handel")
             assert "main.(*Server).Handle" in said, said
 
 
 def main(vitrine, cc, cxx, part):
     with tempfile.TemporaryDirectory() as folder:
-        {"shop": shop, "stripped": stripped, "plugin": plugin, "go": go}[part](vitrine, cc, cxx,
+        {"shop": shop, "leaving": leaving, "stripped": stripped, "plugin": plugin, "go": go}[part](vitrine, cc, cxx,
                                                                                os.path.realpath(folder))
 
 

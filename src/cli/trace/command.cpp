@@ -60,9 +60,7 @@ class TraceCommand : public Command {
          "registers that carry parameters; of a return, arg0 and `return` are the result. "
          "--latency "
          "FUNCTION is the duration of its calls, recursive ones included. Calls that the compiler "
-         "has inlined do not fire. vitrine does not attach to returns of Go functions, and to "
-         "those "
-         "that exceptions may leave only with --force: return probes break such programs.",
+         "has inlined do not fire; those that an exception leaves have no return.",
          "Typed probes (<vitrine/sdt.h>) show names, strings and enumerators. Other probes carry "
          "only numbers: --show 'str(arg1)' follows a pointer.",
          "A CONDITION compares arguments (arg0, or by name), labels (tenant, label.route), pid, "

@@ -26,13 +26,12 @@ using symbol::ParameterKind;
 
 constexpr std::string_view go_returns =
     "a return probe breaks Go programs: their stacks move, and the address that the kernel has put "
-    "on one is then another's. Trace the entry alone";
+    "on one is then another's; and the instructions that leave the function are not known";
 constexpr std::string_view returning_twice =
     "a return probe breaks it: it returns twice, or saves where it returns to";
 constexpr std::string_view throwing =
-    "an exception (or panic) that leaves the function while its return is traced ends the program: "
-    "the kernel has replaced the return address that the unwinder looks for. Use --force if none "
-    "leaves it";
+    "the instructions that leave the function are not known, and with a return probe of the kernel "
+    "an exception (or panic) that leaves it ends the program. Use --force if none leaves it";
 constexpr std::string_view unverified =
     "no function is known to begin there; a breakpoint in the middle of an instruction breaks the "
     "program. Use --force if an instruction begins there";
@@ -184,15 +183,41 @@ probe::Site site_of(const FoundFunction& function, const FunctionPattern& patter
                     "chooses: trace the implementations, for example func:{}:'*_{}_*', or one by "
                     "its address",
                     pattern.module, function.name));
-  if (pattern.at_return && function.is_go) refuse(go_returns);
+  const auto why_known = [&](std::string_view what) {
+    return function.exits_unknown.empty() ? std::string(what)
+                                          : fmt::format("{} ({})", what, function.exits_unknown);
+  };
+  if (pattern.at_return && function.is_go) refuse(why_known(go_returns));
   if (pattern.at_return && returns_oddly(function.name)) refuse(returning_twice);
   if (pattern.at_return && !function.is_start)
     refuse("no function is known to begin there, so that its return is not known");
   if (pattern.at_return && function.may_throw)
-    site.risk = throwing;
+    site.risk = why_known(throwing);
   else if (!function.is_start)
     site.risk = unverified;
   return site;
+}
+
+/// The entry, or where it is left: its return, or the instructions that leave it.
+std::vector<probe::Site> sites_of(const FoundFunction& function, const FunctionPattern& pattern,
+                                  const ProbeFile& file, const probe::FileLayout& layout) {
+  probe::Site site = site_of(function, pattern, file, layout);
+  if (!pattern.at_return || function.exits.empty() || returns_oddly(function.name)) return {site};
+  std::vector<probe::Site> sites;
+  site.at_return = false;
+  site.is_exit = true;
+  site.verified = true;
+  site.risk.clear();
+  for (const symbol::FunctionExit& exit : function.exits) {
+    probe::Site& one = sites.emplace_back(site);
+    one.address = exit.address;
+    one.problems.clear();
+    probe::place(one, layout);
+    if (!exit.is_return)
+      for (std::string& argument : one.arguments)
+        argument = "? the function ends in a call of another one, whose result is its own";
+  }
+  return sites;
 }
 
 /// Whether the path of a pattern leads to the file that is open.
@@ -226,6 +251,7 @@ Result<void> add_functions(ProbeFile& file, const sandbox::FileMemory& memory,
                                                   : pattern.names_module(file.path);
     if (!is_its) continue;
     its.push_back(&pattern);
+    if (pattern.at_return) query.exits_of.push_back(static_cast<std::uint32_t>(query.names.size()));
     query.names.push_back(pattern.function);
   }
   if (its.empty()) return {};
@@ -262,7 +288,8 @@ Result<void> add_functions(ProbeFile& file, const sandbox::FileMemory& memory,
       for (std::string& text : texts)
         if (std::find(probe.patterns.begin(), probe.patterns.end(), text) == probe.patterns.end())
           probe.patterns.push_back(std::move(text));
-      probe.sites.push_back(site_of(function, *first, file, layout));
+      for (probe::Site& site : sites_of(function, *first, file, layout))
+        probe.sites.push_back(std::move(site));
     }
   for (const symbol::MissingFunction& missing : listing.missing)
     file.missing.push_back(

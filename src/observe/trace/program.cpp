@@ -271,6 +271,7 @@ TraceProgram::TraceProgram(std::string probe, const probe::Site& site, ProbeSymb
     const probe::FunctionCall call(symbols.machine());
     texts_.push_back(call.stack_pointer());
     pushed_by_call_ = call.pushed_by_call();
+    is_within_call_ = role_ == Role::start || site.is_exit;
     has_frame_ = true;
   }
   for (const std::string& text : texts_) {
@@ -355,7 +356,7 @@ query::Bound TraceProgram::bind_frame() {
   const auto stack_pointer = static_cast<std::uint32_t>(operands_.size() - 1);
   constexpr unsigned pointer_bits = 48;
   const std::uint64_t function = std::hash<std::string>{}(probe_) << pointer_bits;
-  const std::uint64_t pushed = role_ == Role::start ? pushed_by_call_ : 0;
+  const std::uint64_t pushed = is_within_call_ ? pushed_by_call_ : 0;
   query::Capture capture;
   auto& steps = capture.calculation.steps;
   steps.resize(3);

@@ -145,6 +145,7 @@ class TraceProgram {
   bool is_function_ = false;
   bool has_frame_ = false;  ///< the last operand is the stack pointer, which identifies the call
   std::uint64_t pushed_by_call_ = 0;
+  bool is_within_call_ = false;  ///< the return address is still on the stack
   std::size_t string_bytes_;
   std::vector<query::Capture> captures_;  ///< first those of the condition
   std::size_t tested_ = 0;                ///< how many those are
