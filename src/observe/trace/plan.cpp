@@ -67,6 +67,24 @@ namespace {
 
 using Role = TraceProgram::Role;
 
+/// Functions that cannot be attached to. A pattern of a whole library selects dozens: the first ones
+/// have the reason, the others their names.
+struct Refused {
+  std::vector<std::string> notes, names;  ///< of the same length
+
+  void move_to(std::vector<std::string>& into, const std::string& path) {
+    constexpr std::size_t whole = 2, named = 8;
+    const std::size_t full = notes.size() <= whole + 1 ? notes.size() : whole;
+    into.insert(into.end(), notes.begin(), notes.begin() + static_cast<std::ptrdiff_t>(full));
+    if (full == notes.size()) return;
+    const auto rest = std::span(names).subspan(full);
+    into.push_back(
+        fmt::format("{} more functions of {} are not attached to, for such reasons: {}{}",
+                    rest.size(), path, fmt::join(rest.first(std::min(rest.size(), named)), ", "),
+                    rest.size() > named ? ", …" : ""));
+  }
+};
+
 bool runs_here(Machine machine) {
   return machine == native_machine ||
          (native_machine == Machine::x86_64 && machine == Machine::i386);
@@ -112,6 +130,7 @@ std::vector<bpf::AttachSite> TracePlan::add(const std::shared_ptr<const ProbeFil
   missing_.add(*file);
   if (file->file == nullptr || !known_.insert(file->file->identity()).second) return sites;
   ProbeSymbols symbols(*file);
+  Refused refused;
   const std::set<Address> endless = calls_without_end(*file);
   for (const probe::Probe& probe : file->probes) {
     std::string name = probe.provider + ":" + probe.name;
@@ -128,7 +147,9 @@ std::vector<bpf::AttachSite> TracePlan::add(const std::shared_ptr<const ProbeFil
     std::optional<std::uint32_t> program;
     for (const probe::Site& site : probe.sites) {
       if (!site.at_return && endless.contains(site.address)) continue;
-      const auto skip = skip_of(*file, site, name, notes);
+      const bool is_function = probe.kind == probe::Kind::function;
+      const auto skip = skip_of(*file, site, name, is_function ? refused.notes : notes);
+      if (!skip && is_function) refused.names.push_back(probe.name);
       if (!skip) continue;
       program = program_of(std::make_unique<TraceProgram>(name, site, symbols, query_, *role));
       sites.push_back(take(*file, site, *program, *skip));
@@ -136,6 +157,7 @@ std::vector<bpf::AttachSite> TracePlan::add(const std::shared_ptr<const ProbeFil
     // Where nothing fires, there is nothing to be asked for.
     if (program) add_enabled_sites(*file, probe, *program, sites, notes);
   }
+  refused.move_to(notes, file->path);
   if (!sites.empty()) files_.push_back(file);
   return sites;
 }
@@ -216,7 +238,8 @@ std::optional<unsigned> TracePlan::skip_of(const ProbeFile& file, const probe::S
   const std::size_t got = file.file->read_some(*site.file_offset, bytes);
   const auto plan =
       bpf::plan_site(std::span(bytes).first(got), file.machine, nops_, force_, site.verified);
-  const bool is_function = site.at_return || !site.risk.empty() || name.starts_with("func:");
+  const bool is_function =
+      site.at_return || site.is_exit || !site.risk.empty() || name.starts_with("func:");
   if (!plan) {
     notes.push_back(where() + ": not attached to: " + plan.error().message);
     return std::nullopt;

@@ -259,8 +259,7 @@ Result<void> LiveTrace::begin_launched() {
   TRY(attach_process(*process));
   TRY(launched.run_to_libraries(options_.stop));
   TRY(attach_process(*process));
-  const auto missing = plan_.sites() == 0 ? plan_.wanted() : plan_.unmatched();
-  if (!missing.empty())
+  if (const auto missing = plan_.unmatched(); !missing.empty())
     note(no_such_probe(options_, missing, plan_.seen(), plan_.missing()).message +
          "; waiting for files that it loads or executes later");
   if (plan_.sites() == 0)
@@ -292,7 +291,11 @@ Result<void> LiveTrace::require_sites() {
 
 std::optional<Error> LiveTrace::unmatched() const {
   const std::vector<std::string> unmatched = plan_.unmatched();
-  if (unmatched.empty() || options_.optional) return std::nullopt;
+  if (options_.optional) return std::nullopt;
+  if (unmatched.empty() && plan_.sites() == 0)
+    return Error{ErrorCode::failed, "none of the probes that match could be attached to",
+                 "the notes above have the reasons"};
+  if (unmatched.empty()) return std::nullopt;
   if (const auto absent = modules_.absent(); !absent.empty())
     return Error{
         ErrorCode::failed,
