@@ -59,7 +59,8 @@ case $package in
     # Patches of the package may be newer than what autoconf made of them.
     quiet there "touch configure && ./configure --enable-dtrace --disable-install-doc && make -j$(nproc) ruby"
     built ruby ruby 15
-    printf 'def order(n) n end\n3.times { |n| order(n) }\n' >"$work/bare/root/shop.rb"
+    # Ruby looks at its probes of methods in the instructions of TracePoint alone, as its own test/dtrace does.
+    printf 'TracePoint.new(:call) {}.enable\ndef order(n) n end\n3.times { |n| order(n) }\n' >"$work/bare/root/shop.rb"
     fires 'ruby:method-entry\("Object", "order"' \
       "'ruby:method-entry' --where 'arg1 == order' -- ./ruby --disable-gems /root/shop.rb"
     ;;
