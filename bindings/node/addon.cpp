@@ -14,7 +14,7 @@
 #include <vitrine/context.hpp>
 #include <vitrine/labels.hpp>
 
-#include "publish/thread.hpp"
+#include "publish/base/thread.hpp"
 
 namespace {
 

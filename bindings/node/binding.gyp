@@ -10,7 +10,7 @@
       "sources": [
         "addon.cpp",
         # The C interface is for programs that link it.
-        "<!@(ls <(vitrine)/src/publish/*.cpp <(vitrine)/src/publish/*/*.cpp | grep -v '/c_[a-z_]*\\.cpp$')",
+        "<!@(ls <(vitrine)/src/publish/*.cpp <(vitrine)/src/publish/*/*.cpp | grep -v -e '/c_interface\\.cpp$' -e '/run_with\\.cpp$')",
       ],
       "include_dirs": [
         "<(vitrine)/include",

@@ -1,10 +1,10 @@
 #include "publish/in_force.hpp"
 
 #if VITRINE_PUBLISH_ABI == 1
-#include "publish/handle.hpp"
+#include "publish/handle/handle.hpp"
 #endif
 
-#include "publish/keys.hpp"
+#include "publish/set/keys.hpp"
 #include "publish/set_builder.hpp"
 
 namespace vitrine::publish {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "publish/base/block.hpp"
-#include "publish/thread.hpp"
+#include "publish/base/thread.hpp"
 
 namespace vitrine::publish {
 

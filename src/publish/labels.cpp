@@ -2,13 +2,13 @@
 #include <new>
 #include <vitrine/labels.hpp>
 
+#include "publish/base/thread.hpp"
+#include "publish/handle/pinned_entries.hpp"
 #include "publish/in_force.hpp"
-#include "publish/kept.hpp"
-#include "publish/keys.hpp"
 #include "publish/memo.hpp"
-#include "publish/pinned_entries.hpp"
+#include "publish/set/kept.hpp"
+#include "publish/set/keys.hpp"
 #include "publish/set_builder.hpp"
-#include "publish/thread.hpp"
 
 namespace vitrine::labels {
 inline namespace VITRINE_DETAIL_ABI_NAMESPACE {

@@ -6,9 +6,9 @@
 #include "publish/base/block.hpp"
 #include "publish/base/bytes.hpp"
 #include "publish/base/local_atomic.hpp"
-#include "publish/keys.hpp"
+#include "publish/base/thread.hpp"
+#include "publish/set/keys.hpp"
 #include "publish/set_builder.hpp"
-#include "publish/thread.hpp"
 
 namespace vitrine::publish {
 

@@ -1,10 +1,10 @@
 // Scope: what happens when one opens and ends. The way that nearly all take is kept free of calls.
 #include <vitrine/labels.hpp>
 
-#include "publish/block_layout.hpp"
+#include "publish/base/thread.hpp"
 #include "publish/in_force.hpp"
 #include "publish/memo.hpp"
-#include "publish/thread.hpp"
+#include "publish/set/block_layout.hpp"
 
 namespace vitrine::labels {
 

@@ -1,10 +1,10 @@
 #include "publish/set_builder.hpp"
 
 #include "publish/base/bytes.hpp"
-#include "publish/block_layout.hpp"
-#include "publish/kept.hpp"
-#include "publish/keys.hpp"
-#include "publish/pinned_entries.hpp"
+#include "publish/handle/pinned_entries.hpp"
+#include "publish/set/block_layout.hpp"
+#include "publish/set/kept.hpp"
+#include "publish/set/keys.hpp"
 
 namespace vitrine::publish {
 namespace {

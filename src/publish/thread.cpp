@@ -1,4 +1,6 @@
-#include "publish/thread.hpp"
+// Threads begin and end, and fork: what base/thread.hpp declares. It is here because the end of a
+// thread ends what all rooms below hold for it.
+#include "publish/base/thread.hpp"
 
 #include <pthread.h>
 
@@ -6,10 +8,10 @@
 
 #include "publish/base/at_fork.hpp"
 #include "publish/in_force.hpp"
-#include "publish/kept.hpp"
-#include "publish/keys.hpp"
+#include "publish/set/kept.hpp"
+#include "publish/set/keys.hpp"
 #if VITRINE_PUBLISH_ABI == 1
-#include "publish/handle.hpp"
+#include "publish/handle/handle.hpp"
 #endif
 #include "publish/base/local_atomic.hpp"
 

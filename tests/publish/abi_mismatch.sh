@@ -29,17 +29,17 @@ EOF
 # The library as it will be one day.
 for source in "$root"/src/publish/*.cpp "$root"/src/publish/*/*.cpp; do
   case $source in
-    */symbols.cpp | */static_program.cpp | */without_libstdcxx.cpp) ;;
+    */link/*) ;;
     *) echo "#include \"${source#"$root/src/"}\"" ;;
   esac
 done >library.cpp
 compile=(g++ -std=c++17 -O1 -pthread "-I$root/include")
 mkdir later
-sed "s/@node@/VITRINE_LABELS_$other/" "$root/src/publish/library.map.in" >later.map
+sed "s/@node@/VITRINE_LABELS_$other/" "$root/src/publish/link/library.map.in" >later.map
 "${compile[@]}" "$newer" -shared -fPIC -fvisibility=hidden -fvisibility-inlines-hidden "-I$root/src" \
   -DVITRINE_VERSION='"later"' -DVITRINE_PUBLISH_ABI=1 -DVITRINE_PUBLISH_OTEL=1 -DVITRINE_PUBLISH_STATIC=0 \
   -Wl,-soname,libcustomlabels.so -Wl,--version-script=later.map -Wl,-z,nodelete library.cpp \
-  "$root/src/publish/symbols.cpp" -o later/libcustomlabels.so
+  "$root/src/publish/link/symbols.cpp" -o later/libcustomlabels.so
 
 # What fits, links and runs.
 mkdir now

@@ -1,7 +1,7 @@
 // Which handles a thread has in force, and keeps from being used again meanwhile.
 #include <utility>
 
-#include "publish/handle_record.hpp"
+#include "publish/handle/record.hpp"
 
 namespace vitrine::publish {
 namespace {

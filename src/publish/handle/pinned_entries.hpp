@@ -2,9 +2,9 @@
 #pragma once
 
 #include "publish/base/block.hpp"
-#include "publish/thread.hpp"
+#include "publish/base/thread.hpp"
 #if VITRINE_PUBLISH_ABI == 1
-#include "publish/handle.hpp"
+#include "publish/handle/handle.hpp"
 #endif
 
 namespace vitrine::publish {

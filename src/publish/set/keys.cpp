@@ -1,4 +1,4 @@
-#include "publish/keys.hpp"
+#include "publish/set/keys.hpp"
 
 #include <pthread.h>
 
@@ -10,7 +10,7 @@
 #include "publish/context/publisher.hpp"
 #endif
 #include "publish/base/local_atomic.hpp"
-#include "publish/thread.hpp"
+#include "publish/base/thread.hpp"
 
 namespace vitrine::publish {
 namespace {

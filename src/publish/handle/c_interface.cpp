@@ -1,4 +1,4 @@
-// The C interface, except for what calls back (c_run_with.cpp).
+// The C interface, except for what calls back (run_with.cpp).
 #include <customlabels.h>
 
 #include <cerrno>
@@ -6,9 +6,9 @@
 #include <cstring>
 #include <new>
 
-#include "publish/handle_record.hpp"
-#include "publish/pinned_entries.hpp"
-#include "publish/thread.hpp"
+#include "publish/base/thread.hpp"
+#include "publish/handle/pinned_entries.hpp"
+#include "publish/handle/record.hpp"
 
 /// In as few cache lines of code as there can be: calls of a few instructions, in which programs
 /// spend time.

@@ -1,4 +1,4 @@
-#include "publish/handle.hpp"
+#include "publish/handle/handle.hpp"
 
 #include <cerrno>
 #include <cstdlib>
@@ -6,7 +6,7 @@
 #include <new>
 
 #include "publish/base/local_atomic.hpp"
-#include "publish/handle_record.hpp"
+#include "publish/handle/record.hpp"
 
 namespace vitrine::publish {
 namespace {

@@ -1,9 +1,9 @@
-#include "publish/kept.hpp"
+#include "publish/set/kept.hpp"
 
 #include <cstring>
 
-#include "publish/block_layout.hpp"
-#include "publish/thread.hpp"
+#include "publish/base/thread.hpp"
+#include "publish/set/block_layout.hpp"
 
 namespace vitrine::publish {
 namespace {

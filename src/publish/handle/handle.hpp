@@ -19,8 +19,8 @@
 #include "publish/base/block.hpp"
 #include "publish/base/cells.hpp"
 #include "publish/base/local_atomic.hpp"
-#include "publish/thread.hpp"
-#include "publish/version.hpp"
+#include "publish/base/thread.hpp"
+#include "publish/handle/version.hpp"
 
 namespace vitrine::publish {
 

@@ -6,7 +6,7 @@
 
 #include "publish/base/block.hpp"
 #include "publish/base/bytes.hpp"
-#include "publish/keys.hpp"
+#include "publish/set/keys.hpp"
 
 namespace vitrine::publish {
 

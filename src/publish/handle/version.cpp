@@ -1,4 +1,4 @@
-#include "publish/version.hpp"
+#include "publish/handle/version.hpp"
 
 #include <cstdlib>
 

@@ -7,9 +7,9 @@
 #include <optional>
 #include <string_view>
 
-#include "publish/handle.hpp"
-#include "publish/keys.hpp"
-#include "publish/thread.hpp"
+#include "publish/base/thread.hpp"
+#include "publish/handle/handle.hpp"
+#include "publish/set/keys.hpp"
 
 // Callbacks may throw through this file. The shared libraries must not need libstdc++ for it: a
 // program in which exceptions are thrown has it already. Without it a frame has no personality, which

@@ -1,8 +1,8 @@
-#include "publish/symbols.hpp"
+#include "publish/link/symbols.hpp"
 
 #include <vitrine/labels.hpp>
 
-#include "publish/thread.hpp"
+#include "publish/base/thread.hpp"
 
 // Thread-local names for parts of one object cannot be said in C++, so assembler defines them. "R": the
 // linker keeps the section though nothing in the program refers to it.

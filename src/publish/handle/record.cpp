@@ -1,4 +1,4 @@
-#include "publish/handle_record.hpp"
+#include "publish/handle/record.hpp"
 
 #if VITRINE_PUBLISH_OTEL
 
@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "publish/block_layout.hpp"
-#include "publish/keys.hpp"
+#include "publish/set/block_layout.hpp"
+#include "publish/set/keys.hpp"
 
 namespace vitrine::publish {
 namespace {

@@ -9,7 +9,7 @@
 // version than the one it wrote.
 #pragma once
 
-#include "publish/handle.hpp"
+#include "publish/handle/handle.hpp"
 
 namespace vitrine::publish {
 
