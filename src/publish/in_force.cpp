@@ -123,7 +123,7 @@ void take_out(Thread& self, Place& place) noexcept {
     move(self, place, nullptr, segment.outer);
   } else {
     const Words now = place.words();
-    // What somebody else put in force since stays until they take it away.
+    // A set that other code put in force since then stays until that code removes it.
     if (block_of(now) != nullptr || entries_of(now).size == 0) place.set(segment.outer);
   }
   place.unlink();
@@ -190,8 +190,8 @@ __attribute__((noinline)) static Segment* begin_segment_slowly(Thread& self,
   return segment;
 }
 
-/// The same in the usual case, an attachment that is within no other, where there is nothing to
-/// settle; else null. It calls no function.
+/// The same in the usual case, an attachment that is within no other, where no cleanup
+/// is pending; else null. It calls no function.
 static inline Segment* begin_near_segment(Thread& self, const Block& base) noexcept {
   if (__builtin_expect(!has_arena(self) || self.segment != nullptr, 0)) return nullptr;
   Segment& segment = static_cast<Arena*>(self.arena)->near;

@@ -47,11 +47,11 @@ struct EndingScope {
   const Segment* segment;
 };
 
-/// Takes the labels of a scope that ends away from what is in force, and from what is to be put back
-/// on this thread. The caller ends the scope's use of its block afterwards.
+/// Removes the labels of a scope that ends from what is in force, and from what this thread puts back
+/// later. The caller ends the scope's use of its block afterwards.
 void end_scope(Thread& self, const EndingScope& scope) noexcept;
 
-/// Ends coroutines that an exception left and nobody ended.
+/// Ends coroutines that an exception left without ending them.
 void end_abandoned(Thread& self) noexcept;
 /// `end_abandoned` where there is one.
 inline void end_if_abandoned(Thread& self) noexcept {

@@ -32,7 +32,7 @@ std::optional<std::string_view> find(detail::Entries entries, std::string_view k
   return std::nullopt;
 }
 
-/// What is in force, after coroutines that nobody ended.
+/// What is in force, after ending coroutines that an exception left.
 Words here() noexcept {
   Thread& self = publish::thread();
   publish::end_if_abandoned(self);
@@ -46,7 +46,7 @@ Set build_set(Words base, const publish::Change& change) noexcept {
   if (arena == nullptr) return Access::adopt(nullptr, why_no_arena(self));
   const publish::Built built = publish::build(*arena, base, change, publish::Lives::kept);
   if (built.block != nullptr) {
-    // It stands alone: the set that it was made from may be gone before it.
+    // It depends on no other set: the set that it was made from may be gone before it.
     built.block->links.below = 0;
     built.block->links.below_serial = 0;
   }

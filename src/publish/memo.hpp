@@ -19,7 +19,7 @@ using labels::detail::Recall;
 /// Comparing more labels than this would cost as much as making the set.
 inline constexpr std::size_t max_recalled = 8;
 
-/// Says what to look the set of these labels up by. False: not worth it, or not valid.
+/// Makes the key by which the set of these labels is looked up. False: not worth it, or not valid.
 inline bool make_key(MemoKey& memo_key, const Thread& thread, const labels::Label* label,
                      std::size_t count) noexcept {
   if (__builtin_expect(count - 1 >= max_recalled, 0)) return false;

@@ -279,7 +279,7 @@ labels::Errc check(const Change& change) noexcept {
   return labels::Errc::ok;
 }
 
-/// Makes the set that `walk` says, with `behind` bytes for us after it.
+/// Makes the set that `walk` describes, with `behind` bytes for the library after it.
 template <class Labels>
 Built make(Arena& arena, const Labels& walk, Lives lives, std::size_t behind) noexcept {
   Sizes sizes;

@@ -21,7 +21,6 @@ DOCUMENTS = ["*.md", "docs/**/*.md", "bindings/node/*.md", "bindings/node/*.d.ts
 HEADERS = ["include/**/*.h", "include/**/*.hpp"]
 SOURCES = ["src/**/*.[ch]pp", "src/**/*.[ch]", "demo/**/*.cpp", "bindings/node/addon.cpp"]
 COMMENTED = ["src/**/*.[ch]pp", "src/**/*.[ch]"]
-UNCHECKED_COMMENTS = "src/publish/"  # not revised yet
 # Comments of sources may use these: there they are about things ("the others", "where there is none").
 ALLOWED_IN_SOURCES = {"others", "is none"}
 SCRIPTS = ["bindings/node/*.js", "packaging/debian/*.cmake", "web/src/**/*.ts", "web/src/**/*.tsx", "cmake/*.cmake",
@@ -165,8 +164,6 @@ def findings(root: pathlib.Path, vitrine: str):
         yield from findings_in(name, literals(text, LITERAL), text, words)
     strict = pattern([word for word in replaced_words(root) if word not in ALLOWED_IN_SOURCES])
     for name, text in files(root, COMMENTED):
-        if name.startswith(UNCHECKED_COMMENTS):
-            continue
         pieces = [(at, re.sub(r"`[^`]*`", lambda span: " " * len(span[0]), without_markers(comment)))
                   for at, comment in comments(text)]
         yield from findings_in(name, pieces, text, strict)

@@ -110,7 +110,7 @@ struct Claim {
   Page* page;
 };
 
-/// Where a set is written: the memory, what its `Links::page` is to be, and its serial.
+/// Where a set is written: the memory, the future value of its `Links::page`, and its serial.
 struct Room {
   char* memory;  ///< null: there is none
   PageHead* page;

@@ -67,8 +67,8 @@ using labels::detail::Segment;
 using labels::detail::Tag;
 using labels::detail::Words;
 
-/// Behind a block that stands for another one: a scope's labels once more, on top of what was left
-/// when something below it ended. Its use of the page is the scope's, too.
+/// Follows a block that replaces another one: a scope's labels again, on top of what was left when
+/// something below the scope ended. It shares the scope's use of the page.
 struct alignas(16) Replacement {
   Words outer;       ///< to be put back when the scope ends
   Block* of;         ///< the block that the scope knows,

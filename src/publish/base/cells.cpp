@@ -79,7 +79,7 @@ Cell* take_oldest(const Work& work, Cells::Queue& queue) noexcept {
   return cell;
 }
 
-/// Puts parked cells that nobody holds any more where they can be used. A few at a time: what an
+/// Returns parked cells without holders to the queues. A few at a time: what an
 /// operation costs stays the same however many are held for long.
 void unpark(const Work& work) noexcept {
   Cells& cells = work.cells();

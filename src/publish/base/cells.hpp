@@ -3,7 +3,7 @@
 // lives for long keeps no more memory than its own (a page of the arena is used again as a whole).
 //
 // When a cell is used again. A cell that is given back goes through the queue of its class and is
-// taken again when at least `delay` more of the class were given back after it and nobody holds it.
+// taken again when at least `delay` more of the class were given back after it and it has no holder.
 // Holds are counted as pages count uses: two counters of the owner's thread, changed without the
 // lock prefix, and an atomic one for all other threads. Only the owner's thread takes cells again:
 // what other threads give back reaches it by a list.
@@ -179,7 +179,7 @@ inline void fence_queue(Cells::Queue& queue) noexcept {
   queue.fenced = queue.last;
 }
 
-/// A cell that nobody else uses. Null: no memory.
+/// A cell without other users. Null: no memory.
 inline Cell* take(const Work& work, unsigned size_class) noexcept {
   Cells::Queue& queue = work.cells().queues[size_class];
   if (__builtin_expect(work.alone() && !is_handle_class(size_class) &&
@@ -195,7 +195,7 @@ inline Cell* take(const Work& work, unsigned size_class) noexcept {
   return take_slowly(work, size_class);
 }
 
-/// Nobody finds the cell any more; holders may go on. `work` is null where the running
+/// The cell can no longer be found; holders may continue to use it. `work` is null where the running
 /// thread has no cells of its own.
 inline void give_back(Cell* cell, const Work* work) noexcept {
   if (__builtin_expect(work != nullptr && work->alone() && cell->owner == &work->cells(), 1)) {

@@ -122,7 +122,7 @@ class Lock {
 
 }  // namespace vitrine::publish
 
-// What ThreadSanitizer cannot see: an instruction of our own that publishes memory.
+// What ThreadSanitizer cannot see: an assembler instruction that publishes memory.
 
 #if defined(__SANITIZE_THREAD__)
 #define VITRINE_DETAIL_THREAD_SANITIZER 1

@@ -59,8 +59,8 @@ inline Thread& thread() noexcept {
   return *static_cast<Thread*>(VITRINE_TLS_ADDRESS(vitrine_labels_thread));
 }
 
-/// The same, asked for once: gcc calls the descriptor's function again rather than keep what it
-/// returned.
+/// The same, with one call of the TLS descriptor's function: gcc otherwise calls it again instead of
+/// keeping its result.
 inline Thread& thread_once() noexcept {
   Thread* self = &thread();
 #if !VITRINE_PUBLISH_STATIC
@@ -93,7 +93,7 @@ Arena* first_use(Thread& thread) noexcept;
 /// Whether the thread's labels were taken down because it ends.
 bool exiting(const Thread& thread) noexcept;
 
-/// The arena of the running thread, or null as `first_use` says.
+/// The arena of the running thread, or null where `first_use` returns null.
 inline Arena* arena_of(Thread& thread) noexcept {
   return has_arena(thread) ? static_cast<Arena*>(thread.arena) : first_use(thread);
 }

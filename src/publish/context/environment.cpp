@@ -10,7 +10,7 @@
 
 #include "publish/base/bytes.hpp"
 
-// As the semantic conventions name them; bindings for other languages say theirs.
+// As the semantic conventions name them; bindings for other languages define their own.
 #ifndef VITRINE_SDK_LANGUAGE
 #define VITRINE_SDK_LANGUAGE "cpp"
 #endif
@@ -65,7 +65,7 @@ Parsed parse_resource_attributes(AttributeList& attributes, std::string_view tex
 }
 
 /// An environment variable; one that is empty counts as not set, as OpenTelemetry has it. Nothing
-/// is taken from the environment of a set-user-ID program: it is someone else's.
+/// is taken from the environment of a set-user-ID program: its caller controls it.
 std::string_view environment(const char* name) {
   const char* value = secure_getenv(name);
   return value ? value : std::string_view{};

@@ -1,4 +1,4 @@
-// What the environment says about the process, and statuses with a message.
+// Attributes of the process from its environment, and statuses with a message.
 #pragma once
 
 #include <cstddef>
@@ -87,7 +87,7 @@ struct InstanceId {
 /// `discarded` is then set to what was wrong with it. False: no memory.
 bool resource_from_environment(AttributeList& resource, const char*& discarded) noexcept;
 
-/// VITRINE_THREAD_SCHEMA; empty: not set, or not valid UTF-8 (`discarded` says so). It refers to the
+/// VITRINE_THREAD_SCHEMA; empty: not set, or not valid UTF-8 (`discarded` is set). It refers to the
 /// environment.
 std::string_view thread_schema_from_environment(const char*& discarded) noexcept;
 

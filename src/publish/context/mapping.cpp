@@ -54,7 +54,7 @@ bool announce(void* page) noexcept {
   return prctl(prctl_set_vma, prctl_set_vma_anon_name, page, page_size(), abi::mapping_name) == 0;
 }
 
-/// Never 0, and never that of the version before, even where the clock stands still.
+/// Never 0, and never that of the version before, even where the clock does not advance.
 std::uint64_t stamp_after(std::uint64_t before) noexcept {
   timespec now{};
   clock_gettime(CLOCK_BOOTTIME, &now);
@@ -75,7 +75,7 @@ Status refusal(std::string_view call, int error) noexcept {
                  {"cannot publish the process context: ", call, ": ", ErrorText(error).view()});
 }
 
-/// False: the kernel says that the address cannot be read. (The first argument is not valid: the
+/// Whether the kernel can read the address. (The first argument is not valid: the
 /// call changes nothing. The kernel copies the mask before it looks at that argument.)
 bool readable(const void* address) noexcept {
   return syscall(SYS_rt_sigprocmask, ~0, address, nullptr, sizeof(std::uint64_t)) == 0 ||

@@ -17,7 +17,7 @@ class Mapping {
  public:
   [[nodiscard]] bool present() const noexcept { return header_ != nullptr; }
 
-  /// Puts `payload` on display: in a new mapping, or in place of the payload before.
+  /// Publishes `payload`: in a new mapping, or in place of the payload before.
   Status show(Buffer payload) noexcept;
 
   /// Unmaps it.
@@ -34,7 +34,7 @@ class Mapping {
  private:
   using Header = abi::process_context::Header;
 
-  /// A page that is mapped, but not on display: to be made the mapping, or one that the kernel
+  /// A page that is mapped, but not published: the future mapping, or one that the kernel
   /// refused to unmap. (Another page of that name beside it could confuse readers.)
   struct Spare {
     Header* page = nullptr;
@@ -51,7 +51,7 @@ class Mapping {
   Spare spare_;
   int memfd_error_ = 0;  ///< of `header_`, as for a spare page
   Header shown_{};       ///< what `header_` holds, in memory that a fork child inherits
-  Buffer payload_;       ///< on display
+  Buffer payload_;       ///< the published one
   Buffer previous_;      ///< kept for readers that are still copying it
 };
 

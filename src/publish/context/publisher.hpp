@@ -1,4 +1,4 @@
-// The one publisher of a process: what is to be on display, in which process, and since when.
+// The one publisher of a process: what it publishes, in which process, and since when.
 //
 // Whatever a call needs (memory, a mapping) it gets before it changes anything, and it works on
 // copies: a call that fails leaves the publisher, and what is published, as they were.
@@ -25,7 +25,7 @@ namespace vitrine::publish {
 /// then the same for the life of the process. Readers know the name before this returns: a new one
 /// is published with the process context, which comes into being with it if it must (its defaults
 /// are those of context::publish()); a process that dropped its context stays without.
-/// nullopt: 256 names are in use, or this one cannot be published. Then `later` (if not null) says
+/// nullopt: 256 names are in use, or this one cannot be published. Then `later` (if not null) receives
 /// whether another attempt may succeed: memory ran out, or the kernel refused something.
 ///
 /// Takes a lock, and allocates for a new name: call it when a key is interned, not in a signal
@@ -68,7 +68,7 @@ class Publisher {
   bool handle_forks() noexcept;
 
  private:
-  /// What there is to say of this process, but for what defaults and the key map add.
+  /// The content for this process without what defaults and the key map add.
   struct Content {
     AttributeList resource;
     AttributeList attributes;

@@ -88,7 +88,7 @@ __attribute__((always_inline)) inline bool replace_value(Handle& handle, Cells& 
   if (__builtin_expect(to->is_held(), 0)) return false;
   const bool alike = to->layout == from.layout && from.layout != 0;
   if (__builtin_expect(!alike && from.used > copied_by_units, 0)) return false;
-  // There is room: one is taken. Nobody looks at the queue before this is done.
+  // There is room: one is taken. The queue is not read before this is done.
   queue.first = first + 1;
   queue.cells[last % Cells::Queue::capacity] = &from;
   queue.last = last + 1;
@@ -115,7 +115,7 @@ __attribute__((always_inline)) inline bool replace_value(Handle& handle, Cells& 
   return false;
 }
 
-/// custom_labels_set where anything is to be looked at more closely.
+/// custom_labels_set with all checks.
 __attribute__((cold)) int set_checked(Set* set, String key, String value,
                                       String* old_value_out) noexcept {
   Handle* handle = handle_of(set);

@@ -29,7 +29,7 @@ class Base {
     if (storage != 0) version_ = Version::of(storage);
     if (__builtin_expect(storage != 0 && version_->owner != &work.cells(), 0)) {
       version_ = hold_version(handle, &work.cells());
-      // Its turn may have come to one of ours.
+      // The version held may by now be one of this thread's.
       held_ = version_ != nullptr;
     }
   }
@@ -156,7 +156,7 @@ void free_handle(Handle& handle) noexcept {
   give_back(&handle.cell, &work);
 }
 
-/// The handle ends: nobody holds it. A thread to whose slot the program assigned it may still look
+/// Ends a handle without holders. A thread to whose slot the program assigned it may still look
 /// here: it finds no labels.
 Cell* detach(Cell& cell) noexcept {
   auto* handle = reinterpret_cast<Handle*>(reinterpret_cast<char*>(&cell) - offsetof(Handle, cell));

@@ -59,7 +59,7 @@ inline Handle* handle_of(const void* set) noexcept {
 inline Cells* cells_here(const Thread& self) noexcept {
   return labels::detail::has_arena(self) ? static_cast<Arena*>(self.arena)->handles.cells : nullptr;
 }
-/// The same, made at their first use. Null: as `first_use` says.
+/// The same, made at their first use. Null where `first_use` returns null.
 Cells* first_cells(Thread& self) noexcept;
 inline Cells* cells_of(Thread& self) noexcept {
   Cells* cells = cells_here(self);
@@ -106,7 +106,7 @@ __attribute__((no_sanitize("address", "thread"))) inline const void* owner_of(
 }
 
 /// Whether `set`, which is not null, is a handle of this thread, which has cells, so that only the
-/// slot changes when it is put in force. (The owner says enough: no other set has it there.)
+/// slot changes when it is put in force. (The owner suffices: no other set has it there.)
 inline bool is_simple(const Thread& self, std::uint64_t set) noexcept {
   return owner_of(set) == self.cells;
 }
@@ -176,7 +176,7 @@ int edit(Handle& handle, Edit change, String* old_value) noexcept;
 /// An edit of one label.
 int set_label(Handle& handle, String key, String value, String* old_value) noexcept;
 
-/// An edit that is to be undone.
+/// An edit that must be undone.
 struct Edited {
   int error;
   Version* before;  ///< out of use, and not given back

@@ -49,8 +49,8 @@ void count_as_held(HandleUse& use, Handle& handle) noexcept {
   let_go_of_handle(out, use.cells);
 }
 
-/// Changes HandleUse::held unless this is a handler that interrupted such a change: then the next
-/// call that is not settles it.
+/// Changes HandleUse::held, except in a signal handler that interrupted such a change: the next call
+/// outside such a handler then completes it.
 template <class Change>
 void change_held(Thread& self, HandleUse& use, Change&& change) noexcept {
   if (use.settling) return;

@@ -43,7 +43,7 @@ struct alignas(16) Version : Cell {
 };
 static_assert(sizeof(Version) == 48);
 
-/// As the `buf` of a value in an edit: the label is to be removed.
+/// As the `buf` of a value in an edit: removes the label.
 extern const unsigned char removed[1];
 
 /// A change of several labels at once. Of two with one key the last counts.

@@ -1,5 +1,5 @@
 // A static program may load a shared library with labels, by dlopen. They work inside it, but it has no list of
-// its modules that could be read from outside: nobody sees them. The library says so when it is loaded.
+// its modules that could be read from outside: no reader finds them. The library reports it when it is loaded.
 #include <link.h>
 #include <sys/auxv.h>
 #include <unistd.h>

@@ -4,10 +4,10 @@
 
 #include "publish/base/thread.hpp"
 
-// Thread-local names for parts of one object cannot be said in C++, so assembler defines them. "R": the
+// C++ cannot express thread-local names for parts of one object, so assembler defines them. "R": the
 // linker keeps the section though nothing in the program refers to it.
 //
-// Link-time optimisation decides where the text stands. Symbols that assembler outside functions
+// Link-time optimisation decides where the assembler text is placed. Symbols that assembler outside functions
 // defines are in LLVM's table of a module's symbols, but not as thread-local ones, and lld refuses
 // those for the references to vitrine_labels_thread ("TLS attribute mismatch"): it is defined inside a
 // function, which is never called. The public names, to which nothing in a program refers, must be in

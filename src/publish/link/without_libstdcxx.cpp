@@ -10,7 +10,7 @@ extern "C" {
 
 // The end of a clean-up while an exception passes. The unwinder is the one that runs it, and that is the
 // program's: libgcc_s, or one linked into the program, which exports it not (-static-libgcc). But it exports what
-// we refer to of libstdc++; caught and thrown again, the exception goes on. Nobody ends that catch, so
+// we refer to of libstdc++; caught and thrown again, the exception goes on. That catch does not end, so
 // that the exception's memory stays.
 void vitrine_resume(void*) VITRINE_NAMED("_Unwind_Resume");
 void* vitrine_dlsym(void*, const char*) noexcept __asm__("dlsym") __attribute__((weak));

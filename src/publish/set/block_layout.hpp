@@ -41,7 +41,7 @@ struct Layout {
   [[nodiscard]] std::size_t total() const noexcept { return strings_at() + strings; }
 };
 
-/// Says that the block is being written: until `finish_block`, no copy of it passes for a set.
+/// Marks the block as being written: until `finish_block`, no copy of it passes for a set.
 inline void begin_block(void* memory) noexcept {
   __atomic_store_n(&static_cast<Block*>(memory)->head.trailer.serial, 0, __ATOMIC_RELAXED);
   labels::detail::store_fence();

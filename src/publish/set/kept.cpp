@@ -20,7 +20,7 @@ Cells* kept_cells_of(Arena& arena) noexcept {
   return arena.kept;
 }
 
-/// A copy of a set of ours. Everything that it refers to is inside.
+/// A copy of a set in this library's layout. Everything that it refers to is inside.
 Block* copy_of(Arena& arena, const Block& from) noexcept {
   const std::size_t bytes = from.head.trailer.total_bytes;
   const Room room = room_to_keep(arena, bytes);

@@ -65,7 +65,7 @@ namespace vitrine::publish {
 
 using labels::detail::KeyData;
 
-/// The key, made if need be; null as Key::ok() says. Locks; may allocate. Gives keys that are not in
+/// The key, made if need be; null in the cases of Key::ok(). Locks; may allocate. Gives keys that are not in
 /// the key map for want of memory another chance.
 const KeyData* intern(std::string_view name) noexcept;
 /// The key if it was interned before, or null. No lock.
