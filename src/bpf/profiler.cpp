@@ -93,6 +93,8 @@ class LoadedProfiler final : public Profiler {
     return {};
   }
 
+  void collect_in_background() override { ring_->collect_in_background(ring_bytes()); }
+
   void stop() override {
     if (links_.empty()) return;
     detach();

@@ -53,6 +53,10 @@ class Profiler : public ProcessTable {
   /// Off-CPU: threads that wait already are sampled, too, as waiting since now.
   virtual Result<void> start() = 0;
 
+  /// From now on a thread of its own empties the kernel's buffer of samples, so that none are lost
+  /// while the caller is at something else. poll() does not wait any more.
+  virtual void collect_in_background() = 0;
+
   /// Why the running kernel does not let us see threads that wait at the start until they have run.
   [[nodiscard]] virtual const std::optional<Error>& blind_to_waiting() const = 0;
 

@@ -341,6 +341,7 @@ void LiveProfiling::begin_interval(std::uint64_t at_ns) {
 Result<void> LiveProfiling::poll(milliseconds timeout) {
   const auto end = Clock::now() + timeout;
   watch_->collect_in_background();
+  profiler_->collect_in_background();
   do {
     watch_->take_events();
     watch_->look_again();
