@@ -24,8 +24,7 @@ Result<bool> is_otlp(std::string_view message) {
     }
     return true;
   } catch (const protozero::exception&) {
-    return fail(ErrorCode::malformed, "neither pprof nor OTLP, or truncated",
-                not_a_profile);
+    return fail(ErrorCode::malformed, "neither pprof nor OTLP, or truncated", not_a_profile);
   }
 }
 
@@ -85,10 +84,27 @@ std::uint32_t frequency_of(std::int64_t period, std::uint64_t unit_ns) {
   return static_cast<std::uint32_t>(std::max<std::uint64_t>((second + ns / 2) / ns, 1));
 }
 
-std::string ProfileReading::text(std::string_view bytes) {
-  text_bytes_ += bytes.size();
+void ProfileReading::count_text(std::size_t bytes) {
+  text_bytes_ += bytes;
   check_count(text_bytes_, limits::profile_text_bytes, "bytes of text");
+}
+
+std::string ProfileReading::text(std::string_view bytes) {
+  count_text(bytes.size());
   return std::string(bytes);
+}
+
+void TypeNames::add(std::string_view type, std::string_view unit) {
+  constexpr std::size_t longest = 64, most = 512;
+  if (names_.size() > most) return;
+  names_ += fmt::format("{}{}/{}", names_.empty() ? "" : ", ", type.substr(0, longest),
+                        unit.substr(0, longest));
+}
+
+Error TypeNames::no_time() const {
+  return {ErrorCode::unsupported,
+          fmt::format("it holds no time, but {}", names_.empty() ? "nothing" : names_),
+          "vitrine reads profiles of CPU time and of waiting time"};
 }
 
 Index ProfileReading::stack(Stack stack) {
@@ -104,6 +120,9 @@ Index ProfileReading::stack(Stack stack) {
 
 Index ProfileReading::label_set(LabelSet set) {
   if (set.empty()) return none;
+  std::ranges::stable_sort(set, {}, &Label::key);
+  const auto repeated = std::ranges::unique(set, {}, &Label::key);
+  set.erase(repeated.begin(), repeated.end());
   const auto next = static_cast<Index>(profile.label_sets.size());
   const auto [known, added] = label_sets_.try_emplace(set, next);
   if (!added) return known->second;
@@ -134,16 +153,12 @@ Index ProfileReading::process(Process process) {
 void ProfileReading::sample(Sample sample) {
   constexpr std::uint64_t most = std::numeric_limits<std::int64_t>::max();
   check_count(profile.samples.size() + 1, limits::profile_samples, "samples");
+  count_text(sample.thread_name.size());  // a copy in each sample
   if (sample.value_ns > most - total_ns_) refuse("its times add up to more than 292 years");
   if (sample.count > most - total_count_) refuse("its counts add up to more than 2^63");
   total_ns_ += sample.value_ns;
   total_count_ += sample.count;
   profile.samples.push_back(std::move(sample));
-}
-
-void put_label(LabelSet& set, std::string key, std::string value) {
-  const auto at = std::ranges::lower_bound(set, key, {}, &Label::key);
-  if (at == set.end() || at->key != key) set.insert(at, {std::move(key), std::move(value)});
 }
 
 FrameKind frame_kind(std::string_view file, bool named) {

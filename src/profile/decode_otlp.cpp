@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <map>
 #include <optional>
 #include <span>
 #include <utility>
@@ -39,10 +38,7 @@ class OtlpDecoder {
     read_links();
     for (const OtlpView resource : resources_) read_resource(OtlpReader(resource));
     Profile& profile = reading_.profile;
-    if (!any_time_ && profile.samples.empty())
-      throw Refused({ErrorCode::unsupported,
-                     fmt::format("it holds no time, but {}", others_.empty() ? "nothing" : others_),
-                     "vitrine reads profiles of CPU time and of waiting time"});
+    if (!any_time_ && profile.samples.empty()) throw Refused(others_.no_time());
     profile.start_ns = start_ns_.value_or(0);
     profile.duration_ns = end_ns_ > profile.start_ns ? end_ns_ - profile.start_ns : 0;
     return std::move(profile);
@@ -361,6 +357,7 @@ class OtlpDecoder {
         const bool taken = indices(message, otlp::stack::location_indices, [&](std::int32_t index) {
           const Index location = index_of(index, locations_.size(), "location");
           if (location != none) stack.locations.push_back(location);
+          check_count(stack.locations.size(), limits::profile_frames, "frames of stacks");
         });
         if (!taken) message.skip();
       }
@@ -542,8 +539,7 @@ class OtlpDecoder {
     const bool is_time =
         head.kind.column != ValueKind::count && head.kind.column != ValueKind::other;
     any_time_ = any_time_ || is_time;
-    if (!is_time && others_.size() < max_others)
-      others_ += fmt::format("{}{}/{}", others_.empty() ? "" : ", ", type.first, type.second);
+    if (!is_time) others_.add(type.first, type.second);
     return head;
   }
 
@@ -589,6 +585,7 @@ class OtlpDecoder {
           break;
         case varint(otlp::sample::values):
           values.push_back(message.get_int64());
+          check_count(values.size(), limits::profile_samples, "values");
           break;
         case nested(otlp::sample::timestamps_unix_nano):
           for (const std::uint64_t one : message.get_packed_fixed64()) {
@@ -598,6 +595,7 @@ class OtlpDecoder {
           break;
         case fixed64(otlp::sample::timestamps_unix_nano):
           times.push_back(message.get_fixed64());
+          check_count(times.size(), limits::profile_samples, "times");
           break;
         default:
           message.skip();
@@ -605,7 +603,7 @@ class OtlpDecoder {
     }
     if (!values.empty() && !times.empty() && values.size() != times.size())
       refuse(fmt::format("{} values and {} times", values.size(), times.size()));
-    Sample sample = identified(std::move(attributes));
+    Sample sample = identified(attributes);
     sample.measure = on_cpu ? Measure::on_cpu : Measure::off_cpu;
     sample.process = process;
     const std::size_t stack_place = at(stack, stacks_.size(), "stack");
@@ -631,9 +629,8 @@ class OtlpDecoder {
   }
 
   /// A sample of these attributes: of each list of them once.
-  const Sample& identified(std::vector<std::int32_t> indices) {
-    if (const auto known = identified_.find(indices); known != identified_.end())
-      return known->second;
+  const Sample& identified(const std::vector<std::int32_t>& indices) {
+    if (const Sample* known = identified_.find(indices)) return *known;
     Sample sample;
     LabelSet labels;
     for (const std::int32_t index : indices) {
@@ -649,22 +646,21 @@ class OtlpDecoder {
       else if (!value.is_number && named->key == otlp::thread_name_key)
         sample.thread_name = reading_.text(value.text);
       else
-        put_label(labels, reading_.text(named->key), reading_.text(value.str()));
+        labels.push_back({reading_.text(named->key), reading_.text(value.str())});
     }
     sample.labels = reading_.label_set(std::move(labels));
-    return identified_.emplace(std::move(indices), std::move(sample)).first->second;
+    return identified_.put(indices, std::move(sample));
   }
 
-  static constexpr std::size_t max_remarks = 4096, max_others = 256, max_profiles = 64 * 1024,
-                               max_attributes = 4096;
+  static constexpr std::size_t max_remarks = 4096, max_profiles = 64 * 1024, max_attributes = 4096;
 
   ProfileReading reading_;
   Views resources_, mappings_, locations_, functions_, links_, strings_, attribute_views_, stacks_;
   std::vector<NamedValue> attributes_;
   std::vector<std::optional<StackEnd>> ends_;  ///< of locations that mark one
   std::vector<Index> stack_places_, link_places_;
-  std::map<std::vector<std::int32_t>, Sample> identified_;
-  std::string others_;  ///< sample types that are no time
+  KnownSamples<std::int32_t> identified_;
+  TypeNames others_;  ///< sample types that are no time
   bool any_time_ = false, has_remarks_ = false;
   std::optional<std::uint64_t> start_ns_;
   std::uint64_t end_ns_ = 0;

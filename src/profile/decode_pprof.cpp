@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <map>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -142,7 +141,7 @@ class PprofReader {
 
   void read_types() {
     part_ = "sample type";
-    std::string names;
+    TypeNames names;
     for (number_ = 0; number_ < types_.size(); ++number_) {
       const ValueType type = value_type(pbf_reader(types_[number_]));
       const ValueMeaning kind = value_meaning(string(type.type), string(type.unit));
@@ -171,8 +170,7 @@ class PprofReader {
         case ValueKind::other:
           break;
       }
-      names +=
-          fmt::format("{}{}/{}", names.empty() ? "" : ", ", string(type.type), string(type.unit));
+      names.add(string(type.type), string(type.unit));
     }
     part_ = nullptr;
     period_unit_ = value_meaning(string(period_type_.type), string(period_type_.unit)).unit_ns;
@@ -185,10 +183,7 @@ class PprofReader {
       on_cpu_ = ticks_;
       on_cpu_unit_ = time_ns(period_, period_unit_);
     }
-    if (!on_cpu_ && !waiting_)
-      throw Refused({ErrorCode::unsupported,
-                     fmt::format("it holds no time, but {}", names.empty() ? "nothing" : names),
-                     "vitrine reads profiles of CPU time and of waiting time"});
+    if (!on_cpu_ && !waiting_) throw Refused(names.no_time());
     if (!ticks_) ticks_ = count_;
   }
 
@@ -388,7 +383,7 @@ class PprofReader {
 
   /// The meaning of the labels: of each list of them once.
   const Sample& labelled(const std::vector<RawLabel>& raw) {
-    if (const auto known = labelled_.find(raw); known != labelled_.end()) return known->second;
+    if (const Sample* known = labelled_.find(raw)) return *known;
     Sample sample;
     LabelSet labels;
     Process process;
@@ -410,22 +405,22 @@ class PprofReader {
       else if (str != 0 && name == pprof::span_id_key)
         span = value;
       else if (!name.empty())
-        put_label(labels, reading_.text(name),
-                  str == 0                      ? std::to_string(num)
-                  : value == pprof::empty_value ? std::string()
-                                                : reading_.text(value));
+        labels.push_back({reading_.text(name), str == 0 ? std::to_string(num)
+                                               : value == pprof::empty_value
+                                                   ? std::string()
+                                                   : reading_.text(value)});
     }
     Link link;
     // Ids of another form than OpenTelemetry's are labels as they are.
     if (parse_hex(trace, link.trace_id) && (span.empty() || parse_hex(span, link.span_id))) {
       sample.link = reading_.link(link);
     } else {
-      if (!trace.empty()) put_label(labels, pprof::trace_id_key, reading_.text(trace));
-      if (!span.empty()) put_label(labels, pprof::span_id_key, reading_.text(span));
+      if (!trace.empty()) labels.push_back({pprof::trace_id_key, reading_.text(trace)});
+      if (!span.empty()) labels.push_back({pprof::span_id_key, reading_.text(span)});
     }
     sample.labels = reading_.label_set(std::move(labels));
     sample.process = reading_.process(named(std::move(process)));
-    return labelled_.emplace(raw, std::move(sample)).first->second;
+    return labelled_.put(raw, std::move(sample));
   }
 
   void add(const Row& row) {
@@ -500,7 +495,7 @@ class PprofReader {
   std::optional<std::size_t> ticks_, count_, on_cpu_, waiting_, wall_;  ///< positions of values
   std::uint64_t on_cpu_unit_ = 0, waiting_unit_ = 0, wall_unit_ = 0;
   std::unordered_map<std::uint64_t, Index> mapping_ids_, function_ids_, location_ids_;
-  std::map<std::vector<RawLabel>, Sample> labelled_;
+  KnownSamples<RawLabel> labelled_;
   std::vector<std::optional<StackEnd>> ends_;  ///< of locations that mark one
   std::size_t lines_ = 0;
   std::uint64_t negative_ = 0;

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/result.hpp"
 #include "profile/profile.hpp"
@@ -84,6 +85,41 @@ std::uint64_t time_ns(std::int64_t value, std::uint64_t unit_ns);
 /// The number of ticks a second of a period.
 std::uint32_t frequency_of(std::int64_t period, std::uint64_t unit_ns);
 
+/// The sample types of a file, as far as an error can name them.
+class TypeNames {
+ public:
+  void add(std::string_view type, std::string_view unit);
+  [[nodiscard]] Error no_time() const;
+
+ private:
+  std::string names_;
+};
+
+/// Samples by their attributes, as the file has them: what each list of attributes means is found
+/// out once, as long as the lists take little memory.
+template <class Attribute>
+class KnownSamples {
+ public:
+  /// Null: not known. Valid until put().
+  const Sample* find(const std::vector<Attribute>& attributes) const {
+    const auto at = samples_.find(attributes);
+    return at == samples_.end() ? nullptr : &at->second;
+  }
+  const Sample& put(const std::vector<Attribute>& attributes, Sample sample) {
+    constexpr std::size_t most = 8U << 20;
+    size_ += attributes.size();
+    if (size_ > most) {
+      samples_.clear();
+      size_ = attributes.size();
+    }
+    return samples_.emplace(attributes, std::move(sample)).first->second;
+  }
+
+ private:
+  std::map<std::vector<Attribute>, Sample> samples_;
+  std::size_t size_ = 0;  // attributes of all
+};
+
 /// A profile in the making.
 class ProfileReading {
  public:
@@ -95,6 +131,7 @@ class ProfileReading {
 
   /// Each once. All throw Refused (limit).
   Index stack(Stack stack);
+  /// `set`: in any order; of several values of a key, the first counts.
   Index label_set(LabelSet set);
   Index link(const Link& link);
   Index process(Process process);
@@ -103,6 +140,8 @@ class ProfileReading {
   void sample(Sample sample);
 
  private:
+  void count_text(std::size_t bytes);
+
   std::map<Stack, Index> stacks_;
   std::map<LabelSet, Index> label_sets_;
   std::map<Link, Index> links_;
@@ -110,9 +149,6 @@ class ProfileReading {
   std::size_t text_bytes_ = 0, frames_ = 0;
   std::uint64_t total_ns_ = 0, total_count_ = 0;
 };
-
-/// Sorted by key, one value a key: of several the first.
-void put_label(LabelSet& set, std::string key, std::string value);
 
 /// The kind of a frame by what its file is called: "[kernel.kallsyms]" is the kernel.
 FrameKind frame_kind(std::string_view file, bool named);

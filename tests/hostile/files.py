@@ -8,6 +8,7 @@ import subprocess
 import threading
 from dataclasses import dataclass
 
+from profiles import PROFILES, write_profile
 from target import CannotPlay
 
 DONE, FAILED, USAGE, NOT_PERMITTED, NOT_FOUND = range(5)  # src/cli/shell/report.hpp
@@ -28,6 +29,8 @@ FILES = {
     "descriptor of a pipe": looked_at(), "not there": looked_at(NOT_FOUND, NOT_FOUND, NOT_FOUND),
     "name with newlines": looked_at(), "rewritten while it is read": looked_at(),
 }
+FILES |= {name: {"open of a file": ("profile open FILE -o -", (DONE,) if is_read else (FAILED,))}
+          for name, (_, is_read) in PROFILES.items()}
 
 # A profile as JSON has text even where nothing ran; as folded stacks it would be empty, which no output refuses.
 ALL = {"labels": ("labels PID --json", (FAILED,)), "probes": ("probes PID --json", (FAILED,)),
@@ -81,6 +84,8 @@ def made_file(name, directory):
             path += "\n\x1b[2J\n"
             with open(path, "wb") as file:
                 file.write(b"\x7fELF" + b"\xff" * 100)
+        elif name in PROFILES:
+            write_profile(name, path)
         elif name == "rewritten while it is read":
             with open("/proc/self/exe", "rb") as file:
                 whole = file.read(1 << 20)

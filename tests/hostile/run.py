@@ -26,6 +26,8 @@ from racing_labels import torn_in
 from target import CannotPlay, Target, text_of
 
 MEMORY = 256 << 20
+# A profile that is read may have 512 MiB, and as much text (src/base/limits.hpp).
+MEMORY_OF_FILES = 1 << 30
 # A profile of the machine has the symbols of whatever else runs on it, too.
 MEMORY_OF_ALL = 1 << 30
 FORGED_OF = "libhostile_forged.so"
@@ -186,7 +188,7 @@ class Suite:
         try:
             with made_file(name, self.directory.name) as path:
                 for command, arguments in FILES[name].items():
-                    self.command(Trick(f"file {name}", []), command, arguments[0].replace("FILE", path), 0.1,
+                    self.command(Trick(f"file {name}", [], memory=MEMORY_OF_FILES), command, arguments[0].replace("FILE", path), 0.1,
                                  arguments[1])
         except CannotPlay as why:
             with self.lock:
