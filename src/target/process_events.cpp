@@ -22,8 +22,8 @@ namespace vitrine::target {
 namespace {
 
 constexpr std::size_t ring_pages = 64;  // a power of two: some 2000 records a CPU
-/// Taken out of the rings, and not asked for yet.
-constexpr std::size_t max_collected = 64 * 1024;
+/// Taken out of the rings, and not asked for yet. A path takes up to 4 KiB.
+constexpr std::size_t max_collected = 64 * 1024, max_collected_bytes = 16U << 20;
 
 /// At the end of every record but samples, as asked for by sample_id_all.
 struct SampleId {
@@ -195,6 +195,7 @@ class PerfProcessEvents final : public ProcessEvents {
       const std::lock_guard lock(mutex_);
       drain();
       events.swap(collected_);
+      collected_bytes_ = 0;
     }
     std::stable_sort(events.begin(), events.end(),
                      [](const auto& a, const auto& b) { return a.time_ns < b.time_ns; });
@@ -257,10 +258,12 @@ class PerfProcessEvents final : public ProcessEvents {
         return;
     }
     if (event.pid <= 0) return;  // of another pid namespace
-    if (collected_.size() < max_collected)
-      collected_.push_back(std::move(event));
-    else
+    if (collected_.size() >= max_collected || collected_bytes_ >= max_collected_bytes) {
       ++lost_;
+      return;
+    }
+    collected_bytes_ += sizeof event + event.mapping.name.size();
+    collected_.push_back(std::move(event));
   }
 
   FileDescriptor epoll_;
@@ -268,6 +271,7 @@ class PerfProcessEvents final : public ProcessEvents {
   // Under the mutex:
   std::vector<Ring> rings_;
   std::vector<ProcessEvent> collected_;
+  std::size_t collected_bytes_ = 0;
   std::uint64_t lost_ = 0;
 };
 

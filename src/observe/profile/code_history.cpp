@@ -1,20 +1,49 @@
 #include "observe/profile/code_history.hpp"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 namespace vitrine::observe {
 namespace {
 
-constexpr std::size_t max_codes = 64, max_changes = 4096;  // of one program
+// Of one program, all of them: a program decides what it maps, how often, and from which path.
+constexpr std::size_t max_codes = 64, max_code_bytes = 8U << 20;
+constexpr std::size_t max_changes = 4096, max_change_bytes = 1U << 20;
 
-bool overlaps(const target::Mapping& a, const target::Mapping& b) {
-  return a.start < b.end && b.start < a.end;
-}
+/// A set of addresses.
+class Ranges {
+ public:
+  void add(Address start, Address end) {
+    auto next = ranges_.upper_bound(start);
+    if (next != ranges_.begin() && std::prev(next)->second >= start) --next;
+    while (next != ranges_.end() && next->first <= end) {
+      start = std::min(start, next->first);
+      end = std::max(end, next->second);
+      next = ranges_.erase(next);
+    }
+    ranges_.emplace_hint(next, start, end);
+  }
+  [[nodiscard]] bool overlap(Address start, Address end) const {
+    const auto next = ranges_.lower_bound(end);
+    return next != ranges_.begin() && std::prev(next)->second > start;
+  }
+  [[nodiscard]] bool hold(Address start, Address end) const {
+    const auto next = ranges_.upper_bound(start);
+    return next != ranges_.begin() && std::prev(next)->second >= end;
+  }
+
+ private:
+  std::map<Address, Address> ranges_;  // start, end; none touches another
+};
 
 std::uint64_t next_version() {
   static std::uint64_t last = 0;  // in the one thread that samples
   return ++last;
+}
+
+std::size_t bytes_of(const target::Mapping& mapping) {
+  return sizeof mapping + mapping.name.size();
 }
 
 CodeHistory::Code make(std::uint64_t from_ns, ProcessCode code) {
@@ -24,6 +53,8 @@ CodeHistory::Code make(std::uint64_t from_ns, ProcessCode code) {
   made->unwinder.replace(std::move(code.map));
   made->mappings = std::move(code.mappings);
   made->files = std::move(code.files);
+  for (const target::Mapping& mapping : made->mappings)
+    made->bytes += bytes_of(mapping) + sizeof(unwind::Region) + sizeof made->files[0];
   return made;
 }
 
@@ -39,11 +70,13 @@ ProcessCode part_of(const CodeSince& code, Wanted wanted, const ProcessCode* mor
   for (std::uint32_t n = 0; n < code.mappings.size(); ++n)
     if (wanted(code.mappings[n]))
       parts.push_back({code.mappings[n], code.files[n], code.unwinder.code()[n]});
-  for (std::uint32_t n = 0; more != nullptr && n < more->mappings.size(); ++n)
-    if (std::ranges::none_of(code.mappings, [&](const target::Mapping& mapping) {
-          return overlaps(mapping, more->mappings[n]);
-        }))
-      parts.push_back({more->mappings[n], more->files[n], more->map[n]});
+  if (more != nullptr) {
+    Ranges known;
+    for (const target::Mapping& mapping : code.mappings) known.add(mapping.start, mapping.end);
+    for (std::uint32_t n = 0; n < more->mappings.size(); ++n)
+      if (!known.overlap(more->mappings[n].start, more->mappings[n].end))
+        parts.push_back({more->mappings[n], more->files[n], more->map[n]});
+  }
   std::ranges::sort(parts, {}, [](const Part& part) { return part.mapping.start; });
   ProcessCode out;
   std::vector<unwind::Region> regions;
@@ -71,27 +104,31 @@ void CodeHistory::begin(std::uint64_t time_ns) {
 
 void CodeHistory::mapped(std::uint64_t time_ns, const target::Mapping& mapping) {
   changed_ns_ = std::max(changed_ns_, time_ns);
-  if (changes_.size() >= max_changes) squash();
+  change_bytes_ += bytes_of(mapping);
+  if (changes_.size() >= max_changes || change_bytes_ > max_change_bytes) squash();
   const auto at = std::ranges::upper_bound(changes_, time_ns, {}, &Change::time_ns);
   changes_.insert(at, {time_ns, mapping});
 }
 
-/// Forgets, of the older half, what something of that half was mapped over.
+/// Forgets, of the older half, what something of that half was mapped over; and the oldest of what
+/// remains, if that is more than half of it: no process maps so much, and to come here takes time.
 void CodeHistory::squash() {
-  const auto half = changes_.begin() + static_cast<std::ptrdiff_t>(changes_.size() / 2);
-  const auto is_hidden = [&](const Change& change) {
-    const Change* const end = std::to_address(half);
-    return std::any_of(&change + 1, end, [&](const Change& later) {
-      return later.mapping.start <= change.mapping.start && change.mapping.end <= later.mapping.end;
-    });
-  };
-  std::vector<Change> kept;
-  std::copy_if(changes_.begin(), half, std::back_inserter(kept),
-               [&](const Change& change) { return !is_hidden(change); });
-  // All of it is in use at once: the oldest is forgotten, as no process maps so much.
-  if (kept.size() == max_changes / 2) kept.erase(kept.begin());
-  kept.insert(kept.end(), std::make_move_iterator(half), std::make_move_iterator(changes_.end()));
+  const std::size_t half = changes_.size() / 2;
+  Ranges later;
+  std::vector<Change> kept;  // the newest first
+  for (std::size_t n = half; n-- > 0 && kept.size() < half / 2;) {
+    const target::Mapping& mapping = changes_[n].mapping;
+    if (later.hold(mapping.start, mapping.end)) continue;
+    later.add(mapping.start, mapping.end);
+    kept.push_back(std::move(changes_[n]));
+  }
+  std::ranges::reverse(kept);
+  kept.insert(kept.end(),
+              std::make_move_iterator(changes_.begin() + static_cast<std::ptrdiff_t>(half)),
+              std::make_move_iterator(changes_.end()));
   changes_ = std::move(kept);
+  change_bytes_ = 0;
+  for (const Change& change : changes_) change_bytes_ += bytes_of(change.mapping);
 }
 
 bool CodeHistory::found(std::uint64_t time_ns, ProcessCode code) {
@@ -106,7 +143,11 @@ bool CodeHistory::found_unreported(std::uint64_t time_ns, ProcessCode code) {
   const auto all = [](const target::Mapping&) { return true; };
   ProcessCode filled = part_of(*newest, all, &code);
   const bool is_news = filled.mappings != newest->mappings;
-  if (is_news) newest = make(newest->from_ns, std::move(filled));
+  if (is_news) {
+    code_bytes_ -= newest->bytes;
+    newest = make(newest->from_ns, std::move(filled));
+    code_bytes_ += newest->bytes;
+  }
   return found(time_ns, std::move(code)) || is_news;
 }
 
@@ -121,15 +162,31 @@ bool CodeHistory::is_last(const CodeSince& code) const {
 
 /// At `first` it had more than before: what it has mapped meanwhile was not there yet. What was there
 /// instead is not known.
-CodeHistory::Code CodeHistory::before(const Code& first, std::uint64_t time_ns) const {
+CodeHistory::Code CodeHistory::before(const Code& first, std::uint64_t time_ns) {
+  Ranges mapped;
+  for (const Change& change : changes_)
+    if (change.time_ns > time_ns && change.time_ns <= first->from_ns)
+      mapped.add(change.mapping.start, change.mapping.end);
   const auto was_there = [&](const target::Mapping& mapping) {
-    return std::ranges::none_of(changes_, [&](const Change& change) {
-      return change.time_ns > time_ns && change.time_ns <= first->from_ns &&
-             overlaps(change.mapping, mapping);
-    });
+    return !mapped.overlap(mapping.start, mapping.end);
   };
   if (std::ranges::all_of(first->mappings, was_there)) return nullptr;
   return make(time_ns, part_of(*first, was_there));
+}
+
+/// Whether a program may have another code made of `from`. One that maps code all the time, and has
+/// much of it, would have one made for each sample: of that, samples in between have the code before.
+bool CodeHistory::may_make(const CodeSince& from, std::uint64_t time_ns) {
+  constexpr std::uint64_t allowance = 64U << 20, bytes_each_us = 32;
+  if (time_ns > budget_at_ns_) {
+    const std::uint64_t more =
+        std::min(allowance, (time_ns - budget_at_ns_) / 1000 * bytes_each_us);
+    budget_ = std::min(allowance, budget_ + more);
+    budget_at_ns_ = time_ns;
+  }
+  if (budget_ < from.bytes) return false;
+  budget_ -= from.bytes;
+  return true;
 }
 
 CodeHistory::Code CodeHistory::at(std::uint64_t time_ns, CodeReader& reader,
@@ -137,6 +194,7 @@ CodeHistory::Code CodeHistory::at(std::uint64_t time_ns, CodeReader& reader,
   if (codes_.empty()) return no_code();
   const auto after = std::ranges::upper_bound(codes_, time_ns, {}, &CodeSince::from_ns);
   if (after == codes_.begin()) {
+    if (!may_make(*codes_.front(), time_ns)) return codes_.front();
     Code earlier = before(codes_.front(), time_ns);
     if (earlier == nullptr) return codes_.front();
     insert(earlier);
@@ -150,7 +208,7 @@ CodeHistory::Code CodeHistory::at(std::uint64_t time_ns, CodeReader& reader,
     mapped.push_back(&change->mapping);
     from_ns = change->time_ns;
   }
-  if (mapped.empty()) return base;
+  if (mapped.empty() || !may_make(*base, time_ns)) return base;
   auto code = reader.with(base->unwinder.code(), base->mappings, base->files, mapped, places);
   if (!code) {  // it had mapped that already
     std::erase_if(changes_, [&](const Change& its) {
@@ -166,9 +224,13 @@ CodeHistory::Code CodeHistory::at(std::uint64_t time_ns, CodeReader& reader,
 void CodeHistory::insert(Code code) {
   const auto at = std::ranges::upper_bound(codes_, code->from_ns, {},
                                            [](const Code& its) { return its->from_ns; });
+  code_bytes_ += code->bytes;
   codes_.insert(at, std::move(code));
-  if (codes_.size() <= max_codes) return;
-  codes_.pop_front();
+  if (codes_.size() <= max_codes && code_bytes_ <= max_code_bytes) return;
+  while (codes_.size() > 1 && (codes_.size() > max_codes || code_bytes_ > max_code_bytes)) {
+    code_bytes_ -= codes_.front()->bytes;
+    codes_.pop_front();
+  }
   std::erase_if(changes_,
                 [&](const Change& change) { return change.time_ns <= codes_.front()->from_ns; });
 }
@@ -176,9 +238,12 @@ void CodeHistory::insert(Code code) {
 CodeHistory CodeHistory::child() const {
   CodeHistory its;
   if (codes_.empty()) return its;
-  its.codes_.push_back(codes_.back());
+  its.insert(codes_.back());
   for (const Change& change : changes_)
-    if (change.time_ns > codes_.back()->from_ns) its.changes_.push_back(change);
+    if (change.time_ns > codes_.back()->from_ns) {
+      its.changes_.push_back(change);
+      its.change_bytes_ += bytes_of(change.mapping);
+    }
   return its;
 }
 

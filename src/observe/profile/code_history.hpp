@@ -6,6 +6,9 @@
 // time is what it had earlier, and what it has mapped since. Files are opened when a sample needs
 // them: most programs that are reported have no sample.
 //
+// A program can map code as often as it likes, from paths as long as it likes: what is kept of it is
+// bounded in bytes, and so is what is made of it in a time.
+//
 // The kernel does not report what is unmapped. Code stays in the history until something is mapped
 // over it, which is right: where nothing is mapped nothing is sampled.
 #pragma once
@@ -25,6 +28,7 @@ namespace vitrine::observe {
 struct CodeSince {
   std::uint64_t from_ns = 0;  ///< CLOCK_MONOTONIC
   std::uint64_t version = 0;  ///< no other has it; 0: there is no code
+  std::size_t bytes = 0;      ///< that it takes
   unwind::Unwinder unwinder{unwind::CodeMap()};
   // What each region of the unwinder's map is a mapping of, in the same order, and the file; null: in
   // none.
@@ -66,13 +70,16 @@ class CodeHistory {
     target::Mapping mapping;
   };
 
-  [[nodiscard]] Code before(const Code& first, std::uint64_t time_ns) const;
+  Code before(const Code& first, std::uint64_t time_ns);
+  bool may_make(const CodeSince& from, std::uint64_t time_ns);
   void insert(Code code);
   void squash();
 
   std::deque<Code> codes_;       // by time
   std::vector<Change> changes_;  // by time: those that may not be in `codes_`
   std::uint64_t changed_ns_ = 0;
+  std::size_t code_bytes_ = 0, change_bytes_ = 0;
+  std::uint64_t budget_ = 0, budget_at_ns_ = 0;  // bytes of codes that may be made, and when
 };
 
 }  // namespace vitrine::observe

@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <span>
 #include <utility>
 
@@ -23,8 +24,9 @@
 namespace vitrine::observe {
 namespace {
 
-constexpr std::uint64_t vdso_bytes = 1U << 20;  // two to four pages
-constexpr std::size_t max_pieces = 4096;        // of the code of a process, by events
+constexpr std::uint64_t vdso_bytes = 1U << 20;   // two to four pages
+constexpr std::size_t max_mappings = 16 * 1024;  // of the code of a process; Chromium has 300
+constexpr std::size_t max_pieces = 4096;         // by events
 
 /// The vdso is an ELF file that only memory has.
 Result<std::vector<std::byte>> read_image(int proc_dir, const target::Mapping& mapping) {
@@ -227,31 +229,41 @@ bool is_same_place(const target::Mapping& a, const target::Mapping& b) {
          a.device == b.device;
 }
 
+/// By where they begin; none overlaps another.
+using Pieces = std::map<Address, Piece>;
+
 /// Leaves of what was mapped what is outside of [start, end).
-void cut_out(std::vector<Piece>& pieces, Address start, Address end) {
-  if (std::ranges::none_of(pieces, [&](const Piece& piece) {
-        return piece.mapping.start < end && start < piece.mapping.end;
-      }))
-    return;
-  std::vector<Piece> left;
-  for (Piece& piece : pieces) {
+void cut_out(Pieces& pieces, Address start, Address end) {
+  auto at = pieces.upper_bound(start);
+  if (at != pieces.begin() && std::prev(at)->second.mapping.end > start) --at;
+  while (at != pieces.end() && at->first < end) {
+    const Piece piece = std::move(at->second);
+    at = pieces.erase(at);
     const Address its_start = piece.mapping.start, its_end = piece.mapping.end;
-    if (its_end <= start || its_start >= end) {
-      left.push_back(std::move(piece));
-      continue;
-    }
     const auto keep = [&](Address from, Address to) {
       if (from >= to) return;
       Piece part = piece;
       if (part.mapping.inode != 0) part.mapping.offset += from - its_start;
       part.mapping.start = part.region.start = from;
       part.mapping.end = part.region.end = to;
-      left.push_back(std::move(part));
+      pieces.emplace_hint(at, from, std::move(part));
     };
     keep(its_start, std::min(its_end, start));
     keep(std::max(its_start, end), its_end);
   }
-  pieces = std::move(left);
+}
+
+/// Of paths that are long as no program's are together, the last part.
+void bound_names(std::vector<target::Mapping>& mappings) {
+  constexpr std::size_t max_bytes = 4U << 20;
+  std::size_t bytes = 0;
+  for (target::Mapping& mapping : mappings) {
+    bytes += mapping.name.size();
+    const std::size_t slash = mapping.name.rfind('/');
+    if (bytes <= max_bytes || slash == 0 || slash == std::string::npos) continue;
+    mapping.name.replace(0, slash, "…");
+    mapping.name.shrink_to_fit();
+  }
 }
 
 }  // namespace
@@ -260,6 +272,8 @@ Result<ProcessCode> CodeReader::read(int proc_dir, std::span<const target::Mappi
                                      std::span<const File> files) {
   ProcessCode code;
   code.mappings = TRY(target::executable_mappings(proc_dir));
+  if (code.mappings.size() > max_mappings) code.mappings.resize(max_mappings);
+  bound_names(code.mappings);
   std::vector<unwind::Region> regions;
   std::size_t at = 0;  // in `before`, which is by address, too
   std::shared_ptr<MadeCode> made;
@@ -286,20 +300,22 @@ std::optional<ProcessCode> CodeReader::with(const unwind::CodeMap& map,
                                             std::span<const File> files,
                                             std::span<const target::Mapping* const> mapped,
                                             const CodePlaces& places) {
-  std::vector<Piece> pieces;
+  Pieces pieces;
   std::shared_ptr<unwind::RuleSource> made;
   for (std::uint32_t n = 0; n < mappings.size(); ++n) {
-    pieces.push_back({mappings[n], files[n], map[n]});
+    pieces.emplace_hint(pieces.end(), mappings[n].start, Piece{mappings[n], files[n], map[n]});
     if (is_made_code(mappings[n])) made = map[n].rules;
   }
   bool has_changed = false;
   for (const target::Mapping* mapping : mapped) {
-    if (std::ranges::any_of(pieces, [&](const Piece& piece) {
-          return is_same_place(piece.mapping, *mapping) &&
-                 (piece.file == nullptr || piece.file->file == nullptr ||
-                  !piece.file->file->has_changed());
-        }))
-      continue;
+    if (mapping->start >= mapping->end) continue;
+    if (const auto there = pieces.find(mapping->start); there != pieces.end()) {
+      const Piece& piece = there->second;
+      if (is_same_place(piece.mapping, *mapping) &&
+          (piece.file == nullptr || piece.file->file == nullptr ||
+           !piece.file->file->has_changed()))
+        continue;
+    }
     has_changed = true;
     cut_out(pieces, mapping->start, mapping->end);
     if (pieces.size() >= max_pieces) continue;
@@ -311,17 +327,17 @@ std::optional<ProcessCode> CodeReader::with(const unwind::CodeMap& map,
     if (is_made_code(*mapping) && made == nullptr && places.proc_dir >= 0)
       made = made_code(places.proc_dir);
     piece.region = region_of(*mapping, piece.file.get(), made);
-    pieces.push_back(std::move(piece));
+    pieces.emplace(mapping->start, std::move(piece));
   }
   if (!has_changed) return std::nullopt;
-  std::ranges::sort(pieces, {}, [](const Piece& piece) { return piece.mapping.start; });
   ProcessCode code;
   std::vector<unwind::Region> regions;
-  for (Piece& piece : pieces) {
+  for (auto& [start, piece] : pieces) {
     code.mappings.push_back(std::move(piece.mapping));
     code.files.push_back(std::move(piece.file));
     regions.push_back(std::move(piece.region));
   }
+  bound_names(code.mappings);
   code.map = unwind::CodeMap(std::move(regions));
   return code;
 }

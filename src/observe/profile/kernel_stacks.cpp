@@ -108,7 +108,7 @@ void KernelStacks::require_space(const bpf::StackSample& sample, const SampledPr
   known.image = program.image;
   known.version = code->version;
   known.epoch = tables_->epoch();
-  known.given.emplace_front(id, code);
+  if (id != 0) known.given.emplace_front(id, code);
   if (known.given.size() > max_given) known.given.pop_back();
 }
 
