@@ -145,12 +145,13 @@ struct Classes {
 
 void classify(std::optional<Dwarf_Die> type, std::uint64_t at, std::size_t depth, Classes& into) {
   type = bare_type(type);
-  if (!type || into.left == 0 || depth > max_spelled_depth) {
+  const bool is_too_much = into.left == 0 || depth > max_spelled_depth;
+  if (into.left > 0) --into.left;  // what is not looked into counts: arrays may have 2^64 elements
+  if (!type || is_too_much) {
     into.all_floating = false;
     if (at < 2 * word_bytes) into.integer[at / word_bytes] = true;
     return;
   }
-  --into.left;
   Dwarf_Word size = 0;
   if (dwarf_aggregate_size(&*type, &size) != 0) size = word_bytes;
   const auto each_word = [&](std::array<bool, 2>& marks) {
