@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <new>
 #include <utility>
 
 namespace vitrine::agent {
@@ -11,18 +12,25 @@ namespace vitrine::agent {
 using std::chrono::milliseconds;
 
 void ProfileWriter::begin(std::function<profile::Profile()> take) {
-  outcome_ =
-      std::async(std::launch::async, [this, take = std::move(take)] { return write(take()); });
+  // Where no thread can be started, wait() does it.
+  outcome_ = std::async(std::launch::async | std::launch::deferred,
+                        [this, take = std::move(take)] { return write(take()); });
 }
 
 bool ProfileWriter::busy() const {
   return outcome_.valid() &&
-         outcome_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
+         outcome_.wait_for(std::chrono::seconds(0)) == std::future_status::timeout;
 }
 
 std::vector<Error> ProfileWriter::wait() {
   if (!outcome_.valid()) return {};
-  Outcome outcome = outcome_.get();
+  Outcome outcome;
+  try {
+    outcome = outcome_.get();
+  } catch (const std::bad_alloc&) {
+    outcome.errors.push_back(
+        {ErrorCode::failed, "not enough memory for a profile: it is left out", {}});
+  }
   counts_.profiles += outcome.counts.profiles;
   counts_.samples += outcome.counts.samples;
   counts_.lost += outcome.counts.lost;

@@ -45,7 +45,8 @@ class ProfileWriter {
   void begin(std::function<profile::Profile()> take);
   [[nodiscard]] bool busy() const;
 
-  /// Waits until it is no more. Returns what went wrong.
+  /// Waits until it is no more. Returns what went wrong: also that there was no memory for it, which
+  /// is no reason not to go on with the next one.
   std::vector<Error> wait();
 
   /// Of all profiles that it has finished.

@@ -15,7 +15,9 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <new>
 #include <optional>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -28,6 +30,8 @@ constexpr std::size_t max_connections = 16;
 constexpr std::size_t max_head = 8192;       // bytes of a request
 constexpr std::chrono::seconds max_time{5};  // of a connection
 constexpr int backlog = 16;
+/// Until others may have freed some.
+constexpr std::chrono::milliseconds pause_without_resources{100};
 
 struct SocketAddress {
   sockaddr_storage storage{};
@@ -118,35 +122,48 @@ bool go_on(Connection& connection, const HttpServer::Pages& pages) {
   return false;
 }
 
+using Connections = std::vector<Connection>;
+
+/// Until something has happened, and what follows from that. False: it is over.
+bool serve_once(int listening, int wake, const HttpServer::Pages& pages, Connections& connections) {
+  std::vector<pollfd> waits{{wake, POLLIN, 0}};
+  // A negative descriptor is passed over.
+  waits.push_back({connections.size() < max_connections ? listening : -1, POLLIN, 0});
+  auto next = HttpClock::now() + std::chrono::hours(1);
+  for (const Connection& one : connections) {
+    const short event = one.out.empty() ? POLLIN : POLLOUT;
+    waits.push_back({one.socket.get(), event, 0});
+    next = std::min(next, one.end);
+  }
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - HttpClock::now());
+  const int time = static_cast<int>(std::max<std::int64_t>(left.count(), 0));
+  if (::poll(waits.data(), waits.size(), time) < 0 && errno != EINTR) return false;
+  if (waits[0].revents != 0) return false;
+  const auto now = HttpClock::now();
+  Connections open;
+  for (std::size_t i = 0; i < connections.size(); ++i) {
+    const bool goes_on = waits[i + 2].revents == 0 || go_on(connections[i], pages);
+    if (goes_on && now < connections[i].end) open.push_back(std::move(connections[i]));
+  }
+  connections = std::move(open);
+  if (waits[1].revents == 0) return true;
+  FileDescriptor socket(::accept4(listening, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (socket)
+    connections.push_back({std::move(socket), now + max_time, {}, {}, 0});
+  else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+    std::this_thread::sleep_for(pause_without_resources);  // descriptors or memory
+  return true;
+}
+
 void serve(int listening, int wake, const HttpServer::Pages& pages) {
-  std::vector<Connection> connections;
-  for (;;) {
-    std::vector<pollfd> waits{{wake, POLLIN, 0}};
-    // A negative descriptor is passed over.
-    waits.push_back({connections.size() < max_connections ? listening : -1, POLLIN, 0});
-    auto next = HttpClock::now() + std::chrono::hours(1);
-    for (const Connection& one : connections) {
-      const short event = one.out.empty() ? POLLIN : POLLOUT;
-      waits.push_back({one.socket.get(), event, 0});
-      next = std::min(next, one.end);
+  Connections connections;
+  for (bool goes_on = true; goes_on;) {
+    try {
+      goes_on = serve_once(listening, wake, pages, connections);
+    } catch (const std::bad_alloc&) {
+      connections.clear();  // their clients ask again
+      std::this_thread::sleep_for(pause_without_resources);
     }
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - HttpClock::now());
-    const int time = static_cast<int>(std::max<std::int64_t>(left.count(), 0));
-    if (::poll(waits.data(), waits.size(), time) < 0 && errno != EINTR) return;
-    if (waits[0].revents != 0) return;
-    const auto now = HttpClock::now();
-    std::vector<Connection> open;
-    for (std::size_t i = 0; i < connections.size(); ++i) {
-      const bool goes_on = waits[i + 2].revents == 0 || go_on(connections[i], pages);
-      if (goes_on && now < connections[i].end) open.push_back(std::move(connections[i]));
-    }
-    connections = std::move(open);
-    if (waits[1].revents == 0) continue;
-    FileDescriptor socket(::accept4(listening, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (socket)
-      connections.push_back({std::move(socket), now + max_time, {}, {}, 0});
-    else if (errno == EMFILE || errno == ENFILE)
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
 }
 
@@ -199,14 +216,19 @@ Result<std::unique_ptr<HttpServer>> HttpServer::open(const ListenAddress& addres
   FileDescriptor wake(::eventfd(0, EFD_CLOEXEC));
   if (!wake) return failed();
   std::unique_ptr<HttpServer> server(new HttpServer(std::move(socket), std::move(wake), port));
-  server->thread_ = std::thread([listening = server->socket_.get(), wakes = server->wake_.get(),
-                                 pages = std::move(pages), begin = std::move(begin_thread)] {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, nullptr);
-    if (begin) begin();
-    serve(listening, wakes, pages);
-  });
+  try {
+    server->thread_ = std::thread([listening = server->socket_.get(), wakes = server->wake_.get(),
+                                   pages = std::move(pages), begin = std::move(begin_thread)] {
+      sigset_t all;
+      sigfillset(&all);
+      pthread_sigmask(SIG_BLOCK, &all, nullptr);
+      if (begin) begin();
+      serve(listening, wakes, pages);
+    });
+  } catch (const std::system_error&) {
+    return fail(ErrorCode::failed, "no thread can be started for the pages",
+                "allow more processes (RLIMIT_NPROC, pids.max), or --listen off");
+  }
   pthread_setname_np(server->thread_.native_handle(), "http");
   return server;
 }

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <exception>
 #include <iterator>
+#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -22,8 +23,15 @@ constexpr std::size_t max_threads = 64;  // they wait, and share no more than wh
 
 void parallel_for(std::size_t count, const std::function<void(std::size_t)>& job) {
   std::atomic<std::size_t> next{0};
+  std::mutex mutex;
+  std::exception_ptr failure;
   const auto work = [&] {
-    for (std::size_t i = next++; i < count; i = next++) job(i);
+    try {
+      for (std::size_t i = next++; i < count; i = next++) job(i);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (!failure) failure = std::current_exception();
+    }
   };
   std::array<std::thread, max_threads> others;
   try {
@@ -34,6 +42,7 @@ void parallel_for(std::size_t count, const std::function<void(std::size_t)>& job
   work();
   for (std::thread& other : others)
     if (other.joinable()) other.join();
+  if (failure) std::rethrow_exception(failure);
 }
 
 Attachment& Attachment::operator=(Attachment&& other) noexcept {

@@ -11,7 +11,7 @@
 namespace vitrine::bpf {
 
 /// Calls `job` with each number below `count`, many at a time, in threads that end before this
-/// returns; where the system gives no thread, in the caller's alone.
+/// returns; where the system gives no thread, in the caller's alone. Rethrows the first exception.
 void parallel_for(std::size_t count, const std::function<void(std::size_t)>& job);
 
 }  // namespace vitrine::bpf

@@ -9,6 +9,7 @@
 #include <deque>
 #include <mutex>
 #include <random>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -63,11 +64,19 @@ class ThreadedExporter final : public Exporter {
     if (!spool_.empty())
       notes_.add(fmt::format("{} requests of an earlier run are sent first", spool_.size()));
     count_spool();
-    thread_ = std::thread([this, begin = options.begin_thread] {
+  }
+
+  /// Errors: failed.
+  Result<void> start(std::function<void()> begin) try {
+    thread_ = std::thread([this, begin = std::move(begin)] {
       if (begin) begin();
       run();
     });
     pthread_setname_np(thread_.native_handle(), "export");
+    return {};
+  } catch (const std::system_error&) {
+    return fail(ErrorCode::failed, "no thread can be started for sending",
+                "allow more processes (RLIMIT_NPROC, pids.max)");
   }
 
   ~ThreadedExporter() override { stop(); }
@@ -337,8 +346,10 @@ Result<std::unique_ptr<Exporter>> Exporter::open(ExportOptions options) {
                                endpoint.protocol == Protocol::clickhouse
                                    ? Spool::row_files
                                    : names_of(options.signal).spool_end));
-  return std::make_unique<ThreadedExporter>(std::move(endpoint), std::move(post), std::move(spool),
-                                            options);
+  auto exporter = std::make_unique<ThreadedExporter>(std::move(endpoint), std::move(post),
+                                                     std::move(spool), options);
+  TRY(exporter->start(std::move(options.begin_thread)));
+  return exporter;
 }
 
 }  // namespace vitrine::exporter

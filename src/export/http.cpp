@@ -225,7 +225,7 @@ class CurlPost final : public Post {
   }
 
   [[nodiscard]] bool ready() const {
-    return easy_ != nullptr && wake_;
+    return easy_ != nullptr && wake_ && !lacks_header_;
   }
 
   void start(std::string body) override {
@@ -278,7 +278,11 @@ class CurlPost final : public Post {
     curl_.easy_setopt(easy_, option, value);
   }
   void add_header(const std::string& header) {
-    headers_ = curl_.slist_append(headers_, header.c_str());
+    curl_slist* const longer = curl_.slist_append(headers_, header.c_str());
+    if (longer != nullptr)
+      headers_ = longer;
+    else
+      lacks_header_ = true;
   }
 
   void begin(const std::string& url) {
@@ -360,7 +364,7 @@ class CurlPost final : public Post {
         return "its certificate is not trusted (" + text +
                "); OTEL_EXPORTER_OTLP_CERTIFICATE can name a file with the signing authority";
       case CURLE_WRITE_ERROR:
-        return "its response is too long";
+        return "its response is too long, or there is no memory for it";
       default:
         return text;
     }
@@ -369,16 +373,28 @@ class CurlPost final : public Post {
   static std::size_t take_header(const char* line, std::size_t, std::size_t bytes, void* self) {
     auto& its = *static_cast<CurlPost*>(self);
     its.header_bytes_ += bytes;
-    if (its.is_grpc()) grpc::take_header(its.response_, {line, bytes});
-    return its.header_bytes_ <= max_header_bytes ? bytes : 0;
+    const bool is_taken = within_memory([&] {
+      if (its.is_grpc()) grpc::take_header(its.response_, {line, bytes});
+    });
+    return is_taken && its.header_bytes_ <= max_header_bytes ? bytes : 0;
   }
 
   static std::size_t take_body(const char* data, std::size_t, std::size_t bytes, void* self) {
     auto& its = *static_cast<CurlPost*>(self);
     std::string& body = its.response_.body;
-    body.append(data, std::min(bytes, limits::export_response - body.size()));
     its.body_bytes_ += bytes;
-    return its.body_bytes_ <= max_body_bytes ? bytes : 0;
+    const bool is_taken = within_memory(
+        [&] { body.append(data, std::min(bytes, limits::export_response - body.size())); });
+    return is_taken && its.body_bytes_ <= max_body_bytes ? bytes : 0;
+  }
+
+  /// No exception passes through libcurl, which is C: it would be left in the middle of its work.
+  template <class Work>
+  static bool within_memory(Work work) try {
+    work();
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
   }
 
   const CurlLibrary& curl_;
@@ -388,6 +404,7 @@ class CurlPost final : public Post {
   CURL* easy_;
   CURLM* multi_ = nullptr;
   curl_slist* headers_ = nullptr;
+  bool lacks_header_ = false;
   const bool has_certificate_;
   FileDescriptor wake_;
   std::string body_;

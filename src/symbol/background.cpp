@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <new>
+#include <system_error>
 #include <tuple>
 #include <utility>
 
@@ -91,17 +92,28 @@ void BackgroundSymboliser::ask(const File& file, std::span<const Address> addres
     return;
   }
   for (const int root : file.root_dirs) request.roots.push_back(copy_of(root));
-  add(quick_, key, std::move(request));
-  if (!quick_.thread.joinable()) {
-    // Signals are for the threads of the caller.
-    sigset_t all, before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    quick_.thread = std::thread([this] { work(quick_, limits_.quick); });
-    slow_.thread = std::thread([this] { work(slow_, limits_.slow); });
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (!start_threads()) {
+    known.problem = "no thread can be started that reads its symbols";
+    return;
   }
+  add(quick_, key, std::move(request));
   asked_.notify_all();
+}
+
+bool BackgroundSymboliser::start_threads() {
+  if (slow_.thread.joinable()) return true;
+  // Signals are for the threads of the caller.
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    if (!quick_.thread.joinable())
+      quick_.thread = std::thread([this] { work(quick_, limits_.quick); });
+    slow_.thread = std::thread([this] { work(slow_, limits_.slow); });
+  } catch (const std::system_error&) {  // the next file may have more luck
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return slow_.thread.joinable();
 }
 
 void BackgroundSymboliser::add(Lane& lane, const FileKey& key, Request request) {

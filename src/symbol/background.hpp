@@ -97,6 +97,8 @@ class BackgroundSymboliser {
   bool number_one(Lane& lane, std::unique_lock<std::mutex>& lock);
   void name_one(Lane& lane, Symboliser& symboliser, std::unique_lock<std::mutex>& lock);
   void take(Lane& lane, const FileKey& key, Request& request, const Resolved& resolved);
+  /// With the lock. False: the system gives none.
+  bool start_threads();
   static void add(Lane& lane, const FileKey& key, Request request);
   void make_room();
 

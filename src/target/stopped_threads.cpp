@@ -16,8 +16,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <exception>
 #include <new>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -352,12 +354,24 @@ bool visit_by_process(Visits& visits, const Process& process, std::span<const pi
 
 void visit_by_thread(Visits& visits, std::span<const pid_t> tids,
                      std::chrono::milliseconds deadline, const std::atomic<bool>* cancel) {
-  std::thread([&] {
-    Seizing seizing = 0;
-    Tracer(
-        deadline, [&](const Report& report) { visits.take(report); }, seizing)
-        .run(tids, cancel);
-  }).join();
+  std::exception_ptr failure;
+  const auto visit = [&] {
+    try {
+      Seizing seizing = 0;
+      Tracer(
+          deadline, [&](const Report& report) { visits.take(report); }, seizing)
+          .run(tids, cancel);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  };
+  try {
+    std::thread(visit).join();
+  } catch (const std::system_error&) {
+    visits.give_up({ErrorCode::failed, "no thread can be started that stops others",
+                    "allow more processes (RLIMIT_NPROC, pids.max)"});
+  }
+  if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes every kind of call of `vitrine` fail, at one place after the other, in each of its commands.
 
-    run.py VITRINE LIBRARY SERVICE [--places N] [--only REGEX] [--kinds REGEX] [--seed N] [--verbose]
+    run.py VITRINE LIBRARY SERVICE INCLUDE [--places N] [--only REGEX] [--kinds REGEX] [--seed N] [--verbose]
 
 LIBRARY is built of faults.c; SERVICE is the demo service, which is looked at. A place is a call with
 its callers; each command is run once to enter all of them, and then once for each of N of a kind
@@ -26,6 +26,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 KINDS = {1: "allocation", 2: "open", 3: "read", 4: "ioctl", 5: "bpf", 6: "mmap", 7: "fork", 8: "descriptor"}
@@ -65,7 +66,16 @@ COMMANDS = {
     "check": ("check PID --duration 200ms --json", has_lines(5), None),
     "ps": ("ps --json", lambda out: '"shop"' in out or "demo" in out, None),
     "doctor": ("doctor --json", has_lines(5), None),
+    "agent": ("agent --interval 300ms --freq 199 --naming 1s --listen 127.0.0.1:0 --export COLLECTOR", None, None),
+    "merge": ("profile merge PROFILE PROFILE -o p.pb.gz", None, "p.pb.gz"),
+    "diff": ("profile diff PROFILE PROFILE --json", has_lines(1), None),
+    "open": ("profile open PROFILE -o -", lambda out: out.rstrip().endswith("</html>"), None),
+    "dump": ("usdt dump PROBES --json", has_lines(1), None),
 }
+# It runs until it is asked to end; seconds.
+ASKED_TO_END = {"agent": 1.0}
+DEFINITION = "provider faults { probe begin(int id, const char *path); probe end(void); };\n"
+PROGRAM = '#include "faults.h"\nint main(void) { FAULTS_BEGIN(1, "a"); FAULTS_END(); return 0; }\n'
 
 
 class Table:
@@ -199,6 +209,26 @@ class Bench:
         self.inside = os.path.join(self.directory, "cwd")
         os.mkdir(self.inside)
         self.number = 0
+        self.given = {"COLLECTOR": f"otlp+http://127.0.0.1:{self.collector.port}",
+                      "PROFILE": self.make_profile(), "PROBES": self.make_probes()}
+
+    def make_profile(self):
+        path = os.path.join(self.directory, "given.pb.gz")
+        subprocess.run([self.options.vitrine, "profile", str(self.service.pid), "--freq", "999",
+                        "--duration", "1s", "-o", path], check=True, stderr=subprocess.DEVNULL)
+        return path
+
+    def make_probes(self):
+        """A probe object."""
+        for name, text in (("faults.d", DEFINITION), ("program.c", PROGRAM)):
+            with open(os.path.join(self.directory, name), "w", encoding="ascii") as file:
+                file.write(text)
+        vitrine = self.options.vitrine
+        for command in ([vitrine, "usdt", "header", "-s", "faults.d", "-o", "faults.h"],
+                        ["cc", "-O1", "-I.", f"-I{self.options.include}", "-c", "program.c", "-o", "program.o"],
+                        [vitrine, "usdt", "link", "-s", "faults.d", "-o", "probes.o", "program.o"]):
+            subprocess.run(command, cwd=self.directory, check=True)
+        return os.path.join(self.directory, "probes.o")
 
     def close(self):
         self.service.process.kill()
@@ -206,24 +236,29 @@ class Bench:
         self.collector.close()
         shutil.rmtree(self.directory)
 
-    def run(self, arguments):
+    def run(self, name, arguments):
         """(status or None, output, errors, what is left)"""
         self.number += 1
         mark = f"FAULTS_MARK={os.getpid()}.{self.number}."
         environment = dict(os.environ, LD_PRELOAD=self.options.library, FAULTS=self.table.path,
                            FAULTS_MARK=mark.split("=")[1])
-        given = {"PID": str(self.service.pid), "COLLECTOR": f"otlp+http://127.0.0.1:{self.collector.port}"}
+        given = self.given | {"PID": str(self.service.pid)}
         words = [given.get(word, word) for word in arguments.split()]
         with subprocess.Popen([self.options.vitrine, *words], cwd=self.inside, env=environment,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               start_new_session=True) as process:
+            asking = threading.Timer(ASKED_TO_END.get(name, BUDGET), process.terminate)
             try:
+                if name in ASKED_TO_END:
+                    asking.start()
                 out, errors = process.communicate(timeout=BUDGET)
                 status = process.returncode
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 out, errors = process.communicate()
                 status = None
+            finally:
+                asking.cancel()
         wait_until(lambda: not left_processes(mark), 3)
         left = left_processes(mark)
         for pid in left:
@@ -269,7 +304,7 @@ class Bench:
     def places_of(self, name, arguments):
         self.table.aim(0)
         for _ in range(2):  # what depends on time is not in every run
-            run = self.run(arguments)
+            run = self.run(name, arguments)
             if wrong := self.wrong(name, run):
                 raise SystemExit(f"{name}, without a fault: {wrong}\n{run[2]}")
         return self.table.take_places()
@@ -295,13 +330,14 @@ def main():
     parser.add_argument("vitrine")
     parser.add_argument("library")
     parser.add_argument("service")
+    parser.add_argument("include", help="the directory of the public headers")
     parser.add_argument("--places", type=int, default=6, help="of each kind and command; 0: all")
     parser.add_argument("--only", default="")
     parser.add_argument("--kinds", default="")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args()
-    for name in ("vitrine", "library", "service"):
+    for name in ("vitrine", "library", "service", "include"):
         setattr(options, name, os.path.realpath(getattr(options, name)))
     no_randomisation = 0x0040000
     if ctypes.CDLL(None).personality(no_randomisation) < 0:
@@ -323,7 +359,7 @@ def main():
                     continue
                 for place, callers in choose(of, options.places, draw):
                     bench.table.aim(place)
-                    run = bench.run(arguments)
+                    run = bench.run(name, arguments)
                     runs += 1
                     failed_calls += bench.table.failed()
                     wrong = bench.wrong(name, run)

@@ -190,9 +190,11 @@ void AgentRun::hand_over() {
 
 void AgentRun::close_sender() {
   if (!sender_) return;
-  auto finishing = std::async(std::launch::async, [&] { sender_->finish(); });
+  auto finishing =
+      std::async(std::launch::async | std::launch::deferred, [&] { sender_->finish(); });
   poll_while(
-      [&] { return finishing.wait_for(std::chrono::seconds(0)) != std::future_status::ready; });
+      [&] { return finishing.wait_for(std::chrono::seconds(0)) == std::future_status::timeout; });
+  finishing.get();
   print_notes(*sender_);
   exporter::ExportCounters counters = sender_->counters();
   // In memory, what was not accepted in time goes with it.

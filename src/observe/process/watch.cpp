@@ -12,6 +12,8 @@
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
+#include <new>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -105,15 +107,22 @@ void ProcessWatch::collect_in_background() {
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  collector_ = std::jthread([events = events_.get()](const std::stop_token& stop) {
+  const auto collect = [events = events_.get()](const std::stop_token& stop) {
     std::mutex mutex;
     std::condition_variable_any stopped;
     std::unique_lock lock(mutex);
     while (!stop.stop_requested()) {
       stopped.wait_for(lock, stop, collecting, [] { return false; });
-      events->collect();
+      try {
+        events->collect();
+      } catch (const std::bad_alloc&) {  // they stay in the kernel's buffer
+      }
     }
-  });
+  };
+  try {
+    collector_ = std::jthread(collect);
+  } catch (const std::system_error&) {  // no thread can be started: take_events() collects
+  }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 

@@ -208,16 +208,23 @@ void advise(const UnnamedProfile& unnamed, profile::Profile& profile) {
 
 void ProfileNames::begin_kernel() {
   const auto read = [] {
-    auto symbols = target::read_file_at(AT_FDCWD, "/proc/kallsyms", limits::kernel_symbol_bytes)
-                       .and_then([](std::string text) {
-                         return symbol::KernelSymbols::parse(std::move(text));
-                       });
-    if (symbols) return Kernel{std::move(*symbols), {}};
-    const Error& error = symbols.error();
-    return Kernel{{},
-                  "[kernel]: " + error.message + (error.remedy.empty() ? "" : "; " + error.remedy)};
+    try {
+      auto symbols = target::read_file_at(AT_FDCWD, "/proc/kallsyms", limits::kernel_symbol_bytes)
+                         .and_then([](std::string text) {
+                           return symbol::KernelSymbols::parse(std::move(text));
+                         });
+      if (symbols) return Kernel{std::move(*symbols), {}};
+      const Error& error = symbols.error();
+      return Kernel{
+          {}, "[kernel]: " + error.message + (error.remedy.empty() ? "" : "; " + error.remedy)};
+    } catch (const std::bad_alloc&) {
+      return Kernel{{}, "[kernel]: not enough memory for its symbols"};
+    }
   };
-  std::call_once(kernel_begun_, [&] { kernel_ = std::async(std::launch::async, read).share(); });
+  // Where no thread can be started, they are read when they are needed.
+  std::call_once(kernel_begun_, [&] {
+    kernel_ = std::async(std::launch::async | std::launch::deferred, read).share();
+  });
 }
 
 profile::Profile ProfileNames::name(UnnamedProfile& unnamed, bool symbols,
