@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "base/limits.hpp"
 #include "base/text.hpp"
@@ -61,12 +62,17 @@ std::optional<std::vector<std::string>> values_of(const toml::node& node, ValueK
 
 class Walk {
  public:
-  Walk(std::string_view file, std::span<const KnownKey> known) : file_(file), known_(known) {}
+  Walk(std::string_view file, std::span<const KnownKey> known, std::string_view repeated)
+      : file_(file), known_(known), repeated_(repeated) {}
 
-  Result<void> walk(const toml::table& table, const std::string& prefix) {
+  Result<void> walk(const toml::table& table, const std::string& prefix, std::size_t number = 0) {
     for (const auto& [key, node] : table) {
       const std::string name = prefix + std::string(key.str());
       const auto at = key.source().begin;
+      if (!repeated_.empty() && name == repeated_) {
+        TRY(walk_all(node, name));
+        continue;
+      }
       if (const auto* inner = node.as_table(); inner != nullptr && is_prefix(name + '.')) {
         TRY(walk(*inner, name + '.'));
         continue;
@@ -79,14 +85,31 @@ class Walk {
         return fail(ErrorCode::usage,
                     fmt::format("{}: {} takes {}", place(value_at), name, name_of(its->kind)),
                     "`vitrine agent --check` without a file shows every key");
-      keys_.push_back({name, std::move(*values), value_at.line, value_at.column});
+      keys_.push_back({name, std::move(*values), value_at.line, value_at.column, number});
     }
+    return {};
+  }
+
+  /// Each of the tables that repeat.
+  Result<void> walk_all(const toml::node& node, const std::string& name) {
+    const auto* tables = node.as_array();
+    if (tables == nullptr || !tables->is_array_of_tables())
+      return fail(ErrorCode::usage,
+                  fmt::format("{}: {} is a list of tables", place(node.source().begin), name),
+                  fmt::format("begin each of them with [[{}]]", name));
+    if (tables->size() > max_repeated_tables)
+      return fail(ErrorCode::limit,
+                  fmt::format("{}: more than {} [[{}]]", place(node.source().begin),
+                              max_repeated_tables, name));
+    for (std::size_t i = 0; i < tables->size(); ++i)
+      TRY(walk(*(*tables)[i].as_table(), name + '.', i));
     return {};
   }
 
   std::vector<ConfiguredKey> take() {
     const auto place_in_table = [&](const ConfiguredKey& key) {
-      return std::ranges::find(known_, key.name, &KnownKey::name) - known_.begin();
+      const auto its = std::ranges::find(known_, key.name, &KnownKey::name) - known_.begin();
+      return std::pair(key.table, its);
     };
     std::ranges::sort(keys_, {}, place_in_table);
     return std::move(keys_);
@@ -119,6 +142,7 @@ class Walk {
 
   std::string_view file_;
   std::span<const KnownKey> known_;
+  std::string_view repeated_;
   std::vector<ConfiguredKey> keys_;
 };
 
@@ -136,7 +160,8 @@ std::string place_of(std::string_view file, std::uint32_t line, std::uint32_t co
 }
 
 Result<std::vector<ConfiguredKey>> parse_configuration(std::string_view text, std::string_view file,
-                                                       std::span<const KnownKey> known) {
+                                                       std::span<const KnownKey> known,
+                                                       std::string_view repeated) {
   const toml::parse_result parsed = toml::parse(text, file);
   if (!parsed) {
     const auto at = parsed.error().source().begin;
@@ -145,13 +170,14 @@ Result<std::vector<ConfiguredKey>> parse_configuration(std::string_view text, st
         fmt::format("{}: {}", place_of(file, at.line, at.column), parsed.error().description()),
         "the file must be TOML: key = \"value\" below [table]");
   }
-  Walk walk(file, known);
+  Walk walk(file, known, repeated);
   TRY(walk.walk(parsed.table(), {}));
   return walk.take();
 }
 
 Result<std::vector<ConfiguredKey>> read_configuration(const std::string& path,
-                                                      std::span<const KnownKey> known) {
+                                                      std::span<const KnownKey> known,
+                                                      std::string_view repeated) {
   const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "re"), &std::fclose);
   if (!file) return unreadable(path, errno);
   std::string text(limits::configuration_bytes + 1, '\0');
@@ -160,7 +186,7 @@ Result<std::vector<ConfiguredKey>> read_configuration(const std::string& path,
   if (text.size() > limits::configuration_bytes)
     return fail(ErrorCode::limit,
                 fmt::format("{} has more than {} bytes", path, limits::configuration_bytes));
-  return parse_configuration(text, path, known);
+  return parse_configuration(text, path, known, repeated);
 }
 
 std::string toml_value(ValueKind kind, std::span<const std::string> values) {

@@ -5,16 +5,14 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <iterator>
 #include <string_view>
+#include <utility>
 
 namespace vitrine::agent {
 namespace {
 
-struct Counter {
-  std::string_view name, help;
-  std::uint64_t value;
-};
+using telemetry::Metric;
+using telemetry::MetricKind;
 
 double seconds(std::uint64_t ns) {
   return static_cast<double>(ns) / 1e9;
@@ -47,73 +45,57 @@ void add(AgentCounts& to, const ProfileCounts& more) {
   to.profiles.unwritten += more.unwritten;
 }
 
-void add(AgentCounts& to, const exporter::ExportCounters& more) {
-  exporter::ExportCounters& sum = to.sending;
-  sum.sent += more.sent;
-  sum.retried += more.retried;
-  sum.split += more.split;
-  sum.refused += more.refused;
-  sum.rejected += more.rejected;
-  sum.overflowed += more.overflowed;
-  sum.skipped += more.skipped;
-  sum.waiting = more.waiting;
-  sum.unwritten = more.unwritten;
-  sum.waiting_bytes = more.waiting_bytes;
-  sum.oldest_ns = more.oldest_ns;
-}
-
-std::string metrics_text(const AgentCounts& counts, std::uint64_t now_ns) {
+std::vector<Metric> own_metrics(const AgentCounts& counts, std::uint64_t now_ns) {
   const ProfileCounts& profiles = counts.profiles;
   const exporter::ExportCounters& sending = counts.sending;
-  const Counter counters[] = {
-      {"vitrine_agent_profiles", "Profiles with samples", profiles.profiles},
-      {"vitrine_agent_samples", "Samples in profiles", profiles.samples},
-      {"vitrine_agent_lost_samples", "Samples without room in a buffer or a profile",
-       profiles.lost},
-      {"vitrine_agent_unnamed_locations", "Locations that were not named in time",
-       profiles.unnamed},
-      {"vitrine_agent_unwritten_files", "Files that could not be written", profiles.unwritten},
-      {"vitrine_agent_sent_requests", "Requests that the engine accepted", sending.sent},
-      {"vitrine_agent_retried_requests", "Tries that failed and are repeated", sending.retried},
-      {"vitrine_agent_split_requests", "Requests that were too large, sent in parts",
-       sending.split},
-      {"vitrine_agent_refused_requests", "Requests that the engine rejected, dropped",
-       sending.refused},
-      {"vitrine_agent_rejected_profiles", "Profiles rejected in accepted requests",
-       sending.rejected},
-      {"vitrine_agent_dropped_requests", "Requests dropped because the spool was full",
-       sending.overflowed},
-      {"vitrine_agent_reloads", "Configurations that took effect", counts.reloads},
-      {"vitrine_agent_failed_reloads", "Configurations that were refused", counts.failed_reloads},
+  std::vector<Metric> metrics;
+  const auto count = [&](std::string_view name, std::string_view description, std::uint64_t value) {
+    metrics.push_back(telemetry::plain_metric(MetricKind::counter, name, value, description));
   };
-  std::string text;
-  const auto out = std::back_inserter(text);
-  for (const Counter& one : counters)
-    fmt::format_to(out, "# TYPE {0} counter\n# HELP {0} {1}.\n{0}_total {2}\n", one.name, one.help,
-                   one.value);
-  const auto gauge = [&](std::string_view name, std::string_view unit, std::string_view help,
-                         auto value) {
-    fmt::format_to(out, "# TYPE {} gauge\n", name);
-    if (!unit.empty()) fmt::format_to(out, "# UNIT {} {}\n", name, unit);
-    fmt::format_to(out, "# HELP {0} {1}.\n{0} {2}\n", name, help, value);
+  const auto gauge = [&](std::string_view name, std::string_view description, std::uint64_t value,
+                         std::string_view unit = "1") {
+    metrics.push_back(telemetry::plain_metric(MetricKind::gauge, name, value, description, unit));
   };
+  const auto add_seconds = [&](MetricKind kind, std::string_view name, double value,
+                               std::string_view description) {
+    Metric metric = telemetry::plain_metric(kind, name, 0, description, "s");
+    metric.points.front().value = value;
+    metric.points.front().text = fmt::format("{}", value);
+    metrics.push_back(std::move(metric));
+  };
+  count("vitrine_agent_profiles", "Profiles with samples.", profiles.profiles);
+  count("vitrine_agent_samples", "Samples in profiles.", profiles.samples);
+  count("vitrine_agent_lost_samples", "Samples without room in a buffer or a profile.",
+        profiles.lost);
+  count("vitrine_agent_unnamed_locations", "Locations that were not named in time.",
+        profiles.unnamed);
+  count("vitrine_agent_unwritten_files", "Files that could not be written.", profiles.unwritten);
+  count("vitrine_agent_sent_requests", "Requests that the engine accepted.", sending.sent);
+  count("vitrine_agent_retried_requests", "Tries that failed and are repeated.", sending.retried);
+  count("vitrine_agent_split_requests", "Requests that were too large, sent in parts.",
+        sending.split);
+  count("vitrine_agent_refused_requests", "Requests that the engine rejected, dropped.",
+        sending.refused);
+  count("vitrine_agent_rejected_profiles",
+        "Profiles, data points, spans and log records rejected in accepted requests.",
+        sending.rejected);
+  count("vitrine_agent_dropped_requests", "Requests dropped because the spool was full.",
+        sending.overflowed);
+  count("vitrine_agent_reloads", "Configurations that took effect.", counts.reloads);
+  count("vitrine_agent_failed_reloads", "Configurations that were refused.", counts.failed_reloads);
   const std::uint64_t age_ns =
       sending.oldest_ns == 0 || now_ns < sending.oldest_ns ? 0 : now_ns - sending.oldest_ns;
-  gauge("vitrine_agent_spool_requests", "", "Requests that wait to be sent", sending.waiting);
-  gauge("vitrine_agent_spool_bytes", "bytes", "Size of the requests that wait",
-        sending.waiting_bytes);
-  gauge("vitrine_agent_spool_age_seconds", "seconds", "Age of the oldest request that waits",
-        seconds(age_ns));
-  gauge("vitrine_agent_up", "", "1 while profiles are taken", 1);
-  gauge("process_resident_memory_bytes", "bytes", "Memory of the agent", resident_bytes());
-  gauge("process_start_time_seconds", "seconds", "Unix time of the start",
-        seconds(counts.started_ns));
-  fmt::format_to(out,
-                 "# TYPE process_cpu_seconds counter\n# UNIT process_cpu_seconds seconds\n"
-                 "# HELP process_cpu_seconds CPU time of the agent.\n"
-                 "process_cpu_seconds_total {}\n# EOF\n",
-                 cpu_seconds());
-  return text;
+  gauge("vitrine_agent_spool_requests", "Requests that wait to be sent.", sending.waiting);
+  gauge("vitrine_agent_spool_bytes", "Size of the requests that wait.", sending.waiting_bytes,
+        "By");
+  add_seconds(MetricKind::gauge, "vitrine_agent_spool_age_seconds", seconds(age_ns),
+              "Age of the oldest request that waits.");
+  gauge("vitrine_agent_up", "1 while profiles are taken.", 1);
+  gauge("process_resident_memory_bytes", "Memory of the agent.", resident_bytes(), "By");
+  add_seconds(MetricKind::gauge, "process_start_time_seconds", seconds(counts.started_ns),
+              "Unix time of the start.");
+  add_seconds(MetricKind::counter, "process_cpu_seconds", cpu_seconds(), "CPU time of the agent.");
+  return metrics;
 }
 
 }  // namespace vitrine::agent

@@ -1,13 +1,13 @@
-// What the agent counts of itself, as OpenMetrics text
-// (https://prometheus.io/docs/specs/om/open_metrics_spec/).
+// What the agent counts of itself, as metrics.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
-#include <string>
+#include <vector>
 
 #include "agent/continuous.hpp"
 #include "export/exporter.hpp"
+#include "telemetry/metrics.hpp"
 
 namespace vitrine::agent {
 
@@ -19,11 +19,9 @@ struct AgentCounts {
   std::uint64_t started_ns = 0;  ///< Unix time
 };
 
-/// Adds what counts up; what waits is that of `more`.
 void add(AgentCounts& to, const ProfileCounts& more);
-void add(AgentCounts& to, const exporter::ExportCounters& more);
 
 /// Without labels, and with what the process itself takes (CPU time, memory). `now_ns`: Unix time.
-std::string metrics_text(const AgentCounts& counts, std::uint64_t now_ns);
+std::vector<telemetry::Metric> own_metrics(const AgentCounts& counts, std::uint64_t now_ns);
 
 }  // namespace vitrine::agent

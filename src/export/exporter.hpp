@@ -51,6 +51,23 @@ struct ExportCounters {
   std::uint64_t oldest_ns = 0;      ///< Unix time when the oldest one came; 0: none waits
 };
 
+/// Of several exporters, at once or one after another.
+inline ExportCounters& operator+=(ExportCounters& sum, const ExportCounters& more) {
+  sum.sent += more.sent;
+  sum.retried += more.retried;
+  sum.split += more.split;
+  sum.refused += more.refused;
+  sum.rejected += more.rejected;
+  sum.overflowed += more.overflowed;
+  sum.skipped += more.skipped;
+  sum.waiting += more.waiting;
+  sum.unwritten += more.unwritten;
+  sum.waiting_bytes += more.waiting_bytes;
+  if (more.oldest_ns != 0 && (sum.oldest_ns == 0 || more.oldest_ns < sum.oldest_ns))
+    sum.oldest_ns = more.oldest_ns;
+  return sum;
+}
+
 /// Has a thread of its own; what it is given returns at once. Whatever becomes of a request is in
 /// the counters: none is lost silently. A request may arrive twice (its response was lost), as OTLP
 /// allows. Requests go out in the order in which they came; one that the engine received twice and

@@ -1,6 +1,9 @@
 #include "telemetry/metrics.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
+#include <utility>
 
 namespace vitrine::telemetry {
 namespace {
@@ -126,6 +129,29 @@ void PowerBuckets::add(std::int32_t index, std::uint64_t count) {
   const auto at = static_cast<std::size_t>(index - offset);
   if (at >= counts.size()) counts.resize(at + 1);
   counts[at] += count;
+}
+
+Metric plain_metric(MetricKind kind, std::string_view name, std::uint64_t value,
+                    std::string_view description, std::string_view unit) {
+  std::string dotted(name);
+  std::ranges::replace(dotted, '_', '.');
+  Metric metric{kind, dotted, std::string(name), std::string(unit), std::string(description), {}};
+  Point point;
+  point.value = static_cast<std::int64_t>(
+      std::min<std::uint64_t>(value, std::numeric_limits<std::int64_t>::max()));
+  point.text = std::to_string(value);
+  metric.points.push_back(std::move(point));
+  return metric;
+}
+
+void merge(std::vector<Metric>& into, std::vector<Metric> more) {
+  for (Metric& metric : more) {
+    const auto known = std::ranges::find(into, metric.name, &Metric::name);
+    if (known == into.end())
+      into.push_back(std::move(metric));
+    else
+      std::ranges::move(metric.points, std::back_inserter(known->points));
+  }
 }
 
 void add_metrics(const std::vector<Metric>& metrics, const Interval& interval,

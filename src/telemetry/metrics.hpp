@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "telemetry/attributes.hpp"
@@ -62,6 +63,13 @@ struct Metric {
   std::string description;  ///< a sentence
   std::vector<Point> points;
 };
+
+/// A number without labels. `name`: of text formats; in OTLP it has dots for underscores.
+Metric plain_metric(MetricKind kind, std::string_view name, std::uint64_t value,
+                    std::string_view description, std::string_view unit = "1");
+
+/// Puts the points of metrics with one name into one, as text formats ask for.
+void merge(std::vector<Metric>& into, std::vector<Metric> more);
 
 /// From when and until when cumulative metrics count (Unix time).
 struct Interval {

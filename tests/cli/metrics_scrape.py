@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""vitrine trace -o FILE.prom beside Prometheus: promtool finds nothing in the file, and a server that scrapes it answers
-with what has fired.
+"""vitrine trace -o FILE.prom and vitrine agent beside Prometheus: promtool finds nothing in their files, and a server that
+scrapes them, and the page of the agent, answers with what has fired, and with trace IDs as exemplars.
 
-    metrics_scrape.py VITRINE TRACE_SUBJECT
+    metrics_scrape.py VITRINE TRACE_SUBJECT SPANS_SUBJECT
 """
+import contextlib
 import http.server
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -20,6 +22,8 @@ import urllib.request
 
 ROUNDS = 50
 PAIRS = 3 * ROUNDS
+OPERATIONS = 300  # of spans_subject, by turns for three tenants
+TRACE = bytes(range(1, 17)).hex()
 PATIENCE = 60  # seconds
 
 
@@ -77,6 +81,38 @@ def traced(vitrine, subject, options, path):
     assert trace.returncode == 130 and output == "", (trace.returncode, output, errors)
 
 
+@contextlib.contextmanager
+def agent(vitrine, subject, textfile):
+    """An agent that counts the operations of a subject, all of which are over: the port of its page."""
+    child = subprocess.Popen([subject, str(OPERATIONS)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    child.stdout.readline()  # its labels are read only once vitrine knows it
+    table = f'{{ name = "ends", file = "{subject}", probes = ["shop:end"], count = true, by = ["tenant"], exemplars = true }}'
+    process = subprocess.Popen([vitrine, "agent", "--trace", table, "--metrics-by", "tenant", "--textfile", textfile,
+                                "--metrics-interval", "300ms", "--interval", "300ms", "--listen", "127.0.0.1:0"],
+                               stderr=subprocess.PIPE, text=True)
+    try:
+        while not (port := re.search(r"127\.0\.0\.1:(\d+)/metrics", line := process.stderr.readline())):
+            assert line, "the agent has ended"
+        threading.Thread(target=process.stderr.read, daemon=True).start()
+        child.stdin.write("go\n")
+        child.stdin.flush()
+
+        def counted():
+            with open(textfile, encoding="utf-8") as file:
+                text = file.read()
+            found = re.findall(r"^vitrine_probe_fires_total\{.*\} (\d+)", text, re.M)
+            return text if sum(map(int, found)) == OPERATIONS else None
+
+        until("the text file", lambda: counted() if os.path.exists(textfile) else None)
+        yield int(port[1])
+    finally:
+        child.kill()
+        child.wait()
+        process.terminate()
+        status = process.wait(PATIENCE)
+    assert status == 0, status
+
+
 def check(path):
     with open(path, "rb") as file:
         run = subprocess.run(["promtool", "check", "metrics"], stdin=file, capture_output=True, text=True, check=False)
@@ -85,8 +121,9 @@ def check(path):
 
 
 def main():
-    vitrine, subject = sys.argv[1:]
-    with tempfile.TemporaryDirectory() as place:
+    vitrine, subject, spans = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as place, agent(vitrine, spans, f"{place}/agent.prom") as page:
+        check(f"{place}/agent.prom")
         paths = {}
         for name, options in (("count", ["subject:shot", "--count", "--by", "text"]),
                               ("sum", ["subject:shot", "--sum", "number", "--by", "text"]),
@@ -98,23 +135,37 @@ def main():
         with open(f"{place}/all.yml", "w", encoding="utf-8") as file:
             jobs = [{"job_name": name, "scrape_interval": "1s", "scrape_timeout": "1s",
                      "static_configs": [{"targets": [f"127.0.0.1:{serve(path)}"]}]} for name, path in paths.items()]
+            jobs.append(jobs[0] | {"job_name": "agent", "static_configs": [{"targets": [f"127.0.0.1:{page}"]}]})
             json.dump({"scrape_configs": jobs}, file)  # which is YAML, too
         port = free_port()
         server = subprocess.Popen(["prometheus", f"--config.file={place}/all.yml", f"--storage.tsdb.path={place}/data",
-                                   f"--web.listen-address=127.0.0.1:{port}"], stderr=subprocess.DEVNULL)
+                                   f"--web.listen-address=127.0.0.1:{port}", "--enable-feature=exemplar-storage"],
+                                  stderr=subprocess.DEVNULL)
 
-        def ask(query):
-            url = f"http://127.0.0.1:{port}/api/v1/query?" + urllib.parse.urlencode({"query": query})
+        def data(name, query, **more):
+            url = f"http://127.0.0.1:{port}/api/v1/{name}?" + urllib.parse.urlencode({"query": query} | more)
             try:
                 with urllib.request.urlopen(url, timeout=5) as response:
-                    found = json.load(response)["data"]["result"]
+                    return json.load(response)["data"]
             except (urllib.error.URLError, ConnectionError):
                 return None
-            return {row["metric"].get("text", ""): float(row["value"][1]) for row in found} or None
+
+        def ask(query):
+            found = (data("query", query) or {"result": []})["result"]
+            return {row["metric"].get("text") or row["metric"].get("tenant", ""): float(row["value"][1])
+                    for row in found} or None
+
+        def exemplars():
+            found = data("query_exemplars", "vitrine_probe_fires_total{trace='ends'}", start=time.time() - 600, end=time.time())
+            return {one["labels"]["trace_id"] for series in found or [] for one in series["exemplars"]} or None
 
         try:
             shots = {"shot 0": ROUNDS, "shot 1": ROUNDS, "shot 2": ROUNDS}
+            turn = OPERATIONS // 3
             for query, expected in (
+                    ("vitrine_probe_fires_total{trace='ends'}", {"acme": turn, "globex": turn, "initech": turn}),
+                    ("vitrine_agent_samples_total > bool 0", {"": 1}),
+                    ("sum(vitrine_cpu_seconds_total{job='agent'}) > bool 0", {"": 1}),
                     ('vitrine_probe_fires_total{probe="subject:shot"}', shots),
                     ("vitrine_probe_value_count{job='sum'}", shots),
                     ("vitrine_probe_value_sum{job='sum'}", {"shot 0": 0, "shot 1": ROUNDS, "shot 2": 2 * ROUNDS}),
@@ -127,6 +178,8 @@ def main():
                 print(query, answer)
                 if answer != expected:
                     raise SystemExit(f"FAILED {query}: {answer}, expected {expected}")
+            if (found := until("exemplars", exemplars)) != {TRACE}:
+                raise SystemExit(f"FAILED exemplars: {found}, expected {TRACE}")
         finally:
             server.terminate()
             server.wait()

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <functional>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -13,16 +15,11 @@ namespace {
 
 using agent::ValueKind;
 
-struct AgentKey {
-  agent::KnownKey key;
-  const char* flag;
-  const char* usual;  ///< as TOML has it; empty: not set
-  bool negated = false;
-};
-
 constexpr const char* usual_profile_interval = "10s";
 constexpr const char* usual_listen = "127.0.0.1:9495";
 constexpr const char* listens_not = "off";
+constexpr const char* trace_flag = "--trace";
+constexpr std::string_view trace_table = "trace";
 
 constexpr std::array agent_keys{
     AgentKey{{"profile.interval", ValueKind::text}, "--interval", "\"10s\""},
@@ -56,6 +53,12 @@ constexpr std::array agent_keys{
     AgentKey{{"export.key", ValueKind::text}, "--export-key", ""},
     AgentKey{{"export.spool", ValueKind::text}, "--spool", ""},
     AgentKey{{"export.spool_bytes", ValueKind::size}, "--spool-bytes", ""},
+    AgentKey{{"export.signals_url", ValueKind::text}, "--export-signals", ""},
+    AgentKey{{"metrics.by", ValueKind::list}, "--metrics-by", "[]"},
+    AgentKey{{"metrics.label_values", ValueKind::number}, "--metrics-label-values", "100"},
+    AgentKey{{"metrics.interval", ValueKind::text}, "--metrics-interval", "\"15s\""},
+    AgentKey{{"metrics.textfile", ValueKind::text}, "--textfile", ""},
+    AgentKey{{"metrics.push", ValueKind::flag}, "--no-push", "true", true},
     AgentKey{{"files.output", ValueKind::list}, "--output", "[]"},
     AgentKey{{"files.group_by", ValueKind::list}, "--group-by", "[]"},
     AgentKey{{"agent.listen", ValueKind::text}, "--listen", "\"127.0.0.1:9495\""},
@@ -82,6 +85,13 @@ void AgentRequest::define(CLI::App& app) {
   add_globs(app, "--service", options.selection.services, "with this service.name");
   view.define_continuous(app);
   sending.define(app);
+  metrics.define(app);
+  app.add_option(
+         trace_flag, trace_tables_,
+         "Trace probes, in place of the [[trace]] of the file: '{ file = \"/usr/bin/shop\", "
+         "probes = [\"shop:*\"], count = true }'; may be repeated")
+      ->allow_extra_args(false)
+      ->option_text("TABLE");
   app.add_option("--listen", listen_,
                  "Serve /healthz and /metrics at this address (127.0.0.1:9495), or off")
       ->option_text("ADDRESS:PORT");
@@ -93,17 +103,37 @@ Result<void> AgentRequest::take() {
   TRY(sampling_.take(options, naming));
   TRY(view.take());
   TRY(check_repeated(view.outputs));
-  TRY(sending.check());
+  TRY(metrics.take());
+  // Headers, certificates and the spool are those of metrics, spans and log records, too.
+  if (metrics.engine({}).empty()) TRY(sending.check());
   if (listen_ != listens_not)
     listen = TRY(agent::parse_listen_address(listen_.empty() ? usual_listen : listen_));
   return {};
 }
 
 Result<void> AgentRequest::check_outputs() const {
-  if (!view.outputs.empty() || sending.given()) return {};
-  return fail(ErrorCode::usage, "the profiles have no output",
-              "set export.url (--export otlp+http://HOST:4318), or files.output "
-              "(-o '/var/lib/vitrine/%t.pb.gz')");
+  if (view.outputs.empty() && !sending.given() && metrics.by.empty())
+    return fail(ErrorCode::usage, "the profiles have no output",
+                "set export.url (--export otlp+http://HOST:4318), files.output "
+                "(-o '/var/lib/vitrine/%t.pb.gz'), or metrics.by (--metrics-by KEY)");
+  const std::string engine = metrics.engine(sending.url());
+  const bool have_metrics =
+      (metrics.pushed && !engine.empty()) || !metrics.textfile.empty() || listen;
+  bool have = !metrics.by.empty();
+  for (const TraceTable& table : traces) {
+    if (table.signal() == exporter::Signal::metrics) {
+      have = true;
+      continue;
+    }
+    if (engine.empty())
+      return fail(ErrorCode::usage,
+                  fmt::format("trace {}: {} have no output", table.name,
+                              exporter::names_of(table.signal()).items),
+                  "set export.signals_url (--export-signals otlp+http://HOST:4318)");
+  }
+  if (!have || have_metrics) return {};
+  return fail(ErrorCode::usage, "the metrics have no output",
+              "set export.signals_url, metrics.textfile, or agent.listen");
 }
 
 GivenOptions given_options(const CLI::App& app) {
@@ -113,6 +143,8 @@ GivenOptions given_options(const CLI::App& app) {
       // What CLI11 has of a flag without a value.
       given[key.flag] = option->results();
     }
+  if (const CLI::Option* option = app.get_option(trace_flag); option->count() > 0)
+    given[trace_flag] = option->results();
   return given;
 }
 
@@ -123,16 +155,20 @@ std::vector<std::string> words_of(const std::vector<AgentSetting>& settings,
   std::vector<std::string> words;
   for (const AgentSetting& setting : settings) {
     if (&setting == without) continue;
+    if (setting.key.joint != 0 && !setting.values.empty()) {
+      std::string word = setting.flag + '=';
+      for (const std::string& value : setting.values)
+        word += (&value == setting.values.data() ? "" : std::string(1, setting.key.joint)) + value;
+      words.push_back(std::move(word));
+      continue;
+    }
     for (const std::string& value : setting.values)
       if (!value.empty()) words.push_back(setting.flag + '=' + value);
   }
   return words;
 }
 
-Result<std::unique_ptr<AgentRequest>> request_of(const std::vector<std::string>& words) {
-  CLI::App app;
-  auto request = std::make_unique<AgentRequest>();
-  request->define(app);
+Result<void> parse_words(CLI::App& app, const std::vector<std::string>& words) {
   try {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const OptionError& error) {
@@ -140,8 +176,25 @@ Result<std::unique_ptr<AgentRequest>> request_of(const std::vector<std::string>&
   } catch (const CLI::ParseError& error) {
     return fail(ErrorCode::usage, error.what(), "`vitrine agent --help` shows details");
   }
+  return {};
+}
+
+Result<std::unique_ptr<AgentRequest>> request_of(const std::vector<std::string>& words) {
+  CLI::App app;
+  auto request = std::make_unique<AgentRequest>();
+  request->define(app);
+  TRY(parse_words(app, words));
   TRY(request->take());
   return request;
+}
+
+Result<TraceTable> trace_of(const std::vector<std::string>& words, const Redaction& redaction) {
+  CLI::App app;
+  TraceTable table;
+  table.define(app);
+  TRY(parse_words(app, words));
+  TRY(table.take(redaction));
+  return table;
 }
 
 /// Of a flag, the value of its key: `kernel = false` is --no-kernel.
@@ -153,10 +206,11 @@ std::vector<std::string> flag_values(const AgentKey& key, std::vector<std::strin
 
 /// An error of all settings as one of the value that it is about: the one without which all is
 /// right.
-Error blamed(Error error, const std::vector<AgentSetting>& settings) {
+Error blamed(Error error, const std::vector<AgentSetting>& settings,
+             const std::function<bool(const std::vector<std::string>& words)>& is_right) {
   for (const AgentSetting& setting : settings) {
     if (setting.source.empty() || setting.source.starts_with('-')) continue;
-    if (!request_of(words_of(settings, &setting))) continue;
+    if (!is_right(words_of(settings, &setting))) continue;
     error.message = fmt::format("{}: {}: {}", setting.source, setting.key.name, error.message);
     break;
   }
@@ -188,14 +242,14 @@ class KeptSecret {
 
 }  // namespace
 
-Result<AgentConfiguration> configure_agent(const std::string& file, const GivenOptions& given) {
-  const KeptSecret secret;
-  std::vector<agent::KnownKey> known;
-  for (const AgentKey& key : agent_keys) known.push_back(key.key);
-  std::vector<agent::ConfiguredKey> configured;
-  if (!file.empty()) configured = TRY(agent::read_configuration(file, known));
-  AgentConfiguration configuration;
-  for (const AgentKey& key : agent_keys) {
+namespace {
+
+/// A setting for each key; what a file has of them is in `configured`.
+std::vector<AgentSetting> settings_of(std::span<const AgentKey> keys,
+                                      std::span<const agent::ConfiguredKey> configured,
+                                      const std::string& file, const GivenOptions& given) {
+  std::vector<AgentSetting> settings;
+  for (const AgentKey& key : keys) {
     AgentSetting setting{key.key, key.flag, {}, {}};
     const auto its = std::ranges::find(configured, key.key.name, &agent::ConfiguredKey::name);
     if (const auto option = given.find(key.flag); option != given.end()) {
@@ -203,41 +257,121 @@ Result<AgentConfiguration> configure_agent(const std::string& file, const GivenO
       setting.source = key.flag;
     } else if (its != configured.end()) {
       setting.values = flag_values(key, its->values);
-      setting.source = agent::place_of(file, its->line, its->column);
+      setting.source = file.empty() ? trace_flag : agent::place_of(file, its->line, its->column);
     }
-    configuration.settings.push_back(std::move(setting));
+    settings.push_back(std::move(setting));
   }
+  return settings;
+}
+
+/// The tables among `configured`, which are in their order.
+std::vector<std::vector<AgentSetting>> tables_of(std::span<const agent::ConfiguredKey> configured,
+                                                 const std::string& file) {
+  std::vector<std::vector<AgentSetting>> tables;
+  while (!configured.empty()) {
+    const auto end = std::ranges::find_if(
+        configured, [&](const auto& key) { return key.table != configured.front().table; });
+    const auto size = static_cast<std::size_t>(end - configured.begin());
+    tables.push_back(settings_of(TraceTable::keys(), configured.first(size), file, {}));
+    configured = configured.subspan(size);
+  }
+  return tables;
+}
+
+Result<std::vector<std::vector<AgentSetting>>> tables_of_options(
+    const std::vector<std::string>& texts, std::span<const agent::KnownKey> known) {
+  std::vector<std::vector<AgentSetting>> tables;
+  for (const std::string& text : texts) {
+    const auto keys = TRY(agent::parse_configuration(fmt::format("{} = [{}]", trace_table, text),
+                                                     trace_flag, known, trace_table));
+    for (auto& table : tables_of(keys, {})) tables.push_back(std::move(table));
+  }
+  return tables;
+}
+
+}  // namespace
+
+Result<AgentConfiguration> configure_agent(const std::string& file, const GivenOptions& given) {
+  const KeptSecret secret;
+  std::vector<agent::KnownKey> known;
+  for (const AgentKey& key : agent_keys) known.push_back(key.key);
+  for (const AgentKey& key : TraceTable::keys()) known.push_back(key.key);
+  std::vector<agent::ConfiguredKey> configured;
+  if (!file.empty()) configured = TRY(agent::read_configuration(file, known, trace_table));
+  const auto is_table = [](const agent::ConfiguredKey& key) {
+    return key.name.starts_with("trace.");
+  };
+  const auto tables =
+      std::ranges::stable_partition(configured, [&](const auto& key) { return !is_table(key); });
+
+  AgentConfiguration configuration;
+  configuration.settings =
+      settings_of(agent_keys, std::span(configured.begin(), tables.begin()), file, given);
+  if (const auto option = given.find(trace_flag); option != given.end())
+    configuration.traces = TRY(tables_of_options(option->second, known));
+  else
+    configuration.traces = tables_of(std::span(tables.begin(), tables.end()), file);
   auto request = request_of(words_of(configuration.settings));
-  if (!request) return tl::unexpected(blamed(std::move(request.error()), configuration.settings));
+  if (!request)
+    return tl::unexpected(blamed(std::move(request.error()), configuration.settings,
+                                 [](const auto& words) { return request_of(words).has_value(); }));
   configuration.request = std::move(*request);
+  const Redaction& redaction = configuration.request->view.redaction();
+  for (const auto& settings : configuration.traces) {
+    auto table = trace_of(words_of(settings), redaction);
+    if (!table)
+      return tl::unexpected(blamed(std::move(table.error()), settings, [&](const auto& words) {
+        return trace_of(words, redaction).has_value();
+      }));
+    configuration.request->traces.push_back(std::move(*table));
+  }
+  TRY(check_together(configuration.request->traces));
   return configuration;
 }
+
+namespace {
+
+std::string line_of(const AgentKey& key, const AgentSetting& setting) {
+  const std::string_view name = setting.key.name;
+  std::vector<std::string> values = flag_values(key, setting.values);
+  if (setting.flag == "--export-header")
+    for (std::string& value : values) value = value.substr(0, value.find(':')) + ": (hidden)";
+  const std::string usual = key.usual;
+  std::string line = std::string(name.substr(name.find('.') + 1)) + " = ";
+  if (!setting.source.empty())
+    line += agent::toml_value(setting.key.kind, values);
+  else
+    line = usual.empty() ? '#' + line + (setting.key.kind == ValueKind::flag ? "true" : "\"\"")
+                         : line + usual;
+  return fmt::format("{:<40}  # {}\n", line,
+                     !setting.source.empty() ? setting.source
+                     : usual.empty()         ? "not set"
+                                             : "default");
+}
+
+}  // namespace
 
 std::string AgentConfiguration::text() const {
   std::string out, table;
   for (std::size_t i = 0; i < settings.size(); ++i) {
-    const AgentSetting& setting = settings[i];
-    const AgentKey& key = agent_keys[i];
-    const std::string_view name = setting.key.name;
+    const std::string_view name = settings[i].key.name;
     const std::size_t dot = name.find('.');
     if (table != name.substr(0, dot)) {
       table = name.substr(0, dot);
       out += fmt::format("{}[{}]\n", out.empty() ? "" : "\n", table);
     }
-    std::vector<std::string> values = flag_values(key, setting.values);
-    if (setting.flag == "--export-header")
-      for (std::string& value : values) value = value.substr(0, value.find(':')) + ": (hidden)";
-    const std::string usual = key.usual;
-    std::string line = std::string(name.substr(dot + 1)) + " = ";
-    if (!setting.source.empty())
-      line += agent::toml_value(setting.key.kind, values);
-    else
-      line = usual.empty() ? '#' + line + (setting.key.kind == ValueKind::flag ? "true" : "\"\"")
-                           : line + usual;
-    out += fmt::format("{:<40}  # {}\n", line,
-                       !setting.source.empty() ? setting.source
-                       : usual.empty()         ? "not set"
-                                               : "default");
+    out += line_of(agent_keys[i], settings[i]);
+  }
+  for (const auto& trace : traces) {
+    out += fmt::format("\n[[{}]]\n", trace_table);
+    for (std::size_t i = 0; i < trace.size(); ++i) out += line_of(TraceTable::keys()[i], trace[i]);
+  }
+  if (!traces.empty()) return out;
+  // The keys that there are.
+  out += fmt::format("\n#[[{}]]\n", trace_table);
+  for (const AgentKey& key : TraceTable::keys()) {
+    const std::string line = line_of(key, {key.key, key.flag, {}, {}});
+    out += line.starts_with('#') ? line : '#' + line;
   }
   return out;
 }
@@ -251,7 +385,12 @@ bool AgentConfiguration::same(const AgentConfiguration& other,
         });
     if (concerned && settings[i].values != other.settings[i].values) return false;
   }
-  return true;
+  const auto has = [](const std::vector<AgentSetting>& left,
+                      const std::vector<AgentSetting>& right) {
+    return std::ranges::equal(left, right, {}, &AgentSetting::values, &AgentSetting::values);
+  };
+  const bool concerned = tables.empty() || std::ranges::find(tables, "trace.") != tables.end();
+  return !concerned || std::ranges::equal(traces, other.traces, has);
 }
 
 }  // namespace vitrine::cli

@@ -12,6 +12,8 @@
 
 #include "agent/configuration.hpp"
 #include "agent/http_server.hpp"
+#include "cli/agent/signals.hpp"
+#include "cli/agent/trace_table.hpp"
 #include "cli/profile/request.hpp"
 #include "cli/profile/sending.hpp"
 #include "cli/profile/view.hpp"
@@ -33,12 +35,15 @@ class AgentRequest {
   std::optional<std::chrono::milliseconds> naming;
   ProfileView view;
   SendingOptions sending;
+  MetricsOptions metrics;
+  std::vector<TraceTable> traces;              ///< as configure_agent() has them
   std::optional<agent::ListenAddress> listen;  ///< nothing: no pages
 
  private:
   SamplingOptions sampling_;
   std::string interval_;
   std::string listen_;
+  std::vector<std::string> trace_tables_;  ///< in TOML; read by given_options()
 };
 
 /// The words that options were given, by their names. What was given comes before what a file has.
@@ -55,7 +60,8 @@ struct AgentSetting {
 };
 
 struct AgentConfiguration {
-  std::vector<AgentSetting> settings;  ///< all that there are
+  std::vector<AgentSetting> settings;             ///< all that there are
+  std::vector<std::vector<AgentSetting>> traces;  ///< of each [[trace]] all that there are
   std::unique_ptr<AgentRequest> request;
 
   /// As a file of its own, with where each value is from. Headers may hold secrets: only their

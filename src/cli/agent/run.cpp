@@ -19,6 +19,9 @@ namespace {
 
 std::atomic<bool> reload_asked{false};
 
+/// What signals are made by.
+const std::vector<std::string> signal_settings{"export.", "labels.", "metrics.", "trace."};
+
 /// Without a look at the samples for so long, something is stuck.
 constexpr std::chrono::seconds max_silence{30};
 
@@ -31,6 +34,12 @@ profile::EncodeOptions encoding_of(const AgentConfiguration& configuration) {
   profile::EncodeOptions encoding = configuration.request->view.encoding;
   encoding.title = "all processes";
   return encoding;
+}
+
+/// Of what sends no more: what waits in a spool is counted again by the one that goes on with it.
+exporter::ExportCounters final_counters(exporter::ExportCounters counters) {
+  counters.waiting = counters.waiting_bytes = counters.oldest_ns = counters.unwritten = 0;
+  return counters;
 }
 
 void give_up_all() {
@@ -54,6 +63,7 @@ int AgentRun::run(AgentConfiguration first) {
   now_ = std::move(*begun);
   sender_ = std::move(now_.sender);
   server_ = std::move(now_.server);
+  open_signals();
   begin_writing();
   publish();
   print_error("vitrine: {}\n", printable(summary()));
@@ -61,8 +71,10 @@ int AgentRun::run(AgentConfiguration first) {
   for (;;) {
     const AgentRequest& request = *now_.configuration.request;
     agent::ContinuousOptions options{request.every, request.naming, {}, {}};
-    options.select = [&view = request.view](profile::Profile taken) {
-      return view.select(std::move(taken));
+    options.select = [&view = request.view, signals = signals_](profile::Profile taken) {
+      profile::Profile selected = view.select(std::move(taken));
+      signals->add(selected);
+      return selected;
     };
     const auto done = agent::profile_continuously(*now_.profiling, *now_.writer, options, *this);
     if (!done) return end(cli::report(done.error()));
@@ -83,7 +95,7 @@ Result<AgentRun::Session> AgentRun::begin(AgentConfiguration configuration) {
 }
 
 Result<AgentRun::Session> AgentRun::prepare(AgentConfiguration configuration) {
-  Session session{std::move(configuration), {}, {}, {}, {}, false};
+  Session session{std::move(configuration), {}, {}, {}, {}, {}, false};
   const AgentRequest& request = *session.configuration.request;
   TRY(request.check_outputs());
   for (const ProfileOutput& output : request.view.outputs) TRY(check_writable(output));
@@ -101,6 +113,11 @@ Result<AgentRun::Session> AgentRun::prepare(AgentConfiguration configuration) {
   }
   if (before == nullptr || request.listen != before->listen)
     session.server = TRY(listen(session.configuration));
+  if (before == nullptr || !session.configuration.same(now_.configuration, signal_settings)) {
+    session.signals = TRY(AgentSignals::open(request.metrics, request.traces));
+    // Whether what they send can be sent; their spools may still be in use.
+    TRY(session.signals->open_senders(request.sending, SendingOptions::Keeping::nothing));
+  }
   observe::ProfilingOptions options = request.options;
   options.stop = &interrupted();
   session.profiling = TRY(observe::Profiling::open(std::move(options)));
@@ -123,6 +140,7 @@ void AgentRun::begin_writing() {
 bool AgentRun::is_over(std::size_t /*waiting*/) {
   manager_.alive();
   publish();
+  signals_->publish(own_metrics());
   if (interrupted()) return true;
   if (reload_asked.exchange(false)) reload();
   return next_ != nullptr;
@@ -174,6 +192,7 @@ void AgentRun::hand_over() {
   add(before_, now_.writer->counts());
   now_.writer.reset();
   if (next_->replaces_sender) close_sender();
+  if (next_->signals) close_signals();
   AgentConfiguration before = std::move(now_.configuration);
   const bool listens_anew = next_->configuration.request->listen != before.request->listen;
   now_.profiling.reset();
@@ -181,6 +200,7 @@ void AgentRun::hand_over() {
   next_.reset();
   if (listens_anew) server_ = std::move(now_.server);
   if (now_.replaces_sender) open_sender(now_.configuration, before);
+  if (now_.signals) open_signals();
   begin_writing();
   publish();
   note("the configuration is reloaded");
@@ -188,20 +208,47 @@ void AgentRun::hand_over() {
   manager_.ready(summary());
 }
 
-void AgentRun::close_sender() {
-  if (!sender_) return;
-  auto finishing =
-      std::async(std::launch::async | std::launch::deferred, [&] { sender_->finish(); });
+void AgentRun::finish_while_polling(const std::function<void()>& finish) {
+  auto finishing = std::async(std::launch::async | std::launch::deferred, finish);
   poll_while(
       [&] { return finishing.wait_for(std::chrono::seconds(0)) == std::future_status::timeout; });
   finishing.get();
+}
+
+std::vector<telemetry::Metric> AgentRun::own_metrics() {
+  const std::lock_guard lock(mutex_);
+  return agent::own_metrics(counts_, unix_ns());
+}
+
+void AgentRun::close_signals() {
+  finish_while_polling([&, own = own_metrics()] { (void)signals_->finish(own); });
+  before_.sending += final_counters(signals_->counters());
+}
+
+/// Those of the session that begins.
+void AgentRun::open_signals() {
+  std::shared_ptr<AgentSignals> signals = std::move(now_.signals);
+  const auto opened =
+      signals->open_senders(now_.configuration.request->sending, SendingOptions::Keeping::usual);
+  if (!opened) {
+    cli::report(opened.error());
+    note("metrics, spans and log records are not sent");
+  }
+  signals->begin();
+  const std::lock_guard lock(mutex_);
+  signals_ = std::move(signals);
+}
+
+void AgentRun::close_sender() {
+  if (!sender_) return;
+  finish_while_polling([&] { sender_->finish(); });
   print_notes(*sender_);
   exporter::ExportCounters counters = sender_->counters();
   // In memory, what was not accepted in time goes with it.
   const std::uint64_t lost = sender_->spool().empty() ? counters.waiting : counters.unwritten;
   if (lost != 0) note(counted(lost, "request") + " not accepted in time and lost");
   counters.overflowed += lost;
-  add(before_, counters);
+  before_.sending += final_counters(counters);
   sender_.reset();
 }
 
@@ -225,12 +272,15 @@ int AgentRun::end(int status) {
   manager_.stopping();
   const std::vector<Error> errors = now_.writer->wait();
   report(now_.profiling->take_notes(), errors);
+  auto finishing = std::async(std::launch::async | std::launch::deferred,
+                              [&, own = own_metrics()] { return signals_->finish(own); });
   if (sender_) {
     finish(*sender_);
     const exporter::ExportCounters counters = sender_->counters();
     const std::uint64_t lost = sender_->spool().empty() ? counters.waiting : counters.unwritten;
     if (lost != 0 && status == exit_done) status = exit_failed;
   }
+  if (!finishing.get() && status == exit_done) status = exit_failed;
   publish();
   server_.reset();
   const agent::ProfileCounts& profiles = counts_.profiles;
@@ -241,9 +291,9 @@ int AgentRun::end(int status) {
 
 void AgentRun::publish() {
   agent::AgentCounts counts = before_;
-  counts.sending.waiting = counts.sending.waiting_bytes = counts.sending.oldest_ns = 0;
   if (now_.writer) add(counts, now_.writer->counts());
-  if (sender_) add(counts, sender_->counters());
+  if (sender_) counts.sending += sender_->counters();
+  if (signals_) counts.sending += signals_->counters();
   const std::lock_guard lock(mutex_);
   counts_ = counts;
   seen_alive_ = agent::Clock::now();
@@ -255,7 +305,9 @@ agent::HttpResponse AgentRun::page(std::string_view path) {
   const auto silence = std::chrono::floor<std::chrono::seconds>(agent::Clock::now() - seen_alive_);
   if (path == "/metrics") {
     response.type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    response.body = agent::metrics_text(counts_, unix_ns());
+    std::vector<telemetry::Metric> all = agent::own_metrics(counts_, unix_ns());
+    if (signals_) telemetry::merge(all, signals_->metrics());
+    response.body = telemetry::openmetrics_text(all);
   } else if (path == "/healthz") {
     const bool is_starting = seen_alive_ == agent::Clock::time_point();
     const bool is_well = !is_starting && silence < max_silence;

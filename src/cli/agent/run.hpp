@@ -21,6 +21,7 @@
 #include "agent/sender.hpp"
 #include "agent/service_manager.hpp"
 #include "cli/agent/request.hpp"
+#include "cli/agent/signals.hpp"
 #include "cli/shell/confinement.hpp"
 
 namespace vitrine::cli {
@@ -38,6 +39,7 @@ class AgentRun final : private agent::ContinuousListener {
   struct Session {
     AgentConfiguration configuration;
     std::unique_ptr<observe::Profiling> profiling;
+    std::unique_ptr<AgentSignals> signals;         ///< null: those of the session before go on
     std::unique_ptr<agent::ProfileWriter> writer;  // before `profiling`, whose names it takes, ends
     // Of a session that is to begin:
     std::unique_ptr<ProfileSender> sender;  ///< null: none, or it is opened when the old one ends
@@ -55,6 +57,10 @@ class AgentRun final : private agent::ContinuousListener {
   void reload();
   void hand_over();
   void close_sender();
+  void close_signals();
+  void open_signals();
+  void finish_while_polling(const std::function<void()>& finish);
+  [[nodiscard]] std::vector<telemetry::Metric> own_metrics();
   void open_sender(const AgentConfiguration& configuration, const AgentConfiguration& before);
   int end(int status);
   void publish();
@@ -68,6 +74,7 @@ class AgentRun final : private agent::ContinuousListener {
   sandbox::Capabilities held_back_;
   agent::ServiceManager manager_;
   std::unique_ptr<ProfileSender> sender_;
+  std::shared_ptr<AgentSignals> signals_;  ///< changed under the mutex: the pages show it
   std::unique_ptr<agent::HttpServer> server_;
   Session now_;
   std::unique_ptr<Session> next_;

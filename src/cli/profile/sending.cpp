@@ -70,6 +70,16 @@ Result<std::unique_ptr<ProfileSender>> SendingOptions::open(profile::EncodeOptio
   return std::make_unique<ProfileSender>(std::move(exporter), std::move(encode), engine_.spool());
 }
 
+Result<exporter::ExportOptions> SendingOptions::take(const std::string& url,
+                                                     exporter::Signal signal,
+                                                     Keeping keeping) const {
+  auto options = TRY(engine_.take(signal, url));
+  if (keeping == Keeping::nothing) options.spool.clear();
+  while (options.spool.size() > 1 && options.spool.ends_with('/')) options.spool.pop_back();
+  if (!options.spool.empty()) options.spool += fmt::format("-{}", exporter::names_of(signal).name);
+  return options;
+}
+
 void print_notes(ProfileSender& sender) {
   for (const std::string& text : sender.take_notes()) note(text);
 }

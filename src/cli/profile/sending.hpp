@@ -35,6 +35,13 @@ class SendingOptions {
   [[nodiscard]] Result<std::unique_ptr<ProfileSender>> open(profile::EncodeOptions encoding,
                                                             Keeping keeping = Keeping::usual) const;
   [[nodiscard]] const std::string& spool() const { return engine_.spool(); }
+  [[nodiscard]] const std::string& url() const { return engine_.url(); }
+  [[nodiscard]] std::size_t request_bytes() const { return engine_.request_bytes(); }
+  /// Of another signal, to another URL; each signal has a spool of its own beside that of profiles:
+  /// DIR-metrics, DIR-spans, DIR-logs. Errors: usage.
+  [[nodiscard]] Result<exporter::ExportOptions> take(const std::string& url,
+                                                     exporter::Signal signal,
+                                                     Keeping keeping) const;
   /// What was given makes sense without --export. Errors: usage.
   [[nodiscard]] Result<void> check() const { return engine_.check(!attributes_.empty()); }
 

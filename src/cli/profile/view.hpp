@@ -25,6 +25,7 @@ class FilterOption {
   /// Only the samples that --filter wants, then with what --redact covers hidden: what is not to be
   /// shown can be filtered by.
   [[nodiscard]] profile::Profile select(profile::Profile taken) const;
+  [[nodiscard]] const Redaction& redaction() const { return redaction_; }
 
  private:
   std::string filter_;
@@ -50,6 +51,7 @@ class ProfileView {
 
   [[nodiscard]] profile::Profile select(profile::Profile taken) const;
   [[nodiscard]] const std::vector<std::string>& paths() const { return paths_; }
+  [[nodiscard]] const Redaction& redaction() const { return filter_.redaction(); }
 
  private:
   void define_output(CLI::App& app);

@@ -68,8 +68,10 @@ Result<void> EngineOptions::check(bool more) const {
               "add --export otlp+http://HOST:4318");
 }
 
-Result<exporter::ExportOptions> EngineOptions::take(exporter::Signal signal) const {
+Result<exporter::ExportOptions> EngineOptions::take(exporter::Signal signal,
+                                                    const std::string& url) const {
   exporter::ExportOptions options = options_;
+  if (!url.empty()) options.url = url;
   options.signal = signal;
   return exporter::with_environment(std::move(options), exporter::own_environment());
 }

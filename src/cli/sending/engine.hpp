@@ -19,8 +19,11 @@ class EngineOptions {
   /// What was given makes sense without --export; `more`: so was another option of it. Errors: usage.
   [[nodiscard]] Result<void> check(bool more) const;
 
-  /// With OpenTelemetry's environment variables for `signal`. Errors: usage.
-  [[nodiscard]] Result<exporter::ExportOptions> take(exporter::Signal signal) const;
+  /// With OpenTelemetry's environment variables for `signal`. `url`: in place of that of --export; empty:
+  /// that. Errors: usage.
+  [[nodiscard]] Result<exporter::ExportOptions> take(exporter::Signal signal,
+                                                     const std::string& url = {}) const;
+  [[nodiscard]] const std::string& url() const { return options_.url; }
   [[nodiscard]] const std::string& spool() const { return options_.spool; }
   /// Of one request, before compression; 0: not given.
   [[nodiscard]] std::size_t request_bytes() const { return request_bytes_; }

@@ -15,6 +15,7 @@
 #include "cli/shell/run.hpp"
 #include "cli/trace/metrics.hpp"
 #include "cli/trace/output.hpp"
+#include "cli/trace/query_options.hpp"
 #include "cli/trace/reduction.hpp"
 #include "cli/trace/sending.hpp"
 #include "observe/probes/functions.hpp"
@@ -29,7 +30,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds longest_wait{100};
 constexpr std::chrono::seconds metrics_interval{15};  // as Prometheus looks
-constexpr std::size_t max_string_bytes = 4096;
 constexpr std::size_t max_buffer_mib = 1024;
 
 class TraceCommand : public Command {
@@ -153,19 +153,8 @@ class TraceCommand : public Command {
                    "Only probes of these files (a path or a name, with wildcards); may be repeated")
         ->allow_extra_args(false)
         ->option_text("FILE");
-    where_given_ =
-        app.add_option("--where", where_, "Show only fires that match")->option_text("CONDITION");
-    app.add_option("--show", show_, "Show these items instead of all arguments")
-        ->option_text("ITEM,...");
-    reduction_.define(app);
-    app.add_option("--slower", slower_, "With --latency: show each pair that took longer")
-        ->option_text("TIME");
-    app.add_flag(
-        "--exemplars", exemplars_,
-        "With --export or -o: keep the trace ID of the last fire in each group. Every fire "
-        "then costs an event");
+    query_.define(app);
     app.add_flag("--follow", options_.follow, "Also trace forked processes");
-    app.add_flag("--stack", options_.stacks, "Show the functions on the stack of the thread");
     add_duration(app, time_);
     app.add_option("--interval", interval_text_,
                    "Print the table so far after each interval (1s on a terminal)")
@@ -175,12 +164,6 @@ class TraceCommand : public Command {
                    "with exemplars "
                    "(FILE.openmetrics): written anew after each interval (15s)")
         ->option_text("FILE");
-    app.add_option(
-           "--label-values", label_values_,
-           "With --export or -o: number of values of each key of --by that have series of their "
-           "own; the rest is __other__ (1000, the limit of all series)")
-        ->check(CLI::Range(std::size_t{1}, limits::metric_groups))
-        ->option_text("N");
     engine_.define(app, "fires, spans or metrics", "");
     app.add_option("--buffer", buffer_mib_,
                    "Megabytes of fires that may wait to be read (16, at most 1024)")
@@ -189,10 +172,6 @@ class TraceCommand : public Command {
     app.add_option("--limit", limit_, "Stop after this many fires")
         ->check(at_least_one)
         ->option_text("N");
-    app.add_option("--max-string", options_.query.string_bytes,
-                   "Maximum number of bytes of a string (256, at most 4096)")
-        ->check(CLI::Range(std::size_t{1}, max_string_bytes))
-        ->option_text("BYTES");
     app.add_flag("--optional", options_.optional,
                  "Print a note, not an error, for a PROBE that matches nothing");
     app.add_flag(
@@ -234,7 +213,9 @@ class TraceCommand : public Command {
     TRY(check());
     if (observe::adds_up(options_.query) && (json_ || (metrics_path_.empty() && !engine_.given())))
       view_.emplace(json_, interval_);
-    if (engine_.given()) sender_ = TRY(TraceSender::open(engine_, signal()));
+    if (engine_.given())
+      sender_ = TRY(
+          TraceSender::open(TRY(engine_.take(signal_of(options_.query))), engine_.request_bytes()));
     auto trace = observe::Trace::open(options_);
     if (!trace) return interrupted() ? exit_interrupted : report(trace.error());
     // What is launched runs by now, with the priority that it was given.
@@ -293,30 +274,14 @@ class TraceCommand : public Command {
   }
 
   Result<void> take_query() {
-    options_.query.redaction = TRY(redact_.take());
-    if (where_given_->count() != 0 && where_.find_first_not_of(" \t\n") == std::string::npos)
-      return fail(ErrorCode::usage, "--where: the condition is empty",
-                  "omit --where to show all fires");
-    if (!where_.empty()) options_.query.where = TRY(query::Expression::parse(where_));
-    if (!show_.empty()) options_.query.show = TRY(query::parse_items(show_));
-    options_.query.reduction = TRY(reduction_.take());
-    if (!slower_.empty()) TRY(take_slower());
-    if (reduction_.is_spans()) TRY(take_spans());
+    options_.query = TRY(query_.take(is_measured(), TRY(redact_.take())));
+    options_.stacks = query_.stacks();
     TRY(engine_.check(false));
-    if (exemplars_ && !(adds_up(options_.query) && is_measured()))
-      return fail(
-          ErrorCode::usage, "--exemplars requires an aggregation, and --export or -o",
-          "add --export otlp+http://HOST:4318 and --count, --hist ARG or --latency START,END");
-    if (exemplars_) options_.query.reduction->exemplars = true;
-    if (label_values_ != 0 && !is_measured())
-      return fail(ErrorCode::usage, "--label-values requires --export or -o",
-                  "add --export otlp+http://HOST:4318 or -o FILE.prom");
-    metrics_ = ReductionMetrics(limits::metric_groups,
-                                label_values_ == 0 ? limits::metric_groups : label_values_);
+    metrics_ = ReductionMetrics(limits::metric_groups, query_.label_values());
     options_.resources = engine_.given() && !adds_up(options_.query);
-    if (adds_up(options_.query) && (!show_.empty() || options_.stacks || limit_ != 0))
-      return fail(ErrorCode::usage, "--show, --stack and --limit apply to single fires",
-                  "omit them, or omit the aggregation");
+    if (adds_up(options_.query) && limit_ != 0)
+      return fail(ErrorCode::usage, "--limit applies to single fires",
+                  "omit it, or omit the aggregation");
     if (!interval_text_.empty()) interval_ = TRY(parse_duration(interval_text_));
     if (interval_ && (!adds_up(options_.query) || interval_->count() == 0))
       return fail(ErrorCode::usage, "--interval requires an aggregation and a time above 0",
@@ -341,32 +306,6 @@ class TraceCommand : public Command {
   /// Whether the table goes somewhere as metrics.
   [[nodiscard]] bool is_measured() const { return engine_.given() || !metrics_path_.empty(); }
 
-  [[nodiscard]] exporter::Signal signal() const {
-    if (adds_up(options_.query)) return exporter::Signal::metrics;
-    return options_.query.slower ? exporter::Signal::traces : exporter::Signal::logs;
-  }
-
-  /// Pairs, however fast they are.
-  Result<void> take_spans() {
-    if (options_.query.slower || !options_.query.reduction->by.empty())
-      return fail(ErrorCode::usage, "--spans takes every pair, with its labels",
-                  "omit --slower and --by, or use --latency");
-    options_.query.slower = std::chrono::nanoseconds(0);
-    return {};
-  }
-
-  Result<void> take_slower() {
-    options_.query.slower = TRY_WHILE("--slower", parse_short_duration(slower_));
-    const auto& pair = options_.query.reduction;
-    if (!pair || pair->kind != query::ReductionKind::latency)
-      return fail(ErrorCode::usage, "--slower requires the two probes of a pair",
-                  "add --latency START,END");
-    if (!pair->by.empty())
-      return fail(ErrorCode::usage, "--by groups latencies, and --slower shows each pair",
-                  "omit --slower for a table, or --by: each pair is shown with its labels");
-    return {};
-  }
-
   /// What concerns options and arguments.
   [[nodiscard]] Result<void> check() const {
     if (options_.query.slower && !options_.probes.empty() && !words_.empty())
@@ -383,9 +322,9 @@ class TraceCommand : public Command {
     const auto print_count = [](std::uint64_t number, std::string_view one, std::string_view more) {
       if (number > 0) note(fmt::format("{} {}{} {}", number, one, number == 1 ? "" : "s", more));
     };
-    if (!reduction_.is_spans())
+    if (!query_.is_spans())
       print_error("vitrine: {} of {} pairs shown: longer than {}\n", shown_, counters.pairs,
-                  slower_);
+                  query_.slower());
     else
       print_error("vitrine: {}\n", counted(shown_, "pair"));
     print_count(counters.without_start, "end",
@@ -474,9 +413,9 @@ class TraceCommand : public Command {
 
   Result<void> write_metrics(observe::Trace& trace, const query::ReductionTable& table) {
     if (!is_measured()) return {};
-    const std::int64_t wall_clock_ns = sender_      ? sender_->wall_clock_ns()
-                                       : exemplars_ ? wall_clock_offset_ns()
-                                                    : 0;
+    const std::int64_t wall_clock_ns = sender_              ? sender_->wall_clock_ns()
+                                       : query_.exemplars() ? wall_clock_offset_ns()
+                                                            : 0;
     const auto metrics = metrics_.of(table, wall_clock_ns);
     if (sender_) sender_->send(metrics, trace.resource());
     if (metrics_path_.empty()) return {};
@@ -526,12 +465,7 @@ class TraceCommand : public Command {
   }
 
   std::vector<std::string> words_;
-  std::string where_;
-  CLI::Option* where_given_ = nullptr;
-  std::string show_;
-  std::string slower_;
-  bool exemplars_ = false;
-  std::size_t label_values_ = 0;  ///< 0: not given
+  TraceQueryOptions query_;
   EngineOptions engine_;
   std::unique_ptr<TraceSender> sender_;
   std::string interval_text_;
@@ -540,7 +474,6 @@ class TraceCommand : public Command {
   std::size_t limit_ = 0;
   bool json_ = false;
   bool exec_ = false;
-  ReductionOptions reduction_;
   ProcessOptions processes_;
   RedactOptions redact_;
   std::optional<ReductionView> view_;

@@ -36,8 +36,9 @@ constexpr int longest_latency = 36;
 constexpr int largest_exponent = 64;  // of 64 bits
 
 /// The keys of labels: those of --by, each of its own; probe and value are names of vitrine's.
-std::vector<std::string> label_keys(const std::vector<std::string>& titles) {
+std::vector<std::string> label_keys(const std::vector<std::string>& titles, bool has_name) {
   std::set<std::string> taken{"probe", "value"};
+  if (has_name) taken.insert(trace_key);
   std::vector<std::string> keys;
   for (const std::string& title : titles) {
     std::string its = taken.contains(title) ? "by_" + title : title;
@@ -62,7 +63,8 @@ std::string key_value(const query::Key& key, query::Format format, std::uint8_t 
 
 class Labels {
  public:
-  explicit Labels(const ReductionTable& table) : table_(table), keys_(label_keys(table.by)) {}
+  Labels(const ReductionTable& table, bool has_name)
+      : table_(table), keys_(label_keys(table.by, has_name)) {}
 
   [[nodiscard]] Attributes of(const ReductionRow& row) const {
     Attributes labels = start(row.probe);
@@ -265,19 +267,6 @@ telemetry::Point point_of(const ReductionRow& row, ReductionKind kind, const std
   return point;
 }
 
-/// Of the trace itself: without labels.
-Metric own_metric(MetricKind kind, std::string_view name, std::uint64_t value,
-                  std::string_view description) {
-  std::string dotted(name);
-  std::replace(dotted.begin(), dotted.end(), '_', '.');
-  Metric metric{kind, dotted, std::string(name), "1", std::string(description), {}};
-  telemetry::Point point;
-  point.value = saturated(value);
-  point.text = std::to_string(value);
-  metric.points.push_back(std::move(point));
-  return metric;
-}
-
 /// Orders labels by their texts.
 struct ByText {
   bool operator()(const Attributes& left, const Attributes& right) const {
@@ -298,8 +287,9 @@ std::int32_t power_bucket(std::uint32_t magnitude_bucket, bool fractions) {
   return high == 1 ? -1 : static_cast<std::int32_t>(vitrine_top_bit(high - 1));
 }
 
-std::vector<Metric> ReductionMetrics::of(const ReductionTable& table, std::int64_t wall_clock_ns) {
-  const Labels labels(table);
+std::vector<Metric> ReductionMetrics::of(const ReductionTable& table, std::int64_t wall_clock_ns,
+                                         std::string_view name) {
+  const Labels labels(table, !name.empty());
   std::map<Attributes, ReductionRow, ByText> shown;
   const auto show = [&](Attributes its, const ReductionRow& row) {
     if (const auto [known, is_new] = shown.try_emplace(std::move(its), row); !is_new)
@@ -322,19 +312,23 @@ std::vector<Metric> ReductionMetrics::of(const ReductionTable& table, std::int64
     point.attributes = its;
     metrics.front().points.push_back(std::move(point));
   }
-  metrics.push_back(own_metric(MetricKind::counter, "vitrine_trace_lost", table.lost,
-                               "Fires that could not be added up."));
-  metrics.push_back(own_metric(MetricKind::counter, "vitrine_trace_unread", table.unread,
-                               "Fires whose value could not be read."));
-  metrics.push_back(own_metric(MetricKind::counter, "vitrine_trace_unpaired",
-                               table.without_start + table.without_end,
-                               "Starts and ends without the other."));
-  metrics.push_back(own_metric(MetricKind::gauge, "vitrine_trace_folded_groups",
-                               budget_.folded_series(),
-                               "Groups without series of their own, which are in __other__."));
+  metrics.push_back(
+      telemetry::plain_metric(MetricKind::counter, "vitrine_trace_lost", table.lost, lost_fires));
+  metrics.push_back(telemetry::plain_metric(MetricKind::counter, "vitrine_trace_unread",
+                                            table.unread, "Fires whose value could not be read."));
+  metrics.push_back(telemetry::plain_metric(MetricKind::counter, "vitrine_trace_unpaired",
+                                            table.without_start + table.without_end,
+                                            "Starts and ends without the other."));
+  metrics.push_back(telemetry::plain_metric(
+      MetricKind::gauge, "vitrine_trace_folded_groups", budget_.folded_series(),
+      "Groups without series of their own, which are in __other__."));
   Metric values =
       budget_.folded_values("vitrine.trace.folded.values", "vitrine_trace_folded_values");
   if (!values.points.empty()) metrics.push_back(std::move(values));
+  if (name.empty()) return metrics;
+  for (Metric& metric : metrics)
+    for (telemetry::Point& point : metric.points)
+      point.attributes.insert(point.attributes.begin(), {trace_key, readable(name)});
   return metrics;
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "query/reduction.hpp"
@@ -11,6 +12,10 @@
 #include "telemetry/metrics.hpp"
 
 namespace vitrine::cli {
+
+/// The label that names one of several traces.
+inline constexpr const char* trace_key = "trace";
+inline constexpr const char* lost_fires = "Fires that could not be added up.";
 
 /// One metric by kind, with the probe and the columns of --by as labels; a key that is not set has no
 /// label. In text, and in OTLP (where a sum has its count as vitrine.probe.value.count):
@@ -30,9 +35,10 @@ class ReductionMetrics {
   explicit ReductionMetrics(std::size_t max_groups, std::size_t max_values = ~std::size_t{0})
       : budget_(max_values, max_groups) {}
 
-  /// `wall_clock_ns`: what the clock of fires lacks to the time since 1970.
+  /// `wall_clock_ns`: what the clock of fires lacks to the time since 1970. `name`: of the trace, where
+  /// there are several: each metric has it as the label `trace`.
   std::vector<telemetry::Metric> of(const query::ReductionTable& table,
-                                    std::int64_t wall_clock_ns = 0);
+                                    std::int64_t wall_clock_ns = 0, std::string_view name = {});
 
   std::string text(const query::ReductionTable& table) {
     return telemetry::prometheus_text(of(table));

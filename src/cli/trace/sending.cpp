@@ -23,16 +23,16 @@ std::uint64_t unix_now() {
 
 }  // namespace
 
-Result<std::unique_ptr<TraceSender>> TraceSender::open(const EngineOptions& options,
-                                                       exporter::Signal signal) {
-  auto sending = TRY(options.take(signal));
+Result<std::unique_ptr<TraceSender>> TraceSender::open(exporter::ExportOptions sending,
+                                                       std::size_t request_bytes) {
   sending.begin_thread = give_up_in_thread;
   sending.split = telemetry::split_request;
   std::string spool = sending.spool;
+  const exporter::Signal signal = sending.signal;
   auto exporter = TRY(exporter::Exporter::open(std::move(sending)));
-  const std::size_t bytes = options.request_bytes();
-  return std::unique_ptr<TraceSender>(new TraceSender(
-      std::move(exporter), bytes == 0 ? usual_request_bytes : bytes, std::move(spool), signal));
+  if (request_bytes == 0) request_bytes = usual_request_bytes;
+  return std::unique_ptr<TraceSender>(
+      new TraceSender(std::move(exporter), request_bytes, std::move(spool), signal));
 }
 
 TraceSender::TraceSender(std::unique_ptr<exporter::Exporter> exporter, std::size_t request_bytes,
@@ -54,8 +54,10 @@ void TraceSender::add(const observe::TraceEvent& event) {
   if (requests_.bytes() >= request_bytes_) take_out(true);
 }
 
-void TraceSender::send(const std::vector<telemetry::Metric>& metrics, const std::string& resource) {
-  telemetry::add_metrics(metrics, {start_ns_, unix_now()}, resource, requests_);
+void TraceSender::send(const std::vector<telemetry::Metric>& metrics, const std::string& resource,
+                       std::uint64_t start_ns) {
+  telemetry::add_metrics(metrics, {start_ns == 0 ? start_ns_ : start_ns, unix_now()}, resource,
+                         requests_);
   take_out(true);
 }
 

@@ -19,14 +19,16 @@ namespace vitrine::cli {
 
 class TraceSender {
  public:
-  /// Errors: usage, and those of exporter::Exporter.
-  static Result<std::unique_ptr<TraceSender>> open(const EngineOptions& options,
-                                                   exporter::Signal signal);
+  /// `request_bytes`: of one request; 0: the usual. Errors: those of exporter::Exporter.
+  static Result<std::unique_ptr<TraceSender>> open(exporter::ExportOptions sending,
+                                                   std::size_t request_bytes);
 
   /// Takes a fire or a pair; take_out() hands it over.
   void add(const observe::TraceEvent& event);
-  /// Hands metrics over; `resource` is a message of OTLP.
-  void send(const std::vector<telemetry::Metric>& metrics, const std::string& resource);
+  /// Hands metrics over; `resource` is a message of OTLP. `start_ns`: Unix time from when on they count;
+  /// 0: since open().
+  void send(const std::vector<telemetry::Metric>& metrics, const std::string& resource,
+            std::uint64_t start_ns = 0);
 
   /// Hands over what has waited for a second, or is a request's worth; `all`: everything.
   void take_out(bool all = false);
@@ -34,6 +36,8 @@ class TraceSender {
   /// Waits for what is still to be sent, for a while, ends the sending, and reports what became of
   /// all. False: some of it is lost.
   bool finish();
+  [[nodiscard]] exporter::ExportCounters counters() const { return exporter_->counters(); }
+  [[nodiscard]] const std::string& spool() const { return spool_; }
 
   /// What to add to the clock of events for the time since 1970.
   [[nodiscard]] std::int64_t wall_clock_ns() const { return wall_clock_ns_; }

@@ -1,0 +1,84 @@
+// AgentSignals: what an agent reports beside profiles: CPU time by label and what its traces add up,
+// as metrics for a page, a file and an engine; spans and log records of its traces.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "cli/agent/traces.hpp"
+#include "cli/profile/sending.hpp"
+#include "cli/trace/sending.hpp"
+#include "export/exporter.hpp"
+#include "profile/time_totals.hpp"
+#include "telemetry/metrics.hpp"
+
+namespace vitrine::cli {
+
+/// [metrics], and where metrics, spans and log records go.
+class MetricsOptions {
+ public:
+  void define(CLI::App& app);
+  /// Errors: usage.
+  Result<void> take();
+
+  /// The URL that takes metrics, spans and log records; `profiles`: that of profiles. Empty: none does.
+  [[nodiscard]] std::string engine(const std::string& profiles) const;
+
+  std::vector<std::string> by;   ///< keys of CPU time; empty: it is not added up
+  std::size_t label_values = 0;  ///< of each key, with series of their own
+  std::string textfile;          ///< empty: none
+  std::chrono::milliseconds interval{};
+  bool pushed = true;  ///< metrics go to the engine, too
+
+ private:
+  std::string url_;
+  std::string interval_;
+  bool no_push_ = false;
+};
+
+class AgentSignals {
+ public:
+  /// Attaches traces. Errors: those of Trace::open.
+  static Result<std::unique_ptr<AgentSignals>> open(const MetricsOptions& options,
+                                                    const std::vector<TraceTable>& tables);
+
+  /// Opens what sends, as `sending` says. Errors: usage, and those of exporter::Exporter.
+  Result<void> open_senders(const SendingOptions& sending, SendingOptions::Keeping keeping);
+  /// Begins to read traces. After all rights are given up that its thread must not have.
+  void begin();
+  /// Adds up a profile. In any thread.
+  void add(const profile::Profile& profile);
+  /// Writes and sends what is due; `own`: what the agent counts of itself; `all`: whether due or not.
+  void publish(const std::vector<telemetry::Metric>& own, bool all = false);
+  /// All that a page shows, beside the agent's own. In any thread.
+  [[nodiscard]] std::vector<telemetry::Metric> metrics();
+  /// Ends the traces, and sends what is left for at most some seconds. False: some of it is lost.
+  bool finish(const std::vector<telemetry::Metric>& own);
+
+  [[nodiscard]] exporter::ExportCounters counters() const;
+
+ private:
+  AgentSignals(MetricsOptions options, const std::vector<TraceTable>& tables);
+  [[nodiscard]] std::vector<telemetry::Metric> times();
+
+  MetricsOptions options_;
+  bool sends_metrics_ = false, sends_spans_ = false, sends_logs_ = false;
+  std::unique_ptr<AgentTraces> traces_;
+  std::unique_ptr<TraceSender> metrics_sender_;
+  EventSenders event_senders_;  ///< until begin(), and from finish() on
+  std::vector<TraceSender*> senders_;
+  std::string resource_;  ///< of what is about the whole machine
+  std::chrono::steady_clock::time_point next_{};
+  bool write_failed_ = false;
+  std::mutex mutex_;  // of:
+  profile::TimeTotals totals_;
+};
+
+}  // namespace vitrine::cli
