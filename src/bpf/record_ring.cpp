@@ -81,7 +81,8 @@ void RecordRing::collect(const std::stop_token& stop) {
   const std::stop_callback on_stop(stop, [&] { ::eventfd_write(stopped.get(), 1); });
   bool has_room = true;
   while (!stop.stop_requested()) {
-    // Where the kernel wakes nobody, because there is no room, or no descriptor to stop by, look again.
+    // The kernel does not wake this thread where there is no room, and nothing stops it without a
+    // descriptor: look again.
     *reader_waits_ = 1;
     const auto wait = static_cast<int>(longest_wait.count());
     ::epoll_wait(wake_, &event, 1, has_room && can_stop ? -1 : wait);

@@ -368,7 +368,7 @@ void visit_by_thread(Visits& visits, std::span<const pid_t> tids,
   try {
     std::thread(visit).join();
   } catch (const std::system_error&) {
-    visits.give_up({ErrorCode::failed, "no thread can be started that stops others",
+    visits.give_up({ErrorCode::failed, "no thread can be started to stop threads of the process",
                     "allow more processes (RLIMIT_NPROC, pids.max)"});
   }
   if (failure) std::rethrow_exception(failure);
