@@ -49,9 +49,9 @@ class AgentSignals {
   static Result<std::unique_ptr<AgentSignals>> open(const MetricsOptions& options,
                                                     const std::vector<TraceTable>& tables);
 
-  /// Opens what sends, as `sending` says. Errors: usage, and those of exporter::Exporter.
+  /// Opens what sends, with the options of `sending`. Errors: usage, and those of exporter::Exporter.
   Result<void> open_senders(const SendingOptions& sending, SendingOptions::Keeping keeping);
-  /// Begins to read traces. After all rights are given up that its thread must not have.
+  /// Begins to read traces. Call it once the capabilities are dropped that its thread must not have.
   void begin();
   /// Adds up a profile. In any thread.
   void add(const profile::Profile& profile);

@@ -31,7 +31,7 @@ class TraceTable {
 
   /// An option for each key.
   void define(CLI::App& app);
-  /// Makes the values below of what they said. Errors: usage.
+  /// Makes the values below of the options. Errors: usage.
   Result<void> take(const Redaction& redaction);
 
   std::string name;  ///< of its metrics, as the label `trace`
