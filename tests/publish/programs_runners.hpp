@@ -12,18 +12,39 @@
 
 namespace vitrine::test {
 
+/// How a coroutine comes to its end.
+enum class End { suspended, gone, thrown };
+struct Left {};  ///< the exception that leaves it
+
+/// The coroutine stays suspended at its end, or its frame goes without a suspension.
+struct AtEnd {
+  bool stays;
+  bool await_ready() const noexcept { return !stays; }
+  void await_suspend(std::coroutine_handle<>) const noexcept {}
+  void await_resume() const noexcept {}
+};
+
 /// A coroutine: each resumption runs one job within it.
 struct Worker {
   struct promise_type : labels::CoroutineLabels {
     std::function<void()>* job = nullptr;
     bool over = false;
+    End end = End::suspended;
     Worker get_return_object() {
       return {std::coroutine_handle<promise_type>::from_promise(*this)};
     }
     auto initial_suspend() noexcept { return starting(std::suspend_always{}); }
-    auto final_suspend() noexcept { return hop(std::suspend_always{}); }
+    auto final_suspend() noexcept { return hop(AtEnd{end != End::gone}); }
     void return_void() {}
-    void unhandled_exception() { std::terminate(); }
+#if defined(__cpp_exceptions)
+    void unhandled_exception() {
+      throw;
+    }
+#else
+    void unhandled_exception() {
+      std::terminate();
+    }
+#endif
   };
   std::coroutine_handle<promise_type> handle;
 };
@@ -44,6 +65,22 @@ inline Worker work() {
     (*self.job)();
     co_await std::suspend_always{};
   }
+#if defined(__cpp_exceptions)
+  if (self.end == End::thrown) throw Left{};
+#endif
+}
+
+/// Resumes a coroutine that comes to its end now. Its frame is still there unless it is `gone`.
+inline void run_to_end(std::coroutine_handle<Worker::promise_type> handle, End end) {
+  handle.promise().end = end;
+#if defined(__cpp_exceptions)
+  try {
+    handle.resume();
+  } catch (const Left&) {
+  }
+#else
+  handle.resume();
+#endif
 }
 
 /// The other thread: runs what it is given, and waits.
