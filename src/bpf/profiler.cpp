@@ -95,10 +95,14 @@ class LoadedProfiler final : public Profiler {
 
   void collect_in_background() override { ring_->collect_in_background(ring_bytes()); }
 
+  void end_at(std::uint64_t end_ns) override { program_->bss->profile_config.end_ns = end_ns; }
+
   void stop() override {
     if (links_.empty()) return;
     detach();
     stopped_ns_ = monotonic_ns();
+    if (const std::uint64_t end_ns = program_->bss->profile_config.end_ns)
+      stopped_ns_ = std::min(stopped_ns_, end_ns);
     let_programs_end();  // what they kept, or sent, is there for poll()
   }
 

@@ -57,6 +57,9 @@ class Profiler : public ProcessTable {
   /// while the caller is at something else. poll() does not wait any more.
   virtual void collect_in_background() = 0;
 
+  /// Samples no time from `end_ns` (CLOCK_MONOTONIC) on, however late stop() comes.
+  virtual void end_at(std::uint64_t end_ns) = 0;
+
   /// Why the running kernel does not let us see threads that wait at the start until they have run.
   [[nodiscard]] virtual const std::optional<Error>& blind_to_waiting() const = 0;
 

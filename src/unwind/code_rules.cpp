@@ -345,6 +345,30 @@ Rule CodeRules::rule(Address pc, bool is_return) {
   return {};
 }
 
+/// Such code takes the stack pointer as it is, for the arguments and the environment are there. No
+/// function does: it would take the place of its own return address.
+Address CodeRules::end_of_start(Address entry) {
+  constexpr int most = 64;  // instructions
+  bool has_stack = false;
+  std::int32_t eax = no_value;
+  Address address = entry;
+  for (int n = 0; n < most; ++n) {
+    const Instruction code = at(address);
+    if (code.length == 0 || code.kind == Op::stop || code.kind == Op::ret) break;
+    const bool moves_stack = code.kind == Op::push || code.kind == Op::pop ||
+                             code.kind == Op::call || code.reg == Instruction::rsp;
+    if (moves_stack && !has_stack) return entry;
+    has_stack =
+        has_stack || (code.kind == Op::move && code.base == Instruction::rsp && code.value == 0);
+    address += code.length;
+    if (code.kind == Op::jump || code.kind == Op::tail || code.kind == Op::table) break;
+    if (code.kind == Op::call && ends_in_padding(address)) break;
+    if (code.kind == Op::syscall && is_exit(eax)) break;
+    if (code.kind == Op::constant) eax = code.value;
+  }
+  return has_stack ? address : entry;
+}
+
 bool CodeRules::follows_call(Address address) {
   constexpr std::size_t longest = 9;  // of a call: prefixes, ff, modrm, sib, displacement
   std::array<std::byte, longest> bytes{};

@@ -33,6 +33,10 @@ class CodeRules {
   /// result goes from there to what ends the thread or the process has no caller above.
   Rule rule(Address pc, bool is_return);
 
+  /// Where the code ends that the kernel begins a program with, if it is that which begins at
+  /// `entry`; else `entry`. Nothing has called it.
+  Address end_of_start(Address entry);
+
   /// Whether the instruction before an address is a call: it can be returned to.
   bool follows_call(Address address);
 

@@ -288,9 +288,24 @@ const Row* FrameTable::row(Address address) {
   return row_ ? &*row_ : nullptr;
 }
 
+/// Where the kernel begins to execute the file, as a program or as its dynamic linker: glibc's has no
+/// CFI for it. From, to; nothing if the two are equal.
+std::pair<Address, Address> FrameTable::start_code() {
+  if (start_code_) return *start_code_;
+  Elf64_Ehdr header{};
+  if (machine_ == Machine::x86_64)
+    file_->read_some(0, std::as_writable_bytes(std::span(&header, 1)));
+  const Address from = header.e_entry;  // of a library: 0
+  start_code_.emplace(from, from != 0 ? code_rules_.end_of_start(from) : 0);
+  return *start_code_;
+}
+
 Rule FrameTable::rule(Address address) {
-  const auto row = make_row(address);
-  return row ? compact(*row, machine_) : Rule{};
+  if (const auto row = make_row(address)) return compact(*row, machine_);
+  const auto [from, to] = start_code();
+  Rule rule;
+  if (address >= from && address < to) rule.form = Rule::Form::outermost;
+  return rule;
 }
 
 RuleBlock FrameTable::rules_around(Address address) {
@@ -360,7 +375,21 @@ RuleBlock FrameTable::rules_between(Address address, Address start, Address end)
     code.resize(windows_.read_some(segment.offset + (start - segment.address), code));
     for (std::size_t at = 0; at < code.size(); ++at)
       if (signal_row(machine_, std::span(code).subspan(at))) return {};
-    return {start, end, {{0, static_cast<std::uint32_t>(end - start), Rule{}}}};
+    RuleBlock block{start, end, {}};
+    const auto add = [&](Address from, Address to, Rule::Form form) {
+      from = std::max(from, start);
+      to = std::min(to, end);
+      Rule rule;
+      rule.form = form;
+      if (from < to)
+        block.spans.push_back({static_cast<std::uint32_t>(from - start),
+                               static_cast<std::uint32_t>(to - from), rule});
+    };
+    const auto [from, to] = start_code();
+    add(start, from, Rule::Form::none);
+    add(from, to, Rule::Form::outermost);
+    add(to, end, Rule::Form::none);
+    return block;
   }
   return {};
 }

@@ -77,6 +77,7 @@ class FrameTable final : public RuleSource {
   RuleBlock rules_between(Address address, Address start, Address end);
   std::size_t read_code(Address address, std::span<std::byte> into);
   bool has_frame_pointers(Address address);
+  std::pair<Address, Address> start_code();
 
   std::unique_ptr<Memory> file_;
   WindowMemory windows_;
@@ -87,6 +88,7 @@ class FrameTable final : public RuleSource {
   std::optional<CfiSection> cfi_;
   std::optional<Row> row_;  // that was asked for last
   CodeRules code_rules_;
+  std::optional<std::pair<Address, Address>> start_code_;
   std::map<Address, bool> frame_pointers_;  // whether code without CFI keeps them, by its start
 };
 

@@ -7,15 +7,23 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <map>
+#include <memory>
+#include <string>
 
+#include "base/memory.hpp"
 #include "sandbox/files.hpp"
 #include "unwind/frame_table.hpp"
 
 namespace vitrine::unwind {
 namespace {
+
+using namespace std::string_literals;
 
 struct Disassembled {
   Address address = 0;
@@ -110,6 +118,53 @@ TEST_P(FoundRules, AreThoseOfCfi) {
   EXPECT_GT(compared, 1000U);
   EXPECT_GT(equal * 100, compared * 85);
   EXPECT_LE(different * 1000, compared * 5);
+}
+
+std::shared_ptr<FrameTable> table_of(const std::string& path) {
+  auto file = sandbox::FileMemory::from(FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC)));
+  return FrameTable::open(std::move(*file)).value();
+}
+
+Address entry_of(const std::string& path) {
+  Elf64_Ehdr header{};
+  std::ifstream(path, std::ios::binary).read(reinterpret_cast<char*>(&header), sizeof header);
+  return header.e_entry;
+}
+
+// What the kernel begins with has no caller, and what is called there is something else.
+TEST(StartOfAProgram, OfTheDynamicLinkerIsOutermost) {
+  const std::string path = "/lib64/ld-linux-x86-64.so.2";
+  const Address entry = entry_of(path);
+  const auto table = table_of(path);
+  std::size_t calls = 0;
+  Address end = entry;
+  bool is_over = false;
+  for (const Disassembled& one : disassembled(path)) {
+    if (one.address < entry || is_over) continue;
+    EXPECT_EQ(table->rule(one.address).form, Rule::Form::outermost) << hex(one.address);
+    const Rule* in_block = table->rules_around(one.address).find(one.address);
+    EXPECT_TRUE(in_block != nullptr && in_block->form == Rule::Form::outermost) << hex(one.address);
+    calls += one.text.find("call") != std::string::npos ? 1 : 0;
+    is_over = one.text.find("jmp") != std::string::npos;
+    end = one.address + one.bytes.size();
+  }
+  EXPECT_EQ(calls, 2U);  // _dl_start, and _dl_init
+  EXPECT_NE(table->rule(end).form, Rule::Form::outermost);
+  EXPECT_NE(table->rule(entry - 1).form, Rule::Form::outermost);
+}
+
+TEST(StartOfAProgram, IsNoFunctionAtTheEntryOfALibrary) {
+  // The code of a function, as an entry: it has a return address where the arguments would be.
+  for (const std::string& code : {"\x55\x48\x89\xe5\xe8\0\0\0\0\xc3"s,          // push, mov, call
+                                  "\x48\x83\xec\x18\x48\x89\xe7\xe8\0\0\0\0"s,  // sub, mov, call
+                                  "\xe8\0\0\0\0\xc3"s, "\x0f\x0b"s}) {
+    CodeRules rules([&](Address at, std::span<std::byte> into) {
+      const std::size_t size = at < code.size() ? std::min(into.size(), code.size() - at) : 0;
+      std::memcpy(into.data(), code.data() + std::min<std::size_t>(at, code.size()), size);
+      return size;
+    });
+    EXPECT_EQ(rules.end_of_start(0), 0U);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, Code,

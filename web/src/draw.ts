@@ -18,6 +18,8 @@ export interface Scene {
   /** The frame that fills the width. */
   zoom: number;
   flame: boolean;
+  /** Levels of the tree that are not shown: 1 leaves out the root, which stands for all. */
+  hidden: number;
   width: number;
   height: number;
   /** Pixels of the drawing above the surface. */
@@ -32,13 +34,13 @@ export interface Box {
 }
 
 /** Height of the whole drawing, seen or not. */
-export function heightOf(tree: Tree): number {
-  return (tree.maxDepth + 1) * rowHeight;
+export function heightOf(tree: Tree, hidden: number): number {
+  return (tree.maxDepth + 1 - hidden) * rowHeight;
 }
 
 function top(scene: Scene, depth: number): number {
-  const row = depth * rowHeight;
-  const whole = Math.max(heightOf(scene.tree), scene.height);
+  const row = (depth - scene.hidden) * rowHeight;
+  const whole = Math.max(heightOf(scene.tree, scene.hidden), scene.height);
   return (scene.flame ? whole - row - rowHeight : row) - scene.scroll;
 }
 
@@ -99,9 +101,9 @@ export function frameAt(scene: Scene, x: number, y: number): number | undefined 
 }
 
 function depthAt(scene: Scene, y: number): number {
-  const whole = Math.max(heightOf(scene.tree), scene.height);
+  const whole = Math.max(heightOf(scene.tree, scene.hidden), scene.height);
   const at = y + scene.scroll;
-  return Math.floor((scene.flame ? whole - at : at) / rowHeight);
+  return Math.floor((scene.flame ? whole - at : at) / rowHeight) + scene.hidden;
 }
 
 export function nameOf(profile: WithFrames, tree: Tree, i: number, most?: number): string {

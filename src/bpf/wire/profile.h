@@ -22,6 +22,7 @@ enum vitrine_unwinds {
 
 struct vitrine_profile_config {
   __u64 min_block_ns;
+  __u64 end_ns;      /* no time from then on is sampled (CLOCK_MONOTONIC); 0: there is no end */
   __u32 stack_bytes; /* most of one copy, at most VITRINE_STACK_COPY */
   __u32 kernel_stacks;
   __u32 every_process;

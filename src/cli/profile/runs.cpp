@@ -25,10 +25,11 @@ using std::chrono::milliseconds;
 /// Without --duration and --naming.
 constexpr milliseconds usual_naming{30'000};
 
-/// When all is over at the latest.
-std::optional<Clock::time_point> end_of(const ProfileRequest& request) {
+/// When sampling is over at the latest.
+std::optional<Clock::time_point> end_of(observe::Profiling& profiling,
+                                        const ProfileRequest& request) {
   if (!request.time) return std::nullopt;
-  return Clock::now() + *request.time;
+  return profiling.end_after(*request.time);
 }
 
 /// A duration that was asked for is a bound: a tenth of it is left for all that follows, of which names
@@ -91,8 +92,8 @@ int profile_once(observe::Profiling& profiling, const ProfileRequest& request,
                  ProfileSender* sender) {
   print_notes(profiling);
   Progress progress("profiling " + request.subject(), request.time);
-  const auto polled =
-      sample(profiling, end_of(request), std::nullopt, [&] { progress.show(profiling.waiting()); });
+  const auto polled = sample(profiling, end_of(profiling, request), std::nullopt,
+                             [&] { progress.show(profiling.waiting()); });
   progress.clear();
   if (!polled) return report(polled.error());
   profiling.stop();
@@ -139,7 +140,7 @@ int profile_continuously(observe::Profiling& profiling, const ProfileRequest& re
   encoding.title = request.subject();
   agent::ProfileWriter writer(request.view.outputs, encoding, sender);
   ShownContinuous shown(request.subject(), sender);
-  agent::ContinuousOptions options{*request.every, request.naming, end_of(request), {}};
+  agent::ContinuousOptions options{*request.every, request.naming, end_of(profiling, request), {}};
   options.select = [&request](profile::Profile taken) {
     return request.view.select(std::move(taken));
   };
@@ -159,7 +160,7 @@ int profile_watching(observe::Profiling& profiling, const ProfileRequest& reques
   const Style style = Style::of_stdout();
   ProfileTextOptions text{.utf8 = shows_utf8()};
   bool shown = false;
-  const auto end = end_of(request);
+  const auto end = end_of(profiling, request);
   for (;;) {
     const auto over = sample(profiling, end, Clock::now() + *request.refreshing, [] {});
     if (!over) return report(over.error());

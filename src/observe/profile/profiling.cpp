@@ -126,6 +126,7 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
 
   Result<void> begin();
 
+  Clock::time_point end_after(std::chrono::nanoseconds time) override;
   Result<void> poll(milliseconds timeout) override;
   [[nodiscard]] std::size_t waiting() const override { return builder_.size(); }
   bool ended() override { return !options_.all && watch_->ended(); }
@@ -196,6 +197,7 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   SeenStacks seen_;
   std::uint64_t to_unix_ns_ = 0;       ///< what CLOCK_MONOTONIC lacks
   std::uint64_t began_ns_ = 0;         ///< this interval, CLOCK_MONOTONIC
+  std::uint64_t end_ns_ = ~0ULL;       ///< of the profile, CLOCK_MONOTONIC
   std::uint64_t events_until_ns_ = 0;  ///< those of processes have been taken until then
   Clock::time_point asked_at_ = Clock::now();
   std::uint64_t lost_ = 0;  ///< reported before
@@ -336,6 +338,12 @@ void LiveProfiling::departed(ObservedProcess& process) {
 void LiveProfiling::begin_interval(std::uint64_t at_ns) {
   began_ns_ = at_ns;
   to_unix_ns_ = now_ns(CLOCK_REALTIME) - now_ns(CLOCK_MONOTONIC);
+}
+
+Clock::time_point LiveProfiling::end_after(std::chrono::nanoseconds time) {
+  end_ns_ = began_ns_ + static_cast<std::uint64_t>(time.count());
+  profiler_->end_at(end_ns_);
+  return Clock::time_point(std::chrono::nanoseconds(end_ns_));  // it is CLOCK_MONOTONIC
 }
 
 Result<void> LiveProfiling::poll(milliseconds timeout) {
@@ -511,7 +519,7 @@ void LiveProfiling::take_unfinished(std::uint64_t until_ns) {
 }
 
 std::function<profile::Profile()> LiveProfiling::take_to_name(milliseconds time) {
-  const std::uint64_t until_ns = now_ns(CLOCK_MONOTONIC);
+  const std::uint64_t until_ns = std::max(began_ns_, std::min(now_ns(CLOCK_MONOTONIC), end_ns_));
   if (options_.off_cpu) take_unfinished(until_ns);
   // Beside many busy processes each look waits for a CPU.
   const auto began = Clock::now();

@@ -79,6 +79,10 @@ class Profiling {
 
   virtual ~Profiling() = default;
 
+  /// Samples no time after `time` from the start on, exactly, however late stop() comes. Returns when
+  /// that is.
+  virtual std::chrono::steady_clock::time_point end_after(std::chrono::nanoseconds time) = 0;
+
   /// Takes in what has been sampled, waiting at most `timeout`; learns of new processes, libraries.
   virtual Result<void> poll(std::chrono::milliseconds timeout) = 0;
 

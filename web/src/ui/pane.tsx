@@ -31,6 +31,8 @@ interface Props {
   /** Of the side, where there are two. */
   name: string;
   flame: boolean;
+  /** See Scene. */
+  hidden?: number;
   palette: Palette;
   focused: number;
   setFocused: (frame: number) => void;
@@ -42,7 +44,7 @@ interface Props {
 /** One flame graph. The canvas is as large as what is seen of it; screen readers get the focused frame as
  * the one item of a tree. */
 export function Pane(props: Props) {
-  const { view, side, name, flame, palette, focused, setFocused, hovered, setHovered, zoomTo } = props;
+  const { view, side, name, flame, hidden = 0, palette, focused, setFocused, hovered, setHovered, zoomTo } = props;
   const { profile, tree, colours, zoom, found } = view;
   const scroller = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -50,8 +52,8 @@ export function Pane(props: Props) {
   const [scroll, setScroll] = useState(0);
   const [hasFocus, setHasFocus] = useState(false);
   const [anchor, setAnchor] = useState<Anchor>();
-  const scene: Scene = { profile, tree, side, zoom, flame, found, scroll, ...size };
-  const whole = Math.max(heightOf(tree), size.height);
+  const scene: Scene = { profile, tree, side, zoom, flame, hidden, found, scroll, ...size };
+  const whole = Math.max(heightOf(tree, hidden), size.height);
 
   useLayoutEffect(() => {
     const element = canvas.current!;
@@ -90,10 +92,12 @@ export function Pane(props: Props) {
       // Above what is zoomed into are only its callers.
       if (to !== 'parent') return;
     }
+    if (tree.depth[next] < hidden) return;
     setHovered(undefined);
     setFocused(next);
     reveal(next);
   };
+  const first = Math.min(hidden, tree.size - 1);
   const keys: Record<string, () => void> = {
     ArrowUp: () => go(flame ? 'child' : 'parent'),
     ArrowDown: () => go(flame ? 'parent' : 'child'),
@@ -103,7 +107,7 @@ export function Pane(props: Props) {
     ' ': () => zoomTo(focused),
     Backspace: () => zoomTo(Math.max(0, tree.parent[zoom])),
     Escape: () => zoomTo(0),
-    Home: () => (setFocused(0), reveal(0)),
+    Home: () => (setFocused(first), reveal(first)),
   };
   useEffect(() => {
     if (hovered === undefined) setAnchor(undefined);
@@ -126,7 +130,7 @@ export function Pane(props: Props) {
     return { x: box.left + Math.max(0, frame.x) + 8, y: box.top + frame.y + rowHeight };
   };
   return (
-    <div class="pane" style={{ '--tall': `${heightOf(tree)}px` }}>
+    <div class="pane" style={{ '--tall': `${heightOf(tree, hidden)}px` }}>
       {name && <h2><bdi>{name}</bdi></h2>}
       <div class="scroller" ref={scroller} tabIndex={0} role="tree" aria-label={name ? `Call tree of ${name}` : 'Call tree'}
         aria-activedescendant={item} onScroll={(event) => setScroll(event.currentTarget.scrollTop)}

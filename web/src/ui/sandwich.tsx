@@ -1,5 +1,6 @@
 import { useId, useMemo, useState } from 'preact/hooks';
 import { dark, light } from '../colour';
+import { heightOf } from '../draw';
 import type { Half as Of, Picture } from '../engine';
 import { duration, percent, visible } from '../format';
 import { LineList } from './lines';
@@ -43,7 +44,7 @@ export function Sandwich({ model, state, change, theme }: Props) {
         </span>
         <LineList lines={lines} of={total} />
       </div>
-      <div class="panes sandwich">
+      <div class="panes sandwich" style={{ '--tall': `${heightOf(callers.tree, 1)}px` }}>
         <Half {...half} of={{ measure, terms, range, half: 'callers', name }} picture={callers} title="Callers" id={0} flame />
         <Half {...half} of={{ measure, terms, range, half: 'callees', name }} picture={callees} title="Callees" id={1} />
       </div>
@@ -66,7 +67,7 @@ function Half({ model, change, theme, of, picture: { tree, found }, title, id, f
   const [hovered, setHovered] = useState<{ tree: Tree; frame: number }>();
   const at = (of: typeof focused) => (of?.tree === tree ? of.frame : undefined);
   return (
-    <Pane client={model.client} of={of} view={{ profile, colours, tree, zoom: 0, found }} side={0} id={id} name={title} flame={flame}
+    <Pane client={model.client} of={of} view={{ profile, colours, tree, zoom: 0, found }} side={0} id={id} name={title} flame={flame} hidden={1}
       palette={theme === 'dark' ? dark : light} focused={at(focused) ?? Math.min(1, tree.size - 1)}
       setFocused={(frame) => setFocused({ tree, frame })} hovered={at(hovered)}
       setHovered={(frame) => setHovered(frame === undefined ? undefined : { tree, frame })}

@@ -34,9 +34,9 @@ static __always_inline __u32 count_frames_of_tracing(struct scratch* s, const __
 SEC("perf_event")
 int tick(const __u64* ctx) {
   struct taking taking = {.ctx = ctx, .kind = VITRINE_SAMPLE_ON_CPU};
-  taking.task = bpf_get_current_task_btf();
-  if (!is_wanted(&taking)) return 0;
   taking.now = bpf_ktime_get_ns();
+  taking.task = bpf_get_current_task_btf();
+  if (is_over(taking.now) || !is_wanted(&taking)) return 0;
   taking.in_kernel = !is_user_mode(ctx);
   count(VITRINE_PROFILE_SAMPLES, 1);
   struct scratch* s = claim_scratch();
@@ -74,8 +74,11 @@ SEC("tp_btf/sched_switch")
 int switched(const __u64* ctx) {
   const int could_run = (ctx[0] & 1) || (__u32)ctx[3] == 0;
   const struct task_struct* next = (const struct task_struct*)ctx[2];
-  const __u64 now = bpf_ktime_get_ns();
-  if (!could_run || profile_config.preempted) leave(ctx, now, could_run);
+  __u64 now = bpf_ktime_get_ns();
+  if (is_over(now))
+    now = profile_config.end_ns;
+  else if (!could_run || profile_config.preempted)
+    leave(ctx, now, could_run);
   const __u32 tid = next->pid;
   if (tid) end_pending(tid, now);
   return 0;

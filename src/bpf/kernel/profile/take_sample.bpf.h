@@ -88,6 +88,12 @@ static __always_inline int has_user_code(const struct task_struct* task) {
          !is_exiting(task->flags);
 }
 
+/// Whether the profile has ended. The loader may be late to detach the programs, beside many busy
+/// threads: how long is sampled does not depend on when it has a CPU.
+static __always_inline int is_over(__u64 now) {
+  return profile_config.end_ns && now >= profile_config.end_ns;
+}
+
 /// Whether samples of this thread are asked for; fills in its process.
 static __always_inline int is_wanted(struct taking* taking) {
   const struct task_struct* task = taking->task;
