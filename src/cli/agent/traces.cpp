@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <system_error>
 #include <utility>
 
 #include "cli/output/live.hpp"
@@ -98,12 +99,19 @@ void AgentTraces::renew(Running& running) {
 void AgentTraces::begin(EventSenders senders) {
   senders_ = std::move(senders);
   if (running_.empty()) return;
-  thread_ = std::thread([this] { run(); });
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error& error) {
+    note(fmt::format("no thread for traces: {}; their probes are read at the end", error.what()));
+  }
 }
 
 EventSenders AgentTraces::end() {
   stop_ = true;
-  if (thread_.joinable()) thread_.join();
+  if (thread_.joinable())
+    thread_.join();
+  else
+    finish();
   return std::move(senders_);
 }
 
@@ -129,6 +137,11 @@ void AgentTraces::run() {
     }
     if (!more) std::this_thread::sleep_for(between_looks);
   }
+  finish();
+}
+
+/// Once: detached traces have nothing more.
+void AgentTraces::finish() {
   for (std::size_t i = 0; i < running_.size(); ++i) {
     drain(*running_[i]);
     publish(i);

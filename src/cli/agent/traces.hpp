@@ -78,6 +78,7 @@ class AgentTraces {
   Result<void> attach(Running& running);
   void renew(Running& running);
   void run();
+  void finish();
   bool poll(Running& running);
   void drain(Running& running);
   void publish(std::size_t index);
