@@ -56,6 +56,7 @@ const Mistake mistakes[] = {
     {{"labels", "1", "--mode=magic"}, "not 'magic'", "`vitrine labels --help`"},
     {{"check", "--profile", "sdt,dfo", "x"}, "sdt, dof, all, not 'dfo'", "did you mean dof?"},
     {{"profile", "1", "--format", "pprfo"}, "not 'pprfo'", "did you mean pprof?"},
+    {{"profile", "1", "--json"}, "no such option: --json", "did you mean --format json?"},
     {{"usdt", "header", "-s", "x.d", "--enabled", "semaphor"}, "not 'semaphor'", "mean semaphore?"},
     {{"--completion", "tcsh"},
      "--completion takes bash, zsh, fish, not 'tcsh'",

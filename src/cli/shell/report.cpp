@@ -166,9 +166,19 @@ std::string line_with(Arguments words, std::size_t at, std::string word) {
   return line_of(changed);
 }
 
+/// "--format json" for "--json": the option that takes this word.
+std::optional<std::string> as_value(const CLI::App& app, std::string_view name) {
+  for (const CLI::Option* option : app.get_options())
+    if (std::ranges::count(choices_of(option->get_option_text()), without_dashes(name)) != 0)
+      return fmt::format("{} {}", option->get_name(), without_dashes(name));
+  return std::nullopt;
+}
+
 tl::unexpected<Error> no_such_option(const CLI::App& app, const std::string& word) {
   const std::string name = word.substr(0, word.find('='));
   const std::string message = fmt::format("{}no such option: {}", prefix(app), name);
+  if (const auto instead = as_value(app, name))
+    return wrong(app, message, instead, "lists the options");
   for (const CLI::App* part : parts_of(app))
     if (std::ranges::count(options_of(*part), name) != 0)
       return fail(ErrorCode::usage, message,
