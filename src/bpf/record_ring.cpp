@@ -11,6 +11,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <system_error>
 #include <unordered_map>
 #include <utility>
 
@@ -69,7 +70,13 @@ void RecordRing::collect_in_background(std::size_t max_bytes) {
   sigset_t all, before;  // signals are for the other threads
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  collector_ = std::jthread([this](const std::stop_token& stop) { collect(stop); });
+  try {
+    collector_ = std::jthread([this](const std::stop_token& stop) { collect(stop); });
+  } catch (const std::system_error&) {  // poll() empties the buffer itself
+    max_bytes_ = 0;
+    taken_ = {};
+    handed_ = {};
+  }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
@@ -84,6 +91,7 @@ void RecordRing::collect(const std::stop_token& stop) {
     // The kernel does not wake this thread where there is no room, and nothing stops it without a
     // descriptor: look again.
     *reader_waits_ = 1;
+    has_room = take_all();  // what came before the kernel could see that
     const auto wait = static_cast<int>(longest_wait.count());
     ::epoll_wait(wake_, &event, 1, has_room && can_stop ? -1 : wait);
     if (!stop.stop_requested()) has_room = take_all();

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
+#include <optional>
 #include <set>
 
 #include "base/limits.hpp"
@@ -212,7 +214,7 @@ class FunctionFinder {
       if (auto plain = demangled(found.name); plain != found.name) found.demangled = plain;
       found.is_go = is_go_ && found.demangled.empty();
       found.may_throw = is_mangled(found.name);
-      if (wants_exits(found)) find_exits({address, end_of(address, one.end)}, found);
+      if (wants_exits(found)) find_exits({address, end_of(address)}, found);
       if (dwarf_ != nullptr && found.is_start) describe_function(*dwarf_, machine_, found);
     }
     listing.known = starts_.size();
@@ -234,7 +236,16 @@ class FunctionFinder {
   struct Found {
     FoundFunction function;
     NameRank rank;
-    Address end = 0;  ///< 0: no symbol has a size
+  };
+
+  /// The call frame information of the file.
+  struct Frames {
+    struct End {
+      void operator()(::Elf* elf) const { elf_end(elf); }
+      void operator()(Dwarf_CFI* table) const { dwarf_cfi_end(table); }
+    };
+    std::unique_ptr<::Elf, End> elf;
+    std::unique_ptr<Dwarf_CFI, End> table;
   };
 
   void take_table(Result<FunctionSymbols> table) {
@@ -275,6 +286,8 @@ class FunctionFinder {
     }
     const bool is_label = symbol.type == STT_NOTYPE;
     if (!is_label) starts_.insert(symbol.value);
+    if (!exits_of_.empty() && end > symbol.value)
+      ends_[symbol.value] = std::max(ends_[symbol.value], end);
     std::optional<std::string> plain;
     for (std::uint32_t i = 0; i < wanted_.size(); ++i) {
       WantedName& wanted = wanted_[i];
@@ -282,9 +295,7 @@ class FunctionFinder {
       if (is_label ? wanted.text != name : !wanted.matches(name, plain)) continue;
       wanted.is_found = true;
       add(symbol.value, i, {wanted.text == name, symbol.binding, name});
-      Found& found = found_[symbol.value];
-      found.function.is_ifunc |= symbol.type == STT_GNU_IFUNC;
-      found.end = std::max(found.end, end);
+      found_[symbol.value].function.is_ifunc |= symbol.type == STT_GNU_IFUNC;
     }
   }
 
@@ -305,13 +316,15 @@ class FunctionFinder {
                        [this](std::uint32_t pattern) { return exits_of_.contains(pattern); });
   }
 
-  [[nodiscard]] Address end_of(Address start, Address known) const {
-    if (known != 0) return known;
+  /// 0: not known. Only of Go is what follows the next function: others may have no symbol.
+  [[nodiscard]] Address end_of(Address start) const {
+    if (const auto known = ends_.find(start); known != ends_.end()) return known->second;
+    if (!is_go_) return 0;
     const auto next = starts_.upper_bound(start);
     return next == starts_.end() ? 0 : *next;
   }
 
-  void find_exits(unwind::CodeRange range, FoundFunction& found) const {
+  void find_exits(unwind::CodeRange range, FoundFunction& found) {
     if (machine_ != Machine::x86_64) {
       found.exits_unknown = "only code of x86-64 is disassembled";
       return;
@@ -326,7 +339,20 @@ class FunctionFinder {
       if (part == cold_parts_.begin() || address >= (--part)->second) return std::nullopt;
       return unwind::CodeRange{part->first, part->second};
     };
-    const auto exits = unwind::find_exits(read, range, part_at);
+    unwind::LeftAt left_at;  // Go has tables of its own, and no jumps to parts
+    if (!found.is_go)
+      left_at = [&](Address address) -> std::optional<Address> {
+        Dwarf_CFI* const table = frames();
+        Dwarf_Frame* frame = nullptr;
+        if (table == nullptr || dwarf_cfi_addrframe(table, address, &frame) != 0)
+          return std::nullopt;
+        Dwarf_Addr start = 0, end = 0;
+        const bool is_known = dwarf_frame_info(frame, &start, &end, nullptr) >= 0;
+        std::free(frame);  // NOLINT(cppcoreguidelines-no-malloc): libdw allocates it so
+        if (!is_known || continues_frame(table, address)) return std::nullopt;
+        return start;
+      };
+    const auto exits = unwind::find_exits(read, range, part_at, left_at);
     if (!exits) found.exits_unknown = exits.error().message;
     if (exits && exits->empty()) found.exits_unknown = "it does not return";
     // Which of both probes of one instruction fires first, the kernel does not promise.
@@ -356,23 +382,27 @@ class FunctionFinder {
 
   /// Whether the unwinder's table has a function that begins there: stripped files have it, too.
   bool begins_frame(Address address) {
-    elf_version(EV_CURRENT);
-    ::Elf* handle = elf_begin(sources_.front().memory->descriptor(), ELF_C_READ_MMAP, nullptr);
-    if (handle == nullptr) return false;
-    bool begins = false;
-    if (Dwarf_CFI* table = dwarf_getcfi_elf(handle)) {
-      Dwarf_Frame* frame = nullptr;
-      Dwarf_Addr start = 0, end = 0;
-      if (dwarf_cfi_addrframe(table, address, &frame) == 0) {
-        // The bounds are of a row of the table: the first one of a function begins with it.
-        begins = dwarf_frame_info(frame, &start, &end, nullptr) >= 0 && start == address &&
-                 !continues_frame(table, address);
-        std::free(frame);  // NOLINT(cppcoreguidelines-no-malloc): libdw allocates it so
-      }
-      dwarf_cfi_end(table);
-    }
-    elf_end(handle);
+    Dwarf_CFI* const table = frames();
+    Dwarf_Frame* frame = nullptr;
+    Dwarf_Addr start = 0, end = 0;
+    if (table == nullptr || dwarf_cfi_addrframe(table, address, &frame) != 0) return false;
+    // The bounds are of a row of the table: the first one of a function begins with it.
+    const bool begins = dwarf_frame_info(frame, &start, &end, nullptr) >= 0 && start == address &&
+                        !continues_frame(table, address);
+    std::free(frame);  // NOLINT(cppcoreguidelines-no-malloc): libdw allocates it so
     return begins;
+  }
+
+  /// Of the file's .eh_frame; null: it has none.
+  Dwarf_CFI* frames() {
+    if (!frames_) {
+      elf_version(EV_CURRENT);
+      frames_.emplace();
+      frames_->elf.reset(
+          elf_begin(sources_.front().memory->descriptor(), ELF_C_READ_MMAP, nullptr));
+      if (frames_->elf) frames_->table.reset(dwarf_getcfi_elf(frames_->elf.get()));
+    }
+    return frames_->table.get();
   }
 
   /// Whether the byte before an address belongs to a row that differs only as code has gone on: the
@@ -479,7 +509,8 @@ class FunctionFinder {
   bool is_go_ = false;
   std::set<Address> starts_;  ///< of all functions that have a name
   std::map<Address, Found> found_;
-  std::map<Address, Address> cold_parts_;  ///< their ends
+  std::map<Address, Address> ends_, cold_parts_;  ///< of functions with a size; of such parts
+  std::optional<Frames> frames_;
 };
 
 Result<FunctionFinder> finder_of(const FunctionRequest& request, FileDescriptor descriptor) {

@@ -184,8 +184,10 @@ bool CodeRules::calls_for_good(Address pc) {
 bool CodeRules::ends_in_padding(Address address) {
   Instruction code = at(address);
   if (code.kind != Op::nop) return false;
-  for (; code.kind == Op::nop; code = at(address)) address += code.length;
-  return address % code_alignment == 0;
+  constexpr int most = 64;  // of one byte each, up to the largest alignment of functions
+  int n = 0;
+  for (; code.kind == Op::nop && n < most; ++n, code = at(address)) address += code.length;
+  return n < most && address % code_alignment == 0;
 }
 
 /// Whether the instruction before adds one register to another: what is jumped to then is of a

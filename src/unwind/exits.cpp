@@ -74,7 +74,8 @@ struct Encoded {
 
 class Sweep {
  public:
-  Sweep(const ReadCode& read, const PartAt& part_at) : read_(read), part_at_(part_at) {}
+  Sweep(const ReadCode& read, const PartAt& part_at, const LeftAt& left_at)
+      : read_(read), part_at_(part_at), left_at_(left_at) {}
 
   Result<std::vector<Exit>> run(CodeRange function) {
     TRY(add_part(function));
@@ -102,6 +103,7 @@ class Sweep {
                                 hex(target)));
     if (exits_.size() > max_exits)
       return fail(ErrorCode::limit, fmt::format("it is left at {} places", exits_.size()));
+    TRY(check_frames());
     std::vector<Exit> found;
     for (const auto& [address, is_return] : exits_) found.push_back({address, is_return});
     return found;
@@ -119,10 +121,33 @@ class Sweep {
     });
   }
 
+  /// Call frame information knows what the compiler meant: a jump to a part without a symbol keeps the
+  /// frame, and its rows begin with instructions.
+  Result<void> check_frames() const {
+    if (!left_at_) return {};
+    for (const auto& [address, is_return] : exits_) {
+      const auto row = left_at_(address);
+      if (!row)
+        return fail(
+            ErrorCode::unsupported,
+            fmt::format("it may go on after {}, by its call frame information", hex(address)));
+      if (is_inside(*row) && !starts_.contains(*row))
+        return fail(ErrorCode::unsupported,
+                    fmt::format("its code cannot be disassembled: call frame information begins "
+                                "within an instruction, at {}",
+                                hex(*row)));
+    }
+    return {};
+  }
+
   Result<void> add_part(CodeRange part) {
     if (part.end <= part.start) return fail(ErrorCode::unsupported, "its size is not known");
-    if (part.end - part.start > max_function_bytes)
+    bytes_ += part.end - part.start;
+    if (part.end - part.start > max_function_bytes || bytes_ > max_function_bytes)
       return fail(ErrorCode::limit, "it is larger than a megabyte");
+    for (const CodeRange& other : parts_)
+      if (part.start < other.end && other.start < part.end)
+        return fail(ErrorCode::unsupported, "its parts overlap");
     parts_.push_back(part);
     code_.resize(static_cast<std::size_t>(part.end - part.start));
     if (read_(part.start, code_) != code_.size())
@@ -179,7 +204,9 @@ class Sweep {
 
   const ReadCode& read_;
   const PartAt& part_at_;
+  const LeftAt& left_at_;
   std::vector<CodeRange> parts_;
+  std::uint64_t bytes_ = 0;                         ///< of the parts
   std::vector<std::byte> code_;                     ///< of the part that is swept
   std::vector<std::span<const std::byte>> before_;  ///< its instructions so far
   std::set<Address> starts_, targets_;              ///< of instructions; of jumps
@@ -190,8 +217,8 @@ class Sweep {
 }  // namespace
 
 Result<std::vector<Exit>> find_exits(const ReadCode& read, CodeRange function,
-                                     const PartAt& part_at) {
-  return Sweep(read, part_at).run(function);
+                                     const PartAt& part_at, const LeftAt& left_at) {
+  return Sweep(read, part_at, left_at).run(function);
 }
 
 }  // namespace vitrine::unwind

@@ -31,9 +31,13 @@ struct Exit {
 /// none, so that another function is there.
 using PartAt = std::function<std::optional<CodeRange>(Address)>;
 
-/// In the order of addresses; none: the function does not return. Errors: unsupported, with the
-/// reason; limit.
+/// By call frame information: the start of the row that an address is in, if nothing of the function
+/// is on the stack there but the address to return to; nullopt: something is, or it is not known.
+using LeftAt = std::function<std::optional<Address>(Address)>;
+
+/// In the order of addresses; none: the function does not return. Where `left_at` is not empty, each
+/// exit must agree with it. Errors: unsupported, with the reason; limit.
 Result<std::vector<Exit>> find_exits(const ReadCode& read, CodeRange function,
-                                     const PartAt& part_at);
+                                     const PartAt& part_at, const LeftAt& left_at = {});
 
 }  // namespace vitrine::unwind

@@ -107,7 +107,8 @@ class Decoder {
       if (opcode == 0x62) byte();
     }
     const std::uint8_t what = byte();
-    if (map < 1 || map > 3) failed_ = opcode == 0xc4 || failed_;
+    // Others have immediates of which nothing is known here: XOP, APX.
+    if (map < 1 || (opcode == 0x62 ? map == 4 || map == 7 : map > 3)) failed_ = true;
     if (map == 1 && what == 0x77) return;
     modrm();
     if (map == 3 || (map == 1 && has_immediate(what))) byte();
@@ -134,6 +135,8 @@ class Decoder {
                           (opcode >= 0xa0 && opcode <= 0xa2) ||
                           (opcode >= 0xa8 && opcode <= 0xaa) || (opcode & 0xf8) == 0xc8;
     if (is_alone) return;
+    if (opcode == 0x78 || opcode == 0x79)
+      return void(failed_ = true);  // SSE4a, or virtual machines
     modrm();
     if (has_immediate(opcode)) byte();
     if (opcode == 0x1f) set(Op::nop);
@@ -274,6 +277,7 @@ class Decoder {
                    : set(Op::clobber, reg_);
       case 0x8f:
         modrm();
+        if (field_ != 0) failed_ = true;  // XOP
         return set(Op::pop);
       case 0x98:
       case 0x99:

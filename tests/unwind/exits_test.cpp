@@ -17,6 +17,7 @@ constexpr Address start = 0x1000, elsewhere = 0x3000;
 /// Code at `start`, and a part of it at `elsewhere`.
 struct Program {
   std::vector<std::uint8_t> code, part;
+  LeftAt left_at = {};
 
   Result<std::vector<Exit>> exits(bool has_part = false) const {
     const auto read = [this](Address address, std::span<std::byte> into) -> std::size_t {
@@ -30,11 +31,13 @@ struct Program {
                      [](std::uint8_t byte) { return std::byte{byte}; });
       return count;
     };
-    return find_exits(read, {start, start + code.size()},
-                      [&](Address address) -> std::optional<CodeRange> {
-                        if (!has_part || address < elsewhere) return std::nullopt;
-                        return CodeRange{elsewhere, elsewhere + part.size()};
-                      });
+    return find_exits(
+        read, {start, start + code.size()},
+        [&](Address address) -> std::optional<CodeRange> {
+          if (!has_part || address < elsewhere) return std::nullopt;
+          return CodeRange{elsewhere, elsewhere + part.size()};
+        },
+        left_at);
   }
 
   /// "+1 ret", "+3 jump", or the error.
@@ -101,6 +104,32 @@ TEST(Exits, AreUnknownWhereCodeIsNotCertain) {
             std::string::npos);  // its end cuts an instruction
   EXPECT_NE((Program{{0x06, 0xc3}, {}}.text()).find("cannot be disassembled"), std::string::npos);
   EXPECT_NE((Program{{}, {}}.text()).find("size is not known"), std::string::npos);
+  // Immediates of which nothing is known: SSE4a, XOP, APX. The last byte may be one.
+  for (const std::vector<std::uint8_t>& code :
+       std::vector<std::vector<std::uint8_t>>{{0x66, 0x0f, 0x78, 0xc0, 0x01, 0xc3},
+                                              {0x8f, 0xe8, 0x78, 0xc2, 0xc1, 0xc3},
+                                              {0x62, 0xf4, 0x7c, 0x08, 0x83, 0xc0, 0xc3}})
+    EXPECT_NE((Program{code, {}}.text()).find("cannot be disassembled"), std::string::npos);
+}
+
+TEST(Exits, AgreeWithCallFrameInformation) {
+  // nop; jmp to a part that has no symbol; ret
+  std::vector<std::uint8_t> code{0x90};
+  const auto jump = to(0x9000, {0xe9}, 1);
+  code.insert(code.end(), jump.begin(), jump.end());
+  code.push_back(0xc3);
+  const auto keeps_frame = [](Address address) -> std::optional<Address> {
+    if (address == start + 1) return std::nullopt;
+    return start;
+  };
+  EXPECT_NE((Program{code, {}, keeps_frame}.text()).find("may go on after 0x1001"),
+            std::string::npos);
+  EXPECT_EQ((Program{code, {}, [](Address) { return std::optional(start); }}.text()),
+            "+1 jump +6 ret ");
+  // A row begins within what was taken for an instruction.
+  EXPECT_NE((Program{code, {}, [](Address) { return std::optional(start + 3); }}.text())
+                .find("begins within an instruction, at 0x1003"),
+            std::string::npos);
 }
 
 }  // namespace

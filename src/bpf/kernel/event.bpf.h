@@ -211,5 +211,7 @@ static __always_inline int submit(const struct label_buffer* record, __u64 used,
     reader_waits = 0;
     flags = BPF_RB_FORCE_WAKEUP;
   }
-  return bpf_ringbuf_output(&events, (void*)record->bytes, used, flags) == 0;
+  if (bpf_ringbuf_output(&events, (void*)record->bytes, used, flags) == 0) return 1;
+  if (flags == BPF_RB_FORCE_WAKEUP) reader_waits = 1; /* the buffer is full: nobody was woken */
+  return 0;
 }

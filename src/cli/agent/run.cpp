@@ -223,6 +223,7 @@ std::vector<telemetry::Metric> AgentRun::own_metrics() {
 void AgentRun::close_signals() {
   finish_while_polling([&, own = own_metrics()] { (void)signals_->finish(own); });
   before_.sending += final_counters(signals_->counters());
+  signals_->close_senders();  // their spools are for the next ones
 }
 
 /// Those of the session that begins.
@@ -301,15 +302,19 @@ void AgentRun::publish() {
 
 agent::HttpResponse AgentRun::page(std::string_view path) {
   agent::HttpResponse response;
-  const std::lock_guard lock(mutex_);
-  const auto silence = std::chrono::floor<std::chrono::seconds>(agent::Clock::now() - seen_alive_);
+  std::unique_lock lock(mutex_);
+  const agent::AgentCounts counts = counts_;
+  const std::shared_ptr<AgentSignals> signals = signals_;
+  const agent::Clock::time_point seen_alive = seen_alive_;
+  lock.unlock();
+  const auto silence = std::chrono::floor<std::chrono::seconds>(agent::Clock::now() - seen_alive);
   if (path == "/metrics") {
     response.type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    std::vector<telemetry::Metric> all = agent::own_metrics(counts_, unix_ns());
-    if (signals_) telemetry::merge(all, signals_->metrics());
+    std::vector<telemetry::Metric> all = agent::own_metrics(counts, unix_ns());
+    if (signals) telemetry::merge(all, signals->metrics());
     response.body = telemetry::openmetrics_text(all);
   } else if (path == "/healthz") {
-    const bool is_starting = seen_alive_ == agent::Clock::time_point();
+    const bool is_starting = seen_alive == agent::Clock::time_point();
     const bool is_well = !is_starting && silence < max_silence;
     response.status = is_well ? 200 : 503;
     response.body = is_well       ? "ok\n"

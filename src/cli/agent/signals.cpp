@@ -58,6 +58,11 @@ Result<void> MetricsOptions::take() {
   if (!textfile.empty() && !is_text_file(textfile))
     return fail(ErrorCode::usage, "--textfile: unknown format of " + textfile,
                 "end its name in .prom or .openmetrics");
+  for (std::size_t i = 1; i < by.size(); ++i)
+    if (std::find(by.begin(), by.begin() + static_cast<std::ptrdiff_t>(i), by[i]) !=
+        by.begin() + static_cast<std::ptrdiff_t>(i))
+      return fail(ErrorCode::usage, "--metrics-by: " + by[i] + " is given twice",
+                  "give each key once");
   if (!url_.empty() && exporter::engine_of(url_) != exporter::Engine::otlp)
     return fail(ErrorCode::usage,
                 "--export-signals: only OTLP carries metrics, spans and log records",
@@ -168,6 +173,12 @@ bool AgentSignals::finish(const std::vector<telemetry::Metric>& own) {
   bool is_whole = true;
   for (auto& one : finishing) is_whole = one.get() && is_whole;
   return is_whole;
+}
+
+void AgentSignals::close_senders() {
+  senders_.clear();
+  metrics_sender_.reset();
+  event_senders_ = {};
 }
 
 exporter::ExportCounters AgentSignals::counters() const {

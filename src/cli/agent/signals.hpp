@@ -61,6 +61,8 @@ class AgentSignals {
   [[nodiscard]] std::vector<telemetry::Metric> metrics();
   /// Ends the traces, and sends what is left for at most some seconds. False: some of it is lost.
   bool finish(const std::vector<telemetry::Metric>& own);
+  /// After finish(): others may use the spools.
+  void close_senders();
 
   [[nodiscard]] exporter::ExportCounters counters() const;
 

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <functional>
+#include <new>
 #include <system_error>
 #include <utility>
 
@@ -18,6 +21,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds between_looks{50};
 constexpr milliseconds publish_interval{1000};
 constexpr std::chrono::seconds renew_interval{5};
+constexpr std::chrono::seconds retry_interval{60};  ///< of what could not be attached, unchanged
 
 std::uint64_t unix_time_ns() {
   return static_cast<std::uint64_t>(
@@ -48,7 +52,10 @@ std::vector<AgentTraces::Identity> AgentTraces::identities_of(const TraceTable& 
   for (const std::string& path : table.options.target.files) {
     struct stat status {};
     const bool is_there = ::stat(path.c_str(), &status) == 0;
-    identities.push_back(is_there ? Identity{status.st_dev, status.st_ino} : Identity{});
+    identities.push_back(is_there ? Identity{status.st_dev, status.st_ino,
+                                             status.st_ctim.tv_sec * std::int64_t{1'000'000'000} +
+                                                 status.st_ctim.tv_nsec}
+                                  : Identity{});
   }
   return identities;
 }
@@ -56,6 +63,7 @@ std::vector<AgentTraces::Identity> AgentTraces::identities_of(const TraceTable& 
 /// Where a file is not there, it is waited for.
 Result<void> AgentTraces::attach(Running& running) {
   running.files = identities_of(running.table);
+  running.tried = Clock::now();
   observe::TraceOptions options = running.table.options;
   options.stop = &interrupted();
   auto opened = observe::Trace::open(std::move(options));
@@ -73,6 +81,7 @@ Result<void> AgentTraces::attach(Running& running) {
   running.trace = std::move(*opened);
   running.problem.clear();
   running.start_ns = unix_time_ns();
+  running.events = 0;
   running.metrics = ReductionMetrics(limits::metric_groups, running.table.label_values);
   return {};
 }
@@ -80,8 +89,13 @@ Result<void> AgentTraces::attach(Running& running) {
 /// Attaches anew where a file is another one now.
 void AgentTraces::renew(Running& running) {
   const auto files = identities_of(running.table);
-  const bool is_there = files == std::vector<Identity>(files.size()) ? false : true;
-  if (!is_there || (running.trace != nullptr && files == running.files)) return;
+  const bool is_there = files != std::vector<Identity>(files.size());
+  // What is attached stays so, also where the file is written to in place. attach() keeps what it tried.
+  const bool is_other = running.trace == nullptr
+                            ? files != running.files
+                            : !std::ranges::equal(files, running.files, &Identity::is_same_file);
+  const bool is_again = running.trace == nullptr && Clock::now() - running.tried >= retry_interval;
+  if (!is_there || (!is_other && !is_again)) return;
   const bool is_update = running.trace != nullptr;
   if (is_update) drain(running);
   running.trace.reset();
@@ -118,34 +132,39 @@ EventSenders AgentTraces::end() {
 void AgentTraces::run() {
   auto next_publish = Clock::now();
   auto next_renew = Clock::now() + renew_interval;
-  while (!stop_) {
-    bool more = false;
-    for (const auto& running : running_) more = poll(*running) || more;
-    for (TraceSender* sender : {senders_.spans.get(), senders_.logs.get()})
-      if (sender != nullptr) {
-        sender->take_out();
-        sender->print_notes();
+  while (!stop_) try {
+      bool more = false;
+      for (const auto& running : running_) more = poll(*running) || more;
+      for (TraceSender* sender : {senders_.spans.get(), senders_.logs.get()})
+        if (sender != nullptr) {
+          sender->take_out();
+          sender->print_notes();
+        }
+      const auto now = Clock::now();
+      if (now >= next_publish) {
+        for (std::size_t i = 0; i < running_.size(); ++i) publish(i);
+        next_publish = now + publish_interval;
       }
-    const auto now = Clock::now();
-    if (now >= next_publish) {
-      for (std::size_t i = 0; i < running_.size(); ++i) publish(i);
-      next_publish = now + publish_interval;
+      if (now >= next_renew) {
+        for (const auto& running : running_)
+          if (!stop_ && !interrupted()) renew(*running);
+        next_renew = now + renew_interval;
+      }
+      if (!more) std::this_thread::sleep_for(between_looks);
+    } catch (const std::bad_alloc&) {
+      std::this_thread::sleep_for(between_looks);  // what could not be kept is left out
     }
-    if (now >= next_renew) {
-      for (const auto& running : running_) renew(*running);
-      next_renew = now + renew_interval;
-    }
-    if (!more) std::this_thread::sleep_for(between_looks);
-  }
   finish();
 }
 
 /// Once: detached traces have nothing more.
 void AgentTraces::finish() {
-  for (std::size_t i = 0; i < running_.size(); ++i) {
-    drain(*running_[i]);
-    publish(i);
-  }
+  for (std::size_t i = 0; i < running_.size(); ++i) try {
+      drain(*running_[i]);
+      publish(i);
+    } catch (const std::bad_alloc&) {
+      continue;
+    }
 }
 
 /// Whether something came.

@@ -56,10 +56,14 @@ class AgentTraces {
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// Which file a path is now.
+  /// Which file a path is now, and when it was changed: it may still be being written.
   struct Identity {
     std::uint64_t device = 0, inode = 0;
+    std::int64_t changed_ns = 0;
     bool operator==(const Identity&) const = default;
+    [[nodiscard]] bool is_same_file(const Identity& other) const {
+      return device == other.device && inode == other.inode;
+    }
   };
   struct Running {
     explicit Running(const TraceTable& its)
@@ -67,6 +71,7 @@ class AgentTraces {
     TraceTable table;
     std::unique_ptr<observe::Trace> trace;  ///< null: its files are waited for
     std::vector<Identity> files;
+    Clock::time_point tried{};
     ReductionMetrics metrics;
     std::uint64_t start_ns = 0;
     std::uint64_t events = 0;

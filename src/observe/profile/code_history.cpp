@@ -104,8 +104,9 @@ void CodeHistory::begin(std::uint64_t time_ns) {
 
 void CodeHistory::mapped(std::uint64_t time_ns, const target::Mapping& mapping) {
   changed_ns_ = std::max(changed_ns_, time_ns);
+  if (changes_.size() >= max_changes || change_bytes_ + bytes_of(mapping) > max_change_bytes)
+    squash();
   change_bytes_ += bytes_of(mapping);
-  if (changes_.size() >= max_changes || change_bytes_ > max_change_bytes) squash();
   const auto at = std::ranges::upper_bound(changes_, time_ns, {}, &Change::time_ns);
   changes_.insert(at, {time_ns, mapping});
 }
@@ -211,9 +212,7 @@ CodeHistory::Code CodeHistory::at(std::uint64_t time_ns, CodeReader& reader,
   if (mapped.empty() || !may_make(*base, time_ns)) return base;
   auto code = reader.with(base->unwinder.code(), base->mappings, base->files, mapped, places);
   if (!code) {  // it had mapped that already
-    std::erase_if(changes_, [&](const Change& its) {
-      return its.time_ns > base->from_ns && its.time_ns <= time_ns;
-    });
+    forget_changes(base->from_ns, time_ns);
     return base;
   }
   Code made = make(from_ns, std::move(*code));
@@ -231,8 +230,15 @@ void CodeHistory::insert(Code code) {
     code_bytes_ -= codes_.front()->bytes;
     codes_.pop_front();
   }
-  std::erase_if(changes_,
-                [&](const Change& change) { return change.time_ns <= codes_.front()->from_ns; });
+  forget_changes(std::nullopt, codes_.front()->from_ns);
+}
+
+void CodeHistory::forget_changes(std::optional<std::uint64_t> after_ns, std::uint64_t until_ns) {
+  std::erase_if(changes_, [&](const Change& change) {
+    if (change.time_ns > until_ns || (after_ns && change.time_ns <= *after_ns)) return false;
+    change_bytes_ -= bytes_of(change.mapping);
+    return true;
+  });
 }
 
 CodeHistory CodeHistory::child() const {

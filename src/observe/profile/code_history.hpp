@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "observe/profile/code_reader.hpp"
@@ -74,6 +75,7 @@ class CodeHistory {
   bool may_make(const CodeSince& from, std::uint64_t time_ns);
   void insert(Code code);
   void squash();
+  void forget_changes(std::optional<std::uint64_t> after_ns, std::uint64_t until_ns);
 
   std::deque<Code> codes_;       // by time
   std::vector<Change> changes_;  // by time: those that may not be in `codes_`
