@@ -212,6 +212,6 @@ static __always_inline int submit(const struct label_buffer* record, __u64 used,
     flags = BPF_RB_FORCE_WAKEUP;
   }
   if (bpf_ringbuf_output(&events, (void*)record->bytes, used, flags) == 0) return 1;
-  if (flags == BPF_RB_FORCE_WAKEUP) reader_waits = 1; /* the buffer is full: nobody was woken */
+  if (flags == BPF_RB_FORCE_WAKEUP) reader_waits = 1; /* the buffer is full: no reader was woken */
   return 0;
 }
