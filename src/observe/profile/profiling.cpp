@@ -349,7 +349,6 @@ Clock::time_point LiveProfiling::end_after(std::chrono::nanoseconds time) {
 Result<void> LiveProfiling::poll(milliseconds timeout) {
   const auto end = Clock::now() + timeout;
   watch_->collect_in_background();
-  profiler_->collect_in_background();
   do {
     watch_->take_events();
     watch_->look_again();
