@@ -100,8 +100,8 @@ class Group:
 
 
 def profile(vitrine, programs, then, failures):
-    """Within the unit's limit, and from the third second on within `then` bytes. Returns the most in use."""
-    group = Group(UNIT_LIMIT)
+    """Within the limit of the unit, or within `then` bytes. Returns the most in use."""
+    group = Group(then or UNIT_LIMIT)
     try:
         with tempfile.TemporaryDirectory(prefix="hostile-") as place:
             target = Target([os.path.join(programs, "hostile_target"), "names-stall"],
@@ -140,7 +140,7 @@ def main():
     failures = []
     try:
         most = profile(vitrine, programs, None, failures)
-        profile(vitrine, programs, most * 7 // 8, failures)
+        profile(vitrine, programs, most * 3 // 4, failures)
     except NoGroup as why:
         print(f"skipped: {why}")
         return SKIPPED
