@@ -93,8 +93,6 @@ class LoadedProfiler final : public Profiler {
     return {};
   }
 
-  void collect_in_background() override { ring_->collect_in_background(ring_bytes()); }
-
   void end_at(std::uint64_t end_ns) override { program_->bss->profile_config.end_ns = end_ns; }
 
   void stop() override {

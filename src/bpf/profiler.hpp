@@ -53,11 +53,6 @@ class Profiler : public ProcessTable {
   /// Off-CPU: threads that wait already are sampled, too, as waiting since now.
   virtual Result<void> start() = 0;
 
-  /// From now on a thread of its own empties the kernel's buffer of samples, so that none are lost
-  /// while the caller is at something else. poll() does not wait any more. Profiles do not use it: samples
-  /// that wait for long meet mappings that are forgotten by then.
-  virtual void collect_in_background() = 0;
-
   /// Samples no time from `end_ns` (CLOCK_MONOTONIC) on, however late stop() comes.
   virtual void end_at(std::uint64_t end_ns) = 0;
 

@@ -2,20 +2,15 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include <signal.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
-#include <system_error>
 #include <unordered_map>
-#include <utility>
 
-#include "base/file_descriptor.hpp"
 #include "bpf/kernel_log.hpp"
 #include "query/compile.hpp"
 
@@ -25,7 +20,6 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds shortest_wait{1}, longest_wait{10};
-constexpr std::size_t between_looks = 64;  ///< records from one look at the clock to the next
 
 }  // namespace
 
@@ -34,10 +28,6 @@ std::size_t RecordRing::size_of(std::size_t wanted_bytes) {
 }
 
 RecordRing::~RecordRing() {
-  if (collector_.joinable()) {
-    collector_.request_stop();
-    collector_.join();
-  }
   if (wake_ >= 0) ::close(wake_);
   ring_buffer__free(ring_);
 }
@@ -56,94 +46,7 @@ Result<void> RecordRing::open(int map, volatile unsigned* reader_waits) {
   return {};
 }
 
-std::vector<std::byte> RecordRing::reserved() const {
-  std::vector<std::byte> bytes;
-  bytes.reserve(2 * max_bytes_);  // the last record that has room is no larger than the buffer
-  return bytes;
-}
-
-void RecordRing::collect_in_background(std::size_t max_bytes) {
-  if (collector_.joinable()) return;
-  max_bytes_ = max_bytes;
-  taken_.bytes = reserved();
-  handed_.bytes = reserved();
-  sigset_t all, before;  // signals are for the other threads
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    collector_ = std::jthread([this](const std::stop_token& stop) { collect(stop); });
-  } catch (const std::system_error&) {  // poll() empties the buffer itself
-    max_bytes_ = 0;
-    taken_ = {};
-    handed_ = {};
-  }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
-
-void RecordRing::collect(const std::stop_token& stop) {
-  const FileDescriptor stopped(::eventfd(0, EFD_CLOEXEC));
-  epoll_event event{};
-  event.events = EPOLLIN;
-  const bool can_stop = stopped && ::epoll_ctl(wake_, EPOLL_CTL_ADD, stopped.get(), &event) == 0;
-  const std::stop_callback on_stop(stop, [&] { ::eventfd_write(stopped.get(), 1); });
-  bool has_room = true;
-  while (!stop.stop_requested()) {
-    // The kernel does not wake this thread where there is no room, and nothing stops it without a
-    // descriptor: look again.
-    *reader_waits_ = 1;
-    has_room = take_all();  // what came before the kernel could see that
-    const auto wait = static_cast<int>(longest_wait.count());
-    ::epoll_wait(wake_, &event, 1, has_room && can_stop ? -1 : wait);
-    if (!stop.stop_requested()) has_room = take_all();
-  }
-}
-
-/// Returns whether all had room.
-bool RecordRing::take_all() {
-  const std::lock_guard lock(mutex_);
-  if (taken_.bytes.size() < max_bytes_) ring_buffer__consume(ring_);
-  return taken_.bytes.size() < max_bytes_;
-}
-
-/// Returns what a callback of libbpf does: other than 0 ends the reading after this record.
-int RecordRing::append(const void* data, std::size_t size) {
-  std::vector<std::byte>& bytes = taken_.bytes;
-  const std::uint64_t length = size;
-  const auto* const length_bytes = reinterpret_cast<const std::byte*>(&length);
-  const auto* const record = static_cast<const std::byte*>(data);
-  bytes.insert(bytes.end(), length_bytes, length_bytes + sizeof length);
-  bytes.insert(bytes.end(), record, record + size);
-  bytes.resize((bytes.size() + 7) & ~std::size_t{7});
-  return bytes.size() < max_bytes_ ? 0 : -ECANCELED;
-}
-
-/// What was left by the call before, or all that was taken since; ends after `until` and one record.
-std::size_t RecordRing::hand_over_taken(const Sink& sink, Clock::time_point until) {
-  if (handed_.handed_over == handed_.bytes.size()) {
-    constexpr std::size_t kept_bytes = 1U << 20;
-    if (handed_.bytes.size() > kept_bytes)
-      handed_.bytes = reserved();
-    else
-      handed_.bytes.clear();
-    handed_.handed_over = 0;
-    take_all();
-    const std::lock_guard lock(mutex_);
-    std::swap(taken_, handed_);
-  }
-  std::size_t records = 0;
-  while (handed_.handed_over < handed_.bytes.size()) {
-    const auto left = std::span<const std::byte>(handed_.bytes).subspan(handed_.handed_over);
-    std::uint64_t length = 0;
-    std::memcpy(&length, left.data(), sizeof length);
-    handed_.handed_over += sizeof length + (length + 7) / 8 * 8;
-    sink(left.subspan(sizeof length, length));
-    if (++records % between_looks == 0 && Clock::now() > until) break;
-  }
-  return records;
-}
-
 Result<std::size_t> RecordRing::poll(milliseconds timeout, const Sink& sink) {
-  if (collector_.joinable()) return hand_over_taken(sink, Clock::now() + timeout + longest_wait);
   const KernelLog log;
   const auto end = Clock::now() + timeout;
   handed_over_ = 0;
@@ -164,8 +67,8 @@ Result<std::size_t> RecordRing::poll(milliseconds timeout, const Sink& sink) {
 }
 
 int RecordRing::hand_over(void* context, void* data, std::size_t size) {
+  constexpr std::size_t between_looks = 64;
   auto& ring = *static_cast<RecordRing*>(context);
-  if (ring.max_bytes_ != 0) return ring.append(data, size);
   const bool late = ++ring.handed_over_ % between_looks == 0 && Clock::now() > ring.last_header_;
   (*ring.sink_)({static_cast<const std::byte*>(data), size});
   return late ? -ECANCELED : 0;  // libbpf stops after this record, which counts as taken

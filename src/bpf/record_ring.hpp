@@ -8,9 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <span>
-#include <thread>
 #include <vector>
 
 #include "base/result.hpp"
@@ -94,43 +92,14 @@ class RecordRing {
   /// `timeout` and one record. Returns how many records there were.
   Result<std::size_t> poll(std::chrono::milliseconds timeout, const Sink& sink);
 
-  /// From now on a thread that does nothing else empties the kernel's buffer whenever it is a quarter
-  /// full, and poll() hands over what that thread has taken, without waiting. The thread holds at most
-  /// `max_bytes`, the size of the buffer; beyond that, records stay in the buffer.
-  void collect_in_background(std::size_t max_bytes);
-
  private:
   using Clock = std::chrono::steady_clock;
-
-  /// Records one behind the other: the size of each, the record, padding to a multiple of 8.
-  /// Its memory is reserved beforehand, so that taking a record cannot fail.
-  struct Taken {
-    std::vector<std::byte> bytes;
-    std::size_t handed_over = 0;  ///< of `bytes`
-  };
-
   static int hand_over(void* context, void* data, std::size_t size);
-  [[nodiscard]] std::vector<std::byte> reserved() const;
-  void collect(const std::stop_token& stop);
-  bool take_all();
-  int append(const void* data, std::size_t size);
-  std::size_t hand_over_taken(const Sink& sink, Clock::time_point until);
 
   ring_buffer* ring_ = nullptr;
   int wake_ = -1;
   volatile unsigned* reader_waits_ = nullptr;
   std::chrono::milliseconds wait_{10};
-
-  // Both threads take records out of the buffer. Whichever does holds mutex_ meanwhile and appends them
-  // to taken_: they keep the order of the buffer. poll() swaps taken_ and handed_ under the mutex,
-  // and only when all of handed_ is handed over; it calls the sink without the mutex, so that a slow
-  // sink does not delay the other thread.
-  std::mutex mutex_;
-  Taken taken_;   // under mutex_
-  Taken handed_;  // of the thread that calls poll()
-  std::size_t max_bytes_ = 0;
-  std::jthread collector_;
-
   // During poll().
   const Sink* sink_ = nullptr;
   std::size_t handed_over_ = 0;

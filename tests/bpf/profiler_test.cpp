@@ -112,31 +112,6 @@ TEST(ProfilerOnCpu, TellsOfBothStacksOfAThreadInTheKernel) {
   EXPECT_FALSE(sample->stack.empty());
 }
 
-/// The kernel's buffer holds 64 KiB, and a sample has a stack of 4 KiB: without the thread that empties
-/// the buffer, the last of these samples are lost.
-TEST(ProfilerOnCpu, LosesNoSampleWhileTheCallerIsBusy) {
-  constexpr std::uint64_t busy_samples = 20;
-  ProfilerOptions options;
-  options.frequency = 99;
-  options.ring_bytes = 64U << 10;
-  options.stack_bytes = 4096;
-  OwnProfiler own(options);
-  own.profiler->collect_in_background();
-  Worker worker([&](const std::stop_token&) {
-    volatile char deep[8192];
-    for (volatile char& byte : deep) byte = 1;  // pages that are not resident are not copied
-    while (own.profiler->counters().samples < busy_samples) deep[1] = deep[0];
-  });
-  worker.stop();
-  own.finish();
-  const ProfilerCounters counters = own.profiler->counters();
-  EXPECT_EQ(counters.lost, 0u);
-  EXPECT_EQ(counters.samples, own.samples.size());
-  std::uint64_t bytes = 0;
-  for (const Kept& sample : own.samples) bytes += sample.stack.size();
-  EXPECT_GT(bytes, options.ring_bytes) << "the kernel's buffer would have held them";
-}
-
 TEST(ProfilerOnCpu, CopiesNoMoreOfAStackThanAskedFor) {
   ProfilerOptions options = on_cpu();
   options.stack_bytes = 256;

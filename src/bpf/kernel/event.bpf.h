@@ -211,7 +211,5 @@ static __always_inline int submit(const struct label_buffer* record, __u64 used,
     reader_waits = 0;
     flags = BPF_RB_FORCE_WAKEUP;
   }
-  if (bpf_ringbuf_output(&events, (void*)record->bytes, used, flags) == 0) return 1;
-  if (flags == BPF_RB_FORCE_WAKEUP) reader_waits = 1; /* the buffer is full: no reader was woken */
-  return 0;
+  return bpf_ringbuf_output(&events, (void*)record->bytes, used, flags) == 0;
 }
