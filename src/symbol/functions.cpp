@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <optional>
@@ -340,18 +341,7 @@ class FunctionFinder {
       return unwind::CodeRange{part->first, part->second};
     };
     unwind::LeftAt left_at;  // Go has tables of its own, and no jumps to parts
-    if (!found.is_go)
-      left_at = [&](Address address) -> std::optional<Address> {
-        Dwarf_CFI* const table = frames();
-        Dwarf_Frame* frame = nullptr;
-        if (table == nullptr || dwarf_cfi_addrframe(table, address, &frame) != 0)
-          return std::nullopt;
-        Dwarf_Addr start = 0, end = 0;
-        const bool is_known = dwarf_frame_info(frame, &start, &end, nullptr) >= 0;
-        std::free(frame);  // NOLINT(cppcoreguidelines-no-malloc): libdw allocates it so
-        if (!is_known || continues_frame(table, address)) return std::nullopt;
-        return start;
-      };
+    if (!found.is_go) left_at = [this](Address address) { return row_without_frame(address); };
     const auto exits = unwind::find_exits(read, range, part_at, left_at);
     if (!exits) found.exits_unknown = exits.error().message;
     if (exits && exits->empty()) found.exits_unknown = "it does not return";
@@ -380,18 +370,9 @@ class FunctionFinder {
     }
   }
 
-  /// Whether the unwinder's table has a function that begins there: stripped files have it, too.
-  bool begins_frame(Address address) {
-    Dwarf_CFI* const table = frames();
-    Dwarf_Frame* frame = nullptr;
-    Dwarf_Addr start = 0, end = 0;
-    if (table == nullptr || dwarf_cfi_addrframe(table, address, &frame) != 0) return false;
-    // The bounds are of a row of the table: the first one of a function begins with it.
-    const bool begins = dwarf_frame_info(frame, &start, &end, nullptr) >= 0 && start == address &&
-                        !continues_frame(table, address);
-    std::free(frame);  // NOLINT(cppcoreguidelines-no-malloc): libdw allocates it so
-    return begins;
-  }
+  /// Whether the unwinder's table has a function that begins there: stripped files have it, too. The
+  /// first row of a function begins with it.
+  bool begins_frame(Address address) { return row_without_frame(address) == address; }
 
   /// Of the file's .eh_frame; null: it has none.
   Dwarf_CFI* frames() {
@@ -405,25 +386,28 @@ class FunctionFinder {
     return frames_->table.get();
   }
 
-  /// Whether the byte before an address belongs to a row that differs only as code has gone on: the
-  /// address of the caller's frame is one word from the stack pointer at the start of functions
-  /// alone.
-  bool continues_frame(Dwarf_CFI* table, Address address) const {
-    Dwarf_Frame* frame = nullptr;
-    if (dwarf_cfi_addrframe(table, address, &frame) != 0) return true;
+  /// The start of the row of call frame information that an address is in, where nothing of a
+  /// function is on the stack but the address to return to: the address of the caller's frame is one
+  /// word from the stack pointer, as at the start of functions and where they are left. Nothing:
+  /// something else is, or it is not known.
+  std::optional<Address> row_without_frame(Address address) {
+    Dwarf_CFI* const table = frames();
+    Dwarf_Frame* found = nullptr;
+    if (table == nullptr || dwarf_cfi_addrframe(table, address, &found) != 0) return std::nullopt;
+    // NOLINTNEXTLINE(cppcoreguidelines-no-malloc): libdw allocates it so
+    const std::unique_ptr<Dwarf_Frame, void (*)(void*)> frame(found, std::free);
+    Dwarf_Addr start = 0, end = 0;
+    if (dwarf_frame_info(frame.get(), &start, &end, nullptr) < 0) return std::nullopt;
     Dwarf_Op* steps = nullptr;
     std::size_t count = 0;
-    const bool known = dwarf_frame_cfa(frame, &steps, &count) == 0 && count >= 1;
-    const std::uint64_t at_start = machine_ == Machine::aarch64 ? 0
-                                   : machine_ == Machine::i386  ? 4
-                                                                : 8;
+    if (dwarf_frame_cfa(frame.get(), &steps, &count) != 0 || count == 0) return std::nullopt;
+    const std::uint64_t word = machine_ == Machine::aarch64 ? 0 : machine_ == Machine::i386 ? 4 : 8;
     const unsigned pointer = machine_ == Machine::aarch64 ? 31 : machine_ == Machine::i386 ? 4 : 7;
-    const bool starts =
-        known && ((steps[0].atom == DW_OP_breg0 + pointer && steps[0].number == at_start) ||
-                  (steps[0].atom == DW_OP_bregx && steps[0].number == pointer &&
-                   steps[0].number2 == at_start));
-    std::free(frame);  // NOLINT(cppcoreguidelines-no-malloc)
-    return !starts;
+    const bool is_short = steps[0].atom == DW_OP_breg0 + pointer && steps[0].number == word;
+    const bool is_long =
+        steps[0].atom == DW_OP_bregx && steps[0].number == pointer && steps[0].number2 == word;
+    if (!is_short && !is_long) return std::nullopt;
+    return start;
   }
 
   void open_dwarf() {
