@@ -71,6 +71,9 @@ Metric plain_metric(MetricKind kind, std::string_view name, std::uint64_t value,
 /// Puts the points of metrics with one name into one, as text formats ask for.
 void merge(std::vector<Metric>& into, std::vector<Metric> more);
 
+/// Now, in Unix time.
+std::uint64_t unix_time_ns();
+
 /// From when and until when cumulative metrics count (Unix time).
 struct Interval {
   std::uint64_t start_ns = 0;
@@ -85,5 +88,9 @@ void add_metrics(const std::vector<Metric>& metrics, const Interval& interval,
 std::string prometheus_text(const std::vector<Metric>& metrics);
 /// OpenMetrics 1.0, which has exemplars.
 std::string openmetrics_text(const std::vector<Metric>& metrics);
+/// Whether a file of this name has one of these formats: FILE.prom, or FILE.openmetrics.
+bool is_text_file(std::string_view path);
+/// In the format of that file.
+std::string text_of_file(std::string_view path, const std::vector<Metric>& metrics);
 
 }  // namespace vitrine::telemetry

@@ -177,4 +177,18 @@ std::string openmetrics_text(const std::vector<Metric>& metrics) {
   return TextWriter(true).all(metrics);
 }
 
+namespace {
+
+constexpr std::string_view prometheus_ending = ".prom", openmetrics_ending = ".openmetrics";
+
+}  // namespace
+
+bool is_text_file(std::string_view path) {
+  return path.ends_with(prometheus_ending) || path.ends_with(openmetrics_ending);
+}
+
+std::string text_of_file(std::string_view path, const std::vector<Metric>& metrics) {
+  return path.ends_with(openmetrics_ending) ? openmetrics_text(metrics) : prometheus_text(metrics);
+}
+
 }  // namespace vitrine::telemetry

@@ -301,6 +301,22 @@ def probes_and_time():
     print(f"{N} operations as metrics, spans and log records; {acme / 1e9:.2f} s of CPU time, {samples} samples")
 
 
+def reload():
+    """Metrics of a new configuration are sent: the ones before have left their spool to them."""
+    collector = Collector()
+    with tempfile.TemporaryDirectory() as folder, burner("acme", env={**os.environ, "OTEL_SERVICE_NAME": "oven"}):
+        text = settings(folder, collector.url, f'process = ["{BURNING}"]')
+        agent = Agent(folder, text)
+        until("CPU time", lambda: agent.page().get('vitrine_cpu_seconds_total{tenant="acme",service_name="oven"}'))
+        agent.reload(text.replace('by = ["tenant", "service.name"]', 'by = ["tenant"]'))
+        until("CPU time by tenant alone", lambda: agent.page().get('vitrine_cpu_seconds_total{tenant="acme"}'))
+        agent.end()
+        points = last_points(collector.end()["/v1/metrics"])
+        for labels in ({"tenant": "acme", "service.name": "oven"}, {"tenant": "acme"}):
+            assert ("vitrine.cpu.time", frozenset(labels.items())) in points, (labels, sorted(map(str, points)), agent.said)
+    print("metrics are sent before and after a reload")
+
+
 @contextlib.contextmanager
 def control_group(name):
     """A path in cgroup2, and what has a process join it."""
@@ -356,4 +372,5 @@ with tempfile.TemporaryDirectory() as programs:
     BURNER = shutil.copy(BURNER, f"{programs}/burner-{os.getpid()}")
     BURNING = pathlib.Path(BURNER).name
     probes_and_time()
+    reload()
     selection()

@@ -25,11 +25,6 @@ const std::vector<std::string> signal_settings{"export.", "labels.", "metrics.",
 /// Without a look at the samples for so long, something is stuck.
 constexpr std::chrono::seconds max_silence{30};
 
-std::uint64_t unix_ns() {
-  return static_cast<std::uint64_t>(
-      std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count());
-}
-
 profile::EncodeOptions encoding_of(const AgentConfiguration& configuration) {
   profile::EncodeOptions encoding = configuration.request->view.encoding;
   encoding.title = "all processes";
@@ -56,7 +51,7 @@ void catch_reloads() {
 }
 
 int AgentRun::run(AgentConfiguration first) {
-  before_.started_ns = unix_ns();
+  before_.started_ns = telemetry::unix_time_ns();
   allow_many_files();
   auto begun = begin(std::move(first));
   if (!begun) return interrupted() ? exit_done : cli::report(begun.error());
@@ -140,7 +135,8 @@ void AgentRun::begin_writing() {
 bool AgentRun::is_over(std::size_t /*waiting*/) {
   manager_.alive();
   publish();
-  signals_->publish(own_metrics());
+  signals_->print_notes();
+  if (signals_->is_due()) signals_->publish(own_metrics());
   if (interrupted()) return true;
   if (reload_asked.exchange(false)) reload();
   return next_ != nullptr;
@@ -217,7 +213,7 @@ void AgentRun::finish_while_polling(const std::function<void()>& finish) {
 
 std::vector<telemetry::Metric> AgentRun::own_metrics() {
   const std::lock_guard lock(mutex_);
-  return agent::own_metrics(counts_, unix_ns());
+  return agent::own_metrics(counts_, telemetry::unix_time_ns());
 }
 
 void AgentRun::close_signals() {
@@ -310,7 +306,7 @@ agent::HttpResponse AgentRun::page(std::string_view path) {
   const auto silence = std::chrono::floor<std::chrono::seconds>(agent::Clock::now() - seen_alive);
   if (path == "/metrics") {
     response.type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    std::vector<telemetry::Metric> all = agent::own_metrics(counts, unix_ns());
+    std::vector<telemetry::Metric> all = agent::own_metrics(counts, telemetry::unix_time_ns());
     if (signals) telemetry::merge(all, signals->metrics());
     response.body = telemetry::openmetrics_text(all);
   } else if (path == "/healthz") {

@@ -19,10 +19,6 @@ namespace {
 constexpr const char* usual_metrics_interval = "15s";  // as Prometheus looks
 constexpr std::size_t usual_label_values = 100;
 
-bool is_text_file(const std::string& path) {
-  return path.ends_with(".prom") || path.ends_with(".openmetrics");
-}
-
 }  // namespace
 
 void MetricsOptions::define(CLI::App& app) {
@@ -55,7 +51,7 @@ Result<void> MetricsOptions::take() {
   if (label_values == 0) label_values = usual_label_values;
   interval = TRY_WHILE("--metrics-interval",
                        parse_interval(interval_.empty() ? usual_metrics_interval : interval_));
-  if (!textfile.empty() && !is_text_file(textfile))
+  if (!textfile.empty() && !telemetry::is_text_file(textfile))
     return fail(ErrorCode::usage, "--textfile: unknown format of " + textfile,
                 "end its name in .prom or .openmetrics");
   for (std::size_t i = 1; i < by.size(); ++i)
@@ -141,11 +137,12 @@ std::vector<telemetry::Metric> AgentSignals::metrics() {
   return all;
 }
 
-void AgentSignals::publish(const std::vector<telemetry::Metric>& own, bool all) {
+void AgentSignals::print_notes() {
   if (metrics_sender_) metrics_sender_->print_notes();
-  const auto now = std::chrono::steady_clock::now();
-  if (!all && now < next_) return;
-  next_ = now + options_.interval;
+}
+
+void AgentSignals::publish(const std::vector<telemetry::Metric>& own) {
+  next_ = std::chrono::steady_clock::now() + options_.interval;
   if (metrics_sender_) {
     std::vector<telemetry::Metric> machine = own;
     telemetry::merge(machine, times());
@@ -154,10 +151,8 @@ void AgentSignals::publish(const std::vector<telemetry::Metric>& own, bool all) 
       if (!one.metrics.empty()) metrics_sender_->send(one.metrics, one.resource, one.start_ns);
   }
   if (options_.textfile.empty()) return;
-  const auto written =
-      sandbox::write_whole(options_.textfile, options_.textfile.ends_with(".prom")
-                                                  ? telemetry::prometheus_text(metrics())
-                                                  : telemetry::openmetrics_text(metrics()));
+  const auto written = sandbox::write_whole(options_.textfile,
+                                            telemetry::text_of_file(options_.textfile, metrics()));
   // A full disk may have space later.
   if (!written && !write_failed_) note(written.error().message);
   write_failed_ = !written;
@@ -165,7 +160,8 @@ void AgentSignals::publish(const std::vector<telemetry::Metric>& own, bool all) 
 
 bool AgentSignals::finish(const std::vector<telemetry::Metric>& own) {
   event_senders_ = traces_->end();
-  publish(own, true);
+  print_notes();
+  publish(own);
   std::vector<std::future<bool>> finishing;
   for (TraceSender* sender : senders_)
     finishing.push_back(std::async(std::launch::async | std::launch::deferred,

@@ -55,8 +55,12 @@ class AgentSignals {
   void begin();
   /// Adds up a profile. In any thread.
   void add(const profile::Profile& profile);
-  /// Writes and sends what is due; `own`: what the agent counts of itself; `all`: whether due or not.
-  void publish(const std::vector<telemetry::Metric>& own, bool all = false);
+  /// Those of the sender of metrics.
+  void print_notes();
+  /// Whether it is time to publish().
+  [[nodiscard]] bool is_due() const { return std::chrono::steady_clock::now() >= next_; }
+  /// Writes and sends metrics. `own`: what the agent counts of itself.
+  void publish(const std::vector<telemetry::Metric>& own);
   /// All that a page shows, beside the agent's own. In any thread.
   [[nodiscard]] std::vector<telemetry::Metric> metrics();
   /// Ends the traces, and sends what is left for at most some seconds. False: some of it is lost.

@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <functional>
 #include <new>
 #include <system_error>
 #include <utility>
@@ -23,16 +22,10 @@ constexpr milliseconds publish_interval{1000};
 constexpr std::chrono::seconds renew_interval{5};
 constexpr std::chrono::seconds retry_interval{60};  ///< of what could not be attached, unchanged
 
-std::uint64_t unix_time_ns() {
-  return static_cast<std::uint64_t>(
-      std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count());
-}
-
 }  // namespace
 
 Result<std::unique_ptr<AgentTraces>> AgentTraces::open(const std::vector<TraceTable>& tables) {
   std::unique_ptr<AgentTraces> traces(new AgentTraces);
-  traces->wall_clock_ns_ = wall_clock_offset_ns();
   for (const TraceTable& table : tables) {
     auto running = std::make_unique<Running>(table);
     TRY(traces->attach(*running));
@@ -80,7 +73,7 @@ Result<void> AgentTraces::attach(Running& running) {
   }
   running.trace = std::move(*opened);
   running.problem.clear();
-  running.start_ns = unix_time_ns();
+  running.start_ns = telemetry::unix_time_ns();
   running.events = 0;
   running.metrics = ReductionMetrics(limits::metric_groups, running.table.label_values);
   return {};

@@ -91,7 +91,6 @@ class AgentTraces {
 
   std::vector<std::unique_ptr<Running>> running_;
   EventSenders senders_;
-  std::int64_t wall_clock_ns_ = 0;
   std::atomic<bool> stop_{false};
   std::thread thread_;
   std::mutex mutex_;  // of:

@@ -87,7 +87,7 @@ class ContextCommand : public Command {
   }
 
   Result<int> run() override {
-    if (duration_ && !interval_) interval_ = std::chrono::seconds(1);
+    if (duration_ && !interval_) interval_ = TRY(parse_interval(usual_interval));
     pid_ = TRY(processes_.take_one(pid_));
     if (pid_ == 0)
       return fail(ErrorCode::usage, "context: PID is required",

@@ -296,13 +296,12 @@ class TraceCommand : public Command {
       return fail(ErrorCode::usage, "-o requires an aggregation",
                   "add --count, --sum ARG, --hist ARG or --latency START,END; for single fires "
                   "redirect standard output");
-    if (!metrics_path_.ends_with(".prom") && !is_open_metrics())
+    if (!telemetry::is_text_file(metrics_path_))
       return fail(ErrorCode::usage, fmt::format("unknown format of {}", metrics_path_),
                   "end its name in .prom or .openmetrics");
     return check_writable(metrics_path_, sandbox::StagedFile::Access::usual);
   }
 
-  [[nodiscard]] bool is_open_metrics() const { return metrics_path_.ends_with(".openmetrics"); }
   /// Whether the table goes somewhere as metrics.
   [[nodiscard]] bool is_measured() const { return engine_.given() || !metrics_path_.empty(); }
 
@@ -419,9 +418,7 @@ class TraceCommand : public Command {
     const auto metrics = metrics_.of(table, wall_clock_ns);
     if (sender_) sender_->send(metrics, trace.resource());
     if (metrics_path_.empty()) return {};
-    TRY(sandbox::write_whole(metrics_path_, is_open_metrics()
-                                                ? telemetry::openmetrics_text(metrics)
-                                                : telemetry::prometheus_text(metrics)));
+    TRY(sandbox::write_whole(metrics_path_, telemetry::text_of_file(metrics_path_, metrics)));
     return {};
   }
 

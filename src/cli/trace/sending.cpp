@@ -16,11 +16,6 @@ constexpr std::chrono::seconds longest_stay{1};          // of fires, until they
 constexpr std::chrono::seconds last_chance_of_trace{5};  // for what is left at the end
 constexpr std::size_t usual_request_bytes = std::size_t{1} << 20;
 
-std::uint64_t unix_now() {
-  return static_cast<std::uint64_t>(
-      std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count());
-}
-
 }  // namespace
 
 Result<std::unique_ptr<TraceSender>> TraceSender::open(exporter::ExportOptions sending,
@@ -43,7 +38,7 @@ TraceSender::TraceSender(std::unique_ptr<exporter::Exporter> exporter, std::size
       signal_(signal),
       requests_(request_bytes),
       wall_clock_ns_(wall_clock_offset_ns()),
-      start_ns_(unix_now()),
+      start_ns_(telemetry::unix_time_ns()),
       no_resource_(observe::encoded_resource(0)),
       next_out_(Clock::now() + longest_stay) {}
 
@@ -56,8 +51,8 @@ void TraceSender::add(const observe::TraceEvent& event) {
 
 void TraceSender::send(const std::vector<telemetry::Metric>& metrics, const std::string& resource,
                        std::uint64_t start_ns) {
-  telemetry::add_metrics(metrics, {start_ns == 0 ? start_ns_ : start_ns, unix_now()}, resource,
-                         requests_);
+  telemetry::add_metrics(metrics, {start_ns == 0 ? start_ns_ : start_ns, telemetry::unix_time_ns()},
+                         resource, requests_);
   take_out(true);
 }
 
