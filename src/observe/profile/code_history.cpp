@@ -163,7 +163,7 @@ bool CodeHistory::is_last(const CodeSince& code) const {
 
 /// At `first` it had more than before: what it has mapped meanwhile was not there yet. What was there
 /// instead is not known.
-CodeHistory::Code CodeHistory::before(const Code& first, std::uint64_t time_ns) {
+CodeHistory::Code CodeHistory::before(const Code& first, std::uint64_t time_ns) const {
   Ranges mapped;
   for (const Change& change : changes_)
     if (change.time_ns > time_ns && change.time_ns <= first->from_ns)

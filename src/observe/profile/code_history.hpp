@@ -71,7 +71,7 @@ class CodeHistory {
     target::Mapping mapping;
   };
 
-  Code before(const Code& first, std::uint64_t time_ns);
+  [[nodiscard]] Code before(const Code& first, std::uint64_t time_ns) const;
   bool may_make(const CodeSince& from, std::uint64_t time_ns);
   void insert(Code code);
   void squash();
