@@ -40,6 +40,10 @@ Result<Profile> decode(std::string_view file) {
   return TRY(is_otlp(file)) ? decode_otlp(file) : decode_pprof(file);
 }
 
+std::string Place::within(std::string_view format) const {
+  return part == nullptr ? std::string(format) : fmt::format("{}: {} {}", format, part, number);
+}
+
 void refuse(std::string why) {
   throw Refused({ErrorCode::malformed, std::move(why), {}});
 }

@@ -1,7 +1,6 @@
 // OTLP profiles as profiles (docs/formats/profiles.md, "OTLP" and "Reading").
 //
-// Everything is in one dictionary, and refers to it by position; entry 0 of a table is "none". One
-// Profile of the file is one measure of one resource. What it measures is known by its sample type;
+// Resources refer to one dictionary by position. One Profile of the file is one measure of one resource. What it measures is known by its sample type;
 // ticks of the CPU's clock are left out where the same scope has the time that they stand for.
 #include <fmt/format.h>
 
@@ -17,25 +16,21 @@
 #include "profile/decode.hpp"
 #include "profile/decoder.hpp"
 #include "profile/encode.hpp"
-#include "profile/otlp.hpp"
+#include "profile/otlp_dictionary.hpp"
 
 namespace vitrine::profile {
 namespace {
 
-using OtlpReader = protozero::pbf_reader;
-using OtlpView = protozero::data_view;
-
 class OtlpDecoder {
  public:
+  OtlpDecoder() = default;
+  OtlpDecoder(const OtlpDecoder&) = delete;
+  OtlpDecoder& operator=(const OtlpDecoder&) = delete;
+
   /// Throws Refused, and what protozero throws.
   Profile read(std::string_view message) {
     find(OtlpReader(message.data(), message.size()));
-    read_attributes();
-    read_mappings();
-    read_functions();
-    read_locations();
-    read_stacks();
-    read_links();
+    dictionary_.read();
     for (const OtlpView resource : resources_) read_resource(OtlpReader(resource));
     Profile& profile = reading_.profile;
     if (!any_time_ && profile.samples.empty()) throw Refused(others_.no_time());
@@ -44,14 +39,10 @@ class OtlpDecoder {
     return std::move(profile);
   }
 
-  [[nodiscard]] std::string where() const {
-    return part_ == nullptr ? "OTLP" : fmt::format("OTLP: {} {}", part_, number_);
-  }
+  [[nodiscard]] std::string where() const { return place_.within("OTLP"); }
 
  private:
   using Views = std::vector<OtlpView>;
-
-  // ---- the dictionary
 
   void find(OtlpReader message) {
     while (message.next()) switch (message.tag_and_type()) {
@@ -60,342 +51,12 @@ class OtlpDecoder {
           check_count(resources_.size(), limits::profile_mappings, "resources");
           break;
         case nested(otlp::data::dictionary):
-          find_tables(message.get_message());
+          dictionary_.find_tables(message.get_message());
           break;
         default:
           message.skip();
       }
   }
-
-  void find_tables(OtlpReader message) {
-    const auto keep = [&](Views& into, std::size_t most, std::string_view what) {
-      into.push_back(message.get_view());
-      check_count(into.size(), most, what);
-    };
-    while (message.next()) switch (message.tag_and_type()) {
-        case nested(otlp::dictionary::mapping_table):
-          keep(mappings_, limits::profile_mappings, "mappings");
-          break;
-        case nested(otlp::dictionary::location_table):
-          keep(locations_, limits::profile_locations, "locations");
-          break;
-        case nested(otlp::dictionary::function_table):
-          keep(functions_, limits::profile_locations, "functions");
-          break;
-        case nested(otlp::dictionary::link_table):
-          keep(links_, limits::profile_label_sets, "spans");
-          break;
-        case nested(otlp::dictionary::string_table):
-          keep(strings_, limits::profile_strings, "strings");
-          break;
-        case nested(otlp::dictionary::attribute_table):
-          keep(attribute_views_, limits::profile_strings, "attributes");
-          break;
-        case nested(otlp::dictionary::stack_table):
-          keep(stacks_, limits::profile_stacks, "stacks");
-          break;
-        default:
-          message.skip();
-      }
-  }
-
-  /// An index into a table; refuses one that is past its end.
-  static std::size_t at(std::int64_t index, std::size_t size, std::string_view what) {
-    if (index == 0) return 0;
-    if (index < 0 || static_cast<std::size_t>(index) >= size)
-      refuse(fmt::format("{} {} of {}", what, index, size));
-    return static_cast<std::size_t>(index);
-  }
-
-  /// The same, of a table of the profile, which has no entry 0.
-  static Index index_of(std::int64_t index, std::size_t size, std::string_view what) {
-    const std::size_t place = at(index, size, what);
-    return place == 0 ? none : static_cast<Index>(place - 1);
-  }
-
-  std::string_view string(std::int64_t index) const {
-    const std::size_t place = at(index, strings_.size(), "string");
-    return strings_.empty() ? std::string_view() : text_of(strings_[place]);
-  }
-
-  std::string text(std::int64_t index) { return reading_.text(string(index)); }
-
-  struct Value {
-    std::string_view text;
-    std::int64_t number = 0;
-    bool is_number = false;
-    std::vector<std::string_view> texts;  ///< of an array
-
-    [[nodiscard]] std::string str() const {
-      return is_number ? std::to_string(number) : std::string(text);
-    }
-  };
-
-  struct NamedValue {
-    std::string_view key;
-    Value value;
-  };
-
-  Value any_value(OtlpReader message) const {
-    Value value;
-    while (message.next()) switch (message.tag_and_type()) {
-        case nested(otlp::any_value::string_value):
-          value.text = text_of(message.get_view());
-          break;
-        case varint(otlp::any_value::string_value_strindex):
-          value.text = string(message.get_int32());
-          break;
-        case varint(otlp::any_value::bool_value):
-          value.text = message.get_bool() ? "true" : "false";
-          break;
-        case varint(otlp::any_value::int_value):
-          value.number = message.get_int64();
-          value.is_number = true;
-          break;
-        case nested(otlp::any_value::array_value):
-          value.texts = array(message.get_message());
-          break;
-        default:
-          message.skip();
-      }
-    return value;
-  }
-
-  /// The texts of it; nothing else is used, and nothing nested is followed.
-  static std::vector<std::string_view> array(OtlpReader message) {
-    std::vector<std::string_view> texts;
-    while (message.next(otlp::array_value::values, protozero::pbf_wire_type::length_delimited)) {
-      OtlpReader one = message.get_message();
-      while (one.next()) {
-        if (one.tag_and_type() == nested(otlp::any_value::string_value))
-          texts.push_back(text_of(one.get_view()));
-        else
-          one.skip();
-      }
-      check_count(texts.size(), max_remarks, "remarks");
-    }
-    return texts;
-  }
-
-  void read_attributes() {
-    part_ = "attribute";
-    for (number_ = 0; number_ < attribute_views_.size(); ++number_) {
-      NamedValue attribute;
-      OtlpReader message(attribute_views_[number_]);
-      while (message.next()) switch (message.tag_and_type()) {
-          case varint(otlp::attribute::key_strindex):
-            attribute.key = string(message.get_int32());
-            break;
-          case nested(otlp::attribute::value):
-            attribute.value = any_value(message.get_message());
-            break;
-          default:
-            message.skip();
-        }
-      attributes_.push_back(std::move(attribute));
-    }
-  }
-
-  /// Takes a field of indices, packed or not.
-  template <class Each>
-  static bool indices(OtlpReader& message, otlp::Field field, Each each) {
-    if (message.tag_and_type() == nested(field)) {
-      for (const std::int32_t one : message.get_packed_int32()) each(one);
-      return true;
-    }
-    if (message.tag_and_type() != varint(field)) return false;
-    each(message.get_int32());
-    return true;
-  }
-
-  const NamedValue* attribute(std::int64_t index) const {
-    const std::size_t place = at(index, attributes_.size(), "attribute");
-    return place == 0 ? nullptr : &attributes_[place];
-  }
-
-  void read_mappings() {
-    part_ = "mapping";
-    for (number_ = 1; number_ < mappings_.size(); ++number_) {
-      Mapping mapping;
-      OtlpReader message(mappings_[number_]);
-      while (message.next()) {
-        const bool taken =
-            indices(message, otlp::mapping::attribute_indices, [&](std::int32_t index) {
-              const NamedValue* named = attribute(index);
-              if (named == nullptr) return;
-              if (named->key == otlp::build_id_key)
-                mapping.build_id = reading_.text(named->value.text);
-              if (named->key == otlp::content_hash_key)
-                mapping.content_hash = reading_.text(named->value.text);
-            });
-        if (taken) continue;
-        switch (message.tag_and_type()) {
-          case varint(otlp::mapping::memory_start):
-            mapping.start = message.get_uint64();
-            break;
-          case varint(otlp::mapping::memory_limit):
-            mapping.limit = message.get_uint64();
-            break;
-          case varint(otlp::mapping::file_offset):
-            mapping.file_offset = message.get_uint64();
-            break;
-          case varint(otlp::mapping::filename_strindex):
-            mapping.file = text(message.get_int32());
-            break;
-          default:
-            message.skip();
-        }
-      }
-      reading_.profile.mappings.push_back(std::move(mapping));
-    }
-  }
-
-  void read_functions() {
-    part_ = "function";
-    for (number_ = 1; number_ < functions_.size(); ++number_) {
-      Function function;
-      OtlpReader message(functions_[number_]);
-      while (message.next()) switch (message.tag_and_type()) {
-          case varint(otlp::function::name_strindex):
-            function.name = text(message.get_int32());
-            break;
-          case varint(otlp::function::system_name_strindex):
-            function.system_name = text(message.get_int32());
-            break;
-          case varint(otlp::function::filename_strindex):
-            function.file = text(message.get_int32());
-            break;
-          case varint(otlp::function::start_line):
-            function.start_line = line_number(message.get_int64());
-            break;
-          default:
-            message.skip();
-        }
-      reading_.profile.functions.push_back(std::move(function));
-    }
-  }
-
-  static std::uint32_t line_number(std::int64_t line) {
-    constexpr std::int64_t most = std::numeric_limits<std::uint32_t>::max();
-    return line > 0 && line <= most ? static_cast<std::uint32_t>(line) : 0;
-  }
-
-  void read_locations() {
-    part_ = "location";
-    std::size_t lines = 0;
-    ends_.resize(locations_.empty() ? 0 : locations_.size() - 1);
-    for (number_ = 1; number_ < locations_.size(); ++number_) {
-      Location location;
-      std::optional<std::string_view> type;
-      OtlpReader message(locations_[number_]);
-      while (message.next()) {
-        const bool taken =
-            indices(message, otlp::location::attribute_indices, [&](std::int32_t index) {
-              const NamedValue* named = attribute(index);
-              if (named != nullptr && named->key == otlp::frame_type_key) type = named->value.text;
-            });
-        if (taken) continue;
-        switch (message.tag_and_type()) {
-          case varint(otlp::location::mapping_index):
-            location.mapping = index_of(message.get_int32(), mappings_.size(), "mapping");
-            break;
-          case varint(otlp::location::address):
-            location.address = message.get_uint64();
-            break;
-          case nested(otlp::location::lines):
-            location.lines.push_back(line(message.get_message()));
-            check_count(++lines, limits::profile_frames, "lines of locations");
-            break;
-          default:
-            message.skip();
-        }
-      }
-      const Mapping* mapping = entry(reading_.profile.mappings, location.mapping);
-      location.kind = kind_of(type, mapping == nullptr ? std::string_view() : mapping->file,
-                              !location.lines.empty());
-      if (type == otlp::abort_marker) {
-        const Function* function =
-            location.lines.empty() ? nullptr
-                                   : entry(reading_.profile.functions, location.lines[0].function);
-        ends_[number_ - 1] = StackEnd::no_rule;
-        if (function != nullptr)
-          ends_[number_ - 1] = end_of_mark(function->name).value_or(StackEnd::no_rule);
-      }
-      reading_.profile.locations.push_back(std::move(location));
-    }
-  }
-
-  static FrameKind kind_of(std::optional<std::string_view> type, std::string_view file,
-                           bool named) {
-    if (!type) return frame_kind(file, named);
-    if (*type == "kernel") return FrameKind::kernel;
-    if (*type == "native" || *type == "go" || *type == "rust") return FrameKind::native;
-    return FrameKind::jit;  // of a runtime: no addresses of a file
-  }
-
-  Line line(OtlpReader message) const {
-    Line out;
-    while (message.next()) switch (message.tag_and_type()) {
-        case varint(otlp::line::function_index):
-          out.function = index_of(message.get_int32(), functions_.size(), "function");
-          break;
-        case varint(otlp::line::line):
-          out.line = line_number(message.get_int64());
-          break;
-        default:
-          message.skip();
-      }
-    return out;
-  }
-
-  void read_stacks() {
-    part_ = "stack";
-    for (number_ = 0; number_ < stacks_.size(); ++number_) {
-      Stack stack;
-      OtlpReader message(stacks_[number_]);
-      while (message.next()) {
-        const bool taken = indices(message, otlp::stack::location_indices, [&](std::int32_t index) {
-          const Index location = index_of(index, locations_.size(), "location");
-          if (location != none) stack.locations.push_back(location);
-          check_count(stack.locations.size(), limits::profile_frames, "frames of stacks");
-        });
-        if (!taken) message.skip();
-      }
-      if (!stack.locations.empty())
-        if (const auto end = ends_[stack.locations.back()]) {
-          stack.end = *end;
-          stack.locations.pop_back();
-        }
-      stack_places_.push_back(reading_.stack(std::move(stack)));
-    }
-  }
-
-  template <std::size_t size>
-  static void take_id(std::array<std::uint8_t, size>& into, OtlpView bytes) {
-    if (bytes.size() == size) std::copy_n(bytes.data(), size, into.begin());
-  }
-
-  void read_links() {
-    part_ = "link";
-    for (number_ = 0; number_ < links_.size(); ++number_) {
-      Link link;
-      OtlpReader message(links_[number_]);
-      while (message.next()) switch (message.tag_and_type()) {
-          case nested(otlp::link::trace_id):
-            take_id(link.trace_id, message.get_view());
-            break;
-          case nested(otlp::link::span_id):
-            take_id(link.span_id, message.get_view());
-            break;
-          default:
-            message.skip();
-        }
-      link_places_.push_back(reading_.link(link));
-    }
-    part_ = nullptr;
-  }
-
-  // ---- resources and their profiles
 
   void read_resource(OtlpReader message) {
     Process process;
@@ -423,14 +84,14 @@ class OtlpDecoder {
         continue;
       }
       std::string_view key;
-      Value value;
+      OtlpDictionary::Value value;
       OtlpReader pair = message.get_message();
       while (pair.next()) switch (pair.tag_and_type()) {
           case nested(otlp::key_value::key):
             key = text_of(pair.get_view());
             break;
           case nested(otlp::key_value::value):
-            value = any_value(pair.get_message());
+            value = dictionary_.any_value(pair.get_message());
             break;
           default:
             pair.skip();
@@ -484,10 +145,10 @@ class OtlpDecoder {
     std::pair<std::string_view, std::string_view> out;
     while (message.next()) switch (message.tag_and_type()) {
         case varint(otlp::value_type::type_strindex):
-          out.first = string(message.get_int32());
+          out.first = dictionary_.string(message.get_int32());
           break;
         case varint(otlp::value_type::unit_strindex):
-          out.second = string(message.get_int32());
+          out.second = dictionary_.string(message.get_int32());
           break;
         default:
           message.skip();
@@ -501,8 +162,8 @@ class OtlpDecoder {
     std::pair<std::string_view, std::string_view> type, period_type;
     while (message.next()) {
       const bool taken =
-          indices(message, otlp::profile::attribute_indices, [&](std::int32_t index) {
-            const NamedValue* named = attribute(index);
+          take_indices(message, otlp::profile::attribute_indices, [&](std::int32_t index) {
+            const OtlpDictionary::NamedValue* named = dictionary_.attribute(index);
             if (named == nullptr || named->key != otlp::remarks_key) return;
             // Each profile of a file has the same.
             if (!std::exchange(has_remarks_, true))
@@ -553,10 +214,10 @@ class OtlpDecoder {
       start_ns_ = std::min(start_ns_.value_or(head.time), head.time);
       end_ns_ = std::max(end_ns_, head.time + std::min(head.duration, ~head.time));
     }
-    part_ = "sample";
-    for (number_ = 1; number_ <= head.samples.size(); ++number_)
-      read_sample(OtlpReader(head.samples[number_ - 1]), head, on_cpu, process);
-    part_ = nullptr;
+    place_.part = "sample";
+    for (place_.number = 1; place_.number <= head.samples.size(); ++place_.number)
+      read_sample(OtlpReader(head.samples[place_.number - 1]), head, on_cpu, process);
+    place_.part = nullptr;
   }
 
   void read_sample(OtlpReader message, const Head& head, bool on_cpu, Index process) {
@@ -565,7 +226,7 @@ class OtlpDecoder {
     std::vector<std::uint64_t> times;
     std::int64_t stack = 0, link = 0;
     while (message.next()) {
-      if (indices(message, otlp::sample::attribute_indices, [&](std::int32_t index) {
+      if (take_indices(message, otlp::sample::attribute_indices, [&](std::int32_t index) {
             attributes.push_back(index);
             check_count(attributes.size(), max_attributes, "attributes of a sample");
           }))
@@ -606,10 +267,8 @@ class OtlpDecoder {
     Sample sample = identified(attributes);
     sample.measure = on_cpu ? Measure::on_cpu : Measure::off_cpu;
     sample.process = process;
-    const std::size_t stack_place = at(stack, stacks_.size(), "stack");
-    sample.stack = stack_places_.empty() ? none : stack_places_[stack_place];
-    const std::size_t link_place = at(link, links_.size(), "link");
-    sample.link = link_places_.empty() ? none : link_places_[link_place];
+    sample.stack = dictionary_.stack(stack);
+    sample.link = dictionary_.link(link);
 
     for (std::size_t i = 0; i < std::max(values.size(), times.size()); ++i) {
       const std::int64_t value = values.empty() ? 1 : values[i];
@@ -634,9 +293,9 @@ class OtlpDecoder {
     Sample sample;
     LabelSet labels;
     for (const std::int32_t index : indices) {
-      const NamedValue* named = attribute(index);
+      const OtlpDictionary::NamedValue* named = dictionary_.attribute(index);
       if (named == nullptr) continue;
-      const Value& value = named->value;
+      const OtlpDictionary::Value& value = named->value;
       constexpr std::int64_t most = std::numeric_limits<std::uint32_t>::max();
       const bool is_id = value.is_number && value.number >= 0 && value.number <= most;
       if (is_id && named->key == otlp::thread_id_key)
@@ -652,21 +311,18 @@ class OtlpDecoder {
     return identified_.put(indices, std::move(sample));
   }
 
-  static constexpr std::size_t max_remarks = 4096, max_profiles = 64 * 1024, max_attributes = 4096;
+  static constexpr std::size_t max_profiles = 64 * 1024, max_attributes = 4096;
 
   ProfileReading reading_;
-  Views resources_, mappings_, locations_, functions_, links_, strings_, attribute_views_, stacks_;
-  std::vector<NamedValue> attributes_;
-  std::vector<std::optional<StackEnd>> ends_;  ///< of locations that mark one
-  std::vector<Index> stack_places_, link_places_;
+  Place place_;
+  OtlpDictionary dictionary_{reading_, place_};
+  Views resources_;
   KnownSamples<std::int32_t> identified_;
   TypeNames others_;  ///< sample types that are no time
   bool any_time_ = false, has_remarks_ = false;
   std::optional<std::uint64_t> start_ns_;
   std::uint64_t end_ns_ = 0;
   std::size_t samples_ = 0;
-  const char* part_ = nullptr;
-  std::size_t number_ = 0;
 };
 
 }  // namespace

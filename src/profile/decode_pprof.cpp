@@ -44,7 +44,7 @@ class PprofReader {
 
   /// What is being read: "sample 7".
   [[nodiscard]] std::string where() const {
-    return part_ == nullptr ? "pprof" : fmt::format("pprof: {} {}", part_, number_ + 1);
+    return Place{place_.part, place_.number + 1}.within("pprof");
   }
 
  private:
@@ -140,14 +140,14 @@ class PprofReader {
   }
 
   void read_types() {
-    part_ = "sample type";
+    place_.part = "sample type";
     TypeNames names;
-    for (number_ = 0; number_ < types_.size(); ++number_) {
-      const ValueType type = value_type(pbf_reader(types_[number_]));
+    for (place_.number = 0; place_.number < types_.size(); ++place_.number) {
+      const ValueType type = value_type(pbf_reader(types_[place_.number]));
       const ValueMeaning kind = value_meaning(string(type.type), string(type.unit));
       const auto take = [&](std::optional<std::size_t>& column, std::uint64_t& unit) {
         if (column) return;
-        column = number_;
+        column = place_.number;
         unit = kind.unit_ns;
       };
       std::uint64_t no_unit = 0;
@@ -172,7 +172,7 @@ class PprofReader {
       }
       names.add(string(type.type), string(type.unit));
     }
-    part_ = nullptr;
+    place_.part = nullptr;
     period_unit_ = value_meaning(string(period_type_.type), string(period_type_.unit)).unit_ns;
     // Time of both kinds is of one kind only where there is no other.
     if (wall_ && !on_cpu_ && !waiting_) {
@@ -188,11 +188,11 @@ class PprofReader {
   }
 
   void read_mappings() {
-    part_ = "mapping";
-    for (number_ = 0; number_ < mappings_.size(); ++number_) {
+    place_.part = "mapping";
+    for (place_.number = 0; place_.number < mappings_.size(); ++place_.number) {
       Mapping mapping;
       std::uint64_t id = 0;
-      pbf_reader message(mappings_[number_]);
+      pbf_reader message(mappings_[place_.number]);
       while (message.next()) switch (message.tag_and_type()) {
           case varint(pprof::mapping::id):
             id = message.get_uint64();
@@ -215,17 +215,17 @@ class PprofReader {
           default:
             message.skip();
         }
-      mapping_ids_.emplace(id, static_cast<Index>(number_));
+      mapping_ids_.emplace(id, static_cast<Index>(place_.number));
       reading_.profile.mappings.push_back(std::move(mapping));
     }
   }
 
   void read_functions() {
-    part_ = "function";
-    for (number_ = 0; number_ < functions_.size(); ++number_) {
+    place_.part = "function";
+    for (place_.number = 0; place_.number < functions_.size(); ++place_.number) {
       Function function;
       std::uint64_t id = 0;
-      pbf_reader message(functions_[number_]);
+      pbf_reader message(functions_[place_.number]);
       while (message.next()) switch (message.tag_and_type()) {
           case varint(pprof::function::id):
             id = message.get_uint64();
@@ -246,7 +246,7 @@ class PprofReader {
             message.skip();
         }
       if (function.system_name == function.name) function.system_name.clear();
-      function_ids_.emplace(id, static_cast<Index>(number_));
+      function_ids_.emplace(id, static_cast<Index>(place_.number));
       reading_.profile.functions.push_back(std::move(function));
     }
   }
@@ -257,12 +257,12 @@ class PprofReader {
   }
 
   void read_locations() {
-    part_ = "location";
+    place_.part = "location";
     ends_.resize(locations_.size());
-    for (number_ = 0; number_ < locations_.size(); ++number_) {
+    for (place_.number = 0; place_.number < locations_.size(); ++place_.number) {
       Location location;
       std::uint64_t id = 0;
-      pbf_reader message(locations_[number_]);
+      pbf_reader message(locations_[place_.number]);
       while (message.next()) switch (message.tag_and_type()) {
           case varint(pprof::location::id):
             id = message.get_uint64();
@@ -284,8 +284,8 @@ class PprofReader {
       location.kind = frame_kind(mapping == nullptr ? "" : mapping->file, !location.lines.empty());
       if (mapping == nullptr && location.address == 0 && location.lines.size() == 1)
         if (const auto* function = entry(reading_.profile.functions, location.lines[0].function))
-          ends_[number_] = end_of_mark(function->name);
-      location_ids_.emplace(id, static_cast<Index>(number_));
+          ends_[place_.number] = end_of_mark(function->name);
+      location_ids_.emplace(id, static_cast<Index>(place_.number));
       reading_.profile.locations.push_back(std::move(location));
     }
   }
@@ -306,7 +306,7 @@ class PprofReader {
   }
 
   void read_head() {
-    part_ = nullptr;
+    place_.part = nullptr;
     Profile& profile = reading_.profile;
     profile.start_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(time_, 0));
     profile.duration_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(duration_, 0));
@@ -327,11 +327,11 @@ class PprofReader {
   };
 
   void read_samples() {
-    part_ = "sample";
+    place_.part = "sample";
     Row row;
-    for (number_ = 0; number_ < samples_.size(); ++number_) {
+    for (place_.number = 0; place_.number < samples_.size(); ++place_.number) {
       row = {};
-      pbf_reader message(samples_[number_]);
+      pbf_reader message(samples_[place_.number]);
       while (message.next()) switch (message.tag_and_type()) {
           case nested(pprof::sample::location_id):
             for (const std::uint64_t id : message.get_packed_uint64()) {
@@ -499,8 +499,7 @@ class PprofReader {
   std::vector<std::optional<StackEnd>> ends_;  ///< of locations that mark one
   std::size_t lines_ = 0;
   std::uint64_t negative_ = 0;
-  const char* part_ = nullptr;
-  std::size_t number_ = 0;
+  Place place_;
 };
 
 }  // namespace

@@ -44,9 +44,18 @@ struct Refused : std::exception {
   Error error;
 };
 
+/// Where a reader is in its file, for errors.
+struct Place {
+  const char* part = nullptr;  ///< "location"; null: in none of the numbered parts
+  std::size_t number = 0;
+
+  /// "OTLP: location 12"
+  [[nodiscard]] std::string within(std::string_view format) const;
+};
+
 /// What `decoder` reads from `message`; what it throws as an error, with its place.
 template <class Decoder>
-Result<Profile> decode_by(Decoder decoder, std::string_view message) {
+Result<Profile> decode_by(Decoder&& decoder, std::string_view message) {
   try {
     return decoder.read(message);
   } catch (const Refused& refused) {
