@@ -1,10 +1,14 @@
 // A signal handler that uses the library, at every single instruction of what it interrupts.
 #include <customlabels.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
+#include <optional>
+#include <thread>
 #include <vitrine/labels.hpp>
 
 #include "publish/own_slot.hpp"
@@ -332,6 +336,49 @@ TEST(EveryInstruction, HandlersReplaceWhileHandlesAreReplacedAndFreed) {
     end_shared_set();
   });
   EXPECT_GT(instructions, 300);
+}
+
+/// Some of them fail when the thread's labels are gone.
+void open_scopes_or_not() {
+  const Scope one{inside, "x"};
+  const Scope two{{route, "handler"}, {tenant, "y"}};
+  const labels::Set kept = labels::capture();
+  if (one.ok() && labels::get(inside) != "x") ++wrong;
+  custom_labels_labelset_t* own = custom_labels_clone(nullptr);
+  custom_labels_labelset_t* before = custom_labels_replace(own);
+  custom_labels_replace(before);
+  custom_labels_free(own);
+}
+
+bool slot_was_empty;
+
+TEST(EveryInstruction, HandlersOpenScopesWhileTheThreadEnds) {
+  static pthread_key_t later;  // than the library's: its destructor runs after that one
+  const auto after = [](void*) {
+    step_off();
+    slot_was_empty = test::v1_slot == nullptr;
+  };
+  ASSERT_EQ(pthread_key_create(&later, after), 0);
+  make_shared_set();
+  const long instructions = at_every_instruction(open_scopes_or_not, [](long) {
+    slot_was_empty = false;
+    std::thread([] {
+      pthread_setspecific(later, &later);
+      custom_labels_replace(shared_set);
+      // Still open at the end.
+      alignas(std::optional<Scope>) static unsigned char scope[sizeof(std::optional<Scope>)];
+      alignas(std::optional<labels::Attach>) static unsigned char
+          attach[sizeof(std::optional<labels::Attach>)];
+      ::new (scope) std::optional<Scope>(std::in_place, tenant, "open");
+      ::new (attach) std::optional<labels::Attach>(std::in_place, labels::capture());
+      step_on();
+    }).join();
+    ASSERT_TRUE(slot_was_empty);
+    ASSERT_TRUE(is_whole(shared_set));
+  });
+  end_shared_set();
+  pthread_key_delete(later);
+  EXPECT_GT(instructions, 100);
 }
 
 }  // namespace

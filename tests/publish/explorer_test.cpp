@@ -1,17 +1,20 @@
-// Every pair of operations: one is interrupted by the other, as a signal handler, at each of its
-// instructions; and at each instruction an observer looks at what the thread shows. It must be what was
-// in force before, or what the operation puts in force, whole.
+// Every pair of operations: one is interrupted by the other, as a signal handler or on another thread, at
+// each of its instructions; and at each instruction an observer looks at what the thread shows. It must
+// be what was in force before, or what the operation puts in force, whole.
 #include <customlabels.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <coroutine>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 #include <vitrine/coroutine.hpp>
@@ -35,13 +38,13 @@ using Shown = std::vector<Labels>;
 
 const Key below{"below"}, own{"own"}, other{"other"}, handler_key{"handler"};
 
-/// Whether the thread shows these labels, told without allocating memory.
+/// Whether the thread shows these labels and nothing else, also no null keys. Allocates no memory.
 bool shows(const Labels& want) {
   const auto* set = test::v1_slot;
   std::size_t found = 0, count = 0;
   for (std::size_t i = 0; set != nullptr && i < set->count; ++i) {
     const auto* label = reinterpret_cast<const abi::custom_labels::Label*>(set->storage) + i;
-    if (label->key.buf == 0) continue;
+    if (label->key.buf == 0) return false;
     ++count;
     const std::string_view key(reinterpret_cast<const char*>(label->key.buf), label->key.len);
     const std::string_view value(reinterpret_cast<const char*>(label->value.buf), label->value.len);
@@ -92,6 +95,8 @@ struct Subjects {
 };
 Subjects *mine, *handlers;
 custom_labels_labelset_t* shared;  ///< in force below, in one kind of round
+constexpr const char* other_value = "replaced";
+constexpr const char* long_value = "a value that has more than one unit";
 
 struct Operation {
   const char* name;
@@ -101,6 +106,8 @@ struct Operation {
   bool in_handlers = true;
   bool slow = false;   ///< interrupted by one other operation only
   bool edits = false;  ///< the set that is in force below
+  bool adds = false;   ///< a label to that set, which stays
+  bool reads = false;  ///< that set
 };
 
 Labels with(Labels base, const char* key, const char* value) {
@@ -216,16 +223,30 @@ const Operation operations[] = {
        }
        return all;
      },
+     true, false, true, true},
+    {"other values of the handle that is in force below",
+     [](Subjects&) {
+       if (shared == nullptr) return;
+       for (const char* value : {other_value, long_value, "handle"})
+         custom_labels_set(shared, text("below"), text(value), nullptr);
+     },
+     [](const Labels& base) {
+       return Shown{with(base, "below", other_value), with(base, "below", long_value)};
+     },
      true, false, true},
     {"clone of the handle that is in force below",
      [](Subjects&) {
        if (shared == nullptr) return;
        custom_labels_labelset_t* clone = custom_labels_clone(shared);
        const custom_labels_label_t* label = custom_labels_get(clone, text("below"));
-       if (label == nullptr || std::memcmp(label->value.buf, "handle", 6) != 0) std::abort();
+       bool known = false;
+       for (const char* value : {"handle", other_value, long_value})
+         known = known || (label != nullptr && label->value.len == std::strlen(value) &&
+                           std::memcmp(label->value.buf, value, label->value.len) == 0);
+       if (!known) std::abort();
        custom_labels_free(clone);
      },
-     [](const Labels&) { return Shown{}; }},
+     [](const Labels&) { return Shown{}; }, true, false, false, false, true},
     {"interning a key",
      [](Subjects&) {
        static int number = 0;
@@ -258,36 +279,98 @@ void look() {
 }
 
 const Operation* interrupting;
+bool interrupted;
 
-void interrupt() {
+void interrupt_here() {
+  interrupted = true;
   look();
   const auto* before = test::v1_slot;
   interrupting->run(*handlers);
   if (test::v1_slot != before) ++handler_left_another;
 }
 
-enum class Base { nothing, scope, handle };
+/// The second thread: runs the interrupting operation when it is asked to.
+class Second {
+ public:
+  Second() : thread_([this] { loop(); }) {
+    while (handlers == nullptr) std::this_thread::yield();
+  }
+  Second(const Second&) = delete;
+  Second& operator=(const Second&) = delete;
+  ~Second() {
+    ask(last);
+    thread_.join();
+  }
+  /// In a forked child there is no second thread.
+  void run() {
+    if (getpid() == process_) ask(work);
+  }
 
-void PrintTo(const Base& base, std::ostream* out) {
-  *out << (base == Base::nothing ? "nothing" : base == Base::scope ? "a scope" : "a handle");
+ private:
+  static constexpr int idle = 0, work = 1, last = 2;
+
+  /// Also in a signal handler.
+  void ask(int what) {
+    asked_.store(what);
+    asked_.notify_one();
+    for (int now = asked_.load(); now != idle; now = asked_.load()) asked_.wait(now);
+  }
+  void loop() {
+    Subjects subjects;
+    handlers = &subjects;
+    for (int what = idle; what != last;) {
+      asked_.wait(idle);
+      what = asked_.load();
+      if (what == work) interrupting->run(subjects);
+      if (what == last) handlers = nullptr;
+      if (what == work && test::v1_slot != nullptr) ++handler_left_another;
+      asked_.store(idle);
+      asked_.notify_one();
+    }
+  }
+
+  const pid_t process_ = getpid();
+  std::atomic<int> asked_{idle};
+  std::thread thread_;
+};
+Second* second;
+
+void interrupt_by_second() {
+  interrupted = true;
+  look();
+  second->run();
 }
 
-class Explorer : public testing::TestWithParam<Base> {};
+enum class Base { nothing, scope, handle };
+enum class By { handler, thread };
+
+class Explorer : public testing::TestWithParam<std::tuple<Base, By>> {};
 
 TEST_P(Explorer, NoPairOfOperationsShowsAnythingElse) {
+  const auto [on, by] = GetParam();
+  const bool by_thread = by == By::thread;
   long instructions = 0, pairs = 0;
-  Subjects subjects, subjects_of_handlers;
+  Subjects subjects;
+  std::optional<Subjects> subjects_of_handlers;
+  std::optional<Second> other_thread;
   mine = &subjects;
-  handlers = &subjects_of_handlers;
+  if (by_thread) {
+    second = &other_thread.emplace();
+  } else {
+    handlers = &subjects_of_handlers.emplace();
+  }
   std::optional<Scope> scope;
   Labels base;
-  const auto begin = [&] {
-    if (GetParam() == Base::scope) {
+  const auto begin = [&, on = on] {
+    if (on == Base::scope) {
       if (!scope) scope.emplace(below, "scope");
       base = {{"below", "scope"}};
-    } else if (GetParam() == Base::handle) {
+    } else if (on == Base::handle) {
       shared = custom_labels_new(1);
-      custom_labels_set(shared, text("below"), text("handle"), nullptr);
+      // So many versions that those out of use are used again.
+      for (int i = 0; i < 40; ++i)
+        custom_labels_set(shared, text("below"), text(i % 2 == 0 ? other_value : "handle"),
+                          nullptr);
       custom_labels_replace(shared);
       base = {{"below", "handle"}};
     }
@@ -303,7 +386,10 @@ TEST_P(Explorer, NoPairOfOperationsShowsAnythingElse) {
       if (!handler.in_handlers || (operation.slow && &handler != &operations[1])) continue;
       // A handler that edits the handle may come before what inherits from it, or after.
       const bool edits = handler.edits || operation.edits;
-      if (edits && GetParam() != Base::handle) continue;
+      if (edits && on != Base::handle) continue;
+      // One thread at a time may edit it; and threads share nothing else that they know.
+      if (by_thread && handler.edits && operation.edits) continue;
+      if (by_thread && on == Base::handle && !handler.edits && !handler.reads) continue;
       begin();
       const auto allow = [&](const Labels& under) {
         allowed.push_back(under);
@@ -312,18 +398,25 @@ TEST_P(Explorer, NoPairOfOperationsShowsAnythingElse) {
       allowed.clear();
       allow(base);
       if (edits) allow(with(base, "handler", "was here"));
+      // The handler's edits, on top of each other and of the operation's.
+      if (handler.edits) {
+        for (const Labels& under : handler.shown(base)) allow(under);
+      }
       end();
       interrupting = &handler;
       not_allowed = handler_left_another = 0;
       SCOPED_TRACE(std::string(operation.name) + ", interrupted by: " + handler.name);
       instructions += Stepping::each(
-          interrupt,
+          by_thread ? interrupt_by_second : interrupt_here,
           [&](long) {
             begin();
+            interrupted = false;
             Stepping::on();
             operation.run(*mine);
             Stepping::off();
-            if (!shows(base) && !(edits && shows(with(base, "handler", "was here"))))
+            // No edit is lost.
+            const bool added = operation.adds || (handler.adds && interrupted);
+            if (!shows(added ? with(base, "handler", "was here") : base))
               ADD_FAILURE() << "afterwards it shows " << testing::PrintToString(test::v1_labels());
             end();
           },
@@ -339,11 +432,19 @@ TEST_P(Explorer, NoPairOfOperationsShowsAnythingElse) {
   EXPECT_GT(instructions, 10'000);
 }
 
-INSTANTIATE_TEST_SUITE_P(On, Explorer, testing::Values(Base::nothing, Base::scope, Base::handle),
-                         [](const auto& base) {
-                           return std::string(base.param == Base::nothing ? "nothing"
-                                              : base.param == Base::scope ? "scope"
-                                                                          : "handle");
+INSTANTIATE_TEST_SUITE_P(On, Explorer,
+                         testing::Values(std::tuple(Base::nothing, By::handler),
+                                         std::tuple(Base::scope, By::handler),
+                                         std::tuple(Base::handle, By::handler),
+                                         std::tuple(Base::nothing, By::thread),
+                                         std::tuple(Base::handle, By::thread)),
+                         [](const auto& tested) {
+                           const Base on = std::get<0>(tested.param);
+                           const bool by_thread = std::get<1>(tested.param) == By::thread;
+                           return std::string(on == Base::nothing ? "nothing"
+                                              : on == Base::scope ? "scope"
+                                                                  : "handle") +
+                                  (by_thread ? "_by_thread" : "");
                          });
 
 }  // namespace

@@ -251,6 +251,25 @@ TEST(HandleMemory, IsUsedAgain) {
   EXPECT_LT(resident_kib() - before, 512 * allowance);
 }
 
+// What observers may still read of a version that was replaced (customlabels.h).
+TEST(HandleMemory, OfAVersionIsLeftAloneForSixteenSets) {
+  for (const std::size_t size : {2U, 40U, 400U}) {
+    Set* set = make({{"tenant", "acme"}});
+    const auto* v1 = reinterpret_cast<const abi::custom_labels::SetV1*>(set);
+    for (int i = 0; i < 100; ++i)
+      custom_labels_set(set, str("tenant"), str(std::string(size, 'y')), nullptr);
+    for (int i = 0; i < 100; ++i) {
+      const std::string value(size, static_cast<char>('a' + i % 20));
+      custom_labels_set(set, str("tenant"), str(value), nullptr);
+      const std::uint64_t storage = v1->storage;
+      for (int j = 0; j < 16; ++j)
+        custom_labels_set(set, str("tenant"), str(std::string(size, 'z')), nullptr);
+      ASSERT_EQ(test::labels_at(storage, 1), (Labels{{"tenant", value}})) << i;
+    }
+    custom_labels_free(set);
+  }
+}
+
 TEST(HandleMemory, IsAFewHundredBytesEachAmongScopes) {
   std::vector<Set*> held;
   held.reserve(10'000);

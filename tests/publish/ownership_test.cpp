@@ -1,10 +1,12 @@
 // What a thread shows when scopes, attachments and coroutines end in any order (docs/essays/ownership.md):
 // never a label whose holder is gone.
+#include <customlabels.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <coroutine>
+#include <cstring>
 #include <exception>
 #include <future>
 #include <memory>
@@ -213,6 +215,63 @@ TEST(Ownership, ALabelledGeneratorWithinALabelledTask) {
     EXPECT_EQ(test::v1_labels(), (Labels{{"user", "resumer"}}));
   }
   EXPECT_EQ(test::v1_slot, nullptr);
+}
+
+/// A generator whose yield_value is no hop.
+struct Plain {
+  struct promise_type : labels::CoroutineLabels {
+    Plain get_return_object() {
+      return Plain{std::coroutine_handle<promise_type>::from_promise(*this)};
+    }
+    auto initial_suspend() noexcept { return starting(std::suspend_always{}); }
+    auto final_suspend() noexcept { return hop(std::suspend_always{}); }
+    auto yield_value(int) noexcept { return std::suspend_always{}; }
+    void return_void() {}
+    void unhandled_exception() { std::terminate(); }
+  };
+  std::coroutine_handle<promise_type> coroutine;
+};
+Plain plain_numbers() {
+  Scope scope{tenant, "of the generator"};
+  while (true) co_yield 1;
+}
+
+TEST(Ownership, ASuspensionThatIsNoHopEndsWithTheCoroutineAroundIt) {
+  std::coroutine_handle<> parked;
+  const auto task = [](std::coroutine_handle<>& where) -> Detached {
+    Plain generator = plain_numbers();
+    generator.coroutine.resume();
+    co_await Parked{where};
+    generator.coroutine.destroy();
+    EXPECT_EQ(test::v1_labels(), (Labels{}));
+  };
+  Scope scope{user, "caller"};
+  {
+    const Attach nothing{Set{}};
+    task(parked);
+  }
+  EXPECT_EQ(test::v1_labels(), (Labels{{"user", "caller"}}));
+  parked.resume();
+  EXPECT_EQ(test::v1_labels(), (Labels{{"user", "caller"}}));
+}
+
+TEST(Ownership, AScopeThatEndsOutOfOrderOnAHandleLeavesTheHandle) {
+  custom_labels_labelset_t* set = custom_labels_new(0);
+  const auto text = [](const char* from) {
+    return custom_labels_string_t{std::strlen(from), reinterpret_cast<const unsigned char*>(from)};
+  };
+  custom_labels_set(set, text("tenant"), text("of the handle"), nullptr);
+  custom_labels_replace(set);
+  std::optional<Scope> first, second;
+  first.emplace(route, "/first");
+  second.emplace(user, "second");
+  first.reset();
+  EXPECT_EQ(test::v1_labels(), (Labels{{"tenant", "of the handle"}, {"user", "second"}}));
+  second.reset();
+  EXPECT_EQ(custom_labels_current(), set);
+  EXPECT_EQ(test::v1_labels(), (Labels{{"tenant", "of the handle"}}));
+  custom_labels_replace(nullptr);
+  custom_labels_free(set);
 }
 
 TEST(Ownership, ACoroutineDestroyedWhileSuspendedTakesNothingOfItsDestroyer) {

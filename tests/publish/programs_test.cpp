@@ -128,7 +128,7 @@ class Program {
   void step(int thread) {
     if (!wrong_.empty() || count_ > 200) return;
     ++count_;
-    switch (pick(other_ != nullptr && thread == 0 ? 14 : 13)) {
+    switch (pick(other_ != nullptr && thread == 0 ? 15 : 14)) {
       case 0:
       case 1:
       case 2:
@@ -163,6 +163,9 @@ class Program {
         pick(2) == 0 ? use_handle(thread) : run_with_labels(thread);
         break;
       case 13:
+        pick(2) == 0 ? visit(thread) : edit_often(thread);
+        break;
+      case 14:
         on_other();
         break;
     }
@@ -370,6 +373,39 @@ class Program {
       one->labels[key] = value;
     }
     show_in_model(*one);
+  }
+
+  /// Replaces one label so often that versions out of use are used again.
+  void edit_often(int thread) {
+    Handle* one = some_handle();
+    if (one == nullptr || !may_edit(*one, thread)) return;
+    const char* key = names[pick(5)];
+    log(std::string("set often ") + key);
+    for (int i = 0; i < 40; ++i) {
+      const std::string value = std::to_string(count_ % 10) + static_cast<char>('a' + i % 26);
+      if (custom_labels_set(one->set, str(key), str(value), nullptr) != 0) wrong_ = "set failed";
+      one->labels[key] = value;
+    }
+    show_in_model(*one);
+  }
+
+  /// Visits the labels in force, with some steps while it does.
+  void visit(int thread) {
+    if (depth_ > 2) return;
+    log("t" + std::to_string(thread) + " visit");
+    const Labels want = model_.on(thread);
+    Labels have;
+    labels::for_each([&](std::string_view key, std::string_view value) {
+      if (have.empty()) {
+        ++depth_;
+        edit_often(thread);
+        steps_on_top(thread, ++ids_);
+        --depth_;
+      }
+      have.emplace(key, value);
+    });
+    log("visited");
+    if (have != want && wrong_.empty()) wrong_ = "a visit found other labels";
   }
 
   void show_in_model(const Handle& one) {
