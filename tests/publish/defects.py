@@ -169,8 +169,15 @@ def compile_with(build, folder, command, source, output):
     subprocess.run(command, check=True, cwd=build)
 
 
+def files_of(root, build, made):
+    """The project's files that an object was made of."""
+    lines = subprocess.run(["ninja", "-t", "deps", made], cwd=build, check=True, capture_output=True,
+                           text=True).stdout.splitlines()
+    return {line.strip().removeprefix(f"{root}/") for line in lines if line.strip().startswith(f"{root}/")}
+
+
 def put_back(root, build, folder, changes, library):
-    """Replaces in `library` the objects that the changes concern. Returns whether a public header changed."""
+    """Replaces in `library` the objects of what includes a changed file. Returns whether a public header changed."""
     changed = {}
     for file, text, replacement in changes:
         content = changed.get(file, (root / file).read_text())
@@ -180,11 +187,9 @@ def put_back(root, build, folder, changes, library):
     for file, content in changed.items():
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
         (folder / file).write_text(content)
-    commands = compile_commands(build, "/vitrine_publish.dir/")
-    header = any(not file.endswith(".cpp") for file in changed)
-    for source, command in commands.items():
+    for source, command in compile_commands(build, "/vitrine_publish.dir/").items():
         file = str(source.relative_to(root))
-        if file not in changed and not header:
+        if not changed.keys() & files_of(root, build, command[command.index("-o") + 1]):
             continue
         output = folder / f"{source.name}.o"
         compile_with(build, folder, command, folder / file if file in changed else source, output)

@@ -232,17 +232,21 @@ struct Plain {
   std::coroutine_handle<promise_type> coroutine;
 };
 Plain plain_numbers() {
-  Scope scope{tenant, "of the generator"};
   while (true) co_yield 1;
 }
 
 TEST(Ownership, ASuspensionThatIsNoHopEndsWithTheCoroutineAroundIt) {
   std::coroutine_handle<> parked;
   const auto task = [](std::coroutine_handle<>& where) -> Detached {
-    Plain generator = plain_numbers();
-    generator.coroutine.resume();
+    std::optional<Plain> generator;
+    {
+      Scope scope{tenant, "of the generator"};
+      generator = plain_numbers();
+    }
+    generator->coroutine.resume();
     co_await Parked{where};
-    generator.coroutine.destroy();
+    EXPECT_EQ(test::v1_labels(), (Labels{}));
+    generator->coroutine.destroy();
     EXPECT_EQ(test::v1_labels(), (Labels{}));
   };
   Scope scope{user, "caller"};

@@ -64,7 +64,8 @@ struct Thread {
   /// The memory of the thread's sets of the C interface, where no other state must be considered when
   /// one is put in force; otherwise null.
   void* cells;
-  void* spare;
+  /// As `cells`; otherwise something else. So null counts as a set that the thread made.
+  void* owner_of_null;
 };
 static_assert(sizeof(Thread) == 48);
 

@@ -105,6 +105,22 @@ __attribute__((no_sanitize("address", "thread"))) inline const void* owner_of(
   return *reinterpret_cast<Cells* const*>((set | last) - (last - owner));
 }
 
+/// The same; of null, `Thread::owner_of_null`. No branch: programs put sets in force and null in turn.
+__attribute__((no_sanitize("address", "thread"))) inline const void* owner_of(
+    std::uint64_t set, const Thread& self) noexcept {
+  constexpr std::uint64_t last = sizeof(Handle) - 1;
+  constexpr std::uint64_t owner = offsetof(Handle, cell) + offsetof(Cell, owner);
+  std::uint64_t end = set | last;
+  const std::uint64_t of_null =
+      reinterpret_cast<std::uint64_t>(&self.owner_of_null) + (last - owner);
+#if defined(__x86_64__)
+  __asm__("testq %1, %1; cmovzq %2, %0" : "+r"(end) : "r"(set), "r"(of_null) : "cc");
+#else
+  end = set != 0 ? end : of_null;
+#endif
+  return *reinterpret_cast<Cells* const*>(end - (last - owner));
+}
+
 /// Whether `set`, which is not null, is a handle of this thread, which has cells, so that only the
 /// slot changes when it is put in force. (The owner suffices: no other set has it there.)
 inline bool is_simple(const Thread& self, std::uint64_t set) noexcept {
@@ -149,7 +165,7 @@ inline bool is_unsettled_beside(const Thread& self, std::uint64_t set) noexcept 
 /// in between takes the longer way.)
 inline void set_cells(Thread& self, Cells& cells) noexcept {
   cells.thread = &self;
-  self.cells = &cells;
+  self.cells = self.owner_of_null = &cells;
   local_fence();
   __atomic_store_n(&cells.thread_pointer, handles_exit() ? thread_pointer() : nullptr,
                    __ATOMIC_RELAXED);
@@ -157,6 +173,7 @@ inline void set_cells(Thread& self, Cells& cells) noexcept {
 /// `cells`: what it may be; null: none yet.
 inline void clear_cells(Thread& self, Cells* cells) noexcept {
   if (cells != nullptr) __atomic_store_n(&cells->thread_pointer, nullptr, __ATOMIC_RELAXED);
+  self.owner_of_null = &self;
   local_fence();
   self.cells = nullptr;
 }
