@@ -57,10 +57,12 @@ inline void copy_bytes(char* to, const char* from, std::size_t size) noexcept {
 inline bool equal_bytes(const char* a, const char* b, std::size_t size) noexcept {
   if (size > 64) return std::memcmp(a, b, size) == 0;
   if (size >= 8) {
-    for (std::size_t at = 0; at + 8 < size; at += 8) {
+    // Two overlapping comparisons are all for up to 16 bytes.
+    for (std::size_t at = 8; at + 8 < size; at += 8) {
       if (load<std::uint64_t>(a + at) != load<std::uint64_t>(b + at)) return false;
     }
-    return load<std::uint64_t>(a + size - 8) == load<std::uint64_t>(b + size - 8);
+    return ((load<std::uint64_t>(a) ^ load<std::uint64_t>(b)) |
+            (load<std::uint64_t>(a + size - 8) ^ load<std::uint64_t>(b + size - 8))) == 0;
   }
   if (size >= 4) {
     return ((load<std::uint32_t>(a) ^ load<std::uint32_t>(b)) |
@@ -90,19 +92,24 @@ constexpr int hex_digit(char c) noexcept {
   return -1;
 }
 
+inline constexpr std::uint64_t high_bits = 0x8080808080808080;
+
+/// Has bits of `high_bits` if a byte is not below 0x80.
+inline std::uint64_t bits_of(const char* data, std::size_t size) noexcept {
+  if (size >= 8) {
+    std::uint64_t seen = load<std::uint64_t>(data) | load<std::uint64_t>(data + size - 8);
+    for (std::size_t at = 8; at + 8 < size; at += 8) seen |= load<std::uint64_t>(data + at);
+    return seen;
+  }
+  if (size >= 4) return load<std::uint32_t>(data) | load<std::uint32_t>(data + size - 4);
+  std::uint64_t seen = 0;
+  for (std::size_t at = 0; at < size; ++at) seen |= static_cast<unsigned char>(data[at]);
+  return seen;
+}
+
 /// Whether all bytes are below 0x80.
 inline bool is_ascii(const char* data, std::size_t size) noexcept {
-  constexpr std::uint64_t high_bits = 0x8080808080808080;
-  std::uint64_t seen = 0;
-  if (size >= 8) {
-    for (std::size_t at = 0; at + 8 < size; at += 8) seen |= load<std::uint64_t>(data + at);
-    seen |= load<std::uint64_t>(data + size - 8);
-  } else if (size >= 4) {
-    seen = load<std::uint32_t>(data) | load<std::uint32_t>(data + size - 4);
-  } else {
-    for (std::size_t at = 0; at < size; ++at) seen |= static_cast<unsigned char>(data[at]);
-  }
-  return (seen & high_bits) == 0;
+  return (bits_of(data, size) & high_bits) == 0;
 }
 
 /// Whether `text` is well-formed UTF-8: no surrogates, no overlong forms.

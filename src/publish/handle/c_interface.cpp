@@ -187,7 +187,11 @@ VITRINE_DETAIL_HOT int custom_labels_set(LabelSet* set, String key, String value
                            key.buf != nullptr && value.buf != nullptr &&
                            value.len <= sizeof(Unit) && old_value_out == nullptr,
                        1)) {
+#if VITRINE_PUBLISH_STATIC
     auto& cells = *static_cast<Cells*>(self->cells);
+#else
+    Cells& cells = *reinterpret_cast<Handle*>(set)->cell.owner;  // the same, by one load
+#endif
     if (__builtin_expect(cells.level == 0, 1)) {
       String saved = key;  // in memory: registers are for what is done if all goes well
       __asm__ volatile("" : "+m"(saved));

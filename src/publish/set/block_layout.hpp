@@ -105,6 +105,12 @@ inline Block* finish_block(const Room& room, const Layout& layout, std::size_t o
 // The common case of making a set, made fast: a few short labels on top of one of our sets, none of
 // which hides another.
 
+__attribute__((noinline)) inline bool are_utf8(const labels::Label* own,
+                                               std::size_t count) noexcept {
+  return std::all_of(own, own + count,
+                     [](const labels::Label& label) { return is_utf8(label.value); });
+}
+
 /// What `build` would make, or null: this is not the common case, or there is no memory.
 __attribute__((always_inline)) inline Block* append(Arena& arena, const Block* base,
                                                     const labels::Label* own,
@@ -119,11 +125,13 @@ __attribute__((always_inline)) inline Block* append(Arena& arena, const Block* b
   }
   Layout layout{inherited + count, base_layout.attributes, base_layout.strings};
 
+  std::uint64_t seen = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const KeyData& key = *labels::Access::data(own[i].key);
     const std::size_t size = own[i].value.size();
     if (size > abi::thread_context::attribute_value_max) return nullptr;
-    if (in_record && (key.otel() < 0 || !is_ascii_or_utf8(own[i].value))) return nullptr;
+    if (in_record && key.otel() < 0) return nullptr;
+    if (in_record) seen |= bits_of(own[i].value.data(), size);
     (in_record ? layout.attributes : layout.strings) += size + (in_record ? 2 : 0);
     layout.strings += key.size;
     for (std::size_t j = 0; j < i; ++j) {
@@ -134,6 +142,7 @@ __attribute__((always_inline)) inline Block* append(Arena& arena, const Block* b
     }
   }
   if (layout.attributes > attributes_max || layout.total() > small_block_max) return nullptr;
+  if (__builtin_expect((seen & high_bits) != 0, 0) && !are_utf8(own, count)) return nullptr;
 
   char* block = claim_small(arena, layout.total());
   if (block == nullptr) return nullptr;
