@@ -53,9 +53,9 @@ auto fields(T& exit) {
 template <pack::Of<FoundFunction> T>
 auto fields(T& found) {
   auto& [address, name, demangled, patterns, is_start, is_ifunc, is_go, may_throw, exits,
-         exits_unknown, is_described, parameters, result] = found;
+         exits_unknown, unclear_exit, is_described, parameters, result] = found;
   return std::tie(address, name, demangled, patterns, is_start, is_ifunc, is_go, may_throw, exits,
-                  exits_unknown, is_described, parameters, result);
+                  exits_unknown, unclear_exit, is_described, parameters, result);
 }
 
 template <pack::Of<MissingFunction> T>
@@ -342,8 +342,18 @@ class FunctionFinder {
     };
     unwind::LeftAt left_at;  // Go has tables of its own, and no jumps to parts
     if (!found.is_go) left_at = [this](Address address) { return row_without_frame(address); };
-    const auto exits = unwind::find_exits(read, range, part_at, left_at);
+    auto exits = unwind::find_exits(read, range, part_at, left_at);
     if (!exits) found.exits_unknown = exits.error().message;
+    if (exits)
+      std::erase_if(*exits, [&](const unwind::Exit& exit) {
+        if (exit.is_unclear) found.unclear_exit = exit.address;
+        return exit.is_unclear;
+      });
+    if (found.unclear_exit != 0 && exits->empty()) {
+      found.exits_unknown =
+          fmt::format("its jump by a table at {} may leave it", hex(found.unclear_exit));
+      return;
+    }
     if (exits && exits->empty()) found.exits_unknown = "it does not return";
     // Which of both probes of one instruction fires first, the kernel does not promise.
     if (exits && !exits->empty() && exits->front().address == range.start)

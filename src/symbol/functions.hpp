@@ -69,6 +69,7 @@ struct FoundFunction {
   bool may_throw = false;           ///< exceptions, or Rust's panics, may pass through
   std::vector<FunctionExit> exits;  ///< where asked for, and its return address is to stay
   std::string exits_unknown;        ///< why those cannot be found
+  Address unclear_exit = 0;  ///< a jump that is one of them, or none; 0: there is no such jump
   bool is_described = false;
   std::vector<FunctionParameter> parameters;  ///< where it is described
   std::optional<FunctionParameter> result;    ///< where it is described, unless it is void

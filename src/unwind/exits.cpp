@@ -106,6 +106,10 @@ class Sweep {
     TRY(check_frames());
     std::vector<Exit> found;
     for (const auto& [address, is_return] : exits_) found.push_back({address, is_return});
+    for (const Address address : by_table_)
+      if (left_at_ && left_at_(address)) found.push_back({address, false, true});
+    std::sort(found.begin(), found.end(),
+              [](const Exit& a, const Exit& b) { return a.address < b.address; });
     return found;
   }
 
@@ -176,6 +180,9 @@ class Sweep {
       case Op::tail:
         exits_[address] = false;
         return;
+      case Op::table:
+        if (!Encoded(bytes).is_notrack) by_table_.push_back(address);
+        return;
       case Op::branch:
       case Op::jump:
         break;
@@ -183,7 +190,17 @@ class Sweep {
         return;
     }
     if (code.base == Instruction::no_register) {
-      if (code.kind == Op::jump && !is_switch(code, Encoded(bytes))) exits_[address] = false;
+      if (code.kind != Op::jump) return;
+      switch (table_of(code, Encoded(bytes))) {
+        case Table::none:
+          exits_[address] = false;
+          break;
+        case Table::of_addresses:
+          by_table_.push_back(address);
+          break;
+        case Table::of_a_switch:
+          break;
+      }
       return;
     }
     const Address target =
@@ -192,14 +209,26 @@ class Sweep {
     if (!is_inside(target)) leaving_.push_back({address, target, code.kind == Op::branch});
   }
 
-  /// Whether an indirect jump stays in the function: it goes by a table.
-  [[nodiscard]] bool is_switch(const Instruction& code, const Encoded& encoded) const {
-    if (encoded.is_notrack) return true;
-    if (code.reg == Instruction::no_register) return encoded.has_index();
+  enum class Table {
+    none,
+    of_a_switch,
+    of_addresses,  ///< of functions, or of a switch in code that is not position-independent
+  };
+
+  /// By what table an indirect jump goes.
+  [[nodiscard]] Table table_of(const Instruction& code, const Encoded& encoded) const {
+    if (encoded.is_notrack) return Table::of_a_switch;
+    if (code.reg == Instruction::no_register)
+      return encoded.has_index() ? Table::of_addresses : Table::none;
+    Table found = Table::none;
     const std::size_t first = before_.size() - std::min(before_.size(), switch_instructions);
-    for (std::size_t i = first; i < before_.size(); ++i)
-      if (Encoded(before_[i]).computes(code.reg)) return true;
-    return false;
+    for (std::size_t i = first; i < before_.size(); ++i) {
+      const Encoded before(before_[i]);
+      if (!before.computes(code.reg)) continue;
+      if (before.at(0) != 0x8b) return Table::of_a_switch;  // distances, from the table
+      found = Table::of_addresses;
+    }
+    return found;
   }
 
   const ReadCode& read_;
@@ -212,6 +241,7 @@ class Sweep {
   std::set<Address> starts_, targets_;              ///< of instructions; of jumps
   std::vector<Jump> leaving_;                       ///< of the part that they are in
   std::map<Address, bool> exits_;                   ///< whether it is a return
+  std::vector<Address> by_table_;                   ///< jumps by tables of addresses
 };
 
 }  // namespace

@@ -25,6 +25,9 @@ struct CodeRange {
 struct Exit {
   Address address = 0;
   bool is_return = true;  ///< else a jump to another function, whose result it is
+  /// A jump by a table of addresses, with nothing of the function on the stack: to another function, or
+  /// to a place in this one.
+  bool is_unclear = false;
 };
 
 /// The part of a function that compilers have put elsewhere and that is around an address; nullopt:

@@ -40,13 +40,16 @@ struct Program {
         left_at);
   }
 
-  /// "+1 ret", "+3 jump", or the error.
+  /// "+1 ret", "+3 jump", "+3 table", or the error.
   std::string text(bool has_part = false) const {
     const auto found = exits(has_part);
     if (!found) return found.error().message;
     std::string text;
     for (const Exit& exit : *found)
-      text += '+' + std::to_string(exit.address - start) + (exit.is_return ? " ret " : " jump ");
+      text += '+' + std::to_string(exit.address - start) +
+              (exit.is_return    ? " ret "
+               : exit.is_unclear ? " table "
+                                 : " jump ");
     return text;
   }
 };
@@ -86,6 +89,25 @@ TEST(Exits, AreNotTheJumpsOfTables) {
   EXPECT_EQ((Program{{0xff, 0x24, 0xc2, 0xc3}, {}}.text()), "+3 ret ");
   // mov (%rcx,%r8,8),%r9; jmp *%r9
   EXPECT_EQ((Program{{0x4e, 0x8b, 0x0c, 0xc1, 0x41, 0xff, 0xe1, 0xc3}, {}}.text()), "+7 ret ");
+}
+
+TEST(Exits, MayBeJumpsByTablesWhereNothingIsOnTheStack) {
+  const LeftAt nothing = [](Address) { return std::optional(start); };
+  const LeftAt frame = [](Address address) {
+    return address == start + 7 || address == start + 9 ? std::optional(start) : std::nullopt;
+  };
+  // jmp *0x400000(,%rax,8): a table of functions, or a switch
+  const std::vector<std::uint8_t> by_memory{0xff, 0x24, 0xc5, 0, 0, 0x40, 0, 0xc3};
+  EXPECT_EQ((Program{by_memory, {}, nothing}.text()), "+0 table +7 ret ");
+  EXPECT_EQ((Program{by_memory, {}, frame}.text()), "+7 ret ");
+  // mov (%rcx,%r8,8),%r9; jmp *%r9
+  const std::vector<std::uint8_t> by_register{0x4e, 0x8b, 0x0c, 0xc1, 0x41, 0xff, 0xe1, 0xc3};
+  EXPECT_EQ((Program{by_register, {}, nothing}.text()), "+4 table +7 ret ");
+  EXPECT_EQ((Program{by_register, {}, frame}.text()), "+7 ret ");
+  // Distances are of a switch: movslq (%rdx,%rax,4),%rax; add %rdx,%rax; jmp *%rax
+  EXPECT_EQ(
+      (Program{{0x48, 0x63, 0x04, 0x82, 0x48, 0x01, 0xd0, 0xff, 0xe0, 0xc3}, {}, nothing}.text()),
+      "+9 ret ");
 }
 
 TEST(Exits, AreAlsoInThePartElsewhere) {

@@ -217,6 +217,11 @@ std::vector<probe::Site> sites_of(const FoundFunction& function, const FunctionP
       for (std::string& argument : one.arguments)
         argument = "? the function ends in a call of another one, whose result is its own";
   }
+  if (function.unclear_exit != 0)
+    sites.front().problems.push_back(
+        fmt::format("it may also be left by the jump at {}, by a table of addresses: such a "
+                    "return does not fire",
+                    hex(function.unclear_exit)));
   return sites;
 }
 

@@ -234,6 +234,7 @@ std::optional<unsigned> TracePlan::skip_of(const ProbeFile& file, const probe::S
   }
   if (site.semaphore != 0 && !site.semaphore_offset && !site.problems.empty())
     notes.push_back(where() + ": " + site.problems[0]);
+  if (site.is_exit && !site.problems.empty()) notes.push_back(where() + ": " + site.problems[0]);
   std::array<std::byte, bpf::site_bytes> bytes{};
   const std::size_t got = file.file->read_some(*site.file_offset, bytes);
   const auto plan =
