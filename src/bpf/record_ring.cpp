@@ -2,14 +2,18 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <signal.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <system_error>
 #include <unordered_map>
+#include <utility>
 
 #include "bpf/kernel_log.hpp"
 #include "query/compile.hpp"
@@ -20,6 +24,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds shortest_wait{1}, longest_wait{10};
+constexpr std::size_t between_looks = 64;  ///< records from one look at the clock to the next
 
 }  // namespace
 
@@ -28,6 +33,10 @@ std::size_t RecordRing::size_of(std::size_t wanted_bytes) {
 }
 
 RecordRing::~RecordRing() {
+  if (collector_.joinable()) {
+    collector_.request_stop();
+    collector_.join();
+  }
   if (wake_ >= 0) ::close(wake_);
   ring_buffer__free(ring_);
 }
@@ -46,7 +55,74 @@ Result<void> RecordRing::open(int map, volatile unsigned* reader_waits) {
   return {};
 }
 
+void RecordRing::wait_for_records(milliseconds most) {
+  *reader_waits_ = 1;
+  epoll_event event{};
+  ::epoll_wait(wake_, &event, 1, static_cast<int>(std::min(most, wait_).count()));
+}
+
+void RecordRing::begin_collecting() {
+  const std::size_t max_bytes = std::exchange(backlog_bytes_, 0);
+  sigset_t all, before;  // signals are for the other threads
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    queue_ = std::make_unique<RecordQueue>(max_bytes);
+    collector_ = std::jthread([this](const std::stop_token& stop) { run_collector(stop); });
+  } catch (const std::exception&) {  // no memory, or no thread
+    queue_.reset();
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void RecordRing::run_collector(const std::stop_token& stop) {
+  ::prctl(PR_SET_NAME, "vitrine-collect");
+  while (!stop.stop_requested()) {
+    if (!queue_->wait_for_room(Clock::now() + longest_wait)) continue;
+    handed_over_ = 0;
+    const std::uint64_t pass = ++passes_begun_;
+    const int got = ring_buffer__consume(ring_);
+    queue_->publish();
+    passes_ended_ = pass;
+    if (got < 0 && got != -ECANCELED) {
+      error_ = got;
+      return;
+    }
+    wait_ = handed_over_ != 0 ? shortest_wait : std::min(wait_ * 2, longest_wait);
+    if (got != -ECANCELED) wait_for_records(longest_wait);
+  }
+}
+
+/// Until all that is in the buffer now is in the queue. Returns whether there is anything in the queue.
+bool RecordRing::wait_for_pass() {
+  const std::uint64_t pass = passes_begun_ + 1;
+  while (passes_ended_ < pass && error_ == 0)
+    if (queue_->wait(Clock::now() + shortest_wait)) return true;
+  return queue_->wait(Clock::now());
+}
+
+Result<std::size_t> RecordRing::poll_queue(milliseconds timeout, const Sink& sink) {
+  const auto end = Clock::now() + timeout;
+  std::size_t records = 0;
+  // A caller that does not wait wants to know whether that was all.
+  const auto has_more = [&] {
+    if (queue_->wait(records == 0 ? end : Clock::now())) return true;
+    return records == 0 && timeout <= milliseconds{0} && wait_for_pass();
+  };
+  while (has_more()) {
+    for (auto record = queue_->take(); !record.empty(); record = queue_->take()) {
+      sink(record);
+      if (++records % between_looks == 0 && Clock::now() > end + longest_wait) return records;
+    }
+  }
+  if (records == 0 && error_ != 0)
+    return tl::unexpected(KernelLog().error("read records", error_.load()));
+  return records;
+}
+
 Result<std::size_t> RecordRing::poll(milliseconds timeout, const Sink& sink) {
+  if (backlog_bytes_ != 0) begin_collecting();
+  if (queue_) return poll_queue(timeout, sink);
   const KernelLog log;
   const auto end = Clock::now() + timeout;
   handed_over_ = 0;
@@ -54,11 +130,7 @@ Result<std::size_t> RecordRing::poll(milliseconds timeout, const Sink& sink) {
   sink_ = &sink;
   for (;;) {
     const auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
-    if (left > milliseconds{0}) {
-      *reader_waits_ = 1;
-      epoll_event event{};
-      ::epoll_wait(wake_, &event, 1, static_cast<int>(std::min(left, wait_).count()));
-    }
+    if (left > milliseconds{0}) wait_for_records(left);
     const int got = ring_buffer__consume(ring_);
     if (got < 0 && got != -ECANCELED) return tl::unexpected(log.error("read records", got));
     wait_ = handed_over_ != 0 ? shortest_wait : std::min(wait_ * 2, longest_wait);
@@ -67,10 +139,14 @@ Result<std::size_t> RecordRing::poll(milliseconds timeout, const Sink& sink) {
 }
 
 int RecordRing::hand_over(void* context, void* data, std::size_t size) {
-  constexpr std::size_t between_looks = 64;
   auto& ring = *static_cast<RecordRing*>(context);
+  const std::span record(static_cast<const std::byte*>(data), size);
+  if (ring.queue_) {
+    ++ring.handed_over_;
+    return ring.queue_->put(record) ? 0 : -ECANCELED;
+  }
   const bool late = ++ring.handed_over_ % between_looks == 0 && Clock::now() > ring.last_header_;
-  (*ring.sink_)({static_cast<const std::byte*>(data), size});
+  (*ring.sink_)(record);
   return late ? -ECANCELED : 0;  // libbpf stops after this record, which counts as taken
 }
 

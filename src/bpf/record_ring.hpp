@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstring>
@@ -9,10 +10,12 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "base/result.hpp"
 #include "bpf/event.hpp"
+#include "bpf/record_queue.hpp"
 #include "bpf/tracer.hpp"
 
 namespace vitrine::bpf {
@@ -88,18 +91,42 @@ class RecordRing {
   /// must outlive this. Errors: not_permitted, failed.
   Result<void> open(int map, volatile unsigned* reader_waits);
 
+  /// From the next poll() on, a thread that does nothing else empties the buffer, into at most so
+  /// many bytes of memory, and poll() hands over what that thread has taken. It begins with the rights and the
+  /// priority of the thread that polls first. Where no thread can be had, poll() reads the buffer.
+  void collect(std::size_t max_bytes) { backlog_bytes_ = max_bytes; }
+
   /// Hands over what has come in, waiting for it at most `timeout`; ends, at the latest, after about
   /// `timeout` and one record. Returns how many records there were.
   Result<std::size_t> poll(std::chrono::milliseconds timeout, const Sink& sink);
 
+  /// Records that the collector has taken out of the buffer, and those of them that it dropped, as
+  /// memory was refused.
+  [[nodiscard]] std::uint64_t collected() const { return queue_ ? queue_->records() : 0; }
+  [[nodiscard]] std::uint64_t dropped() const { return queue_ ? queue_->dropped() : 0; }
+
  private:
   using Clock = std::chrono::steady_clock;
   static int hand_over(void* context, void* data, std::size_t size);
+  void begin_collecting();
+  void run_collector(const std::stop_token& stop);
+  Result<std::size_t> poll_queue(std::chrono::milliseconds timeout, const Sink& sink);
+  bool wait_for_pass();
+  void wait_for_records(std::chrono::milliseconds most);
 
   ring_buffer* ring_ = nullptr;
   int wake_ = -1;
   volatile unsigned* reader_waits_ = nullptr;
   std::chrono::milliseconds wait_{10};
+
+  // Once there is a collector, ring_, wake_ and wait_ are its own (record_queue.hpp).
+  std::size_t backlog_bytes_ = 0;  ///< 0: no collector is wanted
+  std::unique_ptr<RecordQueue> queue_;
+  std::atomic<int> error_{0};  ///< of libbpf, that ended it
+  /// Of the buffer, by the collector: what was in the buffer when a pass began is in the queue when it ends.
+  std::atomic<std::uint64_t> passes_begun_{0}, passes_ended_{0};
+  std::jthread collector_;
+
   // During poll().
   const Sink* sink_ = nullptr;
   std::size_t handed_over_ = 0;

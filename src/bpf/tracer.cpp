@@ -86,7 +86,8 @@ class LoadedTracer final : public Tracer {
     fill(program_->bss->trace_config, options_);
     program_->bss->config = config;
     targets_ = {fd(program_->maps.targets), fd(program_->maps.assumed)};
-    return ring_.emplace().open(fd(program_->maps.events), &program_->bss->reader_waits);
+    ring_.emplace().collect(options_.backlog_bytes);
+    return ring_->open(fd(program_->maps.events), &program_->bss->reader_waits);
   }
 
   [[nodiscard]] Attaching attaching() const override { return options_.attaching; }
@@ -172,8 +173,11 @@ class LoadedTracer final : public Tracer {
     for (__u32 i = 0; i < out.size(); ++i)
       if (bpf_map_lookup_elem(fd(program_->maps.counters), &i, per_cpu.data()) == 0)
         out[i] = std::accumulate(per_cpu.begin(), per_cpu.end(), std::uint64_t{0});
+    out[VITRINE_TRACE_LOST] += ring_->dropped();
     return out;
   }
+
+  [[nodiscard]] std::uint64_t collected() const override { return ring_->collected(); }
 
  private:
   static int fd(const bpf_map* map) { return bpf_map__fd(map); }

@@ -42,6 +42,7 @@ struct SelectedLabel {
 struct TracerOptions {
   Attaching attaching = Attaching::best;
   std::size_t ring_bytes = 16U << 20;               ///< made a power of two
+  std::size_t backlog_bytes = 0;                    ///< of a thread that empties it; 0: no thread
   std::uint32_t programs = limits::site_programs;   ///< most of set_program
   std::uint32_t groups = limits::groups;            ///< most of one session
   std::uint32_t names = 16 * 1024;                  ///< texts of values that groups are made of
@@ -177,6 +178,9 @@ class Tracer : public ProcessTable {
   virtual Result<std::vector<ReductionRow>> read_reductions() = 0;
 
   [[nodiscard]] virtual TracerCounters counters() const = 0;
+
+  /// Records that the thread of TracerOptions::backlog_bytes has taken out of the kernel's buffer.
+  [[nodiscard]] virtual std::uint64_t collected() const = 0;
 };
 
 }  // namespace vitrine::bpf

@@ -63,6 +63,30 @@ TEST_P(Ways, TellEveryFireWithItsArguments) {
   EXPECT_EQ(own.tracer->counters()[VITRINE_TRACE_FIRES], fires);
 }
 
+/// The kernel's buffer holds 64 KiB. Each batch fits into it, and the next one waits until a thread has
+/// taken all of it out: without that thread, the second fills the buffer.
+TEST(Tracer, LosesNothingWhileTheCallerIsBusy) {
+  constexpr std::uint64_t batch = 100, batches = 50;
+  TracerOptions options;
+  options.ring_bytes = 64U << 10;
+  options.backlog_bytes = 16U << 20;
+  OwnTracer own(options);
+  own.trace(vitrine_test_site, program(VITRINE_EMIT, {value(in_register(rdi))}));
+  std::vector<std::uint64_t> seen;
+  const auto keep = [&](const Fire& fire) { seen.push_back(fire.captures.at(0).head.value); };
+  ASSERT_TRUE(own.tracer->poll(1ms, keep));  // from now on, the thread is there
+  for (std::uint64_t i = 0; i < batch * batches; ++i) {
+    vitrine_test_fire(i);
+    if (i % batch == batch - 1)
+      while (own.tracer->collected() <= i) std::this_thread::sleep_for(1ms);
+  }
+  while (own.tracer->poll(0ms, keep).value_or(0) != 0) {
+  }
+  ASSERT_EQ(seen.size(), batch * batches);
+  for (std::uint64_t i = 0; i < seen.size(); ++i) ASSERT_EQ(seen[i], i);
+  EXPECT_EQ(own.tracer->counters()[VITRINE_TRACE_LOST], 0u);
+}
+
 TEST_P(Ways, TwoTracersSeeEachFire) {
   OwnTracer one(options()), two(options());
   const auto what = program(VITRINE_EMIT, {value(in_register(rdi))});

@@ -1,7 +1,9 @@
 // vitrine trace: probes as they fire, with arguments and labels; or sums of them.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <optional>
 
@@ -21,6 +23,7 @@
 #include "observe/probes/functions.hpp"
 #include "observe/trace/trace.hpp"
 #include "probe/function_pattern.hpp"
+#include "sandbox/confinement.hpp"
 
 namespace vitrine::cli {
 namespace {
@@ -31,6 +34,62 @@ using std::chrono::milliseconds;
 constexpr milliseconds longest_wait{100};
 constexpr std::chrono::seconds metrics_interval{15};  // as Prometheus looks
 constexpr std::size_t max_buffer_mib = 1024;
+
+/// Of fires that wait to be shown: no large part of what memory there is.
+std::size_t backlog_bytes() {
+  constexpr unsigned of_group = 8, of_machine = 16;
+  const long pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGESIZE);
+  std::uint64_t bytes =
+      std::min<std::uint64_t>(limits::trace_backlog, sandbox::share_of_memory(of_group));
+  if (pages > 0 && page > 0)
+    bytes = std::min(
+        bytes, static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page) / of_machine);
+  return static_cast<std::size_t>(bytes);
+}
+
+/// 250us, 10ms, 2s: in the largest unit of which it is a whole number.
+std::string whole_units(std::chrono::nanoseconds time) {
+  std::int64_t count = time.count();
+  const char* unit = "ns";
+  for (const char* larger : {"us", "ms", "s"}) {
+    if (count == 0 || count % 1000 != 0) break;
+    count /= 1000;
+    unit = larger;
+  }
+  return fmt::format("{}{}", count, unit);
+}
+
+/// The bare names of --show. Whether one is the key of a label or a slip is not known before a thread
+/// has that label.
+class ShownNames {
+ public:
+  ShownNames() = default;
+  explicit ShownNames(const std::vector<query::Item>& items) {
+    for (std::size_t i = 0; i < items.size(); ++i)
+      if (items[i].subject.kind == query::Subject::Kind::word)
+        names_.push_back({i, items[i].subject.name});
+  }
+
+  void look_at(const observe::TraceEvent& event) {
+    if (!names_.empty())
+      std::erase_if(names_, [&](const Name& name) {
+        return name.place < event.arguments.size() && event.arguments[name.place].value;
+      });
+  }
+
+  /// Those that no fire had.
+  void report() const {
+    for (const Name& name : names_)
+      note(fmt::format("--show: no fire has an argument or a label '{}'", name.text));
+  }
+
+ private:
+  struct Name {
+    std::size_t place = 0;
+    std::string text;
+  };
+  std::vector<Name> names_;
+};
 
 class TraceCommand : public Command {
  public:
@@ -109,8 +168,9 @@ class TraceCommand : public Command {
          "and the trace and span of the thread. Requests that are not accepted yet are retried, "
          "and "
          "wait in memory or in --spool; lost ones are counted and reported.",
-         "Fires that come faster than vitrine reads them are counted and reported. The traced "
-         "program never waits for slow output."},
+         "A thread of vitrine empties the kernel's buffer into memory (up to 256 MB), so that slow "
+         "output does not fill it. Fires for which the buffer has no room are counted and "
+         "reported; --buffer enlarges it. The traced program never waits."},
         {{"vitrine trace 4242 'shop:*'", "every probe of the provider shop in process 4242"},
          {"vitrine trace ./server 'request_*' --duration 10s --json",
           "in every process that runs ./server, as NDJSON, for ten seconds"},
@@ -156,8 +216,8 @@ class TraceCommand : public Command {
     query_.define(app);
     app.add_flag("--follow", options_.follow, "Also trace forked processes");
     add_duration(app, time_);
-    app.add_option("--interval", interval_text_,
-                   "Print the table so far after each interval (1s on a terminal)")
+    add_parsed(app, "--interval", interval_, parse_duration,
+               "Print the table so far after each interval (1s on a terminal)")
         ->option_text("TIME");
     app.add_option("-o,--output", metrics_path_,
                    "Keep the table in this file, for Prometheus (FILE.prom) or as OpenMetrics, "
@@ -166,7 +226,7 @@ class TraceCommand : public Command {
         ->option_text("FILE");
     engine_.define(app, "fires, spans or metrics", "");
     app.add_option("--buffer", buffer_mib_,
-                   "Megabytes of fires that may wait to be read (16, at most 1024)")
+                   "Megabytes of the kernel's buffer of fires (16, at most 1024)")
         ->check(CLI::Range(std::size_t{1}, max_buffer_mib))
         ->option_text("MB");
     app.add_option("--limit", limit_, "Stop after this many fires")
@@ -224,6 +284,7 @@ class TraceCommand : public Command {
     int status = watch(**trace);
     (*trace)->end_command();
     print_notes(**trace);
+    if (shown_ > 0) names_.report();
     if (options_.query.slower) sum_up(**trace);
     if (observe::adds_up(options_.query)) {
       auto table = TRY((*trace)->reduction());
@@ -276,18 +337,19 @@ class TraceCommand : public Command {
   Result<void> take_query() {
     options_.query = TRY(query_.take(is_measured(), TRY(redact_.take())));
     options_.stacks = query_.stacks();
+    names_ = ShownNames(options_.query.show);
     TRY(engine_.check(false));
     metrics_ = ReductionMetrics(limits::metric_groups, query_.label_values());
     options_.resources = engine_.given() && !adds_up(options_.query);
     if (adds_up(options_.query) && limit_ != 0)
       return fail(ErrorCode::usage, "--limit applies to single fires",
                   "omit it, or omit the aggregation");
-    if (!interval_text_.empty()) interval_ = TRY(parse_duration(interval_text_));
     if (interval_ && (!adds_up(options_.query) || interval_->count() == 0))
       return fail(ErrorCode::usage, "--interval requires an aggregation and a time above 0",
                   "add --count, --sum ARG, --hist ARG or --latency START,END");
     if (!metrics_path_.empty()) TRY(check_metrics());
     options_.buffer_bytes = buffer_mib_ << 20;
+    options_.backlog_bytes = backlog_bytes();
     return {};
   }
 
@@ -323,7 +385,7 @@ class TraceCommand : public Command {
     };
     if (!query_.is_spans())
       print_error("vitrine: {} of {} pairs shown: longer than {}\n", shown_, counters.pairs,
-                  query_.slower());
+                  whole_units(query_.slower().value_or(std::chrono::nanoseconds(0))));
     else
       print_error("vitrine: {}\n", counted(shown_, "pair"));
     print_count(counters.without_start, "end",
@@ -350,6 +412,7 @@ class TraceCommand : public Command {
     const auto sink = [&](const observe::TraceEvent& event) {
       if (is_over()) return;
       ++shown_;
+      names_.look_at(event);
       if (sender_) sender_->add(event);
       if (sender_ && !json_) return;
       if (json_)
@@ -455,17 +518,22 @@ class TraceCommand : public Command {
     const std::uint64_t lost = trace.counters().lost;
     const std::uint64_t more = lost - std::exchange(lost_, lost);
     if (more == 0) return true;
-    if (json_) return print_json({{"lost", more}});
-    print_texts(
-        {fmt::format("{} fires were lost: they came faster than vitrine could read them", more)});
-    return true;
+    // Those beside the buffer were under way at once, on more threads than there is memory for.
+    const std::string text = fmt::format(
+        "{} fires were lost: {}", more,
+        trace.counters().busy >= lost
+            ? "too many threads fired at once"
+            : fmt::format("the kernel's buffer of {} MB was full ({})", std::bit_ceil(buffer_mib_),
+                          buffer_mib_ < max_buffer_mib ? "--buffer enlarges it" : "its largest"));
+    if (!json_) print_texts({text});
+    if (json_ && lost_ == more) note(text);  // the first time
+    return !json_ || print_json({{"lost", more}});
   }
 
   std::vector<std::string> words_;
   TraceQueryOptions query_;
   EngineOptions engine_;
   std::unique_ptr<TraceSender> sender_;
-  std::string interval_text_;
   std::optional<milliseconds> interval_;
   std::size_t buffer_mib_ = 16;
   std::size_t limit_ = 0;
@@ -482,6 +550,7 @@ class TraceCommand : public Command {
   observe::TraceOptions options_;
   std::optional<milliseconds> time_;
   std::optional<Clock::time_point> end_;
+  ShownNames names_;
   std::size_t shown_ = 0;
   std::uint64_t lost_ = 0;
 };

@@ -16,7 +16,8 @@ void TraceQueryOptions::define(CLI::App& app) {
   app.add_option("--show", show_, "Show these items instead of all arguments")
       ->option_text("ITEM,...");
   reduction_.define(app);
-  app.add_option("--slower", slower_, "With --latency: show each pair that took longer")
+  add_parsed(app, "--slower", slower_, parse_short_duration,
+             "With --latency: show each pair that took longer")
       ->option_text("TIME");
   app.add_flag("--exemplars", exemplars_,
                "With --export or -o: keep the trace ID of the last fire in each group. Every fire "
@@ -48,7 +49,7 @@ Result<observe::TraceQuery> TraceQueryOptions::take(bool is_measured, Redaction 
   if (!where_.empty()) query.where = TRY(query::Expression::parse(where_));
   if (!show_.empty()) query.show = TRY(query::parse_items(show_));
   query.reduction = TRY(reduction_.take());
-  if (!slower_.empty()) TRY(take_slower(query));
+  if (slower_) TRY(take_slower(query));
   if (is_spans()) TRY(take_spans(query));
   const bool is_measure = adds_up(query) && is_measured;
   if (exemplars_ && !is_measure)
@@ -75,7 +76,7 @@ Result<void> TraceQueryOptions::take_spans(observe::TraceQuery& query) {
 }
 
 Result<void> TraceQueryOptions::take_slower(observe::TraceQuery& query) const {
-  query.slower = TRY_WHILE("--slower", parse_short_duration(slower_));
+  query.slower = slower_;
   const auto& pair = query.reduction;
   if (!pair || pair->kind != query::ReductionKind::latency)
     return fail(ErrorCode::usage, "--slower requires the two probes of a pair",

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstddef>
+#include <optional>
 #include <string>
 
 #include "base/redaction.hpp"
@@ -23,8 +25,8 @@ class TraceQueryOptions {
   [[nodiscard]] bool stacks() const { return stacks_; }
   [[nodiscard]] bool exemplars() const { return exemplars_; }
   [[nodiscard]] bool is_spans() const { return reduction_.is_spans(); }
-  /// --slower, as it was given.
-  [[nodiscard]] const std::string& slower() const { return slower_; }
+  /// --slower.
+  [[nodiscard]] std::optional<std::chrono::nanoseconds> slower() const { return slower_; }
   /// Of each key of --by: how many have series of their own.
   [[nodiscard]] std::size_t label_values() const;
 
@@ -36,7 +38,7 @@ class TraceQueryOptions {
   CLI::Option* where_given_ = nullptr;
   std::string show_;
   ReductionOptions reduction_;
-  std::string slower_;
+  std::optional<std::chrono::nanoseconds> slower_;
   bool exemplars_ = false;
   bool stacks_ = false;
   std::size_t label_values_ = 0;  ///< 0: not given

@@ -230,6 +230,7 @@ Result<void> LiveTrace::open_tracer() {
   options.attaching = options_.attaching;
   options.stop = options_.stop;
   options.ring_bytes = options_.buffer_bytes;
+  options.backlog_bytes = options_.backlog_bytes;
   options.stacks = has_stacks();
   options.origins = wants_origins(options_.query);
   options.slower = options_.query.slower;
@@ -532,7 +533,8 @@ TraceCounters LiveTrace::counters() const {
   const bpf::TracerCounters counters = tracer_->counters();
   TraceCounters all;
   all.fires = counters[VITRINE_TRACE_FIRES];
-  all.lost = counters[VITRINE_TRACE_LOST] + counters[VITRINE_TRACE_BUSY];
+  all.busy = counters[VITRINE_TRACE_BUSY];
+  all.lost = counters[VITRINE_TRACE_LOST] + all.busy;
   if (!options_.query.slower) return all;
   const std::uint64_t made = counters[VITRINE_TRACE_STARTS];
   const std::uint64_t gone =

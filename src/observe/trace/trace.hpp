@@ -41,7 +41,10 @@ struct TraceOptions {
   bool optional = false;   ///< patterns may match nothing: a note reports it
   bool resources = false;  ///< events have the resource of their process
   bool force = false;      ///< also where it is known to harm the target (bpf/nop_policy.hpp)
-  std::size_t buffer_bytes = 16U << 20;  ///< of fires that wait to be read; made a power of two
+  std::size_t buffer_bytes = 16U << 20;  ///< the kernel's, of fires; made a power of two
+  /// Of fires that a thread takes out of that buffer and poll() has not handed over yet; 0: there is no such
+  /// thread, so that fires wait in the buffer alone.
+  std::size_t backlog_bytes = 0;
   limits::LabelLimits limits;
   bpf::Attaching attaching = bpf::Attaching::best;  ///< for tests: as on kernels before 6.6
   /// When it becomes true, calls return early.
@@ -90,6 +93,7 @@ struct TraceEvent {
 struct TraceCounters {
   std::uint64_t fires = 0;  ///< that passed the kernel's part of the condition
   std::uint64_t lost = 0;   ///< of those, never seen: they came faster than they were taken
+  std::uint64_t busy = 0;   ///< of the lost: too many were under way at once
   // Of slow pairs:
   std::uint64_t pairs = 0;          ///< whatever they took
   std::uint64_t without_start = 0;  ///< ends that had no start
