@@ -100,7 +100,15 @@ if(VITRINE_OBSERVE)
          "waiting time go by label, and on whose behalf a probe fires. It also checks"
          "publishers, processes DTrace providers, and sends profiles to OpenTelemetry."
     CONTROL config templates postinst prerm postrm conffiles)
-  set(CPACK_DEBIAN_COMMAND_PACKAGE_DEPENDS "debconf (>= 0.5) | debconf-2.0")
+  set(depends "debconf (>= 0.5) | debconf-2.0")
+  foreach(library IN LISTS VITRINE_LAZY_LIBRARIES)  # no tool sees them in the program
+    file(REAL_PATH ${library} library)
+    execute_process(COMMAND dpkg-query --search ${library} OUTPUT_VARIABLE package ERROR_QUIET)
+    if(package MATCHES "^([^:]+):")
+      string(APPEND depends ", ${CMAKE_MATCH_1}")
+    endif()
+  endforeach()
+  set(CPACK_DEBIAN_COMMAND_PACKAGE_DEPENDS "${depends}")
   set(CPACK_DEBIAN_COMMAND_PACKAGE_RECOMMENDS "libcurl4, libcap2-bin")
   install(FILES ${PROJECT_SOURCE_DIR}/README.md debian/command/README.Debian
     DESTINATION ${doc}/vitrine COMPONENT command EXCLUDE_FROM_ALL)
