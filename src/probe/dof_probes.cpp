@@ -30,8 +30,7 @@ class Finder {
   void find() {
     std::vector<std::size_t> sections;
     for (std::size_t i = 0; i < elf_.sections.size(); ++i) {
-      const elf::Section& section = elf_.sections[i];
-      if (section.type == section_type || elf_.name(section) == section_name) sections.push_back(i);
+      if (has_dof(elf_, elf_.sections[i])) sections.push_back(i);
     }
     if (elf_.type == ET_REL && !sections.empty())
       relocations_ = elf::section_relocations(file_, elf_, sections);
@@ -164,6 +163,10 @@ class Finder {
 };
 
 }  // namespace
+
+bool has_dof(const elf::File& elf, const elf::Section& section) {
+  return section.type == section_type || elf.name(section) == section_name;
+}
 
 DofFile find_dof(Memory& file, const elf::File& elf) {
   DofFile found;

@@ -38,6 +38,9 @@ struct DofFile {
   std::vector<std::string> problems;  ///< of finding them; each DOF has its own. Each a sentence
 };
 
+/// Whether a section is one of DOF.
+bool has_dof(const elf::File& elf, const elf::Section& section);
+
 /// Finds and decodes the DOFs of a file of any kind: in `.SUNW_dof` sections, or, where the file has
 /// no section headers, in what it loads.
 DofFile find_dof(Memory& file, const elf::File& elf);

@@ -48,6 +48,22 @@ TEST(Probes, OfAFileAreATable) {
   EXPECT_THAT(line, HasSubstr("  subject:inlined  2      yes        -4@%"));
 }
 
+/// A file with plain notes is read in the command's own process, which then can do nothing else: any
+/// other system call would end it. Two files are read by workers, which find the same.
+TEST(Probes, OfOneFileAreReadInConfinement) {
+  for (const std::string file : {PROBE_SUBJECT, VITRINE}) {  // the second has a static libstdc++
+    const Outcome alone = run({"env", "VITRINE_SECCOMP=kill", VITRINE, "probes", file});
+    EXPECT_EQ(alone.status, 0) << alone.err;
+    EXPECT_EQ(alone.err, "");
+    EXPECT_THAT(alone.out, HasSubstr(":"));
+    EXPECT_EQ(probes({file, file}).out, alone.out + alone.out);
+  }
+  const Outcome selected =
+      run({"env", "VITRINE_SECCOMP=kill", VITRINE, "probes", PROBE_SUBJECT, "nothing*"});
+  EXPECT_EQ(selected.status, 1);
+  EXPECT_THAT(selected.err, HasSubstr("no probe matches"));
+}
+
 TEST(Probes, WithSitesShowWhereTheyAre) {
   const Outcome outcome = probes({"--sites", PROBE_SUBJECT, "inlined*"});
   EXPECT_EQ(outcome.status, 0);

@@ -63,6 +63,10 @@ std::string Style::wrap(std::string_view code, std::string_view text) const {
 
 std::size_t width(std::string_view text) {
   std::size_t columns = 0;
+  if (text.find('\x1b') == std::string_view::npos) {
+    for (const char c : text) columns += (static_cast<std::uint8_t>(c) & 0xc0) != 0x80 ? 1 : 0;
+    return columns;
+  }
   for (std::size_t i = 0; i < text.size();) {
     if (text[i] == '\x1b') {
       i = text.find('m', i);
@@ -82,21 +86,47 @@ void Columns::fit(const std::vector<std::string>& cells) {
 }
 
 std::string Columns::line(const std::vector<std::string>& cells, std::size_t indent) const {
-  std::string line(indent, ' ');
+  std::string line;
+  append_line(line, cells, indent);
+  return line;
+}
+
+void Columns::append_line(std::string& out, const std::vector<std::string>& cells,
+                          std::size_t indent) const {
+  const std::size_t begin = out.size();
+  out.append(indent, ' ');
   for (std::size_t i = 0; i < cells.size(); ++i) {
-    line += cells[i];
-    if (i + 1 < cells.size()) line.append(widths_[i] - width(cells[i]) + 2, ' ');
+    out += cells[i];
+    if (i + 1 < cells.size()) out.append(widths_[i] - width(cells[i]) + 2, ' ');
   }
-  line.erase(line.find_last_not_of(' ') + 1);
-  return line += '\n';
+  while (out.size() > begin && out.back() == ' ') out.pop_back();
+  out += '\n';
 }
 
 std::string Table::str(std::size_t indent) const {
+  std::string out;
+  each_line(indent, [&](std::string& line) {
+    out += line;
+    return true;
+  });
+  return out;
+}
+
+bool Table::print(std::size_t indent) const {
+  return each_line(indent, [](std::string& line) {
+    return std::fwrite(line.data(), 1, line.size(), stdout) != 0;
+  });
+}
+
+bool Table::each_line(std::size_t indent, const std::function<bool(std::string&)>& take) const {
   Columns columns;
   for (const auto& row : rows_) columns.fit(row);
-  std::string out;
-  for (const auto& row : rows_) out += columns.line(row, indent);
-  return out;
+  std::string line;
+  return std::all_of(rows_.begin(), rows_.end(), [&](const auto& row) {
+    line.clear();
+    columns.append_line(line, row, indent);
+    return take(line);
+  });
 }
 
 namespace {

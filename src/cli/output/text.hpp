@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -57,6 +58,8 @@ class Columns {
   void fit(const std::vector<std::string>& cells);
   /// A line that ends with a newline: `indent` spaces, the cells, two spaces between them.
   std::string line(const std::vector<std::string>& cells, std::size_t indent = 0) const;
+  void append_line(std::string& out, const std::vector<std::string>& cells,
+                   std::size_t indent) const;
 
  private:
   std::vector<std::size_t> widths_;
@@ -66,11 +69,21 @@ class Columns {
 class Table {
  public:
   void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  /// The same without copies: lists have thousands of rows.
+  void row(std::same_as<std::string> auto... cells) {
+    auto& row = rows_.emplace_back();
+    row.reserve(sizeof...(cells));
+    (row.push_back(std::move(cells)), ...);
+  }
   bool empty() const { return rows_.empty(); }
   /// All lines, as Columns make them.
   std::string str(std::size_t indent = 0) const;
+  /// Writes them to standard output, one by one. False: it has no reader.
+  bool print(std::size_t indent = 0) const;
 
  private:
+  bool each_line(std::size_t indent, const std::function<bool(std::string&)>& take) const;
+
   std::vector<std::vector<std::string>> rows_;
 };
 

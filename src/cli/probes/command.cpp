@@ -1,5 +1,6 @@
 // vitrine probes: the static probes of files and processes.
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 
 #include "cli/output/json.hpp"
 #include "cli/output/text.hpp"
+#include "cli/shell/libraries.hpp"
 #include "cli/shell/options.hpp"
 #include "cli/shell/report.hpp"
 #include "cli/shell/run.hpp"
@@ -29,7 +31,9 @@ struct ShownProbes {
 };
 
 std::string title(const probe::Probe& probe) {
-  return printable(probe.provider) + ':' + printable(probe.name);
+  std::string title = printable(probe.provider);
+  title += ':';
+  return title += printable(probe.name);
 }
 
 /// "id: int, item: const char *" where a probe describes itself, else as the note has them.
@@ -42,14 +46,19 @@ std::string arguments(const probe::Site& site) {
     texts.push_back(type.name.empty() ? name : printable(type.name) + ": " + name);
   }
   if (!texts.empty()) return fmt::format("{}", fmt::join(texts, ", "));
-  for (const std::string& argument : site.arguments) texts.push_back(printable(argument));
-  return fmt::format("{}", fmt::join(texts, " "));
+  std::string out;
+  for (const std::string& argument : site.arguments) {
+    if (!out.empty()) out += ' ';
+    out += printable(argument);
+  }
+  return out;
 }
 
 /// Of all sites: an optimiser has each site's arguments elsewhere, so one is shown for all.
 std::string arguments(const probe::Probe& probe) {
   if (probe.sites.empty()) return {};
-  const std::string first = arguments(probe.sites.front());
+  std::string first = arguments(probe.sites.front());
+  if (probe.sites.size() == 1) return first;
   const bool alike = std::all_of(probe.sites.begin(), probe.sites.end(), [&](const auto& site) {
     return site.arguments == probe.sites.front().arguments;
   });
@@ -96,14 +105,15 @@ std::string where(const probe::Site& site, const ShownProbes& shown) {
 }
 
 /// The file's name, then a line a probe: how many sites it has, whether a semaphore guards them, and
-/// its arguments.
-std::string probes_text(const ShownProbes& shown, const Style& style) {
+/// its arguments. False: the output has no reader.
+bool print_probes(const ShownProbes& shown, const Style& style) {
   Table table;
   table.row(
       {style.dim("PROBE"), style.dim("SITES"), style.dim("SEMAPHORE"), style.dim("ARGUMENTS")});
   for (const probe::Probe* probe : shown.probes)
-    table.row({style.cyan(title(*probe)), sites_of(*probe), semaphore(*probe), arguments(*probe)});
-  return style.bold(printable(shown.file->path)) + '\n' + table.str(2);
+    table.row(style.cyan(title(*probe)), sites_of(*probe), semaphore(*probe), arguments(*probe));
+  const std::string title = style.bold(printable(shown.file->path)) + '\n';
+  return std::fputs(title.c_str(), stdout) >= 0 && table.print(2);
 }
 
 /// The file's name and build id, then each probe with a line for each of its sites: where it is, in
@@ -169,7 +179,13 @@ class ProbesCommand : public Command {
     add_json(app, json_, "probe");
   }
 
-  Needs needs() const override { return needs_of_reading(); }
+  Needs needs() const override {
+    Needs needs = needs_of_reading();
+    // run() does both: most files need none of the libraries, and leave more to be dropped.
+    needs.launches = true;
+    needs.libraries = false;
+    return needs;
+  }
 
   std::vector<Use> uses() const override {
     return {{"probes FILE", {}, {}, ""},
@@ -181,11 +197,20 @@ class ProbesCommand : public Command {
     patterns_ = std::move(targets.patterns);
     auto wanted = TRY(observe::function_patterns(targets.functions));
     functions_ = targets.functions;
+    if (targets.targets.size() == 1 && functions_.empty() && !sites_ && !json_)
+      if (TRY(show_plain(targets.targets.front().path))) return result();
+    TRY(load_libraries());
+    TRY(go_on_confined(needs()));
     observe::ProbeFiles files({.functions = sites_ || json_,
                                .wanted = std::move(wanted),
                                .most = limits::listed_functions});
     for (const ProbeTarget& target : targets.targets)
       if (!show(files, target)) return exit_done;  // the output has no reader
+    return result();
+  }
+
+ private:
+  Result<int> result() {
     std::fflush(stdout);
     if (status_ == exit_done && shown_ == 0 && !functions_.empty())
       return tl::unexpected(missing_.explain(functions_.front(), words_.front()));
@@ -194,7 +219,25 @@ class ProbesCommand : public Command {
     return status_;
   }
 
- private:
+  /// Most files have all of their probes in plain notes. To start a worker for them takes longer than to
+  /// read and print them, so this process becomes as confined as a worker, and prints. False: the
+  /// file is another one.
+  Result<bool> show_plain(const std::string& path) {
+    if (path.empty()) return false;  // a process
+    auto opened = sandbox::open_regular_at(AT_FDCWD, path);
+    if (!opened) return false;  // which is reported in the usual way
+    auto file = sandbox::FileMemory::from(std::move(*opened));
+    if (!file) return false;
+    TRY(keep_opening_only());
+    const auto plain = observe::PlainNotes::of(std::move(*file));
+    if (!plain) return false;
+    TRY(keep_open_files_only());
+    const observe::ProbeFile found = plain->read(path);
+    print_notes(found);
+    show(found, std::nullopt, 0);
+    return true;
+  }
+
   bool show(observe::ProbeFiles& files, const ProbeTarget& target) {
     if (target.pid != 0) return show_process(files, target.pid);
     const auto file = files.open(target.path);
@@ -230,8 +273,8 @@ class ProbesCommand : public Command {
     if (shown.probes.empty()) return true;
     if (!json_) {
       const Style style = Style::of_stdout();
-      const std::string text = sites_ ? sites_text(shown, style) : probes_text(shown, style);
-      return std::fputs(text.c_str(), stdout) >= 0;
+      if (!sites_) return print_probes(shown, style);
+      return std::fputs(sites_text(shown, style).c_str(), stdout) >= 0;
     }
     observe::ArgumentErrors errors(file);
     return std::all_of(shown.probes.begin(), shown.probes.end(), [&](const probe::Probe* probe) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "cli/shell/libraries.hpp"
 #include "cli/shell/report.hpp"
 
 namespace vitrine::cli {
@@ -101,6 +102,7 @@ bool suffice(Capabilities held, Capabilities wanted) {
 }
 
 Result<void> begin_confined(const Needs& needs) {
+  if (needs.libraries) TRY(load_libraries());
   if (needs.launches) return {};
   return keep(needs.setting_up | needs.working, needs.working)
       .and_then([] { return sandbox::set_no_new_privs(); })
@@ -116,6 +118,33 @@ Result<void> go_on_confined(const Needs& needs) {
   return keep(needs.working, needs.working)
       .and_then([] { return sandbox::set_no_new_privs(); })
       .and_then([&] { return needs.launches ? filter(needs.calls) : Result<void>{}; });
+}
+
+namespace {
+
+/// What bounds an execution is left as it is: there will be none.
+Result<void> keep_effective(Capabilities wanted) {
+  return sandbox::keep_only(wanted & sandbox::effective_capabilities(),
+                            Capabilities::of_bits(~std::uint64_t{0}))
+      .and_then([] { return sandbox::set_no_new_privs(); });
+}
+
+}  // namespace
+
+Result<void> keep_opening_only() {
+  return keep_effective({CAP_DAC_READ_SEARCH});
+}
+
+Result<void> keep_open_files_only() {
+  TRY(keep_effective({}));
+  return filter(sandbox::SystemCalls().allow(
+      {"read",         "pread64",      "lseek",          "close",           "fstat",
+       "newfstatat",   "write",        "writev",         "ioctl",           "poll",
+       "ppoll",        "mmap",         "munmap",         "mremap",          "brk",
+       "madvise",      "mprotect",     "futex",          "getrandom",       "clock_gettime",
+       "rt_sigaction", "rt_sigreturn", "rt_sigprocmask", "restart_syscall", "rseq",
+       "sched_yield",  "getpid",       "gettid",         "tgkill",          "exit",
+       "exit_group",   "uretprobe",    "uprobe"}));
 }
 
 Confinement confinement_now() {

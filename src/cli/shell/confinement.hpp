@@ -28,6 +28,7 @@ struct Needs {
   /// It starts a program of the user's first, which must have all the rights that the user has:
   /// nothing is dropped until that runs.
   bool launches = false;
+  bool libraries = true;  ///< libdw, libelf and libbpf are loaded when it begins
 };
 
 namespace capabilities {
@@ -74,6 +75,14 @@ void take_priority();
 /// What it attaches to is attached to, and what it launches runs: drops what was for that.
 /// Threads that run must have dropped theirs (give_up_in_thread). Errors: failed.
 Result<void> go_on_confined(const Needs& needs);
+
+/// Of a command that reads a file in its own process: drops all capabilities but that to open files.
+/// Errors: failed.
+Result<void> keep_opening_only();
+
+/// Drops the rest, before it parses the file. It can read and write what is open, get memory, and end: it
+/// opens nothing, reaches no process, and starts none. Errors: failed.
+Result<void> keep_open_files_only();
 
 /// What of it is in force now, as the kernel reports it (proc_pid_status(5)).
 struct Confinement {

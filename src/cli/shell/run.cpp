@@ -13,18 +13,25 @@
 
 namespace vitrine::cli {
 
+namespace {
+
+struct NamedCommand {
+  std::string_view name;
+  std::unique_ptr<Command> (*make)();
+};
+
+constexpr NamedCommand commands_by_name[] = {
+    {"ps", make_ps_command},           {"labels", make_labels_command},
+    {"context", make_context_command}, {"probes", make_probes_command},
+    {"trace", make_trace_command},     {"profile", make_profile_command},
+    {"agent", make_agent_command},     {"check", make_check_command},
+    {"usdt", make_usdt_command},       {"doctor", make_doctor_command}};
+
+}  // namespace
+
 std::vector<std::unique_ptr<Command>> all_commands() {
   std::vector<std::unique_ptr<Command>> commands;
-  commands.push_back(make_ps_command());
-  commands.push_back(make_labels_command());
-  commands.push_back(make_context_command());
-  commands.push_back(make_probes_command());
-  commands.push_back(make_trace_command());
-  commands.push_back(make_profile_command());
-  commands.push_back(make_agent_command());
-  commands.push_back(make_check_command());
-  commands.push_back(make_usdt_command());
-  commands.push_back(make_doctor_command());
+  for (const NamedCommand& one : commands_by_name) commands.push_back(one.make());
   return commands;
 }
 
@@ -89,14 +96,12 @@ void add(CLI::App& above, Command& command, std::vector<DefinedCommand>& parsers
 /// All of them, or the one that is named: the others would take longer to define than many a command
 /// takes to run.
 std::vector<std::unique_ptr<Command>> commands_for(const std::vector<std::string>& words) {
-  auto commands = all_commands();
-  const auto named = std::find_if(commands.begin(), commands.end(), [&](const auto& command) {
-    return !words.empty() && command->manual().name == words.front();
+  const auto* named = std::ranges::find_if(commands_by_name, [&](const NamedCommand& one) {
+    return !words.empty() && one.name == words.front();
   });
-  if (named != commands.end()) {
-    std::swap(*named, commands.front());
-    commands.resize(1);
-  }
+  if (named == std::ranges::end(commands_by_name)) return all_commands();
+  std::vector<std::unique_ptr<Command>> commands;
+  commands.push_back(named->make());
   return commands;
 }
 
@@ -106,13 +111,18 @@ int run(int argc, char** argv) {
   const std::vector<std::string> words = words_of(argc, argv);
   CLI::App app("Shows which request, tenant or trace each thread of a process is serving.",
                "vitrine");
-  app.set_version_flag("--version", "vitrine " VITRINE_VERSION);
+  constexpr const char* version = "vitrine " VITRINE_VERSION;
+  app.set_version_flag("--version", version);
   app.formatter(help_formatter());
   std::string pages, shell;
   app.add_option("--man-into", pages, "Write all manual pages into this directory")->group("");
   app.add_option("--completion", shell, "Print the completion script of a shell")
       ->option_text("bash|zsh|fish");
 
+  if (words.size() == 1 && words.front() == "--version") {  // without defining every command
+    std::printf("%s\n", version);
+    return exit_done;
+  }
   const auto commands = commands_for(words);
   std::vector<DefinedCommand> parsers;
   for (const auto& command : commands) add(app, *command, parsers);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -266,15 +267,23 @@ class Reader {
     const elf::Section* base = notes_from.find(".stapsdt.base");
     probe::FileLayout place = layout();
     if (base != nullptr) place.stapsdt_base = base->address;
-    // All sites of a probe are counted before the first is made: large files have thousands.
+    // Probes and their sites are counted before the first is made: large files have thousands.
     std::vector<std::size_t> positions;
-    std::vector<std::size_t> counts;
+    std::vector<std::size_t> counts(into_.probes.size());
+    std::vector<const probe::StapsdtNote*> first_of_new;
     positions.reserve(notes.notes.size());
     for (const probe::StapsdtNote& note : notes.notes) {
       positions.push_back(position_of(note.provider, note.name));
-      counts.resize(into_.probes.size());
+      if (positions.back() == counts.size()) {
+        counts.push_back(0);
+        first_of_new.push_back(&note);
+      }
       ++counts[positions.back()];
     }
+    into_.probes.reserve(counts.size());
+    for (const probe::StapsdtNote* note : first_of_new)
+      into_.probes.push_back(
+          {probe::Kind::sdt, std::string(note->provider), std::string(note->name), {}, {}});
     for (std::size_t i = 0; i < counts.size(); ++i) {
       auto& sites = into_.probes[i].sites;
       sites.reserve(sites.size() + counts[i]);
@@ -296,13 +305,11 @@ class Reader {
     if (problems.left_out > 0) problem("{} more notes are invalid", problems.left_out);
   }
 
+  /// Of a probe that is new: behind all others.
   std::size_t position_of(std::string_view provider, std::string_view name) {
     std::string key(provider);
     key.append(1, '\0').append(name);  // which neither has
-    const auto [known, is_new] = positions_.try_emplace(std::move(key), into_.probes.size());
-    if (is_new)
-      into_.probes.push_back({probe::Kind::sdt, std::string(provider), std::string(name), {}, {}});
-    return known->second;
+    return positions_.try_emplace(std::move(key), positions_.size()).first->second;
   }
 
   bool look_for_debug_file() {
@@ -326,9 +333,17 @@ class Reader {
     std::erase_if(probes, [](const probe::Probe& one) {
       return one.sites.empty() && one.enabled_sites.empty();
     });
-    std::sort(probes.begin(), probes.end(), [](const auto& a, const auto& b) {
+    // Their places are sorted, and each is moved once: a probe is as long as twenty places.
+    std::vector<std::uint32_t> order(probes.size());
+    std::iota(order.begin(), order.end(), 0U);
+    std::sort(order.begin(), order.end(), [&](std::uint32_t one, std::uint32_t other) {
+      const probe::Probe &a = probes[one], &b = probes[other];
       return std::tie(a.provider, a.name, a.kind) < std::tie(b.provider, b.name, b.kind);
     });
+    std::vector<probe::Probe> sorted;
+    sorted.reserve(probes.size());
+    for (const std::uint32_t place : order) sorted.push_back(std::move(probes[place]));
+    probes = std::move(sorted);
     for (probe::Probe& one : probes) {
       sort(one.sites);
       sort(one.enabled_sites);
@@ -370,6 +385,7 @@ class Reader {
     for (probe::Probe& probe : into_.probes)
       for (auto* list : {&probe.sites, &probe.enabled_sites})
         for (probe::Site& site : *list) {
+          if (site.function.empty()) continue;
           const auto [name, is_new] = known.try_emplace(site.function);
           if (is_new) name->second = symbol::demangled(site.function);
           if (name->second != site.function) site.demangled = name->second;
@@ -397,21 +413,73 @@ class Reader {
   std::unordered_map<std::string, std::size_t> positions_;  // of provider, NUL, name
 };
 
-/// In a worker.
-Result<ProbeFile> parse_probes(const FileRequest& request, FileDescriptor descriptor) {
-  auto file = TRY(sandbox::FileMemory::from(std::move(descriptor)));
-  const auto elf = TRY(elf::read_file(*file));
+ProbeFile probes_of(sandbox::FileMemory& file, const elf::File& elf, const FileRequest& request) {
   ProbeFile found;
-  found.build_id = elf::hex_build_id(*file, elf);
+  found.build_id = elf::hex_build_id(file, elf);
   found.encoding = elf.encoding;
   found.machine = machine_of(elf.machine);
   for (const elf::Segment& segment : elf.segments)
     if (segment.type == PT_LOAD && (segment.flags & PF_X) != 0) found.code.push_back(segment);
-  Reader(found, *file, elf, request.debug).read(request.functions);
+  Reader(found, file, elf, request.debug).read(request.functions);
   return found;
 }
 
+/// In a worker.
+Result<ProbeFile> parse_probes(const FileRequest& request, FileDescriptor descriptor) {
+  auto file = TRY(sandbox::FileMemory::from(std::move(descriptor)));
+  const auto elf = TRY(elf::read_file(*file));
+  return probes_of(*file, elf, request);
+}
+
+/// The first bytes that are read of a file, wherever they are in it; no more.
+class LimitedMemory final : public Memory {
+ public:
+  LimitedMemory(Memory& file, std::size_t bytes) : file_(file), left_(bytes) {}
+
+  void read(std::span<ReadRequest> requests) override {
+    for (ReadRequest& request : requests) {
+      request.got = 0;
+      if (request.into.size() > left_) is_exhausted_ = true;
+      if (is_exhausted_) continue;
+      left_ -= request.into.size();
+      file_.read(std::span(&request, 1));
+    }
+  }
+
+  [[nodiscard]] bool is_exhausted() const { return is_exhausted_; }
+
+ private:
+  Memory& file_;
+  std::size_t left_;
+  bool is_exhausted_ = false;
+};
+
 }  // namespace
+
+std::optional<PlainNotes> PlainNotes::of(std::shared_ptr<sandbox::FileMemory> file) {
+  LimitedMemory limited(*file, limits::plain_headers);
+  auto elf = elf::read_file(limited);
+  if (!elf || limited.is_exhausted() || elf->type == ET_REL) return std::nullopt;
+  std::uint64_t bytes = 0;
+  for (const elf::Section& section : elf->sections) {
+    const std::string_view name = elf->name(section);
+    // A description may be of many sites, each with a copy of it.
+    if (probe::has_dof(*elf, section) || name == description_section) return std::nullopt;
+    if (name != note_section) continue;
+    if (section.type == SHT_NOBITS || (section.flags & SHF_COMPRESSED) != 0) return std::nullopt;
+    if (section.size > limits::plain_notes - bytes) return std::nullopt;
+    bytes += section.size;
+  }
+  if (bytes == 0) return std::nullopt;
+  return PlainNotes(std::move(file), std::move(*elf));
+}
+
+ProbeFile PlainNotes::read(std::string path) const {
+  ProbeFile found = probes_of(*file_, elf_, {});
+  found.path = std::move(path);
+  found.file = file_;
+  return found;
+}
 
 template <pack::Of<ProbeFile> T>
 auto fields(T& found) {

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -97,6 +98,27 @@ class ProbeFiles {
 /// was more than its parser could stand).
 Result<ProbeFile> read_probe_file(std::shared_ptr<sandbox::FileMemory> file, std::string path,
                                   const symbol::DebugPlaces& places, const ProbeDetail& detail);
+
+// Looking into one file without a worker.
+
+/// A file whose probes are all in a few bytes of plain notes: nothing is compressed, described by
+/// typed notes, in DOF, or in another file. A process may read it that has dropped everything else (SECURITY.md); for all other
+/// files, and for names of functions, there are workers.
+class PlainNotes {
+ public:
+  /// Reads the ELF headers, if they are small. Nothing: it is another file.
+  static std::optional<PlainNotes> of(std::shared_ptr<sandbox::FileMemory> file);
+
+  /// Reads the notes. `path`: what to call the file.
+  [[nodiscard]] ProbeFile read(std::string path) const;
+
+ private:
+  PlainNotes(std::shared_ptr<sandbox::FileMemory> file, elf::File elf)
+      : file_(std::move(file)), elf_(std::move(elf)) {}
+
+  std::shared_ptr<sandbox::FileMemory> file_;
+  elf::File elf_;
+};
 
 // The DOFs of a file, in full: what `vitrine usdt dump` shows.
 
