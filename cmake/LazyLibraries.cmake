@@ -47,8 +47,10 @@ math(EXPR bytes "${slots} * 8")
 if(MACHINE MATCHES "aarch64")
   set(stub "  adrp x16, vitrine_lazy_slots+\\offset
   ldr x16, [x16, :lo12:vitrine_lazy_slots+\\offset]
-  cbz x16, vitrine_library_missing
-  br x16")
+  cbz x16, 1f
+  br x16
+1:
+  b vitrine_library_missing")
 else()
   set(stub "  endbr64
   movq vitrine_lazy_slots+\\offset(%rip), %r11
