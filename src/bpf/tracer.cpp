@@ -49,6 +49,7 @@ void fill(vitrine_trace_config& config, const TracerOptions& options) {
   config.origins = options.origins;
   config.slower_ns =
       static_cast<__u64>(options.slower.value_or(std::chrono::nanoseconds(0)).count());
+  config.from_ns = options.from_ns;
   config.only_known = options.only_known;
   config.selected_labels = static_cast<__u32>(options.selected.size());
   for (std::size_t i = 0; i < options.selected.size(); ++i) {
@@ -147,6 +148,11 @@ class LoadedTracer final : public Tracer {
 
   void assume(const vitrine_executable& file, const vitrine_target& target) override {
     targets_.assume(file, target);
+  }
+
+  void set_period(std::uint64_t from_ns, std::uint64_t until_ns) override {
+    program_->bss->trace_config.from_ns = from_ns;
+    program_->bss->trace_config.until_ns = until_ns;
   }
 
   Result<std::size_t> poll(milliseconds timeout, const Sink& sink) override {

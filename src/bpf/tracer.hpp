@@ -54,6 +54,7 @@ struct TracerOptions {
   bool labels = true;                               ///< events carry label sets
   bool stacks = false;                              ///< events carry the user stack
   bool origins = false;                             ///< events carry user and control group
+  std::uint64_t from_ns = 0;                        ///< as of set_period()
   bool only_known = false;              ///< only processes with a target, and what they start, fire
   std::vector<SelectedLabel> selected;  ///< at most VITRINE_SELECTED_LABELS
   std::size_t kept_sets_bytes = 64U << 20;  ///< label sets kept by id, before all are sent anew
@@ -169,6 +170,10 @@ class Tracer : public ProcessTable {
   /// The same for one file.
   Result<Attachment> attach(int file, std::span<const AttachSite> sites,
                             std::optional<pid_t> pid = std::nullopt);
+
+  /// Fires before `from_ns` and from `until_ns` on (CLOCK_MONOTONIC; 0: no end) are passed over: one
+  /// trace takes over from another. Starts of pairs count before `from_ns`, too.
+  virtual void set_period(std::uint64_t from_ns, std::uint64_t until_ns) = 0;
 
   /// Hands over what has come in, waiting for it at most `timeout`; ends, at the latest, after
   /// about `timeout` and one record. Returns how many records there were.

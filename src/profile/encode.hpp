@@ -159,8 +159,11 @@ struct EncodeOptions {
   /// Labels whose values become the outermost frames, in order (folded, speedscope, html's first
   /// view; the others keep labels as labels).
   std::vector<std::string> group_by{};
-  std::string label_prefix{};    ///< put before the keys of labels (otlp, pprof)
-  bool otlp_compact = false;     ///< texts of attributes as indices: fewer readers understand them
+  std::string label_prefix{};  ///< put before the keys of labels (otlp, pprof)
+  bool otlp_compact = false;   ///< texts of attributes as indices: fewer readers understand them
+  /// Off-CPU profiles have a period type (otlp): Parca cannot list its types without, and Pyroscope takes the
+  /// profile for another with one.
+  bool off_cpu_period = false;
   AttributeChoice attributes{};  ///< of otlp; `trace_id` and `span_id` only if they are named
   std::string title{};           ///< html, speedscope: what was observed
   /// A key and two values of it, which the page compares at first (html); empty: none.

@@ -2,7 +2,7 @@
 // "What OTLP receivers require").
 //
 // - One ResourceProfiles a process, with a Profile a measure: on-CPU samples have timestamps alone
-//   (a sample is one tick), off-CPU ones a value each, and an empty period type.
+//   (a sample is one tick), off-CPU ones a value each, and an empty period type unless it is asked for.
 // - Labels are attributes of samples under their bare keys, as plain strings; ids of traces are links.
 // - Index 0 of every table is the zero message. protozero's writers of nested messages drop one that
 //   is empty, which would shift every index: entries are encoded apart and added as bytes.
@@ -146,6 +146,7 @@ class Otlp {
   Otlp(const Profile& profile, const EncodeOptions& options)
       : profile_(profile),
         compact_(options.otlp_compact),
+        off_cpu_period_(options.off_cpu_period),
         chosen_(options.attributes),
         with_tid_(chosen_.has(otlp::thread_id_key)),
         with_thread_name_(chosen_.has(otlp::thread_name_key)),
@@ -516,7 +517,10 @@ class Otlp {
     Writer profile(encoded);
     add_value_type(profile, otlp::profile::sample_type, "off_cpu", "nanoseconds");
     add_samples(profile, samples, Shape::times_and_values);
-    profile.add_message(otlp::profile::period_type, "", 0);  // Parca wants one, Pyroscope none
+    if (off_cpu_period_)
+      add_value_type(profile, otlp::profile::period_type, "off_cpu", "nanoseconds");
+    else
+      profile.add_message(otlp::profile::period_type, "", 0);  // Parca wants one, Pyroscope none
     return encoded;
   }
 
@@ -568,6 +572,7 @@ class Otlp {
 
   const Profile& profile_;
   bool compact_;
+  bool off_cpu_period_;
   AttributeChoice chosen_;
   bool with_tid_, with_thread_name_, with_cpu_, with_trace_id_, with_span_id_;
   CleanText clean_;

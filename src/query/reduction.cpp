@@ -252,6 +252,26 @@ void merge_rows(ReductionTable& table, std::vector<ReductionRow> rows) {
   }
 }
 
+void merge(ReductionTable& into, const ReductionTable& table, std::size_t max_groups) {
+  if (into.by.empty() && into.rows.empty() && into.others.count == 0) {
+    into.kind = table.kind;
+    into.value = table.value;
+    into.format = table.format;
+    into.by = table.by;
+    into.by_formats = table.by_formats;
+  }
+  merge_rows(into, table.rows);
+  while (into.rows.size() > max_groups) {
+    merge(into.others, into.rows.back());
+    into.rows.pop_back();
+  }
+  if (table.others.count > 0) merge(into.others, table.others);
+  into.unread += table.unread;
+  into.without_start += table.without_start;
+  into.without_end += table.without_end;
+  into.lost += table.lost;
+}
+
 void sort_rows(ReductionTable& table) {
   const bool by_sum = table.kind == ReductionKind::sum || table.kind == ReductionKind::latency;
   std::stable_sort(table.rows.begin(), table.rows.end(),

@@ -188,6 +188,11 @@ void merge(ReductionRow& into, const ReductionRow& row);
 /// Adds rows to a table that may have others of the same groups.
 void merge_rows(ReductionTable& table, std::vector<ReductionRow> rows);
 
+/// Adds a whole table, of the same query: a trace that goes on with another file. Rows beyond
+/// `max_groups` are in `others`.
+void merge(ReductionTable& into, const ReductionTable& table,
+           std::size_t max_groups = limits::groups);
+
 /// Sorts rows: the largest first (by count; sums by sum, latencies by their total).
 void sort_rows(ReductionTable& table);
 

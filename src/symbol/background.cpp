@@ -29,6 +29,7 @@ namespace {
 
 /// Nearly all files need less; those of Chromium some seconds.
 constexpr std::chrono::milliseconds quick_time{1000};
+constexpr std::chrono::milliseconds time_in_a_hurry{2000}, look_at_hurry{50};
 
 FileDescriptor copy_of(int descriptor) {
   return FileDescriptor(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
@@ -124,10 +125,20 @@ void BackgroundSymboliser::add(Lane& lane, const FileKey& key, Request request) 
     waiting->second.addresses.merge(request.addresses);
 }
 
-void BackgroundSymboliser::wait(Clock::time_point until) {
+void BackgroundSymboliser::wait(const Patience& patience) {
   std::unique_lock lock(mutex_);
   const auto idle = [](const Lane& lane) { return lane.waiting.empty() && !lane.busy; };
-  resolved_.wait_until(lock, until, [&] { return idle(quick_) && idle(slow_); });
+  const auto is_done = [&] { return idle(quick_) && idle(slow_); };
+  auto until = patience.until;
+  bool is_hurried = patience.hurry == nullptr;
+  while (Clock::now() < until) {
+    if (!is_hurried && patience.hurry->load()) {
+      is_hurried = true;
+      until = std::min(until, Clock::now() + time_in_a_hurry);
+    }
+    const auto next = is_hurried ? until : std::min(until, Clock::now() + look_at_hurry);
+    if (resolved_.wait_until(lock, next, is_done)) return;
+  }
 }
 
 /// The numbers of files cost little, and a profile should have them all: they come before names.

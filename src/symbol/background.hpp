@@ -58,8 +58,12 @@ class BackgroundSymboliser {
   /// the caller.
   void ask(const File& file, std::span<const Address> addresses);
 
-  /// Returns when all that was asked is resolved, or at `until`.
-  void wait(Clock::time_point until);
+  struct Patience {
+    Clock::time_point until;
+    const std::atomic<bool>* hurry = nullptr;  ///< once it is true, there are two seconds left
+  };
+  /// Returns when all that was asked is resolved, or the time is over.
+  void wait(const Patience& patience);
 
   struct Known {
     Resolved resolved;           ///< one an address; without frames where there is no response yet

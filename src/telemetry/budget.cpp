@@ -1,5 +1,6 @@
 #include "telemetry/budget.hpp"
 
+#include <functional>
 #include <utility>
 
 namespace vitrine::telemetry {
@@ -16,11 +17,13 @@ bool LabelBudget::take(Attributes& attributes, std::size_t first) {
     if (text == nullptr) continue;
     std::set<std::string>& known = values_[attributes[i].key];
     if (known.contains(*text)) continue;
-    if (known.size() < max_values_) {
+    if (known.size() < max_values_ && text->size() <= max_value_bytes) {
       known.insert(*text);
       continue;
     }
-    folded_[attributes[i].key].insert(std::exchange(*text, other_value));
+    std::string value = std::exchange(*text, other_value);
+    if (value.size() > max_value_bytes) value = std::to_string(std::hash<std::string>()(value));
+    folded_[attributes[i].key].insert(std::move(value));
     folded = true;
   }
   std::string series = encode_resource(attributes);

@@ -12,6 +12,8 @@
 namespace vitrine::telemetry {
 
 inline constexpr const char* other_value = "__other__";
+/// Of a value with series of its own: engines refuse longer ones, and so many of them fill a request.
+inline constexpr std::size_t max_value_bytes = 1024;
 
 class LabelBudget {
  public:
@@ -21,8 +23,8 @@ class LabelBudget {
   /// Begins to look at a table: folded_values() and folded_series() are of this one.
   void begin();
 
-  /// Folds the values of attributes from `first` on, as texts, that are beyond the budget of their
-  /// key. False: there are too many series for one more.
+  /// Folds the values of attributes from `first` on, as texts, that are too long or beyond the budget of
+  /// their key. False: there are too many series for one more.
   bool take(Attributes& attributes, std::size_t first);
 
   /// Series of the table that are not there as they are.

@@ -29,7 +29,8 @@ namespace exemplar {
 constexpr Tag time = 2, as_double = 3, span_id = 4, trace_id = 5, as_int = 6;
 }
 constexpr std::int32_t cumulative = 2;
-constexpr std::size_t points_at_once = 256;  // of one message: with long labels less than 64 KiB
+constexpr std::size_t points_at_once = 256;             // of one message
+constexpr std::size_t usual_message_bytes = 64U << 10;  // after which another one begins
 
 double to_double(const Amount& amount) {
   return std::visit([](auto one) { return static_cast<double>(one); }, amount);
@@ -84,8 +85,9 @@ void add_histogram(Writer& parent, const Point& point, const Interval& interval)
   if (point.greatest) message.add_double(histogram::max, *point.greatest);
 }
 
-std::string encode(const Metric& from, std::size_t first, std::size_t end,
-                   const Interval& interval) {
+/// Points from `first` on; `first` becomes that of the next message.
+std::string encode(const Metric& from, std::size_t& first, const Interval& interval) {
+  const std::size_t end = std::min(first + points_at_once, from.points.size());
   std::string encoded;
   Writer message(encoded);
   message.add_string(metric::name, from.name);
@@ -95,11 +97,11 @@ std::string encode(const Metric& from, std::size_t first, std::size_t end,
                   : from.kind == MetricKind::histogram ? metric::exponential_histogram
                                                        : metric::sum;
   Writer its(message, tag);
-  for (std::size_t i = first; i < end; ++i) {
+  for (; first < end && encoded.size() < usual_message_bytes; ++first) {
     if (from.kind == MetricKind::histogram)
-      add_histogram(its, from.points[i], interval);
+      add_histogram(its, from.points[first], interval);
     else
-      add_number(its, from.points[i], interval, from.kind == MetricKind::gauge);
+      add_number(its, from.points[first], interval, from.kind == MetricKind::gauge);
   }
   if (from.kind != MetricKind::gauge) its.add_enum(series::temporality, cumulative);
   if (from.kind == MetricKind::counter) its.add_bool(series::is_monotonic, true);
@@ -167,9 +169,8 @@ void add_metrics(const std::vector<Metric>& metrics, const Interval& interval,
     if (metric.kind == MetricKind::total) counts.push_back(count_of(metric));
   if (!counts.empty()) add_metrics(counts, interval, resource, requests);
   for (const Metric& metric : metrics)
-    for (std::size_t at = 0; at < metric.points.size(); at += points_at_once)
-      requests.add(resource, encode(metric, at, std::min(at + points_at_once, metric.points.size()),
-                                    interval));
+    for (std::size_t at = 0; at < metric.points.size();)
+      requests.add(resource, encode(metric, at, interval));
 }
 
 }  // namespace vitrine::telemetry

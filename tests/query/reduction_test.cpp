@@ -205,6 +205,20 @@ TEST_F(Reduction, RowsOfTheSameGroupAreOne) {
   EXPECT_EQ(table.rows[0].histogram.count(), 2U);
 }
 
+TEST_F(Reduction, TablesOfOneQueryAddUpWithinTheLimit) {
+  ask(ReductionKind::count, "tenant");
+  Reducer first(query_), second(query_);
+  for (const char* tenant : {"a", "b", "a"}) fire(first, of_tenant(tenant));
+  for (const char* tenant : {"a", "c", "d"}) fire(second, of_tenant(tenant));
+  ReductionTable table;
+  merge(table, first.table(), 3);
+  merge(table, second.table(), 3);
+  EXPECT_EQ(table.by, first.table().by);
+  ASSERT_THAT(table.rows, SizeIs(3));
+  EXPECT_EQ(table.rows[0].count, 3U);
+  EXPECT_EQ(table.others.count, 1U);
+}
+
 TEST(Pattern, TakesBothSpellingsOfADash) {
   for (const std::string name : {"query__start", "query-start"}) {
     probe::Probe probe;

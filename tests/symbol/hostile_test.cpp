@@ -134,7 +134,7 @@ TEST_F(Hostile, FilesThatTakeLongHoldNoOthersUp) {
     }
     names.ask(quick, std::vector{main});
     const auto begin = Clock::now();
-    names.wait(begin + std::chrono::milliseconds(10));  // and does not wait for more
+    names.wait({begin + std::chrono::milliseconds(10)});  // and does not wait for more
     const auto all_named = [&] {
       for (const FileKey& stall : stalled)
         if (names.names(stall, std::vector{trapped}).unresolved != 0) return false;

@@ -2,11 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 
 #include "support/child.hpp"
+#include "telemetry/budget.hpp"
 #include "telemetry/metrics.hpp"
 #include "telemetry/records.hpp"
 
@@ -101,6 +103,40 @@ TEST(Metrics, AHistogramIsExponential) {
                                "bucket_counts: 0 bucket_counts: 1 } min: 0 max: 90"));
   point.negative.add(0, 1);
   EXPECT_THAT(decoded(one_request(metric), "MetricsData"), Not(HasSubstr(" sum: ")));
+}
+
+TEST(Metrics, LongValuesMakeNoRequestThatIsTooLarge) {
+  constexpr std::size_t limit = 1 << 20;
+  Metric metric{MetricKind::counter, "vitrine.probe.fires", "f", "{fire}", "Fires.", {}};
+  for (int i = 0; i < 300; ++i) {
+    metric.points.push_back(counted(i));
+    metric.points.back().attributes = {
+        {"path", std::to_string(i) + "-point" + std::string(std::size_t{12} << 10, 'x')}};
+  }
+  Requests requests(limit);
+  add_metrics({metric}, {5, 7}, {}, requests);
+  EXPECT_EQ(requests.too_large(), 0U);
+  std::size_t points = 0;
+  for (const std::string& request : requests.take()) {
+    EXPECT_LE(request.size(), limit);
+    for (auto at = request.find("-point"); at != std::string::npos; ++points)
+      at = request.find("-point", at + 1);
+  }
+  EXPECT_EQ(points, metric.points.size());
+}
+
+TEST(LabelBudget, AValueThatIsTooLongIsFoldedAndCounted) {
+  LabelBudget budget(100, 100);
+  budget.begin();
+  for (const std::string& value : {std::string(max_value_bytes, 'a'), std::string(5000, 'a'),
+                                   std::string(4999, 'a'), std::string(5000, 'a')}) {
+    Attributes attributes{{"path", value}};
+    EXPECT_TRUE(budget.take(attributes, 0));
+    EXPECT_EQ(std::get<std::string>(attributes[0].value),
+              value.size() > max_value_bytes ? other_value : value);
+  }
+  EXPECT_EQ(budget.folded_series(), 3U);
+  EXPECT_EQ(budget.folded_values("n", "n").points.at(0).text, "2");
 }
 
 TEST(Records, ALogRecordHasItsTrace) {

@@ -27,9 +27,12 @@ class AgentCommand : public Command {
          "SIGHUP reads the file again. A file that is invalid, or cannot take effect, is "
          "reported with line and column, and the previous configuration stays in force. A new one "
          "takes "
-         "over without a gap: its sampling begins before the old one ends. SIGTERM and SIGINT send "
-         "what is left, for at most five seconds, and end with exit code 0, or 1 if something is "
-         "lost. The rest stays in the spool.",
+         "over without a gap: its sampling begins before the old one ends, and each fire of a "
+         "probe "
+         "counts once. SIGTERM and SIGINT send what is left, for at most five seconds, and end "
+         "with "
+         "exit code 0, or 1 if something is lost. The rest stays in the spool. The agent has ended "
+         "25 seconds after the signal, whatever it is at.",
          "--process, --cgroup, --container and --service select processes, by globs: a process "
          "must match each option that is given; !GLOB excludes. A service is the service.name of "
          "the "
@@ -68,6 +71,7 @@ class AgentCommand : public Command {
 
   Result<int> run() override {
     catch_interrupts();
+    end_within(longest_end);
     catch_reloads();
     const auto load = [this] { return configure_agent(file_, given_options(*app_)); };
     auto configuration = TRY(load());

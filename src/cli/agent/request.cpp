@@ -317,12 +317,18 @@ Result<AgentConfiguration> configure_agent(const std::string& file, const GivenO
                                  [](const auto& words) { return request_of(words).has_value(); }));
   configuration.request = std::move(*request);
   const Redaction& redaction = configuration.request->view.redaction();
+  std::string hidden;  // what is redacted in all traces, and how
+  for (const AgentSetting& setting : configuration.settings)
+    if (setting.key.name.starts_with("labels.redact"))
+      for (const std::string& value : setting.values) hidden += value + '\0';
   for (const auto& settings : configuration.traces) {
     auto table = trace_of(words_of(settings), redaction);
     if (!table)
       return tl::unexpected(blamed(std::move(table.error()), settings, [&](const auto& words) {
         return trace_of(words, redaction).has_value();
       }));
+    table->identity = hidden;
+    for (const std::string& word : words_of(settings)) table->identity += word + '\0';
     configuration.request->traces.push_back(std::move(*table));
   }
   TRY(check_together(configuration.request->traces));

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <csignal>
 #include <future>
+#include <new>
 #include <utility>
 
 #include "cli/output/live.hpp"
@@ -109,12 +110,12 @@ Result<AgentRun::Session> AgentRun::prepare(AgentConfiguration configuration) {
   if (before == nullptr || request.listen != before->listen)
     session.server = TRY(listen(session.configuration));
   if (before == nullptr || !session.configuration.same(now_.configuration, signal_settings)) {
-    session.signals = TRY(AgentSignals::open(request.metrics, request.traces));
+    session.signals = TRY(AgentSignals::open(request.metrics, request.traces, signals_.get()));
     // Whether what they send can be sent; their spools may still be in use.
     TRY(session.signals->open_senders(request.sending, SendingOptions::Keeping::nothing));
   }
   observe::ProfilingOptions options = request.options;
-  options.stop = &interrupted();
+  options.stop = options.hurry = &interrupted();
   session.profiling = TRY(observe::Profiling::open(std::move(options)));
   return session;
 }
@@ -138,7 +139,10 @@ bool AgentRun::is_over(std::size_t /*waiting*/) {
   signals_->print_notes();
   if (signals_->is_due()) signals_->publish(own_metrics());
   if (interrupted()) return true;
-  if (reload_asked.exchange(false)) reload();
+  if (!preparing_.valid() && reload_asked.exchange(false)) begin_reload();
+  if (preparing_.valid() &&
+      preparing_.wait_for(std::chrono::seconds(0)) != std::future_status::timeout)
+    end_reload();
   return next_ != nullptr;
 }
 
@@ -148,23 +152,37 @@ void AgentRun::report(const std::vector<std::string>& notes, const std::vector<E
   if (sender_) print_notes(*sender_);
 }
 
-void AgentRun::reload() {
+/// Without a profiling: nothing has changed.
+Result<AgentRun::Session> AgentRun::prepare_reload() try {
+  AgentConfiguration configuration = TRY(load_());
+  if (configuration.same(now_.configuration, {})) return Session{};
+  // Of this thread.
+  if (!held_back_.empty()) TRY(sandbox::put_into_effect(held_back_, true));
+  auto session = prepare(std::move(configuration));
+  if (!held_back_.empty()) TRY(sandbox::put_into_effect(held_back_, false));
+  return session;
+} catch (const std::bad_alloc&) {
+  return fail(ErrorCode::failed, "not enough memory for another configuration");
+}
+
+void AgentRun::begin_reload() {
   manager_.reloading();
-  auto prepared = load_().and_then([&](AgentConfiguration configuration) -> Result<Session> {
-    if (configuration.same(now_.configuration, {})) return Session{};
-    if (!held_back_.empty()) TRY(sandbox::put_into_effect(held_back_, true));
-    auto session = prepare(std::move(configuration));
-    if (!held_back_.empty()) TRY(sandbox::put_into_effect(held_back_, false));
-    return session;
-  });
+  preparing_ =
+      std::async(std::launch::async | std::launch::deferred, [this] { return prepare_reload(); });
+}
+
+void AgentRun::end_reload() {
+  auto prepared = preparing_.get();
   if (!prepared) {
     ++before_.failed_reloads;
+    publish();
     cli::report(prepared.error());
     note("the configuration is not reloaded: the previous one stays in force");
     manager_.ready("the configuration was refused at a reload; " + summary());
     return;
   }
   ++before_.reloads;
+  publish();
   if (prepared->profiling == nullptr) {
     note("the configuration is reloaded: nothing changed");
     manager_.ready(summary());
@@ -217,7 +235,8 @@ std::vector<telemetry::Metric> AgentRun::own_metrics() {
 }
 
 void AgentRun::close_signals() {
-  finish_while_polling([&, own = own_metrics()] { (void)signals_->finish(own); });
+  finish_while_polling(
+      [&, own = own_metrics()] { (void)signals_->finish(own, next_->signals.get()); });
   before_.sending += final_counters(signals_->counters());
   signals_->close_senders();  // their spools are for the next ones
 }
@@ -279,6 +298,7 @@ int AgentRun::end(int status) {
   }
   if (!finishing.get() && status == exit_done) status = exit_failed;
   publish();
+  if (preparing_.valid()) preparing_.wait();  // it sees that it is interrupted
   server_.reset();
   const agent::ProfileCounts& profiles = counts_.profiles;
   print_error("vitrine: {} with {}, {} lost\n", counted(profiles.profiles, "profile"),

@@ -2,14 +2,18 @@
 // again.
 //
 // A reload opens the new sampling while the old one goes on, and then ends the old one: nothing is
-// missed, and a configuration that cannot be put in force leaves the old one as it is. Perf events
+// missed, and a configuration that cannot be put in force leaves the old one as it is. A thread of its
+// own opens the new one, as that may take seconds; until then it reads what is in force, which only
+// hand_over() changes. Perf events
 // need CAP_SYS_ADMIN where kernel.perf_event_paranoid is above 2. The agent keeps it for that, but
 // not in effect: it is in effect at the start and while a reload opens the sampling. (Executing
 // ourselves again would not give it back, because of no_new_privs, and would lose samples.)
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -54,7 +58,9 @@ class AgentRun final : private agent::ContinuousListener {
   Result<Session> prepare(AgentConfiguration configuration);
   Result<std::unique_ptr<agent::HttpServer>> listen(const AgentConfiguration& configuration);
   void begin_writing();
-  void reload();
+  Result<Session> prepare_reload();
+  void begin_reload();
+  void end_reload();
   void hand_over();
   void close_sender();
   void close_signals();
@@ -78,11 +84,15 @@ class AgentRun final : private agent::ContinuousListener {
   std::unique_ptr<agent::HttpServer> server_;
   Session now_;
   std::unique_ptr<Session> next_;
-  agent::AgentCounts before_;  ///< of senders and writers that are no more
-  std::mutex mutex_;           // of:
+  std::future<Result<Session>> preparing_;  ///< a reload that is under way
+  agent::AgentCounts before_;               ///< of senders and writers that are no more
+  std::mutex mutex_;                        // of:
   agent::AgentCounts counts_;
   agent::Clock::time_point seen_alive_{};
 };
+
+/// From SIGTERM to the end, whatever happens: less than TimeoutStopSec of the service.
+inline constexpr std::chrono::seconds longest_end{25};
 
 /// Has SIGHUP ask for a reload, where it would end the command.
 void catch_reloads();

@@ -86,9 +86,11 @@ AgentSignals::AgentSignals(MetricsOptions options, const std::vector<TraceTable>
 }
 
 Result<std::unique_ptr<AgentSignals>> AgentSignals::open(const MetricsOptions& options,
-                                                         const std::vector<TraceTable>& tables) {
+                                                         const std::vector<TraceTable>& tables,
+                                                         const AgentSignals* before) {
   std::unique_ptr<AgentSignals> signals(new AgentSignals(options, tables));
-  signals->traces_ = TRY(AgentTraces::open(tables));
+  signals->traces_ =
+      TRY(AgentTraces::open(tables, before == nullptr ? nullptr : before->traces_.get()));
   return signals;
 }
 
@@ -158,8 +160,8 @@ void AgentSignals::publish(const std::vector<telemetry::Metric>& own) {
   write_failed_ = !written;
 }
 
-bool AgentSignals::finish(const std::vector<telemetry::Metric>& own) {
-  event_senders_ = traces_->end();
+bool AgentSignals::finish(const std::vector<telemetry::Metric>& own, AgentSignals* next) {
+  event_senders_ = traces_->end(next == nullptr ? nullptr : next->traces_.get());
   print_notes();
   publish(own);
   std::vector<std::future<bool>> finishing;

@@ -45,9 +45,10 @@ class MetricsOptions {
 
 class AgentSignals {
  public:
-  /// Attaches traces. Errors: those of Trace::open.
+  /// Attaches traces. `before`: what is to end when these begin. Errors: those of Trace::open.
   static Result<std::unique_ptr<AgentSignals>> open(const MetricsOptions& options,
-                                                    const std::vector<TraceTable>& tables);
+                                                    const std::vector<TraceTable>& tables,
+                                                    const AgentSignals* before = nullptr);
 
   /// Opens what sends, with the options of `sending`. Errors: usage, and those of exporter::Exporter.
   Result<void> open_senders(const SendingOptions& sending, SendingOptions::Keeping keeping);
@@ -63,8 +64,9 @@ class AgentSignals {
   void publish(const std::vector<telemetry::Metric>& own);
   /// All that a page shows, beside the agent's own. In any thread.
   [[nodiscard]] std::vector<telemetry::Metric> metrics();
-  /// Ends the traces, and sends what is left for at most some seconds. False: some of it is lost.
-  bool finish(const std::vector<telemetry::Metric>& own);
+  /// Ends the traces, but for those that go on in `next`, and sends what is left for at most some seconds.
+  /// False: some of it is lost.
+  bool finish(const std::vector<telemetry::Metric>& own, AgentSignals* next = nullptr);
   /// After finish(): others may use the spools.
   void close_senders();
 

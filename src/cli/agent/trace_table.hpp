@@ -34,6 +34,8 @@ class TraceTable {
   /// Makes the values below of the options. Errors: usage.
   Result<void> take(const Redaction& redaction);
 
+  /// All that it is made of: two with the same are the same.
+  std::string identity;
   std::string name;  ///< of its metrics, as the label `trace`
   observe::TraceOptions options;
   std::size_t label_values = 0;

@@ -11,6 +11,8 @@
 #include "cli/output/live.hpp"
 #include "cli/shell/report.hpp"
 #include "cli/trace/output.hpp"
+#include "observe/process/facts.hpp"
+#include "query/reduction.hpp"
 
 namespace vitrine::cli {
 namespace {
@@ -19,16 +21,44 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds between_looks{50};
 constexpr milliseconds publish_interval{1000};
+constexpr milliseconds handing_over{20};     ///< until all CPUs see the time
+constexpr milliseconds longest_drain{1000};  ///< of all that end at a time
 constexpr std::chrono::seconds renew_interval{5};
 constexpr std::chrono::seconds retry_interval{60};  ///< of what could not be attached, unchanged
 
+/// Why a file is not seen here that others see, and what helps; empty: it is not so.
+std::string hidden_place(const TraceTable& table) {
+  using namespace std::string_literals;
+  const auto differs = [](const std::string& path) {
+    struct stat here {};
+    struct stat outside {};
+    const bool is_here = ::stat(path.c_str(), &here) == 0;
+    if (::stat(("/proc/1/root" + path).c_str(), &outside) != 0)
+      return is_here && (here.st_mode & 0777U) == 0;  // as systemd leaves it
+    return !is_here || here.st_dev != outside.st_dev || here.st_ino != outside.st_ino;
+  };
+  for (const std::string& path : table.options.target.files) {
+    for (const char* home : {"/home", "/root", "/run/user"})
+      if (path.starts_with(home + "/"s) && differs(home))
+        return fmt::format(
+            "this service does not see files below {}; `systemctl edit vitrine-agent`, and set "
+            "ProtectHome=read-only below [Service]",
+            home);
+    if (struct stat status{}; ::stat(path.c_str(), &status) != 0 && differs(path))
+      return fmt::format("it is in another file system; set file = \"/proc/1/root{}\"", path);
+  }
+  return {};
+}
+
 }  // namespace
 
-Result<std::unique_ptr<AgentTraces>> AgentTraces::open(const std::vector<TraceTable>& tables) {
+Result<std::unique_ptr<AgentTraces>> AgentTraces::open(const std::vector<TraceTable>& tables,
+                                                       const AgentTraces* before) {
   std::unique_ptr<AgentTraces> traces(new AgentTraces);
   for (const TraceTable& table : tables) {
     auto running = std::make_unique<Running>(table);
-    TRY(traces->attach(*running));
+    const bool is_kept = before != nullptr && before->find(table) != nullptr;
+    if (!is_kept) TRY(traces->attach(*running, before != nullptr));
     traces->running_.push_back(std::move(running));
   }
   traces->published_.resize(tables.size());
@@ -53,13 +83,23 @@ std::vector<AgentTraces::Identity> AgentTraces::identities_of(const TraceTable& 
   return identities;
 }
 
+const AgentTraces::Running* AgentTraces::find(const TraceTable& table) const {
+  const auto its = std::ranges::find_if(
+      running_, [&](const auto& running) { return running->table.identity == table.identity; });
+  return its == running_.end() ? nullptr : its->get();
+}
+
 /// Where a file is not there, it is waited for.
-Result<void> AgentTraces::attach(Running& running) {
+Result<void> AgentTraces::attach(Running& running, bool is_held) {
   running.files = identities_of(running.table);
   running.tried = Clock::now();
   observe::TraceOptions options = running.table.options;
   options.stop = &interrupted();
+  options.held = is_held;
   auto opened = observe::Trace::open(std::move(options));
+  if (!opened)
+    if (std::string hidden = hidden_place(running.table); !hidden.empty())
+      opened = fail(ErrorCode::not_found, fmt::format("{}: {}", opened.error().message, hidden));
   if (!opened && opened.error().code == ErrorCode::not_found) {
     if (const std::string& problem = opened.error().message; running.problem != problem)
       note(fmt::format("trace {}: {}; waiting for it", running.table.name, problem));
@@ -73,9 +113,7 @@ Result<void> AgentTraces::attach(Running& running) {
   }
   running.trace = std::move(*opened);
   running.problem.clear();
-  running.start_ns = telemetry::unix_time_ns();
-  running.events = 0;
-  running.metrics = ReductionMetrics(limits::metric_groups, running.table.label_values);
+  if (running.start_ns == 0) running.start_ns = telemetry::unix_time_ns();
   return {};
 }
 
@@ -90,16 +128,19 @@ void AgentTraces::renew(Running& running) {
   const bool is_again = running.trace == nullptr && Clock::now() - running.tried >= retry_interval;
   if (!is_there || (!is_other && !is_again)) return;
   const bool is_update = running.trace != nullptr;
-  if (is_update) drain(running);
+  if (is_update) {
+    drain(running, Clock::now() + longest_drain);
+    keep_counts(running);
+  }
   running.trace.reset();
-  const auto attached = attach(running);
+  const auto attached = attach(running, false);
   if (!attached) {
     if (running.problem != attached.error().message) note(attached.error().message);
     running.problem = attached.error().message;
   } else if (running.trace != nullptr) {
     note(fmt::format(
         "trace {}: {}", running.table.name,
-        is_update ? "a file was replaced; its counters begin at 0" : "its files are there now"));
+        is_update ? "a file was replaced; the new one is traced" : "its files are there now"));
   }
 }
 
@@ -113,12 +154,48 @@ void AgentTraces::begin(EventSenders senders) {
   }
 }
 
-EventSenders AgentTraces::end() {
+/// Until a time shortly ahead what ends counts, and from then on what is next.
+void AgentTraces::hand_over(const AgentTraces& next) {
+  const auto time = Clock::now() + handing_over;
+  const auto time_ns = static_cast<std::uint64_t>(
+      std::chrono::nanoseconds(time.time_since_epoch()).count());  // it is CLOCK_MONOTONIC
+  for (const auto& running : running_)
+    if (running->trace && next.find(running->table) == nullptr)
+      running->trace->set_period(0, time_ns);
+  for (const auto& running : next.running_)
+    if (running->trace) running->trace->set_period(time_ns, 0);
+  std::this_thread::sleep_until(time);
+  for (const auto& running : next.running_)
+    if (running->trace) running->trace->set_period(0, 0);
+}
+
+/// Once: traces that have ended have nothing more.
+EventSenders AgentTraces::end(AgentTraces* next) {
   stop_ = true;
-  if (thread_.joinable())
-    thread_.join();
-  else
-    finish();
+  if (thread_.joinable()) thread_.join();
+  if (next != nullptr) hand_over(*next);
+  const auto until = Clock::now() + longest_drain;
+  for (std::size_t i = 0; i < running_.size(); ++i) try {
+      Running& running = *running_[i];
+      const bool is_kept = next != nullptr && next->find(running.table) != nullptr;
+      if (is_kept)
+        poll(running);
+      else
+        drain(running, until);
+      publish(i);
+    } catch (const std::bad_alloc&) {
+      continue;
+    }
+  if (next == nullptr) return std::move(senders_);
+  for (std::size_t i = 0; i < next->running_.size(); ++i) {
+    const auto its = std::ranges::find_if(running_, [&](const auto& running) {
+      return running->table.identity == next->running_[i]->table.identity;
+    });
+    if (its == running_.end()) continue;
+    next->running_[i] = std::move(*its);
+    running_.erase(its);
+    next->publish(i);
+  }
   return std::move(senders_);
 }
 
@@ -147,17 +224,6 @@ void AgentTraces::run() {
     } catch (const std::bad_alloc&) {
       std::this_thread::sleep_for(between_looks);  // what could not be kept is left out
     }
-  finish();
-}
-
-/// Once: detached traces have nothing more.
-void AgentTraces::finish() {
-  for (std::size_t i = 0; i < running_.size(); ++i) try {
-      drain(*running_[i]);
-      publish(i);
-    } catch (const std::bad_alloc&) {
-      continue;
-    }
 }
 
 /// Whether something came.
@@ -179,22 +245,38 @@ bool AgentTraces::poll(Running& running) {
   return false;
 }
 
-/// Takes its probes away; what has fired before counts.
-void AgentTraces::drain(Running& running) {
+/// Takes its probes away; what has fired before counts, as far as it is read in time.
+void AgentTraces::drain(Running& running, Clock::time_point until) {
   if (running.trace == nullptr) return;
   running.trace->detach();
-  while (poll(running)) {
+  while (poll(running))
+    if (Clock::now() >= until) {
+      running.lost += running.trace->pass_over().value_or(0);
+      return;
+    }
+}
+
+/// What the trace that is about to end has counted.
+void AgentTraces::keep_counts(Running& running) {
+  if (!adds_up(running.table.options.query)) {
+    running.lost += running.trace->counters().lost;
+    return;
   }
+  if (const auto table = running.trace->reduction()) query::merge(running.before, *table);
 }
 
 TraceMetrics AgentTraces::metrics_of(Running& running) {
   TraceMetrics made;
   made.start_ns = running.start_ns;
-  if (running.trace == nullptr) return made;
-  made.resource = running.trace->resource();
+  if (running.start_ns == 0) return made;
+  made.resource = observe::encoded_resource(0);
   if (adds_up(running.table.options.query)) {
-    if (const auto table = running.trace->reduction())
-      made.metrics = running.metrics.of(*table, wall_clock_offset_ns(), running.table.name);
+    query::ReductionTable table = running.before;
+    if (running.trace != nullptr)
+      if (const auto now = running.trace->reduction()) query::merge(table, *now);
+    query::sort_rows(table);
+    table.lost += running.lost;
+    made.metrics = running.metrics.of(table, wall_clock_offset_ns(), running.table.name);
     return made;
   }
   const auto count = [&](std::string_view name, std::uint64_t value, std::string_view description) {
@@ -203,7 +285,8 @@ TraceMetrics AgentTraces::metrics_of(Running& running) {
     made.metrics.back().points.front().attributes = {{trace_key, running.table.name}};
   };
   count("vitrine_trace_events", running.events, "Fires and pairs that were handed over.");
-  count("vitrine_trace_lost", running.trace->counters().lost, lost_fires);
+  const std::uint64_t lost = running.trace == nullptr ? 0 : running.trace->counters().lost;
+  count("vitrine_trace_lost", running.lost + lost, lost_fires);
   return made;
 }
 

@@ -4,7 +4,12 @@
 // to the thread. What it has added up is published under a mutex once a second; the pages and the
 // sender of metrics read that.
 //
-// A file that is not there yet, or that an update replaces, is tried again: its counters begin at 0.
+// A file that is not there yet, or that an update replaces, is tried again. What was counted until
+// then stays in the counters.
+//
+// A reload counts each fire once. Traces that it does not change are handed on as they are. Of the
+// others the new ones are attached while the old ones go on, and count nothing; end() then chooses a
+// time shortly ahead, until which the old ones count, and from which on the new ones do.
 #pragma once
 
 #include <atomic>
@@ -40,16 +45,19 @@ struct EventSenders {
 
 class AgentTraces {
  public:
-  /// Attaches. Errors: those of Trace::open, but of files that are not there.
-  static Result<std::unique_ptr<AgentTraces>> open(const std::vector<TraceTable>& tables);
+  /// Attaches. Errors: those of Trace::open, but of files that are not there. `before`: those that
+  /// these are to replace, by end(); what both have is not attached to again.
+  static Result<std::unique_ptr<AgentTraces>> open(const std::vector<TraceTable>& tables,
+                                                   const AgentTraces* before = nullptr);
   /// Ends.
   ~AgentTraces();
   AgentTraces(const AgentTraces&) = delete;
   AgentTraces& operator=(const AgentTraces&) = delete;
 
   void begin(EventSenders senders);
-  /// What has fired is added up and handed to the senders, which are returned.
-  EventSenders end();
+  /// What has fired is added up and handed to the senders, which are returned; what `next` has, too,
+  /// goes on there. What takes longer than a second is lost, and counted.
+  EventSenders end(AgentTraces* next = nullptr);
 
   [[nodiscard]] std::vector<TraceMetrics> metrics();
 
@@ -73,19 +81,23 @@ class AgentTraces {
     std::vector<Identity> files;
     Clock::time_point tried{};
     ReductionMetrics metrics;
-    std::uint64_t start_ns = 0;
+    std::uint64_t start_ns = 0;  ///< Unix time; 0: it has never been attached
     std::uint64_t events = 0;
-    std::string problem;  ///< reported last
+    query::ReductionTable before;  ///< of files that were replaced
+    std::uint64_t lost = 0;        ///< of those, and what there was no time for
+    std::string problem;           ///< reported last
   };
 
   AgentTraces() = default;
   static std::vector<Identity> identities_of(const TraceTable& table);
-  Result<void> attach(Running& running);
+  Result<void> attach(Running& running, bool is_held);
+  [[nodiscard]] const Running* find(const TraceTable& table) const;
   void renew(Running& running);
   void run();
-  void finish();
+  void hand_over(const AgentTraces& next);
   bool poll(Running& running);
-  void drain(Running& running);
+  void drain(Running& running, Clock::time_point until);
+  static void keep_counts(Running& running);
   void publish(std::size_t index);
   [[nodiscard]] static TraceMetrics metrics_of(Running& running);
 

@@ -11,6 +11,7 @@
 #include <climits>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <string>
@@ -24,6 +25,7 @@ namespace {
 
 std::atomic<bool> flag{false}, stop_flag{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "set in a signal handler");
+std::atomic<unsigned> seconds_to_end{0};  // 0: it may take as long as it takes
 
 }  // namespace
 
@@ -47,10 +49,26 @@ void stop_after(std::chrono::milliseconds time) {
 
 void catch_interrupts() {
   struct sigaction action {};
-  action.sa_handler = [](int) { flag = stop_flag = true; };
+  action.sa_handler = [](int) {
+    flag = stop_flag = true;
+    if (const unsigned seconds = seconds_to_end) ::alarm(seconds);
+  };
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+}
+
+void end_within(std::chrono::seconds time) {
+  struct sigaction action {};
+  action.sa_handler = [](int) {
+    constexpr std::string_view text =
+        "vitrine: the end takes too long: what is not sent is lost, or stays in the spool\n";
+    pollfd out{STDERR_FILENO, POLLOUT, 0};  // it may be what is stuck
+    if (::poll(&out, 1, 0) == 1) (void)!::write(STDERR_FILENO, text.data(), text.size());
+    ::_exit(EXIT_FAILURE);
+  };
+  sigaction(SIGALRM, &action, nullptr);
+  seconds_to_end = static_cast<unsigned>(time.count());
 }
 
 void sleep_until(std::chrono::steady_clock::time_point when) {

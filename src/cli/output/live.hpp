@@ -20,6 +20,10 @@ const std::atomic<bool>& interrupted();
 /// Also ignores SIGPIPE: a reader that goes away shows itself as a failed write.
 void catch_interrupts();
 
+/// After catch_interrupts(): an interrupted command that has not ended by itself within `time` ends with
+/// exit code 1. Whole seconds.
+void end_within(std::chrono::seconds time);
+
 /// Becomes true with interrupted(), and when the time of stop_after() is over.
 const std::atomic<bool>& stopped();
 

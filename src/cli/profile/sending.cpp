@@ -57,6 +57,7 @@ Result<std::unique_ptr<ProfileSender>> SendingOptions::open(profile::EncodeOptio
   } else {
     encoding.attributes =
         profile::AttributeChoice(attributes_.empty() ? attributes_for(engine) : attributes_);
+    encoding.off_cpu_period = engine == exporter::Engine::parca;
     options.split = [encoding](std::string_view request) {
       auto parts = profile::split_otlp_request(request, encoding);
       return parts && parts->too_large == 0 ? std::move(parts->bodies) : std::vector<std::string>();

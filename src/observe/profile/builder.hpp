@@ -123,10 +123,10 @@ class ProfileNames {
  public:
   /// All of `unnamed`, with mappings and processes, and with `symbols` the functions of locations.
   /// Files that are untrusted are parsed in a process of their own; those that are not named
-  /// at `until` stay without names. In any thread, one call at a time. What `unnamed` still has
+  /// when `patience` is over stay without names. In any thread, one call at a time. What `unnamed` still has
   /// afterwards belongs to the thread that samples.
   profile::Profile name(UnnamedProfile& unnamed, bool symbols,
-                        std::chrono::steady_clock::time_point until);
+                        const symbol::BackgroundSymboliser::Patience& patience);
 
   /// Begins to look up what a profile has come to so far, without waiting. In the thread that samples.
   void ask_ahead(const ProfileBuilder& builder);

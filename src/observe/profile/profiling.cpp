@@ -164,6 +164,7 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   void note(std::string text) override { notes_.add(std::move(text)); }
 
   Result<std::size_t> take_samples(milliseconds timeout);
+  Result<std::size_t> pass_over_samples();
   void take(const bpf::StackSample& sample);
   void require_events_until(std::uint64_t time_ns);
   profile::Index stack_of(const SampledPrograms::Program& program, CodeHistory::Code code,
@@ -374,6 +375,12 @@ Result<std::size_t> LiveProfiling::take_samples(milliseconds timeout) {
   return profiler_->poll(timeout, [this](const bpf::StackSample& sample) { take(sample); });
 }
 
+/// Which costs next to nothing.
+Result<std::size_t> LiveProfiling::pass_over_samples() {
+  return profiler_->poll(milliseconds(0),
+                         [this](const bpf::StackSample&) { ++builder_.losses().events; });
+}
+
 void LiveProfiling::take(const bpf::StackSample& sample) {
   const vitrine_event_header& header = sample.head.event;
   require_events_until(header.time_ns);
@@ -497,8 +504,11 @@ unwind::End LiveProfiling::unwind(SampledProgram& program, CodeHistory::Code& co
 
 void LiveProfiling::stop() {
   profiler_->stop();
+  const auto end = Clock::now() + longest_drain;
   while (true) {
-    const auto taken = take_samples(milliseconds(0));
+    // Each may be the first of a process, which is looked at then; there may be as many as there is room.
+    const bool is_late = Clock::now() >= end;
+    const auto taken = is_late ? pass_over_samples() : take_samples(milliseconds(0));
     if (!taken) note(taken.error().message);
     if (!taken || *taken == 0) break;
   }
@@ -522,7 +532,8 @@ std::function<profile::Profile()> LiveProfiling::take_to_name(milliseconds time)
   if (options_.off_cpu) take_unfinished(until_ns);
   // Beside many busy processes each look waits for a CPU.
   const auto began = Clock::now();
-  const milliseconds learning = time / learning_part;
+  const bool is_hurried = options_.hurry != nullptr && options_.hurry->load();
+  const milliseconds learning = is_hurried ? milliseconds(0) : time / learning_part;
   processes_.for_each([&](ObservedProcess& process) {
     const bool learns = Clock::now() < began + learning;
     if (SampledPrograms::tidy(sampled(process).programs, learns)) processes_.exited(process);
@@ -540,7 +551,7 @@ std::function<profile::Profile()> LiveProfiling::take_to_name(milliseconds time)
   profile.losses.events += lost - std::exchange(lost_, lost);
   begin_interval(until_ns);
   return [this, unnamed, naming = time - learning] {
-    return names_.name(*unnamed, options_.symbols, Clock::now() + naming);
+    return names_.name(*unnamed, options_.symbols, {Clock::now() + naming, options_.hurry});
   };
 }
 

@@ -69,6 +69,8 @@ struct ProfilingOptions {
   bool symbols = true;
   limits::LabelLimits limits;
   const std::atomic<bool>* stop = nullptr;  ///< when it becomes true, calls return early
+  /// When it becomes true, names are waited for a short time only, whatever take_to_name() was given.
+  const std::atomic<bool>* hurry = nullptr;
 };
 
 class Profiling {
@@ -92,7 +94,8 @@ class Profiling {
   /// Whether all processes of the target have ended.
   virtual bool ended() = 0;
 
-  /// Stops sampling; what was sampled before is still there to be taken.
+  /// Stops sampling; what was sampled before is still there to be taken, as far as that takes at most a
+  /// second. The rest is lost, and counted.
   virtual void stop() = 0;
 
   /// Ends the command that was started for this, if one was. A note reports when that took more than

@@ -28,6 +28,9 @@ using Clock = std::chrono::steady_clock;
 /// Between two looks at what processes have done: a library that is loaded fires before that unseen.
 constexpr milliseconds watch_interval{5};
 
+/// At a process that fires a probe of a file: fires of the others wait meanwhile.
+constexpr milliseconds first_look{100};
+
 /// Whether it is so by what it is called; where its site has another name for it, it is not added up.
 bool is_hidden(const query::Subject& subject, const Redaction& redaction) {
   using Kind = query::Subject::Kind;
@@ -78,6 +81,10 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   Result<void> begin();
 
   Result<std::size_t> poll(milliseconds timeout, const Sink& sink) override;
+  Result<std::size_t> pass_over() override;
+  void set_period(std::uint64_t from_ns, std::uint64_t until_ns) override {
+    tracer_->set_period(from_ns, until_ns);
+  }
   void detach() override { attachment_.detach(); }
   void end_command() override { watch_->end_launched(); }
   bool ended() override;
@@ -130,6 +137,7 @@ class LiveTrace final : public Trace, private ProcessWatch::Listener {
   }
   TracedProcess* process_of(const vitrine_event_header& record);
   void look_at(ObservedProcess& process);
+  void look_on();
   // Of processes:
   bool concerns(const target::ProcessEvent& event) override {
     return by_file() && inodes_.contains(event.mapping.inode);
@@ -237,6 +245,7 @@ Result<void> LiveTrace::open_tracer() {
   options.reductions = reduction_.has_value();
   options.labels = !reduction_ || wants_labels(options_.query);
   options.only_known = !by_file() && !only_process();
+  if (options_.held) options.from_ns = ~std::uint64_t{0};
   for (const query::Selected& selected : selected_) {
     const auto kind = selected.kind == query::Selected::Kind::label      ? VITRINE_SELECT_LABEL
                       : selected.kind == query::Selected::Kind::trace_id ? VITRINE_SELECT_TRACE_ID
@@ -245,6 +254,7 @@ Result<void> LiveTrace::open_tracer() {
   }
   tracer_ = TRY(bpf::Tracer::open(std::move(options)));
   labels_.emplace(*tracer_, options_.limits, selected_);
+  if (by_file()) labels_->set_first_look(first_look);
   if (has_stacks()) stacks_.emplace();
   if (options.origins) cgroups_.emplace();
   return {};
@@ -420,6 +430,7 @@ Result<std::size_t> LiveTrace::poll(milliseconds timeout, const Sink& sink) {
     auto polled = TRY(tracer_->poll(std::clamp(left, milliseconds(0), watch_interval),
                                     [&](const bpf::Fire& fire) { show(fire, sink); }));
     taken += polled;
+    if (polled == 0) look_on();
     if (options_.stop != nullptr && options_.stop->load()) break;
   } while (taken == 0 && Clock::now() < end);
   return taken;
@@ -434,6 +445,22 @@ void LiveTrace::watch_processes() {
     }
   watch_->take_events();
   watch_->look_again();
+}
+
+Result<std::size_t> LiveTrace::pass_over() {
+  std::size_t fires = 0;
+  for (std::size_t taken = 1; taken != 0;)
+    taken = TRY(tracer_->poll(milliseconds(0), [&](const bpf::Fire& fire) {
+      fires += fire.head.event.kind != VITRINE_RECORD_PROCESS;
+    }));
+  return fires;
+}
+
+/// At a process that needed more than one look, while none waits.
+void LiveTrace::look_on() {
+  if (const auto pid = labels_->take_unfinished())
+    if (ObservedProcess* process = processes_.find(*pid))
+      labels_->look_at(*pid, traced(*process).labels);
 }
 
 void LiveTrace::changed(ObservedProcess& process, bool again) {

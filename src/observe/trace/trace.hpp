@@ -40,6 +40,7 @@ struct TraceOptions {
   bool stacks = false;     ///< of the thread that fired, as far as its frame pointers lead
   bool optional = false;   ///< patterns may match nothing: a note reports it
   bool resources = false;  ///< events have the resource of their process
+  bool held = false;       ///< no fire counts before set_period()
   bool force = false;      ///< also where it is known to harm the target (bpf/nop_policy.hpp)
   std::size_t buffer_bytes = 16U << 20;  ///< the kernel's, of fires; made a power of two
   /// Of fires that a thread takes out of that buffer and poll() has not handed over yet; 0: there is no such
@@ -115,6 +116,13 @@ class Trace {
   /// meanwhile. With a reduction nothing is handed over. Returns how much came from the kernel: 0
   /// when nothing waits any more. Errors: as open().
   virtual Result<std::size_t> poll(std::chrono::milliseconds timeout, const Sink& sink) = 0;
+
+  /// Fires before `from_ns` and from `until_ns` on (CLOCK_MONOTONIC; 0: no end) do not count: one trace
+  /// takes over from another, and each fire belongs to one of them.
+  virtual void set_period(std::uint64_t from_ns, std::uint64_t until_ns) = 0;
+
+  /// Takes away what waits to be polled, unread: how many fires that were.
+  virtual Result<std::size_t> pass_over() = 0;
 
   /// Takes all probes away; what has fired before is still there to be polled.
   virtual void detach() = 0;

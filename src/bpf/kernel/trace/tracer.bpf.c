@@ -245,13 +245,25 @@ static __always_inline int is_plain_count(const struct vitrine_site_program* pro
   return program->role == VITRINE_COUNT && program->where.count == 0 && !has_groups(program);
 }
 
+static __always_inline int is_start(const struct vitrine_site_program* program) {
+  return program->role == VITRINE_LATENCY_START || program->role == VITRINE_SLOW_START;
+}
+
+/// Whether the fire belongs to the trace that was there before, or to the one that takes over.
+static __always_inline int is_of_another(const struct vitrine_site_program* program) {
+  const __u64 from = trace_config.from_ns, until = trace_config.until_ns;
+  if (!(from | until)) return 0;
+  const __u64 now = bpf_ktime_get_ns();
+  return (now < from && !is_start(program)) || (until && now >= until);
+}
+
 SEC("uprobe")
 int trace(const __u64* ctx) {
   struct fire fire = {.ctx = ctx};
   fire.cookie = bpf_get_attach_cookie((void*)ctx);
   fire.index = (__u32)(fire.cookie >> 32) & 0x7fffffff;
   fire.program = program_of(fire.index);
-  if (!fire.program) return 0;
+  if (!fire.program || is_of_another(fire.program)) return 0;
   const int plain = is_plain_count(fire.program);
   if (plain && !trace_config.only_known) {
     count_plainly(fire.index);
