@@ -6,7 +6,6 @@
 What arrives at a receiver of OTLP, what the page and the text file show, and what the agent's own files of samples hold must
 be the same. Processes are selected by a real control group, whose name is that of a container, and by their service.
 """
-import atexit
 import collections
 import contextlib
 import json
@@ -14,23 +13,20 @@ import os
 import pathlib
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-import urllib.request
 
 VITRINE, SPANS, BURNER, RECEIVER, SCHEMA, DECODED = sys.argv[1:]
 sys.path.insert(0, DECODED)
 import decoded  # noqa: E402
+from agents import Agent, equal, series_of, until  # noqa: E402
 
 decoded.HERE = pathlib.Path(SCHEMA)
 N = 600
 TENANTS = ("acme", "globex", "initech")
 TRACE = bytes(range(1, 17))
-PATIENCE = 60  # seconds
 CONTAINER = "c0ffee" * 10 + "1234"
 plain_value = decoded.value
 
@@ -44,20 +40,6 @@ def value(text):
 
 
 decoded.value = value
-
-
-def equal(what, found, expected):
-    if found != expected:
-        raise SystemExit(f"FAILED {what}: {found}, expected {expected}")
-
-
-def until(what, question):
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        if (answer := question()) is not None:
-            return answer
-        time.sleep(0.1)
-    raise SystemExit(f"FAILED waited {PATIENCE} s for {what}")
 
 
 class Collector:
@@ -96,60 +78,10 @@ def last_points(bodies):
     return found
 
 
-class Agent:
-    def __init__(self, folder, text, *more):
-        self.file = pathlib.Path(folder, "agent.toml")
-        self.file.write_text(text)
-        self.process = subprocess.Popen([VITRINE, "agent", self.file, *more], stderr=subprocess.PIPE, text=True)
-        atexit.register(self.process.kill)  # it would hold the output of a failed test open
-        self.said = ""
-        self.changed = threading.Condition()
-        threading.Thread(target=self._read, daemon=True).start()
-        self.port = re.search(r"127\.0\.0\.1:(\d+)/metrics", self.until("profiling: "))[1]
-
-    def _read(self):
-        for line in self.process.stderr:
-            with self.changed:
-                self.said += line
-                self.changed.notify_all()
-
-    def until(self, text, after=0):
-        with self.changed:
-            if not self.changed.wait_for(lambda: "\n" in self.said[self.said.find(text, after):]
-                                         and text in self.said[after:], PATIENCE):
-                raise SystemExit(f"FAILED the agent never said {text!r}:\n{self.said}")
-            return self.said
-
-    def page(self):
-        """Series -> value."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=PATIENCE) as response:
-            return series_of(response.read().decode())
-
-    def reload(self, text):
-        after = len(self.said)
-        self.file.write_text(text)
-        self.process.send_signal(signal.SIGHUP)
-        self.until("the configuration is reloaded", after)
-
-    def end(self, expected=0):
-        self.process.send_signal(signal.SIGTERM)
-        equal("exit code", (self.process.wait(PATIENCE), self.said), (expected, self.said))
-
-
-def series_of(text):
-    found = {}
-    for line in text.splitlines():
-        if not line.startswith("#"):
-            name, number = re.fullmatch(r"(\S+(?:\{.*?\})?) (\S+)(?: # .*)?", line).groups()
-            assert name not in found, name
-            found[name] = float(number)
-    return found
-
-
 @contextlib.contextmanager
-def operations(number, program):
+def operations(number, program, *more):
     """What begins them. Their process is there before, as its labels are read only once vitrine knows it."""
-    child = subprocess.Popen([program, str(number)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen([program, str(number), *more], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     child.stdout.readline()
 
     def begin():
@@ -157,6 +89,7 @@ def operations(number, program):
         child.stdin.flush()
 
     try:
+        begin.done = child.stdout.readline
         yield begin
     finally:
         child.kill()
@@ -236,14 +169,14 @@ def probes_and_time():
         program = shutil.copy(SPANS, f"{folder}/subject")
         text = settings(folder, collector.url, f'process = ["{BURNING}"]', traces(program, folder))
         with burner("acme", env={**os.environ, "OTEL_SERVICE_NAME": "oven"}), operations(N, program) as begin:
-            agent = Agent(folder, text)
+            agent = Agent(VITRINE, folder, text)
             assert f"trace later: cannot open {folder}/later" in agent.said, agent.said
             begin()
             fires = 'vitrine_probe_fires_total{{trace="ends",probe="shop:end",tenant="{}"}}'
             until("fires", lambda: sum(agent.page().get(fires.format(tenant), 0)
                                        for tenant in (*TENANTS, "__other__")) == N or None)
             until("CPU time", lambda: agent.page().get('vitrine_cpu_seconds_total{tenant="acme",service_name="oven"}'))
-            # A file that comes later, and one that an update replaces: counters begin at 0.
+            # A file that comes later, and one that an update replaces: its counters go on.
             shutil.copy(SPANS, f"{folder}/later.new")
             os.rename(f"{folder}/later.new", f"{folder}/later")
             agent.until("trace later: its files are there now")
@@ -254,7 +187,7 @@ def probes_and_time():
             os.rename(f"{folder}/later.new", f"{folder}/later")
             agent.until("trace later: a file was replaced")
             operate(6, f"{folder}/later")
-            until("fires of the new file", lambda: agent.page().get(later) == 6 or None)
+            until("fires of both files", lambda: agent.page().get(later) == 36 or None)
             agent.end()
         arrived = collector.end()
         points = last_points(arrived["/v1/metrics"])
@@ -273,6 +206,9 @@ def probes_and_time():
         equal("folded", point("vitrine.trace.folded.values", trace="ends", key="tenant").one("as_int"), 1)
         latency = point("vitrine.probe.latency", trace="shop:begin", probe="shop:end")
         equal("latencies", latency.one("count"), N)
+        equal("fires of a file and of its update", point("vitrine.probe.fires", trace="later", probe="shop:begin")
+              .one("as_int"), 36)
+        equal("the same in the file", file['vitrine_probe_fires_total{trace="later",probe="shop:begin"}'], 36)
         equal("the same in the file", file['vitrine_probe_latency_seconds_count{trace="shop:begin",probe="shop:end"}'], N)
         spans = items(arrived["/v1/traces"], "TracesData", ("resource_spans", "scope_spans", "spans"))
         equal("spans", (len(spans), len({span.one("span_id") for span in spans})), (N, N))
@@ -306,7 +242,7 @@ def reload():
     collector = Collector()
     with tempfile.TemporaryDirectory() as folder, burner("acme", env={**os.environ, "OTEL_SERVICE_NAME": "oven"}):
         text = settings(folder, collector.url, f'process = ["{BURNING}"]')
-        agent = Agent(folder, text)
+        agent = Agent(VITRINE, folder, text)
         until("CPU time", lambda: agent.page().get('vitrine_cpu_seconds_total{tenant="acme",service_name="oven"}'))
         agent.reload(text.replace('by = ["tenant", "service.name"]', 'by = ["tenant"]'))
         until("CPU time by tenant alone", lambda: agent.page().get('vitrine_cpu_seconds_total{tenant="acme"}'))
@@ -315,6 +251,53 @@ def reload():
         for labels in ({"tenant": "acme", "service.name": "oven"}, {"tenant": "acme"}):
             assert ("vitrine.cpu.time", frozenset(labels.items())) in points, (labels, sorted(map(str, points)), agent.said)
     print("metrics are sent before and after a reload")
+
+
+def fires_over_reloads():
+    """Each counts once: in a trace that reloads do not concern, and in one that each of them changes."""
+    number, pause = 1500, "2000"
+    collector = Collector()
+    with tempfile.TemporaryDirectory() as folder, burner("acme"):
+        program = shutil.copy(SPANS, f"{folder}/subject")
+
+        def trace(name, keys, kind="count = true", probes='probes = ["shop:end"]'):
+            return f'[[trace]]\nname = "{name}"\nfile = "{program}"\n{probes}\n{kind}\nby = {json.dumps(keys)}\n'
+
+        def text(keys, by):
+            return settings(folder, collector.url, f'process = ["{BURNING}"]',
+                            trace("kept", ["tenant"]) + trace("changed", keys)).replace(
+                                'by = ["tenant", "service.name"]', f"by = {json.dumps(by)}")
+
+        with operations(number, program, pause) as begin:
+            agent = Agent(VITRINE, folder, text(["tenant"], ["tenant"]))
+            begin()
+            for keys, by in (([], ["tenant"]), (["arg0"], ["service.name"]), (["comm", "tenant"], ["tenant"])):
+                time.sleep(0.4)
+                agent.reload(text(keys, by) + 'label_values = 1000\n')
+            begin.done()
+            series = re.compile('vitrine_probe_fires_total{trace="kept"')
+            until("all fires", lambda: sum(count for name, count in agent.page().items() if series.match(name)) == number or None)
+            agent.end()
+        points = last_points(collector.end()["/v1/metrics"])
+        for name in ("kept", "changed"):
+            found = {labels: point.one("as_int") for (its, labels), point in points.items()
+                     if its == "vitrine.probe.fires" and ("trace", name) in labels}
+            equal(f"fires of {name}", sum(found.values()), number)
+            print(f"{name}: {number} fires over three reloads, in {len(found)} series")
+
+
+def hidden_files():
+    """A file below /home is named as one that the service does not see, as with ProtectHome=."""
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory(dir="/home") as home:
+        program = shutil.copy(SPANS, f"{home}/subject")
+        text = settings(folder, "otlp+http://127.0.0.1:1", f'process = ["{BURNING}"]',
+                        f'[[trace]]\nfile = "{program}"\nprobes = ["shop:end"]\ncount = true\n')
+        hide = ("unshare", "--mount", "sh", "-c", "mount -t tmpfs -o mode=000 tmpfs /home && exec \"$@\"", "sh")
+        agent = Agent(VITRINE, folder, text, "--no-push", before=hide)
+        assert "this service does not see files below /home" in agent.said, agent.said
+        assert "ProtectHome=read-only" in agent.said, agent.said
+        agent.end()
+    print("a file that the service does not see is named as such")
 
 
 @contextlib.contextmanager
@@ -346,14 +329,16 @@ def selection():
                      if name.startswith("vitrine_cpu_seconds_total{tenant")}
             return found or None
 
-        agent = Agent(folder, text(f'cgroup = ["{path}"]'), "--no-push")
+        agent = Agent(VITRINE, folder, text(f'cgroup = ["{path}"]'), "--no-push")
         for what, select, expected in (
                 ("control group", None, "inside"),
                 ("not the control group", f'cgroup = ["!{path}"]\nprocess = ["{BURNING}"]', "outside"),
                 ("container", f'container = ["{CONTAINER}"]', "inside"),
                 ("no container", f'container = ["!?*"]\nprocess = ["{BURNING}"]', "outside"),
                 ("service of the environment", 'service = ["out*"]', "outside"),
-                ("service among attributes", 'service = ["in side"]', "inside")):
+                ("service among attributes", 'service = ["in side"]', "inside"),
+                ("label", f'filter = "tenant=outside"\nprocess = ["{BURNING}"]', "outside"),
+                ("no label", f'filter = "tenant!=outside"\nprocess = ["{BURNING}"]', "inside")):
             if select:
                 agent.reload(text(select) + f"# {what}\n")
             before = agent.page()
@@ -373,4 +358,6 @@ with tempfile.TemporaryDirectory() as programs:
     BURNING = pathlib.Path(BURNER).name
     probes_and_time()
     reload()
+    fires_over_reloads()
+    hidden_files()
     selection()
