@@ -8,7 +8,7 @@
 // when another thread continues it. A thread that has no fiber to run has no labels.
 //
 // Define VITRINE_FIBERS for all files of a program whose fibers move between threads: see
-// <vitrine/fiber.hpp>. For Boost 1.74 and later.
+// <vitrine/fiber.hpp>. For Boost 1.74 and later, and C++17.
 #pragma once
 
 #include <boost/fiber/algo/algorithm.hpp>
@@ -17,7 +17,7 @@
 #include <boost/fiber/type.hpp>
 #include <type_traits>
 #include <utility>
-#include <vitrine/coroutine.hpp>
+#include <vitrine/detail/hopper.hpp>
 
 namespace vitrine::labels {
 inline namespace VITRINE_DETAIL_ABI_NAMESPACE {

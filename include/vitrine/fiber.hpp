@@ -17,11 +17,11 @@
 // may return on another thread. With VITRINE_FIBERS every use of such an address is a separate
 // function. x86-64 executables work without it; aarch64, and shared libraries, need it.
 //
-// C++20; does not throw exceptions of its own. A hop is one store for any number of labels.
+// C++17; does not throw exceptions of its own. A hop is one store for any number of labels.
 #pragma once
 
 #include <utility>
-#include <vitrine/coroutine.hpp>
+#include <vitrine/detail/hopper.hpp>
 
 namespace vitrine::labels {
 inline namespace VITRINE_DETAIL_ABI_NAMESPACE {
