@@ -48,6 +48,7 @@ mount -t tmpfs -o size=16m tmpfs "$root/tmp"
 mount -t tmpfs -o size=64m tmpfs "$root/var/lib/vitrine"
 python3 "$(dirname "$0")/../support/collector.py" "$work" &
 running+=($!)
+touch "$work/got"
 until [ -e "$work/port" ]; do sleep 0.1; done
 sed -n '/^  agent.toml: |/,/^---/p' "$files/daemonset.yaml" | sed '1d;$d;s/^    //' |
   sed "s#^url = .*#url = \"otlp+http://127.0.0.1:$(cat "$work/port")\"#; s#^interval = .*#interval = \"1s\"#
@@ -87,7 +88,7 @@ os.execve(command[0], command, {"VITRINE_HOST_NAME": "node-1"})
 python3 -c "$enter" "$root" "$capabilities" "$entry" $arguments >"$work/log" 2>&1 &
 agent=$!
 running+=($agent)
-until [ "$(wc -l <"$work/got" 2>/dev/null || echo 0)" -ge 3 ]; do
+until [ "$(wc -l <"$work/got")" -ge 3 ]; do
   kill -0 $agent 2>/dev/null || { cat "$work/log"; fail "it has ended"; }
   sleep 0.2
 done
