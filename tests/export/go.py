@@ -39,6 +39,15 @@ def command(folder):
     return str(pathlib.Path(place[1], "bin", "go"))
 
 
+def folder_of(module, folder):
+    """Where a module's files are."""
+    done = run([command(folder), "mod", "download", "-json", module], "/")
+    place = re.search(r'"Dir": "(.*)"', done.stdout)
+    if done.returncode or not place:
+        raise Missing(f"{module} is not to be had: {done.stdout}{done.stderr}")
+    return place[1]
+
+
 def build(module, program, cache, package=".", flags="-buildvcs=false"):
     """Builds the program of a module's folder. Returns its path."""
     pathlib.Path(program).parent.mkdir(parents=True, exist_ok=True)
