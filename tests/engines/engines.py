@@ -246,21 +246,22 @@ def pyroscope():
                        f"-memberlist.bind-port={free_port()}", "-server.http-listen-address=127.0.0.1",
                        "-memberlist.bind-addr=127.0.0.1", "-memberlist.advertise-addr=127.0.0.1", "-usage-stats.enabled=false",
                        # Its parts find each other by an address that each would look for at an eth0.
-                       *(f"-{part}-addr=127.0.0.1" for part in (
-                           "query-frontend.instance", "query-scheduler.ring.instance", "ingester.lifecycler",
-                           "distributor.ring.instance", "store-gateway.sharding-ring.instance", "compactor.ring.instance")), *limits]
+                       *(f"-{part}addr=127.0.0.1" for part in (
+                           "query-frontend.instance-", "query-scheduler.ring.instance-", "ingester.lifecycler.",
+                           "distributor.ring.instance-", "store-gateway.sharding-ring.instance-", "compactor.ring.instance-")), *limits]
             base = f"http://127.0.0.1:{port}"
             with running(command, f"{base}/ready", f"{place}/log"):
                 with profiled(f"pyroscope+http://127.0.0.1:{port}") as folder:
                     tenants, _ = by_tenant(folder)
                 window = {"start": int(time.time() - 3600) * 1000, "end": int(time.time() + 60) * 1000}
-                kinds = {}
-                for one in ask(f"{base}/querier.v1.QuerierService/ProfileTypes", window)["profileTypes"]:
-                    kinds["off_cpu" if "off_cpu" in one["ID"] else "on_cpu"] = one["ID"]
+                types = {one["ID"] for one in ask(f"{base}/querier.v1.QuerierService/ProfileTypes", window)["profileTypes"]}
+                kinds = {"on_cpu": "process_cpu:cpu:nanoseconds:cpu:nanoseconds",
+                         "off_cpu": next(one for one in types if "off_cpu" in one)}
+                assert kinds["on_cpu"] in types, types
 
                 def total(kind, tenant):
                     found = ask(f"{base}/querier.v1.QuerierService/SelectMergeStacktraces",
-                                {"profileTypeID": kind, "labelSelector": f'{{tenant="{tenant}"}}', **window})
+                                {"profileTypeID": kind, "labelSelector": f'{{process_executable_name!="",tenant="{tenant}"}}', **window})
                     return int(found["flamegraph"].get("total", 0))
 
                 for (measure, tenant), ns in tenants.items():
