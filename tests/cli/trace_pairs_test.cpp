@@ -80,6 +80,14 @@ TEST(TracePairs, ShowsThePairsThatTookLonger) {
               HasSubstr("0 of 20 pairs shown"));
 }
 
+TEST(TracePairs, ANameThatNoFireHasIsNamed) {
+  const Outcome outcome = vitrine(
+      {"trace", "pair:end", "--show", "nosuch, arg0", "--exec", "--", PAIR_SUBJECT, "plain", "20"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("no fire has an argument or a label 'nosuch'"));
+  EXPECT_THAT(outcome.err, Not(HasSubstr("'arg0'")));
+}
+
 TEST(TracePairs, AsTextWithBothEndsAndTheStack) {
   const Outcome done =
       trace_pairs({"--slower", "4ms", "--stack", "--where", "id == 3"}, {"plain", "20"});
