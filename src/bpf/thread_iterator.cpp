@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cerrno>
+#include <mutex>
 
 #include "base/file_descriptor.hpp"
 #include "bpf/availability.hpp"
@@ -49,16 +50,23 @@ namespace {
 /// One read(2) of an iterator gives at most eight pages.
 constexpr std::size_t threads_per_read = 8 * 4096 / sizeof(vitrine_thread);
 
+/// Loaded once for all iterators, and kept: libbpf reads all types of the kernel for it, which takes 20 ms.
+/// Null: errno has the reason.
+vitrine_threads* loaded_program() {
+  static std::mutex mutex;
+  static vitrine_threads* program = nullptr;
+  const std::lock_guard lock(mutex);
+  if (program == nullptr) program = vitrine_threads::open_and_load();
+  return program;
+}
+
 class LoadedIterator final : public ThreadIterator {
  public:
-  ~LoadedIterator() override {
-    bpf_link__destroy(link_);
-    vitrine_threads::destroy(program_);
-  }
+  ~LoadedIterator() override { bpf_link__destroy(link_); }
 
   Result<void> bind(int pidfd) {
     const KernelLog log;
-    program_ = vitrine_threads::open_and_load();
+    program_ = loaded_program();
     if (program_ == nullptr) return tl::unexpected(log.error("load the thread iterator", errno));
     bpf_iter_link_info which{};
     which.task.pid_fd = static_cast<__u32>(pidfd);

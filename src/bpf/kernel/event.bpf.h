@@ -179,7 +179,7 @@ static __always_inline void fill_header(struct vitrine_event_header* header,
                                         const struct task_struct* task,
                                         const struct process* process, __u64 now) {
   header->time_ns = now;
-  header->process_start_ns = task->group_leader->start_boottime;
+  header->process_start_ns = process->born;
   header->image = process->image;
   header->kind = 0;
   header->flags = process->flags;
@@ -196,7 +196,7 @@ static __always_inline void fill_ids(struct vitrine_event_header* header,
   header->tid = task->pid;
   if (!config.pid_level) return;
   header->tid = tid_at_level(task, config.pid_level);
-  header->pid = tid_at_level(task->group_leader, config.pid_level);
+  header->pid = tid_at_level(BPF_CORE_READ(task, group_leader), config.pid_level);
 }
 
 /// Sends the first `used` bytes of the record, at most `most`, without a wake-up unless the buffer

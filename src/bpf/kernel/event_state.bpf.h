@@ -107,10 +107,17 @@ static __always_inline void count(__u32 counter, __u64 more) {
 
 #define ANCESTORS 4
 
+// Where the verifier trusts a task, it looks up each pointer that is loaded from it by name in all types of
+// the kernel: a third of a millisecond. So a program loads each pointer once, in find_process(), or
+// reads it as memory of the kernel (BPF_CORE_READ).
+
 struct process {
   const struct vitrine_target* target; /* null: not known */
-  __u64 image;                         /* vitrine_image_of */
-  __u64 execution;                     /* of this process, with this program, and of no other */
+  __u64 born;                          /* CLOCK_BOOTTIME */
+  __u64 start_code;                    /* 0: no memory, or the kernel is loading its program */
+  __u64 start_stack;
+  __u64 image;     /* vitrine_image_of */
+  __u64 execution; /* of this process, with this program, and of no other */
   __u32 tgid;
   __u32 flags;    /* enum vitrine_fire_flag */
   __u32 selected; /* it or its ancestor was configured, whatever they have executed since */
@@ -121,10 +128,14 @@ static __always_inline __u64 image_of(const struct task_struct* task) {
                           BPF_CORE_READ(task, mm, start_stack));
 }
 
-/// The same of the current task, by plain loads.
-static __always_inline __u64 own_image(const struct task_struct* task) {
+/// The same of the current task, by plain loads, and of what it is made.
+static __always_inline void set_image(struct process* process, const struct task_struct* task) {
   const struct mm_struct* mm = task->mm;
-  return mm ? vitrine_image_of(mm->start_code, mm->end_code, mm->start_stack) : 0;
+  process->image = process->start_code = process->start_stack = 0;
+  if (!mm) return;
+  process->start_code = mm->start_code;
+  process->start_stack = mm->start_stack;
+  process->image = vitrine_image_of(process->start_code, mm->end_code, process->start_stack);
 }
 
 /// What was given of the process of a task; null: nothing. One that was born later is another,
@@ -171,7 +182,7 @@ static __always_inline struct vitrine_executable executable_of(const struct task
 /// Of a process that has just begun: as others that run the same file. That is sure for variables
 /// of the executable only, so the reader compares it with what is then found in the process.
 static __always_inline void assume(struct process* process, const struct task_struct* task) {
-  if (!task->mm) return;
+  if (!process->image) return;
   const struct vitrine_executable executable = executable_of(task);
   process->target = bpf_map_lookup_elem(&assumed, &executable);
   if (process->target) process->flags = VITRINE_FIRE_ASSUMED;
@@ -183,11 +194,10 @@ static __always_inline void find_process(struct process* process, const struct t
   process->flags = 0;
   process->target = 0;
   process->selected = 0;
-  process->image = own_image(task);
-  process->execution =
-      task->group_leader->start_boottime ^ (__u64)process->tgid << 40 ^ task->self_exec_id << 56;
-  const struct vitrine_target* target =
-      given_target(&process->tgid, task->group_leader->start_boottime);
+  process->born = task->group_leader->start_boottime;
+  set_image(process, task);
+  process->execution = process->born ^ (__u64)process->tgid << 40 ^ task->self_exec_id << 56;
+  const struct vitrine_target* target = given_target(&process->tgid, process->born);
   if (target) process->selected = 1;
   if (target && is_of(target, process->image)) {
     process->target = target;

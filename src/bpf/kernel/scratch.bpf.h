@@ -15,8 +15,10 @@ struct {
 
 #define SCRATCH_TRIES 16
 
-/// Null when all that this CPU may use are taken.
-static __always_inline struct scratch* claim_scratch(void) {
+#define NO_SCRATCH (~0U)
+
+/// Of a scratch that is the caller's now. NO_SCRATCH: all that this CPU may use are taken.
+VERIFIED_ALONE __u32 claim_index(void) {
   const __u32 first = bpf_get_smp_processor_id() * SCRATCHES_PER_CPU;
   for (__u32 i = 0; i < SCRATCH_TRIES; ++i) {
     // Beyond its own, those of the next CPUs; there may be one for all.
@@ -24,9 +26,15 @@ static __always_inline struct scratch* claim_scratch(void) {
     struct scratch* scratch = bpf_map_lookup_elem(&scratches, &index);
     if (!scratch || __sync_val_compare_and_swap(&scratch->claimed, 0, 1) != 0) continue;
     scratch->index = index;
-    return scratch;
+    return index;
   }
-  return 0;
+  return NO_SCRATCH;
+}
+
+/// Null when all that this CPU may use are taken.
+static __always_inline struct scratch* claim_scratch(void) {
+  const __u32 index = claim_index();
+  return index == NO_SCRATCH ? 0 : bpf_map_lookup_elem(&scratches, &index);
 }
 
 /// The same scratch as what it is, an element of a map: until Linux 6.2 other maps take no keys and

@@ -83,9 +83,9 @@ struct taking {
 /// Whether user code is on the thread's stack: not in a thread of the kernel, nor once its last has
 /// run, nor while the kernel loads another program, as that has not begun. What the kernel does then,
 /// such as giving back the memory, is the process's time all the same.
-static __always_inline int has_user_code(const struct task_struct* task) {
-  return task->mm && task->mm->start_code && !is_of_the_kernel(task->flags) &&
-         !is_exiting(task->flags);
+static __always_inline int has_user_code(const struct taking* taking) {
+  const unsigned int flags = taking->task->flags;
+  return taking->process.start_code && !is_of_the_kernel(flags) && !is_exiting(flags);
 }
 
 /// Whether the profile has ended. The loader may be late to detach the programs, beside many busy
@@ -117,7 +117,7 @@ static __always_inline __u64 append_kernel_stack(struct label_buffer* out, __u64
 static __always_inline __u64 append_registers(struct label_buffer* out, __u64 at,
                                               const struct taking* taking) {
   void* into = sample_at(out, at);
-  if (!into || !has_user_code(taking->task)) return 0;
+  if (!into || !has_user_code(taking)) return 0;
   const void* saved = (const void*)bpf_task_pt_regs(taking->task);
   return bpf_probe_read_kernel(into, REGISTER_WORDS * 8, saved) ? 0 : REGISTER_WORDS * 8;
 }
@@ -151,7 +151,8 @@ static __always_inline __u64 stack_end(__u64 from, __u64 most, __u64 first, __u6
 }
 
 /// Where it ends; copies less where memory is not resident.
-static __always_inline __u64 copy_stack(struct scratch* s, __u64 at, __u64 from, __u64 end) {
+VERIFIED_ALONE __u64 copy_stack(struct scratch* s, __u64 at, __u64 from, __u64 end) {
+  if (!s) return at;
   struct stack_copy copy = {.s = s, .at = at, .address = from, .end = end};
   bpf_loop(VITRINE_STACK_COPY / 4096 + 1, copy_page, &copy, 0);
   return copy.at;
@@ -187,7 +188,7 @@ static __always_inline __u64 append_stack(struct scratch* s, __u64 registers_at,
   const int has_left = find_left_stack(s, taking->task);
   const __u64 first_most = has_left && most > VDSO_STACK ? VDSO_STACK : most;
   const __u64 start = registers[STACK_POINTER] & ~7ULL;
-  __u64 end = stack_end(start, first_most, taking->task->mm->start_stack, s->room.thread_pointer);
+  __u64 end = stack_end(start, first_most, taking->process.start_stack, s->room.thread_pointer);
   head->stack_start = start;
   __u64 ends_at = copy_stack(s, at, start, end);
   head->stack_bytes = ends_at - at;
@@ -257,7 +258,7 @@ static __always_inline __u64 take_sample(struct scratch* s, struct taking* takin
   head->space = 0;
   head->reserved = 0;
   const struct vitrine_target* target = taking->process.target;
-  if (target && has_user_code(taking->task))
+  if (target && has_user_code(taking))
     head->event.sets = append_sets(room, target, taking->process.execution);
   if (room->out.cut) head->event.flags |= VITRINE_FIRE_CUT;
   count(VITRINE_PROFILE_CUT, room->out.cut);

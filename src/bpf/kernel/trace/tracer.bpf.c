@@ -47,8 +47,9 @@ static __always_inline void fill_head(struct scratch* s, const struct fire* fire
 /// When what has the key of a start began: its thread, or with a match its process.
 static __always_inline __u64 born(const struct fire* fire) {
   const struct task_struct* task = fire->task;
-  return fire->program->match >= VITRINE_CAPTURES ? task->start_boottime
-                                                  : task->group_leader->start_boottime;
+  return fire->program->match >= VITRINE_CAPTURES
+             ? task->start_boottime
+             : BPF_CORE_READ(task, group_leader, start_boottime);
 }
 
 static __always_inline __u32 append_stack(struct scratch* s, const struct fire* fire) {
@@ -114,7 +115,8 @@ static __always_inline void learn_process(struct fire* fire) {
     return;
   }
   fire->process.tgid = fire->task->tgid;
-  fire->process.image = own_image(fire->task);
+  fire->process.born = fire->task->group_leader->start_boottime;
+  set_image(&fire->process, fire->task);
 }
 
 /// Whether the condition holds, for what is captured of the fire first.
