@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -113,6 +114,8 @@ struct OwnChildren {
 };
 thread_local OwnChildren own_children;
 
+std::atomic<int> alive_children{0};
+
 std::chrono::nanoseconds duration_of(const timespec& time) {
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
@@ -188,6 +191,7 @@ Result<Child> Child::start(Kind kind, const std::function<void()>& life) {
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (pid < 0) return fail(ErrorCode::failed, fmt::format("cannot fork: {}", std::strerror(error)));
   own_children.add(pid);
+  ++alive_children;
   return Child(pid, FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))));
 }
 
@@ -210,7 +214,7 @@ void Child::kill() const noexcept {
     ::kill(pid_, SIGKILL);
 }
 
-int Child::reap() noexcept {
+int Child::wait_for_end(std::chrono::nanoseconds& used) noexcept {
   int status = 0;
   rusage usage{};
   while (::wait4(pid_, &status, __WALL, &usage) < 0)
@@ -218,9 +222,40 @@ int Child::reap() noexcept {
       status = 0;
       break;
     }
-  own_children.of_ended += duration_of(usage.ru_utime) + duration_of(usage.ru_stime);
+  used = duration_of(usage.ru_utime) + duration_of(usage.ru_stime);
+  return status;
+}
+
+int Child::reap() noexcept {
+  std::chrono::nanoseconds used{0};
+  const int status = wait_for_end(used);
+  own_children.of_ended += used;
   forget();
   return status;
+}
+
+EndedChild Child::end_for_owner() noexcept {
+  EndedChild ended{pid_, {}};
+  if (pid_ < 0) return ended;
+  kill();
+  pollfd ending{handle_.get(), POLLIN, 0};
+  const auto time = std::chrono::duration_cast<std::chrono::milliseconds>(time_to_end);
+  if (handle_ && ::poll(&ending, 1, static_cast<int>(time.count())) == 1) {
+    wait_for_end(ended.used);
+    forget();
+  } else {
+    abandon();
+  }
+  return ended;
+}
+
+void Child::take_account(const EndedChild& ended) noexcept {
+  own_children.remove(ended.pid);
+  own_children.of_ended += ended.used;
+}
+
+int Child::alive() noexcept {
+  return alive_children.load();
 }
 
 /// "12 (name) S 1 …": the name may hold anything.
@@ -275,6 +310,7 @@ std::optional<int> Child::wait_without_handle(std::chrono::milliseconds time) {
 }
 
 void Child::forget() noexcept {
+  if (pid_ > 0) --alive_children;
   own_children.remove(pid_);
   pid_ = -1;
   handle_ = FileDescriptor();

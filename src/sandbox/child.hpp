@@ -73,6 +73,12 @@ enum class Kind : std::uint8_t {
   quiet,
 };
 
+/// A child that another thread than that of its owner has ended.
+struct EndedChild {
+  pid_t pid = -1;
+  std::chrono::nanoseconds used{0};  ///< processor time
+};
+
 class Child {
  public:
   /// Runs `life` in a child, which ends with it. No handler of a signal runs in it before
@@ -102,6 +108,13 @@ class Child {
 
   void kill() const noexcept;
 
+  /// As end(), for the thread that started it: that must take_account() of the result.
+  EndedChild end_for_owner() noexcept;
+  static void take_account(const EndedChild& ended) noexcept;
+
+  /// How many there are in this process, of all threads.
+  static int alive() noexcept;
+
   /// Its status, as waitpid(2) has it, when it has ended by then; 0 if other code had that. There
   /// is no child any more then. nullopt: it goes on.
   std::optional<int> wait(std::chrono::milliseconds time);
@@ -112,6 +125,7 @@ class Child {
  private:
   Child(pid_t pid, FileDescriptor handle) : pid_(pid), handle_(std::move(handle)) {}
   int reap() noexcept;
+  int wait_for_end(std::chrono::nanoseconds& used) noexcept;
   std::optional<int> wait_without_handle(std::chrono::milliseconds time);
 
   pid_t pid_ = -1;         ///< -1: there is none

@@ -21,6 +21,10 @@ struct Limits {
   std::chrono::milliseconds time{30'000};   ///< of CPU, and of waiting for anything but a CPU
   std::uint64_t data = 0;                   ///< bytes of private memory; 0: share_of_memory(16)
   const std::atomic<bool>* stop = nullptr;  ///< when it becomes true, a request ends
+  /// Without a request for as long, it may be ended (end_idle_workers()).
+  std::chrono::milliseconds idle{10'000};
+  /// Bytes that it may hold between requests. More than `trimmed` it may hold for some seconds.
+  std::uint64_t kept = 256U << 20, trimmed = 32U << 20;
 };
 
 /// A part of the memory that the control group of this process may have, as a service manager or a
@@ -30,7 +34,6 @@ std::uint64_t share_of_memory(unsigned parts);
 inline constexpr std::size_t request_bytes = 64U << 20;    ///< 10,000 sites have 2 MiB
 inline constexpr std::size_t response_bytes = 512U << 20;  ///< the probes of the worst file
 inline constexpr std::size_t files_opened = 16 * 1024;     ///< at one request
-inline constexpr std::uint64_t kept_bytes = 256U << 20;    ///< that it may hold from file to file
 
 // What memory a process uses, by its /proc/PID/statm.
 

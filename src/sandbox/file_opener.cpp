@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/magic.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -19,6 +20,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <set>
 #include <span>
 #include <string_view>
@@ -29,6 +31,7 @@
 #include "base/limits.hpp"
 #include "base/pack.hpp"
 #include "base/per_thread.hpp"
+#include "sandbox/seats.hpp"
 
 namespace vitrine::sandbox {
 namespace {
@@ -349,19 +352,29 @@ tl::unexpected<Error> no_response(const OpenRequest& request, const Place& place
 
 }  // namespace
 
-FileOpener& FileOpener::of_this_thread() {
-  return PerThread<FileOpener>::get();
+FileOpener& FileOpener::of_this_process() {
+  struct Instance {
+    explicit Instance(pid_t pid) : process(pid) {}
+    pid_t process;  // a fork of it has one of its own: the lock may be held there for ever
+    FileOpener opener;
+  };
+  static std::atomic<Instance*> current{nullptr};
+  Instance* known = current.load();
+  if (known != nullptr && known->process == ::getpid()) return known->opener;
+  auto fresh = std::make_unique<Instance>(::getpid());
+  if (!current.compare_exchange_strong(known, fresh.get())) return known->opener;
+  return fresh.release()->opener;  // never destroyed: threads may open files while the process ends
 }
 
-FileOpener::~FileOpener() {
-  forget_after_fork();
+pid_t FileOpener::pid() {
+  const std::lock_guard lock(mutex_);
+  return child_.pid();
 }
 
-void FileOpener::forget_after_fork() {
-  if (owner_ == -1 || owner_ == ::getpid()) return;
-  channel_.reset();
-  child_.forget();
-  owner_ = -1;
+/// The thread that started it may have ended, and it with that.
+bool FileOpener::is_there() const {
+  pollfd ended{channel_ ? channel_->descriptor() : -1, POLLIN, 0};
+  return child_ && ::poll(&ended, 1, 0) == 0;
 }
 
 Result<void> FileOpener::begin() {
@@ -371,9 +384,9 @@ Result<void> FileOpener::begin() {
   FileDescriptor own_end(pair[0]);
   const FileDescriptor its(pair[1]);
   const pid_t parent = ::getpid();
+  const SeatReservation seat(false);
   child_ = TRY(Child::start(Kind::forked, [&] { serve_files(its.get(), parent); }));
   channel_.emplace(std::move(own_end));
-  owner_ = parent;
   return {};
 }
 
@@ -428,7 +441,7 @@ Result<OpenedFile> FileOpener::ask(const OpenRequest& request, Place& place) {
 }
 
 Result<OpenedFile> FileOpener::open(const OpenRequest& request) {
-  forget_after_fork();
+  const std::lock_guard lock(mutex_);
   std::erase_if(silent_,
                 [now = Clock::now()](const auto& one) { return now - one.second > silent_for; });
   Place place = place_of(request);
@@ -440,7 +453,10 @@ Result<OpenedFile> FileOpener::open(const OpenRequest& request) {
                 fmt::format("cannot read {}: copies of files whose file system may stop responding "
                             "exceed {} MiB",
                             request.path, limits::copied_files >> 20));
-  if (!child_) TRY(begin());
+  if (!is_there()) {
+    child_.end();
+    TRY(begin());
+  }
   auto file = ask(request, place);
   if (!broken_) return file;
   channel_.reset();

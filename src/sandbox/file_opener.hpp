@@ -18,6 +18,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -57,33 +58,32 @@ class FileOpener {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// The process is the child of a thread, and ends with that.
-  static FileOpener& of_this_thread();
+  /// One for all threads, which wait for each other. The process is the child of the thread that asked
+  /// first, and ends with that; then another one is started.
+  static FileOpener& of_this_process();
 
   FileOpener() = default;
   FileOpener(const FileOpener&) = delete;
   FileOpener& operator=(const FileOpener&) = delete;
-  ~FileOpener();
-
   /// Errors: as open_regular_at; limit (its file system does not respond, or it is too large to be
   /// copied: the message names both and the file).
   Result<OpenedFile> open(const OpenRequest& request);
 
   /// The process; -1: there is none now.
-  [[nodiscard]] pid_t pid() const { return child_.pid(); }
+  [[nodiscard]] pid_t pid();
 
  private:
   /// A mount, and of a path whose mount is not known the root and the directory.
   using Place = std::pair<PlaceIdentity, std::string>;
 
   Result<void> begin();
+  [[nodiscard]] bool is_there() const;
   Result<OpenedFile> ask(const OpenRequest& request, Place& place);
   Result<Message> next_message(Clock::time_point end);
-  void forget_after_fork();
 
+  std::mutex mutex_;  // of all below
   std::optional<Channel> channel_;
   Child child_;
-  pid_t owner_ = -1;                           ///< the process that made it
   bool broken_ = false;                        ///< it is stuck, or has ended
   std::map<Place, Clock::time_point> silent_;  ///< since when
 };

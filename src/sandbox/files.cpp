@@ -128,7 +128,7 @@ namespace {
 
 /// In this process where all that the path may lead to responds, else by a process that can be left behind.
 Result<OpenedFile> open_path(const OpenRequest& request) {
-  if (!all_respond(request.descriptor)) return FileOpener::of_this_thread().open(request);
+  if (!all_respond(request.descriptor)) return FileOpener::of_this_process().open(request);
   auto file = TRY(open_at_once(request));
   file.original = FileDescriptor();
   return file;
@@ -142,11 +142,11 @@ Result<OpenedFile> open_regular_at(int dir, const std::string& path) {
   const auto handle = TRY(open_at(dir, path, O_PATH));
   const OpenRequest request{Named::handle, handle.get(), path};
   return responds(handle.get()) ? open_at_once(request)
-                                : FileOpener::of_this_thread().open(request);
+                                : FileOpener::of_this_process().open(request);
 }
 
 Result<OpenedFile> open_regular_link(int dir, const std::string& path) {
-  return FileOpener::of_this_thread().open({Named::link, dir, path});
+  return FileOpener::of_this_process().open({Named::link, dir, path});
 }
 
 Result<OpenedFile> open_regular_below(int root, const std::string& path) {

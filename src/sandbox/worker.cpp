@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
@@ -87,6 +88,7 @@ Result<Worker> Worker::start(const char* name, const Limits& wanted,
   static_cast<void>(worker_filter());
   Limits limits = wanted;
   if (limits.data == 0) limits.data = share_of_memory(default_share);
+  const SeatReservation seat(true);
   auto process = TRY(sandbox::Child::start(sandbox::Kind::forked,
                                            [&] { serve(its.get(), parent, name, limits, make); }));
   return Worker(Channel(std::move(own_end)), std::move(process), limits);
@@ -94,26 +96,40 @@ Result<Worker> Worker::start(const char* name, const Limits& wanted,
 
 Worker::Worker(Channel channel, sandbox::Child process, const Limits& limits)
     : channel_(std::move(channel)),
-      process_(std::move(process)),
       limits_(limits),
       time_(limits.time),
-      at_first_(used_memory_of(process_.pid()).resident) {}
+      at_first_(used_memory_of(process.pid()).resident) {
+  seat_ = std::make_unique<Seat>(std::move(process), limits.idle);
+}
+
+bool Worker::claim() {
+  if (!seat_->claim()) return false;
+  pollfd ended{channel_.descriptor(), POLLIN,
+               0};  // without a request it sends nothing, but hangs up
+  return seat_->process() && ::poll(&ended, 1, 0) == 0;
+}
+
+void Worker::release() {
+  seat_->release();
+}
 
 /// What became of the worker, as an error about its parser.
 tl::unexpected<Error> Worker::reason_of_end(Error seen) {
+  sandbox::Child& process = seat_->process();
   const auto took_too_long = [&] {
+    took_too_long_ = true;
     return fail(ErrorCode::limit, fmt::format("its parser was stopped: it took longer than {} s",
                                               std::chrono::duration<double>(time_).count()));
   };
   if (seen.code == ErrorCode::limit) {
-    process_.end();
+    process.end();
     return took_too_long();
   }
   if (seen.code == ErrorCode::malformed) return invalid_response();
   // It has let go of the socket, so that it is about to end; if it only pretends to, it is made to.
-  const auto ended = process_.wait(std::chrono::seconds(1));
+  const auto ended = process.wait(std::chrono::seconds(1));
   if (!ended) {
-    process_.end();
+    process.end();
     return fail(ErrorCode::failed, "its parser closed the connection");
   }
   const int status = *ended;
@@ -128,14 +144,25 @@ tl::unexpected<Error> Worker::reason_of_end(Error seen) {
 }
 
 tl::unexpected<Error> Worker::invalid_response() {
-  process_.end();
+  if (seat_->is_claimed() || seat_->claim()) seat_->process().end();
   return fail(ErrorCode::failed, "its parser returned an invalid response");
 }
 
 Result<std::vector<std::byte>> Worker::ask(std::span<const std::byte> request, int file,
                                            std::size_t most, const Open& open) {
+  const bool is_held = seat_->is_claimed();
+  if (!is_held && !claim()) return fail(ErrorCode::failed, "its parser ended");
+  auto response = ask_claimed(request, file, most, open);
+  if (!is_held) release();
+  return response;
+}
+
+Result<std::vector<std::byte>> Worker::ask_claimed(std::span<const std::byte> request, int file,
+                                                   std::size_t most, const Open& open) {
+  const pid_t pid = seat_->process().pid();
+  took_too_long_ = false;
   const auto begin = Channel::Clock::now();
-  const auto delayed = run_delay(process_.pid());
+  const auto delayed = run_delay(pid);
   const auto next_look = [&](Channel::Clock::time_point end) {
     return limits_.stop == nullptr ? end : std::min(end, Channel::Clock::now() + stop_interval);
   };
@@ -145,8 +172,7 @@ Result<std::vector<std::byte>> Worker::ask(std::span<const std::byte> request, i
     if (limits_.stop != nullptr && limits_.stop->load()) return begin;
     const auto end = begin + time_;
     if (Channel::Clock::now() < end) return next_look(end);
-    return next_look(
-        std::min(end + (run_delay(process_.pid()) - delayed), begin + max_stretch * time_));
+    return next_look(std::min(end + (run_delay(pid) - delayed), begin + max_stretch * time_));
   };
   if (auto sent = channel_.send(MessageKind::request, request, until, file); !sent)
     return reason_of_end(std::move(sent.error()));
@@ -168,14 +194,8 @@ Result<std::vector<std::byte>> Worker::ask(std::span<const std::byte> request, i
   }
 }
 
-bool Worker::is_there() const {
-  pollfd ended{channel_.descriptor(), POLLIN,
-               0};  // without a request it sends nothing, but hangs up
-  return process_ && ::poll(&ended, 1, 0) == 0;
-}
-
 std::uint64_t Worker::memory() const {
-  const std::uint64_t now = used_memory_of(process_.pid()).resident;
+  const std::uint64_t now = used_memory_of(seat_->process().pid()).resident;
   return now > at_first_ ? now - at_first_ : 0;
 }
 
@@ -202,23 +222,66 @@ void Parser::set_limits(const Limits& limits) {
   worker_.reset();
 }
 
-Result<std::vector<std::byte>> Parser::send(std::span<const std::byte> request, int file,
-                                            const Open& open) {
-  if (request.size() > request_bytes) return fail(ErrorCode::limit, "the request is too large");
-  // One that ended between two files ended for no fault of the next.
-  if (worker_ && !worker_->is_there()) worker_.reset();
-  if (!worker_)
-    worker_ =
-        TRY(Worker::start("vitrine-files", limits_, [] { return std::make_unique<Tasks>(); }));
+/// That there is one which is claimed.
+Result<void> Parser::require_worker() {
+  // One that ended between two requests ended for no fault of the next file.
+  if (worker_ && !is_held_ && !worker_->claim()) worker_.reset();
+  static std::atomic<std::uint64_t> numbers{0};
+  while (!worker_) {
+    worker_ = TRY(Worker::start(name_, limits_, [] { return std::make_unique<Tasks>(); }));
+    started_at_ = std::chrono::steady_clock::now();
+    number_ = ++numbers;
+    responses_ = 0;
+    if (!worker_->claim()) worker_.reset();
+  }
+  return {};
+}
+
+Result<Parser::Held> Parser::hold() {
+  TRY(require_worker());
+  is_held_ = true;
+  return Held(this);
+}
+
+void Parser::release() {
+  is_held_ = false;
+  let_go();
+}
+
+/// What one file left behind is not the next one's memory.
+void Parser::let_go() {
+  constexpr std::chrono::seconds between_trims(10);
+  if (worker_ && std::exchange(is_look_due_, false)) {
+    const bool may_trim = std::chrono::steady_clock::now() - started_at_ > between_trims;
+    const std::uint64_t most = may_trim ? std::min(limits_.trimmed, limits_.kept) : limits_.kept;
+    if (worker_->memory() > std::min(most, share_of_memory(2 * default_share))) worker_.reset();
+  }
+  if (worker_) worker_->release();
+}
+
+Result<std::vector<std::byte>> Parser::ask_bytes(BytesTask task, std::span<const std::byte> request,
+                                                 int file, const Open& open) {
+  if (sizeof task + request.size() > request_bytes)
+    return fail(ErrorCode::limit, "the request is too large");
+  std::vector<std::byte> bytes(sizeof task + request.size());
+  std::memcpy(bytes.data(), &task, sizeof task);
+  std::ranges::copy(request, bytes.begin() + sizeof task);
+  TRY(require_worker());
   worker_->allow(time_);
-  auto response = worker_->ask(request, file, response_bytes, open);
-  // What one file left behind is not the next one's memory.
-  if (!response || worker_->memory() > std::min(kept_bytes, share_of_memory(2 * default_share)))
+  auto response = worker_->ask(bytes, file, response_bytes, open);
+  took_too_long_ = !response && worker_->took_too_long();
+  if (!response) {
     worker_.reset();
+    return response;
+  }
+  constexpr std::uint64_t between_looks = 64;
+  ++responses_;
+  is_look_due_ = is_look_due_ || file >= 0 || responses_ % between_looks == 0;
+  if (!is_held_) let_go();
   return response;
 }
 
-tl::unexpected<Error> Parser::no_sense() {
+tl::unexpected<Error> Parser::invalid_response() {
   if (!worker_) return fail(ErrorCode::failed, "its parser returned an invalid response");
   auto error = worker_->invalid_response();
   worker_.reset();

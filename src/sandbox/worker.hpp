@@ -25,6 +25,7 @@
 #include "sandbox/channel.hpp"
 #include "sandbox/child.hpp"
 #include "sandbox/confinement.hpp"
+#include "sandbox/seats.hpp"
 
 namespace vitrine::sandbox {
 
@@ -65,14 +66,19 @@ class Worker {
   Result<std::vector<std::byte>> ask(std::span<const std::byte> request, int file, std::size_t most,
                                      const Open& open);
 
+  /// So that nothing ends it between requests, until release(). False: it has ended, to make room
+  /// or because it was idle, and is of no use any more.
+  [[nodiscard]] bool claim();
+  void release();
+
   /// Of each request from now on, if it is less than its Limits allow.
   void allow(std::chrono::milliseconds time) { time_ = std::min(time, limits_.time); }
 
   /// What to report of a response that does not keep the rules of its format; ends the worker.
   tl::unexpected<Error> invalid_response();
 
-  /// False: it has ended, without having been asked anything.
-  [[nodiscard]] bool is_there() const;
+  /// Whether the last request failed for its time.
+  [[nodiscard]] bool took_too_long() const { return took_too_long_; }
 
   /// Bytes that it holds and did not begin with, by the kernel's count; 0: not known.
   [[nodiscard]] std::uint64_t memory() const;
@@ -80,13 +86,16 @@ class Worker {
  private:
   Worker(Channel channel, sandbox::Child process, const Limits& limits);
 
+  Result<std::vector<std::byte>> ask_claimed(std::span<const std::byte> request, int file,
+                                             std::size_t most, const Open& open);
   tl::unexpected<Error> reason_of_end(Error seen);
 
   Channel channel_;
-  sandbox::Child process_;
+  std::unique_ptr<Seat> seat_;
   Limits limits_;
   std::chrono::milliseconds time_;  ///< of one request
   std::uint64_t at_first_ = 0;      ///< bytes resident
+  bool took_too_long_ = false;
 };
 
 // What a worker does from its first instruction to its last.
@@ -97,7 +106,8 @@ class Worker {
                         const std::function<std::unique_ptr<Service>()>& make);
 
 // Parser: tasks done in a worker, for one file after the other. A file that the worker does not
-// survive is reported; another worker takes the next.
+// survive is reported; another worker takes the next. A task may keep files open in the worker, for later
+// requests, as long as it is the same worker (worker_number()).
 
 /// The request of a task that has but one.
 struct Nothing {};
@@ -133,10 +143,11 @@ std::vector<std::byte> erased(std::span<const std::byte> request, FileDescriptor
 /// Nothing is started before the first request. Not for two threads at once; forks.
 class Parser {
  public:
-  explicit Parser(Limits limits = {}) : limits_(limits) {}
+  /// `name`: of its process.
+  explicit Parser(const Limits& limits = {}, const char* name = "vitrine-files")
+      : limits_(limits), name_(name) {}
 
-  /// The one that all of a thread's files go to. A worker keeps nothing of a file when it has
-  /// responded, so that no caller needs one of its own.
+  /// The one that all of a thread's files go to.
   static Parser& of_this_thread();
 
   /// For the requests from now on.
@@ -160,30 +171,61 @@ class Parser {
   };
   [[nodiscard]] bool has_short_time() const { return time_ < limits_.time; }
 
+  /// While it lives, the worker stays the same one, unless a request fails.
+  class Held {
+   public:
+    explicit Held(Parser* parser) : parser_(parser) {}
+    Held(Held&& other) noexcept : parser_(std::exchange(other.parser_, nullptr)) {}
+    Held& operator=(Held&&) = delete;
+    ~Held() {
+      if (parser_ != nullptr) parser_->release();
+    }
+
+   private:
+    Parser* parser_;
+  };
+  /// Starts a worker, if there is none. Errors: failed.
+  Result<Held> hold();
+  /// Of the worker: what one has kept, no other knows. 0: there is none, as after a request that it did
+  /// not survive.
+  [[nodiscard]] std::uint64_t worker_number() const { return worker_ ? number_ : 0; }
+  /// Requests that this worker has responded to.
+  [[nodiscard]] std::uint64_t responses() const { return worker_ ? responses_ : 0; }
+  /// Whether the last request failed for its time.
+  [[nodiscard]] bool took_too_long() const { return took_too_long_; }
+
+  /// Of a task by its bytes, which may be those of an invalid response: see invalid_response().
+  using BytesTask = detail::Erased;
+  Result<std::vector<std::byte>> ask_bytes(BytesTask task, std::span<const std::byte> request,
+                                           int file, const Open& open = {});
+  /// What to report of a response that does not keep the rules of its format; ends the worker.
+  tl::unexpected<Error> invalid_response();
+
   /// What `Task`, a function `Result<Response>(const Request&, FileDescriptor)`, makes of the file;
   /// it gets a copy of the descriptor. `open`: for what it asks for by ask_for_file(). Errors: its
   /// own, and those of Worker::ask and start.
   template <auto Task>
   auto ask(const typename detail::Signature<decltype(Task)>::Request& request, int file,
            const Open& open = {}) -> Result<typename detail::Signature<decltype(Task)>::Response> {
-    const detail::Erased task = &detail::erased<Task>;
-    std::vector<std::byte> bytes(sizeof task);
-    std::memcpy(bytes.data(), &task, sizeof task);
-    const auto packed = pack::pack(request);
-    bytes.insert(bytes.end(), packed.begin(), packed.end());
-    auto response = TRY(send(bytes, file, open));
+    auto response = TRY(ask_bytes(&detail::erased<Task>, pack::pack(request), file, open));
     using Response = Result<typename detail::Signature<decltype(Task)>::Response>;
     auto found = pack::unpack<Response>(response);
-    if (!found) return no_sense();
+    if (!found) return invalid_response();
     return std::move(*found);
   }
 
  private:
-  Result<std::vector<std::byte>> send(std::span<const std::byte> request, int file,
-                                      const Open& open);
-  tl::unexpected<Error> no_sense();
+  Result<void> require_worker();
+  void release();
+  void let_go();
 
   Limits limits_;
+  const char* name_;
+  bool is_held_ = false;
+  bool is_look_due_ = false;  ///< at the memory of the worker
+  bool took_too_long_ = false;
+  std::uint64_t number_ = 0, responses_ = 0;  ///< of the worker
+  std::chrono::steady_clock::time_point started_at_{};
   std::chrono::milliseconds time_ = std::chrono::milliseconds::max();  ///< of a request
   std::optional<Worker> worker_;
 };

@@ -31,6 +31,10 @@ namespace {
 constexpr std::chrono::milliseconds quick_time{1000};
 constexpr std::chrono::milliseconds time_in_a_hurry{2000}, look_at_hurry{50};
 
+/// That the worker for quick files may hold for long.
+constexpr std::uint64_t quick_trimmed = 16U << 20;
+constexpr std::chrono::seconds quick_idle{10}, slow_idle{60};
+
 FileDescriptor copy_of(int descriptor) {
   return FileDescriptor(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
 }
@@ -44,8 +48,7 @@ Result<FileNumbers> parse_numbers(const sandbox::Nothing&, FileDescriptor descri
   return numbers;
 }
 
-FileNumbers read_numbers(int descriptor) {
-  auto& parser = sandbox::Parser::of_this_thread();
+FileNumbers read_numbers(sandbox::Parser& parser, int descriptor) {
   const sandbox::Parser::ShortTime short_time(parser, quick_time);
   return parser.ask<&parse_numbers>({}, descriptor).value_or(FileNumbers());
 }
@@ -60,6 +63,10 @@ BackgroundLimits background_limits() {
   limits.slow.worker_data = sandbox::share_of_memory(4);
   for (Limits* each : {&limits.quick, &limits.slow})
     each->kept_memory = std::min(each->kept_memory, sandbox::share_of_memory(16));
+  // What is read again takes little time; of the slow files, many seconds.
+  limits.quick.trimmed_memory = quick_trimmed;
+  limits.quick.idle = quick_idle;
+  limits.slow.idle = slow_idle;
   return limits;
 }
 
@@ -142,14 +149,15 @@ void BackgroundSymboliser::wait(const Patience& patience) {
 }
 
 /// The numbers of files cost little, and a profile should have them all: they come before names.
-bool BackgroundSymboliser::number_one(Lane& lane, std::unique_lock<std::mutex>& lock) {
+bool BackgroundSymboliser::number_one(Lane& lane, Symboliser& symboliser,
+                                      std::unique_lock<std::mutex>& lock) {
   const auto next = std::find_if(lane.waiting.begin(), lane.waiting.end(),
                                  [&](const auto& one) { return !files_[one.first].numbered; });
   if (next == lane.waiting.end()) return false;
   const FileKey key = next->first;
   const FileDescriptor file = copy_of(next->second.descriptor.get());
   lock.unlock();
-  FileNumbers numbers = read_numbers(file.get());
+  FileNumbers numbers = read_numbers(symboliser.parser(), file.get());
   lock.lock();
   KnownFile& known = files_[key];
   known.numbers = std::move(numbers);
@@ -168,7 +176,7 @@ void BackgroundSymboliser::work(Lane& lane, const Limits& limits) {
     if (stop_) return;
     lane.busy = true;
     try {
-      if (!number_one(lane, lock)) name_one(lane, symboliser, lock);
+      if (!number_one(lane, symboliser, lock)) name_one(lane, symboliser, lock);
     } catch (const std::bad_alloc&) {  // what was asked for stays without names
       if (!lock.owns_lock()) lock.lock();
       lane.waiting.clear();

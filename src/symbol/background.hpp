@@ -98,7 +98,7 @@ class BackgroundSymboliser {
   };
 
   void work(Lane& lane, const Limits& limits);
-  bool number_one(Lane& lane, std::unique_lock<std::mutex>& lock);
+  bool number_one(Lane& lane, Symboliser& symboliser, std::unique_lock<std::mutex>& lock);
   void name_one(Lane& lane, Symboliser& symboliser, std::unique_lock<std::mutex>& lock);
   void take(Lane& lane, const FileKey& key, Request& request, const Resolved& resolved);
   /// With the lock. False: the system gives none.

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "base/interner.hpp"
 #include "base/limits.hpp"
@@ -20,77 +21,106 @@
 namespace vitrine::symbol {
 namespace {
 
+constexpr std::size_t max_open_files = 64;  // in one worker
+
 /// How much of a file is parsed: what it could not stand is not tried again.
 enum class Extent { all, symbol_tables, nothing };
 
 struct KnownFile {
   Extent extent = Extent::all;
-  std::string problem;                    ///< why it is not all
-  std::optional<sandbox::Worker> worker;  ///< none: not started, or ended to make room
-  std::string worker_problem;             ///< its last report
-  std::uint64_t memory = 0;               ///< of the worker
+  std::string problem;          ///< why it is not all
+  std::string worker_problem;   ///< the worker's last report
+  std::uint32_t number = 0;     ///< for the worker
+  std::uint64_t opened_in = 0;  ///< the worker that has it open, by Parser::worker_number()
   std::unordered_map<Address, Frames> frames;
   std::uint64_t used = 0;  ///< when it was last asked about
 };
 
-Result<sandbox::Worker> start_worker(const Limits& limits) {
-  return sandbox::Worker::start(
-      "vitrine-symbols", {limits.worker_memory, limits.time, limits.worker_data, limits.stop},
-      [limits] { return make_naming_service(limits); });
+std::vector<std::byte> respond_to_naming(std::span<const std::byte> request, FileDescriptor file) {
+  static const auto service = make_naming_service();  // of this worker
+  return service->respond(request, std::move(file));
 }
 
 }  // namespace
 
 struct Symboliser::State {
+  State(const Limits& its_limits, Place its_place)
+      : limits(its_limits),
+        place(its_place),
+        parser({limits.worker_memory, limits.time, limits.worker_data, limits.stop, limits.idle,
+                limits.kept_memory, limits.trimmed_memory},
+               "vitrine-symbols") {}
+
   Limits limits;
-  Place place = Place::address;
+  Place place;
+  sandbox::Parser parser;
   std::map<FileKey, KnownFile> files;
+  std::uint32_t numbers = 0;          ///< given to files so far
+  std::vector<std::uint32_t> closed;  ///< not sent to the worker yet
   std::uint64_t requests = 0;
 
   /// The frames of addresses that are not known yet, a batch at a time.
   void learn(const File& file, KnownFile& known, std::span<const Address> addresses);
   bool ask(const File& file, KnownFile& known, std::span<const Address> addresses);
+  Result<Resolved> ask_once(const File& file, KnownFile& known, std::span<const Address> addresses);
+  void close(KnownFile& known);
   void make_room(const KnownFile& present);
 };
 
-Symboliser::Symboliser(Limits limits, Place place) : state_(std::make_unique<State>()) {
-  state_->limits = limits;
-  state_->place = place;
-}
+Symboliser::Symboliser(Limits limits, Place place)
+    : state_(std::make_unique<State>(limits, place)) {}
 
 Symboliser::~Symboliser() = default;
 
-/// One request to the file's worker. False: it did not survive that.
+sandbox::Parser& Symboliser::parser() {
+  return state_->parser;
+}
+
+/// With the parser held.
+Result<Resolved> Symboliser::State::ask_once(const File& file, KnownFile& known,
+                                             std::span<const Address> addresses) {
+  const bool fresh = known.opened_in != parser.worker_number();
+  known.opened_in = parser.worker_number();
+  const DebugPlaces places{file.root_dirs, file.path};
+  const Request request{std::vector(addresses.begin(), addresses.end()),
+                        places.search(),
+                        known.extent == Extent::all,
+                        place,
+                        known.number,
+                        std::exchange(closed, {}),
+                        static_cast<std::uint32_t>(limits.inline_depth),
+                        static_cast<std::uint32_t>(limits.name_bytes)};
+  auto bytes = TRY(parser.ask_bytes(&respond_to_naming, pack::pack(request),
+                                    fresh ? file.descriptor : -1, places.open()));
+  if (bytes.size() > limits::symbol_response) return parser.invalid_response();
+  auto resolved = decode_response(bytes, addresses.size(), limits);
+  if (!resolved) return parser.invalid_response();
+  return resolved;
+}
+
+/// False: the worker did not survive that. What one that had other files before does not survive may be
+/// their work: it is tried again.
 bool Symboliser::State::ask(const File& file, KnownFile& known,
                             std::span<const Address> addresses) {
-  const bool fresh = !known.worker;
-  if (fresh) {
-    auto started = start_worker(limits);
-    if (!started) {  // that is not the file's fault
-      known.worker_problem = started.error().message;
+  for (bool again = false;; again = true) {
+    const auto held = parser.hold();
+    if (!held) {  // that is not the file's fault
+      known.worker_problem = held.error().message;
       return true;
     }
-    known.worker = std::move(*started);
+    const bool is_alone = parser.responses() == 0;
+    auto resolved = ask_once(file, known, addresses);
+    if (!resolved) {
+      known.opened_in = 0;
+      if (!again && !is_alone && !parser.took_too_long()) continue;
+      known.problem = resolved.error().message;
+      return false;
+    }
+    known.worker_problem = std::move(resolved->problem);
+    for (std::size_t i = 0; i < addresses.size(); ++i)
+      known.frames[addresses[i]] = std::move(resolved->frames[i]);
+    return true;
   }
-  const DebugPlaces places{file.root_dirs, file.path};
-  const Request request{std::vector(addresses.begin(), addresses.end()), places.search(),
-                        known.extent == Extent::all, place};
-  auto bytes = known.worker->ask(pack::pack(request), fresh ? file.descriptor : -1,
-                                 limits::symbol_response, places.open());
-  auto resolved = bytes.and_then(
-      [&](const auto& packed) { return decode_response(packed, addresses.size(), limits); });
-  if (!resolved && bytes) resolved = known.worker->invalid_response();
-  if (!resolved) {
-    known.worker.reset();
-    known.memory = 0;
-    known.problem = resolved.error().message;
-    return false;
-  }
-  known.memory = known.worker->memory();
-  known.worker_problem = std::move(resolved->problem);
-  for (std::size_t i = 0; i < addresses.size(); ++i)
-    known.frames[addresses[i]] = std::move(resolved->frames[i]);
-  return true;
 }
 
 void Symboliser::State::learn(const File& file, KnownFile& known,
@@ -105,29 +135,33 @@ void Symboliser::State::learn(const File& file, KnownFile& known,
   }
 }
 
-/// Ends the workers of the files that were asked about longest ago, and forgets those files.
+void Symboliser::State::close(KnownFile& known) {
+  if (known.opened_in != 0 && known.opened_in == parser.worker_number())
+    closed.push_back(known.number);
+  known.opened_in = 0;
+}
+
+/// Closes the files that were asked about longest ago, and forgets them.
 void Symboliser::State::make_room(const KnownFile& present) {
   for (;;) {
-    std::size_t workers = 0, frames = 0;
-    std::uint64_t memory = 0;
-    auto oldest_worker = files.end(), oldest = files.end();
+    std::size_t open = 0, frames = 0;
+    auto oldest_open = files.end(), oldest = files.end();
     for (auto at = files.begin(); at != files.end(); ++at) {
       KnownFile& known = at->second;
+      const bool is_open = known.opened_in != 0 && known.opened_in == parser.worker_number();
       frames += known.frames.size();
-      workers += known.worker ? 1U : 0U;
-      memory += known.memory;
+      open += is_open ? 1U : 0U;
       if (&known == &present) continue;
       if (oldest == files.end() || known.used < oldest->second.used) oldest = at;
-      if (known.worker && (oldest_worker == files.end() || known.used < oldest_worker->second.used))
-        oldest_worker = at;
+      if (is_open && (oldest_open == files.end() || known.used < oldest_open->second.used))
+        oldest_open = at;
     }
     if (oldest != files.end() &&
         (files.size() > limits::symbol_files || frames > limits::symbol_frames)) {
+      close(oldest->second);
       files.erase(oldest);
-    } else if (oldest_worker != files.end() &&
-               (workers > limits::symbol_workers || memory > limits.kept_memory)) {
-      oldest_worker->second.worker.reset();
-      oldest_worker->second.memory = 0;
+    } else if (oldest_open != files.end() && open > max_open_files) {
+      close(oldest_open->second);
     } else {
       return;
     }
@@ -153,6 +187,7 @@ Resolved Symboliser::resolve(const File& file, std::span<const Address> addresse
     identity = (*memory)->identity();
   }
   KnownFile& known = state_->files[{*identity, DebugPlaces{file.root_dirs, file.path}.key()}];
+  if (known.number == 0) known.number = ++state_->numbers;
   known.used = ++state_->requests;
   if (known.frames.size() > limits::symbol_frames) known.frames.clear();
   std::vector<Address> fresh;
@@ -272,28 +307,34 @@ namespace {
 
 class NamingService final : public sandbox::Service {
  public:
-  explicit NamingService(const Limits& limits) : limits_(limits) {}
-
   std::vector<std::byte> respond(std::span<const std::byte> request, FileDescriptor file) override {
     const auto asked = pack::unpack<Request>(request);
     if (!asked) return {};
-    if (file) names_.emplace(std::move(file), asked->debug, asked->with_dwarf, limits_);
+    for (const std::uint32_t number : asked->closed) files_.erase(number);
+    if (file) {
+      Limits limits;
+      limits.inline_depth = asked->inline_depth;
+      limits.name_bytes = asked->name_bytes;
+      files_.erase(asked->number);
+      files_.try_emplace(asked->number, std::move(file), asked->debug, asked->with_dwarf, limits);
+    }
+    const auto names = files_.find(asked->number);
     Resolved resolved;
     for (const Address address : asked->addresses)
-      resolved.frames.push_back(names_ ? names_->find(address, asked->place) : Frames());
-    if (names_) resolved.problem = names_->problem();
+      resolved.frames.push_back(names != files_.end() ? names->second.find(address, asked->place)
+                                                      : Frames());
+    if (names != files_.end()) resolved.problem = names->second.problem();
     return encode_response(resolved);
   }
 
  private:
-  Limits limits_;
-  std::optional<FileNames> names_;
+  std::map<std::uint32_t, FileNames> files_;
 };
 
 }  // namespace
 
-std::unique_ptr<sandbox::Service> make_naming_service(const Limits& limits) {
-  return std::make_unique<NamingService>(limits);
+std::unique_ptr<sandbox::Service> make_naming_service() {
+  return std::make_unique<NamingService>();
 }
 
 }  // namespace vitrine::symbol

@@ -1,7 +1,8 @@
 // Symboliser: names, files and lines of code addresses, with the functions inlined there.
 //
-// Files are untrusted: each is parsed in a worker process that can be killed. One that crashes
-// the parser, stalls it or eats its memory costs its own symbols only.
+// Files are untrusted: they are parsed in a worker process that can be killed, one for all files of a
+// Symboliser. One that crashes the parser, stalls it or eats its memory costs its own symbols only: what
+// a worker that had other files open does not survive is tried again in one that has none.
 #pragma once
 
 #include <atomic>
@@ -55,8 +56,10 @@ FileKey key_of(const File& file);
 struct Limits {
   std::uint64_t worker_memory = 2ULL << 30;  ///< bytes of address space
   std::uint64_t worker_data = 2ULL << 30;    ///< bytes of private memory
-  /// Bytes that all workers hold between requests, together.
+  /// Bytes that the worker holds between requests; more than `trimmed_memory` for some seconds.
   std::uint64_t kept_memory = limits::symbol_kept_memory;
+  std::uint64_t trimmed_memory = limits::symbol_kept_memory;
+  std::chrono::milliseconds idle{30'000};  ///< as sandbox::Limits
   std::chrono::milliseconds time{30'000};  ///< of one request to it
   std::size_t inline_depth = 64;
   std::size_t name_bytes = 4096;            ///< longer names are cut
@@ -84,11 +87,14 @@ class Symboliser {
   Symboliser& operator=(const Symboliser&) = delete;
 
   /// `addresses`: of the kind of `place`. A file (by device, inode, size, change time) is
-  /// parsed once for the same path and root directories, and its worker kept for later requests,
-  /// as long as there is room for it
-  /// (limits::symbol_workers). What a file's parser could not stand is not tried again: then there
-  /// are the names of its symbol tables alone, or none. Not for two threads at once; forks.
+  /// parsed once for the same path and root directories, and stays open in the worker for later requests,
+  /// as long as that lives and has room for it (at most 64). What a file's parser could
+  /// not stand is not tried again: then there are the names of its symbol tables alone, or none. Not for
+  /// two threads at once; forks.
   Resolved resolve(const File& file, std::span<const Address> addresses);
+
+  /// Of all its files.
+  [[nodiscard]] sandbox::Parser& parser();
 
  private:
   struct State;
@@ -98,12 +104,16 @@ class Symboliser {
 // The messages between this process and a worker: a request is the addresses; a response their frames. The
 // worker may have been taken over by the file that it reads: its responses are taken as hostile.
 
-/// The first one to a worker comes with the file.
+/// The first one about a file, to a worker, comes with the file.
 struct Request {
   std::vector<Address> addresses;
   DebugSearch debug;
   bool with_dwarf = true;  ///< false: symbol tables alone
   Place place = Place::address;
+  std::uint32_t number = 0;           ///< of the file, given by the caller
+  std::vector<std::uint32_t> closed;  ///< files that will not be asked about any more
+  std::uint32_t inline_depth = 64;    ///< as in Limits
+  std::uint32_t name_bytes = 4096;
 };
 
 constexpr Place last(Place) {
@@ -112,8 +122,8 @@ constexpr Place last(Place) {
 
 template <pack::Of<Request> T>
 auto fields(T& request) {
-  auto& [addresses, debug, with_dwarf, place] = request;
-  return std::tie(addresses, debug, with_dwarf, place);
+  auto& [addresses, debug, with_dwarf, place, number, closed, inline_depth, name_bytes] = request;
+  return std::tie(addresses, debug, with_dwarf, place, number, closed, inline_depth, name_bytes);
 }
 
 /// Frames beyond limits::symbol_response bytes are left out, and the problem reports it.
@@ -123,8 +133,8 @@ std::vector<std::byte> encode_response(const Resolved& resolved);
 Result<Resolved> decode_response(std::span<const std::byte> bytes, std::size_t addresses,
                                  const Limits& limits);
 
-// What a worker of a Symboliser does: it keeps one file, and names its addresses.
+// What a worker of a Symboliser does: it keeps files, and names their addresses.
 
-std::unique_ptr<sandbox::Service> make_naming_service(const Limits& limits);
+std::unique_ptr<sandbox::Service> make_naming_service();
 
 }  // namespace vitrine::symbol

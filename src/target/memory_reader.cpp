@@ -16,6 +16,7 @@
 
 #include "base/per_thread.hpp"
 #include "sandbox/child.hpp"
+#include "sandbox/seats.hpp"
 #include "target/maps.hpp"
 #include "target/proc_file.hpp"
 
@@ -294,6 +295,7 @@ bool MemoryReader::begin() {
   socket_ = FileDescriptor(pair[0]);
   const FileDescriptor its(pair[1]);
   const pid_t parent = ::getpid();
+  const sandbox::SeatReservation seat(false);
   auto child = sandbox::Child::start(sandbox::Kind::quiet,
                                      [&] { serve(*buffer_, its.get(), parent, filter); });
   // The next child of our program has no business at it.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <unordered_map>
 #include <utility>
 
@@ -14,9 +15,9 @@
 namespace vitrine::observe {
 namespace {
 
-class RuleService final : public sandbox::Service {
+class RuleService {
  public:
-  std::vector<std::byte> respond(std::span<const std::byte> bytes, FileDescriptor file) override {
+  std::vector<std::byte> respond(std::span<const std::byte> bytes, FileDescriptor file) {
     const auto request = pack::unpack<RuleRequest>(bytes);
     if (!request) return {};
     for (const std::uint32_t number : request->closed) tables_.erase(number);
@@ -64,13 +65,10 @@ class RuleService final : public sandbox::Service {
   std::unordered_map<std::uint32_t, std::shared_ptr<unwind::FrameTable>> tables_;
 };
 
-}  // namespace
-
-std::unique_ptr<sandbox::Service> make_rule_service() {
-  return std::make_unique<RuleService>();
+std::vector<std::byte> respond_to_rules(std::span<const std::byte> request, FileDescriptor file) {
+  static RuleService service;  // of this worker
+  return service.respond(request, std::move(file));
 }
-
-namespace {
 
 using Clock = std::chrono::steady_clock;
 using unwind::Row;
@@ -79,9 +77,6 @@ using unwind::RuleBlock;
 
 constexpr std::size_t max_problems = 64;
 constexpr std::size_t response_bytes = 32U << 20;  ///< the segments of the worst file: 8 MiB
-/// That a worker may hold before it is replaced, between two requests: of libLLVM it holds 6 MiB.
-constexpr std::uint64_t worker_bytes = 512ULL << 20;
-constexpr std::uint64_t requests_between = 64;  ///< two looks at what it holds
 /// A response that takes longer counts as slow: on a busy machine others do now and then.
 constexpr std::chrono::milliseconds slow_response{100};
 
@@ -122,8 +117,8 @@ const Rule* find_in(const std::map<Address, RuleBlock>& blocks, Address address)
 
 }  // namespace
 
-std::shared_ptr<RuleWorker> RuleWorker::make(const RuleLimits& limits) {
-  return std::shared_ptr<RuleWorker>(new RuleWorker(limits));
+std::shared_ptr<RuleWorker> RuleWorker::make(const RuleLimits& limits, bool shares_worker) {
+  return std::shared_ptr<RuleWorker>(new RuleWorker(limits, shares_worker));
 }
 
 Result<std::shared_ptr<FileRules>> RuleWorker::open(std::shared_ptr<sandbox::FileMemory> file,
@@ -131,8 +126,10 @@ Result<std::shared_ptr<FileRules>> RuleWorker::open(std::shared_ptr<sandbox::Fil
   std::erase_if(files_, [](const auto& known) { return known.second.expired(); });
   std::weak_ptr<FileRules>& known = files_[file->identity()];
   if (auto shared = known.lock()) return shared;
-  auto fresh = std::make_shared<FileRules>(shared_from_this(), std::move(file), name, numbers_++);
-  TRY(fresh->open());
+  // Unlike that of any other RuleWorker: they may share the worker.
+  static std::atomic<std::uint32_t> numbers{0};
+  auto fresh = std::make_shared<FileRules>(shared_from_this(), std::move(file), name, numbers++);
+  TRY(fresh->require_open());
   if (!fresh->opened_.problem.empty()) report(name, fresh->opened_.problem);
   known = fresh;
   return fresh;
@@ -143,31 +140,13 @@ void RuleWorker::report(const std::string& name, const std::string& why) {
     problems_.push_back(name + ": stacks are unwound by frame pointers: " + why);
 }
 
-Result<void> RuleWorker::start() {
-  // One that ended between two requests ended for no fault of the next file.
-  if (worker_ && !worker_->is_there()) worker_.reset();
-  if (worker_ && requests_ % requests_between == 0 &&
-      worker_->memory() > std::min(worker_bytes, sandbox::share_of_memory(32)))
-    worker_.reset();
-  if (worker_) return {};
-  worker_ = TRY(sandbox::Worker::start("vitrine-frames", limits_.worker, make_rule_service));
-  ++started_;
-  closed_.clear();
-  return {};
-}
-
+/// With the parser held.
 Result<std::vector<std::byte>> RuleWorker::ask(RuleRequest request, int descriptor) {
-  ++requests_;
   request.closed = std::exchange(closed_, {});
-  auto response = worker_->ask(pack::pack(request), descriptor, response_bytes, {});
-  if (!response) worker_.reset();
+  const sandbox::Parser::ShortTime time(parser(), limits_.worker.time);
+  auto response = TRY(parser().ask_bytes(&respond_to_rules, pack::pack(request), descriptor));
+  if (response.size() > response_bytes) return parser().invalid_response();
   return response;
-}
-
-tl::unexpected<Error> RuleWorker::invalid_response() {
-  auto error = worker_->invalid_response();
-  worker_.reset();
-  return error;
 }
 
 void RuleWorker::make_room(std::size_t bytes) {
@@ -183,7 +162,8 @@ FileRules::FileRules(std::shared_ptr<RuleWorker> worker, std::shared_ptr<sandbox
 
 FileRules::~FileRules() {
   forget();
-  if (opened_in_ == worker_->started_) worker_->closed_.push_back(number_);
+  if (opened_in_ != 0 && opened_in_ == worker_->parser().worker_number())
+    worker_->closed_.push_back(number_);
 }
 
 template <class Response>
@@ -192,7 +172,7 @@ Result<Response> FileRules::ask(RuleRequest::What what, Address address) {
   const bool opens = what == RuleRequest::What::open;
   auto bytes = TRY(worker_->ask({what, number_, address, {}}, opens ? file_->descriptor() : -1));
   auto response = pack::unpack<Response>(bytes);
-  if (!response || !is_sound(*response)) return worker_->invalid_response();
+  if (!response || !is_sound(*response)) return worker_->parser().invalid_response();
   const auto took = Clock::now() - began;
   if (took > slow_response) slow_ += took;
   const auto most = worker_->limits_.slow;
@@ -202,21 +182,41 @@ Result<Response> FileRules::ask(RuleRequest::What what, Address address) {
   return response;
 }
 
+/// With the parser held: its worker may be another one than that which had the file open.
 Result<void> FileRules::open() {
-  TRY(worker_->start());
+  const std::uint64_t worker = worker_->parser().worker_number();
+  if (opened_in_ == worker) return {};
+  const bool is_first = opened_in_ == 0;
   auto opened = TRY(TRY(ask<Result<OpenedRules>>(RuleRequest::What::open, 0)));
-  if (opened_in_ == 0) opened_ = std::move(opened);
-  opened_in_ = worker_->started_;
+  if (is_first) opened_ = std::move(opened);
+  opened_in_ = worker;
   return {};
+}
+
+/// Of the parser. What a worker that has done other work before does not survive may be
+/// that work's fault: it is tried again.
+template <class Task>
+auto FileRules::with_worker(Task task) -> decltype(task()) {
+  for (bool again = false;; again = true) {
+    const auto held = worker_->parser().hold();
+    if (!held) return tl::unexpected(held.error());
+    const bool is_alone = worker_->parser().responses() == 0;
+    auto done = task();
+    const bool has_survived = worker_->parser().worker_number() != 0;
+    if (done || has_survived || again || is_alone || worker_->parser().took_too_long()) return done;
+  }
+}
+
+Result<void> FileRules::require_open() {
+  return with_worker([&] { return open(); });
 }
 
 /// What the worker knows; the first time that it cannot be had is the last that it is asked for.
 template <class Response>
 std::optional<Response> FileRules::learn(RuleRequest::What what, Address address) {
   if (given_up_) return std::nullopt;
-  Result<void> ready = worker_->start();
-  if (ready && opened_in_ != worker_->started_) ready = open();
-  auto response = ready.and_then([&] { return ask<Response>(what, address); });
+  auto response =
+      with_worker([&] { return open().and_then([&] { return ask<Response>(what, address); }); });
   if (response) return std::move(*response);
   given_up_ = true;
   worker_->report(name_, response.error().message);

@@ -88,10 +88,9 @@ auto fields(T& found) {
   return std::tie(rule, around);
 }
 
-std::unique_ptr<sandbox::Service> make_rule_service();
-
 struct RuleLimits {
-  /// Of one request. The response comes in some 40 us; what is sampled meanwhile waits.
+  /// Of one request. The response comes in some 40 us; what is sampled meanwhile waits. (Of a parser
+  /// that is shared, its own memory limits hold.)
   sandbox::Limits worker{2ULL << 30, std::chrono::seconds(10)};
   /// That one file may take beyond that, in all: a response that does not come at once is slow.
   std::chrono::milliseconds slow{20'000};
@@ -105,7 +104,8 @@ class FileRules;
 /// The worker of all files whose rules are asked for. Not thread-safe; forks.
 class RuleWorker : public std::enable_shared_from_this<RuleWorker> {
  public:
-  static std::shared_ptr<RuleWorker> make(const RuleLimits& limits);
+  /// `shares_worker`: with all else that the calling thread has parsed; else it has one of its own.
+  static std::shared_ptr<RuleWorker> make(const RuleLimits& limits, bool shares_worker = false);
 
   /// The rules of a file; of one that it knows (by its identity), the same. `name`: for messages.
   /// Errors: as unwind::FrameTable::open; failed, limit (more than its parser could stand).
@@ -120,19 +120,19 @@ class RuleWorker : public std::enable_shared_from_this<RuleWorker> {
 
  private:
   friend FileRules;
-  explicit RuleWorker(const RuleLimits& limits) : limits_(limits) {}
+  RuleWorker(const RuleLimits& limits, bool shares_worker)
+      : limits_(limits), shares_worker_(shares_worker), own_parser_(limits.worker) {}
 
-  /// That there is one, which may be another than before.
-  Result<void> start();
+  sandbox::Parser& parser() {
+    return shares_worker_ ? sandbox::Parser::of_this_thread() : own_parser_;
+  }
+
   Result<std::vector<std::byte>> ask(RuleRequest request, int descriptor);
-  tl::unexpected<Error> invalid_response();
   void make_room(std::size_t bytes);
 
   RuleLimits limits_;
-  std::optional<sandbox::Worker> worker_;
-  std::uint64_t started_ = 0;          ///< workers so far: one knows no file of the one before
-  std::uint64_t requests_ = 0;         ///< so far
-  std::uint32_t numbers_ = 0;          ///< of files, given so far
+  bool shares_worker_;
+  sandbox::Parser own_parser_;
   std::vector<std::uint32_t> closed_;  ///< not sent to the worker yet
   std::map<sandbox::FileIdentity, std::weak_ptr<FileRules>> files_;
   std::size_t kept_ = 0;  ///< bytes
@@ -157,7 +157,7 @@ class FileRules final : public unwind::RuleSource {
   /// that leaves all to user space.
   unwind::RulePage page(Address address);
 
-  /// Of this file alone, as long as its RuleWorker lives.
+  /// Of this file alone.
   [[nodiscard]] std::uint32_t number() const { return number_; }
 
   /// As unwind::bias_of.
@@ -172,6 +172,9 @@ class FileRules final : public unwind::RuleSource {
   using Blocks = std::map<Address, unwind::RuleBlock>;  // by their start
 
   Result<void> open();
+  Result<void> require_open();
+  template <class Task>
+  auto with_worker(Task task) -> decltype(task());
   template <class Response>
   Result<Response> ask(RuleRequest::What what, Address address);
   template <class Response>
@@ -185,7 +188,7 @@ class FileRules final : public unwind::RuleSource {
   std::shared_ptr<sandbox::FileMemory> file_;
   std::string name_;
   std::uint32_t number_;
-  std::uint64_t opened_in_ = 0;  ///< the worker that has it open, counted by RuleWorker::started_
+  std::uint64_t opened_in_ = 0;  ///< the worker that has it open, by Parser::worker_number()
   OpenedRules opened_;
   bool given_up_ = false;
   std::chrono::nanoseconds slow_{0};  ///< what slow responses took
