@@ -87,7 +87,6 @@ std::vector<std::string> some_of(std::vector<std::string> notes) {
 
 Result<void> profile_continuously(observe::Profiling& profiling, ProfileWriter& writer,
                                   const ContinuousOptions& options, ContinuousListener& listener) {
-  bool reported = false;
   // A part of the interval: the profile is written before the next one is due.
   const auto naming = options.naming.value_or(
       std::clamp<milliseconds>(options.every / 2, shortest_naming, longest_naming));
@@ -103,8 +102,6 @@ Result<void> profile_continuously(observe::Profiling& profiling, ProfileWriter& 
     if (over) profiling.stop();
     const std::vector<Error> errors = writer.wait();
     std::vector<std::string> notes = some_of(profiling.take_notes());
-    if (!std::exchange(reported, reported || writer.counts().lost != 0) && reported)
-      notes.emplace_back("samples are lost because the buffer is full");
     listener.report(notes, errors);
     writer.begin([select = options.select, take = profiling.take_to_name(naming)] {
       return select ? select(take()) : take();

@@ -73,7 +73,8 @@ class LoadedProfiler final : public Profiler {
         return tl::unexpected(log.error("allocate the buffer of waiting threads", errno));
       load_waiting();
     }
-    return ring_.emplace().open(fd(program_->maps.events), &program_->bss->reader_waits);
+    ring_.emplace().collect(options_.taken_bytes);
+    return ring_->open(fd(program_->maps.events), &program_->bss->reader_waits);
   }
 
   Result<void> start() override {
@@ -139,11 +140,12 @@ class LoadedProfiler final : public Profiler {
   }
 
   [[nodiscard]] ProfilerCounters counters() const override {
-    ProfilerCounters out{counter(VITRINE_PROFILE_SAMPLES), counter(VITRINE_PROFILE_LOST),
-                         counter(VITRINE_PROFILE_CUT), counter(VITRINE_PROFILE_FAULTS),
-                         counter(VITRINE_PROFILE_SHORT_BLOCKS)};
+    ProfilerCounters out{
+        counter(VITRINE_PROFILE_SAMPLES),      counter(VITRINE_PROFILE_LOST),
+        counter(VITRINE_PROFILE_CUT),          counter(VITRINE_PROFILE_FAULTS),
+        counter(VITRINE_PROFILE_SHORT_BLOCKS), counter(VITRINE_PROFILE_WAITING_FULL)};
     out.samples += unfinished_.samples;
-    out.lost += unfinished_.lost;
+    out.lost += unfinished_.lost + ring_->dropped();
     out.short_blocks += unfinished_.short_blocks;
     return out;
   }

@@ -28,7 +28,10 @@ struct ProfilerOptions {
   bool kernel_stacks = true;
   vitrine_unwinds unwinds = VITRINE_UNWINDS_NOT;
   std::size_t stack_bytes = 16U << 10;  ///< most of one copy of a stack; limits::stack_copy at most
-  std::size_t ring_bytes = 32U << 20;   ///< made a power of two
+  std::size_t ring_bytes = 32U << 20;   ///< of the buffer of samples; made a power of two
+  /// That a thread which does nothing else may take out of it, so that no sample is lost while the caller is
+  /// at something else; 0: poll() reads it.
+  std::size_t taken_bytes = 0;
   std::size_t pending_bytes = 64U << 20;  ///< off-CPU: of samples of threads that are not back yet
   std::uint32_t pending_threads = 16 * 1024;  ///< off-CPU: of those
   std::size_t kept_sets_bytes = 64U << 20;    ///< label sets kept by id, before all are sent anew
@@ -41,6 +44,7 @@ struct ProfilerCounters {
   std::uint64_t cut = 0;           ///< pieces of labels that had no room in their sample
   std::uint64_t faults = 0;        ///< pieces of labels that were not resident
   std::uint64_t short_blocks = 0;  ///< off-CPU stretches shorter than min_block
+  std::uint64_t waiting_full = 0;  ///< off-CPU: how often the buffer of waiting threads was full
 };
 
 class Profiler : public ProcessTable {

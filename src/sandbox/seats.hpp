@@ -2,7 +2,7 @@
 //
 // Threads start children on their own: a memory reader, a file opener, workers. Without a common bound
 // their number would grow with the threads and with the files that are open. Here a worker that
-// nobody asks makes room for another child: its owner starts another one when it needs it.
+// has no request makes room for another child: its owner starts another one when it needs it.
 //
 // A worker is busy from claim() to release(), which its owner calls, and is ended by others only in
 // between. All of a Seat is under one mutex, but a busy one's process is its owner's alone.

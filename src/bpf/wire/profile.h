@@ -100,5 +100,6 @@ enum vitrine_profile_counter {
   VITRINE_PROFILE_CUT,          /* pieces of labels that had no room in their sample */
   VITRINE_PROFILE_FAULTS,       /* pieces of labels that were not resident */
   VITRINE_PROFILE_SHORT_BLOCKS, /* off-CPU stretches shorter than min_block_ns */
+  VITRINE_PROFILE_WAITING_FULL, /* no room for a thread that is off its CPU */
   VITRINE_PROFILE_COUNTERS,
 };

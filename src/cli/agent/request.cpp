@@ -34,6 +34,7 @@ constexpr std::array agent_keys{
     AgentKey{{"profile.verify_unwind", ValueKind::flag}, "--verify-unwind", "false"},
     AgentKey{{"profile.stack_bytes", ValueKind::number}, "--stack-bytes", "16384"},
     AgentKey{{"profile.stack_depth", ValueKind::number}, "--stack-depth", "512"},
+    AgentKey{{"profile.buffer", ValueKind::number}, "--buffer", "32"},
     AgentKey{{"profile.naming", ValueKind::text}, "--naming", ""},
     AgentKey{{"select.process", ValueKind::list}, "--process", "[]"},
     AgentKey{{"select.cgroup", ValueKind::list}, "--cgroup", "[]"},

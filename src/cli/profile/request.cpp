@@ -44,6 +44,11 @@ void SamplingOptions::define(CLI::App& app) {
                  "Maximum number of frames of a stack; the middle of deeper ones is omitted (512)")
       ->check(CLI::Range(observe::min_stack_depth, limits::stack_depth))
       ->option_text("FRAMES");
+  app.add_option("--buffer", buffer_mib_,
+                 "Megabytes of samples that may wait to be read, and half as many as of waiting "
+                 "threads (32, at most 1024)")
+      ->check(CLI::Range(std::size_t{1}, observe::max_buffer_bytes >> 20))
+      ->option_text("MB");
   add_parsed(app, "--naming", naming_, parse_duration,
              "Wait at most this long for names of functions after sampling: 1m (30s; with "
              "--duration a twentieth of it, at least 1s)")
@@ -61,6 +66,7 @@ Result<void> SamplingOptions::take(observe::ProfilingOptions& options,
   options.verify_unwind = verify_unwind_;
   options.stack_bytes = stack_bytes_;
   options.stack_depth = stack_depth_;
+  options.buffer_bytes = buffer_mib_ << 20;
   options.unwind = unwind_ == "kernel" ? observe::Unwind::kernel
                    : unwind_ == "copy" ? observe::Unwind::copy
                                        : observe::Unwind::automatic;

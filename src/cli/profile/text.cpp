@@ -285,7 +285,8 @@ std::string profile_losses(const profile::Profile& profile) {
   const auto ends = profile::count_ends(profile);
   const auto count_of = [&](profile::StackEnd end) { return ends[static_cast<std::size_t>(end)]; };
   std::string out;
-  out += count_line("lost samples", profile.losses.events, "the buffer was full");
+  out += count_line("lost samples", profile.losses.events,
+                    "a buffer was full: enlarge it by --buffer");
   using profile::StackEnd;
   out += count_line("truncated stacks", count_of(StackEnd::truncated),
                     "use --stack-bytes to copy more");

@@ -9,7 +9,9 @@ namespace {
 
 // Of one program, all of them: a program decides what it maps, how often, and from which path.
 constexpr std::size_t max_codes = 64, max_code_bytes = 8U << 20;
-constexpr std::size_t max_changes = 4096, max_change_bytes = 1U << 20;
+// Plugins in turn are mapped thousands of times a second, and samples may be looked at seconds later.
+constexpr std::size_t max_changes = 64 * 1024, max_change_bytes = 4U << 20;
+constexpr std::size_t max_recent = 16;
 
 /// A set of addresses.
 class Ranges {
@@ -99,16 +101,50 @@ const CodeHistory::Code& no_code() {
 void CodeHistory::begin(std::uint64_t time_ns) {
   auto none = std::make_shared<CodeSince>();
   none->from_ns = time_ns;
-  insert(std::move(none));
+  insert(std::move(none), true, time_ns);
+}
+
+std::shared_ptr<const target::Mapping> CodeHistory::intern(const target::Mapping& mapping,
+                                                           std::size_t& added_bytes) {
+  const auto known = std::ranges::find_if(
+      recent_, [&](const std::shared_ptr<const target::Mapping>& one) { return *one == mapping; });
+  if (known != recent_.end()) return *known;
+  added_bytes += bytes_of(mapping);
+  if (recent_.size() >= max_recent) recent_.pop_front();
+  return recent_.emplace_back(std::make_shared<const target::Mapping>(mapping));
 }
 
 void CodeHistory::mapped(std::uint64_t time_ns, const target::Mapping& mapping) {
   changed_ns_ = std::max(changed_ns_, time_ns);
   if (changes_.size() >= max_changes || change_bytes_ + bytes_of(mapping) > max_change_bytes)
     squash();
-  change_bytes_ += bytes_of(mapping);
+  Change change{time_ns, nullptr, sizeof(Change)};
+  change.mapping = intern(mapping, change.bytes);
+  change_bytes_ += change.bytes;
   const auto at = std::ranges::upper_bound(changes_, time_ns, {}, &Change::time_ns);
-  changes_.insert(at, {time_ns, mapping});
+  changes_.insert(at, std::move(change));
+  make_anew_from(time_ns);
+}
+
+/// A change has come that no code knows of. Codes that were made of changes before and after it are wrong,
+/// unless what they were made of was read after it.
+void CodeHistory::make_anew_from(std::uint64_t time_ns) {
+  for (std::size_t n = codes_.size(); n-- > 0;) {
+    Entry& entry = codes_[n];
+    if (std::max(entry.code->from_ns, entry.known_until_ns) < time_ns) return;
+    if (entry.made_until_ns < time_ns) {
+      entry.known_until_ns = entry.made_until_ns;
+      continue;
+    }
+    std::size_t read = n;
+    while (!codes_[read].is_read) --read;  // the first one is
+    if (codes_[read].made_until_ns >= time_ns) {
+      n = read;
+    } else {
+      code_bytes_ -= entry.code->bytes;
+      codes_.erase(codes_.begin() + static_cast<std::ptrdiff_t>(n));
+    }
+  }
 }
 
 /// Forgets, of the older half, what something of that half was mapped over; and the oldest of what
@@ -118,7 +154,7 @@ void CodeHistory::squash() {
   Ranges later;
   std::vector<Change> kept;  // the newest first
   for (std::size_t n = half; n-- > 0 && kept.size() < half / 2;) {
-    const target::Mapping& mapping = changes_[n].mapping;
+    const target::Mapping& mapping = *changes_[n].mapping;
     if (later.hold(mapping.start, mapping.end)) continue;
     later.add(mapping.start, mapping.end);
     kept.push_back(std::move(changes_[n]));
@@ -127,20 +163,26 @@ void CodeHistory::squash() {
   kept.insert(kept.end(),
               std::make_move_iterator(changes_.begin() + static_cast<std::ptrdiff_t>(half)),
               std::make_move_iterator(changes_.end()));
-  changes_ = std::move(kept);
+  changes_.assign(std::make_move_iterator(kept.begin()), std::make_move_iterator(kept.end()));
   change_bytes_ = 0;
-  for (const Change& change : changes_) change_bytes_ += bytes_of(change.mapping);
+  for (const Change& change : changes_) change_bytes_ += change.bytes;
 }
 
-bool CodeHistory::found(std::uint64_t time_ns, ProcessCode code) {
+bool CodeHistory::found(Reading when, ProcessCode code) {
   if (is_known() && last()->mappings == code.mappings && last()->files == code.files) return false;
-  insert(make(time_ns, std::move(code)));
+  // What was made without it is made anew.
+  std::erase_if(codes_, [&](const Entry& entry) {
+    const bool is_later = !entry.is_read && entry.code->from_ns >= when.end_ns;
+    if (is_later) code_bytes_ -= entry.code->bytes;
+    return is_later;
+  });
+  insert(make(when.end_ns, std::move(code)), true, when.begin_ns);
   return true;
 }
 
-bool CodeHistory::found_unreported(std::uint64_t time_ns, ProcessCode code) {
-  if (!is_known()) return found(time_ns, std::move(code));
-  Code& newest = codes_.back();
+bool CodeHistory::found_unreported(Reading when, ProcessCode code) {
+  if (!is_known()) return found(when, std::move(code));
+  Code& newest = codes_.back().code;
   const auto all = [](const target::Mapping&) { return true; };
   ProcessCode filled = part_of(*newest, all, &code);
   const bool is_news = filled.mappings != newest->mappings;
@@ -149,16 +191,16 @@ bool CodeHistory::found_unreported(std::uint64_t time_ns, ProcessCode code) {
     newest = make(newest->from_ns, std::move(filled));
     code_bytes_ += newest->bytes;
   }
-  return found(time_ns, std::move(code)) || is_news;
+  return found(when, std::move(code)) || is_news;
 }
 
 CodeHistory::Code CodeHistory::last() const {
-  return codes_.empty() ? no_code() : codes_.back();
+  return codes_.empty() ? no_code() : codes_.back().code;
 }
 
 bool CodeHistory::is_last(const CodeSince& code) const {
-  return !codes_.empty() && codes_.back().get() == &code &&
-         (changes_.empty() || changes_.back().time_ns <= code.from_ns);
+  return !codes_.empty() && codes_.back().code.get() == &code &&
+         (changes_.empty() || changes_.back().time_ns <= codes_.back().known_until_ns);
 }
 
 /// At `first` it had more than before: what it has mapped meanwhile was not there yet. What was there
@@ -167,7 +209,7 @@ CodeHistory::Code CodeHistory::before(const Code& first, std::uint64_t time_ns) 
   Ranges mapped;
   for (const Change& change : changes_)
     if (change.time_ns > time_ns && change.time_ns <= first->from_ns)
-      mapped.add(change.mapping.start, change.mapping.end);
+      mapped.add(change.mapping->start, change.mapping->end);
   const auto was_there = [&](const target::Mapping& mapping) {
     return !mapped.overlap(mapping.start, mapping.end);
   };
@@ -193,62 +235,64 @@ bool CodeHistory::may_make(const CodeSince& from, std::uint64_t time_ns) {
 CodeHistory::Code CodeHistory::at(std::uint64_t time_ns, CodeReader& reader,
                                   const CodePlaces& places) {
   if (codes_.empty()) return no_code();
-  const auto after = std::ranges::upper_bound(codes_, time_ns, {}, &CodeSince::from_ns);
+  const auto from_ns = [](const Entry& entry) { return entry.code->from_ns; };
+  const auto after = std::ranges::upper_bound(codes_, time_ns, {}, from_ns);
   if (after == codes_.begin()) {
-    if (!may_make(*codes_.front(), time_ns)) return codes_.front();
-    Code earlier = before(codes_.front(), time_ns);
-    if (earlier == nullptr) return codes_.front();
-    insert(earlier);
+    const Code first = codes_.front().code;
+    if (!may_make(*first, time_ns)) return first;
+    Code earlier = before(first, time_ns);
+    if (earlier == nullptr) return first;
+    insert(earlier, true, time_ns);
     return earlier;
   }
-  const Code base = *(after - 1);
+  Entry& base = *(after - 1);
   std::vector<const target::Mapping*> mapped;
-  std::uint64_t from_ns = 0;
-  auto change = std::ranges::upper_bound(changes_, base->from_ns, {}, &Change::time_ns);
+  std::uint64_t until_ns = base.known_until_ns;
+  auto change = std::ranges::upper_bound(changes_, until_ns, {}, &Change::time_ns);
   for (; change != changes_.end() && change->time_ns <= time_ns; ++change) {
-    mapped.push_back(&change->mapping);
-    from_ns = change->time_ns;
+    mapped.push_back(change->mapping.get());
+    until_ns = change->time_ns;
   }
-  if (mapped.empty() || !may_make(*base, time_ns)) return base;
-  auto code = reader.with(base->unwinder.code(), base->mappings, base->files, mapped, places);
+  const Code from = base.code;
+  if (mapped.empty() || !may_make(*from, time_ns)) return from;
+  auto code = reader.with(from->unwinder.code(), from->mappings, from->files, mapped, places);
   if (!code) {  // it had mapped that already
-    forget_changes(base->from_ns, time_ns);
-    return base;
+    base.known_until_ns = until_ns;
+    return from;
   }
-  Code made = make(from_ns, std::move(*code));
-  insert(made);
+  Code made = make(std::max(until_ns, from->from_ns), std::move(*code));
+  insert(made, false, until_ns);
   return made;
 }
 
-void CodeHistory::insert(Code code) {
+void CodeHistory::insert(Code code, bool is_read, std::uint64_t made_until_ns) {
   const auto at = std::ranges::upper_bound(codes_, code->from_ns, {},
-                                           [](const Code& its) { return its->from_ns; });
+                                           [](const Entry& its) { return its.code->from_ns; });
   code_bytes_ += code->bytes;
-  codes_.insert(at, std::move(code));
+  codes_.insert(at, {std::move(code), is_read, made_until_ns, made_until_ns});
   if (codes_.size() <= max_codes && code_bytes_ <= max_code_bytes) return;
   while (codes_.size() > 1 && (codes_.size() > max_codes || code_bytes_ > max_code_bytes)) {
-    code_bytes_ -= codes_.front()->bytes;
+    code_bytes_ -= codes_.front().code->bytes;
     codes_.pop_front();
   }
-  forget_changes(std::nullopt, codes_.front()->from_ns);
+  codes_.front().is_read = true;  // what it was made of is gone
+  forget_changes(codes_.front().made_until_ns);
 }
 
-void CodeHistory::forget_changes(std::optional<std::uint64_t> after_ns, std::uint64_t until_ns) {
-  std::erase_if(changes_, [&](const Change& change) {
-    if (change.time_ns > until_ns || (after_ns && change.time_ns <= *after_ns)) return false;
-    change_bytes_ -= bytes_of(change.mapping);
-    return true;
-  });
+void CodeHistory::forget_changes(std::uint64_t until_ns) {
+  for (; !changes_.empty() && changes_.front().time_ns <= until_ns; changes_.pop_front())
+    change_bytes_ -= changes_.front().bytes;
 }
 
 CodeHistory CodeHistory::child() const {
   CodeHistory its;
   if (codes_.empty()) return its;
-  its.insert(codes_.back());
+  const Entry& newest = codes_.back();
+  its.insert(newest.code, true, newest.known_until_ns);
   for (const Change& change : changes_)
-    if (change.time_ns > codes_.back()->from_ns) {
+    if (change.time_ns > newest.known_until_ns) {
       its.changes_.push_back(change);
-      its.change_bytes_ += bytes_of(change.mapping);
+      its.change_bytes_ += change.bytes;
     }
   return its;
 }

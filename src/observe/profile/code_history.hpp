@@ -9,6 +9,11 @@
 // A program can map code as often as it likes, from paths as long as it likes: what is kept of it is
 // bounded in bytes, and so is what is made of it in a time.
 //
+// Events of several CPUs come a little out of order: one may be older than a state that was made without it,
+// which is then made anew. A reading of the process is what it had at some time between two others: until
+// the second one, it has what it had before and what events report; from then on, what was read, and
+// what has been reported since the first.
+//
 // The kernel does not report what is unmapped. Code stays in the history until something is mapped
 // over it, which is right: where nothing is mapped nothing is sampled.
 #pragma once
@@ -48,10 +53,15 @@ class CodeHistory {
   void begin(std::uint64_t time_ns);
   /// It has mapped code.
   void mapped(std::uint64_t time_ns, const target::Mapping& mapping);
-  /// It was found to have this, and had it as it was found. Returns whether that is news.
-  bool found(std::uint64_t time_ns, ProcessCode code);
+
+  /// When a process was read: between these two.
+  struct Reading {
+    std::uint64_t begin_ns = 0, end_ns = 0;
+  };
+  /// It was found to have this. Returns whether that is news.
+  bool found(Reading when, ProcessCode code);
   /// As found(), but where nothing was known it was there already. For what no event reported.
-  bool found_unreported(std::uint64_t time_ns, ProcessCode code);
+  bool found_unreported(Reading when, ProcessCode code);
 
   /// What it had then; never null.
   Code at(std::uint64_t time_ns, CodeReader& reader, const CodePlaces& places);
@@ -68,17 +78,30 @@ class CodeHistory {
  private:
   struct Change {
     std::uint64_t time_ns = 0;
-    target::Mapping mapping;
+    std::shared_ptr<const target::Mapping> mapping;  ///< that of an equal one is the same
+    std::size_t bytes = 0;                           ///< that were added with it
+  };
+  struct Entry {
+    Code code;
+    bool is_read = false;  ///< not made of the one before and of changes
+    /// Changes until then are in it.
+    std::uint64_t made_until_ns = 0;
+    /// And those until then change nothing.
+    std::uint64_t known_until_ns = 0;
   };
 
   [[nodiscard]] Code before(const Code& first, std::uint64_t time_ns) const;
   bool may_make(const CodeSince& from, std::uint64_t time_ns);
-  void insert(Code code);
+  void insert(Code code, bool is_read, std::uint64_t made_until_ns);
+  void make_anew_from(std::uint64_t time_ns);
+  std::shared_ptr<const target::Mapping> intern(const target::Mapping& mapping,
+                                                std::size_t& added_bytes);
   void squash();
-  void forget_changes(std::optional<std::uint64_t> after_ns, std::uint64_t until_ns);
+  void forget_changes(std::uint64_t until_ns);
 
-  std::deque<Code> codes_;       // by time
-  std::vector<Change> changes_;  // by time: those that may not be in `codes_`
+  std::deque<Entry> codes_;     // by time
+  std::deque<Change> changes_;  // by time: those that may not be in `codes_`
+  std::deque<std::shared_ptr<const target::Mapping>> recent_;  // of changes, the last ones
   std::uint64_t changed_ns_ = 0;
   std::size_t code_bytes_ = 0, change_bytes_ = 0;
   std::uint64_t budget_ = 0, budget_at_ns_ = 0;  // bytes of codes that may be made, and when

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include <utility>
 
 #include "base/limits.hpp"
+#include "observe/events/event_labels.hpp"
 #include "sandbox/files.hpp"
 #include "target/mapped_files.hpp"
 #include "target/proc_file.hpp"
@@ -269,9 +271,10 @@ void bound_names(std::vector<target::Mapping>& mappings) {
 }  // namespace
 
 Result<ProcessCode> CodeReader::read(int proc_dir, std::span<const target::Mapping> before,
-                                     std::span<const File> files) {
+                                     std::span<const File> files, std::uint64_t* read_ns) {
   ProcessCode code;
   code.mappings = TRY(target::executable_mappings(proc_dir));
+  if (read_ns != nullptr) *read_ns = now_ns(CLOCK_MONOTONIC);
   if (code.mappings.size() > max_mappings) code.mappings.resize(max_mappings);
   bound_names(code.mappings);
   std::vector<unwind::Region> regions;

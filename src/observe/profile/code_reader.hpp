@@ -45,13 +45,17 @@ struct CodePlaces {
 /// not; forks.
 class CodeReader {
  public:
-  explicit CodeReader(const RuleLimits& limits = {}) : rules_(RuleWorker::make(limits)) {}
+  /// `shares_worker`: as RuleWorker::make.
+  explicit CodeReader(const RuleLimits& limits = {}, bool shares_worker = false)
+      : rules_(RuleWorker::make(limits, shares_worker)) {}
 
   /// `proc_dir`: descriptor of /proc/PID. A file that cannot be read costs its own rules: see
   /// `problems`. `before`, `files`: what was read of the same process last: a mapping that it still
   /// has is not opened again. Errors: not_found (the process is gone), not_permitted.
+  /// `read_ns`: gets when the mappings had been read; files are opened afterwards.
   Result<ProcessCode> read(int proc_dir, std::span<const target::Mapping> before = {},
-                           std::span<const std::shared_ptr<const CodeFile>> files = {});
+                           std::span<const std::shared_ptr<const CodeFile>> files = {},
+                           std::uint64_t* read_ns = nullptr);
 
   /// The same after what a process has mapped since, in order; `map`, `mappings` and `files` are what
   /// it had. nullopt: it had that already.

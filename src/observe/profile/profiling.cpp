@@ -14,6 +14,7 @@
 #include "observe/profile/builder.hpp"
 #include "observe/profile/kernel_stacks.hpp"
 #include "observe/profile/program.hpp"
+#include "sandbox/seats.hpp"
 #include "unwind/frame.hpp"
 
 namespace vitrine::observe {
@@ -38,6 +39,10 @@ constexpr milliseconds asking_ahead{200};
 /// Taken in at once: an eighth of the ring buffer, with stacks of a usual size.
 constexpr std::size_t many_samples = 256;
 constexpr std::uint64_t second_ns = 1'000'000'000;
+/// Of what may wait to be read, in the kernel where samples have no copies of stacks.
+constexpr std::size_t small_part = 4;
+/// Of the buffer of samples, for each thread that may be waiting.
+constexpr std::size_t bytes_of_waiting = 2048;
 
 /// Why a copy of a stack, of at most so many bytes, has no more than it has.
 profile::StackEnd end_of_copy(const unwind::Stack& stack, std::size_t most) {
@@ -179,6 +184,7 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   unwind::End unwind(SampledProgram& program, CodeHistory::Code& code, std::uint64_t time_ns,
                      const unwind::Registers& registers, const unwind::Stack& stack);
   void take_unfinished(std::uint64_t until_ns);
+  std::uint64_t take_lost();
   void begin_interval(std::uint64_t at_ns);
 
   ProfilingOptions options_;
@@ -201,8 +207,8 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   std::uint64_t end_ns_ = ~0ULL;       ///< of the profile, CLOCK_MONOTONIC
   std::uint64_t events_until_ns_ = 0;  ///< those of processes have been taken until then
   Clock::time_point asked_at_ = Clock::now();
-  std::uint64_t lost_ = 0;  ///< reported before
-  milliseconds rest_{5};    ///< between looks into the ring buffer
+  std::uint64_t lost_ = 0, waiting_full_ = 0;  ///< counted before
+  milliseconds rest_{5};                       ///< between looks into the ring buffer
   Notes notes_;
 };
 
@@ -253,14 +259,22 @@ Result<void> LiveProfiling::open_profiler() {
   options.follow = options_.follow;
   options.kernel_stacks = options_.kernel_frames;
   options.stack_bytes = options_.stack_bytes;
+  options.taken_bytes = std::min(options_.buffer_bytes, max_buffer_bytes);
+  options.pending_bytes = 2 * options.taken_bytes;
+  options.pending_threads = static_cast<std::uint32_t>(
+      std::max<std::size_t>(options.pending_threads, options.taken_bytes / bytes_of_waiting));
   options.unwinds = VITRINE_UNWINDS_NOT;
   if (options_.unwind != Unwind::copy) options.unwinds = VITRINE_UNWINDS_ELSE_COPIES;
   if (options_.verify_unwind) options.unwinds = VITRINE_UNWINDS_AND_COPIES;
+  // What is unwound in the kernel is small.
+  const bool copies = options.unwinds != VITRINE_UNWINDS_ELSE_COPIES;
+  options.ring_bytes = copies ? options.taken_bytes : options.taken_bytes / small_part;
   auto opened = bpf::Profiler::open(options);
   if (!opened && opened.error().code == ErrorCode::failed && options_.unwind == Unwind::automatic &&
       !options_.verify_unwind) {
     note("stacks are copied, not unwound in the kernel: " + opened.error().message);
     options.unwinds = VITRINE_UNWINDS_NOT;
+    options.ring_bytes = options.taken_bytes;
     opened = bpf::Profiler::open(options);
   }
   profiler_ = TRY(std::move(opened));
@@ -303,8 +317,9 @@ void LiveProfiling::give_go_files() {
 }
 
 void LiveProfiling::ask_ahead() {
-  if (!options_.symbols || Clock::now() - asked_at_ < asking_ahead) return;
-  names_.ask_ahead(builder_);
+  if (Clock::now() - asked_at_ < asking_ahead) return;
+  sandbox::end_idle_workers();
+  if (options_.symbols) names_.ask_ahead(builder_);
   asked_at_ = Clock::now();
 }
 
@@ -516,6 +531,22 @@ void LiveProfiling::stop() {
   if (stacks_->on() && (is_asked_for || stacks_->copies_often())) note(text_of(stacks_->counts()));
 }
 
+/// Since the last call.
+std::uint64_t LiveProfiling::take_lost() {
+  const bpf::ProfilerCounters now = profiler_->counters();
+  const std::uint64_t lost = now.lost - std::exchange(lost_, now.lost);
+  const std::uint64_t full = now.waiting_full - std::exchange(waiting_full_, now.waiting_full);
+  const std::size_t megabytes = options_.buffer_bytes >> 20;
+  const auto report = [&](std::string_view buffer, std::size_t size) {
+    note(fmt::format(
+        "samples were lost: the kernel's buffer of {} of {} MB was full (--buffer enlarges it)",
+        buffer, size));
+  };
+  if (lost > full) report("samples", megabytes);
+  if (full != 0) report("waiting threads", 2 * megabytes);
+  return lost;
+}
+
 /// What waits, waits in this interval too, though it is not over.
 void LiveProfiling::take_unfinished(std::uint64_t until_ns) {
   if (auto cut = profiler_->cut(until_ns); !cut) note(cut.error().message);
@@ -547,8 +578,7 @@ std::function<profile::Profile()> LiveProfiling::take_to_name(milliseconds time)
   profile.start_ns = began_ns_ + to_unix_ns_;
   profile.duration_ns = until_ns - began_ns_;
   profile.frequency = options_.on_cpu ? options_.frequency : 0;
-  const std::uint64_t lost = profiler_->counters().lost;
-  profile.losses.events += lost - std::exchange(lost_, lost);
+  profile.losses.events += take_lost();
   begin_interval(until_ns);
   return [this, unnamed, naming = time - learning] {
     return names_.name(*unnamed, options_.symbols, {Clock::now() + naming, options_.hurry});

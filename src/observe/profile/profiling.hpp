@@ -19,7 +19,8 @@ namespace vitrine::observe {
 
 inline constexpr unsigned max_frequency = 10'000;     ///< on-CPU samples a second a CPU
 inline constexpr std::size_t min_stack_bytes = 1024;  ///< to copy of a stack
-inline constexpr std::size_t min_stack_depth = 16;    ///< frames
+inline constexpr std::size_t max_buffer_bytes = 1U << 30;
+inline constexpr std::size_t min_stack_depth = 16;  ///< frames
 
 /// Where the stacks of user code are unwound.
 enum class Unwind : std::uint8_t {
@@ -65,6 +66,8 @@ struct ProfilingOptions {
       false;  ///< unwinds stacks twice, in the kernel and from copies, and compares
   std::size_t stack_bytes = 16U << 10;  ///< most that is copied of one stack
   std::size_t stack_depth = 512;  ///< most frames kept of one stack, limits::stack_depth at most
+  /// Of samples that wait to be read, bytes; of those of waiting threads, twice as many. Made a power of two.
+  std::size_t buffer_bytes = 32U << 20;
   /// False: locations stay without names, which saves reading the files of the processes.
   bool symbols = true;
   limits::LabelLimits limits;

@@ -137,12 +137,13 @@ bool SampledPrograms::refresh(SampledProgram& program, bool is_unreported) {
   if (program.image != 0 && target::program_image(proc_dir) != program.image) return false;
   // It publishes its context once it runs, and it was looked at before that.
   if (program.facts.context.empty()) learn_facts(program);
-  const std::uint64_t now = now_ns(CLOCK_MONOTONIC);
+  CodeHistory::Reading when;
+  when.begin_ns = now_ns(CLOCK_MONOTONIC);
   const auto last = program.code.last();
-  auto code = reader_.read(proc_dir, last->mappings, last->files);
+  auto code = reader_.read(proc_dir, last->mappings, last->files, &when.end_ns);
   if (!code || code->mappings.empty()) return false;
-  const bool is_news = is_unreported ? program.code.found_unreported(now, std::move(*code))
-                                     : program.code.found(now, std::move(*code));
+  const bool is_news = is_unreported ? program.code.found_unreported(when, std::move(*code))
+                                     : program.code.found(when, std::move(*code));
   if (is_news) program.budget = min_budget;
   return is_news;
 }

@@ -101,6 +101,7 @@ static __always_inline void fill_pending(struct scratch* s, __u64 bytes, __u64 s
   if (entry->blocks < wanted) {  // it is counted when it is known whether it was long enough
     free_all(entry);
     entry->bytes = 0;
+    count(VITRINE_PROFILE_WAITING_FULL, 1);
   }
 }
 
@@ -112,6 +113,7 @@ static __always_inline void keep_pending(struct scratch* s, __u32 tid, __u64 byt
   if (before && claim_pending(before)) free_all(before);
   if (bpf_map_update_elem(&pending, &tid, entry, BPF_ANY) == 0) return;
   free_all(entry);
+  count(VITRINE_PROFILE_WAITING_FULL, 1);
   count(VITRINE_PROFILE_SAMPLES, 1);
   count(VITRINE_PROFILE_LOST, 1);
 }
