@@ -5,10 +5,12 @@
 #include <fmt/format.h>
 #include <linux/perf_event.h>
 #include <profiler.skel.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <numeric>
@@ -41,6 +43,30 @@ Result<void> check(const ProfilerOptions& options) {
   return {};
 }
 
+/// How long renew_rows() may take to catch up with what has been sampled.
+constexpr std::chrono::seconds longest_renewal{1};
+
+/// Rows, and the mapping that has them.
+class MappedRows {
+ public:
+  static Result<std::unique_ptr<MappedRows>> open(int map, std::size_t count) {
+    const std::size_t bytes = count * sizeof(vitrine_row);
+    void* mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, map, 0);
+    if (mapped == MAP_FAILED)
+      return fail(ErrorCode::failed,
+                  fmt::format("cannot map the rows of a profile: {}", std::strerror(errno)));
+    return std::make_unique<MappedRows>(std::span(static_cast<vitrine_row*>(mapped), count));
+  }
+  explicit MappedRows(std::span<vitrine_row> mapped) : table(mapped), mapped_(mapped) {}
+  MappedRows(const MappedRows&) = delete;
+  ~MappedRows() { ::munmap(mapped_.data(), mapped_.size_bytes()); }
+
+  RowTable table;
+
+ private:
+  std::span<vitrine_row> mapped_;
+};
+
 class LoadedProfiler final : public Profiler {
  public:
   explicit LoadedProfiler(const ProfilerOptions& options)
@@ -50,6 +76,7 @@ class LoadedProfiler final : public Profiler {
     detach();
     waiting_.reset();
     ring_.reset();  // before what it reads
+    rows_.reset();
     vitrine_profiler::destroy(program_);
   }
 
@@ -66,6 +93,8 @@ class LoadedProfiler final : public Profiler {
       unwind_tables_ =
           TRY(UnwindTables::open(fd(program_->maps.unwind_tables), fd(program_->maps.unwind_pages),
                                  fd(program_->maps.unwind_spaces)));
+    if (rows() != 0)
+      rows_ = TRY(MappedRows::open(fd(program_->maps.rows), std::size_t{2} * rows()));
     if (options_.off_cpu) {
       const __u32 only = 0;
       const vitrine_unused_blocks unused{0, blocks()};
@@ -133,10 +162,38 @@ class LoadedProfiler final : public Profiler {
   }
 
   Result<std::size_t> poll(milliseconds timeout, const Sink& sink) override {
+    hand_over_later(sink);
     auto taken = ring_->poll(stopped_ns_ != 0 ? milliseconds(0) : timeout,
                              [&](std::span<const std::byte> record) { hand_over(record, sink); });
     if (!taken || *taken != 0 || stopped_ns_ == 0 || !options_.off_cpu) return taken;
     return hand_over_pending(sink);
+  }
+
+  void take_rows(const RowTable::Sink& sink) override {
+    if (rows_ != nullptr) rows_->table.take(sink);
+  }
+
+  [[nodiscard]] bool rows_are_full() const override { return program_->bss->rows_full != 0; }
+
+  Result<void> renew_rows(const Sink& sink, const RowTable::Sink& rows) override {
+    if (rows_ == nullptr) return {};
+    vitrine_profile_config& config = program_->bss->profile_config;
+    const std::uint32_t ending = config.generation;
+    hand_over_later(sink);
+    rows_->table.end(ending + 1, rows);
+    unfinished_.lost += rows_->table.forget(ending + 1);
+    __atomic_store_n(&config.generation, ending + 1, __ATOMIC_RELEASE);
+    program_->bss->rows_full = 0;
+    if (stopped_ns_ == 0) let_programs_end();  // none adds to those any more
+    const auto end = std::chrono::steady_clock::now() + longest_renewal;
+    do {
+      const auto taken = TRY(ring_->poll(milliseconds(0), [&](std::span<const std::byte> record) {
+        hand_over_until(ending, record, sink);
+      }));
+      if (taken == 0) break;
+    } while (std::chrono::steady_clock::now() < end);
+    rows_->table.end(ending, rows);
+    return {};
   }
 
   [[nodiscard]] ProfilerCounters counters() const override {
@@ -152,6 +209,13 @@ class LoadedProfiler final : public Profiler {
 
  private:
   static int fd(const bpf_map* map) { return bpf_map__fd(map); }
+
+  /// Of a generation.
+  [[nodiscard]] std::uint32_t rows() const {
+    constexpr std::uint32_t fewest = 64, most = 1U << 20;
+    if (options_.rows == 0 || options_.unwinds == VITRINE_UNWINDS_NOT) return 0;
+    return std::bit_ceil(std::clamp(options_.rows, fewest, most));
+  }
 
   [[nodiscard]] std::size_t ring_bytes() const { return RecordRing::size_of(options_.ring_bytes); }
 
@@ -170,6 +234,7 @@ class LoadedProfiler final : public Profiler {
     program_->rodata->scratch_count = scratches;
     bpf_map__set_max_entries(maps.scratches, scratches);
     bpf_map__set_max_entries(maps.events, static_cast<__u32>(ring_bytes()));
+    if (rows() != 0) bpf_map__set_max_entries(maps.rows, 2 * rows());
     bpf_program__set_autoload(program_->progs.reused, options_.unwinds != VITRINE_UNWINDS_NOT);
     bpf_program__set_autoload(program_->progs.switched, options_.off_cpu);
     bpf_program__set_autoload(program_->progs.cut, options_.off_cpu);
@@ -192,6 +257,10 @@ class LoadedProfiler final : public Profiler {
     config.follow = options_.follow;
     config.preempted = options_.preempted;
     config.unwinds = options_.unwinds;
+    config.rows = rows();
+    const auto row_ns =
+        static_cast<std::uint64_t>(std::max<std::int64_t>(options_.row_time.count(), 1));
+    config.row_bits = static_cast<__u32>(std::bit_width(row_ns) - 1);
   }
 
   Result<void> start_clocks() {
@@ -240,7 +309,29 @@ class LoadedProfiler final : public Profiler {
     if (!parse_stack_sample(record, sample_)) return;  // vitrine's program writes none such
     kept_.complete(sample_.head.event, sample_.sets);
     program_->bss->config.epoch = kept_.epoch();
+    const bool begins_row = (sample_.head.event.flags & VITRINE_SAMPLE_ADDED) == 0;
+    if (begins_row && rows_ != nullptr && !rows_->table.add(sample_.head.row)) sample_.head.row = 0;
     sink(sample_);
+  }
+
+  void hand_over_later(const Sink& sink) {
+    for (const std::vector<std::byte>& record : std::exchange(later_, {})) hand_over(record, sink);
+    later_bytes_ = 0;
+  }
+
+  /// Those of later generations have to wait. What they bring is known already, as records of the ending
+  /// one may refer to it.
+  void hand_over_until(std::uint32_t generation, std::span<const std::byte> record,
+                       const Sink& sink) {
+    if (!parse_stack_sample(record, sample_)) return;
+    if (sample_.head.generation == generation) return hand_over(record, sink);
+    kept_.complete(sample_.head.event, sample_.sets);
+    if (later_bytes_ + record.size() > ring_bytes()) {
+      ++unfinished_.lost;
+      return;
+    }
+    later_bytes_ += record.size();
+    later_.emplace_back(record.begin(), record.end());
   }
 
   /// Of threads that have not come back: as they left, with the time until the end.
@@ -304,9 +395,12 @@ class LoadedProfiler final : public Profiler {
   TargetMaps targets_;
   std::unique_ptr<UnwindTables> unwind_tables_;  // null: stacks are copied
   std::optional<RecordRing> ring_;
+  std::unique_ptr<MappedRows> rows_;           // null: samples are not added up
+  std::vector<std::vector<std::byte>> later_;  // records for the next poll()
+  std::size_t later_bytes_ = 0;
   std::vector<bpf_link*> links_;
   std::uint64_t stopped_ns_ = 0;  // 0: not yet
-  ProfilerCounters unfinished_;   // of what was pending then
+  ProfilerCounters unfinished_;   // of what was pending then, and of what had no room here
   std::vector<std::byte> pending_;
   StackSample sample_;
 };

@@ -12,6 +12,7 @@
 
 #include "base/result.hpp"
 #include "bpf/event.hpp"
+#include "bpf/row_table.hpp"
 #include "bpf/target_maps.hpp"
 #include "bpf/unwind_tables.hpp"
 #include "bpf/wire/profile.h"
@@ -35,6 +36,11 @@ struct ProfilerOptions {
   std::size_t pending_bytes = 64U << 20;  ///< off-CPU: of samples of threads that are not back yet
   std::uint32_t pending_threads = 16 * 1024;  ///< off-CPU: of those
   std::size_t kept_sets_bytes = 64U << 20;    ///< label sets kept by id, before all are sent anew
+  /// In which equal samples are added up, where stacks are unwound in the kernel; made a power of two; 0:
+  /// they are not. With VITRINE_UNWINDS_AND_COPIES all samples are handed over as well.
+  std::uint32_t rows = 0;
+  /// Samples that are added up are no farther apart; made a power of two.
+  std::chrono::nanoseconds row_time{std::chrono::milliseconds(68)};
 };
 
 /// Since the profiler was opened (enum vitrine_profile_counter).
@@ -82,6 +88,18 @@ class Profiler : public ProcessTable {
 
   /// Hands over what has come in, waiting for it at most `timeout`. Returns how many.
   virtual Result<std::size_t> poll(std::chrono::milliseconds timeout, const Sink& sink) = 0;
+
+  /// Hands over what has been added up since the last call, of rows whose first sample poll() has handed
+  /// over (`row` is in its head). To be called several times in a stretch of row_time, as a row has room
+  /// for VITRINE_ROW_CELLS of them; what has no room is a sample for poll().
+  virtual void take_rows(const RowTable::Sink& sink) = 0;
+
+  /// Whether a sample has found no free row since renew_rows().
+  [[nodiscard]] virtual bool rows_are_full() const = 0;
+
+  /// Hands over all samples until now, and what has been added up; none of these rows comes again. What
+  /// is sampled meanwhile is for the next poll().
+  virtual Result<void> renew_rows(const Sink& sink, const RowTable::Sink& rows) = 0;
 
   [[nodiscard]] virtual ProfilerCounters counters() const = 0;
 };

@@ -51,6 +51,17 @@ std::string_view end_mark(StackEnd end) {
   return "";
 }
 
+std::vector<Sample> each_of(const Profile& profile, const Sample& sample) {
+  if (profile.span_ns == 0 || sample.count <= 1) return {sample};
+  std::vector<Sample> each(sample.count, sample);
+  for (Sample& one : each) {
+    one.count = 1;
+    one.value_ns = sample.value_ns / sample.count;
+  }
+  each.front().value_ns += sample.value_ns % sample.count;
+  return each;
+}
+
 std::array<std::uint64_t, stack_ends> count_ends(const Profile& profile) {
   std::array<std::uint64_t, stack_ends> counts{};
   for (const Sample& sample : profile.samples)

@@ -43,6 +43,9 @@ std::string_view end_mark(StackEnd end);
 /// How many samples have a stack with each end.
 std::array<std::uint64_t, stack_ends> count_ends(const Profile& profile);
 
+/// The samples that one is the sum of, if their times are known: they have equal shares of its value.
+std::vector<Sample> each_of(const Profile& profile, const Sample& sample);
+
 /// The end that a frame of this name marks; nothing: it is another frame.
 std::optional<StackEnd> end_of_mark(std::string_view name);
 

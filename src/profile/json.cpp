@@ -180,6 +180,9 @@ struct JsonLines {
     return stack_fields(profile, stack);
   }
   static std::string process(const Process*) { return {}; }
+  static std::vector<Sample> samples(const Profile& profile, const Sample& sample) {
+    return each_of(profile, sample);
+  }
   static std::string summary(const Profile& profile) {
     return json_text(profile::summary(profile)) + '\n';
   }
@@ -232,6 +235,7 @@ struct FlatLines {
     }
     return fields({{"resource", std::move(resource)}});
   }
+  static std::vector<Sample> samples(const Profile&, const Sample& sample) { return {sample}; }
   static std::string summary(const Profile&) { return {}; }
 };
 
@@ -263,7 +267,7 @@ void for_each_line(const Profile& profile, Add add_line) {
       if (!members.empty()) line += ',' + members;
     };
     const Process* process = entry(profile.processes, sample.process);
-    line = '{' + Lines::head(sample, process);
+    line.clear();
     add(labels.of(sample.labels,
                   [&] { return Lines::labels(entry(profile.label_sets, sample.labels)); }));
     add(Lines::link(entry(profile.links, sample.link)));
@@ -271,7 +275,8 @@ void for_each_line(const Profile& profile, Add add_line) {
                   [&] { return Lines::stack(profile, entry(profile.stacks, sample.stack)); }));
     add(processes.of(sample.process, [&] { return Lines::process(process); }));
     line += "}\n";
-    add_line(line);
+    for (const Sample& one : Lines::samples(profile, sample))
+      add_line('{' + Lines::head(one, process) + line);
   }
 }
 

@@ -480,9 +480,14 @@ class Otlp {
       times.clear(), values.clear();
       for (std::size_t k = all.begins[i]; k < all.begins[i + 1]; ++k) {
         const Sample& sample = *all.samples[k];
-        if (shape != Shape::counts) times.push_back(sample.time_ns);
-        if (shape != Shape::times)
-          values.push_back(as_signed(shape == Shape::counts ? sample.count : sample.value_ns));
+        if (shape == Shape::counts) {
+          values.push_back(as_signed(sample.count));
+          continue;
+        }
+        for (const Sample& one : each_of(profile_, sample)) {
+          times.push_back(one.time_ns);
+          if (shape == Shape::times_and_values) values.push_back(as_signed(one.value_ns));
+        }
       }
       Writer message(profile, otlp::profile::samples);
       add_number(message, otlp::sample::stack_index, row[stack_at]);
@@ -503,9 +508,9 @@ class Otlp {
     std::string encoded;
     Writer profile(encoded);
     add_value_type(profile, otlp::profile::sample_type, "samples", "count");
-    // Times of sums are not known.
-    const bool sums =
-        std::ranges::any_of(samples, [](const Sample* one) { return one->count != 1; });
+    const bool sums = profile_.span_ns == 0 && std::ranges::any_of(samples, [](const Sample* one) {
+                        return one->count != 1;
+                      });
     add_samples(profile, samples, sums ? Shape::counts : Shape::times);
     add_value_type(profile, otlp::profile::period_type, "cpu", "nanoseconds");
     add_number(profile, otlp::profile::period, period_ns(profile_));

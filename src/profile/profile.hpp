@@ -124,7 +124,7 @@ struct Sample {
   std::string thread_name;
   std::uint64_t time_ns = 0;   ///< Unix time: of the tick, or of going off the CPU
   std::uint64_t value_ns = 0;  ///< CPU time that the ticks stand for, or time off the CPU
-  std::uint64_t count = 1;     ///< how many ticks or waits it is: a file may hold their sum
+  std::uint64_t count = 1;     ///< how many ticks or waits it is the sum of
 };
 
 /// What did not make it into the samples. Nothing is lost silently.
@@ -139,7 +139,10 @@ struct Losses {
 struct Profile {
   std::uint64_t start_ns = 0;     ///< Unix time
   std::uint64_t duration_ns = 0;  ///< of the observation
-  std::uint32_t frequency = 0;    ///< ticks a second a CPU; 0: no on-CPU samples were asked for
+  /// Of a sample that is several: they were taken within so long after its time; 0: their times are not
+  /// known.
+  std::uint64_t span_ns = 0;
+  std::uint32_t frequency = 0;  ///< ticks a second a CPU; 0: no on-CPU samples were asked for
   std::vector<Process> processes;
   std::vector<Mapping> mappings;
   std::vector<Function> functions;

@@ -60,3 +60,12 @@ static inline __attribute__((always_inline)) __u64 vitrine_hash_end(struct vitri
   vitrine_hash_round(s);
   return s->v0 ^ s->v1 ^ s->v2 ^ s->v3;
 }
+
+/* After the end, 64 bits more: as the second half of SipHash-128 is made. */
+static inline __attribute__((always_inline)) __u64 vitrine_hash_more(struct vitrine_hash_state* s) {
+  s->v1 ^= 0xdd;
+  vitrine_hash_round(s);
+  vitrine_hash_round(s);
+  vitrine_hash_round(s);
+  return s->v0 ^ s->v1 ^ s->v2 ^ s->v3;
+}

@@ -44,6 +44,19 @@ Totals expected(const Profile& profile) {
   return totals;
 }
 
+TEST(Otlp, EverySampleOfASumHasATimeIfItIsKnown) {
+  Profile profile = small_profile();
+  for (Sample& sample : profile.samples) sample.count = 3, sample.value_ns *= 3;
+  profile.span_ns = 1000;
+  const auto bytes = encode_otlp(profile, {});
+  ASSERT_TRUE(bytes);
+  const EncodedFile file(*bytes);
+  EXPECT_EQ(checked({file.path()}), expected(profile));
+  const auto back = decode_otlp(*bytes);
+  ASSERT_TRUE(back);
+  EXPECT_EQ(number_of_samples(*back), number_of_samples(profile));
+}
+
 std::string decoded(const std::string& file) {
   const auto done = test::run(
       {"sh", "-c", "protoc -I " PROFILE_TESTS " --decode=otlp.ProfilesData otlp.proto <" + file});

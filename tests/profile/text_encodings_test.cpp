@@ -95,6 +95,23 @@ TEST(JsonFlat, EverySampleIsALineWithTheSameFields) {
   EXPECT_EQ(encoding_of_file("a.ndjson"), Encoding::json);
 }
 
+TEST(Json, EverySampleOfASumIsALineIfItsTimeIsKnown) {
+  Profile profile = small_profile();
+  profile.samples.resize(4);
+  profile.samples[3].count = 3;
+  EXPECT_EQ(lines(*encode_json(profile, {})).size(), 5U);
+  profile.span_ns = 1000;
+  const auto all = lines(*encode_json(profile, {}));
+  ASSERT_EQ(all.size(), 7U);
+  EXPECT_EQ(json::parse(all[3])["value_ns"], 1'666'668);
+  EXPECT_EQ(json::parse(all[4])["value_ns"], 1'666'666);
+  EXPECT_EQ(all[5], all[4]);
+  EXPECT_EQ(json::parse(all.back())["summary"]["samples"], 6);
+  const auto flat = lines(*encode_json_flat(profile, {}));
+  ASSERT_EQ(flat.size(), 4U);
+  EXPECT_EQ(json::parse(flat[3])["count"], 3);
+}
+
 TEST(Json, EverySampleIsALineAndTheLastTellsOfTheWhole) {
   const Profile profile = small_profile();
   const auto all = lines(*encode_json(profile, {}));

@@ -6,10 +6,25 @@
 #include <atomic>
 #include <thread>
 
+#include "profile/encode.hpp"
+
 namespace vitrine::test {
 
 using profile::Profile;
 using profile::Sample;
+
+namespace {
+
+/// Each sample of a sum by itself.
+Profile each_alone(Profile profile) {
+  std::vector<Sample> alone;
+  for (const Sample& sample : profile.samples)
+    for (Sample& one : profile::each_of(profile, sample)) alone.push_back(std::move(one));
+  profile.samples = std::move(alone);
+  return profile;
+}
+
+}  // namespace
 
 Profiled profile_while(const observe::ProfilingOptions& options,
                        const std::function<void()>& meanwhile) {
@@ -36,7 +51,7 @@ Profiled profile_while(const observe::ProfilingOptions& options,
   }
   (*profiling)->stop();
   look();
-  result.profile = (*profiling)->take();
+  result.profile = each_alone((*profiling)->take());
   result.notes = (*profiling)->take_notes();
   result.unwinding = (*profiling)->unwind_counts();
   return result;

@@ -13,7 +13,7 @@
 namespace vitrine::test {
 
 struct Profiled {
-  profile::Profile profile;
+  profile::Profile profile;  ///< what the kernel added up is so many samples
   std::vector<std::string> notes;
   observe::UnwindCounts unwinding;
 };

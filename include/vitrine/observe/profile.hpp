@@ -63,8 +63,10 @@ struct Sample {
   std::string comm;            ///< of the process
   std::string thread;          ///< name of the thread
   std::uint64_t time_ns = 0;   ///< Unix time: of the tick, or of going off the CPU
-  std::uint64_t value_ns = 0;  ///< CPU time of the tick, or time off the CPU
-  std::vector<Label> labels;   ///< by key
+  std::uint64_t value_ns = 0;  ///< CPU time of the tick, or time off the CPU; of all of `count`
+  /// Equal samples, the first of them at `time_ns`, the last up to 67 ms later
+  std::uint64_t count = 1;
+  std::vector<Label> labels;  ///< by key
   std::optional<TraceContext> trace;
   std::vector<Frame> stack;    ///< innermost first
   bool stack_is_whole = true;  ///< false: the outer frames are missing

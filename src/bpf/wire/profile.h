@@ -3,6 +3,7 @@
 #pragma once
 
 #include "bpf/wire/event.h"
+#include "bpf/wire/rows.h"
 #include "bpf/wire/unwind.h"
 
 /* limits::stack_copy: most of one copy of a stack. */
@@ -26,11 +27,13 @@ struct vitrine_profile_config {
   __u32 stack_bytes; /* most of one copy, at most VITRINE_STACK_COPY */
   __u32 kernel_stacks;
   __u32 every_process;
-  __u32 follow;    /* processes that are known by their ancestors only, too */
-  __u32 preempted; /* off-CPU: threads that could have run, too */
-  __u32 go_files;  /* something is known of Go programs: struct vitrine_go_file */
-  __u32 unwinds;   /* enum vitrine_unwinds */
-  __u32 reserved;
+  __u32 follow;     /* processes that are known by their ancestors only, too */
+  __u32 preempted;  /* off-CPU: threads that could have run, too */
+  __u32 go_files;   /* something is known of Go programs: struct vitrine_go_file */
+  __u32 unwinds;    /* enum vitrine_unwinds */
+  __u32 rows;       /* of one generation, a power of two; 0: samples are not added up */
+  __u32 row_bits;   /* of the length of a cell's time, in ns */
+  __u32 generation; /* of rows: those of one are the first half, those of the next the second */
 };
 
 /* A Go program, by its file. Its runtime calls the vdso on the thread's own stack (g0's). The stack of
@@ -54,6 +57,7 @@ enum vitrine_sample_flag {
   VITRINE_SAMPLE_UNFINISHED =
       64, /* off-CPU: still so when the profile ended; `off_ns` until then */
   VITRINE_SAMPLE_PREEMPTED = 128, /* off-CPU: it could have run */
+  VITRINE_SAMPLE_ADDED = 256,     /* of VITRINE_UNWINDS_AND_COPIES: to `row`, too */
 };
 
 /* Followed by `header.sets` vitrine_fire_set with their bytes, `kernel_bytes` of addresses (leaf
@@ -74,6 +78,8 @@ struct vitrine_stack_sample {
   __u32 left_bytes; /* 0: the thread has left no stack */
   __u32 unwound;    /* enum vitrine_unwound */
   __u32 space;      /* the vitrine_unwind_space.id that it was unwound by, if it was */
+  __u32 row;        /* it is the first of this row: its number, plus one; 0: it is not */
+  __u32 generation; /* of rows, when it was sent */
   __u32 reserved;
 };
 
@@ -91,6 +97,7 @@ struct vitrine_pending {
   __u32 bytes;    /* of its sample, whose first blocks these are; 0: it did not fit */
   __u32 blocks;   /* of `block` */
   __u32 block[VITRINE_BLOCKS];
+  struct vitrine_row_key row; /* first 0: it is not added up */
 };
 
 /* How often things happened, per CPU. */

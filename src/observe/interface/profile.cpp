@@ -99,6 +99,7 @@ Sample Profile::sample(std::size_t index) const {
   to.thread = from.thread_name;
   to.time_ns = from.time_ns;
   to.value_ns = from.value_ns;
+  to.count = from.count;
   if (from.labels != profile::none)
     for (const profile::Label& label : tables.label_sets[from.labels])
       to.labels.push_back({label.key, label.value});

@@ -470,7 +470,7 @@ Index ProfileBuilder::link(const DisplayedLabels& fired) {
 
 bool ProfileBuilder::add(profile::Sample sample) {
   if (sample.stack == none || samples_.size() >= limits::profile_samples) {
-    ++losses_.events;
+    losses_.events += sample.count;
     return false;
   }
   samples_.push_back(std::move(sample));

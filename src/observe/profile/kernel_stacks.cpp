@@ -139,7 +139,7 @@ bool KernelStacks::were_known(const bpf::StackSample& sample, const CodeSince& c
       });
   if (!are_same) {
     --counts_[VITRINE_UNWOUND_WHOLE];
-    ++counts_[VITRINE_UNWOUND_CHANGED];
+    count(VITRINE_UNWOUND_CHANGED, 1);
   }
   return are_same;
 }
@@ -147,10 +147,10 @@ bool KernelStacks::were_known(const bpf::StackSample& sample, const CodeSince& c
 void KernelStacks::take(const bpf::StackSample& sample, const SampledProgram& program,
                         const CodeHistory::Code& code, std::uint64_t known_ns) {
   if (sample.registers.empty()) {
-    ++without_user_code_;
+    count(without_user_code, 1);
     return;
   }
-  ++counts_[sample.head.unwound];
+  count(sample.head.unwound, 1);
   if (on()) require_space(sample, program, code, known_ns);
 }
 
@@ -202,7 +202,7 @@ void KernelStacks::departed(pid_t kernel_tgid) {
 
 bool KernelStacks::copies_often() const {
   std::uint64_t all = 0, copies = 0;
-  for (std::size_t n = 0; n < counts_.size(); ++n) {
+  for (std::size_t n = 0; n < without_user_code; ++n) {
     all += counts_[n];
     if (n >= VITRINE_UNWOUND_NO_RULE) copies += counts_[n];
   }
@@ -212,7 +212,7 @@ bool KernelStacks::copies_often() const {
 UnwindCounts KernelStacks::counts() const {
   UnwindCounts out;
   out.in_kernel = counts_[VITRINE_UNWOUND_WHOLE];
-  out.without_user_code = without_user_code_;
+  out.without_user_code = counts_[without_user_code];
   out.compared = compared_;
   out.agreed = agreed_;
   for (std::size_t n = 0; n < reasons.size(); ++n)

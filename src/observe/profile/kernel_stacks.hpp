@@ -84,6 +84,10 @@ class KernelStacks {
 
   void departed(pid_t kernel_tgid);
 
+  /// What the sample that was taken last counts as, for others that are equal to it.
+  [[nodiscard]] std::size_t counted_as() const { return counted_as_; }
+  void count(std::size_t as, std::uint64_t samples) { counts_[counted_as_ = as] += samples; }
+
   [[nodiscard]] UnwindCounts counts() const;
   /// Copies for other reasons than that something was not known yet are more than one in a hundred.
   [[nodiscard]] bool copies_often() const;
@@ -104,8 +108,10 @@ class KernelStacks {
 
   bpf::UnwindTables* tables_;
   std::unordered_map<pid_t, Known> known_;
-  std::array<std::uint64_t, VITRINE_UNWOUNDS> counts_{};
-  std::uint64_t without_user_code_ = 0, compared_ = 0, agreed_ = 0;
+  static constexpr std::size_t without_user_code = VITRINE_UNWOUNDS;
+  std::array<std::uint64_t, VITRINE_UNWOUNDS + 1> counts_{};
+  std::size_t counted_as_ = 0;
+  std::uint64_t compared_ = 0, agreed_ = 0;
   std::vector<std::string> notes_;
 };
 

@@ -12,6 +12,7 @@
 #include "observe/events/event_labels.hpp"
 #include "observe/process/watch.hpp"
 #include "observe/profile/builder.hpp"
+#include "observe/profile/equal_samples.hpp"
 #include "observe/profile/kernel_stacks.hpp"
 #include "observe/profile/program.hpp"
 #include "sandbox/seats.hpp"
@@ -36,6 +37,12 @@ constexpr milliseconds longest_drain{1000};
 /// Between two looks at what has no name yet: what is looked up meanwhile is not waited for at the
 /// end, when the machine may be as busy.
 constexpr milliseconds asking_ahead{200};
+/// Of a generation, in which equal samples are added up: 2 MiB with those of the next.
+constexpr std::uint32_t rows = 8192;
+/// Those that are added up are at most so far apart.
+constexpr milliseconds row_time{68};
+/// When they are all in use, others begin no sooner than so long after the last.
+constexpr milliseconds shortest_generation{1000};
 /// Taken in at once: an eighth of the ring buffer, with stacks of a usual size.
 constexpr std::size_t many_samples = 256;
 constexpr std::uint64_t second_ns = 1'000'000'000;
@@ -98,6 +105,9 @@ std::string text_of(const UnwindCounts& counts) {
     text += fmt::format(", of kernel threads: {}", counts.without_user_code);
   if (counts.compared != 0)
     text += fmt::format("; {} of {} agree with their copies", counts.agreed, counts.compared);
+  if (counts.added != 0)
+    text += fmt::format("; added up in the kernel: {}, {} of them equal, {} counted wrongly",
+                        counts.added, counts.equal, counts.miscounted);
   return text;
 }
 
@@ -139,7 +149,7 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   void end_command() override { watch_->end_launched(); }
   profile::Profile take() override { return take_to_name(longest_naming)(); }
   std::function<profile::Profile()> take_to_name(milliseconds time) override;
-  [[nodiscard]] UnwindCounts unwind_counts() const override { return stacks_->counts(); }
+  [[nodiscard]] UnwindCounts unwind_counts() const override;
   std::vector<std::string> take_notes() override;
 
  private:
@@ -171,6 +181,10 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   Result<std::size_t> take_samples(milliseconds timeout);
   Result<std::size_t> pass_over_samples();
   void take(const bpf::StackSample& sample);
+  std::optional<profile::Sample> sample_of(const bpf::StackSample& sample, EqualSample& row);
+  void take(const bpf::RowPart& part);
+  void take_rows();
+  void renew_rows();
   void require_events_until(std::uint64_t time_ns);
   profile::Index stack_of(const SampledPrograms::Program& program, CodeHistory::Code code,
                           const bpf::StackSample& sample);
@@ -202,6 +216,8 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   std::vector<unwind::Frame> in_kernel_;  ///< those that the kernel found
   std::optional<KernelStacks> stacks_;
   SeenStacks seen_;
+  EqualSamples equal_;
+  Clock::time_point rows_renewed_at_ = Clock::now();
   std::uint64_t to_unix_ns_ = 0;       ///< what CLOCK_MONOTONIC lacks
   std::uint64_t began_ns_ = 0;         ///< this interval, CLOCK_MONOTONIC
   std::uint64_t end_ns_ = ~0ULL;       ///< of the profile, CLOCK_MONOTONIC
@@ -265,6 +281,8 @@ Result<void> LiveProfiling::open_profiler() {
       std::max<std::size_t>(options.pending_threads, options.taken_bytes / bytes_of_waiting));
   options.unwinds = VITRINE_UNWINDS_NOT;
   if (options_.unwind != Unwind::copy) options.unwinds = VITRINE_UNWINDS_ELSE_COPIES;
+  options.rows = rows;
+  options.row_time = row_time;
   if (options_.verify_unwind) options.unwinds = VITRINE_UNWINDS_AND_COPIES;
   // What is unwound in the kernel is small.
   const bool copies = options.unwinds != VITRINE_UNWINDS_ELSE_COPIES;
@@ -371,6 +389,7 @@ Result<void> LiveProfiling::poll(milliseconds timeout) {
     const auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
     watch_->wait(std::clamp(left, milliseconds(0), rest_));
     const auto taken = TRY(take_samples(milliseconds(0)));
+    take_rows();
     give_go_files();
     ask_ahead();
     if (taken < many_samples)
@@ -397,26 +416,45 @@ Result<std::size_t> LiveProfiling::pass_over_samples() {
 }
 
 void LiveProfiling::take(const bpf::StackSample& sample) {
+  const profile::Losses before = builder_.losses();
+  EqualSample row;
+  auto made = sample_of(sample, row);
+  if ((sample.head.event.flags & VITRINE_SAMPLE_ADDED) != 0) {
+    equal_.compare(sample, made);
+  } else if (sample.head.row != 0) {
+    row.sample = made;
+    row.losses = difference(builder_.losses(), before);
+    row.unwound_as = stacks_->counted_as();
+    equal_.begin(sample, std::move(row));
+  }
+  if (made) builder_.add(std::move(*made));
+}
+
+/// Nothing: it is not in the profile. Fills in by what the stack of its `row` was found.
+std::optional<profile::Sample> LiveProfiling::sample_of(const bpf::StackSample& sample,
+                                                        EqualSample& row) {
   const vitrine_event_header& header = sample.head.event;
   require_events_until(header.time_ns);
   ObservedProcess* process = watch_->process_of(header);
   if (process == nullptr) {
     ++builder_.losses().events;
     note("only the first " + std::to_string(limits::observed_processes) + " processes are sampled");
-    return;
+    return std::nullopt;
   }
   SampledProcess& its = sampled(*process);
   const SampledPrograms::Program program =
       programs_.of(header, !is_kernel_thread(sample), its.programs, its.has_pid());
   const CodeHistory::Code code = programs_.code_of(*program, header.time_ns);
   its.kernel_tgid = header.kernel_tgid;
+  row.program = program;
+  row.version = code->version;
   stacks_->take(sample, *program, code, events_until_ns_);
   if (!has_process(options_.selection, program->facts)) {
     // The kernel learns the rules of its code, so that its samples take no copies of stacks.
     if (CodeHistory::Code then = code;
         !is_kernel_thread(sample) && sample.head.unwound != VITRINE_UNWOUND_WHOLE)
       unwind(*program, then, sample);
-    return;
+    return std::nullopt;
   }
   profile::Sample made;
   made.measure = is_off_cpu(sample) ? profile::Measure::off_cpu : profile::Measure::on_cpu;
@@ -436,7 +474,60 @@ void LiveProfiling::take(const bpf::StackSample& sample) {
     builder_.losses().truncated_labels +=
         !labels.set.truncated.empty() || (header.flags & VITRINE_FIRE_CUT) != 0;
   }
+  return made;
+}
+
+/// Samples that are equal to one before. If the code of their process was another by then, their stack
+/// is what that is by this code.
+void LiveProfiling::take(const bpf::RowPart& part) {
+  EqualSample* row = equal_.find(part.row);
+  if (row == nullptr) {  // its first sample was passed over, and so are these
+    if (!options_.verify_unwind) builder_.losses().events += part.samples;
+    return;
+  }
+  row->added += part.samples;
+  if (options_.verify_unwind) return;
+  add_to(builder_.losses(), row->losses, part.samples);
+  if (row->program == nullptr) return;
+  row->program->sampled = true;
+  require_events_until(part.time_ns);
+  std::uint64_t counted = 0;
+  if (row->sample && !is_kernel_thread(row->first)) {
+    const CodeHistory::Code code = programs_.code_of(*row->program, part.time_ns);
+    if (code->version != row->version) {
+      stacks_->take(row->first, *row->program, code, events_until_ns_);
+      counted = 1;
+      const profile::Losses losses = builder_.losses();
+      row->first.head.event.time_ns = part.time_ns;
+      row->sample->stack = stack_of(row->program, code, row->first);
+      row->version = code->version;
+      row->unwound_as = stacks_->counted_as();
+      builder_.losses() = losses;
+    }
+  }
+  stacks_->count(row->unwound_as, part.samples - counted);
+  if (!row->sample) return;
+  profile::Sample made = *row->sample;
+  made.count = part.samples;
+  made.value_ns =
+      is_off_cpu(row->first) ? part.off_ns : part.samples * (second_ns / options_.frequency);
+  made.time_ns = std::max(part.time_ns, began_ns_) + to_unix_ns_;
   builder_.add(std::move(made));
+}
+
+void LiveProfiling::take_rows() {
+  profiler_->take_rows([this](const bpf::RowPart& part) { take(part); });
+  if (profiler_->rows_are_full() && Clock::now() - rows_renewed_at_ > shortest_generation)
+    renew_rows();
+}
+
+/// All that was sampled until now is taken in.
+void LiveProfiling::renew_rows() {
+  auto renewed = profiler_->renew_rows([this](const bpf::StackSample& sample) { take(sample); },
+                                       [this](const bpf::RowPart& part) { take(part); });
+  if (!renewed) note(renewed.error().message);
+  equal_.end();
+  rows_renewed_at_ = Clock::now();
 }
 
 profile::Index LiveProfiling::stack_of(const SampledPrograms::Program& program,
@@ -527,8 +618,10 @@ void LiveProfiling::stop() {
     if (!taken) note(taken.error().message);
     if (!taken || *taken == 0) break;
   }
+  take_rows();
+  if (options_.verify_unwind) renew_rows();
   const bool is_asked_for = options_.unwind == Unwind::kernel || options_.verify_unwind;
-  if (stacks_->on() && (is_asked_for || stacks_->copies_often())) note(text_of(stacks_->counts()));
+  if (stacks_->on() && (is_asked_for || stacks_->copies_often())) note(text_of(unwind_counts()));
 }
 
 /// Since the last call.
@@ -561,6 +654,7 @@ void LiveProfiling::take_unfinished(std::uint64_t until_ns) {
 std::function<profile::Profile()> LiveProfiling::take_to_name(milliseconds time) {
   const std::uint64_t until_ns = std::max(began_ns_, std::min(now_ns(CLOCK_MONOTONIC), end_ns_));
   if (options_.off_cpu) take_unfinished(until_ns);
+  renew_rows();
   // Beside many busy processes each look waits for a CPU.
   const auto began = Clock::now();
   const bool is_hurried = options_.hurry != nullptr && options_.hurry->load();
@@ -577,12 +671,21 @@ std::function<profile::Profile()> LiveProfiling::take_to_name(milliseconds time)
   profile::Profile& profile = unnamed->profile;
   profile.start_ns = began_ns_ + to_unix_ns_;
   profile.duration_ns = until_ns - began_ns_;
+  profile.span_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(row_time).count());
   profile.frequency = options_.on_cpu ? options_.frequency : 0;
   profile.losses.events += take_lost();
   begin_interval(until_ns);
   return [this, unnamed, naming = time - learning] {
     return names_.name(*unnamed, options_.symbols, {Clock::now() + naming, options_.hurry});
   };
+}
+
+UnwindCounts LiveProfiling::unwind_counts() const {
+  UnwindCounts counts = stacks_->counts();
+  counts.added = equal_.compared();
+  counts.equal = equal_.agreed();
+  counts.miscounted = equal_.miscounted();
+  return counts;
 }
 
 std::vector<std::string> LiveProfiling::take_notes() {

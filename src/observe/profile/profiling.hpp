@@ -37,6 +37,9 @@ struct UnwindCounts {
   // Of ProfilingOptions::verify_unwind, of those in the kernel:
   std::uint64_t compared = 0;
   std::uint64_t agreed = 0;
+  std::uint64_t added = 0;  ///< samples that the kernel has added up as well (docs/essays/rows.md)
+  std::uint64_t equal = 0;  ///< of those, equal to what they were added to
+  std::uint64_t miscounted = 0;
 };
 
 /// Which processes are profiled, by lists of globs and `!GLOB`s (is_listed): a process must be in each

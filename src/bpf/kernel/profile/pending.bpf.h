@@ -97,6 +97,11 @@ static __always_inline void fill_pending(struct scratch* s, __u64 bytes, __u64 s
   entry->since_ns = since;
   entry->bytes = bytes;
   entry->blocks = 0;
+#ifdef UNWINDS
+  entry->row = s->row.key;
+#else
+  entry->row.words[0] = 0;
+#endif
   bpf_loop(wanted, fill_block, &walk, 0);
   if (entry->blocks < wanted) {  // it is counted when it is known whether it was long enough
     free_all(entry);
@@ -134,17 +139,30 @@ static __always_inline int send_blocks(struct block_walk* walk, __u64 off_ns, __
   head->off_ns = off_ns;
   head->event.flags |= flags;
   head->event.epoch = config.epoch;  // it has all of its label sets with it
-  return submit(&walk->s->room.out, walk->entry->bytes, SAMPLE_BYTES, 0);
+  return send_sample(walk->s, walk->entry->bytes, 0);
+}
+
+/// Whether the sample of an entry has been added to its row.
+static __always_inline int is_pending_added(struct scratch* s, const struct vitrine_pending* entry,
+                                            __u64 since, __u64 off_ns) {
+#ifdef UNWINDS
+  s->row.key = entry->row;
+#endif
+  return is_added(s, since, off_ns);
 }
 
 /// Of an entry that this CPU has claimed. Returns whether it had room.
-static __always_inline int send_pending(struct vitrine_pending* entry, __u64 off_ns) {
-  if (entry->bytes == 0) return 0;
+static __always_inline int send_pending(struct vitrine_pending* entry, __u64 since, __u64 off_ns) {
   struct scratch* s = claim_scratch();
   if (!s) return 0;
   struct block_walk walk = {.s = s, .entry = entry};
-  bpf_loop(entry->blocks, take_block, &walk, 0);
-  const int sent = send_blocks(&walk, off_ns, 0);
+  int sent = is_pending_added(s, entry, since, off_ns);
+  if (!sent && entry->bytes) {
+    bpf_loop(entry->blocks, take_block, &walk, 0);
+    sent = send_blocks(&walk, off_ns, 0);
+  } else if (!sent) {
+    give_row_up(s);
+  }
   release_scratch(s);
   return sent;
 }
@@ -161,9 +179,14 @@ static __always_inline void cut_pending(struct vitrine_pending* entry, __u64 now
   bpf_loop(s->pending.blocks, take_block, &walk, 0);
   // If it is still the same stretch now, these blocks were its own.
   if (__sync_val_compare_and_swap(&entry->since_ns, since, now) == since) {
+    const __u64 off_ns = now - since;
+    int sent = is_pending_added(s, &s->pending, since, off_ns);
+    if (!sent && s->pending.bytes)
+      sent = send_blocks(&walk, off_ns, VITRINE_SAMPLE_UNFINISHED);
+    else if (!sent)
+      give_row_up(s);
     count(VITRINE_PROFILE_SAMPLES, 1);
-    if (!s->pending.bytes || !send_blocks(&walk, now - since, VITRINE_SAMPLE_UNFINISHED))
-      count(VITRINE_PROFILE_LOST, 1);
+    count(VITRINE_PROFILE_LOST, !sent);
   }
   release_scratch(s);
 }
@@ -182,7 +205,7 @@ static __always_inline void end_pending(__u32 tid, __u64 now) {
     count(VITRINE_PROFILE_SHORT_BLOCKS, 1);
   } else {
     count(VITRINE_PROFILE_SAMPLES, 1);
-    if (!send_pending(entry, off_ns)) count(VITRINE_PROFILE_LOST, 1);
+    if (!send_pending(entry, since, off_ns)) count(VITRINE_PROFILE_LOST, 1);
   }
   free_all(entry);
   bpf_map_delete_elem(&pending, &tid);

@@ -29,6 +29,7 @@ struct {
 } go_files SEC(".maps");
 
 #ifdef UNWINDS
+#include "bpf/kernel/profile/row_state.bpf.h"
 #include "bpf/kernel/profile/unwind_state.bpf.h"
 #endif
 
@@ -46,6 +47,7 @@ struct scratch {
 #ifdef UNWINDS
   struct unwinding unwinding;
   struct known_rule known_rules[KNOWN_RULES];
+  struct row_state row;
 #endif
   struct label_room room;
 };
@@ -209,6 +211,8 @@ static __always_inline __u64 append_stack(struct scratch* s, __u64 registers_at,
 
 #ifdef UNWINDS
 #include "bpf/kernel/profile/unwind.bpf.h"
+// After what defines the room to work in.
+#include "bpf/kernel/profile/rows.bpf.h"
 #endif
 
 /// Appends the frames of user code, if all are found, to where `at` is. Returns whether the stack must
@@ -256,6 +260,8 @@ static __always_inline __u64 take_sample(struct scratch* s, struct taking* takin
   head->frame_bytes = 0;
   head->unwound = VITRINE_UNWOUND_NOT_ASKED;
   head->space = 0;
+  head->row = 0;
+  head->generation = 0;
   head->reserved = 0;
   const struct vitrine_target* target = taking->process.target;
   if (target && has_user_code(taking))
@@ -273,5 +279,46 @@ static __always_inline __u64 take_sample(struct scratch* s, struct taking* takin
   if (head->register_bytes && append_frames(s, registers_at, &at, taking, head) &&
       profile_config.stack_bytes)
     at = append_stack(s, registers_at, at, taking, head);
+#ifdef UNWINDS
+  s->row.address_mask = target ? target->address_mask : 0;
+  name_row(s, taking->process.execution);
+#endif
   return at;
+}
+
+/// Whether the sample that s->row names has been added to its row, and is not to be sent.
+static __always_inline int is_added(struct scratch* s, __u64 time_ns, __u64 off_ns) {
+#ifdef UNWINDS
+  s->row.generation = *(volatile __u32*)&profile_config.generation;
+  s->row.found = find_row(s);
+  if (s->row.found != VITRINE_ROW_KNOWN || !add_to_row(s, time_ns, off_ns)) return 0;
+  s->row.found = VITRINE_ROW_ADDED;
+  return profile_config.unwinds != VITRINE_UNWINDS_AND_COPIES;
+#else
+  return 0;
+#endif
+}
+
+/// After is_added(), of a sample that cannot be sent.
+static __always_inline void give_row_up(struct scratch* s) {
+#ifdef UNWINDS
+  if (s->row.found == VITRINE_ROW_CLAIMED) finish_row(s, 0);
+#endif
+}
+
+/// After is_added(): sends the sample of `bytes` bytes in s->room.out, as the first of its row if that
+/// is new. Returns whether it had room.
+static __always_inline int send_sample(struct scratch* s, __u64 bytes, int at_once) {
+#ifdef UNWINDS
+  struct vitrine_stack_sample* head = (struct vitrine_stack_sample*)s->room.out.bytes;
+  const __u32 found = s->row.found;
+  if (found == VITRINE_ROW_ADDED) head->event.flags |= VITRINE_SAMPLE_ADDED;
+  head->row = found == VITRINE_ROW_CLAIMED || found == VITRINE_ROW_ADDED ? s->row.number + 1 : 0;
+  head->generation = s->row.generation;
+  const int sent = submit(&s->room.out, bytes, SAMPLE_BYTES, at_once);
+  if (found == VITRINE_ROW_CLAIMED) finish_row(s, sent);
+  return sent;
+#else
+  return submit(&s->room.out, bytes, SAMPLE_BYTES, at_once);
+#endif
 }

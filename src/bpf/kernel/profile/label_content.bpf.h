@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+// The content of a label set of vitrine's writer, as opposed to where and when it was made: a program that makes
+// an equal one for each request has equal samples. Included by rows.bpf.h.
+#pragma once
+
+/// By set, a hash of its content. A set that has been sent is not read again.
+struct {
+  __uint(type, BPF_MAP_TYPE_LRU_HASH);
+  __uint(max_entries, 16384);
+  __type(key, __u64); /* own_set_id ^ definition */
+  __type(value, __u64);
+} contents SEC(".maps");
+
+/// The bytes at an address in the block.
+static __always_inline void hash_of_block(struct scratch* s, __u64 address, __u64 length) {
+  const __u64 offset = (address & s->row.address_mask) - s->row.block.address;
+  const __u64 at = s->row.block.at + offset;
+  if (offset > s->row.block.bytes || length > s->row.block.bytes - offset) {
+    s->row.content_unclear = 1;
+    return;
+  }
+  vitrine_hash_word(&s->row.content, length);
+  hash_of_sample(s, at, length / 8);
+  const __u64* last = sample_at(&s->room.out, at + (length & ~7ULL));
+  if (last && length & 7)
+    vitrine_hash_word(&s->row.content, *last & ((1ULL << (length & 7) * 8) - 1));
+}
+
+static long hash_entry(__u32 index, void* context) {
+  struct scratch* s = *(struct scratch**)context;
+  const struct label_entry* entry =
+      sample_at(&s->room.out, s->row.entries + index * sizeof(struct label_entry));
+  if (!entry) return 1;
+  const int is_set = entry->key && entry->value;
+  vitrine_hash_word(&s->row.content, is_set);
+  if (!is_set) return 0;
+  hash_of_block(s, entry->key, entry->key_length);
+  hash_of_block(s, entry->value, entry->value_length);
+  return s->row.content_unclear ? 1 : 0;
+}
+
+static __always_inline void hash_labels(struct scratch* s) {
+  const struct serial_head* head = sample_at(&s->room.out, s->row.block.at);
+  if (!head) return;
+  const __u64 count = head->count;
+  const __u64 offset = (head->storage & s->row.address_mask) - s->row.block.address;
+  s->row.content_unclear = count > LABEL_ENTRIES || offset > s->row.block.bytes ||
+                           count * sizeof(struct label_entry) > s->row.block.bytes - offset;
+  if (s->row.content_unclear) return;
+  vitrine_hash_word(&s->row.content, count);
+  s->row.entries = s->row.block.at + offset;
+  bpf_loop(count, hash_entry, &s, 0);
+}
+
+/// A thread record in the block.
+static __always_inline void hash_record(struct scratch* s, __u64 address) {
+  const __u64 offset = (address & s->row.address_mask) - s->row.block.address;
+  const __u16* attributes = sample_at(&s->room.out, s->row.block.at + offset + RECORD_HEADER - 2);
+  s->row.content_unclear = !attributes || offset + RECORD_HEADER > s->row.block.bytes;
+  if (!s->row.content_unclear) hash_of_block(s, address, RECORD_HEADER + *attributes);
+}
+
+/// Whether what is kept of a set is a block.
+static __always_inline int is_block(const struct vitrine_fire_set* set) {
+  const struct vitrine_chunk* chunk = (const struct vitrine_chunk*)(set + 1);
+  const struct serial_head* head = (const struct serial_head*)(chunk + 1);
+  return set->kept_bytes >= sizeof *chunk + sizeof *head && !set->fresh_bytes &&
+         chunk->got >= sizeof *head && head->magic == SERIAL_MAGIC &&
+         head->self == chunk->address &&
+         set->kept_bytes == sizeof *chunk + ((chunk->got + 7) & ~7U);
+}
+
+/// A hash of the content of the label set at s->row.set_at; its id, where that is not known. A record may be
+/// in the block of a set before.
+static __noinline __u64 content_of(struct scratch* s) {
+  const struct vitrine_fire_set* set = sample_at(&s->room.out, s->row.set_at);
+  if (!set || !set->id) return 0;
+  // Definitions are few: their bits are in no other id's way.
+  const __u64 key = set->id ^ (__u64)set->definition << 1;
+  const int has_block = is_block(set);
+  if (has_block) {
+    const struct vitrine_chunk* chunk = (const struct vitrine_chunk*)(set + 1);
+    s->row.block.at = s->row.set_at + sizeof *set + sizeof *chunk;
+    s->row.block.address = chunk->address;
+    s->row.block.bytes = chunk->got;
+  }
+  const __u64 slot = set->slot;
+  const __u64 offset = (slot & s->row.address_mask) - s->row.block.address;
+  const int in_block = !set->kept_bytes && !set->fresh_bytes && s->row.block.at && offset &&
+                       offset < s->row.block.bytes;
+  if (!has_block && !in_block) {
+    const __u64* known = bpf_map_lookup_elem(&contents, &key);
+    return known ? *known : key;
+  }
+  vitrine_hash_begin(&s->row.content, &config.hash_key);
+  if (has_block)
+    hash_labels(s);
+  else
+    hash_record(s, slot);
+  if (s->row.content_unclear) return key;
+  const __u64 content = vitrine_hash_end(&s->row.content, 0, 1) | 1;
+  bpf_map_update_elem(&contents, &key, &content, BPF_ANY);
+  return content;
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+// What rows.bpf.h and label_content.bpf.h keep in a program's scratch, also what would be too much for its
+// stack.
+#pragma once
+
+#include "bpf/wire/event.h"
+#include "bpf/wire/rows.h"
+
+/// A block of vitrine's writer in a sample, as it was read.
+struct block_copy {
+  __u64 at; /* in the sample; 0: there is none */
+  __u64 address;
+  __u64 bytes;
+};
+
+struct row_state {
+  struct vitrine_row_key key; /* first 0: the sample is not added up */
+  __u64 address_mask;         /* of its process */
+  __u32 found;                /* enum vitrine_row_found */
+  __u32 number;               /* of the row that was found */
+  __u32 generation;           /* of rows, when it was looked for */
+  __u32 unclear;              /* of the sample, while it is hashed */
+  struct vitrine_hash_state hash;
+  __u64 set_at; /* the next label set in the sample */
+  __u64 at;     /* the words in the sample that are hashed */
+  struct block_copy block;
+  __u64 entries; /* of the block's labels, in the sample */
+  struct vitrine_hash_state content;
+  __u64 content_unclear;
+};

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+// Equal samples are added up in a row: only the first of them is sent (docs/essays/rows.md). Included
+// by take_sample.bpf.h where a program unwinds, as stacks that user space unwinds are not compared.
+#pragma once
+
+#include "bpf/kernel/profile/row_state.bpf.h"
+
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(map_flags, BPF_F_MMAPABLE);
+  __uint(max_entries, 1);
+  __type(key, __u32);
+  __type(value, struct vitrine_row);
+} rows SEC(".maps");
+
+/// A sample found no free row. For the reader, which begins new ones.
+__u32 rows_full;
+
+/// Of the sample at s->row.at, into s->row.content.
+static long hash_four_of_sample(__u32 index, void* context) {
+  struct scratch* s = *(struct scratch**)context;
+  const __u64* words = sample_at(&s->room.out, s->row.at + index * 32);
+  if (!words) return 1;
+  vitrine_hash_word(&s->row.content, words[0]);
+  vitrine_hash_word(&s->row.content, words[1]);
+  vitrine_hash_word(&s->row.content, words[2]);
+  vitrine_hash_word(&s->row.content, words[3]);
+  return 0;
+}
+
+static long hash_word_of_sample(__u32 index, void* context) {
+  struct scratch* s = *(struct scratch**)context;
+  const __u64* word = sample_at(&s->room.out, s->row.at + index * 8);
+  if (!word) return 1;
+  vitrine_hash_word(&s->row.content, *word);
+  return 0;
+}
+
+static __always_inline void hash_of_sample(struct scratch* s, __u64 at, __u64 words) {
+  s->row.at = at;
+  bpf_loop(words / 4, hash_four_of_sample, &s, 0);
+  s->row.at = at + (words & ~3ULL) * 8;
+  bpf_loop(words & 3, hash_word_of_sample, &s, 0);
+}
+
+#include "bpf/kernel/profile/label_content.bpf.h"
+
+/// The content of a label set, not its place; and of what comes every time the bytes.
+static long hash_set_of_sample(__u32 index, void* context) {
+  struct scratch* s = *(struct scratch**)context;
+  const __u64 content = content_of(s);
+  const struct vitrine_fire_set* set = sample_at(&s->room.out, s->row.set_at);
+  if (!set) return 1;
+  const __u32 fresh = set->fresh_bytes, kept = set->kept_bytes;
+  const __u64 state = set->state, has_slot = set->slot != 0;
+  vitrine_hash_word(&s->row.hash, content);
+  vitrine_hash_word(&s->row.hash, set->definition | state << 32 | has_slot << 40);
+  if (fresh) {  // a chunk with a record's header
+    const __u64* words = (const __u64*)(set + 1);
+    vitrine_hash_word(&s->row.hash, words[1]);
+    vitrine_hash_word(&s->row.hash, words[2]);
+    vitrine_hash_word(&s->row.hash, words[3]);
+    vitrine_hash_word(&s->row.hash, words[4]);
+    vitrine_hash_word(&s->row.hash, words[5]);
+  }
+  if ((kept && !set->id) || (fresh && fresh != sizeof(struct vitrine_chunk) + 32))
+    s->row.unclear = 1;
+  s->row.set_at += sizeof *set + fresh + kept;
+  return s->row.unclear ? 1 : 0;
+}
+
+// Naming a row, in three functions, as what the deepest has on its stack is not to be beside what another
+// has.
+
+/// Begins with what is neither labels nor stacks. False: not all of the sample is known for sure.
+VERIFIED_ALONE int hash_facts(struct scratch* s, __u64 execution) {
+  if (!s) return 0;
+  const struct vitrine_stack_sample* head = (const struct vitrine_stack_sample*)s->room.out.bytes;
+  const struct vitrine_event_header* event = &head->event;
+  const __u32 unknown =
+      VITRINE_FIRE_UNKNOWN | VITRINE_FIRE_INHERITED | VITRINE_FIRE_ASSUMED | VITRINE_FIRE_CUT;
+  if (!profile_config.rows || s->room.out.cut || s->room.out.faults) return 0;
+  // A thread of the kernel has neither labels nor code that is unwound.
+  if (head->register_bytes && (event->flags & unknown || head->unwound != VITRINE_UNWOUND_WHOLE))
+    return 0;
+  struct vitrine_hash_state* hash = &s->row.hash;
+  vitrine_hash_begin(hash, &config.hash_key);
+  vitrine_hash_word(hash, execution);
+  vitrine_hash_word(hash, event->image);
+  vitrine_hash_word(hash, event->process_start_ns);
+  vitrine_hash_word(hash, (__u64)event->kernel_tgid << 32 | (__u32)event->tid);
+  vitrine_hash_word(hash, (__u64)event->flags << 32 | event->kind);
+  vitrine_hash_word(hash, (__u64)event->cpu << 32 | event->sets);
+  vitrine_hash_word(hash, *(const __u64*)&event->comm[0]);
+  vitrine_hash_word(hash, *(const __u64*)&event->comm[8]);
+  vitrine_hash_word(hash, (__u64)head->kernel_bytes << 32 | head->frame_bytes);
+  vitrine_hash_word(hash, head->space);
+  return 1;
+}
+
+VERIFIED_ALONE int hash_sets(struct scratch* s) {
+  if (!s) return 0;
+  const struct vitrine_stack_sample* head = (const struct vitrine_stack_sample*)s->room.out.bytes;
+  s->row.set_at = sizeof *head;
+  s->row.block.at = 0;
+  s->row.unclear = 0;
+  bpf_loop(head->event.sets, hash_set_of_sample, &s, 0);
+  return s->row.unclear ? 0 : 1;
+}
+
+VERIFIED_ALONE int hash_stacks(struct scratch* s) {
+  if (!s) return 0;
+  const struct vitrine_stack_sample* head = (const struct vitrine_stack_sample*)s->room.out.bytes;
+  const __u64 kernel = s->row.set_at;  // behind the label sets
+  vitrine_hash_begin(&s->row.content, &config.hash_key);
+  hash_of_sample(s, kernel, head->kernel_bytes / 8);
+  hash_of_sample(s, kernel + head->kernel_bytes + head->register_bytes, head->frame_bytes / 8);
+  vitrine_hash_word(&s->row.hash, vitrine_hash_end(&s->row.content, 0, 2));
+  vitrine_hash_word(&s->row.hash, vitrine_hash_more(&s->row.content));
+  s->row.key.words[0] = vitrine_hash_end(&s->row.hash, 0, 0) | 1;
+  s->row.key.words[1] = vitrine_hash_more(&s->row.hash) | 1;
+  return 1;
+}
+
+/// Names the row of the sample in s->room.out, by all that it has but its time.
+static __always_inline void name_row(struct scratch* s, __u64 execution) {
+  s->row.key.words[0] = 0;
+  if (hash_facts(s, execution) && hash_sets(s)) hash_stacks(s);
+}
+
+/// The row that s->row names, into s->row.number. Returns an enum vitrine_row_found; VITRINE_ROW_OTHER:
+/// there is no room for it.
+VERIFIED_ALONE int find_row(struct scratch* s) {
+  if (!s) return VITRINE_ROW_OTHER;
+  const __u32 half = profile_config.rows, generation = s->row.generation;
+  const struct vitrine_row_key key = s->row.key;
+  if (!key.words[0]) return VITRINE_ROW_OTHER;
+  for (__u32 i = 0; i < VITRINE_ROW_TRIES; ++i) {
+    __u32 number = vitrine_row_place(&key, generation, half, i);
+    struct vitrine_row* row = bpf_map_lookup_elem(&rows, &number);
+    if (!row) break;
+    const __u32 found = vitrine_row_try(row, &key);
+    s->row.number = number;
+    if (found != VITRINE_ROW_OTHER) return found;
+  }
+  rows_full = 1;
+  return VITRINE_ROW_OTHER;
+}
+
+static __always_inline int add_to_row(struct scratch* s, __u64 time_ns, __u64 off_ns) {
+  __u32 number = s->row.number;
+  struct vitrine_row* row = bpf_map_lookup_elem(&rows, &number);
+  return row && vitrine_row_add(row, time_ns, profile_config.row_bits, off_ns);
+}
+
+static __always_inline void finish_row(struct scratch* s, int sent) {
+  __u32 number = s->row.number;
+  const struct vitrine_row_key key = s->row.key;
+  struct vitrine_row* row = bpf_map_lookup_elem(&rows, &number);
+  if (row) vitrine_row_finish(row, &key, sent);
+}

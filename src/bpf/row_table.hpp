@@ -1,0 +1,51 @@
+// RowTable: the reader's side of the rows in which the profiling program adds equal samples up
+// (docs/essays/rows.md).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "bpf/wire/rows.h"
+
+namespace vitrine::bpf {
+
+/// Samples that are equal to the first one of their row.
+struct RowPart {
+  std::uint32_t row = 0;      ///< vitrine_stack_sample.row
+  std::uint64_t time_ns = 0;  ///< of the first of them, CLOCK_MONOTONIC
+  std::uint64_t samples = 0;
+  std::uint64_t off_ns = 0;  ///< of all of them
+};
+
+class RowTable {
+ public:
+  using Sink = std::function<void(const RowPart&)>;
+
+  /// `rows`: those of two generations, which programs add to meanwhile.
+  explicit RowTable(std::span<vitrine_row> rows);
+
+  /// The first sample of this row has come in. False: there is no such row.
+  bool add(std::uint32_t row);
+
+  /// What has been added to rows whose first samples have come in, each sample once.
+  void take(const Sink& sink);
+
+  /// Takes and frees the rows of a generation that no program adds to any more; those whose first
+  /// samples have not come in stay.
+  void end(std::uint32_t generation, const Sink& sink);
+
+  /// Frees those as well. Returns how many samples they had.
+  std::uint64_t forget(std::uint32_t generation);
+
+ private:
+  using Known = std::vector<std::uint32_t>;
+  void take(std::uint32_t number, const Sink& sink);
+  [[nodiscard]] std::span<vitrine_row> half(std::uint32_t generation) const;
+
+  std::span<vitrine_row> rows_;
+  Known known_[2];  // numbers, of either half
+};
+
+}  // namespace vitrine::bpf

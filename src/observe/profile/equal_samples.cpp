@@ -1,0 +1,58 @@
+#include "observe/profile/equal_samples.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace vitrine::observe {
+namespace {
+
+bool is_equal(const profile::Sample& one, const profile::Sample& other) {
+  return one.measure == other.measure && one.process == other.process && one.stack == other.stack &&
+         one.labels == other.labels && one.link == other.link && one.tid == other.tid &&
+         one.cpu == other.cpu && one.thread_name == other.thread_name;
+}
+
+}  // namespace
+
+void EqualSamples::begin(const bpf::StackSample& first, EqualSample row) {
+  row.first.head = first.head;
+  row.first.kernel_stack = first.kernel_stack;
+  row.first.registers.resize(first.registers.empty() ? 0 : 1);  // whether it has user code
+  row.first.frames = first.frames;
+  rows_.insert_or_assign(first.head.row, std::move(row));
+}
+
+EqualSample* EqualSamples::find(std::uint32_t row) {
+  const auto found = rows_.find(row);
+  return found == rows_.end() ? nullptr : &found->second;
+}
+
+void EqualSamples::compare(const bpf::StackSample& sample,
+                           const std::optional<profile::Sample>& made) {
+  ++compared_;
+  EqualSample* row = find(sample.head.row);
+  if (row == nullptr) return;
+  ++row->records;
+  agreed_ += made && row->sample ? is_equal(*made, *row->sample) : !made && !row->sample;
+}
+
+void EqualSamples::end() {
+  for (const auto& [number, row] : rows_)
+    miscounted_ += std::max(row.records, row.added) - std::min(row.records, row.added);
+  rows_.clear();
+}
+
+profile::Losses difference(const profile::Losses& now, const profile::Losses& before) {
+  return {now.events - before.events, now.truncated_stacks - before.truncated_stacks,
+          now.truncated_labels - before.truncated_labels, now.unread_labels - before.unread_labels,
+          now.unnamed - before.unnamed};
+}
+
+void add_to(profile::Losses& all, const profile::Losses& each, std::uint64_t times) {
+  all.events += each.events * times;
+  all.truncated_stacks += each.truncated_stacks * times;
+  all.truncated_labels += each.truncated_labels * times;
+  all.unread_labels += each.unread_labels * times;
+}
+
+}  // namespace vitrine::observe

@@ -1,0 +1,302 @@
+// Rows of samples: what programs add on several CPUs, and what the reader takes meanwhile, step by step
+// in random order, and at once, is each sample once.
+#include "bpf/row_table.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <thread>
+
+namespace vitrine::bpf {
+namespace {
+
+constexpr std::uint32_t half = 16, bits = 10;
+constexpr std::uint64_t keys = 24;  // more than there are rows
+
+vitrine_row_key key_of(std::uint64_t number) {
+  // Two of them have equal places and equal first words.
+  return {{(number / 2) << 5 | 1, number << 1 | 1}};
+}
+
+/// How many samples of a key were in a stretch of time, and their time off the CPU.
+struct Sum {
+  std::uint64_t samples = 0, off_ns = 0;
+  bool operator==(const Sum&) const = default;
+};
+using Sums = std::map<std::pair<std::uint64_t, std::uint64_t>, Sum>;
+
+struct Sample {
+  std::uint64_t key = 0, time_ns = 0, off_ns = 0;
+};
+
+void add(Sums& sums, const Sample& sample, std::uint64_t samples = 1) {
+  Sum& sum = sums[{sample.key, sample.time_ns >> bits}];
+  sum.samples += samples;
+  sum.off_ns += sample.off_ns;
+}
+
+struct Record {
+  Sample sample;
+  std::uint32_t row = 0, generation = 0;
+};
+
+/// The buffer of records, with room for a few.
+struct Ring {
+  std::deque<Record> records;
+  std::size_t room = 8;
+};
+
+/// The program on one CPU: what rows.bpf.h does, in steps.
+struct Program {
+  std::vector<vitrine_row>* rows = nullptr;
+  Ring* ring = nullptr;
+  Sample sample;
+  vitrine_row_key key{};
+  std::uint32_t generation = 0, attempt = 0, number = 0;
+  enum class At { idle, finds, adds, sends, finishes } at = At::idle;
+  bool sent = false;
+
+  void begin(const Sample& next, std::uint32_t generation_now) {
+    sample = next;
+    key = key_of(sample.key);
+    generation = generation_now;
+    attempt = 0;
+    number = 0;
+    at = At::finds;
+  }
+
+  /// Returns whether the sample was lost.
+  bool step(Sums& fired) {
+    switch (at) {
+      case At::finds: {
+        if (attempt == VITRINE_ROW_TRIES) {
+          at = At::sends;
+          return false;
+        }
+        const std::uint32_t place = vitrine_row_place(&key, generation, half, attempt++);
+        const std::uint32_t found = vitrine_row_try(&(*rows)[place], &key);
+        if (found == VITRINE_ROW_OTHER) return false;
+        if (found != VITRINE_ROW_BUSY) number = place + 1;
+        at = found == VITRINE_ROW_KNOWN ? At::adds : At::sends;
+        return false;
+      }
+      case At::adds:
+        if (vitrine_row_add(&(*rows)[number - 1], sample.time_ns, bits, sample.off_ns)) {
+          add(fired, sample);
+          at = At::idle;
+        } else {
+          number = 0;
+          at = At::sends;
+        }
+        return false;
+      case At::sends:
+        sent = ring->records.size() < ring->room;
+        if (sent) {
+          ring->records.push_back({sample, number, generation});
+          add(fired, sample);
+        }
+        at = number != 0 ? At::finishes : At::idle;
+        return !sent;
+      case At::finishes:
+        vitrine_row_finish(&(*rows)[number - 1], &key, sent ? 1 : 0);
+        at = At::idle;
+        return false;
+      case At::idle:
+        break;
+    }
+    return false;
+  }
+};
+
+/// What observe/profile does with what it gets.
+struct Reader {
+  RowTable* table = nullptr;
+  Sums taken;
+  std::map<std::uint32_t, std::uint64_t> key_of_row;
+
+  void take(const Record& record) {
+    add(taken, record.sample);
+    if (table->add(record.row)) key_of_row[record.row] = record.sample.key;
+  }
+  void take(const RowPart& part) {
+    ASSERT_TRUE(key_of_row.contains(part.row));
+    add(taken, {key_of_row[part.row], part.time_ns, part.off_ns}, part.samples);
+  }
+  RowTable::Sink sink() {
+    return [this](const RowPart& part) { take(part); };
+  }
+};
+
+class Interleavings : public testing::TestWithParam<unsigned> {};
+
+TEST_P(Interleavings, HaveEachSampleOnce) {
+  std::mt19937 random(GetParam());
+  const auto below = [&](std::uint64_t most) {
+    return std::uniform_int_distribution<std::uint64_t>(0, most - 1)(random);
+  };
+  std::vector<vitrine_row> rows(std::size_t{2} * half);
+  RowTable table(rows);
+  Ring ring;
+  std::array<Program, 3> programs;
+  for (Program& program : programs) program.rows = &rows, program.ring = &ring;
+  Reader reader{&table, {}, {}};
+  Sums fired;
+  std::uint64_t now = 1, lost = 0, lost_seen = 0;
+  std::uint32_t generation = 0;
+  const auto consume = [&](std::size_t most) {
+    for (; most != 0 && !ring.records.empty(); --most) {
+      reader.take(ring.records.front());
+      ring.records.pop_front();
+    }
+  };
+  const auto run_on = [&](Program& program) {
+    if (program.at == Program::At::idle) program.begin({below(keys), now, below(1000)}, generation);
+    lost += program.step(fired) ? 1 : 0;
+  };
+  for (int step = 0; step < 20'000; ++step) {
+    now += below(40);
+    if (below(10) != 0) {
+      run_on(programs[below(programs.size())]);
+    } else if (below(3) != 0) {
+      consume(below(4));
+    } else if (below(4) != 0) {
+      table.take(reader.sink());
+    } else {
+      const std::uint32_t ending = generation;
+      table.end(ending + 1, reader.sink());
+      ASSERT_EQ(table.forget(ending + 1), 0u) << "all of its records have been taken";
+      ++generation;
+      for (Program& program : programs)  // those that are under way end: let_programs_end()
+        while (program.at != Program::At::idle && program.generation == ending) run_on(program);
+      for (std::uint64_t n = below(20); n != 0; --n) run_on(programs[below(programs.size())]);
+      while (!ring.records.empty()) consume(1);
+      table.end(ending, reader.sink());
+    }
+  }
+  for (Program& program : programs)
+    while (program.at != Program::At::idle) run_on(program);
+  consume(~std::size_t{0});
+  table.take(reader.sink());
+  EXPECT_EQ(reader.taken, fired);
+  EXPECT_GT(lost, lost_seen) << "the buffer was full at times";
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, Interleavings, testing::Range(1U, 41U));
+
+TEST(RowTable, GivesEachSampleOnceWhileThreadsAdd) {
+  std::vector<vitrine_row> rows(std::size_t{2} * half);
+  RowTable table(rows);
+  std::array<Sums, 2> fired;
+  std::mutex mutex;  // of `records`: that is not what is tested
+  std::deque<Record> records;
+  std::atomic<std::uint32_t> generation{0};
+  std::atomic<std::uint64_t> clock{1};
+  std::array<std::atomic<std::uint32_t>, 2> under_way{};  // in which generation, plus one
+  std::array<std::thread, 2> threads;
+  for (std::size_t me = 0; me < threads.size(); ++me) {
+    threads[me] = std::thread([&, me] {
+      std::mt19937 random(static_cast<unsigned>(me));
+      for (int n = 0; n < 200'000; ++n) {
+        Sample sample{random() % keys, clock.fetch_add(1), random() % 100};
+        std::uint32_t its = 0;
+        do {
+          its = generation;
+          under_way[me] = its + 1;
+        } while (its != generation);
+        const vitrine_row_key key = key_of(sample.key);
+        vitrine_row* row = nullptr;
+        std::uint32_t number = 0, found = VITRINE_ROW_OTHER;
+        for (std::uint32_t i = 0; i < VITRINE_ROW_TRIES && found == VITRINE_ROW_OTHER; ++i) {
+          number = vitrine_row_place(&key, its, half, i);
+          row = &rows[number];
+          found = vitrine_row_try(row, &key);
+        }
+        const bool added = found == VITRINE_ROW_KNOWN &&
+                           vitrine_row_add(row, sample.time_ns, bits, sample.off_ns) != 0;
+        if (!added) {
+          const bool is_first = found == VITRINE_ROW_CLAIMED;
+          const std::lock_guard lock(mutex);
+          records.push_back({sample, is_first ? number + 1 : 0, its});
+          if (is_first) vitrine_row_finish(row, &key, 1);
+        }
+        under_way[me] = 0;
+        Sum& sum = fired[me][{sample.key, 0}];
+        sum.samples += 1;
+        sum.off_ns += sample.off_ns;
+      }
+      under_way[me] = ~0U;
+    });
+  }
+  Reader reader{&table, {}, {}};
+  const auto consume = [&] {
+    std::deque<Record> mine;
+    {
+      const std::lock_guard lock(mutex);
+      mine.swap(records);
+    }
+    for (const Record& record : mine) reader.take(record);
+  };
+  for (std::uint32_t now = 0; under_way[0] != ~0U || under_way[1] != ~0U; ++now) {
+    consume();
+    table.take(reader.sink());
+    if (now % 8 != 7) continue;
+    const std::uint32_t ending = generation++;
+    for (const auto& its : under_way)
+      while (its == ending + 1) std::this_thread::yield();
+    consume();
+    table.end(ending, reader.sink());
+    // What was sent by those of the new generation is known by now, or comes next.
+  }
+  for (std::thread& thread : threads) thread.join();
+  consume();
+  table.take(reader.sink());
+  Sums all, taken;
+  for (const Sums& its : fired)
+    for (const auto& [at, sum] : its) {
+      all[at].samples += sum.samples;
+      all[at].off_ns += sum.off_ns;
+    }
+  for (const auto& [at, sum] : reader.taken) {
+    taken[{at.first, 0}].samples += sum.samples;
+    taken[{at.first, 0}].off_ns += sum.off_ns;
+  }
+  EXPECT_EQ(taken, all);
+}
+
+TEST(RowTable, CountsWhatIsForgotten) {
+  std::vector<vitrine_row> rows(std::size_t{2} * half);
+  RowTable table(rows);
+  const vitrine_row_key key = key_of(3);
+  vitrine_row& row = rows[vitrine_row_place(&key, 0, half, 0)];
+  ASSERT_EQ(vitrine_row_try(&row, &key), VITRINE_ROW_CLAIMED);
+  ASSERT_EQ(vitrine_row_try(&row, &key), VITRINE_ROW_BUSY);
+  vitrine_row_finish(&row, &key, 1);
+  ASSERT_EQ(vitrine_row_try(&row, &key), VITRINE_ROW_KNOWN);
+  EXPECT_EQ(vitrine_row_add(&row, 5, bits, 0), 1);
+  EXPECT_EQ(vitrine_row_add(&row, 6, bits, 0), 1);
+  table.end(0, [](const RowPart&) { FAIL() << "its first sample has not come in"; });
+  EXPECT_EQ(table.forget(0), 2u);
+  EXPECT_EQ(row.key[0], 0u);
+  EXPECT_FALSE(table.add(0));
+  EXPECT_FALSE(table.add(2 * half + 1));
+}
+
+TEST(RowTable, RefusesWhatACellHasNoRoomFor) {
+  vitrine_row row{};
+  EXPECT_EQ(vitrine_row_add(&row, 5, bits, VITRINE_ROW_SUM >> VITRINE_ROW_COUNT_BITS), 0);
+  EXPECT_EQ(vitrine_row_add(&row, 5, bits, 1), 1);
+  // The same cell, and another stretch of time.
+  EXPECT_EQ(vitrine_row_add(&row, 5 + (std::uint64_t{VITRINE_ROW_CELLS} << bits), bits, 1), 0);
+  for (std::uint32_t n = 1; n < VITRINE_ROW_SAMPLES; ++n)
+    ASSERT_EQ(vitrine_row_add(&row, 5, bits, 0), 1);
+  EXPECT_EQ(vitrine_row_add(&row, 5, bits, 0), 0);
+}
+
+}  // namespace
+}  // namespace vitrine::bpf

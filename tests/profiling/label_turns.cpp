@@ -1,0 +1,40 @@
+// Works, or waits, for two tenants in turn, each time with a label set made anew.
+//
+//   label_turns work|wait      prints "ready"
+#include <time.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <string_view>
+#include <vitrine/labels.hpp>
+
+namespace {
+
+volatile std::uint64_t sink;
+
+[[gnu::noinline]] void work() {
+  std::uint64_t hash = sink;
+  for (int i = 0; i < 200'000; ++i) hash = hash * 31 + 7;
+  sink = hash;
+}
+
+[[gnu::noinline]] void wait() {
+  const timespec half{0, 500'000};
+  nanosleep(&half, nullptr);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  static const vitrine::labels::Key tenant("tenant"), route("route");
+  constexpr std::array<std::string_view, 2> tenants{"acme", "globex"};
+  const bool waits = argc == 2 && std::string_view(argv[1]) == "wait";
+  std::puts("ready");
+  std::fflush(stdout);
+  for (std::size_t turn = 0;; ++turn) {
+    const vitrine::labels::Scope scope({{tenant, tenants[turn % 2]}, {route, "/pay"}});
+    waits ? wait() : work();
+  }
+}
