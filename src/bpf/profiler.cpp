@@ -193,6 +193,7 @@ class LoadedProfiler final : public Profiler {
       if (taken == 0) break;
     } while (std::chrono::steady_clock::now() < end);
     rows_->table.end(ending, rows);
+    if (stopped_ns_ != 0) unfinished_.lost += rows_->table.forget(ending);  // no more will come
     return {};
   }
 
