@@ -27,13 +27,20 @@ TEST(Wire, RepliesComeBack) {
 }
 
 TEST(Wire, QuestionsComeBack) {
-  const Request asked{{1, 0xffff'ffff'ffff'ffff, 0x400000}, {"/bin/x", 2}, false};
+  Request asked;
+  asked.addresses = {1, 0xffff'ffff'ffff'ffff, 0x400000};
+  asked.debug = {"/bin/x", 2};
+  asked.with_dwarf = false;
+  asked.number = 7;
+  asked.closed = {3, 5};
   const auto got = pack::unpack<Request>(pack::pack(asked));
   ASSERT_TRUE(got);
   EXPECT_EQ(got->addresses, asked.addresses);
   EXPECT_EQ(got->debug.path, "/bin/x");
   EXPECT_EQ(got->debug.roots, 2U);
   EXPECT_FALSE(got->with_dwarf);
+  EXPECT_EQ(got->number, 7U);
+  EXPECT_EQ(got->closed, asked.closed);
 }
 
 TEST(Wire, OfAnotherNumberOfAddressesIsRefused) {

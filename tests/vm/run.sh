@@ -89,7 +89,13 @@ module_after_needed() {
 }
 module_after_needed nfsd
 module_after_needed nfsv4
-"$here/image.sh" "$triplet" "$busybox/bin/busybox" "$vm/initramfs.gz" "$here/init" "$stage"/*
+# Those that the command loads by name (src/cli/shell/libraries.cpp), by the names that they are loaded by.
+libraries=
+IFS=';' read -ra lazy < <(sed -n 's/^VITRINE_LAZY_LIBRARIES:INTERNAL=//p' "$build/CMakeCache.txt")
+for file in "${lazy[@]}"; do
+  libraries+=" $(readelf -dW "$file" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')"
+done
+"$here/image.sh" "$triplet" "$busybox/bin/busybox" "$vm/initramfs.gz" "$here/init" "$libraries" "$stage"/*
 
 echo "booting $(basename "$kernel"), emulated (console: $vm/console)"
 timeout "$limit" "${emulator[@]}" -accel tcg,thread=multi -smp 2 -m 2G -nographic -no-reboot -nic none \
