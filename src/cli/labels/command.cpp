@@ -374,7 +374,7 @@ class LabelsCommand : public Command {
         if (is_over(snapshot.error())) return exit_done;
         if (launched != nullptr && launched->ended()) return exit_done;
         if (ended && shown && repeats()) {
-          note(snapshot.error().message);
+          note(fmt::format("process {} has ended", pid_));
           return exit_done;
         }
         // While watching, a program may publish later: a library loaded, a first label set.
