@@ -46,8 +46,6 @@ constexpr milliseconds shortest_generation{1000};
 /// Taken in at once: an eighth of the ring buffer, with stacks of a usual size.
 constexpr std::size_t many_samples = 256;
 constexpr std::uint64_t second_ns = 1'000'000'000;
-/// Of what may wait to be read, in the kernel where samples have no copies of stacks.
-constexpr std::size_t small_part = 4;
 /// Of the buffer of samples, for each thread that may be waiting.
 constexpr std::size_t bytes_of_waiting = 2048;
 
@@ -284,15 +282,13 @@ Result<void> LiveProfiling::open_profiler() {
   options.rows = rows;
   options.row_time = row_time;
   if (options_.verify_unwind) options.unwinds = VITRINE_UNWINDS_AND_COPIES;
-  // What is unwound in the kernel is small.
-  const bool copies = options.unwinds != VITRINE_UNWINDS_ELSE_COPIES;
-  options.ring_bytes = copies ? options.taken_bytes : options.taken_bytes / small_part;
+  // Not less where stacks are unwound in the kernel: until it has the rules, it copies them.
+  options.ring_bytes = options.taken_bytes;
   auto opened = bpf::Profiler::open(options);
   if (!opened && opened.error().code == ErrorCode::failed && options_.unwind == Unwind::automatic &&
       !options_.verify_unwind) {
     note("stacks are copied, not unwound in the kernel: " + opened.error().message);
     options.unwinds = VITRINE_UNWINDS_NOT;
-    options.ring_bytes = options.taken_bytes;
     opened = bpf::Profiler::open(options);
   }
   profiler_ = TRY(std::move(opened));
