@@ -4,7 +4,7 @@ its worst; and a table of what came of it (eco 6.4).
 
   run.py VITRINE PROGRAMS WRITERS [--only TEXT] [--jobs N] [--rounds N] [--threads N] [--sanitized]
 
-What must hold: no command crashes or hangs, none has more memory than 256 MiB, none shows labels as
+What must hold: no command crashes or hangs, none has more memory than 256 MiB (and a trace its backlog), none shows labels as
 proven that no thread had; what it prints is well formed; and the target runs on as before.
 """
 import argparse
@@ -28,6 +28,8 @@ from target import CannotPlay, Target, text_of
 MEMORY = 256 << 20
 # A profile that is read may have 512 MiB, and as much text (src/base/limits.hpp).
 MEMORY_OF_FILES = 1 << 30
+# What a trace keeps of fires that it has not printed yet (limits::trace_backlog).
+BACKLOG = 256 << 20
 # A profile of the machine has the symbols of whatever else runs on it, too.
 MEMORY_OF_ALL = 1 << 30
 FORGED_OF = "libhostile_forged.so"
@@ -87,6 +89,8 @@ class Suite:
             self.fail(where, f"{name} ended with {result.exit_code()}, and not with one of {expected}: "
                              f"{result.errors[-1000:]}")
         most = trick.memory if trick else MEMORY_OF_ALL if name == "profile of all" else MEMORY
+        if name.startswith("trace"):
+            most += BACKLOG
         if result.memory > most and not self.options.sanitized:
             self.fail(where, f"{name} had {result.memory >> 20} MiB")
         for line in result.malformed[:3]:
