@@ -165,7 +165,7 @@ inline constexpr std::size_t symbol_unfolded = 256U
                                                << 20;     ///< bytes of its names, repeated ones too
 inline constexpr std::size_t symbol_files = 4096;         ///< known to one symboliser
 inline constexpr std::size_t symbol_frames = 256 * 1024;  ///< addresses whose frames are kept
-inline constexpr std::uint64_t symbol_kept_memory = 1ULL << 30;  ///< bytes that they hold between
+inline constexpr std::uint64_t symbol_kept_memory = 1ULL << 30;  ///< of a worker, between requests
 inline constexpr std::size_t demangled_bytes = 4096;             ///< longer: as it was
 inline constexpr std::size_t kernel_symbols = 4U << 20;          ///< 200,000 with modules are usual
 inline constexpr std::size_t kernel_symbol_bytes = 512U << 20;   ///< of /proc/kallsyms
