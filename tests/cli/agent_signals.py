@@ -21,7 +21,7 @@ import time
 VITRINE, SPANS, BURNER, RECEIVER, SCHEMA, DECODED = sys.argv[1:]
 sys.path.insert(0, DECODED)
 import decoded  # noqa: E402
-from agents import Agent, equal, series_of, until  # noqa: E402
+from agents import Agent, equal, series_of, subject, until  # noqa: E402
 
 decoded.HERE = pathlib.Path(SCHEMA)
 N = 600
@@ -100,15 +100,8 @@ def operate(number, program):
     subprocess.run([program, str(number)], input="go\n", stdout=subprocess.DEVNULL, text=True, check=True)
 
 
-@contextlib.contextmanager
 def burner(tenant, **options):
-    child = subprocess.Popen([BURNER, f"burn {tenant}"], stdout=subprocess.PIPE, text=True, **options)
-    child.stdout.readline()
-    try:
-        yield child
-    finally:
-        child.kill()
-        child.wait()
+    return subject(BURNER, f"burn {tenant}", **options)
 
 
 def settings(folder, url, select, traces=""):
@@ -168,7 +161,7 @@ def probes_and_time():
     with tempfile.TemporaryDirectory() as folder:
         program = shutil.copy(SPANS, f"{folder}/subject")
         text = settings(folder, collector.url, f'process = ["{BURNING}"]', traces(program, folder))
-        with burner("acme", env={**os.environ, "OTEL_SERVICE_NAME": "oven"}), operations(N, program) as begin:
+        with burner("acme", OTEL_SERVICE_NAME="oven"), operations(N, program) as begin:
             agent = Agent(VITRINE, folder, text)
             assert f"trace later: cannot open {folder}/later" in agent.said, agent.said
             begin()
@@ -240,7 +233,7 @@ def probes_and_time():
 def reload():
     """Metrics of a new configuration are sent: the ones before have left their spool to them."""
     collector = Collector()
-    with tempfile.TemporaryDirectory() as folder, burner("acme", env={**os.environ, "OTEL_SERVICE_NAME": "oven"}):
+    with tempfile.TemporaryDirectory() as folder, burner("acme", OTEL_SERVICE_NAME="oven"):
         text = settings(folder, collector.url, f'process = ["{BURNING}"]')
         agent = Agent(VITRINE, folder, text)
         until("CPU time", lambda: agent.page().get('vitrine_cpu_seconds_total{tenant="acme",service_name="oven"}'))
@@ -319,8 +312,8 @@ def selection():
     """Only processes of a control group, of a container, of a service; and a reload that chooses another one."""
     with tempfile.TemporaryDirectory() as folder, \
             control_group(f"vitrine-test-{os.getpid()}-docker-{CONTAINER}.scope") as (path, join), \
-            burner("inside", preexec_fn=join, env={**os.environ, "OTEL_RESOURCE_ATTRIBUTES": "service.name=in%20side"}), \
-            burner("outside", env={**os.environ, "OTEL_SERVICE_NAME": "outer"}):
+            burner("inside", preexec_fn=join, OTEL_RESOURCE_ATTRIBUTES="service.name=in%20side"), \
+            burner("outside", OTEL_SERVICE_NAME="outer"):
         def text(select):
             return settings(folder, "otlp+http://127.0.0.1:1", select).replace('by = ["tenant"', 'by = ["tenant", "container.id"')
 

@@ -1,5 +1,7 @@
 """vitrine agent as a process, for tests that are scripts."""
 import atexit
+import contextlib
+import os
 import pathlib
 import re
 import signal
@@ -30,6 +32,45 @@ def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+@contextlib.contextmanager
+def subject(*command, preexec_fn=None, **environment):
+    """A program that is observed, from its first line of output on."""
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=preexec_fn,
+                             env={**os.environ, **environment})
+    child.stdout.readline()
+    try:
+        yield child
+    finally:
+        child.kill()
+        child.wait()
+
+
+# Parts of configuration files.
+
+
+def profile_of(process, interval):
+    return f"""
+[profile]
+interval = "{interval}"
+off_cpu = true
+on_cpu = true
+[select]
+process = ["{process}"]
+"""
+
+
+def pairs_and_spans(program):
+    trace = f'[[trace]]\nfile = "{program}"\n'
+    return f"""
+{trace}name = "pairs"
+latency = ["shop:begin", "shop:end"]
+match = "id"
+{trace}name = "spans"
+spans = ["shop:begin", "shop:end"]
+match = "id"
+"""
 
 
 class Agent:

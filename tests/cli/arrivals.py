@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import tempfile
 
-from agents import Agent, equal, until
+from agents import Agent, equal, pairs_and_spans, profile_of, subject, until
 
 N = 600
 TENANTS = ("acme", "globex", "initech")
@@ -41,26 +41,9 @@ class Receiver:
         return found
 
 
-@contextlib.contextmanager
-def subject(*command, **environment):
-    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment})
-    child.stdout.readline()
-    try:
-        yield child
-    finally:
-        child.kill()
-        child.wait()
-
-
 def settings(folder, url, program, burning):
     trace = f'[[trace]]\nfile = "{program}"\n'
-    return f"""
-[profile]
-interval = "500ms"
-off_cpu = true
-on_cpu = true
-[select]
-process = ["{burning}"]
+    return profile_of(burning, "500ms") + f"""\
 [export]
 url = "{url}"
 spool = "{folder}/spool"
@@ -76,13 +59,7 @@ probes = ["shop:end"]
 count = true
 by = ["tenant"]
 exemplars = true
-{trace}name = "pairs"
-latency = ["shop:begin", "shop:end"]
-match = "id"
-{trace}name = "spans"
-spans = ["shop:begin", "shop:end"]
-match = "id"
-{trace}name = "logs"
+{pairs_and_spans(program)}{trace}name = "logs"
 probes = ["shop:end"]
 """
 

@@ -17,7 +17,7 @@ import urllib.parse
 import urllib.request
 
 VITRINE, SPANS, BURNER, EXAMPLES = sys.argv[1:]
-from agents import Agent, equal, free_port, until  # noqa: E402
+from agents import Agent, equal, free_port, pairs_and_spans, profile_of, until  # noqa: E402
 
 
 def check_examples():
@@ -53,13 +53,7 @@ def queries(dashboard):
 
 def settings(folder, program, burning):
     trace = f'[[trace]]\nfile = "{program}"\n'
-    return f"""
-[profile]
-interval = "300ms"
-off_cpu = true
-on_cpu = true
-[select]
-process = ["{burning}"]
+    return profile_of(burning, "300ms") + f"""\
 [export]
 signals_url = "otlp+http://127.0.0.1:1"
 [metrics]
@@ -76,13 +70,7 @@ label_values = 1
 {trace}name = "amounts"
 probes = ["shop:end"]
 hist = "amount"
-{trace}name = "pairs"
-latency = ["shop:begin", "shop:end"]
-match = "id"
-{trace}name = "spans"
-spans = ["shop:begin", "shop:end"]
-match = "id"
-"""
+{pairs_and_spans(program)}"""
 
 
 def main():

@@ -36,8 +36,8 @@ PART, VITRINE, SPANS, BURNER, TESTS, BUILD = sys.argv[1:7]
 SECONDS = float(sys.argv[7]) if len(sys.argv) > 7 else 600
 sys.path[:0] = [f"{TESTS}/cli", f"{TESTS}/export"]
 import go  # noqa: E402
-from agents import Agent, equal, free_port, until  # noqa: E402
-from arrivals import N, TENANTS, TRACE, Receiver, compare, observed, of_receiver, of_source, settings, subject  # noqa: E402
+from agents import Agent, equal, free_port, profile_of, subject, until  # noqa: E402
+from arrivals import N, TENANTS, TRACE, Receiver, compare, observed, of_receiver, of_source, settings  # noqa: E402
 
 CACHE = f"{BUILD}/cache"
 
@@ -150,13 +150,7 @@ def lines(engine_):
 
 
 def profiles_only(folder, url, burning, more=""):
-    return f"""
-[profile]
-interval = "1s"
-off_cpu = true
-on_cpu = true
-[select]
-process = ["{burning}"]
+    return profile_of(burning, "1s") + f"""\
 [export]
 url = "{url}"
 spool = "{folder}/spool"
