@@ -3,9 +3,7 @@
 
 #include <pthread.h>
 
-#include <algorithm>
 #include <atomic>
-#include <cstddef>
 #include <cstdlib>
 #include <utility>
 
@@ -13,14 +11,17 @@ namespace vitrine {
 
 namespace detail {
 
-/// How the objects of this thread end, of each kind that there has been.
-struct PerThreadEnds {
-  static constexpr std::size_t kinds = 16;
-  inline static void (*ends[kinds])() = {};
-  inline static std::atomic<std::size_t> count{0};
+/// A kind of per-thread object that there has been. The kinds are a list, the latest first; a kind
+/// is never taken off it.
+struct PerThreadKind {
+  void (*end)();
+  PerThreadKind* next = nullptr;
 
-  static void add(void (*end)()) {
-    if (const std::size_t at = count.fetch_add(1); at < kinds) ends[at] = end;
+  inline static std::atomic<PerThreadKind*> latest{nullptr};
+
+  void add() {
+    next = latest.load(std::memory_order_relaxed);
+    while (!latest.compare_exchange_weak(next, this, std::memory_order_release)) continue;
   }
 };
 
@@ -29,9 +30,10 @@ struct PerThreadEnds {
 /// Ends the objects of this thread, for a process that ends without std::exit. No other thread of
 /// it makes any at that time.
 inline void end_objects_of_this_thread() {
-  using detail::PerThreadEnds;
-  for (std::size_t at = std::min(PerThreadEnds::count.load(), PerThreadEnds::kinds); at > 0; --at)
-    if (PerThreadEnds::ends[at - 1] != nullptr) PerThreadEnds::ends[at - 1]();
+  using detail::PerThreadKind;
+  for (const auto* kind = PerThreadKind::latest.load(std::memory_order_acquire); kind != nullptr;
+       kind = kind->next)
+    kind->end();
 }
 
 /// A `thread_local` object whose making may fail: registering the destructor of a thread_local
@@ -57,8 +59,9 @@ class PerThread {
       bool is_there = ::pthread_key_create(&key, [](void*) { end(); }) == 0;
     };
     static const Key key;
+    static detail::PerThreadKind kind{end};
     static const int at_exit = [] {
-      detail::PerThreadEnds::add(end);
+      kind.add();
       return std::atexit(end);
     }();
     static_cast<void>(at_exit);
