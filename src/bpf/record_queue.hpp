@@ -9,9 +9,13 @@
 //   - open_     to the thread that puts records in (put, publish),
 //   - queue_    to the mutex,
 //   - handed_   to the thread that takes records out (take).
-// publish() moves the open chunk into the queue, wait() moves the oldest one of the queue to the taker:
-// both under the mutex, so that everything written to a chunk before is visible after. A chunk is never
-// written once it is in the queue. Records leave in the order in which they were put.
+// publish() moves the open chunk into the queue, or what is in it behind the last chunk there; wait() moves
+// the oldest one of the queue to the taker: all under the mutex, so that everything written to a chunk before
+// is visible after. Records leave in the order in which they were put.
+//
+// Memory. Chunks are mappings of their own, whose pages exist once they are written, and which are gone
+// when they are freed: a backlog leaves nothing behind in the heap. A slow taker finds few large chunks, not
+// one for each publish().
 //
 // Bound: at most `max_bytes` and one record are held; beyond that put() returns false, and the records
 // that follow stay in the kernel's buffer, which counts what it has no room for.
@@ -64,9 +68,18 @@ class RecordQueue {
   [[nodiscard]] std::size_t held() const;
 
  private:
+  struct Unmap {
+    Unmap() : size(0) {}
+    explicit Unmap(std::size_t bytes) : size(bytes) {}
+    std::size_t size;
+    void operator()(std::byte* at) const noexcept;
+  };
   /// Records one behind the other: size, bytes, padding to a multiple of 8.
   struct Chunk {
-    std::unique_ptr<std::byte[]> bytes;
+    static Chunk of(std::size_t capacity) noexcept;  ///< without capacity: memory is refused
+    void append(std::span<const std::byte> bytes);   ///< there is room for it
+
+    std::unique_ptr<std::byte[], Unmap> memory;
     std::size_t capacity = 0, used = 0;
   };
 

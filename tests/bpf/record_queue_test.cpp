@@ -3,9 +3,11 @@
 #include "bpf/record_queue.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <deque>
+#include <fstream>
 #include <random>
 #include <string>
 #include <thread>
@@ -100,6 +102,27 @@ TEST(RecordQueue, HandsOverEachRecordOnceInOrder) {
   collector.join();
   EXPECT_FALSE(queue.wait(now()));
   EXPECT_EQ(queue.held(), 0u);
+}
+
+std::size_t mapped_bytes() {
+  std::size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+TEST(RecordQueue, HoldsLittleMoreThanItsRecords) {
+  const std::size_t before = mapped_bytes();
+  RecordQueue queue(64U << 20);
+  for (int record = 0; record < 20'000; ++record) {
+    ASSERT_TRUE(queue.put(std::vector<std::byte>(100)));
+    queue.publish();  // each by itself, and nobody takes them
+  }
+  EXPECT_LT(mapped_bytes() - before, 3 * queue.held());
+  std::size_t taken = 0;
+  while (queue.wait(now()))
+    while (!queue.take().empty()) ++taken;
+  EXPECT_EQ(taken, 20'000u);
+  EXPECT_LT(mapped_bytes() - before, std::size_t{4} << 20);
 }
 
 TEST(RecordQueue, TakesOneRecordBeyondItsBound) {
