@@ -19,13 +19,13 @@ def equal(what, found, expected):
         raise SystemExit(f"FAILED {what}: {found}, expected {expected}")
 
 
-def until(what, question):
-    deadline = time.monotonic() + PATIENCE
+def until(what, question, patience=PATIENCE):
+    deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         if (answer := question()) is not None:
             return answer
         time.sleep(0.1)
-    raise SystemExit(f"FAILED waited {PATIENCE} s for {what}")
+    raise SystemExit(f"FAILED waited {patience:.0f} s for {what}")
 
 
 def free_port():

@@ -328,8 +328,8 @@ class FrontHandler(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def all_sent(agent):
-    until("all to be sent", lambda: agent.page()["vitrine_agent_spool_requests"] == 0 or None)
+def all_sent(agent, patience=60):
+    until("all to be sent", lambda: agent.page()["vitrine_agent_spool_requests"] == 0 or None, patience)
     page = agent.page()
     for name in ("refused", "dropped"):
         equal(f"{name} requests", page[f"vitrine_agent_{name}_requests_total"], 0)
@@ -348,7 +348,7 @@ def outage():
         waited = agent.page()["vitrine_agent_spool_requests"]
         assert waited > 0, "nothing has waited"
         fronts.append(Front(port, behind.ports["http"]))
-        page = all_sent(agent)
+        page = all_sent(agent, 60 + SECONDS)
         print(f"down for {SECONDS:.0f} s: {waited:.0f} requests waited, {page['vitrine_agent_retried_requests_total']:.0f} tries failed")
 
     with observed(VITRINE, SPANS, BURNER, f"otlp+http://127.0.0.1:{port}", meanwhile=meanwhile) as folder:
