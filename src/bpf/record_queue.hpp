@@ -6,7 +6,7 @@
 // so that a thread which only copies keeps up, into memory that is allocated when it is needed.
 //
 // Ownership. A chunk of records belongs to one place at a time:
-//   - open_     to the thread that puts records in (put, publish),
+//   - open_     to the thread that puts records in (put, publish): one at a time, each after the other,
 //   - queue_    to the mutex,
 //   - handed_   to the thread that takes records out (take).
 // publish() moves the open chunk into the queue, or what is in it behind the last chunk there; wait() moves

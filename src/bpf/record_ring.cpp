@@ -4,6 +4,7 @@
 #include <bpf/libbpf.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -24,6 +25,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds shortest_wait{1}, longest_wait{10};
+/// Of the collector, for room: until it looks whether it has to end.
+constexpr milliseconds longest_wait_for_room{100};
 constexpr std::size_t between_looks = 64;  ///< records from one look at the clock to the next
 
 }  // namespace
@@ -35,8 +38,11 @@ std::size_t RecordRing::size_of(std::size_t wanted_bytes) {
 RecordRing::~RecordRing() {
   if (collector_.joinable()) {
     collector_.request_stop();
+    const std::uint64_t one = 1;
+    (void)!::write(stop_, &one, sizeof one);
     collector_.join();
   }
+  if (stop_ >= 0) ::close(stop_);
   if (wake_ >= 0) ::close(wake_);
   ring_buffer__free(ring_);
 }
@@ -48,17 +54,21 @@ Result<void> RecordRing::open(int map, volatile unsigned* reader_waits) {
   if (ring_ == nullptr) return tl::unexpected(log.error("map the buffer of records", errno));
   // Edge-triggered: only a wake-up ends a wait, not that there is something to read.
   wake_ = ::epoll_create1(EPOLL_CLOEXEC);
-  epoll_event event{};
-  event.events = EPOLLIN | EPOLLET;
-  if (wake_ < 0 || ::epoll_ctl(wake_, EPOLL_CTL_ADD, map, &event) != 0)
+  stop_ = ::eventfd(0, EFD_CLOEXEC);
+  epoll_event wake{}, stop{};
+  wake.events = EPOLLIN | EPOLLET;
+  stop.events = EPOLLIN;
+  if (wake_ < 0 || stop_ < 0 || ::epoll_ctl(wake_, EPOLL_CTL_ADD, map, &wake) != 0 ||
+      ::epoll_ctl(wake_, EPOLL_CTL_ADD, stop_, &stop) != 0)
     return tl::unexpected(log.error("wait for the buffer of records", errno));
   return {};
 }
 
-void RecordRing::wait_for_records(milliseconds most) {
+/// `most`: negative: however long that takes.
+void RecordRing::wait_for_wake_up(milliseconds most) {
   *reader_waits_ = 1;
   epoll_event event{};
-  ::epoll_wait(wake_, &event, 1, static_cast<int>(std::min(most, wait_).count()));
+  ::epoll_wait(wake_, &event, 1, static_cast<int>(most.count()));
 }
 
 void RecordRing::begin_collecting() {
@@ -75,49 +85,52 @@ void RecordRing::begin_collecting() {
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
+/// Sleeps until the buffer is filled to a part: what is in it until then is for the thread that polls.
 void RecordRing::run_collector(const std::stop_token& stop) {
   ::prctl(PR_SET_NAME, "vitrine-collect");
-  while (!stop.stop_requested()) {
-    if (!queue_->wait_for_room(Clock::now() + longest_wait)) continue;
-    handed_over_ = 0;
-    const std::uint64_t pass = ++passes_begun_;
-    const int got = ring_buffer__consume(ring_);
-    queue_->publish();
-    passes_ended_ = pass;
-    if (got < 0 && got != -ECANCELED) {
-      error_ = got;
-      return;
-    }
-    wait_ = handed_over_ != 0 ? shortest_wait : std::min(wait_ * 2, longest_wait);
-    if (got != -ECANCELED) wait_for_records(longest_wait);
+  while (!stop.stop_requested() && error_ == 0) {
+    if (!queue_->wait_for_room(Clock::now() + longest_wait_for_room)) continue;
+    pass();
+    if (queue_->wait_for_room(Clock::now())) wait_for_wake_up(milliseconds(-1));
   }
 }
 
-/// Until all that is in the buffer now is in the queue. Returns whether there is anything in the queue.
-bool RecordRing::wait_for_pass() {
-  const std::uint64_t pass = passes_begun_ + 1;
-  while (passes_ended_ < pass && error_ == 0)
-    if (queue_->wait(Clock::now() + shortest_wait)) return true;
-  return queue_->wait(Clock::now());
+/// Takes what is in the buffer into the queue, as far as that has room. False: another thread is at it.
+bool RecordRing::pass() {
+  const std::unique_lock lock(passing_, std::try_to_lock);
+  if (!lock) return false;
+  if (!queue_->wait_for_room(Clock::now())) return true;
+  const int got = ring_buffer__consume(ring_);
+  queue_->publish();
+  if (got < 0 && got != -ECANCELED) error_ = got;
+  return true;
 }
 
-Result<std::size_t> RecordRing::poll_queue(milliseconds timeout, const Sink& sink) {
-  const auto end = Clock::now() + timeout;
+/// All that is in the queue, or until some time after `end`.
+std::size_t RecordRing::hand_over_queue(Clock::time_point end, const Sink& sink) {
   std::size_t records = 0;
-  // A caller that does not wait wants to know whether that was all.
-  const auto has_more = [&] {
-    if (queue_->wait(records == 0 ? end : Clock::now())) return true;
-    return records == 0 && timeout <= milliseconds{0} && wait_for_pass();
-  };
-  while (has_more()) {
+  while (queue_->wait(Clock::now())) {
     for (auto record = queue_->take(); !record.empty(); record = queue_->take()) {
       sink(record);
       if (++records % between_looks == 0 && Clock::now() > end + longest_wait) return records;
     }
   }
-  if (records == 0 && error_ != 0)
-    return tl::unexpected(KernelLog().error("read records", error_.load()));
   return records;
+}
+
+Result<std::size_t> RecordRing::poll_queue(milliseconds timeout, const Sink& sink) {
+  const auto end = Clock::now() + timeout;
+  for (;;) {
+    const bool is_all = pass();
+    const std::size_t records = hand_over_queue(end, sink);
+    wait_ = records != 0 ? shortest_wait : std::min(wait_ * 2, longest_wait);
+    if (records != 0) return records;
+    if (error_ != 0) return tl::unexpected(KernelLog().error("read records", error_.load()));
+    const auto now = Clock::now();
+    if (is_all && now >= end) return 0;
+    // The collector's pass is short, or brings something.
+    (void)queue_->wait(is_all ? std::min(end, now + wait_) : now + shortest_wait);
+  }
 }
 
 Result<std::size_t> RecordRing::poll(milliseconds timeout, const Sink& sink) {
@@ -130,7 +143,7 @@ Result<std::size_t> RecordRing::poll(milliseconds timeout, const Sink& sink) {
   sink_ = &sink;
   for (;;) {
     const auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
-    if (left > milliseconds{0}) wait_for_records(left);
+    if (left > milliseconds{0}) wait_for_wake_up(std::min(left, wait_));
     const int got = ring_buffer__consume(ring_);
     if (got < 0 && got != -ECANCELED) return tl::unexpected(log.error("read records", got));
     wait_ = handed_over_ != 0 ? shortest_wait : std::min(wait_ * 2, longest_wait);
@@ -142,7 +155,6 @@ int RecordRing::hand_over(void* context, void* data, std::size_t size) {
   auto& ring = *static_cast<RecordRing*>(context);
   const std::span record(static_cast<const std::byte*>(data), size);
   if (ring.queue_) {
-    ++ring.handed_over_;
     return ring.queue_->put(record) ? 0 : -ECANCELED;
   }
   const bool late = ++ring.handed_over_ % between_looks == 0 && Clock::now() > ring.last_header_;

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <thread>
 #include <vector>
@@ -91,9 +92,10 @@ class RecordRing {
   /// must outlive this. Errors: not_permitted, failed.
   Result<void> open(int map, volatile unsigned* reader_waits);
 
-  /// From the next poll() on, a thread that does nothing else empties the buffer, into at most so
-  /// many bytes of memory, and poll() hands over what that thread has taken. It begins with the rights and the
-  /// priority of the thread that polls first. Where no thread can be had, poll() reads the buffer.
+  /// From the next poll() on, a thread that does nothing else empties the buffer when that is filled to a part,
+  /// into at most so many bytes of memory; poll() hands over what that thread has taken, and what is in the
+  /// buffer. It begins with the rights and the priority of the thread that polls first. Where no thread
+  /// can be had, poll() reads the buffer.
   void collect(std::size_t max_bytes) { backlog_bytes_ = max_bytes; }
 
   /// Hands over what has come in, waiting for it at most `timeout`; ends, at the latest, after about
@@ -110,21 +112,23 @@ class RecordRing {
   static int hand_over(void* context, void* data, std::size_t size);
   void begin_collecting();
   void run_collector(const std::stop_token& stop);
+  bool pass();
+  std::size_t hand_over_queue(Clock::time_point end, const Sink& sink);
   Result<std::size_t> poll_queue(std::chrono::milliseconds timeout, const Sink& sink);
-  bool wait_for_pass();
-  void wait_for_records(std::chrono::milliseconds most);
+  void wait_for_wake_up(std::chrono::milliseconds most);
 
   ring_buffer* ring_ = nullptr;
   int wake_ = -1;
   volatile unsigned* reader_waits_ = nullptr;
-  std::chrono::milliseconds wait_{10};
+  std::chrono::milliseconds wait_{10};  ///< of poll(), from one look into the buffer to the next
 
-  // Once there is a collector, ring_, wake_ and wait_ are its own (record_queue.hpp).
   std::size_t backlog_bytes_ = 0;  ///< 0: no collector is wanted
   std::unique_ptr<RecordQueue> queue_;
-  std::atomic<int> error_{0};  ///< of libbpf, that ended it
-  /// Of the buffer, by the collector: what was in the buffer when a pass began is in the queue when it ends.
-  std::atomic<std::uint64_t> passes_begun_{0}, passes_ended_{0};
+  /// Held by the thread that empties the buffer into the queue: the collector, or the one that polls. So what
+  /// was in the buffer before the latter's pass is in the queue after it.
+  std::mutex passing_;
+  std::atomic<int> error_{0};  ///< of libbpf, in a pass
+  int stop_ = -1;              ///< eventfd that ends the collector's wait
   std::jthread collector_;
 
   // During poll().

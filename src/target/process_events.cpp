@@ -202,9 +202,10 @@ class PerfProcessEvents final : public ProcessEvents {
     return events;
   }
 
-  void collect() override {
+  std::size_t collect() override {
     const std::lock_guard lock(mutex_);
     drain();
+    return collected_.size();
   }
 
  private:

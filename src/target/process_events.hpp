@@ -46,8 +46,9 @@ class ProcessEvents {
   /// What has happened since the last call, in order of time. Does not wait.
   virtual std::vector<ProcessEvent> take() = 0;
 
-  /// Makes room for more in the kernel's buffers; take() returns what was there. For a second thread.
-  virtual void collect() = 0;
+  /// Makes room for more in the kernel's buffers; take() returns what was there. Returns how many events wait
+  /// for it. For a second thread.
+  virtual std::size_t collect() = 0;
 
   /// Records that were lost, in all: a caller that depends on them looks itself when the
   /// number has grown.

@@ -25,8 +25,10 @@ using std::chrono::milliseconds;
 /// The dynamic linker is at work for some time after it has mapped a library.
 constexpr std::array<milliseconds, 4> second_looks{milliseconds(2), milliseconds(20),
                                                    milliseconds(200), milliseconds(1000)};
-/// Between two looks of the thread that makes room: a CPU's buffer takes some 2000 events.
-constexpr milliseconds collecting{20};
+/// Between two looks of the thread that makes room: a CPU's buffer takes some 2000 events. The longer one is
+/// where there are few.
+constexpr milliseconds shortest_collecting{20}, longest_collecting{80};
+constexpr std::size_t few_events = 50;
 /// Where processes come and go without a pause, they are looked at as often as this.
 constexpr milliseconds event_pause{5};
 
@@ -41,7 +43,11 @@ bool is_gone(const ObservedProcess& process) {
 }  // namespace
 
 ProcessWatch::ProcessWatch(ProcessRegistry& processes, Listener& listener, bool follow)
-    : processes_(processes), listener_(listener), follow_(follow) {
+    : processes_(processes),
+      listener_(listener),
+      follow_(follow),
+      pause_(event_pause),
+      longest_pause_(event_pause) {
   if (auto events = target::ProcessEvents::open())
     events_ = std::move(*events);
   else
@@ -90,7 +96,13 @@ std::vector<ObservedProcess*> ProcessWatch::all() const {
 
 void ProcessWatch::take_events() {
   if (!events_) return;
-  for (const target::ProcessEvent& event : events_->take()) handle(event);
+  const std::vector<target::ProcessEvent> events = events_->take();
+  concerned_ = false;
+  for (const target::ProcessEvent& event : events) handle(event);
+  if (concerned_)
+    pause_ = event_pause;
+  else if (!events.empty())
+    pause_ = std::min(pause_ * 2, longest_pause_);
   // Once, however often one has changed since: else one that executes programs without end keeps us
   // at it without end.
   for (const auto& process : std::exchange(changed_, {})) take_change(*process);
@@ -111,10 +123,13 @@ void ProcessWatch::collect_in_background() {
     std::mutex mutex;
     std::condition_variable_any stopped;
     std::unique_lock lock(mutex);
+    milliseconds pause = shortest_collecting;
     while (!stop.stop_requested()) {
-      stopped.wait_for(lock, stop, collecting, [] { return false; });
+      stopped.wait_for(lock, stop, pause, [] { return false; });
       try {
-        events->collect();
+        const std::size_t collected = events->collect();
+        pause =
+            collected > few_events ? shortest_collecting : std::min(pause * 2, longest_collecting);
       } catch (const std::bad_alloc&) {  // they stay in the kernel's buffer
       }
     }
@@ -155,13 +170,14 @@ void ProcessWatch::take_change(ObservedProcess& process) {
 
 void ProcessWatch::handle(const target::ProcessEvent& event) {
   using Kind = target::ProcessEvent::Kind;
-  ObservedProcess* process = nullptr;
+  ObservedProcess* process = processes_.find(event.pid);
+  concerned_ = concerned_ || process != nullptr;
   switch (event.kind) {
     case Kind::forked:
-      process = processes_.find(event.pid);
       if (process != nullptr && process->is_target()) take_ended();  // its PID is the child's
       if (ObservedProcess* parent = processes_.find(event.parent)) take_change(*parent);
       process = processes_.forked(event.parent, event.pid, event.time_ns);
+      concerned_ = concerned_ || process != nullptr;
       // The kernel knows it by its parent, as long as that lives.
       if (!follow_ || process == nullptr || !process->followed_ || process->is_target()) return;
       if (add(event.pid)) look_at(*process, Clock::now());
@@ -172,9 +188,9 @@ void ProcessWatch::handle(const target::ProcessEvent& event) {
       return;
     case Kind::executed:
     case Kind::mapped:
-      process = processes_.find(event.pid);
       if (process == nullptr && listener_.concerns(event)) process = processes_.observe(event.pid);
       if (process == nullptr) return;
+      concerned_ = true;
       if (event.kind == Kind::executed)
         listener_.executed(*process, event);
       else
@@ -216,7 +232,7 @@ void ProcessWatch::wait(milliseconds time) {
   const auto left = [&] {
     return std::max(std::chrono::ceil<milliseconds>(end - Clock::now()), milliseconds(0));
   };
-  const auto pause = std::chrono::ceil<milliseconds>(awake_ + event_pause - Clock::now());
+  const auto pause = std::chrono::ceil<milliseconds>(awake_ + pause_ - Clock::now());
   if (pause.count() > 0) std::this_thread::sleep_for(std::min(pause, left()));
   pollfd events{events_ ? events_->fd() : -1, POLLIN, 0};
   if (::poll(&events, 1, static_cast<int>(left().count())) > 0) awake_ = Clock::now();

@@ -71,6 +71,10 @@ class ProcessWatch {
   void look_again();
   void look_again_soon(ObservedProcess& process);
 
+  /// How long, at most, wait() lets events wait that follow one another, while none of them is of a process
+  /// that is observed: without it, and where one is, no longer than where each is urgent.
+  void set_longest_pause(std::chrono::milliseconds pause) { longest_pause_ = pause; }
+
   /// Sleeps for `time`, less when something happens, a look is due, or a signal comes.
   void wait(std::chrono::milliseconds time);
 
@@ -97,7 +101,9 @@ class ProcessWatch {
   Clock::time_point looked_for_ends_{};
   /// By the events that are being taken, and not looked at yet.
   std::vector<ProcessRegistry::Process> changed_;
+  bool concerned_ = false;   ///< one of the events that are being taken was of an observed process
   Clock::time_point awake_;  ///< when wait() was ended by an event last
+  std::chrono::milliseconds pause_, longest_pause_;
   /// Looks to be made. One that is not at its process's next_look_ has been put off.
   std::multimap<Clock::time_point, std::weak_ptr<ObservedProcess>> looks_;
 };

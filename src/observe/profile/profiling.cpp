@@ -11,12 +11,8 @@
 #include "bpf/profiler.hpp"
 #include "observe/events/event_labels.hpp"
 #include "observe/process/watch.hpp"
-#include "observe/profile/builder.hpp"
-#include "observe/profile/equal_samples.hpp"
-#include "observe/profile/kernel_stacks.hpp"
-#include "observe/profile/program.hpp"
+#include "observe/profile/samples.hpp"
 #include "sandbox/seats.hpp"
-#include "unwind/frame.hpp"
 
 namespace vitrine::observe {
 namespace {
@@ -28,6 +24,9 @@ using Clock = std::chrono::steady_clock;
 constexpr milliseconds first_look{100};
 /// Between two looks into the ring buffer.
 constexpr milliseconds shortest_rest{1}, longest_rest{100};
+/// Before events of other processes are looked at: samples are looked at by what was mapped at their time,
+/// however late its event.
+constexpr milliseconds longest_pause{40};
 /// Of one profile that the user waits for.
 constexpr milliseconds longest_naming{30'000};
 /// Of the time for names, one part in so many is for what processes declare of themselves.
@@ -49,47 +48,6 @@ constexpr std::uint64_t second_ns = 1'000'000'000;
 /// Of the buffer of samples, for each thread that may be waiting.
 constexpr std::size_t bytes_of_waiting = 2048;
 
-/// Why a copy of a stack, of at most so many bytes, has no more than it has.
-profile::StackEnd end_of_copy(const unwind::Stack& stack, std::size_t most) {
-  const bool is_left = !stack.left_bytes.empty();
-  const Address start = is_left ? stack.left_start : stack.start;
-  if (stack.missed - start >= limits::stack_copy) return profile::StackEnd::out_of_reach;
-  constexpr std::size_t last_word = 8;  // the copy begins at a word
-  const std::size_t copied = is_left ? stack.left_bytes.size() : stack.bytes.size();
-  return copied + last_word > most ? profile::StackEnd::truncated : profile::StackEnd::unread;
-}
-
-profile::StackEnd stack_end(unwind::End end, const unwind::Stack& stack, std::size_t most) {
-  switch (end) {
-    case unwind::End::outermost:
-      return profile::StackEnd::outermost;
-    case unwind::End::truncated:
-      return end_of_copy(stack, most);
-    case unwind::End::other_stack:
-      return profile::StackEnd::other_stack;
-    case unwind::End::limit:
-      return profile::StackEnd::out_of_reach;
-    case unwind::End::no_rule:
-      return profile::StackEnd::no_rule;
-    case unwind::End::bad:
-      break;
-  }
-  return profile::StackEnd::bad;
-}
-
-/// Of those that limits cut (profile::Losses).
-bool is_cut(profile::StackEnd end) {
-  return end >= profile::StackEnd::truncated && end <= profile::StackEnd::unread;
-}
-
-bool is_off_cpu(const bpf::StackSample& sample) {
-  return sample.head.event.kind == VITRINE_SAMPLE_OFF_CPU;
-}
-
-bool is_kernel_thread(const bpf::StackSample& sample) {
-  return sample.registers.empty();
-}
-
 std::string text_of(const UnwindCounts& counts) {
   std::uint64_t copies = 0;
   std::string reasons;
@@ -109,30 +67,6 @@ std::string text_of(const UnwindCounts& counts) {
   return text;
 }
 
-bool has_process(const ProcessSelection& selection, const ProcessFacts& facts) {
-  const std::string_view program =
-      facts.executable.empty() ? std::string_view(facts.command) : file_name(facts.executable);
-  return is_listed(selection.programs, program) && is_listed(selection.cgroups, facts.cgroup) &&
-         is_listed(selection.containers, facts.container) &&
-         is_listed(selection.services, service_name(facts));
-}
-
-/// A process, as its samples need it.
-struct SampledProcess final : ObservedProcess {
-  pid_t kernel_tgid = 0;   ///< 0: not sampled yet
-  bool inherited = false;  ///< what it has from a process that was known
-  ProcessLabels labels;
-  ProgramHistory programs;
-
-  [[nodiscard]] std::shared_ptr<ObservedProcess> child(pid_t pid) const override {
-    auto its = std::make_shared<SampledProcess>();
-    its->inherited = true;
-    its->labels = labels.child();
-    its->programs = SampledPrograms::forked(pid, programs);
-    return its;
-  }
-};
-
 class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
  public:
   explicit LiveProfiling(ProfilingOptions options) : options_(std::move(options)) {}
@@ -141,13 +75,13 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
 
   Clock::time_point end_after(std::chrono::nanoseconds time) override;
   Result<void> poll(milliseconds timeout) override;
-  [[nodiscard]] std::size_t waiting() const override { return builder_.size(); }
+  [[nodiscard]] std::size_t waiting() const override { return samples_->builder().size(); }
   bool ended() override { return !options_.all && watch_->ended(); }
   void stop() override;
   void end_command() override { watch_->end_launched(); }
   profile::Profile take() override { return take_to_name(longest_naming)(); }
   std::function<profile::Profile()> take_to_name(milliseconds time) override;
-  [[nodiscard]] UnwindCounts unwind_counts() const override;
+  [[nodiscard]] UnwindCounts unwind_counts() const override { return samples_->unwind_counts(); }
   std::vector<std::string> take_notes() override;
 
  private:
@@ -176,28 +110,13 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   void departed(ObservedProcess& process) override;
   void note(std::string text) override { notes_.add(std::move(text)); }
 
-  Result<std::size_t> take_samples(milliseconds timeout);
+  Result<std::size_t> take_samples();
   Result<std::size_t> pass_over_samples();
-  void take(const bpf::StackSample& sample);
-  std::optional<profile::Sample> sample_of(const bpf::StackSample& sample, EqualSample& row);
-  void take(const bpf::RowPart& part);
+  Result<void> look_at_samples();
   void take_rows();
   void renew_rows();
-  void require_events_until(std::uint64_t time_ns);
-  profile::Index stack_of(const SampledPrograms::Program& program, CodeHistory::Code code,
-                          const bpf::StackSample& sample);
-  /// Whether one of frames_ is in no mapping.
-  [[nodiscard]] bool has_unknown_code() const {
-    return std::ranges::any_of(
-        frames_, [](const unwind::Frame& frame) { return frame.region == unwind::no_region; });
-  }
-  profile::StackEnd unwind(SampledProgram& program, CodeHistory::Code& code,
-                           const bpf::StackSample& sample);
-  unwind::End unwind(SampledProgram& program, CodeHistory::Code& code, std::uint64_t time_ns,
-                     const unwind::Registers& registers, const unwind::Stack& stack);
   void take_unfinished(std::uint64_t until_ns);
   std::uint64_t take_lost();
-  void begin_interval(std::uint64_t at_ns);
 
   ProfilingOptions options_;
   ProcessRegistry processes_{[] { return std::make_shared<SampledProcess>(); },
@@ -206,23 +125,17 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   std::unique_ptr<bpf::Profiler> profiler_;
   std::optional<EventLabels> labels_;
   SampledPrograms programs_;
-  ProfileBuilder builder_;
+  std::optional<ProfileSamples> samples_;
   ProfileNames names_;
   /// What other threads name: it is for this one to let go of programs and files.
   std::vector<std::shared_ptr<UnnamedProfile>> in_naming_;
-  std::vector<unwind::Frame> frames_;     ///< of the sample at hand
-  std::vector<unwind::Frame> in_kernel_;  ///< those that the kernel found
-  std::optional<KernelStacks> stacks_;
-  SeenStacks seen_;
-  EqualSamples equal_;
   Clock::time_point rows_renewed_at_ = Clock::now();
-  std::uint64_t to_unix_ns_ = 0;       ///< what CLOCK_MONOTONIC lacks
-  std::uint64_t began_ns_ = 0;         ///< this interval, CLOCK_MONOTONIC
-  std::uint64_t end_ns_ = ~0ULL;       ///< of the profile, CLOCK_MONOTONIC
-  std::uint64_t events_until_ns_ = 0;  ///< those of processes have been taken until then
+  std::uint64_t end_ns_ = ~0ULL;  ///< of the profile, CLOCK_MONOTONIC
   Clock::time_point asked_at_ = Clock::now();
   std::uint64_t lost_ = 0, waiting_full_ = 0;  ///< counted before
   milliseconds rest_{5};                       ///< between looks into the ring buffer
+  Clock::time_point next_look_{};
+  Clock::time_point rows_due_{};
   Notes notes_;
 };
 
@@ -230,11 +143,12 @@ Result<void> LiveProfiling::begin() {
   TRY(check());
   // Before anything is looked at, so that what happens meanwhile is not missed.
   watch_.emplace(processes_, static_cast<ProcessWatch::Listener&>(*this), options_.follow);
+  watch_->set_longest_pause(longest_pause);
   for (const pid_t pid : options_.pids) TRY(watch_->add(pid));
   TRY(open_profiler());
   if (!options_.command.empty()) TRY(watch_->launch(options_.command));
   for (ObservedProcess* process : watch_->all()) look_at(*process);
-  begin_interval(now_ns(CLOCK_MONOTONIC));
+  samples_->begin_interval(now_ns(CLOCK_MONOTONIC));
   TRY(profiler_->start());
   return watch_->launched() != nullptr ? begin_launched() : Result<void>{};
 }
@@ -292,12 +206,12 @@ Result<void> LiveProfiling::open_profiler() {
     opened = bpf::Profiler::open(options);
   }
   profiler_ = TRY(std::move(opened));
-  stacks_.emplace(profiler_->unwind_tables());
   if (const auto& why = profiler_->blind_to_waiting())
     note("threads already blocked when the profile starts are not seen until they run: " +
          why->message);
   labels_.emplace(*profiler_, options_.limits, std::vector<query::Selected>{});
   if (options_.all) labels_->set_first_look(first_look);
+  samples_.emplace(options_, *watch_, *labels_, programs_, profiler_->unwind_tables());
   return {};
 }
 
@@ -333,7 +247,7 @@ void LiveProfiling::give_go_files() {
 void LiveProfiling::ask_ahead() {
   if (Clock::now() - asked_at_ < asking_ahead) return;
   sandbox::end_idle_workers();
-  if (options_.symbols) names_.ask_ahead(builder_);
+  if (options_.symbols) names_.ask_ahead(samples_->builder());
   asked_at_ = Clock::now();
 }
 
@@ -353,25 +267,13 @@ void LiveProfiling::missed() {
       [](ObservedProcess& process) { SampledPrograms::missed(sampled(process).programs); });
 }
 
-/// So that what a sample's process had mapped at that time is known.
-void LiveProfiling::require_events_until(std::uint64_t time_ns) {
-  if (time_ns <= events_until_ns_) return;
-  events_until_ns_ = now_ns(CLOCK_MONOTONIC);
-  watch_->take_events();
-}
-
 void LiveProfiling::departed(ObservedProcess& process) {
   if (processes_.find(process.pid()) == nullptr) labels_->exited(sampled(process).labels);
-  stacks_->departed(sampled(process).kernel_tgid);
-}
-
-void LiveProfiling::begin_interval(std::uint64_t at_ns) {
-  began_ns_ = at_ns;
-  to_unix_ns_ = now_ns(CLOCK_REALTIME) - now_ns(CLOCK_MONOTONIC);
+  samples_->departed(sampled(process));
 }
 
 Clock::time_point LiveProfiling::end_after(std::chrono::nanoseconds time) {
-  end_ns_ = began_ns_ + static_cast<std::uint64_t>(time.count());
+  end_ns_ = samples_->began_ns() + static_cast<std::uint64_t>(time.count());
   profiler_->end_at(end_ns_);
   return Clock::time_point(std::chrono::nanoseconds(end_ns_));  // it is CLOCK_MONOTONIC
 }
@@ -382,226 +284,62 @@ Result<void> LiveProfiling::poll(milliseconds timeout) {
   do {
     watch_->take_events();
     watch_->look_again();
-    const auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
-    watch_->wait(std::clamp(left, milliseconds(0), rest_));
-    const auto taken = TRY(take_samples(milliseconds(0)));
-    take_rows();
-    give_go_files();
-    ask_ahead();
-    if (taken < many_samples)
-      if (const auto pid = labels_->take_unfinished())
-        if (ObservedProcess* process = processes_.find(*pid))
-          labels_->look_at(*pid, sampled(*process).labels);
-    if (taken > many_samples)
-      rest_ = std::max(rest_ / 2, shortest_rest);
-    else if (taken < many_samples / 4)
-      rest_ = std::min(rest_ * 2, longest_rest);
+    const auto left = std::chrono::ceil<milliseconds>(std::min(end, next_look_) - Clock::now());
+    watch_->wait(std::clamp(left, milliseconds(0), longest_rest));
+    // What happens to processes ends a wait, and is no reason to look.
+    const auto now = Clock::now();
+    if (now >= next_look_ || now >= end) TRY(look_at_samples());
     if (options_.stop != nullptr && options_.stop->load()) break;
   } while (Clock::now() < end);
   return {};
 }
 
-Result<std::size_t> LiveProfiling::take_samples(milliseconds timeout) {
-  return profiler_->poll(timeout, [this](const bpf::StackSample& sample) { take(sample); });
+Result<void> LiveProfiling::look_at_samples() {
+  const auto taken = TRY(take_samples());
+  take_rows();
+  give_go_files();
+  ask_ahead();
+  if (taken < many_samples)
+    if (const auto pid = labels_->take_unfinished())
+      if (ObservedProcess* process = processes_.find(*pid))
+        labels_->look_at(*pid, sampled(*process).labels);
+  if (taken > many_samples)
+    rest_ = std::max(rest_ / 2, shortest_rest);
+  else if (taken < many_samples / 4)
+    rest_ = std::min(rest_ * 2, longest_rest);
+  next_look_ = Clock::now() + rest_;
+  return {};
+}
+
+Result<std::size_t> LiveProfiling::take_samples() {
+  return profiler_->poll(milliseconds(0),
+                         [this](const bpf::StackSample& sample) { samples_->take(sample); });
 }
 
 /// Which costs next to nothing.
 Result<std::size_t> LiveProfiling::pass_over_samples() {
-  return profiler_->poll(milliseconds(0),
-                         [this](const bpf::StackSample&) { ++builder_.losses().events; });
+  return profiler_->poll(
+      milliseconds(0), [this](const bpf::StackSample&) { ++samples_->builder().losses().events; });
 }
 
-void LiveProfiling::take(const bpf::StackSample& sample) {
-  const profile::Losses before = builder_.losses();
-  EqualSample row;
-  auto made = sample_of(sample, row);
-  if ((sample.head.event.flags & VITRINE_SAMPLE_ADDED) != 0) {
-    equal_.compare(sample, made);
-  } else if (sample.head.row != 0) {
-    row.sample = made;
-    row.losses = difference(builder_.losses(), before);
-    row.unwound_as = stacks_->counted_as();
-    equal_.begin(sample, std::move(row));
-  }
-  if (made) builder_.add(std::move(*made));
-}
-
-/// Nothing: it is not in the profile. Fills in by what the stack of its `row` was found.
-std::optional<profile::Sample> LiveProfiling::sample_of(const bpf::StackSample& sample,
-                                                        EqualSample& row) {
-  const vitrine_event_header& header = sample.head.event;
-  require_events_until(header.time_ns);
-  ObservedProcess* process = watch_->process_of(header);
-  if (process == nullptr) {
-    ++builder_.losses().events;
-    note("only the first " + std::to_string(limits::observed_processes) + " processes are sampled");
-    return std::nullopt;
-  }
-  SampledProcess& its = sampled(*process);
-  const SampledPrograms::Program program =
-      programs_.of(header, !is_kernel_thread(sample), its.programs, its.has_pid());
-  const CodeHistory::Code code = programs_.code_of(*program, header.time_ns);
-  its.kernel_tgid = header.kernel_tgid;
-  row.program = program;
-  row.version = code->version;
-  stacks_->take(sample, *program, code, events_until_ns_);
-  if (!has_process(options_.selection, program->facts)) {
-    // The kernel learns the rules of its code, so that its samples take no copies of stacks.
-    if (CodeHistory::Code then = code;
-        !is_kernel_thread(sample) && sample.head.unwound != VITRINE_UNWOUND_WHOLE)
-      unwind(*program, then, sample);
-    return std::nullopt;
-  }
-  profile::Sample made;
-  made.measure = is_off_cpu(sample) ? profile::Measure::off_cpu : profile::Measure::on_cpu;
-  made.stack = stack_of(program, code, sample);
-  made.process = builder_.process(program);
-  made.tid = static_cast<std::uint32_t>(header.tid);
-  made.cpu = header.cpu;
-  made.thread_name = bpf::comm_of(header);
-  // A thread may have gone off its CPU before this interval began.
-  made.time_ns = std::max<std::uint64_t>(header.time_ns, began_ns_) + to_unix_ns_;
-  made.value_ns = is_off_cpu(sample) ? sample.head.off_ns : second_ns / options_.frequency;
-  if (!is_kernel_thread(sample)) {
-    const DisplayedLabels& labels = labels_->of(header, sample.sets, &its.labels, its.has_pid());
-    made.labels = builder_.labels(labels);
-    made.link = builder_.link(labels);
-    builder_.losses().unread_labels += !labels.error.empty() && labels.set.labels.empty();
-    builder_.losses().truncated_labels +=
-        !labels.set.truncated.empty() || (header.flags & VITRINE_FIRE_CUT) != 0;
-  }
-  return made;
-}
-
-/// Samples that are equal to one before. If the code of their process was another by then, their stack
-/// is what that is by this code.
-void LiveProfiling::take(const bpf::RowPart& part) {
-  EqualSample* row = equal_.find(part.row);
-  if (row == nullptr) {  // its first sample was passed over, and so are these
-    if (!options_.verify_unwind) builder_.losses().events += part.samples;
-    return;
-  }
-  row->added += part.samples;
-  if (options_.verify_unwind) return;
-  add_to(builder_.losses(), row->losses, part.samples);
-  if (row->program == nullptr) return;
-  row->program->sampled = true;
-  require_events_until(part.time_ns);
-  std::uint64_t counted = 0;
-  if (row->sample && !is_kernel_thread(row->first)) {
-    const CodeHistory::Code code = programs_.code_of(*row->program, part.time_ns);
-    if (code->version != row->version) {
-      stacks_->take(row->first, *row->program, code, events_until_ns_);
-      counted = 1;
-      const profile::Losses losses = builder_.losses();
-      row->first.head.event.time_ns = part.time_ns;
-      row->sample->stack = stack_of(row->program, code, row->first);
-      row->version = code->version;
-      row->unwound_as = stacks_->counted_as();
-      builder_.losses() = losses;
-    }
-  }
-  stacks_->count(row->unwound_as, part.samples - counted);
-  if (!row->sample) return;
-  profile::Sample made = *row->sample;
-  made.count = part.samples;
-  made.value_ns =
-      is_off_cpu(row->first) ? part.off_ns : part.samples * (second_ns / options_.frequency);
-  made.time_ns = std::max(part.time_ns, began_ns_) + to_unix_ns_;
-  builder_.add(std::move(made));
-}
-
+/// Twice while a row has room for, as a rule.
 void LiveProfiling::take_rows() {
-  profiler_->take_rows([this](const bpf::RowPart& part) { take(part); });
-  if (profiler_->rows_are_full() && Clock::now() - rows_renewed_at_ > shortest_generation)
-    renew_rows();
+  const auto now = Clock::now();
+  if (now >= rows_due_) {
+    profiler_->take_rows([this](const bpf::RowPart& part) { samples_->take(part); });
+    rows_due_ = now + row_time * (VITRINE_ROW_CELLS / 2);
+  }
+  if (profiler_->rows_are_full() && now - rows_renewed_at_ > shortest_generation) renew_rows();
 }
 
 /// All that was sampled until now is taken in.
 void LiveProfiling::renew_rows() {
-  auto renewed = profiler_->renew_rows([this](const bpf::StackSample& sample) { take(sample); },
-                                       [this](const bpf::RowPart& part) { take(part); });
+  auto renewed =
+      profiler_->renew_rows([this](const bpf::StackSample& sample) { samples_->take(sample); },
+                            [this](const bpf::RowPart& part) { samples_->take(part); });
   if (!renewed) note(renewed.error().message);
-  equal_.end();
+  samples_->end_rows();
   rows_renewed_at_ = Clock::now();
-}
-
-profile::Index LiveProfiling::stack_of(const SampledPrograms::Program& program,
-                                       CodeHistory::Code code, const bpf::StackSample& sample) {
-  const bool may_be_seen = sample.head.unwound == VITRINE_UNWOUND_WHOLE && !options_.verify_unwind;
-  if (may_be_seen) {
-    const auto known = seen_.find(builder_.process(program), code->version, sample);
-    if (known != profile::none) return known;
-  }
-  const std::uint64_t version = code->version;
-  std::vector<profile::Index> locations;
-  for (std::size_t n = 0; n < sample.kernel_stack.size(); ++n)
-    locations.push_back(builder_.kernel_place(sample.kernel_stack[n] - (n == 0 ? 0 : 1)));
-  auto end = profile::StackEnd::outermost;
-  if (!is_kernel_thread(sample)) {
-    end = unwind(*program, code, sample);
-    if (end != profile::StackEnd::outermost && code->mappings.empty())
-      end = profile::StackEnd::gone;
-    const std::size_t depth = options_.stack_depth;
-    const bool is_deep = frames_.size() > depth;
-    if (is_deep && end == profile::StackEnd::outermost) end = profile::StackEnd::depth;
-    // Half of what is kept is at the root.
-    const std::size_t above = is_deep ? frames_.size() - depth / 2 : 0;
-    for (std::size_t n = 0; n < frames_.size(); ++n) {
-      if (is_deep && n == depth - depth / 2) {
-        locations.push_back(builder_.omitted_place());
-        n = above;
-      }
-      locations.push_back(
-          builder_.user_place(program, *code, frames_[n].region, frames_[n].lookup()));
-    }
-  }
-  builder_.losses().truncated_stacks += is_cut(end);
-  const profile::Index stack = builder_.stack(std::move(locations), end);
-  // What is not whole is counted each time; code that is not known yet may be the next time.
-  if (may_be_seen && end == profile::StackEnd::outermost && stack != profile::none &&
-      version == code->version && !has_unknown_code())
-    seen_.add(stack);
-  return stack;
-}
-
-/// Of user code, into frames_.
-profile::StackEnd LiveProfiling::unwind(SampledProgram& program, CodeHistory::Code& code,
-                                        const bpf::StackSample& sample) {
-  const std::uint64_t time_ns = sample.head.event.time_ns;
-  if (KernelStacks::frames_of(sample, code->unwinder.code(), frames_)) {
-    if (has_unknown_code() && programs_.look_again(program)) {
-      code = programs_.code_of(program, time_ns);
-      KernelStacks::frames_of(sample, code->unwinder.code(), frames_);
-    }
-    if (!stacks_->were_known(sample, *code, frames_)) {
-      frames_.resize(1);  // where it was is known
-      return profile::StackEnd::bad;
-    }
-    if (!options_.verify_unwind) return profile::StackEnd::outermost;
-    in_kernel_ = frames_;
-  }
-  frames_.clear();
-  const auto registers = unwind::from_pt_regs(native_machine, sample.registers);
-  if (!registers) return profile::StackEnd::no_rule;
-  const unwind::Stack stack{sample.stack_start, sample.stack, sample.left_start, sample.left_stack};
-  const unwind::End end = unwind(program, code, time_ns, *registers, stack);
-  stacks_->learn(sample, *code, frames_);
-  if (sample.head.unwound == VITRINE_UNWOUND_WHOLE)
-    stacks_->compare(program, *code, in_kernel_, frames_, end);
-  return stack_end(end, stack, options_.stack_bytes);
-}
-
-unwind::End LiveProfiling::unwind(SampledProgram& program, CodeHistory::Code& code,
-                                  std::uint64_t time_ns, const unwind::Registers& registers,
-                                  const unwind::Stack& stack) {
-  auto end = code->unwinder.unwind(registers, stack, frames_);
-  const bool unknown = end == unwind::End::bad || frames_.front().region == unwind::no_region;
-  if (unknown && programs_.look_again(program)) {
-    code = programs_.code_of(program, time_ns);
-    end = code->unwinder.unwind(registers, stack, frames_);
-  }
-  return end;
 }
 
 void LiveProfiling::stop() {
@@ -610,14 +348,16 @@ void LiveProfiling::stop() {
   while (true) {
     // Each may be the first of a process, which is looked at then; there may be as many as there is room.
     const bool is_late = Clock::now() >= end;
-    const auto taken = is_late ? pass_over_samples() : take_samples(milliseconds(0));
+    const auto taken = is_late ? pass_over_samples() : take_samples();
     if (!taken) note(taken.error().message);
     if (!taken || *taken == 0) break;
   }
+  rows_due_ = {};
   take_rows();
   if (options_.verify_unwind) renew_rows();
   const bool is_asked_for = options_.unwind == Unwind::kernel || options_.verify_unwind;
-  if (stacks_->on() && (is_asked_for || stacks_->copies_often())) note(text_of(unwind_counts()));
+  const KernelStacks& stacks = samples_->stacks();
+  if (stacks.on() && (is_asked_for || stacks.copies_often())) note(text_of(unwind_counts()));
 }
 
 /// Since the last call.
@@ -641,14 +381,15 @@ void LiveProfiling::take_unfinished(std::uint64_t until_ns) {
   if (auto cut = profiler_->cut(until_ns); !cut) note(cut.error().message);
   const auto end = Clock::now() + longest_drain;
   while (Clock::now() < end) {
-    const auto taken = take_samples(milliseconds(0));
+    const auto taken = take_samples();
     if (!taken) return note(taken.error().message);
     if (*taken == 0) return;
   }
 }
 
 std::function<profile::Profile()> LiveProfiling::take_to_name(milliseconds time) {
-  const std::uint64_t until_ns = std::max(began_ns_, std::min(now_ns(CLOCK_MONOTONIC), end_ns_));
+  const std::uint64_t began_ns = samples_->began_ns(), to_unix_ns = samples_->to_unix_ns();
+  const std::uint64_t until_ns = std::max(began_ns, std::min(now_ns(CLOCK_MONOTONIC), end_ns_));
   if (options_.off_cpu) take_unfinished(until_ns);
   renew_rows();
   // Beside many busy processes each look waits for a CPU.
@@ -661,33 +402,24 @@ std::function<profile::Profile()> LiveProfiling::take_to_name(milliseconds time)
   });
   programs_.forget_unused();
   std::erase_if(in_naming_, [](const auto& unnamed) { return unnamed.use_count() == 1; });
-  auto unnamed = std::make_shared<UnnamedProfile>(builder_.take());
-  seen_.clear();
+  auto unnamed = std::make_shared<UnnamedProfile>(samples_->take_profile());
   in_naming_.push_back(unnamed);
   profile::Profile& profile = unnamed->profile;
-  profile.start_ns = began_ns_ + to_unix_ns_;
-  profile.duration_ns = until_ns - began_ns_;
+  profile.start_ns = began_ns + to_unix_ns;
+  profile.duration_ns = until_ns - began_ns;
   profile.span_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(row_time).count());
   profile.frequency = options_.on_cpu ? options_.frequency : 0;
   profile.losses.events += take_lost();
-  begin_interval(until_ns);
+  samples_->begin_interval(until_ns);
   return [this, unnamed, naming = time - learning] {
     return names_.name(*unnamed, options_.symbols, {Clock::now() + naming, options_.hurry});
   };
 }
 
-UnwindCounts LiveProfiling::unwind_counts() const {
-  UnwindCounts counts = stacks_->counts();
-  counts.added = equal_.compared();
-  counts.equal = equal_.agreed();
-  counts.miscounted = equal_.miscounted();
-  return counts;
-}
-
 std::vector<std::string> LiveProfiling::take_notes() {
   notes_.add(labels_->take_notes());
   notes_.add(programs_.take_problems());
-  notes_.add(stacks_->take_notes());
+  notes_.add(samples_->take_notes());
   return notes_.take();
 }
 

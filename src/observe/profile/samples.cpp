@@ -1,0 +1,278 @@
+#include "observe/profile/samples.hpp"
+
+#include <time.h>
+
+#include "base/limits.hpp"
+#include "base/text.hpp"
+
+namespace vitrine::observe {
+namespace {
+
+constexpr std::uint64_t second_ns = 1'000'000'000;
+
+/// Why a copy of a stack, of at most so many bytes, has no more than it has.
+profile::StackEnd end_of_copy(const unwind::Stack& stack, std::size_t most) {
+  const bool is_left = !stack.left_bytes.empty();
+  const Address start = is_left ? stack.left_start : stack.start;
+  if (stack.missed - start >= limits::stack_copy) return profile::StackEnd::out_of_reach;
+  constexpr std::size_t last_word = 8;  // the copy begins at a word
+  const std::size_t copied = is_left ? stack.left_bytes.size() : stack.bytes.size();
+  return copied + last_word > most ? profile::StackEnd::truncated : profile::StackEnd::unread;
+}
+
+profile::StackEnd stack_end(unwind::End end, const unwind::Stack& stack, std::size_t most) {
+  switch (end) {
+    case unwind::End::outermost:
+      return profile::StackEnd::outermost;
+    case unwind::End::truncated:
+      return end_of_copy(stack, most);
+    case unwind::End::other_stack:
+      return profile::StackEnd::other_stack;
+    case unwind::End::limit:
+      return profile::StackEnd::out_of_reach;
+    case unwind::End::no_rule:
+      return profile::StackEnd::no_rule;
+    case unwind::End::bad:
+      break;
+  }
+  return profile::StackEnd::bad;
+}
+
+/// Of those that limits cut (profile::Losses).
+bool is_cut(profile::StackEnd end) {
+  return end >= profile::StackEnd::truncated && end <= profile::StackEnd::unread;
+}
+
+bool is_off_cpu(const bpf::StackSample& sample) {
+  return sample.head.event.kind == VITRINE_SAMPLE_OFF_CPU;
+}
+
+bool is_kernel_thread(const bpf::StackSample& sample) {
+  return sample.registers.empty();
+}
+
+bool has_process(const ProcessSelection& selection, const ProcessFacts& facts) {
+  const std::string_view program =
+      facts.executable.empty() ? std::string_view(facts.command) : file_name(facts.executable);
+  return is_listed(selection.programs, program) && is_listed(selection.cgroups, facts.cgroup) &&
+         is_listed(selection.containers, facts.container) &&
+         is_listed(selection.services, service_name(facts));
+}
+
+/// All entries of a profile's registry are of this type.
+SampledProcess& sampled(ObservedProcess& process) {
+  return static_cast<SampledProcess&>(process);
+}
+
+}  // namespace
+
+/// So that what a sample's process had mapped at that time is known.
+void ProfileSamples::require_events_until(std::uint64_t time_ns) {
+  if (time_ns <= events_until_ns_) return;
+  events_until_ns_ = now_ns(CLOCK_MONOTONIC);
+  watch_.take_events();
+}
+
+void ProfileSamples::take(const bpf::StackSample& sample) {
+  const profile::Losses before = builder_.losses();
+  EqualSample row;
+  auto made = sample_of(sample, row);
+  if ((sample.head.event.flags & VITRINE_SAMPLE_ADDED) != 0) {
+    equal_.compare(sample, made);
+  } else if (sample.head.row != 0) {
+    row.sample = made;
+    row.losses = difference(builder_.losses(), before);
+    row.unwound_as = stacks_.counted_as();
+    equal_.begin(sample, std::move(row));
+  }
+  if (made) builder_.add(std::move(*made));
+}
+
+/// Nothing: it is not in the profile. Fills in by what the stack of its `row` was found.
+std::optional<profile::Sample> ProfileSamples::sample_of(const bpf::StackSample& sample,
+                                                         EqualSample& row) {
+  const vitrine_event_header& header = sample.head.event;
+  require_events_until(header.time_ns);
+  ObservedProcess* process = watch_.process_of(header);
+  if (process == nullptr) {
+    ++builder_.losses().events;
+    notes_.add("only the first " + std::to_string(limits::observed_processes) +
+               " processes are sampled");
+    return std::nullopt;
+  }
+  SampledProcess& its = sampled(*process);
+  const SampledPrograms::Program program =
+      programs_.of(header, !is_kernel_thread(sample), its.programs, its.has_pid());
+  const CodeHistory::Code code = programs_.code_of(*program, header.time_ns);
+  its.kernel_tgid = header.kernel_tgid;
+  row.program = program;
+  row.version = code->version;
+  stacks_.take(sample, *program, code, events_until_ns_);
+  if (!has_process(options_.selection, program->facts)) {
+    // The kernel learns the rules of its code, so that its samples take no copies of stacks.
+    if (CodeHistory::Code then = code;
+        !is_kernel_thread(sample) && sample.head.unwound != VITRINE_UNWOUND_WHOLE)
+      unwind(*program, then, sample);
+    return std::nullopt;
+  }
+  profile::Sample made;
+  made.measure = is_off_cpu(sample) ? profile::Measure::off_cpu : profile::Measure::on_cpu;
+  made.stack = stack_of(program, code, sample);
+  made.process = builder_.process(program);
+  made.tid = static_cast<std::uint32_t>(header.tid);
+  made.cpu = header.cpu;
+  made.thread_name = bpf::comm_of(header);
+  // A thread may have gone off its CPU before this interval began.
+  made.time_ns = std::max<std::uint64_t>(header.time_ns, began_ns_) + to_unix_ns_;
+  made.value_ns = is_off_cpu(sample) ? sample.head.off_ns : second_ns / options_.frequency;
+  if (!is_kernel_thread(sample)) {
+    const DisplayedLabels& labels = labels_.of(header, sample.sets, &its.labels, its.has_pid());
+    made.labels = builder_.labels(labels);
+    made.link = builder_.link(labels);
+    builder_.losses().unread_labels += !labels.error.empty() && labels.set.labels.empty();
+    builder_.losses().truncated_labels +=
+        !labels.set.truncated.empty() || (header.flags & VITRINE_FIRE_CUT) != 0;
+  }
+  return made;
+}
+
+/// Samples that are equal to one before. If the code of their process was another by then, their stack
+/// is what that is by this code.
+void ProfileSamples::take(const bpf::RowPart& part) {
+  EqualSample* row = equal_.find(part.row);
+  if (row == nullptr) {  // its first sample was passed over, and so are these
+    if (!options_.verify_unwind) builder_.losses().events += part.samples;
+    return;
+  }
+  row->added += part.samples;
+  if (options_.verify_unwind) return;
+  add_to(builder_.losses(), row->losses, part.samples);
+  if (row->program == nullptr) return;
+  row->program->sampled = true;
+  require_events_until(part.time_ns);
+  std::uint64_t counted = 0;
+  if (row->sample && !is_kernel_thread(row->first)) {
+    const CodeHistory::Code code = programs_.code_of(*row->program, part.time_ns);
+    if (code->version != row->version) {
+      stacks_.take(row->first, *row->program, code, events_until_ns_);
+      counted = 1;
+      const profile::Losses losses = builder_.losses();
+      row->first.head.event.time_ns = part.time_ns;
+      row->sample->stack = stack_of(row->program, code, row->first);
+      row->version = code->version;
+      row->unwound_as = stacks_.counted_as();
+      builder_.losses() = losses;
+    }
+  }
+  stacks_.count(row->unwound_as, part.samples - counted);
+  if (!row->sample) return;
+  profile::Sample made = *row->sample;
+  made.count = part.samples;
+  made.value_ns =
+      is_off_cpu(row->first) ? part.off_ns : part.samples * (second_ns / options_.frequency);
+  made.time_ns = std::max(part.time_ns, began_ns_) + to_unix_ns_;
+  builder_.add(std::move(made));
+}
+
+profile::Index ProfileSamples::stack_of(const SampledPrograms::Program& program,
+                                        CodeHistory::Code code, const bpf::StackSample& sample) {
+  const bool may_be_seen = sample.head.unwound == VITRINE_UNWOUND_WHOLE && !options_.verify_unwind;
+  if (may_be_seen) {
+    const auto known = seen_.find(builder_.process(program), code->version, sample);
+    if (known != profile::none) return known;
+  }
+  const std::uint64_t version = code->version;
+  std::vector<profile::Index> locations;
+  for (std::size_t n = 0; n < sample.kernel_stack.size(); ++n)
+    locations.push_back(builder_.kernel_place(sample.kernel_stack[n] - (n == 0 ? 0 : 1)));
+  auto end = profile::StackEnd::outermost;
+  if (!is_kernel_thread(sample)) {
+    end = unwind(*program, code, sample);
+    if (end != profile::StackEnd::outermost && code->mappings.empty())
+      end = profile::StackEnd::gone;
+    const std::size_t depth = options_.stack_depth;
+    const bool is_deep = frames_.size() > depth;
+    if (is_deep && end == profile::StackEnd::outermost) end = profile::StackEnd::depth;
+    // Half of what is kept is at the root.
+    const std::size_t above = is_deep ? frames_.size() - depth / 2 : 0;
+    for (std::size_t n = 0; n < frames_.size(); ++n) {
+      if (is_deep && n == depth - depth / 2) {
+        locations.push_back(builder_.omitted_place());
+        n = above;
+      }
+      locations.push_back(
+          builder_.user_place(program, *code, frames_[n].region, frames_[n].lookup()));
+    }
+  }
+  builder_.losses().truncated_stacks += is_cut(end);
+  const profile::Index stack = builder_.stack(std::move(locations), end);
+  // What is not whole is counted each time; code that is not known yet may be the next time.
+  if (may_be_seen && end == profile::StackEnd::outermost && stack != profile::none &&
+      version == code->version && !has_unknown_code())
+    seen_.add(stack);
+  return stack;
+}
+
+/// Of user code, into frames_.
+profile::StackEnd ProfileSamples::unwind(SampledProgram& program, CodeHistory::Code& code,
+                                         const bpf::StackSample& sample) {
+  const std::uint64_t time_ns = sample.head.event.time_ns;
+  if (KernelStacks::frames_of(sample, code->unwinder.code(), frames_)) {
+    if (has_unknown_code() && programs_.look_again(program)) {
+      code = programs_.code_of(program, time_ns);
+      KernelStacks::frames_of(sample, code->unwinder.code(), frames_);
+    }
+    if (!stacks_.were_known(sample, *code, frames_)) {
+      frames_.resize(1);  // where it was is known
+      return profile::StackEnd::bad;
+    }
+    if (!options_.verify_unwind) return profile::StackEnd::outermost;
+    in_kernel_ = frames_;
+  }
+  frames_.clear();
+  const auto registers = unwind::from_pt_regs(native_machine, sample.registers);
+  if (!registers) return profile::StackEnd::no_rule;
+  const unwind::Stack stack{sample.stack_start, sample.stack, sample.left_start, sample.left_stack};
+  const unwind::End end = unwind(program, code, time_ns, *registers, stack);
+  stacks_.learn(sample, *code, frames_);
+  if (sample.head.unwound == VITRINE_UNWOUND_WHOLE)
+    stacks_.compare(program, *code, in_kernel_, frames_, end);
+  return stack_end(end, stack, options_.stack_bytes);
+}
+
+unwind::End ProfileSamples::unwind(SampledProgram& program, CodeHistory::Code& code,
+                                   std::uint64_t time_ns, const unwind::Registers& registers,
+                                   const unwind::Stack& stack) {
+  auto end = code->unwinder.unwind(registers, stack, frames_);
+  const bool unknown = end == unwind::End::bad || frames_.front().region == unwind::no_region;
+  if (unknown && programs_.look_again(program)) {
+    code = programs_.code_of(program, time_ns);
+    end = code->unwinder.unwind(registers, stack, frames_);
+  }
+  return end;
+}
+
+void ProfileSamples::begin_interval(std::uint64_t at_ns) {
+  began_ns_ = at_ns;
+  to_unix_ns_ = now_ns(CLOCK_REALTIME) - now_ns(CLOCK_MONOTONIC);
+}
+
+UnnamedProfile ProfileSamples::take_profile() {
+  seen_.clear();
+  return builder_.take();
+}
+
+UnwindCounts ProfileSamples::unwind_counts() const {
+  UnwindCounts counts = stacks_.counts();
+  counts.added = equal_.compared();
+  counts.equal = equal_.agreed();
+  counts.miscounted = equal_.miscounted();
+  return counts;
+}
+
+std::vector<std::string> ProfileSamples::take_notes() {
+  notes_.add(stacks_.take_notes());
+  return notes_.take();
+}
+
+}  // namespace vitrine::observe
