@@ -168,23 +168,32 @@ Spent difference(const Spent& longer, const Spent& shorter) {
           longer.samples - shorter.samples, longer.peak};
 }
 
-/// In all, and on top of what is done once. Returns the second.
-double rows(const std::string& what, const Spent& longer, const Spent& shorter,
-            double baseline = 0) {
-  fmt::print("{}: {:.0f} ms for {} s, {:.0f} ms for {} s\n", what, longer.processor, 20,
-             shorter.processor, 2);
-  const Spent more = difference(longer, shorter);
-  row("  each 1,000 more", more, baseline);
-  return more.per_thousand();
+/// A long run and a short one.
+struct Runs {
+  Spent longer, shorter;
+};
+
+/// In all, and on top of what is done once.
+void rows(const std::string& what, const Runs& runs, const Runs& baseline) {
+  row(what + ", 20 s", runs.longer, baseline.longer.per_thousand());
+  row("  each 1,000 samples more than in 2 s", difference(runs.longer, runs.shorter),
+      difference(baseline.longer, baseline.shorter).per_thousand());
+}
+
+void against_perf(const std::string& what, const Child& load) {
+  fmt::print("CPU time of 1,000 samples, all that samples and symbolises, of {}\n", what);
+  const std::string pid = std::to_string(load.pid());
+  const Runs perf{by_perf(pid, 20, 499), by_perf(pid, 2, 499)};
+  const Runs ours{by_vitrine({pid}, 20, 499), by_vitrine({pid}, 2, 499)};
+  rows("perf record --call-graph dwarf, perf script", perf, perf);
+  rows("vitrine profile", ours, perf);
 }
 
 void against_perf() {
-  fmt::print("CPU time of all that profiles and symbolises, and of 1,000 samples more\n");
-  const Child load = started({TENANT_LOAD, "4"});
-  const std::string pid = std::to_string(load.pid());
-  const double perf = rows("perf record --call-graph dwarf, perf script", by_perf(pid, 20, 499),
-                           by_perf(pid, 2, 499));
-  rows("vitrine profile", by_vitrine({pid}, 20, 499), by_vitrine({pid}, 2, 499), perf);
+  against_perf("shallow stacks with labels", started({TENANT_LOAD, "4"}));
+  Child deep = started({PROFILED_WORK});
+  deep.write("deep 1000000000\n");
+  against_perf("stacks of 23 frames", deep);
 }
 
 void pin(pid_t pid, int cpu) {

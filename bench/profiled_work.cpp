@@ -1,6 +1,7 @@
 // A program whose work is always the same, to see what profiling it costs. For each line:
 //
 //   run COUNT       that many pieces of work, some 20 us each, ten calls deep, with labels in force
+//   deep COUNT      the same in stacks of 23 frames
 //   switch COUNT    a byte goes to another thread and back that often: two threads leave their CPU
 //
 // and it prints the nanoseconds that one took.
@@ -28,8 +29,8 @@ volatile std::uint64_t sink;
   return hash;
 }
 
-void run(long count) {
-  for (long i = 0; i < count; ++i) sink = work(10);
+void run(long count, int depth) {
+  for (long i = 0; i < count; ++i) sink = work(depth);
 }
 
 struct Pipe {
@@ -71,7 +72,10 @@ int main() {
   long count = 0;
   while (std::scanf("%15s %ld", what, &count) == 2) {
     const auto begin = std::chrono::steady_clock::now();
-    *what == 'r' ? run(count) : switch_to_and_fro(count);
+    if (*what == 's')
+      switch_to_and_fro(count);
+    else
+      run(count, *what == 'r' ? 10 : 18);
     const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
     std::printf("%.1f\n", took.count() / static_cast<double>(count));
     std::fflush(stdout);

@@ -13,8 +13,10 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <mutex>
 #include <numeric>
 #include <optional>
+#include <string_view>
 
 #include "base/limits.hpp"
 #include "bpf/event.hpp"
@@ -42,6 +44,9 @@ Result<void> check(const ProfilerOptions& options) {
                                               limits::stack_copy, options.stack_bytes));
   return {};
 }
+
+/// Those used last are kept.
+constexpr std::uint32_t refused_subjects = 16 * 1024;
 
 /// How long renew_rows() may take to catch up with what has been sampled.
 constexpr std::chrono::seconds longest_renewal{1};
@@ -156,6 +161,24 @@ class LoadedProfiler final : public Profiler {
     targets_.assume(file, target);
   }
 
+  std::optional<std::string> kernel_function(std::uint64_t address) override {
+    const std::lock_guard lock(naming_);
+    program_->bss->named_address = address;
+    bpf_test_run_opts run{};
+    run.sz = sizeof run;
+    if (bpf_prog_test_run_opts(bpf_program__fd(program_->progs.name_address), &run) != 0)
+      return std::nullopt;
+    const char(&text)[VITRINE_KERNEL_NAME] = program_->bss->name_of_address;
+    const std::string_view name(text, ::strnlen(text, sizeof text));
+    if (name.starts_with("0x")) return std::string();
+    return std::string(name.substr(0, name.find(' ')));  // without its module
+  }
+
+  void refuse(std::uint64_t subject) override {
+    const std::uint32_t refused = 1;
+    if (subject != 0) bpf_map_update_elem(fd(program_->maps.unwanted), &subject, &refused, BPF_ANY);
+  }
+
   void know(const vitrine_executable& program, const vitrine_go_file& file) override {
     if (bpf_map_update_elem(fd(program_->maps.go_files), &program, &file, BPF_ANY) == 0)
       program_->bss->profile_config.go_files = 1;
@@ -201,7 +224,8 @@ class LoadedProfiler final : public Profiler {
     ProfilerCounters out{
         counter(VITRINE_PROFILE_SAMPLES),      counter(VITRINE_PROFILE_LOST),
         counter(VITRINE_PROFILE_CUT),          counter(VITRINE_PROFILE_FAULTS),
-        counter(VITRINE_PROFILE_SHORT_BLOCKS), counter(VITRINE_PROFILE_WAITING_FULL)};
+        counter(VITRINE_PROFILE_SHORT_BLOCKS), counter(VITRINE_PROFILE_WAITING_FULL),
+        counter(VITRINE_PROFILE_UNWANTED)};
     out.samples += unfinished_.samples;
     out.lost += unfinished_.lost + ring_->dropped();
     out.short_blocks += unfinished_.short_blocks;
@@ -236,6 +260,7 @@ class LoadedProfiler final : public Profiler {
     bpf_map__set_max_entries(maps.scratches, scratches);
     bpf_map__set_max_entries(maps.events, static_cast<__u32>(ring_bytes()));
     if (rows() != 0) bpf_map__set_max_entries(maps.rows, 2 * rows());
+    if (options_.filter != 0) bpf_map__set_max_entries(maps.unwanted, refused_subjects);
     bpf_program__set_autoload(program_->progs.reused, options_.unwinds != VITRINE_UNWINDS_NOT);
     bpf_program__set_autoload(program_->progs.switched, options_.off_cpu);
     bpf_program__set_autoload(program_->progs.cut, options_.off_cpu);
@@ -259,6 +284,7 @@ class LoadedProfiler final : public Profiler {
     config.preempted = options_.preempted;
     config.unwinds = options_.unwinds;
     config.rows = rows();
+    config.filter = options_.filter;
     const auto row_ns =
         static_cast<std::uint64_t>(std::max<std::int64_t>(options_.row_time.count(), 1));
     config.row_bits = static_cast<__u32>(std::bit_width(row_ns) - 1);
@@ -399,6 +425,7 @@ class LoadedProfiler final : public Profiler {
   std::unique_ptr<MappedRows> rows_;           // null: samples are not added up
   std::vector<std::vector<std::byte>> later_;  // records for the next poll()
   std::size_t later_bytes_ = 0;
+  std::mutex naming_;  // variables of the program, with the address and its name
   std::vector<bpf_link*> links_;
   std::uint64_t stopped_ns_ = 0;  // 0: not yet
   ProfilerCounters unfinished_;   // of what was pending then, and of what had no room here

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "base/result.hpp"
 #include "bpf/event.hpp"
@@ -39,6 +40,8 @@ struct ProfilerOptions {
   /// In which equal samples are added up, where stacks are unwound in the kernel; made a power of two; 0:
   /// they are not. With VITRINE_UNWINDS_AND_COPIES all samples are handed over as well.
   std::uint32_t rows = 0;
+  /// What the reader's filter depends on (enum vitrine_filter), if it is to refuse() samples.
+  std::uint32_t filter = 0;
   /// Samples that are added up are no farther apart; made a power of two.
   std::chrono::nanoseconds row_time{std::chrono::milliseconds(68)};
 };
@@ -51,6 +54,7 @@ struct ProfilerCounters {
   std::uint64_t faults = 0;        ///< pieces of labels that were not resident
   std::uint64_t short_blocks = 0;  ///< off-CPU stretches shorter than min_block
   std::uint64_t waiting_full = 0;  ///< off-CPU: how often the buffer of waiting threads was full
+  std::uint64_t unwanted = 0;      ///< of the samples: refused
 };
 
 class Profiler : public ProcessTable {
@@ -75,9 +79,17 @@ class Profiler : public ProcessTable {
   /// min_block by then are not cut.
   virtual Result<void> cut(std::uint64_t until_ns) = 0;
 
+  /// What the kernel calls the function at one of its addresses; empty: it has no name there. Nothing: it cannot be
+  /// asked. For any thread.
+  virtual std::optional<std::string> kernel_function(std::uint64_t address) = 0;
+
   /// What is known of a Go program: from now on, samples within the vdso have the stack that called
   /// it. The 256 files used last are kept.
   virtual void know(const vitrine_executable& program, const vitrine_go_file& file) = 0;
+
+  /// Samples with this `subject` (in their heads, not 0) are not handed over any more, until renew_rows(). Off-CPU
+  /// each stretch that would begin one counts, however long.
+  virtual void refuse(std::uint64_t subject) = 0;
 
   /// Samples no more. What was sampled before is still handed over by poll(), and after it, of
   /// every thread that is off its CPU since, a sample that is VITRINE_SAMPLE_UNFINISHED.

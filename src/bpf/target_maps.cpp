@@ -17,11 +17,10 @@
 namespace vitrine::bpf {
 
 Result<vitrine_event_config> event_config(std::size_t ring_bytes, std::uint32_t epoch) {
-  const auto self = TRY(kernel_view_of(::getpid()));
   vitrine_event_config config{};
+  if (!in_initial_pid_namespace()) config.pid_level = TRY(kernel_view_of(::getpid())).pid_level;
   if (::getrandom(&config.hash_key, sizeof config.hash_key, 0) != sizeof config.hash_key)
     return fail(ErrorCode::failed, "the kernel returned no random numbers");
-  config.pid_level = self.pid_level;
   config.epoch = epoch;
   config.wake_bytes = ring_bytes / 4;
   return config;

@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <mutex>
+#include <string_view>
 
 #include "base/file_descriptor.hpp"
 #include "bpf/availability.hpp"
@@ -120,6 +121,15 @@ Result<vitrine_thread> kernel_view_of(pid_t pid) {
   TRY(TRY(ThreadIterator::open(pidfd.get()))->read(threads));
   if (threads.empty()) return fail(ErrorCode::not_found, fmt::format("process {} has ended", pid));
   return threads.front();
+}
+
+bool in_initial_pid_namespace() {
+  static const bool initial = [] {
+    char name[64] = {};
+    const ssize_t length = ::readlink("/proc/self/ns/pid", name, sizeof name - 1);
+    return length > 0 && std::string_view(name) == "pid:[4026531836]";  // PROC_PID_INIT_INO
+  }();
+  return initial;
 }
 
 namespace {

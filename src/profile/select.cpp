@@ -195,6 +195,10 @@ bool Filter::holds(const Profile& profile, const Sample& sample) const {
   });
 }
 
+bool Filter::has_key(std::string_view key) const {
+  return std::ranges::find(terms_, key, &Term::key) != terms_.end();
+}
+
 Profile filtered(Profile profile, const Filter& filter) {
   std::vector<Sample> samples = std::move(profile.samples);
   std::erase_if(samples, [&](const Sample& sample) { return !filter.holds(profile, sample); });

@@ -38,6 +38,8 @@ class Filter {
   static Result<Filter> parse(std::string_view text);
 
   [[nodiscard]] bool holds(const Profile& profile, const Sample& sample) const;
+  /// Whether one of its terms is about this key.
+  [[nodiscard]] bool has_key(std::string_view key) const;
 
   Filter();
   Filter(Filter&&) noexcept;

@@ -54,6 +54,7 @@ Profiled profile_while(const observe::ProfilingOptions& options,
   result.profile = each_alone((*profiling)->take());
   result.notes = (*profiling)->take_notes();
   result.unwinding = (*profiling)->unwind_counts();
+  result.filtered = (*profiling)->filter_counts();
   return result;
 }
 

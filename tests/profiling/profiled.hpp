@@ -16,6 +16,7 @@ struct Profiled {
   profile::Profile profile;  ///< what the kernel added up is so many samples
   std::vector<std::string> notes;
   observe::UnwindCounts unwinding;
+  observe::FilterCounts filtered;
 };
 
 /// Profiles while `meanwhile` runs, in a thread of its own; without it, until all that is profiled

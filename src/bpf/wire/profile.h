@@ -9,6 +9,9 @@
 /* limits::stack_copy: most of one copy of a stack. */
 #define VITRINE_STACK_COPY 65536
 
+/* Of a function of the kernel, with its module and the end: KSYM_SYMBOL_LEN is less. */
+#define VITRINE_KERNEL_NAME 640
+
 /* A sample that waits for its thread to come back is in blocks of so many bytes. */
 #define VITRINE_BLOCK_BYTES 2048
 #define VITRINE_BLOCKS 48 /* of one sample: labels, a whole copy of the stack, and the rest */
@@ -19,6 +22,13 @@ enum vitrine_unwinds {
   VITRINE_UNWINDS_NOT, /* stacks are copied */
   VITRINE_UNWINDS_ELSE_COPIES,
   VITRINE_UNWINDS_AND_COPIES, /* each sample, to compare */
+};
+
+/* What a filter of samples depends on, beside the process, its labels, trace and span. */
+enum vitrine_filter {
+  VITRINE_FILTER_BY_LABELS = 1, /* there is a filter */
+  VITRINE_FILTER_BY_THREAD = 2, /* its number and its name */
+  VITRINE_FILTER_BY_CPU = 4,
 };
 
 struct vitrine_profile_config {
@@ -34,6 +44,7 @@ struct vitrine_profile_config {
   __u32 rows;       /* of one generation, a power of two; 0: samples are not added up */
   __u32 row_bits;   /* of the length of a cell's time, in ns */
   __u32 generation; /* of rows: those of one are the first half, those of the next the second */
+  __u32 filter;     /* enum vitrine_filter; 0: there is none */
 };
 
 /* A Go program, by its file. Its runtime calls the vdso on the thread's own stack (g0's). The stack of
@@ -71,6 +82,7 @@ struct vitrine_stack_sample {
   __u64 stack_start;                 /* the stack pointer, rounded down to a multiple of 8 */
   __u64 left_start;     /* of the frame pointer and return address of what has left this stack */
   __u64 unwound_to;     /* the code address at which unwinding in the kernel ended */
+  __u64 subject;        /* a hash of all that a filter depends on; 0: that is not known for sure */
   __u32 kernel_bytes;   /* 0: it was in user code */
   __u32 register_bytes; /* 0: it has no user code */
   __u32 frame_bytes;
@@ -108,5 +120,6 @@ enum vitrine_profile_counter {
   VITRINE_PROFILE_FAULTS,       /* pieces of labels that were not resident */
   VITRINE_PROFILE_SHORT_BLOCKS, /* off-CPU stretches shorter than min_block_ns */
   VITRINE_PROFILE_WAITING_FULL, /* no room for a thread that is off its CPU */
+  VITRINE_PROFILE_UNWANTED,     /* of the samples: their subjects are among those not wanted */
   VITRINE_PROFILE_COUNTERS,
 };

@@ -103,6 +103,7 @@ Result<void> AgentRequest::take() {
   every = TRY(parse_interval(interval_.empty() ? usual_profile_interval : interval_));
   TRY(sampling_.take(options, naming));
   TRY(view.take());
+  view.spare(options, every);
   TRY(check_repeated(view.outputs));
   TRY(metrics.take());
   // Headers, certificates and the spool are those of metrics, spans and log records, too.

@@ -104,6 +104,7 @@ Result<void> ProfileRequest::take() {
   is_bounded = time.has_value();
   if (!is_bounded && !exec_ && !refreshing && !every) time = usual_duration;
   TRY(view.take());
+  view.spare(options, refreshing ? refreshing : every);
   TRY(sending.check());
   TRY(check_continuous());
   return check_watch();

@@ -2,6 +2,8 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <array>
 #include <string_view>
 
 #include "cli/output/live.hpp"
@@ -16,13 +18,14 @@ void FilterOption::define(CLI::App& app) {
 }
 
 Result<void> FilterOption::take() {
-  if (!filter_.empty()) only_ = TRY(profile::Filter::parse(filter_));
+  if (!filter_.empty())
+    only_ = std::make_shared<const profile::Filter>(TRY(profile::Filter::parse(filter_)));
   redaction_ = TRY(redact_.take());
   return {};
 }
 
 profile::Profile FilterOption::select(profile::Profile taken) const {
-  if (!filter_.empty()) taken = profile::filtered(std::move(taken), only_);
+  if (only_ != nullptr) taken = profile::filtered(std::move(taken), *only_);
   return profile::redacted(std::move(taken), redaction_);
 }
 
@@ -80,6 +83,21 @@ Result<void> ProfileView::take() {
 
 profile::Profile ProfileView::select(profile::Profile taken) const {
   return filter_.select(std::move(taken));
+}
+
+void ProfileView::spare(observe::ProfilingOptions& options,
+                        std::optional<std::chrono::milliseconds> every) const {
+  const auto& only = filter_.only();
+  if (only != nullptr && !only->has_key("process")) options.only = only;
+  // A page has a timeline, and so have tables.
+  constexpr std::array with_times{profile::Encoding::html, profile::Encoding::json,
+                                  profile::Encoding::json_flat};
+  const bool has_times = std::ranges::any_of(outputs, [&](const ProfileOutput& output) {
+    return std::ranges::find(with_times, output.encoding) != with_times.end();
+  });
+  if (every && !has_times)
+    options.time_resolution = std::max<std::chrono::nanoseconds>(
+        options.time_resolution, *every / observe::times_of_interval);
 }
 
 void allow_many_files() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "cli/profile/sending.hpp"
 #include "cli/profile/text.hpp"
 #include "cli/shell/options.hpp"
+#include "observe/profile/profiling.hpp"
 #include "profile/encode.hpp"
 #include "profile/select.hpp"
 
@@ -26,10 +28,12 @@ class FilterOption {
   /// shown can be filtered by.
   [[nodiscard]] profile::Profile select(profile::Profile taken) const;
   [[nodiscard]] const Redaction& redaction() const { return redaction_; }
+  /// What --filter wants; null: all.
+  [[nodiscard]] const std::shared_ptr<const profile::Filter>& only() const { return only_; }
 
  private:
   std::string filter_;
-  profile::Filter only_;
+  std::shared_ptr<const profile::Filter> only_;  ///< null: all
   RedactOptions redact_;
   Redaction redaction_;
 };
@@ -52,6 +56,10 @@ class ProfileView {
   [[nodiscard]] profile::Profile select(profile::Profile taken) const;
   [[nodiscard]] const std::vector<std::string>& paths() const { return paths_; }
   [[nodiscard]] const Redaction& redaction() const { return filter_.redaction(); }
+  /// Has samples that the view does not show left out from the start, as far as they can be known then; and
+  /// those added up that differ in no more than their time: of profiles that begin every so often.
+  void spare(observe::ProfilingOptions& options,
+             std::optional<std::chrono::milliseconds> every) const;
 
  private:
   void define_output(CLI::App& app);

@@ -31,17 +31,9 @@ bool is_whole_by_id(const bpf::FireSet& set) {
   return set.head.id != 0 && set.head.fresh_bytes == 0;
 }
 
-/// Our pid namespace is the one in which the kernel counts.
-bool in_initial_pid_namespace() {
-  char name[64] = {};
-  const ssize_t length = ::readlink("/proc/self/ns/pid", name, sizeof name - 1);
-  return length > 0 && std::string_view(name) == "pid:[4026531836]";  // PROC_PID_INIT_INO
-}
-
 /// What the kernel calls a process; 0: it is gone, or cannot be known.
 pid_t kernel_tgid_of(pid_t pid) {
-  static const bool initial = in_initial_pid_namespace();
-  if (initial) return pid;
+  if (bpf::in_initial_pid_namespace()) return pid;
   const target::FileDescriptor pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   auto iterator = bpf::ThreadIterator::open(pidfd.get());
   if (!iterator) return 0;

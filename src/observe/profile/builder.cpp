@@ -256,6 +256,10 @@ profile::Profile ProfileNames::name(UnnamedProfile& unnamed, bool symbols,
     profile.locations.push_back({place.mapping, place.address, place.kind, {}, {}});
     if (!symbols && place != Place{}) continue;
     if (place.kind == profile::FrameKind::kernel) {
+      if (const auto name = ask_kernel_ ? ask_kernel_(place.address) : std::nullopt) {
+        if (!name->empty()) put(at, {{*name, {}, {}, 0, 0}});
+        continue;
+      }
       has_kernel = true;
       begin_kernel();
       const auto& known = kernel_.get().symbols;
@@ -324,7 +328,7 @@ void ProfileNames::ask_ahead(const ProfileBuilder& builder) {
     places_asked_ = mappings_asked_ = 0;  // it is of another profile
   AskedFiles files(builder.processes(), mappings);
   for (std::size_t at = places_asked_; at < places.size(); ++at) {
-    if (places[at].kind == profile::FrameKind::kernel) begin_kernel();
+    if (!ask_kernel_ && places[at].kind == profile::FrameKind::kernel) begin_kernel();
     files.add(places[at], static_cast<Index>(at));
   }
   files.ask(symboliser_, mappings.subspan(mappings_asked_));

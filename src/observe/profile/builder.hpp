@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <future>
 #include <map>
 #include <memory>
@@ -121,6 +122,10 @@ class ProfileBuilder {
 
 class ProfileNames {
  public:
+  /// Of the kernel's functions, by address (bpf::Profiler::kernel_function), instead of its list of all.
+  using AskKernel = std::function<std::optional<std::string>(Address)>;
+  void set_kernel(AskKernel ask) { ask_kernel_ = std::move(ask); }
+
   /// All of `unnamed`, with mappings and processes, and with `symbols` the functions of locations.
   /// Files that are untrusted are parsed in a process of their own; those that are not named
   /// when `patience` is over stay without names. In any thread, one call at a time. What `unnamed` still has
@@ -141,6 +146,7 @@ class ProfileNames {
 
   symbol::BackgroundSymboliser symboliser_;
   std::size_t places_asked_ = 0, mappings_asked_ = 0;  ///< by ask_ahead(), of one profile
+  AskKernel ask_kernel_;
   std::once_flag kernel_begun_;
   std::shared_future<Kernel> kernel_;
 };

@@ -16,6 +16,7 @@ namespace vitrine::observe {
 /// One row: the sample that it began with, as it is in the profile.
 struct EqualSample {
   std::optional<profile::Sample> sample;  ///< nothing: those of the row are not in the profile
+  bool is_refused = false;                ///< by ProfilingOptions::only
   profile::Losses losses;                 ///< of each
   std::size_t unwound_as = 0;             ///< KernelStacks::counted_as
   // By what its stack was found, as another may have to be:

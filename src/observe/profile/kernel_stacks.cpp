@@ -104,6 +104,7 @@ void KernelStacks::require_space(const bpf::StackSample& sample, const SampledPr
   const auto& its = code->unwinder.code().regions();
   for (std::uint32_t n = 0; n < its.size(); ++n)
     regions.push_back({its[n].start, its[n].end, its[n].bias, file_of(*code, n), 0});
+  ++given_;
   const std::uint32_t id = tables_->set_space(kernel_tgid, program.image, regions, known_ns);
   known.image = program.image;
   known.version = code->version;
@@ -118,6 +119,7 @@ void KernelStacks::require_page(const CodeSince& code, Address lookup) {
   if (rules == nullptr) return;
   const Address address = lookup - code.unwinder.code()[region].bias;
   if (tables_->has_page(rules->number(), page_of(address))) return;
+  ++given_;
   tables_->add_page(rules->number(), page_of(address), rules->page(address), rules->machine());
 }
 

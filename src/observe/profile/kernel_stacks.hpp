@@ -84,6 +84,9 @@ class KernelStacks {
 
   void departed(pid_t kernel_tgid);
 
+  /// How often the kernel was given what it lacked.
+  [[nodiscard]] std::uint64_t given() const { return given_; }
+
   /// What the sample that was taken last counts as, for others that are equal to it.
   [[nodiscard]] std::size_t counted_as() const { return counted_as_; }
   void count(std::size_t as, std::uint64_t samples) { counts_[counted_as_ = as] += samples; }
@@ -111,6 +114,7 @@ class KernelStacks {
   static constexpr std::size_t without_user_code = VITRINE_UNWOUNDS;
   std::array<std::uint64_t, VITRINE_UNWOUNDS + 1> counts_{};
   std::size_t counted_as_ = 0;
+  std::uint64_t given_ = 0;
   std::uint64_t compared_ = 0, agreed_ = 0;
   std::vector<std::string> notes_;
 };

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 
 #include "base/notes.hpp"
@@ -23,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 /// At one of all processes: samples of the others wait meanwhile.
 constexpr milliseconds first_look{100};
 /// Between two looks into the ring buffer.
-constexpr milliseconds shortest_rest{1}, longest_rest{100};
+constexpr milliseconds shortest_rest{1}, learning_rest{5}, longest_rest{100};
 /// Before events of other processes are looked at: samples are looked at by what was mapped at their time,
 /// however late its event.
 constexpr milliseconds longest_pause{40};
@@ -38,8 +39,6 @@ constexpr milliseconds longest_drain{1000};
 constexpr milliseconds asking_ahead{200};
 /// Of a generation, in which equal samples are added up: 2 MiB with those of the next.
 constexpr std::uint32_t rows = 8192;
-/// Those that are added up are at most so far apart.
-constexpr milliseconds row_time{68};
 /// When they are all in use, others begin no sooner than so long after the last.
 constexpr milliseconds shortest_generation{1000};
 /// Taken in at once: an eighth of the ring buffer, with stacks of a usual size.
@@ -67,6 +66,20 @@ std::string text_of(const UnwindCounts& counts) {
   return text;
 }
 
+/// As the kernel makes it: a power of two.
+std::chrono::nanoseconds cell_time(const ProfilingOptions& options) {
+  const auto most = std::max<std::int64_t>(options.time_resolution.count(), 1);
+  return std::chrono::nanoseconds(std::bit_floor(static_cast<std::uint64_t>(most)));
+}
+
+/// What its keys are about.
+std::uint32_t filter_of(const profile::Filter& filter) {
+  std::uint32_t about = VITRINE_FILTER_BY_LABELS;
+  if (filter.has_key("tid") || filter.has_key("thread")) about |= VITRINE_FILTER_BY_THREAD;
+  if (filter.has_key("cpu")) about |= VITRINE_FILTER_BY_CPU;
+  return about;
+}
+
 class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
  public:
   explicit LiveProfiling(ProfilingOptions options) : options_(std::move(options)) {}
@@ -81,6 +94,10 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   void end_command() override { watch_->end_launched(); }
   profile::Profile take() override { return take_to_name(longest_naming)(); }
   std::function<profile::Profile()> take_to_name(milliseconds time) override;
+  [[nodiscard]] FilterCounts filter_counts() const override {
+    const bpf::ProfilerCounters counters = profiler_->counters();
+    return {counters.samples, counters.unwanted, samples_->refused()};
+  }
   [[nodiscard]] UnwindCounts unwind_counts() const override { return samples_->unwind_counts(); }
   std::vector<std::string> take_notes() override;
 
@@ -133,7 +150,8 @@ class LiveProfiling final : public Profiling, private ProcessWatch::Listener {
   std::uint64_t end_ns_ = ~0ULL;  ///< of the profile, CLOCK_MONOTONIC
   Clock::time_point asked_at_ = Clock::now();
   std::uint64_t lost_ = 0, waiting_full_ = 0;  ///< counted before
-  milliseconds rest_{5};                       ///< between looks into the ring buffer
+  milliseconds rest_ = learning_rest;          ///< between looks into the ring buffer
+  std::uint64_t given_ = 0;                    ///< KernelStacks::given() at the last
   Clock::time_point next_look_{};
   Clock::time_point rows_due_{};
   Notes notes_;
@@ -194,7 +212,8 @@ Result<void> LiveProfiling::open_profiler() {
   options.unwinds = VITRINE_UNWINDS_NOT;
   if (options_.unwind != Unwind::copy) options.unwinds = VITRINE_UNWINDS_ELSE_COPIES;
   options.rows = rows;
-  options.row_time = row_time;
+  options.row_time = options_.time_resolution;
+  if (options_.only != nullptr) options.filter = filter_of(*options_.only);
   if (options_.verify_unwind) options.unwinds = VITRINE_UNWINDS_AND_COPIES;
   // Not less where stacks are unwound in the kernel: until it has the rules, it copies them.
   options.ring_bytes = options.taken_bytes;
@@ -211,7 +230,8 @@ Result<void> LiveProfiling::open_profiler() {
          why->message);
   labels_.emplace(*profiler_, options_.limits, std::vector<query::Selected>{});
   if (options_.all) labels_->set_first_look(first_look);
-  samples_.emplace(options_, *watch_, *labels_, programs_, profiler_->unwind_tables());
+  names_.set_kernel([this](Address address) { return profiler_->kernel_function(address); });
+  samples_.emplace(options_, *watch_, *labels_, programs_, *profiler_);
   return {};
 }
 
@@ -303,7 +323,12 @@ Result<void> LiveProfiling::look_at_samples() {
     if (const auto pid = labels_->take_unfinished())
       if (ObservedProcess* process = processes_.find(*pid))
         labels_->look_at(*pid, sampled(*process).labels);
-  if (taken > many_samples)
+  // Until the kernel has the rules that it lacks, it copies stacks.
+  const std::uint64_t given = samples_->stacks().given();
+  const bool has_learned = std::exchange(given_, given) != given;
+  if (has_learned)
+    rest_ = std::min(rest_, learning_rest);
+  else if (taken > many_samples)
     rest_ = std::max(rest_ / 2, shortest_rest);
   else if (taken < many_samples / 4)
     rest_ = std::min(rest_ * 2, longest_rest);
@@ -327,7 +352,7 @@ void LiveProfiling::take_rows() {
   const auto now = Clock::now();
   if (now >= rows_due_) {
     profiler_->take_rows([this](const bpf::RowPart& part) { samples_->take(part); });
-    rows_due_ = now + row_time * (VITRINE_ROW_CELLS / 2);
+    rows_due_ = now + cell_time(options_) * (VITRINE_ROW_CELLS / 2);
   }
   if (profiler_->rows_are_full() && now - rows_renewed_at_ > shortest_generation) renew_rows();
 }
@@ -407,7 +432,7 @@ std::function<profile::Profile()> LiveProfiling::take_to_name(milliseconds time)
   profile::Profile& profile = unnamed->profile;
   profile.start_ns = began_ns + to_unix_ns;
   profile.duration_ns = until_ns - began_ns;
-  profile.span_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(row_time).count());
+  profile.span_ns = static_cast<std::uint64_t>(cell_time(options_).count());
   profile.frequency = options_.on_cpu ? options_.frequency : 0;
   profile.losses.events += take_lost();
   samples_->begin_interval(until_ns);

@@ -14,6 +14,7 @@
 #include "base/limits.hpp"
 #include "base/result.hpp"
 #include "profile/profile.hpp"
+#include "profile/select.hpp"
 
 namespace vitrine::observe {
 
@@ -21,6 +22,8 @@ inline constexpr unsigned max_frequency = 10'000;     ///< on-CPU samples a seco
 inline constexpr std::size_t min_stack_bytes = 1024;  ///< to copy of a stack
 inline constexpr std::size_t max_buffer_bytes = 1U << 30;
 inline constexpr std::size_t min_stack_depth = 16;  ///< frames
+/// An interval has so many times of ProfilingOptions::time_resolution where it is asked of the kernel once.
+inline constexpr int times_of_interval = 4;
 
 /// Where the stacks of user code are unwound.
 enum class Unwind : std::uint8_t {
@@ -42,6 +45,14 @@ struct UnwindCounts {
   std::uint64_t miscounted = 0;
 };
 
+/// Of ProfilingOptions::only: samples that were taken, and those of them that it does not hold for, which are not in
+/// the profile.
+struct FilterCounts {
+  std::uint64_t taken = 0;
+  std::uint64_t refused_in_kernel = 0;
+  std::uint64_t refused_here = 0;
+};
+
 /// Which processes are profiled, by lists of globs and `!GLOB`s (is_listed): a process must be in each
 /// of them. Others are sampled and passed over.
 struct ProcessSelection {
@@ -57,8 +68,12 @@ struct ProfilingOptions {
   std::vector<std::string> command;  ///< a program to start, from its first instruction; or
   bool all = false;                  ///< every process of the machine
   ProcessSelection selection;        ///< of those
-  bool follow = false;               ///< processes that the pids or the command fork, too
-  unsigned frequency = 99;           ///< on-CPU samples a second a CPU
+  /// Null: all samples. Not by `process`, which may be known later than a sample is taken. Samples that it does not
+  /// hold for are refused in the kernel, once one of their process, label set, trace and span has come in
+  /// (and thread or CPU, if it has these keys).
+  std::shared_ptr<const profile::Filter> only;
+  bool follow = false;      ///< processes that the pids or the command fork, too
+  unsigned frequency = 99;  ///< on-CPU samples a second a CPU
   bool on_cpu = true;
   bool off_cpu = false;
   std::chrono::nanoseconds min_block{0};  ///< off-CPU stretches shorter than this are passed over
@@ -73,6 +88,9 @@ struct ProfilingOptions {
   std::size_t buffer_bytes = 32U << 20;
   /// False: locations stay without names, which saves reading the files of the processes.
   bool symbols = true;
+  /// Times of samples are no more exact than this, at least: equal ones of so long are added up in the kernel. Eight
+  /// times this is how long the kernel goes without being asked for them.
+  std::chrono::nanoseconds time_resolution{std::chrono::milliseconds(68)};
   limits::LabelLimits limits;
   const std::atomic<bool>* stop = nullptr;  ///< when it becomes true, calls return early
   /// When it becomes true, names are waited for a short time only, whatever take_to_name() was given.
@@ -118,6 +136,7 @@ class Profiling {
 
   /// Since the start.
   [[nodiscard]] virtual UnwindCounts unwind_counts() const = 0;
+  [[nodiscard]] virtual FilterCounts filter_counts() const = 0;
 
   /// What could not be done, or not as asked, since the last call.
   virtual std::vector<std::string> take_notes() = 0;

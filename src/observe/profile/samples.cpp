@@ -108,32 +108,62 @@ std::optional<profile::Sample> ProfileSamples::sample_of(const bpf::StackSample&
   row.program = program;
   row.version = code->version;
   stacks_.take(sample, *program, code, events_until_ns_);
-  if (!has_process(options_.selection, program->facts)) {
+  const auto pass_over = [&] {
     // The kernel learns the rules of its code, so that its samples take no copies of stacks.
     if (CodeHistory::Code then = code;
         !is_kernel_thread(sample) && sample.head.unwound != VITRINE_UNWOUND_WHOLE)
       unwind(*program, then, sample);
     return std::nullopt;
-  }
+  };
+  if (!has_process(options_.selection, program->facts)) return pass_over();
   profile::Sample made;
   made.measure = is_off_cpu(sample) ? profile::Measure::off_cpu : profile::Measure::on_cpu;
-  made.stack = stack_of(program, code, sample);
-  made.process = builder_.process(program);
   made.tid = static_cast<std::uint32_t>(header.tid);
   made.cpu = header.cpu;
   made.thread_name = bpf::comm_of(header);
   // A thread may have gone off its CPU before this interval began.
   made.time_ns = std::max<std::uint64_t>(header.time_ns, began_ns_) + to_unix_ns_;
   made.value_ns = is_off_cpu(sample) ? sample.head.off_ns : second_ns / options_.frequency;
+  static const DisplayedLabels none;
+  const DisplayedLabels& labels =
+      is_kernel_thread(sample) ? none : labels_.of(header, sample.sets, &its.labels, its.has_pid());
+  if (options_.only != nullptr && !is_wanted(made, *program, labels)) {
+    ++refused_;
+    row.is_refused = true;
+    // What could not be read now may be the next time.
+    if (!options_.verify_unwind && labels.error.empty()) profiler_.refuse(sample.head.subject);
+    return pass_over();
+  }
   if (!is_kernel_thread(sample)) {
-    const DisplayedLabels& labels = labels_.of(header, sample.sets, &its.labels, its.has_pid());
     made.labels = builder_.labels(labels);
     made.link = builder_.link(labels);
     builder_.losses().unread_labels += !labels.error.empty() && labels.set.labels.empty();
     builder_.losses().truncated_labels +=
         !labels.set.truncated.empty() || (header.flags & VITRINE_FIRE_CUT) != 0;
   }
+  made.process = builder_.process(program);
+  made.stack = stack_of(program, code, sample);
   return made;
+}
+
+/// By ProfilingOptions::only: as it would be in a profile.
+bool ProfileSamples::is_wanted(const profile::Sample& sample, const SampledProgram& program,
+                               const DisplayedLabels& labels) const {
+  profile::Profile profile;
+  profile::Sample alone = sample;
+  profile.processes.push_back({static_cast<std::uint32_t>(program.pid), {}, {}, {}});
+  alone.process = 0;
+  if (!labels.set.labels.empty()) {
+    profile::LabelSet& set = profile.label_sets.emplace_back();
+    for (const format::Label& label : labels.set.labels) set.push_back({label.key, label.value});
+    std::sort(set.begin(), set.end());
+    alone.labels = 0;
+  }
+  if (labels.set.trace) {
+    profile.links.push_back({labels.set.trace->trace_id, labels.set.trace->span_id});
+    alone.link = 0;
+  }
+  return options_.only->holds(profile, alone);
 }
 
 /// Samples that are equal to one before. If the code of their process was another by then, their stack
@@ -146,6 +176,7 @@ void ProfileSamples::take(const bpf::RowPart& part) {
   }
   row->added += part.samples;
   if (options_.verify_unwind) return;
+  if (row->is_refused) refused_ += part.samples;
   add_to(builder_.losses(), row->losses, part.samples);
   if (row->program == nullptr) return;
   row->program->sampled = true;

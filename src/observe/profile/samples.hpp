@@ -42,10 +42,15 @@ struct SampledProcess final : ObservedProcess {
 
 class ProfileSamples {
  public:
-  /// All must outlive this. `tables`: null where stacks are copied.
+  /// All must outlive this.
   ProfileSamples(const ProfilingOptions& options, ProcessWatch& watch, EventLabels& labels,
-                 SampledPrograms& programs, bpf::UnwindTables* tables)
-      : options_(options), watch_(watch), labels_(labels), programs_(programs), stacks_(tables) {}
+                 SampledPrograms& programs, bpf::Profiler& profiler)
+      : options_(options),
+        watch_(watch),
+        labels_(labels),
+        programs_(programs),
+        profiler_(profiler),
+        stacks_(profiler.unwind_tables()) {}
 
   void take(const bpf::StackSample& sample);
   /// Samples that are equal to one before. If the code of their process was another by then, their
@@ -68,10 +73,14 @@ class ProfileSamples {
   [[nodiscard]] const KernelStacks& stacks() const { return stacks_; }
   void departed(const SampledProcess& process) { stacks_.departed(process.kernel_tgid); }
   [[nodiscard]] UnwindCounts unwind_counts() const;
+  /// Samples that ProfilingOptions::only does not hold for, which have come in nevertheless.
+  [[nodiscard]] std::uint64_t refused() const { return refused_; }
   std::vector<std::string> take_notes();
 
  private:
   std::optional<profile::Sample> sample_of(const bpf::StackSample& sample, EqualSample& row);
+  bool is_wanted(const profile::Sample& sample, const SampledProgram& program,
+                 const DisplayedLabels& labels) const;
   void require_events_until(std::uint64_t time_ns);
   profile::Index stack_of(const SampledPrograms::Program& program, CodeHistory::Code code,
                           const bpf::StackSample& sample);
@@ -89,12 +98,14 @@ class ProfileSamples {
   ProcessWatch& watch_;
   EventLabels& labels_;
   SampledPrograms& programs_;
+  bpf::Profiler& profiler_;
   ProfileBuilder builder_;
   std::vector<unwind::Frame> frames_;     ///< of the sample at hand
   std::vector<unwind::Frame> in_kernel_;  ///< those that the kernel found
   KernelStacks stacks_;
   SeenStacks seen_;
   EqualSamples equal_;
+  std::uint64_t refused_ = 0;
   std::uint64_t to_unix_ns_ = 0;       ///< what CLOCK_MONOTONIC lacks
   std::uint64_t began_ns_ = 0;         ///< this interval, CLOCK_MONOTONIC
   std::uint64_t events_until_ns_ = 0;  ///< those of processes have been taken until then

@@ -42,7 +42,7 @@ int tick(const __u64* ctx) {
   struct scratch* s = claim_scratch();
   const __u64 bytes = s ? take_sample(s, &taking) : 0;
   if (!bytes)
-    count(VITRINE_PROFILE_LOST, 1);
+    count(is_unwanted(s) ? VITRINE_PROFILE_UNWANTED : VITRINE_PROFILE_LOST, 1);
   else if (is_added(s, taking.now, 0))
     ;
   else if (send_sample(s, bytes, announce(&taking.process)))
@@ -67,7 +67,7 @@ static __always_inline void leave(const __u64* ctx, __u64 now, int could_run) {
     keep_pending(s, taking.task->pid, bytes, now);
   } else {
     count(VITRINE_PROFILE_SAMPLES, 1);
-    count(VITRINE_PROFILE_LOST, 1);
+    count(is_unwanted(s) ? VITRINE_PROFILE_UNWANTED : VITRINE_PROFILE_LOST, 1);
   }
   if (s) release_scratch(s);
 }
@@ -100,6 +100,17 @@ int reused(const __u64* ctx) {
   if (!has_code_within(tgid, start, start + length)) return 0;
   const __u64 now = bpf_ktime_get_ns();
   bpf_map_update_elem(&reused_at, &tgid, &now, BPF_ANY);
+  return 0;
+}
+
+/// An address in the kernel, and what the kernel calls it: written by the loader, and by name_address().
+__u64 named_address;
+char name_of_address[VITRINE_KERNEL_NAME];
+
+/// Run by the loader, one at a time.
+SEC("syscall")
+int name_address(const void* ctx) {
+  BPF_SNPRINTF(name_of_address, sizeof name_of_address, "%ps", named_address);
   return 0;
 }
 

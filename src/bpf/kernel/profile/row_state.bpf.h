@@ -16,6 +16,9 @@ struct block_copy {
 struct row_state {
   struct vitrine_row_key key; /* first 0: the sample is not added up */
   __u64 address_mask;         /* of its process */
+  __u64 subject;              /* what a filter depends on; 0: not known for sure */
+  __u32 is_unwanted;          /* the sample, by its subject */
+  __u32 is_known;             /* all but its stacks, for sure */
   __u32 found;                /* enum vitrine_row_found */
   __u32 number;               /* of the row that was found */
   __u32 generation;           /* of rows, when it was looked for */

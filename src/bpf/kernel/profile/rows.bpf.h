@@ -13,6 +13,15 @@ struct {
   __type(value, struct vitrine_row);
 } rows SEC(".maps");
 
+/// Subjects that the reader has found not to match the profile's filter (docs/essays/rows.md). One that has dropped
+/// out is found again.
+struct {
+  __uint(type, BPF_MAP_TYPE_LRU_HASH);
+  __uint(max_entries, 1);
+  __type(key, __u64);
+  __type(value, __u32);
+} unwanted SEC(".maps");
+
 /// A sample found no free row. For the reader, which begins new ones.
 __u32 rows_full;
 
@@ -70,48 +79,64 @@ static long hash_set_of_sample(__u32 index, void* context) {
 }
 
 // Naming a row, in three functions, as what the deepest has on its stack is not to be beside what another
-// has.
+// has. Each goes on with the hash of the one before.
 
-/// Begins with what is neither labels nor stacks. False: not all of the sample is known for sure.
-VERIFIED_ALONE int hash_facts(struct scratch* s, __u64 execution) {
+/// Process and label sets. False: not all of them are known for sure. `is_of_kernel`: the thread has neither labels
+/// nor code that is unwound.
+VERIFIED_ALONE int hash_sets(struct scratch* s, __u64 execution, __u32 is_of_kernel) {
   if (!s) return 0;
   const struct vitrine_stack_sample* head = (const struct vitrine_stack_sample*)s->room.out.bytes;
   const struct vitrine_event_header* event = &head->event;
   const __u32 unknown =
       VITRINE_FIRE_UNKNOWN | VITRINE_FIRE_INHERITED | VITRINE_FIRE_ASSUMED | VITRINE_FIRE_CUT;
-  if (!profile_config.rows || s->room.out.cut || s->room.out.faults) return 0;
-  // A thread of the kernel has neither labels nor code that is unwound.
-  if (head->register_bytes && (event->flags & unknown || head->unwound != VITRINE_UNWOUND_WHOLE))
-    return 0;
+  if (s->room.out.cut || s->room.out.faults) return 0;
+  if (!is_of_kernel && event->flags & unknown) return 0;
   struct vitrine_hash_state* hash = &s->row.hash;
   vitrine_hash_begin(hash, &config.hash_key);
   vitrine_hash_word(hash, execution);
   vitrine_hash_word(hash, event->image);
   vitrine_hash_word(hash, event->process_start_ns);
-  vitrine_hash_word(hash, (__u64)event->kernel_tgid << 32 | (__u32)event->tid);
-  vitrine_hash_word(hash, (__u64)event->flags << 32 | event->kind);
-  vitrine_hash_word(hash, (__u64)event->cpu << 32 | event->sets);
-  vitrine_hash_word(hash, *(const __u64*)&event->comm[0]);
-  vitrine_hash_word(hash, *(const __u64*)&event->comm[8]);
-  vitrine_hash_word(hash, (__u64)head->kernel_bytes << 32 | head->frame_bytes);
-  vitrine_hash_word(hash, head->space);
-  return 1;
-}
-
-VERIFIED_ALONE int hash_sets(struct scratch* s) {
-  if (!s) return 0;
-  const struct vitrine_stack_sample* head = (const struct vitrine_stack_sample*)s->room.out.bytes;
+  vitrine_hash_word(hash, (__u64)event->kernel_tgid << 32 | event->sets);
   s->row.set_at = sizeof *head;
   s->row.block.at = 0;
   s->row.unclear = 0;
-  bpf_loop(head->event.sets, hash_set_of_sample, &s, 0);
+  bpf_loop(event->sets, hash_set_of_sample, &s, 0);
   return s->row.unclear ? 0 : 1;
+}
+
+/// Thread and CPU; the subject, if there is a filter, of these as well where it depends on them.
+VERIFIED_ALONE int hash_facts(struct scratch* s) {
+  if (!s) return 0;
+  const struct vitrine_stack_sample* head = (const struct vitrine_stack_sample*)s->room.out.bytes;
+  const struct vitrine_event_header* event = &head->event;
+  const __u32 filter = profile_config.filter;
+  struct vitrine_hash_state* hash = &s->row.hash;
+  if (filter) {
+    struct vitrine_hash_state* subject = &s->row.content;
+    *subject = *hash;
+    // What a filter sees may be another in the next interval, as a process declares more of itself.
+    vitrine_hash_word(subject, profile_config.generation);
+    if (filter & VITRINE_FILTER_BY_CPU) vitrine_hash_word(subject, event->cpu);
+    if (filter & VITRINE_FILTER_BY_THREAD) {
+      vitrine_hash_word(subject, event->tid);
+      vitrine_hash_word(subject, *(const __u64*)&event->comm[0]);
+      vitrine_hash_word(subject, *(const __u64*)&event->comm[8]);
+    }
+    s->row.subject = vitrine_hash_end(subject, 0, 3) | 1;
+  }
+  vitrine_hash_word(hash, (__u64)event->flags << 32 | event->kind);
+  vitrine_hash_word(hash, (__u64)event->cpu << 32 | (__u32)event->tid);
+  vitrine_hash_word(hash, *(const __u64*)&event->comm[0]);
+  vitrine_hash_word(hash, *(const __u64*)&event->comm[8]);
+  return 1;
 }
 
 VERIFIED_ALONE int hash_stacks(struct scratch* s) {
   if (!s) return 0;
   const struct vitrine_stack_sample* head = (const struct vitrine_stack_sample*)s->room.out.bytes;
   const __u64 kernel = s->row.set_at;  // behind the label sets
+  vitrine_hash_word(&s->row.hash, (__u64)head->kernel_bytes << 32 | head->frame_bytes);
+  vitrine_hash_word(&s->row.hash, head->space);
   vitrine_hash_begin(&s->row.content, &config.hash_key);
   hash_of_sample(s, kernel, head->kernel_bytes / 8);
   hash_of_sample(s, kernel + head->kernel_bytes + head->register_bytes, head->frame_bytes / 8);
@@ -122,10 +147,24 @@ VERIFIED_ALONE int hash_stacks(struct scratch* s) {
   return 1;
 }
 
-/// Names the row of the sample in s->room.out, by all that it has but its time.
-static __always_inline void name_row(struct scratch* s, __u64 execution) {
+/// Once the sample in s->room.out has its label sets: begins to name its row. Returns whether it is known not to
+/// be wanted.
+static __always_inline int name_subject(struct scratch* s, __u64 execution, __u32 is_of_kernel) {
   s->row.key.words[0] = 0;
-  if (hash_facts(s, execution) && hash_sets(s)) hash_stacks(s);
+  s->row.subject = 0;
+  s->row.is_known = 0;
+  if (!profile_config.rows && !profile_config.filter) return 0;
+  s->row.is_known = hash_sets(s, execution, is_of_kernel) && hash_facts(s);
+  if (!s->row.subject) return 0;
+  s->row.is_unwanted = bpf_map_lookup_elem(&unwanted, &s->row.subject) != 0;
+  return s->row.is_unwanted;
+}
+
+/// Names the row of the sample in s->room.out, by all that it has but its time.
+static __always_inline void name_row(struct scratch* s) {
+  const struct vitrine_stack_sample* head = (const struct vitrine_stack_sample*)s->room.out.bytes;
+  if (!s->row.is_known || !profile_config.rows) return;
+  if (!head->register_bytes || head->unwound == VITRINE_UNWOUND_WHOLE) hash_stacks(s);
 }
 
 /// The row that s->row names, into s->row.number. Returns an enum vitrine_row_found; VITRINE_ROW_OTHER:

@@ -236,7 +236,7 @@ static __always_inline int append_frames(struct scratch* s, __u64 registers_at, 
 #endif
 }
 
-/// Fills s->room.out. Returns how many bytes the sample has.
+/// Fills s->room.out. Returns how many bytes the sample has; 0: there is none, see is_unwanted().
 static __always_inline __u64 take_sample(struct scratch* s, struct taking* taking) {
   struct label_room* room = &s->room;
   room->out.used = 0;
@@ -244,6 +244,9 @@ static __always_inline __u64 take_sample(struct scratch* s, struct taking* takin
   room->out.faults = 0;
   room->new_sets = 0;
   room->whole = taking->kind == VITRINE_SAMPLE_OFF_CPU;
+#ifdef UNWINDS
+  s->row.is_unwanted = 0;
+#endif
   room->thread_pointer = thread_pointer_of_trusted(taking->task);
   struct vitrine_stack_sample* head = append(&room->out, sizeof *head);
   if (!head) return 0;
@@ -254,6 +257,7 @@ static __always_inline __u64 take_sample(struct scratch* s, struct taking* takin
   head->off_ns = 0;
   head->stack_start = 0;
   head->unwound_to = 0;
+  head->subject = 0;
   head->stack_bytes = 0;
   head->left_start = 0;
   head->left_bytes = 0;
@@ -270,6 +274,11 @@ static __always_inline __u64 take_sample(struct scratch* s, struct taking* takin
   count(VITRINE_PROFILE_CUT, room->out.cut);
   count(VITRINE_PROFILE_FAULTS, room->out.faults);
 
+#ifdef UNWINDS
+  s->row.address_mask = target ? target->address_mask : 0;
+  if (name_subject(s, taking->process.execution, !has_user_code(taking))) return 0;
+  head->subject = s->row.subject;
+#endif
   __u64 at = room->out.used;
   head->kernel_bytes = append_kernel_stack(&room->out, at, taking);
   at += head->kernel_bytes;
@@ -280,10 +289,18 @@ static __always_inline __u64 take_sample(struct scratch* s, struct taking* takin
       profile_config.stack_bytes)
     at = append_stack(s, registers_at, at, taking, head);
 #ifdef UNWINDS
-  s->row.address_mask = target ? target->address_mask : 0;
-  name_row(s, taking->process.execution);
+  name_row(s);
 #endif
   return at;
+}
+
+/// Of a sample that take_sample() has not taken: whether the filter does not want it.
+static __always_inline int is_unwanted(const struct scratch* s) {
+#ifdef UNWINDS
+  return s && s->row.is_unwanted;
+#else
+  return 0;
+#endif
 }
 
 /// Whether the sample that s->row names has been added to its row, and is not to be sent.
