@@ -64,73 +64,92 @@ using StoredAwaiter =
                        std::remove_reference_t<decltype(awaiter_of(std::declval<Awaitable>()))>,
                        decltype(awaiter_of(std::declval<Awaitable>()))>;
 
+/// The form in which co_await keeps an awaiter, which lives until it ends: by reference. An rvalue
+/// without state is kept by value, which takes no memory access.
+template <class Awaiter, class Bare = std::remove_reference_t<Awaiter>>
+using AwaitedAwaiter =
+    std::conditional_t<std::is_rvalue_reference_v<Awaiter> && std::is_empty_v<Bare> &&
+                           std::is_trivially_copyable_v<Bare> && std::is_move_constructible_v<Bare>,
+                       Bare, Awaiter>;
+
 /// Leaves before the inner awaiter suspends: from then on the coroutine may run elsewhere.
 template <class Awaiter>
 class HopAwaiter {
  public:
   template <class Awaitable>
-  HopAwaiter(Hopper& hopper, Awaitable&& awaitable)
-      : hopper_(hopper), awaiter_(awaiter_of(std::forward<Awaitable>(awaitable))) {}
+  HopAwaiter(Segment& segment, Awaitable&& awaitable)
+      : segment_(&segment), awaiter_(awaiter_of(std::forward<Awaitable>(awaitable))) {}
 
   bool await_ready() noexcept(noexcept(std::declval<Awaiter&>().await_ready())) {
-    return awaiter_.await_ready();
+    const bool ready = awaiter_.await_ready();
+    if (ready) segment_ = &nowhere;
+    return ready;
   }
 
   template <class Promise>
-  auto await_suspend(std::coroutine_handle<Promise> coroutine) noexcept(
+  auto await_suspend(const std::coroutine_handle<Promise>& coroutine) noexcept(
       noexcept(std::declval<Awaiter&>().await_suspend(coroutine))) {
     // On this stack, not in the frame, which may be gone when the inner call returns.
     struct BackOnThrow {
-      Hopper* hopper;
+      Segment* segment;
       ~BackOnThrow() {
-        if (hopper != nullptr && !hopper->running()) hopper->enter();
+        if (segment != nullptr && !segment->is_running()) enter(*segment);
       }
-    } back{&hopper_};
-    hopper_.know(coroutine.address());
-    hopper_.leave();
+    } back{segment_};
+    if (!leave(*segment_, coroutine)) segment_ = &nowhere;
     if constexpr (std::is_void_v<decltype(awaiter_.await_suspend(coroutine))>) {
       awaiter_.await_suspend(coroutine);
-      back.hopper = nullptr;
+      back.segment = nullptr;
     } else {
       auto next = awaiter_.await_suspend(coroutine);
-      back.hopper = nullptr;
+      back.segment = nullptr;
       return next;
     }
   }
 
   decltype(auto) await_resume() noexcept(noexcept(std::declval<Awaiter&>().await_resume())) {
-    if (!hopper_.running()) hopper_.enter();
+    enter(*segment_);
     return awaiter_.await_resume();
   }
 
  private:
-  Hopper& hopper_;
+  Segment* segment_;  // to enter: `nowhere` if it did not leave
   Awaiter awaiter_;
 };
 
-/// For the initial suspension: the labels then in force belong to the caller.
+/// For the initial suspension: the labels then in force belong to the caller. It suspends even if the
+/// inner awaiter is ready, for a moment: await_suspend is where the coroutine's frame is known.
 template <class Awaiter>
 class StartAwaiter {
  public:
-  StartAwaiter(Hopper& hopper, Awaiter&& awaiter)
-      : hopper_(hopper), awaiter_(std::forward<Awaiter>(awaiter)) {}
+  StartAwaiter(Segment& segment, Awaiter&& awaiter)
+      : segment_(segment), awaiter_(std::forward<Awaiter>(awaiter)) {}
 
-  bool await_ready() noexcept(noexcept(std::declval<Awaiter&>().await_ready())) {
-    return awaiter_.await_ready();
-  }
+  bool await_ready() const noexcept { return false; }
   template <class Promise>
-  decltype(auto) await_suspend(std::coroutine_handle<Promise> coroutine) noexcept(
-      noexcept(std::declval<Awaiter&>().await_suspend(coroutine))) {
-    hopper_.know(coroutine.address());
-    return awaiter_.await_suspend(coroutine);
+  auto await_suspend(std::coroutine_handle<Promise> coroutine) noexcept(
+      noexcept(std::declval<Awaiter&>().await_ready()) && noexcept(
+          std::declval<Awaiter&>().await_suspend(coroutine))) {
+    using Next = decltype(awaiter_.await_suspend(coroutine));
+    segment_.know(coroutine.address());
+    const bool ready = awaiter_.await_ready();
+    if constexpr (std::is_void_v<Next>) {
+      if (!ready) awaiter_.await_suspend(coroutine);
+      return !ready;
+    } else if constexpr (std::is_same_v<Next, bool>) {
+      return !ready && awaiter_.await_suspend(coroutine);
+    } else {
+      return ready ? std::coroutine_handle<>(coroutine)
+                   : std::coroutine_handle<>(awaiter_.await_suspend(coroutine));
+    }
   }
   decltype(auto) await_resume() noexcept(noexcept(std::declval<Awaiter&>().await_resume())) {
-    if (!hopper_.running()) hopper_.enter();
+    enter(segment_);
     return awaiter_.await_resume();
   }
 
  private:
-  Hopper& hopper_;
+  Segment& segment_;
   Awaiter awaiter_;
 };
 
@@ -148,19 +167,19 @@ class CoroutineLabels {
   template <class Awaiter>
   [[nodiscard]] auto starting(Awaiter&& awaiter) {
     return detail::StartAwaiter<std::remove_cvref_t<Awaiter>>(
-        hopper_, std::remove_cvref_t<Awaiter>(std::forward<Awaiter>(awaiter)));
+        hopper_.segment(), std::remove_cvref_t<Awaiter>(std::forward<Awaiter>(awaiter)));
   }
   /// Wraps any awaitable: the labels stay with the coroutine across it.
   template <class Awaitable>
   [[nodiscard]] auto hop(Awaitable&& awaitable) {
-    return detail::HopAwaiter<detail::StoredAwaiter<Awaitable>>(hopper_,
+    return detail::HopAwaiter<detail::StoredAwaiter<Awaitable>>(hopper_.segment(),
                                                                 std::forward<Awaitable>(awaitable));
   }
   template <class Awaitable>
   [[nodiscard]] auto await_transform(Awaitable&& awaitable) {
-    // The awaitable lives until the co_await ends: no need to move it.
-    return detail::HopAwaiter<decltype(detail::awaiter_of(std::forward<Awaitable>(awaitable)))>(
-        hopper_, std::forward<Awaitable>(awaitable));
+    using Awaiter = decltype(detail::awaiter_of(std::forward<Awaitable>(awaitable)));
+    return detail::HopAwaiter<detail::AwaitedAwaiter<Awaiter>>(hopper_.segment(),
+                                                               std::forward<Awaitable>(awaitable));
   }
 
   /// For an unhandled_exception() that throws: the coroutine stops running here.
@@ -179,15 +198,13 @@ class CoroutineLabels {
 /// written `co_await carried.hop(…)`.
 class CarriedLabels {
  public:
-  CarriedLabels() noexcept : hopper_(capture()) {
-    if (!hopper_.running()) hopper_.enter();
-  }
+  CarriedLabels() noexcept : hopper_(capture()) { hopper_.enter(); }
   CarriedLabels(const CarriedLabels&) = delete;
   CarriedLabels& operator=(const CarriedLabels&) = delete;
 
   template <class Awaitable>
   [[nodiscard]] auto hop(Awaitable&& awaitable) {
-    return detail::HopAwaiter<detail::StoredAwaiter<Awaitable>>(hopper_,
+    return detail::HopAwaiter<detail::StoredAwaiter<Awaitable>>(hopper_.segment(),
                                                                 std::forward<Awaitable>(awaitable));
   }
 

@@ -314,6 +314,7 @@ class [[nodiscard]] Scope {
   static Entered open_unasked(const Label* labels, std::size_t count, const Trace* trace) noexcept;
   static Entered open_other(Key key, std::string_view value) noexcept;
   static Entered failed(Errc why) noexcept;
+  static Entered open_unlike(const Label* labels, std::size_t count) noexcept;
   static Entered open_unknown(const detail::MemoKey& memo_key, const Label* labels,
                               std::size_t count) noexcept;
   static Entered enter(detail::Thread& thread, const detail::Words& outer,
@@ -463,8 +464,8 @@ VITRINE_EXPORT Segment* make_segment(const Set& set) noexcept;
 /// The coroutine was destroyed: removes its segment from a thread on which it still runs.
 VITRINE_EXPORT void drop_segment(Segment& segment) noexcept;
 /// The coroutine stops running on this thread: also if segments within it did not end, or if it does
-/// not run here.
-VITRINE_EXPORT void leave_segment(Segment& segment) noexcept;
+/// not run here. `frame` as in `leave`.
+VITRINE_EXPORT bool leave_segment(Segment& segment, void* frame) noexcept;
 
 }  // namespace detail
 

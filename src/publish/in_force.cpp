@@ -283,25 +283,17 @@ namespace detail {
 
 using publish::Arena;
 
-namespace {
-
-/// Of coroutines for which there was no memory.
-Segment no_segment = {Words{0, 0}, Words{0, 0}, nullptr, &no_segment, nullptr, nullptr,
-                      0,           false,       false,   false,       false,   true};
-
-}  // namespace
-
 Segment* make_segment(const Set& set) noexcept {
   Arena* arena = publish::arena_of(publish::thread());
   Segment* segment = arena == nullptr ? nullptr : publish::take_segment(*arena);
-  if (segment == nullptr) return &no_segment;
+  if (segment == nullptr) return &nowhere;
   *segment = {Words{0, 0}, set.words(), segment, segment, Access::block(set), nullptr, 0, true,
               false,       false,       false,   true};
   return segment;
 }
 
 void drop_segment(Segment& segment) noexcept {
-  if (&segment == &no_segment) return;
+  if (&segment == &nowhere) return;
   Thread& self = publish::thread();
   if (segment.is_running()) return publish::end_segment(self, segment);
   // Attachments of a coroutine that was suspended ended before it, and were left to it.
@@ -314,15 +306,17 @@ void drop_segment(Segment& segment) noexcept {
   }
 }
 
-void leave_segment(Segment& segment) noexcept {
+bool leave_segment(Segment& segment, void* frame) noexcept {
   Thread& self = publish::thread();
   publish::end_if_abandoned(self);
   bool found = false;
   for (Segment* one = self.segment; one != nullptr && !found; one = one->below)
     found = one == &segment;
   if (!found) {
-    if (segment.coroutine) segment.below = &segment;
-    return;
+    // It suspended on another thread without a hop: it is that thread's until it is destroyed.
+    if (segment.is_running()) return false;
+    segment.know(frame);
+    return true;
   }
   // A coroutine within this one suspended without a hop: it does not run any more.
   for (Segment* one = self.segment; one != &segment;) {
@@ -342,6 +336,7 @@ void leave_segment(Segment& segment) noexcept {
   segment.below = &segment;
   if (segment.innermost != &segment) segment.outer = Segment::unknown;
   put_in_force(self, outer);
+  return true;
 }
 
 }  // namespace detail

@@ -41,15 +41,15 @@ inline bool make_key(MemoKey& memo_key, const Thread& thread, const labels::Labe
 }
 
 /// Whether a block found by a key that `make_key` made has those labels: it compared a hash.
-inline bool has_labels(const Block& block, const labels::Label* label, std::size_t count) noexcept {
+VITRINE_DETAIL_ALWAYS_INLINE bool has_labels(const Block& block, const labels::Label* label,
+                                             std::size_t count) noexcept {
   if (__builtin_expect(block.own() != count, 0)) return false;
   const Tag* tag = tags(block);
   const Entry* entry = block.entries();
   for (const labels::Label* const end = label + count; label != end; ++label, ++tag, ++entry) {
     if (__builtin_expect(tag->id != labels::Access::data(label->key)->tag.id, 0) ||
         __builtin_expect(entry->value.size != label->value.size(), 0) ||
-        __builtin_expect(!equal_bytes(entry->value.data, label->value.data(), label->value.size()),
-                         0))
+        !equal_bytes(entry->value.data, label->value.data(), label->value.size()))
       return false;
   }
   return true;

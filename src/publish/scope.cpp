@@ -15,7 +15,13 @@ using publish::Words;
 
 namespace {
 
-/// A function of its own, so that its callers save no registers for it.
+// Functions of their own, so that their callers save no registers for them.
+
+__attribute__((noinline)) Block* append_first(Arena& arena, const Label* labels,
+                                              std::size_t count) noexcept {
+  return publish::append(arena, nullptr, labels, count);
+}
+
 __attribute__((noinline)) Block* append_to(Arena& arena, const Block* parent, const Label* labels,
                                            std::size_t count) noexcept {
   return publish::append(arena, parent, labels, count);
@@ -40,7 +46,19 @@ Scope::Entered Scope::open(const Label* labels, std::size_t count, const Trace* 
     if (__builtin_expect(publish::has_labels(*known.block, labels, count), 1))
       return enter(self, known.outer, known.block);
     detail::local_increment(known.block->links.page->closed);
+    return open_unlike(labels, count);
   }
+  const detail::MemoKey missed = memo_key;  // so that `memo_key` stays in registers
+  return open_unknown(missed, labels, count);
+}
+
+/// After a lookup that found other labels. The key is made again: keeping it for this case costs the
+/// others registers.
+__attribute__((noinline)) Scope::Entered Scope::open_unlike(const Label* labels,
+                                                            std::size_t count) noexcept {
+  detail::MemoKey memo_key;
+  if (!publish::make_key(memo_key, publish::thread(), labels, count))
+    return open_unasked(labels, count, nullptr);
   return open_unknown(memo_key, labels, count);
 }
 
@@ -52,7 +70,8 @@ __attribute__((noinline)) Scope::Entered Scope::open_unknown(const detail::MemoK
   const Words outer = publish::outer_words(self);
   const Block* parent = publish::block_of(outer);
   if (parent == nullptr && memo_key.below() != 0) return open_unasked(labels, count, nullptr);
-  Block* block = publish::append(arena, parent, labels, count);
+  Block* block = parent == nullptr ? append_first(arena, labels, count)
+                                   : append_to(arena, parent, labels, count);
   bool lasting = true;
   if (block == nullptr) {
     lasting = publish::are_tags_settled(labels, count);

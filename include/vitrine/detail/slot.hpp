@@ -48,6 +48,11 @@ struct Segment {
   /// Of a coroutine: else it is suspended.
   [[nodiscard]] bool is_running() const noexcept { return below != this; }
 
+  /// The address of a coroutine's frame is known from here on.
+  void know(void* its_frame) noexcept {
+    if (coroutine) frame = its_frame;
+  }
+
   /// An exception left the coroutine, which has no other way to signal this: it is at its end, although
   /// it was not suspended. (What resumes it, at the start of the frame, is null then.)
   [[nodiscard]] bool abandoned() const noexcept {
@@ -55,6 +60,20 @@ struct Segment {
            (frame != nullptr && *static_cast<void* const volatile*>(frame) == nullptr);
   }
 };
+
+/// What is entered where nothing is: it is in force nowhere, and always running.
+inline Segment nowhere = {Segment::unknown,
+                          Words{0, 0},
+                          nullptr,
+                          &nowhere,
+                          nullptr,
+                          nullptr,
+                          0,
+                          false,
+                          false,
+                          false,
+                          false,
+                          true};
 
 /// One thread's state. The public TLS symbols are names for parts of `slot`.
 struct Thread {

@@ -54,19 +54,27 @@ inline void copy_bytes(char* to, const char* from, std::size_t size) noexcept {
   }
 }
 
+/// What `equal_bytes` leaves of more than 16 bytes.
+__attribute__((noinline)) inline bool equal_middles(const char* a, const char* b,
+                                                    std::size_t size) noexcept {
+  if (size > 64) return std::memcmp(a + 8, b + 8, size - 16) == 0;
+  for (std::size_t at = 8; at + 8 < size; at += 8) {
+    if (load<std::uint64_t>(a + at) != load<std::uint64_t>(b + at)) return false;
+  }
+  return true;
+}
+
+/// Two overlapping comparisons are all for up to 16 bytes.
 inline bool equal_bytes(const char* a, const char* b, std::size_t size) noexcept {
-  if (size > 64) return std::memcmp(a, b, size) == 0;
-  if (size >= 8) {
-    // Two overlapping comparisons are all for up to 16 bytes.
-    for (std::size_t at = 8; at + 8 < size; at += 8) {
-      if (load<std::uint64_t>(a + at) != load<std::uint64_t>(b + at)) return false;
-    }
-    return ((load<std::uint64_t>(a) ^ load<std::uint64_t>(b)) |
-            (load<std::uint64_t>(a + size - 8) ^ load<std::uint64_t>(b + size - 8))) == 0;
+  if (__builtin_expect(size >= 8, 1)) {
+    return __builtin_expect(load<std::uint64_t>(a) == load<std::uint64_t>(b), 1) &&
+           __builtin_expect(load<std::uint64_t>(a + size - 8) == load<std::uint64_t>(b + size - 8),
+                            1) &&
+           (__builtin_expect(size <= 16, 1) || equal_middles(a, b, size));
   }
   if (size >= 4) {
-    return ((load<std::uint32_t>(a) ^ load<std::uint32_t>(b)) |
-            (load<std::uint32_t>(a + size - 4) ^ load<std::uint32_t>(b + size - 4))) == 0;
+    return load<std::uint32_t>(a) == load<std::uint32_t>(b) &&
+           load<std::uint32_t>(a + size - 4) == load<std::uint32_t>(b + size - 4);
   }
   return size == 0 || (a[0] == b[0] && a[size / 2] == b[size / 2] && a[size - 1] == b[size - 1]);
 }
