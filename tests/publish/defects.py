@@ -33,7 +33,7 @@ DEFECTS = [
          "while (self.segment != nullptr && self.segment->abandoned()) {", "while (false) {")],
      ["programs_test", "ownership_test"]),
     ("a hop does not put the resumer's set back", [
-        ("include/vitrine/detail/hopper.hpp", "mine.below = &mine;\n    put_in_force(here, mine.outer);",
+        ("include/vitrine/detail/hopper.hpp", "mine.below = &mine;\n  put_in_force(here, mine.outer);",
          "mine.below = &mine;")], ["programs_test", "ownership_test"]),
     ("a suspension that is no hop outlives the coroutine around it", [
         ("src/publish/in_force.cpp", "if (one->coroutine) {\n      publish::Place place(self);",

@@ -259,6 +259,44 @@ TEST(Ownership, ASuspensionThatIsNoHopEndsWithTheCoroutineAroundIt) {
   EXPECT_EQ(test::v1_labels(), (Labels{{"user", "caller"}}));
 }
 
+Plain yields_and_hops() {
+  co_yield 1;
+  co_await std::suspend_always{};
+  co_await std::suspend_never{};
+  co_await std::suspend_always{};
+}
+
+TEST(Ownership, ACoroutineThatSuspendedWithoutAHopMayContinueElsewhere) {
+  Scope scope{user, "caller"};
+  Plain generator;
+  {
+    Scope its{tenant, "of the generator"};
+    generator = yields_and_hops();
+  }
+  generator.coroutine.resume();
+  // This thread's until it ends: the other thread shows what it showed.
+  std::thread([&] {
+    Scope other{tenant, "other"};
+    for (int i = 0; i < 2; ++i) {
+      generator.coroutine.resume();
+      EXPECT_EQ(test::v1_labels(), (Labels{{"tenant", "other"}}));
+      Scope inner{user, "inner"};
+      { Attach attached(labels::capture()); }
+      EXPECT_EQ(test::v1_labels(), (Labels{{"tenant", "other"}, {"user", "inner"}}));
+    }
+  }).join();
+  {
+    Attach attached(Set::of({{route, "attached"}}));
+    std::optional<Scope> first(std::in_place, route, "first");
+    Scope second{noise, "second"};
+    first.reset();
+    EXPECT_EQ(test::v1_labels(), (Labels{{"noise", "second"}, {"route", "attached"}}));
+  }
+  std::thread([&] { generator.coroutine.destroy(); }).join();
+  EXPECT_EQ(labels::get(user), "caller");
+  EXPECT_EQ(test::v1_labels(), (Labels{{"user", "caller"}}));
+}
+
 TEST(Ownership, AScopeThatEndsOutOfOrderOnAHandleLeavesTheHandle) {
   custom_labels_labelset_t* set = custom_labels_new(0);
   const auto text = [](const char* from) {
