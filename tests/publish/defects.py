@@ -38,6 +38,9 @@ DEFECTS = [
     ("a suspension that is no hop outlives the coroutine around it", [
         ("src/publish/in_force.cpp", "if (one->coroutine) {\n      publish::Place place(self);",
          "if (false) {\n      publish::Place place(self);")], ["ownership_test"]),
+    ("a coroutine leaves a thread on which it does not run", [
+        ("src/publish/in_force.cpp", "if (segment.is_running()) return false;", "segment.below = &segment;")],
+     ["ownership_test"]),
     # Ends out of order (3 and 4).
     ("a scope that ends out of order stays in force", [
         ("src/publish/in_force.cpp",
