@@ -88,10 +88,10 @@ static __noinline __u64 content_of(struct scratch* s) {
   const __u64 offset = (slot & s->row.address_mask) - s->row.block.address;
   const int in_block = !set->kept_bytes && !set->fresh_bytes && s->row.block.at && offset &&
                        offset < s->row.block.bytes;
-  if (!has_block && !in_block) {
-    const __u64* known = bpf_map_lookup_elem(&contents, &key);
-    return known ? *known : key;
-  }
+  // A set does not change. Off the CPU its block comes every time: it is hashed once.
+  const __u64* known = bpf_map_lookup_elem(&contents, &key);
+  if (known) return *known;
+  if (!has_block && !in_block) return key;
   vitrine_hash_begin(&s->row.content, &config.hash_key);
   if (has_block)
     hash_labels(s);
