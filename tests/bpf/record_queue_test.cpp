@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <deque>
 #include <fstream>
+#include <mutex>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -101,6 +104,53 @@ TEST(RecordQueue, HandsOverEachRecordOnceInOrder) {
     while (!queue.take().empty()) ++seen;
   collector.join();
   EXPECT_FALSE(queue.wait(now()));
+  EXPECT_EQ(queue.held(), 0u);
+}
+
+/// As RecordRing has it: a buffer that is emptied into the queue by a thread that is woken now and then, and by
+/// the one that takes records out. What was in the buffer before the latter's pass has come after it.
+TEST(RecordQueue, IsFilledByTheThreadThatEmptiesItToo) {
+  constexpr std::uint64_t records = 30'000;
+  RecordQueue queue(1U << 20);
+  std::mutex passing;
+  std::atomic<std::uint64_t> written{0};
+  std::uint64_t moved = 0;  // out of the buffer; under the mutex
+  // Whether the buffer is empty after it; nothing: the other thread is at it.
+  const auto pass = [&]() -> std::optional<bool> {
+    const std::unique_lock lock(passing, std::try_to_lock);
+    if (!lock) return std::nullopt;
+    bool has_room = queue.wait_for_room(now());
+    while (has_room && moved < written) has_room = queue.put(record_of(moved++));
+    queue.publish();
+    return has_room;
+  };
+  std::thread program([&] {
+    for (std::mt19937 random(1); written < records;) {
+      written = std::min<std::uint64_t>(written + random() % 300, records);
+      std::this_thread::yield();
+    }
+  });
+  std::thread collector([&] {
+    for (std::mt19937 random(2); written < records;) {
+      if (queue.wait_for_room(now() + 10ms)) pass();
+      for (auto pause = random() % 50; pause > 0; --pause) std::this_thread::yield();
+    }
+  });
+  std::uint64_t seen = 0;
+  bool all = true, in_time = true;
+  for (const auto end = now() + 60s; seen < records && all && now() < end;) {
+    const std::uint64_t before = written;
+    const std::optional<bool> passed = pass();
+    while (all && queue.wait(now()))
+      for (auto record = queue.take(); !record.empty() && all; record = queue.take())
+        all = is_record(record, seen++);
+    if (passed == true) in_time = in_time && seen >= before;
+  }
+  EXPECT_TRUE(all) << seen;
+  EXPECT_TRUE(in_time);
+  EXPECT_EQ(seen, records);
+  program.join();
+  collector.join();
   EXPECT_EQ(queue.held(), 0u);
 }
 
