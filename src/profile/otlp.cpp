@@ -4,12 +4,7 @@
 // - One ResourceProfiles a process, with a Profile a measure: on-CPU samples have timestamps alone
 //   (a sample is one tick), off-CPU ones a value each, and an empty period type unless it is asked for.
 // - Labels are attributes of samples under their bare keys, as plain strings; ids of traces are links.
-// - Index 0 of every table is the zero message. protozero's writers of nested messages drop one that
-//   is empty, which would shift every index: entries are encoded apart and added as bytes.
-// - An entry is made when something refers to it, and found again by its bytes: no orphans, no
-//   duplicates, whatever the tables of the profile hold.
-// - The frame that marks a stack that is not whole is of the type that OpenTelemetry's profiler uses
-//   for its own, "abort-marker".
+// - What several of them refer to is in a dictionary (otlp_dictionary_writer.hpp).
 #include "profile/otlp.hpp"
 
 #include <algorithm>
@@ -31,69 +26,13 @@
 #include "base/text.hpp"
 #include "profile/decode.hpp"
 #include "profile/encode.hpp"
+#include "profile/otlp_dictionary_writer.hpp"
 
 namespace vitrine::profile {
 namespace {
 
 using telemetry::Tag;
 using telemetry::Writer;
-
-/// A table of the dictionary: encoded messages, each once.
-class Table {
- public:
-  Table() { add({}); }
-
-  void clear() {
-    entries_.take();
-    add({});
-  }
-
-  std::int32_t add(std::string encoded) {
-    return static_cast<std::int32_t>(entries_.add(std::move(encoded)));
-  }
-
-  void write(Writer& dictionary, Tag tag) const {
-    for (const std::string& entry : entries_.values()) dictionary.add_message(tag, entry);
-  }
-
- private:
-  StringInterner entries_;
-};
-
-/// proto3 leaves out what is zero; two spellings of one entry would be duplicates.
-void add_number(Writer& message, Tag tag, std::int64_t number) {
-  if (number != 0) message.add_int64(tag, number);
-}
-
-void add_address(Writer& message, Tag tag, std::uint64_t number) {
-  if (number != 0) message.add_uint64(tag, number);
-}
-
-void add_indices(Writer& message, Tag tag, const std::vector<std::int32_t>& indices) {
-  message.add_packed_int32(tag, indices.begin(), indices.end());
-}
-
-/// Where each entry of a table of the profile went in this request; -1: nowhere yet. The next request
-/// begins without clearing what the earlier ones left: a table may be far larger than a request.
-class Places {
- public:
-  Places(std::size_t entries, const std::uint32_t& request) : places_(entries), request_(request) {}
-
-  [[nodiscard]] std::size_t size() const { return places_.size(); }
-  std::int32_t& operator[](std::size_t index) {
-    Place& place = places_[index];
-    if (std::exchange(place.request, request_) != request_) place.at = -1;
-    return place.at;
-  }
-
- private:
-  struct Place {
-    std::uint32_t request = 0;
-    std::int32_t at = -1;
-  };
-  std::vector<Place> places_;
-  const std::uint32_t& request_;
-};
 
 /// What makes samples the same but for their times: places in the dictionary, 0 for none. `labels`
 /// is one in attribute_sets_.
@@ -145,7 +84,6 @@ class Otlp {
  public:
   Otlp(const Profile& profile, const EncodeOptions& options)
       : profile_(profile),
-        compact_(options.otlp_compact),
         off_cpu_period_(options.off_cpu_period),
         chosen_(options.attributes),
         with_tid_(chosen_.has(otlp::thread_id_key)),
@@ -154,12 +92,8 @@ class Otlp {
         with_trace_id_(chosen_.names(otlp::trace_id_key)),
         with_span_id_(chosen_.names(otlp::span_id_key)),
         keys_(profile, options.label_prefix, reserved(), "", clean_),
-        functions_(profile.functions.size(), request_),
-        mappings_(profile.mappings.size(), request_),
-        locations_(profile.locations.size(), request_),
-        stacks_(profile.stacks.size(), request_),
-        links_(profile.links.size(), request_),
-        label_sets_(profile.label_sets.size(), request_) {}
+        dictionary_(profile, options.otlp_compact, clean_),
+        label_sets_(profile.label_sets.size(), dictionary_.message()) {}
 
   /// A whole message of `parts`. Its rows are in rows_written().
   std::string bytes(const Parts& parts, bool with_remarks) {
@@ -193,13 +127,7 @@ class Otlp {
       resource_profiles.add_string(otlp::resource_profiles::schema_url, telemetry::conventions);
     }
     Writer dictionary(data, otlp::data::dictionary);
-    mapping_table_.write(dictionary, otlp::dictionary::mapping_table);
-    location_table_.write(dictionary, otlp::dictionary::location_table);
-    function_table_.write(dictionary, otlp::dictionary::function_table);
-    link_table_.write(dictionary, otlp::dictionary::link_table);
-    string_table_.write(dictionary, otlp::dictionary::string_table);
-    attribute_table_.write(dictionary, otlp::dictionary::attribute_table);
-    stack_table_.write(dictionary, otlp::dictionary::stack_table);
+    dictionary_.write(dictionary);
     dictionary.commit();
     return out;
   }
@@ -217,162 +145,13 @@ class Otlp {
   }
 
   void begin() {
-    ++request_;
+    dictionary_.begin();
     rows_written_ = 0;
-    for (Table* table : {&mapping_table_, &location_table_, &function_table_, &link_table_,
-                         &string_table_, &attribute_table_, &stack_table_})
-      table->clear();
     attribute_set_places_ = {{{}, 0}};
     attribute_sets_ = {&attribute_set_places_.begin()->first};
     tids_.clear();
     cpus_.clear();
     thread_names_.clear();
-  }
-
-  // ---- the dictionary
-
-  std::int32_t string(std::string_view bytes) { return string_table_.add(clean_(bytes)); }
-
-  /// Of a value that is encoded already.
-  std::int32_t attribute_of(std::string_view key, const std::string& any_value) {
-    std::string encoded;
-    Writer message(encoded);
-    add_number(message, otlp::attribute::key_strindex, string(key));
-    message.add_message(otlp::attribute::value, any_value);
-    return attribute_table_.add(std::move(encoded));
-  }
-
-  std::int32_t attribute(std::string_view key, std::string_view text) {
-    std::string value;
-    if (compact_)
-      Writer(value).add_int32(otlp::any_value::string_value_strindex, string(text));
-    else
-      Writer(value).add_string(otlp::any_value::string_value, clean_(text));
-    return attribute_of(key, value);
-  }
-
-  std::int32_t attribute(std::string_view key, std::int64_t number) {
-    std::string value;
-    Writer(value).add_int64(otlp::any_value::int_value, number);
-    return attribute_of(key, value);
-  }
-
-  std::int32_t function(Index index) {
-    std::int32_t& place = functions_[index];
-    if (place >= 0) return place;
-    const Function& from = profile_.functions[index];
-    return place = function_table_.add(
-               encoded_function(from.name.empty() ? from.system_name : from.name, from.system_name,
-                                from.file, from.start_line));
-  }
-
-  std::string encoded_function(std::string_view name, std::string_view system_name,
-                               std::string_view file, std::uint32_t start_line) {
-    std::string encoded;
-    Writer message(encoded);
-    add_number(message, otlp::function::name_strindex, string(name));
-    add_number(message, otlp::function::system_name_strindex, string(system_name));
-    add_number(message, otlp::function::filename_strindex, string(file));
-    add_number(message, otlp::function::start_line, start_line);
-    return encoded;
-  }
-
-  std::int32_t mapping(Index index) {
-    if (index >= mappings_.size()) return 0;
-    std::int32_t& place = mappings_[index];
-    if (place >= 0) return place;
-    const Mapping& from = profile_.mappings[index];
-    std::vector<std::int32_t> ids;
-    if (!from.build_id.empty()) ids.push_back(attribute(otlp::build_id_key, from.build_id));
-    if (!from.content_hash.empty())
-      ids.push_back(attribute(otlp::content_hash_key, from.content_hash));
-    std::string encoded;
-    Writer message(encoded);
-    add_address(message, otlp::mapping::memory_start, from.start);
-    add_address(message, otlp::mapping::memory_limit, from.limit);
-    add_address(message, otlp::mapping::file_offset, from.file_offset);
-    add_number(message, otlp::mapping::filename_strindex, string(from.file));
-    add_indices(message, otlp::mapping::attribute_indices, ids);
-    return place = mapping_table_.add(std::move(encoded));
-  }
-
-  static void add_line(Writer& location, std::int32_t function, std::uint32_t line) {
-    std::string encoded;
-    Writer message(encoded);
-    add_number(message, otlp::line::function_index, function);
-    add_number(message, otlp::line::line, line);
-    location.add_message(otlp::location::lines, encoded);
-  }
-
-  std::int32_t location(Index index) {
-    std::int32_t& place = locations_[index];
-    if (place >= 0) return place;
-    const Location& from = profile_.locations[index];
-    std::string encoded;
-    Writer message(encoded);
-    add_number(message, otlp::location::mapping_index, mapping(from.mapping));
-    add_address(message, otlp::location::address, from.address);
-    for (const Line& line : from.lines)
-      if (entry(profile_.functions, line.function) != nullptr)
-        add_line(message, function(line.function), line.line);
-    if (const std::string_view type = frame_type(from.kind); !type.empty())
-      add_indices(message, otlp::location::attribute_indices,
-                  {attribute(otlp::frame_type_key, type)});
-    return place = location_table_.add(std::move(encoded));
-  }
-
-  static std::string_view frame_type(FrameKind kind) {
-    switch (kind) {
-      case FrameKind::native:
-        return "native";
-      case FrameKind::kernel:
-        return "kernel";
-      case FrameKind::jit:
-        return "jit";  // perf-PID.map does not record whose
-      case FrameKind::unknown:
-        break;
-    }
-    return "";
-  }
-
-  std::int32_t mark(std::string_view name) {
-    const std::int32_t called = function_table_.add(encoded_function(name, "", "", 0));
-    std::string encoded;
-    Writer message(encoded);
-    add_line(message, called, 0);
-    add_indices(message, otlp::location::attribute_indices,
-                {attribute(otlp::frame_type_key, otlp::abort_marker)});
-    return location_table_.add(std::move(encoded));
-  }
-
-  std::int32_t stack(Index index) {
-    if (index >= stacks_.size()) return 0;
-    std::int32_t& place = stacks_[index];
-    if (place >= 0) return place;
-    const Stack& from = profile_.stacks[index];
-    std::vector<std::int32_t> places;
-    for (const Index one : from.locations)
-      if (one < locations_.size()) places.push_back(location(one));
-    if (const std::string_view name = end_mark(from.end); !name.empty())
-      places.push_back(mark(name));
-    std::string encoded;
-    Writer message(encoded);
-    add_indices(message, otlp::stack::location_indices, places);
-    return place = stack_table_.add(std::move(encoded));
-  }
-
-  std::int32_t link(Index index) {
-    const Link* from = entry(profile_.links, index);
-    if (from == nullptr || *from == Link{}) return 0;
-    std::int32_t& place = links_[index];
-    if (place >= 0) return place;
-    std::string encoded;
-    Writer message(encoded);
-    message.add_bytes(otlp::link::trace_id, reinterpret_cast<const char*>(from->trace_id.data()),
-                      from->trace_id.size());
-    message.add_bytes(otlp::link::span_id, reinterpret_cast<const char*>(from->span_id.data()),
-                      from->span_id.size());
-    return place = link_table_.add(std::move(encoded));
   }
 
   // ---- samples
@@ -385,7 +164,7 @@ class Otlp {
     std::vector<std::int32_t> attributes;
     for (const Label& label : profile_.label_sets[index])
       if (const std::string& key = keys_.of(label.key); chosen_.has(key))
-        attributes.push_back(attribute(key, label.value));
+        attributes.push_back(dictionary_.attribute(key, label.value));
     std::sort(attributes.begin(), attributes.end());
     const auto [known, added] = attribute_set_places_.try_emplace(
         std::move(attributes), static_cast<std::int32_t>(attribute_sets_.size()));
@@ -397,7 +176,7 @@ class Otlp {
   std::int32_t number_attribute(FlatIndex& known, std::string_view key, std::uint32_t number) {
     const std::uint32_t place = known.find(number);
     if (place != FlatIndex::none) return static_cast<std::int32_t>(place);
-    const std::int32_t made = attribute(key, number);
+    const std::int32_t made = dictionary_.attribute(key, number);
     known.insert(number, static_cast<std::uint32_t>(made));
     return made;
   }
@@ -405,14 +184,14 @@ class Otlp {
   std::int32_t thread_name(const std::string& name) {
     if (name.empty()) return 0;
     const auto [known, added] = thread_names_.try_emplace(name, 0);
-    if (added) known->second = attribute(otlp::thread_name_key, name);
+    if (added) known->second = dictionary_.attribute(otlp::thread_name_key, name);
     return known->second;
   }
 
   Row row_of(const Sample& sample) {
     const auto place = [](std::int32_t index) { return static_cast<std::uint32_t>(index); };
-    return {place(stack(sample.stack)),
-            place(link(sample.link)),
+    return {place(dictionary_.stack(sample.stack)),
+            place(dictionary_.link(sample.link)),
             place(label_set(sample.labels)),
             place(with_tid_ ? number_attribute(tids_, otlp::thread_id_key, sample.tid) : 0),
             place(with_thread_name_ ? thread_name(sample.thread_name) : 0),
@@ -424,8 +203,9 @@ class Otlp {
     const Link* from = entry(profile_.links, index);
     if (from == nullptr || *from == Link{}) return;
     if (with_trace_id_)
-      attributes.push_back(attribute(otlp::trace_id_key, hex_text(from->trace_id)));
-    if (with_span_id_) attributes.push_back(attribute(otlp::span_id_key, hex_text(from->span_id)));
+      attributes.push_back(dictionary_.attribute(otlp::trace_id_key, hex_text(from->trace_id)));
+    if (with_span_id_)
+      attributes.push_back(dictionary_.attribute(otlp::span_id_key, hex_text(from->span_id)));
   }
 
   Rows rows(const Samples& samples) {
@@ -454,8 +234,8 @@ class Otlp {
   void add_value_type(Writer& profile, Tag tag, std::string_view type, std::string_view unit) {
     std::string encoded;
     Writer message(encoded);
-    add_number(message, otlp::value_type::type_strindex, string(type));
-    add_number(message, otlp::value_type::unit_strindex, string(unit));
+    add_number(message, otlp::value_type::type_strindex, dictionary_.string(type));
+    add_number(message, otlp::value_type::unit_strindex, dictionary_.string(unit));
     profile.add_message(tag, encoded);
   }
 
@@ -572,11 +352,10 @@ class Otlp {
       texts.emplace_back("some text was not UTF-8: its bytes are shown as U+FFFD");
     if (texts.empty()) return 0;
     for (std::string& text : texts) text = clean_(text);
-    return attribute_of(otlp::remarks_key, telemetry::encode_value(std::move(texts)));
+    return dictionary_.attribute_of(otlp::remarks_key, telemetry::encode_value(std::move(texts)));
   }
 
   const Profile& profile_;
-  bool compact_;
   bool off_cpu_period_;
   AttributeChoice chosen_;
   bool with_tid_, with_thread_name_, with_cpu_, with_trace_id_, with_span_id_;
@@ -584,11 +363,9 @@ class Otlp {
   ExportedKeys keys_;
 
   // Of the message that is being written.
-  std::uint32_t request_ = 0;
+  OtlpDictionaryWriter dictionary_;
   std::size_t rows_written_ = 0;
-  Table mapping_table_, location_table_, function_table_, link_table_, string_table_,
-      attribute_table_, stack_table_;
-  Places functions_, mappings_, locations_, stacks_, links_, label_sets_;
+  Places label_sets_;
   std::map<std::vector<std::int32_t>, std::int32_t> attribute_set_places_;
   std::vector<const std::vector<std::int32_t>*> attribute_sets_;
   FlatIndex tids_, cpus_;
