@@ -34,10 +34,13 @@ export function* overTime(profile: Profile, chosen: Int32Array, bins: number): W
   return sums;
 }
 
-/** Files of sums do not say when their samples were taken: all are at the start. */
+/** Files of sums do not say when their samples were taken: all of one are at its start, and a comparison has two. */
 export function hasTimes(profile: Profile): boolean {
   const { time, count } = profile.samples;
-  return count > 0 && time[count - 1] > 0;
+  if (count === 0 || time[count - 1] === 0) return false;
+  let moments = 1;
+  for (let i = 1; i < count && moments < 3; i++) if (time[i] !== time[i - 1]) moments++;
+  return moments > 2 || moments === count;
 }
 
 /** Microseconds from the start to the last of what there is. */

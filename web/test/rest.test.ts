@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { duration, percent, shortName, visible } from '../src/format';
 import { parse, print, type State } from '../src/state';
 import { each, finish, inSlices } from '../src/slices';
-import { overTime } from '../src/timeline';
+import { hasTimes, overTime } from '../src/timeline';
 import { profile } from './made';
 
 test('time off the CPU is spread over what it lasts', () => {
@@ -16,6 +16,15 @@ test('time off the CPU is spread over what it lasts', () => {
   assert.deepEqual([...finish(overTime(made, Int32Array.of(0), 10))], [0, 7, 0, 0, 0, 0, 0, 0, 0, 0]);
   assert.deepEqual(bins([1]), [0, 50, 100, 100, 100, 100, 50, 0, 0, 0]);
   assert.deepEqual(bins([2]), [0, 0, 0, 0, 0, 0, 0, 0, 0, 100]);
+});
+
+test('a timeline is of samples with times of their own, not of one or two files of sums', () => {
+  const at = (...times: number[]) => hasTimes(profile(times.map((time) => ({ stack: 'a', value: 7, time }))));
+  assert.equal(at(), false);
+  assert.equal(at(0, 0, 0), false);
+  assert.equal(at(0, 0, 8_000_000, 8_000_000), false);
+  assert.equal(at(0, 3, 8), true);
+  assert.equal(at(0, 8), true);
 });
 
 test('a view is the same after it was in the address', () => {
