@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "bpf/wire/wire.h"
 #include "target/modules.hpp"
 #include "target/proc_file.hpp"
 #include "target/threads.hpp"
@@ -23,6 +24,10 @@ constexpr std::size_t auxv_bytes = 16 * 1024;
 
 tl::unexpected<Error> ended(pid_t pid) {
   return fail(ErrorCode::not_found, fmt::format("process {} has ended", pid));
+}
+
+tl::unexpected<Error> executes(pid_t pid) {
+  return fail(ErrorCode::interrupted, fmt::format("process {} executes another program", pid));
 }
 
 tl::unexpected<Error> none(pid_t pid) {
@@ -130,6 +135,8 @@ Result<Process> Process::open(pid_t pid) {
     return withheld(std::move(why));
   if (!bytes) return explain(pid, dir, bytes.error());
   process.auxv_ = parse_auxv<std::uint64_t>(*bytes);
+  // The kernel fills it in late.
+  if (process.auxv_.empty()) return executes(pid);
   if (!holds(process.auxv_, AT_PHENT, sizeof(Elf64_Phdr))) {
     if (holds(parse_auxv<std::uint32_t>(*bytes), AT_PHENT, sizeof(Elf32_Phdr)))
       return fail(ErrorCode::unsupported,
@@ -148,6 +155,10 @@ Result<Process> Process::open(pid_t pid) {
   if (auto why = process.memory_->withheld(); !why.empty()) return withheld(std::move(why));
   switch (process.memory_->refusal()) {
     case 0:
+      if (const auto image = program_image(dir); image == 0)
+        return ended(pid);
+      else if (image != vitrine_image_of(stat.code_start, stat.code_end, stat.stack_start))
+        return executes(pid);
       return fail_while(fmt::format("process {}", pid), random.error());
     case ESRCH:
       return ended(pid);

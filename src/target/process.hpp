@@ -45,7 +45,8 @@ class Process {
  public:
   /// Opens the thread group `pid`.
   /// Errors: not_found (no such process; it has ended; `pid` is a thread of another),
-  /// not_permitted (see proc_file.hpp), unsupported (kernel thread; 32-bit program).
+  /// not_permitted (see proc_file.hpp), unsupported (kernel thread; 32-bit program), interrupted (it
+  /// is executing another program: open it again).
   static Result<Process> open(pid_t pid);
 
   [[nodiscard]] pid_t pid() const { return pid_; }

@@ -42,6 +42,11 @@ pid_t kernel_tgid_of(pid_t pid) {
   return threads.front().kernel_tgid;
 }
 
+/// Whether a process has ended, or is no longer or not yet the program that it executes: no trouble.
+bool has_gone(const Error& error) {
+  return error.code == ErrorCode::not_found || error.code == ErrorCode::interrupted;
+}
+
 /// Index of `key` in a record's key map, plus one; 0: records cannot have it.
 std::uint16_t record_key(const format::KeyMap* keys, const std::string& key) {
   if (keys == nullptr) return 0;
@@ -137,7 +142,7 @@ void EventLabels::look_at(pid_t pid, ProcessLabels& its, pid_t kernel_tgid) {
       if (!given || (*change != Change::none && look.subject->settled())) configure(its);
       return;
     }
-    if (change.error().code == ErrorCode::not_found) return;  // to its very end
+    if (has_gone(change.error())) return;  // to its very end, or for now
     look.problem = change.error().message;
     look.subject.reset();
     configure(its);
@@ -145,7 +150,7 @@ void EventLabels::look_at(pid_t pid, ProcessLabels& its, pid_t kernel_tgid) {
   }
   const sandbox::WorkBudget budget(budget_of(nullptr));
   auto opened = Subject::open(pid, limits_, budget);
-  if (!opened && opened.error().code == ErrorCode::not_found) return;
+  if (!opened && has_gone(opened.error())) return;
   auto look = std::make_shared<LabelsLook>();
   look->all_bytes = held_bytes_;
   if (opened && *held_bytes_ + (*opened)->held_bytes() > limits::all_module_bytes)

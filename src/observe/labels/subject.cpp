@@ -24,9 +24,11 @@ Result<void> Subject::reopen(int pid, const sandbox::WorkBudget& budget) {
   auto process = TRY(target::Process::open(pid));
   state_ = std::make_unique<State>(std::move(process));
   refresh_schema();
-  if (auto found = state_->finder.refresh(state_->schema, budget); !found)
-    return tl::unexpected(state_->process.memory().explain(std::move(found.error())));
-  return {};
+  auto found = state_->finder.refresh(state_->schema, budget);
+  if (found) return {};
+  // It has ended, or executed another program, since it was opened.
+  TRY(state_->process.verify());
+  return tl::unexpected(state_->process.memory().explain(std::move(found.error())));
 }
 
 Result<Change> Subject::refresh(const sandbox::WorkBudget& budget) {
@@ -43,8 +45,7 @@ Result<Change> Subject::refresh_definitions(const sandbox::WorkBudget& budget) {
   auto changed = state_->finder.refresh(state_->schema, budget);
   if (!changed) {
     // Its headers went away under us: the process did, or executed another program, since verify().
-    if (auto same = process().verify(); !same && same.error().code != ErrorCode::interrupted)
-      return tl::unexpected(same.error());
+    TRY(process().verify());
     return tl::unexpected(process().memory().explain(std::move(changed.error())));
   }
   if (!*changed) return Change::none;

@@ -166,7 +166,10 @@ CodeReader::File CodeReader::made_of(const std::string& name, OpenedFile file) {
 /// A process can write to its own: only what equals vitrine's is shared with other processes.
 CodeReader::File CodeReader::vdso_of(int proc_dir, const target::Mapping& mapping) {
   auto image = read_image(proc_dir, mapping);
-  if (!image) return made_of(mapping.name, tl::unexpected(std::move(image.error())));
+  if (!image) {  // of a process that has just ended it was the kernel's
+    File kernels = target::program_image(proc_dir) == 0 ? vdso_of_kernel(mapping) : nullptr;
+    return kernels ? kernels : made_of(mapping.name, tl::unexpected(std::move(image.error())));
+  }
   const bool is_kernels = *image == our_vdso();
   if (is_kernels && vdso_ != nullptr) return vdso_;
   File file = made_of(mapping.name, copy_image(*image));
