@@ -125,9 +125,11 @@ std::optional<Address> Modules::find_debug(Memory& memory) const {
   if (!named && program_.interpreter == 0) return std::nullopt;
   if (!symbols) return 0;
   if (const auto& structure = (*symbols)[0]) return linker->bias + structure->value;
-  if (const auto& pointer = (*symbols)[1])
-    return memory.read_value<Address>(linker->bias + pointer->value, "_dl_debug_addr").value_or(0);
-  return 0;
+  if (!(*symbols)[1]) return 0;
+  const auto pointer =
+      memory.read_value<Address>(linker->bias + (*symbols)[1]->value, "_dl_debug_addr");
+  // Until musl's linker has relocated itself, it is an address of the file.
+  return pointer && *pointer >= linker->bias ? *pointer : 0;
 }
 
 void Modules::walk_namespaces(Memory& memory, Address debug) {
