@@ -39,6 +39,7 @@ const Mistake mistakes[] = {
     // With the line to copy.
     {{"labels", "1", "--dur=5s"}, "no such option", "\n  vitrine labels 1 --duration=5s\n"},
     {{"labls", "1"}, "no such command: 'labls'", "\n  vitrine labels 1\n"},
+    {{"record", "-g", "-p", "1"}, "no such command: 'record'", "\n  vitrine profile -g -p 1\n"},
     {{"profile", "my server", "x"}, "PID: expected", "vitrine profile -n 'my server'\n"},
     {{"profile", "-F", "19", "./s", "1"}, "PID: expected", "vitrine profile -F 19 -- ./s 1\n"},
     {{"profile", "-pid", "1"}, "no such option: -pid", "did you mean --pid?"},

@@ -83,7 +83,7 @@ Result<void> SamplingOptions::take(observe::ProfilingOptions& options,
 void ProfileRequest::define(CLI::App& app) {
   app.add_option("PID", options.pids, "Process IDs")->option_text("...");
   processes_.define(app);
-  app.add_flag("--all", options.all, "Profile every process of the machine");
+  app.add_flag("-a,--all", options.all, "Profile every process of the machine");
   add_exec(app, exec_, options.command, "profile");
   app.add_flag("--follow", options.follow, "Also profile forked processes");
   add_duration(app, time, "Stop after this time (10s; a command: when it ends): 500ms, 10s, 2m");

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstdio>
 #include <optional>
@@ -110,6 +111,16 @@ std::optional<std::string> meant(std::string_view word, const Names& names) {
   return nearest == nullptr ? std::nullopt : std::optional(*nearest);
 }
 
+/// The command that was meant; other tools have other names for ours.
+std::optional<std::string> command_meant(const CLI::App& app, std::string_view word) {
+  const Names names = names_of(parts_of(app));
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> of_others{
+      {{"record", "profile"}, {"top", "profile"}, {"list", "ps"}, {"attach", "trace"}}};
+  for (const auto& [theirs, ours] : of_others)
+    if (word == theirs && std::ranges::find(names, ours) != names.end()) return std::string(ours);
+  return meant(word, names);
+}
+
 /// "vitrine usdt header"
 std::string called(const CLI::App& app) {
   return app.get_parent() == nullptr ? app.get_name()
@@ -131,7 +142,7 @@ std::string prefix(const CLI::App& app) {
 
 tl::unexpected<Error> no_such_command(const CLI::App& app, const std::string& word) {
   return wrong(app, fmt::format("{}no such command: '{}'", prefix(app), word),
-               meant(word, names_of(parts_of(app))), "lists the commands");
+               command_meant(app, word), "lists the commands");
 }
 
 /// A word as a shell takes it.
@@ -256,7 +267,7 @@ tl::unexpected<Error> with_line(Error error, const CLI::App& app, Arguments word
   const std::string name = word.substr(0, word.find('='));
   const bool is_option = name.starts_with('-');
   if (!is_option || option_of(app, name) == nullptr)
-    if (const auto instead = meant(name, is_option ? options_of(app) : names_of(parts_of(app))))
+    if (const auto instead = is_option ? meant(name, options_of(app)) : command_meant(app, name))
       error.remedy += '\n' + line_with(words, at, *instead + word.substr(name.size()));
   return tl::unexpected(std::move(error));
 }
