@@ -63,6 +63,7 @@ class Decoder {
     }
     if (at_ < code_.size() && (static_cast<std::uint8_t>(code_[at_]) & 0xf0) == 0x40) {
       const std::uint8_t rex = byte();
+      has_rex_ = true;
       wide_ = (rex & 8) != 0;
       high_reg_ = (rex & 4) != 0 ? 8 : 0;
       has_high_index_ = (rex & 2) != 0;
@@ -89,6 +90,11 @@ class Decoder {
       size = 4, base_ = Instruction::no_register;
     }
     displacement_ = number(size);
+  }
+
+  /// Of an instruction on bytes: 4 to 7 are ah, ch, dh and bh, unless a REX prefix makes them spl to dil.
+  [[nodiscard]] std::uint8_t byte_register(std::uint8_t number) const {
+    return !has_rex_ && number >= 4 && number < 8 ? number - 4 : number;
   }
 
   void set(Op kind, std::uint8_t reg = Instruction::no_register,
@@ -154,7 +160,8 @@ class Decoder {
     }
     if (low > 5) return void(failed_ = true);
     modrm();
-    const std::uint8_t target = (low & 2) != 0 ? reg_ : mod_ == 3 ? rm_ : Instruction::no_register;
+    std::uint8_t target = (low & 2) != 0 ? reg_ : mod_ == 3 ? rm_ : Instruction::no_register;
+    if ((low & 1) == 0 && target != Instruction::no_register) target = byte_register(target);
     if ((opcode & 0x38) == 0x38 || target == Instruction::no_register) return;
     if ((opcode == 0x31 || opcode == 0x33) && mod_ == 3 && reg_ == Instruction::rax &&
         rm_ == Instruction::rax)
@@ -251,12 +258,14 @@ class Decoder {
         if (mod_ != 3 || field_ == 7) return;
         if (wide_ && (field_ == 0 || field_ == 5))
           return set(Op::add, rm_, Instruction::no_register, field_ == 0 ? value : -value);
-        return set(Op::clobber, rm_);
+        return set(Op::clobber, opcode == 0x80 ? byte_register(rm_) : rm_);
       }
       case 0x84:
       case 0x85:
         return modrm();
       case 0x86:
+        modrm();
+        return set(Op::clobber, byte_register(reg_));
       case 0x87:
         modrm();
         return set(Op::clobber, mod_ == 3 && rm_ == Instruction::rsp ? Instruction::rsp : reg_);
@@ -396,7 +405,8 @@ class Decoder {
   std::size_t at_ = 0;
   bool failed_ = false;
   bool is_relative_ = false;
-  bool short_ = false, short_address_ = false, wide_ = false, has_high_index_ = false;
+  bool short_ = false, short_address_ = false, wide_ = false, has_rex_ = false,
+       has_high_index_ = false;
   std::uint8_t high_reg_ = 0, high_rm_ = 0;
   std::uint8_t mod_ = 0, field_ = 0, reg_ = 0, rm_ = 0, base_ = Instruction::no_register;
   std::int32_t displacement_ = 0;

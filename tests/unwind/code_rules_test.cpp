@@ -167,6 +167,22 @@ TEST(StartOfAProgram, IsNoFunctionAtTheEntryOfALibrary) {
   }
 }
 
+TEST(Instructions, OfBytesChangeTheRegisterThatHasThem) {
+  const auto changed = [](std::initializer_list<unsigned char> bytes) {
+    std::vector<std::byte> code;
+    for (const unsigned char byte : bytes) code.push_back(static_cast<std::byte>(byte));
+    code.resize(instruction_bytes);
+    return decode(code).reg;
+  };
+  EXPECT_EQ(changed({0x80, 0xcc, 0x0c}), Instruction::rax);        // or $0xc, %ah
+  EXPECT_EQ(changed({0x80, 0xf7, 0x20}), 3);                       // xor $0x20, %bh
+  EXPECT_EQ(changed({0x00, 0xe4}), Instruction::rax);              // add %ah, %ah
+  EXPECT_EQ(changed({0x22, 0xe0}), Instruction::rax);              // and %al, %ah
+  EXPECT_EQ(changed({0x86, 0xe0}), Instruction::rax);              // xchg %ah, %al
+  EXPECT_EQ(changed({0x40, 0x80, 0xcc, 0x0c}), Instruction::rsp);  // or $0xc, %spl
+  EXPECT_EQ(changed({0x83, 0xcc, 0x0c}), Instruction::rsp);        // or $0xc, %esp
+}
+
 INSTANTIATE_TEST_SUITE_P(Of, Code,
                          testing::Values("/usr/lib/x86_64-linux-gnu/libc.so.6",
                                          "/usr/lib/x86_64-linux-gnu/libstdc++.so.6",
