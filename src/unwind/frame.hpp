@@ -24,19 +24,29 @@ struct Stack {
   /// stack pointer on, the frame pointer and the return address. Empty: none was left.
   Address left_start = 0;
   std::span<const std::byte> left_bytes{};
+  /// Of each copy: pages that are not in it. Bit n: the page n after that of its start.
+  std::uint32_t gaps = 0, left_gaps = 0;
   mutable Address missed = 0;  ///< the last that read() did not have; 0: none
 
   /// The word at an address, into `word`. False: the copies do not have it.
   bool read(Address address, std::uint64_t& word) const {
-    if (copy(bytes, address - start, word)) return true;
-    if (copy(left_bytes, address - left_start, word)) return true;
+    if (copy(bytes, start, gaps, address, word)) return true;
+    if (copy(left_bytes, left_start, left_gaps, address, word)) return true;
     missed = address;
     return false;
   }
 
  private:
-  static bool copy(std::span<const std::byte> from, std::uint64_t at, std::uint64_t& word) {
+  static bool copy(std::span<const std::byte> from, Address start, std::uint32_t gaps,
+                   Address address, std::uint64_t& word) {
+    const std::uint64_t at = address - start;
     if (at >= from.size() || from.size() - at < sizeof word) return false;
+    constexpr Address page = 4096;
+    const auto is_gap = [&](Address byte) {
+      const Address number = byte / page - start / page;
+      return number < 32 && (gaps >> number & 1) != 0;
+    };
+    if (gaps != 0 && (is_gap(address) || is_gap(address + sizeof word - 1))) return false;
     std::memcpy(&word, from.data() + at, sizeof word);
     return true;
   }

@@ -4,11 +4,14 @@
  *   signals   the leaf is in a handler that interrupted a leaf
  *   altstack  the same, and the handler has a stack of its own
  *   big       three frames of 24 KiB: more than is copied of a stack unless more is asked for
+ *   unused    a frame of 12 KiB that is never written, in a new thread: its pages are not resident
+ *   threads   threads that end soon
  *   deep      2000 frames
  *   inlined   functions inlined in functions inlined
  */
 #define _GNU_SOURCE
 #include <alloca.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,6 +46,22 @@ __attribute__((noinline)) static unsigned big_frame(unsigned depth) {
   else
     sink += big_frame(depth - 1);
   return room[sink % sizeof room];
+}
+
+__attribute__((noinline)) static unsigned unused_frame(void) {
+  volatile unsigned char room[12 * 1024];
+  spin();
+  return sink == 0 ? room[sink] : sink;
+}
+
+static void* spin_once(void* argument) {
+  spin();
+  return argument;
+}
+
+static void* call_unused_frame(void* argument) {
+  for (;;) sink += unused_frame();
+  return argument;
 }
 
 __attribute__((noinline)) static unsigned deep(unsigned depth) {
@@ -94,6 +113,11 @@ int main(int argc, char** argv) {
   fflush(stdout);
   if (strcmp(kind, "signals") == 0) handle_signals(0);
   if (strcmp(kind, "altstack") == 0) handle_signals(SA_ONSTACK);
+  pthread_t thread;
+  if (strcmp(kind, "unused") == 0 && pthread_create(&thread, NULL, call_unused_frame, NULL) == 0)
+    pthread_join(thread, NULL);
+  while (strcmp(kind, "threads") == 0 && pthread_create(&thread, NULL, spin_once, NULL) == 0)
+    pthread_join(thread, NULL);
   for (;;) {
     if (strcmp(kind, "alloca") == 0)
       with_alloca(12, 321);

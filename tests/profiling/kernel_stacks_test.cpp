@@ -126,9 +126,26 @@ TEST(KernelStacks, GoOnBeyondWhatCanBeCopied) {
   EXPECT_GT(whole(what, "big_frame") * 10, what.profile.samples.size() * 6);
 }
 
-TEST(KernelStacks, ThatAreTooDeepComeFromCopiesAndAreCounted) {
-  const Profiled what = profiled(started({FRAMES, "deep"}), false);
-  EXPECT_GT(copied_for(what, "too many frames"), what.profile.samples.size() / 4);
+TEST(KernelStacks, ThatAreDeepHaveTheirRootAndTheirLeaf) {
+  const auto program = started({FRAMES, "deep"});
+  for (const std::size_t depth : {512U, 1024U}) {
+    observe::ProfilingOptions options;
+    options.pids = {program.pid()};
+    options.frequency = 499;
+    options.stack_depth = depth;
+    const Profiled what = test::profile_while(options, [] { std::this_thread::sleep_for(1s); });
+    const auto& samples = what.profile.samples;
+    const auto deep = std::ranges::count_if(samples, [&](const Sample& sample) {
+      const profile::Stack& stack = what.profile.stacks.at(sample.stack);
+      const auto names = test::functions_of(what.profile, sample);
+      return stack.end == StackEnd::depth && stack.locations.size() >= depth + 1 &&
+             std::ranges::count(names, profile::omitted_frames) == 1 &&
+             static_cast<std::size_t>(std::ranges::count(names, "deep")) >= depth - 16 &&
+             test::reaches_the_start(what.profile, sample);
+    });
+    fmt::print("{} of {} samples are deep\n", deep, samples.size());
+    EXPECT_GT(static_cast<std::size_t>(deep), samples.size() / 4) << depth;
+  }
 }
 
 TEST(KernelStacks, AreTheDefault) {

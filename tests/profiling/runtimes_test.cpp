@@ -80,15 +80,32 @@ TEST(Advice, OfNodeNamesTheOptionUntilItIsGiven) {
   }));
 }
 
-TEST(Advice, OfJavaNamesTheOptionAndThePerfMap) {
+TEST(Advice, OfJavaNamesWhatIsMissing) {
   if (!is_installed("java")) GTEST_SKIP() << "java is not installed";
   const auto source = std::filesystem::path(testing::TempDir()) / "Spin.java";
-  std::ofstream(source)
-      << "class Spin { static long spin() { long n = 0; for (int i = 0; i < 1000000; "
-         "++i) n += i % 7; return n; }\n"
-         "public static void main(String[] a) { System.out.println(\"ready\"); "
-         "for (;;) spin(); } }\n";
-  EXPECT_TRUE(advises(profiled({"java", source}), "-XX:+PreserveFramePointer"));
+  // With an argument, it writes a perf map of what has been compiled by then.
+  std::ofstream(source) << R"(class Spin {
+  static long spin() { long n = 0; for (int i = 0; i < 1000000; ++i) n += i % 7; return n; }
+  public static void main(String[] arguments) throws Exception {
+    for (int i = 0; i < 200; ++i) spin();
+    if (arguments.length != 0)
+      java.lang.management.ManagementFactory.getPlatformMBeanServer().invoke(
+          new javax.management.ObjectName("com.sun.management:type=DiagnosticCommand"),
+          "compilerPerfmap", null, null);
+    System.out.println("ready");
+    for (;;) spin();
+  }
+})";
+  const std::string option = "-XX:+PreserveFramePointer";
+  const auto neither = profiled({"java", source});
+  EXPECT_TRUE(advises(neither, option));
+  EXPECT_TRUE(advises(neither, "perf map"));
+  const auto with_map = profiled({"java", source, "map"});
+  EXPECT_TRUE(advises(with_map, option));
+  EXPECT_FALSE(advises(with_map, "perf map"));
+  const auto with_option = profiled({"java", option, source});
+  EXPECT_TRUE(advises(with_option, "perf map"));
+  EXPECT_FALSE(advises(with_option, option));
 }
 
 TEST(Stripped, FunctionsAreSeparateAndStubsAreNamed) {

@@ -85,7 +85,7 @@ TEST_P(CFrames, ReachTheStart) {
   expect_whole(profiled(program));
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, CFrames, testing::Values("alloca", "signals"),
+INSTANTIATE_TEST_SUITE_P(Kinds, CFrames, testing::Values("alloca", "signals", "unused"),
                          [](const auto& row) { return row.param; });
 
 TEST(Frames, BelowAHandlersOwnStackAreMissedAndMarked) {
@@ -158,6 +158,30 @@ TEST(Frames, OfADeepStackAreThoseOfItsRootAndItsLeaf) {
     EXPECT_GE(longest(what), depth + 1);
     EXPECT_LT(longest(what), depth + 100);  // functions of the kernel
   }
+}
+
+TEST(Frames, OfAThreadThatBeginsAreWhole) {
+  const auto program = started({FRAMES, "threads"});
+  const auto what = profiled(program);
+  ASSERT_GT(what.profile.samples.size(), 100U);
+  const auto whole = count(
+      what, [&](const Sample& sample) { return end_of(what, sample) == StackEnd::outermost; });
+  EXPECT_GE(whole * 100, what.profile.samples.size() * 98);
+}
+
+/// musl's libc has no call frame information; and its dynamic linker is known by a pointer, which means
+/// nothing before that has relocated itself.
+TEST(MuslCommand, HasWholeStacksAndNothingUnread) {
+  observe::ProfilingOptions options;
+  options.command = {SUBJECT_DIR "/musl-dynamic"};
+  options.frequency = 999;
+  const auto what = test::profile_while(options, [] { std::this_thread::sleep_for(2s); });
+  ASSERT_GT(what.profile.samples.size(), 100U);
+  const auto whole = count(
+      what, [&](const Sample& sample) { return end_of(what, sample) == StackEnd::outermost; });
+  fmt::print("{} of {} stacks are whole\n", whole, what.profile.samples.size());
+  EXPECT_GE(whole * 100, what.profile.samples.size() * 99);
+  EXPECT_EQ(what.profile.losses.unread_labels, 0U);
 }
 
 TEST(Frames, InlinedFunctionsAreFrames) {

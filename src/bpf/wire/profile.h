@@ -75,7 +75,7 @@ enum vitrine_sample_flag {
  * first), `register_bytes` (struct pt_regs; aarch64: user_pt_regs), `frame_bytes` of frames (leaf
  * first; VITRINE_UNWIND_RETURNS) if `unwound` is VITRINE_UNWOUND_WHOLE, `stack_bytes` of memory from
  * `stack_start` up, and `left_bytes` of a goroutine's stack from `left_start` up; each padded to
- * multiples of 8. */
+ * multiples of 8. Within a copy, pages that were not resident are gaps: what is there means nothing. */
 struct vitrine_stack_sample {
   struct vitrine_event_header event; /* of enum vitrine_sample_kind */
   __u64 off_ns;                      /* how long it was off its CPU */
@@ -92,6 +92,9 @@ struct vitrine_stack_sample {
   __u32 space;      /* the vitrine_unwind_space.id that it was unwound by, if it was */
   __u32 row;        /* it is the first of this row: its number, plus one; 0: it is not */
   __u32 generation; /* of rows, when it was sent */
+  __u32 stack_gaps; /* bit n: the page n after that of `stack_start` */
+  __u32 left_gaps;  /* bit n: the page n after that of `left_start` */
+  __u32 frames;     /* that were found: more than `frame_bytes` has, if it is a ring */
   __u32 reserved;
 };
 

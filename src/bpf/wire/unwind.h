@@ -24,7 +24,9 @@
 #define VITRINE_UNWIND_REGIONS 32768
 #define VITRINE_UNWIND_SPACES 16384
 #define VITRINE_UNWIND_WORDS (1 << 19)
-#define VITRINE_UNWIND_FRAMES 1024 /* of one stack */
+#define VITRINE_UNWIND_FRAMES \
+  1024 /* of one stack: of a deeper one the first half, and the last, in a ring */
+#define VITRINE_UNWIND_STEPS 8192 /* of one stack */
 
 #define VITRINE_UNWIND_PAGE_BITS 12   /* bytes of code of a page of rules */
 #define VITRINE_UNWIND_GRANULE_BITS 8 /* bytes of code that a search is narrowed to */
@@ -115,7 +117,7 @@ enum vitrine_unwound {
   VITRINE_UNWOUND_NO_MEMORY, /* a word of the stack that is not resident */
   VITRINE_UNWOUND_BAD,       /* a frame below its callee's */
   VITRINE_UNWOUND_LEFT,      /* a goroutine has left its stack (vitrine_go_file) */
-  VITRINE_UNWOUND_TOO_DEEP,  /* more than VITRINE_UNWIND_FRAMES */
+  VITRINE_UNWOUND_TOO_DEEP,  /* more than VITRINE_UNWIND_STEPS */
   VITRINE_UNWOUNDS,
 };
 

@@ -1,6 +1,7 @@
 #include "observe/profile/builder.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -147,20 +148,39 @@ bool is_root_of_go(std::string_view name) {
   return std::ranges::find(roots, name) != roots.end();
 }
 
+/// Whether a thread returns from `clone` for the first time: its stack has no frames yet.
+bool is_new_thread(const profile::Profile& profile, const profile::Stack& stack) {
+  if (stack.locations.size() < 2) return false;
+  const profile::Location& entry = profile.locations[stack.locations[stack.locations.size() - 2]];
+  return entry.kind == profile::FrameKind::kernel && !entry.lines.empty() &&
+         profile.functions[entry.lines.back().function].name.starts_with("ret_from_fork");
+}
+
 /// Stacks that end where a stack begins, which no call frame information records.
 void mark_whole(profile::Profile& profile) {
   for (profile::Stack& stack : profile.stacks) {
     if (stack.end != profile::StackEnd::no_rule && stack.end != profile::StackEnd::bad) continue;
     if (stack.locations.empty()) continue;
     const profile::Location& last = profile.locations[stack.locations.back()];
-    if (!last.lines.empty() && is_root_of_go(profile.functions[last.lines.back().function].name))
+    if (is_new_thread(profile, stack) ||
+        (!last.lines.empty() && is_root_of_go(profile.functions[last.lines.back().function].name)))
       stack.end = profile::StackEnd::outermost;
   }
 }
 
-/// What the user must add for a runtime's functions to have names; empty: nothing, or not known.
-std::string remedy_of(const SampledProgram& program, const CodeSince& code, bool has_made_names,
-                      bool has_unnamed) {
+/// What a profile has of a process's code that was made at run time.
+struct RuntimeCode {
+  bool named = false, unnamed = false;
+  std::size_t stacks = 0, cut_stacks = 0;  ///< that it is in, and that end in it
+
+  /// Stubs of a runtime may have no callers in any case.
+  [[nodiscard]] bool lacks_callers() const { return cut_stacks * 10 > stacks; }
+};
+
+/// What the user must add for a runtime's functions to have names and callers; empty: nothing, or not
+/// known.
+std::string remedy_of(const SampledProgram& program, const CodeSince& code,
+                      const RuntimeCode& made) {
   const std::string& path = program.facts.executable;
   const std::string name = path.substr(path.rfind('/') + 1);
   const auto maps = [&](std::string_view file) {
@@ -169,11 +189,18 @@ std::string remedy_of(const SampledProgram& program, const CodeSince& code, bool
       return mapping.name.compare(at, file.size(), file) == 0;
     });
   };
-  if (maps("libjvm.so") && has_unnamed)
-    return "Java code has no names or callers: start it with -XX:+PreserveFramePointer and a perf "
-           "map (jcmd PID Compiler.perfmap, or the agent perf-map-agent)";
-  if (has_made_names) return {};
-  if ((name == "node" || name == "nodejs") && has_unnamed)
+  if (maps("libjvm.so")) {
+    constexpr std::string_view map =
+        "a perf map (jcmd PID Compiler.perfmap, or the agent perf-map-agent)";
+    if (made.unnamed && made.lacks_callers())
+      return fmt::format(
+          "Java code has no names or callers: start it with -XX:+PreserveFramePointer and {}", map);
+    if (made.lacks_callers())
+      return "Java code has no callers: start it with -XX:+PreserveFramePointer";
+    return made.unnamed ? fmt::format("Java code has no names: it needs {}", map) : std::string();
+  }
+  if (made.named) return {};
+  if ((name == "node" || name == "nodejs") && made.unnamed)
     return "JavaScript functions have no names: start it with node --perf-basic-prof";
   // CPython has this since 3.12.
   for (int minor = 12; minor <= 19; ++minor) {
@@ -186,17 +213,33 @@ std::string remedy_of(const SampledProgram& program, const CodeSince& code, bool
 
 /// One sentence for each process of a runtime that was not prepared.
 void advise(const UnnamedProfile& unnamed, profile::Profile& profile) {
-  std::vector<bool> named(unnamed.processes.size()), lacking(unnamed.processes.size());
+  std::vector<RuntimeCode> made(unnamed.processes.size());
   for (std::size_t i = 0; i < unnamed.places.size(); ++i) {
     const Index process = unnamed.places[i].process;
-    if (process == none || process >= named.size()) continue;
-    (profile.locations[i].kind == profile::FrameKind::jit ? named : lacking)[process] = true;
+    if (process == none || process >= made.size()) continue;
+    RuntimeCode& its = made[process];
+    (profile.locations[i].kind == profile::FrameKind::jit ? its.named : its.unnamed) = true;
   }
+  for (const profile::Stack& stack : profile.stacks) {
+    const auto process_at = [&](Index location) { return unnamed.places[location].process; };
+    const auto at = std::ranges::find_if(
+        stack.locations, [&](Index location) { return process_at(location) < made.size(); });
+    if (at == stack.locations.end()) continue;
+    RuntimeCode& its = made[process_at(*at)];
+    ++its.stacks;
+    if (stack.end == profile::StackEnd::no_rule && process_at(stack.locations.back()) != none)
+      ++its.cut_stacks;
+  }
+  // One that has executed another program is there more than once, and may have begun without names.
+  std::set<pid_t> named;
+  for (std::size_t i = 0; i < made.size(); ++i)
+    if (made[i].named) named.insert(unnamed.processes[i]->pid);
   constexpr std::size_t max_advice = 8;
   std::size_t given = 0;
   for (std::size_t i = 0; i < unnamed.processes.size() && given < max_advice; ++i) {
     const SampledProgram& program = *unnamed.processes[i];
-    const std::string remedy = remedy_of(program, *unnamed.codes[i], named[i], lacking[i]);
+    made[i].named = named.contains(program.pid);
+    const std::string remedy = remedy_of(program, *unnamed.codes[i], made[i]);
     if (remedy.empty()) continue;
     ++given;
     profile.problems.push_back("process " + std::to_string(program.pid) + " (" +

@@ -161,13 +161,22 @@ bool KernelStacks::frames_of(const bpf::StackSample& sample, const unwind::CodeM
   into.clear();
   if (sample.head.unwound != VITRINE_UNWOUND_WHOLE) return false;
   std::uint32_t last = unwind::no_region;  // a caller is most often in the same region
-  for (const std::uint64_t word : sample.frames) {
+  const auto add = [&](std::uint64_t word) {
     unwind::Frame frame{word & ~VITRINE_UNWIND_RETURNS, last, (word & VITRINE_UNWIND_RETURNS) != 0};
     const Address lookup = frame.lookup();
     if (last == unwind::no_region || lookup < code[last].start || lookup >= code[last].end)
       last = frame.region = code.find(lookup);
     into.push_back(frame);
+  };
+  const std::size_t kept = sample.frames.size(), half = kept / 2;
+  if (sample.head.frames <= kept || half == 0) {
+    for (const std::uint64_t word : sample.frames) add(word);
+    return true;
   }
+  for (std::size_t n = 0; n < half; ++n) add(sample.frames[n]);
+  // For what is not there: of a stack deeper than what is kept, the middle is left out.
+  into.push_back(into.back());
+  for (std::size_t n = 0; n < half; ++n) add(sample.frames[half + (sample.head.frames + n) % half]);
   return true;
 }
 
@@ -181,6 +190,7 @@ void KernelStacks::learn(const bpf::StackSample& sample, const CodeSince& code,
 void KernelStacks::compare(const SampledProgram& program, const CodeSince& code,
                            const std::vector<unwind::Frame>& in_kernel,
                            const std::vector<unwind::Frame>& copied, unwind::End end) {
+  if (in_kernel.size() > VITRINE_UNWIND_FRAMES) return;  // its middle is not there
   // The kernel sees all of the stack; of a copy its end may be missing.
   const bool is_cut = end == unwind::End::truncated || end == unwind::End::other_stack;
   const auto [in_copy, theirs] =

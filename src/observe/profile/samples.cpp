@@ -16,8 +16,8 @@ profile::StackEnd end_of_copy(const unwind::Stack& stack, std::size_t most) {
   const Address start = is_left ? stack.left_start : stack.start;
   if (stack.missed - start >= limits::stack_copy) return profile::StackEnd::out_of_reach;
   constexpr std::size_t last_word = 8;  // the copy begins at a word
-  const std::size_t copied = is_left ? stack.left_bytes.size() : stack.bytes.size();
-  return copied + last_word > most ? profile::StackEnd::truncated : profile::StackEnd::unread;
+  return stack.missed - start + last_word > most ? profile::StackEnd::truncated
+                                                 : profile::StackEnd::unread;
 }
 
 profile::StackEnd stack_end(unwind::End end, const unwind::Stack& stack, std::size_t most) {
@@ -263,7 +263,8 @@ profile::StackEnd ProfileSamples::unwind(SampledProgram& program, CodeHistory::C
   frames_.clear();
   const auto registers = unwind::from_pt_regs(native_machine, sample.registers);
   if (!registers) return profile::StackEnd::no_rule;
-  const unwind::Stack stack{sample.stack_start, sample.stack, sample.left_start, sample.left_stack};
+  const unwind::Stack stack{sample.stack_start, sample.stack,           sample.left_start,
+                            sample.left_stack,  sample.head.stack_gaps, sample.head.left_gaps};
   const unwind::End end = unwind(program, code, time_ns, *registers, stack);
   stacks_.learn(sample, *code, frames_);
   if (sample.head.unwound == VITRINE_UNWOUND_WHOLE)

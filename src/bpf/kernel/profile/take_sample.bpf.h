@@ -42,6 +42,7 @@ struct left_stack {
 /// Room for one sample.
 struct scratch {
   __u32 claimed, index;
+  __u32 gaps; /* of the copy made last */
   struct left_stack left;
   struct vitrine_pending pending;
 #ifdef UNWINDS
@@ -124,21 +125,28 @@ static __always_inline __u64 append_registers(struct label_buffer* out, __u64 at
   return bpf_probe_read_kernel(into, REGISTER_WORDS * 8, saved) ? 0 : REGISTER_WORDS * 8;
 }
 
+_Static_assert(VITRINE_STACK_COPY / 4096 + 1 <= 32, "a bit for each page of a copy");
+
 struct stack_copy {
   struct scratch* s;
-  __u64 at; /* in the sample */
-  __u64 address, end;
+  __u64 at; /* in the sample, of what is at `from` */
+  __u64 from, address, end;
+  __u64 copied_to; /* the last page that was there ends here */
+  __u32 gaps;
 };
 
-/// Up to the next page: that one may not be resident, or not there at all.
+/// Up to the next page: that one may not be resident, or not there at all. A large array that its
+/// function has not used yet is such a page, and callers are above it.
 static long copy_page(__u32 index, void* context) {
   struct stack_copy* copy = context;
   const __u64 left = copy->end - copy->address, in_page = 4096 - (copy->address & 4095);
   const __u64 size = bounded(left < in_page ? left : in_page, 8192);
-  void* into = sample_at(&copy->s->room.out, copy->at);
+  void* into = sample_at(&copy->s->room.out, copy->at + (copy->address - copy->from));
   if (!into || size == 0 || size > 4096) return 1;
-  if (READ_USER(into, size, copy->address)) return 1;
-  copy->at += size;
+  if (READ_USER(into, size, copy->address))
+    copy->gaps |= 1u << (index & 31);
+  else
+    copy->copied_to = copy->address + size;
   copy->address += size;
   return copy->address >= copy->end;
 }
@@ -152,12 +160,14 @@ static __always_inline __u64 stack_end(__u64 from, __u64 most, __u64 first, __u6
   return end;
 }
 
-/// Where it ends; copies less where memory is not resident.
+/// Returns where it ends, which is behind the last page that is resident; the gaps are in s->gaps.
 VERIFIED_ALONE __u64 copy_stack(struct scratch* s, __u64 at, __u64 from, __u64 end) {
   if (!s) return at;
-  struct stack_copy copy = {.s = s, .at = at, .address = from, .end = end};
+  struct stack_copy copy = {
+      .s = s, .at = at, .from = from, .address = from, .end = end, .copied_to = from};
   bpf_loop(VITRINE_STACK_COPY / 4096 + 1, copy_page, &copy, 0);
-  return copy.at;
+  s->gaps = copy.gaps;
+  return at + (copy.copied_to - from);
 }
 
 /// Goes from the thread's g, which is below its thread pointer, over its m, into s->left. What is read
@@ -194,6 +204,7 @@ static __always_inline __u64 append_stack(struct scratch* s, __u64 registers_at,
   head->stack_start = start;
   __u64 ends_at = copy_stack(s, at, start, end);
   head->stack_bytes = ends_at - at;
+  head->stack_gaps = s->gaps;
   int is_cut = end - start == most || head->stack_bytes < end - start;
   if (has_left) {
     const __u64 left = s->left.start;
@@ -203,6 +214,7 @@ static __always_inline __u64 append_stack(struct scratch* s, __u64 registers_at,
     ends_at = copy_stack(s, at, left, end);
     head->left_start = left;
     head->left_bytes = ends_at - at;
+    head->left_gaps = s->gaps;
     is_cut = end < s->left.end || head->left_bytes < end - left;
   }
   if (is_cut) head->event.flags |= VITRINE_SAMPLE_STACK_CUT;
@@ -227,7 +239,9 @@ static __always_inline int append_frames(struct scratch* s, __u64 registers_at, 
   if (head->unwound == VITRINE_UNWOUND_WHOLE && find_left_stack(s, taking->task))
     head->unwound = VITRINE_UNWOUND_LEFT;
   if (head->unwound != VITRINE_UNWOUND_WHOLE) return 1;
-  head->frame_bytes = s->unwinding.frames * 8;
+  head->frames = s->unwinding.frames;
+  head->frame_bytes =
+      head->frames < VITRINE_UNWIND_FRAMES ? head->frames * 8 : VITRINE_UNWIND_FRAMES * 8;
   head->space = s->unwinding.space;
   *at += head->frame_bytes;
   return profile_config.unwinds == VITRINE_UNWINDS_AND_COPIES;
@@ -266,6 +280,9 @@ static __always_inline __u64 take_sample(struct scratch* s, struct taking* takin
   head->space = 0;
   head->row = 0;
   head->generation = 0;
+  head->stack_gaps = 0;
+  head->left_gaps = 0;
+  head->frames = 0;
   head->reserved = 0;
   const struct vitrine_target* target = taking->process.target;
   if (target && has_user_code(taking))

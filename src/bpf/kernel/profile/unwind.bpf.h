@@ -319,8 +319,10 @@ static long unwind_frame(__u32 index, void* context) {
   struct unwinding* u = &s->unwinding;
   const __u32 code = code_at(s, u->pc - !u->interrupted);
   if (code & NOT_FOUND) return end_unwinding(u, code & 0xff);
-  __u64* frame = sample_at(&s->room.out, u->frames_at + index * 8);
-  if (!frame || index >= VITRINE_UNWIND_FRAMES) return end_unwinding(u, VITRINE_UNWOUND_TOO_DEEP);
+  const __u32 half = VITRINE_UNWIND_FRAMES / 2;
+  const __u32 slot = index < VITRINE_UNWIND_FRAMES ? index : half + index % half;
+  __u64* frame = sample_at(&s->room.out, u->frames_at + slot * 8);
+  if (!frame || index >= VITRINE_UNWIND_STEPS) return end_unwinding(u, VITRINE_UNWOUND_TOO_DEEP);
   u->frames = index + 1;
   *frame = u->pc | (u->interrupted ? 0 : VITRINE_UNWIND_RETURNS);
   switch (code) {
@@ -396,6 +398,6 @@ static __always_inline __u32 unwind_user_stack(struct scratch* s, __u64 register
 #endif
   u->registers_at = registers_at;
   u->frames_at = at;
-  bpf_loop(VITRINE_UNWIND_FRAMES + 1, unwind_frame, &s, 0);
+  bpf_loop(VITRINE_UNWIND_STEPS + 1, unwind_frame, &s, 0);
   return u->result ? u->result : VITRINE_UNWOUND_TOO_DEEP;
 }
