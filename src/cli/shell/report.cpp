@@ -111,7 +111,7 @@ std::optional<std::string> meant(std::string_view word, const Names& names) {
   return nearest == nullptr ? std::nullopt : std::optional(*nearest);
 }
 
-/// The command that was meant; other tools have other names for ours.
+/// The command that was meant, also by the name of another tool.
 std::optional<std::string> command_meant(const CLI::App& app, std::string_view word) {
   const Names names = names_of(parts_of(app));
   constexpr std::array<std::pair<std::string_view, std::string_view>, 4> of_others{

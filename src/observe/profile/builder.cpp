@@ -168,7 +168,7 @@ void mark_whole(profile::Profile& profile) {
   }
 }
 
-/// What a profile has of a process's code that was made at run time.
+/// What a profile has of the JIT code of a process.
 struct RuntimeCode {
   bool named = false, unnamed = false;
   std::size_t stacks = 0, cut_stacks = 0;  ///< that it is in, and that end in it
