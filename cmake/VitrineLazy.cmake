@@ -1,15 +1,15 @@
 # Libraries that a program loads when it needs them, and not at each start.
 #
-# Loading libdw, libelf and libbpf takes a short command as long as its work. The archives that call them stay as
+# Loading libdw, libelf and libbpf takes a short command as long as its work, and each library takes a part of it. The archives that call them stay as
 # they are: the program gets a stub for each function that they use, which jumps to what
 # cli/shell/libraries.cpp found in the library, by name and version.
 
-# vitrine_lazy_libraries(target LIBRARIES file… ARCHIVES target…): what `ARCHIVES` use of `LIBRARIES`. The targets'
-# own links must leave the libraries out (VITRINE_LAZY_LIBRARIES of the program). The stubs are of the language ASM.
+# vitrine_lazy_libraries(target LIBRARIES file… ARCHIVES target… FILES file…): what `ARCHIVES`, and archives that are
+# no targets, use of `LIBRARIES`. The targets' own links must leave the libraries out (VITRINE_LAZY_LIBRARIES of the program). The stubs are of the language ASM.
 function(vitrine_lazy_libraries target)
-  cmake_parse_arguments(arg "" "" "LIBRARIES;ARCHIVES" ${ARGN})
+  cmake_parse_arguments(arg "" "" "LIBRARIES;ARCHIVES;FILES" ${ARGN})
   set(stubs ${CMAKE_CURRENT_BINARY_DIR}/${target}-stubs.S)
-  set(files)
+  set(files ${arg_FILES})
   foreach(archive IN LISTS arg_ARCHIVES)
     list(APPEND files $<TARGET_FILE:${archive}>)
   endforeach()

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -105,10 +106,19 @@ std::string_view name(ArgumentError::Kind kind) {
 namespace vitrine::probe {
 namespace {
 
-constexpr std::string_view blanks = " \t\r\n\v\f";
-
 bool is_blank(char c) {
-  return blanks.find(c) != blanks.npos;
+  return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/// Where the next blank is, or the next that is none; else the text's size. Not by find_first_of, which takes
+/// ten times the time for texts as short as these.
+std::size_t find_blank(std::string_view text, std::size_t from, bool is_wanted = true) {
+  while (from < text.size() && is_blank(text[from]) != is_wanted) ++from;
+  return from;
+}
+
+std::size_t skip_blanks(std::string_view text, std::size_t from) {
+  return find_blank(text, from, false);
 }
 
 /// Whether a size and its `@` begin the text.
@@ -167,13 +177,13 @@ bool goes_on(std::string_view before, std::string_view after) {
 
 /// Whether an AT&T operand begins the text: nothing else in a list with sizes is sure to be one.
 bool begins_with_operand(std::string_view text) {
-  const auto word = text.substr(0, text.find_first_of(blanks));
+  const auto word = text.substr(0, find_blank(text, 0));
   return word.front() == '%' || word.front() == '$' || word.find("(%") != word.npos;
 }
 
 bool has_sizes(std::string_view text) {
-  for (std::size_t at = 0; at < text.size(); at = text.find_first_of(blanks, at)) {
-    at = text.find_first_not_of(blanks, at);
+  for (std::size_t at = 0; at < text.size(); at = find_blank(text, at)) {
+    at = skip_blanks(text, at);
     if (at < text.size() && begins_with_size(text.substr(at))) return true;
   }
   return false;
@@ -208,10 +218,12 @@ std::vector<std::string> split_arguments(std::string_view text) {
   if (text.starts_with(':')) return arguments;  // how "none" is written where "" is not possible
   text = text.substr(0, limits::argument_text);
   Boundaries boundaries(text);
-  std::size_t begin = std::min(text.find_first_not_of(blanks), text.size());
+  arguments.reserve(1 +
+                    static_cast<std::size_t>(std::count_if(text.begin(), text.end(), is_blank)));
+  std::size_t begin = skip_blanks(text, 0);
   for (std::size_t at = begin; at < text.size();) {
-    const std::size_t end = std::min(text.find_first_of(blanks, at), text.size());
-    at = std::min(text.find_first_not_of(blanks, end), text.size());
+    const std::size_t end = find_blank(text, at);
+    at = skip_blanks(text, end);
     if (at < text.size() && !boundaries.between(begin, end, at)) continue;
     arguments.emplace_back(text.substr(begin, end - begin));
     begin = at;

@@ -102,6 +102,12 @@ struct StapsdtNote {
   std::string_view provider;
   std::string_view name;
   std::string_view arguments;  ///< all of them: split_arguments() knows where each ends
+
+  /// Provider, NUL, name, which neither has: as they lie in the note.
+  [[nodiscard]] std::string_view full_name() const {
+    const char* const begin = provider.data();
+    return {begin, static_cast<std::size_t>(name.data() + name.size() - begin)};
+  }
 };
 
 struct StapsdtNotes {

@@ -43,10 +43,11 @@ Result<void> narrow_bounds(Capabilities keep) {
   return {};
 }
 
-Result<void> lower_ambient(Capabilities keep) {
+/// Only what is inheritable can be ambient (capabilities(7)).
+Result<void> lower_ambient(Capabilities keep, const State& state) {
   for (int number = 0; number < count(); ++number)
-    if (!keep.has(number) && cap_get_ambient(number) == 1 &&
-        cap_set_ambient(number, CAP_CLEAR) != 0)
+    if (!keep.has(number) && is_set(state, number, CAP_INHERITABLE) &&
+        cap_get_ambient(number) == 1 && cap_set_ambient(number, CAP_CLEAR) != 0)
       return failed("drop ambient capabilities");
   return {};
 }
@@ -101,9 +102,9 @@ Capabilities added_for_perf_events() {
 
 Result<void> keep_only(Capabilities keep, Capabilities bounds) {
   TRY(narrow_bounds(bounds));
-  TRY(lower_ambient(keep));
   const State state(cap_get_proc());
   if (!state) return failed("read the capabilities of vitrine");
+  TRY(lower_ambient(keep, state));
   for (const cap_flag_t set : every_set)
     for (cap_value_t number = 0; number < count(); ++number)
       if (!keep.has(number) && is_set(state, number, set) &&

@@ -18,10 +18,15 @@ std::string counted(std::uint64_t count, std::string_view what) {
 }
 
 std::string printable(std::string_view bytes) {
-  const auto is_plain = [](char c) { return c >= ' ' && c <= '~' && c != '\\'; };
-  if (std::all_of(bytes.begin(), bytes.end(), is_plain)) return std::string(bytes);  // most are
   std::string out;
-  out.reserve(bytes.size());
+  append_printable(out, bytes);
+  return out;
+}
+
+void append_printable(std::string& out, std::string_view bytes) {
+  const auto is_plain = [](char c) { return c >= ' ' && c <= '~' && c != '\\'; };
+  if (std::all_of(bytes.begin(), bytes.end(), is_plain)) return void(out += bytes);  // most are
+  out.reserve(out.size() + bytes.size());
   while (!bytes.empty()) {
     const auto point = first_code_point(bytes);
     const std::size_t length = point ? point->bytes : 1;
@@ -36,7 +41,6 @@ std::string printable(std::string_view bytes) {
     }
     bytes.remove_prefix(length);
   }
-  return out;
 }
 
 std::string delimited(std::string_view bytes) {
@@ -62,11 +66,10 @@ std::string Style::wrap(std::string_view code, std::string_view text) const {
 }
 
 std::size_t width(std::string_view text) {
+  // Most text is plain: what differs is looked for once.
+  const auto is_plain = [](char c) { return c >= ' ' && c <= '~'; };
+  if (std::all_of(text.begin(), text.end(), is_plain)) return text.size();
   std::size_t columns = 0;
-  if (text.find('\x1b') == std::string_view::npos) {
-    for (const char c : text) columns += (static_cast<std::uint8_t>(c) & 0xc0) != 0x80 ? 1 : 0;
-    return columns;
-  }
   for (std::size_t i = 0; i < text.size();) {
     if (text[i] == '\x1b') {
       i = text.find('m', i);
@@ -80,27 +83,29 @@ std::size_t width(std::string_view text) {
   return columns;
 }
 
+void Columns::fit(std::size_t column, std::size_t width) {
+  if (column >= widths_.size()) widths_.resize(column + 1);
+  widths_[column] = std::max(widths_[column], width);
+}
+
 void Columns::fit(const std::vector<std::string>& cells) {
-  widths_.resize(std::max(widths_.size(), cells.size()));
-  for (std::size_t i = 0; i < cells.size(); ++i) widths_[i] = std::max(widths_[i], width(cells[i]));
+  for (std::size_t i = 0; i < cells.size(); ++i) fit(i, width(cells[i]));
+}
+
+void Columns::end(std::string& line) {
+  line.resize(line.find_last_not_of(' ') + 1);
+  line += '\n';
 }
 
 std::string Columns::line(const std::vector<std::string>& cells, std::size_t indent) const {
-  std::string line;
-  append_line(line, cells, indent);
+  std::string line(indent, ' ');
+  for (std::size_t i = 0; i < cells.size(); ++i)
+    if (i + 1 < cells.size())
+      append(line, i, cells[i], width(cells[i]));
+    else
+      line += cells[i];
+  end(line);
   return line;
-}
-
-void Columns::append_line(std::string& out, const std::vector<std::string>& cells,
-                          std::size_t indent) const {
-  const std::size_t begin = out.size();
-  out.append(indent, ' ');
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    out += cells[i];
-    if (i + 1 < cells.size()) out.append(widths_[i] - width(cells[i]) + 2, ' ');
-  }
-  while (out.size() > begin && out.back() == ' ') out.pop_back();
-  out += '\n';
 }
 
 std::string Table::str(std::size_t indent) const {
@@ -118,15 +123,36 @@ bool Table::print(std::size_t indent) const {
   });
 }
 
+void Table::add(std::string_view cell) {
+  text_ += cell;
+  cells_.push_back({text_.size(), width(cell)});
+}
+
 bool Table::each_line(std::size_t indent, const std::function<bool(std::string&)>& take) const {
   Columns columns;
-  for (const auto& row : rows_) columns.fit(row);
+  std::size_t first = 0;
+  for (const std::size_t end : row_ends_) {
+    for (std::size_t i = first; i < end; ++i) columns.fit(i - first, cells_[i].width);
+    first = end;
+  }
   std::string line;
-  return std::all_of(rows_.begin(), rows_.end(), [&](const auto& row) {
-    line.clear();
-    columns.append_line(line, row, indent);
-    return take(line);
-  });
+  std::size_t begin = 0;
+  first = 0;
+  for (const std::size_t end : row_ends_) {
+    line.assign(indent, ' ');
+    for (std::size_t i = first; i < end; ++i) {
+      const auto cell = std::string_view(text_).substr(begin, cells_[i].end - begin);
+      begin = cells_[i].end;
+      if (i + 1 < end)
+        columns.append(line, i - first, cell, cells_[i].width);
+      else
+        line += cell;
+    }
+    Columns::end(line);
+    first = end;
+    if (!take(line)) return false;
+  }
+  return true;
 }
 
 namespace {

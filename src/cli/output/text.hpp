@@ -22,6 +22,7 @@ namespace vitrine::cli {
 /// characters and invalid UTF-8 as \xNN, bidirectional and invisible format characters as \u{NNNN},
 /// a backslash as \\. What is left is safe to print.
 std::string printable(std::string_view bytes);
+void append_printable(std::string& out, std::string_view bytes);
 
 /// printable(), in double quotes when it has spaces, quotes or nothing at all, so that where a
 /// value ends is always visible.
@@ -58,33 +59,51 @@ class Columns {
   void fit(const std::vector<std::string>& cells);
   /// A line that ends with a newline: `indent` spaces, the cells, two spaces between them.
   std::string line(const std::vector<std::string>& cells, std::size_t indent = 0) const;
-  void append_line(std::string& out, const std::vector<std::string>& cells,
-                   std::size_t indent) const;
 
  private:
+  friend class Table;
+
+  void fit(std::size_t column, std::size_t width);
+  /// Appends a cell, and what is between it and a next one.
+  void append(std::string& line, std::size_t column, std::string_view cell,
+              std::size_t width) const {
+    line.append(cell).append(widths_[column] - width + 2, ' ');
+  }
+  static void end(std::string& line);
+
   std::vector<std::size_t> widths_;
 };
 
-/// Rows of cells, each column as wide as its widest cell; the last column runs free.
+/// Rows of cells, each column as wide as its widest cell; the last column runs free. Lists have thousands of rows:
+/// their cells are parts of one string.
 class Table {
  public:
-  void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
-  /// The same without copies: lists have thousands of rows.
-  void row(std::same_as<std::string> auto... cells) {
-    auto& row = rows_.emplace_back();
-    row.reserve(sizeof...(cells));
-    (row.push_back(std::move(cells)), ...);
+  void row(const std::vector<std::string>& cells) {
+    for (const std::string& cell : cells) add(cell);
+    row_ends_.push_back(cells_.size());
   }
-  bool empty() const { return rows_.empty(); }
+  void row(const std::convertible_to<std::string_view> auto&... cells) {
+    (add(cells), ...);
+    row_ends_.push_back(cells_.size());
+  }
+  bool empty() const { return row_ends_.empty(); }
   /// All lines, as Columns make them.
   std::string str(std::size_t indent = 0) const;
   /// Writes them to standard output, one by one. False: it has no reader.
   bool print(std::size_t indent = 0) const;
 
  private:
+  struct Cell {
+    std::size_t end = 0;  ///< in `text_`; it begins where the one before ends
+    std::size_t width = 0;
+  };
+
+  void add(std::string_view cell);
   bool each_line(std::size_t indent, const std::function<bool(std::string&)>& take) const;
 
-  std::vector<std::vector<std::string>> rows_;
+  std::string text_;
+  std::vector<Cell> cells_;
+  std::vector<std::size_t> row_ends_;  ///< in `cells_`
 };
 
 // Numbers with units, short enough for a column.

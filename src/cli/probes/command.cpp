@@ -31,9 +31,12 @@ struct ShownProbes {
 };
 
 std::string title(const probe::Probe& probe) {
-  std::string title = printable(probe.provider);
+  std::string title;
+  title.reserve(probe.provider.size() + 1 + probe.name.size());
+  append_printable(title, probe.provider);
   title += ':';
-  return title += printable(probe.name);
+  append_printable(title, probe.name);
+  return title;
 }
 
 /// "id: int, item: const char *" where a probe describes itself, else as the note has them.
@@ -49,7 +52,7 @@ std::string arguments(const probe::Site& site) {
   std::string out;
   for (const std::string& argument : site.arguments) {
     if (!out.empty()) out += ' ';
-    out += printable(argument);
+    append_printable(out, argument);
   }
   return out;
 }
@@ -232,7 +235,9 @@ class ProbesCommand : public Command {
     const auto plain = observe::PlainNotes::of(std::move(*file));
     if (!plain) return false;
     TRY(keep_open_files_only());
-    const observe::ProbeFile found = plain->read(path);
+    // Like all of this process at its end, it is not taken down.
+    static observe::ProbeFile found;
+    found = plain->read(path);
     print_notes(found);
     show(found, std::nullopt, 0);
     return true;

@@ -54,6 +54,12 @@ namespace {
 
 constexpr double longest = 366.0 * 24 * 3600 * 1000;  // a year, in milliseconds
 
+/// Not by a function of libm, which the command loads after it has parsed its options.
+template <class Duration>
+Duration rounded(double count) {
+  return Duration(static_cast<typename Duration::rep>(count + 0.5));
+}
+
 Result<std::chrono::milliseconds> parse(std::string_view text, std::string_view default_unit) {
   double number = 0;
   const auto [rest, error] =
@@ -70,7 +76,7 @@ Result<std::chrono::milliseconds> parse(std::string_view text, std::string_view 
                 "write a number and a unit: 500ms, 2s, 1.5m");
   if (number > longest / factor)
     return fail(ErrorCode::usage, fmt::format("duration '{}' is longer than a year", text));
-  return std::chrono::milliseconds(std::llround(number * factor));
+  return rounded<std::chrono::milliseconds>(number * factor);
 }
 
 }  // namespace
@@ -96,7 +102,7 @@ Result<std::chrono::nanoseconds> parse_short_duration(std::string_view text) {
                 "write a number and a unit: 250us, 10ms, 1.5s");
   if (number > longest * 1e6 / factor)
     return fail(ErrorCode::usage, fmt::format("duration '{}' is longer than a year", text));
-  return std::chrono::nanoseconds(std::llround(number * factor));
+  return rounded<std::chrono::nanoseconds>(number * factor);
 }
 
 Result<std::chrono::milliseconds> parse_interval(std::string_view text) {

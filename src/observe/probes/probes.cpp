@@ -1,14 +1,17 @@
 #include "observe/probes/probes.hpp"
 
 #include <elf.h>
+#include <endian.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
-#include <numeric>
+#include <cstring>
+#include <map>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -189,6 +192,9 @@ class Reader {
   }
 
  private:
+  /// Of probes, by their full names in the notes that are being read.
+  using Positions = std::unordered_map<std::string_view, std::size_t>;
+
   /// False: there is no section for notes of probes here.
   bool read_notes(Memory& file, const elf::File& elf) {
     probe::TypedProbes descriptions;
@@ -199,10 +205,11 @@ class Reader {
       descriptions.add(notes);
     }
     const auto announced = read_sections(file, elf, note_section);
+    Positions positions;
     for (const auto& bytes : announced) {
       const auto notes = probe::decode_stapsdt_notes(bytes, elf.encoding);
       add_problems(notes.problems);
-      add(notes, elf, descriptions);
+      add(notes, elf, descriptions, positions);
     }
     return !announced.empty();
   }
@@ -262,7 +269,7 @@ class Reader {
   }
 
   void add(const probe::StapsdtNotes& notes, const elf::File& notes_from,
-           probe::TypedProbes& descriptions) {
+           probe::TypedProbes& descriptions, Positions& known) {
     probe::NoteProblems problems;
     const elf::Section* base = notes_from.find(".stapsdt.base");
     probe::FileLayout place = layout();
@@ -273,7 +280,8 @@ class Reader {
     std::vector<const probe::StapsdtNote*> first_of_new;
     positions.reserve(notes.notes.size());
     for (const probe::StapsdtNote& note : notes.notes) {
-      positions.push_back(position_of(note.provider, note.name));
+      // One that is new is behind all others.
+      positions.push_back(known.try_emplace(note.full_name(), known.size()).first->second);
       if (positions.back() == counts.size()) {
         counts.push_back(0);
         first_of_new.push_back(&note);
@@ -305,13 +313,6 @@ class Reader {
     if (problems.left_out > 0) problem("{} more notes are invalid", problems.left_out);
   }
 
-  /// Of a probe that is new: behind all others.
-  std::size_t position_of(std::string_view provider, std::string_view name) {
-    std::string key(provider);
-    key.append(1, '\0').append(name);  // which neither has
-    return positions_.try_emplace(std::move(key), positions_.size()).first->second;
-  }
-
   bool look_for_debug_file() {
     debug_ = symbol::find_debug_file(file_, elf_, into_.build_id, search_);
     return debug_ != nullptr;
@@ -327,22 +328,46 @@ class Reader {
           "them)");
   }
 
+  struct Place {
+    std::size_t provider;                     ///< number of its name, in their order
+    std::array<std::uint64_t, 2> name_begin;  ///< most names differ there
+    probe::Probe* probe;
+
+    bool operator<(const Place& other) const {
+      if (provider != other.provider) return provider < other.provider;
+      if (name_begin != other.name_begin) return name_begin < other.name_begin;
+      if (const int order = probe->name.compare(other.probe->name); order != 0) return order < 0;
+      return probe->kind < other.probe->kind;
+    }
+  };
+
+  /// The first bytes, as numbers that are in the order of the strings.
+  static std::array<std::uint64_t, 2> begin_of(std::string_view name) {
+    std::array<std::uint64_t, 2> words{};
+    std::memcpy(words.data(), name.data(), std::min(name.size(), sizeof words));
+    for (std::uint64_t& word : words) word = be64toh(word);
+    return words;
+  }
+
   /// By name, each with its sites by address. A site that was announced twice alike is one.
   void sort() {
     auto& probes = into_.probes;
     std::erase_if(probes, [](const probe::Probe& one) {
       return one.sites.empty() && one.enabled_sites.empty();
     });
-    // Their places are sorted, and each is moved once: a probe is as long as twenty places.
-    std::vector<std::uint32_t> order(probes.size());
-    std::iota(order.begin(), order.end(), 0U);
-    std::sort(order.begin(), order.end(), [&](std::uint32_t one, std::uint32_t other) {
-      const probe::Probe &a = probes[one], &b = probes[other];
-      return std::tie(a.provider, a.name, a.kind) < std::tie(b.provider, b.name, b.kind);
-    });
+    std::map<std::string_view, std::size_t> providers;
+    for (const probe::Probe& one : probes) providers.try_emplace(one.provider);
+    std::size_t count = 0;
+    for (auto& [name, number] : providers) number = count++;
+    // Their places are sorted, and each is moved once: a probe is as long as four places.
+    std::vector<Place> order;
+    order.reserve(probes.size());
+    for (probe::Probe& one : probes)
+      order.push_back({providers.find(one.provider)->second, begin_of(one.name), &one});
+    std::sort(order.begin(), order.end());
     std::vector<probe::Probe> sorted;
     sorted.reserve(probes.size());
-    for (const std::uint32_t place : order) sorted.push_back(std::move(probes[place]));
+    for (const Place& place : order) sorted.push_back(std::move(*place.probe));
     probes = std::move(sorted);
     for (probe::Probe& one : probes) {
       sort(one.sites);
@@ -410,7 +435,6 @@ class Reader {
   const symbol::DebugSearch& search_;
   std::unique_ptr<symbol::DebugFile> debug_;
   std::uint64_t bytes_left_ = limits::note_section;  // to read of notes, of all sections together
-  std::unordered_map<std::string, std::size_t> positions_;  // of provider, NUL, name
 };
 
 ProbeFile probes_of(sandbox::FileMemory& file, const elf::File& elf, const FileRequest& request) {
