@@ -3,7 +3,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <cstring>
 #include <new>
 #include <utility>
 
@@ -11,13 +10,6 @@ namespace vitrine::bpf {
 namespace {
 
 constexpr std::size_t chunk_bytes = 1U << 20;
-/// Copied behind what is in the queue rather than queued as a chunk of its own.
-constexpr std::size_t few_bytes = 64U << 10;
-constexpr std::size_t alignment = 8;
-
-constexpr std::size_t padded(std::size_t bytes) {
-  return (bytes + alignment - 1) / alignment * alignment;
-}
 
 }  // namespace
 
@@ -35,17 +27,11 @@ RecordQueue::Chunk RecordQueue::Chunk::of(std::size_t capacity) noexcept {
   return chunk;
 }
 
-void RecordQueue::Chunk::append(std::span<const std::byte> bytes) {
-  std::memcpy(memory.get() + used, bytes.data(), bytes.size());
-  used += bytes.size();
-}
-
 /// False: memory is refused.
 bool RecordQueue::make_room(std::size_t bytes) noexcept {
   if (open_.capacity - open_.used >= bytes) return true;
   publish();
   if (open_.used != 0) return false;
-  if (open_.capacity >= bytes) return true;
   Chunk chunk;
   {
     const std::lock_guard lock(mutex_);
@@ -54,37 +40,38 @@ bool RecordQueue::make_room(std::size_t bytes) noexcept {
   if (chunk.capacity < bytes) chunk = Chunk::of(std::max(bytes, chunk_bytes));
   chunk.used = 0;
   open_ = std::move(chunk);
+  packing_.begin_anew();
   return open_.capacity >= bytes;
 }
 
-bool RecordQueue::put(std::span<const std::byte> record) noexcept {
-  const std::uint64_t size = record.size();
-  const std::size_t bytes = sizeof size + padded(record.size());
-  const bool fits = make_room(bytes);
+bool RecordQueue::put(std::span<const std::byte> record, std::uint64_t source) noexcept {
+  const bool fits = make_room(LastRecords::max_packed(record.size()));
+  std::size_t bytes = 0;
   if (fits) {
-    std::byte* const at = open_.memory.get() + open_.used;
-    std::memcpy(at, &size, sizeof size);
-    std::memcpy(at + sizeof size, record.data(), record.size());
+    bytes = packing_.pack(record, source, open_.memory.get() + open_.used);
     open_.used += bytes;
   }
   const std::lock_guard lock(mutex_);
   ++records_;
-  if (fits)
-    held_ += bytes;
-  else
-    ++dropped_;
+  held_ += bytes;
+  if (!fits) ++dropped_;
   return has_room();
 }
 
 void RecordQueue::publish() noexcept {
   if (open_.used == 0) return;
   const std::lock_guard lock(mutex_);
-  if (!queue_.empty() && open_.used <= few_bytes &&
-      queue_.back().capacity - queue_.back().used >= open_.used) {
-    queue_.back().append({open_.memory.get(), open_.used});
-    open_.used = 0;
-    return;
-  }
+  publish_locked();
+}
+
+bool RecordQueue::offer() noexcept {
+  if (open_.used == 0) return true;
+  const std::lock_guard lock(mutex_);
+  if (queue_.empty()) publish_locked();
+  return open_.used == 0;
+}
+
+void RecordQueue::publish_locked() noexcept {
   try {
     queue_.emplace_back();
   } catch (const std::bad_alloc&) {  // it stays open: the next call tries again
@@ -109,16 +96,16 @@ bool RecordQueue::wait(Clock::time_point end) {
   if (!filled_.wait_until(lock, end, [this] { return !queue_.empty(); })) return false;
   handed_ = std::move(queue_.front());
   queue_.pop_front();
+  unpacking_.begin_anew();
   return true;
 }
 
 std::span<const std::byte> RecordQueue::take() {
-  if (taken_ >= handed_.used) return {};
-  const std::byte* const at = handed_.memory.get() + taken_;
-  std::uint64_t size = 0;
-  std::memcpy(&size, at, sizeof size);
-  taken_ += sizeof size + padded(static_cast<std::size_t>(size));
-  return {at + sizeof size, static_cast<std::size_t>(size)};
+  std::span<const std::byte> left(handed_.memory.get() + taken_, handed_.used - taken_);
+  if (left.empty()) return {};
+  const auto record = unpacking_.unpack(left);
+  taken_ = handed_.used - left.size();
+  return record;
 }
 
 std::uint64_t RecordQueue::records() const {

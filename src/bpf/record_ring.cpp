@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "bpf/kernel_log.hpp"
+#include "bpf/wire/event.h"
 #include "query/compile.hpp"
 
 namespace vitrine::bpf {
@@ -90,18 +91,22 @@ void RecordRing::run_collector(const std::stop_token& stop) {
   ::prctl(PR_SET_NAME, "vitrine-collect");
   while (!stop.stop_requested() && error_ == 0) {
     if (!queue_->wait_for_room(Clock::now() + longest_wait_for_room)) continue;
-    pass();
+    pass(false);
     if (queue_->wait_for_room(Clock::now())) wait_for_wake_up(milliseconds(-1));
   }
 }
 
 /// Takes what is in the buffer into the queue, as far as that has room. False: another thread is at it.
-bool RecordRing::pass() {
+bool RecordRing::pass(bool by_poll) {
   const std::unique_lock lock(passing_, std::try_to_lock);
   if (!lock) return false;
-  if (!queue_->wait_for_room(Clock::now())) return true;
-  const int got = ring_buffer__consume(ring_);
-  queue_->publish();
+  const bool has_room = queue_->wait_for_room(Clock::now());
+  const int got = has_room ? ring_buffer__consume(ring_) : 0;
+  // By the thread that polls: all is there for it. By the collector: many small chunks would be.
+  if (by_poll)
+    queue_->publish();
+  else
+    queue_->offer();
   if (got < 0 && got != -ECANCELED) error_ = got;
   return true;
 }
@@ -121,7 +126,7 @@ std::size_t RecordRing::hand_over_queue(Clock::time_point end, const Sink& sink)
 Result<std::size_t> RecordRing::poll_queue(milliseconds timeout, const Sink& sink) {
   const auto end = Clock::now() + timeout;
   for (;;) {
-    const bool is_all = pass();
+    const bool is_all = pass(true);
     const std::size_t records = hand_over_queue(end, sink);
     wait_ = records != 0 ? shortest_wait : std::min(wait_ * 2, longest_wait);
     if (records != 0) return records;
@@ -151,11 +156,25 @@ Result<std::size_t> RecordRing::poll(milliseconds timeout, const Sink& sink) {
   }
 }
 
+namespace {
+
+/// Fires of one thread at one site have the same number: behind the header is where it fired.
+std::uint64_t source_of(std::span<const std::byte> record) {
+  struct {
+    vitrine_event_header header;
+    std::uint64_t address;
+  } begin{};
+  std::memcpy(&begin, record.data(), std::min(sizeof begin, record.size()));
+  return begin.address + static_cast<std::uint32_t>(begin.header.tid);
+}
+
+}  // namespace
+
 int RecordRing::hand_over(void* context, void* data, std::size_t size) {
   auto& ring = *static_cast<RecordRing*>(context);
   const std::span record(static_cast<const std::byte*>(data), size);
   if (ring.queue_) {
-    return ring.queue_->put(record) ? 0 : -ECANCELED;
+    return ring.queue_->put(record, source_of(record)) ? 0 : -ECANCELED;
   }
   const bool late = ++ring.handed_over_ % between_looks == 0 && Clock::now() > ring.last_header_;
   (*ring.sink_)(record);

@@ -112,7 +112,7 @@ class RecordRing {
   static int hand_over(void* context, void* data, std::size_t size);
   void begin_collecting();
   void run_collector(const std::stop_token& stop);
-  bool pass();
+  bool pass(bool by_poll);
   std::size_t hand_over_queue(Clock::time_point end, const Sink& sink);
   Result<std::size_t> poll_queue(std::chrono::milliseconds timeout, const Sink& sink);
   void wait_for_wake_up(std::chrono::milliseconds most);

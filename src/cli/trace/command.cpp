@@ -35,12 +35,13 @@ constexpr milliseconds longest_wait{100};
 constexpr std::chrono::seconds metrics_interval{15};  // as Prometheus looks
 constexpr std::size_t max_buffer_mib = 1024;
 
-/// Of fires that wait to be shown: no large part of what memory there is.
+/// Of fires that wait to be shown: no large part of what memory there is. Where threads fire again and again, twenty to
+/// thirty bytes are one fire's (bpf/packed_record.hpp): two million and more.
 std::size_t backlog_bytes() {
+  constexpr std::uint64_t usual = 64U << 20;
   constexpr unsigned of_group = 8, of_machine = 16;
   const long pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGESIZE);
-  std::uint64_t bytes =
-      std::min<std::uint64_t>(limits::trace_backlog, sandbox::share_of_memory(of_group));
+  std::uint64_t bytes = std::min<std::uint64_t>(usual, sandbox::share_of_memory(of_group));
   if (pages > 0 && page > 0)
     bytes = std::min(
         bytes, static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page) / of_machine);
@@ -168,7 +169,7 @@ class TraceCommand : public Command {
          "and the trace and span of the thread. Requests that are not accepted yet are retried, "
          "and "
          "wait in memory or in --spool; lost ones are counted and reported.",
-         "A thread of vitrine empties the kernel's buffer into memory (up to 256 MB), so that slow "
+         "A thread of vitrine empties the kernel's buffer into memory (up to 64 MB), so that slow "
          "output does not fill it. Fires for which the buffer has no room are counted and "
          "reported; --buffer enlarges it. The traced program never waits."},
         {{"vitrine trace 4242 'shop:*'", "every probe of the provider shop in process 4242"},
