@@ -30,14 +30,28 @@ Result<bool> is_otlp(std::string_view message) {
 
 }  // namespace
 
+std::size_t room_for(std::size_t bytes) {
+  return bytes > most_room / room_for_byte ? most_room
+                                           : std::max(least_room, bytes * room_for_byte);
+}
+
 Result<Profile> decode(std::string_view file) {
+  const std::size_t room = room_for(file.size());
   std::string inflated;
   if (file.starts_with(gzip_magic)) {
-    inflated = TRY(gunzip(file, limits::profile_file_bytes));
+    inflated = TRY(gunzip(file, std::min(limits::profile_file_bytes, room)));
     file = inflated;
   }
   if (file.empty()) return fail(ErrorCode::malformed, "the file is empty");
-  return TRY(is_otlp(file)) ? decode_otlp(file) : decode_pprof(file);
+  return TRY(is_otlp(file)) ? decode_otlp(file, room) : decode_pprof(file, room);
+}
+
+Result<Profile> decode_pprof(std::string_view message) {
+  return decode_pprof(message, room_for(message.size()));
+}
+
+Result<Profile> decode_otlp(std::string_view message) {
+  return decode_otlp(message, room_for(message.size()));
 }
 
 std::string Place::within(std::string_view format) const {
@@ -88,7 +102,17 @@ std::uint32_t frequency_of(std::int64_t period, std::uint64_t unit_ns) {
   return static_cast<std::uint32_t>(std::max<std::uint64_t>((second + ns / 2) / ns, 1));
 }
 
+void ProfileReading::count(std::size_t bytes) {
+  taken_ += bytes;
+  if (taken_ > room_)
+    throw Refused(
+        {ErrorCode::limit,
+         fmt::format("it takes more than {} MiB of memory, too much for its size", room_ >> 20),
+         {}});
+}
+
 void ProfileReading::count_text(std::size_t bytes) {
+  count(bytes);
   text_bytes_ += bytes;
   check_count(text_bytes_, limits::profile_text_bytes, "bytes of text");
 }
@@ -115,6 +139,7 @@ Index ProfileReading::stack(Stack stack) {
   const auto next = static_cast<Index>(profile.stacks.size());
   const auto [known, added] = stacks_.try_emplace(stack, next);
   if (!added) return known->second;
+  count(sizeof(Stack) + stack.locations.size() * sizeof(Index));
   frames_ += stack.locations.size();
   check_count(stacks_.size(), limits::profile_stacks, "different stacks");
   check_count(frames_, limits::profile_frames, "frames of stacks");
@@ -130,6 +155,7 @@ Index ProfileReading::label_set(LabelSet set) {
   const auto next = static_cast<Index>(profile.label_sets.size());
   const auto [known, added] = label_sets_.try_emplace(set, next);
   if (!added) return known->second;
+  count(sizeof(LabelSet) + set.size() * sizeof(Label));
   check_count(label_sets_.size(), limits::profile_label_sets, "different sets of labels");
   profile.label_sets.push_back(std::move(set));
   return next;
@@ -140,6 +166,7 @@ Index ProfileReading::link(const Link& link) {
   const auto next = static_cast<Index>(profile.links.size());
   const auto [known, added] = links_.try_emplace(link, next);
   if (!added) return known->second;
+  count(sizeof link);
   check_count(links_.size(), limits::profile_label_sets, "different spans");
   profile.links.push_back(link);
   return next;
@@ -149,6 +176,7 @@ Index ProfileReading::process(Process process) {
   const auto next = static_cast<Index>(profile.processes.size());
   const auto [known, added] = processes_.try_emplace(process, next);
   if (!added) return known->second;
+  count(sizeof process + process.resource.size() * sizeof(Attribute));
   check_count(processes_.size(), limits::profile_mappings, "processes");
   profile.processes.push_back(std::move(process));
   return next;
@@ -157,6 +185,7 @@ Index ProfileReading::process(Process process) {
 void ProfileReading::sample(Sample sample) {
   constexpr std::uint64_t most = std::numeric_limits<std::int64_t>::max();
   check_count(profile.samples.size() + 1, limits::profile_samples, "samples");
+  count(sizeof sample);
   count_text(sample.thread_name.size());  // a copy in each sample
   if (sample.value_ns > most - total_ns_) refuse("its times add up to more than 292 years");
   if (sample.count > most - total_count_) refuse("its counts add up to more than 2^63");

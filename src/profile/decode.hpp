@@ -6,6 +6,7 @@
 // bounded (base/limits.hpp).
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 
 #include "base/result.hpp"
@@ -17,7 +18,11 @@ namespace vitrine::profile {
 /// (neither, or broken: what and where), unsupported (it holds no time), limit.
 Result<Profile> decode(std::string_view file);
 
-// One each, uncompressed; in the file of its name.
+// One each, uncompressed; in the file of its name. `room`: bytes that what is read may take (decoder.hpp).
+Result<Profile> decode_pprof(std::string_view message, std::size_t room);
+Result<Profile> decode_otlp(std::string_view message, std::size_t room);
+
+// As much as the size of `message` allows.
 Result<Profile> decode_pprof(std::string_view message);
 Result<Profile> decode_otlp(std::string_view message);
 

@@ -23,6 +23,8 @@ namespace {
 
 class OtlpDecoder {
  public:
+  explicit OtlpDecoder(std::size_t room) : reading_(room) {}
+
   OtlpDecoder() = default;
   OtlpDecoder(const OtlpDecoder&) = delete;
   OtlpDecoder& operator=(const OtlpDecoder&) = delete;
@@ -177,6 +179,7 @@ class OtlpDecoder {
           break;
         case nested(otlp::profile::samples):
           head.samples.push_back(message.get_view());
+          reading_.count(sizeof(protozero::data_view));
           check_count(++samples_, limits::profile_samples, "samples");
           break;
         case fixed64(otlp::profile::time_unix_nano):
@@ -327,8 +330,8 @@ class OtlpDecoder {
 
 }  // namespace
 
-Result<Profile> decode_otlp(std::string_view message) {
-  return decode_by(OtlpDecoder(), message);
+Result<Profile> decode_otlp(std::string_view message, std::size_t room) {
+  return decode_by(OtlpDecoder(room), message);
 }
 
 }  // namespace vitrine::profile

@@ -27,6 +27,8 @@ using protozero::pbf_reader;
 
 class PprofReader {
  public:
+  explicit PprofReader(std::size_t room) : reading_(room) {}
+
   /// Throws Refused, and what protozero throws.
   Profile read(std::string_view message) {
     find(pbf_reader(message.data(), message.size()));
@@ -56,6 +58,7 @@ class PprofReader {
   void find(pbf_reader message) {
     const auto keep = [&](std::vector<data_view>& into, std::size_t most, std::string_view what) {
       into.push_back(message.get_view());
+      reading_.count(sizeof(data_view));
       check_count(into.size(), most, what);
     };
     while (message.next()) switch (message.tag_and_type()) {
@@ -216,6 +219,7 @@ class PprofReader {
             message.skip();
         }
       mapping_ids_.emplace(id, static_cast<Index>(place_.number));
+      reading_.count(sizeof mapping);
       reading_.profile.mappings.push_back(std::move(mapping));
     }
   }
@@ -247,6 +251,7 @@ class PprofReader {
         }
       if (function.system_name == function.name) function.system_name.clear();
       function_ids_.emplace(id, static_cast<Index>(place_.number));
+      reading_.count(sizeof function);
       reading_.profile.functions.push_back(std::move(function));
     }
   }
@@ -286,6 +291,7 @@ class PprofReader {
         if (const auto* function = entry(reading_.profile.functions, location.lines[0].function))
           ends_[place_.number] = end_of_mark(function->name);
       location_ids_.emplace(id, static_cast<Index>(place_.number));
+      reading_.count(sizeof location + location.lines.size() * sizeof(Line));
       reading_.profile.locations.push_back(std::move(location));
     }
   }
@@ -336,11 +342,12 @@ class PprofReader {
           case nested(pprof::sample::location_id):
             for (const std::uint64_t id : message.get_packed_uint64()) {
               row.locations.push_back(id);
-              check_count(row.locations.size(), limits::profile_frames, "frames of stacks");
+              check_count(row.locations.size(), max_depth, "frames of a stack");
             }
             break;
           case varint(pprof::sample::location_id):
             row.locations.push_back(message.get_uint64());
+            check_count(row.locations.size(), max_depth, "frames of a stack");
             break;
           case nested(pprof::sample::value):
             for (const std::int64_t one : message.get_packed_int64()) {
@@ -504,8 +511,8 @@ class PprofReader {
 
 }  // namespace
 
-Result<Profile> decode_pprof(std::string_view message) {
-  return decode_by(PprofReader(), message);
+Result<Profile> decode_pprof(std::string_view message, std::size_t room) {
+  return decode_by(PprofReader(room), message);
 }
 
 }  // namespace vitrine::profile

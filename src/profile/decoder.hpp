@@ -115,7 +115,7 @@ class KnownSamples {
     return at == samples_.end() ? nullptr : &at->second;
   }
   const Sample& put(const std::vector<Attribute>& attributes, Sample sample) {
-    constexpr std::size_t most = 8U << 20;
+    constexpr std::size_t most = 1U << 20;
     size_ += attributes.size();
     if (size_ > most) {
       samples_.clear();
@@ -129,10 +129,24 @@ class KnownSamples {
   std::size_t size_ = 0;  // attributes of all
 };
 
+/// A file of a few megabytes may be read into so many bytes: tables may name one text a million times. More are
+/// for larger files, in proportion: profiles take up to twenty times their file, compressed.
+inline constexpr std::size_t least_room = 64U << 20, room_for_byte = 64, most_room = 2U << 30;
+inline constexpr std::size_t max_depth = 1U << 20;  ///< frames of one stack
+
+/// Bytes that what is read from a file of `bytes` may take.
+std::size_t room_for(std::size_t bytes);
+
 /// A profile in the making.
 class ProfileReading {
  public:
+  /// `room`: bytes that it may take, as far as they are counted.
+  explicit ProfileReading(std::size_t room) : room_(room) {}
+
   Profile profile;
+
+  /// Counts memory of what is read. Throws Refused (limit).
+  void count(std::size_t bytes);
 
   /// A copy. Throws Refused (limit) where all texts together would be too long: a million entries
   /// may name one text.
@@ -151,6 +165,7 @@ class ProfileReading {
  private:
   void count_text(std::size_t bytes);
 
+  std::size_t room_, taken_ = 0;
   std::map<Stack, Index> stacks_;
   std::map<LabelSet, Index> label_sets_;
   std::map<Link, Index> links_;

@@ -87,6 +87,7 @@ Index OtlpDictionary::link(std::int64_t index) const {
 void OtlpDictionary::find_tables(OtlpReader message) {
   const auto keep = [&](Views& into, std::size_t most, std::string_view what) {
     into.push_back(message.get_view());
+    reading_.count(sizeof into.back());
     check_count(into.size(), most, what);
   };
   while (message.next()) switch (message.tag_and_type()) {
@@ -161,6 +162,7 @@ void OtlpDictionary::read_attributes() {
         default:
           message.skip();
       }
+    reading_.count(sizeof attribute);
     attributes_.push_back(std::move(attribute));
   }
 }
@@ -203,6 +205,7 @@ void OtlpDictionary::read_mappings() {
           message.skip();
       }
     }
+    reading_.count(sizeof mapping);
     reading_.profile.mappings.push_back(std::move(mapping));
   }
 }
@@ -228,6 +231,7 @@ void OtlpDictionary::read_functions() {
         default:
           message.skip();
       }
+    reading_.count(sizeof function);
     reading_.profile.functions.push_back(std::move(function));
   }
 }
@@ -273,6 +277,7 @@ void OtlpDictionary::read_locations() {
       if (function != nullptr)
         ends_[place_.number - 1] = end_of_mark(function->name).value_or(StackEnd::no_rule);
     }
+    reading_.count(sizeof location + location.lines.size() * sizeof(Line));
     reading_.profile.locations.push_back(std::move(location));
   }
 }
@@ -302,7 +307,7 @@ void OtlpDictionary::read_stacks() {
           take_indices(message, otlp::stack::location_indices, [&](std::int32_t index) {
             const Index location = index_of(index, locations_.size(), "location");
             if (location != none) stack.locations.push_back(location);
-            check_count(stack.locations.size(), limits::profile_frames, "frames of stacks");
+            check_count(stack.locations.size(), max_depth, "frames of a stack");
           });
       if (!taken) message.skip();
     }

@@ -48,10 +48,10 @@ def labels_backwards():
 
 
 def labels_of_nothing():
-    """Samples of 4,096 labels each that have no key; no two samples are equal."""
+    """Samples of 4,096 labels each that have no key; no two samples are equal: 57 MB."""
     labels = _bytes(3, b"") * 4095
     samples = b"".join(_bytes(2, _bytes(2, _varint(1)) + _bytes(3, _number(3, n)) + labels)
-                       for n in range(1, 20000))
+                       for n in range(1, 7000))
     return _CPU + samples + _strings(*_NAMES)
 
 
@@ -63,6 +63,11 @@ def stack_without_end():
     return _bytes(2, location * 2 + strings + stack)
 
 
+def tables_of_nothing():
+    """4 million locations and as many functions, all empty: 10 KB, compressed."""
+    return _CPU + _bytes(4, b"") * 4_000_000 + _bytes(5, b"") * 4_000_000 + _strings(*_NAMES)
+
+
 # name: (what makes it, whether it can be read)
 PROFILES = {
     "profile of long types": (long_type, False),
@@ -70,6 +75,7 @@ PROFILES = {
     "profile of labels backwards": (labels_backwards, True),
     "profile of labels of nothing": (labels_of_nothing, True),
     "profile of a stack without end": (stack_without_end, False),
+    "profile of tables of nothing": (tables_of_nothing, False),
 }
 
 

@@ -26,10 +26,10 @@ from racing_labels import torn_in
 from target import CannotPlay, Target, text_of
 
 MEMORY = 256 << 20
-# A profile that is read may have 512 MiB, and as much text (src/base/limits.hpp).
-MEMORY_OF_FILES = 1 << 30
-# What a trace keeps of fires that it has not printed yet (limits::trace_backlog).
-BACKLOG = 256 << 20
+# A small file of a profile takes at most 64 MiB, and as much as what was read of it (src/profile/decoder.hpp).
+MEMORY_OF_FILES = 256 << 20
+# What a trace keeps of fires that it has not printed yet (src/cli/trace/command.cpp).
+BACKLOG = 64 << 20
 # A profile of the machine has the symbols of whatever else runs on it, too.
 MEMORY_OF_ALL = 1 << 30
 FORGED_OF = "libhostile_forged.so"
