@@ -73,9 +73,9 @@ static void map_counters(void) {
 
 int main(int argc, char** argv) {
   const struct trick* const tables[] = {
-      label_tricks, racing_tricks, context_tricks, linker_tricks, stack_tricks,
-      code_tricks,  thread_tricks, process_tricks, file_tricks,   probe_tricks,
-      held_tricks,  lying_tricks,  forged_tricks,  mapping_tricks};
+      label_tricks, racing_tricks, context_tricks, linker_tricks,  stack_tricks,
+      code_tricks,  thread_tricks, process_tricks, file_tricks,    probe_tricks,
+      held_tricks,  lying_tricks,  forged_tricks,  mapping_tricks, assumption_tricks};
   if (argc >= 2) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     map_counters();

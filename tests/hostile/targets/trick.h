@@ -13,7 +13,7 @@ struct trick {
 
 extern const struct trick label_tricks[], racing_tricks[], context_tricks[], linker_tricks[],
     stack_tricks[], code_tricks[], thread_tricks[], process_tricks[], file_tricks[], probe_tricks[],
-    held_tricks[], lying_tricks[], forged_tricks[], mapping_tricks[];
+    held_tricks[], lying_tricks[], forged_tricks[], mapping_tricks[], assumption_tricks[];
 
 enum { page = 4096 };
 
