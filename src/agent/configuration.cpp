@@ -153,6 +153,33 @@ tl::unexpected<Error> unreadable(const std::string& path, int number) {
   return fail(code, fmt::format("cannot read {}: {}", path, std::strerror(number)));
 }
 
+/// The first line with more dots than any key has, outside of quotes and comments; 0: none. toml++ takes stack for each
+/// part of a key such as `a.b.c`, and has no bound of its own.
+std::uint32_t line_of_deep_key(std::string_view text) {
+  constexpr int max_dots = 256;
+  std::uint32_t line = 1;
+  int dots = 0;
+  char quote = '\0';
+  bool in_comment = false;
+  for (const char c : text) {
+    if (c == '\n') {
+      ++line;
+      dots = 0;
+      quote = '\0';
+      in_comment = false;
+    } else if (quote != '\0') {
+      if (c == quote) quote = '\0';
+    } else if (c == '#') {
+      in_comment = true;
+    } else if (!in_comment && (c == '"' || c == '\'')) {
+      quote = c;
+    } else if (!in_comment && c == '.' && ++dots > max_dots) {
+      return line;
+    }
+  }
+  return 0;
+}
+
 }  // namespace
 
 std::string place_of(std::string_view file, std::uint32_t line, std::uint32_t column) {
@@ -162,6 +189,9 @@ std::string place_of(std::string_view file, std::uint32_t line, std::uint32_t co
 Result<std::vector<ConfiguredKey>> parse_configuration(std::string_view text, std::string_view file,
                                                        std::span<const KnownKey> known,
                                                        std::string_view repeated) {
+  if (const std::uint32_t line = line_of_deep_key(text); line != 0)
+    return fail(ErrorCode::usage, fmt::format("{}:{}: a key has too many parts", file, line),
+                "the file must be TOML: key = \"value\" below [table]");
   const toml::parse_result parsed = toml::parse(text, file);
   if (!parsed) {
     const auto at = parsed.error().source().begin;

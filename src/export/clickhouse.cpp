@@ -100,12 +100,14 @@ Judgement judge_status(const Response& response) {
   if (response.type.starts_with("text/html"))
     return {.note = "it returned a page (text/html), so it is not ClickHouse; check the URL",
             .doubtful = true};
-  if (response.status >= 200 && response.status < 300) return {.verdict = Verdict::taken};
+  // What fails after the status was sent is in the body: of a statement that inserts, that is empty otherwise.
+  const auto exception = exception_code(response.body);
+  if (response.status >= 200 && response.status < 300 && !exception)
+    return {.verdict = Verdict::taken};
   const std::string text = one_line(response.body);
   std::string note = fmt::format("it returned {}", response.status);
   if (!text.empty()) note += ": " + text;
-  if (const auto code = exception_code(response.body))
-    return judge_exception(*code, std::move(note));
+  if (exception) return judge_exception(*exception, std::move(note));
   if (response.status == 429 || response.status >= 500)
     return {.note = std::move(note), .doubtful = true};
   return {.verdict = Verdict::refused, .note = std::move(note), .too_much = response.status == 413};

@@ -310,6 +310,11 @@ TEST(AgentCheck, ErrorsHaveTheirPlaces) {
               HasSubstr("a.toml:4:10: agent.listen: "));
   EXPECT_THAT(error("[files]\noutput = [\"a.pb.gz\"]\n"), HasSubstr("a.toml:2:10: files.output: "));
   EXPECT_THAT(error("[profile]\n"), HasSubstr("the profiles have no output"));
+  // The parser would need more stack for it than there is.
+  std::string deep = "a";
+  for (int i = 0; i < 200'000; ++i) deep += ".a";
+  EXPECT_THAT(error("# ...\n" + deep + " = 1\n"), HasSubstr("a.toml:2: a key has too many parts"));
+  EXPECT_THAT(error("[" + deep + "]\n"), HasSubstr("a.toml:1: a key has too many parts"));
   EXPECT_EQ(vitrine({"agent", "--check", (folder / "none.toml").string()}).status, 4);
 }
 

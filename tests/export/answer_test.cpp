@@ -161,6 +161,9 @@ TEST(Judge, ClickHouseHasItsOwnErrors) {
   EXPECT_EQ(missing.verdict, Verdict::later);
   EXPECT_TRUE(missing.doubtful);
   EXPECT_THAT(missing.note, HasSubstr("create the table"));
+  const Judgement late = judge(clickhouse(
+      200, "Code: 241. DB::Exception: Memory limit (total) exceeded. (MEMORY_LIMIT_EXCEEDED)"));
+  EXPECT_EQ(late.verdict, Verdict::later) << "an error after the status";
   const Judgement denied = judge(clickhouse(
       403, "Code: 516. DB::Exception: default: Authentication failed. (AUTHENTICATION_FAILED)"));
   EXPECT_EQ(denied.verdict, Verdict::refused);
