@@ -104,6 +104,10 @@ if(VITRINE_OBSERVE)
   foreach(library IN LISTS VITRINE_LAZY_LIBRARIES)  # no tool sees them in the program
     file(REAL_PATH ${library} library)
     execute_process(COMMAND dpkg-query --search ${library} OUTPUT_VARIABLE package ERROR_QUIET)
+    if(NOT package)  # its package is older than the merger of / and /usr
+      string(REGEX REPLACE "^/usr/" "/" library ${library})
+      execute_process(COMMAND dpkg-query --search ${library} OUTPUT_VARIABLE package ERROR_QUIET)
+    endif()
     if(package MATCHES "^([^:]+):")
       string(APPEND depends ", ${CMAKE_MATCH_1}")
     endif()
